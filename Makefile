@@ -1,0 +1,53 @@
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+BIN := .venv/bin
+SHARED ?= ../shared
+
+help: ## what there is to make
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+.venv/installed: pyproject.toml
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --upgrade pip
+	$(BIN)/pip install --quiet --editable .
+	@touch $@
+
+.venv/installed-dev: .venv/installed
+	$(BIN)/pip install --quiet --editable '.[dev]'
+	@touch $@
+
+setup: .venv/installed ## make .venv and install fusionc into it
+
+convert: .venv/installed ## convert a sample model; the result, the log and fusion_result.json go to build/
+	@mkdir -p build
+	cd build && FUSIONC_PROCESS_LOG_PATH=log ../$(BIN)/fusionc convert --model ../sample_models/conv_bn.onnx \
+		--fusion_switch_file ../switch_configs/default.json
+	@echo; echo 'The patterns that took effect, as the log has them:'
+	@cat build/log/debug/plog/* | grep "GraphId" | grep -v "effected_times=0" | grep "effected_times="
+
+test: .venv/installed-dev ## run the tests
+	$(BIN)/python -m pytest -n 2
+
+check: .venv/installed-dev ## lint, types, and whether the generated files are fresh
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/python docs/generate.py --check
+	$(BIN)/python sample_models/make.py --check
+
+docs: .venv/installed-dev ## write docs/ and switch_configs/ from the registry and --help
+	$(BIN)/python docs/generate.py
+
+samples: .venv/installed-dev ## write sample_models/
+	$(BIN)/python sample_models/make.py
+
+sweep: .venv/installed-dev ## convert all real models of $(SHARED): default, all off, each pass alone
+	$(BIN)/python benchmarks/sweep.py $(SHARED)
+
+sizes: ## lines of each room
+	@for room in fusionc/*/; do printf '%6s  %s\n' "$$(cat $$(find $$room -name '*.py') | wc -l)" "$$room"; done
+
+clean: ## remove what make has made
+	rm -rf .venv build
+
+.PHONY: help setup convert test check docs samples sweep sizes clean

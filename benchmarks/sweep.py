@@ -1,0 +1,132 @@
+"""Convert every real model there is: with the default switches, with all off, and with each pass alone.
+
+    python benchmarks/sweep.py ../shared              everything (the light models of onnx, models/, peer_models/)
+    python benchmarks/sweep.py ../shared --only bert  models whose path contains a word
+    python benchmarks/sweep.py ../shared --default    the default switches only
+
+No crash, no difference: where a pass took effect both models run in onnxruntime; where none did, the result must be
+the same proto. Models that onnxruntime cannot run are converted and counted apart. Exit code 1 if anything is wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import ModuleType
+
+import onnx
+from rich.console import Console
+
+from fusionc.model.build import build
+from fusionc.model.load import load
+from fusionc.model.save import save
+from fusionc.model.write_back import write_back
+from fusionc.passes import PASSES
+from fusionc.rewrite import Pass
+from fusionc.rewrite.apply import Ledger
+from fusionc.rewrite.pipeline import run
+from fusionc.switches import decide
+from fusionc.verify import verify
+
+LIGHT = Path(onnx.__file__).parent / "backend/test/data/light"
+
+
+def models(shared: Path) -> Iterator[Path]:
+    yield from sorted(LIGHT.glob("*.onnx"))
+    yield from sorted((shared / "models").glob("*.onnx"))
+    yield from sorted((shared / "peer_models").rglob("*.onnx"))
+
+
+def hydrated(path: Path, folder: Path) -> Path:
+    """The model itself, or a copy with its weights filled in where they were taken out."""
+    recipe = path.parent / "skeleton.py"
+    if not recipe.exists():
+        return path
+    full = folder / path.name
+    _module(recipe).hydrate(onnx.load(path), os.fspath(full))
+    return full
+
+
+def _module(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def configurations(default_only: bool) -> Iterator[tuple[str, list[Pass]]]:
+    enabled = decide(PASSES).enabled
+    yield "default", [p for p in PASSES if p.name in enabled]
+    if not default_only:
+        yield "all off", []
+        yield from ((p.name, [p]) for p in PASSES)
+
+
+def convert(path: Path, passes: Sequence[Pass], folder: Path) -> tuple[str, int, onnx.ModelProto]:
+    """One word on the outcome, how often a pass took effect, and the result."""
+    original, proto = load(path), load(path)
+    ledger = Ledger()
+    if passes:
+        graph = build(proto, os.fspath(path.parent))
+        run(graph, passes, ledger)
+        proto = write_back(graph)
+    if not ledger.count:
+        return ("same" if proto == original else "CHANGED"), 0, proto
+    with save(proto, path.parent, folder / "result.onnx", None) as saved:
+        found = verify(path, saved.model)
+    return (found.status if found.status != "different" else f"DIFFERENT {found.summary}"), ledger.count, proto
+
+
+def leftovers(proto: onnx.ModelProto) -> int:
+    """How many BatchNormalizations of a Conv that nobody else uses are left."""
+    makers = {output: node.op_type for node in proto.graph.node for output in node.output}
+    users = [name for node in proto.graph.node for name in node.input] + [value.name for value in proto.graph.output]
+    return sum(
+        node.op_type == "BatchNormalization" and makers.get(node.input[0]) == "Conv" and users.count(node.input[0]) == 1
+        for node in proto.graph.node
+    )
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("shared", type=Path)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--default", action="store_true")
+    options = parser.parse_args()
+    console, wrong, impossible, started = Console(highlight=False), 0, 0, time.perf_counter()
+    total = effected = 0
+    for path in models(options.shared):
+        if options.only not in str(path):
+            continue
+        with tempfile.TemporaryDirectory() as name:
+            full = hydrated(path, Path(name))
+            for label, passes in configurations(options.default):
+                total += 1
+                try:
+                    outcome, count, proto = convert(full, passes, Path(name))
+                    if label == "default" and (left := leftovers(proto)):
+                        outcome = f"{left} BatchNormalization LEFT"
+                except Exception as error:
+                    outcome, count = f"CRASH {type(error).__name__}: {error}", 0
+                effected += count
+                impossible += outcome == "impossible"
+                if any(word in outcome for word in ("CRASH", "DIFFERENT", "CHANGED", "LEFT")):
+                    wrong += 1
+                    console.print(f"{path.name}, {label}: {outcome}", markup=False)
+    seconds = time.perf_counter() - started
+    console.print(
+        f"{total} conversions, {effected} rewrites, {wrong} wrong, {impossible} could not be compared because "
+        f"onnxruntime cannot run the original, {seconds:.0f} s"
+    )
+    return int(wrong > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

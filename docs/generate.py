@@ -1,0 +1,76 @@
+"""Write what is derived from the registry and the command line, or check with --check that it is fresh.
+
+docs/passes.md          all passes with their documentation
+docs/cli.md             every --help
+switch_configs/*.json   the default switches, all off, portable operators only, bit-exact passes only
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import click
+from click.testing import CliRunner
+
+from fusionc.cli import main as cli
+from fusionc.passes import PASSES
+from fusionc.rewrite import Pass
+from fusionc.switches import template
+
+ROOT = Path(__file__).parent.parent
+NOTE = "<!-- Written by docs/generate.py from the registry of passes; `make docs` writes it anew. -->"
+
+
+def passes_page(passes: Sequence[Pass]) -> str:
+    lines = [NOTE, "", "# The passes, in the order in which they run", ""]
+    lines += ["| pass | kind | default | numerics | what it does |", "|---|---|---|---|---|"]
+    lines += [f"| [{p.name}](#{p.name.lower()}) | {p.kind} | {p.default} | {p.numerics} | {p.summary} |" for p in passes]
+    for p in passes:
+        lines += ["", f"## {p.name}", ""]
+        lines += [f"- patterns: {', '.join(pattern.name for pattern in p.patterns)}"]
+        lines += [f"- other names: {', '.join(p.aliases)}"] if p.aliases else []
+        lines += ["", "```text", p.documentation, "```"]
+    return "\n".join(lines) + "\n"
+
+
+def cli_page() -> str:
+    lines = [NOTE.replace("the registry of passes", "the command line's --help"), "", "# The command line"]
+    for words in ([], *([name] for name in cli.list_commands(click.Context(cli)))):
+        result = CliRunner().invoke(cli, [*words, "--help"], prog_name="fusionc", terminal_width=100)
+        lines += ["", f"## fusionc {' '.join(words)}".rstrip(), "", "```text", result.output.rstrip(), "```"]
+    return "\n".join(lines) + "\n"
+
+
+def switches(graph_fusion: dict[str, str], ub_fusion: dict[str, str]) -> str:
+    return json.dumps({"Switch": {"GraphFusion": graph_fusion, "UBFusion": ub_fusion}}, indent=4) + "\n"
+
+
+def files(passes: Sequence[Pass]) -> Iterator[tuple[Path, str]]:
+    yield ROOT / "docs/passes.md", passes_page(passes)
+    yield ROOT / "docs/cli.md", cli_page()
+    configs, off = ROOT / "switch_configs", {"ALL": "off"}
+    exact = {kind: {p.name: "on" for p in passes if p.kind == kind and p.numerics == "bitwise" and p.default != "off"}
+             for kind in ("GraphFusion", "UBFusion")}  # fmt: skip
+    yield configs / "default.json", template(passes)
+    yield configs / "all_off.json", switches(off, off)
+    yield configs / "portable.json", switches({"ALL": "on"}, off)
+    yield configs / "exact.json", switches(off | exact["GraphFusion"], off | exact["UBFusion"])
+
+
+def main() -> int:
+    stale = []
+    for path, content in files(PASSES):
+        if "--check" not in sys.argv:
+            path.write_text(content, encoding="utf-8")
+        elif not path.exists() or path.read_text(encoding="utf-8") != content:
+            stale.append(str(path.relative_to(ROOT)))
+    if stale:
+        print(f"not what the registry says: {', '.join(stale)}; run `make docs`")
+    return int(bool(stale))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,60 @@
+"""The command line: parse, call, show, exit code.
+
+Nothing but click is imported before a command runs, so that `fusionc --help` answers at once.
+"""
+
+from __future__ import annotations
+
+import importlib
+import io
+import sys
+
+import click
+
+from fusionc.cli.failures import EXIT_CODES, exit_on_failure
+
+COMMANDS = ("convert", "verify", "passes", "switch_file")
+
+
+class _LazyGroup(click.Group):
+    """Loads the module of a command when the command is wanted; what fails becomes one block of text."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        name = cmd_name.replace("-", "_")
+        if name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(f"fusionc.cli.{name}").command
+        return command
+
+    def invoke(self, ctx: click.Context) -> object:
+        with exit_on_failure(ctx):
+            return super().invoke(ctx)
+
+
+def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        runtime = ", ".join(f"{name} {_version(name)}" for name in ("onnx", "onnxruntime"))
+        click.echo(f"fusionc {_version('fusionc')} ({runtime})")
+        ctx.exit()
+
+
+def _version(distribution: str) -> str:
+    from importlib import metadata
+
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return "(not installed)"
+
+
+@click.group(cls=_LazyGroup, epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_show_version, help="Show the versions."
+)
+def main() -> None:
+    """An ONNX graph optimizer in the manner of ATC: fusion passes that can be switched, counted and verified."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # a name in a model may have any character

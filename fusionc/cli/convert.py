@@ -1,0 +1,188 @@
+"""`fusionc convert`: ATC's command line around `fusionc.convert.convert`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fusionc.cli.atc import AtcCommand, atc_bool, notices, options_without_effect
+from fusionc.cli.failures import EXIT_CODES, show_tracebacks
+from fusionc.cli.files import write_text
+from fusionc.cli.input_shape import Shapes, parse_input_shape
+from fusionc.errors import UsageError
+from fusionc.report.plog import LEVELS
+
+if TYPE_CHECKING:
+    from fusionc.report import Report
+
+_START = "FUSIONC start working now, please wait for a moment."
+_SUCCESS = "FUSIONC run success, welcome to the next use."
+_FAILURE = "FUSIONC run failed, Please check the detail log, Try 'fusionc convert --help' for more information"
+_FILE = click.Path(path_type=Path)
+
+
+def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> None:
+    if value != "5":
+        raise click.BadParameter(f"{value!r} is not supported: only 5, which is ONNX, is.")
+
+
+@click.command(cls=AtcCommand, epilog=EXIT_CODES)
+@click.option("--model", type=_FILE, required=True, metavar="FILE", help="The ONNX model to read.")
+@click.option(
+    "--output",
+    type=_FILE,
+    metavar="FILE",
+    help="The model to write, with or without .onnx. Default: <model>_fusionc.onnx in the current folder.",
+)
+@click.option("--fusion_switch_file", type=_FILE, metavar="FILE", help="Which passes are on and off, as JSON.")
+@click.option(
+    "--optimization_switch", metavar='"P:on;Q:off"', help="Single switches; they beat those of the switch file."
+)
+@click.option(
+    "--external_weight",
+    metavar="0|1",
+    callback=atc_bool,
+    help="Weights in the model (0) or in a file beside it (1). Default: beside it only where they are too large.",
+)
+@click.option(
+    "--input_shape",
+    metavar='"x:1,3,224,224"',
+    callback=parse_input_shape,
+    help="Sizes that verification runs with; -1 is any. Does not change the model.",
+)
+@click.option("--no-verify", is_flag=True, help="Do not run both models to compare their outputs.")
+@click.option(
+    "--target",
+    type=click.Choice(["onnxruntime-cpu", "onnx"]),
+    default="onnxruntime-cpu",
+    show_default=True,
+    help="The runtime that the result is for; onnx is any.",
+)
+@click.option(
+    "--export_compile_stat",
+    type=click.Choice(["0", "1", "2"]),
+    default="1",
+    show_default=True,
+    help="Write fusion_result.json (1, 2) or not (0).",
+)
+@click.option(
+    "--log",
+    type=click.Choice(LEVELS),
+    callback=show_tracebacks,
+    help="Level of the log; debug also shows the traceback of a failure. Default: info.",
+)
+@click.option(
+    "--mode",
+    type=click.Choice(["0", "1", "6"]),
+    default="0",
+    show_default=True,
+    help="0 convert; 1 write the model to --json, without weights above 1 KiB; 6 show what the model holds.",
+)
+@click.option("--json", "json_file", type=_FILE, metavar="FILE", help="The file that --mode 1 writes.")
+@click.option(
+    "--framework",
+    default="5",
+    show_default=True,
+    metavar="5",
+    expose_value=False,
+    callback=_only_onnx,
+    help="Only 5 (ONNX).",
+)
+@options_without_effect
+@click.pass_context
+def command(
+    ctx: click.Context,
+    model: Path,
+    output: Path | None,
+    fusion_switch_file: Path | None,
+    optimization_switch: str | None,
+    external_weight: int | None,
+    input_shape: Shapes | None,
+    no_verify: bool,
+    target: str,
+    export_compile_stat: str,
+    log: str | None,
+    mode: str,
+    json_file: Path | None,
+) -> None:
+    """Optimize an ONNX model, verify the result and write it.
+
+    Options may be written as for ATC: --fusion_switch_file, --fusion-switch-file, -fusion_switch_file. ATC's other
+    options are accepted and have no effect.
+    """
+    if mode == "1" and json_file is None:
+        raise click.UsageError("--mode 1 needs --json FILE.", ctx)
+    click.echo(_START)
+    try:
+        if mode == "6":
+            _show_information(model, notices(ctx))
+        elif mode == "1" and json_file is not None:
+            _write_json(model, json_file, notices(ctx))
+        else:
+            from fusionc.convert import convert
+            from fusionc.report.progress import Progress
+
+            with Progress() as progress:
+                report = convert(
+                    model,
+                    output=_output_for(model, output),
+                    fusion_switch_file=fusion_switch_file,
+                    optimization_switch=optimization_switch,
+                    external_weight=external_weight,
+                    input_shape=input_shape,
+                    verify=not no_verify,
+                    export_compile_stat=int(export_compile_stat),
+                    log=log,
+                    target=target,
+                    progress=progress,
+                )
+            report.notices += notices(ctx)
+            _show(report)
+    except Exception:
+        click.echo(_FAILURE)
+        raise
+    click.echo(_SUCCESS)
+
+
+def _output_for(model: Path, output: Path | None) -> Path:
+    """Where the result goes. Raises UsageError E10001 where that is a folder or the model itself."""
+    if output is None:
+        path = Path(f"{model.stem}_fusionc.onnx")
+    elif output.suffix.lower() == ".onnx":
+        path = output
+    else:
+        path = output.with_name(f"{output.name}.onnx")
+    if output is not None and output.is_dir():
+        problem = "is a folder"
+    elif path.resolve() == model.resolve() or (path.exists() and model.exists() and path.samefile(model)):
+        problem = "is the model itself, which is never overwritten"
+    else:
+        return path
+    raise UsageError(f"{output} {problem}", where="--output", hint="give the name of another file", code="E10001")
+
+
+def _show(report: Report) -> None:
+    from fusionc.report.table import show_report
+
+    if not sys.stdout.isatty():
+        for line in report.pattern_lines:
+            click.echo(line)
+    show_report(report, sys.stdout)
+
+
+def _show_information(model: Path, found: list[str]) -> None:
+    from fusionc.report.model_info import information, load_model
+    from fusionc.report.table import show_facts
+
+    show_facts([*information(load_model(model)), *(("notice", notice) for notice in found)], sys.stdout)
+
+
+def _write_json(model: Path, file: Path, found: list[str]) -> None:
+    from fusionc.report.model_info import load_model, model_as_json
+    from fusionc.report.table import show_facts
+
+    write_text(file, model_as_json(load_model(model)))
+    show_facts([("output", str(file)), *(("notice", notice) for notice in found)], sys.stdout)

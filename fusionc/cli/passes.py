@@ -1,0 +1,63 @@
+"""`fusionc passes`: the registry in execution order, or one pass in full."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import click
+
+from fusionc.cli.atc import AtcCommand
+from fusionc.cli.failures import log_debug_option
+from fusionc.errors import UsageError
+
+if TYPE_CHECKING:
+    from fusionc.rewrite.definition import Pass
+
+
+@click.command(cls=AtcCommand)
+@click.argument("name", required=False)
+@log_debug_option
+def command(name: str | None) -> None:
+    """List the passes in the order in which they run, or print the documentation of the pass NAME.
+
+    NAME may be an alias. A default of "must" is a pass that a switch file cannot switch off.
+    """
+    from fusionc.passes import PASSES
+
+    if name is None:
+        _show_list(PASSES)
+    else:
+        _show_pass(name, PASSES)
+
+
+def _show_list(passes: Sequence[Pass]) -> None:
+    from fusionc.report.table import show_table
+
+    rows = [[p.name, p.kind, p.default, p.numerics, p.summary] for p in passes]
+    show_table(["pass", "kind", "default", "numerics", "what it does"], rows, sys.stdout)
+
+
+def _show_pass(name: str, passes: Sequence[Pass]) -> None:
+    from fusionc.report.table import show_facts
+    from fusionc.switches import PassNames
+
+    names = PassNames(passes)
+    found = names.find(name)
+    if found is None:
+        if names.is_ascend_only(name):
+            click.echo(f"{name} is Ascend only: it is accepted in switch files and has no effect here.")
+            return
+        hint = '"fusionc passes" without a name lists all of them'
+        raise UsageError(names.complaint(name), where="fusionc passes NAME", hint=hint, code="E10001")
+    click.echo(found.name)
+    facts = [
+        ("kind", found.kind),
+        ("default", found.default),
+        ("numerics", found.numerics),
+        ("aliases", ", ".join(found.aliases) or "none"),
+        ("patterns", ", ".join(pattern.name for pattern in found.patterns) or "none"),
+    ]
+    show_facts(facts, sys.stdout)
+    click.echo(f"\n{found.documentation}")

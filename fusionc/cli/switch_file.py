@@ -1,0 +1,27 @@
+"""`fusionc switch_file`: a complete switch file to start from."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from fusionc.cli.atc import AtcCommand
+from fusionc.cli.failures import log_debug_option
+from fusionc.cli.files import write_text
+
+
+@click.command(cls=AtcCommand)
+@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write it there instead of showing it.")
+@log_debug_option
+def command(output: Path | None) -> None:
+    """Show or write a switch file with every pass, in the order in which they run, at its default."""
+    from fusionc.passes import PASSES
+    from fusionc.switches import template
+
+    text = template(PASSES)
+    if output is None:
+        click.echo(text, nl=False)
+    else:
+        write_text(output, text)
+        click.echo(f"{output} is written; use it with: fusionc convert --fusion_switch_file {output}")

@@ -1,0 +1,40 @@
+"""`fusionc verify`: do two models compute the same? What a user's CI calls."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from fusionc.cli.atc import AtcCommand
+from fusionc.cli.failures import log_debug_option
+from fusionc.cli.input_shape import Shapes, parse_input_shape
+
+_EXIT_CODES = {"equal": 0, "different": 3, "impossible": 1}
+_EPILOG = """\b
+Exit codes:
+  0  equal
+  1  the comparison is impossible or failed
+  2  an option is wrong
+  3  different"""
+
+
+@click.command(cls=AtcCommand, epilog=_EPILOG)
+@click.argument("reference", type=click.Path(path_type=Path))
+@click.argument("candidate", type=click.Path(path_type=Path))
+@click.option(
+    "--input_shape", metavar='"x:1,3,224,224"', callback=parse_input_shape, help="Sizes to run the models with."
+)
+@log_debug_option
+@click.pass_context
+def command(ctx: click.Context, reference: Path, candidate: Path, input_shape: Shapes | None) -> None:
+    """Run the models REFERENCE and CANDIDATE in onnxruntime and compare every output."""
+    from fusionc.report.progress import Progress
+    from fusionc.verify import verify
+
+    with Progress() as progress:
+        verification = verify(reference, candidate, input_shape=input_shape, progress=progress)
+    click.echo(verification.summary)
+    for difference in verification.differences:
+        click.echo(f"  {difference}")
+    ctx.exit(_EXIT_CODES[verification.status])

@@ -1,0 +1,180 @@
+"""From protos to the graph in memory: one Graph for each scope, edges resolved the way ONNX scopes names."""
+
+from __future__ import annotations
+
+import heapq
+
+import onnx
+from onnx import AttributeProto
+
+from fusionc.errors import FusioncError
+from fusionc.model.graph import Constant, Edge, Graph, Model, Node, Value
+from fusionc.model.operators import canonical_domain
+from fusionc.model.types import Types
+
+
+def build(proto: onnx.ModelProto, folder: str, target: str = "onnxruntime-cpu") -> Model:
+    """The model in memory, for that runtime. The proto stays as it is until `write_back` writes what changed.
+
+    Raises FusioncError for a model that is not in single assignment form or has a cycle.
+    """
+    model = Model(proto, folder, target)
+    model.types = Types(model)
+    _build_graph(model, proto.graph, None)
+    for function in proto.functions:
+        graph = _build_graph(model, function, None)
+        model.functions[(canonical_domain(function.domain), function.name, function.overload)] = graph
+    return model
+
+
+def _build_graph(model: Model, proto: onnx.GraphProto | onnx.FunctionProto, parent: Graph | None) -> Graph:
+    graph = Graph(model, proto, parent)
+    if isinstance(proto, onnx.GraphProto):
+        _declare_inputs_and_constants(graph, proto)
+    else:
+        for name in proto.input:
+            _declare(graph, Value(name, graph))
+        graph.inputs = list(graph.values.values())
+    nodes = [_declare_node(graph, node) for node in proto.node]
+    for node in nodes:
+        # A subgraph may use any value of this scope, so it is built when all of them are declared.
+        node.inputs = tuple(_resolve(graph, name) for name in node.proto.input)
+        node.bodies = tuple(_build_graph(model, body, graph) for body in _bodies(node.proto))
+        for body in node.bodies:
+            body.owner = node
+    for position, node in enumerate(_sorted(graph, nodes)):
+        graph.add_node(node, position)
+    for output in proto.output:
+        value = _resolve(graph, output if isinstance(output, str) else output.name)
+        assert value is not None
+        value.output_of.append(graph)
+        graph.outputs.append(value)
+    return graph
+
+
+def _declare(graph: Graph, value: Edge) -> None:
+    if value.name in graph.values:
+        raise FusioncError(
+            f"the name {value.name!r} is given to two values of one graph",
+            where=f"graph {graph.proto.name!r}",
+            hint="the model is not valid ONNX; export it again",
+            code="E13005",
+        )
+    graph.model.reserve(value.name)
+    graph.add_value(value)
+
+
+def _declare_inputs_and_constants(graph: Graph, proto: onnx.GraphProto) -> None:
+    # Before IR version 4 every initializer had to be listed as an input; since then that makes it a default
+    # which the caller can override, hence no constant.
+    initializers = {t.name for t in proto.initializer}
+    listed_only_by_format = initializers if graph.model.ir_version < 4 else set()
+    for declared in proto.input:
+        if declared.name not in listed_only_by_format:
+            value = Value(declared.name, graph)
+            value.proto_type = declared.type
+            _declare(graph, value)
+            graph.inputs.append(value)
+    overridable = set(graph.values)
+    for tensor in proto.initializer:
+        if tensor.name not in overridable:
+            _declare(graph, Constant(tensor.name, graph, tensor))
+    for sparse in proto.sparse_initializer:
+        if sparse.values.name not in graph.values:
+            _declare(graph, Value(sparse.values.name, graph))
+
+
+def _declare_node(graph: Graph, proto: onnx.NodeProto) -> Node:
+    if proto.name:
+        graph.model.reserve(proto.name)
+    outputs: list[Value | None] = []
+    for name in proto.output:
+        value = Value(name, graph) if name else None
+        if value is not None:
+            _declare(graph, value)
+        outputs.append(value)
+    return Node(proto, graph, outputs=outputs)
+
+
+def _resolve(graph: Graph, name: str) -> Edge | None:
+    if not name:
+        return None
+    scope: Graph | None = graph
+    while scope is not None:
+        if name in scope.values:
+            return scope.values[name]
+        scope = scope.parent
+    # Nobody makes this value. The checker will say so; what is known of it is kept as it is.
+    dangling = Value(name, graph)
+    _declare(graph, dangling)
+    return dangling
+
+
+def _bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+    found: list[onnx.GraphProto] = []
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            found.append(attribute.g)
+        elif attribute.type == AttributeProto.GRAPHS:
+            found.extend(attribute.graphs)
+    return found
+
+
+def dependencies(node: Node) -> list[Node]:
+    """The nodes of the same graph that must come before `node`, those that its subgraphs need included."""
+    needed: dict[Node, None] = {}
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        for value in current.inputs:
+            if value is not None and value.graph is node.graph and value.producer is not None:
+                needed[value.producer] = None
+        for body in current.bodies:
+            stack.extend(body.nodes)
+            for value in body.outputs:  # a body may hand out a value of this graph without touching it
+                if value.graph is node.graph and value.producer is not None:
+                    needed[value.producer] = None
+    return list(needed)
+
+
+def _sorted(graph: Graph, nodes: list[Node]) -> list[Node]:
+    """Before the nodes are in the graph, values do not know their producers yet."""
+    for node in nodes:
+        for output in node.outputs:
+            if output is not None:
+                output.producer = node
+    return topological_order(graph, nodes)
+
+
+def topological_order(graph: Graph, nodes: list[Node]) -> list[Node]:
+    """Producers before users; otherwise the given order. Linear, apart from the heap's logarithm.
+
+    Raises FusioncError where the nodes form a cycle.
+    """
+    index = {node: i for i, node in enumerate(nodes)}
+    waiting: dict[Node, int] = {}
+    followers: dict[Node, list[Node]] = {}
+    for node in nodes:
+        before = dependencies(node)
+        waiting[node] = len(before)
+        for producer in before:
+            followers.setdefault(producer, []).append(node)
+    ready = [index[node] for node in nodes if not waiting[node]]
+    heapq.heapify(ready)
+    order: list[Node] = []
+    while ready:
+        node = nodes[heapq.heappop(ready)]
+        order.append(node)
+        for follower in followers.get(node, ()):
+            waiting[follower] -= 1
+            if not waiting[follower]:
+                heapq.heappush(ready, index[follower])
+    if len(order) != len(nodes):
+        stuck = next(node for node in nodes if waiting[node])
+        raise FusioncError(
+            "the nodes of a graph form a cycle",
+            where=f"graph {graph.proto.name!r}, at node {stuck.label()!r}",
+            hint="the model is not valid ONNX; export it again",
+            code="E13005",
+        )
+    return order

@@ -1,0 +1,109 @@
+"""Compute nodes whose inputs are constants, all of them in one run of onnxruntime."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+
+from fusionc.model import operators, tensors
+from fusionc.model.graph import Constant, Edge, Node, Value
+
+Array = np.ndarray[Any, Any]
+
+
+def can_evaluate(node: Node) -> bool:
+    """Whether computing this node ahead is sound and onnxruntime could do it: a pure standard operator."""
+    return (
+        node.domain == ""
+        and node.op not in operators.QUANTIZATION
+        and node.op != "Constant"
+        and not node.bodies
+        and not node.has_references
+        and operators.is_pure(node)
+        and all(o is None or (o.dtype is not None and o.dtype.type.__module__ == "numpy") for o in node.outputs)
+    )
+
+
+def needed_inputs(node: Node) -> tuple[Edge | None, ...]:
+    """The inputs whose elements a node reads. Of what CastLike casts to, only the type matters, which is known."""
+    return node.inputs[:1] if node.op == "CastLike" else node.inputs
+
+
+def evaluate(wanted: Sequence[Node], available: Sequence[Node]) -> dict[Node, dict[Value, Array]]:
+    """The used outputs of the wanted nodes; `available` are the nodes that may be computed for that, in order.
+
+    All in one run; where that fails, each by itself, and what onnxruntime cannot compute is missing.
+    """
+    if not wanted:
+        return {}
+    try:
+        return _run(wanted, available)
+    except Exception:  # onnxruntime raises many types, and one node spoils a whole run
+        if len(wanted) == 1:
+            return {}
+    found: dict[Node, dict[Value, Array]] = {}
+    for node in wanted:
+        found.update(evaluate([node], available))
+    return found
+
+
+def _run(wanted: Sequence[Node], available: Sequence[Node]) -> dict[Node, dict[Value, Array]]:
+    import onnxruntime
+
+    needed = _needed(wanted, set(available))
+    used = {node: [o for o in node.outputs if o is not None and o.is_used] for node in wanted}
+    targets = [value for values in used.values() for value in values]
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.intra_op_num_threads = 1  # the same sums in the same order every time
+    options.log_severity_level = 4
+    model = _model([node for node in available if node in needed], targets)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    arrays = dict(zip(targets, session.run([value.name for value in targets], {}), strict=True))
+    if any(not isinstance(array, np.ndarray) for array in arrays.values()):
+        raise TypeError("a result is no tensor")
+    return {node: {value: arrays[value] for value in values} for node, values in used.items()}
+
+
+def _needed(wanted: Iterable[Node], available: set[Node]) -> set[Node]:
+    needed: set[Node] = set()
+    stack = list(wanted)
+    while stack:
+        node = stack.pop()
+        if node not in needed:
+            needed.add(node)
+            stack.extend(v.producer for v in needed_inputs(node) if v is not None and v.producer in available)
+    return needed
+
+
+def _model(nodes: Sequence[Node], targets: Iterable[Value]) -> onnx.ModelProto:
+    graph = nodes[0].graph
+    model = onnx.ModelProto(ir_version=10)
+    for domain, version in graph.opsets.items():
+        if domain in ("", operators.MICROSOFT):
+            model.opset_import.add(domain=domain, version=version)
+    model.graph.name = "constants"
+    constants = dict.fromkeys(v for node in nodes for v in needed_inputs(node) if v is not None and v.is_constant)
+    for constant in constants:
+        array = constant.constant()
+        assert array is not None
+        if isinstance(constant, Constant) and isinstance(constant.data, onnx.TensorProto):
+            tensor = model.graph.initializer.add()
+            tensor.CopyFrom(
+                constant.data if not constant.data.external_data else tensors.to_proto(array, constant.name)
+            )
+        else:
+            model.graph.initializer.append(tensors.to_proto(array, constant.name))
+    for node in nodes:
+        copy = model.graph.node.add(op_type=node.op, attribute=node.proto.attribute)
+        if node.op == "CastLike":
+            copy.op_type = "Cast"
+            copy.attribute.append(onnx.helper.make_attribute("to", node.outputs[0].elem_type if node.outputs[0] else 0))
+        copy.input.extend("" if v is None else v.name for v in needed_inputs(node))
+        copy.output.extend("" if v is None else v.name for v in node.outputs)
+    for value in targets:
+        model.graph.output.add(name=value.name).type.tensor_type.elem_type = value.elem_type
+    return model

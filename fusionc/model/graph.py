@@ -1,0 +1,408 @@
+"""The graph in memory: onnx-graphsurgeon's nodes and tensors, with identity, exact uses and the original protos.
+
+Reading follows the onnx-graphsurgeon API (`node.op`, `node.inputs`, `node.attrs`, `tensor.inputs`, `node.o()`,
+`isinstance(t, gs.Constant)`), so that whoever knows it can write a pass. Three things differ on purpose: equality
+is identity, inputs and outputs are read-only tuples (an omitted optional input is None), and a node keeps its
+NodeProto, so that what no pass rewrites is written back untouched. Only `rewrite/commit.py` calls the mutators.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import onnx
+import onnx_graphsurgeon as gs
+
+from fusionc.model import operators, tensors
+
+if TYPE_CHECKING:
+    from fusionc.model.types import Types
+
+Shape = tuple["int | str | None", ...]
+_CACHE_BYTES = 64 * 1024  # arrays up to this size are kept after the first reading
+
+
+class Edge:
+    """What variables and constants have in common: who makes them and who uses them."""
+
+    name: str
+    graph: Graph
+    producer: Node | None
+    output_of: list[Graph]
+    proto_type: onnx.TypeProto | None
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __init__(self, name: str, graph: Graph) -> None:
+        self.name = name
+        self.graph = graph
+        self.producer = None
+        self.output_of = []  # the graphs that hand this value out: its own, or a subgraph of a node beside it
+        self.proto_type = None  # as declared in the model, or inferred
+        self._uses: dict[Node, int] = {}
+
+    @property
+    def inputs(self) -> list[Node]:
+        """The node that makes this value, in a list (empty for graph inputs and initializers)."""
+        return [] if self.producer is None else [self.producer]
+
+    @property
+    def outputs(self) -> list[Node]:
+        """The nodes that use this value, those in subgraphs included, each once."""
+        return list(self._uses)
+
+    @property
+    def is_output(self) -> bool:
+        return bool(self.output_of)
+
+    @property
+    def is_used(self) -> bool:
+        return bool(self._uses) or self.is_output
+
+    @property
+    def use_count(self) -> int:
+        """How many nodes use this value; the graph's outputs are not counted."""
+        return len(self._uses)
+
+    @property
+    def elem_type(self) -> int:
+        """The TensorProto.DataType of the elements; 0 where it is unknown or the value is no tensor."""
+        type_ = self.graph.model.types.of(self, rank_only=True)
+        return type_.tensor_type.elem_type if type_ is not None and type_.HasField("tensor_type") else 0
+
+    @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """The numpy type of the elements (ml_dtypes for those that numpy has not), or None."""
+        return tensors.numpy_type(self.elem_type)
+
+    @property
+    def shape(self) -> Shape | None:
+        """An int, a symbol or None for each dimension; None where the rank is unknown."""
+        return shape_of(self.graph.model.types.of(self))
+
+    @property
+    def rank(self) -> int | None:
+        shape = shape_of(self.graph.model.types.of(self, rank_only=True))
+        return None if shape is None else len(shape)
+
+    def constant(self) -> np.ndarray[Any, Any] | None:
+        """The elements if they are known before the model runs, else None. They are read when asked for."""
+        raise NotImplementedError
+
+    @property
+    def is_constant(self) -> bool:
+        raise NotImplementedError
+
+
+class Value(Edge, gs.Variable):
+    """What a node makes, or a graph input. The output of a Constant node is a constant as well."""
+
+    @property
+    def is_constant(self) -> bool:
+        maker = self.producer
+        return maker is not None and maker.is_op("Constant") and tensors.is_readable(maker.proto)
+
+    def constant(self) -> np.ndarray[Any, Any] | None:
+        producer = self.producer
+        if producer is None or not self.is_constant:
+            return None
+        if producer.cached_constant is None:
+            array = tensors.constant_node_array(producer.proto, producer.graph.model.folder)
+            if array.nbytes > _CACHE_BYTES:
+                return array
+            producer.cached_constant = array
+        return producer.cached_constant
+
+    def __repr__(self) -> str:
+        return f"Value({self.name})"
+
+
+class Constant(Edge, gs.Constant):
+    """An initializer whose value the caller cannot override, or a constant that a pass made."""
+
+    def __init__(self, name: str, graph: Graph, data: onnx.TensorProto | np.ndarray[Any, Any]) -> None:
+        super().__init__(name, graph)
+        self.data = data
+        if isinstance(data, onnx.TensorProto):
+            self.proto_type = onnx.helper.make_tensor_type_proto(data.data_type, list(data.dims))
+            self._cached: np.ndarray[Any, Any] | None = None
+        else:
+            self.proto_type = onnx.helper.make_tensor_type_proto(tensors.element_type(data.dtype), data.shape)
+            self._cached = data
+
+    is_constant = True
+
+    @property
+    def nbytes(self) -> int:
+        return tensors.byte_size(self.data) if isinstance(self.data, onnx.TensorProto) else self.data.nbytes
+
+    @property
+    def values(self) -> np.ndarray[Any, Any]:
+        if self._cached is not None:
+            return self._cached
+        assert isinstance(self.data, onnx.TensorProto)
+        array = tensors.to_array(self.data, self.graph.model.folder)
+        if array.nbytes <= _CACHE_BYTES:
+            self._cached = array
+        return array
+
+    def constant(self) -> np.ndarray[Any, Any] | None:
+        return self.values
+
+    def __repr__(self) -> str:
+        return f"Constant({self.name})"
+
+
+class Node(gs.Node):
+    """An operator. `proto` carries its attributes and metadata; `inputs` and `outputs` are the truth for its edges."""
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __init__(
+        self,
+        proto: onnx.NodeProto,
+        graph: Graph,
+        inputs: Iterable[Edge | None] = (),
+        outputs: Iterable[Value | None] = (),
+    ) -> None:
+        self.proto = proto
+        self.graph = graph
+        self.inputs: tuple[Edge | None, ...] = tuple(inputs)
+        self.outputs: tuple[Value | None, ...] = tuple(outputs)
+        self.op: str = proto.op_type
+        self.domain: str = operators.canonical_domain(proto.domain)
+        self.position = 0  # topological order: never smaller than a producer's
+        self.is_in_graph = False
+        self.bodies: tuple[Graph, ...] = ()  # the subgraphs in its attributes, in the order of the proto
+        self.cached_constant: np.ndarray[Any, Any] | None = None
+        self._attrs: dict[str, Any] | None = None
+
+    @property
+    def name(self) -> str:
+        return self.proto.name
+
+    @property
+    def attrs(self) -> dict[str, Any]:
+        """The attributes that are written out, decoded; subgraphs as Graph, references as AttributeRef."""
+        if self._attrs is None:
+            self._attrs = operators.decode_attributes(self.proto, self.bodies)
+        return self._attrs
+
+    @property
+    def has_references(self) -> bool:
+        """Whether an attribute is a parameter of the model-local function that holds this node."""
+        return any(a.ref_attr_name for a in self.proto.attribute)
+
+    def attr(self, name: str, default: Any = None) -> Any:
+        """The attribute, or its default in the operator's schema at this opset, or `default`."""
+        if name in self.attrs:
+            return self.attrs[name]
+        schema_default = operators.attribute_default(self.op, self.domain, self.graph.opset_of(self.domain), name)
+        return default if schema_default is None else schema_default
+
+    def is_op(self, *names: str) -> bool:
+        """Whether this is one of these operators of the standard domain."""
+        return self.op in names and self.domain == ""
+
+    def subgraphs(self, recursive: bool = False) -> Iterator[Graph]:
+        for body in self.bodies:
+            yield body
+            if recursive:
+                for node in body.nodes:
+                    yield from node.subgraphs(recursive=True)
+
+    def label(self) -> str:
+        """What to call this node in a message, also where it has no name."""
+        if self.name:
+            return self.name
+        first = next((o.name for o in self.outputs if o is not None), "")
+        return f"{self.op}:{first}"
+
+    def __repr__(self) -> str:
+        return f"Node({self.op} {self.label()})"
+
+
+class Graph:
+    """One scope: the main graph, a subgraph in an attribute, or the body of a model-local function."""
+
+    def __init__(self, model: Model, proto: onnx.GraphProto | onnx.FunctionProto, parent: Graph | None) -> None:
+        self.model = model
+        self.proto = proto
+        self.parent = parent
+        self.id = len(model.graphs)
+        model.graphs.append(self)
+        self.is_function = isinstance(proto, onnx.FunctionProto)
+        self.in_function: bool = self.is_function or (parent is not None and parent.in_function)
+        self.opsets: dict[str, int] = model.opsets
+        if isinstance(proto, onnx.FunctionProto):
+            self.opsets = opsets_of(proto)
+        elif parent is not None:
+            self.opsets = parent.opsets
+        # What the model itself says of its values; it counts where inference finds nothing (see `types`).
+        self.declared_types = {info.name: info.type for info in proto.value_info if info.HasField("type")}
+        if isinstance(proto, onnx.GraphProto):
+            self.declared_types.update({info.name: info.type for info in proto.output if info.HasField("type")})
+        self.nodes: dict[Node, None] = {}
+        self.by_operator: dict[tuple[str, str], dict[Node, None]] = {}
+        self.values: dict[str, Edge] = {}
+        self.inputs: list[Edge] = []
+        self.outputs: list[Edge] = []
+        self.owner: Node | None = None  # the node that holds this subgraph
+        self.changed = False  # nodes, edges or constants differ from the proto
+
+    def opset_of(self, domain: str) -> int:
+        """The version of an operator set that this graph imports; 0 where it imports none."""
+        return self.opsets.get(domain, 0)
+
+    @property
+    def opset(self) -> int:
+        return self.opset_of("")
+
+    def constants(self) -> Iterator[Constant]:
+        return (v for v in self.values.values() if isinstance(v, Constant))
+
+    def of_operator(self, op: str, domain: str = "") -> list[Node]:
+        """The nodes of an operator, in topological order."""
+        return sorted(self.by_operator.get((domain, op), ()), key=lambda n: n.position)
+
+    def ordered(self) -> list[Node]:
+        """All nodes in topological order."""
+        return sorted(self.nodes, key=lambda n: n.position)
+
+    def is_visible(self, value: Edge, graph: Graph) -> bool:
+        """Whether code in `graph` that says `value.name` means `value`: no scope between them shadows the name."""
+        scope: Graph | None = graph
+        while scope is not None:
+            if value.name in scope.values:
+                return scope.values[value.name] is value
+            scope = scope.parent
+        return False
+
+    # -- mutators, for rewrite/commit.py and model/build.py only ---------------------------------------------------
+
+    def add_value(self, value: Edge) -> None:
+        value.graph = self
+        self.values[value.name] = value
+
+    def drop_value(self, value: Edge) -> None:
+        if self.values.get(value.name) is value:
+            del self.values[value.name]
+
+    def add_node(self, node: Node, position: int) -> None:
+        node.graph, node.position, node.is_in_graph = self, position, True
+        self.nodes[node] = None
+        self.by_operator.setdefault((node.domain, node.op), {})[node] = None
+        for value in node.inputs:
+            if value is not None:
+                value._uses[node] = value._uses.get(node, 0) + 1
+        for output in node.outputs:
+            if output is not None:
+                output.producer = node
+                self.add_value(output)
+
+    def remove_node(self, node: Node) -> None:
+        """Take the node out; its outputs must be unused. Values of its subgraphs stop being uses as well."""
+        del self.nodes[node]
+        del self.by_operator[(node.domain, node.op)][node]
+        node.is_in_graph = False
+        release(node)
+        for output in node.outputs:
+            if output is not None and output.producer is node:
+                output.producer = None
+                self.drop_value(output)
+        for body in node.subgraphs(recursive=True):
+            for inner in body.nodes:
+                release(inner)
+            for value in body.outputs:
+                value.output_of.remove(body)
+
+    def replace_input(self, node: Node, old: Edge, new: Edge) -> None:
+        """Let `node` read `new` wherever it read `old`."""
+        count = old._uses.pop(node)
+        new._uses[node] = new._uses.get(node, 0) + count
+        node.inputs = tuple(new if value is old else value for value in node.inputs)
+        node.graph.changed = True
+
+    def __repr__(self) -> str:
+        return f"Graph({self.id}, {len(self.nodes)} nodes)"
+
+
+class Model:
+    """A loaded model: the original proto, its graphs, and the questions that concern all of it."""
+
+    types: Types
+
+    def __init__(self, proto: onnx.ModelProto, folder: str, target: str) -> None:
+        self.proto = proto
+        self.folder = folder  # where external data is looked for
+        self.opsets = opsets_of(proto)
+        self.graphs: list[Graph] = []
+        self.functions: dict[tuple[str, str, str], Graph] = {}  # by domain, name, overload
+        self.target = target
+        self.imports_added: dict[str, int] = {}
+        self.version = 0  # counts commits: a pass that has seen this version has nothing new to see
+        self.folding_growth = 0  # bytes by which constant folding has made the model larger so far
+        self._names: set[str] = set()
+
+    @property
+    def main(self) -> Graph:
+        return self.graphs[0]
+
+    @property
+    def ir_version(self) -> int:
+        return self.proto.ir_version
+
+    def reserve(self, name: str) -> None:
+        self._names.add(name)
+
+    def unique_name(self, base: str) -> str:
+        """A name that no value and no node in any scope has: `base` itself where it is free."""
+        name, number = base, 1
+        while name in self._names:
+            name, number = f"{base}_{number}", number + 1
+        self._names.add(name)
+        return name
+
+
+def release(node: Node) -> None:
+    """Forget that `node` uses its inputs."""
+    for value in node.inputs:
+        if value is not None:
+            value._uses.pop(node, None)
+
+
+def shape_of(type_: onnx.TypeProto | None) -> Shape | None:
+    """The shape in a tensor type, or None where there is none."""
+    if type_ is None or not type_.HasField("tensor_type") or not type_.tensor_type.HasField("shape"):
+        return None
+    return tuple(_dimension(d) for d in type_.tensor_type.shape.dim)
+
+
+def _dimension(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
+    if dim.HasField("dim_value"):
+        return int(dim.dim_value) if dim.dim_value >= 0 else None
+    return dim.dim_param or None
+
+
+def opsets_of(proto: onnx.ModelProto | onnx.FunctionProto) -> dict[str, int]:
+    """The imported operator sets. A model older than IR version 3 imports none and means the first one."""
+    found: dict[str, int] = {}
+    if isinstance(proto, onnx.ModelProto) and not proto.opset_import and proto.ir_version < 3:
+        found[""] = 1
+    for entry in proto.opset_import:
+        domain = operators.canonical_domain(entry.domain)
+        found[domain] = max(entry.version, found.get(domain, 0))
+    return found
+
+
+def users(values: Sequence[Edge]) -> list[Node]:
+    """The nodes that use any of these values, each once, in order."""
+    return list(dict.fromkeys(node for value in values for node in value._uses))

@@ -1,0 +1,51 @@
+"""A file on disk → a ModelProto whose external weights stay where they are."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import DecodeError
+from onnx import TensorProto
+
+from fusionc.errors import FusioncError
+from fusionc.model import tensors
+
+
+def load(path: Path) -> onnx.ModelProto:
+    """Read a model without its external data, which is only checked: its files exist, are long enough, and lie in
+    the model's folder.
+
+    Raises FusioncError where the file is missing or is no ONNX model.
+    """
+    if not path.is_file():
+        raise FusioncError(
+            "the model is a folder" if path.is_dir() else "the model does not exist",
+            where=str(path),
+            hint="give the path of an .onnx file with --model",
+            code="E10410",
+        )
+    try:
+        proto = onnx.load(os.fspath(path), load_external_data=False)
+    except OSError as error:
+        raise FusioncError(
+            f"the model cannot be read: {error.strerror}", where=str(path), hint="check its permissions", code="E13003"
+        ) from error
+    except (DecodeError, ValueError, onnx.parser.ParseError, UnicodeDecodeError) as error:
+        raise _not_a_model(path) from error
+    if not proto.ir_version or not proto.HasField("graph"):
+        raise _not_a_model(path)
+    for tensor in tensors.tensors_of(proto):
+        if tensor.data_location == TensorProto.EXTERNAL:
+            tensors.external_range(tensor, os.fspath(path.parent))
+    return proto
+
+
+def _not_a_model(path: Path) -> FusioncError:
+    return FusioncError(
+        "the file is not an ONNX model, or it is damaged",
+        where=str(path),
+        hint="export or copy the model again; only ONNX models (--framework=5) can be converted",
+        code="E13005",
+    )

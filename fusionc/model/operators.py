@@ -1,0 +1,198 @@
+"""Questions about operators: schemas, defaults, which ones are random, commutative, or have a kernel here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import onnx
+import onnx.defs
+from onnx import AttributeProto
+from onnx_graphsurgeon import Node as SurgeonNode
+
+from fusionc.model import tensors
+
+MICROSOFT = "com.microsoft"
+
+# Operators whose second run may give another answer, or that change something outside the graph. Nothing of these
+# is ever folded, merged or removed. Dropout and BatchNormalization depend on an attribute or input: see `is_pure`.
+RANDOM_OR_STATEFUL = frozenset(
+    {
+        "Bernoulli",
+        "Multinomial",
+        "RandomNormal",
+        "RandomNormalLike",
+        "RandomUniform",
+        "RandomUniformLike",
+        "BeamSearch",
+        "BiasDropout",
+        "BitmaskBiasDropout",
+        "BitmaskDropout",
+        "GreedySearch",
+        "PythonOp",
+        "SampleOp",
+        "Sampling",
+        "WhisperBeamSearch",
+    }
+)
+# How a model is quantized is written in these: their constants stay as they are.
+QUANTIZATION = frozenset({"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"})
+_KNOWN_DOMAINS = frozenset({"", "ai.onnx.ml", MICROSOFT, "com.microsoft.nchwc", "fusionc.gk"})
+COMMUTATIVE = frozenset(
+    {
+        "Add",
+        "Mul",
+        "And",
+        "Or",
+        "Xor",
+        "Equal",
+        "BitwiseAnd",
+        "BitwiseOr",
+        "BitwiseXor",
+        "Max",
+        "Min",
+        "Sum",
+        "Mean",
+    }
+)
+
+
+# Before opset 7 these could align their second operand at an axis of the first, which no formula means.
+_ALIGNED_BEFORE_7 = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less"})
+
+
+def has_legacy_axis(node: Any) -> bool:
+    """Whether a node of an old opset aligns its operands in another way than numpy does."""
+    return node.domain == "" and node.op in _ALIGNED_BEFORE_7 and node.graph.opset < 7 and "axis" in node.attrs
+
+
+def canonical_domain(domain: str) -> str:
+    """ONNX's own domain has two spellings."""
+    return "" if domain == "ai.onnx" else domain
+
+
+@cache
+def schema(op: str, domain: str, version: int) -> onnx.defs.OpSchema | None:
+    """The operator's schema in that version of its operator set, or None where it has none (yet, or any more)."""
+    try:
+        found = onnx.defs.get_schema(op, version, domain) if version > 0 else None
+    except onnx.defs.SchemaError:
+        return None
+    return None if found is None or found.deprecated else found
+
+
+@cache
+def attribute_default(op: str, domain: str, version: int, name: str) -> Any:
+    found = schema(op, domain, version)
+    if found is None or name not in found.attributes:
+        return None
+    default = found.attributes[name].default_value
+    return None if default.type == AttributeProto.UNDEFINED else decode_attribute(default)
+
+
+def decode_attribute(attribute: AttributeProto) -> Any:
+    """A Python value: int, float, str (bytes where it is not UTF-8), lists of them, or the proto of anything else."""
+    if attribute.ref_attr_name:
+        return SurgeonNode.AttributeRef(attribute.ref_attr_name, attribute.type)
+    value = onnx.helper.get_attribute_value(attribute)
+    if attribute.type == AttributeProto.STRING:
+        return _text(value)
+    if attribute.type == AttributeProto.STRINGS:
+        return [_text(v) for v in value]
+    return list(value) if attribute.type in (AttributeProto.INTS, AttributeProto.FLOATS) else value
+
+
+def decode_attributes(node: onnx.NodeProto, bodies: Sequence[Any]) -> dict[str, Any]:
+    """All attributes of a node; its subgraphs come from `bodies`, which holds them in the order of the proto."""
+    remaining, decoded = iter(bodies), {}
+    for attribute in node.attribute:
+        if attribute.type == AttributeProto.GRAPH:
+            decoded[attribute.name] = next(remaining)
+        elif attribute.type == AttributeProto.GRAPHS:
+            decoded[attribute.name] = [next(remaining) for _ in attribute.graphs]
+        else:
+            decoded[attribute.name] = decode_attribute(attribute)
+    return decoded
+
+
+def _text(value: bytes) -> str | bytes:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        return value
+
+
+def is_pure(node: Any) -> bool:
+    """Whether the node's outputs depend on its inputs alone and running it has no other effect.
+
+    Custom operators are not known to be pure. A call of a model-local function is as pure as its body.
+    """
+    if node.op in RANDOM_OR_STATEFUL:
+        return False
+    model = node.graph.model
+    function = model.functions.get((node.domain, node.op, node.proto.overload))
+    if function is not None:
+        return all(is_pure(inner) for inner in function.nodes)
+    if node.domain not in _KNOWN_DOMAINS:
+        return False
+    if node.domain == "" and node.op == "Dropout" and not is_inference_dropout(node):
+        return False
+    if node.domain == "" and node.op == "BatchNormalization" and node.attr("training_mode"):
+        return False
+    return all(is_pure(inner) for body in node.bodies for inner in body.nodes)
+
+
+def is_known(value: Any) -> bool:
+    """Whether a value depends on constants alone. Dequantized weights do not count: their form has a meaning."""
+    pending, seen = [value], set()
+    while pending:
+        current = pending.pop()
+        if current is None or current.is_constant or current in seen:
+            continue
+        seen.add(current)
+        node = current.producer
+        if node is None or node.domain != "" or node.op in QUANTIZATION or node.bodies or not is_pure(node):
+            return False
+        if node.op == "Constant":
+            return False  # of a form that cannot be read
+        pending.extend(node.inputs)
+    return True
+
+
+def is_inference_dropout(node: Any) -> bool:
+    """Whether a Dropout drops nothing: no training mode, in any of the operator's four versions."""
+    opset = node.graph.opset
+    if opset < 7:
+        return bool(node.attr("is_test", 0))
+    if opset < 12 or len(node.inputs) < 3 or node.inputs[2] is None:
+        return True
+    training = node.inputs[2].constant()
+    return training is not None and not training.any()
+
+
+@cache
+def _cpu_kernels() -> dict[tuple[str, str], list[tuple[int, int, dict[str, list[str]]]]]:
+    from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
+
+    found: dict[tuple[str, str], list[tuple[int, int, dict[str, list[str]]]]] = {}
+    for kernel in get_all_opkernel_def():
+        if kernel.provider == "CPUExecutionProvider":
+            first, last = kernel.version_range
+            key = (canonical_domain(kernel.domain), kernel.op_name)
+            found.setdefault(key, []).append((first, last, dict(kernel.type_constraints)))
+    return found
+
+
+@cache
+def has_cpu_kernel(op: str, domain: str, version: int, elem_type: int) -> bool:
+    """Whether the installed onnxruntime has a CPU kernel of this operator and version that takes these elements.
+
+    The element type is compared with the constraint T (T1 where there is no T) that the first input has.
+    """
+    wanted = f"tensor({tensors.type_name(elem_type)})"
+    for first, last, constraints in _cpu_kernels().get((domain, op), ()):
+        accepted = constraints.get("T", constraints.get("T1"))
+        if first <= version <= last and (accepted is None or wanted in accepted):
+            return True
+    return False

@@ -1,0 +1,256 @@
+"""Element types and shapes: onnx's own shape inference with data propagation, never a guess.
+
+All values are inferred at once, when the first question is asked; the model goes there without its large weights.
+A node that a pass makes is inferred by itself when it is made. What rewriting has made knowable since (a shape that
+became constant, say) is found by one new inference per pass, when that pass meets a value with an unknown part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import onnx
+from onnx import TensorProto, shape_inference
+
+from fusionc.model import operators, tensors
+
+if TYPE_CHECKING:
+    from fusionc.model.graph import Edge, Graph, Model, Node, Value
+
+_SMALL = 1024  # elements; larger tensors never are shapes, axes or sizes, and inference goes without them
+_INVENTED = "unk__"  # how the symbols begin that onnx invents for dimensions it does not know
+_IR_VERSION = 10  # of the copy that inference sees: initializers need not be inputs there
+
+
+class Types:
+    """What is known about the types of all values of a model."""
+
+    def __init__(self, model: Model) -> None:
+        self._model = model
+        self._generation = -1  # counts inferences
+        self._outdated = False  # commits since the last inference
+        self._may_refresh = False  # once per pass
+
+    def of(self, value: Edge, *, rank_only: bool = False) -> onnx.TypeProto | None:
+        """The type of a value as far as it can be known; `rank_only` says that its dimensions do not matter."""
+        if value.graph.in_function:
+            return value.proto_type
+        if self._generation < 0:
+            self._infer()
+        elif self._outdated and self._may_refresh and not _is_complete(value.proto_type, rank_only):
+            self._may_refresh = False
+            self._infer()
+        return value.proto_type
+
+    def known(self, value: Edge) -> onnx.TypeProto | None:
+        """The type of a value as far as it is known by now."""
+        if self._generation < 0 and not value.graph.in_function:
+            self._infer()
+        return value.proto_type
+
+    def begin_pass(self) -> None:
+        """A pass starts: it may have the types refreshed once."""
+        self._may_refresh = True
+
+    def note_commit(self) -> None:
+        self._outdated = True
+
+    def infer_node(self, node: Node) -> None:
+        """Give the outputs of a node that is not in the graph yet their types, as far as its inputs allow.
+
+        Raises onnx.shape_inference.InferenceError where the operator cannot take these inputs.
+        """
+        graph = node.graph
+        schema = operators.schema(node.op, node.domain, graph.opset_of(node.domain))
+        if schema is None:
+            return
+        types: dict[str, onnx.TypeProto] = {}
+        data: dict[str, TensorProto] = {}
+        for name, value in zip(node.proto.input, node.inputs, strict=True):
+            type_ = None if value is None else self.of(value)
+            if value is None or type_ is None:
+                continue
+            types[name] = type_
+            if value.is_constant and _count(type_) <= _SMALL:
+                array = value.constant()
+                if array is not None:
+                    data[name] = tensors.to_proto(array, name)
+        if any(name and name not in types for name in node.proto.input):
+            return
+        opsets = [onnx.helper.make_opsetid(d, v) for d, v in graph.opsets.items()]
+        found = shape_inference.infer_node_outputs(
+            schema, node.proto, types, data, opset_imports=opsets, ir_version=_IR_VERSION
+        )
+        for name, output in zip(node.proto.output, node.outputs, strict=True):
+            if output is not None and name in found:
+                output.proto_type = found[name]
+
+    def inherit(self, old: Edge, new: Edge) -> None:
+        """`new` stands where `old` stood. What was known of it is kept where onnx knows nothing of the new operator."""
+        node = new.producer
+        if node is None or operators.schema(node.op, node.domain, node.graph.opset_of(node.domain)) is not None:
+            return
+        known = self.known(old)
+        if known is None:
+            return
+        new.proto_type = onnx.TypeProto()
+        new.proto_type.CopyFrom(known)
+        for dim in new.proto_type.tensor_type.shape.dim:
+            if dim.dim_param.startswith(_INVENTED):  # it would mean something else after the next inference
+                dim.ClearField("dim_param")
+        new.graph.declared_types[new.name] = new.proto_type
+
+    def _infer(self) -> None:
+        self._generation, self._outdated = self._generation + 1, False
+        main = self._model.main
+        skeleton = _Skeleton(self._model)
+        try:
+            result = shape_inference.infer_shapes(skeleton.proto, check_type=False, strict_mode=False, data_prop=True)
+        except Exception:  # onnx gives up on the whole model, for example for a wrong attribute: nothing is known
+            return
+        _read(main, result.graph, skeleton, self._generation)
+
+
+class _Skeleton:
+    """A copy of the model for inference: without large weights, and without what the model itself declares of
+    values that onnx can infer. A declaration may be wrong; it only fills in what inference leaves open."""
+
+    def __init__(self, model: Model) -> None:
+        self.proto = onnx.ModelProto(ir_version=_IR_VERSION)
+        for domain, version in (model.opsets | model.imports_added).items():
+            self.proto.opset_import.add(domain=domain, version=version)
+        self.proto.functions.extend(model.proto.functions)
+        self.nodes: dict[int, list[Node]] = {}  # by graph id, in the order of the copy
+        self._copy(model.main, self.proto.graph)
+
+    def _copy(self, graph: Graph, copy: onnx.GraphProto) -> None:
+        copy.name = graph.proto.name or "graph"
+        for value in graph.inputs:
+            copy.input.add(name=value.name).type.CopyFrom(_declared(value))
+        for constant in graph.constants():
+            copy.initializer.append(_small_or_empty(constant))
+        nodes = self.nodes[graph.id] = graph.ordered()
+        outer: dict[Edge, None] = {}
+        for node in nodes:
+            self._copy_node(node, copy)
+            outer.update({v: None for v in node.inputs if v is not None and v.graph is not graph and v.is_constant})
+        for constant in outer:  # onnx gives a subgraph the types of outer values, not the elements of constants
+            if _count(constant.proto_type) <= _SMALL:
+                copy.initializer.append(_small_or_empty(constant))
+        for value in graph.outputs:
+            copy.output.add(name=value.name)
+
+    def _copy_node(self, node: Node, copy: onnx.GraphProto) -> None:
+        if node.is_op("Constant") and node.proto.ByteSize() > 8 * _SMALL and node.proto.attribute[0].HasField("t"):
+            tensor, (output,) = node.proto.attribute[0].t, node.outputs
+            copy.initializer.add(name=output.name if output else "", dims=tensor.dims, data_type=tensor.data_type)
+            return
+        new = copy.node.add(op_type=node.op, domain=node.domain, overload=node.proto.overload)
+        new.input.extend("" if v is None else v.name for v in node.inputs)
+        new.output.extend("" if v is None else v.name for v in node.outputs)
+        bodies = iter(node.bodies)
+        for attribute in node.proto.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                self._copy(next(bodies), new.attribute.add(name=attribute.name, type=attribute.type).g)
+            elif attribute.type == onnx.AttributeProto.GRAPHS:
+                list_attribute = new.attribute.add(name=attribute.name, type=attribute.type)
+                for _ in attribute.graphs:
+                    self._copy(next(bodies), list_attribute.graphs.add())
+            else:
+                new.attribute.append(attribute)
+        if operators.schema(node.op, node.domain, node.graph.opset_of(node.domain)) is None:
+            for output in node.outputs:
+                declared = None if output is None else node.graph.declared_types.get(output.name)
+                if output is not None and declared is not None:
+                    copy.value_info.add(name=output.name).type.CopyFrom(declared)
+
+
+def _read(graph: Graph, result: onnx.GraphProto, skeleton: _Skeleton, generation: int) -> None:
+    """Take over what inference found for `graph` and the subgraphs of its nodes."""
+    inferred = {info.name: info.type for info in result.value_info}
+    inferred.update({info.name: info.type for info in result.output if info.HasField("type")})
+    for value in graph.values.values():
+        if value.producer is not None:
+            found = _merge(inferred.get(value.name), graph.declared_types.get(value.name))
+            value.proto_type = found if found is None or generation == 0 else _stamp(found, generation)
+    copies = {tuple(copy.output): copy for copy in result.node}
+    for node in skeleton.nodes[graph.id]:
+        if not node.bodies:
+            continue
+        copy = copies[tuple("" if o is None else o.name for o in node.outputs)]
+        graphs = [g for a in copy.attribute for g in ([a.g] if a.type == onnx.AttributeProto.GRAPH else a.graphs)]
+        for body, body_result in zip(node.bodies, graphs, strict=True):
+            for value, info in zip(body.inputs, body_result.input, strict=False):
+                if info.HasField("type"):
+                    value.proto_type = info.type
+            _read(body, body_result, skeleton, generation)
+
+
+def _stamp(type_: onnx.TypeProto, generation: int) -> onnx.TypeProto:
+    """Rename the symbols that inference invented: those of one run say nothing about those of another."""
+    for dim in type_.tensor_type.shape.dim:
+        if dim.dim_param.startswith(_INVENTED):
+            dim.dim_param = f"{_INVENTED}{generation}__{dim.dim_param.removeprefix(_INVENTED)}"
+    return type_
+
+
+def _small_or_empty(constant: Edge) -> TensorProto:
+    """A constant for inference, which needs the elements of small ones only."""
+    type_ = constant.proto_type
+    if type_ is not None and _count(type_) > _SMALL:
+        dims = [dim.dim_value for dim in type_.tensor_type.shape.dim]
+        return TensorProto(name=constant.name, dims=dims, data_type=type_.tensor_type.elem_type)
+    array = constant.constant()
+    assert array is not None
+    return tensors.to_proto(array, constant.name)
+
+
+def _declared(value: Value | Edge) -> onnx.TypeProto:
+    return value.proto_type if value.proto_type is not None else onnx.TypeProto()
+
+
+def _merge(inferred: onnx.TypeProto | None, declared: onnx.TypeProto | None) -> onnx.TypeProto | None:
+    """What inference found, its open dimensions filled in from the declaration where that does not contradict."""
+    if inferred is None or not inferred.WhichOneof("value"):
+        return declared
+    if declared is None or not inferred.HasField("tensor_type") or not declared.HasField("tensor_type"):
+        return inferred
+    mine, other = inferred.tensor_type, declared.tensor_type
+    if not mine.elem_type:
+        mine.elem_type = other.elem_type
+    if mine.elem_type != other.elem_type or not other.HasField("shape"):
+        return inferred
+    if not mine.HasField("shape"):
+        mine.shape.CopyFrom(other.shape)
+        return inferred
+    if len(mine.shape.dim) != len(other.shape.dim):
+        return inferred
+    pairs = list(zip(mine.shape.dim, other.shape.dim, strict=True))
+    if any(a.HasField("dim_value") and b.HasField("dim_value") and a.dim_value != b.dim_value for a, b in pairs):
+        return inferred
+    for a, b in pairs:
+        if not a.HasField("dim_value") and (b.HasField("dim_value") or b.dim_param):
+            a.CopyFrom(b)
+    return inferred
+
+
+def _is_complete(type_: onnx.TypeProto | None, rank_only: bool) -> bool:
+    if type_ is None or not type_.HasField("tensor_type") or not type_.tensor_type.HasField("shape"):
+        return False
+    return rank_only or all(d.HasField("dim_value") for d in type_.tensor_type.shape.dim)
+
+
+def _count(type_: onnx.TypeProto | None) -> int:
+    """How many elements a tensor has, as far as its dimensions are known."""
+    if type_ is None:
+        return _SMALL + 1
+    count = 1
+    for dim in type_.tensor_type.shape.dim:
+        count *= dim.dim_value
+    return count
+
+
+def same_shape(a: Sequence[int | str | None] | None, b: Sequence[int | str | None] | None) -> bool:
+    """Whether two shapes are known to be equal: every dimension the same number or the same symbol."""
+    return a is not None and b is not None and None not in a and tuple(a) == tuple(b)

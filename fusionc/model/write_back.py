@@ -1,0 +1,97 @@
+"""The graph in memory → the original proto: what no pass rewrote stays as it was, byte for byte.
+
+Repeated fields are sorted in place and cut, never rebuilt: weights are not copied, and kept entries keep every field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import onnx
+
+from fusionc.model import tensors
+from fusionc.model.build import topological_order
+from fusionc.model.graph import Constant, Graph, Model, Node
+
+
+def write_back(model: Model) -> onnx.ModelProto:
+    """Bring the model's proto up to date with its graphs and return it."""
+    for graph in model.graphs:
+        if graph.changed:
+            _write_graph(graph)
+    kept = {id(function.proto) for function in model.functions.values()}
+    _keep(model.proto.functions, lambda function: id(function) in kept)
+    for domain, version in model.imports_added.items():
+        if domain not in {entry.domain for entry in model.proto.opset_import}:
+            model.proto.opset_import.add(domain=domain, version=version)
+    return model.proto
+
+
+def _write_graph(graph: Graph) -> None:
+    proto = graph.proto
+    new_constants = [c for c in graph.constants() if not isinstance(c.data, onnx.TensorProto)]
+    if isinstance(proto, onnx.GraphProto):
+        _write_constants(graph, proto, new_constants)
+        _keep(proto.quantization_annotation, lambda entry: entry.tensor_name in graph.values)
+        new_constants = []
+    _keep(proto.value_info, lambda info: info.name in graph.values)
+    _write_nodes(graph, new_constants)
+
+
+def _write_constants(graph: Graph, proto: onnx.GraphProto, new_constants: list[Constant]) -> None:
+    declared = {t.name for t in proto.initializer}
+    _keep(proto.initializer, lambda tensor: tensor.name in graph.values)
+    if graph.model.ir_version < 4:
+        _keep(proto.input, lambda info: info.name not in declared or info.name in graph.values)
+    for constant in new_constants:
+        tensor = proto.initializer.add()
+        tensor.CopyFrom(tensors.to_proto(constant.values, constant.name))
+        constant.data = tensor
+        if graph.model.ir_version < 4:  # there, every initializer has to be listed as an input
+            assert constant.proto_type is not None
+            proto.input.add(name=constant.name).type.CopyFrom(constant.proto_type)
+
+
+def _write_nodes(graph: Graph, as_nodes: list[Constant]) -> None:
+    """Order the nodes; `as_nodes` are constants of a function body, which has no initializers."""
+    nodes = topological_order(graph, graph.ordered())
+    place: dict[int, int] = {}
+    fields = graph.proto.node
+    existing = list(fields)  # holds the entries, so that their identities stay valid
+    known = {id(proto) for proto in existing}
+    for constant in as_nodes:
+        made = fields.add(op_type="Constant", output=[constant.name])
+        existing.append(made)
+        tensor = made.attribute.add(name="value", type=onnx.AttributeProto.TENSOR).t
+        tensor.CopyFrom(tensors.to_proto(constant.values, constant.name))
+        constant.data = tensor
+        place[id(made)] = len(place)
+    for node in nodes:
+        _write_edges(node)
+        if id(node.proto) not in known:
+            added = fields.add()
+            added.CopyFrom(node.proto)
+            node.proto = added
+        place[id(node.proto)] = len(place)
+    _keep(fields, lambda proto: id(proto) in place, lambda proto: place[id(proto)])
+
+
+def _write_edges(node: Node) -> None:
+    inputs = ["" if value is None else value.name for value in node.inputs]
+    outputs = ["" if value is None else value.name for value in node.outputs]
+    if list(node.proto.input) != inputs:
+        node.proto.input[:] = inputs
+    if list(node.proto.output) != outputs:
+        node.proto.output[:] = outputs
+
+
+def _keep(field: Any, is_kept: Callable[[Any], bool], order: Callable[[Any], int] | None = None) -> None:
+    """Keep the entries of a repeated field that `is_kept` accepts, in their order or in the one of `order`."""
+    entries = list(field)  # holds the entries, so that their identities stay valid while they are sorted
+    kept = [entry for entry in entries if is_kept(entry)]
+    if order is None and len(kept) == len(entries):
+        return
+    rank = {id(entry): order(entry) if order else i for i, entry in enumerate(kept)}
+    field.sort(key=lambda entry: rank.get(id(entry), len(entries)))
+    del field[len(kept) :]

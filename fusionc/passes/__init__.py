@@ -1,0 +1,43 @@
+"""The registry of passes, and the order in which they run: one line a pass.
+
+A pass is a module named after its class; the switch file, the command line, the documentation, the templates and
+the tests all read it from here.
+"""
+
+from importlib import import_module
+
+from fusionc.rewrite import Pass
+
+_ORDER = (
+    # Clean-up: what is left for the others is what the model really computes.
+    "graph_fusion.identity",
+    "graph_fusion.drop_out",
+    "graph_fusion.constant_folding",  # after the removals, which make more values constant
+    "graph_fusion.common_subexpression_elimination",  # after folding: equal constants have been folded away
+    "graph_fusion.prune",
+    # Convolution: Pad first, so that the next ones see the Conv; bias last, as scale and batch norm make one.
+    "graph_fusion.pad_conv2d_fusion",
+    "graph_fusion.conv_batchnorm_fusion",
+    "graph_fusion.conv_scale_fusion",
+    "graph_fusion.aa_biasadd_conv_fusion",
+    "graph_fusion.a_split_conv2d_concat",
+    # Matrix multiplication
+    "graph_fusion.mat_mul_bias_add_fusion",
+    # Moving data
+    "graph_fusion.z_concatv2d_fusion",
+    "graph_fusion.z_split_vd_fusion",
+    "graph_fusion.split_concat_fusion",  # after the merges: it wants all pieces of one Split in one Concat
+    # The target's own operators come last: no portable pass knows them.
+    "ub_fusion.tbe_conv_elemwise_fusion",
+    "ub_fusion.a_tbe_mat_mul_elemwise_fusion",
+)
+
+
+def _load(name: str) -> Pass:
+    module = import_module(f"{__name__}.{name}")
+    found = [c for c in vars(module).values() if isinstance(c, type) and c.__module__ == module.__name__]
+    (only,) = (c for c in found if issubclass(c, Pass))
+    return only()
+
+
+PASSES: tuple[Pass, ...] = tuple(map(_load, _ORDER))

@@ -1,0 +1,75 @@
+"""What the convolution passes have in common: weights and biases seen per channel.
+
+Weights of a Conv are [M, C/g, …], those of a ConvTranspose [C, M/g, …], for g groups, C input and M output channels.
+They may be stored or computed from constants (`known`); then the factor is multiplied to them by a node, and the
+model stays as small as it was.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fusionc.model.graph import Edge, Node
+from fusionc.rewrite import Tape, refuse
+
+Array = np.ndarray[Any, Any]
+
+
+def weight_shape(weight: Edge) -> tuple[int, ...]:
+    """The shape of the weights. Refuses where it is not known."""
+    shape = weight.shape
+    if shape is None or not all(isinstance(d, int) for d in shape):
+        refuse("the shape of the weights is unknown")
+    return tuple(d for d in shape if isinstance(d, int))
+
+
+def out_channels(conv: Node, shape: tuple[int, ...]) -> int:
+    """The number of output channels M, from the shape of the weights."""
+    return shape[0] if conv.op == "Conv" else shape[1] * int(conv.attr("group"))
+
+
+def scale_outputs(new: Tape, conv: Node, weight: Edge, factor: Array) -> Edge:
+    """Weights of which output channel m is multiplied by factor[m]."""
+    shape = weight_shape(weight)
+    rest = [1] * (len(shape) - 2)
+    if conv.op == "Conv":
+        return _scaled(new, weight, factor.reshape(-1, 1, *rest))
+    groups = int(conv.attr("group"))
+    rows = np.repeat(factor.reshape(groups, shape[1]), shape[0] // groups, axis=0)
+    return _scaled(new, weight, rows.reshape(shape[0], shape[1], *rest))
+
+
+def scale_inputs(new: Tape, conv: Node, weight: Edge, factor: Array) -> Edge:
+    """Weights of a Conv of which what reads input channel c is multiplied by factor[c]."""
+    shape = weight_shape(weight)
+    groups = int(conv.attr("group"))
+    rows = np.repeat(factor.reshape(groups, shape[1]), shape[0] // groups, axis=0)
+    return _scaled(new, weight, rows.reshape(shape[0], shape[1], *[1] * (len(shape) - 2)))
+
+
+def _scaled(new: Tape, weight: Edge, factor: Array) -> Edge:
+    array = weight.constant() if weight.is_constant else None
+    if array is not None:
+        return new.const(array.astype(np.float64) * factor, like=weight)
+    scaled: Edge = new.Mul(weight, new.const(factor, dtype=weight.dtype))
+    return scaled
+
+
+def bias_or_zero(bias: Edge | None, channels: int) -> Array:
+    """The bias in float64, zeros where the convolution has none."""
+    array = None if bias is None else bias.constant()
+    return np.zeros(channels) if array is None else array.astype(np.float64)
+
+
+def per_channel(array: Array, channels: int, rank: int) -> Array:
+    """The constant as one number for each channel of an [N, C, …] tensor of that rank, in float64.
+
+    Refuses where it varies along another axis, or would raise the rank of what it is combined with.
+    """
+    shape = (1,) * (rank - array.ndim) + array.shape
+    varies = any(size != 1 for axis, size in enumerate(shape) if axis != 1)
+    if array.ndim > rank or varies or shape[1] not in (1, channels):
+        refuse("the constant is not one number for each channel")
+    return np.broadcast_to(array.astype(np.float64).reshape(-1), (channels,))

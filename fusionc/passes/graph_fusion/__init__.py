@@ -1,0 +1,1 @@
+"""Passes that hold on any hardware: they emit operators of the standard domain only."""

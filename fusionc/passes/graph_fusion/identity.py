@@ -1,0 +1,32 @@
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, var
+
+x = var("x")
+
+
+def _keeps_all_axes(m: Match) -> bool:
+    """Whether an Einsum of one input writes its subscripts again: "bij->bij", or without the arrow in sorted order."""
+    equation = "".join(str(m.einsum.attr("equation", "")).split())
+    before, arrow, after = equation.partition("->")
+    if len(set(before)) != len(before) or "," in before:
+        return False
+    return before == after if arrow else list(before) == sorted(before) and before.isalpha()
+
+
+class IdentityPass(Pass):
+    """Identity, and operators of several inputs that have only one, become their input.
+
+    before   Identity(x); Concat(x), Sum(x), Max(x), Min(x), Mean(x); Einsum("ij->ij", x)
+    after    x
+    refuses  a graph output that would lose its name, because x is a graph input or another output
+    algebra  the result is x, bit by bit
+    source   CANN's IdentityPass; the other operators are what onnx-simplifiers call no-ops
+    """
+
+    patterns = (
+        Pattern("Identity", op.Identity(x)),
+        Pattern("OneInput", op["Concat", "Sum", "Max", "Min", "Mean"](x)),
+        Pattern("EinsumIdentity", op.Einsum(x, _as="einsum"), where=_keeps_all_axes),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        return m.x

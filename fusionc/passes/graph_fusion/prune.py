@@ -1,0 +1,58 @@
+from collections.abc import Iterator
+
+from fusionc.model.graph import Graph
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
+from fusionc.rewrite.commit import is_dead
+
+
+def _dead_nodes(graph: Graph) -> Iterator[Match]:
+    for node in reversed(graph.ordered()):
+        if is_dead(node):
+            yield Match(graph, (node,))
+
+
+def _unused_constants(graph: Graph) -> Iterator[Match]:
+    if graph.model.ir_version < 4:  # there, an initializer is a graph input as well, and inputs stay
+        return
+    for constant in list(graph.constants()):
+        if not constant.is_used:
+            yield Match(graph, drops=(constant,))
+
+
+def _unused_functions(graph: Graph) -> Iterator[Match]:
+    if graph is not graph.model.main:
+        return
+    functions = graph.model.functions
+    needed: set[tuple[str, str, str]] = set()
+    reached = list(graph.nodes)
+    while reached:
+        node = reached.pop()
+        reached.extend(inner for body in node.bodies for inner in body.nodes)
+        key = (node.domain, node.op, node.proto.overload)
+        if key in functions and key not in needed:
+            needed.add(key)
+            reached.extend(functions[key].nodes)
+    for key in [key for key in functions if key not in needed]:
+        yield Match(graph, drops=(functions[key],))
+
+
+class PrunePass(Pass):
+    """What nothing needs is removed: nodes, constants, model-local functions.
+
+    before   a node none of whose outputs is used; an initializer nobody reads; a function nobody calls
+    after    nothing
+    refuses  nothing
+    never    graph inputs, initializers that the caller may override, random, stateful or custom operators
+    algebra  what no output depends on changes no output
+    source   CANN's PrunePass and UnusedConstPass
+    """
+
+    default = "must"
+    patterns = (
+        Pattern("DeadNode", find=_dead_nodes),
+        Pattern("UnusedConstant", find=_unused_constants),
+        Pattern("UnusedFunction", find=_unused_functions),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        return None

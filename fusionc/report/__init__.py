@@ -1,0 +1,7 @@
+"""What a run has to say: the report object, the log, fusion_result.json. Tables and progress are for terminals only."""
+
+from fusionc.report.fusion_result import write_fusion_result
+from fusionc.report.plog import Plog
+from fusionc.report.report import PassTotal, Report
+
+__all__ = ["PassTotal", "Plog", "Report", "write_fusion_result"]

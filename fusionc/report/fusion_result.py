@@ -1,0 +1,63 @@
+"""fusion_result.json in the exact form of CANN: counters are strings, keys are sorted, unmatched passes are absent."""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fusionc.report.environment import variable
+from fusionc.report.report import totals
+
+if TYPE_CHECKING:
+    from fusionc.rewrite.counters import PatternCount
+
+_FILE_NAME = "fusion_result.json"
+
+
+def write_fusion_result(counts: list[PatternCount], export_compile_stat: int, notices: list[str]) -> Path | None:
+    """Write what matched, and return the file; None if nothing matched or nothing is wanted (`export_compile_stat` 0).
+
+    The file is ./fusion_result.json, or FE/<process id>/fusion_result.json in $FUSIONC_WORK_PATH or $ASCEND_WORK_PATH.
+    An older file is removed. Statistics are not worth failing for: what goes wrong is added to `notices`.
+    """
+    if export_compile_stat == 0:
+        return None
+    work_path = variable("WORK_PATH")
+    folder = Path(work_path, "FE", str(os.getpid())) if work_path else Path()
+    file = folder / _FILE_NAME
+    temporary = folder / f"{_FILE_NAME}.{os.getpid()}"
+    content = _content(counts)
+    try:
+        file.unlink(missing_ok=True)
+        if not content:
+            return None
+        folder.mkdir(parents=True, exist_ok=True)
+        temporary.write_text(json.dumps(content, indent=4, sort_keys=True) + "\n", encoding="utf-8")
+        temporary.replace(file)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
+        notices.append(f"{file} is not written: {error.strerror}")
+        return None
+    return file
+
+
+def _content(counts: list[PatternCount]) -> dict[str, dict[str, dict[str, dict[str, str]]]]:
+    by_graph: dict[int, list[PatternCount]] = {}
+    for count in counts:
+        by_graph.setdefault(count.graph_id, []).append(count)
+    content: dict[str, dict[str, dict[str, dict[str, str]]]] = {}
+    for graph_id, counts_of_graph in by_graph.items():
+        for total in totals(counts_of_graph):
+            if not total.matched:
+                continue
+            graph = content.setdefault(f"session_and_graph_id_0_{graph_id}", {})
+            counters = {"effect_times": str(total.effected), "match_times": str(total.matched)}
+            if total.kind == "UBFusion":
+                graph.setdefault("ub_fusion", {})[total.name] = counters | {"repository_hit_times": "0"}
+            else:
+                graph.setdefault("graph_fusion", {})[total.name] = counters
+    return content

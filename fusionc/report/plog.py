@@ -1,0 +1,177 @@
+"""The log of a run by Ascend's plog conventions: levels, folder, file names, line form, rotation.
+
+    [INFO] FUSIONC(4711,fusionc):2026-01-31-20:10:58.288.365 [convert.py:59]4711 RunOnePattern:GraphId[0], \
+GraphFusionPass[ConvBatchnormFusionPass]: pattern=conv_bn, matched_times=2, effected_times=1.
+
+Unlike plog the level is info unless something else is asked for, so that the lines of the patterns are there.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import sys
+import threading
+import time
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime
+from io import FileIO
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import TYPE_CHECKING
+
+from fusionc.errors import UsageError
+from fusionc.report.environment import variable
+
+if TYPE_CHECKING:
+    from fusionc.rewrite.counters import PatternCount
+
+LEVELS = ("debug", "info", "warning", "error", "null")
+FILE_BYTES = 20 * 2**20
+_DEFAULT_LEVEL = "info"
+_DEFAULT_FILES = 10
+
+
+class Plog:
+    """The log of one run. A log that cannot be written is a notice, never an error.
+
+    `level` (the --log option) beats FUSIONC_GLOBAL_LOG_LEVEL, which beats ASCEND_GLOBAL_LOG_LEVEL; the default is
+    info. Raises UsageError E10010 if `level` is none of LEVELS.
+
+    `file` is the file last written to, None as long as there was nothing to write. `notices` are for the user.
+    """
+
+    def __init__(self, level: str | None = None) -> None:
+        if level is not None and level not in LEVELS:
+            raise UsageError(
+                f'the log level is "{level}"', where="--log", hint=f"use one of {', '.join(LEVELS)}", code="E10010"
+            )
+        self.level = level or _level_of_environment()
+        self.file: Path | None = None
+        self.notices: list[str] = []
+        self._to_stdout = (variable("LOG_PRINT_TO_STDOUT") or variable("SLOG_PRINT_TO_STDOUT")) == "1"
+        self._stream: FileIO | None = None
+        self._size = 0
+
+    def __enter__(self) -> Plog:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+
+    def debug(self, function: str, message: str) -> None:
+        self._write("debug", function, message, sys._getframe(1))
+
+    def info(self, function: str, message: str) -> None:
+        self._write("info", function, message, sys._getframe(1))
+
+    def warning(self, function: str, message: str) -> None:
+        self._write("warning", function, message, sys._getframe(1))
+
+    def error(self, function: str, message: str) -> None:
+        self._write("error", function, message, sys._getframe(1))
+
+    def patterns(self, counts: Iterable[PatternCount]) -> list[str]:
+        """Log a line for each pattern that matched, in the order given, and at level debug each reason for a refusal.
+
+        Returns the lines of the patterns that are not on stdout already, whatever the level: a command whose output
+        is not a terminal prints them.
+        """
+        frame = sys._getframe(1)
+        not_on_stdout = []
+        for count in counts:
+            place = f"GraphId[{count.graph_id}], {count.kind}Pass[{count.pass_name}]: pattern={count.pattern}"
+            if count.matched:
+                message = f"{place}, matched_times={count.matched}, effected_times={count.effected}."
+                line = self._write("info", "RunOnePattern", message, frame)
+                if not (self._to_stdout and self._shows("info")):
+                    not_on_stdout.append(line)
+            for reason, times in count.refused.items():
+                what = " ".join(reason.split())
+                self._write("debug", "RunOnePattern", f"{place}, refused_times={times}, reason: {what}.", frame)
+        return not_on_stdout
+
+    def _shows(self, level: str) -> bool:
+        return LEVELS.index(level) >= LEVELS.index(self.level)
+
+    def _write(self, level: str, function: str, message: str, frame: FrameType) -> str:
+        """Compose a line, write it if the level is shown, and return it."""
+        source = f"{Path(frame.f_code.co_filename).name}:{frame.f_lineno}"
+        now = datetime.now()
+        stamp = f"{now:%Y-%m-%d-%H:%M:%S}.{now.microsecond // 1000:03}.{now.microsecond % 1000:03}"
+        line = (
+            f"[{level.upper()}] FUSIONC({os.getpid()},fusionc):{stamp} [{source}]{threading.get_native_id()} "
+            f"{function}:{message}"
+        )
+        if self._shows(level):
+            if self._to_stdout:
+                print(line, flush=True)
+            else:
+                self._write_to_file(line)
+        return line
+
+    def _write_to_file(self, line: str) -> None:
+        if self.notices:  # a file could not be written before: the user knows
+            return
+        data = (line + "\n").encode("utf-8", "backslashreplace")
+        try:
+            if self._stream is None or self._size + len(data) > FILE_BYTES:
+                self.close()
+                self._stream = self._next_file()
+                self._size = 0
+            self._stream.write(data)
+            self._size += len(data)
+        except (OSError, RuntimeError) as error:  # RuntimeError: there is no home folder
+            self.close()
+            reason = error.strerror if isinstance(error, OSError) else error
+            self.notices.append(
+                f"no log is written to {self.file or 'its folder'}: {reason}; "
+                "set FUSIONC_PROCESS_LOG_PATH to a folder that can be written"
+            )
+            self.file = None
+
+    def _next_file(self) -> FileIO:
+        folder = _folder() / "debug" / "plog"
+        self.file = folder
+        folder.mkdir(parents=True, exist_ok=True)
+        while True:
+            now = datetime.now()
+            name = f"plog-{os.getpid()}_{now:%Y%m%d%H%M%S}{now.microsecond // 1000:03}.log"
+            try:
+                stream = FileIO(folder / name, "xb")
+            except FileExistsError:
+                time.sleep(0.001)  # the name has milliseconds
+                continue
+            self.file = folder / name
+            break
+        for old in sorted(folder.glob(f"plog-{os.getpid()}_*.log"))[: -_kept_files()]:
+            with suppress(OSError):
+                old.unlink()
+        return stream
+
+
+def _level_of_environment() -> str:
+    value = variable("GLOBAL_LOG_LEVEL").lower()
+    by_number = dict(zip("01234", LEVELS, strict=True))
+    return value if value in LEVELS else by_number.get(value, _DEFAULT_LEVEL)
+
+
+def _folder() -> Path:
+    if variable("PROCESS_LOG_PATH"):
+        return Path(variable("PROCESS_LOG_PATH"))
+    if variable("WORK_PATH"):
+        return Path(variable("WORK_PATH"), "log")
+    return Path.home() / "fusionc" / "log"
+
+
+def _kept_files() -> int:
+    value = variable("HOST_LOG_FILE_NUM")
+    return int(value) if re.fullmatch("[1-9][0-9]{0,5}", value) else _DEFAULT_FILES

@@ -1,0 +1,77 @@
+"""The result of a conversion as an object: what the Python API returns and what the terminal shows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fusionc.rewrite.counters import PatternCount
+
+
+@dataclass
+class PassTotal:
+    """The counts of one pass, summed over its patterns and all graphs."""
+
+    kind: str
+    name: str
+    effected: int = 0
+    refused: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def matched(self) -> int:
+        return self.effected + sum(self.refused.values())
+
+
+@dataclass
+class Report:
+    """What a conversion did.
+
+    `patterns` are in execution order. `operators_*` count nodes by operator type, `bytes_*` are the sizes of model and
+    weights on disk. `verification` is one sentence, None where it was skipped. `pattern_lines` are the log lines of
+    the patterns that matched, as far as they are not on stdout already. `stages` are the seconds of each stage.
+    """
+
+    model: Path
+    output: Path | None = None
+    patterns: list[PatternCount] = field(default_factory=list)
+    operators_before: dict[str, int] = field(default_factory=dict)
+    operators_after: dict[str, int] = field(default_factory=dict)
+    bytes_before: int = 0
+    bytes_after: int = 0
+    verification: str | None = None
+    notices: list[str] = field(default_factory=list)
+    log_file: Path | None = None
+    pattern_lines: list[str] = field(default_factory=list)
+    seconds: float = 0.0
+    stages: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def effected(self) -> int:
+        return sum(count.effected for count in self.patterns)
+
+    @property
+    def nodes_before(self) -> int:
+        return sum(self.operators_before.values())
+
+    @property
+    def nodes_after(self) -> int:
+        return sum(self.operators_after.values())
+
+    def passes(self) -> list[PassTotal]:
+        """The passes that counted anything, in execution order."""
+        return totals(self.patterns)
+
+
+def totals(counts: list[PatternCount]) -> list[PassTotal]:
+    """Sum the counts of patterns by pass, in the order in which the passes first appear."""
+    by_name: dict[str, PassTotal] = {}
+    for count in counts:
+        total = by_name.setdefault(count.pass_name, PassTotal(count.kind, count.pass_name))
+        total.effected += count.effected
+        total.seconds += count.seconds
+        for reason, times in count.refused.items():
+            total.refused[reason] = total.refused.get(reason, 0) + times
+    return list(by_name.values())

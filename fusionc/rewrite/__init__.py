@@ -1,0 +1,28 @@
+"""The engine: what a pass is written in, and what searches, checks, counts and commits for it."""
+
+from fusionc.rewrite.definition import Pass, Pattern, Result, UBFusionPass
+from fusionc.rewrite.match import Match, Refused, refuse
+from fusionc.rewrite.pattern import among, const, each, either, keep, known, maybe, op, rest, same, var
+from fusionc.rewrite.tape import Tape
+
+__all__ = [
+    "Match",
+    "Pass",
+    "Pattern",
+    "Refused",
+    "Result",
+    "Tape",
+    "UBFusionPass",
+    "among",
+    "const",
+    "each",
+    "either",
+    "keep",
+    "known",
+    "maybe",
+    "op",
+    "refuse",
+    "rest",
+    "same",
+    "var",
+]

@@ -1,0 +1,153 @@
+"""One pass on one graph, to its own fixed point: search, check, rewrite, commit, count."""
+
+from __future__ import annotations
+
+import traceback
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from fusionc.errors import FusioncError
+from fusionc.model.graph import Edge, Graph, Node
+from fusionc.rewrite import matcher
+from fusionc.rewrite.commit import check_private, commit
+from fusionc.rewrite.counters import PatternCount
+from fusionc.rewrite.definition import Pass, Pattern
+from fusionc.rewrite.match import Match, Refused
+from fusionc.rewrite.pattern import Formula, depth, root_operators
+from fusionc.rewrite.tape import Tape
+
+_FEW_USERS = 16  # a value with more users than this does not become private by losing one
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One rewrite that took effect, as the log tells it and as bisection names it."""
+
+    number: int
+    graph_id: int
+    pass_name: str
+    pattern: str
+    nodes: tuple[str, ...]
+
+
+class Ledger:
+    """Numbers the commits of a run, and stops them after `limit`."""
+
+    def __init__(self, limit: int | None = None) -> None:
+        self.limit = limit
+        self.last: Commit | None = None
+        self.count = 0
+
+    @property
+    def is_closed(self) -> bool:
+        return self.limit is not None and self.count >= self.limit
+
+    def enter(self, graph: Graph, pass_: Pass, pattern: Pattern, nodes: Iterable[str]) -> None:
+        self.count += 1
+        self.last = Commit(self.count, graph.id, pass_.name, pattern.name, tuple(nodes))
+
+
+def apply(pass_: Pass, pattern: Pattern, graph: Graph, ledger: Ledger) -> PatternCount:
+    """Run one pattern of a pass on a graph until it finds nothing more to do there.
+
+    Raises FusioncError where the pass itself fails or does not come to an end.
+    """
+    count = PatternCount(graph.id, pass_.kind, pass_.name, pattern.name)
+    start = perf_counter()
+    refused: dict[object, str] = {}
+    bound = 10 * len(graph.nodes) + 100
+    for anchor, match in _matches(pass_, pattern, graph):
+        if ledger.is_closed:
+            break
+        labels = [node.label() for node in match.nodes]
+        try:
+            match.changed = _rewrite(pass_, pattern, match)
+        except Refused as refusal:
+            refused[anchor] = refusal.reason
+            continue
+        except FusioncError:
+            raise
+        except Exception as error:
+            raise _failure(pass_, pattern, labels, error) from error
+        refused.pop(anchor, None)
+        count.effected += 1
+        ledger.enter(graph, pass_, pattern, labels)
+        if count.effected > bound:
+            raise FusioncError(
+                f"{pass_.name} does not come to an end: pattern {pattern.name} took effect {count.effected} times",
+                where=f"graph {graph.id}",
+                hint=f'switch it off: --optimization_switch "{pass_.name}:off"',
+                code="E20007",
+            )
+    for anchor, reason in refused.items():
+        if not isinstance(anchor, Node) or anchor.is_in_graph:
+            count.refused[reason] = count.refused.get(reason, 0) + 1
+    count.seconds = perf_counter() - start
+    return count
+
+
+def _rewrite(pass_: Pass, pattern: Pattern, match: Match) -> list[Node]:
+    check_private(match)
+    tape = Tape(match.graph)
+    returned = (pattern.rewrite or pass_.rewrite)(match, tape)
+    return commit(match, _results(returned), tape, pass_.name)
+
+
+def _results(returned: Any) -> Sequence[Edge]:
+    if returned is None:
+        return ()
+    return returned if isinstance(returned, tuple | list) else (returned,)
+
+
+def _matches(pass_: Pass, pattern: Pattern, graph: Graph) -> Iterator[tuple[object, Match]]:
+    """All matches, each with what it is anchored at. The caller commits one before it takes the next, and what a
+    commit may have made possible is looked at again."""
+    if pattern.find is not None:
+        yield from ((object(), match) for match in pattern.find(graph))
+        return
+    if pattern.formula is None:
+        raise TypeError(f"pattern {pattern.name} of {pass_.name} has neither a formula nor a find")
+    formulas: tuple[Formula, ...] = pattern.formula if isinstance(pattern.formula, tuple) else (pattern.formula,)
+    anchors = root_operators(formulas[0])
+    reach = max(map(depth, formulas))
+    queue = deque(sorted((n for key in anchors for n in graph.by_operator.get(key, ())), key=lambda n: n.position))
+    queued = set(queue)
+    while queue:
+        node = queue.popleft()
+        queued.discard(node)
+        if not node.is_in_graph:
+            continue
+        match = matcher.match(formulas, node)
+        if match is None or (pattern.where is not None and not pattern.where(match)):
+            continue
+        yield node, match
+        for near in _downstream(match.changed, reach, anchors):
+            if near not in queued and near.graph is graph:
+                queued.add(near)
+                queue.append(near)
+
+
+def _downstream(nodes: Iterable[Node], reach: int, anchors: Sequence[tuple[str, str]]) -> list[Node]:
+    """Anchors from which a formula of that depth can see one of these nodes."""
+    found: dict[Node, None] = {}
+    level = [node for node in nodes if node.is_in_graph]
+    for _ in range(reach + 1):
+        for node in level:
+            if (node.domain, node.op) in anchors:
+                found[node] = None
+        values = [o for node in level for o in node.outputs if o is not None and o.use_count <= _FEW_USERS]
+        level = list(dict.fromkeys(user for value in values for user in value.outputs))
+    return list(found)
+
+
+def _failure(pass_: Pass, pattern: Pattern, nodes: Sequence[str], error: Exception) -> FusioncError:
+    frame = traceback.extract_tb(error.__traceback__)[-1]
+    return FusioncError(
+        f"{pass_.name} failed: {type(error).__name__}: {error}",
+        where=f"{frame.filename}:{frame.lineno}, pattern {pattern.name} at {', '.join(nodes) or 'the graph'}",
+        hint=f'correct the pass, or switch it off: --optimization_switch "{pass_.name}:off"',
+        code="E20007",
+    )

@@ -1,0 +1,73 @@
+"""What a pass is: a named, switchable unit with patterns, a numerics class and its documentation."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+if TYPE_CHECKING:
+    from fusionc.model.graph import Graph
+    from fusionc.rewrite.match import Match
+    from fusionc.rewrite.pattern import Formula
+    from fusionc.rewrite.tape import Tape
+
+Kind = Literal["GraphFusion", "UBFusion"]
+Numerics = Literal["bitwise", "rounding", "approximate"]
+Default = Literal["on", "off", "must"]
+Result = Any  # of a rewrite: the value that the output becomes, or a tuple of them, one for each output
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """One structure that a pass looks for; it gets its own counters and its own log line.
+
+    `formula` is what is searched; several formulas are several outputs, the first one being where the search begins.
+    `where` says what of the structure a formula cannot say: without it, there is no match. A pass whose matter is not
+    local, or has any number of outputs, gives `find` instead: it walks the graph and yields matches itself.
+    `rewrite` builds the replacement on a tape or refuses; left out, the pass's own is used.
+    """
+
+    name: str
+    formula: Formula | tuple[Formula, ...] | None = None
+    rewrite: Callable[[Match, Tape], Result] | None = None
+    find: Callable[[Graph], Iterable[Match]] | None = None
+    where: Callable[[Match], bool] | None = None
+
+
+class Pass:
+    """Base of all passes, the built-in ones and the users' own. The class name is the switch key.
+
+    A subclass gives `patterns` and `rewrite(m, new)`, which returns what the root value becomes (a value, or a
+    tuple of them for several outputs) or calls `refuse(reason)`. It never changes the graph. Instances hold no
+    state: what a match found is in `m`.
+    """
+
+    kind: ClassVar[Kind] = "GraphFusion"
+    numerics: ClassVar[Numerics] = "bitwise"
+    default: ClassVar[Default] = "on"
+    aliases: ClassVar[tuple[str, ...]] = ()
+    patterns: ClassVar[tuple[Pattern, ...]] = ()
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        """Build the replacement of `m` on the tape `new`."""
+        raise NotImplementedError(f"{self.name} has a pattern without a rewrite")
+
+    @property
+    def name(self) -> str:
+        return type(self).__name__
+
+    @property
+    def documentation(self) -> str:
+        return inspect.cleandoc(type(self).__doc__ or "")
+
+    @property
+    def summary(self) -> str:
+        return self.documentation.partition("\n")[0]
+
+
+class UBFusionPass(Pass):
+    """A pass for the target runtime: it may emit operators outside ai.onnx that the target has kernels for."""
+
+    kind = "UBFusion"

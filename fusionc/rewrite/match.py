@@ -1,0 +1,59 @@
+"""A match: what a pattern found in one place of a graph. And how a rewrite refuses it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NoReturn
+
+from fusionc.model.graph import Constant, Edge, Graph, Node
+
+
+class Refused(Exception):
+    """Raised by `refuse`; the engine counts the match as refused for this reason."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.reason = reason
+
+
+def refuse(reason: str) -> NoReturn:
+    """Leave the match as it is. The reason is shown to the user: one phrase, the same for all such matches."""
+    raise Refused(reason)
+
+
+class Match:
+    """The captures of a pattern as attributes (`m.x`, `m.conv`), and what the rewrite replaces.
+
+    `nodes` are taken out of the graph, `outputs` are the values that the rewrite must provide anew, in the order of
+    the pattern's outputs. An optional input that is left out is None. A pass that finds its matches itself makes
+    these objects itself; `drops` then names constants and functions that go without any replacement.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        nodes: Sequence[Node] = (),
+        outputs: Sequence[Edge] = (),
+        captures: Mapping[str, Any] | None = None,
+        *,
+        literal_rank: int = 0,
+        drops: Sequence[Constant | Graph] = (),
+    ) -> None:
+        self.graph = graph
+        self.nodes = tuple(nodes)
+        self.outputs = tuple(outputs)
+        self.captures = dict(captures or {})
+        self.literal_rank = literal_rank  # the highest rank of a constant that was matched by its value alone
+        self.drops = tuple(drops)
+        self.changed: list[Node] = []  # filled in when the match is committed: where to look again
+
+    @property
+    def opset(self) -> int:
+        """The version of the standard operator set that the graph imports."""
+        return self.graph.opset
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self.__dict__["captures"][name]
+        except KeyError:
+            raise AttributeError(f"the pattern captures no {name!r}") from None

@@ -1,0 +1,238 @@
+"""Solve a formula at a node: which values and nodes it stands for, or that it does not stand there.
+
+Solutions are searched depth first with backtracking over operand orders and alternatives. A formula of k operators
+with c commutative ones tries at most 2^c orders, and gives up on each at the first operator that does not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+import onnx_graphsurgeon as gs
+
+from fusionc.model.graph import Edge, Graph, Node
+from fusionc.model.operators import has_legacy_axis, is_known
+from fusionc.rewrite.match import Match
+from fusionc.rewrite.pattern import (
+    Among,
+    Const,
+    Each,
+    Either,
+    Formula,
+    Keep,
+    Maybe,
+    OpFormula,
+    Out,
+    Rest,
+    Same,
+    Var,
+    names,
+    walk,
+)
+
+
+@dataclass(frozen=True)
+class _State:
+    """A partial solution. Never changed; each step makes a new one."""
+
+    graph: Graph
+    captures: dict[str, Any] = field(default_factory=dict)
+    bound: dict[int, Node] = field(default_factory=dict)  # by identity of the OpFormula
+    nodes: dict[Node, None] = field(default_factory=dict)
+    kept: frozenset[Node] = frozenset()
+    literal_rank: int = 0
+
+    def capture(self, name: str, value: Any) -> _State:
+        return replace(self, captures={**self.captures, name: value}) if name else self
+
+
+def match(formulas: Sequence[Formula], anchor: Node) -> Match | None:
+    """The first solution in which `formulas[0]` is made by `anchor`; further formulas are further outputs."""
+    outputs = [o for o in anchor.outputs if o is not None]
+    for value in outputs:
+        for state in _solve(formulas[0], value, _State(anchor.graph)):
+            for solution, values in _solve_others(formulas[1:], state, (value,)):
+                return _to_match(formulas, solution, values, anchor)
+    return None
+
+
+def _to_match(formulas: Sequence[Formula], state: _State, outputs: tuple[Edge, ...], anchor: Node) -> Match:
+    missing = {name: None for formula in formulas for name in names(formula)}
+    nodes = [node for node in state.nodes if node not in state.kept]
+    return Match(anchor.graph, nodes, outputs, missing | state.captures, literal_rank=state.literal_rank)
+
+
+def _solve_others(
+    formulas: Sequence[Formula], state: _State, values: tuple[Edge, ...]
+) -> Iterator[tuple[_State, tuple[Edge, ...]]]:
+    """Find the other outputs of a pattern: among what is matched already, else downstream of it."""
+    if not formulas:
+        yield state, values
+        return
+    for value in _candidates(formulas[0], state):
+        if value not in values:
+            for found in _solve(formulas[0], value, state):
+                yield from _solve_others(formulas[1:], found, (*values, value))
+
+
+def _candidates(formula: Formula, state: _State) -> list[Edge]:
+    """Values that may be `formula`, found from its parts that have a value already."""
+    match formula:
+        case Var(name) | Const(name):
+            value = state.captures.get(name)
+            return [] if value is None else [value]
+        case OpFormula():
+            if id(formula) in state.bound:
+                nodes = [state.bound[id(formula)]]
+            else:
+                below = [value for part in formula.parts() for value in _candidates(part, state)]
+                users = dict.fromkeys(node for value in below for node in value.outputs)
+                nodes = [n for n in users if (n.domain, n.op) in formula.operators and n.graph is state.graph]
+            return [o for node in nodes for o in node.outputs[:1] if o is not None]
+        case Out(node, index):
+            producers = [v.producer for v in _candidates(node, state) if v.producer is not None]
+            return [o for p in producers for o in (p.outputs if index is None else p.outputs[index : index + 1]) if o]
+        case _:
+            return list(dict.fromkeys(value for part in formula.parts() for value in _candidates(part, state)))
+
+
+def _solve(formula: Formula, value: Edge | None, state: _State) -> Iterator[_State]:
+    if isinstance(formula, Maybe):
+        yield from [state] if value is None else _solve(formula.inner, value, state)
+        return
+    if value is None:
+        return
+    match formula:
+        case Var(name):
+            bound = state.captures.get(name)
+            if bound is None:
+                yield state.capture(name, value)
+            elif bound is value:
+                yield state
+        case Const():
+            yield from _solve_constant(formula, value, state)
+        case OpFormula() | Same():
+            if value.producer is not None and _output(value.producer, 0) is value:
+                yield from _solve_node(formula, value.producer, state)
+        case Out(node, index):
+            producer = value.producer
+            if producer is not None and (index is None or _output(producer, index) is value):
+                yield from _solve_node(node, producer, state)
+        case Either(alternatives):
+            for alternative in alternatives:
+                yield from _solve(alternative, value, state)
+        case Keep(inner):
+            for found in _solve(inner, value, state):
+                new = [node for node in found.nodes if node not in state.nodes]
+                yield replace(found, kept=found.kept.union(new))
+        case _:
+            raise TypeError(f"{type(formula).__name__} can only stand for the inputs of an operator")
+
+
+def _output(node: Node, index: int) -> Edge | None:
+    return node.outputs[index] if index < len(node.outputs) else None
+
+
+def _solve_constant(formula: Const, value: Edge, state: _State) -> Iterator[_State]:
+    if not (value.is_constant if formula.is_stored else is_known(value)):
+        return
+    if formula.value is not None:
+        rank = value.rank
+        if rank is None or any(d != 1 for d in value.shape or ()) or not is_number(value.constant(), formula.value):
+            return
+        state = replace(state, literal_rank=max(state.literal_rank, rank))
+    if not formula.name or state.captures.get(formula.name) is value:
+        yield state
+    elif formula.name not in state.captures:
+        yield state.capture(formula.name, value)
+
+
+def is_number(array: np.ndarray[Any, Any] | None, number: float) -> bool:
+    """Whether a constant has one element and it is this number, to the last two bits of its type."""
+    if array is None or array.size != 1 or array.dtype.kind in "OSU":
+        return False
+    if array.dtype.kind in "iub":
+        return bool(array.item() == number)
+    expected = np.asarray(number).astype(array.dtype)
+    if array.reshape(()) == expected:
+        return True
+    ulp = abs(float(expected)) * float(_epsilon(array.dtype))
+    return bool(abs(float(array.item()) - float(expected)) <= 2 * ulp)
+
+
+def _epsilon(dtype: np.dtype[Any]) -> float:
+    import ml_dtypes
+
+    return float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]
+
+
+def _solve_node(formula: Formula, node: Node, state: _State) -> Iterator[_State]:
+    if isinstance(formula, Same):
+        formula = formula.inner
+    assert isinstance(formula, OpFormula)
+    if id(formula) in state.bound:
+        if state.bound[id(formula)] is node:
+            yield state
+        return
+    if (node.domain, node.op) not in formula.operators or node.graph is not state.graph or node.has_references:
+        return
+    if has_legacy_axis(node):
+        return
+    if not all(_same_attribute(node.attr(name), wanted) for name, wanted in formula.attributes.items()):
+        return
+    here = replace(
+        state.capture(formula.label, node),
+        bound={**state.bound, id(formula): node},
+        nodes={**state.nodes, node: None},
+    )
+    yield from _solve_inputs(formula.args, node.inputs, here)
+    if formula.is_commutative and len(node.inputs) == 2:
+        yield from _solve_inputs(formula.args, node.inputs[::-1], here)
+
+
+def _same_attribute(actual: Any, wanted: Any) -> bool:
+    if isinstance(actual, gs.Node.AttributeRef):
+        return False
+    return bool(list(actual) == list(wanted) if isinstance(wanted, list | tuple) and actual else actual == wanted)
+
+
+def _solve_inputs(args: Sequence[Formula], inputs: Sequence[Edge | None], state: _State) -> Iterator[_State]:
+    if not args:
+        if all(value is None for value in inputs):
+            yield state
+        return
+    first, others = args[0], args[1:]
+    match first:
+        case Rest(name):
+            yield state.capture(name, list(inputs))
+        case Each(inner):
+            yield from _solve_each(inner, inputs, state)
+        case Among(inner):
+            for value in inputs:
+                yield from _solve(inner, value, state)
+        case _:
+            for found in _solve(first, inputs[0] if inputs else None, state):
+                yield from _solve_inputs(others, inputs[1:], found)
+
+
+def _solve_each(inner: Formula, inputs: Sequence[Edge | None], state: _State) -> Iterator[_State]:
+    if not inputs:
+        return
+    shared = {id(part) for whole in walk(inner) if isinstance(whole, Same) for part in walk(whole)}
+    once = {name for whole in walk(inner) if isinstance(whole, Same) for name in names(whole)}
+    lists: dict[str, list[Any]] = {n: [] for n in names(inner) if n not in once and n not in state.captures}
+    for value in inputs:
+        found = next(_solve(inner, value, state), None)
+        if found is None:
+            return
+        for name, captured in lists.items():
+            captured.append(found.captures.get(name))
+        state = replace(
+            found,
+            captures={n: v for n, v in found.captures.items() if n not in lists},
+            bound={k: n for k, n in found.bound.items() if k in shared or k in state.bound},
+        )
+    yield replace(state, captures={**state.captures, **lists})

@@ -1,0 +1,305 @@
+"""The pattern language: a pattern is written as the formula that it matches. Pure data; `matcher` searches it.
+
+    x, W, B = var("x"), const("W"), const("B")
+    op.BatchNormalization(op.Conv(x, W, maybe(B), _as="conv"), *map(const, ("scale", "bias", "mean", "var")), _as="bn")
+    x * (op.Erf(x / math.sqrt(2)) + 1) * 0.5
+    op.Concat(each(op.Conv(same(op.Split(x, _as="split"))[...], const("W"), maybe(const("B")))), _as="concat")
+
+- A name used twice means the same value; one sub-formula object used twice means the same node.
+- Operands of commutative operators match in either order.
+- A number matches a constant of one element with that value, whatever its rank.
+- A keyword is an attribute that must have that value (its default counts); `_as` names the node for the rewrite.
+- `f[1]` is the second output of a node, `f[...]` any of its outputs; `f` alone is the first.
+- `known("W")` is a constant that need not be stored: ConstantOfShape, or a Cast of weights, will do.
+- Interior values must be private: the engine refuses the match if anybody else uses them. `keep(f)` exempts `f`,
+  which then stays in the graph.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from types import EllipsisType
+from typing import Any
+
+from fusionc.model.operators import COMMUTATIVE, MICROSOFT
+
+
+class Formula:
+    """Base of all parts of a pattern; the arithmetic operators build the ONNX operators of the same meaning."""
+
+    def __add__(self, other: Operand) -> OpFormula:
+        return op.Add(self, other)
+
+    def __radd__(self, other: Operand) -> OpFormula:
+        return op.Add(other, self)
+
+    def __sub__(self, other: Operand) -> OpFormula:
+        return op.Sub(self, other)
+
+    def __rsub__(self, other: Operand) -> OpFormula:
+        return op.Sub(other, self)
+
+    def __mul__(self, other: Operand) -> OpFormula:
+        return op.Mul(self, other)
+
+    def __rmul__(self, other: Operand) -> OpFormula:
+        return op.Mul(other, self)
+
+    def __truediv__(self, other: Operand) -> OpFormula:
+        return op.Div(self, other)
+
+    def __rtruediv__(self, other: Operand) -> OpFormula:
+        return op.Div(other, self)
+
+    def __matmul__(self, other: Operand) -> OpFormula:
+        return op.MatMul(self, other)
+
+    def __pow__(self, other: Operand) -> OpFormula:
+        return op.Pow(self, other)
+
+    def __neg__(self) -> OpFormula:
+        return op.Neg(self)
+
+    def parts(self) -> tuple[Formula, ...]:
+        """The formulas directly below this one."""
+        return ()
+
+
+Operand = Formula | float | int
+
+
+@dataclass(frozen=True, eq=False)
+class Var(Formula):
+    """Any value; the same one wherever the name occurs again."""
+
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Const(Formula):
+    """A constant; with `value`, one that has a single element of that value. `is_stored` False also takes what is
+    computed from constants when the model runs."""
+
+    name: str = ""
+    value: float | None = None
+    is_stored: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class OpFormula(Formula):
+    """A node of one of `operators`, given as (domain, name), and its first output."""
+
+    operators: tuple[tuple[str, str], ...]
+    args: tuple[Formula, ...]
+    attributes: dict[str, Any]
+    label: str
+
+    def __getitem__(self, index: int | EllipsisType) -> Out:
+        return Out(self, None if index is ... else index)
+
+    def __iter__(self) -> Iterator[Out]:
+        raise TypeError("name the outputs by their index, as in split[0]")
+
+    @property
+    def is_commutative(self) -> bool:
+        return len(self.args) == 2 and all(d == "" and name in COMMUTATIVE for d, name in self.operators)
+
+    def parts(self) -> tuple[Formula, ...]:
+        return self.args
+
+
+@dataclass(frozen=True, eq=False)
+class Out(Formula):
+    """One output of a node; `index` None stands for any of them."""
+
+    node: OpFormula | Same
+    index: int | None
+
+    def parts(self) -> tuple[Formula, ...]:
+        return (self.node,)
+
+
+@dataclass(frozen=True, eq=False)
+class Either(Formula):
+    """The first alternative that matches, in the order given."""
+
+    alternatives: tuple[Formula, ...]
+
+    def parts(self) -> tuple[Formula, ...]:
+        return self.alternatives
+
+
+@dataclass(frozen=True, eq=False)
+class Maybe(Formula):
+    """An input that may be left out."""
+
+    inner: Formula
+
+    def parts(self) -> tuple[Formula, ...]:
+        return (self.inner,)
+
+
+@dataclass(frozen=True, eq=False)
+class Rest(Formula):
+    """All remaining inputs, captured as a list."""
+
+    name: str
+
+
+@dataclass(frozen=True, eq=False)
+class Each(Formula):
+    """All remaining inputs, at least one, each matching `inner`; what `inner` captures becomes a list."""
+
+    inner: Formula
+
+    def parts(self) -> tuple[Formula, ...]:
+        return (self.inner,)
+
+
+@dataclass(frozen=True, eq=False)
+class Among(Formula):
+    """All remaining inputs, of which at least one matches `inner`: the first that does is captured."""
+
+    inner: Formula
+
+    def parts(self) -> tuple[Formula, ...]:
+        return (self.inner,)
+
+
+@dataclass(frozen=True, eq=False)
+class Same(Formula):
+    """Inside `each`: one and the same node every time, captured once."""
+
+    inner: OpFormula
+
+    def __getitem__(self, index: int | EllipsisType) -> Out:
+        return Out(self, None if index is ... else index)
+
+    def parts(self) -> tuple[Formula, ...]:
+        return (self.inner,)
+
+
+@dataclass(frozen=True, eq=False)
+class Keep(Formula):
+    """Matched, but not replaced: the node stays, and anybody may use it."""
+
+    inner: Formula
+
+    def parts(self) -> tuple[Formula, ...]:
+        return (self.inner,)
+
+
+class _Operators:
+    """`op.Conv(x, W)`: a formula for one operator; `op["Conv", "ConvTranspose"](x, W)`: for any of several."""
+
+    def __init__(self, domain: str) -> None:
+        self._domain = domain
+
+    def __getattr__(self, name: str) -> _Factory:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return _Factory(((self._domain, name),))
+
+    def __getitem__(self, names: str | tuple[str, ...]) -> _Factory:
+        return _Factory(tuple((self._domain, n) for n in ([names] if isinstance(names, str) else names)))
+
+
+@dataclass(frozen=True)
+class _Factory:
+    operators: tuple[tuple[str, str], ...]
+
+    def __call__(self, *args: Operand, _as: str = "", **attributes: Any) -> OpFormula:
+        return OpFormula(self.operators, tuple(map(_formula, args)), attributes, _as)
+
+
+def _formula(operand: Operand) -> Formula:
+    return operand if isinstance(operand, Formula) else Const(value=operand)
+
+
+op = _Operators("")
+ms = _Operators(MICROSOFT)
+
+
+def var(name: str) -> Var:
+    """Any value, called `m.<name>` in the rewrite."""
+    return Var(name)
+
+
+def const(name: str = "", value: float | None = None) -> Const:
+    """A constant, called `m.<name>`; with `value` one element of that value."""
+    return Const(name, value)
+
+
+def known(name: str) -> Const:
+    """A constant, or a value that depends on constants alone: one that would be too large to be stored."""
+    return Const(name, is_stored=False)
+
+
+def either(*alternatives: Formula) -> Either:
+    """The first of these that matches."""
+    return Either(alternatives)
+
+
+def maybe(inner: Formula) -> Maybe:
+    """An optional input; where it is left out, what it captures is None."""
+    return Maybe(inner)
+
+
+def rest(name: str) -> Rest:
+    """All remaining inputs as a list."""
+    return Rest(name)
+
+
+def each(inner: Formula) -> Each:
+    """All remaining inputs, each matching; captures become lists."""
+    return Each(inner)
+
+
+def among(inner: Formula) -> Among:
+    """All remaining inputs, of which at least one matches."""
+    return Among(inner)
+
+
+def same(inner: OpFormula) -> Same:
+    """Inside `each`: the same node every time."""
+    return Same(inner)
+
+
+def keep(inner: Formula) -> Keep:
+    """Matched, but left in the graph and free to be used elsewhere."""
+    return Keep(inner)
+
+
+def walk(formula: Formula) -> Iterator[Formula]:
+    """The formula and all its parts."""
+    yield formula
+    for part in formula.parts():
+        yield from walk(part)
+
+
+def root_operators(formula: Formula) -> tuple[tuple[str, str], ...]:
+    """The operators at which a search for this formula can begin."""
+    match formula:
+        case OpFormula():
+            return formula.operators
+        case Either() | Out() | Same() | Keep():
+            return tuple(dict.fromkeys(o for part in formula.parts() for o in root_operators(part)))
+        case _:
+            raise TypeError(f"a pattern must begin with an operator, not with {type(formula).__name__}")
+
+
+def depth(formula: Formula) -> int:
+    """How many operators lie on the longest path through the formula."""
+    below = max((depth(part) for part in formula.parts()), default=0)
+    return below + 1 if isinstance(formula, OpFormula) else below
+
+
+def names(formula: Formula) -> list[str]:
+    """Everything that the formula captures."""
+    found: list[str] = []
+    for part in walk(formula):
+        name = part.name if isinstance(part, Var | Const | Rest) else part.label if isinstance(part, OpFormula) else ""
+        if name and name not in found:
+            found.append(name)
+    return found

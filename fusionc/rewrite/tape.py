@@ -1,0 +1,111 @@
+"""The tape: new nodes and constants that a rewrite makes. The graph does not see them until they are committed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx.shape_inference import InferenceError
+
+from fusionc.model import operators, tensors
+from fusionc.model.graph import Constant, Edge, Graph, Node, Value
+from fusionc.model.operators import MICROSOFT
+from fusionc.rewrite.match import refuse
+
+
+class Tape:
+    """Builds the replacement of a match: `new.Conv(x, W, b, like=m.conv)`, `new.const(array, like=m.W)`.
+
+    An operator that the model's opset has not, or for which the target has no kernel, is refused here, so that no
+    pass has to ask.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.nodes: list[Node] = []
+        self.constants: dict[Constant, str] = {}  # with the name that each would like to have
+
+    def __getattr__(self, op: str) -> Callable[..., Any]:
+        if op.startswith("_"):
+            raise AttributeError(op)
+        return lambda *inputs, **options: self.node(op, inputs, **options)
+
+    def node(
+        self,
+        op: str,
+        inputs: Sequence[Edge | None],
+        *,
+        domain: str = "",
+        like: Node | None = None,
+        outputs: int = 1,
+        **attributes: Any,
+    ) -> Any:
+        """A new node; returns its output, or a tuple of them where there are several.
+
+        `like` lends the attributes (and keeps unknown ones); `attributes` change them, None removes one. Trailing
+        inputs that are None are left out. Types and shapes of the outputs are inferred at once.
+        """
+        self._require(op, domain, inputs)
+        proto = onnx.NodeProto(op_type=op, domain=domain)
+        if like is not None:
+            proto.attribute.extend(a for a in like.proto.attribute if a.name not in attributes)
+            proto.overload = like.proto.overload
+        written = {name: value for name, value in attributes.items() if value is not None}
+        proto.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in written.items())
+        given = list(inputs)
+        while given and given[-1] is None:
+            given.pop()
+        number = len(self.nodes)
+        made = [Value(f"new {number}.{i}", self.graph) for i in range(outputs)]
+        node = Node(proto, self.graph, given, made)
+        proto.input.extend("" if value is None else value.name for value in given)
+        proto.output.extend(value.name for value in made)
+        for value in made:
+            value.producer = node
+        self.nodes.append(node)
+        try:
+            self.graph.model.types.infer_node(node)
+        except InferenceError:
+            refuse(f"onnx rejects the new {op}")
+        return made[0] if outputs == 1 else tuple(made)
+
+    def const(self, array: Any, *, like: Edge | None = None, dtype: Any = None) -> Constant:
+        """A new constant, in the element type of `like` unless `dtype` says otherwise.
+
+        Computed in a wider type and rounded here once; refuses where a finite number becomes infinite by that.
+        """
+        values = np.asarray(array)
+        wanted = np.dtype(dtype) if dtype is not None else like.dtype if like is not None else values.dtype
+        if wanted is not None and values.dtype != wanted:
+            with np.errstate(over="ignore"):
+                rounded = values.astype(wanted)
+            if wanted.kind not in "iubOSU" and not np.array_equal(_finite(rounded), _finite(values)):
+                refuse(f"a constant would overflow in {wanted.name}")
+            values = rounded
+        constant = Constant(f"new constant {len(self.constants)}", self.graph, values)
+        self.constants[constant] = "" if like is None else like.name
+        return constant
+
+    def _require(self, op: str, domain: str, inputs: Sequence[Edge | None]) -> None:
+        model, version = self.graph.model, self.graph.opset_of(domain)
+        if domain == "":
+            if operators.schema(op, "", version) is None:
+                refuse(f"opset {version} has no {op}")
+            return
+        if domain != MICROSOFT:
+            return
+        if model.target != "onnxruntime-cpu":
+            refuse(f"target {model.target} has no {op}")
+        first = next((value for value in inputs if value is not None), None)
+        elem_type = 0 if first is None else first.elem_type
+        if not elem_type:
+            refuse("the element type is unknown")
+        if not operators.has_cpu_kernel(op, domain, version or 1, elem_type):
+            refuse(f"no CPU kernel for {op} of {tensors.type_name(elem_type)}")
+
+
+def _finite(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    finite: np.ndarray[Any, Any] = np.isfinite(array.astype(np.float64))
+    return finite

@@ -1,0 +1,190 @@
+"""Decides which passes run, in CANN's order: --optimization_switch, must-stay-on, own entry, ALL, default."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fusionc.errors import UsageError
+from fusionc.switches.names import PassNames, quote
+from fusionc.switches.switch_file import SECTIONS, SwitchFile, read, switch_value, value_complaint
+
+if TYPE_CHECKING:
+    from fusionc.rewrite.definition import Pass
+
+_ALL = "ALL"
+_ALL_MUST = "forbidden_close_pass"  # CANN's name for all the passes that a switch file cannot switch off
+_OPTION = "--optimization_switch"
+
+
+@dataclass(frozen=True)
+class Switches:
+    """The names of the passes that run, and what the user should know about how that came to be."""
+
+    enabled: frozenset[str]
+    notices: tuple[str, ...]
+
+
+@dataclass
+class _Wishes:
+    """What one source asks for: by pass name, by section ("ALL"), and in names that only Ascend has."""
+
+    own: dict[str, bool] = field(default_factory=dict)
+    every: dict[str, bool] = field(default_factory=dict)
+    ascend_only: list[str] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+
+
+def decide(
+    passes: Sequence[Pass], *, switch_file: Path | None = None, optimization_switch: str | None = None
+) -> Switches:
+    """Which of `passes` run.
+
+    Raises UsageError: E21001 the switch file cannot be opened, E21002 its content is wrong (all mistakes at once),
+    E10001 the value of --optimization_switch is wrong.
+    """
+    names = PassNames(passes)
+    file = _Wishes() if switch_file is None else _wishes_of_file(read(switch_file), names)
+    option = _Wishes() if optimization_switch is None else _wishes_of_option(optimization_switch, names, passes)
+    notices = file.notices
+    ascend_only = list(dict.fromkeys([*file.ascend_only, *option.ascend_only]))
+    if ascend_only:
+        notices.append(f"Ascend only: no effect here: {_listed(ascend_only)}")
+
+    on: dict[str, bool] = {}
+    still_off = []
+    for p in passes:
+        own = option.own.get(p.name, file.own.get(p.name))
+        every = file.every.get(p.kind)
+        if p.default == "must":
+            on[p.name] = option.own.get(p.name, True)
+        elif own is not None:
+            on[p.name] = own
+        else:
+            on[p.name] = p.default == "on" and every is not False
+            if every and not on[p.name]:
+                still_off.append(p.name)
+    if still_off:
+        what = '"ALL": "on" does not switch on what is off by default, an own entry does'
+        notices.append(f"{what}: {_listed(still_off)}")
+    notices += _settle_must(passes, file, option, on)
+    return Switches(frozenset(name for name, is_on in on.items() if is_on), tuple(notices))
+
+
+def _settle_must(passes: Sequence[Pass], file: _Wishes, option: _Wishes, on: dict[str, bool]) -> list[str]:
+    """Correct `on` for the passes that must stay on, and say what became of an "off" for them.
+
+    They serve the other passes. Where somebody switched all of those off, they are off as well, so that a model can
+    be written as it was read; an explicit "on" keeps one on by itself.
+    """
+    asked = {p.name: file.own.get(p.name, file.every.get(p.kind)) for p in passes} | option.own
+    others_off = False in asked.values() and not any(on[p.name] for p in passes if p.default != "must")
+    forced, kept, dropped = [], [], []
+    for p in passes:
+        if p.default != "must":
+            continue
+        if p.name in option.own:
+            if not on[p.name]:
+                forced.append(p.name)
+        elif others_off and not file.own.get(p.name):
+            on[p.name] = False
+            dropped.append(p.name)
+        elif asked[p.name] is False:
+            kept.append(p.name)
+    notices = []
+    if forced:
+        notices.append(f"off by {_OPTION}, although a switch file cannot switch them off: {_listed(forced)}")
+    if kept:
+        notices.append(f'cannot be switched off in a switch file, "off" is ignored: {_listed(kept)}')
+    if dropped:
+        end = "" if any(on.values()) else "; the model is written as it was read"
+        notices.append(f"every other pass is off, so these are off too: {_listed(dropped)}{end}")
+    return notices
+
+
+def _wishes_of_file(file: SwitchFile, names: PassNames) -> _Wishes:
+    wishes = _Wishes()
+    written: dict[str, str] = {}
+    misplaced = []
+    for entry in file.entries:
+        found = names.find(entry.key)
+        if entry.key == _ALL:
+            wishes.every |= dict.fromkeys(SECTIONS if entry.section is None else (entry.section,), entry.on)
+        elif found is not None:
+            if wishes.own.setdefault(found.name, entry.on) != entry.on:
+                complaint = f"{quote(entry.key)} and {quote(written[found.name])} are one pass, with different values"
+                file.mistakes.append((entry.at, complaint))
+            written.setdefault(found.name, entry.key)
+            if entry.section not in (None, found.kind):
+                misplaced.append(f"{entry.key} ({found.kind})")
+        elif names.is_ascend_only(entry.key):
+            wishes.ascend_only.append(entry.key)
+        else:
+            file.mistakes.append((entry.at, names.complaint(entry.key)))
+    if file.mistakes:
+        _fail(
+            file.located_mistakes(),
+            "the switch file",
+            where=f"--fusion_switch_file {file.path}",
+            hint='correct the file; "fusionc passes" lists the names, "fusionc switch_file" prints a complete file',
+            code="E21002",
+        )
+    if file.without_effect:
+        wishes.notices.append(f"no effect here: {_listed(file.without_effect)} of {file.path}")
+    if misplaced:
+        wishes.notices.append(f"accepted, though they belong to the other section: {_listed(misplaced)}")
+    return wishes
+
+
+def _wishes_of_option(text: str, names: PassNames, passes: Sequence[Pass]) -> _Wishes:
+    wishes = _Wishes()
+    mistakes: list[str] = []
+    written: dict[str, str] = {}
+    all_must: bool | None = None
+    for part in filter(None, (part.strip() for part in text.split(";"))):
+        key, colon, value = (piece.strip() for piece in part.partition(":"))
+        on = switch_value(value)
+        found = names.find(key)
+        name = found.name if found is not None else key
+        if not colon:
+            mistakes.append(f"{quote(part)} is neither PassName:on nor PassName:off")
+        elif on is None:
+            mistakes.append(value_complaint(key, value))
+        elif name in written:
+            mistakes.append(f"{quote(key)} is given twice, first as {quote(written[name])}")
+        elif key == _ALL:
+            mistakes.append('"ALL" is not allowed here, only in a switch file')
+        elif found is not None:
+            wishes.own[name] = on
+        elif key == _ALL_MUST:
+            all_must = on
+        elif names.is_ascend_only(key):
+            wishes.ascend_only.append(key)
+        else:
+            mistakes.append(names.complaint(key))
+        written.setdefault(name, key)
+    if not mistakes and not written:
+        mistakes.append(f"{quote(text)} names no pass")
+    if mistakes:
+        _fail(
+            [f"{_OPTION}: {mistake}" for mistake in mistakes],
+            _OPTION,
+            where=_OPTION,
+            hint='write it as "PassName:on;OtherPassName:off"; "fusionc passes" lists the names',
+            code="E10001",
+        )
+    if all_must is not None:
+        wishes.own = {p.name: all_must for p in passes if p.default == "must"} | wishes.own
+    return wishes
+
+
+def _fail(mistakes: list[str], source: str, *, where: str, hint: str, code: str) -> None:
+    count = len(mistakes)
+    what = mistakes[0] if count == 1 else "\n  ".join([f"{count} mistakes in {source}", *mistakes])
+    raise UsageError(what, where=where, hint=hint, code=code)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)

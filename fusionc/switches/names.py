@@ -1,0 +1,49 @@
+"""The names that a switch may use: passes, their aliases, and what CANN and MindSpore call theirs."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from fusionc.switches.ascend_names import ASCEND_NAMES
+
+if TYPE_CHECKING:
+    from fusionc.rewrite.definition import Pass
+
+_LONGEST_SHOWN = 120
+
+
+class PassNames:
+    """Looks up names over one registry."""
+
+    def __init__(self, passes: Sequence[Pass]) -> None:
+        self._passes = {name: p for p in passes for name in (p.name, *p.aliases)}
+
+    def find(self, name: str) -> Pass | None:
+        """The pass of that name or alias; None where the registry has none."""
+        return self._passes.get(name)
+
+    def is_ascend_only(self, name: str) -> bool:
+        """Whether the name is one of CANN's or MindSpore's that the registry does not have."""
+        return name not in self._passes and name in ASCEND_NAMES
+
+    def complaint(self, name: str) -> str:
+        """Why `name` is no pass, with the nearest name if there is one."""
+        near = nearest(name, [*ASCEND_NAMES, *self._passes])
+        advice = f"did you mean {quote(near)}?" if near else '"fusionc passes" lists the names'
+        return f"{quote(name)} is not a pass; {advice}"
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate most like `name`, upper and lower case being the same; of two such the later one."""
+    folded = {candidate.casefold(): candidate for candidate in candidates}
+    found = difflib.get_close_matches(name.casefold(), sorted(folded), n=1)
+    return folded[found[0]] if found else None
+
+
+def quote(value: object) -> str:
+    """A value as JSON writes it, cut where it would fill the screen."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"

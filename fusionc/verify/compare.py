@@ -1,0 +1,192 @@
+"""Is one output value the same as another, up to rounding?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """`|a - b| <= absolute * scale + relative * |b|`, where b is the reference and scale the largest finite |b|.
+
+    `widest` is the limit up to which `absolute` may grow where the reference itself is shown to amplify rounding that
+    much. absolute + relative, and widest + relative, stay below 0.01 for the types that can tell 1 % apart, so that
+    an output scaled by 1.01 is never accepted.
+    """
+
+    absolute: float
+    relative: float
+    widest: float
+
+
+TOLERANCES = {
+    "float64": Tolerance(1e-7, 1e-7, 8e-3),
+    "float32": Tolerance(1e-4, 1e-3, 8e-3),
+    "float16": Tolerance(4e-3, 4e-3, 5e-3),
+    "bfloat16": Tolerance(2e-2, 2e-2, 2e-2),
+    "float8_e4m3fn": Tolerance(2e-2, 2e-2, 2e-2),
+    "float8_e4m3fnuz": Tolerance(2e-2, 2e-2, 2e-2),
+    "float8_e5m2": Tolerance(2e-2, 2e-2, 2e-2),
+    "float8_e5m2fnuz": Tolerance(2e-2, 2e-2, 2e-2),
+}
+_PARTS_OF_COMPLEX = {"complex64": "float32", "complex128": "float64"}
+
+# Magnitudes near the end of a type's range stand for infinity (masks filled with the lowest number); as a scale they
+# would hide every other element.
+_LARGEST_SCALE = {"float64": 1e300, "float32": 1e30, "bfloat16": 1e30, "float16": 3e4}
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """Why two values are not the same.
+
+    `error` is the largest |a - b| where that is the only trouble, else None (another type, shape, NaN elsewhere).
+    `within_widest` tells whether even the widest tolerance would accept the value.
+    """
+
+    reason: str
+    error: float | None = None
+    within_widest: bool = False
+
+
+def compare(reference: Any, candidate: Any, *, least_scale: float = 0.0) -> Mismatch | None:
+    """None where `candidate` is the same value as `reference`, up to the tolerance of its type.
+
+    A value is what onnxruntime returns: an array, a list of values (sequence), a dict (map), None (empty optional).
+    `least_scale` is a scale known from elsewhere, for values that happen to vanish on these inputs.
+    """
+    if reference is None or candidate is None:
+        if reference is candidate:
+            return None
+        return Mismatch("the reference has no value, the candidate has" if reference is None else "has no value")
+    if isinstance(reference, Mapping):
+        return _compare_maps(reference, candidate, least_scale)
+    if isinstance(reference, Sequence) and not isinstance(reference, str):
+        return _compare_sequences(reference, candidate, least_scale)
+    if isinstance(candidate, Mapping) or (isinstance(candidate, Sequence) and not isinstance(candidate, str)):
+        return Mismatch("is a sequence or a map where the reference gives a tensor")
+    return _compare_arrays(np.asarray(reference), np.asarray(candidate), least_scale)
+
+
+def largest_magnitude(value: Any) -> float:
+    """The scale of a value: its largest finite magnitude, 0 where it holds no floats."""
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return max((largest_magnitude(item) for item in value), default=0.0)
+    array = np.asarray(value)
+    name = _PARTS_OF_COMPLEX.get(array.dtype.name, array.dtype.name)
+    if name not in TOLERANCES:
+        return 0.0
+    return _scale(_as_float64(array), name)
+
+
+def largest_difference(reference: Any, other: Any) -> float:
+    """The largest |a - b| over all floats of two values of one structure; elements that are not finite are left out."""
+    if isinstance(reference, Mapping):
+        reference, other = list(reference.values()), list(other.values())
+    if isinstance(reference, Sequence) and not isinstance(reference, str):
+        return max((largest_difference(a, b) for a, b in zip(reference, other, strict=False)), default=0.0)
+    a, b = np.asarray(reference), np.asarray(other)
+    if _PARTS_OF_COMPLEX.get(a.dtype.name, a.dtype.name) not in TOLERANCES or a.shape != b.shape:
+        return 0.0
+    x, y = _as_float64(a), _as_float64(b)
+    finite = np.isfinite(x) & np.isfinite(y)
+    return float(np.abs(x[finite] - y[finite]).max(initial=0.0))
+
+
+def _compare_maps(reference: Mapping[Any, Any], candidate: Any, least_scale: float) -> Mismatch | None:
+    if not isinstance(candidate, Mapping):
+        return Mismatch("is not a map, the reference gives one")
+    if list(reference) != list(candidate):
+        return Mismatch(f"has the keys {_shortened(candidate)}, the reference has {_shortened(reference)}")
+    values = list(reference.values())
+    if values and all(isinstance(value, float) for value in values):  # maps hold float32, as Python floats
+        found = list(candidate.values())
+        return _compare_arrays(np.array(values, np.float32), np.array(found, np.float32), least_scale)
+    return _compare_sequences(values, list(candidate.values()), least_scale)
+
+
+def _compare_sequences(reference: Sequence[Any], candidate: Any, least_scale: float) -> Mismatch | None:
+    if not isinstance(candidate, Sequence) or isinstance(candidate, str):
+        return Mismatch("is not a sequence, the reference gives one")
+    if len(reference) != len(candidate):
+        return Mismatch(f"has {len(candidate)} elements, the reference has {len(reference)}")
+    for index, (a, b) in enumerate(zip(reference, candidate, strict=True)):
+        mismatch = compare(a, b, least_scale=least_scale)
+        if mismatch:
+            return Mismatch(f"element {index}: {mismatch.reason}", mismatch.error, mismatch.within_widest)
+    return None
+
+
+def _compare_arrays(reference: NDArray[Any], candidate: NDArray[Any], least_scale: float) -> Mismatch | None:
+    if reference.dtype.name != candidate.dtype.name and not (reference.dtype.kind in "OUS" and candidate.dtype.kind in "OUS"):
+        return Mismatch(f"has the type {candidate.dtype.name}, the reference has {reference.dtype.name}")
+    if reference.shape != candidate.shape:
+        return Mismatch(f"has the shape {list(candidate.shape)}, the reference has {list(reference.shape)}")
+    name = _PARTS_OF_COMPLEX.get(reference.dtype.name, reference.dtype.name)
+    if name in TOLERANCES:
+        return _compare_floats(reference, candidate, name, least_scale)
+    unequal = np.asarray(reference != candidate)
+    if not unequal.any():
+        return None
+    place = _first(unequal)
+    return Mismatch(
+        f"{int(unequal.sum())} of {unequal.size} elements differ, first at {list(place)}: "
+        f"{candidate[place]!s} for {reference[place]!s}"
+    )
+
+
+def _compare_floats(reference: NDArray[Any], candidate: NDArray[Any], name: str, least_scale: float) -> Mismatch | None:
+    a, b = _as_float64(candidate), _as_float64(reference)
+    for what, test in (("NaN", np.isnan), ("+Inf", np.isposinf), ("-Inf", np.isneginf)):
+        moved = test(a) != test(b)
+        if moved.any():
+            place = _first(moved)
+            return Mismatch(
+                f"{what} at other places than in the reference ({int(moved.sum())} of {moved.size}), "
+                f"first at {list(place)}: {a[place]:.6g} for {b[place]:.6g}"
+            )
+    tolerance = TOLERANCES[name]
+    scale = max(_scale(b, name), least_scale)
+    finite = np.isfinite(b)
+    error = np.abs(np.subtract(a, b, where=finite, out=np.zeros_like(b)))
+    slack = tolerance.relative * np.abs(np.where(finite, b, 0.0))
+    wrong = error > tolerance.absolute * scale + slack
+    if not wrong.any():
+        return None
+    excess = np.where(wrong, error - slack, -1.0)
+    place = np.unravel_index(int(excess.argmax()), excess.shape)
+    return Mismatch(
+        f"{int(wrong.sum())} of {wrong.size} elements differ by more than the tolerance of {name}, "
+        f"worst at {[int(i) for i in place]}: {a[place]:.6g} for {b[place]:.6g} "
+        f"(off by {error[place]:.2g}, largest value {scale:.3g})",
+        float(error.max()),
+        not bool((error > tolerance.widest * scale + slack).any()),
+    )
+
+
+def _as_float64(array: NDArray[Any]) -> NDArray[np.float64]:
+    if array.dtype.kind == "c":
+        array = np.stack([array.real, array.imag], axis=-1)
+    return array.astype(np.float64)
+
+
+def _scale(values: NDArray[np.float64], name: str) -> float:
+    magnitudes = np.abs(values)
+    usable = magnitudes <= _LARGEST_SCALE.get(name, np.inf)  # false for NaN, too
+    return float(magnitudes[usable & np.isfinite(magnitudes)].max(initial=0.0))
+
+
+def _first(mask: NDArray[np.bool_]) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.unravel_index(int(mask.argmax()), mask.shape))
+
+
+def _shortened(keys: Mapping[Any, Any]) -> str:
+    text = ", ".join(map(str, keys))
+    return text if len(text) <= 80 else text[:77] + "..."

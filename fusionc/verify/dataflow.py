@@ -1,0 +1,210 @@
+"""The values of a model and who uses them, through subgraphs and local functions."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import NamedTuple
+
+import numpy as np
+import onnx
+
+from .ports import Dim, tensor_dims
+
+_SMALL = 1024  # elements; larger tensors hold no shapes and are left out of shape inference
+
+
+class Place(NamedTuple):
+    """A value: a name and the number of the graph or function that defines it."""
+
+    scope: int
+    name: str
+
+
+class Use(NamedTuple):
+    """An operand of a node, counted from 0, and the scope that holds the node."""
+
+    node: onnx.NodeProto
+    operand: int
+    scope: int
+
+
+class _Scope:
+    def __init__(self, parent: int | None) -> None:
+        self.parent = parent
+        self.defined: set[str] = set()
+        self.dims: dict[str, tuple[Dim, ...]] = {}
+        self.constants: dict[str, onnx.TensorProto] = {}
+
+    def add_constant(self, name: str, tensor: onnx.TensorProto) -> None:
+        self.defined.add(name)
+        self.constants[name] = tensor
+        self.dims[name] = tuple(tensor.dims)
+
+
+class Dataflow:
+    """Answers where a value goes. Building it takes time linear in the number of nodes."""
+
+    def __init__(self, model: onnx.ModelProto) -> None:
+        self._model = model
+        self._scopes: list[_Scope] = []
+        self._uses: dict[Place, list[Use]] = defaultdict(list)
+        self._leaves: dict[Place, list[Place]] = defaultdict(list)
+        self._came_from: dict[Place, Place] = {}
+        self._bodies: dict[tuple[int, str], list[tuple[int, onnx.GraphProto]]] = defaultdict(list)
+        self._functions: dict[tuple[str, str, str], tuple[int, onnx.FunctionProto]] = {}
+        self._inferred: dict[str, tuple[Dim, ...]] | None = None
+        for function in model.functions:
+            scope = self._open(None, function.input, function.node)
+            self._functions[function.domain, function.name, function.overload] = (scope, function)
+        self._main = self._add_graph(model.graph, None)
+        for scope, function in self._functions.values():
+            self._add_nodes(function.node, scope)
+
+    def input(self, name: str) -> Place:
+        """The value of a graph input."""
+        return Place(self._main, name)
+
+    def uses(self, place: Place) -> list[Use]:
+        return self._uses.get(place, [])
+
+    def results(self, use: Use) -> list[Place]:
+        """The outputs of the using node."""
+        return [Place(use.scope, name) for name in use.node.output if name]
+
+    def leaves(self, place: Place) -> list[Place]:
+        """Where the value goes on to if it is an output of a body or function."""
+        return self._leaves.get(place, [])
+
+    def entered(self, use: Use) -> list[Place]:
+        """The inputs of a body or function that receive the operand."""
+        node, operand, outer_scope = use
+        if called := self._function(node):
+            scope, function = called
+            return [Place(scope, function.input[operand])] if operand < len(function.input) else []
+        if node.op_type == "Scan" or (node.op_type == "Loop" and operand >= 2):
+            bodies = self._bodies.get(_identity(node, outer_scope), [])
+            return [Place(scope, body.input[operand].name) for scope, body in bodies if operand < len(body.input)]
+        return []
+
+    def added_constant(self, use: Use) -> int:
+        """What the other operand of an Add or Sub adds to the value at most; 0 where it is not a small constant."""
+        if len(use.node.input) != 2:
+            return 0
+        other = self._resolve(use.scope, use.node.input[1 - use.operand])
+        tensor = self._scopes[other.scope].constants.get(other.name) if other else None
+        if tensor is None or tensor.data_location == onnx.TensorProto.EXTERNAL or _elements(tensor) > _SMALL:
+            return 0
+        values = onnx.numpy_helper.to_array(tensor)
+        if values.dtype.kind not in "iu" or values.size == 0:
+            return 0
+        return int(values.max()) if use.node.op_type == "Add" else -int(values.min())
+
+    def dims(self, scope: int, name: str) -> tuple[Dim, ...] | None:
+        """The dimensions of a value as far as they are known. Symbols of graph inputs have the names of `Port`."""
+        place = self._resolve(scope, name)
+        while place is not None:
+            known = self._scopes[place.scope].dims.get(place.name)
+            if known is None and place.scope == self._main:
+                if self._inferred is None:
+                    self._inferred = _inferred_dims(self._model)
+                known = self._inferred.get(place.name)
+            if known is not None:
+                return known
+            place = self._came_from.get(place)
+        return None
+
+    def _function(self, node: onnx.NodeProto) -> tuple[int, onnx.FunctionProto] | None:
+        return self._functions.get((node.domain, node.op_type, node.overload))
+
+    def _resolve(self, scope: int | None, name: str) -> Place | None:
+        while name and scope is not None:
+            if name in self._scopes[scope].defined:
+                return Place(scope, name)
+            scope = self._scopes[scope].parent
+        return None
+
+    def _open(self, parent: int | None, inputs: Iterable[str], nodes: Iterable[onnx.NodeProto]) -> int:
+        scope = _Scope(parent)
+        self._scopes.append(scope)
+        scope.defined.update(inputs)
+        for node in nodes:
+            scope.defined.update(node.output)
+        return len(self._scopes) - 1
+
+    def _add_graph(self, graph: onnx.GraphProto, parent: int | None) -> int:
+        number = self._open(parent, (value.name for value in graph.input), graph.node)
+        scope = self._scopes[number]
+        for value in (*graph.input, *graph.value_info, *graph.output):
+            if (dims := tensor_dims(value)) is not None:
+                scope.dims.setdefault(value.name, dims)
+        for tensor in graph.initializer:
+            scope.add_constant(tensor.name, tensor)
+        for sparse in graph.sparse_initializer:
+            scope.defined.add(sparse.values.name)
+            scope.dims[sparse.values.name] = tuple(sparse.dims)
+        self._add_nodes(graph.node, number)
+        return number
+
+    def _add_nodes(self, nodes: Iterable[onnx.NodeProto], scope: int) -> None:
+        for node in nodes:
+            for attribute in node.attribute:
+                if attribute.type == onnx.AttributeProto.GRAPH:
+                    self._add_body(node, attribute.g, scope)
+                elif attribute.name == "value" and node.op_type == "Constant":
+                    self._scopes[scope].add_constant(node.output[0], attribute.t)
+            for operand, name in enumerate(node.input):
+                if place := self._resolve(scope, name):
+                    use = Use(node, operand, scope)
+                    self._uses[place].append(use)
+                    for inner in self.entered(use):
+                        self._came_from.setdefault(inner, place)
+            if called := self._function(node):
+                inner_scope, function = called
+                for inner_name, outer_name in zip(function.output, node.output, strict=False):
+                    self._leaves[Place(inner_scope, inner_name)].append(Place(scope, outer_name))
+
+    def _add_body(self, node: onnx.NodeProto, body: onnx.GraphProto, scope: int) -> None:
+        inner_scope = self._add_graph(body, scope)
+        self._bodies[_identity(node, scope)].append((inner_scope, body))
+        results = body.output[1:] if node.op_type == "Loop" else body.output
+        for value, outer_name in zip(results, node.output, strict=False):
+            if inner := self._resolve(inner_scope, value.name):
+                self._leaves[inner].append(Place(scope, outer_name))
+
+
+def _identity(node: onnx.NodeProto, scope: int) -> tuple[int, str]:
+    return scope, next(filter(None, node.output), node.name)  # Python objects of protobuf messages come and go
+
+
+def _elements(tensor: onnx.TensorProto) -> int:
+    return int(np.prod(tensor.dims, dtype=np.int64))
+
+
+def _inferred_dims(model: onnx.ModelProto) -> dict[str, tuple[Dim, ...]]:
+    """What shape inference finds for the values of the main graph, without copying the weights."""
+    graph = onnx.GraphProto(name=model.graph.name)
+    graph.node.extend(model.graph.node)
+    for value in model.graph.input:
+        named = graph.input.add()
+        named.CopyFrom(value)
+        for dim, symbol in zip(named.type.tensor_type.shape.dim, tensor_dims(value) or (), strict=False):
+            if isinstance(symbol, str):
+                dim.dim_param = symbol
+    graph.output.extend(model.graph.output)
+    graph.value_info.extend(model.graph.value_info)
+    declared = {value.name for value in graph.input}
+    for tensor in model.graph.initializer:
+        if tensor.data_location != onnx.TensorProto.EXTERNAL and _elements(tensor) <= _SMALL:
+            graph.initializer.append(tensor)
+        elif tensor.name not in declared:
+            graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
+    light = onnx.ModelProto(ir_version=model.ir_version, graph=graph)
+    light.opset_import.extend(model.opset_import)
+    light.functions.extend(model.functions)
+    try:
+        inferred = onnx.shape_inference.infer_shapes(light, data_prop=True)
+    except Exception:  # a model that cannot be inferred has no inferred shapes; whether it runs is not decided here
+        return {}
+    found = {value.name: tensor_dims(value) for value in inferred.graph.value_info}
+    return {name: dims for name, dims in found.items() if dims is not None}

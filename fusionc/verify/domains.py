@@ -1,0 +1,115 @@
+"""Which values an input may take: found by following it to the operators that use it."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+import onnx
+
+from .dataflow import Dataflow, Place
+from .operands import COUNTS, DEFAULT_AXIS, INDICES, PASSED_ON, POSITIVE, ROTARY_INDICES, ZEROS
+from .ports import Dim, Port
+
+_FLOATS = {
+    onnx.TensorProto.FLOAT,
+    onnx.TensorProto.FLOAT16,
+    onnx.TensorProto.BFLOAT16,
+    onnx.TensorProto.DOUBLE,
+}
+
+
+@dataclass
+class Domain:
+    """The values that the uses of an input allow.
+
+    Every value is below each of `limits` (sizes, or names of symbols) and at least `least`. `whole`: used as an
+    integer, whatever its type. `mask`: used as a truth value or cast to float, so that 0 and 1 are what it holds.
+    `positive`: floats above 0. `shape`: the target of a Reshape.
+    """
+
+    limits: set[Dim] = field(default_factory=set)
+    least: int = 0
+    whole: bool = False
+    mask: bool = False
+    positive: bool = False
+    shape: bool = False
+
+    def limit(self, sizes: Mapping[str, int]) -> int | None:
+        """The smallest limit under these sizes of the symbols."""
+        known = [limit if isinstance(limit, int) else sizes.get(limit) for limit in self.limits]
+        return min((size for size in known if size is not None), default=None)
+
+
+def domains(model: onnx.ModelProto, inputs: Iterable[Port]) -> dict[str, Domain]:
+    """The domain of each input, by name."""
+    flow = Dataflow(model)
+    return {port.name: _domain(flow, port) for port in inputs}
+
+
+def _domain(flow: Dataflow, port: Port) -> Domain:
+    domain = Domain()
+    start = flow.input(port.name)
+    queue = deque([(start, 0, port.element_type not in _FLOATS)])
+    seen = {start}
+    while queue:
+        place, offset, whole = queue.popleft()
+        for use in flow.uses(place):
+            if whole:
+                _apply(domain, flow, use.node, use.operand, use.scope, offset)
+            elif place == start and use.operand in POSITIVE.get(use.node.op_type, ()):
+                domain.positive = True
+            elif use.operand in COUNTS.get(use.node.op_type, ()) and use.node.op_type in ("Resize", "Upsample"):
+                domain.least = 1
+            now_whole = whole
+            if use.node.op_type in ("Cast", "CastLike"):
+                target = next((a.i for a in use.node.attribute if a.name == "to"), 0)
+                now_whole = target not in _FLOATS
+                if now_whole and not whole:
+                    domain.whole = True
+                if whole and (not now_whole or target == onnx.TensorProto.BOOL):
+                    domain.mask = True
+                    continue
+            change = flow.added_constant(use) if use.node.op_type in ("Add", "Sub") else 0
+            goes_on = flow.entered(use)
+            if use.operand in PASSED_ON.get(use.node.op_type, ()):
+                goes_on = [*goes_on, *flow.results(use)]
+            for target_place in goes_on:
+                for reached in (target_place, *flow.leaves(target_place)):
+                    if reached not in seen:
+                        seen.add(reached)
+                        queue.append((reached, offset + change, now_whole))
+    return domain
+
+
+def _apply(domain: Domain, flow: Dataflow, node: onnx.NodeProto, operand: int, scope: int, offset: int) -> None:
+    op = node.op_type
+    table = ROTARY_INDICES.get(node.domain, {}) if op == "RotaryEmbedding" else INDICES.get(op, {})
+    if operand in table:
+        domain.whole = True
+        data_operand, axis = table[operand]
+        for limit in _sizes(flow, node, scope, data_operand, axis):
+            domain.limits.add(max(1, limit - offset) if isinstance(limit, int) else limit)
+    if operand in COUNTS.get(op, ()):
+        domain.whole, domain.least = True, 1
+    if operand in ZEROS.get(op, ()):
+        domain.whole = True
+        domain.limits.add(1)
+    if op == "Reshape" and operand == 1:
+        domain.whole = domain.shape = True
+
+
+def _sizes(flow: Dataflow, node: onnx.NodeProto, scope: int, operand: int, axis: int | str) -> list[Dim]:
+    dims = flow.dims(scope, node.input[operand]) if operand < len(node.input) else None
+    if not dims:
+        return []
+    attributes = {attribute.name: attribute.i for attribute in node.attribute}
+    if axis == "nd":
+        return list(dims[attributes.get("batch_dims", 0) :])
+    if isinstance(axis, str):
+        axis = attributes.get(axis, DEFAULT_AXIS.get(node.op_type, 0))
+    return [dims[axis]] if -len(dims) <= axis < len(dims) else []
+
+
+__all__ = ["Domain", "Place", "domains"]

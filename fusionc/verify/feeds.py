@@ -1,0 +1,165 @@
+"""Seeded values for the inputs of a model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from .domains import Domain
+from .ports import Port
+from .sizes import Sizes, shape_of
+
+_WORDS = ("a", "bc", "def", "the quick fox", "Zürich", "", "42")
+_LARGEST_COUNT = 4
+
+
+@dataclass(frozen=True)
+class Style:
+    """What the values look like. Uses that allow less than the style asks for always win.
+
+    floats: "normal" is normal(0, 1); "positive" lies in 0.1 to 1.1; "mixed" spans magnitudes from 1e-3 to 1e3, with
+    signed zeros, denormals and ties of rounding in between; "nonfinite" is normal with a few NaN and Inf.
+    integers: "wide" are small ones where no use limits them, "binary" 0 and 1, "ends" the ends of the range.
+    """
+
+    floats: Literal["normal", "positive", "ones", "zeros", "mixed", "nonfinite"] = "normal"
+    integers: Literal["wide", "binary", "ones", "zeros", "ends"] = "wide"
+
+
+def make_feeds(
+    ports: Iterable[Port], domains: Mapping[str, Domain], sizes: Sizes, style: Style, seed: int
+) -> dict[str, Any]:
+    """A value for each input."""
+    feeds: dict[str, Any] = {}
+    for number, port in enumerate(ports):
+        rng = np.random.default_rng((seed, number))
+        if port.optional and seed % 2 == 1:
+            feeds[port.name] = None
+        elif port.kind == "sequence":
+            feeds[port.name] = [_tensor(port, domains[port.name], sizes, style, rng) for _ in range(2)]
+        elif port.kind == "map":
+            feeds[port.name] = _map(port, style, rng)
+        else:
+            feeds[port.name] = _tensor(port, domains[port.name], sizes, style, rng)
+    return feeds
+
+
+def has_floats(ports: Iterable[Port]) -> bool:
+    """Is there an input on which float edge values make a difference?"""
+    return any(_dtype(port.element_type).kind in "fV" for port in ports)
+
+
+def _tensor(port: Port, domain: Domain, sizes: Sizes, style: Style, rng: np.random.Generator) -> NDArray[Any]:
+    shape = shape_of(port, sizes)
+    dtype = _dtype(port.element_type)
+    if dtype.kind in "OUS":
+        return rng.choice(np.array(_WORDS, dtype=object), shape)
+    if dtype.kind == "b":
+        return _truth(shape, style, rng)
+    is_float = port.element_type in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE) or "float" in dtype.name
+    if dtype.kind == "c":
+        return (_floats(shape, dtype, domain, style, rng) + 1j * _floats(shape, dtype, domain, style, rng)).astype(dtype)
+    if is_float and not domain.whole and not _is_mask(port):
+        return _floats(shape, dtype, domain, style, rng).astype(dtype)
+    return _integers(port, shape, dtype, domain, sizes, style, rng).astype(dtype)
+
+
+def _floats(
+    shape: tuple[int, ...], dtype: np.dtype[Any], domain: Domain, style: Style, rng: np.random.Generator
+) -> NDArray[np.float64]:
+    if domain.least:  # the scales of a Resize
+        return rng.integers(1, 3, shape).astype(np.float64)
+    if domain.positive or style.floats == "positive":
+        return rng.uniform(0.1, 1.1, shape)
+    if style.floats in ("zeros", "ones"):
+        return np.full(shape, float(style.floats == "ones"))
+    normal = rng.standard_normal(shape)
+    if style.floats == "mixed":
+        wide = dtype.itemsize >= 4
+        values = np.sign(normal) * 10.0 ** rng.uniform(*((-3, 3) if wide else (-2, 1)), shape)
+        smallest = 1e-310 if dtype.name == "float64" else 1e-40 if wide else 1e-7
+        return _sprinkled(values, (-0.0, 0.0, 0.5, -1.5, 2.5, 1.0, smallest, -smallest), rng)
+    if style.floats == "nonfinite":
+        return _sprinkled(normal, (np.nan, np.inf, -np.inf), rng)
+    return normal
+
+
+def _sprinkled(values: NDArray[np.float64], specials: tuple[float, ...], rng: np.random.Generator) -> NDArray[np.float64]:
+    """The values with one in fifty replaced, and one of every special at least as far as there is room.
+
+    Only the first half along the first axis is touched, so that a batch keeps ordinary rows.
+    """
+    rows = values.reshape(values.shape[0], -1)[: max(1, values.shape[0] // 2)] if values.ndim else values.reshape(1, 1)
+    flat = np.ascontiguousarray(rows).reshape(-1)
+    count = min(flat.size, max(len(specials), flat.size // 50))
+    places = rng.choice(flat.size, count, replace=False)
+    flat[places] = np.resize(specials, count)
+    rows[...] = flat.reshape(rows.shape)
+    return values
+
+
+def _integers(
+    port: Port,
+    shape: tuple[int, ...],
+    dtype: np.dtype[Any],
+    domain: Domain,
+    sizes: Sizes,
+    style: Style,
+    rng: np.random.Generator,
+) -> NDArray[Any]:
+    limit = domain.limit(sizes)
+    if domain.shape:
+        return np.array([*[1] * (shape[0] - 1), -1] if shape and shape[0] else [], dtype=np.int64).reshape(shape)
+    if style.integers == "zeros":
+        return np.full(shape, domain.least)
+    if style.integers == "ones":
+        return np.full(shape, 1 if limit is None or limit > 1 else domain.least)
+    if domain.least:
+        return rng.integers(1, max(2, min(_LARGEST_COUNT, limit or _LARGEST_COUNT) + 1), shape)
+    if limit is not None:
+        return rng.choice([0, limit - 1], shape) if style.integers == "ends" else rng.integers(0, limit, shape)
+    if _is_mask(port) or style.integers == "binary" or (domain.mask and dtype.itemsize > 2):
+        return _truth(shape, style, rng).astype(np.int64)
+    if domain.whole:
+        return rng.integers(0, 2, shape)
+    if dtype.itemsize <= 2 and dtype.kind in "iu":  # pixels and quantized values
+        info = np.iinfo(dtype)
+        if style.integers == "ends":
+            return rng.choice([info.min, info.max], shape)
+        return rng.integers(info.min, info.max + 1, shape)
+    if dtype.kind not in "iuf":  # 2 and 4 bits
+        return rng.integers(0, 2, shape)
+    return rng.integers(0, 10, shape)
+
+
+def _truth(shape: tuple[int, ...], style: Style, rng: np.random.Generator) -> NDArray[np.bool_]:
+    """Mostly true; the first of every row always is, so that no mask hides everything."""
+    if style.integers in ("ones", "zeros"):
+        return np.full(shape, style.integers == "ones")
+    values = rng.random(shape) < 0.75
+    if values.ndim and values.size and values.shape[-1] > 1:
+        values[..., 0] = True
+    return values
+
+
+def _map(port: Port, style: Style, rng: np.random.Generator) -> dict[Any, Any]:
+    keys: tuple[Any, ...] = ("a", "b", "c") if port.key_type == onnx.TensorProto.STRING else (0, 1, 2)
+    if _dtype(port.element_type).kind in "OUS":
+        return {key: _WORDS[key_number] for key_number, key in enumerate(keys)}
+    numbers = rng.standard_normal(len(keys)) if style.floats != "zeros" else np.zeros(len(keys))
+    whole = _dtype(port.element_type).kind in "iu"
+    return {key: round(abs(number)) if whole else float(number) for key, number in zip(keys, numbers, strict=True)}
+
+
+def _is_mask(port: Port) -> bool:
+    return re.search("mask|segment|token_type", port.name, re.IGNORECASE) is not None
+
+
+def _dtype(element_type: int) -> np.dtype[Any]:
+    return np.dtype(onnx.helper.tensor_dtype_to_np_dtype(element_type))

@@ -1,0 +1,124 @@
+"""The inputs and outputs that a model declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+import onnx
+
+from .result import Difference
+
+Dim = int | str
+
+
+@dataclass(frozen=True)
+class Port:
+    """A declared input or output.
+
+    `kind` says what `element_type` (a TensorProto type) and `dims` are wrapped in; a map holds values of that type
+    under keys of `key_type`. A dim is a size or the name of a symbol: equal names mean equal sizes, and a dimension
+    without a name has a symbol of its own. `dims` is None where not even the rank is known.
+    """
+
+    name: str
+    kind: Literal["tensor", "sequence", "map"]
+    element_type: int
+    dims: tuple[Dim, ...] | None
+    optional: bool = False
+    key_type: int = 0
+
+
+def required_inputs(model: onnx.ModelProto) -> list[Port]:
+    """The inputs that a caller must feed."""
+    initialized = _initialized(model)
+    return [_port(value) for value in model.graph.input if value.name not in initialized]
+
+
+def overridable(model: onnx.ModelProto) -> list[str]:
+    """The initializers that a caller may replace: those listed as inputs, from IR version 4 on."""
+    if model.ir_version < 4:
+        return []
+    initialized = _initialized(model)
+    return [value.name for value in model.graph.input if value.name in initialized]
+
+
+def interface_differences(reference: onnx.ModelProto, candidate: onnx.ModelProto) -> Iterator[Difference]:
+    """What a caller of the reference would find changed in the candidate's interface."""
+    for what, ours, theirs in (
+        ("input", _declared(reference, required=True), _declared(candidate, required=True)),
+        ("overridable initializer", _declared(reference, required=False), _declared(candidate, required=False)),
+        (
+            "output",
+            {value.name: _type_text(value.type) for value in reference.graph.output},
+            {value.name: _type_text(value.type) for value in candidate.graph.output},
+        ),
+    ):
+        for name in (name for name in ours if name not in theirs):
+            yield Difference(name, "", f"this {what} of the reference is missing")
+        for name in (name for name in theirs if name not in ours):
+            yield Difference(name, "", f"this {what} is not in the reference")
+        for name in (name for name in ours if name in theirs and ours[name] != theirs[name]):
+            yield Difference(name, "", f"this {what} is declared as {theirs[name]}, in the reference as {ours[name]}")
+        if ours.keys() == theirs.keys() and list(ours) != list(theirs) and what != "overridable initializer":
+            yield Difference("", "", f"the {what}s are in another order: {', '.join(theirs)} for {', '.join(ours)}")
+
+
+def tensor_dims(value: onnx.ValueInfoProto) -> tuple[Dim, ...] | None:
+    """The declared dimensions of a tensor; unnamed symbols are called `value[axis]`. None: the rank is unknown."""
+    return _dims(value.type.tensor_type, value.name)
+
+
+def _declared(model: onnx.ModelProto, *, required: bool) -> dict[str, str]:
+    initialized = set(overridable(model)) if not required else _initialized(model)
+    return {
+        value.name: _type_text(value.type)
+        for value in model.graph.input
+        if (value.name not in initialized) == required
+    }
+
+
+def _initialized(model: onnx.ModelProto) -> set[str]:
+    names = {tensor.name for tensor in model.graph.initializer}
+    return names | {tensor.values.name for tensor in model.graph.sparse_initializer}
+
+
+def _port(value: onnx.ValueInfoProto) -> Port:
+    kind, optional, key_type = value.type, False, 0
+    if kind.HasField("optional_type"):
+        kind, optional = kind.optional_type.elem_type, True
+    wrapped: Literal["tensor", "sequence", "map"] = "tensor"
+    if kind.HasField("sequence_type"):
+        kind, wrapped = kind.sequence_type.elem_type, "sequence"
+    elif kind.HasField("map_type"):
+        kind, wrapped, key_type = kind.map_type.value_type, "map", kind.map_type.key_type
+    tensor = kind.sparse_tensor_type if kind.HasField("sparse_tensor_type") else kind.tensor_type
+    return Port(value.name, wrapped, tensor.elem_type, _dims(tensor, value.name), optional, key_type)
+
+
+def _dims(tensor: onnx.TypeProto.Tensor | onnx.TypeProto.SparseTensor, name: str) -> tuple[Dim, ...] | None:
+    if not tensor.HasField("shape"):
+        return None
+    return tuple(_dim(dim, f"{name}[{axis}]") for axis, dim in enumerate(tensor.shape.dim))
+
+
+def _dim(dim: onnx.TensorShapeProto.Dimension, unnamed: str) -> Dim:
+    if dim.HasField("dim_value") and dim.dim_value >= 0:
+        return dim.dim_value
+    return dim.dim_param or unnamed
+
+
+def _type_text(kind: onnx.TypeProto) -> str:
+    for wrapper in ("optional", "sequence"):
+        if kind.HasField(f"{wrapper}_type"):
+            return f"{wrapper}({_type_text(getattr(kind, f'{wrapper}_type').elem_type)})"
+    if kind.HasField("map_type"):
+        key = onnx.TensorProto.DataType.Name(kind.map_type.key_type).lower()
+        return f"map({key}, {_type_text(kind.map_type.value_type)})"
+    sparse = kind.HasField("sparse_tensor_type")
+    tensor = kind.sparse_tensor_type if sparse else kind.tensor_type
+    text = ("sparse " if sparse else "") + onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
+    if not tensor.HasField("shape"):
+        return text
+    return f"{text}[{', '.join(str(_dim(dim, '?')) for dim in tensor.shape.dim)}]"

@@ -1,0 +1,150 @@
+"""Finding inputs on which the reference runs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from .domains import Domain
+from .feeds import Style, has_floats, make_feeds
+from .ports import Port
+from .runner import Runner, RunError
+from .sizes import SizeChoices, Sizes
+
+_MOST_PROPOSALS = 200
+_NARROWER: tuple[Style, ...] = (
+    Style(),
+    Style(integers="binary"),
+    Style(integers="ones"),
+    Style(integers="zeros"),
+    Style(floats="ones"),
+)
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Inputs on which the reference runs, and what it gives.
+
+    `edge` marks inputs that only look for trouble at the edges; they may be left out where the reference is unstable.
+    """
+
+    label: str
+    feeds: dict[str, Any]
+    outputs: list[Any]
+    edge: bool = False
+
+
+class Search:
+    """Draws inputs for the reference. `fixed` and `likely` are those of SizeChoices."""
+
+    def __init__(
+        self,
+        reference: Runner,
+        ports: Sequence[Port],
+        domains: Mapping[str, Domain],
+        fixed: Sizes,
+        likely: Iterable[int],
+    ) -> None:
+        self._reference, self._ports, self._domains = reference, ports, domains
+        self._choices = SizeChoices(ports, fixed, likely)
+        self.first_error = ""
+
+    def samples(self, seeds: Sequence[int], constants: Mapping[str, Any]) -> Iterator[Sample]:
+        """One sample per seed, with changing sizes, then the edges. Nothing where the reference never runs.
+
+        `constants` are the defaults of overridable initializers; one sample replaces them.
+        """
+        found = self._first(seeds[0])
+        if found is None:
+            return
+        sizes, style, sample = found
+        yield sample
+        if not self._ports and not constants:
+            return
+        for number, seed in enumerate(seeds[1:], start=1):
+            other = self._other_sizes(number % 3, sizes)
+            yield from self._one([*other, sizes], [style, *_NARROWER], seed)
+        base = seeds[0]
+        if constants:
+            feeds = {name: _overridden(value, base) for name, value in constants.items()}
+            yield from self._one([sizes], [style], base, label="initializers overridden", extra=feeds)
+        if not self._ports:
+            return
+        floats = has_floats(self._ports)
+        yield from self._edge("zeros", sizes, replace(style, floats="zeros", integers=style.integers if floats else "zeros"), base)
+        yield from self._edge("mixed magnitudes" if floats else "ends of ranges", sizes, replace(style, floats="mixed", integers="ends"), base)
+        if floats:
+            yield from self._edge("NaN and Inf", sizes, replace(style, floats="nonfinite"), base)
+
+    def _first(self, seed: int) -> tuple[Sizes, Style, Sample] | None:
+        for number, sizes in enumerate(_distinct(self._choices.first())):
+            if number == _MOST_PROPOSALS:
+                break
+            for style in _NARROWER:
+                sample = self._attempt(sizes, style, seed)
+                if sample is None:
+                    continue
+                if not _is_informative(sample.outputs):
+                    positive = replace(style, floats="positive")
+                    better = self._attempt(sizes, positive, seed)
+                    if better and _is_informative(better.outputs):
+                        return sizes, positive, better
+                return sizes, style, sample
+        return None
+
+    def _other_sizes(self, kind: int, sizes: Sizes) -> list[Sizes]:
+        if kind == 0:
+            return []
+        return list(_distinct(self._choices.second(sizes) if kind == 1 else self._choices.single(sizes)))
+
+    def _one(
+        self, sizes: Iterable[Sizes], styles: Sequence[Style], seed: int, *, label: str = "", extra: Mapping[str, Any] | None = None
+    ) -> Iterator[Sample]:
+        for proposal in sizes:
+            for style in styles:
+                if sample := self._attempt(proposal, style, seed, label=label, extra=extra or {}):
+                    yield sample
+                    return
+
+    def _edge(self, label: str, sizes: Sizes, style: Style, seed: int) -> Iterator[Sample]:
+        if sample := self._attempt(sizes, style, seed, label=label):
+            yield replace(sample, edge=True)
+
+    def _attempt(
+        self, sizes: Sizes, style: Style, seed: int, *, label: str = "", extra: Mapping[str, Any] | None = None
+    ) -> Sample | None:
+        feeds = {**make_feeds(self._ports, self._domains, sizes, style, seed), **(extra or {})}
+        try:
+            outputs = self._reference.run(feeds)
+        except RunError as error:
+            self.first_error = self.first_error or str(error)
+            return None
+        chosen = " ".join(f"{symbol}={size}" for symbol, size in sizes.items())
+        return Sample(", ".join(filter(None, (label, f"seed {seed}", chosen))), feeds, outputs)
+
+
+def _distinct(proposals: Iterable[Sizes]) -> Iterator[Sizes]:
+    seen: set[tuple[tuple[str, int], ...]] = set()
+    for sizes in proposals:
+        key = tuple(sizes.items())
+        if key not in seen:
+            seen.add(key)
+            yield sizes
+
+
+def _is_informative(outputs: Iterable[Any]) -> bool:
+    """Does every float tensor hold a finite value?"""
+    floats = [value for value in outputs if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.size]
+    return all(bool(np.isfinite(value).any()) for value in floats)
+
+
+def _overridden(value: Any, seed: int) -> Any:
+    """A float initializer with other values of the same signs; anything else is an axis or a size and stays."""
+    array = np.asarray(value)
+    if array.dtype.kind != "f":
+        return array
+    rng = np.random.default_rng(seed)
+    return np.asarray(array * rng.uniform(0.5, 1.5, array.shape) + (array == 0) * 0.1, array.dtype)

@@ -1,0 +1,57 @@
+"""Models that draw random numbers, made to draw the same ones."""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+
+import onnx
+
+_RANDOM = {
+    "Bernoulli",
+    "Multinomial",
+    "RandomNormal",
+    "RandomNormalLike",
+    "RandomUniform",
+    "RandomUniformLike",
+}
+
+
+def random_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
+    """The nodes that draw random numbers, in subgraphs and functions too."""
+    graphs = [model.graph.node, *(function.node for function in model.functions)]
+    return [node for nodes in graphs for node in _nodes(nodes) if _is_random(node)]
+
+
+def set_seeds(model: onnx.ModelProto) -> None:
+    """Give every random node without a seed one that a rewrite of the rest of the model does not change.
+
+    It follows from the node's name where all of them have different names, otherwise from the node's number among
+    those of its operator. onnxruntime by itself takes the node's position, which changes with every removed node.
+    """
+    nodes = random_nodes(model)
+    names = {node.name for node in nodes}
+    named = len(names) == len(nodes) and "" not in names
+    numbers: Counter[str] = Counter()
+    for node in nodes:
+        numbers[node.op_type] += 1
+        if any(attribute.name == "seed" for attribute in node.attribute):
+            continue
+        key = node.name if named else f"{node.op_type} {numbers[node.op_type]}"
+        seed = zlib.crc32(key.encode()) & 0xFFFF  # small enough to be exact as a float
+        node.attribute.append(onnx.helper.make_attribute("seed", seed if node.op_type == "Dropout" else float(seed)))
+
+
+def _is_random(node: onnx.NodeProto) -> bool:
+    if node.domain not in ("", "ai.onnx"):
+        return False
+    return node.op_type in _RANDOM or (node.op_type == "Dropout" and len(node.input) > 2 and node.input[2] != "")
+
+
+def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
+    for node in nodes:
+        yield node
+        for attribute in node.attribute:
+            if attribute.type == onnx.AttributeProto.GRAPH:
+                yield from _nodes(attribute.g.node)

@@ -1,0 +1,229 @@
+"""Which sizes to give to the dynamic dimensions."""
+
+from __future__ import annotations
+
+import ast
+import operator
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import combinations
+
+from .ports import Port
+
+Sizes = Mapping[str, int]
+
+# Sizes that models with constraints between their dimensions tend to accept.
+_LADDER = (1, 2, 3, 4, 8, 16, 32, 64, 128, 224, 256, 512, 768, 1024, 5, 6, 7, 12, 24, 48, 96, 384)
+_RANKS = (2, 3, 4, 1, 0)
+_MOST_LIKELY = 12
+_MOST_ELEMENTS = 1 << 24  # of one input
+_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.FloorDiv: operator.floordiv,
+    ast.Div: operator.floordiv,
+}
+
+
+def rank_symbol(port: Port) -> str:
+    """The symbol that stands for the rank of an input that declares none."""
+    return f"rank of {port.name}"
+
+
+def shape_of(port: Port, sizes: Sizes) -> tuple[int, ...]:
+    """The shape of an input under these sizes."""
+    if port.dims is None:
+        return (2, 3, 4, 5)[: sizes[rank_symbol(port)]]
+    return tuple(dim if isinstance(dim, int) else sizes[dim] for dim in port.dims)
+
+
+class SizeChoices:
+    """Proposes sizes for all symbols of the inputs, the most plausible first.
+
+    `fixed` holds the sizes of symbols that the caller has chosen, `likely` sizes that occur in the model. A symbol that is a formula over other symbols, such
+    as "past + seq", follows from them.
+    """
+
+    def __init__(self, ports: Iterable[Port], fixed: Sizes, likely: Iterable[int] = ()) -> None:
+        self._ports = list(ports)
+        declared = [dim for port in self._ports for dim in port.dims or () if isinstance(dim, int)]
+        self._likely = list(dict.fromkeys([*declared, *likely]))[:_MOST_LIKELY]
+        self._fixed = dict(fixed)
+        self._axes: dict[str, tuple[Port, int]] = {}
+        for port in self._ports:
+            if port.dims is None:
+                self._axes[rank_symbol(port)] = (port, -1)
+            for axis, dim in enumerate(port.dims or ()):
+                if isinstance(dim, str) and dim not in fixed:
+                    self._axes.setdefault(dim, (port, axis))
+        self._formulas = {symbol: tree for symbol in self._axes if (tree := _formula(symbol))}
+        for tree in self._formulas.values():
+            for name in _names(tree):
+                if name not in self._axes and name not in fixed:
+                    self._axes[name] = (self._ports[0], 0)
+        self.symbols = [symbol for symbol in self._axes if symbol not in self._formulas]
+
+    def first(self) -> Iterator[Sizes]:
+        """Proposals for the first run."""
+        preferred = {symbol: self._preferred(symbol)[0] for symbol in self.symbols}
+        self._make_distinct(preferred)
+        single = {symbol: 1 if self._is_batch(symbol) else size for symbol, size in preferred.items()}
+        for base in (preferred, single):
+            yield from self._totals(base)
+            yield from self._complete(base)
+        yield from self._complete({symbol: 2 if self._is_rank(symbol) else 1 for symbol in self.symbols})
+        for base in (preferred, single):
+            for symbol in (symbol for symbol in self.symbols if not self._is_rank(symbol)):
+                for size in self._likely:
+                    yield from self._complete({**base, symbol: size})
+        for size in _LADDER:
+            yield from self._complete({**preferred, **{s: size for s in self.symbols if not self._is_rank(s)}})
+        for size in _LADDER:
+            others = {s: size for s in self.symbols if not self._is_rank(s) and not self._is_batch(s)}
+            yield from self._complete({**preferred, **others})
+        for symbol in self.symbols:
+            for size in _RANKS if self._is_rank(symbol) else _LADDER:
+                yield from self._complete({**preferred, symbol: size})
+
+    def second(self, first: Sizes) -> Iterator[Sizes]:
+        """Proposals with another size for as many symbols as possible, given sizes that work."""
+        other = {symbol: self._preferred(symbol)[1] for symbol in self.symbols if not self._is_rank(symbol)}
+        if not other:
+            return
+        self._make_distinct(other)
+        yield from self._varied(first, other)
+        yield from self._varied(first, {symbol: first[symbol] * 2 for symbol in other})
+        for chosen in (self._is_batch, lambda symbol: not self._is_batch(symbol)):
+            yield from self._varied(first, {symbol: size for symbol, size in other.items() if chosen(symbol)})
+        for symbol, size in other.items():
+            yield from self._varied(first, {symbol: size})
+
+    def single(self, first: Sizes) -> Iterator[Sizes]:
+        """Proposals with a batch of one, given sizes that work."""
+        batches = {symbol: 1 for symbol in self.symbols if self._is_batch(symbol)}
+        if batches:
+            yield from self._varied(first, batches)
+
+    def _varied(self, first: Sizes, changes: Sizes) -> Iterator[Sizes]:
+        base = {symbol: first[symbol] for symbol in self.symbols}
+        changed = {**base, **changes}
+        # A symbol that was a sum of two others in sizes that work is tried as the same sum first.
+        for total, a, b in self._sums(base):
+            if total not in changes or changed[total] != changed[a] + (changed[b] if b else 1):
+                yield from self._complete({**changed, total: changed[a] + (changed[b] if b else 1)})
+        yield from self._complete(changed)
+
+    def _sums(self, sizes: Sizes) -> Iterator[tuple[str, str, str]]:
+        plain = [symbol for symbol in self.symbols if not self._is_rank(symbol) and not self._is_batch(symbol)]
+        for total in plain:
+            others = [symbol for symbol in plain if symbol != total]
+            for a, b in (*combinations(others, 2), *((other, "") for other in others)):
+                if sizes[total] == sizes[a] + (sizes[b] if b else 1):
+                    yield total, a, b
+
+    def _totals(self, base: Sizes) -> Iterator[Sizes]:
+        """Sizes in which one symbol is the sum of two others: a mask over past and new tokens."""
+        plain = [symbol for symbol in self.symbols if not self._is_rank(symbol) and not self._is_batch(symbol)]
+        totals = [symbol for symbol in plain if re.search("total|mask|kv|full", symbol, re.IGNORECASE)]
+        for total in totals or plain:
+            others = [symbol for symbol in plain if symbol != total]
+            pasts = [symbol for symbol in others if re.search("past|cache|prev", symbol, re.IGNORECASE)]
+            for past in pasts:
+                for new in [symbol for symbol in others if symbol != past]:
+                    yield from self._complete({**base, total: base[past] + base[new]})
+                yield from self._complete({**base, total: base[past] + 1})
+
+    def _complete(self, sizes: Sizes) -> Iterator[Sizes]:
+        """The sizes with fixed and computed symbols added; nothing where they are negative or too large."""
+        result = {**sizes, **self._fixed}
+        for symbol, tree in self._formulas.items():
+            value = _evaluate(tree, result)
+            if value is None or value < 0:
+                return
+            result[symbol] = value
+        for port in self._ports:
+            elements = 1
+            for size in shape_of(port, result):
+                elements *= size
+            if elements > max(_MOST_ELEMENTS, 4 * _declared_elements(port)):
+                return
+        yield result
+
+    def _preferred(self, symbol: str) -> tuple[int, int]:
+        port, axis = self._axes[symbol]
+        name = symbol.lower()
+        rank = len(port.dims or ())
+        if axis < 0:
+            return 2, 3
+        if rank > 4:
+            return (2, 3) if axis % 2 == 0 else (3, 2)
+        if self._is_batch(symbol):
+            return 2, 3
+        if re.search("past|cache|prev", name):
+            return 6, 4
+        if re.search("height|width", name) or name in ("h", "w"):
+            return 64, 96
+        if re.search("channel", name):
+            return 3, 4
+        if "[" in symbol and rank == 4 and axis >= 2:
+            return 64, 96
+        return 8, 5
+
+    def _make_distinct(self, sizes: dict[str, int]) -> None:
+        """Different symbols get different sizes, so that swapped dimensions show; equal ones come later."""
+        taken: set[int] = set()
+        for symbol, size in sizes.items():
+            port, axis = self._axes[symbol]
+            if axis < 0 or self._is_batch(symbol) or size >= 64 or len(port.dims or ()) > 4:
+                continue
+            while size in taken:
+                size += 1
+            taken.add(size)
+            sizes[symbol] = size
+
+    def _is_rank(self, symbol: str) -> bool:
+        return self._axes[symbol][1] < 0
+
+    def _is_batch(self, symbol: str) -> bool:
+        """A symbol called batch, and any symbol of a first dimension that does not say what it is."""
+        name = symbol.lower()
+        if re.search("batch|^bs?z?$|^n$", name):
+            return True
+        return self._axes[symbol][1] == 0 and not re.search("seq|len|time|tok|past|total|height|width|^[a-z]$", name)
+
+
+def _declared_elements(port: Port) -> int:
+    elements = 1
+    for dim in port.dims or ():
+        elements *= dim if isinstance(dim, int) else 1
+    return elements
+
+
+def _formula(symbol: str) -> ast.expr | None:
+    """The parsed formula, where a symbol is one: "past + 1", "2*s0 - seq"."""
+    if re.fullmatch(r"[\w\s+\-*/()]+", symbol) is None or not re.search(r"[+\-*/]", symbol):
+        return None
+    try:
+        tree = ast.parse(symbol.strip(), mode="eval").body
+    except SyntaxError:
+        return None
+    allowed = (ast.BinOp, ast.Name, ast.Constant, ast.Load, ast.operator)
+    return tree if all(isinstance(node, allowed) for node in ast.walk(tree)) else None
+
+
+def _names(tree: ast.expr) -> list[str]:
+    return [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
+
+
+def _evaluate(tree: ast.expr, sizes: Sizes) -> int | None:
+    if isinstance(tree, ast.Constant) and isinstance(tree.value, int):
+        return tree.value
+    if isinstance(tree, ast.Name):
+        return sizes.get(tree.id)
+    if isinstance(tree, ast.BinOp) and type(tree.op) in _OPERATORS:
+        left, right = _evaluate(tree.left, sizes), _evaluate(tree.right, sizes)
+        if left is None or right is None or (right == 0 and isinstance(tree.op, (ast.Div, ast.FloorDiv))):
+            return None
+        return _OPERATORS[type(tree.op)](left, right)
+    return None

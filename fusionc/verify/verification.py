@@ -1,0 +1,168 @@
+"""The story: open both models, compare their interfaces, run them on the same inputs, compare every output."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from ..errors import UsageError
+from .compare import Mismatch, compare, largest_magnitude
+from .domains import domains
+from .noise import Noise, excused
+from .ports import Port, interface_differences, overridable, required_inputs
+from .result import Difference, Verification
+from .runner import Runner, RunError
+from .search import Sample, Search
+from .seeding import random_nodes, set_seeds
+
+
+def verify(
+    reference: Path,
+    candidate: Path,
+    *,
+    input_shape: Mapping[str, tuple[int, ...]] | None = None,
+    seeds: Sequence[int] = (0, 1, 2),
+    progress: Callable[[str], None] | None = None,
+) -> Verification:
+    """Does the model file `candidate` compute what `reference` computes?
+
+    Both run in onnxruntime with its optimizers off: once per seed, then on zeros, on mixed magnitudes, and on NaN and
+    Inf. The first seed has one size for every dynamic dimension, the second another, the third a batch of one;
+    `input_shape` fixes the shapes of the inputs it names. `progress` gets a line for each run.
+
+    Raises UsageError where `input_shape` does not fit the inputs of the reference.
+    """
+    try:
+        model, runner = _open(reference)
+    except RunError as error:
+        return Verification("impossible", 0, f"onnxruntime cannot load {reference}: {error}")
+    ports, fixed = _with_shapes(required_inputs(model), input_shape or {})
+    try:
+        other_model, other = _open(candidate)
+    except RunError as error:
+        return _different(0, Difference("", "", f"onnxruntime cannot load {candidate}: {error}"))
+    changed = tuple(interface_differences(model, other_model))
+    if changed:
+        return _different(0, *changed)
+    del other_model
+    if not runner.outputs:
+        return Verification("impossible", 0, f"{reference} has no outputs to compare")
+    search = Search(runner, ports, domains(model, ports), fixed, _weight_dims(model))
+    defaults = _defaults(model, reference.parent)
+    del model  # holds all weights that are not in external files
+
+    verdict = _Verdict(other, Noise(reference, runner))
+    for sample in search.samples(seeds, defaults):
+        if progress:
+            progress(f"run {verdict.runs + 1}: {sample.label}")
+        differences = verdict.differences(sample)
+        if differences:
+            return _different(verdict.runs, *differences)
+    if verdict.runs == 0:
+        return Verification("impossible", 0, f"onnxruntime cannot run {reference}: {search.first_error}")
+    return Verification("equal", verdict.runs, "; ".join((f"equal in {verdict.runs} runs", *verdict.notes)))
+
+
+class _Verdict:
+    """Judges one sample after the other. `runs` counts those that were compared."""
+
+    def __init__(self, candidate: Runner, noise: Noise) -> None:
+        self._candidate, self._noise = candidate, noise
+        self._scales: dict[str, float] = {}
+        self.runs = 0
+        self.notes: list[str] = []
+
+    def differences(self, sample: Sample) -> list[Difference]:
+        """What the candidate computes differently on this sample."""
+        names = self._candidate.outputs
+        try:
+            found = self._candidate.run(sample.feeds)
+        except RunError as error:
+            return [Difference("", sample.label, f"the reference runs, the candidate does not: {error}")]
+        mismatches: dict[str, Mismatch] = {}
+        for name, ours, theirs in zip(names, sample.outputs, found, strict=True):
+            # On zeros an output may vanish but for rounding; its scale is then that of the ordinary runs.
+            mismatch = compare(ours, theirs, least_scale=self._scales.get(name, 0.0) if sample.edge else 0.0)
+            if mismatch:
+                mismatches[name] = mismatch
+            if not sample.edge:
+                self._scales[name] = max(self._scales.get(name, 0.0), largest_magnitude(ours))
+        if mismatches and self._is_noise(sample, mismatches):
+            if sample.edge:
+                self.notes.append(f"left out, because the reference is unstable there: {sample.label}")
+                return []
+            self.notes.append(f"differs by no more than the rounding that the reference itself amplifies: {sample.label}")
+            mismatches = {}
+        self.runs += 1
+        return [Difference(name, sample.label, mismatch.reason) for name, mismatch in mismatches.items()]
+
+    def _is_noise(self, sample: Sample, mismatches: Mapping[str, Mismatch]) -> bool:
+        errors = {name: mismatch.error for name, mismatch in mismatches.items() if mismatch.error is not None}
+        bounded = sample.edge or all(mismatch.within_widest for mismatch in mismatches.values())
+        if len(errors) < len(mismatches) or not bounded:
+            return False
+        return excused(errors, self._noise.measure(sample.feeds, sample.outputs))
+
+
+def _open(path: Path) -> tuple[onnx.ModelProto, Runner]:
+    try:
+        model = onnx.load(path, load_external_data=False)
+    except Exception as error:  # protobuf, the file system and onnx raise errors of their own
+        raise RunError(f"{type(error).__name__}: {error}") from error
+    if not random_nodes(model):
+        return model, Runner(path)
+    seeded = onnx.ModelProto()
+    seeded.CopyFrom(model)
+    set_seeds(seeded)
+    return model, Runner(seeded.SerializeToString(), folder=path.parent, fresh=True)
+
+
+def _with_shapes(
+    ports: Sequence[Port], shapes: Mapping[str, tuple[int, ...]]
+) -> tuple[list[Port], dict[str, int]]:
+    """The inputs with the caller's shapes, and the sizes of symbols that follow from them."""
+    fixed: dict[str, int] = {}
+    names = [port.name for port in ports]
+    for name, shape in shapes.items():
+        if name not in names:
+            raise UsageError(f"the model has no input {name}", where="input_shape", hint=f"inputs: {', '.join(names)}")
+        dims = ports[names.index(name)].dims
+        if dims is None:
+            continue
+        fits = len(dims) == len(shape)
+        for dim, size in zip(dims, shape, strict=False):
+            fits = fits and size > 0 and (size == dim if isinstance(dim, int) else fixed.setdefault(dim, size) == size)
+        if not fits:
+            declared = ",".join(map(str, dims))
+            raise UsageError(
+                f"the shape {','.join(map(str, shape))} does not fit the input {name}",
+                where="input_shape",
+                hint=f"the model declares {name}:{declared}; equal names mean equal sizes",
+            )
+    return [replace(port, dims=shapes[port.name]) if port.name in shapes else port for port in ports], fixed
+
+
+def _defaults(model: onnx.ModelProto, folder: Path) -> dict[str, Any]:
+    """The values of the float initializers that a caller may override."""
+    names = set(overridable(model))
+    return {
+        tensor.name: np.asarray(onnx.numpy_helper.to_array(tensor, str(folder)))
+        for tensor in model.graph.initializer
+        if tensor.name in names and tensor.data_type in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE)
+    }
+
+
+def _weight_dims(model: onnx.ModelProto) -> list[int]:
+    """The dimensions of the weights, the most frequent first."""
+    return [size for size, _ in Counter(dim for tensor in model.graph.initializer for dim in tensor.dims).most_common()]
+
+
+def _different(runs: int, *differences: Difference) -> Verification:
+    more = f" (and {len(differences) - 1} more)" if len(differences) > 1 else ""
+    return Verification("different", runs, f"different: {differences[0]}{more}", differences)

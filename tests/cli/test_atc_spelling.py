@@ -1,0 +1,76 @@
+"""Options as ATC's users write them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["--model", "in.onnx", "--fusion_switch_file", "a-b/-c_d.cfg"],
+        ["--model=in.onnx", "--fusion-switch-file=a-b/-c_d.cfg"],
+        ["-model", "in.onnx", "-fusion_switch_file", "a-b/-c_d.cfg"],
+        ["-model=in.onnx", "-fusion-switch-file=a-b/-c_d.cfg"],
+        ["--fusion-switch_file", "a-b/-c_d.cfg", "-model", "in.onnx"],
+    ],
+)
+def test_names_are_respelled_and_values_are_not(run: Any, fake_convert: Any, words: list[str]) -> None:
+    assert run("convert", *words).exit_code == 0
+    (call,) = fake_convert.calls
+    assert (call["model"], call["fusion_switch_file"]) == (Path("in.onnx"), Path("a-b/-c_d.cfg"))
+
+
+def test_a_value_may_begin_with_a_hyphen(run: Any, fake_convert: Any) -> None:
+    result = run("convert", "-model", "-in-put.onnx", "--output", "--no-verify", "-optimization_switch", "-log-:on")
+    assert result.exit_code == 0, result.output
+    (call,) = fake_convert.calls
+    assert call["model"] == Path("-in-put.onnx") and call["output"] == Path("--no-verify.onnx")
+    assert call["verify"] is True and call["optimization_switch"] == "-log-:on"
+
+
+@pytest.mark.parametrize("flag", ["--no-verify", "--no_verify", "-no-verify", "-no_verify"])
+def test_a_flag_takes_no_value(run: Any, fake_convert: Any, flag: str) -> None:
+    assert run("convert", flag, "-model", "in.onnx").exit_code == 0
+    assert fake_convert.calls[0]["verify"] is False
+
+
+@pytest.mark.parametrize(
+    ("value", "expected"),
+    [("0", 0), ("f", 0), ("false", 0), ("n", 0), ("no", 0), ("1", 1), ("t", 1), ("TRUE", 1), ("y", 1), ("Yes", 1)],
+)
+def test_booleans(run: Any, fake_convert: Any, value: str, expected: int) -> None:
+    assert run("convert", "--model=a.onnx", f"--external_weight={value}").exit_code == 0
+    assert fake_convert.calls[0]["external_weight"] == expected
+
+
+def test_what_is_no_boolean(run: Any, fake_convert: Any) -> None:
+    result = run("convert", "--model=a.onnx", "--external_weight=2")
+    assert result.exit_code == 2 and "'2' is not a boolean" in result.stderr
+
+
+def test_other_options_of_atc_are_accepted_with_one_notice(run: Any, fake_convert: Any) -> None:
+    result = run(
+        "convert", "--soc_version=Ascend310P3", "-input-format", "NCHW", "--model", "in.onnx", "--out_nodes", "-a:0"
+    )
+    assert result.exit_code == 0
+    assert fake_convert.report.notices == [
+        "from the conversion",
+        "accepted, no effect: --soc_version, --input_format, --out_nodes",
+    ]
+    assert result.stdout.count("accepted, no effect") == 1
+
+
+@pytest.mark.parametrize("word", ["--fusion_swich_file", "-fusion-swich-file=x"])
+def test_an_unknown_option_names_the_nearest(run: Any, fake_convert: Any, word: str) -> None:
+    result = run("convert", "--model", "in.onnx", word)
+    assert result.exit_code == 2 and fake_convert.calls == []
+    assert "--fusion_switch_file" in result.stderr and "swich" in result.stderr
+
+
+def test_words_after_two_hyphens_are_not_options(run: Any, fake_convert: Any) -> None:
+    result = run("convert", "--model", "in.onnx", "--", "-output")
+    assert result.exit_code == 2 and "unexpected extra argument (-output)" in result.stderr

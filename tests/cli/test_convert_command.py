@@ -1,0 +1,242 @@
+"""What `fusionc convert` passes on, prints, and exits with."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from onnx import TensorProto, helper
+
+from fusionc.cli import main
+from fusionc.errors import FusioncError, UsageError, VerificationError
+
+START = "FUSIONC start working now, please wait for a moment."
+SUCCESS = "FUSIONC run success, welcome to the next use."
+FAILURE = "FUSIONC run failed, Please check the detail log, Try 'fusionc convert --help' for more information"
+
+
+def write_model(file: Path) -> None:
+    value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [value], [])
+    file.write_bytes(helper.make_model(graph).SerializeToString())
+
+
+def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> None:
+    result = run(
+        "convert", "--model=in.onnx", "--output=dir/out", "--framework=5", "--fusion_switch_file=s.cfg",
+        "--optimization_switch=P:on;Q:off", "--external_weight=1", "--input_shape=x:1,3;ids:", "--no-verify",
+        "--log=warning", "--export_compile_stat=2", "--mode=0", "--target=onnx",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    (call,) = fake_convert.calls
+    assert callable(call.pop("progress"))
+    assert call == {
+        "model": Path("in.onnx"),
+        "output": Path("dir/out.onnx"),
+        "fusion_switch_file": Path("s.cfg"),
+        "optimization_switch": "P:on;Q:off",
+        "external_weight": 1,
+        "input_shape": {"x": (1, 3), "ids": ()},
+        "verify": False,
+        "export_compile_stat": 2,
+        "log": "warning",
+        "target": "onnx",
+    }
+
+
+def test_defaults(run: Any, fake_convert: Any) -> None:
+    assert run("convert", "--model", "some/in.v2.onnx").exit_code == 0
+    (call,) = fake_convert.calls
+    del call["progress"]
+    assert call == {
+        "model": Path("some/in.v2.onnx"),
+        "output": Path("in.v2_fusionc.onnx"),
+        "fusion_switch_file": None,
+        "optimization_switch": None,
+        "external_weight": None,
+        "input_shape": None,
+        "verify": True,
+        "export_compile_stat": 1,
+        "log": None,
+        "target": "onnxruntime-cpu",
+    }
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [("out", "out.onnx"), ("a/out.onnx", "a/out.onnx"), ("out.v2", "out.v2.onnx"), ("OUT.ONNX", "OUT.ONNX")],
+)
+def test_output_with_and_without_suffix(run: Any, fake_convert: Any, given: str, expected: str) -> None:
+    assert run("convert", "--model", "in.onnx", "--output", given).exit_code == 0
+    assert fake_convert.calls[0]["output"] == Path(expected)
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ("in.onnx", "is the model itself"),
+        ("in", "is the model itself"),
+        ("folder/../in", "is the model itself"),
+        ("link.onnx", "is the model itself"),
+        ("hard.onnx", "is the model itself"),
+        ("folder", "is a folder"),
+    ],
+)
+def test_output_that_is_refused(run: Any, fake_convert: Any, tmp_path: Path, given: str, reason: str) -> None:
+    write_model(tmp_path / "in.onnx")
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "link.onnx").symlink_to("in.onnx")
+    os.link(tmp_path / "in.onnx", tmp_path / "hard.onnx")
+    result = run("convert", "--model", "in.onnx", "--output", given)
+    assert result.exit_code == 2 and fake_convert.calls == []
+    assert result.stderr.startswith("E10001: ") and reason in result.stderr and "--output" in result.stderr
+
+
+def test_success_in_a_pipe(run: Any, fake_convert: Any) -> None:
+    result = run("convert", "--model", "in.onnx")
+    lines = result.stdout.splitlines()
+    assert (lines[0], lines[1], lines[-1]) == (START, *fake_convert.report.pattern_lines, SUCCESS)
+    assert "ConvBatchnormFusionPass" in result.stdout and "from the conversion" in result.stdout
+    assert [line for line in lines if "effected_times" in line] == fake_convert.report.pattern_lines
+    assert result.exit_code == 0 and result.stderr == ""
+
+
+def test_success_in_a_terminal(
+    run: Any, fake_convert: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    main(["convert", "--model", "in.onnx"], standalone_mode=False)
+    text = capsys.readouterr().out
+    assert "ConvBatchnormFusionPass" in text and "effected_times" not in text
+
+
+@pytest.mark.parametrize(
+    ("error", "exit_code"),
+    [
+        (FusioncError("the disk is full", where="/out", hint="make room", code="E13004"), 1),
+        (UsageError("the switch is wrong", where="/out", hint="make room", code="E13004"), 2),
+        (VerificationError("the outputs differ", where="/out", hint="make room", code="E13004"), 3),
+    ],
+)
+def test_failure(run: Any, fake_convert: Any, error: FusioncError, exit_code: int) -> None:
+    fake_convert.error = error
+    result = run("convert", "--model", "in.onnx")
+    assert result.stdout.splitlines() == [START, FAILURE]
+    assert result.stderr.splitlines() == [f"E13004: {error.what}", "  where: /out", "  to do: make room"]
+    assert result.exit_code == exit_code
+
+
+def test_what_nobody_foresaw_is_one_block(run: Any, fake_convert: Any) -> None:
+    fake_convert.error = KeyError("weights")
+    result = run("convert", "--model", "in.onnx")
+    assert result.stdout.splitlines() == [START, FAILURE]
+    first, hint = result.stderr.splitlines()
+    assert first == "E19999: Internal Error! KeyError: 'weights'"
+    assert "--log debug" in hint and "report" in hint
+    assert result.exit_code == 1
+
+
+@pytest.mark.parametrize("error", [KeyError("weights"), UsageError("wrong")])
+@pytest.mark.parametrize(("level", "shown"), [("debug", True), ("info", False), ("null", False)])
+def test_a_traceback_only_at_level_debug(
+    run: Any, fake_convert: Any, error: Exception, level: str, shown: bool
+) -> None:
+    fake_convert.error = error
+    assert ("Traceback" in run("convert", "--model", "in.onnx", "--log", level).stderr) == shown
+
+
+def test_output_that_nobody_reads_any_more(run: Any, fake_convert: Any) -> None:
+    fake_convert.error = BrokenPipeError(errno.EPIPE, "Broken pipe")
+    result = run("convert", "--model", "in.onnx")
+    assert (result.exit_code, result.stderr) == (1, "")
+
+
+def test_interrupted(run: Any, fake_convert: Any) -> None:
+    fake_convert.error = KeyboardInterrupt()
+    result = run("convert", "--model", "in.onnx", "--log", "debug")
+    assert (result.exit_code, result.stderr) == (130, "fusionc: interrupted\n")
+    assert result.stdout.splitlines() == [START]
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        ([], "Missing option '--model'"),
+        (["--model=a", "--framework=3"], "only 5, which is ONNX"),
+        (["--model=a", "--mode=3"], "'3' is not one of '0', '1', '6'"),
+        (["--model=a", "--mode=1"], "--mode 1 needs --json FILE"),
+        (["--model=a", "--log=loud"], "'loud' is not one of"),
+        (["--model=a", "--export_compile_stat=3"], "'3' is not one of"),
+        (["--model=a", "--target=gpu"], "'gpu' is not one of"),
+        (["--model=a", "--input_shape=x"], '"x" is not of the form name:1,3,224,224'),
+        (["--model=a", "--input_shape=x:1,a"], '"x:1,a" is not of the form'),
+        (["--model=a", "--input_shape=:1"], '":1" is not of the form'),
+        (["--model=a", "--input_shape=x:-2"], '"x:-2" is not of the form'),
+        (["--model=a", "--input_shape=x:1;x:2"], '"x" is given twice'),
+        (["--model=a", "--input_shape=;"], '";" names no input'),
+        (["--model=a", "word"], "unexpected extra argument"),
+    ],
+)
+def test_usage_errors(run: Any, fake_convert: Any, words: list[str], reason: str) -> None:
+    result = run("convert", *words)
+    assert result.exit_code == 2 and fake_convert.calls == []
+    assert reason in re.sub(r"\s+", " ", result.stderr)
+    assert result.stdout == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("x:1,3,224,224", {"x": (1, 3, 224, 224)}),
+        (" x : 1 , 3 ; ids:0; ", {"x": (1, 3), "ids": (0,)}),
+        ("a:0:1,2", {"a:0": (1, 2)}),
+        ("x:", {"x": ()}),
+        ("x:-1,3", {"x": (2, 3)}),
+        ("x:1~8,4~-1,1~-1", {"x": (8, 4, 2)}),
+    ],
+)
+def test_input_shape(run: Any, fake_convert: Any, text: str, expected: dict[str, tuple[int, ...]]) -> None:
+    assert run("convert", "--model", "in.onnx", "--input_shape", text).exit_code == 0
+    assert fake_convert.calls[0]["input_shape"] == expected
+
+
+def test_mode_6_shows_the_model(run: Any, fake_convert: Any, tmp_path: Path) -> None:
+    write_model(tmp_path / "in.onnx")
+    result = run("convert", "--model", "in.onnx", "--mode", "6", "--soc_version=x")
+    lines = result.stdout.splitlines()
+    assert (result.exit_code, lines[0], lines[-1]) == (0, START, SUCCESS)
+    assert "input       x  float[2]" in lines and "operators   Relu 1" in lines
+    assert "notice      accepted, no effect: --soc_version" in lines
+    assert fake_convert.calls == [] and os.listdir(tmp_path) == ["in.onnx"]
+
+
+def test_mode_1_writes_json(run: Any, fake_convert: Any, tmp_path: Path) -> None:
+    write_model(tmp_path / "in.onnx")
+    result = run("convert", "--model", "in.onnx", "--mode", "1", "--json", "out.json")
+    assert result.exit_code == 0 and result.stdout.splitlines()[-1] == SUCCESS
+    assert json.loads((tmp_path / "out.json").read_text())["graph"]["node"][0]["op_type"] == "Relu"
+    assert fake_convert.calls == []
+
+
+def test_json_without_mode_1_is_a_conversion(run: Any, fake_convert: Any, tmp_path: Path) -> None:
+    assert run("convert", "--model", "in.onnx", "--json", "out.json").exit_code == 0
+    assert len(fake_convert.calls) == 1 and not (tmp_path / "out.json").exists()
+
+
+@pytest.mark.parametrize("words", [["--mode=6"], ["--mode=1", "--json=out.json"]])
+def test_a_missing_model_in_the_other_modes(run: Any, words: list[str]) -> None:
+    result = run("convert", "--model=none.onnx", *words)
+    assert result.exit_code == 1 and result.stdout.splitlines() == [START, FAILURE]
+    assert result.stderr.startswith("E10410: file none.onnx does not exist\n")
+
+
+def test_json_that_cannot_be_written(run: Any, tmp_path: Path) -> None:
+    write_model(tmp_path / "in.onnx")
+    result = run("convert", "--model=in.onnx", "--mode=1", "--json=none/out.json")
+    assert result.exit_code == 1 and result.stderr.startswith("E13004: file none/out.json cannot be written: ")

@@ -1,0 +1,148 @@
+"""`fusionc passes`, `fusionc switch_file` and `fusionc --version`."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from fusionc.rewrite.definition import Pass, Pattern, UBFusionPass
+
+
+class ZLastFusionPass(Pass):
+    """Runs first, whatever its name.
+
+    before   A(x)
+    after    B(x)
+    """
+
+    numerics = "rounding"
+    default = "must"
+    aliases: ClassVar[tuple[str, ...]] = ("z_last", "z_end")
+    patterns: ClassVar[tuple[Pattern, ...]] = (Pattern("one"), Pattern("two"))
+
+
+class ASecondFusionPass(UBFusionPass):
+    """Does [little] :smile:."""
+
+    default = "off"
+
+
+@pytest.fixture(autouse=True)
+def registry(stand_in: Callable[..., None]) -> None:
+    stand_in("fusionc.passes", PASSES=(ZLastFusionPass(), ASecondFusionPass()))
+
+
+def test_the_list_is_in_execution_order(run: Any) -> None:
+    result = run("passes")
+    assert result.exit_code == 0
+    assert result.stdout.splitlines() == [
+        "pass               kind         default  numerics  what it does",
+        "ZLastFusionPass    GraphFusion  must     rounding  Runs first, whatever its name.",
+        "ASecondFusionPass  UBFusion     off      bitwise   Does [little] :smile:.",
+    ]
+
+
+@pytest.mark.parametrize("name", ["ZLastFusionPass", "z_last"])
+def test_one_pass_in_full(run: Any, name: str) -> None:
+    assert run("passes", name).stdout.splitlines() == [
+        "ZLastFusionPass",
+        "kind      GraphFusion",
+        "default   must",
+        "numerics  rounding",
+        "aliases   z_last, z_end",
+        "patterns  one, two",
+        "",
+        "Runs first, whatever its name.",
+        "",
+        "before   A(x)",
+        "after    B(x)",
+    ]
+
+
+def test_a_pass_without_aliases_and_patterns(run: Any) -> None:
+    assert run("passes", "ASecondFusionPass").stdout.splitlines()[4:6] == ["aliases   none", "patterns  none"]
+
+
+def test_an_unknown_pass_names_the_nearest(run: Any) -> None:
+    result = run("passes", "ZlastFusionpas")
+    assert result.exit_code == 2 and result.stdout == ""
+    assert result.stderr.startswith('E10001: "ZlastFusionpas" is not a pass; did you mean "ZLastFusionPass"?\n')
+
+
+def test_a_name_of_ascend(run: Any) -> None:
+    result = run("passes", "TfMergeSubFusionPass")
+    assert result.exit_code == 0 and result.stdout.startswith("TfMergeSubFusionPass is Ascend only: ")
+
+
+@pytest.mark.parametrize("command", ["switch_file", "switch-file"])
+def test_the_switch_file_on_stdout(run: Any, command: str) -> None:
+    result = run(command)
+    assert json.loads(result.stdout) == {
+        "Switch": {"GraphFusion": {"ZLastFusionPass": "on"}, "UBFusion": {"ASecondFusionPass": "off"}}
+    }
+
+
+def test_the_switch_file_in_a_file(run: Any, tmp_path: Path) -> None:
+    text = run("switch_file").stdout
+    result = run("switch_file", "-output", "cfg.json")
+    assert result.exit_code == 0 and "--fusion_switch_file cfg.json" in result.stdout
+    assert (tmp_path / "cfg.json").read_bytes() == text.encode()
+
+
+def test_a_switch_file_that_cannot_be_written(run: Any) -> None:
+    result = run("switch_file", "--output", "none/cfg.json")
+    assert result.exit_code == 1 and result.stderr.startswith("E13004: file none/cfg.json cannot be written: ")
+
+
+def test_version(run: Any) -> None:
+    result = run("--version")
+    assert result.exit_code == 0 and result.stdout.startswith("fusionc ")
+    assert f"onnx {version('onnx')}, onnxruntime {version('onnxruntime')}" in result.stdout
+
+
+def test_help_documents_the_exit_codes(run: Any) -> None:
+    for words in (["--help"], ["convert", "--help"], ["verify", "--help"]):
+        text = run(*words).stdout
+        assert "Exit codes:" in text and "\n    3  " in text
+
+
+def test_an_unknown_command(run: Any) -> None:
+    result = run("optimise")
+    assert result.exit_code == 2 and "No such command 'optimise'" in result.stderr
+
+
+@pytest.mark.parametrize("command", ["passes", "switch_file"])
+def test_a_defect_can_be_reported(run: Any, stand_in: Callable[..., None], command: str) -> None:
+    stand_in("fusionc.passes")
+    plain, debug = run(command), run(command, "--log", "debug")
+    assert plain.exit_code == debug.exit_code == 1
+    assert plain.stderr.startswith("E19999: Internal Error! ImportError: ") and "Traceback" not in plain.stderr
+    assert "Traceback" in debug.stderr
+
+
+def test_a_terminal_without_unicode_gets_everything() -> None:
+    program = """
+import sys, types
+from fusionc.cli import main
+from fusionc.rewrite.definition import Pass
+AnyPass = type("AnyPass", (Pass,), {"__doc__": "x − x → 0"})
+sys.modules["fusionc.passes"] = types.SimpleNamespace(PASSES=(AnyPass(),))
+main(["passes"])
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=Path(__file__).parents[2],
+        env={**os.environ, "PYTHONIOENCODING": "ascii:strict"},
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.endswith("x \\u2212 x \\u2192 0\n")

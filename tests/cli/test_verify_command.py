@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from fusionc.errors import UsageError
+
+
+@pytest.fixture
+def answer(stand_in: Callable[..., None]) -> SimpleNamespace:
+    """What the stand-in for fusionc.verify.verify was called with and answers."""
+    answer = SimpleNamespace(calls=[], status="equal", summary="equal in 6 runs", differences=[], error=None)
+
+    def verify(reference: Path, candidate: Path, **options: Any) -> SimpleNamespace:
+        answer.calls.append((reference, candidate, options))
+        if answer.error is not None:
+            raise answer.error
+        return answer
+
+    stand_in("fusionc.verify", verify=verify)
+    return answer
+
+
+def test_equal(run: Any, answer: SimpleNamespace) -> None:
+    result = run("verify", "a.onnx", "b.onnx")
+    assert (result.exit_code, result.stdout, result.stderr) == (0, "equal in 6 runs\n", "")
+    ((reference, candidate, options),) = answer.calls
+    assert (reference, candidate, options["input_shape"]) == (Path("a.onnx"), Path("b.onnx"), None)
+    assert callable(options["progress"])
+
+
+def test_shapes(run: Any, answer: SimpleNamespace) -> None:
+    assert run("verify", "-input-shape", "x:1,2", "a.onnx", "b.onnx").exit_code == 0
+    assert answer.calls[0][2]["input_shape"] == {"x": (1, 2)}
+
+
+@pytest.mark.parametrize(("status", "exit_code"), [("different", 3), ("impossible", 1)])
+def test_not_equal(run: Any, answer: SimpleNamespace, status: str, exit_code: int) -> None:
+    answer.status, answer.summary, answer.differences = status, "not equal", ["y: off by 1", "z: NaN"]
+    result = run("verify", "a.onnx", "b.onnx")
+    assert (result.exit_code, result.stdout) == (exit_code, "not equal\n  y: off by 1\n  z: NaN\n")
+
+
+def test_errors(run: Any, answer: SimpleNamespace) -> None:
+    answer.error = UsageError("the model has no input q", hint="inputs: x", code="E10001")
+    result = run("verify", "a.onnx", "b.onnx")
+    assert (result.exit_code, result.stderr) == (2, "E10001: the model has no input q\n  to do: inputs: x\n")
+    assert "Traceback" in run("verify", "a.onnx", "b.onnx", "--log", "debug").stderr
+
+
+@pytest.mark.parametrize("words", [[], ["a.onnx"], ["a", "b", "c"], ["a", "b", "--input_shape=x"], ["a", "b", "--x"]])
+def test_verify_usage_errors(run: Any, answer: SimpleNamespace, words: list[str]) -> None:
+    assert run("verify", *words).exit_code == 2
+    assert answer.calls == []

@@ -1,0 +1,298 @@
+"""One helper that asserts everything about a pass, so that a new case is only data.
+
+A case is ONNX text without its header. Initializers that are declared without a value (`<float[4,3,3,3] W>`) get
+seeded positive numbers between 0.5 and 1.5. `{…}` after the name gives explicit values.
+
+    STAYS = [Stays("wrong axis", "agraph (float[2,3] x) => (float[2,3] y) {…}", "the axes differ")]
+    FIRES = [Fires("two pieces", "agraph …", ["Split"])]
+    test_stays, test_fires = tables("ZSplitVDFusionPass", STAYS, FIRES)
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+from fusionc.model.build import build
+from fusionc.model.write_back import write_back
+from fusionc.passes import PASSES
+from fusionc.rewrite import Pass
+from fusionc.rewrite.apply import Ledger
+from fusionc.rewrite.commit import FROM_KEY, PASS_KEY
+from fusionc.rewrite.counters import PatternCount
+from fusionc.rewrite.pipeline import run
+
+# What two runs may differ by, as a share of the largest element: nothing, or the rounding of a few operations.
+TOLERANCE = {"float16": 4e-3, "float32": 2e-6, "float64": 1e-13}
+
+
+@dataclass(frozen=True)
+class Fires:
+    """A model on which the pass takes effect, with the operators that are left, in order."""
+
+    name: str
+    graph: str | Callable[[], ModelProto]
+    operators: Sequence[str]
+    effected: int = 1
+    opset: int = 18
+    ir_version: int = 10
+    sizes: dict[str, int] = field(default_factory=dict)  # of symbolic dimensions; the default is 2
+    edge_values: bool = True  # whether NaN, Inf and zeros go in as well
+    inside_if: bool = True  # whether the same graph inside both branches of an If is a case, too
+
+
+@dataclass(frozen=True)
+class Stays:
+    """A model that the pass leaves alone: refused for this reason, or not matched at all (None)."""
+
+    name: str
+    graph: str | Callable[[], ModelProto]
+    reason: str | None
+    opset: int = 18
+    ir_version: int = 10
+
+
+def pass_of(name: str) -> Pass:
+    return next(p for p in PASSES if p.name == name)
+
+
+def tables(name: str, stays: Sequence[Stays], fires: Sequence[Fires]) -> tuple[Any, Any]:
+    """The two tests of a pass."""
+
+    @pytest.mark.parametrize("case", stays, ids=[case.name for case in stays])
+    def test_stays(case: Stays) -> None:
+        assert_stays(pass_of(name), case)
+
+    @pytest.mark.parametrize("case", fires, ids=[case.name for case in fires])
+    def test_fires(case: Fires) -> None:
+        assert_fires(pass_of(name), case)
+
+    return test_stays, test_fires
+
+
+def assert_stays(pass_: Pass, case: Stays) -> None:
+    model = parse(case.graph, case.opset, case.ir_version)
+    result, counts = optimize(model, [pass_])
+    assert effected(counts) == 0
+    reasons = [reason for count in counts for reason in count.refused]
+    assert reasons == ([] if case.reason is None else [case.reason])
+    assert result == model
+
+
+def assert_fires(pass_: Pass, case: Fires) -> None:
+    model = parse(case.graph, case.opset, case.ir_version)
+    result = _assert_sound(pass_, model, case, case.effected)
+    assert [node.op_type for node in result.graph.node] == list(case.operators)
+    if case.inside_if:
+        _assert_sound(pass_, wrap_in_if(model), case, 2 * case.effected)
+
+
+def _assert_sound(pass_: Pass, model: ModelProto, case: Fires, times: int) -> ModelProto:
+    onnx.checker.check_model(model, full_check=True)
+    assert optimize(model, [])[0] == model, "switched off, the pass changes something"
+    result, counts = optimize(model, [pass_])
+    assert effected(counts) == times
+    assert all(count.matched == count.effected + sum(count.refused.values()) for count in counts)
+    onnx.checker.check_model(result, full_check=True)
+    assert _interface(result) == _interface(model)
+    assert_same_numbers(model, result, pass_.numerics, case.sizes, edge_values=case.edge_values)
+    again, counts = optimize(result, [pass_])
+    assert effected(counts) == 0, "a second run takes effect"
+    assert again == result
+    assert optimize(model, [pass_])[0].SerializeToString(deterministic=True) == result.SerializeToString(
+        deterministic=True
+    ), "not deterministic"
+    _assert_stamped(model, result, pass_.name)
+    return result
+
+
+def optimize(
+    model: ModelProto, passes: Sequence[Pass], target: str = "onnxruntime-cpu"
+) -> tuple[ModelProto, list[PatternCount]]:
+    """A copy of the model after these passes, and their counts."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    if not passes:
+        return write_back(build(copy, "", target)), []
+    graph = build(copy, "", target)
+    counts = run(graph, passes, Ledger())
+    return write_back(graph), counts
+
+
+def effected(counts: Sequence[PatternCount]) -> int:
+    return sum(count.effected for count in counts)
+
+
+def operators(model: ModelProto) -> Counter[str]:
+    """How many nodes of each operator, those in subgraphs and functions too."""
+    return Counter(node.op_type for node in all_nodes(model))
+
+
+def all_nodes(model: ModelProto) -> Iterator[onnx.NodeProto]:
+    pending = [*model.graph.node, *(node for function in model.functions for node in function.node)]
+    while pending:
+        node = pending.pop(0)
+        yield node
+        for attribute in node.attribute:
+            pending += [*attribute.g.node, *(inner for graph in attribute.graphs for inner in graph.node)]
+
+
+# -- models ------------------------------------------------------------------------------------------------------------
+
+
+def parse(graph: str | Callable[[], ModelProto], opset: int = 18, ir_version: int = 10) -> ModelProto:
+    """A model from ONNX text, its valueless initializers filled in."""
+    if callable(graph):
+        return graph()
+    header = f'<ir_version: {ir_version}, opset_import: ["" : {opset}, "com.microsoft" : 1]>\n'
+    model: ModelProto = onnx.parser.parse_model(header + graph)
+    if "com.microsoft" not in {node.domain for node in all_nodes(model)}:
+        del model.opset_import[1]
+    _fill(model.graph)
+    if ir_version < 4:
+        for tensor in model.graph.initializer:
+            model.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+    return model
+
+
+def _fill(graph: onnx.GraphProto) -> None:
+    made = {name for node in graph.node for name in node.output}
+    known = made | {tensor.name for tensor in graph.initializer} | {value.name for value in graph.input}
+    for value in [value for value in graph.value_info if value.name not in known]:
+        dims = [dim.dim_value for dim in value.type.tensor_type.shape.dim]
+        rng = np.random.default_rng(zlib.crc32(value.name.encode()))
+        dtype = helper.tensor_dtype_to_np_dtype(value.type.tensor_type.elem_type)
+        graph.initializer.append(numpy_helper.from_array(rng.uniform(0.5, 1.5, dims).astype(dtype), value.name))
+        graph.value_info.remove(value)
+
+
+def wrap_in_if(model: ModelProto) -> ModelProto:
+    """The same graph in both branches of an If that a new input `branch` decides; constants stay outside."""
+    wrapped = ModelProto()
+    wrapped.CopyFrom(model)
+    graph = wrapped.graph
+    inner = onnx.GraphProto(name="branch")
+    inner.node.extend(graph.node)
+    inner.value_info.extend(graph.value_info)
+    inner.output.extend(graph.output)
+    del graph.node[:], graph.value_info[:]
+    branches = {}
+    for which in ("then", "else"):
+        branch = branches[which] = onnx.GraphProto()
+        branch.CopyFrom(inner)
+        names = {name: f"{name}_{which}" for node in branch.node for name in node.output if name}
+        for node in branch.node:
+            node.name = f"{node.name}_{which}" if node.name else ""
+            node.input[:] = [names.get(name, name) for name in node.input]
+            node.output[:] = [names.get(name, name) for name in node.output]
+        for value in [*branch.output, *branch.value_info]:
+            value.name = names.get(value.name, value.name)
+    graph.input.append(helper.make_tensor_value_info("branch", TensorProto.BOOL, []))
+    outputs = [output.name for output in graph.output]
+    graph.node.append(
+        helper.make_node("If", ["branch"], outputs, then_branch=branches["then"], else_branch=branches["else"])
+    )
+    return wrapped
+
+
+def _interface(model: ModelProto) -> list[Any]:
+    initialized = {tensor.name for tensor in model.graph.initializer} if model.ir_version < 4 else set()
+    inputs = [value for value in model.graph.input if value.name not in initialized]
+    return [model.ir_version, inputs, list(model.graph.output), [o for o in model.opset_import if not o.domain]]
+
+
+def _assert_stamped(model: ModelProto, result: ModelProto, pass_name: str) -> None:
+    """Every node that is not as it was, apart from the names of its inputs, says which pass made it of what."""
+    old = {_without_inputs(node) for node in all_nodes(model)}
+    for node in all_nodes(result):
+        if node.op_type == "If" or _without_inputs(node) in old:
+            continue
+        assert node.name
+        if model.ir_version < 10:
+            assert f"{PASS_KEY}={pass_name}; {FROM_KEY}=" in node.doc_string
+        else:
+            stamp = {p.key: p.value for p in node.metadata_props}
+            assert stamp[PASS_KEY] == pass_name and stamp[FROM_KEY]
+
+
+def _without_inputs(node: onnx.NodeProto) -> bytes:
+    copy = onnx.NodeProto()
+    copy.CopyFrom(node)
+    del copy.input[:]
+    return copy.SerializeToString(deterministic=True)
+
+
+# -- numbers -----------------------------------------------------------------------------------------------------------
+
+
+def assert_same_numbers(
+    a: ModelProto, b: ModelProto, numerics: str, sizes: dict[str, int], *, edge_values: bool = True
+) -> None:
+    """Both models give the same outputs on seeded inputs of two sizes, and on NaN, infinities and zeros."""
+    sessions = session(a), session(b)
+    for seed in range(3):
+        feeds = make_feeds(a, {**{"": 2 + seed % 2}, **sizes}, seed)
+        _compare(sessions, feeds, numerics)
+        if edge_values:
+            _compare(sessions, {name: _with_edges(value) for name, value in feeds.items()}, numerics)
+
+
+def session(model: ModelProto) -> onnxruntime.InferenceSession:
+    options = onnxruntime.SessionOptions()
+    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+
+
+def make_feeds(model: ModelProto, sizes: dict[str, int], seed: int) -> dict[str, Any]:
+    initialized = {tensor.name for tensor in model.graph.initializer}
+    feeds = {}
+    for index, value in enumerate(v for v in model.graph.input if v.name not in initialized):
+        rng = np.random.default_rng([seed, index])
+        tensor = value.type.tensor_type
+        dims = [d.dim_value if d.HasField("dim_value") else sizes.get(d.dim_param, sizes[""]) for d in tensor.shape.dim]
+        dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type))
+        if dtype.kind == "b":
+            feeds[value.name] = np.asarray(rng.integers(0, 2, dims), bool) if dims else np.array(seed % 2 == 0)
+        elif dtype.kind in "iu":
+            feeds[value.name] = np.asarray(rng.integers(0, 3, dims)).astype(dtype)
+        else:
+            feeds[value.name] = np.asarray(rng.standard_normal(dims)).astype(dtype)
+    return feeds
+
+
+def _with_edges(array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind != "f" or not array.size:
+        return array
+    edges = array.copy()
+    flat = edges.reshape(-1)
+    flat[:: max(1, flat.size // 5)] = 0
+    for position, value in ((0, np.nan), (flat.size // 2, np.inf), (flat.size - 1, -np.inf)):
+        flat[position] = value
+    return edges
+
+
+def _compare(sessions: Sequence[onnxruntime.InferenceSession], feeds: dict[str, Any], numerics: str) -> None:
+    names = {value.name for value in sessions[0].get_inputs()}
+    feeds = {name: value for name, value in feeds.items() if name in names}
+    with np.errstate(all="ignore"):
+        expected, actual = (s.run(None, feeds) for s in sessions)
+        for want, got in zip(expected, actual, strict=True):
+            assert want.dtype == got.dtype and want.shape == got.shape
+            if want.dtype.kind != "f" or numerics == "bitwise":
+                np.testing.assert_array_equal(got, want)
+                continue
+            finite = np.abs(want[np.isfinite(want)].astype(np.float64))
+            scale = float(finite.max()) if finite.size else 0.0
+            tolerance = TOLERANCE[want.dtype.name] * scale
+            np.testing.assert_allclose(got.astype(np.float64), want.astype(np.float64), rtol=0, atol=tolerance)

@@ -1,0 +1,98 @@
+from harness import Fires, Stays, tables
+
+WEIGHTS = "float[4,3,3,3] W, float[4] B, float[4] s, float[4] o, float[4] m, float[4] v"
+
+
+def batchnorm_of(conv: str, weights: str = WEIGHTS, x: str = "float[N,3,8,8] x", bn: str = "BatchNormalization") -> str:
+    rank = x.count(",")
+    return f"""agraph ({x}) => (float[{",".join("abcdef"[: rank + 1])}] y) <{weights}> {{
+        c = {conv}
+        y = {bn} (c, s, o, m, v)
+    }}"""
+
+
+SHARED = """agraph (float[N,3,8,8] x) => (float[N,4,6,6] y, float[N,4,6,6] z) <float[4,3,3,3] W, float[4] s, float[4] o, float[4] m, float[4] v> {
+    c = Conv (x, W)
+    y = BatchNormalization (c, s, o, m, v)
+    z = Relu (c)
+}"""
+OUTPUT = SHARED.replace("float[N,4,6,6] z", "float[N,4,6,6] c").replace("z = Relu (c)", "")
+FROM_INPUT = """agraph (float[N,3,8,8] x, float[4] s) => (float[N,4,6,6] y) <float[4,3,3,3] W, float[4] o, float[4] m, float[4] v> {
+    c = Conv (x, W)
+    y = BatchNormalization (c, s, o, m, v)
+}"""
+
+STAYS = [
+    Stays("the convolution is used elsewhere", SHARED, "an interior value is used elsewhere"),
+    Stays("the convolution is a graph output", OUTPUT, "an interior value is a graph output"),
+    Stays("a statistic comes from outside", FROM_INPUT, None),
+    Stays(
+        "training mode",
+        batchnorm_of("Conv (x, W)").replace(
+            "y = BatchNormalization (c, s, o, m, v)",
+            "y, rm, rv = BatchNormalization <training_mode = 1> (c, s, o, m, v)",
+        ),
+        "batch normalization in training mode",
+    ),
+    Stays(
+        "statistics per activation",
+        batchnorm_of(
+            "Conv (x, W)",
+            "float[4,3,3,3] W, float[4,6,6] s, float[4,6,6] o, float[4,6,6] m, float[4,6,6] v",
+            bn="BatchNormalization <spatial = 0>",
+        ),
+        "statistics per activation",
+        opset=7,
+    ),
+    Stays(
+        "weights that float16 cannot hold",
+        batchnorm_of(
+            "Conv (x, W)",
+            "float16[1,1,1,1] W = {60000}, float16[1] s = {60000}, float16[1] o, float16[1] m, float16[1] v",
+            "float16[N,1,2,2] x",
+        ).replace("(float[", "(float16["),
+        "a constant would overflow in float16",
+    ),
+]
+
+FIRES = [
+    Fires("without bias", batchnorm_of("Conv (x, W)"), ["Conv"]),
+    Fires("with bias", batchnorm_of("Conv (x, W, B)"), ["Conv"]),
+    Fires("its own epsilon", batchnorm_of("Conv (x, W)", bn="BatchNormalization <epsilon = 0.5>"), ["Conv"]),
+    Fires("1-D", batchnorm_of("Conv (x, W)", WEIGHTS.replace("4,3,3,3", "4,3,3"), "float[N,3,8] x"), ["Conv"]),
+    Fires("3-D", batchnorm_of("Conv (x, W)", WEIGHTS.replace("4,3,3,3", "4,3,3,3,3"), "float[N,3,5,5,5] x"), ["Conv"]),
+    Fires("grouped", batchnorm_of("Conv <group = 2> (x, W)", WEIGHTS, "float[N,6,8,8] x"), ["Conv"]),
+    Fires(
+        "depthwise",
+        batchnorm_of("Conv <group = 4> (x, W)", WEIGHTS.replace("4,3,", "4,1,"), "float[N,4,8,8] x"),
+        ["Conv"],
+    ),
+    Fires(
+        "ConvTranspose",
+        batchnorm_of("ConvTranspose (x, W, B)", WEIGHTS.replace("4,3,3,3", "3,4,3,3")),
+        ["ConvTranspose"],
+    ),
+    Fires(
+        "grouped ConvTranspose",
+        batchnorm_of("ConvTranspose <group = 2> (x, W)", WEIGHTS.replace("4,3,3,3", "6,2,3,3"), "float[N,6,5,5] x"),
+        ["ConvTranspose"],
+    ),
+    Fires(
+        "float16",
+        batchnorm_of("Conv (x, W)").replace("float[", "float16["),
+        ["Conv"],
+    ),
+    Fires("opset 9, IR version 3", batchnorm_of("Conv (x, W)"), ["Conv"], opset=9, ir_version=3),
+    Fires(
+        "weights too large to be stored",
+        """agraph (float[N,3,8,8] x) => (float[N,4,6,6] y)
+           <int64[4] shape = {4,3,3,3}, float[4] s, float[4] o, float[4] m, float[4] v> {
+            W = ConstantOfShape <value = float[1] {0.25}> (shape)
+            c = Conv (x, W)
+            y = BatchNormalization (c, s, o, m, v)
+        }""",
+        ["ConstantOfShape", "Mul", "Conv"],
+    ),
+]
+
+test_stays, test_fires = tables("ConvBatchnormFusionPass", STAYS, FIRES)

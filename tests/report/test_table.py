@@ -1,0 +1,110 @@
+"""What people read: plain columns in a pipe, a table that fits the screen in a terminal."""
+
+from __future__ import annotations
+
+import io
+import re
+from pathlib import Path
+
+import pytest
+
+from fusionc.report import Report
+from fusionc.report.table import show_report, show_table, size_text
+from fusionc.rewrite.counters import PatternCount
+
+REASON = "the value [x] is used :smile: by " + ", ".join(f"node_{number}" for number in range(40))
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def report() -> Report:
+    return Report(
+        model=Path("in.onnx"),
+        output=Path("out.onnx"),
+        patterns=[
+            PatternCount(0, "GraphFusion", "ConvBatchnormFusionPass", "a", effected=20, seconds=0.0123),
+            PatternCount(0, "GraphFusion", "ConvBatchnormFusionPass", "b", refused={REASON: 2, "dynamic": 1}),
+            PatternCount(0, "GraphFusion", "SubFusionPass", "sub"),
+        ],
+        operators_before={"BatchNormalization": 20, "Conv": 20, "Relu": 3},
+        operators_after={"Conv": 20, "Relu": 3, "com.microsoft.FusedConv": 1},
+        bytes_before=3 * 2**20,
+        bytes_after=1536,
+        verification="equal in 6 runs",
+        notices=["Ascend only: no effect here: A"],
+        log_file=Path("log/plog-1_2.log"),
+        seconds=1.5,
+        stages={"load": 0.5, "passes": 1.0},
+    )
+
+
+def test_a_pipe_gets_whole_lines() -> None:
+    stream = io.StringIO()
+    show_report(report(), stream)
+    assert stream.getvalue().splitlines() == [
+        "kind         pass                     matched  effected  refused    ms",
+        "GraphFusion  ConvBatchnormFusionPass       23        20        3  12.3",
+        "",
+        "pass                     refused  because",
+        "ConvBatchnormFusionPass        2  " + REASON,
+        "ConvBatchnormFusionPass        1  dynamic",
+        "",
+        "operator                 before  after",
+        "BatchNormalization           20      0",
+        "com.microsoft.FusedConv       0      1",
+        "",
+        "nodes         43 -> 24",
+        "size          3.0 MiB -> 1.5 KiB",
+        "verification  equal in 6 runs",
+        "notice        Ascend only: no effect here: A",
+        "log           log/plog-1_2.log",
+        "output        out.onnx",
+        "time          1.50 s (load 0.50, passes 1.00)",
+    ]
+
+
+def test_a_terminal_gets_a_table_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    stream = Terminal()
+    show_report(report(), stream)
+    table = re.sub("\x1b\\[[0-9;]*m", "", stream.getvalue()).partition("operator")[0]
+    assert max(map(len, table.splitlines())) <= 80
+    words = table.split()
+    assert words.count("ConvBatchnormFusionPass") == 3 and "[x]" in words and ":smile:" in words
+    assert [f"node_{number}" for number in range(40)] == [w.rstrip(",") for w in words if w.startswith("node_")]
+
+
+def test_nothing_to_tell() -> None:
+    stream = io.StringIO()
+    show_report(Report(Path("in.onnx")), stream)
+    assert stream.getvalue().splitlines() == [
+        "no pass matched",
+        "",
+        "nodes         0 -> 0",
+        "size          0 B -> 0 B",
+        "verification  skipped",
+        "time          0.00 s",
+    ]
+
+
+def test_the_output_is_ascii_where_the_names_are() -> None:
+    stream = io.StringIO()
+    show_report(report(), stream)
+    assert stream.getvalue().isascii()
+
+
+def test_a_table_without_rows_is_its_headers() -> None:
+    stream = io.StringIO()
+    show_table(["pass", ">count"], [], stream)
+    assert stream.getvalue() == "pass  count\n"
+
+
+@pytest.mark.parametrize(
+    ("count", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (1024, "1.0 KiB"), (5 * 2**20, "5.0 MiB"), (3 * 2**30, "3.00 GiB")],
+)
+def test_size_text(count: int, text: str) -> None:
+    assert size_text(count) == text
