@@ -27,7 +27,9 @@ NOTE = "<!-- Written by docs/generate.py from the registry of passes; `make docs
 def passes_page(passes: Sequence[Pass]) -> str:
     lines = [NOTE, "", "# The passes, in the order in which they run", ""]
     lines += ["| pass | kind | default | numerics | what it does |", "|---|---|---|---|---|"]
-    lines += [f"| [{p.name}](#{p.name.lower()}) | {p.kind} | {p.default} | {p.numerics} | {p.summary} |" for p in passes]
+    lines += [
+        f"| [{p.name}](#{p.name.lower()}) | {p.kind} | {p.default} | {p.numerics} | {p.summary} |" for p in passes
+    ]
     for p in passes:
         lines += ["", f"## {p.name}", ""]
         lines += [f"- patterns: {', '.join(pattern.name for pattern in p.patterns)}"]

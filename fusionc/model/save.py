@@ -23,7 +23,7 @@ from onnx import TensorProto
 from fusionc.errors import FusioncError
 from fusionc.model import tensors
 
-LIMIT = 2_000_000_000  # bytes of one protobuf file, with room for what is not weights (the limit is 2³¹ − 1)
+LIMIT = 2_000_000_000  # bytes of weights in one protobuf file, with room for the rest (the limit is 2³¹ − 1)
 _WORTH_MOVING = 1024  # bytes; smaller tensors stay in the model, where onnx needs them to infer shapes
 _CHUNK = 16 << 20
 _PAGE = 4096  # offsets at page boundaries let a runtime map the weights
@@ -74,27 +74,30 @@ class _Writer:
         self.moves: list[tuple[Path, Path]] = []
 
     def write(self, external_weight: int | None) -> Saved:
-        external = [t for t in tensors.tensors_of(self.proto) if t.data_location == TensorProto.EXTERNAL]
+        everything = list(tensors.tensors_of(self.proto))
+        external = [t for t in everything if t.data_location == TensorProto.EXTERNAL]
+        movable = [t for t in _initializers(self.proto.graph) if tensors.byte_size(t) >= _WORTH_MOVING]
+        inline = sum(tensors.byte_size(t) for t in everything if t.data_location != TensorProto.EXTERNAL)
         if external_weight == 0:
+            self._require_space(inline + sum(map(tensors.byte_size, external)))
             self._move_in(external)
-        elif external_weight == 1:
-            self._pack([t for t in _initializers(self.proto.graph) if tensors.byte_size(t) >= _WORTH_MOVING], external)
+        elif external_weight == 1 or inline > LIMIT:
+            self._pack(movable, external)
         else:
-            inline = [t for t in _initializers(self.proto.graph) if t.data_location != TensorProto.EXTERNAL]
-            if self.proto.ByteSize() > LIMIT:
-                self._pack([t for t in inline if tensors.byte_size(t) >= _WORTH_MOVING] + external, external)
-            else:
-                self._keep_files(external)
-        if self.proto.ByteSize() > LIMIT:
+            self._keep_files(external)
+        self._require_space(sum(tensors.byte_size(t) for t in everything if t.data_location != TensorProto.EXTERNAL))
+        model = self.workshop / self.output.name
+        model.write_bytes(self.proto.SerializeToString())
+        return Saved(model, (*self.moves, (model, self.output)))
+
+    def _require_space(self, weights: int) -> None:
+        if weights > LIMIT:
             raise FusioncError(
-                f"the model has {self.proto.ByteSize():,} bytes, more than one protobuf file can hold",
+                f"{weights:,} bytes of weights are more than one protobuf file can hold",
                 where=str(self.output),
                 hint="let the weights go to a file of their own: --external_weight 1",
                 code="E13004",
             )
-        model = self.workshop / self.output.name
-        model.write_bytes(self.proto.SerializeToString(deterministic=True))
-        return Saved(model, (*self.moves, (model, self.output)))
 
     def _move_in(self, external: list[TensorProto]) -> None:
         for tensor in external:
@@ -102,8 +105,6 @@ class _Writer:
             with open(path, "rb") as file:
                 file.seek(offset)
                 _make_inline(tensor, file.read(tensors.byte_size(tensor)))
-            if self.proto.ByteSize() > LIMIT:
-                return  # reported by the caller
 
     def _keep_files(self, external: list[TensorProto]) -> None:
         """Let the result use the original files: linked for the check in the same folder, else copied or repacked."""
