@@ -26,6 +26,7 @@ from fusionc.rewrite.pipeline import run
 from fusionc.switches import decide
 
 Progress = Callable[[str], None]
+Shapes = Mapping[str, tuple[int, ...]]
 
 
 def convert(
@@ -35,7 +36,7 @@ def convert(
     fusion_switch_file: str | os.PathLike[str] | None = None,
     optimization_switch: str | None = None,
     external_weight: int | None = None,
-    input_shape: Mapping[str, tuple[int, ...]] | None = None,
+    input_shape: Shapes | None = None,
     verify: bool = True,
     export_compile_stat: int = 0,
     log: str | None = None,
@@ -82,8 +83,8 @@ def convert(
                 report.bytes_after = _bytes_on_disk(proto, saved.model)
                 if verify:
                     with _timed(report, "verify"):
-                        rerun = _Rerun(source, destination, passes, target, tell)
-                        report.verification = _verify(saved, rerun, ledger, input_shape)
+                        trial = _Trial(source, destination, passes, target, input_shape, tell)
+                        report.verification = _verify(saved, trial, ledger.count)
                 saved.publish()
             write_fusion_result(report.patterns, export_compile_stat, report.notices)
         except FusioncError as error:
@@ -108,45 +109,56 @@ def _optimize(
     return write_back(graph), counts, ledger
 
 
-class _Rerun:
-    """The same conversion again, stopped after a number of rewrites, to find the one that is wrong."""
+class _Trial:
+    """Is the result right? And if not: which rewrite broke it?"""
 
-    def __init__(self, source: Path, destination: Path, passes: list[Pass], target: str, progress: Progress) -> None:
+    def __init__(
+        self, source: Path, destination: Path, passes: list[Pass], target: str, shapes: Shapes | None, tell: Progress
+    ) -> None:
         self.source, self.destination, self.passes, self.target = source, destination, passes, target
-        self.progress = progress
+        self.shapes, self.tell = shapes, tell
 
-    def __call__(self, limit: int, input_shape: Mapping[str, tuple[int, ...]] | None) -> tuple[bool, Commit | None]:
-        """Whether the model is still right after `limit` rewrites, and the last of them."""
-        from fusionc.verify import verify
+    def verdict(self, candidate: Path) -> tuple[bool, str]:
+        """Whether a model is valid and computes what the original computes, and a sentence on it."""
+        from fusionc.verify import check_model, verify
 
+        try:
+            check_model(self.source, candidate)
+        except VerificationError as error:
+            return False, error.what
+        found = verify(self.source, candidate, input_shape=self.shapes, progress=self.tell)
+        return found.status != "different", found.summary
+
+    def again(self, limit: int) -> tuple[bool, Commit | None]:
+        """The same conversion, stopped after `limit` rewrites: whether the model is right, and the last rewrite."""
+        self.tell(f"looking for the rewrite at fault: {limit}")
         proto, _, ledger = _optimize(load(self.source), self.source, self.passes, self.target, limit, lambda _: None)
-        self.progress(f"looking for the rewrite at fault: {limit}")
         with save(proto, self.source.parent, self.destination) as saved:
-            return verify(self.source, saved.model, input_shape=input_shape).status != "different", ledger.last
+            return self.verdict(saved.model)[0], ledger.last
 
 
-def _verify(saved: Saved, rerun: _Rerun, ledger: Ledger, input_shape: Mapping[str, tuple[int, ...]] | None) -> str:
-    """Compare the saved model with the original. Raises VerificationError that names the rewrite at fault."""
-    from fusionc.verify import first_bad, verify
+def _verify(saved: Saved, trial: _Trial, rewrites: int) -> str:
+    """A sentence on the saved model. Raises VerificationError that names the rewrite at fault."""
+    from fusionc.verify import first_bad
 
-    rerun.progress("verifying")
-    found = verify(rerun.source, saved.model, input_shape=input_shape, progress=rerun.progress)
-    if found.status != "different":
-        return found.summary
-    if not ledger.count:
+    trial.tell("verifying")
+    is_right, summary = trial.verdict(saved.model)
+    if is_right:
+        return summary
+    if not rewrites:
         raise VerificationError(
-            f"the result differs although nothing was rewritten: {found.summary}",
-            where=str(rerun.source),
+            f"the result differs although nothing was rewritten: {summary}",
+            where=str(trial.source),
             hint="the model gives another answer each time; use --no-verify if that is meant",
             code="E13028",
         )
-    number = first_bad(ledger.count, lambda k: rerun(k, input_shape)[0])
-    guilty = rerun(number, input_shape)[1]
+    number = first_bad(rewrites, lambda limit: trial.again(limit)[0])
+    guilty = trial.again(number)[1]
     assert guilty is not None
     raise VerificationError(
-        f"the result does not compute what the model computes: {found.summary}",
+        f"the result does not compute what the model computes: {summary}",
         where=f"{guilty.pass_name}, pattern {guilty.pattern}, at {', '.join(guilty.nodes) or 'the whole graph'}"
-        f" (rewrite {number} of {ledger.count})",
+        f" (rewrite {number} of {rewrites})",
         hint=f'nothing was written; convert with --optimization_switch "{guilty.pass_name}:off", and please report it',
         code="E13028",
     )

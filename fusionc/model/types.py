@@ -128,8 +128,7 @@ class _Skeleton:
         copy.name = graph.proto.name or "graph"
         for value in graph.inputs:
             copy.input.add(name=value.name).type.CopyFrom(_declared(value))
-        for constant in graph.constants():
-            copy.initializer.append(_small_or_empty(constant))
+        copy.initializer.extend(map(_small_or_empty, graph.constants()))
         nodes = self.nodes[graph.id] = graph.ordered()
         outer: dict[Edge, None] = {}
         for node in nodes:

@@ -1,8 +1,8 @@
 """Does the result compute what the original computes? Run both in onnxruntime and compare."""
 
-from .bisect import first_bad
-from .model_check import check_model
-from .result import Difference, Verification
-from .verification import verify
+from fusionc.verify.bisect import first_bad
+from fusionc.verify.model_check import check_model
+from fusionc.verify.result import Difference, Verification
+from fusionc.verify.verification import verify
 
 __all__ = ["Difference", "Verification", "check_model", "first_bad", "verify"]

@@ -125,7 +125,9 @@ def _compare_sequences(reference: Sequence[Any], candidate: Any, least_scale: fl
 
 
 def _compare_arrays(reference: NDArray[Any], candidate: NDArray[Any], least_scale: float) -> Mismatch | None:
-    if reference.dtype.name != candidate.dtype.name and not (reference.dtype.kind in "OUS" and candidate.dtype.kind in "OUS"):
+    if reference.dtype.name != candidate.dtype.name and not (
+        reference.dtype.kind in "OUS" and candidate.dtype.kind in "OUS"
+    ):
         return Mismatch(f"has the type {candidate.dtype.name}, the reference has {reference.dtype.name}")
     if reference.shape != candidate.shape:
         return Mismatch(f"has the shape {list(candidate.shape)}, the reference has {list(reference.shape)}")
@@ -161,10 +163,10 @@ def _compare_floats(reference: NDArray[Any], candidate: NDArray[Any], name: str,
     if not wrong.any():
         return None
     excess = np.where(wrong, error - slack, -1.0)
-    place = np.unravel_index(int(excess.argmax()), excess.shape)
+    place = tuple(int(i) for i in np.unravel_index(int(excess.argmax()), excess.shape))
     return Mismatch(
         f"{int(wrong.sum())} of {wrong.size} elements differ by more than the tolerance of {name}, "
-        f"worst at {[int(i) for i in place]}: {a[place]:.6g} for {b[place]:.6g} "
+        f"worst at {list(place)}: {a[place]:.6g} for {b[place]:.6g} "
         f"(off by {error[place]:.2g}, largest value {scale:.3g})",
         float(error.max()),
         not bool((error > tolerance.widest * scale + slack).any()),

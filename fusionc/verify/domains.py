@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 
 import onnx
 
-from .dataflow import Dataflow, Place
-from .operands import COUNTS, DEFAULT_AXIS, INDICES, PASSED_ON, POSITIVE, ROTARY_INDICES, ZEROS
-from .ports import Dim, Port
+from fusionc.verify.dataflow import Dataflow, Place
+from fusionc.verify.operands import COUNTS, DEFAULT_AXIS, INDICES, PASSED_ON, POSITIVE, ROTARY_INDICES, ZEROS
+from fusionc.verify.ports import Dim, Port
 
 _FLOATS = {
     onnx.TensorProto.FLOAT,
@@ -107,9 +107,8 @@ def _sizes(flow: Dataflow, node: onnx.NodeProto, scope: int, operand: int, axis:
     attributes = {attribute.name: attribute.i for attribute in node.attribute}
     if axis == "nd":
         return list(dims[attributes.get("batch_dims", 0) :])
-    if isinstance(axis, str):
-        axis = attributes.get(axis, DEFAULT_AXIS.get(node.op_type, 0))
-    return [dims[axis]] if -len(dims) <= axis < len(dims) else []
+    number = attributes.get(axis, DEFAULT_AXIS.get(node.op_type, 0)) if isinstance(axis, str) else axis
+    return [dims[number]] if -len(dims) <= number < len(dims) else []
 
 
 __all__ = ["Domain", "Place", "domains"]

@@ -11,9 +11,9 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from .domains import Domain
-from .ports import Port
-from .sizes import Sizes, shape_of
+from fusionc.verify.domains import Domain
+from fusionc.verify.ports import Port
+from fusionc.verify.sizes import Sizes, shape_of
 
 _WORDS = ("a", "bc", "def", "the quick fox", "Zürich", "", "42")
 _LARGEST_COUNT = 4
@@ -64,7 +64,9 @@ def _tensor(port: Port, domain: Domain, sizes: Sizes, style: Style, rng: np.rand
         return _truth(shape, style, rng)
     is_float = port.element_type in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE) or "float" in dtype.name
     if dtype.kind == "c":
-        return (_floats(shape, dtype, domain, style, rng) + 1j * _floats(shape, dtype, domain, style, rng)).astype(dtype)
+        return (_floats(shape, dtype, domain, style, rng) + 1j * _floats(shape, dtype, domain, style, rng)).astype(
+            dtype
+        )
     if is_float and not domain.whole and not _is_mask(port):
         return _floats(shape, dtype, domain, style, rng).astype(dtype)
     return _integers(port, shape, dtype, domain, sizes, style, rng).astype(dtype)
@@ -90,7 +92,9 @@ def _floats(
     return normal
 
 
-def _sprinkled(values: NDArray[np.float64], specials: tuple[float, ...], rng: np.random.Generator) -> NDArray[np.float64]:
+def _sprinkled(
+    values: NDArray[np.float64], specials: tuple[float, ...], rng: np.random.Generator
+) -> NDArray[np.float64]:
     """The values with one in fifty replaced, and one of every special at least as far as there is room.
 
     Only the first half along the first axis is touched, so that a batch keeps ordinary rows.

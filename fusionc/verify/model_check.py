@@ -6,7 +6,7 @@ from pathlib import Path
 
 import onnx
 
-from ..errors import VerificationError
+from fusionc.errors import VerificationError
 
 
 def check_model(reference: Path, candidate: Path) -> None:

@@ -10,8 +10,8 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from .compare import largest_difference
-from .runner import Feeds, Runner, RunError
+from fusionc.verify.compare import largest_difference
+from fusionc.verify.runner import Feeds, RunError, Runner
 
 _LARGEST_MODEL = 1_500_000_000  # bytes; a larger model is not copied to move its weights
 _DRAWS = 3
@@ -52,7 +52,9 @@ class Noise:
         rng = np.random.default_rng(0)
         for tensor in model.graph.initializer:
             if tensor.data_type in (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE):
-                tensor.CopyFrom(onnx.numpy_helper.from_array(_moved(onnx.numpy_helper.to_array(tensor), rng), tensor.name))
+                tensor.CopyFrom(
+                    onnx.numpy_helper.from_array(_moved(onnx.numpy_helper.to_array(tensor), rng), tensor.name)
+                )
         try:
             return Runner(model.SerializeToString())
         except RunError:

@@ -8,7 +8,7 @@ from typing import Literal
 
 import onnx
 
-from .result import Difference
+from fusionc.verify.result import Difference
 
 Dim = int | str
 
@@ -73,9 +73,7 @@ def tensor_dims(value: onnx.ValueInfoProto) -> tuple[Dim, ...] | None:
 def _declared(model: onnx.ModelProto, *, required: bool) -> dict[str, str]:
     initialized = set(overridable(model)) if not required else _initialized(model)
     return {
-        value.name: _type_text(value.type)
-        for value in model.graph.input
-        if (value.name not in initialized) == required
+        value.name: _type_text(value.type) for value in model.graph.input if (value.name not in initialized) == required
     }
 
 
@@ -118,7 +116,7 @@ def _type_text(kind: onnx.TypeProto) -> str:
         return f"map({key}, {_type_text(kind.map_type.value_type)})"
     sparse = kind.HasField("sparse_tensor_type")
     tensor = kind.sparse_tensor_type if sparse else kind.tensor_type
-    text = ("sparse " if sparse else "") + onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
+    text: str = ("sparse " if sparse else "") + onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
     if not tensor.HasField("shape"):
         return text
     return f"{text}[{', '.join(str(_dim(dim, '?')) for dim in tensor.shape.dim)}]"

@@ -18,7 +18,17 @@ Feeds = Mapping[str, Any]
 # Types that numpy does not know; onnxruntime takes and gives them as bytes.
 _RAW_TYPES = {
     f"tensor({name})": getattr(onnx.TensorProto, name.upper())
-    for name in ("bfloat16", "float8e4m3fn", "float8e4m3fnuz", "float8e5m2", "float8e5m2fnuz", "int4", "uint4", "int2", "uint2")
+    for name in (
+        "bfloat16",
+        "float8e4m3fn",
+        "float8e4m3fnuz",
+        "float8e5m2",
+        "float8e5m2fnuz",
+        "int4",
+        "uint4",
+        "int2",
+        "uint2",
+    )
 }
 _SUB_BYTE = ("tensor(int4)", "tensor(uint4)", "tensor(int2)", "tensor(uint2)")
 
@@ -39,7 +49,11 @@ class Runner:
         self._source, self._folder, self._fresh = source, folder, fresh
         self._session = self._open()
         self.outputs = [output.name for output in self._session.get_outputs()]
-        ports = [*self._session.get_inputs(), *self._session.get_overridable_initializers(), *self._session.get_outputs()]
+        ports = [
+            *self._session.get_inputs(),
+            *self._session.get_overridable_initializers(),
+            *self._session.get_outputs(),
+        ]
         self._types = {port.name: port.type for port in ports}
         self._raw = any(kind in _RAW_TYPES for kind in self._types.values())
         self._used = False

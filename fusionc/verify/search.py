@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from .domains import Domain
-from .feeds import Style, has_floats, make_feeds
-from .ports import Port
-from .runner import Runner, RunError
-from .sizes import SizeChoices, Sizes
+from fusionc.verify.domains import Domain
+from fusionc.verify.feeds import Style, has_floats, make_feeds
+from fusionc.verify.ports import Port
+from fusionc.verify.runner import RunError, Runner
+from fusionc.verify.sizes import SizeChoices, Sizes
 
 _MOST_PROPOSALS = 200
 _NARROWER: tuple[Style, ...] = (
@@ -74,8 +74,15 @@ class Search:
         if not self._ports:
             return
         floats = has_floats(self._ports)
-        yield from self._edge("zeros", sizes, replace(style, floats="zeros", integers=style.integers if floats else "zeros"), base)
-        yield from self._edge("mixed magnitudes" if floats else "ends of ranges", sizes, replace(style, floats="mixed", integers="ends"), base)
+        yield from self._edge(
+            "zeros", sizes, replace(style, floats="zeros", integers=style.integers if floats else "zeros"), base
+        )
+        yield from self._edge(
+            "mixed magnitudes" if floats else "ends of ranges",
+            sizes,
+            replace(style, floats="mixed", integers="ends"),
+            base,
+        )
         if floats:
             yield from self._edge("NaN and Inf", sizes, replace(style, floats="nonfinite"), base)
 
@@ -101,7 +108,13 @@ class Search:
         return list(_distinct(self._choices.second(sizes) if kind == 1 else self._choices.single(sizes)))
 
     def _one(
-        self, sizes: Iterable[Sizes], styles: Sequence[Style], seed: int, *, label: str = "", extra: Mapping[str, Any] | None = None
+        self,
+        sizes: Iterable[Sizes],
+        styles: Sequence[Style],
+        seed: int,
+        *,
+        label: str = "",
+        extra: Mapping[str, Any] | None = None,
     ) -> Iterator[Sample]:
         for proposal in sizes:
             for style in styles:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from itertools import combinations
 
-from .ports import Port
+from fusionc.verify.ports import Port
 
 Sizes = Mapping[str, int]
 
@@ -41,8 +41,8 @@ def shape_of(port: Port, sizes: Sizes) -> tuple[int, ...]:
 class SizeChoices:
     """Proposes sizes for all symbols of the inputs, the most plausible first.
 
-    `fixed` holds the sizes of symbols that the caller has chosen, `likely` sizes that occur in the model. A symbol that is a formula over other symbols, such
-    as "past + seq", follows from them.
+    `fixed` holds the sizes of symbols that the caller has chosen, `likely` sizes that occur in the model. A symbol
+    that is a formula over other symbols, such as "past + seq", follows from them.
     """
 
     def __init__(self, ports: Iterable[Port], fixed: Sizes, likely: Iterable[int] = ()) -> None:

@@ -11,15 +11,15 @@ from typing import Any
 import numpy as np
 import onnx
 
-from ..errors import UsageError
-from .compare import Mismatch, compare, largest_magnitude
-from .domains import domains
-from .noise import Noise, excused
-from .ports import Port, interface_differences, overridable, required_inputs
-from .result import Difference, Verification
-from .runner import Runner, RunError
-from .search import Sample, Search
-from .seeding import random_nodes, set_seeds
+from fusionc.errors import UsageError
+from fusionc.verify.compare import Mismatch, compare, largest_magnitude
+from fusionc.verify.domains import domains
+from fusionc.verify.noise import Noise, excused
+from fusionc.verify.ports import Port, interface_differences, overridable, required_inputs
+from fusionc.verify.result import Difference, Verification
+from fusionc.verify.runner import RunError, Runner
+from fusionc.verify.search import Sample, Search
+from fusionc.verify.seeding import random_nodes, set_seeds
 
 
 def verify(
@@ -97,7 +97,9 @@ class _Verdict:
             if sample.edge:
                 self.notes.append(f"left out, because the reference is unstable there: {sample.label}")
                 return []
-            self.notes.append(f"differs by no more than the rounding that the reference itself amplifies: {sample.label}")
+            self.notes.append(
+                f"differs by no more than the rounding that the reference itself amplifies: {sample.label}"
+            )
             mismatches = {}
         self.runs += 1
         return [Difference(name, sample.label, mismatch.reason) for name, mismatch in mismatches.items()]
@@ -123,9 +125,7 @@ def _open(path: Path) -> tuple[onnx.ModelProto, Runner]:
     return model, Runner(seeded.SerializeToString(), folder=path.parent, fresh=True)
 
 
-def _with_shapes(
-    ports: Sequence[Port], shapes: Mapping[str, tuple[int, ...]]
-) -> tuple[list[Port], dict[str, int]]:
+def _with_shapes(ports: Sequence[Port], shapes: Mapping[str, tuple[int, ...]]) -> tuple[list[Port], dict[str, int]]:
     """The inputs with the caller's shapes, and the sizes of symbols that follow from them."""
     fixed: dict[str, int] = {}
     names = [port.name for port in ports]
