@@ -211,10 +211,10 @@ def _interface(model: ModelProto) -> list[Any]:
 
 
 def _assert_stamped(model: ModelProto, result: ModelProto, pass_name: str) -> None:
-    """Every node that is not as it was, apart from the names of its inputs, says which pass made it of what."""
-    old = {_without_inputs(node) for node in all_nodes(model)}
+    """Every node that is not as it was, apart from the names of inputs and outputs, says which pass made it of what."""
+    old = {_without_edges(node) for node in all_nodes(model)}
     for node in all_nodes(result):
-        if node.op_type == "If" or _without_inputs(node) in old:
+        if node.op_type == "If" or _without_edges(node) in old:
             continue
         assert node.name
         if model.ir_version < 10:
@@ -224,10 +224,10 @@ def _assert_stamped(model: ModelProto, result: ModelProto, pass_name: str) -> No
             assert stamp[PASS_KEY] == pass_name and stamp[FROM_KEY]
 
 
-def _without_inputs(node: onnx.NodeProto) -> bytes:
+def _without_edges(node: onnx.NodeProto) -> bytes:
     copy = onnx.NodeProto()
     copy.CopyFrom(node)
-    del copy.input[:]
+    del copy.input[:], copy.output[:]
     return copy.SerializeToString(deterministic=True)
 
 

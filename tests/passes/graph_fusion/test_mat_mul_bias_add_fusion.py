@@ -1,0 +1,63 @@
+from harness import Fires, Stays, tables
+
+
+def graph(add: str = "Add (p, c)", inputs: str = "float[M,3] a", c: str = "float[5] c", y: str = "float[M,5] y") -> str:
+    return f"agraph ({inputs}) => ({y}) <float[3,5] B, {c}> {{ p = MatMul (a, B) y = {add} }}"
+
+
+UNFIT = "the addend does not fit into the product"
+STAYS = [
+    Stays("rank 3", graph(inputs="float[N,M,3] a", y="float[N,M,5] y"), "the rank is not 2"),
+    Stays("rank 1", graph(inputs="float[3] a", y="float[5] y"), "the rank is not 2"),
+    Stays("an addend of rank 3", graph(c="float[1,1,5] c", y="float[1,M,5] y"), UNFIT),
+    Stays(
+        "an addend that enlarges",
+        "agraph (float[1,3] a) => (float[4,5] y) <float[3,5] B, float[4,5] c> { p = MatMul (a, B) y = Add (p, c) }",
+        UNFIT,
+    ),
+    Stays("an addend of another size", graph(inputs="float[M,3] a, float[K,5] c", c="float[1] d"), UNFIT),
+    Stays("integers", graph().replace("float[", "int32["), "the elements are no floating-point numbers"),
+    Stays(
+        "used elsewhere",
+        "agraph (float[M,3] a) => (float[M,5] y, float[M,5] z) <float[3,5] B, float[5] c> "
+        "{ p = MatMul (a, B) y = Add (p, c) z = Relu (p) }",
+        "an interior value is used elsewhere",
+    ),
+    Stays(
+        "unknown rank",
+        "agraph (float[M,3] a, int64[K] shape) => (float[M,5] y) <float[3,5] B, float[5] c> "
+        "{ r = Reshape (a, shape) p = MatMul (r, B) y = Add (p, c) }",
+        "the rank is unknown",
+    ),
+    Stays(
+        "opset 6",
+        "agraph (float[2,3] a) => (float[2,5] y) <float[3,5] B, float[2,5] c> { p = MatMul (a, B) y = Add (p, c) }",
+        "before opset 7 Gemm does not broadcast",
+        opset=6,
+    ),
+]
+
+FIRES = [
+    Fires("a vector", graph(), ["Gemm"]),
+    Fires("commuted", graph("Add (c, p)"), ["Gemm"]),
+    Fires("a row", graph(c="float[1,5] c"), ["Gemm"]),
+    Fires("a scalar", graph(c="float c = {0.5}"), ["Gemm"]),
+    Fires("one element", graph(c="float[1] c = {0.5}"), ["Gemm"]),
+    Fires("a column from outside", graph(inputs="float[M,3] a, float[M,1] c", c="float[1] d"), ["Gemm"]),
+    Fires("a matrix from outside", graph(inputs="float[M,3] a, float[M,5] c", c="float[1] d"), ["Gemm"]),
+    Fires(
+        "both operands from outside",
+        "agraph (float[M,3] a, float[3,K] b) => (float[M,K] y) <float[1,1] c = {2}> "
+        "{ p = MatMul (a, b) y = Add (p, c) }",
+        ["Gemm"],
+    ),
+    Fires("double", graph().replace("float[", "double["), ["Gemm"]),
+    Fires(
+        "the sum of a product with itself in it",
+        "agraph (float[M,3] a) => (float[M,3] y) <float[3,3] B> { p = MatMul (a, B) y = Add (p, a) }",
+        ["Gemm"],
+    ),
+    Fires("opset 7", graph(), ["Gemm"], opset=7),
+]
+
+test_stays, test_fires = tables("MatMulBiasAddFusionPass", STAYS, FIRES)

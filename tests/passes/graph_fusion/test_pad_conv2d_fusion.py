@@ -1,0 +1,71 @@
+from harness import Fires, Stays, tables
+
+
+def graph(
+    pad: str = "Pad (x, p)",
+    pads: str = "int64[8] p = {0,0,1,2,0,0,3,4}",
+    conv: str = "Conv (a, W, B)",
+    W: str = "float[4,3,3,3] W",
+    x: str = "float[N,3,6,6] x",
+    more: str = "",
+) -> str:
+    out = ",".join("abcde"[: x.count(",") + 1])
+    return f"agraph ({x}{more}) => (float[{out}] y) <{W}, float[4] B{pads and ', ' + pads}> {{ a = {pad} y = {conv} }}"
+
+
+STAYS = [
+    Stays(
+        "another value",
+        graph("Pad (x, p, v)", "int64[8] p = {0,0,1,2,0,0,3,4}, float v = {1}"),
+        "the padding is not zero",
+    ),
+    Stays(
+        "reflected",
+        graph('Pad <mode = "reflect"> (x, p)', "int64[8] p = {0,0,1,1,0,0,1,1}"),
+        "the padding is not constant",
+    ),
+    Stays(
+        "channels", graph(pads="int64[8] p = {0,1,0,0,0,1,0,0}", W="float[4,5,3,3] W"), "batch or channels are padded"
+    ),
+    Stays("batch", graph(pads="int64[8] p = {1,0,0,0,0,0,0,0}"), "batch or channels are padded"),
+    Stays("negative", graph(pads="int64[8] p = {0,0,-1,0,0,0,0,0}"), "the padding is negative"),
+    Stays("pads from outside", graph(pads="", more=", int64[8] p"), "the padding is not known before the model runs"),
+    Stays("auto_pad", graph(conv='Conv <auto_pad = "SAME_UPPER"> (a, W, B)'), "the Conv computes its own padding"),
+    Stays(
+        "used twice",
+        "agraph (float[N,3,6,6] x) => (float[N,a,b,c] y, float[N,3,d,e] z) <float[4,3,3,3] W, "
+        "int64[8] p = {0,0,1,1,0,0,1,1}> { a = Pad (x, p) y = Conv (a, W) z = Relu (a) }",
+        "an interior value is used elsewhere",
+    ),
+    Stays(
+        "padded weights",
+        "agraph (float[N,3,6,6] x, float[4,3,1,1] W) => (float[N,a,b,c] y) <int64[8] p = {0,0,1,1,0,0,1,1}> "
+        "{ a = Pad (W, p) y = Conv (x, a) }",
+        None,
+    ),
+]
+
+FIRES = [
+    Fires("no value", graph(), ["Conv"]),
+    Fires("value zero", graph("Pad (x, p, v)", "int64[8] p = {0,0,1,2,0,0,3,4}, float v = {0}"), ["Conv"]),
+    Fires("beside pads of its own", graph(conv="Conv <pads = [1, 0, 2, 0]> (a, W, B)"), ["Conv"]),
+    Fires("auto_pad VALID", graph(conv='Conv <auto_pad = "VALID"> (a, W)'), ["Conv"]),
+    Fires("some axes", graph("Pad (x, p, , axes)", "int64[4] p = {1,2,3,4}, int64[2] axes = {-1,2}"), ["Conv"]),
+    Fires("strides and dilations", graph(conv="Conv <strides = [2, 1], dilations = [1, 2]> (a, W, B)"), ["Conv"]),
+    Fires("depthwise", graph(conv="Conv <group = 3> (a, W)", W="float[3,1,3,3] W"), ["Conv"]),
+    Fires("1-D", graph(pads="int64[6] p = {0,0,1,0,0,2}", W="float[4,3,3] W", x="float[N,3,6] x"), ["Conv"]),
+    Fires(
+        "opset 10, pads an attribute",
+        graph("Pad <pads = [0, 0, 1, 2, 0, 0, 3, 4], value = 0.0> (x)", ""),
+        ["Conv"],
+        opset=10,
+    ),
+    Fires(
+        "weights from outside",
+        "agraph (float[N,3,6,6] x, float[4,3,3,3] W) => (float[N,a,b,c] y) <int64[8] p = {0,0,1,1,0,0,1,1}> "
+        "{ a = Pad (x, p) y = Conv (a, W) }",
+        ["Conv"],
+    ),
+]
+
+test_stays, test_fires = tables("PadConv2dFusionPass", STAYS, FIRES)

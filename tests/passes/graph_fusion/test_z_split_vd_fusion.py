@@ -1,0 +1,110 @@
+from harness import Fires, Stays, tables
+
+
+def graph(
+    outer: str = "p, q = Split <axis = 1> (x, s)",
+    inner: str = "u, v = Split <axis = 1> (q, t)",
+    sizes: str = "int64[2] s = {2,4}, int64[2] t = {1,3}",
+    outputs: str = "float[N,a] p, float[N,b] u, float[N,c] v",
+    more: str = "",
+    inputs: str = "float[N,6] x",
+) -> str:
+    return f"agraph ({inputs}) => ({outputs}) <{sizes}> {{ {outer} {inner} {more} }}"
+
+
+STAYS = [
+    Stays(
+        "another axis",
+        graph(
+            inner="u, v = Split <axis = 0> (q, t)",
+            inputs="float[4,6] x",
+            outputs="float[4,a] p, float[b,c] u, float[d,e] v",
+        ),
+        "the axes differ",
+    ),
+    Stays(
+        "the piece is used as a whole",
+        graph(more="w = Neg (q)", outputs="float[N,a] p, float[N,b] u, float[N,c] w"),
+        "an interior value is used elsewhere",
+    ),
+    Stays(
+        "the piece is a graph output",
+        graph(outputs="float[N,a] p, float[N,b] u, float[N,4] q"),
+        "an interior value is a graph output",
+    ),
+    Stays(
+        "sizes from outside",
+        graph(sizes="int64[2] t = {1,3}", inputs="float[N,6] x, int64[2] s"),
+        "the sizes are not known before the model runs",
+    ),
+    Stays(
+        "equal pieces of an unknown dimension",
+        graph(
+            "p, q = Split <axis = 1, num_outputs = 2> (x)",
+            "u, v = Split <axis = 1, num_outputs = 2> (q)",
+            "int64 unused = {0}",
+            inputs="float[N,M] x",
+        ),
+        "the sizes are not known before the model runs",
+    ),
+]
+
+FIRES = [
+    Fires("the last piece", graph(), ["Split"]),
+    Fires(
+        "the first piece",
+        graph(
+            inner="u, v = Split <axis = 1> (p, t)",
+            sizes="int64[2] s = {4,2}, int64[2] t = {1,3}",
+            outputs="float[N,a] q, float[N,b] u, float[N,c] v",
+        ),
+        ["Split"],
+    ),
+    Fires("a negative axis", graph(inner="u, v = Split <axis = -1> (q, t)"), ["Split"]),
+    Fires("some pieces unused", graph(outputs="float[N,c] v"), ["Split"]),
+    Fires(
+        "equal pieces",
+        graph(
+            "p, q = Split <axis = 1, num_outputs = 2> (x)",
+            "u, v = Split <axis = 1, num_outputs = 2> (q)",
+            "int64 unused = {0}",
+        ),
+        ["Split"],
+    ),
+    Fires("an empty piece", graph(sizes="int64[2] s = {2,4}, int64[2] t = {0,4}"), ["Split"]),
+    Fires(
+        "three deep",
+        graph(
+            more="e, f = Split <axis = 1> (v, w)",
+            sizes="int64[2] s = {2,4}, int64[2] t = {1,3}, int64[2] w = {2,1}",
+            outputs="float[N,a] p, float[N,b] e, float[N,c] f",
+        ),
+        ["Split"],
+        2,
+    ),
+    Fires(
+        "opset 11",
+        graph(
+            "p, q = Split <axis = 1, split = [2, 4]> (x)",
+            "u, v = Split <axis = 1, split = [1, 3]> (q)",
+            "int64 unused = {0}",
+        ),
+        ["Split"],
+        opset=11,
+    ),
+    Fires(
+        "opset 13, equal pieces",
+        graph(
+            "p, q = Split <axis = 1> (x)", "u, v = Split <axis = 1> (q)", "int64 unused = {0}", inputs="float[N,8] x"
+        ),
+        ["Split"],
+        opset=13,
+    ),
+    Fires(
+        "the outer value is used in between",
+        graph(more="w = Relu (p)", outputs="float[N,a] w, float[N,b] u, float[N,c] v"),
+        ["Split", "Relu"],
+    ),
+]
+
+test_stays, test_fires = tables("ZSplitVDFusionPass", STAYS, FIRES)

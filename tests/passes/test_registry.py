@@ -1,0 +1,80 @@
+"""The laws that every pass of the registry obeys."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import re
+from pathlib import Path
+
+import pytest
+
+from fusionc import passes
+from fusionc.passes import PASSES
+from fusionc.rewrite import Pass
+
+FOLDER = Path(passes.__file__).parent
+TESTS = Path(__file__).parent
+SECTIONS = ["before", "after", "refuses", "algebra", "source"]
+ALLOWED = ("fusionc.rewrite", "fusionc.model", "fusionc.passes", "numpy", "onnx", "collections", "typing", "math")
+MODULES = [
+    p for kind in ("graph_fusion", "ub_fusion") for p in sorted((FOLDER / kind).glob("*.py")) if p.stem != "__init__"
+]
+
+
+def module_of(pass_: Pass) -> Path:
+    return Path(importlib.import_module(type(pass_).__module__).__file__ or "")
+
+
+def snake_case(name: str) -> str:
+    return re.sub(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])", "_", name).lower()
+
+
+def test_every_module_is_registered_once() -> None:
+    assert sorted(map(module_of, PASSES)) == sorted(MODULES)
+
+
+def test_names_and_aliases_are_unique() -> None:
+    names = [name for p in PASSES for name in (p.name, *p.aliases)]
+    assert len(set(names)) == len(names)
+
+
+@pytest.mark.parametrize("pass_", PASSES, ids=lambda p: p.name)
+class TestPass:
+    def test_the_module_is_named_after_the_class(self, pass_: Pass) -> None:
+        assert module_of(pass_).stem == snake_case(pass_.name.removesuffix("Pass"))
+
+    def test_the_kind_is_the_one_of_the_folder(self, pass_: Pass) -> None:
+        assert pass_.kind == {"graph_fusion": "GraphFusion", "ub_fusion": "UBFusion"}[module_of(pass_).parent.name]
+
+    def test_the_docstring_has_its_sections(self, pass_: Pass) -> None:
+        lines = pass_.documentation.splitlines()
+        assert lines[0].endswith(".") and lines[1] == ""
+        first_words = [line.split()[0] for line in lines[2:] if line and not line.startswith(" ")]
+        assert [word for word in first_words if word != "never"] == SECTIONS
+
+    def test_patterns_have_names_and_something_to_search(self, pass_: Pass) -> None:
+        names = [pattern.name for pattern in pass_.patterns]
+        assert names and len(set(names)) == len(names)
+        assert all((pattern.formula is None) != (pattern.find is None) for pattern in pass_.patterns)
+
+    def test_approximate_passes_are_off(self, pass_: Pass) -> None:
+        assert pass_.numerics != "approximate" or pass_.default == "off"
+
+    def test_it_is_short(self, pass_: Pass) -> None:
+        assert len(module_of(pass_).read_text().splitlines()) <= 150
+
+    def test_it_has_both_tables(self, pass_: Pass) -> None:
+        path = TESTS / module_of(pass_).parent.name / f"test_{module_of(pass_).stem}.py"
+        tables = importlib.util.spec_from_file_location(path.stem, path)
+        assert tables is not None and tables.loader is not None
+        module = importlib.util.module_from_spec(tables)
+        tables.loader.exec_module(module)
+        assert module.STAYS and module.FIRES
+
+    def test_it_imports_only_what_a_pass_may_use(self, pass_: Pass) -> None:
+        tree = ast.parse(module_of(pass_).read_text())
+        for node in ast.walk(tree):
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+            names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            assert all(name.startswith(ALLOWED) for name in names), names

@@ -1,0 +1,52 @@
+"""A room imports from the rooms below it, never upwards and never sideways."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent / "fusionc"
+HEIGHT = {
+    "cli": 4, "__main__": 5, "convert": 3, "passes": 2, "graph_kernel": 2, "verify": 2, "report": 2, "switches": 2,
+    "rewrite": 1, "model": 0, "errors": -1,
+}  # fmt: skip
+SMALL = 500  # lines; a longer module is more than one room
+
+
+def room(module: str) -> str:
+    parts = module.split(".")
+    return parts[1] if len(parts) > 1 else ""
+
+
+MODULES = sorted(ROOT.rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_imports_go_down(path: Path) -> None:
+    own = path.relative_to(ROOT).with_suffix("").parts[0]
+    if own == "__init__":
+        return  # the public API: names from all rooms, imported when they are used
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            assert not node.level, "imports are absolute"
+            names = [node.module or ""]
+        else:
+            names = [a.name for a in node.names] if isinstance(node, ast.Import) else []
+        for other in (room(name) for name in names if name.startswith("fusionc.")):
+            assert other == own or HEIGHT[other] < HEIGHT[own], f"{own} must not import {other}"
+        if own == "cli":
+            graph_code = [n for n in names if room(n) in ("model", "rewrite") and n != "fusionc.rewrite.definition"]
+            assert not graph_code, "the command line has no graph code"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
+def test_a_module_is_one_room(path: Path) -> None:
+    assert len(path.read_text().splitlines()) <= SMALL
+
+
+def test_the_engine_stays_small() -> None:
+    engine = [p for name in ("model", "rewrite", "switches") for p in (ROOT / name).rglob("*.py")]
+    lines = [line for p in engine if p.name != "ascend_names.py" for line in p.read_text().splitlines()]
+    assert sum(bool(line.strip()) for line in lines) <= 2900
