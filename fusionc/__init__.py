@@ -10,22 +10,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fusionc.convert import convert
+    from fusionc.conversion import convert
     from fusionc.errors import FusioncError, UsageError, VerificationError
     from fusionc.report import Report
-    from fusionc.verify import Verification, verify
 
 __version__ = "0.1.0"
-__all__ = ["FusioncError", "Report", "UsageError", "Verification", "VerificationError", "convert", "verify"]
+__all__ = ["FusioncError", "Report", "UsageError", "VerificationError", "convert"]
 
 _HOMES = {
-    "convert": "fusionc.convert",
+    "convert": "fusionc.conversion",
     "FusioncError": "fusionc.errors",
     "UsageError": "fusionc.errors",
     "VerificationError": "fusionc.errors",
     "Report": "fusionc.report",
-    "Verification": "fusionc.verify",
-    "verify": "fusionc.verify",
 }
 
 

@@ -1,4 +1,5 @@
 import sys
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).parent))  # so that every test finds `harness`
+for folder in (".", "model"):  # so that every test finds `harness` and `everything`
+    sys.path.insert(0, str(Path(__file__).parent / folder))

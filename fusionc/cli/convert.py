@@ -1,4 +1,4 @@
-"""`fusionc convert`: ATC's command line around `fusionc.convert.convert`."""
+"""`fusionc convert`: ATC's command line around `fusionc.conversion.convert`."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def command(
         elif mode == "1" and json_file is not None:
             _write_json(model, json_file, notices(ctx))
         else:
-            from fusionc.convert import convert
+            from fusionc.conversion import convert
             from fusionc.report.progress import Progress
 
             with Progress() as progress:

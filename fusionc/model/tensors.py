@@ -49,6 +49,8 @@ def byte_size(tensor: TensorProto) -> int:
 
 def to_array(tensor: TensorProto, folder: str) -> Array:
     """The elements; external ones are mapped from their file, not read into memory."""
+    if tensor.data_type == TensorProto.STRING:  # bytes: they need not be UTF-8
+        return np.array(list(tensor.string_data), object).reshape(tuple(tensor.dims))
     if tensor.data_location != TensorProto.EXTERNAL:
         return numpy_helper.to_array(tensor)
     path, offset, length = external_range(tensor, folder)

@@ -8,15 +8,12 @@ became constant, say) is found by one new inference per pass, when that pass mee
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import onnx
 from onnx import TensorProto, shape_inference
 
 from fusionc.model import operators, tensors
-
-if TYPE_CHECKING:
-    from fusionc.model.graph import Edge, Graph, Model, Node, Value
+from fusionc.model.graph import Constant, Edge, Graph, Model, Node
 
 _SMALL = 1024  # elements; larger tensors never are shapes, axes or sizes, and inference goes without them
 _INVENTED = "unk__"  # how the symbols begin that onnx invents for dimensions it does not know
@@ -118,7 +115,9 @@ class _Skeleton:
 
     def __init__(self, model: Model) -> None:
         self.proto = onnx.ModelProto(ir_version=_IR_VERSION)
-        for domain, version in (model.opsets | model.imports_added).items():
+        # A domain that the model forgot to import would make inference give up on everything.
+        domains = {node.domain: 1 for graph in model.graphs for node in graph.nodes}
+        for domain, version in (domains | model.opsets | model.imports_added).items():
             self.proto.opset_import.add(domain=domain, version=version)
         self.proto.functions.extend(model.proto.functions)
         self.nodes: dict[int, list[Node]] = {}  # by graph id, in the order of the copy
@@ -200,12 +199,14 @@ def _small_or_empty(constant: Edge) -> TensorProto:
     if type_ is not None and _count(type_) > _SMALL:
         dims = [dim.dim_value for dim in type_.tensor_type.shape.dim]
         return TensorProto(name=constant.name, dims=dims, data_type=type_.tensor_type.elem_type)
+    if isinstance(constant, Constant) and isinstance(constant.data, TensorProto) and not constant.data.external_data:
+        return constant.data
     array = constant.constant()
     assert array is not None
     return tensors.to_proto(array, constant.name)
 
 
-def _declared(value: Value | Edge) -> onnx.TypeProto:
+def _declared(value: Edge) -> onnx.TypeProto:
     return value.proto_type if value.proto_type is not None else onnx.TypeProto()
 
 
@@ -229,7 +230,8 @@ def _merge(inferred: onnx.TypeProto | None, declared: onnx.TypeProto | None) -> 
     if any(a.HasField("dim_value") and b.HasField("dim_value") and a.dim_value != b.dim_value for a, b in pairs):
         return inferred
     for a, b in pairs:
-        if not a.HasField("dim_value") and (b.HasField("dim_value") or b.dim_param):
+        is_open = not a.HasField("dim_value") and (not a.dim_param or a.dim_param.startswith(_INVENTED))
+        if is_open and (b.HasField("dim_value") or b.dim_param):
             a.CopyFrom(b)
     return inferred
 

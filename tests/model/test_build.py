@@ -1,0 +1,67 @@
+"""Models that are no valid ONNX: one clear error, or they survive as they are."""
+
+from __future__ import annotations
+
+import pytest
+from harness import effected, optimize, parse, pass_of
+
+from fusionc.errors import FusioncError
+from fusionc.model.build import build
+
+
+def test_a_cycle_is_an_error() -> None:
+    model = parse("agraph (float[N] x) => (float[N] y) { a = Add (x, b) b = Relu (a) y = Neg (b) }")
+    with pytest.raises(FusioncError, match="form a cycle"):
+        build(model, "")
+
+
+def test_a_name_given_twice_is_an_error() -> None:
+    model = parse("agraph (float[N] x) => (float[N] y) { a = Relu (x) a = Neg (x) y = Abs (a) }")
+    with pytest.raises(FusioncError, match="given to two values"):
+        build(model, "")
+
+
+def test_nodes_out_of_order_are_ordered_once_something_changes() -> None:
+    model = parse("agraph (float[N] x) => (float[N] y) { y = Neg (c) b = Identity (a) c = Abs (b) a = Relu (x) }")
+    result, counts = optimize(model, [pass_of("IdentityPass")])
+    assert effected(counts) == 1
+    assert [node.op_type for node in result.graph.node] == ["Relu", "Abs", "Neg"]
+    assert optimize(model, [pass_of("DropOutPass")])[0] == model
+
+
+def test_a_value_that_nobody_makes_survives() -> None:
+    model = parse("agraph (float[N] x) => (float[N] y) { a = Add (x, ghost) b = Identity (a) y = Neg (b) }")
+    result, counts = optimize(model, [pass_of("IdentityPass")])
+    assert effected(counts) == 1
+    assert list(result.graph.node[0].input) == ["x", "ghost"]
+
+
+def test_a_subgraph_may_shadow_a_name_and_goes_on_meaning_its_own() -> None:
+    """b becomes a outside, but inside the branch a is another value: the rewrite is refused."""
+    model = parse("""agraph (float[N] x, bool c) => (float[N] y) {
+        a = Relu (x)
+        b = Identity (a)
+        y = If (c) <then_branch = t () => (float[N] p) { a = Neg (x) p = Add (a, b) },
+                    else_branch = e () => (float[N] q) { q = Abs (b) }>
+    }""")
+    result, counts = optimize(model, [pass_of("IdentityPass")])
+    assert [reason for count in counts for reason in count.refused] == ["a subgraph gives another value the same name"]
+    assert result == model
+
+
+def test_a_model_local_function_is_optimized_as_well() -> None:
+    text = """<ir_version: 10, opset_import: ["" : 18, "own" : 1]>
+        agraph (float[N,3] x) => (float[N,3] y) { y = own.f (x) }
+        <domain: "own", opset_import: ["" : 18]> f (a) => (d) {
+            b = Identity (a)
+            c = Constant <value = float[3] {1, 2, 3}> ()
+            e = Neg (c)
+            d = Add (b, e)
+        }"""
+    import onnx
+
+    model = onnx.parser.parse_model(text)
+    result, counts = optimize(model, [pass_of("IdentityPass"), pass_of("ConstantFoldingPass")])
+    assert [node.op_type for node in result.functions[0].node] == ["Constant", "Neg", "Add"]
+    assert {count.graph_id for count in counts if count.effected} == {1}
+    onnx.checker.check_model(result, full_check=True)

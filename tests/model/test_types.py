@@ -1,0 +1,87 @@
+"""What is known about types and shapes: onnx's inference, filled in by the model, never contradicted by it."""
+
+from __future__ import annotations
+
+import onnx
+from harness import parse
+
+from fusionc.model.build import build
+from fusionc.model.graph import Edge, Graph
+from fusionc.model.types import same_shape
+
+
+def graph_of(text: str, opset: int = 18) -> Graph:
+    return build(parse(text, opset), "").main
+
+
+def value(graph: Graph, name: str) -> Edge:
+    return graph.values[name]
+
+
+def test_symbols_go_through_operators() -> None:
+    graph = graph_of("agraph (float[batch,3] x) => (float[a,b] y) <float[3,5] W> { h = MatMul (x, W) y = Relu (h) }")
+    assert value(graph, "h").shape == value(graph, "y").shape == ("batch", 5)
+    assert same_shape(value(graph, "h").shape, value(graph, "y").shape)
+
+
+def test_what_data_propagation_knows() -> None:
+    graph = graph_of("""agraph (float[batch,4,6] x) => (float[a,b] y) <int64[1] zero = {0}, int64[1] rest = {-1}> {
+        s = Shape (x)
+        first = Gather (s, zero)
+        target = Concat <axis = 0> (first, rest)
+        y = Reshape (x, target)
+    }""")
+    assert value(graph, "y").shape == ("batch", "b")  # onnx leaves the second open: there the declaration counts
+
+
+def test_a_declaration_that_contradicts_inference_loses() -> None:
+    model = parse("agraph (float[2,3] x) => (float[2,3] y) { h = Relu (x) y = Neg (h) }")
+    model.graph.value_info.append(onnx.helper.make_tensor_value_info("h", onnx.TensorProto.FLOAT, [7, 7]))
+    assert value(build(model, "").main, "h").shape == (2, 3)
+
+
+def test_a_declaration_fills_in_what_inference_leaves_open() -> None:
+    model = parse(
+        "agraph (float[2,3] x, int64[2] s) => (float[a,b] y) { h = Reshape (x, s) g = my.own.F (h) y = Neg (g) }"
+    )
+    for name, shape in (("h", [6, "one"]), ("g", [6, 1])):
+        model.graph.value_info.append(onnx.helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, shape))
+    graph = build(model, "").main
+    assert value(graph, "h").shape == (6, "one")
+    assert value(graph, "g").shape == value(graph, "y").shape == (6, 1)
+
+
+def test_values_in_a_branch_with_a_constant_from_outside() -> None:
+    graph = graph_of("""agraph (float[2,6] x, bool c) => (float[a,b] y) <int64[2] s = {3,4}> {
+        y = If (c) <then_branch = t () => (float[a,b] p) { h = Reshape (x, s) p = Relu (h) },
+                    else_branch = e () => (float[a,b] q) { q = Reshape (x, s) }>
+    }""")
+    (chooser,) = graph.nodes
+    assert [body.outputs[0].shape for body in chooser.bodies] == [(3, 4), (3, 4)]
+
+
+def test_invented_symbols_of_two_inferences_are_never_equal() -> None:
+    graph = graph_of(
+        "agraph (float[N,3] x) => (float[a,b] y) { n = NonZero (x) m = Transpose (n) y = Cast <to = 1> (m) }"
+    )
+    before = value(graph, "n").shape
+    types = graph.model.types
+    types.note_commit()
+    types.begin_pass()
+    after = value(graph, "n").shape
+    assert before is not None and after is not None and before[1] is not None and after[1] is not None
+    assert before[1] != after[1] and before[0] == after[0] == 2
+
+
+def test_unknown_is_none_and_not_a_guess() -> None:
+    graph = graph_of(
+        "agraph (float[2,3] x, int64[K] s) => (float[a] y) { h = Reshape (x, s) g = own.F (h) y = Neg (h) }"
+    )
+    assert value(graph, "h").rank is None and value(graph, "g").shape is None and value(graph, "g").elem_type == 0
+    assert not same_shape(None, None) and not same_shape((None,), (None,))
+
+
+def test_before_ir_version_3_there_is_one_opset() -> None:
+    model = onnx.ModelProto(ir_version=2)
+    model.graph.name = "g"
+    assert build(model, "").main.opset == 1
