@@ -56,7 +56,7 @@ def convert(
     """
     source = Path(model)
     destination = Path(f"{source.stem}_fusionc.onnx") if output is None else Path(output)
-    if destination.resolve() == source.resolve():
+    if destination.exists() and source.exists() and destination.samefile(source):
         raise UsageError("the result would overwrite the model", where=str(destination), code="E10001")
     report = Report(source, destination)
     tell = progress or (lambda _: None)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import io
+import tokenize
 from pathlib import Path
 
 import pytest
@@ -47,6 +49,17 @@ def test_a_module_is_one_room(path: Path) -> None:
 
 
 def test_the_engine_stays_small() -> None:
+    """Lines of code, without comments and docstrings, of what every pass depends on."""
     engine = [p for name in ("model", "rewrite", "switches") for p in (ROOT / name).rglob("*.py")]
-    lines = [line for p in engine if p.name != "ascend_names.py" for line in p.read_text().splitlines()]
-    assert sum(bool(line.strip()) for line in lines) <= 2900
+    assert sum(code_lines(p) for p in engine if p.name != "ascend_names.py") <= 2600
+
+
+def code_lines(path: Path) -> int:
+    source = path.read_text()
+    skipped = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT, tokenize.ENDMARKER}
+    tokens = tokenize.generate_tokens(io.StringIO(source).readline)
+    lines = {line for t in tokens if t.type not in skipped for line in range(t.start[0], t.end[0] + 1)}
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and ast.get_docstring(node):
+            lines -= set(range(node.body[0].lineno, (node.body[0].end_lineno or 0) + 1))
+    return len(lines)

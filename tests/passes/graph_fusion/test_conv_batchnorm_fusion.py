@@ -11,16 +11,16 @@ def batchnorm_of(conv: str, weights: str = WEIGHTS, x: str = "float[N,3,8,8] x",
     }}"""
 
 
-SHARED = """agraph (float[N,3,8,8] x) => (float[N,4,6,6] y, float[N,4,6,6] z) <float[4,3,3,3] W, float[4] s, float[4] o, float[4] m, float[4] v> {
+STATISTICS = "float[4] s, float[4] o, float[4] m, float[4] v"
+SHARED = f"""agraph (float[N,3,8,8] x) => (float[N,4,6,6] y, float[N,4,6,6] z) <float[4,3,3,3] W, {STATISTICS}> {{
     c = Conv (x, W)
     y = BatchNormalization (c, s, o, m, v)
     z = Relu (c)
-}"""
+}}"""
 OUTPUT = SHARED.replace("float[N,4,6,6] z", "float[N,4,6,6] c").replace("z = Relu (c)", "")
-FROM_INPUT = """agraph (float[N,3,8,8] x, float[4] s) => (float[N,4,6,6] y) <float[4,3,3,3] W, float[4] o, float[4] m, float[4] v> {
-    c = Conv (x, W)
-    y = BatchNormalization (c, s, o, m, v)
-}"""
+FROM_INPUT = (
+    SHARED.replace("x) =>", "x, float[4] s) =>").replace("W, float[4] s", "W").replace("z = Relu (c)", "z = Neg (y)")
+)
 
 STAYS = [
     Stays("the convolution is used elsewhere", SHARED, "an interior value is used elsewhere"),

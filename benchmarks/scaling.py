@@ -1,0 +1,113 @@
+"""How time and memory grow with the model.
+
+    python benchmarks/scaling.py            time per node at 1,000 and 100,000 nodes, and 3 GB of external weights
+    python benchmarks/scaling.py --nodes    the first half only
+
+Three shapes of graph: a chain, a chain in which every second node is an Identity that goes, and one constant that every
+second node uses and that has to be kept apart from 50,000 users. Converted without verification.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import onnx
+from onnx import TensorProto, helper, numpy_helper
+
+import fusionc
+
+SMALL, LARGE = 1_000, 100_000
+
+
+def chain(count: int) -> list[onnx.NodeProto]:
+    return [helper.make_node("Relu" if i % 2 else "Neg", [f"v{i}"], [f"v{i + 1}"]) for i in range(count)]
+
+
+def identities(count: int) -> list[onnx.NodeProto]:
+    return [helper.make_node("Relu" if i % 2 else "Identity", [f"v{i}"], [f"v{i + 1}"]) for i in range(count)]
+
+
+def one_constant(count: int) -> list[onnx.NodeProto]:
+    """Half of the nodes use c, and each of them is a dead end that PrunePass takes out."""
+    nodes = []
+    for i in range(0, count, 2):
+        nodes.append(helper.make_node("Relu" if i % 4 else "Neg", [f"v{i}"], [f"v{i + 2}"]))
+        nodes.append(helper.make_node("Add", [f"v{i}", "c"], [f"dead{i}"]))
+    return nodes
+
+
+def model(nodes: list[onnx.NodeProto], last: str) -> onnx.ModelProto:
+    graph = helper.make_graph(
+        nodes,
+        "scaling",
+        [helper.make_tensor_value_info("v0", TensorProto.FLOAT, ["N", 4])],
+        [helper.make_tensor_value_info(last, TensorProto.FLOAT, ["N", 4])],
+        [helper.make_tensor("c", TensorProto.FLOAT, [4], [1.0, 2.0, 3.0, 4.0])],
+    )
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+
+
+def seconds_per_node(make: Callable[[int], list[onnx.NodeProto]], count: int, repeats: int = 3) -> float:
+    """The best of several conversions, imports excluded."""
+    best = float("inf")
+    with tempfile.TemporaryDirectory() as folder:
+        source, target = Path(folder, "in.onnx"), Path(folder, "out.onnx")
+        onnx.save(model(make(count), f"v{count}"), source)
+        for _ in range(repeats):
+            start = time.perf_counter()
+            fusionc.convert(source, output=target, verify=False)
+            best = min(best, time.perf_counter() - start)
+    return best / count
+
+
+def external_weights(gigabytes: int) -> tuple[float, float]:
+    """Seconds and peak memory in GB of converting a model whose weights nobody touches, in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        nodes, tensors = [], []
+        for i in range(gigabytes * 4):
+            nodes.append(helper.make_node("MatMul", [f"v{i}", f"w{i}"], [f"v{i + 1}"]))
+            tensor = TensorProto(name=f"w{i}", data_type=TensorProto.FLOAT, dims=[8192, 8192])
+            tensor.data_location = TensorProto.EXTERNAL
+            for key, value in (("location", "weights"), ("offset", i << 28), ("length", 1 << 28)):
+                tensor.external_data.add(key=key, value=str(value))
+            tensors.append(tensor)
+        nodes.append(helper.make_node("Identity", [nodes[-1].output[0]], ["middle"]))
+        nodes.append(helper.make_node("Relu", ["middle"], ["last"]))
+        made = model(nodes, "last")
+        made.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 8192
+        made.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 8192
+        made.graph.initializer.extend(tensors)
+        Path(folder, "in.onnx").write_bytes(made.SerializeToString())
+        with open(Path(folder, "weights"), "wb") as file:
+            file.truncate(gigabytes << 30)
+        os.mkdir(Path(folder, "elsewhere"))
+        code = "import fusionc, sys; fusionc.convert(sys.argv[1], output=sys.argv[2], verify=False)"
+        start = time.perf_counter()
+        subprocess.run([sys.executable, "-c", code, f"{folder}/in.onnx", f"{folder}/elsewhere/out.onnx"], check=True)
+        return time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--nodes", action="store_true")
+    options = parser.parse_args()
+    for make in (chain, identities, one_constant):
+        small, large = seconds_per_node(make, SMALL, 5), seconds_per_node(make, LARGE)
+        print(
+            f"{make.__name__:13} {small * 1e6:6.0f} µs a node at {SMALL:,}, {large * 1e6:6.0f} at {LARGE:,}: ×{large / small:.2f}"
+        )
+    if not options.nodes:
+        elapsed, peak = external_weights(3)
+        print(f"3 GB of external weights, copied to another folder: {elapsed:.1f} s, peak memory {peak:.2f} GB")
+
+
+if __name__ == "__main__":
+    main()

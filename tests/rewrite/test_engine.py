@@ -1,0 +1,275 @@
+"""What the engine guarantees for every pass: commit, counters, fixed points, errors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from harness import effected, optimize, parse
+
+from fusionc.errors import FusioncError
+from fusionc.model.build import build
+from fusionc.model.write_back import write_back
+from fusionc.passes import PASSES
+from fusionc.rewrite import Match, Pass, Pattern, Tape, keep, op, refuse, var
+from fusionc.rewrite.apply import Ledger
+from fusionc.rewrite.pattern import Formula
+from fusionc.rewrite.pipeline import ROUNDS, run
+
+x, y = var("x"), var("y")
+
+
+def make(formula: Formula | tuple[Formula, ...], rewrite: Callable[[Match, Tape], Any], name: str = "OwnPass") -> Pass:
+    return type(name, (Pass,), {"patterns": (Pattern("own", formula, rewrite),), "__doc__": "Own."})()
+
+
+def only(counts: list[Any]) -> tuple[int, dict[str, int]]:
+    assert all(count.matched == count.effected + sum(count.refused.values()) for count in counts)
+    count = counts[0]  # of the main graph
+    return count.effected, count.refused
+
+
+ABS_OF_RELU = make(op.Abs(op.Relu(x)), lambda m, new: new.Relu(m.x))
+
+
+@pytest.mark.parametrize(
+    ("more", "outputs", "reason"),
+    [
+        ("z = Neg (a)", ", float[N] z", "an interior value is used elsewhere"),
+        ("", ", float[N] a", "an interior value is a graph output"),
+        (
+            "c = Constant <value = bool {1}> () z = If (c) <then_branch = t () => (float[N] p) { p = Neg (a) }, "
+            "else_branch = e () => (float[N] q) { q = Abs (x) }>",
+            ", float[N] z",
+            "an interior value is used elsewhere",
+        ),
+    ],
+)
+def test_interior_values_are_private(more: str, outputs: str, reason: str) -> None:
+    model = parse(f"agraph (float[N] x) => (float[N] y{outputs}) {{ a = Relu (x) y = Abs (a) {more} }}")
+    result, counts = optimize(model, [ABS_OF_RELU])
+    assert only(counts) == (0, {reason: 1}) and result == model
+
+
+def test_a_replacement_that_would_form_a_cycle_is_refused() -> None:
+    """Both outputs are replaced by one node that needs z, which needs the first of them."""
+    model = parse(
+        "agraph (float[N] x) => (float[N] y) { a = Relu (x) b = Neg (x) z = Abs (a) c = Add (b, z) y = Mul (c, a) }"
+    )
+
+    def rewrite(m: Match, new: Tape) -> Any:
+        z = m.graph.values["z"]
+        both = new.Add(m.x, z)
+        return both, new.Neg(both)
+
+    result, counts = optimize(model, [make((op.Neg(x), op.Relu(x)), rewrite)])
+    assert only(counts) == (0, {"the replacement would form a cycle": 1}) and result == model
+
+
+def test_two_outputs_get_a_valid_order() -> None:
+    """The first output is used before the second is made: the new node moves in front of its users."""
+    model = parse(
+        "agraph (float[N,4] x) => (float[N,4] y) { a = Relu (x) u = Abs (a) v = Exp (u) b = Neg (x) y = Add (v, b) }"
+    )
+
+    def rewrite(m: Match, new: Tape) -> Any:
+        doubled = new.Concat(m.x, m.x, axis=1)
+        first, second = new.Split(doubled, outputs=2, axis=1, num_outputs=2)
+        return new.Neg(first), new.Relu(second)
+
+    result, counts = optimize(model, [make((op.Neg(x), op.Relu(x)), rewrite)])
+    assert effected(counts) == 1
+    onnx.checker.check_model(result, full_check=True)
+
+
+def test_element_type_and_shape_stay() -> None:
+    model = parse("agraph (float[2,3] x) => (float[2,3] y) { a = Relu (x) b = Abs (a) y = Neg (b) }")
+    as_double = make(op.Abs(op.Relu(x)), lambda m, new: new.Cast(m.x, to=onnx.TensorProto.DOUBLE))
+    assert only(optimize(model, [as_double])[1]) == (0, {"the element type would change": 1})
+    turned = make(op.Abs(op.Relu(x)), lambda m, new: new.Transpose(m.x, perm=[1, 0]))
+    assert only(optimize(model, [turned])[1]) == (0, {"the shape would change": 1})
+
+
+def test_a_constant_that_may_have_raised_the_rank() -> None:
+    text = (
+        "agraph (float[2] x, int64[K] s) => (float[a] y) <float[1] c = {{1}}> {{ h = {} r = Mul (h, c) y = Neg (r) }}"
+    )
+    times_one = make(x * 1.0, lambda m, new: m.x)
+    unknown, known = (parse(text.format(h)) for h in ("Reshape (x, s)", "Relu (x)"))
+    assert only(optimize(unknown, [times_one])[1]) == (0, {"the rank is unknown, and a constant may have raised it": 1})
+    assert effected(optimize(known, [times_one])[1]) == 1
+    scalar = parse(text.format("ReduceSum <keepdims = 0> (x)"))
+    assert only(optimize(scalar, [times_one])[1]) == (0, {"the shape would change": 1})
+
+
+def test_what_the_opset_or_the_target_has_not_is_refused() -> None:
+    model = parse("agraph (float[N,3] x) => (float[N,3] y) { a = Relu (x) y = Abs (a) }")
+    gelu = make(op.Abs(op.Relu(x)), lambda m, new: new.Gelu(m.x))
+    assert only(optimize(model, [gelu])[1]) == (0, {"opset 18 has no Gelu": 1})
+    contrib = make(op.Abs(op.Relu(x)), lambda m, new: new.BiasSoftmax(m.x, m.x, domain="com.microsoft"))
+    assert only(optimize(model, [contrib])[1]) == (0, {"no CPU kernel for BiasSoftmax of float": 1})
+    assert only(optimize(model, [contrib], "onnx")[1]) == (0, {"target onnx has no BiasSoftmax": 1})
+
+
+def test_what_onnx_rejects_is_refused() -> None:
+    model = parse("agraph (float[2,3] x) => (float[2,3] y) { a = Relu (x) y = Abs (a) }")
+    wrong = make(op.Abs(op.Relu(x)), lambda m, new: new.MatMul(m.x, m.x))
+    assert only(optimize(model, [wrong])[1]) == (0, {"onnx rejects the new MatMul": 1})
+
+
+def test_constants_go_when_nobody_needs_them_and_stay_when_somebody_does() -> None:
+    model = parse("""agraph (float[N,3] x) => (float[N,3] y, float[N,3] z) <float[3] own, float[3] shared> {
+        a = Add (x, own) b = Add (a, shared) y = Abs (b) z = Mul (x, shared) }""")
+    result, _ = optimize(model, [make(op.Abs((x + y) + var("z")), lambda m, new: new.Relu(m.x))])
+    assert [t.name for t in result.graph.initializer] == ["shared"]
+
+
+def test_metadata_is_merged_and_origins_are_kept_over_several_passes() -> None:
+    model = parse(
+        "agraph (float[N] x) => (float[N] y) { [first] a = Relu (x) [second] b = Abs (a) [third] y = Abs (b) }"
+    )
+    model.graph.node[0].metadata_props.add(key="layer", value="1")
+    model.graph.node[1].metadata_props.add(key="layer", value="2")
+    model.graph.node[1].metadata_props.add(key="block", value="b")
+    (node,) = optimize(model, [ABS_OF_RELU])[0].graph.node
+    props = {p.key: p.value for p in node.metadata_props}
+    assert props["fusionc.pass"] == "OwnPass" and set(props["fusionc.from"].split(",")) == {"first", "second", "third"}
+    assert props["layer"] in ("1", "2") and props["block"] == "b"
+
+
+def test_before_ir_version_10_the_origin_is_in_the_doc_string() -> None:
+    model = parse("agraph (float[N] x) => (float[N] y) { [one] a = Relu (x) [two] y = Abs (a) }", ir_version=8)
+    (node,) = optimize(model, [ABS_OF_RELU])[0].graph.node
+    assert node.doc_string == "fusionc.pass=OwnPass; fusionc.from=two,one" and not node.metadata_props
+
+
+def test_the_same_operator_keeps_its_name_and_the_value_its_own() -> None:
+    model = parse("agraph (float[N] x) => (float[N] z) { [mine] a = Relu (x) y = Abs (a) z = Neg (y) }")
+    first, _ = optimize(model, [ABS_OF_RELU])[0].graph.node
+    assert (first.name, list(first.output)) == ("mine", ["y"])
+
+
+def test_a_kept_node_stays_with_its_other_users() -> None:
+    model = parse("agraph (float[N] x) => (float[N] y, float[N] z) { a = Relu (x) y = Abs (a) z = Neg (a) }")
+    result, counts = optimize(
+        model,
+        [
+            make(
+                op.Abs(
+                    keep(
+                        op.Relu(x),
+                    )
+                ),
+                lambda m, new: new.Sqrt(m.x),
+            )
+        ],
+    )
+    assert effected(counts) == 1 and sorted(n.op_type for n in result.graph.node) == ["Neg", "Relu", "Sqrt"]
+
+
+# -- errors ------------------------------------------------------------------------------------------------------------
+
+MODEL = "agraph (float[N] x) => (float[N] y) { a = Relu (x) y = Abs (a) }"
+
+
+def test_a_pass_that_raises_is_named_with_file_and_line() -> None:
+    def rewrite(m: Match, new: Tape) -> Any:
+        return 1 / 0
+
+    with pytest.raises(FusioncError) as caught:
+        optimize(parse(MODEL), [make(op.Relu(x), rewrite, "RaisingPass")])
+    error = caught.value
+    assert "RaisingPass failed: ZeroDivisionError" in error.what and "test_engine.py:" in error.where
+    assert "RaisingPass:off" in error.hint and error.code == "E20007"
+
+
+@pytest.mark.parametrize("result", [lambda m, new: None, lambda m, new: (m.x, m.x), lambda m, new: 3])
+def test_a_pass_that_returns_nonsense(result: Callable[[Match, Tape], Any]) -> None:
+    with pytest.raises(FusioncError, match="OwnPass failed"):
+        optimize(parse(MODEL), [make(op.Relu(x), result)])
+
+
+def test_a_capture_that_does_not_exist() -> None:
+    with pytest.raises(FusioncError, match="the pattern captures no 'z'"):
+        optimize(parse(MODEL), [make(op.Relu(x), lambda m, new: m.z)])
+
+
+def test_a_pass_that_never_ends() -> None:
+    with pytest.raises(FusioncError, match="EndlessPass does not come to an end"):
+        optimize(parse(MODEL), [make(op.Relu(x), lambda m, new: new.Relu(m.x), "EndlessPass")])
+
+
+def test_passes_that_undo_each_other() -> None:
+    there = make(op.Relu(x), lambda m, new: new.Elu(m.x), "TherePass")
+    back = make(op.Elu(x), lambda m, new: new.Relu(m.x), "BackPass")
+    with pytest.raises(FusioncError, match=f"do not come to rest in {ROUNDS} rounds: TherePass, BackPass"):
+        optimize(parse(MODEL), [there, back])
+
+
+# -- pipeline ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_later_pass_may_make_work_for_an_earlier_one() -> None:
+    model = parse("agraph (float[N] x) => (float[N] y) { a = Relu (x) b = Identity (a) y = Abs (b) }")
+    identity = next(p for p in PASSES if p.name == "IdentityPass")
+    result, counts = optimize(model, [ABS_OF_RELU, identity])
+    assert [node.op_type for node in result.graph.node] == ["Relu"]
+    assert [(count.pass_name, count.effected) for count in counts if count.effected] == [
+        ("OwnPass", 1),
+        ("IdentityPass", 1),
+    ]
+
+
+def test_refusals_are_what_still_stands_at_the_end() -> None:
+    """b is used twice until one of its users goes."""
+    model = parse("agraph (float[N] x) => (float[N] y) { a = Relu (x) y = Abs (a) d = Neg (a) }")
+    prune = next(p for p in PASSES if p.name == "PrunePass")
+    _, counts = optimize(model, [ABS_OF_RELU, prune])
+    assert {c.pass_name: (c.effected, c.refused) for c in counts if c.matched} == {
+        "OwnPass": (1, {}),
+        "PrunePass": (1, {}),
+    }
+
+
+def test_stopping_after_a_number_of_rewrites_is_exact() -> None:
+    text = "agraph (float[N] x) => (float[N] y) { a = Identity (x) b = Relu (a) c = Identity (b) d = Neg (c) e = Identity (d) y = Abs (e) }"
+    left = []
+    for limit in range(5):
+        model = parse(text)
+        graph, ledger = build(model, ""), Ledger(limit)
+        run(graph, PASSES, ledger)
+        left.append(sum(node.op_type == "Identity" for node in write_back(graph).graph.node))
+        assert ledger.count == min(limit, 3)
+        assert (ledger.last is None) == (limit == 0)
+    assert left == [3, 2, 1, 0, 0]
+
+
+def test_each_graph_has_its_own_counts() -> None:
+    model = parse("""agraph (float[N] x, bool c) => (float[N] y) {
+        a = Relu (x) b = Abs (a)
+        y = If (c) <then_branch = t () => (float[N] p) { u = Relu (b) p = Abs (u) },
+                    else_branch = e () => (float[N] q) { q = Neg (b) }>
+    }""")
+    _, counts = optimize(model, [ABS_OF_RELU])
+    assert {count.graph_id: count.effected for count in counts} == {0: 1, 1: 1, 2: 0}
+
+
+def test_two_refusals_for_different_reasons() -> None:
+    model = parse("agraph (float[N] x) => (float[N] y) { a = Relu (x) b = Abs (a) c = Relu (b) y = Abs (c) }")
+
+    def rewrite(m: Match, new: Tape) -> Any:
+        refuse("it is the input" if m.x.name == "x" else "it is not")
+
+    assert only(optimize(model, [make(op.Abs(op.Relu(x)), rewrite)])[1]) == (0, {"it is the input": 1, "it is not": 1})
+
+
+def test_new_constants_round_once_and_never_overflow() -> None:
+    model = parse("agraph (float16[N] x) => (float16[N] y) { a = Relu (x) y = Abs (a) }")
+    fits = make(op.Abs(op.Relu(x)), lambda m, new: new.Add(m.x, new.const(np.float64(1 / 3), like=m.x)))
+    (tensor,) = optimize(model, [fits])[0].graph.initializer
+    assert onnx.numpy_helper.to_array(tensor) == np.float16(1 / 3)
+    too_large = make(op.Abs(op.Relu(x)), lambda m, new: new.Add(m.x, new.const(1e6, like=m.x)))
+    assert only(optimize(model, [too_large])[1]) == (0, {"a constant would overflow in float16": 1})

@@ -1,0 +1,129 @@
+"""The whole story, through the Python API and as a process."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from harness import operators
+
+import fusionc
+from fusionc.passes.graph_fusion.conv_batchnorm_fusion import ConvBatchnormFusionPass
+from fusionc.rewrite import Match, Tape
+
+ROOT = Path(__file__).parent.parent
+SAMPLES = ROOT / "sample_models"
+SWITCHES = sorted((ROOT / "switch_configs").glob("*.json"))
+EXPECTED = {  # nodes before and after the default switches; a change of the passes changes these on purpose
+    "control_flow": (11, 6),
+    "conv_bn": (15, 6),
+    "matmul_bias": (15, 4),
+    "split_concat": (14, 6),
+    "transformer_block": (73, 69),
+}
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FUSIONC_PROCESS_LOG_PATH", str(tmp_path / "log"))
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_the_samples_become_smaller_and_stay_right(name: str) -> None:
+    report = fusionc.convert(SAMPLES / f"{name}.onnx", output="out.onnx")
+    assert (report.nodes_before, report.nodes_after) == EXPECTED[name]
+    assert report.verification is not None and report.verification.startswith("equal")
+    assert sum(operators(onnx.load("out.onnx")).values()) == report.nodes_after
+    again = fusionc.convert("out.onnx", output="again.onnx", verify=False)
+    assert again.effected == 0
+
+
+@pytest.mark.parametrize("switches", SWITCHES, ids=lambda p: p.stem)
+@pytest.mark.parametrize("name", EXPECTED)
+def test_every_switch_file_works(name: str, switches: Path) -> None:
+    report = fusionc.convert(SAMPLES / f"{name}.onnx", output="out.onnx", fusion_switch_file=switches)
+    assert report.output is not None and report.output.exists()
+    if switches.stem == "all_off":
+        assert onnx.load("out.onnx") == onnx.load(SAMPLES / f"{name}.onnx")
+    if switches.stem in ("portable", "all_off"):
+        assert all(count.kind == "GraphFusion" for count in report.patterns)
+
+
+def test_the_only_batchnorm_that_is_left_has_no_convolution() -> None:
+    fusionc.convert(SAMPLES / "conv_bn.onnx", output="out.onnx")
+    assert "BatchNormalization" not in operators(onnx.load("out.onnx"))
+
+
+def test_a_wrong_rewrite_is_named_and_nothing_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = ConvBatchnormFusionPass.rewrite
+
+    def wrong(self: ConvBatchnormFusionPass, m: Match, new: Tape) -> Any:
+        result = right(self, m, new)
+        if m.conv.op == "ConvTranspose":
+            return new.Mul(result, new.const(np.float32(1.01)))
+        return result
+
+    monkeypatch.setattr(ConvBatchnormFusionPass, "rewrite", wrong)
+    with pytest.raises(fusionc.VerificationError) as caught:
+        fusionc.convert(SAMPLES / "conv_bn.onnx", output="out.onnx")
+    error = caught.value
+    assert "ConvBatchnormFusionPass, pattern ConvTransposeBatchnorm" in error.where
+    assert "ConvBatchnormFusionPass:off" in error.hint and error.exit_code == 3
+    assert sorted(os.listdir()) == ["log"]
+
+
+def test_a_result_that_exists_is_not_harmed_by_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    Path("out.onnx").write_bytes(b"precious")
+    monkeypatch.setattr(ConvBatchnormFusionPass, "rewrite", lambda self, m, new: new.Neg(m.x))
+    with pytest.raises(fusionc.FusioncError):
+        fusionc.convert(SAMPLES / "conv_bn.onnx", output="out.onnx")
+    assert Path("out.onnx").read_bytes() == b"precious"
+
+
+def test_the_model_itself_is_never_overwritten() -> None:
+    Path("m.onnx").write_bytes((SAMPLES / "conv_bn.onnx").read_bytes())
+    os.link("m.onnx", "same.onnx")
+    for output in ("m.onnx", "./m.onnx", "same.onnx"):
+        with pytest.raises(fusionc.UsageError, match="overwrite"):
+            fusionc.convert("m.onnx", output=output)
+
+
+def fusionc_command(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "fusionc", *map(str, words)]
+    return subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": str(ROOT), **environment}
+    )
+
+
+def test_the_greps_of_the_documentation_find_the_patterns_in_order() -> None:
+    done = fusionc_command("convert", "--model", SAMPLES / "conv_bn.onnx")
+    assert done.returncode == 0, done.stderr
+    grep = """cat log/debug/plog/* | grep "GraphId" | grep -v "effected_times=0" | grep "effected_times=" """
+    lines = subprocess.run(grep, shell=True, capture_output=True, text=True).stdout.splitlines()
+    assert [line.partition("pattern=")[2] for line in lines] == [
+        "PadConv, matched_times=1, effected_times=1.",
+        "ConvBatchnorm, matched_times=2, effected_times=2.",
+        "ConvTransposeBatchnorm, matched_times=1, effected_times=1.",
+        "ConvMul, matched_times=1, effected_times=1.",
+        "ConvAdd, matched_times=1, effected_times=1.",
+        "ConvActivation, matched_times=2, effected_times=2.",
+        "ConvClip, matched_times=1, effected_times=1.",
+    ]
+    assert [line for line in done.stdout.splitlines() if "effected_times" in line] == lines
+    counts = json.loads(Path("fusion_result.json").read_text())["session_and_graph_id_0_0"]
+    assert counts["graph_fusion"]["ConvBatchnormFusionPass"] == {"effect_times": "3", "match_times": "3"}
+
+
+def test_a_user_s_check_in_three_commands() -> None:
+    model = SAMPLES / "transformer_block.onnx"
+    assert fusionc_command("convert", "--model", model, "--output", "fused").returncode == 0
+    assert fusionc_command("verify", model, "fused.onnx").returncode == 0
+    assert fusionc_command("verify", model, SAMPLES / "conv_bn.onnx").returncode == 3

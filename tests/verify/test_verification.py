@@ -1,0 +1,174 @@
+"""The judge: right results pass, wrong ones never do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from harness import optimize, parse
+from onnx import helper, numpy_helper
+
+from fusionc.errors import UsageError, VerificationError
+from fusionc.passes import PASSES
+from fusionc.verify import Verification, check_model, first_bad, verify
+from fusionc.verify.compare import compare
+
+SAMPLES = sorted((Path(__file__).parents[2] / "sample_models").glob("*.onnx"))
+GRAPH = """agraph (float[N,4] x) => (float[a,b] y) <float[4,3] W, float[3] c> {{
+    p = MatMul (x, W) q = Add (p, c) {} }}"""
+
+
+def judge(tmp_path: Path, reference: onnx.ModelProto, candidate: onnx.ModelProto, **options: object) -> Verification:
+    onnx.save(reference, tmp_path / "a.onnx")
+    onnx.save(candidate, tmp_path / "b.onnx")
+    return verify(tmp_path / "a.onnx", tmp_path / "b.onnx", **options)
+
+
+def scaled(kind: str, factor: str) -> onnx.ModelProto:
+    model = parse(GRAPH.format(f"y = Mul (q, f)").replace("float[", f"{kind}["))
+    dtype = {"float": np.float32, "double": np.float64, "float16": np.float16}[kind]
+    model.graph.initializer.append(numpy_helper.from_array(np.array(factor, dtype), "f"))
+    return model
+
+
+@pytest.mark.parametrize("kind", ["float", "double", "float16"])
+def test_an_output_scaled_by_1_01_is_rejected(tmp_path: Path, kind: str) -> None:
+    assert judge(tmp_path, scaled(kind, "1"), scaled(kind, "1")).status == "equal"
+    found = judge(tmp_path, scaled(kind, "1"), scaled(kind, "1.01"))
+    assert found.status == "different" and "y" in found.summary
+
+
+@pytest.mark.parametrize("path", SAMPLES, ids=lambda p: p.stem)
+def test_a_model_equals_itself_and_its_optimized_self(tmp_path: Path, path: Path) -> None:
+    model = onnx.load(path)
+    found = judge(tmp_path, model, optimize(model, PASSES)[0])
+    assert found.status == "equal" and found.runs >= 3
+
+
+WRONG = {
+    "another constant": lambda m: m.graph.initializer[1].CopyFrom(
+        numpy_helper.from_array(numpy_helper.to_array(m.graph.initializer[1]) + np.float32([0, 0.1, 0]), "c")
+    ),
+    "another operator": lambda m: setattr(m.graph.node[1], "op_type", "Sub"),
+    "NaN where there was none": lambda m: setattr(m.graph.node[2], "op_type", "Log"),
+    "an input of another name": lambda m: (
+        setattr(m.graph.input[0], "name", "z"), m.graph.node[0].input.__setitem__(0, "z")
+    ),
+    "an output of another name": lambda m: (
+        setattr(m.graph.output[0], "name", "z"), m.graph.node[2].output.__setitem__(0, "z")
+    ),
+    "one more output": lambda m: m.graph.output.append(helper.make_tensor_value_info("p", 1, ["N", 3])),
+    "no model that loads": lambda m: setattr(m.graph.node[1], "op_type", "NoSuchOperator"),
+    "a fixed size": lambda m: setattr(m.graph.input[0].type.tensor_type.shape.dim[0], "dim_value", 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("change", WRONG.values(), ids=WRONG)
+def test_whatever_is_wrong_is_seen(tmp_path: Path, change: Callable[[onnx.ModelProto], object]) -> None:
+    reference = parse(GRAPH.format("y = Abs (q)"))
+    candidate = onnx.ModelProto()
+    candidate.CopyFrom(reference)
+    change(candidate)
+    assert judge(tmp_path, reference, candidate).status == "different"
+
+
+def test_a_difference_that_only_another_size_shows(tmp_path: Path) -> None:
+    """The mean over the batch, computed for a batch of two."""
+    right = parse("agraph (float[N,4] x) => (float[1,4] y) <int64[1] axis = {0}> { y = ReduceMean (x, axis) }")
+    wrong = parse("""agraph (float[N,4] x) => (float[1,4] y) <int64[1] axis = {0}, float two = {2}> {
+        s = ReduceSum (x, axis) y = Div (s, two) }""")
+    assert judge(tmp_path, right, wrong).status == "different"
+    assert judge(tmp_path, right, wrong, input_shape={"x": (2, 4)}).status == "equal"
+
+
+def test_integers_stay_in_the_range_of_what_uses_them(tmp_path: Path) -> None:
+    model = parse("""agraph (int64[N,S] ids, int64[N,S] mask) => (float[N,S,a] y) <float[7,3] table, int64[1] last = {2}> {
+        rows = Gather (table, ids) m = Cast <to = 1> (mask) u = Unsqueeze (m, last) y = Mul (rows, u) }""")
+    found = judge(tmp_path, model, model)
+    assert found.status == "equal" and found.runs >= 3
+
+
+def test_a_reference_that_cannot_run_is_no_proof(tmp_path: Path) -> None:
+    model = parse("agraph (float[N] x) => (float[N] y) { y = my.own.F (x) }")
+    model.opset_import.add(domain="my.own", version=1)
+    found = judge(tmp_path, model, model)
+    assert found.status == "impossible" and found.runs == 0
+
+
+def test_random_operators_are_compared_with_equal_seeds(tmp_path: Path) -> None:
+    model = parse("agraph (float[N,3] x) => (float[N,3] y) { r = RandomNormalLike (x) y = Add (x, r) }")
+    assert judge(tmp_path, model, model).status == "equal"
+
+
+def test_shapes_that_do_not_fit_are_the_users_mistake(tmp_path: Path) -> None:
+    model = parse(GRAPH.format("y = Abs (q)"))
+    with pytest.raises(UsageError, match="does not fit"):
+        judge(tmp_path, model, model, input_shape={"x": (2, 5)})
+    with pytest.raises(UsageError, match="no input z"):
+        judge(tmp_path, model, model, input_shape={"z": (2, 4)})
+
+
+# -- comparing values --------------------------------------------------------------------------------------------------
+
+VALUES = np.linspace(-3, 5, 24).reshape(4, 6)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_one_element_or_another_order(dtype: type) -> None:
+    values = VALUES.astype(dtype)
+    one = values.copy()
+    one[2, 3] += dtype(0.1)
+    assert compare(values, values.copy()) is None
+    for wrong in (one, values * dtype(1.01), values[::-1].copy(), values.T.copy(), values.astype(np.longdouble)):
+        assert compare(values, wrong) is not None
+
+
+@pytest.mark.parametrize("special", [np.nan, np.inf, -np.inf])
+def test_nan_and_infinities_have_their_places(special: float) -> None:
+    here, there = VALUES.astype(np.float32), VALUES.astype(np.float32)
+    here[1, 1] = there[1, 1] = special
+    assert compare(here, there) is None
+    there[1, 1], there[1, 2] = 1, special
+    assert compare(here, there) is not None
+    there = here.copy()
+    there[1, 1] = -special if np.isinf(special) else np.inf
+    assert compare(here, there) is not None
+
+
+def test_integers_booleans_strings_and_sequences_are_exact() -> None:
+    assert compare(np.array([1, 2]), np.array([1, 3])) is not None
+    assert compare(np.array([True]), np.array([False])) is not None
+    assert compare(np.array(["a"], object), np.array(["b"], object)) is not None
+    assert compare([VALUES], [VALUES]) is None
+    assert compare([VALUES], [VALUES, VALUES]) is not None
+    assert compare([VALUES], [VALUES * 1.01]) is not None
+    assert compare(None, None) is None
+    assert compare(None, VALUES) is not None
+
+
+@pytest.mark.parametrize("guilty", [1, 2, 7, 13])
+def test_the_first_bad_one_is_found_in_few_steps(guilty: int) -> None:
+    asked = []
+
+    def is_good(count: int) -> bool:
+        asked.append(count)
+        return count < guilty
+
+    assert first_bad(13, is_good) == guilty
+    assert len(asked) <= 4
+
+
+def test_an_invalid_result_is_rejected_by_the_checker(tmp_path: Path) -> None:
+    good = parse(GRAPH.format("y = Abs (q)"))
+    bad = onnx.ModelProto()
+    bad.CopyFrom(good)
+    bad.graph.node[2].input[0] = "nobody"
+    onnx.save(good, tmp_path / "good.onnx")
+    onnx.save(bad, tmp_path / "bad.onnx")
+    check_model(tmp_path / "good.onnx", tmp_path / "good.onnx")
+    check_model(tmp_path / "bad.onnx", tmp_path / "bad.onnx")  # it was not valid before
+    with pytest.raises(VerificationError, match="not a valid ONNX model"):
+        check_model(tmp_path / "good.onnx", tmp_path / "bad.onnx")
