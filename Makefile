@@ -19,7 +19,7 @@ help: ## what there is to make
 setup: .venv/installed ## make .venv and install fusionc into it
 
 convert: .venv/installed ## convert a sample model; the result, the log and fusion_result.json go to build/
-	@mkdir -p build
+	@rm -rf build && mkdir build
 	cd build && FUSIONC_PROCESS_LOG_PATH=log ../$(BIN)/fusionc convert --model ../sample_models/conv_bn.onnx \
 		--fusion_switch_file ../switch_configs/default.json
 	@echo; echo 'The patterns that took effect, as the log has them:'

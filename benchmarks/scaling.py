@@ -20,7 +20,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import onnx
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto, helper
 
 import fusionc
 
@@ -101,9 +101,8 @@ def main() -> None:
     options = parser.parse_args()
     for make in (chain, identities, one_constant):
         small, large = seconds_per_node(make, SMALL, 5), seconds_per_node(make, LARGE)
-        print(
-            f"{make.__name__:13} {small * 1e6:6.0f} µs a node at {SMALL:,}, {large * 1e6:6.0f} at {LARGE:,}: ×{large / small:.2f}"
-        )
+        figures = f"{small * 1e6:6.0f} µs a node at {SMALL:,}, {large * 1e6:6.0f} at {LARGE:,}"
+        print(f"{make.__name__:13} {figures}: ×{large / small:.2f}")
     if not options.nodes:
         elapsed, peak = external_weights(3)
         print(f"3 GB of external weights, copied to another folder: {elapsed:.1f} s, peak memory {peak:.2f} GB")

@@ -235,7 +235,8 @@ def test_refusals_are_what_still_stands_at_the_end() -> None:
 
 
 def test_stopping_after_a_number_of_rewrites_is_exact() -> None:
-    text = "agraph (float[N] x) => (float[N] y) { a = Identity (x) b = Relu (a) c = Identity (b) d = Neg (c) e = Identity (d) y = Abs (e) }"
+    text = """agraph (float[N] x) => (float[N] y) {
+        a = Identity (x) b = Relu (a) c = Identity (b) d = Neg (c) e = Identity (d) y = Abs (e) }"""
     left = []
     for limit in range(5):
         model = parse(text)

@@ -28,7 +28,7 @@ def judge(tmp_path: Path, reference: onnx.ModelProto, candidate: onnx.ModelProto
 
 
 def scaled(kind: str, factor: str) -> onnx.ModelProto:
-    model = parse(GRAPH.format(f"y = Mul (q, f)").replace("float[", f"{kind}["))
+    model = parse(GRAPH.format("y = Mul (q, f)").replace("float[", f"{kind}["))
     dtype = {"float": np.float32, "double": np.float64, "float16": np.float16}[kind]
     model.graph.initializer.append(numpy_helper.from_array(np.array(factor, dtype), "f"))
     return model
@@ -85,7 +85,8 @@ def test_a_difference_that_only_another_size_shows(tmp_path: Path) -> None:
 
 
 def test_integers_stay_in_the_range_of_what_uses_them(tmp_path: Path) -> None:
-    model = parse("""agraph (int64[N,S] ids, int64[N,S] mask) => (float[N,S,a] y) <float[7,3] table, int64[1] last = {2}> {
+    model = parse("""agraph (int64[N,S] ids, int64[N,S] mask) => (float[N,S,a] y)
+        <float[7,3] table, int64[1] last = {2}> {
         rows = Gather (table, ids) m = Cast <to = 1> (mask) u = Unsqueeze (m, last) y = Mul (rows, u) }""")
     found = judge(tmp_path, model, model)
     assert found.status == "equal" and found.runs >= 3

@@ -43,9 +43,12 @@ FIRES = [
     Fires("a Constant node", "agraph (float[N,3] x) => (float[N,3] y) "
           "{ c = Constant <value = float[3] {1, 2, 3}> () y = Add (x, c) }", ["Add"]),
     *[
-        Fires(f"Constant {name}", f"agraph ({kind}[N] x) => ({kind}[N] y) {{ c = Constant <{name} = {value}> () y = Add (x, c) }}",
-              ["Add"])
-        for name, kind, value in (
+        Fires(
+            f"Constant {attribute}",
+            f"agraph ({kind}[N] x) => ({kind}[N] y) {{ c = Constant <{attribute} = {value}> () y = Add (x, c) }}",
+            ["Add"],
+        )
+        for attribute, kind, value in (
             ("value_float", "float", "1.5"), ("value_floats", "float", "[1.5]"),
             ("value_int", "int64", "7"), ("value_ints", "int64", "[7]"),
         )
@@ -113,8 +116,9 @@ def test_a_weight_that_is_used_elsewhere_is_not_doubled() -> None:
 
 
 def test_the_budget_is_for_all_folds_together_and_the_small_ones_come_first() -> None:
+    rows = {"large": 400, "middle": 200, "small": 100}  # 800, 400 and 200 KB out of 16 bytes each
     nodes, total = [], "x"
-    for name, rows in (("large", 400), ("middle", 200), ("small", 100)):  # 800, 400, 200 KB out of 16 bytes each
+    for name in rows:
         nodes += [
             helper.make_node("ConstantOfShape", [f"{name}_shape"], [name]),
             helper.make_node("MatMul", ["x", f"{name}"], [f"{name}_product"]),
@@ -123,9 +127,7 @@ def test_the_budget_is_for_all_folds_together_and_the_small_ones_come_first() ->
         ]
         total = f"{name}_total"
     nodes[-1].output[0] = "y"
-    shapes = {
-        f"{name}_shape": np.array([512, rows]) for name, rows in (("large", 400), ("middle", 200), ("small", 100))
-    }
+    shapes = {f"{name}_shape": np.array([512, count]) for name, count in rows.items()}
     result, count, reasons = fold(weights_model(nodes, **shapes))
     assert (count, reasons) == (2, [GROWS])
     assert [node.output[0] for node in result.graph.node if node.op_type == "ConstantOfShape"] == ["large"]
