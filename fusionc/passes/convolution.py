@@ -31,7 +31,7 @@ def out_channels(conv: Node, shape: tuple[int, ...]) -> int:
 
 
 def scale_outputs(new: Tape, conv: Node, weight: Edge, factor: Array) -> Edge:
-    """Weights of which output channel m is multiplied by factor[m]."""
+    """Weights of which output channel m is multiplied by factor[m]. Refuses factors that are not finite."""
     shape = weight_shape(weight)
     rest = [1] * (len(shape) - 2)
     if conv.op == "Conv":
@@ -50,6 +50,8 @@ def scale_inputs(new: Tape, conv: Node, weight: Edge, factor: Array) -> Edge:
 
 
 def _scaled(new: Tape, weight: Edge, factor: Array) -> Edge:
+    if not np.isfinite(factor).all():  # Σ w·∞·x is NaN where (Σ w·x)·∞ is infinite
+        refuse("the factor is not finite")
     array = weight.constant() if weight.is_constant else None
     if array is not None:
         return new.const(array.astype(np.float64) * factor, like=weight)

@@ -1,3 +1,4 @@
+import math
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -8,7 +9,7 @@ from fusionc.model.graph import Constant, Edge, Graph, Node, Value
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 
 BUDGET = 1 << 20  # bytes by which folding may make a model larger, in all
-_NEVER_COMPUTED = 64 << 20  # bytes of a result that is known to be that large before it is computed
+_NEVER_COMPUTED = 64 << 20  # bytes; a result that is known to be larger than its inputs by that is not even tried
 _GROWS = "the model would grow by more than 1 MiB"
 _FAILS = "onnxruntime cannot compute it"
 
@@ -20,24 +21,23 @@ def _foldable(graph: Graph, rejected: dict[Node, str]) -> dict[Node, None]:
         if node in rejected or not can_evaluate(node):
             continue
         if all(value is None or value.is_constant or value.producer in found for value in needed_inputs(node)):
-            if _expected_bytes(node) > _NEVER_COMPUTED:
+            if _expected_growth(node) > _NEVER_COMPUTED:
                 rejected[node] = _GROWS
             else:
                 found[node] = None
     return found
 
 
-def _expected_bytes(node: Node) -> int:
-    total = 0
-    for output in node.outputs:
-        shape, dtype = (None, None) if output is None else (output.shape, output.dtype)
-        if shape is not None and dtype is not None and all(isinstance(d, int) for d in shape):
-            count = 1
-            for dim in shape:
-                assert isinstance(dim, int)
-                count *= dim
-            total += count * dtype.itemsize
-    return total
+def _expected_growth(node: Node) -> int:
+    """Bytes of the results beyond those of the inputs, as far as shapes are known before anything is computed."""
+    return sum(map(_known_bytes, node.outputs)) - sum(map(_known_bytes, node.inputs))
+
+
+def _known_bytes(value: Edge | None) -> int:
+    shape, dtype = (None, None) if value is None else (value.shape, value.dtype)
+    if shape is None or dtype is None or not all(isinstance(d, int) for d in shape):
+        return 0
+    return math.prod(d for d in shape if isinstance(d, int)) * dtype.itemsize
 
 
 def _frontier(foldable: dict[Node, None]) -> list[Node]:

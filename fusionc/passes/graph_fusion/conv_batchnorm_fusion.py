@@ -28,7 +28,7 @@ class ConvBatchnormFusionPass(Pass):
     before   BatchNormalization(Conv(x, W, B?), scale, offset, mean, variance); the same with ConvTranspose
     after    Conv(x, W·a, (B − mean)·a + offset) with a = scale / √(variance + epsilon) for each output channel
     refuses  training mode; statistics per activation (spatial 0, opset below 9); weights that a narrow type cannot
-             hold; statistics that do not have one number for each channel
+             hold; statistics that do not have one number for each channel; a factor that is not finite
     algebra  a·(W∗x + B − mean) + offset = (a·W)∗x + (B − mean)·a + offset, for 1-D to 3-D, groups and depthwise;
              the weights of ConvTranspose are [C, M/g, …], so there a goes along axis 1 of each group
     source   CANN's ConvBatchnormFusionPass and Conv2DTransposeBatchnormFusionPass
@@ -51,7 +51,8 @@ class ConvBatchnormFusionPass(Pass):
         )
         if any(statistic.shape != (channels,) for statistic in (scale, offset, mean, variance)):
             refuse("not one statistic for each channel")
-        factor = scale / np.sqrt(variance + m.bn.attr("epsilon"))
+        with np.errstate(divide="ignore", invalid="ignore"):
+            factor = scale / np.sqrt(variance + m.bn.attr("epsilon"))
         bias = (bias_or_zero(m.B, channels) - mean) * factor + offset
         weight, like = scale_outputs(new, m.conv, m.W, factor), m.B or m.offset
         return new.node(m.conv.op, [m.x, weight, new.const(bias, dtype=m.W.dtype, like=like)], like=m.conv)

@@ -17,7 +17,8 @@ _CONVOLUTION = op["Conv", "ConvTranspose"]
 def _scale_after(m: Match, new: Tape) -> Result:
     shape, constant = weight_shape(m.W), m.c.constant().astype(np.float64)
     channels = out_channels(m.conv, shape)
-    factor = per_channel(1 / constant if m.captures.get("div") else constant, channels, len(shape))
+    with np.errstate(divide="ignore"):
+        factor = per_channel(1 / constant if m.captures.get("div") else constant, channels, len(shape))
     bias = m.B and new.const(bias_or_zero(m.B, channels) * factor, like=m.B)
     return new.node(m.conv.op, [m.x, scale_outputs(new, m.conv, m.W, factor), bias], like=m.conv)
 
@@ -33,7 +34,8 @@ class ConvScaleFusionPass(Pass):
 
     before   Conv(x, W, B?)·c, Conv(x, W, B?)/c, the same with ConvTranspose; Conv(x·c, W, B?)
     after    Conv(x, W·c, B·c); before the convolution only W is scaled, along its input channels
-    refuses  a constant that is not a scalar or one number for each channel; weights that a narrow type cannot hold
+    refuses  a constant that is not a scalar or one number for each channel; weights that a narrow type cannot hold;
+             a factor that is not finite
     algebra  c·(W∗x + B) = (c·W)∗x + c·B; zero padding stays zero under a factor, so c·x moves in past padding too
     source   CANN's ConvScaleFusionPass
     """

@@ -23,6 +23,11 @@ FROM_INPUT = (
 )
 
 STAYS = [
+    Stays(
+        "a variance of zero without epsilon",
+        batchnorm_of("Conv (x, W)", bn="BatchNormalization <epsilon = 0.0>").replace("] v", "] v = {0,1,1,1}"),
+        "the factor is not finite",
+    ),
     Stays("the convolution is used elsewhere", SHARED, "an interior value is used elsewhere"),
     Stays("the convolution is a graph output", OUTPUT, "an interior value is a graph output"),
     Stays("a statistic comes from outside", FROM_INPUT, None),

@@ -20,6 +20,7 @@ def before(
 
 WRONG = "the constant is not one number for each channel"
 STAYS = [
+    Stays("divided by zero", after("Div (a, c)", c="float c = {0}"), "the factor is not finite"),
     Stays("along the width", after("Mul (a, c)", c="float[4] c"), WRONG),
     Stays("along the batch", after("Mul (a, c)", c="float[2,1,1,1] c").replace("[N,", "[2,"), WRONG),
     Stays("a rank too high", after("Mul (a, c)", c="float[1,1,4,1,1] c").replace("[a,b,c,d]", "[1,a,b,c,d]"), WRONG),
