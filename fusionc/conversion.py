@@ -15,7 +15,8 @@ from fusionc.errors import FusioncError, UsageError, VerificationError
 from fusionc.model.build import build
 from fusionc.model.load import load
 from fusionc.model.save import Saved, save
-from fusionc.model.tensors import byte_size, tensors_of
+from fusionc.model.tensors import byte_size
+from fusionc.model.walk import nodes_of, tensors_of
 from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
 from fusionc.report import Plog, Report, write_fusion_result
@@ -179,12 +180,4 @@ def _bytes_on_disk(proto: onnx.ModelProto, path: Path) -> int:
 
 def _operators(proto: onnx.ModelProto) -> dict[str, int]:
     """How many nodes of each operator a model has, those in subgraphs and functions too."""
-    counts: Counter[str] = Counter()
-    pending = [*proto.graph.node, *(node for function in proto.functions for node in function.node)]
-    while pending:
-        node = pending.pop()
-        counts[node.op_type] += 1
-        for attribute in node.attribute:
-            pending.extend(attribute.g.node)
-            pending.extend(inner for graph in attribute.graphs for inner in graph.node)
-    return dict(counts)
+    return dict(Counter(node.op_type for node in nodes_of(proto)))

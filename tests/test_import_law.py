@@ -39,7 +39,8 @@ def test_imports_go_down(path: Path) -> None:
         for other in (room(name) for name in names if name.startswith("fusionc.")):
             assert other == own or HEIGHT[other] < HEIGHT[own], f"{own} must not import {other}"
         if own == "cli":
-            graph_code = [n for n in names if room(n) in ("model", "rewrite") and n != "fusionc.rewrite.definition"]
+            harmless = ("fusionc.model.load", "fusionc.rewrite.definition")
+            graph_code = [n for n in names if room(n) in ("model", "rewrite") and n not in harmless]
             assert not graph_code, "the command line has no graph code"
 
 

@@ -174,15 +174,17 @@ def _show(report: Report) -> None:
 
 
 def _show_information(model: Path, found: list[str]) -> None:
-    from fusionc.report.model_info import information, load_model
+    from fusionc.model.load import load
+    from fusionc.report.model_info import information
     from fusionc.report.table import show_facts
 
-    show_facts([*information(load_model(model)), *(("notice", notice) for notice in found)], sys.stdout)
+    show_facts([*information(load(model)), *(("notice", notice) for notice in found)], sys.stdout)
 
 
 def _write_json(model: Path, file: Path, found: list[str]) -> None:
-    from fusionc.report.model_info import load_model, model_as_json
+    from fusionc.model.load import load
+    from fusionc.report.model_info import model_as_json
     from fusionc.report.table import show_facts
 
-    write_text(file, model_as_json(load_model(model)))
+    write_text(file, model_as_json(load(model)))
     show_facts([("output", str(file)), *(("notice", notice) for notice in found)], sys.stdout)

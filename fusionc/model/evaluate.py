@@ -35,32 +35,30 @@ def needed_inputs(node: Node) -> tuple[Edge | None, ...]:
 def evaluate(wanted: Sequence[Node], available: Sequence[Node]) -> dict[Node, dict[Value, Array]]:
     """The used outputs of the wanted nodes; `available` are the nodes that may be computed for that, in order.
 
-    All in one run; where that fails, each by itself, and what onnxruntime cannot compute is missing.
+    All in one run; where that fails, in two halves and so on, and what onnxruntime cannot compute is missing.
     """
     if not wanted:
         return {}
+    needed = _needed(wanted, set(available))
+    nodes = [node for node in available if node in needed]
     try:
-        return _run(wanted, available)
+        return _run(wanted, nodes)
     except Exception:  # onnxruntime raises many types, and one node spoils a whole run
-        if len(wanted) == 1:
-            return {}
-    found: dict[Node, dict[Value, Array]] = {}
-    for node in wanted:
-        found.update(evaluate([node], available))
-    return found
+        half = len(wanted) // 2
+        return {**evaluate(wanted[:half], nodes), **evaluate(wanted[half:], nodes)} if half else {}
 
 
-def _run(wanted: Sequence[Node], available: Sequence[Node]) -> dict[Node, dict[Value, Array]]:
+def _run(wanted: Sequence[Node], nodes: Sequence[Node]) -> dict[Node, dict[Value, Array]]:
+    """The same, by one run of exactly these nodes."""
     import onnxruntime
 
-    needed = _needed(wanted, set(available))
     used = {node: [o for o in node.outputs if o is not None and o.is_used] for node in wanted}
     targets = [value for values in used.values() for value in values]
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1  # the same sums in the same order every time
     options.log_severity_level = 4
-    model = _model([node for node in available if node in needed], targets)
+    model = _model(nodes, targets)
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     arrays = dict(zip(targets, session.run([value.name for value in targets], {}), strict=True))
     if any(not isinstance(array, np.ndarray) for array in arrays.values()):

@@ -6,11 +6,10 @@ import os
 from pathlib import Path
 
 import onnx
-from google.protobuf.message import DecodeError
 from onnx import TensorProto
 
 from fusionc.errors import FusioncError
-from fusionc.model import tensors
+from fusionc.model import tensors, walk
 
 
 def load(path: Path) -> onnx.ModelProto:
@@ -27,16 +26,16 @@ def load(path: Path) -> onnx.ModelProto:
             code="E10410",
         )
     try:
-        proto = onnx.load(os.fspath(path), load_external_data=False)
+        proto = onnx.load(os.fspath(path), format="protobuf", load_external_data=False)
     except OSError as error:
         raise FusioncError(
             f"the model cannot be read: {error.strerror}", where=str(path), hint="check its permissions", code="E13003"
         ) from error
-    except (DecodeError, ValueError, onnx.parser.ParseError, UnicodeDecodeError) as error:
+    except Exception as error:  # protobuf's own, which have no common base
         raise _not_a_model(path) from error
     if not proto.ir_version or not proto.HasField("graph"):
         raise _not_a_model(path)
-    for tensor in tensors.tensors_of(proto):
+    for tensor in walk.tensors_of(proto):
         if tensor.data_location == TensorProto.EXTERNAL:
             tensors.external_range(tensor, os.fspath(path.parent))
     return proto

@@ -21,7 +21,7 @@ import onnx
 from onnx import TensorProto
 
 from fusionc.errors import FusioncError
-from fusionc.model import tensors
+from fusionc.model import tensors, walk
 
 LIMIT = 2_000_000_000  # bytes of weights in one protobuf file, with room for the rest (the limit is 2³¹ − 1)
 _WORTH_MOVING = 1024  # bytes; smaller tensors stay in the model, where onnx needs them to infer shapes
@@ -74,7 +74,7 @@ class _Writer:
         self.moves: list[tuple[Path, Path]] = []
 
     def write(self, external_weight: int | None) -> Saved:
-        everything = list(tensors.tensors_of(self.proto))
+        everything = list(walk.tensors_of(self.proto))
         external = [t for t in everything if t.data_location == TensorProto.EXTERNAL]
         movable = [t for t in _initializers(self.proto.graph) if tensors.byte_size(t) >= _WORTH_MOVING]
         inline = sum(tensors.byte_size(t) for t in everything if t.data_location != TensorProto.EXTERNAL)

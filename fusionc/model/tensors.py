@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -132,32 +131,3 @@ def to_proto(array: Array, name: str) -> TensorProto:
     """A TensorProto with these elements, in the byte order that ONNX has."""
     tensor = numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
     return tensor
-
-
-def tensors_of(model: onnx.ModelProto) -> Iterator[TensorProto]:
-    """Every tensor of a model: initializers and attributes, in subgraphs, functions and training graphs too."""
-
-    def of_graph(graph: onnx.GraphProto) -> Iterator[TensorProto]:
-        yield from graph.initializer
-        for sparse in graph.sparse_initializer:
-            yield from (sparse.values, sparse.indices)
-        for node in graph.node:
-            yield from of_node(node)
-
-    def of_node(node: onnx.NodeProto) -> Iterator[TensorProto]:
-        for attribute in node.attribute:
-            if attribute.HasField("t"):
-                yield attribute.t
-            if attribute.HasField("g"):
-                yield from of_graph(attribute.g)
-            yield from attribute.tensors
-            for graph in attribute.graphs:
-                yield from of_graph(graph)
-
-    yield from of_graph(model.graph)
-    for function in model.functions:
-        for node in function.node:
-            yield from of_node(node)
-    for training in model.training_info:
-        yield from of_graph(training.initialization)
-        yield from of_graph(training.algorithm)

@@ -35,7 +35,8 @@ def sizes_of(split: Node) -> list[int] | None:
     if not isinstance(total, int):
         return None
     piece = -(-total // count)  # opset 18: the last piece is smaller where it does not divide
-    return [piece] * (count - 1) + [total - piece * (count - 1)]
+    last = total - piece * (count - 1)
+    return None if last < 0 else [piece] * (count - 1) + [last]
 
 
 def new_split(new: Tape, x: Edge, sizes: Sequence[int], axis: int) -> Any:

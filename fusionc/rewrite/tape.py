@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx.checker import ValidationError
 from onnx.shape_inference import InferenceError
 
 from fusionc.model import operators, tensors
@@ -67,7 +68,7 @@ class Tape:
         self.nodes.append(node)
         try:
             self.graph.model.types.infer_node(node)
-        except InferenceError:
+        except (InferenceError, ValidationError):
             refuse(f"onnx rejects the new {op}")
         return made[0] if outputs == 1 else tuple(made)
 

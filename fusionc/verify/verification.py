@@ -131,7 +131,9 @@ def _with_shapes(ports: Sequence[Port], shapes: Mapping[str, tuple[int, ...]]) -
     names = [port.name for port in ports]
     for name, shape in shapes.items():
         if name not in names:
-            raise UsageError(f"the model has no input {name}", where="input_shape", hint=f"inputs: {', '.join(names)}")
+            raise UsageError(
+                f"the model has no input {name}", where="input_shape", hint=f"inputs: {', '.join(names)}", code="E10001"
+            )
         dims = ports[names.index(name)].dims
         if dims is None:
             continue
@@ -144,6 +146,7 @@ def _with_shapes(ports: Sequence[Port], shapes: Mapping[str, tuple[int, ...]]) -
                 f"the shape {','.join(map(str, shape))} does not fit the input {name}",
                 where="input_shape",
                 hint=f"the model declares {name}:{declared}; equal names mean equal sizes",
+                code="E10001",
             )
     return [replace(port, dims=shapes[port.name]) if port.name in shapes else port for port in ports], fixed
 

@@ -233,7 +233,7 @@ def test_json_without_mode_1_is_a_conversion(run: Any, fake_convert: Any, tmp_pa
 def test_a_missing_model_in_the_other_modes(run: Any, words: list[str]) -> None:
     result = run("convert", "--model=none.onnx", *words)
     assert result.exit_code == 1 and result.stdout.splitlines() == [START, FAILURE]
-    assert result.stderr.startswith("E10410: file none.onnx does not exist\n")
+    assert result.stderr.startswith("E10410: the model does not exist\n  where: none.onnx\n")
 
 
 def test_json_that_cannot_be_written(run: Any, tmp_path: Path) -> None:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import numpy as np
 import onnx
-import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from fusionc.errors import FusioncError
-from fusionc.report.model_info import information, load_model, model_as_json
+from fusionc.report.model_info import information, model_as_json
 
 
 def model() -> onnx.ModelProto:
@@ -69,12 +66,6 @@ def test_information() -> None:
     ]
 
 
-def test_the_declared_length_of_external_data_counts() -> None:
-    proto = model()
-    proto.graph.initializer[2].external_data.add(key="length", value="2048")
-    assert information(proto)[-1][1].endswith("external data 2.0 KiB)")
-
-
 def test_json_leaves_large_data_out() -> None:
     content = json.loads(model_as_json(model()))
     large, small, _ = content["graph"]["initializer"]
@@ -83,24 +74,3 @@ def test_json_leaves_large_data_out() -> None:
     constant = content["graph"]["node"][2]["attribute"][0]["g"]["node"][0]["attribute"][0]["t"]
     assert constant == {"dims": ["300"], "data_type": 11, "name": "c"}
     assert content["ir_version"] == "8" and content["graph"]["node"][0]["op_type"] == "MatMul"
-
-
-def test_load_leaves_external_data_alone(tmp_path: Path) -> None:
-    file = tmp_path / "m.txt"
-    file.write_bytes(model().SerializeToString())
-    assert load_model(file) == model()
-
-
-@pytest.mark.parametrize(
-    ("content", "code"), [(None, "E10410"), (b"\xff" * 100, "E13005"), (b"", "E16004"), ("folder", "E13001")]
-)
-def test_what_is_not_a_model(tmp_path: Path, content: bytes | str | None, code: str) -> None:
-    file = tmp_path / "m.onnx"
-    if isinstance(content, bytes):
-        file.write_bytes(content)
-    elif content is not None:
-        file.mkdir()
-    with pytest.raises(FusioncError) as caught:
-        load_model(file)
-    assert caught.value.code == code and str(file) in caught.value.what
-    assert caught.value.exit_code == 1

@@ -1,0 +1,48 @@
+"""Everything that a ModelProto holds, wherever it is: nodes and tensors of subgraphs, functions and training graphs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
+
+
+def nodes_of(model: ModelProto) -> Iterator[NodeProto]:
+    """Every node: of the graph and of the functions, and of the graphs that nodes hold."""
+    pending: list[Iterable[NodeProto]] = [function.node for function in reversed(model.functions)]
+    pending += [graph.node for graph in reversed(_graphs(model))]
+    while pending:
+        for node in pending.pop():
+            yield node
+            pending += [graph.node for attribute in node.attribute for graph in _graphs_of(attribute)]
+
+
+def tensors_of(model: ModelProto) -> Iterator[TensorProto]:
+    """Every tensor: initializers and attributes, both parts of sparse ones."""
+    for graph in _graphs(model):
+        yield from _initializers(graph)
+    for node in nodes_of(model):
+        for attribute in node.attribute:
+            if attribute.HasField("t"):
+                yield attribute.t
+            yield from attribute.tensors
+            sparse = [attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else []
+            for tensor in [*sparse, *attribute.sparse_tensors]:
+                yield from (tensor.values, tensor.indices)
+            for graph in _graphs_of(attribute):
+                yield from _initializers(graph)
+
+
+def _graphs(model: ModelProto) -> list[GraphProto]:
+    training = [graph for info in model.training_info for graph in (info.initialization, info.algorithm)]
+    return [model.graph, *training]
+
+
+def _graphs_of(attribute: AttributeProto) -> list[GraphProto]:
+    return [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
+
+
+def _initializers(graph: GraphProto) -> Iterator[TensorProto]:
+    yield from graph.initializer
+    for sparse in graph.sparse_initializer:
+        yield from (sparse.values, sparse.indices)
