@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
 from fusionc.model.graph import Edge, Node
@@ -31,7 +32,7 @@ def out_channels(conv: Node, shape: tuple[int, ...]) -> int:
 
 
 def scale_outputs(new: Tape, conv: Node, weight: Edge, factor: Array) -> Edge:
-    """Weights of which output channel m is multiplied by factor[m]. Refuses factors that are not finite."""
+    """Weights of which output channel m is multiplied by factor[m]. Refuses factors that the weights cannot take."""
     shape = weight_shape(weight)
     rest = [1] * (len(shape) - 2)
     if conv.op == "Conv":
@@ -53,10 +54,21 @@ def _scaled(new: Tape, weight: Edge, factor: Array) -> Edge:
     if not np.isfinite(factor).all():  # Σ w·∞·x is NaN where (Σ w·x)·∞ is infinite
         refuse("the factor is not finite")
     array = weight.constant() if weight.is_constant else None
-    if array is not None:
-        return new.const(array.astype(np.float64) * factor, like=weight)
-    scaled: Edge = new.Mul(weight, new.const(factor, dtype=weight.dtype))
+    exact = factor if array is None else array.astype(np.float64) * factor
+    made = new.const(exact, dtype=weight.dtype, like=None if array is None else weight)
+    if _is_coarse(made.values, exact):
+        refuse("the scaled weights are too small for their type")
+    scaled: Edge = made if array is not None else new.Mul(weight, made)
     return scaled
+
+
+def _is_coarse(rounded: Array, exact: Array) -> bool:
+    """Whether rounding cost more than the type's precision, as it does below its smallest normal number. Judged by
+    the largest element: beside it, what happens to small ones does not matter."""
+    finite = np.isfinite(exact)
+    error = np.abs(rounded.astype(np.float64) - exact, where=finite, out=np.zeros(exact.shape))
+    largest = np.abs(exact).max(where=finite, initial=0)
+    return bool(error.max(initial=0) > float(ml_dtypes.finfo(rounded.dtype).eps) * largest)  # type: ignore[no-untyped-call]
 
 
 def bias_or_zero(bias: Edge | None, channels: int) -> Array:

@@ -58,30 +58,29 @@ def apply(pass_: Pass, pattern: Pattern, graph: Graph, ledger: Ledger) -> Patter
     count = PatternCount(graph.id, pass_.kind, pass_.name, pattern.name)
     start = perf_counter()
     refused: dict[object, str] = {}
+    labels: list[str] = []
     bound = 10 * len(graph.nodes) + 100
-    for anchor, match in _matches(pass_, pattern, graph):
-        if ledger.is_closed:
-            break
-        labels = [node.label() for node in match.nodes]
-        try:
-            match.changed = _rewrite(pass_, pattern, match)
-        except Refused as refusal:
-            refused[anchor] = refusal.reason
-            continue
-        except FusioncError:
-            raise
-        except Exception as error:
-            raise _failure(pass_, pattern, labels, error) from error
-        refused.pop(anchor, None)
-        count.effected += 1
-        ledger.enter(graph, pass_, pattern, labels)
-        if count.effected > bound:
-            raise FusioncError(
-                f"{pass_.name} does not come to an end: pattern {pattern.name} took effect {count.effected} times",
-                where=f"graph {graph.id}",
-                hint=f'switch it off: --optimization_switch "{pass_.name}:off"',
-                code="E20007",
-            )
+    try:
+        for anchor, match in _matches(pass_, pattern, graph):
+            refused.pop(anchor, None)
+            if ledger.is_closed:
+                break
+            if match is None:
+                continue
+            labels = [node.label() for node in match.nodes]
+            try:
+                match.changed = _rewrite(pass_, pattern, match)
+            except Refused as refusal:
+                refused[anchor] = refusal.reason
+                continue
+            count.effected += 1
+            ledger.enter(graph, pass_, pattern, labels)
+            if count.effected > bound:
+                raise _endless(pass_, pattern, count.effected, graph)
+    except FusioncError:
+        raise
+    except Exception as error:
+        raise _failure(pass_, pattern, labels, error) from error
     for anchor, reason in refused.items():
         if not isinstance(anchor, Node) or anchor.is_in_graph:
             count.refused[reason] = count.refused.get(reason, 0) + 1
@@ -102,9 +101,11 @@ def _results(returned: Any) -> Sequence[Edge]:
     return returned if isinstance(returned, tuple | list) else (returned,)
 
 
-def _matches(pass_: Pass, pattern: Pattern, graph: Graph) -> Iterator[tuple[object, Match]]:
-    """All matches, each with what it is anchored at. The caller commits one before it takes the next, and what a
-    commit may have made possible is looked at again."""
+def _matches(pass_: Pass, pattern: Pattern, graph: Graph) -> Iterator[tuple[object, Match | None]]:
+    """All matches, each with what it is anchored at; None where there is none, or none any more.
+
+    The caller commits a match before it takes the next, and what that may have made possible is looked at again.
+    """
     if pattern.find is not None:
         yield from ((object(), match) for match in pattern.find(graph))
         return
@@ -122,6 +123,7 @@ def _matches(pass_: Pass, pattern: Pattern, graph: Graph) -> Iterator[tuple[obje
             continue
         match = matcher.match(formulas, node)
         if match is None or (pattern.where is not None and not pattern.where(match)):
+            yield node, None
             continue
         yield node, match
         for near in _downstream(match.changed, reach, anchors):
@@ -141,6 +143,15 @@ def _downstream(nodes: Iterable[Node], reach: int, anchors: Sequence[tuple[str, 
         values = [o for node in level for o in node.outputs if o is not None and o.use_count <= _FEW_USERS]
         level = list(dict.fromkeys(user for value in values for user in value.outputs))
     return list(found)
+
+
+def _endless(pass_: Pass, pattern: Pattern, times: int, graph: Graph) -> FusioncError:
+    return FusioncError(
+        f"{pass_.name} does not come to an end: pattern {pattern.name} took effect {times} times",
+        where=f"graph {graph.id}",
+        hint=f'switch it off: --optimization_switch "{pass_.name}:off"',
+        code="E20007",
+    )
 
 
 def _failure(pass_: Pass, pattern: Pattern, nodes: Sequence[str], error: Exception) -> FusioncError:

@@ -50,9 +50,8 @@ def commit(match: Match, results: Sequence[Edge], tape: Tape, pass_name: str) ->
     for old, new in pairs:
         _check_type(old, new, match)
         _check_names(old, new, is_made=new in made)
-    if len({id(new) for old, new in pairs if old.is_output or new in made}) < sum(
-        old.is_output or new in made for old, new in pairs
-    ):
+    renamed = [new for old, new in pairs if old.is_output or new in made]
+    if len(set(renamed)) < len(renamed):
         refuse("two outputs would become one value")
     position = _position(match, new_nodes, [new for new in results if new not in made])
 

@@ -14,7 +14,7 @@ from fusionc.errors import FusioncError
 from fusionc.model.build import build
 from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
-from fusionc.rewrite import Match, Pass, Pattern, Tape, keep, op, refuse, var
+from fusionc.rewrite import Match, Pass, Pattern, Tape, either, keep, op, refuse, var
 from fusionc.rewrite.apply import Ledger
 from fusionc.rewrite.pattern import Formula
 from fusionc.rewrite.pipeline import ROUNDS, run
@@ -195,6 +195,31 @@ def test_a_pass_that_returns_nonsense(result: Callable[[Match, Tape], Any]) -> N
 def test_a_capture_that_does_not_exist() -> None:
     with pytest.raises(FusioncError, match="the pattern captures no 'z'"):
         optimize(parse(MODEL), [make(op.Relu(x), lambda m, new: m.z)])
+
+
+def test_a_search_that_raises_is_named_as_well() -> None:
+    def find(graph: Any) -> Any:
+        yield Match(graph, nodes=list(graph.nodes)[:1])
+        raise ValueError("lost")
+
+    search = type(
+        "SearchPass", (Pass,), {"patterns": (Pattern("own", find=find, rewrite=lambda m, new: refuse("no")),)}
+    )()
+    with pytest.raises(FusioncError, match="SearchPass failed: ValueError: lost"):
+        optimize(parse(MODEL), [search])
+
+
+def test_a_match_that_is_gone_is_not_refused_any_more() -> None:
+    """Abs(Neg) is refused at first; then Neg becomes Relu, and there is nothing left to refuse."""
+    model = parse("agraph (float[N] x) => (float[N] y) { a = Neg (x) b = Abs (a) y = Exp (b) }")
+
+    def rewrite(m: Match, new: Tape) -> Any:
+        if m.root.op == "Abs":
+            refuse("not this one")
+        return new.Relu(m.x)
+
+    either_of = make(either(op.Abs(op.Neg(x), _as="root"), op.Exp(op.Abs(op.Neg(x)), _as="root")), rewrite)
+    assert only(optimize(model, [either_of])[1]) == (1, {})
 
 
 def test_a_pass_that_never_ends() -> None:

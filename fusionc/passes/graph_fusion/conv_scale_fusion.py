@@ -8,7 +8,7 @@ from fusionc.passes.convolution import (
     scale_outputs,
     weight_shape,
 )
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, known, maybe, op, var
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, known, maybe, op, refuse, var
 
 x, W, B, c = var("x"), known("W"), maybe(const("B")), const("c")
 _CONVOLUTION = op["Conv", "ConvTranspose"]
@@ -24,8 +24,11 @@ def _scale_after(m: Match, new: Tape) -> Result:
 
 
 def _scale_before(m: Match, new: Tape) -> Result:
-    shape = weight_shape(m.W)
-    factor = per_channel(m.c.constant(), shape[1] * int(m.conv.attr("group")), len(shape))
+    shape, constant = weight_shape(m.W), m.c.constant()
+    channels = shape[1] * int(m.conv.attr("group"))
+    factor = per_channel(constant, channels, len(shape))
+    if m.x.rank != len(shape) or (constant.size > 1 and m.x.shape[1] != channels):
+        refuse("the constant may enlarge what it is multiplied with")
     return new.Conv(m.x, scale_inputs(new, m.conv, m.W, factor), m.B, like=m.conv)
 
 
@@ -35,7 +38,7 @@ class ConvScaleFusionPass(Pass):
     before   Conv(x, W, B?)·c, Conv(x, W, B?)/c, the same with ConvTranspose; Conv(x·c, W, B?)
     after    Conv(x, W·c, B·c); before the convolution only W is scaled, along its input channels
     refuses  a constant that is not a scalar or one number for each channel; weights that a narrow type cannot hold;
-             a factor that is not finite
+             a factor that is not finite; c·x where c may be what gives x its rank or channels
     algebra  c·(W∗x + B) = (c·W)∗x + c·B; zero padding stays zero under a factor, so c·x moves in past padding too
     source   CANN's ConvScaleFusionPass
     """
