@@ -76,12 +76,18 @@ def _declare_inputs_and_constants(graph: Graph, proto: onnx.GraphProto) -> None:
             _declare(graph, value)
             graph.inputs.append(value)
     overridable = set(graph.values)
+    training = graph.model.proto.training_info
+    changing = {b.key for info in training for b in (*info.initialization_binding, *info.update_binding)}
     for tensor in proto.initializer:
         if tensor.name not in overridable:
-            _declare(graph, Constant(tensor.name, graph, tensor))
+            is_fixed = tensor.name not in changing
+            _declare(graph, Constant(tensor.name, graph, tensor) if is_fixed else Value(tensor.name, graph))
     for sparse in proto.sparse_initializer:
         if sparse.values.name not in graph.values:
             _declare(graph, Value(sparse.values.name, graph))
+    for entry in (e for annotation in proto.quantization_annotation for e in annotation.quant_parameter_tensor_names):
+        if entry.value in graph.values:
+            graph.values[entry.value].is_annotation = True
 
 
 def _declare_node(graph: Graph, proto: onnx.NodeProto) -> Node:

@@ -43,6 +43,7 @@ class Edge:
         self.graph = graph
         self.producer = None
         self.output_of = []  # the graphs that hand this value out: its own, or a subgraph of a node beside it
+        self.is_annotation = False  # a quantization annotation of another value names it
         self.proto_type = None  # as declared in the model, or inferred
         self._uses: dict[Node, int] = {}
 
@@ -62,7 +63,7 @@ class Edge:
 
     @property
     def is_used(self) -> bool:
-        return bool(self._uses) or self.is_output
+        return bool(self._uses) or self.is_output or self.is_annotation
 
     @property
     def use_count(self) -> int:
@@ -140,6 +141,13 @@ class Constant(Edge, gs.Constant):
     @property
     def nbytes(self) -> int:
         return tensors.byte_size(self.data) if isinstance(self.data, onnx.TensorProto) else self.data.nbytes
+
+    @property
+    def external_place(self) -> tuple[tuple[str, str], ...] | None:
+        """Where the elements lie, if they are in an external file: file, offset, length."""
+        if not isinstance(self.data, onnx.TensorProto) or not self.data.external_data:
+            return None
+        return tuple(sorted(tensors.external_entries(self.data).items()))
 
     @property
     def values(self) -> np.ndarray[Any, Any]:

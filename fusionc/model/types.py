@@ -255,3 +255,13 @@ def _count(type_: onnx.TypeProto | None) -> int:
 def same_shape(a: Sequence[int | str | None] | None, b: Sequence[int | str | None] | None) -> bool:
     """Whether two shapes are known to be equal: every dimension the same number or the same symbol."""
     return a is not None and b is not None and None not in a and tuple(a) == tuple(b)
+
+
+def broadcasts_into(small: Sequence[int | str | None] | None, large: Sequence[int | str | None] | None) -> bool:
+    """Whether a tensor of shape `small` is known to leave the shape `large` as it is when both are broadcast."""
+    if small is not None and len(small) == 0:
+        return True
+    if small is None or large is None or len(small) > len(large):
+        return False
+    pairs = zip(reversed(small), reversed(large), strict=False)
+    return all(a == 1 or (a is not None and a == b) for a, b in pairs)

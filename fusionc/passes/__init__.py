@@ -12,8 +12,14 @@ _ORDER = (
     # Clean-up: what is left for the others is what the model really computes.
     "graph_fusion.identity",
     "graph_fusion.drop_out",
+    "graph_fusion.cast_remove",
+    "graph_fusion.no_use_reshape_remove",
+    "graph_fusion.unchanged_transpose_remove",
+    "graph_fusion.useless_binary_op_remove",
+    "graph_fusion.idempotent_op",
     "graph_fusion.constant_folding",  # after the removals, which make more values constant
     "graph_fusion.common_subexpression_elimination",  # after folding: equal constants have been folded away
+    "graph_fusion.remove_same_const",
     "graph_fusion.prune",
     # Convolution: Pad first, so that the next ones see the Conv; bias last, as scale and batch norm make one.
     "graph_fusion.pad_conv2d_fusion",

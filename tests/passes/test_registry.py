@@ -16,7 +16,17 @@ from fusionc.rewrite import Pass
 FOLDER = Path(passes.__file__).parent
 TESTS = Path(__file__).parent
 SECTIONS = ["before", "after", "refuses", "algebra", "source"]
-ALLOWED = ("fusionc.rewrite", "fusionc.model", "fusionc.passes", "numpy", "onnx", "collections", "typing", "math")
+ALLOWED = (
+    "fusionc.rewrite",
+    "fusionc.model",
+    "fusionc.passes",
+    "numpy",
+    "onnx",
+    "collections",
+    "typing",
+    "math",
+    "hashlib",
+)
 MODULES = [
     p for kind in ("graph_fusion", "ub_fusion") for p in sorted((FOLDER / kind).glob("*.py")) if p.stem != "__init__"
 ]

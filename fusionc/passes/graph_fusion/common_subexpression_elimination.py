@@ -5,14 +5,20 @@ from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.operators import COMMUTATIVE, is_pure
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
+_ORDERED = {"Max", "Min"}  # of −0 and +0 they return the one that comes first or last
+
 
 def _key(node: Node) -> tuple[Any, ...]:
-    """Nodes with equal keys compute the same: operator, attributes, and the very same inputs."""
+    """Nodes with equal keys compute the same: operator, attributes, the very same inputs, as many outputs.
+
+    The number of outputs decides how a Split without sizes cuts, and whether an old BatchNormalization is training.
+    """
     attributes = sorted((a.name, a.SerializeToString(deterministic=True)) for a in node.proto.attribute)
     inputs = [id(value) if value is not None else 0 for value in node.inputs]
-    if node.domain == "" and node.op in COMMUTATIVE and len(inputs) == 2:
+    if node.domain == "" and node.op in COMMUTATIVE - _ORDERED and len(inputs) == 2:
         inputs.sort()
-    return (node.domain, node.op, node.proto.overload, tuple(attributes), tuple(inputs))
+    outputs = tuple(value is not None for value in node.outputs)
+    return (node.domain, node.op, node.proto.overload, tuple(attributes), tuple(inputs), outputs)
 
 
 def _find(graph: Graph) -> Iterator[Match]:
@@ -21,11 +27,9 @@ def _find(graph: Graph) -> Iterator[Match]:
         if node.bodies or node.is_op("Constant") or not is_pure(node):
             continue
         kept = first.setdefault(_key(node), node)
-        if kept is node or len(kept.outputs) < len(node.outputs):
-            continue
-        pairs = [(mine, its) for mine, its in zip(node.outputs, kept.outputs, strict=False) if mine is not None]
-        if all(its is not None for _, its in pairs):
-            yield Match(graph, (node,), [mine for mine, _ in pairs], {"equal": [its for _, its in pairs]})
+        if kept is not node:
+            outputs, equal = ([o for o in n.outputs if o is not None] for n in (node, kept))
+            yield Match(graph, (node,), outputs, {"equal": equal})
 
 
 class CommonSubexpressionEliminationPass(Pass):

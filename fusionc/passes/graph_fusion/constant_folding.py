@@ -62,6 +62,8 @@ def _freed_bytes(nodes: Iterable[Node]) -> int:
                 continue
             if isinstance(value, Constant):
                 freed += value.nbytes
+            elif (array := value.constant()) is not None:
+                freed += _bytes([array])
             elif value.producer is not None and all(
                 o is None or o is value or missing.get(o, o.use_count) == 0 for o in value.producer.outputs
             ):
@@ -70,7 +72,12 @@ def _freed_bytes(nodes: Iterable[Node]) -> int:
 
 
 def _bytes(arrays: Iterable[np.ndarray[Any, Any]]) -> int:
-    return sum(array.nbytes for array in arrays)
+    """Bytes of the elements as a model stores them."""
+    total = 0
+    for array in arrays:
+        is_text = array.dtype.kind == "O"
+        total += sum(len(s.encode() if isinstance(s, str) else s) for s in array.flat) if is_text else array.nbytes
+    return total
 
 
 def _affordable(results: dict[Node, dict[Value, np.ndarray[Any, Any]]], left: int) -> tuple[dict[Node, None], int]:

@@ -1,5 +1,6 @@
 from onnx import TensorProto
 
+from fusionc.model.types import broadcasts_into
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse, var
 
 a, b, c = var("a"), var("b"), var("c")
@@ -28,8 +29,6 @@ class MatMulBiasAddFusionPass(Pass):
         if m.a.elem_type not in _FLOATS:
             refuse("the elements are no floating-point numbers")
         addend, product = m.c.shape, (m.a.shape[0], m.b.shape[1])
-        if addend is None or len(addend) > 2:
-            refuse("the addend does not fit into the product")
-        if any(d != 1 and (d is None or d != p) for d, p in zip(reversed(addend), reversed(product), strict=False)):
+        if not broadcasts_into(addend, product):
             refuse("the addend does not fit into the product")
         return new.Gemm(m.a, m.b, m.c)

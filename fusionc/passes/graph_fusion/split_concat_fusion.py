@@ -13,7 +13,7 @@ class SplitConcatFusionPass(Pass):
 
     before   Concat(Split(x)[0], …, Split(x)[n−1])
     after    the same axis: x; another axis: Reshape(Transpose(Reshape(x)))
-    refuses  another axis where the pieces are not equal, or more than one dimension is unknown
+    refuses  another axis where the pieces are not equal, or more than one dimension is unknown or one is 0
     algebra  cutting x along a into n pieces and laying them along b moves the index of the piece from a to b
     source   MindSpore's split_concat_fusion
     """
@@ -39,7 +39,9 @@ class SplitConcatFusionPass(Pass):
             refuse("the pieces are not known to be equal")
         dims = [d if isinstance(d, int) else -1 for d in m.x.shape]
         dims[source] = sizes[0]
-        if dims.count(-1) > 1 or 0 in dims:
+        if 0 in dims:
+            refuse("a dimension is 0, which Reshape reads in another way")
+        if dims.count(-1) > 1:
             refuse("more than one dimension is unknown")
         cut = [*dims[:source], count, *dims[source:]]  # the index of the piece is axis `source` now
         order = [axis for axis in range(len(cut)) if axis != source]

@@ -14,7 +14,8 @@ class ATbeMatMulElemwiseFusionPass(UBFusionPass):
     before   f(Gemm(a, b, c?)) or f(MatMul(a, b)) of rank 2, with f one of Relu, LeakyRelu, Sigmoid, Tanh,
              HardSigmoid, Elu, Softplus, Softsign
     after    com.microsoft.FusedGemm(a, b, c?) with that activation
-    refuses  ranks other than 2; elements other than float32 (there is no kernel)
+    refuses  ranks other than 2; elements other than float32 (there is no kernel); opset below 7, where Gemm has
+             another form
     algebra  the kernel applies f to each result while it is still in the cache
     source   CANN's ATbeMatMulElemwiseFusionPass, MindSpore's matmul_elemwise_fusion; onnxruntime's
              GemmActivationFusion makes the same node at load
@@ -28,6 +29,8 @@ class ATbeMatMulElemwiseFusionPass(UBFusionPass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
+        if m.opset < 7:
+            refuse("before opset 7 Gemm does not broadcast")
         if m.a.rank != 2 or m.b.rank != 2:
             refuse("the rank is unknown" if m.a.rank is None or m.b.rank is None else "the rank is not 2")
         kind, inputs = m.activation.op, [m.a, m.b, m.captures.get("c")]

@@ -15,33 +15,72 @@ STAYS = [
     Stays("a random operator of a constant", ADD.format("", "Bernoulli (a)"), None),
     Stays("a custom operator", ADD.format("", "my.own.Thing (a)"), None),
     Stays("quantization", ADD.format(", uint8[3] q = {1,2,3}, float s = {0.1}", "DequantizeLinear (q, s)"), None),
-    Stays("an overridable default", "agraph (float[N,3] x, float[3] d = {1,2,3}) => (float[N,3] y) "
-          "{ c = Neg (d) y = Add (x, c) }", None),
-    Stays("4 MB out of 8 bytes", "agraph (float[N,1000] x) => (float[N,1000] y) <int64[2] s = {1000, 1000}> "
-          "{ c = ConstantOfShape (s) y = MatMul (x, c) }", GROWS),
-    Stays("what cannot be computed", "agraph (float[N,3] x) => (float[N,3] y) <float[3] a, int64[1] s = {4}> "
-          "{ c = Reshape (a, s) y = Add (x, c) }", "onnxruntime cannot compute it"),
-    Stays("a sequence on the way", "agraph (float[N,3] x) => (float[N,3] y) <float[3] a, float[3] b, int64 i = {1}> "
-          "{ s = SequenceConstruct (a, b) c = SequenceAt (s, i) y = Add (x, c) }", None),
-    Stays("CastLike of an input", "agraph (float[N,3] x, float16[1] z) => (float[N,3] y) "
-          "{ c = CastLike (z, x) y = Add (x, c) }", None),
-    Stays("a Constant node before IR version 4", "agraph (float[N,3] x) => (float[N,3] y) "
-          "{ c = Constant <value = float[3] {1, 2, 3}> () y = Add (x, c) }", None, opset=9, ir_version=3),
-]  # fmt: skip
+    Stays(
+        "an overridable default",
+        "agraph (float[N,3] x, float[3] d = {1,2,3}) => (float[N,3] y) { c = Neg (d) y = Add (x, c) }",
+        None,
+    ),
+    Stays(
+        "4 MB out of 8 bytes",
+        "agraph (float[N,1000] x) => (float[N,1000] y) <int64[2] s = {1000, 1000}> "
+        "{ c = ConstantOfShape (s) y = MatMul (x, c) }",
+        GROWS,
+    ),
+    Stays(
+        "what cannot be computed",
+        "agraph (float[N,3] x) => (float[N,3] y) <float[3] a, int64[1] s = {4}> { c = Reshape (a, s) y = Add (x, c) }",
+        "onnxruntime cannot compute it",
+    ),
+    Stays(
+        "a sequence on the way",
+        "agraph (float[N,3] x) => (float[N,3] y) <float[3] a, float[3] b, int64 i = {1}> "
+        "{ s = SequenceConstruct (a, b) c = SequenceAt (s, i) y = Add (x, c) }",
+        None,
+    ),
+    Stays(
+        "CastLike of an input",
+        "agraph (float[N,3] x, float16[1] z) => (float[N,3] y) { c = CastLike (z, x) y = Add (x, c) }",
+        None,
+    ),
+    Stays(
+        "a Constant node before IR version 4",
+        "agraph (float[N,3] x) => (float[N,3] y) { c = Constant <value = float[3] {1, 2, 3}> () y = Add (x, c) }",
+        None,
+        opset=9,
+        ir_version=3,
+    ),
+]
 
 FIRES = [
     Fires("one node", ADD.format("", "Mul (a, b)"), ["Add"]),
     Fires("a chain is one rewrite", ADD.format("", "Mul (a, b) d = Neg (c)").replace("(x, c)", "(x, d)"), ["Add"]),
-    Fires("CastLike needs the type only", "agraph (float[N,3] x) => (float[N,3] y) <float16[3] a> "
-          "{ c = CastLike (a, x) y = Add (x, c) }", ["Add"]),
-    Fires("several outputs, one unused", "agraph (float[N,3] x) => (float[N,3] y) <float[9] a> "
-          "{ c, d, e = Split <axis = 0, num_outputs = 3> (a) f = Add (x, c) y = Add (f, e) }", ["Add", "Add"]),
-    Fires("an empty result", "agraph (float[N,3] x) => (float[N,3] y, float[0] z) <float[3] a, int64[1] s = {0}> "
-          "{ z = Slice (a, s, s) y = Add (x, a) }", ["Add"]),
-    Fires("a graph output", "agraph (float[N,3] x) => (float[N,3] y, float[3] z) <float[3] a> "
-          "{ z = Neg (a) y = Add (x, z) }", ["Add"]),
-    Fires("a Constant node", "agraph (float[N,3] x) => (float[N,3] y) "
-          "{ c = Constant <value = float[3] {1, 2, 3}> () y = Add (x, c) }", ["Add"]),
+    Fires(
+        "CastLike needs the type only",
+        "agraph (float[N,3] x) => (float[N,3] y) <float16[3] a> { c = CastLike (a, x) y = Add (x, c) }",
+        ["Add"],
+    ),
+    Fires(
+        "several outputs, one unused",
+        "agraph (float[N,3] x) => (float[N,3] y) <float[9] a> "
+        "{ c, d, e = Split <axis = 0, num_outputs = 3> (a) f = Add (x, c) y = Add (f, e) }",
+        ["Add", "Add"],
+    ),
+    Fires(
+        "an empty result",
+        "agraph (float[N,3] x) => (float[N,3] y, float[0] z) <float[3] a, int64[1] s = {0}> "
+        "{ z = Slice (a, s, s) y = Add (x, a) }",
+        ["Add"],
+    ),
+    Fires(
+        "a graph output",
+        "agraph (float[N,3] x) => (float[N,3] y, float[3] z) <float[3] a> { z = Neg (a) y = Add (x, z) }",
+        ["Add"],
+    ),
+    Fires(
+        "a Constant node",
+        "agraph (float[N,3] x) => (float[N,3] y) { c = Constant <value = float[3] {1, 2, 3}> () y = Add (x, c) }",
+        ["Add"],
+    ),
     *[
         Fires(
             f"Constant {attribute}",
@@ -49,13 +88,15 @@ FIRES = [
             ["Add"],
         )
         for attribute, kind, value in (
-            ("value_float", "float", "1.5"), ("value_floats", "float", "[1.5]"),
-            ("value_int", "int64", "7"), ("value_ints", "int64", "[7]"),
+            ("value_float", "float", "1.5"),
+            ("value_floats", "float", "[1.5]"),
+            ("value_int", "int64", "7"),
+            ("value_ints", "int64", "[7]"),
         )
     ],
     Fires("int8", ADD.format("", "Add (a, b)").replace("float[", "int32["), ["Add"]),
     Fires("opset 9, IR version 3", ADD.format("", "Mul (a, b)"), ["Add"], opset=9, ir_version=3),
-]  # fmt: skip
+]
 
 test_stays, test_fires = tables("ConstantFoldingPass", STAYS, FIRES)
 

@@ -1,0 +1,33 @@
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, var
+from fusionc.rewrite.pattern import OpFormula
+
+x = var("x")
+_TWICE_IS_ONCE = ("Relu", "Abs", "Ceil", "Floor", "Round", "Sign")
+_TWICE_IS_NOTHING = ("Neg", "Not", "BitwiseNot")
+
+
+def _twice(name: str) -> OpFormula:
+    return op[name](op[name](x))
+
+
+def _once(m: Match, new: Tape) -> Result:
+    return new.node(m.nodes[0].op, [m.x], like=m.nodes[0])
+
+
+class IdempotentOpPass(Pass):
+    """An operator that is applied twice in a row is applied once, or not at all.
+
+    before   Relu(Relu(x)), Abs, Ceil, Floor, Round, Sign likewise; Neg(Neg(x)), Not(Not(x)), BitwiseNot likewise
+    after    Relu(x) …; x
+    refuses  nothing of its own; Clip(Clip(x)) is ClipFusionPass's, Reciprocal(Reciprocal(x)) is not exact
+    algebra  f(f(x)) = f(x) for projections; f(f(x)) = x for involutions, bit by bit
+    source   the passes of onnx-optimizer for consecutive idempotent operators
+    """
+
+    patterns = (
+        *(Pattern(f"{name}{name}", _twice(name), _once) for name in _TWICE_IS_ONCE),
+        *(Pattern(f"{name}{name}", _twice(name)) for name in _TWICE_IS_NOTHING),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        return m.x

@@ -1,0 +1,63 @@
+from fusionc.model.graph import Edge
+from fusionc.model.types import same_shape
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, rest, var
+
+x = var("x")
+
+
+def _same_shape(m: Match) -> bool:
+    """Whether the shape is known to stay. These operators keep the order of the elements, or cannot change it then."""
+    (result,) = m.outputs
+    return same_shape(m.x.shape, result.shape)
+
+
+def _is_all(value: Edge | None, number: int) -> bool:
+    array = None if value is None else value.constant()
+    return array is not None and bool((array == number).all())
+
+
+def _slices_nothing_off(m: Match) -> bool:
+    steps = m.options[3] if len(m.options) > 3 else None
+    return _same_shape(m) and (steps is None or _is_all(steps, 1))
+
+
+def _tiles_once(m: Match) -> bool:
+    return len(m.options) == 1 and _is_all(m.options[0], 1)
+
+
+def _pads_nothing(m: Match) -> bool:
+    if m.opset < 11:
+        return not any(m.node.attr("pads") or m.node.attr("paddings") or [1])
+    return _is_all(m.options[0], 0)
+
+
+def _resizes_nothing(m: Match) -> bool:
+    scales = m.options[1 if m.opset >= 11 else 0] if len(m.options) > 1 or m.opset < 11 else None
+    return m.node.attr("mode") == "nearest" and _same_shape(m) and _is_all(scales, 1)
+
+
+class NoUseReshapeRemovePass(Pass):
+    """Operators of shape that change nothing become their input.
+
+    before   Reshape, Flatten, Squeeze, Unsqueeze, Expand to the shape that x has; Slice that takes everything;
+             Tile that repeats once; Pad by nothing; Resize (nearest) by 1
+    after    x
+    refuses  a graph output that would lose its name, because x is a graph input or another output
+    never    a shape that is not known to stay, number by number and symbol by symbol; Slice with other steps than 1,
+             which may turn x round
+    algebra  the elements and their order are those of x
+    source   CANN's NoUseReshapeRemovePass and ReshapeRemovePass
+    """
+
+    patterns = (
+        Pattern(
+            "Reshape", op["Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand"](x, rest("options")), where=_same_shape
+        ),
+        Pattern("Slice", op.Slice(x, rest("options")), where=_slices_nothing_off),
+        Pattern("Tile", op.Tile(x, rest("options")), where=_tiles_once),
+        Pattern("Pad", op.Pad(x, rest("options"), _as="node"), where=_pads_nothing),
+        Pattern("Resize", op.Resize(x, rest("options"), _as="node"), where=_resizes_nothing),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        return m.x

@@ -1,0 +1,63 @@
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from fusionc.model.graph import Constant, Edge, Graph
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
+
+_LARGEST = 64 << 20  # bytes; larger ones are compared by their place in the external file only
+_SAMPLE = 64  # elements from either end, which tell most constants apart without a hash of everything
+
+
+def _sample(constant: Constant) -> tuple[object, ...]:
+    if constant.external_place is not None and constant.nbytes > _LARGEST:
+        return (constant.external_place,)
+    flat = constant.values.reshape(-1)
+    return (_bits(flat[:_SAMPLE]), _bits(flat[-_SAMPLE:]))
+
+
+def _hash(constant: Constant) -> object:
+    if constant.external_place is not None and constant.nbytes > _LARGEST:
+        return constant.external_place
+    return hashlib.blake2b(_bits(constant.values), digest_size=16).digest()
+
+
+def _bits(array: np.ndarray[Any, Any]) -> bytes:
+    return repr(array.tolist()).encode() if array.dtype.kind in "OSU" else array.tobytes()
+
+
+def _groups(constants: Iterable[Constant], key: Callable[[Constant], object]) -> Iterator[list[Constant]]:
+    """Constants with equal keys, in order; those that are alone are left out."""
+    found: dict[object, list[Constant]] = {}
+    for constant in constants:
+        found.setdefault(key(constant), []).append(constant)
+    return (group for group in found.values() if len(group) > 1)
+
+
+def _find(graph: Graph) -> Iterator[Match]:
+    for alike in _groups(graph.constants(), lambda c: (c.elem_type, c.shape)):
+        for similar in _groups(alike, _sample):
+            for kept, *others in _groups(similar, _hash):
+                for constant in others:
+                    if constant.is_used:
+                        yield Match(graph, outputs=(constant,), captures={"kept": kept}, drops=(constant,))
+
+
+class RemoveSameConstPass(Pass):
+    """Equal constants become one.
+
+    before   two initializers of equal type, dimensions and elements
+    after    one of them, used in both places
+    refuses  a constant that is a graph output
+    never    initializers that the caller may override
+    algebra  equal bits are equal
+    source   CANN's RemoveSameConstPass and ConstantFuseSamePass
+    """
+
+    patterns = (Pattern("SameConstant", find=_find),)
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        kept: Edge = m.kept
+        return kept

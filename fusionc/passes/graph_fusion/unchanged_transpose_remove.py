@@ -1,0 +1,26 @@
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, var
+
+x = var("x")
+
+
+def _moves_nothing(m: Match) -> bool:
+    perm = m.transpose.attr("perm")
+    if perm:
+        return bool(list(perm) == sorted(perm))
+    return m.x.rank is not None and m.x.rank < 2  # the default is to reverse the axes
+
+
+class UnchangedTransposeRemovePass(Pass):
+    """A Transpose that leaves every axis where it is becomes its input.
+
+    before   Transpose(x, perm = 0, 1, …); without perm, x of rank 0 or 1
+    after    x
+    refuses  a graph output that would lose its name, because x is a graph input or another output
+    algebra  the identity permutation is the identity
+    source   CANN's UnchangedTransposeRemovePass
+    """
+
+    patterns = (Pattern("Transpose", op.Transpose(x, _as="transpose"), where=_moves_nothing),)
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        return m.x

@@ -1,0 +1,46 @@
+from collections.abc import Callable
+
+from fusionc.model.types import broadcasts_into
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
+
+x, y, c = var("x"), var("y"), const("c")
+
+
+def _is(number: float) -> Callable[[Match], bool]:
+    """Whether the constant is this number everywhere."""
+    return lambda m: m.c.constant().size > 0 and bool((m.c.constant() == number).all())
+
+
+def _choose(m: Match, new: Tape) -> Result:
+    chosen, other = (m.x, m.y) if m.c.constant().all() else (m.y, m.x)
+    if not all(broadcasts_into(value.shape, chosen.shape) for value in (m.c, other)):
+        refuse("the other operands may enlarge the result")
+    return chosen
+
+
+class UselessBinaryOpRemovePass(Pass):
+    """An operation with its neutral element goes.
+
+    before   x + 0, x − 0, x · 1, x / 1, x ^ 1, x and true, x or false; Where of a condition that is known
+    after    x; the operand that Where chooses
+    refuses  a constant, or an operand of Where, that may enlarge the result by broadcasting: where the shape of x is
+             not known to hold it
+    algebra  the neutral element leaves every number as it is, NaN and infinities too; of −0 + 0 the sign is kept
+    source   CANN's UselessBinaryOpRemovePass and AlgebraicSimplificationPass
+    """
+
+    patterns = (
+        Pattern("AddZero", x + c, where=_is(0)),
+        Pattern("SubZero", x - c, where=_is(0)),
+        Pattern("MulOne", x * c, where=_is(1)),
+        Pattern("DivOne", x / c, where=_is(1)),
+        Pattern("PowOne", x**c, where=_is(1)),
+        Pattern("AndTrue", op.And(x, c), where=_is(1)),
+        Pattern("OrFalse", op.Or(x, c), where=_is(0)),
+        Pattern("WhereConstant", op.Where(c, x, y), _choose, where=lambda m: _is(1)(m) or _is(0)(m)),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        if not broadcasts_into(m.c.shape, m.x.shape):
+            refuse("the constant may enlarge the result")
+        return m.x

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import numpy as np
+from harness import Fires, Stays, effected, optimize, parse, pass_of, tables
+from onnx import numpy_helper
+
+GRAPH = "agraph (float[N,3] x) => (float[N,3] y{}) <{}> {{ a = Add (x, c) y = Mul (a, d) {} }}"
+
+STAYS = [
+    Stays("other numbers", GRAPH.format("", "float[3] c = {1,2,3}, float[3] d = {1,2,4}", ""), None),
+    Stays("other shapes", GRAPH.format("", "float[3] c = {1,2,3}, float[1,3] d = {1,2,3}", ""), None),
+    Stays("zeros of other signs", GRAPH.format("", "float[1] c = {0}, float[1] d = {-0.0}", ""), None),
+    Stays(
+        "other types",
+        "agraph (float[N] x, double[N] z) => (float[N] y, double[N] w) "
+        "<float[1] c = {0}, double[1] d = {0}> { y = Add (x, c) w = Add (z, d) }",
+        None,
+    ),
+    Stays(
+        "a default that the caller may override",
+        "agraph (float[N,3] x, float[3] c = {1,2,3}) => (float[N,3] y) "
+        "<float[3] d = {1,2,3}> { a = Add (x, c) y = Mul (a, d) }",
+        None,
+    ),
+    Stays(
+        "the other one is a graph output",
+        GRAPH.format(", float[3] d", "float[3] c = {1,2,3}, float[3] d = {1,2,3}", ""),
+        "the result is a graph output and needs a name of its own",
+    ),
+]
+
+FIRES = [
+    Fires("two", GRAPH.format("", "float[3] c = {1,2,3}, float[3] d = {1,2,3}", ""), ["Add", "Mul"], inside_if=False),
+    Fires(
+        "integers",
+        GRAPH.format("", "int32[3] c = {1,2,3}, int32[3] d = {1,2,3}", "").replace("(float[", "(int32["),
+        ["Add", "Mul"],
+        inside_if=False,
+    ),
+]  # the constants stay outside the If, so that there is one rewrite, not two
+
+test_stays, test_fires = tables("RemoveSameConstPass", STAYS, FIRES)
+
+
+def test_constants_that_differ_in_the_middle_only() -> None:
+    model = parse("""agraph (float[N,1000] x) => (float[N,1000] y) <float[1000] c, float[1000] d> {
+        a = Add (x, c) y = Mul (a, d) }""")
+    same = numpy_helper.to_array(model.graph.initializer[0])
+    other = same.copy()
+    other[500] = np.nextafter(other[500], np.float32(9))
+    for array, times in ((other, 0), (same, 1)):
+        model.graph.initializer[1].CopyFrom(numpy_helper.from_array(array, "d"))
+        result, counts = optimize(model, [pass_of("RemoveSameConstPass")])
+        assert effected(counts) == times and len(result.graph.initializer) == 2 - times

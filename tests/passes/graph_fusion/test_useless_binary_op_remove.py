@@ -1,0 +1,52 @@
+from harness import Fires, Stays, tables
+
+
+def graph(node: str, constants: str, x: str = "float[N,4] x", more: str = "", opset_more: str = "") -> str:
+    kind = x.partition("[")[0]
+    first = "Not (x)" if kind == "bool" else "Abs (x)"
+    last = "Not (b)" if kind == "bool" else "Abs (b)"
+    out = ",".join("abcd"[: x.count(",") + 1])
+    return f"agraph ({x}{more}) => ({kind}[{out}] y) <{constants}> {{ a = {first} b = {node} y = {last} }}"
+
+
+ENLARGES = "the constant may enlarge the result"
+STAYS = [
+    Stays("not quite one", graph("Mul (a, c)", "float c = {1.01}"), None),
+    Stays("not everywhere", graph("Add (a, c)", "float[4] c = {0, 0, 0, 1}"), None),
+    Stays("0 − x", graph("Sub (c, a)", "float c = {0}"), None),
+    Stays("1 / x", graph("Div (c, a)", "float c = {1}"), None),
+    Stays("1 ^ x", graph("Pow (c, a)", "float c = {1}"), None),
+    Stays("and false", graph("And (a, c)", "bool c = {0}", "bool[N] x"), None),
+    Stays("a constant that enlarges", graph("Mul (a, c)", "float[3,1] c = {1, 1, 1}", "float[1,4] x"), ENLARGES),
+    Stays("a constant that may enlarge", graph("Mul (a, c)", "float[3,1] c = {1, 1, 1}"), ENLARGES),
+    Stays(
+        "a constant that raises the rank",
+        graph("Add (a, c)", "float[1,1,1] c = {0}").replace("[a,b] y", "[1,a,b] y"),
+        ENLARGES,
+    ),
+    Stays("not a constant", graph("Mul (a, c)", "float d", more=", float c"), None),
+    Stays("Where of a mixed condition", graph("Where (c, a, x)", "bool[4] c = {1, 0, 1, 1}"), None),
+    Stays(
+        "Where that may enlarge",
+        graph("Where (c, a, z)", "bool c = {1}", more=", float[M,4] z"),
+        "the other operands may enlarge the result",
+    ),
+]
+
+LEFT = ["Abs", "Abs"]
+FIRES = [
+    Fires("x + 0", graph("Add (a, c)", "float c = {0}"), LEFT),
+    Fires("0 + x", graph("Add (c, a)", "float[1] c = {0}"), LEFT),
+    Fires("x + zeros", graph("Add (a, c)", "float[1,4] c = {0, 0, 0, 0}"), LEFT),
+    Fires("x − 0", graph("Sub (a, c)", "float c = {0}"), LEFT),
+    Fires("x · 1", graph("Mul (a, c)", "float[4] c = {1, 1, 1, 1}"), LEFT),
+    Fires("x / 1", graph("Div (a, c)", "float c = {1}"), LEFT),
+    Fires("x ^ 1", graph("Pow (a, c)", "float c = {1}"), LEFT),
+    Fires("integers", graph("Mul (a, c)", "int64 c = {1}", "int64[N,4] x"), LEFT),
+    Fires("and true", graph("And (a, c)", "bool c = {1}", "bool[N] x"), ["Not", "Not"]),
+    Fires("or false", graph("Or (c, a)", "bool c = {0}", "bool[N] x"), ["Not", "Not"]),
+    Fires("Where true", graph("Where (c, a, z)", "bool c = {1}", more=", float[1,4] z"), LEFT),
+    Fires("Where false", graph("Where (c, z, a)", "bool[1,4] c = {0, 0, 0, 0}", more=", float z"), LEFT),
+]
+
+test_stays, test_fires = tables("UselessBinaryOpRemovePass", STAYS, FIRES)
