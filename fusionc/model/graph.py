@@ -254,7 +254,7 @@ class Graph:
             self.opsets = opsets_of(proto)
         elif parent is not None:
             self.opsets = parent.opsets
-        # What the model itself says of its values; it counts where inference finds nothing (see `types`).
+        # What the model itself says of its values; it counts for operators that onnx does not know (see `types`).
         self.declared_types = {info.name: info.type for info in proto.value_info if info.HasField("type")}
         if isinstance(proto, onnx.GraphProto):
             self.declared_types.update({info.name: info.type for info in proto.output if info.HasField("type")})

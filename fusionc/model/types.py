@@ -3,6 +3,9 @@
 All values are inferred at once, when the first question is asked; the model goes there without its large weights.
 A node that a pass makes is inferred by itself when it is made. What rewriting has made knowable since (a shape that
 became constant, say) is found by one new inference per pass, when that pass meets a value with an unknown part.
+
+What the model declares of its values (value_info, the shapes of its outputs) counts only for operators that onnx does
+not know. For the others it may say more than is true: the result of a Reshape has whatever shape the caller asks for.
 """
 
 from __future__ import annotations
@@ -111,7 +114,7 @@ class Types:
 
 class _Skeleton:
     """A copy of the model for inference: without large weights, and without what the model itself declares of
-    values that onnx can infer. A declaration may be wrong; it only fills in what inference leaves open."""
+    values that onnx can infer."""
 
     def __init__(self, model: Model) -> None:
         self.proto = onnx.ModelProto(ir_version=_IR_VERSION)
@@ -170,7 +173,7 @@ def _read(graph: Graph, result: onnx.GraphProto, skeleton: _Skeleton, generation
     inferred.update({info.name: info.type for info in result.output if info.HasField("type")})
     for value in graph.values.values():
         if value.producer is not None:
-            found = _merge(inferred.get(value.name), graph.declared_types.get(value.name))
+            found = inferred.get(value.name)
             value.proto_type = found if found is None or generation == 0 else _stamp(found, generation)
     copies = {tuple(copy.output): copy for copy in result.node}
     for node in skeleton.nodes[graph.id]:
@@ -208,32 +211,6 @@ def _small_or_empty(constant: Edge) -> TensorProto:
 
 def _declared(value: Edge) -> onnx.TypeProto:
     return value.proto_type if value.proto_type is not None else onnx.TypeProto()
-
-
-def _merge(inferred: onnx.TypeProto | None, declared: onnx.TypeProto | None) -> onnx.TypeProto | None:
-    """What inference found, its open dimensions filled in from the declaration where that does not contradict."""
-    if inferred is None or not inferred.WhichOneof("value"):
-        return declared
-    if declared is None or not inferred.HasField("tensor_type") or not declared.HasField("tensor_type"):
-        return inferred
-    mine, other = inferred.tensor_type, declared.tensor_type
-    if not mine.elem_type:
-        mine.elem_type = other.elem_type
-    if mine.elem_type != other.elem_type or not other.HasField("shape"):
-        return inferred
-    if not mine.HasField("shape"):
-        mine.shape.CopyFrom(other.shape)
-        return inferred
-    if len(mine.shape.dim) != len(other.shape.dim):
-        return inferred
-    pairs = list(zip(mine.shape.dim, other.shape.dim, strict=True))
-    if any(a.HasField("dim_value") and b.HasField("dim_value") and a.dim_value != b.dim_value for a, b in pairs):
-        return inferred
-    for a, b in pairs:
-        is_open = not a.HasField("dim_value") and (not a.dim_param or a.dim_param.startswith(_INVENTED))
-        if is_open and (b.HasField("dim_value") or b.dim_param):
-            a.CopyFrom(b)
-    return inferred
 
 
 def _is_complete(type_: onnx.TypeProto | None, rank_only: bool) -> bool:

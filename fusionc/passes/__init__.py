@@ -21,6 +21,8 @@ _ORDER = (
     "graph_fusion.common_subexpression_elimination",  # after folding: equal constants have been folded away
     "graph_fusion.remove_same_const",
     "graph_fusion.prune",
+    # Operators written out: while they still are as the exporter wrote them
+    "graph_fusion.layer_norm_fusion",
     # Convolution: Pad first, so that the next ones see the Conv; bias last, as scale and batch norm make one.
     "graph_fusion.pad_conv2d_fusion",
     "graph_fusion.conv_batchnorm_fusion",

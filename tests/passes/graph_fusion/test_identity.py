@@ -2,16 +2,18 @@ from harness import Fires, Stays, tables
 
 BETWEEN = "agraph (float[N,3] x) => (float[N,3] y) {{ a = Relu (x) b = {} y = Neg (b) }}"
 
+NAMED = "the result is a graph output and needs a name of its own"
+
 STAYS = [
     Stays(
         "from an input to an output",
         "agraph (float[N,3] x) => (float[N,3] y) { y = Identity (x) }",
-        "the result is a graph output and needs a name of its own",
+        NAMED,
     ),
     Stays(
         "from an output to an output",
         "agraph (float[N,3] x) => (float[N,3] a, float[N,3] y) { a = Relu (x) y = Identity (a) }",
-        "the result is a graph output and needs a name of its own",
+        NAMED,
     ),
     Stays("two inputs", BETWEEN.format("Sum (a, a)"), None),
     Stays(
@@ -32,6 +34,34 @@ STAYS = [
     Stays(
         "an Einsum with a sum",
         'agraph (float[3,3] x) => (float[3] y) { a = Relu (x) b = Einsum <equation = "ij->i"> (a) y = Neg (b) }',
+        None,
+    ),
+    Stays(
+        "a constant that is a graph output",
+        "agraph (float[N,3] x) => (float[N,3] z, float[3] y) <float[3] c> { z = Add (x, c) y = Identity (c) }",
+        NAMED,
+    ),
+    Stays(
+        "a branch hands out a value of the graph around it",
+        """agraph (float[N,3] x, bool c) => (float[N,3] y) {
+            a = Relu (x)
+            y = If (c) <then_branch = t () => (float[N,3] p) { p = Identity (a) },
+                        else_branch = e () => (float[N,3] q) { q = Neg (a) }>
+        }""",
+        NAMED,
+    ),
+    Stays(
+        "a loop hands its condition on",
+        """agraph (float[N,3] x, int64 n, bool c) => (float[N,3] y) {
+            y = Loop (n, c, x) <body = b (int64 i, bool go, float[N,3] s) => (bool on, float[N,3] t)
+                                { on = Identity (go) t = Neg (s) }>
+        }""",
+        NAMED,
+    ),
+    Stays("a custom operator of that name", BETWEEN.format("my.own.Identity (a)"), None),
+    Stays(
+        "an Einsum of two inputs",
+        BETWEEN.format('Einsum <equation = "ij,ij->ij"> (a, x)'),
         None,
     ),
 ]
@@ -79,6 +109,48 @@ FIRES = [
             y = ConcatFromSequence <axis = 0> (t)
         }""",
         ["SequenceConstruct", "ConcatFromSequence"],
+    ),
+    Fires("opset 7, IR version 3", BETWEEN.format("Identity (a)"), ["Relu", "Neg"], opset=7, ir_version=3),
+    Fires("opset 22", BETWEEN.format("Max (a)"), ["Relu", "Neg"], opset=22),
+    Fires("float16", BETWEEN.format("Mean (a)").replace("float[", "float16["), ["Relu", "Neg"]),
+    Fires(
+        "strings",
+        "agraph (string[N] x) => (string[M] y) { a = Concat <axis = 0> (x, x) b = Identity (a) "
+        "y = Concat <axis = 0> (b, a) }",
+        ["Concat", "Concat"],
+    ),
+    Fires(
+        "a scalar Einsum",
+        'agraph (float x) => (float y) { a = Relu (x) b = Einsum <equation = "->"> (a) y = Neg (b) }',
+        ["Relu", "Neg"],
+    ),
+    Fires(
+        "the value before it is a graph output",
+        "agraph (float[N,3] x) => (float[N,3] y, float[N,3] a) { a = Relu (x) b = Identity (a) y = Neg (b) }",
+        ["Relu", "Neg"],
+    ),
+    Fires(
+        "of a graph input and of a constant",
+        "agraph (float[N,3] x) => (float[N,3] y) <float[3] c> { a = Identity (x) b = Identity (c) y = Add (a, b) }",
+        ["Add"],
+        2,
+    ),
+    Fires(
+        "in the body of a loop",
+        """agraph (float[N,3] x, int64 n, bool c) => (float[N,3] y) {
+            y = Loop (n, c, x) <body = b (int64 i, bool go, float[N,3] s) => (bool on, float[N,3] t)
+                                { on = Not (go) u = Identity (s) t = Neg (u) }>
+        }""",
+        ["Loop"],
+    ),
+    Fires(
+        "an optional value",
+        """agraph (float[2,3] x) => (float[2,3] y) {
+            s = Optional (x)
+            t = Identity (s)
+            y = OptionalGetElement (t)
+        }""",
+        ["Optional", "OptionalGetElement"],
     ),
 ]
 

@@ -9,6 +9,11 @@ def graph(node: str, x: str = "float[N,4,6] x", constants: str = "", more: str =
 
 
 STAYS = [
+    Stays(
+        "the model says that the shape stays, but the caller decides",
+        "agraph (float[2,4] x, int64[2] s) => (float[2,4] y) { a = Relu (x) y = Reshape (a, s) }",
+        None,
+    ),
     Stays("another shape", graph("Reshape (a, s)", constants="int64[3] s = {0, 6, 4}"), None),
     Stays("a shape that is not known", graph("Reshape (a, s)", more=", int64[3] s"), None),
     Stays("Flatten of rank 3", graph("Flatten (a)").replace("(float[a,b,c] y)", "(float[a,b] y)"), None),

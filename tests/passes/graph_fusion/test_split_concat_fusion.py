@@ -15,7 +15,11 @@ def graph(
 STAYS = [
     Stays("another order", graph("Concat <axis = 1> (q, p)"), None),
     Stays("a piece twice", graph("Concat <axis = 1> (p, q, q)"), None),
-    Stays("not all pieces", graph("Concat <axis = 1> (p, q)", "p, q, s = Split <axis = 1, num_outputs = 3> (r)"), None),
+    Stays(
+        "not all pieces",
+        graph("Concat <axis = 1> (p, q)", "p, q, s = Split <axis = 1, num_outputs = 3> (r)", "float[N,6] x"),
+        None,
+    ),
     Stays(
         "a piece is used elsewhere",
         graph("Concat <axis = 1> (p, q)", more="w = Abs (p)", y=", float[N,2] w"),

@@ -1,0 +1,89 @@
+from harness import Fires, Stays, tables
+
+FORMS = {
+    "divided by the root": "v = ReduceMean (s, ax) e = Add (v, eps) r = Sqrt (e) n = Div (d, r)",
+    "times the reciprocal": "v = ReduceMean (s, ax) e = Add (eps, v) r = Sqrt (e) q = Reciprocal (r) n = Mul (q, d)",
+}
+CENTRED = "u = ReduceMean (x, ax) d = Sub (x, u)"
+TAIL = "a = Mul (n, g) y = Add (a, b)"
+
+
+def graph(
+    square: str = "s = Pow (d, two)",
+    form: str = FORMS["divided by the root"],
+    tail: str = TAIL,
+    centred: str = CENTRED,
+    x: str = "float[N,S,4] x",
+    g: str = "float[4] g",
+    b: str = "float[4] b",
+    ax: str = "int64[1] ax = {-1}",
+    y: str = "",
+) -> str:
+    constants = f"{g}, {b}, {ax}, float two = {{2}}, float eps = {{0.00001}}"
+    out = ",".join("pqrs"[: x.count(",") + 1])
+    text = f"agraph ({x}) => (float[{out}] y{y}) <{constants}> {{ {centred} {square} {form} {tail} }}"
+    return text
+
+
+def old(text: str) -> str:
+    """The same with the axes as an attribute, as before opset 18."""
+    return text.replace("ReduceMean (x, ax)", "ReduceMean <axes = [-1]> (x)").replace(
+        "ReduceMean (s, ax)", "ReduceMean <axes = [-1]> (s)"
+    )
+
+
+STAYS = [
+    Stays("another axis", graph(ax="int64[1] ax = {1}"), "not the last axes are reduced"),
+    Stays("a cube", graph().replace("two = {2}", "two = {3}"), None),
+    Stays(
+        "double",
+        graph().replace("float[", "double[").replace("float ", "double "),
+        "the elements are neither float32 nor float16",
+    ),
+    Stays("opset 16", old(graph()), "opset 16 has no LayerNormalization", opset=16),
+    Stays(
+        "the deviation is used elsewhere",
+        graph(tail=f"{TAIL} z = Neg (r)", y=", float[N,S,1] z"),
+        "an interior value is used elsewhere",
+    ),
+    Stays("the mean of something else", graph(centred="w = Abs (x) u = ReduceMean (w, ax) d = Sub (x, u)"), None),
+]
+
+LN = ["LayerNormalization"]
+FIRES = [
+    *[Fires(name, graph(form=form), LN) for name, form in FORMS.items()],
+    Fires("the square as a product", graph("s = Mul (d, d)"), LN),
+    Fires(
+        "centred twice",
+        graph(centred="u = ReduceMean (x, ax) d0 = Sub (x, u) d = Sub (x, u)", square="s = Pow (d0, two)"),
+        LN,
+    ),
+    Fires(
+        "the mean twice",
+        graph(
+            centred="u = ReduceMean (x, ax) u0 = ReduceMean (x, ax) d0 = Sub (x, u0) d = Sub (x, u)",
+            square="s = Pow (d0, two)",
+        ),
+        LN,
+    ),
+    Fires("commuted", graph(tail="a = Mul (g, n) y = Add (b, a)"), LN),
+    Fires("without an offset", graph(tail="y = Mul (n, g)"), LN),
+    Fires("without both", graph(tail="y = Identity (n)"), [*LN, "Identity"]),
+    Fires("a scale for each row stays outside", graph(x="float[2,3,4] x", g="float[3,4] g"), [*LN, "Mul", "Add"]),
+    Fires("two axes", graph(x="float[N,3,4] x", g="float[3,4] g", b="float[3,4] b", ax="int64[2] ax = {-1, 1}"), LN),
+    Fires("from the front", graph(ax="int64[1] ax = {2}"), LN),
+    Fires("opset 17", old(graph()), LN, opset=17),
+    Fires("epsilon of one element", graph().replace("float eps", "float[1] eps"), LN),
+    Fires("an addend of another shape stays outside", graph(b="float[1,1,4] b"), [*LN, "Add"]),
+    Fires(
+        "float16",
+        graph()
+        .replace("float[", "float16[")
+        .replace("float two = {2}", "float16 two = {16384}")
+        .replace("float eps = {0.00001}", "float16 eps = {168}"),
+        LN,
+        edge_values=False,
+    ),
+]
+
+test_stays, test_fires = tables("LayerNormFusionPass", STAYS, FIRES)

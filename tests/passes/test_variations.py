@@ -1,0 +1,220 @@
+"""Every model on which a pass fires, written in other ways and with one more thing that needs an inner value.
+
+No table says what a pass does with these: it must be right, whatever it does.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from harness import (
+    Fires,
+    all_nodes,
+    assert_same_numbers,
+    compare,
+    effected,
+    interface,
+    make_feeds,
+    operators,
+    optimize,
+    parse,
+    session,
+)
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+
+from fusionc.passes import PASSES
+from fusionc.rewrite import Pass
+
+# What they do depends on how constants are written, or on whether anything is constant at all.
+ABOUT_CONSTANTS = {"ConstantFoldingPass", "PrunePass", "RemoveSameConstPass"}
+
+
+def load_fires(pass_: Pass) -> list[Fires]:
+    module = type(pass_).__module__.split(".")
+    path = Path(__file__).parent / module[-2] / f"test_{module[-1]}.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return list(loaded.FIRES)
+
+
+CASES = [pytest.param(p, case, id=f"{p.name}: {case.name}") for p in PASSES for case in load_fires(p)]
+every_case = pytest.mark.parametrize(("pass_", "case"), CASES)
+
+
+def model_of(case: Fires) -> ModelProto:
+    return parse(case.graph, case.opset, case.ir_version)
+
+
+@every_case
+def test_constants_in_constant_nodes(pass_: Pass, case: Fires) -> None:
+    """A Constant node is a constant: the pass fires as often, and leaves the same operators."""
+    if pass_.name in ABOUT_CONSTANTS:
+        return
+    model = model_of(case)
+    variant = constants_as_nodes(model)
+    result = right_result(pass_, variant, case)
+    expected, counts = optimize(model, [pass_])
+    assert effected(counts) == effected(optimize(variant, [pass_])[1])
+    assert without_constants(result) == without_constants(expected)
+
+
+@every_case
+def test_inside_a_function(pass_: Pass, case: Fires) -> None:
+    """There, types are unknown and constants are nodes."""
+    if case.ir_version >= 8:
+        right_result(pass_, inside_function(model_of(case)), case)
+
+
+@every_case
+def test_an_inner_value_is_a_graph_output(pass_: Pass, case: Fires) -> None:
+    model = model_of(case)
+    for value in inner_tensors(model):
+        variant = copy_of(model)
+        variant.graph.output.append(value)
+        result = right_result(pass_, variant, case)
+        assert value in result.graph.output
+
+
+@every_case
+def test_a_subgraph_uses_an_inner_value(pass_: Pass, case: Fires) -> None:
+    model = model_of(case)
+    for value in list(inner_tensors(model))[-1:]:
+        right_result(pass_, with_branches_that_use(model, value), case)
+
+
+@every_case
+def test_a_constant_may_be_overridden(pass_: Pass, case: Fires) -> None:
+    """An initializer that is a graph input, too, is no constant: the caller may give another value."""
+    model = model_of(case)
+    for tensor in model.graph.initializer if case.ir_version >= 4 else ():
+        variant = copy_of(model)
+        variant.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+        result = right_result(pass_, variant, case)
+        array = numpy_helper.to_array(tensor)
+        if array.dtype.kind == "f":
+            other = np.asarray(1 - array / 2, array.dtype)
+            feeds = make_feeds(variant, {"": 2, **case.sizes}, 0)
+            compare((session(variant), session(result)), feeds | {tensor.name: other}, pass_.numerics)
+
+
+@every_case
+def test_empty_tensors(pass_: Pass, case: Fires) -> None:
+    """Where a symbolic dimension is 0, the result still runs if the original did."""
+    model = model_of(case)
+    symbols = {d.dim_param for value in model.graph.input for d in value.type.tensor_type.shape.dim if d.dim_param}
+    sizes = dict.fromkeys(symbols, 0)
+    if symbols and runs(model, sizes):
+        assert_same_numbers(model, optimize(model, [pass_])[0], pass_.numerics, sizes)
+
+
+@every_case
+def test_the_operators_of_the_kind(pass_: Pass, case: Fires) -> None:
+    """GraphFusion emits operators of the model's own domains; UBFusion does nothing for a model for any runtime."""
+    model = model_of(case)
+    if pass_.kind == "UBFusion":
+        assert optimize(model, [pass_], target="onnx")[0] == model
+    else:
+        result, _ = optimize(model, [pass_])
+        assert {node.domain for node in all_nodes(result)} <= {"", *(node.domain for node in all_nodes(model))}
+
+
+@every_case
+def test_all_passes_together(pass_: Pass, case: Fires) -> None:
+    model = model_of(case)
+    exact = [p for p in PASSES if p.numerics != "approximate"]
+    result, counts = optimize(model, exact)
+    assert effected(counts) > 0
+    onnx.checker.check_model(result, full_check=True)
+    assert_same_numbers(model, result, "rounding", case.sizes, edge_values=False)
+    again, counts = optimize(result, exact)
+    assert effected(counts) == 0 and again == result
+
+
+def right_result(pass_: Pass, model: ModelProto, case: Fires) -> ModelProto:
+    result, counts = optimize(model, [pass_])
+    assert all(count.matched == count.effected + sum(count.refused.values()) for count in counts)
+    onnx.checker.check_model(result, full_check=True)
+    assert interface(result) == interface(model)
+    assert_same_numbers(model, result, pass_.numerics, case.sizes, edge_values=case.edge_values, seeds=1)
+    return result
+
+
+# -- variants ----------------------------------------------------------------------------------------------------------
+
+
+def copy_of(model: ModelProto) -> ModelProto:
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    return copy
+
+
+def without_constants(model: ModelProto) -> dict[str, int]:
+    return {op: count for op, count in operators(model).items() if op != "Constant"}
+
+
+def constants_as_nodes(model: ModelProto) -> ModelProto:
+    variant = copy_of(model)
+    constants = {tensor.name for tensor in model.graph.initializer}
+    nodes = [helper.make_node("Constant", [], [tensor.name], value=tensor) for tensor in model.graph.initializer]
+    inputs = [value for value in model.graph.input if value.name not in constants]
+    del variant.graph.initializer[:], variant.graph.input[:], variant.graph.node[:]
+    variant.graph.input.extend(inputs)
+    variant.graph.node.extend([*nodes, *model.graph.node])
+    return variant
+
+
+def inside_function(model: ModelProto) -> ModelProto:
+    """One call of a model-local function that holds the whole graph."""
+    variant = constants_as_nodes(model)
+    inputs = [value.name for value in variant.graph.input]
+    outputs = [value.name for value in variant.graph.output]
+    function = helper.make_function("own", "body", inputs, outputs, variant.graph.node, model.opset_import)
+    variant.functions.append(function)
+    variant.opset_import.append(helper.make_opsetid("own", 1))
+    del variant.graph.node[:], variant.graph.value_info[:]
+    variant.graph.node.append(helper.make_node("body", inputs, outputs, domain="own"))
+    return variant
+
+
+def inner_tensors(model: ModelProto) -> Iterator[onnx.ValueInfoProto]:
+    inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    made = {name for node in model.graph.node for name in node.output if name}
+    outputs = {value.name for value in model.graph.output}
+    for value in inferred.graph.value_info:
+        if value.name in made - outputs and value.type.tensor_type.elem_type:
+            yield value
+
+
+def with_branches_that_use(model: ModelProto, value: onnx.ValueInfoProto) -> ModelProto:
+    variant = copy_of(model)
+    branches = {}
+    for which in ("then", "else"):
+        output = copy_of_value(value, f"inner_{which}")
+        node = helper.make_node("Identity", [value.name], [output.name])
+        branches[f"{which}_branch"] = helper.make_graph([node], which, [], [output])
+    variant.graph.input.append(helper.make_tensor_value_info("branch", TensorProto.BOOL, []))
+    variant.graph.node.append(helper.make_node("If", ["branch"], ["seen"], **branches))
+    variant.graph.output.append(copy_of_value(value, "seen"))
+    return variant
+
+
+def copy_of_value(value: onnx.ValueInfoProto, name: str) -> onnx.ValueInfoProto:
+    copy = onnx.ValueInfoProto()
+    copy.CopyFrom(value)
+    copy.name = name
+    return copy
+
+
+def runs(model: ModelProto, sizes: dict[str, int]) -> bool:
+    try:
+        session(model).run(None, make_feeds(model, {"": 0, **sizes}, 0))
+    except Exception:  # onnxruntime raises many types
+        return False
+    return True
