@@ -17,6 +17,7 @@ _ORDER = (
     "graph_fusion.unchanged_transpose_remove",
     "graph_fusion.useless_binary_op_remove",
     "graph_fusion.idempotent_op",
+    "graph_fusion.dimension_compute",
     "graph_fusion.constant_folding",  # after the removals, which make more values constant
     "graph_fusion.common_subexpression_elimination",  # after folding: equal constants have been folded away
     "graph_fusion.remove_same_const",
@@ -35,6 +36,8 @@ _ORDER = (
     "graph_fusion.z_concatv2d_fusion",
     "graph_fusion.z_split_vd_fusion",
     "graph_fusion.split_concat_fusion",  # after the merges: it wants all pieces of one Split in one Concat
+    "graph_fusion.trans_op_symmetry_elimination",
+    "graph_fusion.shape_reshape",
     # The target's own operators come last: no portable pass knows them.
     "ub_fusion.tbe_conv_elemwise_fusion",
     "ub_fusion.a_tbe_mat_mul_elemwise_fusion",

@@ -47,5 +47,5 @@ class ConvScaleFusionPass(Pass):
     patterns = (
         Pattern("ConvMul", _CONVOLUTION(x, W, B, _as="conv") * c, _scale_after),
         Pattern("ConvDiv", op.Div(_CONVOLUTION(x, W, B, _as="conv"), c, _as="div"), _scale_after),
-        Pattern("MulConv", op.Conv(x * c, W, B, _as="conv"), _scale_before),
+        Pattern("MulConv", op.Conv(x * c, W, maybe(var("B")), _as="conv"), _scale_before),
     )

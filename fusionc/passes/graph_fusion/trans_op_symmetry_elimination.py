@@ -1,0 +1,70 @@
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
+
+x = var("x")
+
+
+def _transpose_transpose(m: Match, new: Tape) -> Result:
+    """y = T₂(T₁(x)): axis i of y is axis p₂[i] of T₁(x), which is axis p₁[p₂[i]] of x."""
+    first, second = m.first.attr("perm"), m.second.attr("perm")
+    rank = len(first or second or ()) or m.x.rank
+    if not rank:
+        refuse("the rank is unknown")
+    first, second = first or range(rank)[::-1], second or range(rank)[::-1]
+    order = [first[axis] for axis in second]
+    return m.x if order == sorted(order) else new.Transpose(m.x, like=m.second, perm=order)
+
+
+def _reshape_reshape(m: Match, new: Tape) -> Result:
+    """Only the second shape counts, unless a zero in it copies a dimension of what the first one made."""
+    target = m.shape.constant()
+    if target is None or (not m.second.attr("allowzero") and (target == 0).any()):
+        refuse("the second shape may copy dimensions of the first")
+    return new.Reshape(m.x, m.shape, like=m.second)
+
+
+def _undo(m: Match, new: Tape) -> Result:
+    if m.first.attr("axes") is not None or m.second.attr("axes") is not None:  # before opset 13
+        first, second = m.first.attr("axes"), m.second.attr("axes")
+    else:
+        given = [node.inputs[1].constant() if len(node.inputs) > 1 else None for node in (m.first, m.second)]
+        first, second = (None if axes is None else axes.reshape(-1).tolist() for axes in given)
+    if first is None or second is None:
+        refuse("the axes are not known before the model runs")
+    # Both count the axes of the larger tensor: what Unsqueeze makes, what Squeeze takes.
+    rank = m.first.outputs[0].rank if m.first.op == "Unsqueeze" else m.x.rank
+    if rank is None:
+        refuse("the rank is unknown")
+    if sorted(axis % rank for axis in first) != sorted(axis % rank for axis in second):
+        refuse("the axes differ")
+    return m.x
+
+
+class TransOpSymmetryEliminationPass(Pass):
+    """Two operators that move or reshape, one after the other, become one or none.
+
+    before   Transpose(Transpose(x)); Reshape(Reshape(x)), and Flatten, Squeeze, Unsqueeze before a Reshape;
+             Squeeze(Unsqueeze(x)) and Unsqueeze(Squeeze(x)) of the same axes
+    after    Transpose(x) or x; Reshape(x); x
+    refuses  a Reshape to a shape that copies dimensions (0), or is not known; other axes
+    algebra  permutations compose; the order of elements does not depend on shapes in between
+    source   CANN's TransOpSymmetryEliminationPass and PermutePass
+    """
+
+    patterns = (
+        Pattern("TransposeTranspose", op.Transpose(op.Transpose(x, _as="first"), _as="second"), _transpose_transpose),
+        Pattern(
+            "ReshapeReshape",
+            op.Reshape(
+                op["Reshape", "Flatten", "Squeeze", "Unsqueeze"](x, rest("options"), _as="first"),
+                var("shape"),
+                _as="second",
+            ),
+            _reshape_reshape,
+        ),
+        Pattern(
+            "SqueezeUnsqueeze", op.Squeeze(op.Unsqueeze(x, rest("a"), _as="first"), rest("b"), _as="second"), _undo
+        ),
+        Pattern(
+            "UnsqueezeSqueeze", op.Unsqueeze(op.Squeeze(x, rest("a"), _as="first"), rest("b"), _as="second"), _undo
+        ),
+    )
