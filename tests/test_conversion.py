@@ -26,7 +26,7 @@ EXPECTED = {  # nodes before and after the default switches; a change of the pas
     "conv_bn": (15, 6),
     "matmul_bias": (15, 4),
     "split_concat": (14, 6),
-    "transformer_block": (73, 53),
+    "transformer_block": (73, 34),
 }
 
 
