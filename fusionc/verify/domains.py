@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import onnx
 
-from fusionc.verify.dataflow import Dataflow, Place
+from fusionc.verify.dataflow import Dataflow, Place, Use
 from fusionc.verify.operands import COUNTS, DEFAULT_AXIS, INDICES, PASSED_ON, POSITIVE, ROTARY_INDICES, ZEROS
 from fusionc.verify.ports import Dim, Port
 
@@ -25,8 +25,8 @@ class Domain:
     """The values that the uses of an input allow.
 
     Every value is below each of `limits` (sizes, or names of symbols) and at least `least`. `whole`: used as an
-    integer, whatever its type. `mask`: used as a truth value or cast to float, so that 0 and 1 are what it holds.
-    `positive`: floats above 0. `shape`: the target of a Reshape.
+    index, a size or a count, whatever its type. `mask`: used as a truth value or cast to float, so that 0 and 1 are
+    what it holds. `positive`: floats above 0. `shape`: the target of a Reshape.
     """
 
     limits: set[Dim] = field(default_factory=set)
@@ -57,33 +57,42 @@ def _domain(flow: Dataflow, port: Port) -> Domain:
         place, offset, whole = queue.popleft()
         for use in flow.uses(place):
             if whole:
-                _apply(domain, flow, use.node, use.operand, use.scope, offset)
-            elif place == start and use.operand in POSITIVE.get(use.node.op_type, ()):
-                domain.positive = True
+                _apply(domain, flow, use, offset)
             elif use.operand in COUNTS.get(use.node.op_type, ()) and use.node.op_type in ("Resize", "Upsample"):
                 domain.least = 1
-            now_whole = whole
-            if use.node.op_type in ("Cast", "CastLike"):
-                target = next((a.i for a in use.node.attribute if a.name == "to"), 0)
-                now_whole = target not in _FLOATS
-                if now_whole and not whole:
-                    domain.whole = True
-                if whole and (not now_whole or target == onnx.TensorProto.BOOL):
-                    domain.mask = True
-                    continue
+            elif place == start and use.operand in POSITIVE.get(use.node.op_type, ()):
+                domain.positive = True
+            still_whole = _is_whole_after(use, whole)
+            if whole and not still_whole:
+                domain.mask = True
+                continue
             change = flow.added_constant(use) if use.node.op_type in ("Add", "Sub") else 0
-            goes_on = flow.entered(use)
-            if use.operand in PASSED_ON.get(use.node.op_type, ()):
-                goes_on = [*goes_on, *flow.results(use)]
-            for target_place in goes_on:
-                for reached in (target_place, *flow.leaves(target_place)):
-                    if reached not in seen:
-                        seen.add(reached)
-                        queue.append((reached, offset + change, now_whole))
+            for reached in _reached(flow, use):
+                if reached not in seen:
+                    seen.add(reached)
+                    queue.append((reached, offset + change, still_whole))
     return domain
 
 
-def _apply(domain: Domain, flow: Dataflow, node: onnx.NodeProto, operand: int, scope: int, offset: int) -> None:
+def _is_whole_after(use: Use, whole: bool) -> bool:
+    """Whether the value still is an integer after this use."""
+    if use.node.op_type != "Cast":
+        return whole
+    target = next((attribute.i for attribute in use.node.attribute if attribute.name == "to"), 0)
+    return target not in (*_FLOATS, onnx.TensorProto.BOOL)
+
+
+def _reached(flow: Dataflow, use: Use) -> list[Place]:
+    """Where the value goes on to from this use."""
+    places = flow.entered(use)
+    if use.operand in PASSED_ON.get(use.node.op_type, ()):
+        places = [*places, *flow.results(use)]
+    return [reached for place in places for reached in (place, *flow.leaves(place))]
+
+
+def _apply(domain: Domain, flow: Dataflow, use: Use, offset: int) -> None:
+    """Narrows the domain by what the use demands of an integer."""
+    node, operand, scope = use
     op = node.op_type
     table = ROTARY_INDICES.get(node.domain, {}) if op == "RotaryEmbedding" else INDICES.get(op, {})
     if operand in table:
@@ -109,6 +118,3 @@ def _sizes(flow: Dataflow, node: onnx.NodeProto, scope: int, operand: int, axis:
         return list(dims[attributes.get("batch_dims", 0) :])
     number = attributes.get(axis, DEFAULT_AXIS.get(node.op_type, 0)) if isinstance(axis, str) else axis
     return [dims[number]] if -len(dims) <= number < len(dims) else []
-
-
-__all__ = ["Domain", "Place", "domains"]

@@ -43,6 +43,9 @@ def make_feeds(
             feeds[port.name] = None
         elif port.kind == "sequence":
             feeds[port.name] = [_tensor(port, domains[port.name], sizes, style, rng) for _ in range(2)]
+        elif _dtype(port.element_type).kind == "b" and np.prod(shape_of(port, sizes)) == 1 and style.integers == "wide":
+            # A switch: over the seeds it is on and off, and two switches are not always the same.
+            feeds[port.name] = np.full(shape_of(port, sizes), (seed + number) % 2 == 0)
         elif port.kind == "map":
             feeds[port.name] = _map(port, style, rng)
         else:
@@ -84,7 +87,7 @@ def _floats(
     normal = rng.standard_normal(shape)
     if style.floats == "mixed":
         wide = dtype.itemsize >= 4
-        values = np.sign(normal) * 10.0 ** rng.uniform(*((-3, 3) if wide else (-2, 1)), shape)
+        values = np.asarray(np.sign(normal) * 10.0 ** rng.uniform(*((-3, 3) if wide else (-2, 1)), shape))
         smallest = 1e-310 if dtype.name == "float64" else 1e-40 if wide else 1e-7
         return _sprinkled(values, (-0.0, 0.0, 0.5, -1.5, 2.5, 1.0, smallest, -smallest), rng)
     if style.floats == "nonfinite":
@@ -146,7 +149,7 @@ def _truth(shape: tuple[int, ...], style: Style, rng: np.random.Generator) -> ND
     """Mostly true; the first of every row always is, so that no mask hides everything."""
     if style.integers in ("ones", "zeros"):
         return np.full(shape, style.integers == "ones")
-    values = rng.random(shape) < 0.75
+    values = np.asarray(rng.random(shape) < 0.75)
     if values.ndim and values.size and values.shape[-1] > 1:
         values[..., 0] = True
     return values

@@ -15,6 +15,7 @@ from fusionc.verify.runner import RunError, Runner
 from fusionc.verify.sizes import SizeChoices, Sizes
 
 _MOST_PROPOSALS = 200
+_REDRAWS = 8
 _NARROWER: tuple[Style, ...] = (
     Style(),
     Style(integers="binary"),
@@ -32,6 +33,9 @@ class Sample:
     """
 
     label: str
+    sizes: Sizes
+    style: Style
+    seed: int
     feeds: dict[str, Any]
     outputs: list[Any]
     edge: bool = False
@@ -57,11 +61,12 @@ class Search:
 
         `constants` are the defaults of overridable initializers; one sample replaces them.
         """
-        found = self._first(seeds[0])
-        if found is None:
+        first = self._first(seeds[0])
+        if first is None:
             return
-        sizes, style, sample = found
-        yield sample
+        sizes, style = first.sizes, first.style
+        yield first
+        del first  # outputs can be large
         if not self._ports and not constants:
             return
         for number, seed in enumerate(seeds[1:], start=1):
@@ -70,7 +75,7 @@ class Search:
         base = seeds[0]
         if constants:
             feeds = {name: _overridden(value, base) for name, value in constants.items()}
-            yield from self._one([sizes], [style], base, label="initializers overridden", extra=feeds)
+            yield from self._edge("initializers overridden", sizes, style, base, feeds)
         if not self._ports:
             return
         floats = has_floats(self._ports)
@@ -86,7 +91,13 @@ class Search:
         if floats:
             yield from self._edge("NaN and Inf", sizes, replace(style, floats="nonfinite"), base)
 
-    def _first(self, seed: int) -> tuple[Sizes, Style, Sample] | None:
+    def redraws(self, sample: Sample) -> Iterator[Sample]:
+        """Samples like this one with other values."""
+        for number in range(1, _REDRAWS + 1):
+            if other := self._attempt(sample.sizes, sample.style, sample.seed + 1000 * number):
+                yield other
+
+    def _first(self, seed: int) -> Sample | None:
         for number, sizes in enumerate(_distinct(self._choices.first())):
             if number == _MOST_PROPOSALS:
                 break
@@ -95,11 +106,10 @@ class Search:
                 if sample is None:
                     continue
                 if not _is_informative(sample.outputs):
-                    positive = replace(style, floats="positive")
-                    better = self._attempt(sizes, positive, seed)
-                    if better and _is_informative(better.outputs):
-                        return sizes, positive, better
-                return sizes, style, sample
+                    positive = self._attempt(sizes, replace(style, floats="positive"), seed)
+                    if positive and _is_informative(positive.outputs):
+                        return positive
+                return sample
         return None
 
     def _other_sizes(self, kind: int, sizes: Sizes) -> list[Sizes]:
@@ -107,36 +117,30 @@ class Search:
             return []
         return list(_distinct(self._choices.second(sizes) if kind == 1 else self._choices.single(sizes)))
 
-    def _one(
-        self,
-        sizes: Iterable[Sizes],
-        styles: Sequence[Style],
-        seed: int,
-        *,
-        label: str = "",
-        extra: Mapping[str, Any] | None = None,
-    ) -> Iterator[Sample]:
+    def _one(self, sizes: Iterable[Sizes], styles: Sequence[Style], seed: int) -> Iterator[Sample]:
         for proposal in sizes:
             for style in styles:
-                if sample := self._attempt(proposal, style, seed, label=label, extra=extra or {}):
+                if sample := self._attempt(proposal, style, seed):
                     yield sample
                     return
 
-    def _edge(self, label: str, sizes: Sizes, style: Style, seed: int) -> Iterator[Sample]:
-        if sample := self._attempt(sizes, style, seed, label=label):
-            yield replace(sample, edge=True)
+    def _edge(
+        self, label: str, sizes: Sizes, style: Style, seed: int, constants: Mapping[str, Any] | None = None
+    ) -> Iterator[Sample]:
+        if sample := self._attempt(sizes, style, seed, constants):
+            yield replace(sample, edge=True, label=f"{label}, {sample.label}")
 
     def _attempt(
-        self, sizes: Sizes, style: Style, seed: int, *, label: str = "", extra: Mapping[str, Any] | None = None
+        self, sizes: Sizes, style: Style, seed: int, constants: Mapping[str, Any] | None = None
     ) -> Sample | None:
-        feeds = {**make_feeds(self._ports, self._domains, sizes, style, seed), **(extra or {})}
+        feeds = {**make_feeds(self._ports, self._domains, sizes, style, seed), **(constants or {})}
         try:
             outputs = self._reference.run(feeds)
         except RunError as error:
             self.first_error = self.first_error or str(error)
             return None
-        chosen = " ".join(f"{symbol}={size}" for symbol, size in sizes.items())
-        return Sample(", ".join(filter(None, (label, f"seed {seed}", chosen))), feeds, outputs)
+        label = ", ".join((f"seed {seed}", " ".join(f"{symbol}={size}" for symbol, size in sizes.items())))
+        return Sample(label.rstrip(", "), sizes, style, seed, feeds, outputs)
 
 
 def _distinct(proposals: Iterable[Sizes]) -> Iterator[Sizes]:

@@ -21,7 +21,14 @@ _RANDOM = {
 def random_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
     """The nodes that draw random numbers, in subgraphs and functions too."""
     graphs = [model.graph.node, *(function.node for function in model.functions)]
-    return [node for nodes in graphs for node in _nodes(nodes) if _is_random(node)]
+    inference = {tensor.name for tensor in model.graph.initializer if _is_false(tensor)}
+    found = []
+    for node in (node for nodes in graphs for node in _nodes(nodes)):
+        if node.op_type == "Constant" and any(_is_false(attribute.t) for attribute in node.attribute):
+            inference.add(node.output[0])
+        if node.domain in ("", "ai.onnx") and (node.op_type in _RANDOM or _is_training(node, inference)):
+            found.append(node)
+    return found
 
 
 def set_seeds(model: onnx.ModelProto) -> None:
@@ -43,10 +50,13 @@ def set_seeds(model: onnx.ModelProto) -> None:
         node.attribute.append(onnx.helper.make_attribute("seed", seed if node.op_type == "Dropout" else float(seed)))
 
 
-def _is_random(node: onnx.NodeProto) -> bool:
-    if node.domain not in ("", "ai.onnx"):
-        return False
-    return node.op_type in _RANDOM or (node.op_type == "Dropout" and len(node.input) > 2 and node.input[2] != "")
+def _is_training(node: onnx.NodeProto, inference: set[str]) -> bool:
+    mode = node.input[2] if node.op_type == "Dropout" and len(node.input) > 2 else ""
+    return mode != "" and mode not in inference
+
+
+def _is_false(tensor: onnx.TensorProto) -> bool:
+    return tensor.data_type == onnx.TensorProto.BOOL and not any(tensor.raw_data) and not any(tensor.int32_data)
 
 
 def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:

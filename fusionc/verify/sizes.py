@@ -162,12 +162,14 @@ class SizeChoices:
             return 2, 3
         if re.search("past|cache|prev", name):
             return 6, 4
-        if re.search("height|width", name) or name in ("h", "w"):
+        if "height" in name or name == "h":
             return 64, 96
+        if "width" in name or name == "w":
+            return 96, 64
         if re.search("channel", name):
             return 3, 4
         if "[" in symbol and rank == 4 and axis >= 2:
-            return 64, 96
+            return (64, 96) if axis == 2 else (96, 64)
         return 8, 5
 
     def _make_distinct(self, sizes: dict[str, int]) -> None:

@@ -34,6 +34,10 @@ class SplitConcatFusionPass(Pass):
             refuse("the rank is unknown")
         if source == target:
             return m.x
+        if rank is None:
+            refuse("the rank is unknown")
+        if rank is None:
+            refuse("the rank is unknown")
         sizes, count = sizes_of(m.split), len(m.split.outputs)
         if sizes is None or len(set(sizes)) != 1:
             refuse("the pieces are not known to be equal")

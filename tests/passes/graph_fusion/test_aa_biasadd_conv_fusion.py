@@ -1,4 +1,4 @@
-from harness import Fires, Stays, tables
+from harness import Fires, Stays, seen_by_subgraph, tables
 
 
 def graph(
@@ -42,6 +42,38 @@ STAYS = [
         "{ a = Conv (x, W) y = Add (a, c) }",
         None,
     ),
+    Stays(
+        "a subgraph uses the convolution",
+        seen_by_subgraph(graph("Add (a, c)"), "a", "float[N,4,4,4]"),
+        "an interior value is used elsewhere",
+    ),
+    Stays("more channels than the convolution has", graph("Add (a, c)", W="float[1,3,3,3] W"), WRONG),
+    Stays(
+        "a bias from outside",
+        "agraph (float[N,3,6,6] x, float[4] B) => (float[N,a,b,d] y) <float[4,3,3,3] W, float c> "
+        "{ a = Conv (x, W, B) y = Add (a, c) }",
+        None,
+    ),
+    Stays(
+        "weights of which the shape is computed",
+        "agraph (float[N,3,6,6] x) => (float[N,a,b,d] y) <float[4] sizes = {4,3,3,3}, float c> "
+        "{ s = Cast <to = 7> (sizes) W = ConstantOfShape <value = float[1] {0.5}> (s) a = Conv (x, W) y = Add (a, c) }",
+        "the shape of the weights is unknown",
+    ),
+    Stays(
+        "aligned at an axis, before opset 7",
+        graph("Add <broadcast = 1, axis = 1> (a, c)", c="float[4] c", x="float[2,3,6,6] x").replace(
+            "[a,b,c,d]", "[2,4,4,4]"
+        ),
+        None,
+        opset=6,
+    ),
+    Stays(  # 31743 are the bits of 65504, the largest number
+        "a bias that float16 cannot hold",
+        "agraph (float16[N,3,6,6] x) => (float16[N,a,b,d] y) "
+        "<float16[4,3,3,3] W, float16[4] B = {31743,0,0,0}, float16 c = {31743}> { a = Conv (x, W, B) y = Add (a, c) }",
+        "a constant would overflow in float16",
+    ),
 ]
 
 FIRES = [
@@ -67,6 +99,36 @@ FIRES = [
         "{ a = Conv (x, W) z = Add (a, c) y = Mul (z, z) }",
         ["Conv", "Mul"],
     ),
+    Fires("1-D", graph("Add (a, c)", c="float[4,1] c", W="float[4,3,3] W", x="float[N,3,6] x"), ["Conv"]),
+    Fires(
+        "grouped",
+        graph("Sub (a, c)", "Conv <group = 2, pads = [1, 1, 1, 1]> (x, W)", x="float[N,6,H,6] x"),
+        ["Conv"],
+    ),
+    Fires("one channel", graph("Add (a, c)", c="float[1,1,1] c", W="float[1,3,3,3] W"), ["Conv"]),
+    Fires(
+        "added twice",
+        graph("Add (b, c)").replace("y = ", "b = Sub (c, a) y = ").replace("Sub (c, a)", "Add (c, a)"),
+        ["Conv"],
+        2,
+    ),
+    Fires(
+        "a grouped ConvTranspose with padded output",
+        graph(
+            "Sub (a, c)",
+            "ConvTranspose <group = 2, strides = [2, 2], output_padding = [1, 1]> (x, W)",
+            W="float[6,2,2,2] W",
+            x="float[N,6,4,4] x",
+        ),
+        ["ConvTranspose"],
+    ),
+    Fires(
+        "weights too large to be stored",
+        "agraph (float[N,3,6,6] x) => (float[N,a,b,d] y) <int64[4] s = {4,3,3,3}, float[4,1,1] c> "
+        "{ W = ConstantOfShape <value = float[1] {0.5}> (s) a = Conv (x, W) y = Add (a, c) }",
+        ["ConstantOfShape", "Conv"],
+    ),
+    Fires("opset 22", graph("Add (a, c)"), ["Conv"], opset=22),
 ]
 
 test_stays, test_fires = tables("AABiasaddConvFusion", STAYS, FIRES)

@@ -1,6 +1,17 @@
-from harness import Fires, Stays, tables
+import onnx
+from harness import Fires, Stays, seen_by_subgraph, tables
 
 TWICE = "agraph (float[N,3] x, float[N,3] z) => (float[N,3] y) {{ a = {} b = {} y = Sub (a, b) }}"
+
+
+def two_calls(op: str) -> onnx.ModelProto:
+    model: onnx.ModelProto = onnx.parser.parse_model(f"""
+        <ir_version: 10, opset_import: ["" : 18, "functions" : 1]>
+        agraph (float[N,3] x) => (float[N,3] y) {{ a = functions.own (x) b = functions.own (x) y = Sub (a, b) }}
+        <domain: "functions", opset_import: ["" : 18]> own (a) => (b) {{ b = {op} (a) }}
+    """)
+    return model
+
 
 STAYS = [
     Stays("other attributes", TWICE.format("LeakyRelu <alpha = 0.1> (x)", "LeakyRelu <alpha = 0.2> (x)"), None),
@@ -32,6 +43,50 @@ STAYS = [
         "agraph (float[N,3] x) => (float[N,3] y) { a = my.own.Thing (x) b = my.own.Thing (x) y = Sub (a, b) }",
         None,
     ),
+    *[
+        Stays(f"{op} of nothing", TWICE.format(f"{op} <shape = [2, 3]> ()", f"{op} <shape = [2, 3]> ()"), None)
+        for op in ("RandomNormal", "RandomUniform")
+    ],
+    Stays(
+        "a function with a random operator in it",
+        lambda: two_calls("RandomUniformLike"),
+        None,
+    ),
+    Stays(
+        "If with equal branches",
+        """agraph (float[N,3] x, bool c) => (float[N,3] y) {
+            a = If (c) <then_branch = t () => (float[N,3] p) { p = Neg (x) },
+                        else_branch = e () => (float[N,3] q) { q = Abs (x) }>
+            b = If (c) <then_branch = t () => (float[N,3] p) { p = Neg (x) },
+                        else_branch = e () => (float[N,3] q) { q = Abs (x) }>
+            y = Sub (a, b)
+        }""",
+        None,
+    ),
+    Stays(
+        "the same inputs at other places",
+        "agraph (float[N,3] x, float c) => (float[N,3] y) { a = Clip (x, c) b = Clip (x, , c) y = Sub (a, b) }",
+        None,
+    ),
+    Stays(
+        "a Split without sizes into three and into two",
+        "agraph (float[N,M] x) => (float[N,a] y, float[N,b] z) "
+        "{ p, q, r = Split <axis = 1> (x) s, t = Split <axis = 1> (x) y = Neg (p) z = Neg (s) }",
+        None,
+        opset=13,
+    ),
+    Stays(
+        "batch normalization in training and not",
+        """agraph (float[N,3,4,4] x) => (float[N,3,4,4] y) <float[3] s, float[3] b, float[3] m, float[3] v> {
+            p, a, c, d, e = BatchNormalization (x, s, b, m, v)
+            q = BatchNormalization (x, s, b, m, v)
+            y = Sub (p, q)
+        }""",
+        None,
+        opset=9,
+    ),
+    # Of −0 and +0 the result is the first one, and 1/x tells them apart.
+    *[Stays(f"{op} commuted", TWICE.format(f"{op} (x, z)", f"{op} (z, x)"), None) for op in ("Max", "Min")],
 ]
 
 FIRES = [
@@ -57,6 +112,49 @@ FIRES = [
         }""",
         ["Split", "Add"],
     ),
+    *[
+        Fires(f"{op} commuted", TWICE.format(f"{op} (x, z)", f"{op} (z, x)"), [op, "Sub"])
+        for op in ("Mul", "Sum", "Mean")
+    ],
+    Fires(
+        "a comparison commuted",
+        "agraph (float[N] x, float[N] z) => (bool[N] y) { a = Equal (x, z) b = Equal (z, x) y = Xor (a, b) }",
+        ["Equal", "Xor"],
+    ),
+    Fires("one value twice", TWICE.format("Mul (x, x)", "Mul (x, x)"), ["Mul", "Sub"]),
+    Fires(
+        "attributes in another order",
+        TWICE.format("HardSigmoid <alpha = 0.3, beta = 0.4> (x)", "HardSigmoid <beta = 0.4, alpha = 0.3> (x)"),
+        ["HardSigmoid", "Sub"],
+    ),
+    Fires(
+        "three times",
+        "agraph (float[N,3] x) => (float[N,3] y) { a = Neg (x) b = Neg (x) c = Neg (x) y = Sum (a, b, c) }",
+        ["Neg", "Sum"],
+        2,
+    ),
+    Fires(
+        "a subgraph uses the second",
+        seen_by_subgraph(
+            "agraph (float[N,3] x) => (float[N,3] y) { a = Relu (x) b = Relu (x) y = Neg (a) }", "b", "float[N,3]"
+        ),
+        ["Relu", "Neg", "If"],
+        inside_if=False,  # it has an If of its own
+    ),
+    Fires("calls of a function", lambda: two_calls("Relu"), ["own", "Sub"]),
+    Fires(
+        "sequences",
+        """agraph (float[4,3] x) => (float[4,3] y) {
+            a = SplitToSequence (x)
+            b = SplitToSequence (x)
+            c = ConcatFromSequence <axis = 0> (a)
+            d = ConcatFromSequence <axis = 0> (b)
+            y = Sub (c, d)
+        }""",
+        ["SplitToSequence", "ConcatFromSequence", "Sub"],
+        2,
+    ),
+    Fires("opset 9, IR version 3", TWICE.format("Relu (x)", "Relu (x)"), ["Relu", "Sub"], opset=9, ir_version=3),
 ]
 
 test_stays, test_fires = tables("CommonSubexpressionEliminationPass", STAYS, FIRES)

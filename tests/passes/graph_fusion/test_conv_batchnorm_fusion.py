@@ -1,4 +1,4 @@
-from harness import Fires, Stays, tables
+from harness import Fires, Stays, seen_by_subgraph, tables
 
 WEIGHTS = "float[4,3,3,3] W, float[4] B, float[4] s, float[4] o, float[4] m, float[4] v"
 
@@ -58,6 +58,45 @@ STAYS = [
         ).replace("(float[", "(float16["),
         "a constant would overflow in float16",
     ),
+    Stays(
+        "a subgraph uses the convolution",
+        seen_by_subgraph(batchnorm_of("Conv (x, W)"), "c", "float[N,4,6,6]"),
+        "an interior value is used elsewhere",
+    ),
+    Stays(
+        "more than one output before opset 14",
+        batchnorm_of("Conv (x, W)").replace("y = Batch", "y, m1, v1, m2, v2 = Batch"),
+        "batch normalization in training mode",
+        opset=9,
+    ),
+    Stays(
+        "a default that the caller may override",
+        "agraph (float[N,3,8,8] x, float[4] v = {1,2,3,4}) => (float[N,4,6,6] y) "
+        "<float[4,3,3,3] W, float[4] s, float[4] o, float[4] m> "
+        "{ c = Conv (x, W) y = BatchNormalization (c, s, o, m, v) }",
+        None,
+    ),
+    Stays(
+        "a bias from outside",
+        "agraph (float[N,3,8,8] x, float[4] B) => (float[N,4,6,6] y) "
+        "<float[4,3,3,3] W, float[4] s, float[4] o, float[4] m, float[4] v> "
+        "{ c = Conv (x, W, B) y = BatchNormalization (c, s, o, m, v) }",
+        None,
+    ),
+    Stays(
+        "a variance below zero",
+        batchnorm_of("Conv (x, W)").replace("] v", "] v = {1,1,-1,1}"),
+        "the factor is not finite",
+    ),
+    Stays(  # 31743 are the bits of 65504, the largest number, and 2 those of 1.2e-7
+        "weights that would vanish in float16",
+        batchnorm_of("Conv (x, W)")
+        .replace("float[", "float16[")
+        .replace("] v", "] v = {31743,31743,31743,31743}")
+        .replace("] s", "] s = {2,2,2,2}"),
+        "the scaled weights are too small for their type",
+    ),
+    Stays("an activation between them", batchnorm_of("Conv (x, W) d = Relu (c)").replace("(c, s", "(d, s"), None),
 ]
 
 FIRES = [
@@ -98,6 +137,51 @@ FIRES = [
         }""",
         ["ConstantOfShape", "Mul", "Conv"],
     ),
+    Fires(
+        "training mode written out as 0",
+        batchnorm_of("Conv (x, W)", bn="BatchNormalization <training_mode = 0>"),
+        ["Conv"],
+    ),
+    Fires(
+        "statistics wider than the weights",
+        batchnorm_of(
+            "Conv (x, W, B)",
+            WEIGHTS.replace("float[4,", "float16[4,").replace("float[4] B", "float16[4] B"),
+            "float16[N,3,8,8] x",
+        ).replace("(float[", "(float16["),
+        ["Conv"],
+    ),
+    Fires(
+        "strides, pads and dilations",
+        batchnorm_of("Conv <strides = [2, 1], pads = [1, 0, 2, 1], dilations = [1, 2]> (x, W, B)"),
+        ["Conv"],
+    ),
+    Fires("auto_pad", batchnorm_of('Conv <auto_pad = "SAME_LOWER"> (x, W)'), ["Conv"]),
+    Fires(
+        "ConvTranspose with places that no kernel reaches",
+        batchnorm_of(
+            "ConvTranspose <strides = [3, 3], output_padding = [1, 2], pads = [1, 0, 0, 1]> (x, W)",
+            WEIGHTS.replace("4,3,3,3", "3,4,2,2"),
+        ),
+        ["ConvTranspose"],
+    ),
+    Fires(
+        "depthwise ConvTranspose",
+        batchnorm_of("ConvTranspose <group = 4> (x, W, B)", WEIGHTS.replace("4,3,3,3", "4,1,3,3"), "float[N,4,5,5] x"),
+        ["ConvTranspose"],
+    ),
+    Fires(
+        "1-D ConvTranspose",
+        batchnorm_of("ConvTranspose (x, W)", WEIGHTS.replace("4,3,3,3", "3,4,3"), "float[N,3,5] x"),
+        ["ConvTranspose"],
+    ),
+    Fires(
+        "unknown height and width",
+        batchnorm_of("Conv (x, W)", x="float[N,3,H,K] x"),
+        ["Conv"],
+        sizes={"H": 5, "K": 4},
+    ),
+    *[Fires(f"opset {opset}", batchnorm_of("Conv (x, W)"), ["Conv"], opset=opset) for opset in (7, 13, 14, 22)],
 ]
 
 test_stays, test_fires = tables("ConvBatchnormFusionPass", STAYS, FIRES)

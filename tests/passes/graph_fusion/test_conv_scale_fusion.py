@@ -1,4 +1,4 @@
-from harness import Fires, Stays, tables
+from harness import Fires, Stays, seen_by_subgraph, tables
 
 
 def after(
@@ -19,6 +19,7 @@ def before(
 
 
 WRONG = "the constant is not one number for each channel"
+ENLARGES = "the constant may enlarge what it is multiplied with"
 STAYS = [
     Stays("divided by zero", after("Div (a, c)", c="float c = {0}"), "the factor is not finite"),
     Stays("along the width", after("Mul (a, c)", c="float[4] c"), WRONG),
@@ -48,6 +49,61 @@ STAYS = [
         after("Mul (a, c)", c="float[1] c = {31743}", W="float[4,3,3,3] W").replace("float[", "float16["),
         "a constant would overflow in float16",
     ),
+    Stays(
+        "a subgraph uses the convolution",
+        seen_by_subgraph(after("Mul (a, c)"), "a", "float[N,4,4,4]"),
+        "an interior value is used elsewhere",
+    ),
+    Stays(
+        "a subgraph uses the product before it",
+        seen_by_subgraph(before(), "a", "float[N,3,6,6]"),
+        "an interior value is used elsewhere",
+    ),
+    Stays(
+        "the product before it is a graph output",
+        before().replace("] y)", "] y, float[N,3,6,6] a)"),
+        "an interior value is a graph output",
+    ),
+    Stays("a factor that makes channels out of one", before(x="float[N,1,6,6] x"), ENLARGES),
+    Stays("a factor that may make channels", before(x="float[N,C,6,6] x"), ENLARGES),
+    Stays(
+        "a factor that makes the batch",
+        before(c="float[1,1,1,1] c", x="float[3,6,6] x").replace("float[N,d", "float[1,d"),
+        ENLARGES,
+    ),
+    Stays(
+        "a factor for a value of unknown rank",
+        "agraph (float[M] x, int64[K] s) => (float[a,b,d,e] y) <float[4,3,3,3] W, float[1,1,1,1] c> "
+        "{ r = Reshape (x, s) p = Mul (r, c) y = Conv (p, W) }",
+        ENLARGES,
+    ),
+    Stays("an infinite factor", after("Mul (a, c)", c="float c = {inf}"), "the factor is not finite"),
+    Stays("a factor that is no number", before(c="float c = {nan}"), "the factor is not finite"),
+    Stays(
+        "a bias from outside",
+        "agraph (float[N,3,6,6] x, float[4] B) => (float[N,a,b,d] y) <float[4,3,3,3] W, float c> "
+        "{ a = Conv (x, W, B) y = Mul (a, c) }",
+        None,
+    ),
+    Stays(
+        "a default that the caller may override",
+        "agraph (float[N,3,6,6] x, float[1] c = {2}) => (float[N,a,b,d] y) <float[4,3,3,3] W> "
+        "{ a = Conv (x, W) y = Mul (a, c) }",
+        None,
+    ),
+    Stays(  # 2 are the bits of 1.2e-7
+        "float16 would underflow",
+        after("Mul (a, c)", c="float[1] c = {2}").replace("float[", "float16["),
+        "the scaled weights are too small for their type",
+    ),
+    Stays(
+        "aligned at an axis, before opset 7",
+        after("Mul <broadcast = 1, axis = 1> (a, c)", c="float[4] c", x="float[2,3,6,6] x").replace(
+            "[a,b,c,d]", "[2,4,4,4]"
+        ),
+        None,
+        opset=6,
+    ),
 ]
 
 FIRES = [
@@ -76,6 +132,45 @@ FIRES = [
         "{ c = Constant <value_float = 0.3> () a = Conv (x, W) y = Mul (a, c) }",
         ["Conv"],
     ),
+    Fires("negative", after("Mul (a, c)", c="float c = {-2}"), ["Conv"]),
+    Fires("zero", after("Mul (a, c)", c="float[4,1,1] c = {0,1,0,2}"), ["Conv"]),
+    Fires("3-D", after("Div (a, c)", c="float[4,1,1,1] c", W="float[4,3,2,2,2] W", x="float[N,3,4,4,4] x"), ["Conv"]),
+    Fires(
+        "depthwise",
+        after("Mul (a, c)", "Conv <group = 4> (x, W, B)", W="float[4,1,3,3] W", x="float[N,4,6,6] x"),
+        ["Conv"],
+    ),
+    Fires("float16", after("Mul (a, c)").replace("float[", "float16["), ["Conv"]),
+    Fires("twice", after("Mul (b, c)").replace("y = ", "b = Div (a, c) y = "), ["Conv"], 2),
+    Fires(
+        "before and after",
+        before("Conv (a, W, B) y = Mul (b, k)", c="float[3,1,1] c, float k").replace("y = Conv", "b = Conv"),
+        ["Conv"],
+        2,
+    ),
+    Fires("before, a scalar", before(c="float c = {0.3}"), ["Conv"]),
+    Fires("before, one element", before(c="float[1,1] c = {0.3}"), ["Conv"]),
+    Fires(
+        "before, with a leading one, commuted",
+        before(c="float[1,3,1,1] c").replace("Mul (x, c)", "Mul (c, x)"),
+        ["Conv"],
+    ),
+    Fires("before, depthwise", before("Conv <group = 3> (a, W)", W="float[6,1,3,3] W"), ["Conv"]),
+    Fires(
+        "before, 1-D, the bias from outside",
+        "agraph (float[N,3,K] x, float[4] B) => (float[N,a,b] y) <float[4,3,3] W, float[3,1] c> "
+        "{ a = Mul (x, c) y = Conv (a, W, B) }",
+        ["Conv"],
+        sizes={"K": 5},
+    ),
+    Fires(
+        "weights too large to be stored",
+        "agraph (float[N,3,6,6] x) => (float[N,a,b,d] y) <int64[4] s = {4,3,3,3}, float[4,1,1] c> "
+        "{ W = ConstantOfShape <value = float[1] {0.5}> (s) a = Conv (x, W) y = Mul (a, c) }",
+        ["ConstantOfShape", "Mul", "Conv"],
+    ),
+    Fires("opset 9, IR version 3", after("Mul (a, c)"), ["Conv"], opset=9, ir_version=3),
+    Fires("opset 22", before(), ["Conv"], opset=22),
 ]
 
 test_stays, test_fires = tables("ConvScaleFusionPass", STAYS, FIRES)

@@ -54,7 +54,10 @@ FIRES = [
     Fires("opset 22", GRAPH.format("", "", "", "", "(a)", ""), ["Relu", "Neg"], opset=22),
     Fires("float16", GRAPH.format("", "", "", "", "(a)", "").replace("float[", "float16["), ["Relu", "Neg"]),
     Fires(
-        "a ratio from outside", GRAPH.format(", float r", "", "", "", "(a, r)", ""), ["Relu", "Neg"], edge_values=False
+        "a ratio from outside",
+        GRAPH.format(", float r", "", "", "", "(a, q)", "").replace("a = ", "q = Sigmoid (r) a = "),
+        ["Relu", "Neg"],
+        edge_values=False,  # NaN is no ratio
     ),
     Fires("the mask is left out", GRAPH.format("", "", "", ", ", "(a)", ""), ["Relu", "Neg"]),
     *[

@@ -1,4 +1,4 @@
-from harness import Fires, Stays, tables
+from harness import Fires, Stays, seen_by_subgraph, tables
 
 
 def graph(add: str = "Add (p, c)", inputs: str = "float[M,3] a", c: str = "float[5] c", y: str = "float[M,5] y") -> str:
@@ -15,7 +15,6 @@ STAYS = [
         "agraph (float[1,3] a) => (float[4,5] y) <float[3,5] B, float[4,5] c> { p = MatMul (a, B) y = Add (p, c) }",
         UNFIT,
     ),
-    Stays("an addend of another size", graph(inputs="float[M,3] a, float[K,5] c", c="float[1] d"), UNFIT),
     Stays("integers", graph().replace("float[", "int32["), "the elements are no floating-point numbers"),
     Stays(
         "used elsewhere",
@@ -35,6 +34,38 @@ STAYS = [
         "before opset 7 Gemm does not broadcast",
         opset=6,
     ),
+    Stays(
+        "a subgraph uses the product",
+        seen_by_subgraph(graph(), "p", "float[M,5]"),
+        "an interior value is used elsewhere",
+    ),
+    Stays("a graph output", graph(y="float[M,5] y, float[M,5] p"), "an interior value is a graph output"),
+    Stays("the product twice", graph("Add (p, p)"), "the replacement would use a value that it removes"),
+    Stays(
+        "an addend made of the product",
+        graph("Add (p, q)").replace("y = ", "q = Relu (p) y = "),
+        "an interior value is used elsewhere",
+    ),
+    Stays(
+        "an addend of unknown rank",
+        graph("Add (p, r)", inputs="float[M,3] a, int64[K] s", c="float[5] c").replace(
+            "y = ", "r = Reshape (c, s) y = "
+        ),
+        UNFIT,
+    ),
+    Stays("an addend of another symbol", graph(inputs="float[M,3] a, float[K,5] c", c="float[1] d"), UNFIT),
+    Stays(
+        "an addend with another symbol in the rows",
+        "agraph (float[M,3] a, float[3,K] b, float[L] c) => (float[M,N] y) { p = MatMul (a, b) y = Add (p, c) }",
+        UNFIT,
+    ),
+    Stays("bfloat16", graph().replace("float[", "bfloat16["), "the elements are no floating-point numbers", opset=22),
+    Stays(
+        "a batch of one matrix",
+        "agraph (float[M,3] a) => (float[1,M,5] y) <float[1,3,5] B, float[5] c> { p = MatMul (a, B) y = Add (p, c) }",
+        "the rank is not 2",
+    ),
+    Stays("subtracted", graph("Sub (p, c)"), None),
 ]
 
 FIRES = [
@@ -58,6 +89,28 @@ FIRES = [
         ["Gemm"],
     ),
     Fires("opset 7", graph(), ["Gemm"], opset=7),
+    Fires(
+        "two products",
+        graph("Add (p, q)", c="float[3,5] c").replace("y = ", "q = MatMul (a, c) y = "),
+        ["MatMul", "Gemm"],
+    ),
+    Fires("a column for each row", graph(inputs="float[4,3] a", c="float[4,1] c", y="float[4,5] y"), ["Gemm"]),
+    Fires("one row", graph(inputs="float[1,3] a", c="float[1,1] c", y="float[1,5] y"), ["Gemm"]),
+    Fires(
+        "nothing to sum",
+        "agraph (float[M,K] a, float[K,5] b, float[5] c) => (float[M,5] y) { p = MatMul (a, b) y = Add (p, c) }",
+        ["Gemm"],
+        sizes={"K": 0},
+    ),
+    Fires("float16", graph().replace("float[", "float16["), ["Gemm"]),
+    Fires(
+        "both operands one value",
+        "agraph (float[3,3] a) => (float[3,3] y) { p = MatMul (a, a) y = Add (a, p) }",
+        ["Gemm"],
+    ),
+    Fires("followed by another addend", graph("Add (q, c)").replace("y = ", "q = Add (p, c) y = "), ["Gemm", "Add"]),
+    Fires("opset 9, IR version 3", graph(), ["Gemm"], opset=9, ir_version=3),
+    *[Fires(f"opset {opset}", graph(), ["Gemm"], opset=opset) for opset in (11, 13, 22)],
 ]
 
 test_stays, test_fires = tables("MatMulBiasAddFusionPass", STAYS, FIRES)

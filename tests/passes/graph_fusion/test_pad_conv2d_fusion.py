@@ -1,4 +1,4 @@
-from harness import Fires, Stays, tables
+from harness import Fires, Stays, seen_by_subgraph, tables
 
 
 def graph(
@@ -43,6 +43,63 @@ STAYS = [
         "{ a = Pad (W, p) y = Conv (x, a) }",
         None,
     ),
+    Stays(
+        "a subgraph uses what is padded",
+        seen_by_subgraph(graph(), "a", "float[N,3,10,12]"),
+        "an interior value is used elsewhere",
+    ),
+    *[
+        Stays(
+            f"mode {mode}",
+            graph(f'Pad <mode = "{mode}"> (x, p)', "int64[8] p = {0,0,1,1,0,0,1,1}"),
+            "the padding is not constant",
+            opset=19,
+        )
+        for mode in ("edge", "wrap")
+    ],
+    Stays(
+        "auto_pad SAME_LOWER",
+        graph(conv='Conv <auto_pad = "SAME_LOWER"> (a, W, B)'),
+        "the Conv computes its own padding",
+    ),
+    Stays(
+        "padding with NaN",
+        graph("Pad (x, p, v)", "int64[8] p = {0,0,1,2,0,0,3,4}, float v = {nan}"),
+        "the padding is not zero",
+    ),
+    *[
+        Stays(
+            f"{name} from outside",
+            graph(f"Pad (x, {inputs})", pads, more=more),
+            "the padding is not known before the model runs",
+        )
+        for name, inputs, pads, more in (
+            ("the value", "p, v", "int64[8] p = {0,0,1,2,0,0,3,4}", ", float v"),
+            ("the axes", "p, , axes", "int64[4] p = {1,2,3,4}", ", int64[2] axes"),
+            ("a default of the pads", "p", "float unused", ", int64[8] p = {0,0,1,1,0,0,1,1}"),
+        )
+    ],
+    Stays(
+        "padding by another value, opset 10",
+        graph("Pad <pads = [0, 0, 1, 2, 0, 0, 3, 4], value = 1.0> (x)", ""),
+        "the padding is not zero",
+        opset=10,
+    ),
+    Stays(
+        "unknown rank",
+        "agraph (float[N,3,6,6] x, float[M] w, int64[K] s) => (float[a,b,c,d] y) <int64[8] p = {0,0,1,1,0,0,1,1}> "
+        "{ W = Reshape (w, s) a = Pad (x, p) y = Conv (a, W) }",
+        "the rank is unknown",
+    ),
+    Stays(
+        "the Pad is outside of the subgraph",
+        """agraph (float[2,3,6,6] x, bool c) => (float[2,4,6,6] y) <float[4,3,3,3] W, int64[8] p = {0,0,1,1,0,0,1,1}> {
+            a = Pad (x, p)
+            y = If (c) <then_branch = t () => (float[2,4,6,6] q) { q = Conv (a, W) },
+                        else_branch = e () => (float[2,4,6,6] r) { r = Conv (a, W) }>
+        }""",
+        None,
+    ),
 ]
 
 FIRES = [
@@ -66,6 +123,25 @@ FIRES = [
         "{ a = Pad (x, p) y = Conv (a, W) }",
         ["Conv"],
     ),
+    Fires(
+        "3-D",
+        graph(pads="int64[10] p = {0,0,1,0,2,0,0,0,1,1}", W="float[4,3,2,2,2] W", x="float[N,3,4,4,4] x"),
+        ["Conv"],
+    ),
+    Fires("grouped", graph(conv="Conv <group = 2> (a, W, B)", x="float[N,6,6,6] x"), ["Conv"]),
+    Fires("nothing", graph(pads="int64[8] p = {0,0,0,0,0,0,0,0}"), ["Conv"]),
+    Fires("more than the kernel", graph(pads="int64[8] p = {0,0,5,4,0,0,3,7}"), ["Conv"]),
+    Fires("two Pads", graph("Pad (x, p) b = Pad (a, p)", conv="Conv (b, W)"), ["Conv"], 2),
+    Fires("unknown height and width", graph(x="float[N,3,H,K] x"), ["Conv"], sizes={"H": 1, "K": 4}),
+    Fires("float16", graph().replace("float[", "float16["), ["Conv"]),
+    Fires(
+        "opset 9, IR version 3, mode written out",
+        graph('Pad <mode = "constant", pads = [0, 0, 1, 2, 0, 0, 3, 4]> (x)', ""),
+        ["Conv"],
+        opset=9,
+        ir_version=3,
+    ),
+    *[Fires(f"opset {opset}", graph(), ["Conv"], opset=opset) for opset in (11, 13, 21, 22)],
 ]
 
 test_stays, test_fires = tables("PadConv2dFusionPass", STAYS, FIRES)

@@ -1,4 +1,4 @@
-from harness import Fires, Stays, tables
+from harness import Fires, Stays, seen_by_subgraph, tables
 
 
 def graph(
@@ -47,6 +47,52 @@ STAYS = [
         ),
         "the sizes are not known before the model runs",
     ),
+    Stays(
+        "a subgraph uses the piece",
+        seen_by_subgraph(graph(), "q", "float[N,4]"),
+        "an interior value is used elsewhere",
+    ),
+    Stays(
+        "two Splits of one piece",
+        graph(more="d, e = Split <axis = 1> (q, t)", outputs="float[N,a] p, float[N,b] u, float[N,c] e"),
+        "an interior value is used elsewhere",
+    ),
+    Stays(
+        "the outer one is outside of the subgraph",
+        """agraph (float[2,8] x, bool c) => (float[2,2] y) {
+            p, q = Split <axis = 1, num_outputs = 2> (x)
+            y = If (c) <then_branch = t () => (float[2,2] u) { u, v = Split <axis = 1, num_outputs = 2> (q) },
+                        else_branch = e () => (float[2,2] w) { w, z = Split <axis = 1, num_outputs = 2> (p) }>
+        }""",
+        None,
+    ),
+    Stays(
+        "sizes that the caller may override",
+        graph(sizes="int64[2] t = {1,3}", inputs="float[N,6] x, int64[2] s = {2,4}"),
+        "the sizes are not known before the model runs",
+    ),
+    Stays(
+        "axes that only the rank makes equal",
+        """agraph (float[M] x, int64[K] k) => (float[a,b] p, float[c,d] u, float[e,f] v)
+           <int64[2] s = {2,4}, int64[2] t = {1,3}> {
+            r = Reshape (x, k)
+            p, q = Split <axis = 1> (r, s)
+            u, v = Split <axis = -1> (q, t)
+        }""",
+        "the axes differ",
+    ),
+    Stays(
+        "more pieces than there can be",
+        graph(
+            "p, q, r, w = Split <axis = 1, num_outputs = 4> (x)",
+            "u, v = Split <axis = 1, num_outputs = 2> (q)",
+            "int64 unused = {0}",
+            inputs="float[N,5] x",
+        ),
+        "the sizes are not known before the model runs",
+        valid=False,
+    ),
+    Stays("something between them", graph(inner="k = Neg (q) u, v = Split <axis = 1> (k, t)"), None),
 ]
 
 FIRES = [
@@ -104,6 +150,59 @@ FIRES = [
         "the outer value is used in between",
         graph(more="w = Relu (p)", outputs="float[N,a] w, float[N,b] u, float[N,c] v"),
         ["Split", "Relu"],
+    ),
+    Fires(
+        "a smaller last piece",
+        graph(
+            "p, q = Split <axis = 1, num_outputs = 2> (x)",
+            "u, v = Split <axis = 1, num_outputs = 2> (p)",
+            "int64 unused = {0}",
+            outputs="float[N,a] q, float[N,b] u, float[N,c] v",
+            inputs="float[N,5] x",
+        ),
+        ["Split"],
+    ),
+    Fires(
+        "two pieces, both cut",
+        graph(
+            more="e, f = Split <axis = 1> (p, w)",
+            sizes="int64[2] s = {2,4}, int64[2] t = {1,3}, int64[2] w = {1,1}",
+            outputs="float[N,a] f, float[N,b] u, float[N,c] v",
+        ),
+        ["Split"],
+        2,
+    ),
+    Fires(
+        "along an unknown dimension",
+        "agraph (float[M,3] x) => (float[a,3] p, float[b,3] u, float[c,3] v) <int64[2] s = {2,4}, int64[2] t = {1,3}> "
+        "{ p, q = Split (x, s) u, v = Split (q, t) }",
+        ["Split"],
+        sizes={"M": 6},
+    ),
+    Fires(
+        "strings",
+        graph().replace("float[", "string["),
+        ["Split"],
+    ),
+    Fires("integers", graph().replace("float[", "int64["), ["Split"]),
+    Fires(
+        "a piece of a single one",
+        graph(
+            "q = Split <axis = 1, num_outputs = 1> (x)",
+            "u, v = Split <axis = 1> (q, t)",
+            "int64[2] t = {2,4}",
+            outputs="float[N,b] u, float[N,c] v",
+        ),
+        ["Split"],
+    ),
+    Fires(
+        "opset 7, IR version 3",
+        graph(
+            "p, q = Split <axis = 1> (x)", "u, v = Split <axis = 1> (q)", "int64 unused = {0}", inputs="float[N,8] x"
+        ),
+        ["Split"],
+        opset=7,
+        ir_version=3,
     ),
 ]
 

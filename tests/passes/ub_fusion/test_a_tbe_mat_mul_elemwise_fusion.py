@@ -1,4 +1,4 @@
-from harness import Fires, Stays, tables
+from harness import Fires, Stays, seen_by_subgraph, tables
 
 
 def graph(
@@ -22,6 +22,24 @@ STAYS = [
         "{ r = Reshape (a, s) p = MatMul (r, B) y = Relu (p) }",
         "the rank is unknown",
     ),
+    Stays("no kernel for float16", graph().replace("float[", "float16["), "no CPU kernel for FusedGemm of float16"),
+    Stays(
+        "a subgraph uses the product",
+        seen_by_subgraph(graph(), "p", "float[M,5]"),
+        "an interior value is used elsewhere",
+    ),
+    Stays(
+        "the product is a graph output", graph(y="float[M,5] y, float[M,5] p"), "an interior value is a graph output"
+    ),
+    Stays("rank 1", graph(product="MatMul (a, B)", inputs="float[3] a", y="float[5] y"), "the rank is not 2"),
+    Stays(
+        "before opset 7",
+        graph(product="Gemm <broadcast = 1> (a, B, c)"),
+        "before opset 7 Gemm does not broadcast",
+        opset=6,
+    ),
+    Stays("a product of integers", graph("Abs (p)", product="MatMul (a, B)").replace("float[", "int32["), None),
+    Stays("an addend between them", graph("Relu (q)", product="MatMul (a, B) q = Add (p, c)"), None),
 ]
 
 FIRES = [
@@ -39,6 +57,30 @@ FIRES = [
         ["FusedGemm"],
     ),
     Fires("MatMul", graph(product="MatMul (a, B)"), ["FusedGemm"]),
+    Fires(
+        "transposed weights",
+        graph(product="Gemm <transB = 1, alpha = -1.5> (a, D, c) ").replace("[3,5] B", "[5,3] D"),
+        ["FusedGemm"],
+    ),
+    Fires("beta of 0", graph("Tanh (p)", "Gemm <beta = 0.0> (a, B, c)"), ["FusedGemm"]),
+    Fires("a scalar", graph("Sigmoid (p)", "Gemm (a, B, d)", inputs="float[M,3] a, float d"), ["FusedGemm"]),
+    Fires("a column", graph("Elu (p)", "Gemm (a, B, d)", inputs="float[M,3] a, float[M,1] d"), ["FusedGemm"]),
+    Fires("a matrix", graph("Softplus (p)", "Gemm (a, B, d)", inputs="float[M,3] a, float[M,5] d"), ["FusedGemm"]),
+    Fires(
+        "nothing to sum",
+        "agraph (float[M,K] a, float[K,5] b, float[5] c) => (float[M,5] y) { p = Gemm (a, b, c) y = Softsign (p) }",
+        ["FusedGemm"],
+        sizes={"K": 0},
+    ),
+    Fires(
+        "one value twice",
+        "agraph (float[3,3] a) => (float[3,3] y) { p = Gemm <transB = 1> (a, a, a) y = Relu (p) }",
+        ["FusedGemm"],
+    ),
+    Fires("LeakyRelu that turns the sign", graph("LeakyRelu <alpha = -0.5> (p)"), ["FusedGemm"]),
+    Fires("one activation after the other", graph("Tanh (q)", "Gemm (a, B, c) q = Relu (p)"), ["FusedGemm", "Tanh"]),
+    Fires("opset 7, IR version 3", graph("Softplus (p)"), ["FusedGemm"], opset=7, ir_version=3),
+    *[Fires(f"opset {opset}", graph("Elu (p)"), ["FusedGemm"], opset=opset) for opset in (9, 11, 13, 22)],
 ]
 
 test_stays, test_fires = tables("ATbeMatMulElemwiseFusionPass", STAYS, FIRES)

@@ -1,0 +1,155 @@
+"""The inputs that verification draws: in range, of sizes that fit, and telling."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+import numpy as np
+import onnx
+import pytest
+from harness import parse
+from onnx import helper
+
+from fusionc.verify.domains import domains
+from fusionc.verify.feeds import Style, make_feeds
+from fusionc.verify.ports import Port, required_inputs
+from fusionc.verify.seeding import random_nodes
+from fusionc.verify.sizes import SizeChoices
+
+IDS = "agraph (int64[N,S] ids) => (float[N,S,3] y) <float[7,3] table{}> {{ {} }}"
+LIMITS = {
+    "the table itself": (IDS.format("", "y = Gather (table, ids)"), {7}),
+    "after moving the ids about": (
+        IDS.format("", "a = Cast <to = 6> (ids) b = Transpose (a) c = Transpose (b) y = Gather (table, c)"),
+        {7},
+    ),
+    "after an offset": (IDS.format(", int64 two = {2}", "p = Add (ids, two) y = Gather (table, p)"), {5}),
+    "the smaller of two tables": (
+        IDS.format(", float[4,3] other", "a = Gather (table, ids) b = Gather (other, ids) y = Add (a, b)"),
+        {7, 4},
+    ),
+    "a table of inferred size": (
+        IDS.format("", "t = Relu (table) u = Concat <axis = 0> (t, t) y = Gather (u, ids)"),
+        {14},
+    ),
+    "in a body": (
+        "agraph (bool c, int64[N] ids) => (float[N,3] y) <float[7,3] table> {"
+        " y = If (c) <then_branch = g1 () => (float[N,3] p) { p = Gather (table, ids) },"
+        " else_branch = g2 () => (float[N,3] q) { z = Neg (table) q = Gather (z, ids) }> }",
+        {7},
+    ),
+    "out of a loop": (
+        "agraph (int64[N] ids) => (float[N,3] y) <int64 two = {2}, bool yes = {1}, float[7,3] table> {"
+        " state = Loop (two, yes, ids) <body = g (int64 i, bool on, int64[N] s) => (bool on2, int64[N] s2)"
+        " { on2 = Identity (on) s2 = Identity (s) }> y = Gather (table, state) }",
+        {7},
+    ),
+    "positions along a dynamic dimension": (
+        "agraph (float[B,S,4] x, int64[P] ids) => (float[B,P,4] y) { y = Gather <axis = 1> (x, ids) }",
+        {"S"},
+    ),
+    "floats that become indices": (
+        "agraph (float[N] ids) => (float[N,3] y) <float[7,3] table> { i = Cast <to = 7> (ids) y = Gather (table, i) }",
+        {7},
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("graph", "limits"), LIMITS.values(), ids=LIMITS)
+def test_indices_stay_below_what_they_index(graph: str, limits: set[int | str]) -> None:
+    model = parse(graph)
+    domain = domains(model, required_inputs(model))["ids"]
+    assert domain.limits == limits and domain.whole
+    sizes = {"N": 50, "S": 3, "B": 2, "P": 50}
+    drawn = make_feeds(required_inputs(model), domains(model, required_inputs(model)), sizes, Style(), 0)["ids"]
+    lowest = min(3 if limit == "S" else int(limit) for limit in limits)
+    assert drawn.min() == 0 and drawn.max() == lowest - 1
+
+
+def test_indices_inside_a_local_function() -> None:
+    model = parse("agraph (int64[N] ids) => (float[N,3] y) <float[7,3] table> { y = my.Lookup (table, ids) }")
+    body = onnx.parser.parse_function(
+        '<domain: "my", opset_import: ["" : 18]> Lookup (data, at) => (found) { found = Gather (data, at) }'
+    )
+    model.functions.append(body)
+    assert domains(model, required_inputs(model))["ids"].limits == {7}
+
+
+def test_masks_sizes_and_variances() -> None:
+    model = parse("""agraph (int64[N] mask, int64[2] repeats, int64 k, float[3] variance, float[N,3] x)
+        => (float[a,b] y, float[N] m, float[N,3] z) <float[3] one> {
+        m = Cast <to = 1> (mask) t = Tile (x, repeats) ku = Reshape (k, one_) y, i = TopK (t, ku)
+        one_ = Constant <value = int64[1] {1}> () z = BatchNormalization (x, one, one, one, variance) }""")
+    found = domains(model, required_inputs(model))
+    assert found["mask"].mask and not found["mask"].whole
+    assert found["repeats"].least == found["k"].least == 1
+    assert found["variance"].positive and not found["x"].positive
+
+
+def sizes_of(*declared: tuple[str, list[int | str]], fixed: dict[str, int] | None = None) -> SizeChoices:
+    ports = [Port(name, "tensor", 1, tuple(dims)) for name, dims in declared]
+    return SizeChoices(ports, fixed or {})
+
+
+def test_a_mask_spans_past_and_new_tokens() -> None:
+    choices = sizes_of(("ids", ["batch", "seq"]), ("mask", ["batch", "total"]), ("past_k", ["batch", 2, "past", 4]))
+    first = next(choices.first())
+    assert first["total"] == first["past"] + first["seq"]
+    second = next(choices.second(first))
+    assert second["total"] == second["past"] + second["seq"]
+    assert all(first[name] != second[name] for name in first)
+    assert next(choices.single(first))["batch"] == 1
+
+
+def test_a_dimension_that_is_a_formula_follows_from_the_others() -> None:
+    choices = sizes_of(("ids", ["batch", "seq"]), ("mask", ["batch", "past + 2*seq"]))
+    for sizes in islice(choices.first(), 20):
+        assert sizes["past + 2*seq"] == sizes["past"] + 2 * sizes["seq"]
+
+
+def test_different_symbols_have_different_sizes_and_fixed_ones_stay() -> None:
+    sizes = next(sizes_of(("a", ["M", "K"]), ("b", ["K", "L"])).first())
+    assert len(set(sizes.values())) == 3
+    choices = sizes_of(("a", ["M", "K"]), ("b", ["K", "L"]), fixed={"K": 11})
+    first = next(choices.first())
+    assert first["K"] == 11 and {sizes["K"] for sizes in choices.second(first)} == {11}
+
+
+def test_edges_hold_what_they_promise() -> None:
+    ports = [Port("x", "tensor", onnx.TensorProto.FLOAT, ("n", 50))]
+    model = parse("agraph (float[n,50] x) => (float[n,50] y) { y = Abs (x) }")
+    found = domains(model, ports)
+
+    def draw(style: Style) -> np.ndarray:
+        return make_feeds(ports, found, {"n": 4}, style, 0)["x"]
+
+    assert not draw(Style(floats="zeros")).any()
+    odd = draw(Style(floats="nonfinite"))
+    assert np.isnan(odd).any() and np.isposinf(odd).any() and np.isneginf(odd).any()
+    assert np.isfinite(odd[2:]).all()  # other rows of the batch stay ordinary
+    mixed = draw(Style(floats="mixed"))
+    assert np.abs(mixed).max() > 100 and (np.signbit(mixed) & (mixed == 0)).any()
+    assert (np.abs(mixed[mixed != 0]) < 1e-38).any()
+    assert np.array_equal(draw(Style()), draw(Style()))
+
+
+def test_a_switch_is_on_and_off() -> None:
+    ports = [Port("a", "tensor", onnx.TensorProto.BOOL, ()), Port("b", "tensor", onnx.TensorProto.BOOL, (1,))]
+    model = parse("agraph (bool a, bool[1] b) => (bool y) { y = And (a, b) }")
+    drawn = [make_feeds(ports, domains(model, ports), {}, Style(), seed) for seed in (0, 1)]
+    assert [(bool(d["a"]), bool(d["b"])) for d in drawn] == [(True, False), (False, True)]
+
+
+def test_dropout_draws_random_numbers_in_training_only() -> None:
+    text = """agraph (float[N] x) => (float[N] y) <float r = {{0.5}}, bool mode = {{{}}}> {{
+        d = Dropout (x, r, mode) e = Dropout (d, r) y = Identity (e) }}"""
+    assert len(random_nodes(parse(text.format(1)))) == 1
+    assert random_nodes(parse(text.format(0))) == []
+
+
+def test_random_nodes_in_bodies_and_functions_are_found() -> None:
+    model = parse("""agraph (bool c, float[N] x) => (float[N] y) {
+        y = If (c) <then_branch = g1 () => (float[N] p) { p = RandomNormalLike (x) },
+                    else_branch = g2 () => (float[N] q) { q = Identity (x) }> }""")
+    model.functions.add(name="F", domain="my").node.append(helper.make_node("Bernoulli", ["a"], ["b"]))
+    assert [node.op_type for node in random_nodes(model)] == ["RandomNormalLike", "Bernoulli"]

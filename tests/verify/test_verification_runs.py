@@ -1,0 +1,199 @@
+"""What single runs are for: each shows a mistake that the others do not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from harness import parse
+from onnx import TensorProto, helper, numpy_helper
+
+from fusionc.verify import Verification, verify
+
+RANDOM = "agraph (float[N,3] x) => (float[N,3] y) {{ {} }}"
+
+
+def judge(tmp_path: Path, reference: onnx.ModelProto, candidate: onnx.ModelProto, **options: object) -> Verification:
+    onnx.save(reference, tmp_path / "a.onnx")
+    onnx.save(candidate, tmp_path / "b.onnx")
+    return verify(tmp_path / "a.onnx", tmp_path / "b.onnx", **options)
+
+
+EDGES = {
+    "zeros": ("y = Div (x, x)", "z = Constant <value = float {1}> () s = Shape (x) y = Expand (z, s)"),
+    "mixed magnitudes": (
+        "y = Identity (x)",
+        "lo = Constant <value = float {-99}> () hi = Constant <value = float {99}> () y = Clip (x, lo, hi)",
+    ),
+    "NaN and Inf": (
+        "y = Sub (x, x)",
+        "z = Constant <value = float {0}> () s = Shape (x) y = Expand (z, s)",
+    ),
+}
+
+
+@pytest.mark.parametrize("edge", EDGES)
+def test_an_edge_shows_what_ordinary_values_do_not(tmp_path: Path, edge: str) -> None:
+    right, wrong = (parse(RANDOM.format(body)) for body in EDGES[edge])
+    found = judge(tmp_path, right, wrong)
+    assert found.status == "different" and found.runs >= 3
+    assert found.differences[0].run.startswith(edge) and found.differences[0].subject == "y"
+
+
+def test_a_merge_of_random_nodes_is_seen_and_other_rewrites_are_not(tmp_path: Path) -> None:
+    two = parse(RANDOM.format("i = Identity (x) a = RandomNormalLike (i) b = RandomNormalLike (i) y = Sub (a, b)"))
+    fewer = parse(RANDOM.format("a = RandomNormalLike (x) b = RandomNormalLike (x) y = Sub (a, b)"))
+    merged = parse(RANDOM.format("a = RandomNormalLike (x) y = Sub (a, a)"))
+    assert judge(tmp_path, two, fewer).status == "equal"
+    assert judge(tmp_path, two, merged).status == "different"
+
+
+def test_an_overridable_initializer_must_still_be_used(tmp_path: Path) -> None:
+    def model(operand: str) -> onnx.ModelProto:
+        made = parse(
+            f"agraph (float[N,3] x, float[3] w) => (float[N,3] y) <float[3] fixed> {{ y = Mul (x, {operand}) }}"
+        )
+        made.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.float32([1, 2, 3]), "fixed"))
+        made.graph.initializer.append(numpy_helper.from_array(np.float32([1, 2, 3]), "w"))
+        return made
+
+    assert judge(tmp_path, model("w"), model("w")).status == "equal"
+    found = judge(tmp_path, model("w"), model("fixed"))
+    assert found.status == "different" and "initializers overridden" in found.summary
+
+
+# -- a reference that amplifies rounding -------------------------------------------------------------------------------
+
+
+def cancelling(offset: float) -> onnx.ModelProto:
+    """y = (x + offset) - offset, which rounds x to multiples of the offset's last place."""
+    made = parse("""agraph (float[N,64] x) => (float[N,64] y) <float[1] plus, float[1] minus> {
+        up = Add (x, plus) y = Sub (up, minus) }""")
+    for tensor, name in zip(made.graph.initializer, ("plus", "minus"), strict=True):
+        tensor.CopyFrom(numpy_helper.from_array(np.float32([offset]), name))
+    return made
+
+
+def exact(factor: str = "1") -> onnx.ModelProto:
+    made = parse("agraph (float[N,64] x) => (float[N,64] y) <float[1] factor> { y = Mul (x, factor) }")
+    made.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.float32([factor]), "factor"))
+    return made
+
+
+def test_rounding_that_the_reference_amplifies_is_accepted_up_to_a_bound(tmp_path: Path) -> None:
+    assert judge(tmp_path, cancelling(1.7), exact()).summary == "equal in 6 runs"
+    amplified = judge(tmp_path, cancelling(12345.7), exact())
+    assert amplified.status == "equal" and "the reference itself amplifies" in amplified.summary
+    assert judge(tmp_path, cancelling(12345.7), exact("1.01")).status == "different"
+    unstable = judge(tmp_path, cancelling(1234567.7), exact())  # wherever one looks
+    assert unstable.status == "different" and unstable.runs == 0
+
+
+# -- types -------------------------------------------------------------------------------------------------------------
+
+
+def typed(op: str, inputs: onnx.TypeProto, outputs: onnx.TypeProto, **attributes: object) -> onnx.ModelProto:
+    domain = "ai.onnx.ml" if op in ("ZipMap", "DictVectorizer") else ""
+    graph = helper.make_graph(
+        [helper.make_node(op, ["x"], ["y"], domain=domain, **attributes)],
+        "g",
+        [helper.make_value_info("x", inputs)],
+        [helper.make_value_info("y", outputs)],
+    )
+    return helper.make_model(
+        graph, opset_imports=[helper.make_opsetid("", 19), helper.make_opsetid("ai.onnx.ml", 3)], ir_version=9
+    )
+
+
+def tensor(elem_type: int, *dims: int | str) -> onnx.TypeProto:
+    return helper.make_tensor_type_proto(elem_type, dims)
+
+
+def map_of(key: int, value: int) -> onnx.TypeProto:
+    return onnx.TypeProto(map_type=onnx.TypeProto.Map(key_type=key, value_type=tensor(value)))
+
+
+FLOAT = tensor(TensorProto.FLOAT, "n", 3)
+MAPS = helper.make_sequence_type_proto(map_of(TensorProto.STRING, TensorProto.FLOAT))
+TYPED = {
+    "bfloat16 in": (
+        typed("Cast", tensor(TensorProto.BFLOAT16, "n"), tensor(TensorProto.FLOAT, "n"), to=TensorProto.FLOAT),
+        None,
+    ),
+    "bfloat16 out": (typed("Cast", FLOAT, tensor(TensorProto.BFLOAT16, "n", 3), to=TensorProto.BFLOAT16), None),
+    "float8 out": (typed("Cast", FLOAT, tensor(TensorProto.FLOAT8E5M2, "n", 3), to=TensorProto.FLOAT8E5M2), None),
+    "strings": (typed("Identity", tensor(TensorProto.STRING, "n"), tensor(TensorProto.STRING, "n")), None),
+    "sequence in": (
+        typed("ConcatFromSequence", helper.make_sequence_type_proto(FLOAT), tensor(TensorProto.FLOAT, "m", 3), axis=0),
+        typed("ConcatFromSequence", helper.make_sequence_type_proto(FLOAT), tensor(TensorProto.FLOAT, "m", 3), axis=1),
+    ),
+    "sequence out": (
+        typed("SplitToSequence", FLOAT, helper.make_sequence_type_proto(FLOAT), axis=0),
+        typed("SplitToSequence", FLOAT, helper.make_sequence_type_proto(FLOAT), axis=1),
+    ),
+    "optional in": (
+        typed("OptionalHasElement", helper.make_optional_type_proto(FLOAT), tensor(TensorProto.BOOL)),
+        None,
+    ),
+    "map in": (
+        typed("DictVectorizer", map_of(TensorProto.INT64, TensorProto.FLOAT), FLOAT, int64_vocabulary=[0, 1, 2]),
+        typed("DictVectorizer", map_of(TensorProto.INT64, TensorProto.FLOAT), FLOAT, int64_vocabulary=[1, 0, 2]),
+    ),
+    "maps out": (
+        typed("ZipMap", FLOAT, MAPS, classlabels_strings=["a", "b", "c"]),
+        typed("ZipMap", FLOAT, MAPS, classlabels_strings=["a", "c", "b"]),
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("right", "wrong"), TYPED.values(), ids=TYPED)
+def test_every_type_is_fed_and_compared(tmp_path: Path, right: onnx.ModelProto, wrong: onnx.ModelProto | None) -> None:
+    found = judge(tmp_path, right, right)
+    assert found.status == "equal" and found.runs >= 4
+    if wrong is not None:
+        assert judge(tmp_path, right, wrong).status == "different"
+
+
+def test_an_optional_input_is_fed_with_and_without_a_value(tmp_path: Path) -> None:
+    optional = helper.make_optional_type_proto(FLOAT)
+    always = helper.make_model(
+        helper.make_graph(
+            [helper.make_node("Constant", [], ["y"], value=numpy_helper.from_array(np.array(True)))],
+            "g",
+            [helper.make_value_info("x", optional)],
+            [helper.make_tensor_value_info("y", TensorProto.BOOL, [])],
+        ),
+        opset_imports=[helper.make_opsetid("", 19)],
+        ir_version=9,
+    )
+    assert (
+        judge(tmp_path, typed("OptionalHasElement", optional, tensor(TensorProto.BOOL)), always).status == "different"
+    )
+
+
+def test_inputs_and_outputs_keep_their_order(tmp_path: Path) -> None:
+    def model(inputs: str, outputs: str) -> onnx.ModelProto:
+        return parse(f"agraph ({inputs}) => ({outputs}) {{ p = Add (a, b) q = Sub (a, b) }}")
+
+    right = model("float[N] a, float[N] b", "float[N] p, float[N] q")
+    for inputs, outputs in (
+        ("float[N] b, float[N] a", "float[N] p, float[N] q"),
+        ("float[N] a, float[N] b", "float[N] q, float[N] p"),
+    ):
+        found = judge(tmp_path, right, model(inputs, outputs))
+        assert found.status == "different" and "order" in found.summary
+
+
+def test_weights_in_external_files_are_read(tmp_path: Path) -> None:
+    def write(name: str, factor: float) -> Path:
+        made = parse("agraph (float[N,4] x) => (float[N,3] y) <float[4,3] W> { y = MatMul (x, W) }")
+        weights = numpy_helper.to_array(made.graph.initializer[0]) * np.float32(factor)
+        made.graph.initializer[0].CopyFrom(numpy_helper.from_array(weights, "W"))
+        onnx.save(made, tmp_path / name, save_as_external_data=True, location=f"{name}.data", size_threshold=0)
+        return tmp_path / name
+
+    original = write("a.onnx", 1)
+    assert verify(original, write("b.onnx", 1)).status == "equal"
+    assert verify(original, write("c.onnx", 1.01)).status == "different"
