@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from fusionc.verify.compare import largest_difference
 from fusionc.verify.runner import Feeds, RunError, Runner
+from fusionc.verify.seeding import random_nodes, set_seeds
 
 _LARGEST_MODEL = 1_500_000_000  # bytes; a larger model is not copied to move its weights
 _DRAWS = 3
@@ -55,8 +56,10 @@ class Noise:
                 tensor.CopyFrom(
                     onnx.numpy_helper.from_array(_moved(onnx.numpy_helper.to_array(tensor), rng), tensor.name)
                 )
+        draws = bool(random_nodes(model))
+        set_seeds(model)
         try:
-            return Runner(model.SerializeToString())
+            return Runner(model.SerializeToString(), fresh=draws)
         except RunError:
             return self._reference
 
