@@ -53,7 +53,7 @@ def scale_inputs(new: Tape, conv: Node, weight: Edge, factor: Array) -> Edge:
 def _scaled(new: Tape, weight: Edge, factor: Array) -> Edge:
     if not np.isfinite(factor).all():  # Σ w·∞·x is NaN where (Σ w·x)·∞ is infinite
         refuse("the factor is not finite")
-    array = weight.constant() if weight.is_constant else None
+    array = weight.constant()
     exact = factor if array is None else array.astype(np.float64) * factor
     made = new.const(exact, dtype=weight.dtype, like=None if array is None else weight)
     if _is_coarse(made.values, exact):

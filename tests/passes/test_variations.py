@@ -192,7 +192,7 @@ def inner_tensors(model: ModelProto) -> Iterator[onnx.ValueInfoProto]:
     if any(node.op_type in RANDOM_OR_STATEFUL for node in model.graph.node):
         return
     for value in inferred.graph.value_info:
-        if value.name in made - outputs and value.type.tensor_type.elem_type:
+        if value.name in made - outputs and value.type.tensor_type.HasField("shape"):
             yield value
 
 

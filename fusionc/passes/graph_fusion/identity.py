@@ -7,9 +7,9 @@ def _keeps_all_axes(m: Match) -> bool:
     """Whether an Einsum of one input writes its subscripts again: "bij->bij", or without the arrow in sorted order."""
     equation = "".join(str(m.einsum.attr("equation", "")).split())
     before, arrow, after = equation.partition("->")
-    if len(set(before)) != len(before) or "," in before:
+    if len(set(before)) != len(before):
         return False
-    return before == after if arrow else list(before) == sorted(before) and before.isalpha()
+    return before == after if arrow else list(before) == sorted(before)
 
 
 class IdentityPass(Pass):

@@ -36,8 +36,6 @@ class SplitConcatFusionPass(Pass):
             return m.x
         if rank is None:
             refuse("the rank is unknown")
-        if rank is None:
-            refuse("the rank is unknown")
         sizes, count = sizes_of(m.split), len(m.split.outputs)
         if sizes is None or len(set(sizes)) != 1:
             refuse("the pieces are not known to be equal")

@@ -1,4 +1,4 @@
-from harness import Fires, Stays, seen_by_subgraph, tables
+from harness import Fires, Stays, optimize, parse, pass_of, seen_by_subgraph, tables
 
 
 def graph(
@@ -90,6 +90,17 @@ STAYS = [
     Stays(
         "a value beside the convolutions", graph(concat="Concat <axis = 1> (s, t, t)", second="Conv (q, W2, B2)"), None
     ),
+    Stays(
+        "split along the height, concatenated along the channels",
+        graph(split="p, q = Split <axis = 2, num_outputs = 2> (x)", x="float[N,3,6,5] x"),
+        "the axis is not the channels",
+    ),
+    Stays(
+        "one piece",
+        "agraph (float[N,3,5,5] x) => (float[N,a,b,c] y) <float[4,3,3,3] W> "
+        "{ p = Split <axis = 1, num_outputs = 1> (x) s = Conv (p, W) y = Concat <axis = 1> (s) }",
+        None,
+    ),
 ]
 
 FIRES = [
@@ -168,3 +179,8 @@ FIRES = [
 ]
 
 test_stays, test_fires = tables("ASplitConv2dConcatPass", STAYS, FIRES)
+
+
+def test_no_bias_is_made_up() -> None:
+    result, _ = optimize(parse(graph("Conv (p, W1)", "Conv (q, W2)")), [pass_of("ASplitConv2dConcatPass")])
+    assert [len(node.input) for node in result.graph.node] == [2]

@@ -74,6 +74,24 @@ STAYS = [
         "<float16[4,3,3,3] W, float16[4] B = {31743,0,0,0}, float16 c = {31743}> { a = Conv (x, W, B) y = Add (a, c) }",
         "a constant would overflow in float16",
     ),
+    Stays(
+        "a rank too high, the channels in the right place",
+        "agraph (float[1,3,6,6] x) => (float[a,b,d,e,f] y) <float[4,3,3,3] W, float[1,4,1,1,1] c> "
+        "{ a = Conv (x, W) y = Add (a, c) }",
+        WRONG,
+    ),
+    Stays(
+        "weights of which the rank is computed",
+        """agraph (float[N,3,6,6] x) => (float[N,a,b,d] y)
+           <float[108] w, float[4] sizes = {4,3,3,3}, bool[4] k = {1,1,1,1}, float c> {
+            s = Cast <to = 7> (sizes)
+            t = Compress (s, k)
+            W = Reshape (w, t)
+            a = Conv (x, W)
+            y = Add (a, c)
+        }""",
+        "the shape of the weights is unknown",
+    ),
 ]
 
 FIRES = [

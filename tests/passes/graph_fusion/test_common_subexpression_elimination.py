@@ -4,11 +4,15 @@ from harness import Fires, Stays, seen_by_subgraph, tables
 TWICE = "agraph (float[N,3] x, float[N,3] z) => (float[N,3] y) {{ a = {} b = {} y = Sub (a, b) }}"
 
 
-def two_calls(op: str) -> onnx.ModelProto:
+def two_calls(op: str, first: str = "own (x)", second: str = "own (x)") -> onnx.ModelProto:
+    """The difference of two calls of a function of which the body is this operator."""
+    name, inputs = first.split()[0], "ab"[: 1 + first.count(",")]
     model: onnx.ModelProto = onnx.parser.parse_model(f"""
         <ir_version: 10, opset_import: ["" : 18, "functions" : 1]>
-        agraph (float[N,3] x) => (float[N,3] y) {{ a = functions.own (x) b = functions.own (x) y = Sub (a, b) }}
-        <domain: "functions", opset_import: ["" : 18]> own (a) => (b) {{ b = {op} (a) }}
+        agraph (float[N,3] x, float[N,3] z) => (float[N,3] y)
+        {{ p = functions.{first} q = functions.{second} y = Sub (p, q) }}
+        <domain: "functions", opset_import: ["" : 18]>
+        {name} ({", ".join(inputs)}) => (c) {{ c = {op} ({", ".join(inputs)}) }}
     """)
     return model
 
@@ -87,6 +91,29 @@ STAYS = [
     ),
     # Of −0 and +0 the result is the first one, and 1/x tells them apart.
     *[Stays(f"{op} commuted", TWICE.format(f"{op} (x, z)", f"{op} (z, x)"), None) for op in ("Max", "Min")],
+    Stays(
+        "a sum of three in another order",
+        "agraph (float[N,3] x, float[N,3] z) => (float[N,3] y) <float[3] c> "
+        "{ a = Sum (x, z, c) b = Sum (z, x, c) y = Sub (a, b) }",
+        None,
+    ),
+    Stays(
+        "a function that has the name of a commutative operator",
+        lambda: two_calls("Sub", "Add (x, z)", "Add (z, x)"),
+        None,
+    ),
+    Stays(
+        "an output that only one of them has",
+        "agraph (float[N,3] x) => (float[N,3] y) "
+        "{ a, m = Dropout (x) b, = Dropout (x) c = Where (m, a, b) y = Neg (c) }",
+        None,
+    ),
+    Stays(
+        "Constant nodes",
+        "agraph (float[N] x) => (float[N] y) { a = Constant <value_float = 2.0> () b = Constant <value_float = 2.0> () "
+        "c = Mul (x, a) y = Add (c, b) }",
+        None,
+    ),
 ]
 
 FIRES = [

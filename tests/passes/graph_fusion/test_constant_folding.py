@@ -30,6 +30,15 @@ def text_model() -> onnx.ModelProto:
     return model
 
 
+def sparse_model() -> onnx.ModelProto:
+    model = parse("agraph (float[N,3] x) => (float[N,3] y) { c = Constant () y = Add (x, c) }")
+    values = numpy_helper.from_array(np.array([1.5], np.float32), "values")
+    indices = numpy_helper.from_array(np.array([1]), "indices")
+    sparse = helper.make_sparse_tensor(values, indices, [3])
+    model.graph.node[0].attribute.append(helper.make_attribute("sparse_value", sparse))
+    return model
+
+
 STAYS = [
     Stays("nothing is constant", "agraph (float[N,3] x) => (float[N,3] y) { y = Relu (x) }", None),
     Stays("a random operator", ADD.format("", "RandomNormal <shape = [3]> ()"), None),
@@ -129,6 +138,23 @@ STAYS = [
         ir_version=3,
     ),
     Stays("20 MB of text out of 2 KB", text_model, GROWS),
+    Stays(
+        "terabytes out of 16 bytes",  # it is not even tried
+        "agraph (float[N,1000000] x) => (float[N,1000000] y) <int64[2] s = {1000000, 1000000}> "
+        "{ c = ConstantOfShape (s) y = MatMul (x, c) }",
+        GROWS,
+    ),
+    Stays(
+        "a Constant node in a function",  # where there are no initializers
+        lambda: onnx.parser.parse_model("""
+            <ir_version: 10, opset_import: ["" : 18, "functions" : 1]>
+            agraph (float[N] x) => (float[N] y) { y = functions.own (x) }
+            <domain: "functions", opset_import: ["" : 18]>
+            own (a) => (b) { c = Constant <value = float {2}> () b = Mul (a, c) }
+        """),
+        None,
+    ),
+    Stays("a sparse Constant", sparse_model, None),
 ]
 
 FIRES = [
@@ -244,6 +270,19 @@ FIRES = [
         "{ b = ReduceSum <keepdims = 0> (a, k) y = Add (x, b) }",
         ["Add"],
     ),
+    Fires(
+        "a result of which the size is not known before",
+        "agraph (float[N,2] x) => (float[N,2] y) <float[3] a, bool[3] k = {1, 0, 1}> "
+        "{ c = Compress (a, k) y = Add (x, c) }",
+        ["Add"],
+    ),
+    Fires(
+        "a result of which the rank is not known before",
+        "agraph (float[N,3] x) => (float[N,3] y) <float[3] a, float[2] s = {1, 3}, bool[2] k = {1, 1}> "
+        "{ p = Cast <to = 7> (s) q = Compress (p, k) c = Reshape (a, q) y = Add (x, c) }",
+        ["Add"],
+    ),
+    Fires("an output that is left out", ADD.format("", "Neg (d)").replace("{ c", "{ d, = Dropout (a) c"), ["Add"]),
 ]
 
 test_stays, test_fires = tables("ConstantFoldingPass", STAYS, FIRES)
@@ -382,3 +421,11 @@ def test_a_node_that_fails_keeps_no_other_one() -> None:
     )
     _, count, reasons = fold(model)
     assert (count, reasons) == (9, ["onnxruntime cannot compute it"])
+
+
+def test_a_weight_that_is_a_graph_output_is_not_freed() -> None:
+    nodes = [helper.make_node("Transpose", ["W"], ["t"]), helper.make_node("MatMul", ["x", "t"], ["y"])]
+    model = weights_model(nodes, W=WEIGHT)
+    model.graph.output.append(helper.make_tensor_value_info("W", TensorProto.FLOAT, WEIGHT.shape))
+    _, count, reasons = fold(model)
+    assert (count, reasons) == (0, [GROWS])

@@ -1,4 +1,4 @@
-from harness import Fires, Stays, seen_by_subgraph, tables
+from harness import Fires, Stays, operators, optimize, parse, pass_of, seen_by_subgraph, tables
 
 WEIGHTS = "float[4,3,3,3] W, float[4] B, float[4] s, float[4] o, float[4] m, float[4] v"
 
@@ -97,6 +97,24 @@ STAYS = [
         "the scaled weights are too small for their type",
     ),
     Stays("an activation between them", batchnorm_of("Conv (x, W) d = Relu (c)").replace("(c, s", "(d, s"), None),
+    Stays(
+        "training mode, the statistics left out",
+        batchnorm_of("Conv (x, W)", bn="BatchNormalization <training_mode = 1>"),
+        "batch normalization in training mode",
+        valid=False,
+    ),
+    Stays(
+        "no is_test before opset 7",
+        batchnorm_of("Conv (x, W)"),
+        "batch normalization in training mode",
+        opset=6,
+    ),
+    Stays(
+        "statistics of another number of channels",
+        batchnorm_of("Conv (x, W)").replace("float[4] m", "float[1] m"),
+        "not one statistic for each channel",
+        valid=False,
+    ),
 ]
 
 FIRES = [
@@ -185,3 +203,10 @@ FIRES = [
 ]
 
 test_stays, test_fires = tables("ConvBatchnormFusionPass", STAYS, FIRES)
+
+
+def test_is_test_before_opset_7() -> None:
+    """onnxruntime has no kernel that old, so nothing is run."""
+    model = parse(batchnorm_of("Conv (x, W)", bn="BatchNormalization <is_test = 1>"), opset=6)
+    result, _ = optimize(model, [pass_of("ConvBatchnormFusionPass")])
+    assert operators(result) == {"Conv": 1}

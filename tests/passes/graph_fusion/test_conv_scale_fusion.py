@@ -171,6 +171,12 @@ FIRES = [
     ),
     Fires("opset 9, IR version 3", after("Mul (a, c)"), ["Conv"], opset=9, ir_version=3),
     Fires("opset 22", before(), ["Conv"], opset=22),
+    Fires(
+        "before, a scalar, unknown channels",
+        before(c="float c = {0.3}", x="float[N,C,6,6] x"),
+        ["Conv"],
+        sizes={"C": 3},
+    ),
 ]
 
 test_stays, test_fires = tables("ConvScaleFusionPass", STAYS, FIRES)

@@ -64,6 +64,11 @@ STAYS = [
         BETWEEN.format('Einsum <equation = "ij,ij->ij"> (a, x)'),
         None,
     ),
+    Stays(
+        "a trace",
+        'agraph (float[3,3] x) => (float y) { a = Relu (x) b = Einsum <equation = "ii"> (a) y = Neg (b) }',
+        None,
+    ),
 ]
 
 FIRES = [

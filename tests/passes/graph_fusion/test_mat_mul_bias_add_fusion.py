@@ -66,6 +66,12 @@ STAYS = [
         "the rank is not 2",
     ),
     Stays("subtracted", graph("Sub (p, c)"), None),
+    Stays(
+        "unknown rank of the second operand",
+        "agraph (float[M,3] a, float[K] b, int64[L] s) => (float[M,5] y) <float[5] c> "
+        "{ r = Reshape (b, s) p = MatMul (a, r) y = Add (p, c) }",
+        "the rank is unknown",
+    ),
 ]
 
 FIRES = [

@@ -1,4 +1,4 @@
-from harness import Fires, Stays, seen_by_subgraph, tables
+from harness import Fires, Stays, optimize, parse, pass_of, seen_by_subgraph, tables
 
 
 def graph(
@@ -145,3 +145,10 @@ FIRES = [
 ]
 
 test_stays, test_fires = tables("PadConv2dFusionPass", STAYS, FIRES)
+
+
+def test_paddings_of_opset_1() -> None:
+    """onnxruntime has no kernel that old, so nothing is run."""
+    model = parse(graph("Pad <paddings = [0, 0, 1, 2, 0, 0, 3, 4]> (x)", "", "Conv (a, W)"), opset=1, ir_version=3)
+    result, _ = optimize(model, [pass_of("PadConv2dFusionPass")])
+    assert [(node.op_type, list(node.attribute[0].ints)) for node in result.graph.node] == [("Conv", [1, 2, 3, 4])]

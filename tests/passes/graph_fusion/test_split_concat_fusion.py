@@ -98,6 +98,15 @@ STAYS = [
         }""",
         "the rank is unknown",
     ),
+    Stays(
+        "axes from the back of an unknown rank",
+        """agraph (float[M] x, int64[K] k) => (float[a,b] y) {
+            r = Reshape (x, k)
+            p, q = Split <axis = -1, num_outputs = 2> (r)
+            y = Concat <axis = -2> (p, q)
+        }""",
+        "the rank is unknown",
+    ),
 ]
 
 MOVED = ["Relu", "Reshape", "Transpose", "Reshape", "Neg"]
@@ -146,13 +155,14 @@ FIRES = [
     Fires(
         "the same axis of an unknown rank",
         """agraph (float[N,4] x) => (float[M,K] y) {
-            t = Shape (x)
+            s = Shape (x)
+            t = Abs (s)
             r = Reshape (x, t)
-            p, q = Split <axis = -1, num_outputs = 2> (r)
+            p, q = Split <axis = 1, num_outputs = 2> (r)
             z = Concat <axis = 1> (p, q)
             y = Neg (z)
         }""",
-        ["Shape", "Reshape", "Neg"],
+        ["Shape", "Abs", "Reshape", "Neg"],
     ),
     Fires(
         "one piece, another axis", graph("Concat <axis = 0> (p)", "p = Split <axis = 1, num_outputs = 1> (r)"), MOVED

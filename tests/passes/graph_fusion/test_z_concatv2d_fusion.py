@@ -43,6 +43,12 @@ STAYS = [
         graph("SequenceConstruct (p, q)", "ConcatFromSequence <axis = 1> (i)"),
         None,
     ),
+    Stays(
+        "axes from the back of an unknown rank",
+        "agraph (float[2,3] p, int64[K] s) => (float[a,b] y) "
+        "{ u = Reshape (p, s) i = Concat <axis = -2> (u, u) y = Concat <axis = -1> (i, u) }",
+        "the axes differ",
+    ),
 ]
 
 FIRES = [
@@ -81,8 +87,8 @@ FIRES = [
     Fires(
         "the same axis of an unknown rank",
         "agraph (float[2,3] p, int64[K] s) => (float[a,b] y) "
-        "{ t = Shape (p) u = Reshape (p, t) i = Concat <axis = -1> (u, u) y = Concat <axis = -1> (i, u) }",
-        ["Shape", "Reshape", "Concat"],
+        "{ t = Shape (p) v = Abs (t) u = Reshape (p, v) i = Concat <axis = -1> (u, u) y = Concat <axis = -1> (i, u) }",
+        ["Shape", "Abs", "Reshape", "Concat"],
         sizes={"K": 2},
     ),
     Fires(

@@ -1,3 +1,4 @@
+import onnx
 from harness import Fires, Stays, seen_by_subgraph, tables
 
 
@@ -10,6 +11,21 @@ def graph(
     inputs: str = "float[N,6] x",
 ) -> str:
     return f"agraph ({inputs}) => ({outputs}) <{sizes}> {{ {outer} {inner} {more} }}"
+
+
+def function(first: str, second: str) -> onnx.ModelProto:
+    """Two Splits in a function: the axis of one of them is its attribute k."""
+    axes = [f"axis: int = @{axis}" if axis == "k" else f"axis = {axis}" for axis in (first, second)]
+    model: onnx.ModelProto = onnx.parser.parse_model(f"""
+        <ir_version: 10, opset_import: ["" : 18, "functions" : 1]>
+        agraph (float[4,8] x) => (float[a,b] y) {{ y = functions.own <k = 0> (x) }}
+        <domain: "functions", opset_import: ["" : 18]>
+        own <k> (a) => (u) {{
+            p, q = Split <{axes[0]}, num_outputs = 2> (a)
+            u, v = Split <{axes[1]}, num_outputs = 2> (q)
+        }}
+    """)
+    return model
 
 
 STAYS = [
@@ -93,6 +109,23 @@ STAYS = [
         valid=False,
     ),
     Stays("something between them", graph(inner="k = Neg (q) u, v = Split <axis = 1> (k, t)"), None),
+    Stays(
+        "axes from the back of an unknown rank",
+        """agraph (float[M] x, int64[K] k) => (float[a,b] p, float[c,d] u, float[e,f] v)
+           <int64[2] s = {2,4}, int64[2] t = {1,3}> {
+            r = Reshape (x, k)
+            p, q = Split <axis = -1> (r, s)
+            u, v = Split <axis = -2> (q, t)
+        }""",
+        "the axes differ",
+    ),
+    Stays(
+        "sizes of the second from outside",
+        graph(sizes="int64[2] s = {2,4}", inputs="float[N,6] x, int64[2] t"),
+        "the sizes are not known before the model runs",
+    ),
+    Stays("the axis of the first is a parameter of a function", lambda: function("k", "1"), None),
+    Stays("the axis of the second is a parameter of a function", lambda: function("1", "k"), None),
 ]
 
 FIRES = [

@@ -40,6 +40,17 @@ STAYS = [
     ),
     Stays("a product of integers", graph("Abs (p)", product="MatMul (a, B)").replace("float[", "int32["), None),
     Stays("an addend between them", graph("Relu (q)", product="MatMul (a, B) q = Add (p, c)"), None),
+    Stays(
+        "a batch of second operands",
+        "agraph (float[M,3] a, float[N,3,5] b) => (float[N,M,5] y) { p = MatMul (a, b) y = Relu (p) }",
+        "the rank is not 2",
+    ),
+    Stays(
+        "unknown rank of the second operand",
+        "agraph (float[M,3] a, float[K] b, int64[L] s) => (float[M,5] y) "
+        "{ r = Reshape (b, s) p = MatMul (a, r) y = Relu (p) }",
+        "the rank is unknown",
+    ),
 ]
 
 FIRES = [
