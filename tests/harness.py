@@ -47,6 +47,7 @@ class Fires:
     ir_version: int = 10
     sizes: dict[str, int] = field(default_factory=dict)  # of symbolic dimensions; the default is 2
     edge_values: bool = True  # whether NaN, Inf and zeros go in as well
+    zero_sizes: bool = True  # whether symbolic dimensions may be 0
     inside_if: bool = True  # whether the same graph inside both branches of an If is a case, too
 
 

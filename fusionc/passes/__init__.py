@@ -27,11 +27,18 @@ _ORDER = (
     # Convolution: Pad first, so that the next ones see the Conv; bias last, as scale and batch norm make one.
     "graph_fusion.pad_conv2d_fusion",
     "graph_fusion.conv_batchnorm_fusion",
+    "graph_fusion.conv2d_transpose_batchnorm_fusion",
     "graph_fusion.conv_scale_fusion",
     "graph_fusion.aa_biasadd_conv_fusion",
     "graph_fusion.a_split_conv2d_concat",
-    # Matrix multiplication
+    # Matrix multiplication: what moves a bias or a scale to its product first, then what joins them
+    "graph_fusion.mat_mul_reshape_bias_add_fusion",
+    "graph_fusion.batch_mat_mul_v2_reshape_fusion",
     "graph_fusion.mat_mul_bias_add_fusion",
+    "graph_fusion.batch_mat_mul_fusion",
+    "graph_fusion.gemm_scale_fusion",
+    "graph_fusion.mat_mul_reassociation",
+    "graph_fusion.same_input_mat_mul",
     # Moving data
     "graph_fusion.z_concatv2d_fusion",
     "graph_fusion.z_split_vd_fusion",

@@ -1,18 +1,17 @@
 """What the convolution passes have in common: weights and biases seen per channel.
 
 Weights of a Conv are [M, C/g, …], those of a ConvTranspose [C, M/g, …], for g groups, C input and M output channels.
-They may be stored or computed from constants (`known`); then the factor is multiplied to them by a node, and the
-model stays as small as it was.
+They may be stored or computed from constants (`known`).
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from fusionc.model.graph import Edge, Node
+from fusionc.passes.weights import scaled
 from fusionc.rewrite import Tape, refuse
 
 Array = np.ndarray[Any, Any]
@@ -36,10 +35,10 @@ def scale_outputs(new: Tape, conv: Node, weight: Edge, factor: Array) -> Edge:
     shape = weight_shape(weight)
     rest = [1] * (len(shape) - 2)
     if conv.op == "Conv":
-        return _scaled(new, weight, factor.reshape(-1, 1, *rest))
+        return scaled(new, weight, factor.reshape(-1, 1, *rest))
     groups = int(conv.attr("group"))
     rows = np.repeat(factor.reshape(groups, shape[1]), shape[0] // groups, axis=0)
-    return _scaled(new, weight, rows.reshape(shape[0], shape[1], *rest))
+    return scaled(new, weight, rows.reshape(shape[0], shape[1], *rest))
 
 
 def scale_inputs(new: Tape, conv: Node, weight: Edge, factor: Array) -> Edge:
@@ -47,28 +46,7 @@ def scale_inputs(new: Tape, conv: Node, weight: Edge, factor: Array) -> Edge:
     shape = weight_shape(weight)
     groups = int(conv.attr("group"))
     rows = np.repeat(factor.reshape(groups, shape[1]), shape[0] // groups, axis=0)
-    return _scaled(new, weight, rows.reshape(shape[0], shape[1], *[1] * (len(shape) - 2)))
-
-
-def _scaled(new: Tape, weight: Edge, factor: Array) -> Edge:
-    if not np.isfinite(factor).all():  # Σ w·∞·x is NaN where (Σ w·x)·∞ is infinite
-        refuse("the factor is not finite")
-    array = weight.constant()
-    exact = factor if array is None else array.astype(np.float64) * factor
-    made = new.const(exact, dtype=weight.dtype, like=None if array is None else weight)
-    if _is_coarse(made.values, exact):
-        refuse("the scaled weights are too small for their type")
-    scaled: Edge = made if array is not None else new.Mul(weight, made)
-    return scaled
-
-
-def _is_coarse(rounded: Array, exact: Array) -> bool:
-    """Whether rounding cost more than the type's precision, as it does below its smallest normal number. Judged by
-    the largest element: beside it, what happens to small ones does not matter."""
-    finite = np.isfinite(exact)
-    error = np.abs(rounded.astype(np.float64) - exact, where=finite, out=np.zeros(exact.shape))
-    largest = np.abs(exact).max(where=finite, initial=0)
-    return bool(error.max(initial=0) > float(ml_dtypes.finfo(rounded.dtype).eps) * largest)  # type: ignore[no-untyped-call]
+    return scaled(new, weight, rows.reshape(shape[0], shape[1], *[1] * (len(shape) - 2)))
 
 
 def bias_or_zero(bias: Edge | None, channels: int) -> Array:

@@ -112,7 +112,7 @@ def test_empty_tensors(pass_: Pass, case: Fires) -> None:
     model = model_of(case)
     symbols = {d.dim_param for value in model.graph.input for d in value.type.tensor_type.shape.dim if d.dim_param}
     sizes = dict.fromkeys(symbols, 0)
-    if symbols and runs(model, sizes):
+    if symbols and case.zero_sizes and runs(model, sizes):
         assert_same_numbers(model, optimize(model, [pass_])[0], pass_.numerics, sizes)
 
 

@@ -130,16 +130,6 @@ FIRES = [
         ["Conv"],
     ),
     Fires(
-        "ConvTranspose",
-        batchnorm_of("ConvTranspose (x, W, B)", WEIGHTS.replace("4,3,3,3", "3,4,3,3")),
-        ["ConvTranspose"],
-    ),
-    Fires(
-        "grouped ConvTranspose",
-        batchnorm_of("ConvTranspose <group = 2> (x, W)", WEIGHTS.replace("4,3,3,3", "6,2,3,3"), "float[N,6,5,5] x"),
-        ["ConvTranspose"],
-    ),
-    Fires(
         "float16",
         batchnorm_of("Conv (x, W)").replace("float[", "float16["),
         ["Conv"],
@@ -175,24 +165,6 @@ FIRES = [
         ["Conv"],
     ),
     Fires("auto_pad", batchnorm_of('Conv <auto_pad = "SAME_LOWER"> (x, W)'), ["Conv"]),
-    Fires(
-        "ConvTranspose with places that no kernel reaches",
-        batchnorm_of(
-            "ConvTranspose <strides = [3, 3], output_padding = [1, 2], pads = [1, 0, 0, 1]> (x, W)",
-            WEIGHTS.replace("4,3,3,3", "3,4,2,2"),
-        ),
-        ["ConvTranspose"],
-    ),
-    Fires(
-        "depthwise ConvTranspose",
-        batchnorm_of("ConvTranspose <group = 4> (x, W, B)", WEIGHTS.replace("4,3,3,3", "4,1,3,3"), "float[N,4,5,5] x"),
-        ["ConvTranspose"],
-    ),
-    Fires(
-        "1-D ConvTranspose",
-        batchnorm_of("ConvTranspose (x, W)", WEIGHTS.replace("4,3,3,3", "3,4,3"), "float[N,3,5] x"),
-        ["ConvTranspose"],
-    ),
     Fires(
         "unknown height and width",
         batchnorm_of("Conv (x, W)", x="float[N,3,H,K] x"),

@@ -1,0 +1,93 @@
+import numpy as np
+
+from fusionc.model.types import broadcasts_into
+from fusionc.passes.batchnorm import affine, batchnorm_of
+from fusionc.passes.linear import FLOATS, LINEAR, columns, per_column, scale_columns
+from fusionc.passes.weights import scaled
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, rest, var
+from fusionc.rewrite.pattern import Formula
+
+x, c = var("x"), const("c")
+
+
+def _moved(formula: Formula, name: str) -> Formula:
+    """The formula, or what an operator makes of it that only moves elements."""
+    moving = op["Reshape", "Transpose", "Unsqueeze", "Squeeze", "Flatten"]
+    return either(moving(formula, rest(f"{name}_options"), _as=name), formula)
+
+
+_MOVED = _moved(_moved(LINEAR, "inner"), "outer")
+
+
+def _scale(m: Match, new: Tape) -> Result:
+    if m.x.elem_type not in FLOATS:
+        refuse("the elements are no floating-point numbers")
+    moves = [m.captures[name] for name in ("inner", "outer") if m.captures.get(name) is not None]
+    count, value = columns(m), next(v for v in m.root.inputs if v is not None and not v.is_constant)
+    with np.errstate(divide="ignore"):
+        if not moves:
+            factor = per_column(m.c, count, value.rank)
+        else:
+            factor = m.c.constant().astype(np.float64)
+            if factor.size != 1 or not broadcasts_into(factor.shape, value.shape):
+                refuse("not one number for all columns, behind what moves them")
+        factor = np.broadcast_to(factor.reshape(-1), (count,))
+        result = scale_columns(m, new, 1 / factor if m.root.op == "Div" else factor)
+    for move in moves:
+        result = new.node(move.op, [result, *move.inputs[1:]], like=move)
+    return result
+
+
+def _batchnorm(m: Match, new: Tape) -> Result:
+    if m.linear.outputs[0].rank != 2:  # channels are axis 1: of higher ranks not the columns
+        refuse("the rank is not 2")
+    return scale_columns(m, new, *affine(m, columns(m)))
+
+
+def _scale_before(m: Match, new: Tape) -> Result:
+    if m.x.elem_type not in FLOATS:
+        refuse("the elements are no floating-point numbers")
+    rows, array, rank = m.W.constant().shape, m.c.constant(), m.x.rank
+    if len(rows) < 2:
+        refuse("the weights are a vector")
+    is_column = bool(m.linear.attr("transB"))
+    depth = rows[-1] if is_column else rows[-2]
+    if array.size > 1 and (m.linear.attr("transA") or m.x.shape is None or m.x.shape[-1] != depth):
+        refuse("the constant is not one number for each row of the weights")
+    factor = per_column(m.c, depth, rank)
+    weight = scaled(new, m.W, factor if is_column else factor.reshape(-1, 1))
+    return new.node(m.linear.op, [m.x, weight, *m.linear.inputs[2:]], like=m.linear)
+
+
+def _scale_both(m: Match, new: Tape) -> Result:
+    first, second = m.c.constant().astype(np.float64), m.d.constant().astype(np.float64)
+    if first.size != 1 or second.size != 1 or m.a.elem_type not in FLOATS:
+        refuse("not two single numbers")
+    if not (broadcasts_into(first.shape, m.a.shape) and broadcasts_into(second.shape, m.b.shape)):
+        refuse("the constant may enlarge what it is combined with")
+    return new.MatMul(new.Mul(m.a, new.const((first * second).reshape(first.shape), like=m.c)), m.b)
+
+
+class GemmScaleFusionPass(Pass):
+    """Constant factors around a product with constant weights move into the weights.
+
+    before   (x·W + B)·c or /c, with MatMul or Gemm, directly or through Reshape and Transpose; (x·c)·W;
+             BatchNormalization(x·W + B); (a·c)·(b·d) with two single numbers
+    after    x·(W·c) + B·c; x·(c·W); (a·cd)·b
+    refuses  a constant that is not one number for each column (each row, before the product; a single one through
+             Reshape); weights that are no constants or that a narrow type cannot hold; integers; what broadcasting
+             would enlarge
+    algebra  ((x·W + B)·c)ₙ = x·(W·c)ₙ + Bₙ·cₙ; scalars commute with the product, and with moving its elements
+    source   CANN's GemmScaleFusionPass and FullyConnectionPowerPass; the scale of attention on both operands is how
+             torch exports scaled_dot_product_attention
+    """
+
+    numerics = "rounding"
+    aliases = ("FullyConnectionPowerPass",)
+    patterns = (
+        Pattern("LinearMul", op.Mul(_MOVED, c, _as="root"), _scale),
+        Pattern("LinearDiv", op.Div(_MOVED, c, _as="root"), _scale),
+        Pattern("LinearBatchnorm", batchnorm_of(LINEAR), _batchnorm),
+        Pattern("MulLinear", op["MatMul", "Gemm"](x * c, const("W"), rest("bias"), _as="linear"), _scale_before),
+        Pattern("MulMatMulMul", op.MatMul(var("a") * c, var("b") * const("d")), _scale_both),
+    )

@@ -1,0 +1,97 @@
+from collections.abc import Iterator
+
+import numpy as np
+
+from fusionc.model.graph import Edge, Graph, Node
+from fusionc.passes.linear import FLOATS
+from fusionc.passes.splitting import new_split
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
+
+
+def _added(product: Node) -> Node | None:
+    """The Add of a constant vector that alone uses a MatMul."""
+    value = product.outputs[0]
+    user = value.outputs[0] if value is not None and value.use_count == 1 and value.outputs else None
+    if user is None or not user.is_op("Add") or user.graph is not product.graph:
+        return None
+    return user if _is_row(_constant(user), product) else None
+
+
+def _constant(node: Node) -> Edge | None:
+    return next((v for v in node.inputs if v is not None and v.is_constant), None)
+
+
+def _is_row(bias: Edge | None, product: Node) -> bool:
+    """Whether this is a constant with one number for each column of the product."""
+    array, weight = None if bias is None else bias.constant(), product.inputs[1].constant()
+    return array is not None and array.shape == (weight.shape[0 if product.attr("transB") else 1],)
+
+
+def _groups(graph: Graph) -> Iterator[list[Node]]:
+    """Products of one value that are computed in the same way, weights and bias apart."""
+    groups: dict[tuple[object, ...], list[Node]] = {}
+    for node in [*graph.of_operator("MatMul"), *graph.of_operator("Gemm")]:
+        x, weight = node.inputs[:2]
+        array = None if weight is None else weight.constant()
+        if x is None or x.is_constant or array is None or array.ndim != 2 or node.has_references:
+            continue
+        bias = node.inputs[2] if len(node.inputs) > 2 else None
+        if bias is not None and not _is_row(bias, node):
+            continue
+        how = [node.attr(name) for name in ("transA", "transB", "alpha", "beta")] if node.op == "Gemm" else []
+        groups.setdefault((x, node.op, bias is None, *how), []).append(node)
+    yield from (nodes for nodes in groups.values() if len(nodes) > 1)
+
+
+def _find(graph: Graph) -> Iterator[Match]:
+    """How many products there are is not a question for a formula."""
+    for nodes in _groups(graph):
+        adds = [_added(node) if node.op == "MatMul" else None for node in nodes]
+        added = [add for add in adds if add is not None]
+        if len(added) < len(nodes):
+            added = []
+        if len(nodes) + len(added) > 2 + bool(added):
+            ends = added or nodes
+            yield Match(
+                graph,
+                [*nodes, *added],
+                [end.outputs[0] for end in ends],
+                {"x": nodes[0].inputs[0], "products": nodes, "adds": added},
+            )
+
+
+class SameInputMatMulPass(Pass):
+    """Products of one value with several weights become one product, and a Split.
+
+    before   x·W₁ [+ B₁], x·W₂ [+ B₂], … (query, key and value of an attention), by MatMul, Add or by Gemm
+    after    Split(x·[W₁ W₂ …] [+ [B₁ B₂ …]])
+    refuses  integers; a rank that is unknown
+    never    what would not make the graph smaller: two products without a bias
+    algebra  the columns of a product are computed one by one
+    source   MindSpore's op combine
+    """
+
+    numerics = "rounding"
+    patterns = (Pattern("SameInputMatMul", find=_find),)
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        if m.x.elem_type not in FLOATS:
+            refuse("the elements are no floating-point numbers")
+        rank = m.x.rank
+        if rank is None or rank < 2:
+            refuse("the rank is unknown" if rank is None else "the rank is 1")
+        first = m.products[0]
+        along = 0 if first.attr("transB") else 1
+        weight, sizes = _joined([node.inputs[1] for node in m.products], along, new)
+        biases = [node.inputs[2] for node in m.products if len(node.inputs) > 2]
+        bias = _joined(biases, 0, new)[0] if biases else None
+        result = new.node(first.op, [m.x, weight, bias], like=first)
+        if m.adds:
+            result = new.Add(result, _joined([_constant(add) for add in m.adds], 0, new)[0])
+        return new_split(new, result, sizes, rank - 1)
+
+
+def _joined(constants: list[Edge], axis: int, new: Tape) -> tuple[Edge, list[int]]:
+    """One constant of several, and how long each of them is along the axis."""
+    arrays = [value.constant() for value in constants]
+    return new.const(np.concatenate(arrays, axis), like=constants[0]), [array.shape[axis] for array in arrays]

@@ -1,0 +1,38 @@
+"""What the passes that put a factor into weights have in common."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from fusionc.model.graph import Edge
+from fusionc.rewrite import Tape, refuse
+
+Array = np.ndarray[Any, Any]
+
+
+def scaled(new: Tape, weight: Edge, factor: Array) -> Edge:
+    """Weights times a factor that broadcasts into them. Refuses a factor that the weights cannot take.
+
+    Weights that are computed from constants (`known`) get a Mul beside them: the model stays as small as it was.
+    """
+    if not np.isfinite(factor).all():  # Σ w·∞·x is NaN where (Σ w·x)·∞ is infinite
+        refuse("the factor is not finite")
+    array = weight.constant()
+    exact = factor if array is None else array.astype(np.float64) * factor
+    made = new.const(exact, dtype=weight.dtype, like=None if array is None else weight)
+    if _is_coarse(made.values, exact):
+        refuse("the scaled weights are too small for their type")
+    result: Edge = made if array is not None else new.Mul(weight, made)
+    return result
+
+
+def _is_coarse(rounded: Array, exact: Array) -> bool:
+    """Whether rounding cost more than the type's precision, as it does below its smallest normal number. Judged by
+    the largest element: beside it, what happens to small ones does not matter."""
+    finite = np.isfinite(exact)
+    error = np.abs(rounded.astype(np.float64) - exact, where=finite, out=np.zeros(exact.shape))
+    largest = np.abs(exact).max(where=finite, initial=0)
+    return bool(error.max(initial=0) > float(ml_dtypes.finfo(rounded.dtype).eps) * largest)  # type: ignore[no-untyped-call]

@@ -1,0 +1,121 @@
+from harness import Fires, Stays, seen_by_subgraph, tables
+
+
+def graph(body: str, a: str = "float[3,M] a", b: str = "float[3,N] b", y: str = "float[M,N] y") -> str:
+    return f"agraph ({a}, {b}) => ({y}) {{ {body} }}"
+
+
+T = "t = Transpose (a)"
+SWAP = "<perm = [0, 2, 1]>"
+BATCH = {"a": "float[B,3,M] a", "b": "float[B,N,3] b", "y": "float[B,M,N] y"}
+OTHER = "agraph (float[3,M] a, float[3,N] b) => (float[M,N] y, float[M,3] z) { t = Transpose (a) y = Gemm (t, b) z = Neg (t) }"
+
+STAYS = [
+    Stays("used elsewhere", OTHER, "an interior value is used elsewhere"),
+    Stays(
+        "a graph output",
+        graph(T + " y = MatMul (t, b)", y="float[M,N] y, float[M,3] t"),
+        "an interior value is a graph output",
+    ),
+    Stays(
+        "a subgraph uses it",
+        seen_by_subgraph(graph(T + " y = MatMul (t, b)"), "t", "float[M,3]"),
+        "an interior value is used elsewhere",
+    ),
+    Stays(
+        "rank 3, one operand",
+        graph(f"t = Transpose {SWAP} (a) y = MatMul (t, b)", "float[B,3,M] a", "float[B,3,N] b", "float[B,M,N] y"),
+        None,
+    ),
+    Stays(
+        "integers",
+        graph(T + " y = MatMul (t, b)").replace("float", "int32"),
+        "the elements are no floating-point numbers",
+    ),
+    Stays(
+        "another permutation, both",
+        graph(
+            "t = Transpose <perm = [1, 2, 0]> (a) u = Transpose <perm = [1, 2, 0]> (b) y = MatMul (t, u)",
+            "float[M,B,3] a".replace("M,B,3", "3,B,M"),
+            "float[N,B,3] b",
+            "float[B,M,N] y",
+        ),
+        None,
+    ),
+    Stays(
+        "both, of different ranks",
+        graph(
+            f"t = Transpose {SWAP} (a) u = Transpose (b) y = MatMul (t, u)",
+            "float[B,3,M] a",
+            "float[N,3] b",
+            "float[B,M,N] y",
+        ),
+        "the ranks are unknown or differ",
+    ),
+    Stays(
+        "of unknown rank",
+        "agraph (float[3,M] a, float[K] b, int64[L] s) => (float[M,N] y) { t = Transpose (a) r = Reshape (b, s) y = MatMul (t, r) }",
+        "the rank is unknown",
+    ),
+    Stays("nothing is transposed", graph("y = MatMul (a, b)", "float[M,3] a"), None),
+    Stays("a Gemm of nothing transposed", graph("y = Gemm <transA = 1> (a, b)"), None),
+]
+
+FIRES = [
+    Fires("the first operand of a Gemm", graph(T + " y = Gemm (t, b)"), ["Gemm"]),
+    Fires("with perm", graph("t = Transpose <perm = [1, 0]> (a) y = Gemm (t, b)"), ["Gemm"]),
+    Fires(
+        "that is transposed already", graph(T + " y = Gemm <transA = 1, alpha = 0.5> (t, b)", "float[M,3] a"), ["Gemm"]
+    ),
+    Fires("the second operand", graph("t = Transpose (b) y = Gemm (a, t)", "float[M,3] a", "float[N,3] b"), ["Gemm"]),
+    Fires("both operands", graph("t = Transpose (b) u = Transpose (a) y = Gemm (u, t)", b="float[N,3] b"), ["Gemm"]),
+    Fires(
+        "with an addend",
+        "agraph (float[3,M] a, float[3,5] b) => (float[M,5] y) <float[5] c> { t = Transpose (a) y = Gemm <beta = 0.5> (t, b, c) }",
+        ["Gemm"],
+    ),
+    Fires(
+        "a Transpose that does nothing",
+        graph("t = Transpose <perm = [0, 1]> (a) y = Gemm (t, b)", "float[M,3] a"),
+        ["Gemm"],
+    ),
+    Fires("the first operand of a MatMul", graph(T + " y = MatMul (t, b)"), ["Gemm"]),
+    Fires(
+        "the second operand of a MatMul",
+        graph("t = Transpose (b) y = MatMul (a, t)", "float[M,3] a", "float[N,3] b"),
+        ["Gemm"],
+    ),
+    Fires(
+        "both operands of a MatMul",
+        graph("t = Transpose (b) u = Transpose (a) y = MatMul (u, t)", b="float[N,3] b"),
+        ["Gemm"],
+    ),
+    Fires(
+        "both, of rank 3",
+        graph(f"t = Transpose {SWAP} (a) u = Transpose {SWAP} (b) y = MatMul (t, u)", **BATCH),
+        ["MatMul", "Transpose"],
+    ),
+    Fires(
+        "both, and the result",
+        graph(
+            f"t = Transpose {SWAP} (a) u = Transpose {SWAP} (b) m = MatMul (t, u) y = Transpose {SWAP} (m)",
+            **BATCH | {"y": "float[B,N,M] y"},
+        ),
+        ["MatMul"],
+    ),
+    Fires(
+        "one value twice", "agraph (float[3,3] a) => (float[3,3] y) { t = Transpose (a) y = MatMul (a, t) }", ["Gemm"]
+    ),
+    Fires("double", graph(T + " y = MatMul (t, b)").replace("float", "double"), ["Gemm"]),
+    *[
+        Fires(
+            f"opset {opset}",
+            graph(T + " y = Gemm (t, b, c)").replace(") =>", ", float[1] c) =>"),
+            ["Gemm"],
+            opset=opset,
+        )
+        for opset in (7, 9, 11, 13)
+    ],
+]
+
+test_stays, test_fires = tables("BatchMatMulFusionPass", STAYS, FIRES)
