@@ -11,7 +11,7 @@ import numpy as np
 from onnx import TensorProto
 
 from fusionc.model.graph import Edge
-from fusionc.passes.weights import scaled
+from fusionc.passes.weights import array_of, scaled
 from fusionc.rewrite import Match, Tape, const, either, maybe, op, refuse, var
 from fusionc.rewrite.pattern import Formula
 
@@ -71,7 +71,7 @@ def per_column(value: Edge, count: int, rank: int | None) -> Array:
 
     Refuses where it varies along another axis, or would raise the rank.
     """
-    array = value.constant().astype(np.float64)
+    array = array_of(value).astype(np.float64)
     if array.ndim > (1 if rank is None else rank):
         refuse("the constant may enlarge what it is combined with")
     if any(size != 1 for size in array.shape[:-1]) or array.size not in (1, count):

@@ -13,6 +13,13 @@ from fusionc.rewrite import Tape, refuse
 Array = np.ndarray[Any, Any]
 
 
+def array_of(constant: Edge) -> Array:
+    """The elements of a value that a pattern has found to be a constant."""
+    array = constant.constant()
+    assert array is not None
+    return array
+
+
 def scaled(new: Tape, weight: Edge, factor: Array) -> Edge:
     """Weights times a factor that broadcasts into them. Refuses a factor that the weights cannot take.
 

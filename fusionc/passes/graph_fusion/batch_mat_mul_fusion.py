@@ -18,7 +18,7 @@ def _swaps_last_two(node: Node) -> bool:
 
 def _exchanges(node: Node) -> bool:
     """Whether a Transpose of a matrix, such as every operand of a Gemm is, does something."""
-    return node.attr("perm") != [0, 1]
+    return bool(node.attr("perm") != [0, 1])
 
 
 def _into_gemm(m: Match, new: Tape) -> Result:

@@ -16,7 +16,7 @@ _PRODUCT = either(
 
 def _keeps_leading(before: Edge, after: Edge) -> bool:
     """Whether two values have the same dimensions but for the last: one that is unknown follows from the others."""
-    if before.rank is None or before.rank != after.rank:
+    if before.shape is None or after.shape is None or len(before.shape) != len(after.shape):
         return False
     pairs = list(zip(before.shape[:-1], after.shape[:-1], strict=True))
     different = [pair for pair in pairs if pair[0] is None or pair[0] != pair[1]]

@@ -5,6 +5,7 @@ import numpy as np
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.passes.linear import FLOATS
 from fusionc.passes.splitting import new_split
+from fusionc.passes.weights import array_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 
 
@@ -23,8 +24,11 @@ def _constant(node: Node) -> Edge | None:
 
 def _is_row(bias: Edge | None, product: Node) -> bool:
     """Whether this is a constant with one number for each column of the product."""
-    array, weight = None if bias is None else bias.constant(), product.inputs[1].constant()
-    return array is not None and array.shape == (weight.shape[0 if product.attr("transB") else 1],)
+    array, weight = None if bias is None else bias.constant(), product.inputs[1]
+    if array is None or weight is None:
+        return False
+    rows, columns = array_of(weight).shape
+    return array.shape == (rows if product.attr("transB") else columns,)
 
 
 def _groups(graph: Graph) -> Iterator[list[Node]]:
@@ -55,7 +59,7 @@ def _find(graph: Graph) -> Iterator[Match]:
             yield Match(
                 graph,
                 [*nodes, *added],
-                [end.outputs[0] for end in ends],
+                [end.outputs[0] for end in ends if end.outputs[0] is not None],
                 {"x": nodes[0].inputs[0], "products": nodes, "adds": added},
             )
 
@@ -87,11 +91,11 @@ class SameInputMatMulPass(Pass):
         bias = _joined(biases, 0, new)[0] if biases else None
         result = new.node(first.op, [m.x, weight, bias], like=first)
         if m.adds:
-            result = new.Add(result, _joined([_constant(add) for add in m.adds], 0, new)[0])
+            result = new.Add(result, _joined([v for add in m.adds if (v := _constant(add))], 0, new)[0])
         return new_split(new, result, sizes, rank - 1)
 
 
 def _joined(constants: list[Edge], axis: int, new: Tape) -> tuple[Edge, list[int]]:
     """One constant of several, and how long each of them is along the axis."""
-    arrays = [value.constant() for value in constants]
+    arrays = [array_of(value) for value in constants]
     return new.const(np.concatenate(arrays, axis), like=constants[0]), [array.shape[axis] for array in arrays]
