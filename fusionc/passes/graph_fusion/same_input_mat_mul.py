@@ -28,7 +28,7 @@ def _is_row(bias: Edge | None, product: Node) -> bool:
     if array is None or weight is None:
         return False
     rows, columns = array_of(weight).shape
-    return array.shape == (rows if product.attr("transB") else columns,)
+    return bool(array.shape == (rows if product.attr("transB") else columns,))
 
 
 def _groups(graph: Graph) -> Iterator[list[Node]]:
