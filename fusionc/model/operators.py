@@ -91,6 +91,12 @@ def attribute_default(op: str, domain: str, version: int, name: str) -> Any:
     return None if default.type == AttributeProto.UNDEFINED else decode_attribute(default)
 
 
+def is_composite(op: str, domain: str, version: int) -> bool:
+    """Whether ONNX defines the operator by others: a runtime without a kernel for it runs those one by one."""
+    found: Any = schema(op, domain, version)
+    return bool(found is not None and (found.has_function or found.has_context_dependent_function))
+
+
 def decode_attribute(attribute: AttributeProto) -> Any:
     """A Python value: int, float, str (bytes where it is not UTF-8), lists of them, or the proto of anything else."""
     if attribute.ref_attr_name:

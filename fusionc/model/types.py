@@ -234,6 +234,13 @@ def same_shape(a: Sequence[int | str | None] | None, b: Sequence[int | str | Non
     return a is not None and b is not None and None not in a and tuple(a) == tuple(b)
 
 
+def same_after_reshape(a: Sequence[int | str | None] | None, b: Sequence[int | str | None] | None) -> bool:
+    """Whether two shapes with equally many elements are known to be equal: one dimension follows from the others."""
+    if a is None or b is None or len(a) != len(b):
+        return False
+    return sum(one is None or one != other for one, other in zip(a, b, strict=True)) <= 1 and 0 not in (*a, *b)
+
+
 def broadcasts_into(small: Sequence[int | str | None] | None, large: Sequence[int | str | None] | None) -> bool:
     """Whether a tensor of shape `small` is known to leave the shape `large` as it is when both are broadcast."""
     if small is not None and len(small) == 0:

@@ -23,7 +23,21 @@ _ORDER = (
     "graph_fusion.remove_same_const",
     "graph_fusion.prune",
     # Operators written out: while they still are as the exporter wrote them
+    "graph_fusion.softmax_small_op_fusion",
+    "graph_fusion.stable_softmax_fusion",
+    "graph_fusion.gelu_fusion",
+    "graph_fusion.instance_norm_fusion",  # before LayerNorm, which would take the same over two trailing axes
     "graph_fusion.layer_norm_fusion",
+    "graph_fusion.rms_norm_fusion",
+    "graph_fusion.l2_norm_fusion",
+    "graph_fusion.group_norm_fusion",
+    "graph_fusion.clip_fusion",
+    "graph_fusion.hard_sigmoid_fusion",  # what ClipFusion has made one Clip
+    "graph_fusion.hard_swish_fusion",
+    "graph_fusion.softplus_fusion",
+    "graph_fusion.mish_fusion",
+    "graph_fusion.swish_fusion",
+    "graph_fusion.elu_selu_celu_fusion",
     # Convolution: Pad first, so that the next ones see the Conv; bias last, as scale and batch norm make one.
     "graph_fusion.pad_conv2d_fusion",
     "graph_fusion.conv_batchnorm_fusion",

@@ -35,3 +35,21 @@ def trailing_axis(node: Node, x: Edge) -> int:
     if not node.attr("keepdims"):
         refuse("the reduced axes are dropped")
     return axes[0]
+
+
+def one_axis(node: Node, x: Edge) -> int:
+    """The only axis of a Reduce operator that keeps its dimensions, as written where the rank of x is unknown.
+
+    Refuses other Reduce operators.
+    """
+    if x.rank is None:
+        given = node.inputs[1].constant() if len(node.inputs) > 1 and node.inputs[1] is not None else None
+        axes = [int(axis) for axis in (node.attr("axes") or []) if given is None]
+        axes = axes if given is None else [int(axis) for axis in given.reshape(-1)]
+    else:
+        axes = reduced_axes(node, x.rank)
+    if len(axes) != 1:
+        refuse("not exactly one axis is reduced")
+    if not node.attr("keepdims"):
+        refuse("the reduced axes are dropped")
+    return axes[0]

@@ -48,7 +48,7 @@ class Tape:
         `like` lends the attributes (and keeps unknown ones); `attributes` change them, None removes one. Trailing
         inputs that are None are left out. Types and shapes of the outputs are inferred at once.
         """
-        self._require(op, domain, inputs)
+        self._require(op, domain, inputs, is_new=like is None or like.op != op)
         proto = onnx.NodeProto(op_type=op, domain=domain)
         if like is not None:
             proto.attribute.extend(a for a in like.proto.attribute if a.name not in attributes)
@@ -89,20 +89,23 @@ class Tape:
         self.constants[constant] = "" if like is None else like.name
         return constant
 
-    def _require(self, op: str, domain: str, inputs: Sequence[Edge | None]) -> None:
+    def _require(self, op: str, domain: str, inputs: Sequence[Edge | None], is_new: bool) -> None:
         model, version = self.graph.model, self.graph.opset_of(domain)
-        if domain == "":
-            if operators.schema(op, "", version) is None:
-                refuse(f"opset {version} has no {op}")
-            return
-        if domain != MICROSOFT:
-            return
-        if model.target != "onnxruntime-cpu":
+        is_for_onnxruntime = model.target == "onnxruntime-cpu"
+        if domain == "" and operators.schema(op, domain, version) is None:
+            refuse(f"opset {version} has no {op}")
+        if domain == MICROSOFT and not is_for_onnxruntime:
             refuse(f"target {model.target} has no {op}")
+        # The parts are there already: without a kernel for the whole there is nothing to gain.
+        needs_kernel = is_new and is_for_onnxruntime and operators.is_composite(op, domain, version)
+        if domain != MICROSOFT and not needs_kernel:
+            return
         first = next((value for value in inputs if value is not None), None)
         elem_type = 0 if first is None else first.elem_type
         if not elem_type:
-            refuse("the element type is unknown")
+            if domain == MICROSOFT:
+                refuse("the element type is unknown")
+            return
         if not operators.has_cpu_kernel(op, domain, version or 1, elem_type):
             refuse(f"no CPU kernel for {op} of {tensors.type_name(elem_type)}")
 

@@ -1,0 +1,24 @@
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, var
+
+x = var("x")
+
+
+def _is_standard(m: Match) -> bool:
+    return bool(abs(m.gate.attr("alpha") - 1 / 6) < 1e-6 and m.gate.attr("beta") == 0.5)
+
+
+class HardSwishFusionPass(Pass):
+    """x · HardSigmoid(x) becomes HardSwish.
+
+    before   x · HardSigmoid(x) with alpha 1/6 and beta 1/2
+    after    HardSwish(x)
+    refuses  opset below 14; a target that has no kernel (onnxruntime takes the operator apart again)
+    algebra  the definition of HardSwish
+    source   CANN's HardSwishFusionPass; HardSigmoidFusionPass finds the HardSigmoid where it is written out
+    """
+
+    numerics = "rounding"
+    patterns = (Pattern("HardSwish", x * op.HardSigmoid(x, _as="gate"), where=_is_standard),)
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        return new.HardSwish(m.x)

@@ -1,0 +1,51 @@
+import numpy as np
+from onnx import TensorProto
+
+from fusionc.model.graph import Edge
+from fusionc.passes.normalization import NORMALIZED, epsilon_of
+from fusionc.passes.reduction import reduced_axes
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, refuse
+
+
+def per_channel(value: Edge, channels: int, rank: int) -> np.ndarray:
+    """A constant of shape [C, 1, 1] or [1, C, 1, 1] as a vector. Refuses others."""
+    array = value.constant()
+    assert array is not None
+    shape = (1,) * (rank - array.ndim) + array.shape
+    if len(shape) > rank or shape != (1, channels, *[1] * (rank - 2)):
+        refuse("the constant is not one number for each channel")
+    return array.reshape(-1)
+
+
+class InstanceNormFusionPass(Pass):
+    """Instance normalization that is written out becomes InstanceNormalization.
+
+    before   (x − mean(x)) / √(mean((x − mean(x))²) + epsilon) · scale + offset over all axes behind the channels, in
+             the forms of LayerNormFusionPass; scale and offset constants of shape [C, 1, 1]; without both
+    after    InstanceNormalization(x, scale, offset)
+    refuses  other axes; a number of channels that is not known; constants that are not one number for each channel;
+             elements other than float32
+    algebra  the definition of InstanceNormalization
+    source   CANN's InstanceNormFusionPass
+    """
+
+    numerics = "rounding"
+    patterns = (
+        Pattern("InstanceNorm", NORMALIZED * const("factor") + const("addend")),
+        Pattern("InstanceNormPlain", NORMALIZED),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        if m.x.elem_type != TensorProto.FLOAT:
+            refuse("the elements are not float32")
+        for node in (m.mean, m.mean_of_square, m.variance):
+            axes = reduced_axes(node, m.x.rank)
+            if m.x.rank < 3 or axes != list(range(2, m.x.rank)) or not node.attr("keepdims"):
+                refuse("not all axes behind the channels are reduced")
+        channels = m.x.shape[1]
+        if not isinstance(channels, int):
+            refuse("the number of channels is unknown")
+        ones, zeros = np.ones(channels, m.x.dtype), np.zeros(channels, m.x.dtype)
+        if "factor" in m.captures:
+            ones, zeros = per_channel(m.factor, channels, m.x.rank), per_channel(m.addend, channels, m.x.rank)
+        return new.InstanceNormalization(m.x, new.const(ones), new.const(zeros), epsilon=epsilon_of(m))

@@ -1,0 +1,44 @@
+from onnx import TensorProto
+
+from fusionc.passes.normalization import epsilon, epsilon_of, inverse_root, require_narrow, scale, scale_of
+from fusionc.passes.reduction import trailing_axis
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, either, op, rest, var
+from fusionc.rewrite.pattern import Formula
+
+x = var("x")
+
+
+def _normalized(value: Formula) -> Formula:
+    """value / √(mean(value²) + epsilon)"""
+    mean = op.ReduceMean(either(value**2.0, value * value), rest("axes"), _as="mean")
+    return inverse_root(mean + epsilon, value)
+
+
+# A float16 model computes this in float32: the operator does so by itself.
+_CAST = op.Cast(_normalized(op.Cast(x, to=TensorProto.FLOAT)), to=TensorProto.FLOAT16)
+
+
+class RmsNormFusionPass(Pass):
+    """Root mean square normalization that is written out becomes RMSNormalization.
+
+    before   x / √(mean(x²) + epsilon) · scale; also · Reciprocal(√…), · 1 / √…, · (…)^−0.5, the square as Pow or Mul,
+             in float32 between two Casts of a float16 model, without the scale
+    after    RMSNormalization(x, scale)
+    refuses  opset below 23; other axes than the last ones; elements other than float32 and float16 (the operator
+             computes in float32); a scale that has another shape than what is normalized
+    algebra  the definition of RMSNormalization
+    source   TorchAir's and CANN's RmsNormFusionPass; onnxruntime finds some of these forms at load
+    """
+
+    numerics = "rounding"
+    patterns = (
+        Pattern("RmsNormCast", _CAST * scale),
+        Pattern("RmsNorm", _normalized(x) * scale),
+        Pattern("RmsNormCastPlain", _CAST),
+        Pattern("RmsNormPlain", _normalized(x)),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        require_narrow(m)
+        axis = trailing_axis(m.mean, m.x)
+        return new.RMSNormalization(m.x, scale_of(m, new, axis), axis=axis - m.x.rank, epsilon=epsilon_of(m))

@@ -1,0 +1,20 @@
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, var
+
+
+class SoftplusFusionPass(Pass):
+    """Log(1 + Exp(x)) becomes Softplus.
+
+    before   Log(Exp(x) + 1)
+    after    Softplus(x)
+    refuses  nothing of its own
+    never    by default: where Exp(x) overflows the original gives infinity, the result x
+    algebra  the definition of Softplus
+    source   CANN's SoftplusFusionPass
+    """
+
+    numerics = "approximate"
+    default = "off"
+    patterns = (Pattern("Softplus", op.Log(op.Exp(var("x")) + 1.0)),)
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        return new.Softplus(m.x)

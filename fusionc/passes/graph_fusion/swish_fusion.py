@@ -1,0 +1,42 @@
+from fusionc.model.types import broadcasts_into
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, var
+
+x = var("x")
+_POWER = op.Exp(op.Neg(x)) + 1.0
+
+
+def _sigmoid(m: Match, new: Tape) -> Result:
+    return new.Sigmoid(m.x)
+
+
+def _product(m: Match, new: Tape) -> Result:
+    return new.Mul(m.x, new.Sigmoid(m.x))
+
+
+class SwishFusionPass(Pass):
+    """Sigmoid that is written out becomes Sigmoid, and x · Sigmoid(x) becomes Swish.
+
+    before   1 / (1 + Exp(−x)), Reciprocal(1 + Exp(−x)); x / (1 + Exp(−x)); x · Sigmoid(x), x · Sigmoid(alpha · x)
+    after    Sigmoid(x); x · Sigmoid(x); Swish(x)
+    refuses  Swish: opset below 24; a target that has no kernel (onnxruntime takes the operator apart again); an alpha
+             that may enlarge x
+    algebra  the definitions of Sigmoid and Swish; where Exp overflows, both sides are 0
+    source   CANN's SwishFusionPass
+    """
+
+    numerics = "rounding"
+    patterns = (
+        Pattern("Sigmoid", either(1.0 / _POWER, op.Reciprocal(_POWER)), _sigmoid),
+        Pattern("SigmoidProduct", x / _POWER, _product),
+        Pattern("Swish", x * op.Sigmoid(x)),
+        Pattern("SwishAlpha", x * op.Sigmoid(x * const("alpha"))),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        alpha = 1.0
+        if "alpha" in m.captures:
+            array = m.alpha.constant()
+            if array.size != 1 or not broadcasts_into(array.shape, m.x.shape):
+                refuse("alpha is not a single number")
+            alpha = float(array.item())
+        return new.Swish(m.x, alpha=alpha)

@@ -1,0 +1,79 @@
+from harness import Fires, Stays, tables
+
+
+def graph(
+    body: str,
+    constants: str = "float low = {-1}, float high = {2}, float six = {6}, float zero = {0}, float nan = {nan}",
+    x: str = "float[N,4]",
+    y: str = "",
+) -> str:
+    return f"agraph ({x} x) => ({x} y{y}) <{constants}> {{ {body} }}"
+
+
+NAN = graph("a = Min (x, limit) y = Max (a, low)").replace("float nan = {nan}", "float limit")
+STAYS = [
+    Stays(
+        "the lower limit is above", graph("a = Clip (x, six, high) y = Relu (a)"), "a lower limit above the upper one"
+    ),
+    Stays("one Min alone", graph("y = Min (x, high)"), None),
+    Stays(
+        "a limit for each column",
+        graph("a = Min (x, v) y = Max (a, low)", constants="float[4] v, float low = {-1}"),
+        "a limit is not one number that is known",
+    ),
+    Stays(
+        "a constant raises the rank",
+        graph("a = Min (x, v) y = Max (a, low)", constants="float[1,1,1] v, float low = {-1}").replace(
+            "=> (float[N,4] y", "=> (float[1,N,4] y"
+        ),
+        "the constant may enlarge the result",
+    ),
+    Stays(
+        "the inner value is used elsewhere",
+        graph("a = Min (x, high) y = Max (a, low)", y=", float[N,4] a"),
+        "an interior value is a graph output",
+    ),
+    Stays(
+        "limits that are computed",
+        "agraph (float[N] x, float l) => (float[N] y) { a = Clip (x, l) y = Relu (a) }",
+        "a limit is not one number that is known",
+    ),
+]
+
+FIRES = [
+    Fires("Min of Max", graph("a = Max (x, low) y = Min (a, high)"), ["Clip"]),
+    Fires("Max of Min", graph("a = Min (high, x) y = Max (low, a)"), ["Clip"]),
+    Fires("Relu, then 6", graph("a = Relu (x) y = Min (a, six)"), ["Clip"]),
+    Fires("Clip, then Relu", graph("a = Clip (x, low, high) y = Relu (a)"), ["Clip"]),
+    Fires("Clip below zero only, then Relu", graph("a = Clip (x, low) y = Relu (a)"), ["Clip"]),
+    Fires("no upper limit", graph("a = Max (x, low) y = Relu (a)"), ["Relu"]),
+    Fires("no upper limit, infinity stays", graph("a = Max (x, low) y = Max (a, high)"), ["Clip"]),
+    Fires("Clip of Clip", graph("a = Clip (x, low, six) y = Clip (a, , high)"), ["Clip"]),
+    Fires("limits that do not meet", graph("a = Clip (x, , low) y = Relu (a)"), ["Clip"]),
+    Fires("Max with zero", graph("y = Max (x, zero)"), ["Relu"]),
+    Fires("three in a row", graph("a = Relu (x) b = Min (a, six) y = Max (b, low)"), ["Clip"], effected=2),
+    Fires(
+        "opset 10",
+        "agraph (float[N,4] x) => (float[N,4] y) { a = Clip <min = -1.0, max = 3.0> (x) y = Relu (a) }",
+        ["Clip"],
+        opset=10,
+    ),
+    Fires(
+        "opset 6, open",
+        "agraph (float[N,4] x) => (float[N,4] y) { a = Clip <max = 3.0> (x) y = Clip <max = 2.0> (a) }",
+        ["Clip"],
+        opset=6,
+    ),
+    Fires(
+        "integers",
+        "agraph (int64[N,4] x) => (int64[N,4] y) <int64 one = {1}, int64[1] two = {2}> { a = Max (x, one) y = Min (a, two) }",
+        ["Clip"],
+    ),
+    Fires(
+        "one element of rank 1",
+        graph("a = Max (x, v) y = Min (a, six)", constants="float[1] v = {-1}, float six = {6}"),
+        ["Clip"],
+    ),
+]
+
+test_stays, test_fires = tables("ClipFusionPass", STAYS, FIRES)

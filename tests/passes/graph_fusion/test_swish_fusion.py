@@ -1,0 +1,39 @@
+from harness import Fires, Stays, tables
+
+
+def graph(body: str, constants: str = "float one = {1}, float alpha = {1.7}") -> str:
+    return f"agraph (float[N,4] x) => (float[N,4] y) <{constants}> {{ {body} }}"
+
+
+POWER = "n = Neg (x) e = Exp (n) a = Add (e, one)"
+STAYS = [
+    Stays("no kernel", graph("s = Sigmoid (x) y = Mul (x, s)"), "no CPU kernel for Swish of float", opset=24),
+    Stays("opset 23", graph("s = Sigmoid (x) y = Mul (x, s)"), "opset 23 has no Swish", opset=23),
+    Stays("of something else", graph("w = Neg (x) s = Sigmoid (w) y = Mul (x, s)"), None, opset=24, target="onnx"),
+    Stays(
+        "an alpha for each column",
+        graph("w = Mul (x, v) s = Sigmoid (w) y = Mul (x, s)", "float[4] v"),
+        "alpha is not a single number",
+        opset=24,
+        target="onnx",
+    ),
+    Stays("the exponential of x", graph("e = Exp (x) a = Add (e, one) y = Div (one, a)"), None),
+    Stays("another addend", graph(f"{POWER} y = Reciprocal (a)", "float one = {1.01}"), None),
+]
+
+FIRES = [
+    Fires("Sigmoid written out", graph(f"{POWER} y = Div (one, a)"), ["Sigmoid"]),
+    Fires("Sigmoid by Reciprocal", graph(f"{POWER} y = Reciprocal (a)").replace("(e, one)", "(one, e)"), ["Sigmoid"]),
+    Fires("x over a power", graph(f"{POWER} y = Div (x, a)"), ["Sigmoid", "Mul"]),
+    Fires("Swish", graph("s = Sigmoid (x) y = Mul (s, x)"), ["Swish"], opset=24, target="onnx", ir_version=11),
+    Fires(
+        "Swish with alpha",
+        graph("w = Mul (alpha, x) s = Sigmoid (w) y = Mul (x, s)"),
+        ["Swish"],
+        opset=24,
+        target="onnx",
+        ir_version=11,
+    ),
+]
+
+test_stays, test_fires = tables("SwishFusionPass", STAYS, FIRES)
