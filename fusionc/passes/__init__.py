@@ -54,10 +54,17 @@ _ORDER = (
     "graph_fusion.mat_mul_reassociation",
     "graph_fusion.same_input_mat_mul",
     # Moving data
+    "graph_fusion.cast_relu_cast_fusion",
+    "graph_fusion.strided_slice_merge",
     "graph_fusion.z_concatv2d_fusion",
+    "graph_fusion.z_concat_ext2_fusion",  # after the merge: it wants all pieces in one Concat
     "graph_fusion.z_split_vd_fusion",
+    "graph_fusion.z_split_vd_fusion_pass_v2",
     "graph_fusion.split_concat_fusion",  # after the merges: it wants all pieces of one Split in one Concat
+    "graph_fusion.concat_tile_fusion",
+    "graph_fusion.gather_fusion",  # after the Slices that become a Split
     "graph_fusion.trans_op_symmetry_elimination",
+    "graph_fusion.dim1_transpose_to_squeeze",
     "graph_fusion.shape_reshape",
     # The target's own operators come last: no portable pass knows them.
     "ub_fusion.tbe_conv_elemwise_fusion",

@@ -1,3 +1,4 @@
+from fusionc.passes.slicing import axes_of, new_unsqueeze
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
 
 x = var("x")
@@ -22,14 +23,15 @@ def _reshape_reshape(m: Match, new: Tape) -> Result:
     return new.Reshape(m.x, m.shape, like=m.second)
 
 
-def _undo(m: Match, new: Tape) -> Result:
-    if m.first.attr("axes") is not None or m.second.attr("axes") is not None:  # before opset 13
-        first, second = m.first.attr("axes"), m.second.attr("axes")
-    else:
-        given = [node.inputs[1].constant() if len(node.inputs) > 1 else None for node in (m.first, m.second)]
-        first, second = (None if axes is None else axes.reshape(-1).tolist() for axes in given)
-    if first is None or second is None:
+def _axes(m: Match) -> tuple[list[int], list[int]]:
+    axes = axes_of(m.first), axes_of(m.second)
+    if axes[0] is None or axes[1] is None:
         refuse("the axes are not known before the model runs")
+    return axes[0], axes[1]
+
+
+def _undo(m: Match, new: Tape) -> Result:
+    first, second = _axes(m)
     # Both count the axes of the larger tensor: what Unsqueeze makes, what Squeeze takes.
     rank = m.first.outputs[0].rank if m.first.op == "Unsqueeze" else m.x.rank
     if rank is None:
@@ -39,12 +41,26 @@ def _undo(m: Match, new: Tape) -> Result:
     return m.x
 
 
+def _twice(m: Match, new: Tape) -> Result:
+    """One Unsqueeze, or one Squeeze, for two: its axes are those of the largest tensor."""
+    first, second = _axes(m)
+    largest = m.x.rank if m.second.op == "Squeeze" else m.second.outputs[0].rank
+    if largest is None:
+        refuse("the rank is unknown")
+    outer, inner, others = (second, first, len(second)) if m.second.op == "Unsqueeze" else (first, second, len(first))
+    outer = [axis % largest for axis in outer]
+    free = [axis for axis in range(largest) if axis not in outer]  # where the axes of the tensor in between lie
+    both = sorted([*outer, *(free[axis % (largest - others)] for axis in inner)])
+    return new_unsqueeze(new, m.x, both, m.second.op)
+
+
 class TransOpSymmetryEliminationPass(Pass):
     """Two operators that move or reshape, one after the other, become one or none.
 
     before   Transpose(Transpose(x)); Reshape(Reshape(x)), and Flatten, Squeeze, Unsqueeze before a Reshape;
-             Squeeze(Unsqueeze(x)) and Unsqueeze(Squeeze(x)) of the same axes
-    after    Transpose(x) or x; Reshape(x); x
+             Squeeze(Unsqueeze(x)) and Unsqueeze(Squeeze(x)) of the same axes; Unsqueeze(Unsqueeze(x)),
+             Squeeze(Squeeze(x))
+    after    Transpose(x) or x; Reshape(x); x; Unsqueeze(x), Squeeze(x)
     refuses  a Reshape to a shape that copies dimensions (0), or is not known; other axes
     algebra  permutations compose; the order of elements does not depend on shapes in between
     source   CANN's TransOpSymmetryEliminationPass and PermutePass
@@ -66,5 +82,9 @@ class TransOpSymmetryEliminationPass(Pass):
         ),
         Pattern(
             "UnsqueezeSqueeze", op.Unsqueeze(op.Squeeze(x, rest("a"), _as="first"), rest("b"), _as="second"), _undo
+        ),
+        *(
+            Pattern(f"{name}{name}", op[name](op[name](x, rest("a"), _as="first"), rest("b"), _as="second"), _twice)
+            for name in ("Unsqueeze", "Squeeze")
         ),
     )

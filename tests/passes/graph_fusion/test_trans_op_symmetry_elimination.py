@@ -82,6 +82,29 @@ FIRES = [
         ["Relu", "Neg"],
     ),
     Fires(
+        "Unsqueeze twice",
+        graph(
+            "Unsqueeze (a, s)",
+            "Unsqueeze (b, t)",
+            "int64[1] s = {1}, int64[2] t = {0, -1}",
+            "float[3,4] x",
+            "p,q,r,s,t",
+        ),
+        ["Relu", "Unsqueeze", "Neg"],
+    ),
+    Fires(
+        "Unsqueeze before what was one",
+        graph("Unsqueeze (a, s)", "Unsqueeze (b, t)", "int64[1] s = {0}, int64[1] t = {1}", "float[3,4] x", "p,q,r,s"),
+        ["Relu", "Unsqueeze", "Neg"],
+    ),
+    Fires(
+        "Squeeze twice",
+        graph(
+            "Squeeze (a, s)", "Squeeze (b, t)", "int64[1] s = {1}, int64[2] t = {0, -1}", "float[1,1,3,4,1] x", "p,q"
+        ),
+        ["Relu", "Squeeze", "Neg"],
+    ),
+    Fires(
         "opset 11",
         graph("Squeeze <axes = [1]> (a)", "Unsqueeze <axes = [1]> (b)", x="float[N,1,4] x"),
         ["Relu", "Neg"],

@@ -1,0 +1,31 @@
+import numpy as np
+
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, var
+
+
+def _target(m: Match) -> list[int] | None:
+    """The shape behind the Transpose in numbers, one −1 at most, if only axes of size 1 move."""
+    shape = m.x.shape
+    perm = m.node.attr("perm")
+    if shape is None or perm is None or list(perm) == sorted(perm):
+        return None
+    moved = [axis for axis in perm if shape[axis] != 1]
+    target = [shape[axis] if isinstance(shape[axis], int) else -1 for axis in perm]
+    return target if moved == sorted(moved) and target.count(-1) <= 1 and 0 not in target else None
+
+
+class Dim1TransposeToSqueezePass(Pass):
+    """A Transpose that only moves axes of size 1 becomes a Reshape.
+
+    before   Transpose(x[N, 1, 12, 64]) to [N, 12, 1, 64]
+    after    Reshape(x, [−1, 12, 1, 64])
+    refuses  nothing of its own
+    never    more than one dimension that is not known before the model runs
+    algebra  axes of size 1 do not change the order of the elements
+    source   CANN's Dim1TransposeToSqueezePass: a Reshape copies nothing
+    """
+
+    patterns = (Pattern("Dim1Transpose", op.Transpose(var("x"), _as="node"), where=lambda m: _target(m) is not None),)
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        return new.Reshape(m.x, new.const(np.array(_target(m), np.int64)))

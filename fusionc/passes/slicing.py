@@ -1,0 +1,92 @@
+"""What the passes about Slice, Gather, Squeeze and Unsqueeze have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from fusionc.model.graph import Edge, Node
+from fusionc.rewrite import Tape
+
+_FAR = 1 << 62  # exporters write the end of an axis as the largest integer, or nearly
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What a Slice does along one axis; `axis` may count from the end."""
+
+    axis: int
+    start: int
+    end: int
+    step: int = 1
+
+    @property
+    def is_forward(self) -> bool:
+        """Whether nothing counts from the end of an axis and the step is one."""
+        return self.step == 1 and self.start >= 0 and self.end >= 0
+
+
+def cuts_of(node: Node) -> list[Cut] | None:
+    """What a Slice does, attributes or inputs by opset; None where it is not known before the model runs."""
+    if node.graph.opset < 10:
+        starts, ends, axes = node.attr("starts"), node.attr("ends"), node.attr("axes")
+        steps = None
+    else:
+        given = [None if v is None else v.constant() for v in node.inputs[1:]]
+        if any(v is not None and g is None for v, g in zip(node.inputs[1:], given, strict=True)):
+            return None
+        starts, ends, axes, steps = (
+            None if g is None else [int(i) for i in g.reshape(-1)] for g in [*given, None, None][:4]
+        )
+    if starts is None or ends is None:
+        return None
+    axes = list(range(len(starts))) if axes is None else axes
+    steps = [1] * len(starts) if steps is None else steps
+    return [Cut(*numbers) for numbers in zip(axes, starts, ends, steps, strict=True)]
+
+
+def new_slice(new: Tape, x: Edge, cuts: Sequence[Cut]) -> Edge:
+    """A Slice as the opset writes it."""
+    axes, starts = [c.axis for c in cuts], [c.start for c in cuts]
+    ends, steps = [min(c.end, _FAR) for c in cuts], [c.step for c in cuts]
+    if new.graph.opset < 10:
+        old: Edge = new.Slice(x, axes=axes, starts=starts, ends=ends)
+        return old
+    inputs = [starts, ends, axes] if all(step == 1 for step in steps) else [starts, ends, axes, steps]
+    made: Edge = new.Slice(x, *(new.const(np.array(numbers, np.int64)) for numbers in inputs))
+    return made
+
+
+def piece_of(node: Node | None) -> tuple[Edge, int, int, int] | None:
+    """For a Slice of one axis with step one and known bounds: what is cut, the axis, start and end from the front."""
+    if node is None or not node.is_op("Slice") or node.has_references or node.inputs[0] is None:
+        return None
+    x, cuts = node.inputs[0], cuts_of(node)
+    if cuts is None or len(cuts) != 1 or cuts[0].step != 1 or x.rank is None:
+        return None
+    axis = cuts[0].axis % x.rank
+    size = None if x.shape is None else x.shape[axis]
+    if not isinstance(size, int):
+        return None
+    start, end, _ = slice(cuts[0].start, cuts[0].end).indices(size)
+    return (x, axis, start, end) if start < end else None
+
+
+def axes_of(node: Node) -> list[int] | None:
+    """The axes of a Squeeze or Unsqueeze as written, attribute or input by opset; None where they are not known."""
+    written = node.attr("axes")
+    if written is not None:
+        return [int(axis) for axis in written]
+    given = node.inputs[1].constant() if len(node.inputs) > 1 and node.inputs[1] is not None else None
+    return None if given is None else [int(axis) for axis in given.reshape(-1)]
+
+
+def new_unsqueeze(new: Tape, x: Edge, axes: Sequence[int], op: str = "Unsqueeze") -> Edge:
+    """An Unsqueeze (or Squeeze) as the opset writes it."""
+    if new.graph.opset < 13:
+        old: Edge = new.node(op, [x], axes=list(axes))
+        return old
+    made: Edge = new.node(op, [x, new.const(np.array(axes, np.int64))])
+    return made

@@ -1,0 +1,137 @@
+from harness import Fires, Stays, tables
+
+
+def graph(body: str, constants: str, x: str = "float[N,6,3] x", y: str = "float[A,B,C] y") -> str:
+    return f"agraph ({x}) => ({y}) <{constants}> {{ {body} }}"
+
+
+AX = "int64[1] a = {1}, int64[1] b = {0}"
+PIECE = "int64[1] s = {2}, int64[1] e = {3}, int64[1] a = {1}, int64[1] four = {4}, int64[1] last = {-1}, int64[1] far = {9223372036854775807}"
+TWO = "int64[3] i = {4, 0, 2}, int64[2] j = {2, -3}, int64[1] k = {5}"
+JOINED = "float[N,2] a, float[N,4] b"
+STAYS = [
+    Stays(
+        "another axis comes back",
+        graph("g = Gather <axis = 1> (x, i) y = Unsqueeze (g, b)", f"int64 i = {{2}}, {AX}"),
+        "not a single element whose axis comes back",
+    ),
+    Stays(
+        "several elements",
+        graph(
+            "g = Gather <axis = 1> (x, i) y = Unsqueeze (g, a)", f"int64[2] i = {{2, 3}}, {AX}", y="float[A,B,C,D] y"
+        ),
+        "not a single element whose axis comes back",
+    ),
+    Stays(
+        "the gathered value is used elsewhere",
+        graph(
+            "g = Gather <axis = 1> (x, i) y = Unsqueeze (g, a)",
+            f"int64 i = {{2}}, {AX}",
+            y="float[A,B,C] y, float[N,3] g",
+        ),
+        "an interior value is a graph output",
+    ),
+    Stays(
+        "two elements cut out of one axis",
+        graph(
+            "c = Slice (x, s, four, a) y = Squeeze (c, one)",
+            PIECE + ", int64[1] one = {0}",
+            x="float[1,6,3] x",
+            y="float[A,B] y",
+        ),
+        "not one element of one axis",
+    ),
+    Stays(
+        "perhaps no element",
+        graph("c = Slice (x, s, e, a) y = Squeeze (c, a)", PIECE, x="float[N,M,3] x", y="float[A,B] y"),
+        "it is not known that there is this element",
+    ),
+    Stays(
+        "other axes",
+        graph("g = Gather <axis = 1> (x, i) y = Gather <axis = 0> (g, j)", "int64[2] i = {4, 0}, int64[1] j = {0}"),
+        "the axes differ",
+    ),
+    Stays(
+        "an element that is not there",
+        graph("g = Gather <axis = 1> (x, i) y = Gather <axis = 1> (g, k)", TWO),
+        "an index is out of bounds",
+    ),
+    Stays(
+        "a joined value of unknown size",
+        graph(
+            "c = Concat <axis = 1> (a, b) y = Gather <axis = 1> (c, i)",
+            "int64 i = {1}",
+            x="float[N,M] a, float[N,4] b",
+            y="float[N] y",
+        ),
+        "the sizes are not known before the model runs",
+    ),
+    Stays(
+        "an element from the end",
+        graph("c = Concat <axis = 1> (a, b) y = Gather <axis = 1> (c, i)", "int64 i = {-1}", x=JOINED, y="float[N] y"),
+        "not one element, counted from the front",
+    ),
+    Stays(
+        "two coordinates",
+        graph("y = GatherND (x, i)", "int64[2,2] i = {0, 1, 1, 2}", y="float[2,3] y"),
+        "more than one coordinate",
+    ),
+]
+
+FIRES = [
+    Fires(
+        "the axis comes back",
+        graph("g = Gather <axis = 1> (x, i) y = Unsqueeze (g, a)", f"int64 i = {{2}}, {AX}"),
+        ["Gather"],
+    ),
+    Fires(
+        "the first axis, by default",
+        graph("g = Gather (x, i) y = Unsqueeze (g, b)", f"int64 i = {{-1}}, {AX}"),
+        ["Gather"],
+        sizes={"N": 3},
+        zero_sizes=False,
+    ),
+    Fires(
+        "counted from the end",
+        graph("g = Gather <axis = -2> (x, i) y = Unsqueeze (g, a)", f"int64 i = {{2}}, {AX}"),
+        ["Gather"],
+    ),
+    Fires(
+        "axes as an attribute",
+        graph("g = Gather <axis = 1> (x, i) y = Unsqueeze <axes = [1]> (g)", "int64 i = {2}"),
+        ["Gather"],
+        opset=11,
+    ),
+    Fires("cut and squeezed", graph("c = Slice (x, s, e, a) y = Squeeze (c, a)", PIECE, y="float[A,B] y"), ["Gather"]),
+    Fires(
+        "the last one, cut and squeezed",
+        graph("c = Slice (x, last, far, a) y = Squeeze (c, a)", PIECE, y="float[A,B] y"),
+        ["Gather"],
+    ),
+    Fires("an index of an index", graph("g = Gather <axis = 1> (x, i) y = Gather <axis = 1> (g, j)", TWO), ["Gather"]),
+    Fires(
+        "a scalar index of an index",
+        graph(
+            "g = Gather <axis = 1> (x, i) y = Gather <axis = -2> (g, k)",
+            "int64[3] i = {4, 0, 2}, int64 k = {1}",
+            y="float[A,B] y",
+        ),
+        ["Gather"],
+    ),
+    Fires(
+        "of the second joined value",
+        graph(
+            "c = Concat <axis = 1> (a, b) y = Gather <axis = 1> (c, i)", "int64[1] i = {3}", x=JOINED, y="float[N,1] y"
+        ),
+        ["Gather"],
+    ),
+    Fires(
+        "one coordinate",
+        graph("y = GatherND (x, i)", "int64[2,1] i = {1, 0}", y="float[2,6,3] y"),
+        ["Gather"],
+        sizes={"N": 3},
+        zero_sizes=False,
+    ),
+]
+
+test_stays, test_fires = tables("GatherFusionPass", STAYS, FIRES)

@@ -1,0 +1,57 @@
+from harness import Fires, Stays, tables
+
+CONSTANTS = "int64[1] z = {0}, int64[1] a = {2}, int64[1] b = {-1}, int64[1] e = {9223372036854775807}, int64[1] two = {2}, int64[1] one = {1}"
+ALL = "p = Slice (x, z, a, ax) q = Slice (x, a, b, ax) r = Slice (x, b, e, ax)"
+
+
+def graph(
+    body: str = ALL,
+    ax: str = "{1}",
+    x: str = "float[N,6,3] x",
+    out: str = "float[N,2,3] p, float[N,3,3] q, float[N,1,3] r",
+) -> str:
+    return f"agraph ({x}) => ({out}) <{CONSTANTS}, int64[1] ax = {ax}> {{ {body} }}"
+
+
+STAYS = [
+    Stays(
+        "something is left out",
+        graph("p = Slice (x, z, a, ax) r = Slice (x, b, e, ax)", out="float[N,2,3] p, float[N,1,3] r"),
+        None,
+    ),
+    Stays(
+        "an overlap",
+        graph("p = Slice (x, z, a, ax) q = Slice (x, one, e, ax)", out="float[N,2,3] p, float[N,5,3] q"),
+        None,
+    ),
+    Stays("an unknown size", graph(x="float[N,M,3] x", out="float[N,2,3] p, float[N,K,3] q, float[N,1,3] r"), None),
+    Stays(
+        "steps",
+        graph("p = Slice (x, z, e, ax, two) q = Slice (x, one, e, ax, two)", out="float[N,3,3] p, float[N,3,3] q"),
+        None,
+    ),
+    Stays(
+        "different axes",
+        graph("p = Slice (x, z, a, ax) q = Slice (x, a, e, two)", out="float[N,2,3] p, float[N,6,1] q"),
+        None,
+    ),
+    Stays("one Slice of everything", graph("p = Slice (x, z, e, ax)", out="float[N,6,3] p"), None),
+]
+
+FIRES = [
+    Fires("three", graph(), ["Split"]),
+    Fires(
+        "in another order, from the end",
+        graph("r = Slice (x, b, e, ax) p = Slice (x, z, a, ax) q = Slice (x, a, b, ax)", ax="{-2}"),
+        ["Split"],
+    ),
+    Fires("opset 11", graph(), ["Split"], opset=11),
+    Fires(
+        "attributes",
+        "agraph (float[6,N] x) => (float[2,N] p, float[4,N] q) { p = Slice <axes = [0], starts = [0], ends = [2]> (x) q = Slice <axes = [0], starts = [2], ends = [99]> (x) }",
+        ["Split"],
+        opset=9,
+    ),
+]
+
+test_stays, test_fires = tables("ZSplitVDFusionPassV2", STAYS, FIRES)
