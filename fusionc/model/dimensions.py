@@ -40,6 +40,8 @@ def elements(value: Edge | None, depth: int = _DEPTH) -> list[Element] | None:
     if node.op == "Concat":
         parts = [elements(part, depth - 1) for part in node.inputs]
         return None if None in parts else [e for part in parts if part is not None for e in part]
+    if node.op == "Where":
+        return _chosen(node, depth)
     if node.op == "Gather":
         return _gathered(node, depth)
     return _sliced(node, depth) if node.op == "Slice" else None
@@ -51,6 +53,51 @@ def _of_shape(node: Node) -> list[Element] | None:
     if whole is None or rank is None:
         return None
     return [dimension(whole, axis) for axis in range(rank)][slice(node.attr("start", 0), node.attr("end"))]
+
+
+def _chosen(node: Node, depth: int) -> list[Element] | None:
+    """Where(Equal(s, t), a, s): exporters write it to put 1 for −1, which no dimension is."""
+    condition = None if node.inputs[0] is None else node.inputs[0].producer
+    if condition is None or not condition.is_op("Equal"):
+        return None
+    lists = [elements(value, depth - 1) or [] for value in (*condition.inputs, *node.inputs[1:])]
+    count = max(map(len, lists))
+    if any(len(found) not in (1, count) for found in lists):
+        return None
+    result: list[Element] = []
+    for left, right, then, otherwise in zip(*(e * count if len(e) == 1 else e for e in lists), strict=True):
+        numbers = [e for e in (left, right) if isinstance(e, int)]
+        if len(numbers) == 2 or left == right:
+            result.append(then if left == right else otherwise)
+        elif numbers and numbers[0] < 0:
+            result.append(otherwise)
+        else:
+            return None
+    return result
+
+
+def shape_made(node: Node) -> list[Element] | None:
+    """The shape of what Range, Expand, Reshape or ConstantOfShape makes, where it is computed from dimensions; onnx's
+    inference loses the symbols there."""
+    if node.op == "Range":
+        limits = [elements(value) for value in node.inputs]
+        return limits[1] if limits[0] == [0] and limits[2] == [1] and limits[1] and len(limits[1]) == 1 else None
+    if node.op == "ConstantOfShape":
+        return elements(node.inputs[0])
+    wanted, x = elements(node.inputs[1]) if len(node.inputs) > 1 else None, node.inputs[0]
+    if wanted is None or x is None:
+        return None
+    if node.op == "Reshape":  # 0 and −1 stand for something else
+        return wanted if not any(isinstance(e, int) and e <= 0 for e in wanted) else None
+    rank = x.rank
+    if rank is None or rank > len(wanted):
+        return None
+    own = [1] * (len(wanted) - rank) + [dimension(x, axis) for axis in range(rank)]
+    return [_broadcast(a, b) for a, b in zip(own, wanted, strict=True)]
+
+
+def _broadcast(a: Element, b: Element) -> Element:
+    return a if b == 1 or a == b else b if a == 1 else (-1, -1)
 
 
 def _gathered(node: Node, depth: int) -> list[Element] | None:

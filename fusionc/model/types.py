@@ -16,10 +16,12 @@ import onnx
 from onnx import TensorProto, shape_inference
 
 from fusionc.model import operators, tensors
-from fusionc.model.graph import Constant, Edge, Graph, Model, Node
+from fusionc.model.dimensions import Element, shape_made
+from fusionc.model.graph import Constant, Edge, Graph, Model, Node, Shape, shape_of
 
 _SMALL = 1024  # elements; larger tensors never are shapes, axes or sizes, and inference goes without them
 _INVENTED = "unk__"  # how the symbols begin that onnx invents for dimensions it does not know
+_SHAPED_BY_INPUT = ("Range", "Expand", "Reshape", "ConstantOfShape")
 _IR_VERSION = 10  # of the copy that inference sees: initializers need not be inputs there
 
 
@@ -105,11 +107,16 @@ class Types:
         self._generation, self._outdated = self._generation + 1, False
         main = self._model.main
         skeleton = _Skeleton(self._model)
-        try:
-            result = shape_inference.infer_shapes(skeleton.proto, check_type=False, strict_mode=False, data_prop=True)
-        except Exception:  # onnx gives up on the whole model, for example for a wrong attribute: nothing is known
-            return
-        _read(main, result.graph, skeleton, self._generation)
+        while True:
+            try:
+                result = shape_inference.infer_shapes(
+                    skeleton.proto, check_type=False, strict_mode=False, data_prop=True
+                )
+            except Exception:  # onnx gives up on the whole model, for example for a wrong attribute: nothing is known
+                return
+            _read(main, result.graph, skeleton, self._generation)
+            if not skeleton.annotate(main):
+                return
 
 
 class _Skeleton:
@@ -124,6 +131,7 @@ class _Skeleton:
             self.proto.opset_import.add(domain=domain, version=version)
         self.proto.functions.extend(model.proto.functions)
         self.nodes: dict[int, list[Node]] = {}  # by graph id, in the order of the copy
+        self._annotated: set[str] = set()
         self._copy(model.main, self.proto.graph)
 
     def _copy(self, graph: Graph, copy: onnx.GraphProto) -> None:
@@ -165,6 +173,37 @@ class _Skeleton:
                 declared = None if output is None else node.graph.declared_types.get(output.name)
                 if output is not None and declared is not None:
                     copy.value_info.add(name=output.name).type.CopyFrom(declared)
+
+    def annotate(self, main: Graph) -> bool:
+        """Tell inference the shapes that it missed and that follow from what it found; whether there are any."""
+        found = False
+        for node in self.nodes[main.id]:
+            (output,) = node.outputs if node.is_op(*_SHAPED_BY_INPUT) else (None,)
+            if output is None or output.name in self._annotated or node.has_references:
+                continue
+            shape, made = shape_of(output.proto_type), shape_made(node)
+            if made is None or (shape is not None and not any(_is_invented(d) for d in shape)):
+                continue
+            elem_type = output.proto_type.tensor_type.elem_type if output.proto_type is not None else 0
+            dims = [_certain(d) for d in made]
+            old: Shape = (None,) * len(dims) if shape is None else shape
+            if elem_type and any(d is not None and _is_invented(was) for was, d in zip(old, dims, strict=True)):
+                self._annotated.add(output.name)
+                info = onnx.helper.make_tensor_value_info(output.name, elem_type, dims)
+                self.proto.graph.value_info.append(info)
+                found = True
+        return found
+
+
+def _is_invented(dim: int | str | None) -> bool:
+    return dim is None or (isinstance(dim, str) and dim.startswith(_INVENTED))
+
+
+def _certain(dim: Element) -> int | str | None:
+    """A dimension that keeps its meaning in the next inference, or None."""
+    if isinstance(dim, int):
+        return dim if dim >= 0 else None
+    return None if isinstance(dim, tuple) or _is_invented(dim) else dim
 
 
 def _read(graph: Graph, result: onnx.GraphProto, skeleton: _Skeleton, generation: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import onnx
+import pytest
 from harness import parse
 
 from fusionc.model.build import build
@@ -92,3 +93,45 @@ def test_before_ir_version_3_there_is_one_opset() -> None:
     model = onnx.ModelProto(ir_version=2)
     model.graph.name = "g"
     assert build(model, "").main.opset == 1
+
+
+MADE = {
+    "Range": ("n = Gather (s, zero) r = Range (zero, n, one)", ("batch",)),
+    "Expand": ("c = Concat <axis = 0> (n1, two, m1) r = Expand (k, c)", ("batch", 2, "seq")),
+    "Expand with a −1 that Where makes 1": (
+        "c = Concat <axis = 0> (n1, minus, m1) e = Equal (c, minus) w = Where (e, ones, c) r = Expand (k, w)",
+        ("batch", 2, "seq"),
+    ),
+    "Reshape": ("c = Concat <axis = 0> (m1, one1, n1) r = Reshape (x, c)", ("seq", 1, "batch")),
+    "ConstantOfShape": ("c = Concat <axis = 0> (m1, two) r = ConstantOfShape (c)", ("seq", 2)),
+}
+
+
+@pytest.mark.parametrize("name", MADE)
+def test_shapes_that_are_computed_from_dimensions(name: str) -> None:
+    """onnx's inference loses the symbols there; what follows from them is inferred, too."""
+    body, shape = MADE[name]
+    graph = graph_of(f"""agraph (float[batch,seq] x, float[2,1] k) => (float y) <int64 zero = {{0}}, int64 one = {{1}},
+        int64[1] one1 = {{1}}, int64[1] two = {{2}}, int64[1] minus = {{-1}}, int64[3] ones = {{1,1,1}}> {{
+        s = Shape (x) n1 = Shape <start = 0, end = 1> (x) m1 = Shape <start = 1> (x) {body}
+        q = Neg (r) y = ReduceSum <keepdims = 0> (q) }}""")
+    assert value(graph, "r").shape == value(graph, "q").shape == shape
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    {
+        "Range from one": "n = Gather (s, zero) r = Range (one, n, one)",
+        "Range in steps": "n = Gather (s, zero) r = Range (zero, n, two)",
+        "Reshape with −1": "c = Concat <axis = 0> (n1, minus) r = Reshape (x, c)",
+        "Expand to another symbol": "c = Concat <axis = 0> (m1, n1) r = Expand (x, c)",
+    }.items(),
+)
+def test_shapes_that_do_not_follow(name: str, body: str) -> None:
+    graph = graph_of(f"""agraph (float[batch,seq] x) => (float y) <
+        int64 zero = {{0}}, int64 one = {{1}}, int64 two = {{2}},
+        int64[1] minus = {{-1}}> {{
+        s = Shape (x) n1 = Shape <start = 0, end = 1> (x) m1 = Shape <start = 1> (x) {body}
+        y = ReduceSum <keepdims = 0> (r) }}""")
+    shape = value(graph, "r").shape
+    assert shape is None or not {"batch", "seq"} & set(shape[-1:])

@@ -50,6 +50,15 @@ STAYS = [
 ]
 
 FIRES = [
+    Fires(
+        "as torch expands, −1 made 1",
+        """agraph (float[N,S] x, float[N,1,S] z) => (float[a,b,c] y) <int64[1] zero = {0}, int64[1] one = {1}, int64[1] minus = {-1},
+        int64[3] ones = {1,1,1}, int64[3] minuses = {-1,-1,-1}> {
+        s = Shape (x) n = Gather (s, zero) m = Gather (s, one) t = Concat <axis = 0> (n, minus, m) e = Equal (t, minuses)
+        w = Where (e, ones, t) y = Expand (z, w) }""",
+        ["Expand"],
+        sizes={"N": 2, "S": 3},
+    ),
     Fires("heads", graph(f"{HEADS} t = Concat <axis = 0> (n1, m1, two, four)"), ["Reshape"]),
     Fires(
         "a dimension at another place",
