@@ -23,9 +23,9 @@ from types import ModuleType
 import onnx
 from rich.console import Console
 
+from fusionc.disk.load import load
+from fusionc.disk.save import save
 from fusionc.model.build import build
-from fusionc.model.load import load
-from fusionc.model.save import save
 from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
 from fusionc.rewrite import Pass

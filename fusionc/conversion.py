@@ -6,15 +6,16 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 
 import onnx
 
+from fusionc.disk.load import load
+from fusionc.disk.save import Saved, save
 from fusionc.errors import FusioncError, UsageError, VerificationError
 from fusionc.model.build import build
-from fusionc.model.load import load
-from fusionc.model.save import Saved, save
 from fusionc.model.tensors import byte_size
 from fusionc.model.walk import nodes_of, tensors_of
 from fusionc.model.write_back import write_back
@@ -25,7 +26,9 @@ from fusionc.rewrite.apply import Commit, Ledger
 from fusionc.rewrite.counters import PatternCount
 from fusionc.rewrite.pipeline import run
 from fusionc.switches import decide
+from fusionc.target_opset import raise_opset
 
+TARGETS = ("onnxruntime-cpu", "onnx")
 Progress = Callable[[str], None]
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -42,6 +45,7 @@ def convert(
     export_compile_stat: int = 0,
     log: str | None = None,
     target: str = "onnxruntime-cpu",
+    target_opset: int | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Optimize an ONNX model, verify the result in onnxruntime, write it, and report what was done.
@@ -49,16 +53,16 @@ def convert(
     `output` is the file to write, by default <model>_fusionc.onnx in the current folder. `fusion_switch_file` and
     `optimization_switch` ("P:on;Q:off", which beats the file) say which passes run. `external_weight` 0 puts the
     weights into the model, 1 into a file beside it; by default they stay where they are. `input_shape` gives the
-    sizes of inputs that verification uses. `target` is "onnxruntime-cpu", or "onnx" for any runtime. `progress` is
-    called with a word on what is being done.
+    sizes of inputs that verification uses. `target` is "onnxruntime-cpu", or "onnx" for any runtime. `target_opset`
+    raises the model to a newer version of the standard operator set first; by default it keeps its own. `progress`
+    is called with a word on what is being done.
 
     Raises VerificationError, and writes nothing, where the result does not compute what the model computes; it names
     the rewrite at fault. Raises UsageError for wrong switches, FusioncError for everything else that goes wrong.
     """
+    _check_arguments(external_weight, input_shape, target)
     source = Path(model)
-    destination = Path(f"{source.stem}_fusionc.onnx") if output is None else Path(output)
-    if destination.exists() and source.exists() and destination.samefile(source):
-        raise UsageError("the result would overwrite the model", where=str(destination), code="E10001")
+    destination = output_path(source, None if output is None else Path(output))
     report = Report(source, destination)
     tell = progress or (lambda _: None)
     started = perf_counter()
@@ -71,12 +75,13 @@ def convert(
             )
             report.notices += switches.notices
             passes = [p for p in PASSES if p.name in switches.enabled]
+            job = _Job(source, destination, passes, target, target_opset, input_shape, tell)
             tell("loading")
             with _timed(report, "load"):
                 proto = load(source)
             report.operators_before, report.bytes_before = _operators(proto), _bytes_on_disk(proto, source)
             with _timed(report, "fuse"):
-                proto, report.patterns, ledger = _optimize(proto, source, passes, target, None, tell)
+                proto, report.patterns, ledger = job.optimized(proto)
             report.operators_after = _operators(proto)
             report.pattern_lines = plog.patterns(report.patterns)
             tell("saving")
@@ -84,8 +89,7 @@ def convert(
                 report.bytes_after = _bytes_on_disk(proto, saved.model)
                 if verify:
                     with _timed(report, "verify"):
-                        trial = _Trial(source, destination, passes, target, input_shape, tell)
-                        report.verification = _verify(saved, trial, ledger.count)
+                        report.verification = _verify(saved, job, ledger.count)
                 saved.publish()
             write_fusion_result(report.patterns, export_compile_stat, report.notices)
         except FusioncError as error:
@@ -98,26 +102,57 @@ def convert(
     return report
 
 
-def _optimize(
-    proto: onnx.ModelProto, source: Path, passes: list[Pass], target: str, limit: int | None, progress: Progress
-) -> tuple[onnx.ModelProto, list[PatternCount], Ledger]:
-    """The optimized proto. With every pass off it is the one that was loaded, untouched."""
-    ledger = Ledger(limit)
-    if not passes:
-        return proto, [], ledger
-    graph = build(proto, os.fspath(source.parent), target)
-    counts = run(graph, passes, ledger, progress)
-    return write_back(graph), counts, ledger
+def output_path(model: Path, output: Path | None) -> Path:
+    """Where the result goes. Raises UsageError where that is a folder or the model itself."""
+    path = Path(f"{model.stem}_fusionc.onnx") if output is None else output
+    if path.suffix.lower() != ".onnx" and path.name:
+        path = path.with_name(f"{path.name}.onnx")
+    if path.is_dir() or (output is not None and output.is_dir()):
+        problem = "is a folder"
+    elif path.resolve() == model.resolve() or (path.exists() and model.exists() and path.samefile(model)):
+        problem = "is the model itself, which is never overwritten"
+    else:
+        return path
+    raise UsageError(
+        f"the output {problem}", where=str(output or path), hint="give --output another file name", code="E10001"
+    )
 
 
-class _Trial:
-    """Is the result right? And if not: which rewrite broke it?"""
+def _check_arguments(external_weight: int | None, input_shape: Shapes | None, target: str) -> None:
+    """What the command line has checked already, for those who call `convert` themselves."""
+    if external_weight not in (None, 0, 1):
+        raise UsageError(f"external_weight is {external_weight!r}", hint="give 0, 1 or None", code="E10001")
+    if input_shape is not None and not isinstance(input_shape, Mapping):
+        hint = 'give {"x": (1, 3, 224, 224)}'
+        raise UsageError(f"input_shape is {input_shape!r}, not a mapping", hint=hint, code="E10001")
+    if target not in TARGETS:
+        raise UsageError(f"target is {target!r}", hint=f"give one of {', '.join(TARGETS)}", code="E10001")
 
-    def __init__(
-        self, source: Path, destination: Path, passes: list[Pass], target: str, shapes: Shapes | None, tell: Progress
-    ) -> None:
-        self.source, self.destination, self.passes, self.target = source, destination, passes, target
-        self.shapes, self.tell = shapes, tell
+
+@dataclass
+class _Job:
+    """A conversion that can be repeated. Is its result right? And if not: which rewrite broke it?"""
+
+    source: Path
+    destination: Path
+    passes: list[Pass]
+    target: str
+    target_opset: int | None
+    shapes: Shapes | None
+    tell: Progress
+
+    def optimized(
+        self, proto: onnx.ModelProto, limit: int | None = None
+    ) -> tuple[onnx.ModelProto, list[PatternCount], Ledger]:
+        """The optimized proto after at most `limit` rewrites. With every pass off it is the one that was loaded."""
+        ledger = Ledger(limit)
+        if self.target_opset is not None:
+            proto = raise_opset(proto, self.target_opset)
+        if not self.passes:
+            return proto, [], ledger
+        graph = build(proto, os.fspath(self.source.parent), self.target)
+        counts = run(graph, self.passes, ledger, self.tell if limit is None else lambda _: None)
+        return write_back(graph), counts, ledger
 
     def verdict(self, candidate: Path) -> tuple[bool, str]:
         """Whether a model is valid and computes what the original computes, and a sentence on it."""
@@ -128,36 +163,41 @@ class _Trial:
         except VerificationError as error:
             return False, error.what
         found = verify(self.source, candidate, input_shape=self.shapes, progress=self.tell)
-        return found.status != "different", found.summary
+        summary = f"not verified: {found.summary}" if found.status == "impossible" else found.summary
+        return found.status != "different", summary
 
     def again(self, limit: int) -> tuple[bool, Commit | None]:
         """The same conversion, stopped after `limit` rewrites: whether the model is right, and the last rewrite."""
         self.tell(f"looking for the rewrite at fault: {limit}")
-        proto, _, ledger = _optimize(load(self.source), self.source, self.passes, self.target, limit, lambda _: None)
+        proto, _, ledger = self.optimized(load(self.source), limit)
         with save(proto, self.source.parent, self.destination) as saved:
             return self.verdict(saved.model)[0], ledger.last
 
 
-def _verify(saved: Saved, trial: _Trial, rewrites: int) -> str:
+def _verify(saved: Saved, job: _Job, rewrites: int) -> str:
     """A sentence on the saved model. Raises VerificationError that names the rewrite at fault."""
     from fusionc.verify import first_bad
 
-    trial.tell("verifying")
-    is_right, summary = trial.verdict(saved.model)
+    job.tell("verifying")
+    is_right, summary = job.verdict(saved.model)
     if is_right:
         return summary
+    what, source = f"the result does not compute what the model computes: {summary}", str(job.source)
+    if job.target_opset is not None and not job.again(0)[0]:
+        hint = "nothing was written; leave --target_opset out, or give another one"
+        raise VerificationError(what, where=f"{source}, raised to opset {job.target_opset}", hint=hint, code="E13028")
     if not rewrites:
         raise VerificationError(
             f"the result differs although nothing was rewritten: {summary}",
-            where=str(trial.source),
+            where=source,
             hint="the model gives another answer each time; use --no-verify if that is meant",
             code="E13028",
         )
-    number = first_bad(rewrites, lambda limit: trial.again(limit)[0])
-    guilty = trial.again(number)[1]
+    number = first_bad(rewrites, lambda limit: job.again(limit)[0])
+    guilty = job.again(number)[1]
     assert guilty is not None
     raise VerificationError(
-        f"the result does not compute what the model computes: {summary}",
+        what,
         where=f"{guilty.pass_name}, pattern {guilty.pattern}, at {', '.join(guilty.nodes) or 'the whole graph'}"
         f" (rewrite {number} of {rewrites})",
         hint=f'nothing was written; convert with --optimization_switch "{guilty.pass_name}:off", and please report it',

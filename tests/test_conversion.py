@@ -15,6 +15,7 @@ import pytest
 from harness import operators
 
 import fusionc
+from fusionc.conversion import output_path
 from fusionc.passes.graph_fusion.conv2d_transpose_batchnorm_fusion import Conv2DTransposeBatchnormFusionPass
 from fusionc.passes.graph_fusion.conv_batchnorm_fusion import ConvBatchnormFusionPass
 from fusionc.rewrite import Match, Tape
@@ -87,12 +88,58 @@ def test_a_result_that_exists_is_not_harmed_by_a_failure(monkeypatch: pytest.Mon
     assert Path("out.onnx").read_bytes() == b"precious"
 
 
-def test_the_model_itself_is_never_overwritten() -> None:
-    Path("m.onnx").write_bytes((SAMPLES / "conv_bn.onnx").read_bytes())
-    os.link("m.onnx", "same.onnx")
-    for output in ("m.onnx", "./m.onnx", "same.onnx"):
-        with pytest.raises(fusionc.UsageError, match="overwrite"):
-            fusionc.convert("m.onnx", output=output)
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (None, "in.v2_fusionc.onnx"),
+        ("out", "out.onnx"),
+        ("a/out.onnx", "a/out.onnx"),
+        ("out.v2", "out.v2.onnx"),
+        ("OUT.ONNX", "OUT.ONNX"),
+    ],
+)
+def test_where_the_result_goes(given: str | None, expected: str) -> None:
+    assert output_path(Path("some/in.v2.onnx"), None if given is None else Path(given)) == Path(expected)
+
+
+@pytest.mark.parametrize("given", ["in.onnx", "./in.onnx", "in", "folder/../in", "link.onnx", "hard.onnx"])
+def test_the_model_itself_is_never_overwritten(given: str) -> None:
+    content = (SAMPLES / "conv_bn.onnx").read_bytes()
+    Path("in.onnx").write_bytes(content)
+    Path("folder").mkdir()
+    Path("link.onnx").symlink_to("in.onnx")
+    os.link("in.onnx", "hard.onnx")
+    with pytest.raises(fusionc.UsageError, match="is the model itself"):
+        fusionc.convert("in.onnx", output=given)
+    assert Path("in.onnx").read_bytes() == content
+
+
+@pytest.mark.parametrize("given", ["folder", "folder/", ".", "", "taken"])
+def test_a_folder_is_no_output(given: str) -> None:
+    Path("folder").mkdir()
+    Path("taken.onnx").mkdir()
+    with pytest.raises(fusionc.UsageError, match="is a folder"):
+        fusionc.convert(SAMPLES / "conv_bn.onnx", output=given)
+
+
+@pytest.mark.parametrize(
+    "argument", [{"external_weight": 5}, {"input_shape": "x:1,3"}, {"target": "abacus"}, {"target_opset": 1}]
+)
+def test_arguments_that_mean_nothing(argument: dict[str, Any]) -> None:
+    with pytest.raises(fusionc.UsageError) as caught:
+        fusionc.convert(SAMPLES / "conv_bn.onnx", output="out.onnx", **argument)
+    assert caught.value.hint and not Path("out.onnx").exists()
+
+
+def test_a_wrong_converter_is_to_blame(monkeypatch: pytest.MonkeyPatch) -> None:
+    def wrong(proto: onnx.ModelProto, version: int) -> onnx.ModelProto:
+        next(node for node in proto.graph.node if node.op_type == "Relu").op_type = "Neg"
+        return proto
+
+    monkeypatch.setattr("fusionc.conversion.raise_opset", wrong)
+    with pytest.raises(fusionc.VerificationError) as caught:
+        fusionc.convert(SAMPLES / "conv_bn.onnx", output="out.onnx", target_opset=23)
+    assert "raised to opset 23" in caught.value.where and not Path("out.onnx").exists()
 
 
 def fusionc_command(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parent.parent / "fusionc"
 HEIGHT = {
     "cli": 4, "__main__": 5, "conversion": 3, "passes": 2, "graph_kernel": 2, "verify": 2, "report": 2, "switches": 2,
-    "rewrite": 1, "model": 0, "errors": -1,
+    "target_opset": 2, "rewrite": 1, "disk": 1, "model": 0, "errors": -1,
 }  # fmt: skip
 SMALL = 500  # lines; a longer module is more than one room
 
@@ -39,8 +39,7 @@ def test_imports_go_down(path: Path) -> None:
         for other in (room(name) for name in names if name.startswith("fusionc.")):
             assert other == own or HEIGHT[other] < HEIGHT[own], f"{own} must not import {other}"
         if own == "cli":
-            harmless = ("fusionc.model.load", "fusionc.rewrite.definition")
-            graph_code = [n for n in names if room(n) in ("model", "rewrite") and n not in harmless]
+            graph_code = [n for n in names if room(n) in ("model", "rewrite") and n != "fusionc.rewrite.definition"]
             assert not graph_code, "the command line has no graph code"
 
 
@@ -52,7 +51,7 @@ def test_a_module_is_one_room(path: Path) -> None:
 def test_the_engine_stays_small() -> None:
     """Lines of code, without comments and docstrings, of what every pass depends on."""
     engine = [p for name in ("model", "rewrite", "switches") for p in (ROOT / name).rglob("*.py")]
-    assert sum(code_lines(p) for p in engine if p.name != "ascend_names.py") <= 2650
+    assert sum(code_lines(p) for p in engine if p.name != "ascend_names.py") <= 2520
 
 
 def code_lines(path: Path) -> int:

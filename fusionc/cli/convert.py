@@ -12,7 +12,6 @@ from fusionc.cli.atc import AtcCommand, atc_bool, notices, options_without_effec
 from fusionc.cli.failures import EXIT_CODES, show_tracebacks
 from fusionc.cli.files import write_text
 from fusionc.cli.input_shape import Shapes, parse_input_shape
-from fusionc.errors import UsageError
 from fusionc.report.plog import LEVELS
 
 if TYPE_CHECKING:
@@ -62,6 +61,12 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
     help="The runtime that the result is for; onnx is any.",
 )
 @click.option(
+    "--target_opset",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Raise the model to opset N first, for operators that older ones have not. Default: its own.",
+)
+@click.option(
     "--export_compile_stat",
     type=click.Choice(["0", "1", "2"]),
     default="1",
@@ -103,6 +108,7 @@ def command(
     input_shape: Shapes | None,
     no_verify: bool,
     target: str,
+    target_opset: int | None,
     export_compile_stat: str,
     log: str | None,
     mode: str,
@@ -128,7 +134,7 @@ def command(
             with Progress() as progress:
                 report = convert(
                     model,
-                    output=_output_for(model, output),
+                    output=output,
                     fusion_switch_file=fusion_switch_file,
                     optimization_switch=optimization_switch,
                     external_weight=external_weight,
@@ -137,6 +143,7 @@ def command(
                     export_compile_stat=int(export_compile_stat),
                     log=log,
                     target=target,
+                    target_opset=target_opset,
                     progress=progress,
                 )
             report.notices += notices(ctx)
@@ -145,23 +152,6 @@ def command(
         click.echo(_FAILURE)
         raise
     click.echo(_SUCCESS)
-
-
-def _output_for(model: Path, output: Path | None) -> Path:
-    """Where the result goes. Raises UsageError E10001 where that is a folder or the model itself."""
-    if output is None:
-        path = Path(f"{model.stem}_fusionc.onnx")
-    elif output.suffix.lower() == ".onnx":
-        path = output
-    else:
-        path = output.with_name(f"{output.name}.onnx")
-    if output is not None and output.is_dir():
-        problem = "is a folder"
-    elif path.resolve() == model.resolve() or (path.exists() and model.exists() and path.samefile(model)):
-        problem = "is the model itself, which is never overwritten"
-    else:
-        return path
-    raise UsageError(f"{output} {problem}", where="--output", hint="give the name of another file", code="E10001")
 
 
 def _show(report: Report) -> None:
@@ -174,7 +164,7 @@ def _show(report: Report) -> None:
 
 
 def _show_information(model: Path, found: list[str]) -> None:
-    from fusionc.model.load import load
+    from fusionc.disk.load import load
     from fusionc.report.model_info import information
     from fusionc.report.table import show_facts
 
@@ -182,7 +172,7 @@ def _show_information(model: Path, found: list[str]) -> None:
 
 
 def _write_json(model: Path, file: Path, found: list[str]) -> None:
-    from fusionc.model.load import load
+    from fusionc.disk.load import load
     from fusionc.report.model_info import model_as_json
     from fusionc.report.table import show_facts
 

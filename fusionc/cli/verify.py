@@ -35,6 +35,6 @@ def command(ctx: click.Context, reference: Path, candidate: Path, input_shape: S
     with Progress() as progress:
         verification = verify(reference, candidate, input_shape=input_shape, progress=progress)
     click.echo(verification.summary)
-    for difference in verification.differences:
+    for difference in verification.differences if len(verification.differences) > 1 else ():
         click.echo(f"  {difference}")
     ctx.exit(_EXIT_CODES[verification.status])

@@ -11,6 +11,7 @@ from fusionc.errors import FusioncError
 from fusionc.model.graph import Constant, Edge, Graph, Model, Node, Value
 from fusionc.model.operators import canonical_domain
 from fusionc.model.types import Types
+from fusionc.model.walk import training_nodes
 
 
 def build(proto: onnx.ModelProto, folder: str, target: str = "onnxruntime-cpu") -> Model:
@@ -85,9 +86,11 @@ def _declare_inputs_and_constants(graph: Graph, proto: onnx.GraphProto) -> None:
     for sparse in proto.sparse_initializer:
         if sparse.values.name not in graph.values:
             _declare(graph, Value(sparse.values.name, graph))
-    for entry in (e for annotation in proto.quantization_annotation for e in annotation.quant_parameter_tensor_names):
-        if entry.value in graph.values:
-            graph.values[entry.value].is_annotation = True
+    named = {e.value for annotation in proto.quantization_annotation for e in annotation.quant_parameter_tensor_names}
+    if graph.parent is None:
+        named |= {name for node in training_nodes(graph.model.proto) for name in node.input}
+    for name in named & graph.values.keys():
+        graph.values[name].is_pinned = True
 
 
 def _declare_node(graph: Graph, proto: onnx.NodeProto) -> Node:

@@ -23,8 +23,19 @@ def can_evaluate(node: Node) -> bool:
         and not node.bodies
         and not node.has_references
         and operators.is_pure(node)
+        and _divides_safely(node)
         and all(o is None or (o.dtype is not None and o.dtype.type.__module__ == "numpy") for o in node.outputs)
     )
+
+
+def _divides_safely(node: Node) -> bool:
+    """Whether no integer division here ends the process: by zero, or of the lowest number by −1."""
+    if node.op not in ("Div", "Mod") or node.inputs[1] is None:
+        return True
+    dtype, divisor = node.inputs[1].dtype, node.inputs[1].constant()
+    if dtype is not None and dtype.kind not in "iu":
+        return True
+    return divisor is not None and not np.isin(divisor, [0, -1] if divisor.dtype.kind == "i" else [0]).any()
 
 
 def needed_inputs(node: Node) -> tuple[Edge | None, ...]:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from fusionc.model.types import Types
 
 Shape = tuple["int | str | None", ...]
+GROWTH_KEY = "fusionc.folding_growth"
 _CACHE_BYTES = 64 * 1024  # arrays up to this size are kept after the first reading
 
 
@@ -43,7 +44,7 @@ class Edge:
         self.graph = graph
         self.producer = None
         self.output_of = []  # the graphs that hand this value out: its own, or a subgraph of a node beside it
-        self.is_annotation = False  # a quantization annotation of another value names it
+        self.is_pinned = False  # a quantization annotation or training information names it
         self.proto_type = None  # as declared in the model, or inferred
         self._uses: dict[Node, int] = {}
 
@@ -63,7 +64,7 @@ class Edge:
 
     @property
     def is_used(self) -> bool:
-        return bool(self._uses) or self.is_output or self.is_annotation
+        return bool(self._uses) or self.is_output or self.is_pinned
 
     @property
     def use_count(self) -> int:
@@ -187,7 +188,7 @@ class Node(gs.Node):
         self.outputs: tuple[Value | None, ...] = tuple(outputs)
         self.op: str = proto.op_type
         self.domain: str = operators.canonical_domain(proto.domain)
-        self.position = 0  # topological order: never smaller than a producer's
+        self.position = 0.0  # topological order: larger than that of every producer
         self.is_in_graph = False
         self.bodies: tuple[Graph, ...] = ()  # the subgraphs in its attributes, in the order of the proto
         self.cached_constant: np.ndarray[Any, Any] | None = None
@@ -304,7 +305,7 @@ class Graph:
         if self.values.get(value.name) is value:
             del self.values[value.name]
 
-    def add_node(self, node: Node, position: int) -> None:
+    def add_node(self, node: Node, position: float) -> None:
         node.graph, node.position, node.is_in_graph = self, position, True
         self.nodes[node] = None
         self.by_operator.setdefault((node.domain, node.op), {})[node] = None
@@ -357,7 +358,8 @@ class Model:
         self.target = target
         self.imports_added: dict[str, int] = {}
         self.version = 0  # counts commits: a pass that has seen this version has nothing new to see
-        self.folding_growth = 0  # bytes by which constant folding has made the model larger so far
+        # Bytes by which constant folding has made the model larger so far, in earlier conversions, too.
+        self.folding_growth = next((int(p.value) for p in proto.metadata_props if _is_growth(p)), 0)
         self._names: set[str] = set()
 
     @property
@@ -378,6 +380,10 @@ class Model:
             name, number = f"{base}_{number}", number + 1
         self._names.add(name)
         return name
+
+
+def _is_growth(entry: onnx.StringStringEntryProto) -> bool:
+    return entry.key == GROWTH_KEY and entry.value.isdigit()
 
 
 def release(node: Node) -> None:

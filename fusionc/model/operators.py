@@ -17,25 +17,20 @@ MICROSOFT = "com.microsoft"
 
 # Operators whose second run may give another answer, or that change something outside the graph. Nothing of these
 # is ever folded, merged or removed. Dropout and BatchNormalization depend on an attribute or input: see `is_pure`.
-RANDOM_OR_STATEFUL = frozenset(
-    {
-        "Bernoulli",
-        "Multinomial",
-        "RandomNormal",
-        "RandomNormalLike",
-        "RandomUniform",
-        "RandomUniformLike",
-        "BeamSearch",
-        "BiasDropout",
-        "BitmaskBiasDropout",
-        "BitmaskDropout",
-        "GreedySearch",
-        "PythonOp",
-        "SampleOp",
-        "Sampling",
-        "WhisperBeamSearch",
-    }
+RANDOM = frozenset(
+    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
+RANDOM_OR_STATEFUL = RANDOM | {
+    "BeamSearch",
+    "BiasDropout",
+    "BitmaskBiasDropout",
+    "BitmaskDropout",
+    "GreedySearch",
+    "PythonOp",
+    "SampleOp",
+    "Sampling",
+    "WhisperBeamSearch",
+}
 # How a model is quantized is written in these: their constants stay as they are.
 QUANTIZATION = frozenset({"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"})
 _KNOWN_DOMAINS = frozenset({"", "ai.onnx.ml", MICROSOFT, "com.microsoft.nchwc", "fusionc.gk"})

@@ -10,18 +10,20 @@ not know. For the others it may say more than is true: the result of a Reshape h
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import onnx
 from onnx import TensorProto, shape_inference
 
 from fusionc.model import operators, tensors
 from fusionc.model.dimensions import Element, shape_made
+from fusionc.model.doubts import Doubt, doubt_of
 from fusionc.model.graph import Constant, Edge, Graph, Model, Node, Shape, shape_of
 
 _SMALL = 1024  # elements; larger tensors never are shapes, axes or sizes, and inference goes without them
 _INVENTED = "unk__"  # how the symbols begin that onnx invents for dimensions it does not know
 _SHAPED_BY_INPUT = ("Range", "Expand", "Reshape", "ConstantOfShape")
+_DOUBTFUL = "fusionc.doubtful"  # the domain of nodes whose shapes inference must not say
 _IR_VERSION = 10  # of the copy that inference sees: initializers need not be inputs there
 
 
@@ -33,6 +35,7 @@ class Types:
         self._generation = -1  # counts inferences
         self._outdated = False  # commits since the last inference
         self._may_refresh = False  # once per pass
+        self._doubts: dict[Node, Doubt] = {}
 
     def of(self, value: Edge, *, rank_only: bool = False) -> onnx.TypeProto | None:
         """The type of a value as far as it can be known; `rank_only` says that its dimensions do not matter."""
@@ -87,6 +90,9 @@ class Types:
         for name, output in zip(node.proto.output, node.outputs, strict=True):
             if output is not None and name in found:
                 output.proto_type = found[name]
+        doubt, first = doubt_of(node), node.outputs[0] if node.outputs else None
+        if doubt is not None and first is not None:
+            first.proto_type = _type_in(doubt, first)
 
     def inherit(self, old: Edge, new: Edge) -> None:
         """`new` stands where `old` stood. What was known of it is kept where onnx knows nothing of the new operator."""
@@ -106,7 +112,8 @@ class Types:
     def _infer(self) -> None:
         self._generation, self._outdated = self._generation + 1, False
         main = self._model.main
-        skeleton = _Skeleton(self._model)
+        self._doubts = {node: doubt for node, doubt in self._doubts.items() if node.is_in_graph}
+        skeleton = _Skeleton(self._model, self._doubts)
         while True:
             try:
                 result = shape_inference.infer_shapes(
@@ -115,7 +122,11 @@ class Types:
             except Exception:  # onnx gives up on the whole model, for example for a wrong attribute: nothing is known
                 return
             _read(main, result.graph, skeleton, self._generation)
-            if not skeleton.annotate(main):
+            doubts = {node: doubt for node in skeleton.certain() if (doubt := doubt_of(node)) is not None}
+            if doubts:
+                self._doubts.update(doubts)
+                skeleton = _Skeleton(self._model, self._doubts)
+            elif not skeleton.annotate(main):
                 return
 
 
@@ -123,12 +134,14 @@ class _Skeleton:
     """A copy of the model for inference: without large weights, and without what the model itself declares of
     values that onnx can infer."""
 
-    def __init__(self, model: Model) -> None:
+    def __init__(self, model: Model, doubts: Mapping[Node, Doubt]) -> None:
+        self._doubts = doubts
         self.proto = onnx.ModelProto(ir_version=_IR_VERSION)
         # A domain that the model forgot to import would make inference give up on everything.
         domains = {node.domain: 1 for graph in model.graphs for node in graph.nodes}
         for domain, version in (domains | model.opsets | model.imports_added).items():
             self.proto.opset_import.add(domain=domain, version=version)
+        self.proto.opset_import.add(domain=_DOUBTFUL, version=1)
         self.proto.functions.extend(model.proto.functions)
         self.nodes: dict[int, list[Node]] = {}  # by graph id, in the order of the copy
         self._annotated: set[str] = set()
@@ -137,7 +150,12 @@ class _Skeleton:
     def _copy(self, graph: Graph, copy: onnx.GraphProto) -> None:
         copy.name = graph.proto.name or "graph"
         for value in graph.inputs:
-            copy.input.add(name=value.name).type.CopyFrom(_declared(value))
+            type_ = copy.input.add(name=value.name).type
+            type_.CopyFrom(_declared(value))
+            if graph.owner is not None and type_.HasField(
+                "tensor_type"
+            ):  # what a Loop carries may change its shape from one iteration to the next
+                type_.tensor_type.ClearField("shape")
         copy.initializer.extend(map(_small_or_empty, graph.constants()))
         nodes = self.nodes[graph.id] = graph.ordered()
         outer: dict[Edge, None] = {}
@@ -154,6 +172,12 @@ class _Skeleton:
         if node.is_op("Constant") and node.proto.ByteSize() > 8 * _SMALL and node.proto.attribute[0].HasField("t"):
             tensor, (output,) = node.proto.attribute[0].t, node.outputs
             copy.initializer.add(name=output.name if output else "", dims=tensor.dims, data_type=tensor.data_type)
+            return
+        if (doubt := self._doubts.get(node)) is not None and (output := node.outputs[0]) is not None:
+            copy.node.add(op_type=node.op, domain=_DOUBTFUL, output=[output.name])
+            certain = _type_in(doubt, output)
+            if certain.tensor_type.elem_type:
+                copy.value_info.add(name=output.name).type.CopyFrom(certain)
             return
         new = copy.node.add(op_type=node.op, domain=node.domain, overload=node.proto.overload)
         new.input.extend("" if v is None else v.name for v in node.inputs)
@@ -174,11 +198,15 @@ class _Skeleton:
                 if output is not None and declared is not None:
                     copy.value_info.add(name=output.name).type.CopyFrom(declared)
 
+    def certain(self) -> Iterator[Node]:
+        """The nodes that are copied as they are."""
+        return (node for nodes in self.nodes.values() for node in nodes if node not in self._doubts)
+
     def annotate(self, main: Graph) -> bool:
         """Tell inference the shapes that it missed and that follow from what it found; whether there are any."""
         found = False
         for node in self.nodes[main.id]:
-            (output,) = node.outputs if node.is_op(*_SHAPED_BY_INPUT) else (None,)
+            output = node.outputs[0] if node.is_op(*_SHAPED_BY_INPUT) else None
             if output is None or output.name in self._annotated or node.has_references:
                 continue
             shape, made = shape_of(output.proto_type), shape_made(node)
@@ -193,6 +221,13 @@ class _Skeleton:
                 self.proto.graph.value_info.append(info)
                 found = True
         return found
+
+
+def _type_in(doubt: Doubt, output: Edge) -> onnx.TypeProto:
+    """The type of the output with the shape that is not in doubt."""
+    elem_type = 0 if output.proto_type is None else output.proto_type.tensor_type.elem_type
+    dims = None if doubt.shape is None else [None if _is_invented(d) else d for d in doubt.shape]
+    return onnx.helper.make_tensor_type_proto(elem_type, dims)
 
 
 def _is_invented(dim: int | str | None) -> bool:

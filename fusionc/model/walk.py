@@ -10,7 +10,15 @@ from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
 def nodes_of(model: ModelProto) -> Iterator[NodeProto]:
     """Every node: of the graph and of the functions, and of the graphs that nodes hold."""
     pending: list[Iterable[NodeProto]] = [function.node for function in reversed(model.functions)]
-    pending += [graph.node for graph in reversed(_graphs(model))]
+    return _all_in([*pending, *(graph.node for graph in reversed(_graphs(model)))])
+
+
+def training_nodes(model: ModelProto) -> Iterator[NodeProto]:
+    """The nodes of the graphs that initialize and train the model."""
+    return _all_in([graph.node for graph in reversed(_graphs(model)[1:])])
+
+
+def _all_in(pending: list[Iterable[NodeProto]]) -> Iterator[NodeProto]:
     while pending:
         for node in pending.pop():
             yield node

@@ -12,7 +12,7 @@ import onnx
 
 from fusionc.model import tensors
 from fusionc.model.build import topological_order
-from fusionc.model.graph import Constant, Graph, Model, Node
+from fusionc.model.graph import GROWTH_KEY, Constant, Graph, Model, Node
 
 
 def write_back(model: Model) -> onnx.ModelProto:
@@ -25,6 +25,10 @@ def write_back(model: Model) -> onnx.ModelProto:
     for domain, version in model.imports_added.items():
         if domain not in {entry.domain for entry in model.proto.opset_import}:
             model.proto.opset_import.add(domain=domain, version=version)
+    if model.folding_growth:  # the budget is one for all conversions of a model
+        entries = {entry.key: entry for entry in model.proto.metadata_props}
+        entry = entries.get(GROWTH_KEY) or model.proto.metadata_props.add(key=GROWTH_KEY)
+        entry.value = str(model.folding_growth)
     return model.proto
 
 

@@ -1,6 +1,6 @@
 """The log of a run by Ascend's plog conventions: levels, folder, file names, line form, rotation.
 
-    [INFO] FUSIONC(4711,fusionc):2026-01-31-20:10:58.288.365 [convert.py:59]4711 RunOnePattern:GraphId[0], \
+    [INFO] FUSIONC(4711,fusionc):2026-01-31-20:10:58.288.365 [conversion.py:84]4711 RunOnePattern:GraphId[0], \
 GraphFusionPass[ConvBatchnormFusionPass]: pattern=conv_bn, matched_times=2, effected_times=1.
 
 Unlike plog the level is info unless something else is asked for, so that the lines of the patterns are there.

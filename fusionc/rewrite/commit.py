@@ -7,6 +7,7 @@ the replacement made useless is gone; new nodes have names and say where they co
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 
 import onnx
@@ -32,7 +33,7 @@ def check_private(match: Match) -> None:
                 continue
             if value.is_output:
                 refuse("an interior value is a graph output")
-            if any(user not in inside for user in value.outputs):
+            if value.use_count > len(inside) or any(user not in inside for user in value.outputs):
                 refuse("an interior value is used elsewhere")
 
 
@@ -53,7 +54,7 @@ def commit(match: Match, results: Sequence[Edge], tape: Tape, pass_name: str) ->
     renamed = [new for old, new in pairs if old.is_output or new in made]
     if len(set(renamed)) < len(renamed):
         refuse("two outputs would become one value")
-    position = _position(match, new_nodes, [new for new in results if new not in made])
+    positions = _positions(match, new_nodes, [new for new in results if new not in made])
 
     origins = [_origin(node) for node in match.nodes]
     around = [node for value in match.outputs for node in value.outputs]
@@ -69,7 +70,7 @@ def commit(match: Match, results: Sequence[Edge], tape: Tape, pass_name: str) ->
             _rename(new, old.name)
     for constant in _constants(new_nodes, results, tape):
         graph.add_value(constant)
-    for node in new_nodes:
+    for node, position in zip(new_nodes, positions, strict=True):
         graph.add_node(node, position)
     for old, new in pairs:
         for user in moved[id(old)]:
@@ -150,8 +151,8 @@ def _check_names(old: Edge, new: Edge, *, is_made: bool) -> None:
             refuse("a subgraph gives another value the same name")
 
 
-def _position(match: Match, new_nodes: Sequence[Node], existing: Sequence[Edge]) -> int:
-    """Where in the order the new nodes go: at the root, or behind the last input that comes later.
+def _positions(match: Match, new_nodes: Sequence[Node], existing: Sequence[Edge]) -> list[float]:
+    """Where in the order the new nodes go: behind the root and the last input, before the first user if that can be.
 
     Refuses where an input of the replacement depends on what is replaced.
     """
@@ -165,7 +166,8 @@ def _position(match: Match, new_nodes: Sequence[Node], existing: Sequence[Edge])
     if producers:
         latest = max(latest, *(p.position for p in producers))
     seen: set[Node] = set()
-    stack = [user for value in match.outputs for user in value.outputs if user not in inside]
+    outside = [user for value in match.outputs for user in value.outputs if user not in inside]
+    stack = list(outside)
     while stack:  # only nodes up to the last input can lead there
         node = _in_graph(stack.pop(), match.graph)
         if node is None or node in seen or node in inside or node.position > latest:
@@ -174,7 +176,11 @@ def _position(match: Match, new_nodes: Sequence[Node], existing: Sequence[Edge])
             refuse("the replacement would form a cycle")
         seen.add(node)
         stack.extend(users([o for o in node.outputs if o is not None]))
-    return latest
+    following = (_in_graph(user, match.graph) for user in outside)
+    first_use = min((node.position for node in following if node is not None), default=math.inf)
+    behind = latest if latest < first_use else max((p.position for p in producers), default=-1.0)
+    step = max(min(first_use, behind + 1) - behind, 0.0) / (len(new_nodes) + 1)
+    return [behind + step * (number + 1) for number in range(len(new_nodes))]
 
 
 def _in_graph(node: Node, graph: Graph) -> Node | None:
@@ -225,7 +231,7 @@ def _hand_over(old: Edge, new: Edge) -> None:
 
 def _comes_before_its_input(user: Node, value: Edge) -> bool:
     node = _in_graph(user, value.graph)
-    return node is not None and value.producer is not None and node.position < value.producer.position
+    return node is not None and value.producer is not None and node.position <= value.producer.position
 
 
 def _origin(node: Node) -> tuple[list[str], list[str]]:

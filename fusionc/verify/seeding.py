@@ -8,14 +8,7 @@ from collections.abc import Iterable, Iterator
 
 import onnx
 
-_RANDOM = {
-    "Bernoulli",
-    "Multinomial",
-    "RandomNormal",
-    "RandomNormalLike",
-    "RandomUniform",
-    "RandomUniformLike",
-}
+from fusionc.model.operators import RANDOM
 
 
 def random_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
@@ -26,7 +19,7 @@ def random_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
     for node in (node for nodes in graphs for node in _nodes(nodes)):
         if node.op_type == "Constant" and any(_is_false(attribute.t) for attribute in node.attribute):
             inference.add(node.output[0])
-        if node.domain in ("", "ai.onnx") and (node.op_type in _RANDOM or _is_training(node, inference)):
+        if node.domain in ("", "ai.onnx") and (node.op_type in RANDOM or _is_training(node, inference)):
             found.append(node)
     return found
 

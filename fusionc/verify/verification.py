@@ -12,6 +12,7 @@ from typing import Any, Literal
 import numpy as np
 import onnx
 
+from fusionc.disk.load import load
 from fusionc.errors import UsageError
 from fusionc.verify.compare import Mismatch, compare, largest_magnitude
 from fusionc.verify.domains import domains
@@ -37,8 +38,11 @@ def verify(
     Inf. The first seed has one size for every dynamic dimension, the second another, the third a batch of one;
     `input_shape` fixes the shapes of the inputs it names. `progress` gets a line for each run.
 
-    Raises UsageError where `input_shape` does not fit the inputs of the reference.
+    Raises FusioncError where one of the files is no ONNX model, UsageError where `input_shape` does not fit the inputs
+    of the reference.
     """
+    for path in (reference, candidate):
+        load(path)
     try:
         model, runner = _open(reference)
     except RunError as error:

@@ -28,7 +28,7 @@ def test_a_value_may_begin_with_a_hyphen(run: Any, fake_convert: Any) -> None:
     result = run("convert", "-model", "-in-put.onnx", "--output", "--no-verify", "-optimization_switch", "-log-:on")
     assert result.exit_code == 0, result.output
     (call,) = fake_convert.calls
-    assert call["model"] == Path("-in-put.onnx") and call["output"] == Path("--no-verify.onnx")
+    assert call["model"] == Path("-in-put.onnx") and call["output"] == Path("--no-verify")
     assert call["verify"] is True and call["optimization_switch"] == "-log-:on"
 
 

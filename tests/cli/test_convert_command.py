@@ -31,14 +31,14 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
     result = run(
         "convert", "--model=in.onnx", "--output=dir/out", "--framework=5", "--fusion_switch_file=s.cfg",
         "--optimization_switch=P:on;Q:off", "--external_weight=1", "--input_shape=x:1,3;ids:", "--no-verify",
-        "--log=warning", "--export_compile_stat=2", "--mode=0", "--target=onnx",
+        "--log=warning", "--export_compile_stat=2", "--mode=0", "--target=onnx", "--target_opset=23",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     (call,) = fake_convert.calls
     assert callable(call.pop("progress"))
     assert call == {
         "model": Path("in.onnx"),
-        "output": Path("dir/out.onnx"),
+        "output": Path("dir/out"),
         "fusion_switch_file": Path("s.cfg"),
         "optimization_switch": "P:on;Q:off",
         "external_weight": 1,
@@ -47,6 +47,7 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
         "export_compile_stat": 2,
         "log": "warning",
         "target": "onnx",
+        "target_opset": 23,
     }
 
 
@@ -56,7 +57,7 @@ def test_defaults(run: Any, fake_convert: Any) -> None:
     del call["progress"]
     assert call == {
         "model": Path("some/in.v2.onnx"),
-        "output": Path("in.v2_fusionc.onnx"),
+        "output": None,
         "fusion_switch_file": None,
         "optimization_switch": None,
         "external_weight": None,
@@ -65,37 +66,8 @@ def test_defaults(run: Any, fake_convert: Any) -> None:
         "export_compile_stat": 1,
         "log": None,
         "target": "onnxruntime-cpu",
+        "target_opset": None,
     }
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [("out", "out.onnx"), ("a/out.onnx", "a/out.onnx"), ("out.v2", "out.v2.onnx"), ("OUT.ONNX", "OUT.ONNX")],
-)
-def test_output_with_and_without_suffix(run: Any, fake_convert: Any, given: str, expected: str) -> None:
-    assert run("convert", "--model", "in.onnx", "--output", given).exit_code == 0
-    assert fake_convert.calls[0]["output"] == Path(expected)
-
-
-@pytest.mark.parametrize(
-    ("given", "reason"),
-    [
-        ("in.onnx", "is the model itself"),
-        ("in", "is the model itself"),
-        ("folder/../in", "is the model itself"),
-        ("link.onnx", "is the model itself"),
-        ("hard.onnx", "is the model itself"),
-        ("folder", "is a folder"),
-    ],
-)
-def test_output_that_is_refused(run: Any, fake_convert: Any, tmp_path: Path, given: str, reason: str) -> None:
-    write_model(tmp_path / "in.onnx")
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "link.onnx").symlink_to("in.onnx")
-    os.link(tmp_path / "in.onnx", tmp_path / "hard.onnx")
-    result = run("convert", "--model", "in.onnx", "--output", given)
-    assert result.exit_code == 2 and fake_convert.calls == []
-    assert result.stderr.startswith("E10001: ") and reason in result.stderr and "--output" in result.stderr
 
 
 def test_success_in_a_pipe(run: Any, fake_convert: Any) -> None:

@@ -125,7 +125,7 @@ def may_be_imported(name: str) -> bool:
 
 
 @pytest.mark.parametrize(
-    "name", ["onnxruntime", "click", "rich.table", "os.path", "fusionc.report", "fusionc.model.save"]
+    "name", ["onnxruntime", "click", "rich.table", "os.path", "fusionc.report", "fusionc.disk.save"]
 )
 def test_what_a_pass_may_not_import(name: str) -> None:
     assert not may_be_imported(name)

@@ -9,9 +9,9 @@ import numpy as np
 import onnx
 import pytest
 from harness import optimize, parse
-from onnx import helper, numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
-from fusionc.errors import UsageError, VerificationError
+from fusionc.errors import FusioncError, UsageError, VerificationError
 from fusionc.passes import PASSES
 from fusionc.verify import Verification, check_model, first_bad, verify
 from fusionc.verify.compare import compare
@@ -173,3 +173,20 @@ def test_an_invalid_result_is_rejected_by_the_checker(tmp_path: Path) -> None:
     check_model(tmp_path / "bad.onnx", tmp_path / "bad.onnx")  # it was not valid before
     with pytest.raises(VerificationError, match="not a valid ONNX model"):
         check_model(tmp_path / "good.onnx", tmp_path / "bad.onnx")
+
+
+@pytest.mark.parametrize("which", ["reference", "candidate"])
+@pytest.mark.parametrize("fault", ["missing", "a folder", "no model"])
+def test_a_file_that_is_no_model_is_not_a_different_model(tmp_path: Path, which: str, fault: str) -> None:
+    value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])
+    output = helper.make_tensor_value_info("y", TensorProto.FLOAT, [2])
+    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [value], [output])
+    good, bad = tmp_path / "good.onnx", tmp_path / "bad.onnx"
+    onnx.save(helper.make_model(graph, ir_version=10), good)
+    if fault == "a folder":
+        bad.mkdir()
+    elif fault == "no model":
+        bad.write_bytes(b"\x00junk")
+    with pytest.raises(FusioncError) as caught:
+        verify(*((bad, good) if which == "reference" else (good, bad)))
+    assert caught.value.exit_code == 1 and caught.value.hint

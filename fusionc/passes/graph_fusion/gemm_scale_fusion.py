@@ -8,6 +8,7 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, o
 from fusionc.rewrite.pattern import Formula
 
 x, c = var("x"), const("c")
+_SMALLEST_SCALE = 2**-6  # two of them together: that of attention with heads of 2²⁴ elements
 
 
 def _moved(formula: Formula, name: str) -> Formula:
@@ -63,6 +64,8 @@ def _scale_both(m: Match, new: Tape) -> Result:
     first, second = m.c.constant().astype(np.float64), m.d.constant().astype(np.float64)
     if first.size != 1 or second.size != 1 or m.a.elem_type not in FLOATS:
         refuse("not two single numbers")
+    if not all(_SMALLEST_SCALE <= abs(scale.item()) <= 1 for scale in (first, second)):
+        refuse("a scale above 1 or far below, which may keep intermediate results in range")
     if not (broadcasts_into(first.shape, m.a.shape) and broadcasts_into(second.shape, m.b.shape)):
         refuse("the constant may enlarge what it is combined with")
     return new.MatMul(new.Mul(m.a, new.const((first * second).reshape(first.shape), like=m.c)), m.b)
@@ -75,8 +78,8 @@ class GemmScaleFusionPass(Pass):
              BatchNormalization(x·W + B); (a·c)·(b·d) with two single numbers
     after    x·(W·c) + B·c; x·(c·W); (a·cd)·b
     refuses  a constant that is not one number for each column (each row, before the product; a single one through
-             Reshape); weights that are no constants or that a narrow type cannot hold; integers; what broadcasting
-             would enlarge
+             Reshape); two single numbers of which one is above 1 or below 1/64; weights that are no constants or that
+             a narrow type cannot hold; integers; what broadcasting would enlarge
     algebra  ((x·W + B)·c)ₙ = x·(W·c)ₙ + Bₙ·cₙ; scalars commute with the product, and with moving its elements
     source   CANN's GemmScaleFusionPass and FullyConnectionPowerPass; the scale of attention on both operands is how
              torch exports scaled_dot_product_attention

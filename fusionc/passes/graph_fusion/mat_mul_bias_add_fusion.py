@@ -1,10 +1,8 @@
-from onnx import TensorProto
-
 from fusionc.model.types import broadcasts_into
+from fusionc.passes.linear import FLOATS
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse, var
 
 a, b, c = var("a"), var("b"), var("c")
-_FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 
 
 class MatMulBiasAddFusionPass(Pass):
@@ -26,7 +24,7 @@ class MatMulBiasAddFusionPass(Pass):
             refuse("before opset 7 Gemm does not broadcast")
         if m.a.rank != 2 or m.b.rank != 2:
             refuse("the rank is unknown" if m.a.rank is None or m.b.rank is None else "the rank is not 2")
-        if m.a.elem_type not in _FLOATS:
+        if m.a.elem_type not in FLOATS:
             refuse("the elements are no floating-point numbers")
         addend, product = m.c.shape, (m.a.shape[0], m.b.shape[1])
         if not broadcasts_into(addend, product):

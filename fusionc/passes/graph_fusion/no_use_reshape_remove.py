@@ -33,7 +33,8 @@ def _pads_nothing(m: Match) -> bool:
 
 def _resizes_nothing(m: Match) -> bool:
     scales = m.options[1 if m.opset >= 11 else 0] if len(m.options) > 1 or m.opset < 11 else None
-    return m.node.attr("mode") == "nearest" and _same_shape(m) and _is_all(scales, 1)
+    is_cropped = m.node.attr("coordinate_transformation_mode") == "tf_crop_and_resize"
+    return m.node.attr("mode") == "nearest" and not is_cropped and _same_shape(m) and _is_all(scales, 1)
 
 
 class NoUseReshapeRemovePass(Pass):

@@ -1,6 +1,7 @@
 from collections.abc import Iterator
 
 from fusionc.model.graph import Graph
+from fusionc.model.walk import training_nodes
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 from fusionc.rewrite.commit import is_dead
 
@@ -24,11 +25,14 @@ def _unused_functions(graph: Graph) -> Iterator[Match]:
         return
     functions = graph.model.functions
     needed: set[tuple[str, str, str]] = set()
+    called = [(node.domain, node.op_type, node.overload) for node in training_nodes(graph.model.proto)]
     reached = list(graph.nodes)
-    while reached:
-        node = reached.pop()
-        reached.extend(inner for body in node.bodies for inner in body.nodes)
-        key = (node.domain, node.op, node.proto.overload)
+    while called or reached:
+        if not called:
+            node = reached.pop()
+            reached.extend(inner for body in node.bodies for inner in body.nodes)
+            called.append((node.domain, node.op, node.proto.overload))
+        key = called.pop()
         if key in functions and key not in needed:
             needed.add(key)
             reached.extend(functions[key].nodes)
@@ -42,7 +46,8 @@ class PrunePass(Pass):
     before   a node none of whose outputs is used; an initializer nobody reads; a function nobody calls
     after    nothing
     refuses  nothing
-    never    graph inputs, initializers that the caller may override, random, stateful or custom operators
+    never    what training information names, graph inputs, initializers that the caller may override; random,
+             stateful or custom operators
     algebra  what no output depends on changes no output
     source   CANN's PrunePass and UnusedConstPass
     """

@@ -41,7 +41,7 @@ def _find(graph: Graph) -> Iterator[Match]:
         for similar in _groups(alike, _sample):
             for kept, *others in _groups(similar, _hash):
                 for constant in others:
-                    if constant.is_used:
+                    if constant.is_used and not constant.is_pinned:
                         yield Match(graph, outputs=(constant,), captures={"kept": kept}, drops=(constant,))
 
 
@@ -51,7 +51,7 @@ class RemoveSameConstPass(Pass):
     before   two initializers of equal type, dimensions and elements
     after    one of them, used in both places
     refuses  a constant that is a graph output
-    never    initializers that the caller may override
+    never    initializers that the caller may override, or that an annotation or training information names
     algebra  equal bits are equal
     source   CANN's RemoveSameConstPass and ConstantFuseSamePass
     """

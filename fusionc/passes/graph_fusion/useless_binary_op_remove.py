@@ -1,5 +1,7 @@
 from collections.abc import Callable
 
+import numpy as np
+
 from fusionc.model.types import broadcasts_into
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
 
@@ -9,6 +11,18 @@ x, y, c = var("x"), var("y"), const("c")
 def _is(number: float) -> Callable[[Match], bool]:
     """Whether the constant is this number everywhere."""
     return lambda m: m.c.constant().size > 0 and bool((m.c.constant() == number).all())
+
+
+def _is_zero(sign: float) -> Callable[[Match], bool]:
+    """Whether the constant is a zero of this sign everywhere; integers have one zero. −0 + 0 is 0, not −0."""
+
+    def check(m: Match) -> bool:
+        array = m.c.constant()
+        if array.dtype.kind in "iu":
+            return _is(0)(m)
+        return _is(0)(m) and bool((np.copysign(1.0, array.astype(np.float64)) == sign).all())
+
+    return check
 
 
 def _choose(m: Match, new: Tape) -> Result:
@@ -21,17 +35,19 @@ def _choose(m: Match, new: Tape) -> Result:
 class UselessBinaryOpRemovePass(Pass):
     """An operation with its neutral element goes.
 
-    before   x + 0, x − 0, x · 1, x / 1, x ^ 1, x and true, x or false; Where of a condition that is known
+    before   x + −0, x − 0 (x + 0 of integers), x · 1, x / 1, x ^ 1, x and true, x or false; Where of a condition
+             that is known
     after    x; the operand that Where chooses
     refuses  a constant, or an operand of Where, that may enlarge the result by broadcasting: where the shape of x is
              not known to hold it
-    algebra  the neutral element leaves every number as it is, NaN and infinities too; of −0 + 0 the sign is kept
+    algebra  the neutral element leaves every number as it is, NaN, infinities and −0 too: −0 + 0
+             would be 0, so that + 0 stays
     source   CANN's UselessBinaryOpRemovePass and AlgebraicSimplificationPass
     """
 
     patterns = (
-        Pattern("AddZero", x + c, where=_is(0)),
-        Pattern("SubZero", x - c, where=_is(0)),
+        Pattern("AddZero", x + c, where=_is_zero(-1.0)),
+        Pattern("SubZero", x - c, where=_is_zero(1.0)),
         Pattern("MulOne", x * c, where=_is(1)),
         Pattern("DivOne", x / c, where=_is(1)),
         Pattern("PowOne", x**c, where=_is(1)),

@@ -166,8 +166,18 @@ STAYS = [
         "not two single numbers",
     ),
     Stays(
+        "a factor that keeps a result in range",
+        "agraph (float[2,3] a, float[3,M] b) => (float[2,M] y) <float c = {2}, float d = {0.5}> { p = Mul (a, c) q = Mul (b, d) y = MatMul (p, q) }",
+        "a scale above 1 or far below, which may keep intermediate results in range",
+    ),
+    Stays(
+        "factors that are too small",
+        "agraph (float[2,3] a, float[3,M] b) => (float[2,M] y) <float c = {0.01}, float d = {0.5}> { p = Mul (a, c) q = Mul (b, d) y = MatMul (p, q) }",
+        "a scale above 1 or far below, which may keep intermediate results in range",
+    ),
+    Stays(
         "two factors, one of a higher rank",
-        "agraph (float[2,3] a, float[3,M] b) => (float[1,2,M] y) <float[1,1,1] c, float d = {2}> { p = Mul (a, c) q = Mul (b, d) y = MatMul (p, q) }",
+        "agraph (float[2,3] a, float[3,M] b) => (float[1,2,M] y) <float[1,1,1] c = {0.5}, float d = {0.5}> { p = Mul (a, c) q = Mul (b, d) y = MatMul (p, q) }",
         ENLARGES,
     ),
 ]
@@ -252,7 +262,7 @@ FIRES = [
     ),
     Fires(
         "two factors of one element",
-        "agraph (float[2,3] a, float[3,M] b) => (float[2,M] y) <float[1] c, float[1,1] d> { p = Mul (c, a) q = Mul (b, d) y = MatMul (p, q) }",
+        "agraph (float[2,3] a, float[3,M] b) => (float[2,M] y) <float[1] c = {0.5}, float[1,1] d = {0.9}> { p = Mul (c, a) q = Mul (b, d) y = MatMul (p, q) }",
         ["Mul", "MatMul"],
     ),
     Fires("double", graph(GEMM + " y = Mul (g, c)").replace("float", "double"), ["Gemm"]),

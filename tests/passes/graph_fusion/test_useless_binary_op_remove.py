@@ -13,6 +13,8 @@ ENLARGES = "the constant may enlarge the result"
 STAYS = [
     Stays("not quite one", graph("Mul (a, c)", "float c = {1.01}"), None),
     Stays("not everywhere", graph("Add (a, c)", "float[4] c = {0, 0, 0, 1}"), None),
+    Stays("x + 0, which makes −0 to 0", graph("Add (a, c)", "float c = {0}"), None),
+    Stays("x − −0, which makes −0 to 0", graph("Sub (a, c)", "float c = {-0.0}"), None),
     Stays("0 − x", graph("Sub (c, a)", "float c = {0}"), None),
     Stays("1 / x", graph("Div (c, a)", "float c = {1}"), None),
     Stays("1 ^ x", graph("Pow (c, a)", "float c = {1}"), None),
@@ -21,7 +23,7 @@ STAYS = [
     Stays("a constant that may enlarge", graph("Mul (a, c)", "float[3,1] c = {1, 1, 1}"), ENLARGES),
     Stays(
         "a constant that raises the rank",
-        graph("Add (a, c)", "float[1,1,1] c = {0}").replace("[a,b] y", "[1,a,b] y"),
+        graph("Sub (a, c)", "float[1,1,1] c = {0}").replace("[a,b] y", "[1,a,b] y"),
         ENLARGES,
     ),
     Stays("not a constant", graph("Mul (a, c)", "float d", more=", float c"), None),
@@ -35,9 +37,9 @@ STAYS = [
 
 LEFT = ["Abs", "Abs"]
 FIRES = [
-    Fires("x + 0", graph("Add (a, c)", "float c = {0}"), LEFT),
-    Fires("0 + x", graph("Add (c, a)", "float[1] c = {0}"), LEFT),
-    Fires("x + zeros", graph("Add (a, c)", "float[1,4] c = {0, 0, 0, 0}"), LEFT),
+    Fires("x + −0", graph("Add (a, c)", "float c = {-0.0}"), LEFT),
+    Fires("−0 + x", graph("Add (c, a)", "float[1] c = {-0.0}"), LEFT),
+    Fires("x + zeros of integers", graph("Add (a, c)", "int64[1,4] c = {0, 0, 0, 0}", "int64[N,4] x"), LEFT),
     Fires("x − 0", graph("Sub (a, c)", "float c = {0}"), LEFT),
     Fires("x · 1", graph("Mul (a, c)", "float[4] c = {1, 1, 1, 1}"), LEFT),
     Fires("x / 1", graph("Div (a, c)", "float c = {1}"), LEFT),

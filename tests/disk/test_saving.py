@@ -11,11 +11,11 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 import fusionc
+from fusionc.disk import save as saving
+from fusionc.disk.load import load
+from fusionc.disk.save import save
 from fusionc.errors import FusioncError
-from fusionc.model import save as saving
 from fusionc.model import tensors
-from fusionc.model.load import load
-from fusionc.model.save import save
 
 A, B = (np.random.default_rng(i).standard_normal((64, 64)).astype(np.float32) for i in range(2))
 

@@ -8,8 +8,8 @@ import onnx
 import pytest
 from harness import parse
 
+from fusionc.disk.load import load
 from fusionc.errors import FusioncError
-from fusionc.model.load import load
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,110 @@
+"""Raising a model to a newer opset: what the converter loses is kept, subgraphs and functions are raised, too."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+from harness import all_nodes, assert_same_numbers, interface, parse
+from onnx import ModelProto, helper
+
+import fusionc
+from fusionc.errors import FusioncError, UsageError
+from fusionc.target_opset import newest_opset, raise_opset
+
+MEAN = "agraph (float[N,4] x) => (float[N,1] y) { a = Relu (x) m = ReduceMean <axes = [1]> (a) y = Neg (m) }"
+BRANCHES = """agraph (float[N,4] x, bool c) => (float[N,1] y) <float[1] k> {
+    h = Relu (x)
+    y = If (c) <then_branch = t () => (float[N,1] p) { q = ReduceMean <axes = [1]> (h) p = Mul (q, k) },
+                else_branch = e () => (float[N,1] r) { r = ReduceMax <axes = [1]> (h) }>
+}"""
+
+
+def raised(model: ModelProto, version: int = 23) -> ModelProto:
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    return raise_opset(copy, version)
+
+
+@pytest.mark.parametrize(("text", "opset"), [(MEAN, 17), (MEAN, 11), (BRANCHES, 17), (BRANCHES, 13)])
+def test_the_same_numbers(text: str, opset: int) -> None:
+    model = parse(text, opset)
+    result = raised(model)
+    assert result.opset_import[0].version == 23 and result.ir_version == 11
+    onnx.checker.check_model(result, full_check=True)
+    assert interface(result)[1:3] == interface(model)[1:3]
+    assert_same_numbers(model, result, "bitwise", {})
+
+
+def test_what_does_not_change_keeps_everything() -> None:
+    model = parse(MEAN, 17)
+    for node in model.graph.node:
+        node.name, node.doc_string = f"the {node.op_type}", "from the original"
+        node.metadata_props.add(key="where", value=node.op_type)
+    result = raised(model)
+    kept = {node.output[0]: node for node in result.graph.node}
+    assert kept["a"] == model.graph.node[0] and kept["y"] == model.graph.node[2]
+    changed = kept["m"]
+    assert changed != model.graph.node[1]
+    assert (changed.name, changed.doc_string) == ("the ReduceMean", "from the original")
+    assert changed.metadata_props == model.graph.node[1].metadata_props
+
+
+def test_made_values_have_names_of_their_own() -> None:
+    result = raised(parse(BRANCHES, 17))
+    made = [name for node in all_nodes(result) for name in node.output]
+    assert len(made) == len(set(made))
+
+
+def test_functions_are_inlined() -> None:
+    model = parse("agraph (float[N,4] x) => (float[N,1] y) { y = own.mean (x) }", 17)
+    imports = [helper.make_opsetid("", 17)]
+    body = [helper.make_node("ReduceMean", ["a"], ["b"], axes=[1])]
+    model.functions.append(helper.make_function("own", "mean", ["a"], ["b"], body, imports))
+    result = raised(model)
+    assert not result.functions
+    onnx.checker.check_model(result, full_check=True)
+    assert_same_numbers(model, result, "bitwise", {})
+
+
+def test_large_weights_stay_where_they_are() -> None:
+    model = parse("agraph (float[N,64] x) => (float[N,64] y) <float[64,64] W> { y = MatMul (x, W) }", 17)
+    result = raised(model)
+    assert list(result.graph.initializer) == list(model.graph.initializer)
+    assert list(result.graph.input) == list(model.graph.input)
+
+
+def test_initializers_that_had_to_be_inputs() -> None:
+    model = parse("agraph (float[N,4] x) => (float[N,4] y) <float[4] k> { y = Add (x, k) }", 8, ir_version=3)
+    result = raised(model)
+    assert [value.name for value in result.graph.input] == ["x"]
+    onnx.checker.check_model(result, full_check=True)
+
+
+def test_its_own_opset_changes_nothing() -> None:
+    model = parse(BRANCHES, 17)
+    assert raised(model, 17) == model
+
+
+def test_a_model_is_not_lowered_nor_raised_beyond_the_runtime() -> None:
+    with pytest.raises(UsageError, match="the model's opset is 17 already"):
+        raised(parse(MEAN, 17), 16)
+    with pytest.raises(UsageError, match=f"runs models up to opset {newest_opset()}"):
+        raised(parse(MEAN, 17), newest_opset() + 1)
+
+
+def test_an_operator_that_cannot_be_converted_is_an_error() -> None:
+    model = parse("agraph (float[N,4] x) => (float[N,4] y) { y = Dropout (x) }", 18)
+    model.graph.node[0].op_type = "NoSuchOperator"
+    with pytest.raises(FusioncError, match="onnx cannot raise the model from opset 18 to 23"):
+        raised(model)
+
+
+def test_passes_that_need_a_newer_opset(tmp_path: Path) -> None:
+    text = """agraph (float[N,8] x) => (float[N,8] y) <float r = {1.41421356}, float one = {1}, float half = {0.5}> {
+        d = Div (x, r) e = Erf (d) a = Add (e, one) h = Mul (x, a) y = Mul (h, half) }"""
+    onnx.save(parse(text, 17), tmp_path / "gelu.onnx")
+    report = fusionc.convert(tmp_path / "gelu.onnx", output=tmp_path / "out.onnx", target_opset=20)
+    assert report.operators_after == {"Gelu": 1} and report.verification.startswith("equal")
+    assert onnx.load(tmp_path / "out.onnx").opset_import[0].version == 20
