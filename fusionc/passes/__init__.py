@@ -45,6 +45,12 @@ _ORDER = (
     "graph_fusion.split_concat_fusion",  # after the merges: it wants all pieces of one Split in one Concat
     "graph_fusion.trans_op_symmetry_elimination",
     "graph_fusion.shape_reshape",
+    # Arithmetic
+    "graph_fusion.a_reduce_sum_fusion",
+    "graph_fusion.constant_reassociation",
+    "graph_fusion.real_div2_muls_fusion",  # after the constants have been joined
+    "graph_fusion.pow_to_mul",
+    "graph_fusion.sub_fusion",
     # The target's own operators come last: no portable pass knows them.
     "ub_fusion.tbe_conv_elemwise_fusion",
     "ub_fusion.a_tbe_mat_mul_elemwise_fusion",
