@@ -13,11 +13,11 @@ import ml_dtypes
 import numpy as np
 from onnx import TensorProto
 
-from fusionc.model import tensors
 from fusionc.model.graph import Constant, Edge
+from fusionc.model.tensors import to_proto
 from fusionc.model.types import broadcasts_into
 from fusionc.passes.weights import array_of
-from fusionc.rewrite import Tape, refuse
+from fusionc.rewrite import Match, Result, Tape, refuse
 
 Array = np.ndarray[Any, Any]
 FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)  # what Sqrt and Reciprocal have kernels for
@@ -108,7 +108,7 @@ def zeros(new: Tape, x: Edge) -> Edge:
     shape = x.shape
     is_known = shape is not None and all(isinstance(d, int) for d in shape)
     size = new.const(np.array(shape, np.int64)) if is_known else new.Shape(x)
-    zero = tensors.to_proto(np.zeros(1, x.dtype), "value")
+    zero = to_proto(np.zeros(1, x.dtype), "value")
     made: Edge = new.ConstantOfShape(size, value=zero)
     return made
 
@@ -126,9 +126,8 @@ def is_never_negative(value: Edge | None, depth: int = 12) -> bool:
     if node.op in _NEVER_NEGATIVE or (node.op == "Mul" and node.inputs[0] is node.inputs[1]):
         return True
     if node.op == "Pow":
-        exponent = node.inputs[1]
-        array = None if exponent is None else exponent.constant()
-        return array is not None and bool((array > 0).all() and not np.any(np.asarray(array) % 2))
+        power = None if node.inputs[1] is None else node.inputs[1].constant()
+        return power is not None and bool((power > 0).all() and not np.any(power % 2))
     if node.op not in _KEEPS_SIGNS:
         return False
     operands = node.inputs if node.op in ("Add", "Mul") else node.inputs[:1]
@@ -139,3 +138,12 @@ def is_power_of_two(array: Array) -> bool:
     """Whether every element is ±2ⁿ."""
     mantissa, _ = np.frexp(np.abs(array.astype(np.float64)))
     return bool(array.size and math.isfinite(float(mantissa.sum())) and (mantissa == 0.5).all())
+
+
+def square(m: Match, new: Tape) -> Result:
+    """m.x ^ m.c as a product, for a constant that is 2."""
+    check_fits(m.c, m.x)
+    (result,) = m.outputs
+    if any(user.op == "ReduceMean" for user in result.outputs):
+        refuse("the mean of squares")  # runtimes recognize normalizations by the power
+    return new.Mul(m.x, m.x)

@@ -44,10 +44,9 @@ def trailing_axis(node: Node, x: Edge) -> int:
     return axes[0]
 
 
-def reduce_twice(names: Sequence[str]) -> tuple[OpFormula, ...]:
-    """The formulas of a Reduce of a Reduce of the same kind, as `join_reduces` wants them."""
-    x = var("x")
-    return tuple(op[n](op[n](x, rest("first"), _as="inner"), rest("second"), _as="outer") for n in names)
+def reduce_twice(name: str) -> OpFormula:
+    """The formula of a Reduce of a Reduce of the same kind, as `join_reduces` wants it."""
+    return op[name](op[name](var("x"), rest("first"), _as="inner"), rest("second"), _as="outer")
 
 
 def join_reduces(m: Match, new: Tape) -> Result:

@@ -71,7 +71,7 @@ class AReduceSumFusionPass(Pass):
             _moved,
         ),
         *(
-            Pattern(f"{n}{n}", *reduce_twice([n]), join_reduces)
+            Pattern(f"{n}{n}", reduce_twice(n), join_reduces)
             for n in ("ReduceMax", "ReduceMin", "ReduceSum", "ReduceProd")
         ),
     )

@@ -71,9 +71,10 @@ class ConstantReassociationPass(Pass):
     before   (x·c)·d, (x/c)/d and mixed; (x + c) + d, (x − c) − d and mixed, also c − x; (x·c + d)·e and the same with
              divisions and differences
     after    x·cd, x/cd; x + (c + d), (c + d) − x; x·ce + de
-    refuses  addends that cancel, as (x + c) − c rounds x; constants that together would be infinite, too small for their
-             type or larger in size; division of integers; e that may enlarge x
-    algebra  · and + are associative, · distributes over +: exactly for integers, which wrap around, else but for rounding
+    refuses  addends that cancel, as (x + c) − c rounds x; constants that together would be infinite, too small for
+             their type or larger in size; division of integers; e that may enlarge x
+    algebra  · and + are associative, · distributes over +: exactly for integers, which wrap around, else but
+             for rounding
     source   CANN's TfMergeSubFusionPass; preprocessing of images, (x/255 − mean)/std, is (x·c + d)·e
     """
 
