@@ -1,7 +1,5 @@
 from collections.abc import Callable
 
-import numpy as np
-
 from fusionc.model.types import broadcasts_into, same_shape
 from fusionc.passes.arithmetic import check_fits, is_everywhere, negated, square, zeros
 from fusionc.passes.moving import reshape_reshape, transpose_transpose
@@ -11,7 +9,6 @@ from fusionc.rewrite.pattern import Formula
 
 x, y, c = var("x"), var("y"), const("c")
 _TWICE = op.Transpose(op.Transpose(x, _as="first"), _as="second")
-_BESIDE = frozenset({"MatMul", "Gemm", "Reshape", "Transpose", "Softmax"})
 _OPPOSITE = (
     ("Greater", "LessOrEqual"),
     ("LessOrEqual", "Greater"),
@@ -48,34 +45,6 @@ def _not(opposite: str) -> Callable[[Match, Tape], Result]:
     return lambda m, new: new.node(opposite, [m.x, m.y])
 
 
-def _order(m: Match) -> list[int] | None:
-    """The permutation, where it leaves the axes in their order that have more than one element."""
-    shape = m.x.shape
-    perm = None if shape is None else list(m.node.attr("perm") or range(len(shape))[::-1])
-    if perm is None or shape is None or len(perm) != len(shape):
-        return None
-    longer = [axis for axis in perm if shape[axis] != 1]
-    return perm if longer == sorted(longer) else None
-
-
-def _moves_only_ones(m: Match) -> bool:
-    return _order(m) is not None
-
-
-def _transpose(m: Match, new: Tape) -> Result:
-    around = [m.x.producer, *m.node.outputs[0].outputs]
-    if any(node is not None and node.op in _BESIDE for node in around):
-        refuse("runtimes may recognize attention by the Transpose")
-    shape, order = m.x.shape, _order(m) or []
-    dims = [shape[axis] for axis in order]
-    target = [d if isinstance(d, int) else 0 if d is not None and d == shape[i] else -1 for i, d in enumerate(dims)]
-    if -1 in target and (target.count(-1) > 1 or 0 in target):
-        refuse("more than one dimension is unknown")
-    if 0 in dims:
-        refuse("a dimension is 0, which Reshape reads in another way")
-    return new.Reshape(m.x, new.const(np.array(target, np.int64)))
-
-
 def _undoes(m: Match) -> bool:
     """Whether the second Transpose undoes the first."""
     first, second = m.first.attr("perm"), m.second.attr("perm")
@@ -93,16 +62,16 @@ class ArithmeticSimplifyPass(Pass):
     """The exact rules of graph kernel fusion; every pattern has the number of its rule.
 
     before   x + 0, x − 0, x − c, x ^ 1, x ^ 2, Where(c, x, x), −(−x), x · 1, (−x) · c, x / 1; of integers also
-             x + (−x), ReduceSum(−x) and Not of a comparison; Reduce(Reduce(x)), Reduce over axes of size 1; Transposes
-             and Reshapes one after the other, Transpose that moves axes of size 1 only, Slice of everything, Cast to
-             the same type
+             x + (−x), ReduceSum(−x), ReduceSum(ReduceSum(x)) and Not of a comparison; ReduceMin and ReduceMax likewise,
+             Reduce over axes of size 1; Transposes or Reshapes one after the other, Slice of everything, Cast to the
+             same type
     after    x, x + (−c), x · x, x · (−c), 0, −ReduceSum(x), the opposite comparison, one Reduce, Transpose or Reshape
-    refuses  what may enlarge the result; a large constant that is used elsewhere; a Transpose beside other operators
-             of attention; the mean of squares; sums of floating-point numbers over two times
-    never    1.6 and 1.11, which are not faster or not exact (PowToMulPass); 1.1, 1.16 and 1.26 to 1.29 of floating-point
-             numbers; 1.17 to 1.20, 1.30 and 1.31, as ONNX has no such operators; 1.24, which 1.21 and 1.37 make another
-             rule; 1.36, which is 1.35; 1.38 and 1.39, which round (MatMulBiasAddFusionPass)
-    algebra  each is an identity, NaN, infinities and integers that wrap around included; a sum of 0 may lose its sign
+    refuses  what may enlarge the result; a large constant that is used elsewhere; a square of which the mean is taken,
+             by which runtimes recognize normalizations
+    never    1.6, 1.38 and 1.39, which round (PowToMulPass, MatMulBiasAddFusionPass); 1.11, which is no faster and hides
+             a normalization from onnxruntime; 1.17 to 1.20, 1.30 and 1.31, for which ONNX has no operators; 1.22 and
+             1.24 (Dim1TransposeToSqueezePass); 1.36, which is 1.35
+    algebra  each is an identity, of NaN, infinities and integers that wrap around, too; a sum of 0 may lose its sign
     source   MindSpore's arithmetic_simplify, rules 1.0 to 1.39
     """
 
@@ -118,12 +87,11 @@ class ArithmeticSimplifyPass(Pass):
         _neutral("1.9", x * c, 1),
         Pattern("1.10", op.Mul(op.Neg(x), c), lambda m, new: new.Mul(m.x, negated(new, m.c))),
         _neutral("1.12", x / c, 1),
-        Pattern("1.13", reduce_twice("ReduceSum"), join_reduces),
+        Pattern("1.13", reduce_twice("ReduceSum"), join_reduces, where=_of_integers),
         Pattern("1.14", reduce_twice("ReduceMin"), join_reduces),
         Pattern("1.15", reduce_twice("ReduceMax"), join_reduces),
         Pattern("1.16", op.ReduceSum(op.Neg(x), rest("axes"), _as="sum"), _sum_of_negatives, where=_of_integers),
         Pattern("1.21", _TWICE, transpose_transpose, where=_undoes),
-        Pattern("1.22", op.Transpose(x, _as="node"), _transpose, where=_moves_only_ones),
         Pattern("1.23", op.Reshape(op.Reshape(x, rest("options")), var("shape"), _as="second"), reshape_reshape),
         Pattern("1.25", op.Slice(x, rest("options")), lambda m, new: m.x, where=_slices_nothing_off),
         *(

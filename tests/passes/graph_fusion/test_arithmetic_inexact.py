@@ -6,14 +6,18 @@ SHAPE = "float[N,4]"
 def graph(
     body: str, constants: str = "float k = {3}, float q = {0.3}", y: str = f"{SHAPE} y", kind: str = "float"
 ) -> str:
-    """p, q1, r and s are positive; none of them is made by an operator of a rule."""
+    """a, b, c and d are positive, and made by an operator that no rule knows."""
     inputs = ", ".join(f"{SHAPE} {name}" for name in ("x", "z", "u", "v"))
-    made = " ".join(f"{b} = Sigmoid ({a})" for a, b in zip("xzuv", "abcd") if f" {b}" in body.replace("(", " "))
+    made = " ".join(
+        f"{b} = Sigmoid ({a})" for a, b in zip("xzuv", "abcd", strict=True) if f" {b}" in body.replace("(", " ")
+    )
     return f"agraph ({inputs}) => ({y}) <{constants}> {{ {made} {body} }}".replace("float", kind)
 
 
 def left(body: str, *operators: str) -> list[str]:
-    return ["Sigmoid"] * sum(f" {b}" in body.replace("(", " ") for b in "abcd") + list(operators)
+    """These operators and what makes a, b, c and d; "a" says that a is not needed any more."""
+    made = sum(f" {b}" in body.replace("(", " ") for b in "abcd") - operators.count("a")
+    return ["Sigmoid"] * made + [operator for operator in operators if operator != "a"]
 
 
 GONE = "what is gone may have enlarged the result"
@@ -81,8 +85,8 @@ STAYS = [
 R = "Reciprocal"
 CASES = [
     ("f2", "e = Mul (a, b) f = Mul (c, a) y = Add (e, f)", ["Add", "Mul"]),
-    ("f5", "e = Add (b, a) f = Neg (a) g = Add (f, e) y = Tanh (g)", ["Tanh"]),
-    ("f6", "e = Add (a, b) f = Neg (a) g = Add (c, f) y = Add (e, g)", ["Add"]),
+    ("f5", "e = Add (b, a) f = Neg (a) g = Add (f, e) y = Tanh (g)", ["a", "Tanh"]),
+    ("f6", "e = Add (a, b) f = Neg (a) g = Add (c, f) y = Add (e, g)", ["a", "Add"]),
     ("f9", "e = Mul (a, b) f = Mul (c, a) y = Sub (e, f)", ["Sub", "Mul"]),
     ("f11", "e = Exp (a) f = Log (e) y = Tanh (f)", ["Tanh"]),
     ("f12", "e = Pow (a, b) y = Log (e)", ["Abs", "Log", "Mul"]),

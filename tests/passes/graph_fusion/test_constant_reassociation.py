@@ -170,7 +170,7 @@ FIRES = [
         "affine integers", graph(AFFINE, "int32 c = {2}, int32 d = {3}, int32 e = {5}", "int32[N] x"), ["Mul", "Add"]
     ),
     Fires("double", MUL.replace("float", "double"), ["Mul"]),
-    Fires("half", MUL.replace("float", "float16"), ["Mul"]),
+    Fires("half", MUL.replace("float", "float16").replace("0.3", "13517").replace("1.7", "16077"), ["Mul"]),
     *[Fires(f"opset {opset}", MUL, ["Mul"], opset=opset) for opset in (7, 9, 13, 14)],
 ]
 

@@ -15,7 +15,7 @@ STAYS = [
     Stays("a reciprocal below the normal numbers", graph(" c = {3e38}"), SMALL),
     Stays("a power of two with such a reciprocal", graph(" c = {1.7014118346046923e38}"), SMALL),
     Stays("a reciprocal too large", graph(" c = {1e-40}"), "a constant would overflow in float32"),
-    Stays("a reciprocal too small for halves", graph(" c = {60000}", "float16"), SMALL),
+    Stays("a reciprocal too small for halves", graph(" c = {31571}", "float16"), SMALL),
     Stays("Gelu", graph(" c = {1.4142135}", body="q = Div (x, c) y = Erf (q)"), "Erf takes the quotient"),
     Stays(
         "attention",
@@ -39,7 +39,7 @@ FIRES = [
     Fires("a constant that enlarges", graph("[3,1,1] c = {1, 2, 3}", y="3,N,4"), ["Mul"]),
     Fires("a small constant that stays", graph("[4] c", body="a = Div (x, c) y = Add (a, c)"), ["Mul", "Add"]),
     Fires("double", graph(" c = {7}", "double"), ["Mul"]),
-    Fires("half", graph(" c = {7}", "float16"), ["Mul"]),
+    Fires("half", graph(" c = {18176}", "float16"), ["Mul"]),
     *[Fires(f"opset {opset}", graph(" c = {3}"), ["Mul"], opset=opset) for opset in (7, 11, 13)],
 ]
 
