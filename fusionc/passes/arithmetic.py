@@ -35,7 +35,7 @@ def is_everywhere(value: Edge, number: float) -> bool:
     array = value.constant()
     if array is None or not array.size or array.dtype.kind in "OSU":
         return False
-    return bool((array == np.asarray(number).astype(array.dtype)).all() and (array == number).all())
+    return bool((array == number).all())
 
 
 def check_fits(constant: Edge, x: Edge) -> None:

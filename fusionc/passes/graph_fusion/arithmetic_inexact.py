@@ -76,51 +76,51 @@ def _after_sum(m: Match, new: Tape) -> Result:
 
 
 _RULES: dict[str, tuple[Formula, Build]] = {
-    "f2": (a * c + a * b, lambda m, new: new.Mul(m.a, new.Add(m.c, m.b))),
-    "f5": (op.Add(a + b, op.Neg(a)), _inverse_pair),
-    "f6": (op.Add(a + b, op.Neg(a) + c), _inverse_pair_of_sums),
-    "f9": (a * c - a * b, lambda m, new: new.Mul(m.a, new.Sub(m.c, m.b))),
-    "f11": (op.Log(op.Exp(a)), lambda m, new: m.a),
-    "f12": (op.Log(a**b), _log_of_power),
-    "f13": (op.Log(op.Sqrt(a)), _log_times(0.5)),
-    "f14": (op.Log(_rsqrt(a)), _log_times(-0.5)),
-    "f16": (op.Exp(a) ** b, _power_of_exp),
-    "f19": (op.Sqrt(a * a), lambda m, new: new.Abs(m.a)),
-    "f20": (_rsqrt(a**-2), lambda m, new: new.Abs(m.a)),
-    "f21": (_rsqrt(1 / a), lambda m, new: new.Sqrt(m.a)),
-    "f22": (_rsqrt(op.Reciprocal(a)), lambda m, new: new.Sqrt(m.a)),
-    "f25": (op.Mul(a * k, b * q), _constants),
-    "f27": (op.Exp(a) * op.Exp(b), lambda m, new: new.Exp(new.Add(m.a, m.b))),
-    "f28": (op.Mul(op.Exp(a) * c, op.Exp(b)), lambda m, new: new.Mul(new.Exp(new.Add(m.a, m.b)), m.c)),
-    "f29": (
+    "2.0": (a * c + a * b, lambda m, new: new.Mul(m.a, new.Add(m.c, m.b))),
+    "2.2": (op.Add(a + b, op.Neg(a)), _inverse_pair),
+    "2.3": (op.Add(a + b, op.Neg(a) + c), _inverse_pair_of_sums),
+    "2.4": (a * c - a * b, lambda m, new: new.Mul(m.a, new.Sub(m.c, m.b))),
+    "2.6": (op.Log(op.Exp(a)), lambda m, new: m.a),
+    "2.7": (op.Log(a**b), _log_of_power),
+    "2.8": (op.Log(op.Sqrt(a)), _log_times(0.5)),
+    "2.9": (op.Log(_rsqrt(a)), _log_times(-0.5)),
+    "2.10": (op.Exp(a) ** b, _power_of_exp),
+    "2.11": (op.Sqrt(a * a), lambda m, new: new.Abs(m.a)),
+    "2.12": (_rsqrt(a**-2), lambda m, new: new.Abs(m.a)),
+    "2.13": (_rsqrt(1 / a), lambda m, new: new.Sqrt(m.a)),
+    "2.14": (_rsqrt(op.Reciprocal(a)), lambda m, new: new.Sqrt(m.a)),
+    "2.15": (op.Mul(a * k, b * q), _constants),
+    "2.17": (op.Exp(a) * op.Exp(b), lambda m, new: new.Exp(new.Add(m.a, m.b))),
+    "2.18": (op.Mul(op.Exp(a) * c, op.Exp(b)), lambda m, new: new.Mul(new.Exp(new.Add(m.a, m.b)), m.c)),
+    "2.19": (
         op.Mul(op.Exp(a) * c, op.Exp(b) * d),
         lambda m, new: new.Mul(new.Exp(new.Add(m.a, m.b)), new.Mul(m.c, m.d)),
     ),
-    "f30": (op.Sqrt(a) * op.Sqrt(a), lambda m, new: m.a),
-    "f31": (op.Mul(a * op.Sqrt(b), c * op.Sqrt(b)), lambda m, new: new.Mul(new.Mul(m.a, m.b), m.c)),
-    "f32": (op.Mul(a * op.Sqrt(b), op.Sqrt(b)), lambda m, new: new.Mul(m.a, m.b)),
-    "f33": (op.Sqrt(a) * op.Sqrt(b), lambda m, new: new.Sqrt(new.Mul(m.a, m.b))),
-    "f34": (_rsqrt(a) * _rsqrt(a), lambda m, new: new.Reciprocal(m.a)),
-    "f35": (op.Mul(a * _rsqrt(b), _rsqrt(b)), lambda m, new: new.Div(m.a, m.b)),
-    "f36": (op.Mul(a * _rsqrt(b), c * _rsqrt(b)), lambda m, new: new.Div(new.Mul(m.a, m.c), m.b)),
-    "f37": (_rsqrt(a) * _rsqrt(b), lambda m, new: new.Reciprocal(new.Sqrt(new.Mul(m.a, m.b)))),
-    "f38": (a * _rsqrt(a), lambda m, new: new.Sqrt(m.a)),
-    "f39": (op.Abs(a) * op.Abs(b), lambda m, new: new.Abs(new.Mul(m.a, m.b))),
-    "f40": (op.Mul(op.Abs(a) * c, op.Abs(b)), lambda m, new: new.Mul(new.Abs(new.Mul(m.a, m.b)), m.c)),
-    "f41": (
+    "2.20": (op.Sqrt(a) * op.Sqrt(a), lambda m, new: m.a),
+    "2.21": (op.Mul(a * op.Sqrt(b), c * op.Sqrt(b)), lambda m, new: new.Mul(new.Mul(m.a, m.b), m.c)),
+    "2.22": (op.Mul(a * op.Sqrt(b), op.Sqrt(b)), lambda m, new: new.Mul(m.a, m.b)),
+    "2.23": (op.Sqrt(a) * op.Sqrt(b), lambda m, new: new.Sqrt(new.Mul(m.a, m.b))),
+    "2.24": (_rsqrt(a) * _rsqrt(a), lambda m, new: new.Reciprocal(m.a)),
+    "2.25": (op.Mul(a * _rsqrt(b), _rsqrt(b)), lambda m, new: new.Div(m.a, m.b)),
+    "2.26": (op.Mul(a * _rsqrt(b), c * _rsqrt(b)), lambda m, new: new.Div(new.Mul(m.a, m.c), m.b)),
+    "2.27": (_rsqrt(a) * _rsqrt(b), lambda m, new: new.Reciprocal(new.Sqrt(new.Mul(m.a, m.b)))),
+    "2.28": (a * _rsqrt(a), lambda m, new: new.Sqrt(m.a)),
+    "2.29": (op.Abs(a) * op.Abs(b), lambda m, new: new.Abs(new.Mul(m.a, m.b))),
+    "2.30": (op.Mul(op.Abs(a) * c, op.Abs(b)), lambda m, new: new.Mul(new.Abs(new.Mul(m.a, m.b)), m.c)),
+    "2.31": (
         op.Mul(op.Abs(a) * c, op.Abs(b) * d),
         lambda m, new: new.Mul(new.Abs(new.Mul(m.a, m.b)), new.Mul(m.c, m.d)),
     ),
-    "f44": (op.Exp(a) / op.Exp(b), lambda m, new: new.Exp(new.Sub(m.a, m.b))),
-    "f46": (a / b**k, _negative_power),
-    "f47": (a / op.Sqrt(a), lambda m, new: new.Sqrt(m.a)),
-    "f49": (a / _rsqrt(b), lambda m, new: new.Mul(m.a, new.Sqrt(m.b))),
-    "f51": ((a / b) / (c / d), lambda m, new: new.Div(new.Mul(m.a, m.d), new.Mul(m.b, m.c))),
-    "f52": (op.Neg(a) / k, lambda m, new: new.Div(m.a, negated(new, m.k))),
-    "f53": ((a / b) / c, lambda m, new: new.Div(m.a, new.Mul(m.b, m.c))),
-    "f54": (a / (b / c), lambda m, new: new.Div(new.Mul(m.a, m.c), m.b)),
-    "f59": (op.ReduceSum(op.Div(a, k, _as="inner"), rest("axes"), _as="sum"), _after_sum),
-    "f60": (op.ReduceSum(op.Mul(a, k, _as="inner"), rest("axes"), _as="sum"), _after_sum),
+    "2.32": (op.Exp(a) / op.Exp(b), lambda m, new: new.Exp(new.Sub(m.a, m.b))),
+    "2.34": (a / b**k, _negative_power),
+    "2.35": (a / op.Sqrt(a), lambda m, new: new.Sqrt(m.a)),
+    "2.37": (a / _rsqrt(b), lambda m, new: new.Mul(m.a, new.Sqrt(m.b))),
+    "2.39": ((a / b) / (c / d), lambda m, new: new.Div(new.Mul(m.a, m.d), new.Mul(m.b, m.c))),
+    "2.40": (op.Neg(a) / k, lambda m, new: new.Div(m.a, negated(new, m.k))),
+    "2.41": ((a / b) / c, lambda m, new: new.Div(m.a, new.Mul(m.b, m.c))),
+    "2.42": (a / (b / c), lambda m, new: new.Div(new.Mul(m.a, m.c), m.b)),
+    "2.43": (op.ReduceSum(op.Div(a, k, _as="inner"), rest("axes"), _as="sum"), _after_sum),
+    "2.44": (op.ReduceSum(op.Mul(a, k, _as="inner"), rest("axes"), _as="sum"), _after_sum),
 }
 
 
@@ -128,15 +128,15 @@ class ArithmeticInexactPass(Pass):
     """The rules of graph kernel fusion that hold for real numbers only; every pattern has the number of its rule.
 
     before   sums and differences of products with a common factor; sums and products in which a value and its inverse
-             meet; roots, reciprocal roots, exponentials and absolute values that are multiplied or divided; quotients of
-             quotients; logarithms of powers, roots and exponentials; ReduceSum of what a number multiplies or divides
+             meet; roots, reciprocal roots, exponentials and absolute values that are multiplied or divided; quotients
+             of quotients; logarithms of powers, roots and exponentials; ReduceSum of what a number multiplies or divides
     after    fewer operators, or cheaper ones
     refuses  integers; a value that is gone and may have given the result its shape; constants that together would be
              too large or too small for their type
-    never    what ConstantReassociationPass and RealDiv2MulsFusionPass do; x / exp(y) and x / √y, which ONNX writes with
-             more operators
-    algebra  right for real numbers; in between, overflow, 0, infinities and NaN may come out in another way, and signs may
-             be lost where a root was of something negative: therefore off by default
+    never    what ConstantReassociationPass and RealDiv2MulsFusionPass do (2.1, 2.16, 2.38); 2.5, which is 2.4; x / exp(y)
+             and x / √y (2.33, 2.36), which ONNX writes with more operators
+    algebra  right for real numbers; overflow, 0, infinities and NaN may come out in another way, and so may what has a
+             sign that a root or a logarithm of it has not: therefore off by default
     source   MindSpore's arithmetic_simplify, rules 2.0 to 2.43
     """
 

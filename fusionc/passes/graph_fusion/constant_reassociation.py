@@ -31,7 +31,21 @@ def _negative(array: Array) -> Array:
     return np.asarray(np.negative(array))
 
 
+def _comes_from(value: Edge, name: str) -> list[Edge]:
+    """The inputs of the operator that makes a value, where it is this one."""
+    node = value.producer
+    return [] if node is None or node.op != name else [v for v in node.inputs if v is not None]
+
+
+def _is_gelu(x: Edge) -> bool:
+    """Whether x is y·(1 + erf(…)) or y·(1 + tanh(…)), of which half is Gelu."""
+    sums = [term for factor in _comes_from(x, "Mul") for term in _comes_from(factor, "Add")]
+    return any(_comes_from(term, "Erf") or _comes_from(term, "Tanh") for term in sums)
+
+
 def _factors(m: Match, new: Tape) -> Result:
+    if _is_gelu(m.x):
+        refuse("runtimes recognize Gelu by its factor")
     first, second = numbers(m.c), numbers(m.d)
     if m.inner.op == m.outer.op == "Mul":
         return new.Mul(m.x, rounded(new, product(first, second), m.c, m.d))
@@ -72,7 +86,8 @@ class ConstantReassociationPass(Pass):
              divisions and differences
     after    x·cd, x/cd; x + (c + d), (c + d) − x; x·ce + de
     refuses  addends that cancel, as (x + c) − c rounds x; constants that together would be infinite, too small for
-             their type or larger in size; division of integers; e that may enlarge x
+             their type or larger in size; division of integers; e that may enlarge x; the
+             factor ½ of Gelu
     algebra  · and + are associative, · distributes over +: exactly for integers, which wrap around, else but
              for rounding
     source   CANN's TfMergeSubFusionPass; preprocessing of images, (x/255 − mean)/std, is (x·c + d)·e

@@ -34,6 +34,14 @@ STAYS = [
     ),
     Stays("a factor and an addend", graph("a = Mul (x, c) y = Add (a, d)", SCALARS), None),
     Stays("an addend and a factor", graph("a = Add (x, c) y = Mul (a, d)", SCALARS), None),
+    Stays(
+        "Gelu",
+        graph(
+            "a = Div (x, r) b = Erf (a) e = Add (b, o) f = Mul (x, e) h = Mul (f, c) y = Mul (h, d)",
+            "float r = {1.4142}, float o = {1}, float c = {0.5}, float d = {3}",
+        ),
+        "runtimes recognize Gelu by its factor",
+    ),
     Stays("a constant divided", graph("a = Div (c, x) y = Mul (a, d)", SCALARS), None),
     Stays(
         "a factor too large",

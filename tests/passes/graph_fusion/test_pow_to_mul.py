@@ -55,7 +55,9 @@ STAYS = [
         graph("s = Mul (x, x) a = Add (s, e) y = Pow (a, c)", "float c = {0.5}, float e = {-1}"),
         NEGATIVE,
     ),
-    Stays("the root of cubes", graph("s = Pow (x, e) y = Pow (s, c)", "float c = {0.5}, float e = {3}"), NEGATIVE),
+    Stays(
+        "the root of fifth powers", graph("s = Pow (x, e) y = Pow (s, c)", "float c = {0.5}, float e = {5}"), NEGATIVE
+    ),
     Stays("the root of a difference", graph("s = Abs (x) a = Sub (s, x) y = Pow (a, c)", "float c = {0.5}"), NEGATIVE),
     Stays("the root of a product", graph("s = Abs (x) a = Mul (s, x) y = Pow (a, c)", "float c = {0.5}"), NEGATIVE),
 ]
