@@ -129,12 +129,12 @@ class ArithmeticInexactPass(Pass):
 
     before   sums and differences of products with a common factor; sums and products in which a value and its inverse
              meet; roots, reciprocal roots, exponentials and absolute values that are multiplied or divided; quotients
-             of quotients; logarithms of powers, roots and exponentials; ReduceSum of what a number multiplies or divides
+             of quotients; logarithms of powers, roots and exponentials; ReduceSum of what a number scales
     after    fewer operators, or cheaper ones
     refuses  integers; a value that is gone and may have given the result its shape; constants that together would be
              too large or too small for their type
-    never    what ConstantReassociationPass and RealDiv2MulsFusionPass do (2.1, 2.16, 2.38); 2.5, which is 2.4; x / exp(y)
-             and x / √y (2.33, 2.36), which ONNX writes with more operators
+    never    2.1, 2.16 and 2.38, which ConstantReassociationPass and RealDiv2MulsFusionPass do; 2.5, which is 2.4;
+             2.33 and 2.36, x / exp(y) and x / √y, which ONNX writes with more operators
     algebra  right for real numbers; overflow, 0, infinities and NaN may come out in another way, and so may what has a
              sign that a root or a logarithm of it has not: therefore off by default
     source   MindSpore's arithmetic_simplify, rules 2.0 to 2.43
