@@ -137,7 +137,7 @@ class ArithmeticInexactPass(Pass):
              2.33 and 2.36, x / exp(y) and x / √y, which ONNX writes with more operators
     algebra  right for real numbers; overflow, 0, infinities and NaN may come out in another way, and so may what has a
              sign that a root or a logarithm of it has not: therefore off by default
-    source   MindSpore's arithmetic_simplify, rules 2.0 to 2.43
+    source   MindSpore's arithmetic_simplify; its inexact rules numbered in the order of its table
     """
 
     numerics = "approximate"
