@@ -14,7 +14,7 @@ from onnx import TensorProto
 from fusionc.model.graph import Edge, Node, Shape
 
 _INTEGERS = (TensorProto.INT32, TensorProto.INT64)
-_FAR = 1 << 31  # steps beyond this overflow in one of the two
+_FAR = 1 << 31  # steps beyond this overflow
 
 
 class Doubt:
@@ -32,6 +32,13 @@ def doubt_of(node: Node) -> Doubt | None:
     if judge is None or output is None or x is None:
         return None
     return judge(node, x, output)
+
+
+def is_fatal(node: Node) -> bool:
+    """Whether inference may crash on a node: a Slice whose steps overflow."""
+    steps = node.inputs[4] if node.is_op("Slice") and len(node.inputs) > 4 else None
+    array = None if steps is None or node.has_references else steps.constant()
+    return array is not None and any(abs(int(step)) >= _FAR for step in array.reshape(-1))
 
 
 def _without_space(output: Edge) -> Doubt:
@@ -87,12 +94,6 @@ def _scales(node: Node) -> Sequence[float] | None:
     return None if array is None or not array.size else [float(scale) for scale in array.reshape(-1)]
 
 
-def _slice(node: Node, x: Edge, output: Edge) -> Doubt | None:
-    steps = node.inputs[4].constant() if len(node.inputs) > 4 and node.inputs[4] is not None else None
-    is_far = steps is not None and any(abs(int(step)) >= _FAR for step in steps.reshape(-1))
-    return Doubt(None if x.rank is None else (None,) * x.rank) if is_far else None
-
-
 def _squeeze(node: Node, x: Edge, output: Edge) -> Doubt | None:
     """No axes at all, written as an empty list: all that are 1, or none."""
     given = node.inputs[1].constant() if len(node.inputs) > 1 and node.inputs[1] is not None else None
@@ -127,7 +128,6 @@ _JUDGES = {
     "ConvTranspose": _conv_transpose,
     "Resize": _resize,
     "Upsample": _resize,
-    "Slice": _slice,
     "Squeeze": _squeeze,
     "Einsum": _einsum,
     "Cast": _cast,

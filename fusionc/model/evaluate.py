@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import onnx
 
-from fusionc.model import operators, tensors
 from fusionc.model.graph import Constant, Edge, Node, Value
+from fusionc.model.operators import MICROSOFT, QUANTIZATION, is_pure
+from fusionc.model.tensors import to_proto
 
 Array = np.ndarray[Any, Any]
 
@@ -18,11 +19,11 @@ def can_evaluate(node: Node) -> bool:
     """Whether computing this node ahead is sound and onnxruntime could do it: a pure standard operator."""
     return (
         node.domain == ""
-        and node.op not in operators.QUANTIZATION
+        and node.op not in QUANTIZATION
         and node.op != "Constant"
         and not node.bodies
         and not node.has_references
-        and operators.is_pure(node)
+        and is_pure(node)
         and _divides_safely(node)
         and all(o is None or (o.dtype is not None and o.dtype.type.__module__ == "numpy") for o in node.outputs)
     )
@@ -92,7 +93,7 @@ def _model(nodes: Sequence[Node], targets: Iterable[Value]) -> onnx.ModelProto:
     graph = nodes[0].graph
     model = onnx.ModelProto(ir_version=10)
     for domain, version in graph.opsets.items():
-        if domain in ("", operators.MICROSOFT):
+        if domain in ("", MICROSOFT):
             model.opset_import.add(domain=domain, version=version)
     model.graph.name = "constants"
     constants = dict.fromkeys(v for node in nodes for v in needed_inputs(node) if v is not None and v.is_constant)
@@ -101,11 +102,9 @@ def _model(nodes: Sequence[Node], targets: Iterable[Value]) -> onnx.ModelProto:
         assert array is not None
         if isinstance(constant, Constant) and isinstance(constant.data, onnx.TensorProto):
             tensor = model.graph.initializer.add()
-            tensor.CopyFrom(
-                constant.data if not constant.data.external_data else tensors.to_proto(array, constant.name)
-            )
+            tensor.CopyFrom(constant.data if not constant.data.external_data else to_proto(array, constant.name))
         else:
-            model.graph.initializer.append(tensors.to_proto(array, constant.name))
+            model.graph.initializer.append(to_proto(array, constant.name))
     for node in nodes:
         copy = model.graph.node.add(op_type=node.op, attribute=node.proto.attribute)
         if node.op == "CastLike":

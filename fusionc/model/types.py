@@ -17,7 +17,7 @@ from onnx import TensorProto, shape_inference
 
 from fusionc.model import operators, tensors
 from fusionc.model.dimensions import Element, shape_made
-from fusionc.model.doubts import Doubt, doubt_of
+from fusionc.model.doubts import Doubt, doubt_of, is_fatal
 from fusionc.model.graph import Constant, Edge, Graph, Model, Node, Shape, shape_of
 
 _SMALL = 1024  # elements; larger tensors never are shapes, axes or sizes, and inference goes without them
@@ -68,7 +68,7 @@ class Types:
         """
         graph = node.graph
         schema = operators.schema(node.op, node.domain, graph.opset_of(node.domain))
-        if schema is None:
+        if schema is None or is_fatal(node):
             return
         types: dict[str, onnx.TypeProto] = {}
         data: dict[str, TensorProto] = {}
@@ -113,6 +113,8 @@ class Types:
         self._generation, self._outdated = self._generation + 1, False
         main = self._model.main
         self._doubts = {node: doubt for node, doubt in self._doubts.items() if node.is_in_graph}
+        slices = (node for graph in self._model.graphs for node in graph.of_operator("Slice"))
+        self._doubts.update({node: Doubt(None) for node in slices if is_fatal(node)})
         skeleton = _Skeleton(self._model, self._doubts)
         while True:
             try:

@@ -66,6 +66,14 @@ _ORDER = (
     "graph_fusion.trans_op_symmetry_elimination",
     "graph_fusion.dim1_transpose_to_squeeze",
     "graph_fusion.shape_reshape",
+    # Arithmetic
+    "graph_fusion.arithmetic_simplify",
+    "graph_fusion.a_reduce_sum_fusion",
+    "graph_fusion.constant_reassociation",
+    "graph_fusion.real_div2_muls_fusion",  # after the constants have been joined
+    "graph_fusion.pow_to_mul",
+    "graph_fusion.sub_fusion",
+    "graph_fusion.arithmetic_inexact",
     # The target's own operators come last: no portable pass knows them.
     "ub_fusion.tbe_conv_elemwise_fusion",
     "ub_fusion.a_tbe_mat_mul_elemwise_fusion",

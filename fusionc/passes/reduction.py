@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+import numpy as np
+
 from fusionc.model.graph import Edge, Node
-from fusionc.rewrite import refuse
+from fusionc.rewrite import Match, Refused, Result, Tape, op, refuse, rest, var
+from fusionc.rewrite.pattern import OpFormula
+
+_OF_ONE_NUMBER = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")  # is that number
 
 
 def reduced_axes(node: Node, rank: int | None) -> list[int]:
@@ -21,7 +28,7 @@ def reduced_axes(node: Node, rank: int | None) -> list[int]:
         axes = [int(axis) for axis in given.reshape(-1)]
     if not axes:
         return [] if node.attr("noop_with_empty_axes") else list(range(rank))
-    return sorted(axis % rank for axis in axes)
+    return sorted(axis % rank for axis in axes) if rank else []
 
 
 def trailing_axis(node: Node, x: Edge) -> int:
@@ -53,3 +60,55 @@ def one_axis(node: Node, x: Edge) -> int:
     if not node.attr("keepdims"):
         refuse("the reduced axes are dropped")
     return axes[0]
+
+
+def reduce_twice(name: str) -> OpFormula:
+    """The formula of a Reduce of a Reduce of the same kind, as `join_reduces` wants it."""
+    return op[name](op[name](var("x"), rest("first"), _as="inner"), rest("second"), _as="outer")
+
+
+def join_reduces(m: Match, new: Tape) -> Result:
+    """Reduce(Reduce(x)) as one Reduce. Refuses where the order of the operations matters."""
+    if m.outer.op not in ("ReduceMax", "ReduceMin"):
+        if m.x.dtype is None:
+            refuse("the element type is unknown")
+        if m.x.dtype.kind not in "iu":  # integers wrap around, in whichever order
+            refuse("the sum would be rounded in another order")
+    rank = m.x.rank
+    first, is_kept = reduced_axes(m.inner, rank), bool(m.inner.attr("keepdims"))
+    left = [axis for axis in range(rank) if is_kept or axis not in first]
+    second = [left[axis] for axis in reduced_axes(m.outer, len(left))]
+    keeps = bool(m.outer.attr("keepdims"))
+    if is_kept != keeps and not (is_kept and set(first) <= set(second)):
+        refuse("only one of them keeps its dimensions")
+    axes = sorted({*first, *second})
+    if not axes:
+        refuse("nothing is reduced")
+    if new.graph.opset >= (13 if m.outer.op == "ReduceSum" else 18):
+        inputs: list[Edge] = [m.x, new.const(np.array(axes, np.int64))]
+        return new.node(m.outer.op, inputs, like=m.outer, keepdims=int(keeps))
+    return new.node(m.outer.op, [m.x], like=m.outer, keepdims=int(keeps), axes=axes)
+
+
+def reduce_once(names: Sequence[str] = _OF_ONE_NUMBER) -> OpFormula:
+    """The formula of a Reduce, as `reduces_nothing` and `without_reduce` want it."""
+    return op[tuple(names)](var("x"), rest("axes"), _as="reduce")
+
+
+def reduces_nothing(m: Match) -> bool:
+    """Whether all axes that a Reduce reduces are known to have one element."""
+    try:
+        axes = reduced_axes(m.reduce, m.x.rank)
+    except Refused:
+        return False
+    return all(m.x.shape[axis] == 1 for axis in axes)
+
+
+def without_reduce(m: Match, new: Tape) -> Result:
+    """What a Reduce that reduces nothing leaves to do: at most a Squeeze."""
+    axes = reduced_axes(m.reduce, m.x.rank)
+    if m.reduce.attr("keepdims") or not axes:
+        return m.x
+    if new.graph.opset < 13:
+        return new.Squeeze(m.x, axes=axes)
+    return new.Squeeze(m.x, new.const(np.array(axes, np.int64)))

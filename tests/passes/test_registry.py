@@ -24,6 +24,7 @@ MODEL = {  # the questions that a pass may ask; the rest of the room reads, writ
     "fusionc.model.operators",
     "fusionc.model.tensors",
     "fusionc.model.types",
+    "fusionc.model.walk",
 }
 OUTSIDE = {
     "builtins",

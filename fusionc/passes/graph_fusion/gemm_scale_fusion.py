@@ -1,6 +1,7 @@
 import numpy as np
 
 from fusionc.model.types import broadcasts_into
+from fusionc.passes.activation import keep_gelu
 from fusionc.passes.batchnorm import affine, batchnorm_of
 from fusionc.passes.linear import FLOATS, LINEAR, columns, per_column, scale_columns
 from fusionc.passes.weights import scaled
@@ -46,6 +47,7 @@ def _batchnorm(m: Match, new: Tape) -> Result:
 
 
 def _scale_before(m: Match, new: Tape) -> Result:
+    keep_gelu(m.x)
     if m.x.elem_type not in FLOATS:
         refuse("the elements are no floating-point numbers")
     rows, array, rank = m.W.constant().shape, m.c.constant(), m.x.rank
@@ -79,7 +81,7 @@ class GemmScaleFusionPass(Pass):
     after    x·(W·c) + B·c; x·(c·W); (a·cd)·b
     refuses  a constant that is not one number for each column (each row, before the product; a single one through
              Reshape); two single numbers of which one is above 1 or below 1/64; weights that are no constants or that
-             a narrow type cannot hold; integers; what broadcasting would enlarge
+             a narrow type cannot hold; integers; what broadcasting would enlarge; the factor ½ of Gelu
     algebra  ((x·W + B)·c)ₙ = x·(W·c)ₙ + Bₙ·cₙ; scalars commute with the product, and with moving its elements
     source   CANN's GemmScaleFusionPass and FullyConnectionPowerPass; the scale of attention on both operands is how
              torch exports scaled_dot_product_attention

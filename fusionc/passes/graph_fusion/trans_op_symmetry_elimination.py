@@ -1,26 +1,8 @@
+from fusionc.passes.moving import reshape_reshape, transpose_transpose
 from fusionc.passes.slicing import axes_of, new_unsqueeze
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
 
 x = var("x")
-
-
-def _transpose_transpose(m: Match, new: Tape) -> Result:
-    """y = T₂(T₁(x)): axis i of y is axis p₂[i] of T₁(x), which is axis p₁[p₂[i]] of x."""
-    first, second = m.first.attr("perm"), m.second.attr("perm")
-    rank = len(first or second or ()) or m.x.rank
-    if not rank:
-        refuse("the rank is unknown")
-    first, second = first or range(rank)[::-1], second or range(rank)[::-1]
-    order = [first[axis] for axis in second]
-    return m.x if order == sorted(order) else new.Transpose(m.x, like=m.second, perm=order)
-
-
-def _reshape_reshape(m: Match, new: Tape) -> Result:
-    """Only the second shape counts, unless a zero in it copies a dimension of what the first one made."""
-    target = m.shape.constant()
-    if target is None or (not m.second.attr("allowzero") and (target == 0).any()):
-        refuse("the second shape may copy dimensions of the first")
-    return new.Reshape(m.x, m.shape, like=m.second)
 
 
 def _axes(m: Match) -> tuple[list[int], list[int]]:
@@ -67,7 +49,7 @@ class TransOpSymmetryEliminationPass(Pass):
     """
 
     patterns = (
-        Pattern("TransposeTranspose", op.Transpose(op.Transpose(x, _as="first"), _as="second"), _transpose_transpose),
+        Pattern("TransposeTranspose", op.Transpose(op.Transpose(x, _as="first"), _as="second"), transpose_transpose),
         Pattern(
             "ReshapeReshape",
             op.Reshape(
@@ -75,7 +57,7 @@ class TransOpSymmetryEliminationPass(Pass):
                 var("shape"),
                 _as="second",
             ),
-            _reshape_reshape,
+            reshape_reshape,
         ),
         Pattern(
             "SqueezeUnsqueeze", op.Squeeze(op.Unsqueeze(x, rest("a"), _as="first"), rest("b"), _as="second"), _undo

@@ -166,6 +166,12 @@ STAYS = [
         "not two single numbers",
     ),
     Stays(
+        "half of Gelu",
+        "agraph (float[N,3] x) => (float[N,4] y) <float[3,4] W, float one = {1}, float half = {0.5}, float r = {1.4142135}> "
+        "{ d = Div (x, r) e = Erf (d) a = Add (e, one) p = Mul (x, a) g = Mul (p, half) y = MatMul (g, W) }",
+        "runtimes recognize Gelu by its factor",
+    ),
+    Stays(
         "a factor that keeps a result in range",
         "agraph (float[2,3] a, float[3,M] b) => (float[2,M] y) <float c = {2}, float d = {0.5}> { p = Mul (a, c) q = Mul (b, d) y = MatMul (p, q) }",
         "a scale above 1 or far below, which may keep intermediate results in range",
