@@ -1,10 +1,10 @@
 """How time and memory grow with the model.
 
-    python benchmarks/scaling.py            time per node at 1,000 and 100,000 nodes, and 3 GB of external weights
+    python benchmarks/scaling.py            time per node at 1,200 and 120,000 nodes, and 3 GB of external weights
     python benchmarks/scaling.py --nodes    the first half only
 
-Three shapes of graph: a chain, a chain in which every second node is an Identity that goes, and one constant that every
-second node uses and that has to be kept apart from 50,000 users. Converted without verification.
+Five shapes of graph: a chain, a chain in which every second node is an Identity that goes, a chain that is one Relu in
+truth, one constant that half of the nodes use, and layers of products that become one. Converted without verification.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from onnx import TensorProto, helper
 
 import fusionc
 
-SMALL, LARGE = 1_000, 100_000
+SMALL, LARGE = 1_200, 120_000  # divisible by what the shapes repeat
 
 
 def chain(count: int) -> list[onnx.NodeProto]:
@@ -33,6 +33,27 @@ def chain(count: int) -> list[onnx.NodeProto]:
 
 def identities(count: int) -> list[onnx.NodeProto]:
     return [helper.make_node("Relu" if i % 2 else "Identity", [f"v{i}"], [f"v{i + 1}"]) for i in range(count)]
+
+
+def repeated(count: int) -> list[onnx.NodeProto]:
+    """All of it is one Relu."""
+    return [helper.make_node("Relu", [f"v{i}"], [f"v{i + 1}"]) for i in range(count)]
+
+
+def projections(count: int) -> list[onnx.NodeProto]:
+    """Layers of three products of one value, which become one."""
+    nodes = []
+    for i in range(0, count, 6):
+        x, products = f"v{i}", [f"p{i + j}" for j in range(3)]
+        nodes += [helper.make_node("MatMul", [x, f"w{j}"], [product]) for j, product in enumerate(products)]
+        nodes += [
+            helper.make_node(op, [product], [f"a{product}"])
+            for op, product in zip(("Relu", "Abs"), products, strict=False)
+        ]
+        nodes.append(
+            helper.make_node("Sum", [*(f"a{product}" for product in products[:2]), products[2]], [f"v{i + 6}"])
+        )
+    return nodes
 
 
 def one_constant(count: int) -> list[onnx.NodeProto]:
@@ -50,7 +71,13 @@ def model(nodes: list[onnx.NodeProto], last: str) -> onnx.ModelProto:
         "scaling",
         [helper.make_tensor_value_info("v0", TensorProto.FLOAT, ["N", 4])],
         [helper.make_tensor_value_info(last, TensorProto.FLOAT, ["N", 4])],
-        [helper.make_tensor("c", TensorProto.FLOAT, [4], [1.0, 2.0, 3.0, 4.0])],
+        [
+            helper.make_tensor("c", TensorProto.FLOAT, [4], [1.0, 2.0, 3.0, 4.0]),
+            *(
+                helper.make_tensor(f"w{j}", TensorProto.FLOAT, [4, 4], [0.1 * (i + j) for i in range(16)])
+                for j in range(3)
+            ),
+        ],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
 
@@ -99,7 +126,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", action="store_true")
     options = parser.parse_args()
-    for make in (chain, identities, one_constant):
+    for make in (chain, identities, repeated, one_constant, projections):
         small, large = seconds_per_node(make, SMALL, 5), seconds_per_node(make, LARGE)
         figures = f"{small * 1e6:6.0f} µs a node at {SMALL:,}, {large * 1e6:6.0f} at {LARGE:,}"
         print(f"{make.__name__:13} {figures}: ×{large / small:.2f}")

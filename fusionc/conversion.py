@@ -92,14 +92,32 @@ def convert(
                         report.verification = _verify(saved, job, ledger.count)
                 saved.publish()
             write_fusion_result(report.patterns, export_compile_stat, report.notices)
-        except FusioncError as error:
-            plog.error("Convert", " ".join(str(error).split()))
-            raise
+        except Exception as error:
+            explained = _damage(error, source) or error
+            plog.error("Convert", " ".join(f"{explained}".split()))
+            if isinstance(explained, FusioncError):
+                explained.log_file = plog.file
+            if explained is error:
+                raise
+            raise explained from error
         finally:
             report.notices += plog.notices
             report.log_file = plog.file
     report.seconds = perf_counter() - started
     return report
+
+
+def _damage(error: Exception, source: Path) -> FusioncError | None:
+    """What to say of an error for which no pass and no writer is to blame: the model itself is not valid."""
+    from fusionc.verify import fault_of
+
+    is_explained = isinstance(error, FusioncError) and error.code != "E20007"
+    if is_explained or isinstance(error, OSError | MemoryError):
+        return None
+    fault = fault_of(source)
+    hint = "export the model again; onnx.checker tells more"
+    what = f"the model is not valid ONNX: {fault}"
+    return None if fault is None else FusioncError(what, where=str(source), hint=hint, code="E13005")
 
 
 def output_path(model: Path, output: Path | None) -> Path:

@@ -13,6 +13,7 @@ class FusioncError(Exception):
     def __init__(self, what: str, *, where: str = "", hint: str = "", code: str = "E19999") -> None:
         super().__init__(what)
         self.what, self.where, self.hint, self.code = what, where, hint, code
+        self.log_file: object = None  # where there is more about it
 
     def __str__(self) -> str:
         lines = [f"{self.code}: {self.what}"]

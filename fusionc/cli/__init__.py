@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import importlib
 import io
+import signal
 import sys
+import threading
 
 import click
 
@@ -30,8 +32,15 @@ class _LazyGroup(click.Group):
         return command
 
     def invoke(self, ctx: click.Context) -> object:
+        for name in ("SIGTERM", "SIGHUP"):  # so that what is half done is cleaned up, as after Ctrl-C
+            if hasattr(signal, name) and threading.current_thread() is threading.main_thread():
+                signal.signal(getattr(signal, name), _stop)
         with exit_on_failure(ctx):
             return super().invoke(ctx)
+
+
+def _stop(number: int, _frame: object) -> None:
+    raise SystemExit(128 + number)
 
 
 def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:

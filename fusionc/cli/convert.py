@@ -148,8 +148,10 @@ def command(
                 )
             report.notices += notices(ctx)
             _show(report)
-    except Exception:
+    except Exception as error:
         click.echo(_FAILURE)
+        if getattr(error, "log_file", None) is not None:
+            click.echo(f"log  {error.log_file}")  # type: ignore[attr-defined]
         raise
     click.echo(_SUCCESS)
 

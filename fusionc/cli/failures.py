@@ -55,9 +55,17 @@ def exit_on_failure(ctx: click.Context) -> Iterator[None]:
         ctx.exit(_INTERRUPTED)
     except FusioncError as error:
         _show(ctx, error)
-    except Exception as error:
-        if isinstance(error, OSError) and error.errno == errno.EPIPE:
+    except MemoryError:
+        _show(ctx, FusioncError("there is not enough memory", hint="give smaller sizes with --input_shape"))
+    except OSError as error:
+        if error.errno == errno.EPIPE:
             raise  # whoever read our output has gone: click ends quietly
+        where, hint = str(error.filename or ""), "check the path, its permissions, and the space that is left there"
+        _show(ctx, FusioncError(f"{error.strerror or error}", where=where, hint=hint, code="E13004"))
+    except Exception as error:
+        if isinstance(error.__context__, KeyboardInterrupt):  # a library made another error of it
+            click.echo("fusionc: interrupted", err=True)
+            ctx.exit(_INTERRUPTED)
         what = f"Internal Error! {type(error).__name__}: {error}"
         hint = "this is a defect of fusionc: run the command again with --log debug and report what it prints"
         _show(ctx, FusioncError(what, hint=hint))

@@ -20,7 +20,7 @@ from typing import BinaryIO
 import onnx
 from onnx import TensorProto
 
-from fusionc.errors import FusioncError
+from fusionc.errors import FusioncError, UsageError
 from fusionc.model import tensors, walk
 
 LIMIT = 2_000_000_000  # bytes of weights in one protobuf file, with room for the rest (the limit is 2³¹ − 1)
@@ -37,6 +37,11 @@ class Saved:
     moves: tuple[tuple[Path, Path], ...]
 
     def publish(self) -> None:
+        """Move the files to their places, the model last. An older model of that name goes first where it would
+        otherwise be left beside weights that are not its own, should this be interrupted."""
+        *weights, (_, output) = self.moves
+        if any(target.exists() for _, target in weights) and output.exists():
+            os.replace(output, self.model.with_name("before"))
         for source, target in self.moves:
             os.replace(source, target)
 
@@ -76,6 +81,7 @@ class _Writer:
     def write(self, external_weight: int | None) -> Saved:
         everything = list(walk.tensors_of(self.proto))
         external = [t for t in everything if t.data_location == TensorProto.EXTERNAL]
+        self._spare_weights(external)
         movable = [t for t in _initializers(self.proto.graph) if tensors.byte_size(t) >= _WORTH_MOVING]
         inline = sum(tensors.byte_size(t) for t in everything if t.data_location != TensorProto.EXTERNAL)
         if external_weight == 0:
@@ -89,6 +95,18 @@ class _Writer:
         model = self.workshop / self.output.name
         model.write_bytes(self.proto.SerializeToString())
         return Saved(model, (*self.moves, (model, self.output)))
+
+    def _spare_weights(self, external: list[TensorProto]) -> None:
+        """Refuse an output that is a data file of the model, or of the result."""
+        locations = {tensors.external_entries(t)["location"] for t in external}
+        taken = {os.path.realpath(folder / name) for folder in (self.folder, self.output.parent) for name in locations}
+        if os.path.realpath(self.output) in taken:
+            raise UsageError(
+                "the result would be written over the weights of the model",
+                where=str(self.output),
+                hint="give another name with --output",
+                code="E10001",
+            )
 
     def _require_space(self, weights: int) -> None:
         if weights > LIMIT:

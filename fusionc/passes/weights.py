@@ -11,6 +11,7 @@ from fusionc.model.graph import Edge
 from fusionc.rewrite import Tape, refuse
 
 Array = np.ndarray[Any, Any]
+_WIDEST = 40  # powers of two
 
 
 def array_of(constant: Edge) -> Array:
@@ -27,6 +28,8 @@ def scaled(new: Tape, weight: Edge, factor: Array) -> Edge:
     """
     if not np.isfinite(factor).all():  # Σ w·∞·x is NaN where (Σ w·x)·∞ is infinite
         refuse("the factor is not finite")
+    if (np.abs(np.log2(np.abs(factor), where=factor != 0, out=np.zeros(factor.shape))) > _WIDEST).any():
+        refuse("the factor is so large or so small that intermediate results may leave the range of their type")
     array = weight.constant()
     exact = factor if array is None else array.astype(np.float64) * factor
     made = new.const(exact, dtype=weight.dtype, like=None if array is None else weight)

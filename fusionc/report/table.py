@@ -88,7 +88,13 @@ def _show_in_terminal(headers: Sequence[str], rows: Sequence[Sequence[str]], str
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for header in headers:
-        table.add_column(header.lstrip(">"), justify="right" if header.startswith(">") else "left", overflow="fold")
+        # A pass name that is broken in two cannot be copied.
+        table.add_column(
+            header.lstrip(">"),
+            justify="right" if header.startswith(">") else "left",
+            overflow="fold",
+            no_wrap=header == "pass",
+        )
     for row in rows:
         table.add_row(*row)
     # Names and reasons hold [brackets] and :colons:, which are not meant as markup.

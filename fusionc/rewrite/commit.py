@@ -20,6 +20,7 @@ from fusionc.rewrite.match import Match, refuse
 from fusionc.rewrite.tape import Tape
 
 PASS_KEY, FROM_KEY = "fusionc.pass", "fusionc.from"
+_MOST_SOURCES = 64  # names of nodes that a node is said to come from
 _METADATA_IR = 10  # the IR version since which nodes have metadata_props
 
 
@@ -252,7 +253,9 @@ def _stamp(
     """Write provenance, and keep the metadata of what was replaced: for each key, the first node's that has it."""
     passes = dict.fromkeys(name for made_by, _ in origins for name in made_by)
     passes[pass_name] = None
-    sources = dict.fromkeys(name for _, names in origins for name in names)
+    sources = list(dict.fromkeys(name for _, names in origins for name in names))
+    if len(sources) > _MOST_SOURCES:
+        sources = [*sources[:_MOST_SOURCES], "…"]
     for node in new_nodes:
         docs = dict.fromkeys(old.proto.doc_string for old in old_nodes if old.proto.doc_string)
         if ir_version < _METADATA_IR:

@@ -77,7 +77,7 @@ def read(path: Path) -> SwitchFile:
     content = file.text.lstrip()
     if not content:
         file.mistakes.append((0, 'the file is empty; the least that is allowed is "{}"'))
-    elif content[0] in "{[":
+    elif content[0] in "{[" or content.startswith(("//", "/*", "#")):  # JSON has no comments: an error that says so
         _read_json(file)
     else:
         _read_lines(file)
@@ -105,7 +105,8 @@ def _read_json(file: SwitchFile) -> None:
     try:
         top = json.loads(file.text)
     except json.JSONDecodeError as error:
-        file.mistakes.append((error.pos, f"not valid JSON: {error.msg}"))
+        comment = " (JSON has no comments)" if file.text[error.pos : error.pos + 1] in ("/", "#") else ""
+        file.mistakes.append((error.pos, f"not valid JSON: {error.msg}{comment}"))
         return
     except (ValueError, RecursionError) as error:
         file.mistakes.append((0, f"not valid JSON: {error}"))

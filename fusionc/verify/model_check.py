@@ -14,8 +14,8 @@ def check_model(reference: Path, candidate: Path) -> None:
 
     Both are checked by path, as models with external data and beyond 2 GB require.
     """
-    fault = _fault(candidate)
-    if fault and _fault(reference) is None:
+    fault = fault_of(candidate)
+    if fault and fault_of(reference) is None:
         raise VerificationError(
             f"the result is not a valid ONNX model: {fault}",
             where=str(candidate),
@@ -23,7 +23,8 @@ def check_model(reference: Path, candidate: Path) -> None:
         )
 
 
-def _fault(path: Path) -> str | None:
+def fault_of(path: Path) -> str | None:
+    """What onnx.checker says against a model file, in one line; None where it accepts it."""
     try:
         onnx.checker.check_model(str(path), full_check=True)
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:

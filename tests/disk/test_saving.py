@@ -14,7 +14,7 @@ import fusionc
 from fusionc.disk import save as saving
 from fusionc.disk.load import load
 from fusionc.disk.save import save
-from fusionc.errors import FusioncError
+from fusionc.errors import FusioncError, UsageError
 from fusionc.model import tensors
 
 A, B = (np.random.default_rng(i).standard_normal((64, 64)).astype(np.float32) for i in range(2))
@@ -196,3 +196,36 @@ def test_three_runs_give_the_same_bytes(tmp_path: Path) -> None:
 
 def load_bytes(path: Path) -> bytes:
     return path.read_bytes()
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_the_result_never_goes_over_the_weights(tmp_path: Path, elsewhere: bool) -> None:
+    """They may lie in a file that looks like a model."""
+    folder = tmp_path / "model"
+    folder.mkdir()
+    onnx.save(model(), folder / "in.onnx", save_as_external_data=True, location="out.onnx", size_threshold=0)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    target = (tmp_path if elsewhere else folder) / "out.onnx"
+    with pytest.raises(UsageError, match="written over the weights"):
+        fusionc.convert(folder / "in.onnx", output=target, verify=False)
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before
+    assert elsewhere is False or not target.exists()
+
+
+def test_interrupted_between_weights_and_model_no_old_model_is_left(
+    external: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The old model beside the new weights would compute something else."""
+    target = tmp_path / "out.onnx"
+    fusionc.convert(external, output=target, external_weight=1)
+    replace = os.replace
+
+    def interrupted(source: Path, destination: Path) -> None:
+        if Path(destination) == target:
+            raise KeyboardInterrupt
+        replace(source, destination)
+
+    monkeypatch.setattr(saving.os, "replace", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        fusionc.convert(external, output=target, external_weight=1)
+    assert not target.exists()

@@ -58,7 +58,7 @@ class BatchMatMulV2ReshapeFusionPass(Pass):
         depth, columns = weight.constant().shape
         if alpha != 1:
             weight = scaled(new, weight, np.asarray(alpha))
-        if m.x.shape[-1] != depth or result.shape[-1] != columns or not _keeps_leading(m.x, result):
+        if m.x.shape[-1] != depth or not result.rank or result.shape[-1] != columns or not _keeps_leading(m.x, result):
             refuse("the Reshapes do not only flatten leading axes")
         made = new.MatMul(m.x, weight)
         if bias is None or beta == 0:

@@ -429,3 +429,33 @@ def test_a_weight_that_is_a_graph_output_is_not_freed() -> None:
     model.graph.output.append(helper.make_tensor_value_info("W", TensorProto.FLOAT, WEIGHT.shape))
     _, count, reasons = fold(model)
     assert (count, reasons) == (0, [GROWS])
+
+
+def test_integer_division_that_would_end_the_process_is_not_tried() -> None:
+    text = """agraph (bool c, int32[1] x) => (int32[1] y) <int32[1] low = {-2147483648}, int32[1] minus = {-1}, int32[1] zero = {0}> {
+        y = If (c) <then_branch = t () => (int32[1] p) { p = Div (low, minus) },
+                    else_branch = e () => (int32[1] q) { r = Mod (low, zero) q = Add (r, x) }> }"""
+    result, counts = optimize(parse(text), [pass_of("ConstantFoldingPass")])
+    assert effected(counts) == 0 and operators(result)["Div"] == 1
+
+
+def test_the_budget_is_one_for_all_runs() -> None:
+    """What one run leaves because of the budget, the next one leaves as well."""
+    body = " ".join(f"s{i} = ConstantOfShape <value = float[1] {{{i + 1}}}> (n) p{i} = Add (x, s{i})" for i in range(3))
+    text = f"agraph (float[150000] x) => (float[150000] p0, float[150000] p1, float[150000] p2) <int64[1] n = {{150000}}> {{ {body} }}"
+    once, counts = optimize(parse(text), [pass_of("ConstantFoldingPass")])
+    assert effected(counts) == 1
+    again, counts = optimize(once, [pass_of("ConstantFoldingPass")])
+    assert effected(counts) == 0 and again == once
+
+
+def test_what_is_known_to_be_too_large_is_not_computed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unexpected(*_: object) -> None:
+        raise AssertionError("computed")
+
+    monkeypatch.setattr(
+        "fusionc.passes.graph_fusion.constant_folding.evaluate", lambda wanted, _: unexpected() if wanted else {}
+    )
+    text = "agraph (float[2000,1000] x) => (float[2000,1000] y) <float16[2000,1000] W> { V = Cast <to = 1> (W) y = Add (x, V) }"
+    _, counts = optimize(parse(text), [pass_of("ConstantFoldingPass")])
+    assert [count.refused for count in counts if count.refused] == [{GROWS: 1}]

@@ -140,3 +140,17 @@ def test_an_unused_function_goes_and_a_used_one_stays() -> None:
     assert effected(counts) == 1
     assert [function.name for function in result.functions] == ["outer", "inner"]
     assert len(list(all_nodes(result))) == 3
+
+
+def test_what_only_training_needs_stays() -> None:
+    model = parse(UNUSED.replace("float c", "float c, float d"))
+    training = model.training_info.add()
+    training.algorithm.name = "step"
+    training.algorithm.node.add(op_type="f", domain="own", input=["c"], output=["new"])
+    training.update_binding.add(key="d", value="new")
+    imports = [onnx.helper.make_opsetid("", 18)]
+    body = [onnx.helper.make_node("Neg", ["a"], ["b"])]
+    model.functions.append(onnx.helper.make_function("own", "f", ["a"], ["b"], body, imports))
+    model.opset_import.add(domain="own", version=1)
+    result, counts = optimize(model, [pass_of("PrunePass")])
+    assert effected(counts) == 0 and result == model

@@ -52,3 +52,11 @@ def test_constants_that_differ_in_the_middle_only() -> None:
         model.graph.initializer[1].CopyFrom(numpy_helper.from_array(array, "d"))
         result, counts = optimize(model, [pass_of("RemoveSameConstPass")])
         assert effected(counts) == times and len(result.graph.initializer) == 2 - times
+
+
+def test_a_constant_that_an_annotation_names_stays() -> None:
+    model = parse(GRAPH.format("", "float[3] c = {1,2,3}, float[3] d = {1,2,3}", ""))
+    entries = model.graph.quantization_annotation.add(tensor_name="y").quant_parameter_tensor_names
+    entries.add(key="SCALE_TENSOR", value="d")
+    result, counts = optimize(model, [pass_of("RemoveSameConstPass")])
+    assert effected(counts) == 0 and result == model

@@ -1,0 +1,113 @@
+"""How long models run before and after, in onnxruntime at its default level, on the models of a shared folder.
+
+    python benchmarks/latency.py ../shared                   the default switches
+    python benchmarks/latency.py ../shared --portable        GraphFusion only
+    python benchmarks/latency.py ../shared --only bert --seconds 4 --processes 5
+
+For each model and in each of several fresh processes: the original, the original once more (the A/A pair shows the
+noise) and the result, in sessions made in shuffled order and run in turn. A ratio is one of medians; what is shown is
+the median over the processes, and their lowest and highest. Exit code 1 if a model is slower than 1.02 beyond what
+its A/A pair differs by.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+from rich.console import Console
+from sweep import hydrated
+
+import fusionc
+
+LIMIT = 1.02
+
+
+def measure(shared: str, name: str, before: str, after: str, seconds: float, seed: int) -> dict[str, float]:
+    """Medians of the run times in this process: original, original again, result."""
+    import onnxruntime
+
+    sys.path.insert(0, f"{shared}/models")
+    from inputs import make_feeds
+
+    entry = next(r for r in json.loads(Path(shared, "models/manifest.json").read_text()) if r["name"] == name)
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 3
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    kinds = [("original", before), ("again", before), ("result", after)]
+    random.Random(seed).shuffle(kinds)
+    sessions = {k: onnxruntime.InferenceSession(p, options, providers=["CPUExecutionProvider"]) for k, p in kinds}
+    feeds = make_feeds(entry)
+    times: dict[str, list[float]] = {kind: [] for kind in sessions}
+    for session in sessions.values():
+        session.run(None, feeds)
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(times["result"]) < 5:
+        for kind, session in sessions.items():
+            start = time.perf_counter()
+            session.run(None, feeds)
+            times[kind].append(time.perf_counter() - start)
+    return {kind: statistics.median(values) for kind, values in times.items()}
+
+
+def in_fresh_processes(
+    shared: Path, name: str, before: Path, after: Path, seconds: float, count: int
+) -> list[dict[str, float]]:
+    found = []
+    for seed in range(count):
+        arguments = [os.fspath(shared), name, os.fspath(before), os.fspath(after), str(seconds), str(seed)]
+        command = [sys.executable, __file__, "--measure", *arguments]
+        output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+        found.append(json.loads(output.splitlines()[-1]))
+    return found
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["--measure"]:
+        shared, name, before, after, seconds, seed = sys.argv[2:]
+        print(json.dumps(measure(shared, name, before, after, float(seconds), int(seed))))
+        return 0
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("shared", type=Path)
+    parser.add_argument("--only", default="", help="models whose name contains this word")
+    parser.add_argument("--portable", action="store_true", help="GraphFusion only")
+    parser.add_argument("--seconds", type=float, default=3.0, help="of measuring, for each model and process")
+    parser.add_argument("--processes", type=int, default=3)
+    options = parser.parse_args()
+    console, ratios, slower = Console(width=120), [], 0
+    console.print(f"{'model':28}{'ms':>9}{'after/before':>14}{'lowest':>9}{'highest':>9}{'A/A':>8}")
+    with tempfile.TemporaryDirectory() as folder:
+        switches = Path(folder, "portable.json")
+        switches.write_text('{"Switch": {"UBFusion": {"ALL": "off"}}}')
+        for path in sorted(p for p in (options.shared / "models").glob("*.onnx") if options.only in p.name):
+            before, after = hydrated(path, Path(folder)), Path(folder, f"{path.stem}-fused.onnx")
+            fusionc.convert(
+                before, output=after, fusion_switch_file=switches if options.portable else None, verify=False,
+                export_compile_stat=0,
+            )  # fmt: skip
+            runs = in_fresh_processes(options.shared, path.stem, before, after, options.seconds, options.processes)
+            ratio = [run["result"] / run["original"] for run in runs]
+            noise = statistics.median(run["again"] / run["original"] for run in runs)
+            median = statistics.median(ratio)
+            ratios.append(median)
+            is_slower = median > LIMIT * max(1.0, noise)
+            slower += is_slower
+            figures = f"{median:14.3f}{min(ratio):9.3f}{max(ratio):9.3f}{noise:8.3f}{'  slower' if is_slower else ''}"
+            console.print(f"{path.stem:28}{runs[0]['original'] * 1e3:9.2f}{figures}", highlight=False)
+            for made in (after, *([before] if before.parent == Path(folder) else [])):
+                made.unlink()
+    console.print(f"geometric mean {math.exp(statistics.fmean(map(math.log, ratios))):.3f}, slower: {slower}")
+    return 1 if slower else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
