@@ -2,6 +2,7 @@
 
     pip install onnxsim onnxslim onnxscript
     python benchmarks/peers.py ../shared                       the portable passes, at each model's own opset
+    python benchmarks/peers.py ../shared --target_opset 23     the same, raised to a newer opset first
     python benchmarks/peers.py ../shared --only bert           models whose name contains a word
 
 For each model: nodes before, after fusionc, after the best of the others, and seconds of fusionc and onnxsim (median
@@ -18,6 +19,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import onnx
@@ -32,12 +34,15 @@ from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
 from fusionc.rewrite.apply import Ledger
 from fusionc.rewrite.pipeline import run
+from fusionc.target_opset import raise_opset
 
 Optimizer = Callable[[ModelProto], ModelProto]
 MARGIN = 2  # nodes
 
 
-def fusionc(model: ModelProto) -> ModelProto:
+def fusionc(model: ModelProto, target_opset: int | None = None) -> ModelProto:
+    if target_opset is not None:
+        model = raise_opset(model, target_opset)
     graph = build(model, "")
     run(graph, [p for p in PASSES if p.kind == "GraphFusion" and p.default != "off"], Ledger())
     return write_back(graph)
@@ -97,11 +102,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shared", type=Path)
     parser.add_argument("--only", default="", help="models whose name contains this word")
+    parser.add_argument("--target_opset", type=int, help="of what fusionc makes")
     parser.add_argument("--rounds", type=int, default=3, help="of the time measurement; 1 where only nodes matter")
     options = parser.parse_args()
     console, ratios, times, worse = Console(width=140), [], [], 0
     console.print(f"{'model':36}{'nodes':>7}{'fusionc':>9}{'best':>7}  {'of':18}{'fusionc s':>10}{'onnxsim s':>10}")
     with tempfile.TemporaryDirectory() as folder:
+        ours_at = partial(fusionc, target_opset=options.target_opset)
         for path in sorted(p for p in (options.shared / "models").glob("*.onnx") if options.only in p.name):
             full = hydrated(path, Path(folder))
             model = onnx.load(full)
@@ -109,7 +116,7 @@ def main() -> int:
             before, left = count(model), {o.__name__: attempt(o, model)[0] for o in OTHERS}
             found = {name: nodes for name, nodes in left.items() if nodes is not None}
             best = min(found, key=found.__getitem__, default="none")
-            rounds = [(attempt(fusionc, model), attempt(onnxsim, model)[1]) for _ in range(options.rounds)]
+            rounds = [(attempt(ours_at, model), attempt(onnxsim, model)[1]) for _ in range(options.rounds)]
             ours = rounds[0][0][0]
             assert ours is not None, f"fusionc cannot convert {path}"
             seconds = statistics.median(r[0][1] for r in rounds), statistics.median(r[1] for r in rounds)

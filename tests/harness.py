@@ -212,7 +212,7 @@ def wrap_in_if(model: ModelProto) -> ModelProto:
         names = {name: f"{name}_{which}" for node in branch.node for name in node.output if name}
         for node in branch.node:
             node.name = f"{node.name}_{which}" if node.name else ""
-            node.input[:] = [names.get(name, name) for name in node.input]
+            _rename_inputs(node, names)
             node.output[:] = [names.get(name, name) for name in node.output]
         for value in [*branch.output, *branch.value_info]:
             value.name = names.get(value.name, value.name)
@@ -222,6 +222,17 @@ def wrap_in_if(model: ModelProto) -> ModelProto:
         helper.make_node("If", ["branch"], outputs, then_branch=branches["then"], else_branch=branches["else"])
     )
     return wrapped
+
+
+def _rename_inputs(node: onnx.NodeProto, names: dict[str, str]) -> None:
+    """In the subgraphs of the node, too; no test model shadows a name there."""
+    node.input[:] = [names.get(name, name) for name in node.input]
+    for attribute in node.attribute:
+        for body in [attribute.g] if attribute.HasField("g") else []:
+            for inner in body.node:
+                _rename_inputs(inner, names)
+            for output in body.output:
+                output.name = names.get(output.name, output.name)
 
 
 def interface(model: ModelProto) -> list[Any]:

@@ -10,6 +10,8 @@ from fusionc.rewrite import Pass
 
 _ORDER = (
     # Clean-up: what is left for the others is what the model really computes.
+    "graph_fusion.switch_dead_branch_elimination",
+    "graph_fusion.function_inline",
     "graph_fusion.identity",
     "graph_fusion.drop_out",
     "graph_fusion.cast_remove",

@@ -1,0 +1,63 @@
+import onnx
+from harness import Fires, Stays, parse, tables
+from onnx import helper
+
+
+def model(
+    body: list[onnx.NodeProto], call: str = "y = own.f (x)", opset: int = 18, attributes: list[str] | None = None
+) -> onnx.ModelProto:
+    made = parse(f"agraph (float[N,4] x) => (float[N,4] y) {{ {call} }}")
+    imports = [helper.make_opsetid("", opset)]
+    made.functions.append(helper.make_function("own", "f", ["a"], ["b"], body, imports, attributes or []))
+    return made
+
+
+def reference() -> onnx.ModelProto:
+    node = helper.make_node("LeakyRelu", ["a"], ["b"])
+    node.attribute.add(name="alpha", ref_attr_name="slope", type=onnx.AttributeProto.FLOAT)
+    return model([node], "y = own.f <slope = 0.25> (x)", attributes=["slope"])
+
+
+def nested() -> onnx.ModelProto:
+    made = model([helper.make_node("g", ["a"], ["m"], domain="own"), helper.make_node("Abs", ["m"], ["b"])])
+    made.functions[0].opset_import.add(domain="own", version=1)
+    body = [helper.make_node("Neg", ["a"], ["b"])]
+    made.functions.append(helper.make_function("own", "g", ["a"], ["b"], body, [helper.make_opsetid("", 18)]))
+    return made
+
+
+CONDITION = helper.make_node("Constant", [], ["c"], value=helper.make_tensor("c", onnx.TensorProto.BOOL, [], [True]))
+BRANCHES = {
+    name: helper.make_graph(
+        [helper.make_node(op, ["a"], [name])], name, [], [helper.make_tensor_value_info(name, 1, None)]
+    )
+    for name, op in (("then_branch", "Neg"), ("else_branch", "Abs"))
+}
+STAYS = [
+    Stays(
+        "control flow",
+        lambda: model([CONDITION, helper.make_node("If", ["c"], ["b"], **BRANCHES)]),
+        "control flow inside what would be inlined",
+    ),
+    Stays(
+        "an operator of another opset",
+        lambda: model([helper.make_node("Softmax", ["a"], ["b"])], opset=11),
+        "an operator of another opset",
+        valid=False,
+    ),
+]
+
+FIRES = [
+    Fires(
+        "two nodes",
+        lambda: model([helper.make_node("Neg", ["a"], ["m"]), helper.make_node("Exp", ["m"], ["b"])]),
+        ["Neg", "Exp"],
+    ),
+    Fires("an attribute", reference, ["LeakyRelu"]),
+    Fires(
+        "an older opset of the same meaning", lambda: model([helper.make_node("Neg", ["a"], ["b"])], opset=17), ["Neg"]
+    ),
+    Fires("a function that calls another", nested, ["Neg", "Abs"], effected=3, inside_if=False),
+]
+
+test_stays, test_fires = tables("FunctionInlinePass", STAYS, FIRES)

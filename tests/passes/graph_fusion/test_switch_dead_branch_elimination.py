@@ -1,0 +1,68 @@
+import numpy as np
+import onnx
+from harness import Fires, Stays, tables
+from onnx import TensorProto, helper, numpy_helper
+
+
+def graph(
+    condition: str = "bool c = {1}",
+    then: str = "p = Neg (h)",
+    otherwise: str = "q = Abs (h)",
+    x: str = "float[N,4] x",
+    first: str = "h = Relu (x)",
+) -> str:
+    return f"""agraph ({x}) => (float[N,4] y) <{condition}> {{ {first}
+        y = If (c) <then_branch = t () => (float[N,4] p) {{ {then} }}, else_branch = e () => (float[N,4] q) {{ {otherwise} }}> }}"""
+
+
+def loop(
+    count: str = "int64 n = {0}", condition: str = "bool c = {1}", y: str = "float[N,4] y", outputs: str = "y, s"
+) -> str:
+    return f"""agraph (float[N,4] x) => ({y}) <{count}, {condition}> {{ h = Relu (x)
+        {outputs} = Loop (n, c, h) <body = b (int64 i, bool go, float[N,4] v) => (bool on, float[N,4] w, float[N,4] each)
+            {{ on = Identity (go) w = Exp (v) each = Neg (v) }}> }}"""
+
+
+def branch_that_is_an_initializer() -> onnx.ModelProto:
+    """As other optimizers meet it: the branch holds no node at all, its output is a constant."""
+    value = helper.make_tensor_value_info
+    weights = numpy_helper.from_array(np.arange(4, dtype=np.float32), "w")
+    then = helper.make_graph([], "t", [], [value("w", TensorProto.FLOAT, [4])], [weights])
+    other = helper.make_graph([helper.make_node("Relu", ["x"], ["r"])], "e", [], [value("r", TensorProto.FLOAT, [4])])
+    nodes = [
+        helper.make_node("If", ["c"], ["i"], then_branch=then, else_branch=other),
+        helper.make_node("Add", ["x", "i"], ["y"]),
+    ]
+    constant = numpy_helper.from_array(np.array(True), "c")
+    main = helper.make_graph(
+        nodes, "g", [value("x", TensorProto.FLOAT, [4])], [value("y", TensorProto.FLOAT, [4])], [constant]
+    )
+    return helper.make_model(main, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+
+
+NESTED = "p = If (d) <then_branch = tt () => (float[N,4] a) { a = Exp (h) }, else_branch = ee () => (float[N,4] b) { b = Neg (h) }>"
+STAYS = [
+    Stays("an open condition", graph("float k", x="float[N,4] x, bool c"), None),
+    Stays(
+        "control flow inside", graph(then=NESTED, x="float[N,4] x, bool d"), "control flow inside what would be inlined"
+    ),
+    Stays("a Loop that runs", loop("int64 n = {2}"), None),
+    Stays("a Loop whose collection is used", loop(y="float[N,4] y, float[M,N,4] s"), "what the Loop collects is used"),
+]
+
+FIRES = [
+    Fires("true", graph(), ["Relu", "Neg"]),
+    Fires("false", graph("bool[1] c = {0}"), ["Relu", "Abs"]),
+    Fires(
+        "several nodes and a constant",
+        graph(then="k = Constant <value = float {2.0}> () m = Mul (h, k) p = Exp (m)"),
+        ["Relu", "Constant", "Mul", "Exp"],
+    ),
+    Fires("an outer value as it is", graph(then="p = Identity (h)"), ["Relu", "Identity"]),
+    Fires("decided inside and outside", graph("bool c = {1}, bool d = {0}", then=NESTED), ["Relu", "Neg"], effected=2),
+    Fires("a branch that is an initializer", branch_that_is_an_initializer, ["Add"]),
+    Fires("no iteration", loop(), ["Relu"]),
+    Fires("a condition that is false at once", loop("int64 n = {5}", "bool c = {0}"), ["Relu"]),
+]
+
+test_stays, test_fires = tables("SwitchDeadBranchElimination", STAYS, FIRES)
