@@ -33,6 +33,12 @@ NORMALIZED = inverse_root(_variance + epsilon, _centred("mean"))  # (x − mean(
 MAX_ONES = 1 << 16  # elements of a scale that has to be made
 
 
+def is_plain(m: Match) -> bool:
+    """Whether no constant scales what the formula makes: where one does, it belongs to the normalization."""
+    users = [node for value in m.outputs for node in value.outputs if node.op == "Mul"]
+    return not any(value is not None and value.is_constant for node in users for value in node.inputs)
+
+
 def require_narrow(m: Match) -> None:
     """Refuses elements that the operators, which compute in float32, would round."""
     if m.x.elem_type not in (TensorProto.FLOAT, TensorProto.FLOAT16):

@@ -2,7 +2,7 @@ import numpy as np
 from onnx import TensorProto
 
 from fusionc.model.graph import Edge
-from fusionc.passes.normalization import NORMALIZED, epsilon_of
+from fusionc.passes.normalization import NORMALIZED, epsilon_of, is_plain
 from fusionc.passes.reduction import reduced_axes
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, refuse
 
@@ -32,7 +32,7 @@ class InstanceNormFusionPass(Pass):
     numerics = "rounding"
     patterns = (
         Pattern("InstanceNorm", NORMALIZED * const("factor") + const("addend")),
-        Pattern("InstanceNormPlain", NORMALIZED),
+        Pattern("InstanceNormPlain", NORMALIZED, where=is_plain),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

@@ -1,5 +1,5 @@
 from fusionc.model.types import same_shape
-from fusionc.passes.normalization import NORMALIZED, epsilon_of, offset, require_narrow, scale, scale_of
+from fusionc.passes.normalization import NORMALIZED, epsilon_of, is_plain, offset, require_narrow, scale, scale_of
 from fusionc.passes.reduction import trailing_axis
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 
@@ -8,7 +8,8 @@ class LayerNormFusionPass(Pass):
     """Layer normalization that is written out becomes LayerNormalization.
 
     before   (x − mean(x)) / √(mean((x − mean(x))²) + epsilon) · scale + offset; also · Reciprocal(√…), · 1 / √…,
-             · (…)^−0.5, the square as Pow or Mul, x − mean(x) once or twice, without the offset, without both
+             · (…)^−0.5, the square as Pow or Mul, x − mean(x) once or twice, without the offset, without both where
+             nothing scales the result
     after    LayerNormalization(x, scale, offset?)
     refuses  opset below 17; other axes than the last ones; elements other than float32 and float16 (the operator
              computes in float32); a scale or an offset that has another shape than what is normalized
@@ -20,7 +21,7 @@ class LayerNormFusionPass(Pass):
     patterns = (
         Pattern("LayerNorm", NORMALIZED * scale + offset),
         Pattern("LayerNormWithoutOffset", NORMALIZED * scale),
-        Pattern("LayerNormPlain", NORMALIZED),
+        Pattern("LayerNormPlain", NORMALIZED, where=is_plain),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

@@ -1,6 +1,6 @@
 from onnx import TensorProto
 
-from fusionc.passes.normalization import epsilon, epsilon_of, inverse_root, require_narrow, scale, scale_of
+from fusionc.passes.normalization import epsilon, epsilon_of, inverse_root, is_plain, require_narrow, scale, scale_of
 from fusionc.passes.reduction import trailing_axis
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, either, op, rest, var
 from fusionc.rewrite.pattern import Formula
@@ -34,8 +34,8 @@ class RmsNormFusionPass(Pass):
     patterns = (
         Pattern("RmsNormCast", _CAST * scale),
         Pattern("RmsNorm", _normalized(x) * scale),
-        Pattern("RmsNormCastPlain", _CAST),
-        Pattern("RmsNormPlain", _normalized(x)),
+        Pattern("RmsNormCastPlain", _CAST, where=is_plain),
+        Pattern("RmsNormPlain", _normalized(x), where=is_plain),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

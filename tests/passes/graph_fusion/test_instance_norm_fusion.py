@@ -16,6 +16,16 @@ def graph(
 
 
 STAYS = [
+    Stays(
+        "one number for each row",
+        graph(x="float[2,3,3,4]", g="float[3,1]", b="float[3,1]"),
+        "the constant is not one number for each channel",
+    ),
+    Stays(
+        "layer normalization of rank 3",
+        graph(x="float[2,3,4]", g="float[4]", b="float[4]").replace("int64[2] ax = {2, 3}", "int64[1] ax = {-1}"),
+        "the constant is not one number for each channel",
+    ),
     Stays("the channels too", graph(ax="{1, 3}"), "not all axes behind the channels are reduced"),
     Stays("unknown channels", graph(x="float[N,C,H,W]", g="float", b="float"), "the number of channels is unknown"),
     Stays("double", graph().replace("float", "double"), "the elements are not float32"),
@@ -35,11 +45,6 @@ FIRES = [
         IN,
     ),
     Fires("plain", graph(tail="y = Identity (n)"), [*IN, "Identity"]),
-    Fires(
-        "one number for each row stays outside",
-        graph(x="float[2,3,3,4]", g="float[3,1]", b="float[3,1]"),
-        [*IN, "Mul", "Add"],
-    ),
     Fires("from the end", graph(ax="{-1, -2}", square="s = Pow (d, two)"), IN),
     Fires("times the reciprocal", graph(n="r = Sqrt (e) q = Reciprocal (r) n = Mul (d, q)"), IN),
     Fires(

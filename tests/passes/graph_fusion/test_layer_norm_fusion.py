@@ -33,6 +33,11 @@ def old(text: str) -> str:
 
 
 STAYS = [
+    Stays(
+        "a scale for each row",
+        graph(x="float[2,3,4] x", g="float[3,4] g"),
+        "scale or offset has another shape than what is normalized",
+    ),
     Stays("another axis", graph(ax="int64[1] ax = {1}"), "not the last axes are reduced"),
     Stays("a cube", graph().replace("two = {2}", "two = {3}"), None),
     Stays(
@@ -69,7 +74,6 @@ FIRES = [
     Fires("commuted", graph(tail="a = Mul (g, n) y = Add (b, a)"), LN),
     Fires("without an offset", graph(tail="y = Mul (n, g)"), LN),
     Fires("without both", graph(tail="y = Identity (n)"), [*LN, "Identity"]),
-    Fires("a scale for each row stays outside", graph(x="float[2,3,4] x", g="float[3,4] g"), [*LN, "Mul", "Add"]),
     Fires("two axes", graph(x="float[N,3,4] x", g="float[3,4] g", b="float[3,4] b", ax="int64[2] ax = {-1, 1}"), LN),
     Fires("from the front", graph(ax="int64[1] ax = {2}"), LN),
     Fires("opset 17", old(graph()), LN, opset=17),

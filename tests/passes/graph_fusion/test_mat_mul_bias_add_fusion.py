@@ -7,6 +7,16 @@ def graph(add: str = "Add (p, c)", inputs: str = "float[M,3] a", c: str = "float
 
 UNFIT = "the addend does not fit into the product"
 STAYS = [
+    Stays(
+        "a Gemm that has an addend",
+        "agraph (float[2,3] x, float[2,4] c) => (float[2,4] y) <float[3,4] W, float[4] b> { g = Gemm (x, W, b) y = Add (g, c) }",
+        None,
+    ),
+    Stays(
+        "an addend that enlarges a Gemm",
+        "agraph (float[1,3] x, float[2,4] c) => (float[2,4] y) <float[3,4] W> { g = Gemm (x, W) y = Add (g, c) }",
+        "the addend does not fit into the product",
+    ),
     Stays("rank 3", graph(inputs="float[N,M,3] a", y="float[N,M,5] y"), "the rank is not 2"),
     Stays("rank 1", graph(inputs="float[3] a", y="float[5] y"), "the rank is not 2"),
     Stays("an addend of rank 3", graph(c="float[1,1,5] c", y="float[1,M,5] y"), UNFIT),
@@ -75,6 +85,21 @@ STAYS = [
 ]
 
 FIRES = [
+    Fires(
+        "Gemm and a residual",
+        "agraph (float[N,3] x, float[N,4] c) => (float[N,4] y) <float[3,4] W> { g = Gemm <alpha = 0.5, beta = 3.0> (x, W) y = Sum (c, g) }",
+        ["Gemm"],
+    ),
+    Fires(
+        "a transposed Gemm",
+        "agraph (float[N,3] x) => (float[N,4] y) <float[4,3] W, float[4] c> { g = Gemm <transB = 1> (x, W) y = Add (g, c) }",
+        ["Gemm"],
+    ),
+    Fires(
+        "MatMul in a Sum",
+        "agraph (float[N,3] x) => (float[N,4] y) <float[3,4] W, float[4] c> { g = MatMul (x, W) y = Sum (g, c) }",
+        ["Gemm"],
+    ),
     Fires("a vector", graph(), ["Gemm"]),
     Fires("commuted", graph("Add (c, p)"), ["Gemm"]),
     Fires("a row", graph(c="float[1,5] c"), ["Gemm"]),
