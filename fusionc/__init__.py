@@ -11,18 +11,43 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fusionc.conversion import convert
+    from fusionc.custom.builder import op
+    from fusionc.custom.replacement import register_replacement
     from fusionc.errors import FusioncError, UsageError, VerificationError
     from fusionc.report import Report
+    from fusionc.rewrite import Match, Pass, Pattern, Tape, UBFusionPass, refuse
 
 __version__ = "0.1.0"
-__all__ = ["FusioncError", "Report", "UsageError", "VerificationError", "convert"]
+__all__ = [
+    "FusioncError",
+    "Match",
+    "Pass",
+    "Pattern",
+    "Report",
+    "Tape",
+    "UBFusionPass",
+    "UsageError",
+    "VerificationError",
+    "convert",
+    "op",
+    "refuse",
+    "register_replacement",
+]
 
 _HOMES = {
     "convert": "fusionc.conversion",
     "FusioncError": "fusionc.errors",
     "UsageError": "fusionc.errors",
     "VerificationError": "fusionc.errors",
+    "Match": "fusionc.rewrite",
+    "Pass": "fusionc.rewrite",
+    "Pattern": "fusionc.rewrite",
     "Report": "fusionc.report",
+    "Tape": "fusionc.rewrite",
+    "UBFusionPass": "fusionc.rewrite",
+    "op": "fusionc.custom.builder",
+    "refuse": "fusionc.rewrite",
+    "register_replacement": "fusionc.custom.replacement",
 }
 
 

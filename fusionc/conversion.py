@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +12,8 @@ from time import perf_counter
 
 import onnx
 
+from fusionc.custom.loading import load_passes
+from fusionc.custom.watchdog import watchdog
 from fusionc.disk.load import load
 from fusionc.disk.save import Saved, save
 from fusionc.errors import FusioncError, UsageError, VerificationError
@@ -21,6 +23,7 @@ from fusionc.model.walk import nodes_of, tensors_of
 from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
 from fusionc.report import Plog, Report, write_fusion_result
+from fusionc.report.graph_dump import GraphDump
 from fusionc.rewrite import Pass
 from fusionc.rewrite.apply import Commit, Ledger
 from fusionc.rewrite.counters import PatternCount
@@ -46,6 +49,9 @@ def convert(
     log: str | None = None,
     target: str = "onnxruntime-cpu",
     target_opset: int | None = None,
+    custom_passes: Sequence[str | os.PathLike[str]] = (),
+    pattern_fusion_pass: bool = True,
+    dump_graph: str | os.PathLike[str] | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Optimize an ONNX model, verify the result in onnxruntime, write it, and report what was done.
@@ -54,8 +60,10 @@ def convert(
     `optimization_switch` ("P:on;Q:off", which beats the file) say which passes run. `external_weight` 0 puts the
     weights into the model, 1 into a file beside it; by default they stay where they are. `input_shape` gives the
     sizes of inputs that verification uses. `target` is "onnxruntime-cpu", or "onnx" for any runtime. `target_opset`
-    raises the model to a newer version of the standard operator set first; by default it keeps its own. `progress`
-    is called with a word on what is being done.
+    raises the model to a newer version of the standard operator set first; by default it keeps its own.
+    `custom_passes` are Python files with users' passes, which `pattern_fusion_pass` False switches off together.
+    `dump_graph` is a folder for the graph after every pass that took effect. `progress` is called with a word on what
+    is being done.
 
     Raises VerificationError, and writes nothing, where the result does not compute what the model computes; it names
     the rewrite at fault. Raises UsageError for wrong switches, FusioncError for everything else that goes wrong.
@@ -68,20 +76,24 @@ def convert(
     started = perf_counter()
     with Plog(log) as plog:
         try:
+            registry = load_passes([Path(file) for file in custom_passes])
             switches = decide(
-                PASSES,
+                registry,
                 switch_file=None if fusion_switch_file is None else Path(fusion_switch_file),
                 optimization_switch=optimization_switch,
             )
             report.notices += switches.notices
-            passes = [p for p in PASSES if p.name in switches.enabled]
-            job = _Job(source, destination, passes, target, target_opset, input_shape, tell)
+            custom = frozenset(p.name for p in registry if p not in PASSES)
+            wanted = switches.enabled if pattern_fusion_pass else switches.enabled - custom
+            passes = [p for p in registry if p.name in wanted]
+            job = _Job(source, destination, passes, target, target_opset, input_shape, tell, custom)
+            dump = None if dump_graph is None else GraphDump(Path(dump_graph))
             tell("loading")
             with _timed(report, "load"):
                 proto = load(source)
             report.operators_before, report.bytes_before = _operators(proto), _bytes_on_disk(proto, source)
             with _timed(report, "fuse"):
-                proto, report.patterns, ledger = job.optimized(proto)
+                proto, report.patterns, ledger = job.optimized(proto, dump=dump)
             report.operators_after = _operators(proto)
             report.pattern_lines = plog.patterns(report.patterns)
             tell("saving")
@@ -158,19 +170,27 @@ class _Job:
     target_opset: int | None
     shapes: Shapes | None
     tell: Progress
+    custom: frozenset[str]
 
     def optimized(
-        self, proto: onnx.ModelProto, limit: int | None = None
+        self, proto: onnx.ModelProto, limit: int | None = None, dump: GraphDump | None = None
     ) -> tuple[onnx.ModelProto, list[PatternCount], Ledger]:
         """The optimized proto after at most `limit` rewrites. With every pass off it is the one that was loaded."""
         ledger = Ledger(limit)
         if self.target_opset is not None:
             proto = raise_opset(proto, self.target_opset)
-        if not self.passes:
-            return proto, [], ledger
-        graph = build(proto, os.fspath(self.source.parent), self.target)
-        counts = run(graph, self.passes, ledger, self.tell if limit is None else lambda _: None)
-        return write_back(graph), counts, ledger
+        if dump is not None:
+            dump.write(proto, "input")
+        counts: list[PatternCount] = []
+        if self.passes:
+            model = build(proto, os.fspath(self.source.parent), self.target)
+            after = None if dump is None else lambda name: dump.write(write_back(model), name)
+            with watchdog(self.custom, self.tell if limit is None else lambda _: None) as begin:
+                counts = run(model, self.passes, ledger, begin, after)
+            proto = write_back(model)
+        if dump is not None:
+            dump.write(proto, "output")
+        return proto, counts, ledger
 
     def verdict(self, candidate: Path) -> tuple[bool, str]:
         """Whether a model is valid and computes what the original computes, and a sentence on it."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from fusionc.cli.atc import AtcCommand, atc_bool, notices, options_without_effect
+from fusionc.cli.custom import custom_passes_option
 from fusionc.cli.failures import EXIT_CODES, show_tracebacks
 from fusionc.cli.files import write_text
 from fusionc.cli.input_shape import Shapes, parse_input_shape
@@ -66,6 +67,17 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
     metavar="N",
     help="Raise the model to opset N first, for operators that older ones have not. Default: its own.",
 )
+@custom_passes_option
+@click.option(
+    "--pattern_fusion_pass",
+    type=click.Choice(["true", "false"]),
+    default="true",
+    show_default=True,
+    help="Whether users' own passes run.",
+)
+@click.option(
+    "--dump_graph", type=_FILE, metavar="DIR", help="Write the graph after every pass that took effect into a folder."
+)
 @click.option(
     "--export_compile_stat",
     type=click.Choice(["0", "1", "2"]),
@@ -109,6 +121,9 @@ def command(
     no_verify: bool,
     target: str,
     target_opset: int | None,
+    custom_passes: tuple[Path, ...],
+    pattern_fusion_pass: str,
+    dump_graph: Path | None,
     export_compile_stat: str,
     log: str | None,
     mode: str,
@@ -144,6 +159,9 @@ def command(
                     log=log,
                     target=target,
                     target_opset=target_opset,
+                    custom_passes=custom_passes,
+                    pattern_fusion_pass=pattern_fusion_pass == "true",
+                    dump_graph=dump_graph,
                     progress=progress,
                 )
             report.notices += notices(ctx)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from fusionc.cli.atc import AtcCommand
+from fusionc.cli.custom import custom_passes_option
 from fusionc.cli.failures import log_debug_option
 from fusionc.errors import UsageError
 
@@ -18,18 +20,20 @@ if TYPE_CHECKING:
 
 @click.command(cls=AtcCommand)
 @click.argument("name", required=False)
+@custom_passes_option
 @log_debug_option
-def command(name: str | None) -> None:
+def command(name: str | None, custom_passes: tuple[Path, ...]) -> None:
     """List the passes in the order in which they run, or print the documentation of the pass NAME.
 
     NAME may be an alias. A default of "must" is a pass that a switch file cannot switch off.
     """
-    from fusionc.passes import PASSES
+    from fusionc.custom.loading import load_passes
 
+    passes = load_passes(custom_passes)
     if name is None:
-        _show_list(PASSES)
+        _show_list(passes)
     else:
-        _show_pass(name, PASSES)
+        _show_pass(name, passes)
 
 
 def _show_list(passes: Sequence[Pass]) -> None:

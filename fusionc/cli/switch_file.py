@@ -7,19 +7,21 @@ from pathlib import Path
 import click
 
 from fusionc.cli.atc import AtcCommand
+from fusionc.cli.custom import custom_passes_option
 from fusionc.cli.failures import log_debug_option
 from fusionc.cli.files import write_text
 
 
 @click.command(cls=AtcCommand)
 @click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write it there instead of showing it.")
+@custom_passes_option
 @log_debug_option
-def command(output: Path | None) -> None:
+def command(output: Path | None, custom_passes: tuple[Path, ...]) -> None:
     """Show or write a switch file with every pass, in the order in which they run, at its default."""
-    from fusionc.passes import PASSES
+    from fusionc.custom.loading import load_passes
     from fusionc.switches import template
 
-    text = template(PASSES)
+    text = template(load_passes(custom_passes))
     if output is None:
         click.echo(text, nl=False)
     else:

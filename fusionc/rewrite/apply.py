@@ -6,6 +6,7 @@ import traceback
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -19,6 +20,7 @@ from fusionc.rewrite.match import Match, Refused
 from fusionc.rewrite.pattern import Formula, depth, root_operators
 from fusionc.rewrite.tape import Tape
 
+_PACKAGE = str(Path(__file__).parents[1])
 _FEW_USERS = 16  # a value with more users than this does not become private by losing one
 
 
@@ -155,7 +157,11 @@ def _endless(pass_: Pass, pattern: Pattern, times: int, graph: Graph) -> Fusionc
 
 
 def _failure(pass_: Pass, pattern: Pattern, nodes: Sequence[str], error: Exception) -> FusioncError:
-    frame = traceback.extract_tb(error.__traceback__)[-1]
+    frames = traceback.extract_tb(error.__traceback__)
+    own = [
+        frame for frame in frames if not frame.filename.startswith(_PACKAGE) and "site-packages" not in frame.filename
+    ]
+    frame = [*frames, *own][-1]  # of a user's pass the last line of its own
     return FusioncError(
         f"{pass_.name} failed: {type(error).__name__}: {error}",
         where=f"{frame.filename}:{frame.lineno}, pattern {pattern.name} at {', '.join(nodes) or 'the graph'}",

@@ -14,12 +14,17 @@ ROUNDS = 50
 
 
 def run(
-    model: Model, passes: Sequence[Pass], ledger: Ledger, progress: Callable[[str], None] | None = None
+    model: Model,
+    passes: Sequence[Pass],
+    ledger: Ledger,
+    progress: Callable[[str], None] | None = None,
+    after: Callable[[str], None] | None = None,
 ) -> list[PatternCount]:
     """Run the passes, each on the main graph and on every subgraph and function, and count what they did.
 
     The result has one record for each pattern and graph, in execution order. What took effect is summed over the
-    rounds; what was refused is what still stood at the end. Raises FusioncError where the passes undo each other.
+    rounds; what was refused is what still stood at the end. `progress` is called with the name of a pass before it
+    runs, `after` with the name of one that took effect. Raises FusioncError where the passes undo each other.
     """
     counts: dict[tuple[int, str, str], PatternCount] = {}
     seen: dict[str, int] = {}  # the version of the model in which a pass found nothing more to do
@@ -32,6 +37,8 @@ def run(
                 progress(pass_.name)
             if _run_pass(model, pass_, ledger, counts):
                 busy.append(pass_.name)
+                if after is not None:
+                    after(pass_.name)
             else:
                 seen[pass_.name] = model.version
         if not busy or ledger.is_closed:

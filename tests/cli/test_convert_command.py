@@ -32,6 +32,7 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
         "convert", "--model=in.onnx", "--output=dir/out", "--framework=5", "--fusion_switch_file=s.cfg",
         "--optimization_switch=P:on;Q:off", "--external_weight=1", "--input_shape=x:1,3;ids:", "--no-verify",
         "--log=warning", "--export_compile_stat=2", "--mode=0", "--target=onnx", "--target_opset=23",
+        "--custom_passes=a.py", "--custom_passes=b.py", "--pattern_fusion_pass=false", "--dump_graph=d",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     (call,) = fake_convert.calls
@@ -48,6 +49,9 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
         "log": "warning",
         "target": "onnx",
         "target_opset": 23,
+        "custom_passes": (Path("a.py"), Path("b.py")),
+        "pattern_fusion_pass": False,
+        "dump_graph": Path("d"),
     }
 
 
@@ -67,6 +71,9 @@ def test_defaults(run: Any, fake_convert: Any) -> None:
         "log": None,
         "target": "onnxruntime-cpu",
         "target_opset": None,
+        "custom_passes": (),
+        "pattern_fusion_pass": True,
+        "dump_graph": None,
     }
 
 

@@ -37,7 +37,7 @@ class ASecondFusionPass(UBFusionPass):
 
 @pytest.fixture(autouse=True)
 def registry(stand_in: Callable[..., None]) -> None:
-    stand_in("fusionc.passes", PASSES=(ZLastFusionPass(), ASecondFusionPass()))
+    stand_in("fusionc.custom.loading", load_passes=lambda files=(): (ZLastFusionPass(), ASecondFusionPass()))
 
 
 def test_the_list_is_in_execution_order(run: Any) -> None:
@@ -121,7 +121,7 @@ def test_an_unknown_command(run: Any) -> None:
 
 @pytest.mark.parametrize("command", ["passes", "switch_file"])
 def test_a_defect_can_be_reported(run: Any, stand_in: Callable[..., None], command: str) -> None:
-    stand_in("fusionc.passes")
+    stand_in("fusionc.custom.loading")
     plain, debug = run(command), run(command, "--log", "debug")
     assert plain.exit_code == debug.exit_code == 1
     assert plain.stderr.startswith("E19999: Internal Error! ImportError: ") and "Traceback" not in plain.stderr

@@ -1,0 +1,140 @@
+"""`op`: operators as Python calls, for what is searched and for what replaces it.
+
+    op.Add(op.MatMul(x, w), b)      called with what search is called with, it says what to look for;
+                                    called with the values of a match, it makes new nodes
+
+The same function can be written for both. Numbers are constants of one element, keywords are attributes; in a
+replacement `outputs=2` asks for several outputs, `domain=` for another operator set.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+import numpy as np
+
+from fusionc.model.graph import Edge
+from fusionc.rewrite import Tape
+from fusionc.rewrite.pattern import Const, Formula, OpFormula
+
+_TAPE: ContextVar[Tape | None] = ContextVar("tape", default=None)
+_SEARCH: ContextVar[Search | None] = ContextVar("search", default=None)
+
+
+class Search:
+    """What a search function says beside its formula: which attributes stand for which argument."""
+
+    def __init__(self) -> None:
+        self.attributes: dict[str, tuple[str, str]] = {}  # argument → label of the node, name of the attribute
+
+    def label_for(self, attributes: dict[str, Any]) -> str:
+        """Take the arguments out of the attributes; the label of the node whose attributes they are, or ""."""
+        captured = [name for name, value in attributes.items() if isinstance(value, Const)]
+        if not captured:
+            return ""
+        label = f"node_{len(self.attributes)}"
+        for name in captured:
+            self.attributes[attributes.pop(name).name] = (label, name)
+        return label
+
+
+class Value:
+    """A value of the model in a replacement: operands of `op` and of + − · / @ **."""
+
+    def __init__(self, edge: Edge) -> None:
+        self.edge = edge
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.edge, name)  # shape, rank, dtype, constant() …
+
+    def __add__(self, other: Any) -> Any:
+        return op.Add(self, other)
+
+    def __radd__(self, other: Any) -> Any:
+        return op.Add(other, self)
+
+    def __sub__(self, other: Any) -> Any:
+        return op.Sub(self, other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return op.Sub(other, self)
+
+    def __mul__(self, other: Any) -> Any:
+        return op.Mul(self, other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return op.Mul(other, self)
+
+    def __truediv__(self, other: Any) -> Any:
+        return op.Div(self, other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return op.Div(other, self)
+
+    def __matmul__(self, other: Any) -> Any:
+        return op.MatMul(self, other)
+
+    def __pow__(self, other: Any) -> Any:
+        return op.Pow(self, other)
+
+    def __neg__(self) -> Any:
+        return op.Neg(self)
+
+
+class _Builder:
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return lambda *operands, **options: _call(name, operands, options)
+
+
+op = _Builder()
+
+
+@contextmanager
+def searching() -> Iterator[Search]:
+    """Inside, `op` builds formulas."""
+    search = Search()
+    token = _SEARCH.set(search)
+    try:
+        yield search
+    finally:
+        _SEARCH.reset(token)
+
+
+@contextmanager
+def building(tape: Tape) -> Iterator[None]:
+    """Inside, `op` builds nodes on this tape."""
+    token = _TAPE.set(tape)
+    try:
+        yield
+    finally:
+        _TAPE.reset(token)
+
+
+def _call(name: str, operands: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    domain = options.pop("domain", "")
+    search, tape = _SEARCH.get(), _TAPE.get()
+    if search is not None:
+        options.pop("outputs", None)
+        label = search.label_for(options)
+        args = tuple(o if isinstance(o, Formula) else Const(value=o) for o in operands)
+        return OpFormula(((domain, name),), args, options, label)
+    if tape is None:
+        raise RuntimeError(f"op.{name} is for the search and replace functions of register_replacement")
+    like = next((o.edge for o in operands if isinstance(o, Value)), None)
+    edges = [_edge(o, like, tape) for o in operands]
+    made = tape.node(name, edges, domain=domain, **options)
+    return tuple(map(Value, made)) if isinstance(made, tuple) else Value(made)
+
+
+def _edge(operand: Any, like: Edge | None, tape: Tape) -> Edge | None:
+    if operand is None or isinstance(operand, Value):
+        return None if operand is None else operand.edge
+    if isinstance(operand, bool | int | float):  # in the type of what it is combined with
+        dtype = None if like is None else like.dtype
+        return tape.const(np.asarray(operand), dtype=dtype)
+    return tape.const(np.asarray(operand))
