@@ -7,7 +7,7 @@ from fusionc.model.operators import has_legacy_axis
 
 # Each element of the result comes from the element of the first input at the same place; other inputs are scalars.
 _OF_ONE = frozenset(
-    [
+    {
         "Abs",
         "Acos",
         "Acosh",
@@ -52,11 +52,11 @@ _OF_ONE = frozenset(
         "Tan",
         "Tanh",
         "ThresholdedRelu",
-    ]
+    }
 )
 # The same of several inputs, broadcast to one shape.
 _OF_SEVERAL = frozenset(
-    [
+    {
         "Add",
         "And",
         "BitwiseAnd",
@@ -80,7 +80,7 @@ _OF_SEVERAL = frozenset(
         "Sum",
         "Where",
         "Xor",
-    ]
+    }
 )
 _BROADCASTING = 8  # the opset since which all of them broadcast like numpy
 

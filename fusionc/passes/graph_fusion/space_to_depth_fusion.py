@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fusionc.model.graph import Edge, Graph, Node
+from fusionc.model.graph import Edge, Graph, Node, Shape
 from fusionc.passes.blocks import apart, check, check_kernel, moved, times
 from fusionc.passes.slicing import Cut, cuts_of
 from fusionc.passes.splitting import axis_of
@@ -74,6 +74,25 @@ def _of_slices(m: Match, new: Tape) -> Result:
     return new.Gather(result, new.const(index.astype(np.int64)), axis=1)
 
 
+def _by_channel(m: Match, new: Tape) -> Result:
+    """Channels come first, then the pixels of the block: the other way round."""
+    shape, size = _checked(m)
+    channels = shape[1]
+    if not isinstance(channels, int):
+        refuse("the number of channels is unknown")
+    index = np.arange(channels * size * size).reshape(size * size, channels).transpose().reshape(-1)
+    return new.Gather(new.SpaceToDepth(m.x, blocksize=size), new.const(index.astype(np.int64)), axis=1)
+
+
+def _checked(m: Match) -> tuple[Shape, int]:
+    """The six dimensions in between, and the size of a block."""
+    shape, size = apart(m, 3, 5)
+    check(m.x.shape, (shape[0], shape[1], times(shape[2], size), times(shape[4], size)))
+    check(m.outputs[0].shape, (shape[0], times(shape[1], size, size), shape[2], shape[4]))
+    check_kernel(m, "SpaceToDepth")
+    return shape, size
+
+
 def _into_weights(m: Match, new: Tape) -> Result:
     """A Conv that reads the channels in another order: its weights in that order."""
     index, weight = array_of(m.index), array_of(m.W)
@@ -87,19 +106,21 @@ def _into_weights(m: Match, new: Tape) -> Result:
 class SpaceToDepthFusionPass(Pass):
     """Blocks of pixels that become channels, written with Slices or with Reshapes, become SpaceToDepth.
 
-    before   Reshape(Transpose(Reshape(x, [N, C, H, b, W, b]), [0, 3, 5, 1, 2, 4]), [N, b·b·C, H, W]);
+    before   Reshape(Transpose(Reshape(x, [N, C, H, b, W, b]), [0, 3, 5, 1, 2, 4]), [N, b·b·C, H, W]), or by
+             [0, 1, 3, 5, 2, 4] (PixelUnshuffle);
              Concat of the b·b Slices of x with steps b along both axes of an image (YOLO's Focus);
              Conv(Gather(SpaceToDepth(x), another order of the channels), W)
     after    SpaceToDepth(x, b), and a Gather of the channels where their order differs; Conv(SpaceToDepth(x), W′)
     refuses  shapes that are not known to be these; elements that the target has no kernel for
     never    Slices that do not reach the end, or of which one is missing
     algebra  the definition of SpaceToDepth; the channels of a Conv are summed in any order
-    source   tf2onnx; the Focus layer of YOLOv5 and YOLOX
+    source   tf2onnx; torch's PixelUnshuffle; the Focus layer of YOLOv5 and YOLOX
     """
 
     numerics = "rounding"
     patterns = (
         Pattern("SpaceToDepth", moved((0, 3, 5, 1, 2, 4))),
+        Pattern("PixelUnshuffle", moved((0, 1, 3, 5, 2, 4)), _by_channel),
         Pattern("SlicesConcat", rewrite=_of_slices, find=_find),
         Pattern(
             "ChannelsConv",
@@ -114,8 +135,4 @@ class SpaceToDepthFusionPass(Pass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        shape, size = apart(m, 3, 5)
-        check(m.x.shape, (shape[0], shape[1], times(shape[2], size), times(shape[4], size)))
-        check(m.outputs[0].shape, (shape[0], times(shape[1], size, size), shape[2], shape[4]))
-        check_kernel(m, "SpaceToDepth")
-        return new.SpaceToDepth(m.x, blocksize=size)
+        return new.SpaceToDepth(m.x, blocksize=_checked(m)[1])

@@ -109,7 +109,7 @@ class UpstreamGatherPass(Pass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         made: dict[tuple[Edge, int], Edge] = {}
-        result = None
+        result = m.rows.node.inputs[0]
         for node in sorted(m.region, key=lambda n: n.position):
             axis, brought = m.region[node]
             inputs = list(node.inputs)

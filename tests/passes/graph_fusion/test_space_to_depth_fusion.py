@@ -54,7 +54,7 @@ def channels(index: str = "i", body: str = "y = Conv (b, K)", constants: str = G
 
 
 STAYS = [
-    Stays("another order", blocks("[0, 1, 3, 5, 2, 4]"), None),
+    Stays("another order", blocks("[0, 1, 3, 2, 5, 4]"), None),
     Stays(
         "blocks that are no squares",
         blocks(apart="{2, 3, 8, 1, 5, 2}", together="{2, 6, 8, 5}"),
@@ -118,6 +118,12 @@ FIRES = [
         Fires(f"blocks, a dynamic batch, written {n}", blocks(x="float[N,3,8,10] x", n=n), ["SpaceToDepth"])
         for n in ("-1", "0")
     ],
+    Fires("PixelUnshuffle", blocks("[0, 1, 3, 5, 2, 4]"), ["SpaceToDepth", "Gather"]),
+    Fires(
+        "PixelUnshuffle, a dynamic batch",
+        blocks("[0, 1, 3, 5, 2, 4]", x="float[N,3,8,10] x", n="-1"),
+        ["SpaceToDepth", "Gather"],
+    ),
     Fires("YOLOv5", focus(), ["SpaceToDepth", "Gather"], sizes=EVEN),
     Fires("YOLOX", focus("p, q, r, s", body=f"{ROWS} {PIECES}"), ["SpaceToDepth", "Gather"], sizes=EVEN),
     Fires("in the order of the operator", focus("p, r, q, s"), ["SpaceToDepth"], sizes=EVEN),
