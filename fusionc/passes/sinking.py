@@ -30,7 +30,7 @@ class _Sunk:
         if value is None or len(self.nodes) > _MOST:
             return False
         node = value.producer
-        if value.is_constant or (value.shape is not None and all(d == 1 for d in value.shape)):
+        if value.is_constant or _is_one(value):
             self.fixed[value] = None
             return True
         if node is None or node in self.nodes or value in self.leaves:
@@ -50,10 +50,10 @@ class _Sunk:
         return bool(self.order and self.nodes) and all(map(self._can_turn, self.fixed))
 
     def _can_turn(self, value: Edge) -> bool:
-        rank, is_one = value.rank, all(d == 1 for d in value.shape or (0,))
+        rank = value.rank
         if rank is None or rank > len(self.order):
             return False
-        return is_one or array_of(value).size <= _LARGE or value.use_count == 1
+        return _is_one(value) or array_of(value).size <= _LARGE or value.use_count == 1
 
     def private(self) -> list[Node]:
         """The Transposes that nobody else uses."""
@@ -62,11 +62,16 @@ class _Sunk:
 
     def turned(self, value: Edge, new: Tape) -> Edge:
         """What is broadcast, as it lies beside the inputs of the Transposes."""
-        if all(d == 1 for d in value.shape or (0,)):
+        if _is_one(value):
             return value
         array = array_of(value)
         full = array.reshape((1,) * (len(self.order) - array.ndim) + array.shape)
         return new.const(full.transpose(np.argsort(self.order)), like=value)
+
+
+def _is_one(value: Edge) -> bool:
+    """Whether a value has one element."""
+    return value.shape is not None and all(d == 1 for d in value.shape)
 
 
 def order_of(node: Node) -> list[int]:

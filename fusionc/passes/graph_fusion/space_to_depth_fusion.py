@@ -13,6 +13,7 @@ from fusionc.passes.weights import array_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, keep, maybe, op, refuse, var
 
 _FAR = 1 << 30  # exporters write the end of an axis as a number beyond
+_LARGE = 1024  # elements; a copy of so many is not made while the original stays
 
 
 def _cuts(value: Edge | None) -> tuple[Edge | None, list[Cut], list[Node]]:
@@ -98,8 +99,8 @@ def _into_weights(m: Match, new: Tape) -> Result:
     index, weight = array_of(m.index), array_of(m.W)
     if m.conv.attr("group") != 1 or index.ndim != 1 or sorted(index.tolist()) != list(range(weight.shape[1])):
         refuse("the Gather is no other order of the channels")
-    if m.W.use_count > 1:
-        refuse("the weights are used elsewhere")
+    if m.W.use_count > 1 and weight.size > _LARGE:
+        refuse("large weights are used elsewhere")
     return new.Conv(m.blocks.outputs[0], new.const(weight[:, np.argsort(index)], like=m.W), m.B, like=m.conv)
 
 

@@ -62,7 +62,7 @@ def _saves(rows: Selection, region: dict[Node, tuple[int, Carriers]]) -> bool:
     inner = {node.outputs[0] for node in region}
     ends = {(node.inputs[p], a) for node, (_, brought) in region.items() for p, a in brought.items()}
     cuts = [(v, a) for v, a in ends if v is not None and v not in inner and not v.is_constant]
-    copied = sum(_elements(v, a) for v, a in cuts) * count
+    copied = (sum(_elements(v, a) for v, a in cuts) - _elements(whole, rows.axis)) * count
     return saved > copied + _NODE * (len(cuts) - 1 + rows.is_dropped)
 
 

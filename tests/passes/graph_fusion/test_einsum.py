@@ -8,7 +8,7 @@ def graph(equation: str, a: str, b: str = "", constants: str = "", more: str = "
     given = f"float[{a}] a" + (f", float[{b}] b" if b else "")
     operands = "a, b" if b or constants else "a"
     weights = f" <{constants}>" if constants else ""
-    return f'agraph ({given}{inputs}) => (float[{y}] y{more}){weights} {{ y = Einsum <equation = "{equation}"> ({operands}) }}'
+    return f'agraph ({given}{inputs}) => (float{y and f"[{y}]"} y{more}){weights} {{ y = Einsum <equation = "{equation}"> ({operands}) }}'
 
 
 EQUAL = "the dimensions are not known to be equal"

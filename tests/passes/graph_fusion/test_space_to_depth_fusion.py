@@ -107,8 +107,12 @@ STAYS = [
     ),
     Stays(
         "weights used elsewhere",
-        channels(body="y = Conv (b, K) w = Neg (K)", more=", float[2,4,1,1] w"),
-        "the weights are used elsewhere",
+        channels(
+            body="y = Conv <pads = [1, 1, 1, 1]> (b, K) w = Neg (K)",
+            constants="int64[4] i = {1,0,3,2}, float[64,4,3,3] K",
+            more=", float[64,4,3,3] w",
+        ),
+        "large weights are used elsewhere",
     ),
 ]
 

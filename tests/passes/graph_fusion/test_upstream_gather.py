@@ -278,7 +278,7 @@ FIRES = [
     ),
     Fires(
         "mean over another axis",
-        graph("r = Relu (x) v = ReduceMean (r, n2)", SLICE, "float[N,16,8,16] x", THREE),
+        graph("r = Relu (x) v = ReduceMean (r, n2)", SLICE, "float[N,16,8,16] x", "float[A,B,C,D] y"),
         ["Slice", "Relu", "ReduceMean"],
     ),
     Fires(
