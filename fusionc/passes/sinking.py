@@ -20,6 +20,7 @@ _LARGE = 1024  # elements; a copy of so many is not made while the original stay
 class _Sunk:
     """Elementwise operators, and the Transposes of one and the same order that they begin with."""
 
+    graph: Graph
     order: list[int] = field(default_factory=list)
     leaves: dict[Edge, Node] = field(default_factory=dict)
     nodes: dict[Node, None] = field(default_factory=dict)
@@ -33,8 +34,10 @@ class _Sunk:
         if value.is_constant or _is_one(value):
             self.fixed[value] = None
             return True
-        if node is None or node in self.nodes or value in self.leaves:
-            return node is not None
+        if node is None or node.graph is not self.graph:
+            return False
+        if node in self.nodes or value in self.leaves:
+            return True
         if node.is_op("Transpose") and not node.has_references:
             order = order_of(node)
             self.leaves[value], self.order = node, self.order or order
@@ -94,7 +97,7 @@ def between_transposes(graph: Graph) -> Iterator[Match]:
     for root in graph.of_operator("Transpose"):
         if not root.is_in_graph or root.has_references:
             continue
-        sunk, then = _Sunk(), order_of(root)
+        sunk, then = _Sunk(graph), order_of(root)
         if sunk.add(root.inputs[0]) and sunk.is_movable and len(then) == len(sunk.order):
             order = [sunk.order[axis] for axis in then]
             if sunk.private() or order == sorted(order):
@@ -105,7 +108,7 @@ def of_transposes(graph: Graph) -> Iterator[Match]:
     """Elementwise operators of several values that are all transposed, and used nowhere else."""
     for root in graph.ordered():
         if root.is_in_graph and is_of_several(root):
-            sunk = _Sunk()
+            sunk = _Sunk(graph)
             if sunk.add(root.outputs[0]) and sunk.is_movable and len(sunk.private()) > 1:
                 yield _match(graph, root, sunk, sunk.order)
 

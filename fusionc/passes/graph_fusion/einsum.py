@@ -1,5 +1,8 @@
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
+
 from onnx import TensorProto
 
 from fusionc.model.graph import Edge
@@ -8,44 +11,62 @@ from fusionc.passes.summation import Sizes, arranged, equation_of, joined, parte
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest
 
 _TYPES = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.INT32, TensorProto.INT64)
+_SIZE = 32  # what an unknown dimension is thought to be
+_NODE = 500  # elements that could be moved in the time that one more Transpose costs
 
 
-def _is_number(labels: str, sizes: Sizes) -> bool:
-    return all(isinstance(sizes[label], int) for label in labels)
+@dataclass(frozen=True)
+class _Plan:
+    """A product of two values with labels: those of both, the first, the second, and those that are summed."""
+
+    values: tuple[Edge, Edge]
+    terms: tuple[str, str]
+    both: str
+    first: str
+    second: str
+    inner: str
+
+    def cost(self, result: str, sizes: Sizes) -> float:
+        """Elements that Transposes move."""
+        if not self.both and len(self.second) > 1 and not all(isinstance(sizes[x], int) for x in self.second):
+            return math.inf  # the axes of the second value would be joined
+        left, right = self.both + self.first + self.inner, self.both + self.inner + self.second
+        moves = [(self.terms[i], new) for i, new in enumerate((left, right)) if not self.values[i].is_constant]
+        moves.append((self.both + self.first + self.second, result))
+        dims = ([size if isinstance(size := sizes[x], int) else _SIZE for x in old] for old, new in moves if old != new)
+        return sum(math.prod(numbers) + _NODE for numbers in dims)
 
 
-def _product(new: Tape, values: list[Edge], terms: list[str], result: str, sizes: Sizes) -> tuple[Edge, str]:
-    """The sum of products of two values over what the result leaves out, and its labels in order."""
-    shared = set(terms[0]) & set(terms[1])
+def _plan(values: list[Edge], terms: list[str], result: str, sizes: Sizes) -> _Plan:
+    """Which value comes first, and in which order axes are summed."""
+    shared, plans = set(terms[0]) & set(terms[1]), []
     both = "".join(label for label in result if label in shared)
-    first, second = ("".join(label for label in result if label in set(t) - shared) for t in terms)
-    if result == both + second + first != both + first + second or (
-        not both and len(second) > 1 and not _is_number(second, sizes) and _is_number(first, sizes)
-    ):
-        values, terms, first, second = values[::-1], terms[::-1], second, first
-    (a, b), (left, right) = values, terms
-    inner = "".join(label for label in (right if a.is_constant else left) if label in shared - set(both))
+    for i, j in ((0, 1), (1, 0)):
+        first, second = ("".join(label for label in result if label in set(terms[k]) - shared) for k in (i, j))
+        for term in terms:
+            inner = "".join(label for label in term if label in shared - set(both))
+            plans.append(_Plan((values[i], values[j]), (terms[i], terms[j]), both, first, second, inner))
+    return min(plans, key=lambda plan: plan.cost(result, sizes))
+
+
+def _product(new: Tape, plan: _Plan, sizes: Sizes) -> tuple[Edge, str]:
+    """The sum of products of the two values, and its labels in order."""
+    (a, b), (left, right) = plan.values, plan.terms
+    both, first, second, inner = plan.both, plan.first, plan.second, plan.inner
+    a = arranged(new, a, left, both + first + inner)
     if not inner or not (first or second):
-        a = arranged(new, a, left, both + first + inner)
         b = arranged(new, b, right, both + second + inner)
-        whole = both + first + second + inner
         if second:
             a = new_unsqueeze(new, a, range(len(both + first), len(both + first + second)))
         if both and first:
             b = new_unsqueeze(new, b, range(len(both), len(both + first)))
-        return summed(new, new.Mul(a, b), whole, result)
-    a, b = arranged(new, a, left, both + first + inner), arranged(new, b, right, both + inner + second)
-    if both:
-        made = new.MatMul(
-            joined(new, a, [*both, first, inner], sizes),
-            joined(new, b, [*both, inner, second], sizes),
-        )
-        return parted(new, made, [*both, first, second], sizes), both + first + second
+        return summed(new, new.Mul(a, b), both + first + second + inner, both + first + second)
+    b = arranged(new, b, right, both + inner + second)
+    b = joined(new, b, [*both, inner, second], sizes)
     # Without a batch, the axes of the first value need not be joined, and one without axes is a vector.
-    a = joined(new, a, [*first, inner], sizes)
-    b = joined(new, b, [inner, second] if second else [inner], sizes)
-    made = new.MatMul(a, b)
-    return parted(new, made, [*first, second], sizes) if second else made, first + second
+    rows = [*both, first] if both else [*first]
+    made = new.MatMul(joined(new, a, [*rows, inner], sizes), b)
+    return parted(new, made, [*rows, second], sizes), both + first + second
 
 
 class EinsumPass(Pass):
@@ -75,5 +96,6 @@ class EinsumPass(Pass):
         else:
             kept = [result + other for other in reversed(terms)]
             sums = [summed(new, v, term, keep) for v, term, keep in zip(m.inputs, terms, kept, strict=True)]
-            value, left = _product(new, [v for v, _ in sums], [term for _, term in sums], result, sizes)
+            plan = _plan([v for v, _ in sums], [term for _, term in sums], result, sizes)
+            value, left = _product(new, plan, sizes)
         return arranged(new, value, left, result)

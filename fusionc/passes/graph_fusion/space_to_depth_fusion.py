@@ -16,14 +16,14 @@ _FAR = 1 << 30  # exporters write the end of an axis as a number beyond
 _LARGE = 1024  # elements; a copy of so many is not made while the original stays
 
 
-def _cuts(value: Edge | None) -> tuple[Edge | None, list[Cut], list[Node]]:
+def _cuts(value: Edge | None, graph: Graph) -> tuple[Edge | None, list[Cut], list[Node]]:
     """What a value is cut from by Slices with steps, how, and those Slices."""
     cuts: list[Cut] = []
     nodes: list[Node] = []
     while value is not None and value.producer is not None and value.producer.is_op("Slice"):
         node = value.producer
         found = None if node.has_references else cuts_of(node)
-        if found is None or all(cut.step == 1 for cut in found):
+        if found is None or node.graph is not graph or all(cut.step == 1 for cut in found):
             break
         cuts += found
         nodes.append(node)
@@ -37,7 +37,7 @@ def _find(graph: Graph) -> Iterator[Match]:
         size = math.isqrt(len(concat.inputs))
         if not concat.is_in_graph or concat.has_references or size < 2 or size * size != len(concat.inputs):
             continue
-        pieces = [_cuts(value) for value in concat.inputs]
+        pieces = [_cuts(value, graph) for value in concat.inputs]
         x = pieces[0][0]
         if x is None or x.rank != 4 or axis_of(concat, 4) != 1 or any(piece[0] is not x for piece in pieces):
             continue

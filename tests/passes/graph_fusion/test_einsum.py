@@ -84,7 +84,7 @@ FIRES = [
     Fires("outer products", graph("bi,bj->bij", "N,3", "N,4"), ["Unsqueeze", "Unsqueeze", "Mul"]),
     Fires("a factor for each row", graph("bi,b->bi", "N,3", "N"), ["Unsqueeze", "Mul"]),
     Fires("vector and matrix", graph("j,jk->k", "3", "3,4"), ["MatMul"]),
-    Fires("matrix and vector", graph("ij,j->i", "N,3", "3"), ["MatMul"]),
+    Fires("matrix and vector", graph("ij,j->i", "N,3", "3"), ["Unsqueeze", "MatMul", "Squeeze"]),
     Fires("vectors and matrices", graph("bi,bio->bo", "N,3", "N,3,4"), ["Unsqueeze", "MatMul", "Squeeze"]),
     Fires(
         "vectors and matrices, opset 12",
@@ -104,6 +104,15 @@ FIRES = [
         "an open axis at the side",
         graph("bxyc,bkc->bkxy", "2,N,4,2", "2,5,2"),
         ["Transpose", "Reshape", "MatMul", "Reshape"],
+    ),
+    Fires("matrices and a vector", graph("bij,j->bi", "N,M,3", "3"), ["Unsqueeze", "MatMul", "Squeeze"]),
+    Fires(
+        "matrix and vector of two axes", graph("ijk,jk->i", "N,2,3", "2,3"), ["Reshape", "Reshape", "MatMul", "Squeeze"]
+    ),
+    Fires(
+        "the smaller one is turned",
+        graph("bxyc,bkc->bkxy", "2,16,16,8", "2,2,8"),
+        ["Transpose", "Reshape", "MatMul", "Reshape", "Transpose"],
     ),
     Fires("integers", graph("ij,jk->ik", "N,3", "3,4").replace("float[", "int32["), ["MatMul"]),
     Fires(

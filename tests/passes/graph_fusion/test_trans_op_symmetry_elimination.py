@@ -60,6 +60,12 @@ STAYS = [
         None,
     ),
     Stays("not elementwise", sunk(f"a = {TURN} (x) b = Softmax (a) y = {BACK} (b)"), None),
+    Stays(
+        "transposed outside of a branch",
+        "agraph (float[2,3,4] x, bool c) => (float[2,3,4] y) { a = Transpose (x) y = If (c) <then_branch = t () => (float[2,3,4] u) "
+        "{ b = Relu (a) u = Transpose (b) }, else_branch = e () => (float[2,3,4] v) { v = Relu (x) }> }",
+        None,
+    ),
     Stays("a value twice", sunk(f"a = {TURN} (x) y = Add (a, a)"), None),
     Stays(
         "used in between",
