@@ -33,8 +33,20 @@ class _Plan:
         left, right = self.both + self.first + self.inner, self.both + self.inner + self.second
         moves = [(self.terms[i], new) for i, new in enumerate((left, right)) if not self.values[i].is_constant]
         moves.append((self.both + self.first + self.second, result))
-        dims = ([size if isinstance(size := sizes[x], int) else _SIZE for x in old] for old, new in moves if old != new)
-        return sum(math.prod(numbers) + _NODE for numbers in dims)
+        return sum(
+            _weight(old, new) * math.prod(_number(sizes[x]) for x in old) + _NODE * (old != new) for old, new in moves
+        )
+
+
+def _weight(old: str, new: str) -> int:
+    """How slow the Transpose is, for each element: none, rows that stay whole, one axis that moves, any other."""
+    if old == new or old[-1:] == new[-1:]:
+        return int(old != new)
+    return 2 if any(old.replace(label, "") == new.replace(label, "") for label in old) else 8
+
+
+def _number(size: int | str | None) -> int:
+    return size if isinstance(size, int) else _SIZE
 
 
 def _plan(values: list[Edge], terms: list[str], result: str, sizes: Sizes) -> _Plan:
@@ -54,7 +66,8 @@ def _product(new: Tape, plan: _Plan, sizes: Sizes) -> tuple[Edge, str]:
     (a, b), (left, right) = plan.values, plan.terms
     both, first, second, inner = plan.both, plan.first, plan.second, plan.inner
     a = arranged(new, a, left, both + first + inner)
-    if not inner or not (first or second):
+    is_outer = len(first) == 1 == len(second) and bool(both)
+    if not (inner and (first or second)) and not is_outer:
         b = arranged(new, b, right, both + second + inner)
         if second:
             a = new_unsqueeze(new, a, range(len(both + first), len(both + first + second)))

@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 from harness import Fires, Stays, seen_by_subgraph, tables
 
 
@@ -81,7 +83,8 @@ FIRES = [
     Fires("one inner product", graph("i,i->", "3", "3"), ["Mul", "ReduceSum"]),
     Fires("an outer product", graph("i,j->ij", "N", "3"), ["Unsqueeze", "Mul"]),
     Fires("an outer product, turned", graph("i,j->ji", "N", "3"), ["Unsqueeze", "Mul"]),
-    Fires("outer products", graph("bi,bj->bij", "N,3", "N,4"), ["Unsqueeze", "Unsqueeze", "Mul"]),
+    Fires("outer products", graph("bi,bj->bij", "N,3", "N,4"), ["Unsqueeze", "Unsqueeze", "MatMul"]),
+    Fires("outer products of matrices", graph("bij,bk->bijk", "N,3,M", "N,4"), ["Unsqueeze", "Unsqueeze", "Mul"]),
     Fires("a factor for each row", graph("bi,b->bi", "N,3", "N"), ["Unsqueeze", "Mul"]),
     Fires("vector and matrix", graph("j,jk->k", "3", "3,4"), ["MatMul"]),
     Fires("matrix and vector", graph("ij,j->i", "N,3", "3"), ["Unsqueeze", "MatMul", "Squeeze"]),
@@ -94,11 +97,11 @@ FIRES = [
     ),
     Fires("what one has alone is summed", graph("ijl,jk->ik", "N,3,2", "3,4"), ["ReduceSum", "MatMul"]),
     Fires("what the other has alone is summed", graph("ij,jkl->ik", "N,3", "3,4,2"), ["ReduceSum", "MatMul"]),
-    Fires("two axes to sum", graph("iab,jab->ij", "N,2,3", "M,2,3"), ["Reshape", "Transpose", "Reshape", "MatMul"]),
+    Fires("two axes to sum", graph("iab,jab->ij", "N,2,3", "M,2,3"), ["Transpose", "Reshape", "Reshape", "MatMul"]),
     Fires(
         "two axes in a batch",
         graph("bxyc,bkc->bxyk", "N,3,4,2", "N,5,2"),
-        ["Reshape", "Transpose", "MatMul", "Reshape"],
+        ["Transpose", "Reshape", "MatMul", "Reshape"],
     ),
     Fires(
         "an open axis at the side",
@@ -115,9 +118,7 @@ FIRES = [
         ["Transpose", "Reshape", "MatMul", "Reshape", "Transpose"],
     ),
     Fires("integers", graph("ij,jk->ik", "N,3", "3,4").replace("float[", "int32["), ["MatMul"]),
-    Fires(
-        "doubles", graph("ij,jk->ki", "N,3", "3,4").replace("float[", "double["), ["Transpose", "Transpose", "MatMul"]
-    ),
+    Fires("doubles", graph("ij,jk->ki", "N,3", "3,4").replace("float[", "double["), ["MatMul", "Transpose"]),
     Fires(
         "used by a subgraph",
         seen_by_subgraph(graph("ij,jk->ik", "2,3", "3,4"), "y", "float[2,4]"),
@@ -126,4 +127,6 @@ FIRES = [
     ),
 ]
 
+# With an empty value, onnxruntime's own Einsum may divide by zero, which ends the process.
+FIRES = [replace(case, zero_sizes=False) for case in FIRES]
 test_stays, test_fires = tables("EinsumPass", STAYS, FIRES)
