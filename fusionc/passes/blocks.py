@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fusionc.model import operators
 from fusionc.model.graph import Shape
+from fusionc.model.operators import has_cpu_kernel
 from fusionc.rewrite import Match, op, refuse, var
 from fusionc.rewrite.pattern import OpFormula
 
@@ -51,5 +51,5 @@ def check_kernel(m: Match, name: str) -> None:
     if not elem_type:
         refuse("the element type is unknown")
     is_here = m.graph.model.target == "onnxruntime-cpu"
-    if is_here and not operators.has_cpu_kernel(name, "", m.opset, elem_type):
+    if is_here and not has_cpu_kernel(name, "", m.opset, elem_type):
         refuse(f"no CPU kernel for {name} of these elements")

@@ -14,6 +14,7 @@ from fusionc.passes.elementwise import is_of_one, is_of_several
 from fusionc.passes.reduction import reduced_axes
 from fusionc.passes.slicing import axes_of
 from fusionc.passes.splitting import axis_of
+from fusionc.passes.weights import shape_of
 from fusionc.rewrite import Refused
 
 Carriers = dict[int, int]  # which inputs bring the rows, by position, and along which of their axes
@@ -32,17 +33,17 @@ def carriers(node: Node, axis: int) -> Carriers | None:
     if is_of_several(node):
         return _aligned(node.inputs, axis, result.shape)
     rule = _RULES.get(node.op)
-    first = node.inputs[0] if node.inputs else None
-    if rule is None or first is None or first.rank is None or result.shape is None:
+    first = shape_of(node.inputs[0]) if rule is not None else None
+    if rule is None or first is None or result.shape is None:
         return None
-    return rule(node, axis, first.shape or (), result.shape)
+    return rule(node, axis, first, result.shape)
 
 
 def _aligned(inputs: Sequence[Edge | None], axis: int, shape: Shape | None, trailing: int = 0) -> Carriers | None:
     """Of values that are broadcast: those that are as long as the result along the axis. None where that is unknown."""
     found: Carriers = {}
     for position, value in enumerate(inputs):
-        own = None if value is None else value.shape
+        own = shape_of(value)
         if own is None or shape is None or len(own) < trailing:
             return None
         at = axis - (len(shape) - len(own))
@@ -56,8 +57,9 @@ def _aligned(inputs: Sequence[Edge | None], axis: int, shape: Shape | None, trai
 
 def _normalization(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
     begin = node.attr("axis") % len(shape)
-    ranks = [len(shape) if value.rank is None else value.rank for value in node.inputs[1:] if value is not None]
-    return {0: axis} if axis < begin and all(rank <= len(shape) - begin for rank in ranks) else None
+    others = [shape if own is None else own for own in map(shape_of, node.inputs[1:])]
+    given = [own for own, value in zip(others, node.inputs[1:], strict=True) if value is not None]
+    return {0: axis} if axis < begin and all(len(own) <= len(shape) - begin for own in given) else None
 
 
 def _softmax(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
@@ -76,19 +78,18 @@ def _reduce(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
 
 
 def _matmul(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
-    second = node.inputs[1]
-    rank = None if second is None else second.rank
-    if rank is None or rank < 2 or len(x) < 2:
+    second = shape_of(node.inputs[1])
+    if second is None or len(second) < 2 or len(x) < 2:
         return None
     if axis == len(shape) - 2:
         return {0: len(x) - 2}
-    return {1: rank - 1} if axis == len(shape) - 1 else _aligned(node.inputs, axis, shape, trailing=2)
+    return {1: len(second) - 1} if axis == len(shape) - 1 else _aligned(node.inputs, axis, shape, trailing=2)
 
 
 def _gemm(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
     found = {1: int(not node.attr("transB"))} if axis else {0: int(bool(node.attr("transA")))}
     if len(node.inputs) > 2 and node.inputs[2] is not None:
-        bias = node.inputs[2].shape
+        bias = shape_of(node.inputs[2])
         if bias is None:
             return None
         at = axis - (2 - len(bias))
@@ -100,7 +101,7 @@ def _gemm(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
 
 
 def _conv(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
-    weight = None if node.inputs[1] is None else node.inputs[1].shape
+    weight = shape_of(node.inputs[1])
     if weight is None or axis == 0:
         return None if weight is None else {0: 0}
     if axis == 1:

@@ -9,7 +9,7 @@ import numpy as np
 
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.passes.elementwise import is_of_one, is_of_several
-from fusionc.passes.weights import array_of
+from fusionc.passes.weights import array_of, shape_of
 from fusionc.rewrite import Match, Result, Tape
 
 _MOST = 64  # operators that one match looks through
@@ -53,8 +53,8 @@ class _Sunk:
         return bool(self.order and self.nodes) and all(map(self._can_turn, self.fixed))
 
     def _can_turn(self, value: Edge) -> bool:
-        rank = value.rank
-        if rank is None or rank > len(self.order):
+        shape = shape_of(value)
+        if shape is None or len(shape) > len(self.order):
             return False
         return _is_one(value) or array_of(value).size <= _LARGE or value.use_count == 1
 
@@ -106,7 +106,7 @@ def between_transposes(graph: Graph) -> Iterator[Match]:
 
 def of_transposes(graph: Graph) -> Iterator[Match]:
     """Elementwise operators of several values that are all transposed, and used nowhere else."""
-    for root in graph.ordered():
+    for root in graph.ordered() if len(graph.of_operator("Transpose")) > 1 else ():
         if root.is_in_graph and is_of_several(root):
             sunk = _Sunk(graph)
             if sunk.add(root.outputs[0]) and sunk.is_movable and len(sunk.private()) > 1:

@@ -9,6 +9,7 @@ import numpy as np
 
 from fusionc.model.graph import Edge, Node
 from fusionc.passes.slicing import new_unsqueeze
+from fusionc.passes.weights import shape_of
 from fusionc.rewrite import Tape, refuse
 
 Dim = int | str | None
@@ -33,7 +34,7 @@ def sizes_of(terms: Sequence[str], inputs: Sequence[Edge | None]) -> Sizes:
     """The dimension of each label. Refuses those that may be 1 in one input and more in the other."""
     sizes: Sizes = {}
     for term, value in zip(terms, inputs, strict=True):
-        shape = None if value is None else value.shape
+        shape = shape_of(value)
         if shape is None or len(shape) != len(term):
             refuse("the rank is unknown")
         for label, dim in zip(term, shape, strict=True):

@@ -8,7 +8,7 @@ from fusionc.model.graph import Edge, Graph, Node
 from fusionc.passes.rows import Carriers, carriers
 from fusionc.passes.selection import Selection, selection_of
 from fusionc.passes.slicing import new_unsqueeze
-from fusionc.passes.weights import array_of
+from fusionc.passes.weights import array_of, shape_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
 _ROWS = 64  # how many rows a value is thought to have where that is unknown
@@ -68,17 +68,16 @@ def _saves(rows: Selection, region: dict[Node, tuple[int, Carriers]]) -> bool:
 
 def _elements(value: Edge | None, axis: int) -> int:
     """The elements of one row, as far as they are known."""
-    shape = None if value is None else value.shape
-    return math.prod(d for a, d in enumerate(shape or ()) if a != axis and isinstance(d, int))
+    return math.prod(d for a, d in enumerate(shape_of(value) or ()) if a != axis and isinstance(d, int))
 
 
 def _work(node: Node, axis: int) -> int:
-    work, x = 0 if node.op in _FREE else _elements(node.outputs[0], axis), node.inputs[0]
+    work = 0 if node.op in _FREE else _elements(node.outputs[0], axis)
     depth: list[int | str | None] = []
-    if node.op in ("MatMul", "Gemm") and x is not None:
-        depth = list((x.shape or ())[-2 if node.attr("transA") else -1 :][:1])
-    elif node.op == "Conv" and node.inputs[1] is not None:
-        depth = list((node.inputs[1].shape or ())[1:])
+    if node.op in ("MatMul", "Gemm"):
+        depth = list((shape_of(node.inputs[0]) or ())[-2 if node.attr("transA") else -1 :][:1])
+    elif node.op == "Conv":
+        depth = list((shape_of(node.inputs[1]) or ())[1:])
     return work * max(1, math.prod(d for d in depth if isinstance(d, int)) // _PRODUCTS)
 
 
