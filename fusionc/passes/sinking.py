@@ -74,7 +74,8 @@ class _Sunk:
 
 def _is_one(value: Edge) -> bool:
     """Whether a value has one element."""
-    return value.shape is not None and all(d == 1 for d in value.shape)
+    shape = shape_of(value)
+    return shape is not None and all(d == 1 for d in shape)
 
 
 def order_of(node: Node) -> list[int]:
@@ -119,6 +120,8 @@ def sink(m: Match, new: Tape) -> Result:
     made.update({value: m.sunk.turned(value, new) for value in m.sunk.fixed})
     result = None
     for node in sorted(m.sunk.nodes, key=lambda n: n.position):
-        inputs = [made.get(value, value) for value in node.inputs]
+        inputs = list(node.inputs)
+        for position in range(1 if is_of_one(node) else len(inputs)):
+            inputs[position] = made[inputs[position]]
         result = made[node.outputs[0]] = new.node(node.op, inputs, like=node)
     return result if m.then == sorted(m.then) else new.Transpose(result, perm=m.then)
