@@ -40,6 +40,9 @@ _ORDER = (
     "graph_fusion.mish_fusion",
     "graph_fusion.swish_fusion",
     "graph_fusion.elu_selu_celu_fusion",
+    "graph_fusion.depth_to_space_fusion",
+    "graph_fusion.space_to_depth_fusion",
+    "graph_fusion.einsum",
     # Convolution: Pad first, so that the next ones see the Conv; bias last, as scale and batch norm make one.
     "graph_fusion.pad_conv2d_fusion",
     "graph_fusion.conv_batchnorm_fusion",
@@ -65,6 +68,7 @@ _ORDER = (
     "graph_fusion.split_concat_fusion",  # after the merges: it wants all pieces of one Split in one Concat
     "graph_fusion.concat_tile_fusion",
     "graph_fusion.gather_fusion",  # after the Slices that become a Split
+    "graph_fusion.upstream_gather",
     "graph_fusion.trans_op_symmetry_elimination",
     "graph_fusion.dim1_transpose_to_squeeze",
     "graph_fusion.shape_reshape",

@@ -7,7 +7,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from fusionc.model.graph import Edge
+from fusionc.model.graph import Edge, Shape
 from fusionc.rewrite import Tape, refuse
 
 Array = np.ndarray[Any, Any]
@@ -19,6 +19,14 @@ def array_of(constant: Edge) -> Array:
     array = constant.constant()
     assert array is not None
     return array
+
+
+def shape_of(value: Edge | None) -> Shape | None:
+    """The shape of a value; that of a large Constant node, too, which inference goes without."""
+    if value is None:
+        return None
+    shape, array = value.shape, value.constant() if value.is_constant and value.shape is None else None
+    return shape if array is None else array.shape
 
 
 def scaled(new: Tape, weight: Edge, factor: Array) -> Edge:

@@ -1,4 +1,5 @@
 from fusionc.passes.moving import reshape_reshape, transpose_transpose
+from fusionc.passes.sinking import between_transposes, of_transposes, sink
 from fusionc.passes.slicing import axes_of, new_unsqueeze
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
 
@@ -41,10 +42,13 @@ class TransOpSymmetryEliminationPass(Pass):
 
     before   Transpose(Transpose(x)); Reshape(Reshape(x)), and Flatten, Squeeze, Unsqueeze before a Reshape;
              Squeeze(Unsqueeze(x)) and Unsqueeze(Squeeze(x)) of the same axes; Unsqueeze(Unsqueeze(x)),
-             Squeeze(Squeeze(x))
-    after    Transpose(x) or x; Reshape(x); x; Unsqueeze(x), Squeeze(x)
+             Squeeze(Squeeze(x)); Transpose(f(Transpose(a), …)), f(Transpose(a), Transpose(b), …) of one order, where
+             f is made of elementwise operators
+    after    Transpose(x) or x; Reshape(x); x; Unsqueeze(x), Squeeze(x); f(a, …), Transpose(f(a, b, …))
     refuses  a Reshape to a shape that copies dimensions (0), or is not known; other axes
-    algebra  permutations compose; the order of elements does not depend on shapes in between
+    never    where the number of Transposes stays; constants of a higher rank, or large ones used elsewhere
+    algebra  permutations compose; the order of elements does not depend on shapes in between; what is computed element
+             by element does not depend on where the elements lie
     source   CANN's TransOpSymmetryEliminationPass and PermutePass
     """
 
@@ -69,4 +73,6 @@ class TransOpSymmetryEliminationPass(Pass):
             Pattern(f"{name}{name}", op[name](op[name](x, rest("a"), _as="first"), rest("b"), _as="second"), _twice)
             for name in ("Unsqueeze", "Squeeze")
         ),
+        Pattern("TransposeElementwiseTranspose", rewrite=sink, find=between_transposes),
+        Pattern("ElementwiseOfTransposes", rewrite=sink, find=of_transposes),
     )

@@ -18,7 +18,55 @@ def graph(
 
 TURN = "Transpose <perm = [1, 2, 0]>"
 S = "int64[2] s = {6, 4}, int64[3] t = {3, 2, 4}"
+BACK = "Transpose <perm = [2, 0, 1]>"
+
+
+def sunk(body: str, x: str = "float[2,3,N] x", y: str = "float[A,B,C] y", constants: str = "float k = {2}") -> str:
+    return f"agraph ({x}) => ({y}) <{constants}> {{ {body} }}"
+
+
+TWO = "float[2,3,N] x, float[2,3,N] w"
 STAYS = [
+    Stays(
+        "no Transpose less",
+        sunk(f"a = {TURN} (x) b = Relu (a) y = {TURN} (b)", y="float[A,B,C] y, float[D,E,F] a"),
+        None,
+    ),
+    Stays(
+        "used between them",
+        sunk(f"a = {TURN} (x) b = Relu (a) y = {BACK} (b)", y="float[A,B,C] y, float[D,E,F] b"),
+        "an interior value is a graph output",
+    ),
+    Stays(
+        "a constant of a higher rank",
+        sunk(
+            f"a = {TURN} (x) b = Add (a, k) y = Transpose (b)", y="float[A,B,C,D] y", constants="float[1,1,1,1] k = {2}"
+        ),
+        None,
+    ),
+    Stays(
+        "a value that is not transposed",
+        sunk(f"a = {TURN} (x) b = Add (a, w) y = {BACK} (b)", "float[2,3,N] x, float[N] w"),
+        None,
+    ),
+    Stays(
+        "transposed in other ways",
+        sunk(f"a = {TURN} (x) b = {BACK} (w) y = Add (a, b)", "float[2,2,2] x, float[2,2,2] w"),
+        None,
+    ),
+    Stays(
+        "one of two stays",
+        sunk(f"a = {TURN} (x) b = {TURN} (w) y = Add (a, b)", TWO, "float[A,B,C] y, float[D,E,F] a"),
+        None,
+    ),
+    Stays("not elementwise", sunk(f"a = {TURN} (x) b = Softmax (a) y = {BACK} (b)"), None),
+    Stays(
+        "transposed outside of a branch",
+        "agraph (float[2,3,4] x, bool c) => (float[2,3,4] y) { a = Transpose (x) y = If (c) <then_branch = t () => (float[2,3,4] u) "
+        "{ b = Relu (a) u = Transpose (b) }, else_branch = e () => (float[2,3,4] v) { v = Relu (x) }> }",
+        None,
+    ),
+    Stays("a value twice", sunk(f"a = {TURN} (x) y = Add (a, a)"), None),
     Stays(
         "used in between",
         graph(f"{TURN} (a)", f"{TURN} (b)", more=", float[u,v,w] z"),
@@ -104,6 +152,49 @@ FIRES = [
         ),
         ["Relu", "Squeeze", "Neg"],
     ),
+    Fires("through Relu", sunk(f"a = {TURN} (x) b = Relu (a) y = {BACK} (b)"), ["Relu"]),
+    Fires("through Relu, the default", sunk("a = Transpose (x) b = Relu (a) y = Transpose (b)"), ["Relu"]),
+    Fires("through Relu, further", sunk(f"a = {TURN} (x) b = Relu (a) y = {TURN} (b)"), ["Relu", "Transpose"]),
+    Fires(
+        "the first one stays",
+        sunk(f"a = {TURN} (x) b = Relu (a) y = {BACK} (b)", y="float[A,B,C] y, float[D,E,F] a"),
+        ["Transpose", "Relu"],
+    ),
+    Fires("Clip and a scalar", sunk(f"a = {TURN} (x) b = Mul (k, a) c = Clip (b, k) y = {BACK} (c)"), ["Mul", "Clip"]),
+    Fires(
+        "a constant of one element",
+        sunk(f"a = {TURN} (x) b = Sub (k, a) y = {BACK} (b)", constants="float[1,1] k = {2}"),
+        ["Sub"],
+    ),
+    Fires(
+        "a constant of one axis", sunk(f"a = {TURN} (x) b = Add (a, k) y = {BACK} (b)", constants="float[2] k"), ["Add"]
+    ),
+    Fires(
+        "a constant of two axes",
+        sunk(f"a = {TURN} (x) b = Add (a, k) y = {BACK} (b)", "float[2,3,5] x", constants="float[5,2] k"),
+        ["Add"],
+    ),
+    Fires("two into one", sunk(f"a = {TURN} (x) b = {TURN} (w) y = Add (a, b)", TWO), ["Add", "Transpose"]),
+    Fires(
+        "two broadcast into one",
+        sunk(f"a = {TURN} (x) b = {TURN} (w) y = Add (a, b)", "float[2,3,N] x, float[2,1,1] w"),
+        ["Add", "Transpose"],
+    ),
+    Fires("two into none", sunk(f"a = {TURN} (x) b = {TURN} (w) c = Add (a, b) y = {BACK} (c)", TWO), ["Add"]),
+    Fires(
+        "Swish between them",
+        sunk(f"a = {TURN} (x) b = Sigmoid (a) c = Mul (a, b) y = {BACK} (c)"),
+        ["Sigmoid", "Mul"],
+    ),
+    Fires(
+        "three into one",
+        sunk(
+            f"a = {TURN} (x) b = {TURN} (w) c = {TURN} (v) d = Less (a, b) y = Where (d, a, c)",
+            TWO + ", float[2,3,N] v",
+        ),
+        ["Less", "Where", "Transpose"],
+    ),
+    Fires("comparison", sunk(f"a = {TURN} (x) b = Greater (a, k) y = {BACK} (b)", y="bool[A,B,C] y"), ["Greater"]),
     Fires(
         "opset 11",
         graph("Squeeze <axes = [1]> (a)", "Unsqueeze <axes = [1]> (b)", x="float[N,1,4] x"),
