@@ -250,6 +250,9 @@ def _read(graph: Graph, result: onnx.GraphProto, skeleton: _Skeleton, generation
     for value in graph.values.values():
         if value.producer is not None:
             found = inferred.get(value.name)
+            if found is None and value.is_constant:  # one that inference goes without
+                tensor = value.producer.proto.attribute[0].t
+                found = onnx.helper.make_tensor_type_proto(tensor.data_type, tensor.dims)
             value.proto_type = found if found is None or generation == 0 else _stamp(found, generation)
     copies = {tuple(copy.output): copy for copy in result.node}
     for node in skeleton.nodes[graph.id]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import onnx
 import pytest
 from harness import parse
@@ -135,3 +136,12 @@ def test_shapes_that_do_not_follow(name: str, body: str) -> None:
         y = ReduceSum <keepdims = 0> (r) }}""")
     shape = value(graph, "r").shape
     assert shape is None or not {"batch", "seq"} & set(shape[-1:])
+
+
+def test_large_constant_nodes_have_types() -> None:
+    """Inference goes without their elements."""
+    model = parse("agraph (float[N,64] x) => (float[a,b] y) { y = MatMul (x, W) }")
+    weights = onnx.numpy_helper.from_array(np.ones((64, 64), np.float32))
+    model.graph.node.insert(0, onnx.helper.make_node("Constant", [], ["W"], value=weights))
+    graph = build(model, "").main
+    assert value(graph, "W").shape == (64, 64) and value(graph, "y").shape == ("N", 64)
