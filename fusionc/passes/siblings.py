@@ -34,11 +34,11 @@ def conv_key(conv: Node) -> tuple[Any, ...] | None:
     if not conv.is_op("Conv") or conv.has_references:
         return None
     x, weight, bias = [*conv.inputs, None][:3]
-    array = None if weight is None else weight.constant()
-    if x is None or array is None or array.ndim < 3 or (bias is not None and not bias.is_constant):
+    shape = weight.shape if weight is not None and weight.is_constant else None
+    if x is None or weight is None or shape is None or (bias is not None and not bias.is_constant):
         return None
-    window = window_of(conv, array.ndim - 2)
-    return (x, window, array.shape[1:], array.dtype) if window.group == 1 else None
+    window = window_of(conv, len(shape) - 2)
+    return (x, window, shape[1:], weight.elem_type) if window.group == 1 else None
 
 
 def elementwise_key(node: Node) -> tuple[Any, ...] | None:

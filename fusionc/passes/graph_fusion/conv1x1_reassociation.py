@@ -3,6 +3,7 @@ import math
 import numpy as np
 
 from fusionc.passes.convolution import bias_or_zero, shift_inputs
+from fusionc.passes.weights import array_of
 from fusionc.passes.windows import window_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, maybe, op, refuse, var
 
@@ -30,8 +31,8 @@ def _outer_is_pointwise(m: Match, new: Tape) -> Result:
     bias = None
     if m.A is not None or m.B is not None:
         exact = mix @ bias_or_zero(m.A, first.shape[0]) + bias_or_zero(m.B, second.shape[0])
-        bias = new.const(exact, dtype=m.W.dtype, like=m.B or m.A)
-    weight = new.const(np.tensordot(mix, first, 1), like=m.V)
+        bias = new.const(exact, dtype=array_of(m.W).dtype, like=m.B or m.A)
+    weight = new.const(np.tensordot(mix, first, 1), dtype=array_of(m.V).dtype, like=m.V)
     return new.Conv(m.x, weight, bias, like=m.inner)
 
 
@@ -42,8 +43,9 @@ def _inner_is_pointwise(m: Match, new: Tape) -> Result:
     bias = None
     if m.A is not None or m.B is not None:
         shift = shift_inputs(m.outer, m.W, bias_or_zero(m.A, first.shape[0]))
-        bias = new.const(bias_or_zero(m.B, second.shape[0]) + shift, dtype=m.W.dtype, like=m.B or m.A)
-    weight = new.const(np.moveaxis(np.tensordot(second, mix, ([1], [0])), -1, 1), like=m.W)
+        bias = new.const(bias_or_zero(m.B, second.shape[0]) + shift, dtype=array_of(m.W).dtype, like=m.B or m.A)
+    exact = np.moveaxis(np.tensordot(second, mix, ([1], [0])), -1, 1)
+    weight = new.const(exact, dtype=array_of(m.W).dtype, like=m.W)
     return new.Conv(m.x, weight, bias, like=m.outer)
 
 

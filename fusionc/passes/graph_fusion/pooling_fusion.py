@@ -10,7 +10,7 @@ from fusionc.rewrite import Match, Pass, Pattern, Refused, Result, Tape, op, ref
 x = var("x")
 _PADDED = op.Pad(x, rest("options"), _as="pad")
 _AT_LEAST_ZERO = frozenset({"Relu", "Abs", "Exp", "Sigmoid", "HardSigmoid", "Softmax", "Softplus"})
-_KEEP_SIGNS = frozenset({"MaxPool", "AveragePool", "Concat", "Add", "Identity"})
+_KEEP_SIGNS = frozenset({"Add", "Concat", "Identity"})
 _KNOW_BLOCKS = frozenset(
     {"Add", "AveragePool", "BatchNormalization", "Clip", "HardSigmoid", "LeakyRelu", "MaxPool", "Mul", "Relu"}
     | {"Sigmoid", "Tanh"}
@@ -47,8 +47,11 @@ def _pads(m: Match) -> tuple[list[int], float]:
 def _pad_max(m: Match, new: Tape) -> Result:
     pads, value = _pads(m)
     dtype = m.x.dtype
-    lowest = np.iinfo(dtype).min if dtype is not None and dtype.kind in "iu" else -np.inf
-    if value != lowest and not (value <= 0 and _is_at_least_zero(m.x)):
+    if dtype is None:
+        refuse("the element type is unknown")
+    is_integer = dtype.kind in "iu"  # of which the absolute value, or a sum, may be negative
+    lowest = np.iinfo(dtype).min if is_integer else -np.inf
+    if value != lowest and (value > 0 or np.isnan(value) or is_integer or not _is_at_least_zero(m.x)):
         refuse("the padding may be the maximum")
     return new.MaxPool(m.x, like=m.pool, pads=pads, auto_pad=None)
 

@@ -98,10 +98,9 @@ FIRES = [
     Fires("before, padded", before("Conv <pads = [1, 1, 1, 1]> (a, W, B)"), ["Conv"]),
     Fires("before, grouped", before("Conv <group = 2> (a, W, B)", "float[6,1,1] c", x="float[N,6,6,6] x"), ["Conv"]),
     Fires(
-        "before and after",
+        "what is behind it stays",
         before("Conv (a, W, B) y = Mul (b, k)", c="float[3,1,1] c, float k").replace("y = Conv", "b = Conv"),
-        ["Conv"],
-        2,
+        ["Conv", "Mul"],
     ),
     Fires("before, a scalar", before(c="float c = {0.3}"), ["Conv"]),
     Fires("before, one element", before(c="float[1,1] c = {0.3}"), ["Conv"]),

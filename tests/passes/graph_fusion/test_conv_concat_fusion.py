@@ -55,9 +55,7 @@ STAYS = [
     Stays("one Conv", graph("a = Conv (x, V, A) y = Concat <axis = 1> (a)"), None),
     Stays(
         "something else, too",
-        graph("a = Conv (x, V, A) b = Conv (x, W) y = Concat <axis = 1> (a, b, x)")
-        .replace("(x, ", f"(x, ")
-        .replace("= Conv", f"= {PADDED}"),
+        graph("a = Conv (x, V, A) b = Conv (x, W) y = Concat <axis = 1> (a, b, x)").replace("= Conv", f"= {PADDED}"),
         None,
     ),
     Stays(
