@@ -3,6 +3,7 @@ from onnx import TensorProto
 
 from fusionc.model.graph import Edge, Node
 from fusionc.model.operators import has_cpu_kernel
+from fusionc.passes.blocks import is_blocked
 from fusionc.passes.reduction import reduced_axes
 from fusionc.passes.windows import covers_all, window_of, with_padding
 from fusionc.rewrite import Match, Pass, Pattern, Refused, Result, Tape, op, refuse, rest, var
@@ -11,10 +12,6 @@ x = var("x")
 _PADDED = op.Pad(x, rest("options"), _as="pad")
 _AT_LEAST_ZERO = frozenset({"Relu", "Abs", "Exp", "Sigmoid", "HardSigmoid", "Softmax", "Softplus"})
 _KEEP_SIGNS = frozenset({"Add", "Concat", "Identity"})
-_KNOW_BLOCKS = frozenset(
-    {"Add", "AveragePool", "BatchNormalization", "Clip", "HardSigmoid", "LeakyRelu", "MaxPool", "Mul", "Relu"}
-    | {"Sigmoid", "Tanh"}
-)
 _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 
 
@@ -68,27 +65,9 @@ def _pad_average(m: Match, new: Tape) -> Result:
     return new.AveragePool(m.x, like=m.pool, pads=pads, auto_pad=None, count_include_pad=1)
 
 
-def _is_blocked(value: Edge | None, depth: int = 8) -> bool:
-    """Whether this is a Conv with whole blocks of channels, or what operators that know blocks make of one."""
-    node = None if value is None else value.producer
-    if node is None or depth == 0 or node.domain != "":
-        return False
-    if node.op == "Conv":
-        weight = node.inputs[1]
-        channels = None if weight is None or not weight.shape else weight.shape[0]
-        return isinstance(channels, int) and channels % 8 == 0
-    if node.op not in _KNOW_BLOCKS:
-        return False
-    operands = [v for v in node.inputs if v is not None] if node.op in ("Add", "Mul") else node.inputs[:1]
-    is_whole = all(
-        not v.is_constant and (v.shape is None or set(v.shape[2:]) != {1}) for v in operands if v is not None
-    )
-    return is_whole and any(_is_blocked(operand, depth - 1) for operand in operands)
-
-
 def _is_over_space(m: Match) -> bool:
     rank = m.x.rank
-    if rank != 4 or not m.reduce.attr("keepdims") or not _is_blocked(m.x):
+    if rank != 4 or not m.reduce.attr("keepdims") or not is_blocked(m.x):
         return False
     try:
         return reduced_axes(m.reduce, rank) == list(range(2, rank))

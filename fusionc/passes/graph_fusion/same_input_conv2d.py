@@ -43,8 +43,8 @@ class SameInputConv2dPass(Pass):
     refuses  nothing of its own
     never    Convs that differ in kernel, strides, pads or dilations, or have groups; weights that are no constants
     algebra  each output channel of a Conv depends on its own weights alone
-    source   CANN's SameInputConv2dPass; off by default: on onnxruntime the Split costs more than one Conv saves (1.00 to
-             1.09 of the time), since it takes the images out of the blocked layout
+    source   CANN's SameInputConv2dPass; off by default: on onnxruntime the Split costs more than one Conv saves (1.00
+             to 1.09 of the time), since it takes the images out of the blocked layout
     """
 
     numerics = "rounding"

@@ -92,7 +92,6 @@ FIRES = [
         graph(BEFORE.format("Add"), "float[1] c = {0.3}", "float[N,C,4,4] x"),
         ONE,
         sizes={"C": 3},
-        zero_sizes=False,
     ),
     Fires("rank 2", graph(AFTER.format("Add"), "float[3] c", "float[N,3] x"), ONE),
     Fires("rank 3, before", graph(BEFORE.format("Mul"), "float[1,3,1] c", "float[N,3,K] x"), ONE),

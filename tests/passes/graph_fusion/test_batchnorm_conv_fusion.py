@@ -90,7 +90,6 @@ FIRES = [
         graph(x="float[N,C,H,K] x"),
         ["Conv"],
         sizes={"C": 3, "H": 3, "K": 4},
-        zero_sizes=False,
     ),
     Fires("opset 7, IR version 3", graph(), ["Conv"], opset=7, ir_version=3),
     Fires("opset 22", graph(), ["Conv"], opset=22),

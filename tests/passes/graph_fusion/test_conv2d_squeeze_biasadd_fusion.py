@@ -90,7 +90,6 @@ FIRES = [
         "Reshape, the batch computed",
         graph("Reshape (a, k)", "int64[4] k = {-1,4,2,2}", c="float[4,1,1] c", out="d,e,f,g"),
         ["Conv", "Reshape"],
-        zero_sizes=False,
     ),
     Fires("Flatten", graph("Flatten (a)", x="float[N,3,3,3] x", c="float[4] c", out="d,e"), ["Conv", "Flatten"]),
     Fires(

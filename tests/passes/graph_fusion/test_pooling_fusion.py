@@ -252,15 +252,14 @@ FIRES = [
         ["MaxPool"],
     ),
     Fires("the lowest number, opset 10", lowest_of_opset_10, ["MaxPool"], opset=10),
-    Fires("the mean of an image", mean(), GLOBAL, sizes=SIZES, zero_sizes=False),
-    Fires("negative axes", mean(k="int64[2] k = {-1,-2}"), GLOBAL, sizes=SIZES, zero_sizes=False),
+    Fires("the mean of an image", mean(), GLOBAL, sizes=SIZES),
+    Fires("negative axes", mean(k="int64[2] k = {-1,-2}"), GLOBAL, sizes=SIZES),
     Fires(
         "axes as an attribute",
         mean("ReduceMean <axes = [2, 3]> (r)", "int64[1] unused"),
         GLOBAL,
         sizes=SIZES,
         opset=13,
-        zero_sizes=False,
     ),
     Fires("known size", mean(x="float[N,8,4,4] x"), GLOBAL),
     Fires(
@@ -268,16 +267,23 @@ FIRES = [
         mean(before="s = Sigmoid (t) r = Mul (t, s)"),
         ["Conv", "Sigmoid", "Mul", "GlobalAveragePool"],
         sizes=SIZES,
-        zero_sizes=False,
     ),
     Fires(
         "behind a residual sum",
         mean(before="s = Relu (t) q = Add (s, t) r = Relu (q)"),
         ["Conv", "Relu", "Add", "Relu", "GlobalAveragePool"],
         sizes=SIZES,
-        zero_sizes=False,
     ),
-    Fires("opset 22", mean(), GLOBAL, sizes=SIZES, opset=22, zero_sizes=False),
+    Fires(
+        "behind HardSwish", mean(before="r = HardSwish (t)"), ["Conv", "HardSwish", "GlobalAveragePool"], sizes=SIZES
+    ),
+    Fires(
+        "behind a pool",
+        mean(before="r = MaxPool <kernel_shape = [2, 2]> (t)"),
+        ["Conv", "MaxPool", "GlobalAveragePool"],
+        sizes=SIZES,
+    ),
+    Fires("opset 22", mean(), GLOBAL, sizes=SIZES, opset=22),
     Fires("full size", full("AveragePool <kernel_shape = [5, 6]> (r)"), ["Relu", "GlobalAveragePool"]),
     Fires(
         "full size, everything written out",

@@ -64,7 +64,7 @@ FIRES = [
     ),
     Fires("depthwise", graph("Conv <group = 3> (d, W)", W="float[3,1,3,3] W"), ["Conv"]),
     Fires("weights from outside", graph("Conv (d, V, B)", x="float[N,3,8,8] x, float[4,3,3,3] V"), ["Conv"]),
-    Fires("unknown height and width", graph(x="float[N,3,H,K] x"), ["Conv"], sizes={"H": 6, "K": 8}, zero_sizes=False),
+    Fires("unknown height and width", graph(x="float[N,3,H,K] x"), ["Conv"], sizes={"H": 6, "K": 8}),
     Fires("no permutation written", graph(last="Transpose"), ["Conv", "Transpose"]),
     Fires("opset 11", graph(), ["Conv"], opset=11),
     Fires("opset 22", graph(), ["Conv"], opset=22),
