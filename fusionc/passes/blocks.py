@@ -11,23 +11,30 @@ _KNOW_BLOCKS = frozenset(
 )
 
 
-def is_blocked(value: Edge | None, depth: int = 8) -> bool:
-    """Whether this is a Conv with whole blocks of channels, or what operators that keep the blocks make of one."""
-    node = None if value is None else value.producer
-    if node is None or depth == 0 or node.domain != "":
-        return False
-    if node.op == "Conv":
-        weight = node.inputs[1]
-        channels = None if weight is None or not weight.shape else weight.shape[0]
-        return isinstance(channels, int) and channels % _BLOCK == 0
-    if node.op not in _KNOW_BLOCKS:
-        return False
-    operands = node.inputs if node.op in ("Add", "Mul") else node.inputs[:1]
-    return all(map(_is_image, operands)) and any(is_blocked(operand, depth - 1) for operand in operands)
+def is_blocked(value: Edge) -> bool:
+    """Whether this comes from Convs with whole blocks of channels, by nothing but operators that keep the blocks."""
+    pending, seen = [value], {value}
+    while pending:
+        node = pending.pop().producer
+        if node is None or node.domain != "":
+            return False
+        if node.op == "Conv":
+            weight = node.inputs[1]
+            channels = None if weight is None or not weight.shape else weight.shape[0]
+            if not isinstance(channels, int) or channels % _BLOCK:
+                return False
+            continue
+        if node.op not in _KNOW_BLOCKS:
+            return False
+        for operand in node.inputs if node.op in ("Add", "Mul") else node.inputs[:1]:
+            if operand is None or not _is_image(operand):
+                return False
+            if operand not in seen:
+                seen.add(operand)
+                pending.append(operand)
+    return True
 
 
-def _is_image(value: Edge | None) -> bool:
+def _is_image(value: Edge) -> bool:
     """Not a constant, and not one number for each channel: these are combined with an image in the plain layout."""
-    if value is None or value.is_constant:
-        return False
-    return value.shape is None or set(value.shape[2:]) != {1}
+    return not value.is_constant and (value.shape is None or set(value.shape[2:]) != {1})

@@ -139,6 +139,7 @@ STAYS = [
     Stays("an input", mean("ReduceMean (x, k)"), None),
     Stays("behind a gate", mean(before="g = ReduceMax (t, k) r = Mul (t, g)"), None),
     Stays("behind a constant", mean(before="r = Mul (t, c)", k="int64[2] k = {2,3}, float[16,1,1] c"), None),
+    Stays("beside what is in another layout", mean(before="q = Softmax <axis = 1> (t) r = Add (t, q)"), None),
     Stays("few channels", mean(W="float[3,8,1,1] W"), None),
     Stays("of squares", mean(before="r = Mul (t, t)"), NORMALIZATION),
     Stays(
