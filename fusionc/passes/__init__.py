@@ -43,13 +43,24 @@ _ORDER = (
     "graph_fusion.depth_to_space_fusion",
     "graph_fusion.space_to_depth_fusion",
     "graph_fusion.einsum",
-    # Convolution: Pad first, so that the next ones see the Conv; bias last, as scale and batch norm make one.
+    # Convolution: what hides a Conv or its padding first; then what is behind a Conv goes into it, before what is in
+    # front of the next one, which would have to be exact at its borders; then what joins Convs.
+    "graph_fusion.space_to_batch_conv2d_batch_to_space",  # before Pad: it leaves one in front of the Conv
     "graph_fusion.pad_conv2d_fusion",
+    "graph_fusion.pooling_fusion",
     "graph_fusion.conv_batchnorm_fusion",
     "graph_fusion.conv2d_transpose_batchnorm_fusion",
     "graph_fusion.conv_scale_fusion",
-    "graph_fusion.aa_biasadd_conv_fusion",
+    "graph_fusion.conv2d_squeeze_biasadd_fusion",
+    "graph_fusion.aa_biasadd_conv_fusion",  # after those that make a bias
+    "graph_fusion.a_conv2d_mul_fusion",
+    "graph_fusion.batchnorm_conv_fusion",
+    "graph_fusion.batch_norm_to_scale",  # only for a BatchNormalization that no Conv takes
+    "graph_fusion.conv1x1_reassociation",  # after the biases: it wants nothing between two Convs
+    "graph_fusion.conv_to_fully_connection_fusion",
     "graph_fusion.a_split_conv2d_concat",
+    "graph_fusion.conv_concat_fusion",
+    "graph_fusion.same_input_conv2d",  # after ConvConcat, which needs no Split
     # Matrix multiplication: what moves a bias or a scale to its product first, then what joins them
     "graph_fusion.mat_mul_reshape_bias_add_fusion",
     "graph_fusion.batch_mat_mul_v2_reshape_fusion",

@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 
 from fusionc.model.graph import Edge, Node
-from fusionc.passes.weights import scaled
+from fusionc.passes.weights import array_of, scaled
+from fusionc.passes.windows import window_of
 from fusionc.rewrite import Tape, refuse
 
 Array = np.ndarray[Any, Any]
@@ -49,19 +50,38 @@ def scale_inputs(new: Tape, conv: Node, weight: Edge, factor: Array) -> Edge:
     return scaled(new, weight, rows.reshape(shape[0], shape[1], *[1] * (len(shape) - 2)))
 
 
+def shift_inputs(conv: Node, weight: Edge, addend: Array) -> Array:
+    """What addend[c], added to each input channel c of a Conv, adds to each of its output channels, in float64.
+
+    Refuses a Conv with padding: zeros at the border are not added to.
+    """
+    shape = weight_shape(weight)
+    if not np.isfinite(addend).all():
+        refuse("the addend is not finite")
+    if not addend.any():
+        return np.zeros(shape[0])
+    if not window_of(conv, len(shape) - 2).is_unpadded:
+        refuse("the padding is not added to")
+    groups = int(conv.attr("group"))
+    rows = np.repeat(addend.reshape(groups, shape[1]), shape[0] // groups, axis=0)
+    sums = array_of(weight).reshape(shape[0], shape[1], -1).sum(2, dtype=np.float64)
+    return np.asarray((sums * rows).sum(1))
+
+
 def bias_or_zero(bias: Edge | None, channels: int) -> Array:
     """The bias in float64, zeros where the convolution has none."""
     array = None if bias is None else bias.constant()
     return np.zeros(channels) if array is None else array.astype(np.float64)
 
 
-def per_channel(array: Array, channels: int, rank: int) -> Array:
-    """The constant as one number for each channel of an [N, C, …] tensor of that rank, in float64.
+def per_channel(array: Array, channels: int, rank: int, axis: int = 1) -> Array:
+    """The constant as one number for each channel of a tensor of that rank, [N, C, …] unless `axis` says otherwise,
+    in float64.
 
     Refuses where it varies along another axis, or would raise the rank of what it is combined with.
     """
     shape = (1,) * (rank - array.ndim) + array.shape
-    varies = any(size != 1 for axis, size in enumerate(shape) if axis != 1)
-    if array.ndim > rank or varies or shape[1] not in (1, channels):
+    varies = any(size != 1 for i, size in enumerate(shape) if i != axis)
+    if array.ndim > rank or varies or shape[axis] not in (1, channels):
         refuse("the constant is not one number for each channel")
     return np.broadcast_to(array.astype(np.float64).reshape(-1), (channels,))

@@ -78,7 +78,9 @@ class Tape:
         Computed in a wider type and rounded here once; refuses where a finite number becomes infinite by that.
         """
         values = np.asarray(array)
-        wanted = np.dtype(dtype) if dtype is not None else like.dtype if like is not None else values.dtype
+        own = None if like is None else like.constant()
+        same = values.dtype if like is None else like.dtype if own is None else own.dtype
+        wanted = np.dtype(dtype) if dtype is not None else same
         if wanted is not None and values.dtype != wanted:
             with np.errstate(over="ignore"):
                 rounded = values.astype(wanted)
