@@ -1,0 +1,95 @@
+"""What the passes about attention have in common: heads that are split, repeated and merged, and lengths of axes."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fusionc.model.graph import Edge, Node, Value
+from fusionc.model.types import same_after_reshape, same_shape
+from fusionc.passes.slicing import axes_of
+from fusionc.rewrite import Tape
+
+SPLIT = [0, 2, 1, 3]  # [batch, length, heads, size] to [batch, heads, length, size], and back
+
+
+def made_by(value: Edge | None, *names: str) -> Node | None:
+    """The node that makes a value, where it is one of these operators."""
+    node = None if value is None else value.producer
+    return node if node is not None and node.is_op(*names) and not node.has_references else None
+
+
+def joined(value: Edge | None) -> Edge | None:
+    """The [batch, length, heads · size] of which a Reshape and a Transpose make the value, [batch, heads, …]."""
+    transpose = made_by(value, "Transpose")
+    reshape = made_by(transpose.inputs[0], "Reshape") if transpose and transpose.attr("perm") == SPLIT else None
+    x, split = (reshape.inputs[0], reshape.outputs[0]) if reshape else (None, None)
+    if x is None or split is None or x.rank != 3 or split.shape is None or len(split.shape) != 4:
+        return None
+    batch, length, heads, size = split.shape
+    if not isinstance(heads, int) or not isinstance(size, int):
+        return None
+    return x if same_after_reshape(x.shape, (batch, length, heads * size)) else None
+
+
+def unrepeated(value: Edge | None) -> Edge | None:
+    """The [batch, heads, …] of which Unsqueeze, Expand and Reshape repeat each head to make the value."""
+    reshape = made_by(value, "Reshape")
+    expand = made_by(reshape.inputs[0], "Expand") if reshape else None
+    unsqueeze = made_by(expand.inputs[0], "Unsqueeze") if expand else None
+    x = unsqueeze.inputs[0] if unsqueeze else None
+    if value is None or unsqueeze is None or expand is None or x is None or axes_of(unsqueeze) not in ([2], [-3]):
+        return None
+    wide = expand.outputs[0]
+    if x.rank != 4 or x.shape is None or wide is None or wide.shape is None or len(wide.shape) != 5:
+        return None
+    batch, heads, length, size = x.shape
+    times = wide.shape[2]
+    if not isinstance(heads, int) or not isinstance(times, int):
+        return None
+    if not same_shape(wide.shape, (batch, heads, times, length, size)):
+        return None
+    return x if same_after_reshape(value.shape, (batch, heads * times, length, size)) else None
+
+
+def batch_of(value: Edge) -> Edge:
+    """A value that has the same first dimension, as far up as that is known."""
+    while (node := made_by(value, "Transpose", "Reshape", "RotaryEmbedding")) is not None:
+        above = node.inputs[0]
+        if above is None or (node.op == "Transpose" and (node.attr("perm") or [1])[0] != 0):
+            break
+        if node.op == "Reshape" and not _keeps_batch(above, value):
+            break
+        value = above
+    return value
+
+
+def _keeps_batch(above: Edge, value: Edge) -> bool:
+    """Whether a Reshape only rearranges what follows the first axis."""
+    rests = [None if v.shape is None else v.shape[1:] for v in (above, value)]
+    counts = [0 if r is None else int(np.prod([d if isinstance(d, int) else 0 for d in r])) for r in rests]
+    return counts[0] == counts[1] > 0
+
+
+def length_of(value: Edge, axis: int, new: Tape) -> Edge:
+    """The length of an axis, as a vector of one element: of the first value in the graph that has the same, so that
+    many users will share it."""
+    length = None if value.shape is None else value.shape[axis]
+    if isinstance(length, int):
+        return new.const(np.array([length], np.int64))
+    if length is not None:
+        first: list[Edge] = [v for v in new.graph.inputs if isinstance(v, Value)]
+        for source in (*first, *(o for node in new.graph.ordered() for o in node.outputs if o is not None)):
+            if source.shape is not None and length in source.shape:
+                value, axis = source, source.shape.index(length)
+                break
+    made: Edge = new.Shape(value, start=axis, end=axis + 1)
+    return made
+
+
+def expanded(x: Edge, lengths: list[Edge], new: Tape) -> Edge:
+    """x, broadcast to at least these lengths of its last axes."""
+    known = [length.constant() for length in lengths]
+    arrays = [array for array in known if array is not None]
+    shape = new.const(np.concatenate(arrays)) if len(arrays) == len(known) else new.Concat(*lengths, axis=0)
+    made: Edge = new.Expand(x, shape)
+    return made
