@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from onnx import TensorProto
 
 from fusionc.model.dimensions import dimension
-from fusionc.model.graph import Edge, Node
+from fusionc.model.graph import Edge, Shape
 from fusionc.model.types import same_after_reshape
-from fusionc.passes.heads import SPLIT, batch_of, joined, made_by, unrepeated
-from fusionc.rewrite import Match, Pattern, Result, Tape, const, either, keep, op, refuse, var
+from fusionc.passes.heads import SPLIT, batch_of, joined, unrepeated
+from fusionc.passes.splitting import new_split, sizes_of
+from fusionc.rewrite import Match, Pattern, Result, Tape, const, either, keep, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula
 
 q, k, v, mask = var("q"), var("k"), var("v"), var("mask")
@@ -39,14 +40,24 @@ def attention(scores: Formula) -> Formula:
     return op.MatMul(either(op.Where(op.IsNaN(weights, _as="guard"), 0.0, weights), weights), v)
 
 
+_packed = op.Split(  # query, key and value come out of one product
+    op.Transpose(op.Reshape(var("x"), var("packed_shape"), _as="unpack"), perm=[2, 0, 3, 1, 4]), rest("sizes"), axis=0,
+    _as="split",
+)  # fmt: skip
+_PARTS = tuple(op.Squeeze(_packed[i], const(f"axes_{i}")) for i in range(3))
+
+
 def patterns(scores: Formula, rewrite: Any, *inputs: Formula) -> tuple[Pattern, ...]:
     """The formula, and what makes the operator that comes out of it read less."""
-    operator = op.Attention(q, k, v, *inputs, _as="attention")
-    merged = op.Reshape(op.Transpose(operator, perm=SPLIT), var("shape"), _as="merge")
+    operator, packed = (op.Attention(*three, *inputs, _as="attention") for three in ((q, k, v), _PARTS))
+    merged, merged_packed = (
+        op.Reshape(op.Transpose(o, perm=SPLIT), var("shape"), _as="merge") for o in (operator, packed)
+    )
     return (
         Pattern("Attention", attention(scores), rewrite),
         Pattern("AttentionGroups", operator, _without_repeats, where=_has_repeats),
         Pattern("AttentionHeads", merged, _with_heads_inside, where=_has_split_heads),
+        Pattern("AttentionPacked", merged_packed, _packed_inside),
     )
 
 
@@ -93,10 +104,9 @@ def _key(m: Match, new: Tape) -> Edge:
         return _moved(m.k, order, new)
     swapped = m.restore.outputs[0].shape
     (batch, heads, length, size), flat = m.k.shape, m.flatten.outputs[0].shape
-    known = isinstance(heads, int) and isinstance(length, int | str) and isinstance(size, int)
-    if not known or flat is None or tuple(flat[1:]) != (length, size):
+    if None in (heads, length, size) or flat is None or tuple(flat[1:]) != (length, size):
         refuse("the key is not known to be transposed")
-    if not same_after_reshape(swapped, (batch, heads, size, length)) or tuple(swapped[1:]) != (heads, size, length):
+    if not same_after_reshape(swapped, (batch, heads, size, length)) or tuple(swapped[2:]) != (size, length):
         refuse("the key is not known to be transposed")
     key: Edge = m.k
     return key
@@ -105,11 +115,6 @@ def _key(m: Match, new: Tape) -> Edge:
 def _moved(value: Edge, order: list[int], new: Tape) -> Edge:
     made: Edge = value if order == [0, 1, 2, 3] else new.Transpose(value, perm=order)
     return made
-
-
-def _inputs(m: Match) -> list[Edge | None]:
-    node: Node = m.attention
-    return list(node.inputs)
 
 
 def _has_repeats(m: Match) -> bool:
@@ -121,7 +126,7 @@ def _without_repeats(m: Match, new: Tape) -> Result:
     assert key is not None and value is not None
     if key.shape is None or value.shape is None or key.shape[1] != value.shape[1]:
         refuse("key and value have different heads")
-    return new.Attention(m.q, key, value, *_inputs(m)[3:], like=m.attention)
+    return new.Attention(m.q, key, value, *list(m.attention.inputs)[3:], like=m.attention)
 
 
 def _has_split_heads(m: Match) -> bool:
@@ -130,56 +135,28 @@ def _has_split_heads(m: Match) -> bool:
 
 def _with_heads_inside(m: Match, new: Tape) -> Result:
     parts = [joined(value) for value in (m.q, m.k, m.v)]
-    heads, key_heads, size = m.q.shape[1], m.k.shape[1], m.v.shape[3]
-    made: Edge = new.Attention(*parts, *_inputs(m)[3:], like=m.attention, q_num_heads=heads, kv_num_heads=key_heads)
-    batch, length = m.q.shape[0], m.q.shape[2]
-    merged = m.merge.outputs[0].shape
-    if merged is not None and same_after_reshape(merged, (batch, length, heads * size)):
+    batch, heads, length, _ = m.q.shape
+    return _merged(m, new, parts, (heads, m.k.shape[1]), (batch, length, heads * m.v.shape[3]))
+
+
+def _packed_inside(m: Match, new: Tape) -> Result:
+    shape = m.unpack.outputs[0].shape
+    if shape is None or not all(isinstance(d, int) for d in shape[2:]) or sizes_of(m.split) != [1, 1, 1]:
+        refuse("the sizes of the heads are unknown")
+    batch, length, _, heads, size = shape
+    if m.x.rank != 3 or not same_after_reshape(m.x.shape, (batch, length, 3 * heads * size)):
+        refuse("query, key and value are not known to be packed in the last of three axes")
+    parts = new_split(new, m.x, [heads * size] * 3, 2)
+    return _merged(m, new, parts, (heads, heads), (batch, length, heads * size))
+
+
+def _merged(m: Match, new: Tape, parts: Sequence[Edge | None], heads: tuple[int, int], shape: Shape) -> Result:
+    """The operator of [batch, length, heads · size]."""
+    more = list(m.attention.inputs)[3:]
+    made: Edge = new.Attention(*parts, *more, like=m.attention, q_num_heads=heads[0], kv_num_heads=heads[1])
+    if same_after_reshape(m.merge.outputs[0].shape, shape):
         return made
     target = m.shape.constant()
     if target is None or (not m.merge.attr("allowzero") and (target[2:] == 0).any()):
         refuse("the heads are merged in an unknown way")
     return new.Reshape(made, m.shape, like=m.merge)
-
-
-def hidden_by(value: Edge | None) -> set[float] | None:
-    """What a mask adds to hide a key, all numbers below −10³⁰ in it; None where that is unknown."""
-    if value is None:
-        return None
-    if value.is_constant:
-        array = value.constant()
-        return None if array is None or array.dtype.kind != "f" else set(map(float, np.unique(array[array < -1e30])))
-    node = made_by(value, "Where", "Mul", "Add", *_MOVING)
-    if node is None:
-        return None
-    if node.op == "Mul":
-        return _hidden_by_product(node)
-    inputs = {"Where": node.inputs[1:], "Add": node.inputs}.get(node.op, node.inputs[:1])
-    found = [hidden_by(part) for part in inputs]
-    if any(part is None for part in found) or (node.op == "Add" and all(found)):
-        return None
-    return {number for part in found if part is not None for number in part}
-
-
-_MOVING = ("Expand", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Slice", "Identity", "Gather")
-
-
-def _hidden_by_product(node: Node) -> set[float] | None:
-    """Of (1 − mask)·c, the mask being integers."""
-    factors = [value for value in node.inputs if value is not None and value.is_constant]
-    others = [value for value in node.inputs if value is not None and not value.is_constant]
-    if len(factors) != 1 or len(others) != 1 or not is_integral(others[0]):
-        return None
-    return hidden_by(factors[0])
-
-
-def is_integral(value: Edge | None) -> bool:
-    """Whether a value holds whole numbers: one minus what a Cast makes of integers."""
-    node = made_by(value, "Sub", "Cast", "Unsqueeze")
-    if node is None or node.inputs[0] is None:
-        return False
-    if node.op == "Sub":
-        one = node.inputs[0].constant()
-        return one is not None and bool((one == 1).all()) and is_integral(node.inputs[1])
-    dtype = node.inputs[0].dtype
-    return is_integral(node.inputs[0]) if node.op == "Unsqueeze" else dtype is not None and dtype.kind in "iub"

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
-from fusionc.model.graph import Edge, Node, Value
+from fusionc.model.graph import Edge, Node
 from fusionc.model.types import same_after_reshape, same_shape
 from fusionc.passes.slicing import axes_of
 from fusionc.rewrite import Tape
@@ -73,17 +75,23 @@ def _keeps_batch(above: Edge, value: Edge) -> bool:
 def length_of(value: Edge, axis: int, new: Tape) -> Edge:
     """The length of an axis, as a vector of one element: of the first value in the graph that has the same, so that
     many users will share it."""
-    length = None if value.shape is None else value.shape[axis]
+    length, graph = None if value.shape is None else value.shape[axis], new.graph
     if isinstance(length, int):
         return new.const(np.array([length], np.int64))
-    if length is not None:
-        first: list[Edge] = [v for v in new.graph.inputs if isinstance(v, Value)]
-        for source in (*first, *(o for node in new.graph.ordered() for o in node.outputs if o is not None)):
+    if length is not None and value.graph is graph:
+        for source in (*graph.inputs, *_made_before(value)):
             if source.shape is not None and length in source.shape:
                 value, axis = source, source.shape.index(length)
                 break
     made: Edge = new.Shape(value, start=axis, end=axis + 1)
     return made
+
+
+def _made_before(value: Edge) -> Iterator[Edge]:
+    for node in [] if value.producer is None else value.graph.ordered():
+        if node is value.producer:
+            return
+        yield from (output for output in node.outputs if output is not None)
 
 
 def expanded(x: Edge, lengths: list[Edge], new: Tape) -> Edge:

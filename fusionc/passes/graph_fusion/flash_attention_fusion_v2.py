@@ -3,8 +3,9 @@ import math
 import numpy as np
 
 from fusionc.model.graph import Edge
-from fusionc.passes.attention import SCORES, hidden_by, mask, operands, patterns
+from fusionc.passes.attention import SCORES, mask, operands, patterns
 from fusionc.passes.heads import expanded, length_of, made_by
+from fusionc.passes.masks import hidden_by
 from fusionc.rewrite import Match, Pass, Result, Tape, refuse
 
 _LOWEST = float(np.finfo(np.float32).min)
