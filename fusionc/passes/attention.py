@@ -11,7 +11,7 @@ from onnx import TensorProto
 from fusionc.model.dimensions import dimension
 from fusionc.model.graph import Edge, Shape
 from fusionc.model.types import same_after_reshape
-from fusionc.passes.heads import SPLIT, batch_of, joined, unrepeated
+from fusionc.passes.heads import SPLIT, batch_of, heads_of, joined, unrepeated
 from fusionc.passes.splitting import new_split, sizes_of
 from fusionc.rewrite import Match, Pattern, Result, Tape, const, either, keep, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula
@@ -47,11 +47,16 @@ _packed = op.Split(  # query, key and value come out of one product
 _PARTS = tuple(op.Squeeze(_packed[i], const(f"axes_{i}")) for i in range(3))
 
 
+def _unchanged(formula: Formula) -> Formula:
+    """The formula, or a Reshape of it that torch writes: to the shape that it has."""
+    return either(op.Reshape(formula, var("same_shape"), _as="unchanged"), formula)
+
+
 def patterns(scores: Formula, rewrite: Any, *inputs: Formula) -> tuple[Pattern, ...]:
     """The formula, and what makes the operator that comes out of it read less."""
     operator, packed = (op.Attention(*three, *inputs, _as="attention") for three in ((q, k, v), _PARTS))
     merged, merged_packed = (
-        op.Reshape(op.Transpose(o, perm=SPLIT), var("shape"), _as="merge") for o in (operator, packed)
+        op.Reshape(op.Transpose(_unchanged(o), perm=SPLIT), var("shape"), _as="merge") for o in (operator, packed)
     )
     return (
         Pattern("Attention", attention(scores), rewrite),
@@ -70,7 +75,7 @@ def operands(m: Match, new: Tape) -> tuple[Edge, Edge, float]:
     if m.softmax.attr("axis") not in (-1, 3):
         refuse("Softmax is not over the keys")
     key = _key(m, new)
-    heads, key_heads, value_heads = (value.shape[1] for value in (m.q, key, m.v))
+    heads, key_heads, value_heads = (heads_of(value) for value in (m.q, key, m.v))
     if key_heads is None or key_heads != value_heads or key_heads not in (heads, 1):
         refuse("the heads are not known to be the same")
     if heads == 1:
@@ -124,7 +129,7 @@ def _has_repeats(m: Match) -> bool:
 def _without_repeats(m: Match, new: Tape) -> Result:
     key, value = unrepeated(m.k), unrepeated(m.v)
     assert key is not None and value is not None
-    if key.shape is None or value.shape is None or key.shape[1] != value.shape[1]:
+    if heads_of(key) != heads_of(value):
         refuse("key and value have different heads")
     return new.Attention(m.q, key, value, *list(m.attention.inputs)[3:], like=m.attention)
 
@@ -135,8 +140,9 @@ def _has_split_heads(m: Match) -> bool:
 
 def _with_heads_inside(m: Match, new: Tape) -> Result:
     parts = [joined(value) for value in (m.q, m.k, m.v)]
-    batch, heads, length, _ = m.q.shape
-    return _merged(m, new, parts, (heads, m.k.shape[1]), (batch, length, heads * m.v.shape[3]))
+    heads, key_heads = heads_of(m.q), heads_of(m.k)
+    assert isinstance(heads, int) and isinstance(key_heads, int)
+    return _merged(m, new, parts, (heads, key_heads), (m.q.shape[0], m.q.shape[2], heads * m.v.shape[3]))
 
 
 def _packed_inside(m: Match, new: Tape) -> Result:
@@ -152,6 +158,10 @@ def _packed_inside(m: Match, new: Tape) -> Result:
 
 def _merged(m: Match, new: Tape, parts: Sequence[Edge | None], heads: tuple[int, int], shape: Shape) -> Result:
     """The operator of [batch, length, heads · size]."""
+    if m.captures.get("unchanged") is not None:
+        before, after = m.attention.outputs[0].shape, m.unchanged.outputs[0].shape
+        if not same_after_reshape(before, after):
+            refuse("a Reshape behind the operator changes something")
     more = list(m.attention.inputs)[3:]
     made: Edge = new.Attention(*parts, *more, like=m.attention, q_num_heads=heads[0], kv_num_heads=heads[1])
     if same_after_reshape(m.merge.outputs[0].shape, shape):

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fusionc.model.graph import Edge, Node
+from fusionc.model.graph import Edge, Node, Shape
 from fusionc.model.types import same_after_reshape, same_shape
 from fusionc.passes.slicing import axes_of
 from fusionc.rewrite import Tape
 
+Heads = int | str | tuple[Shape, int] | None
 SPLIT = [0, 2, 1, 3]  # [batch, length, heads, size] to [batch, heads, length, size], and back
 
 
@@ -20,14 +21,34 @@ def made_by(value: Edge | None, *names: str) -> Node | None:
     return node if node is not None and node.is_op(*names) and not node.has_references else None
 
 
+def _split(value: Edge | None) -> Node | None:
+    """The Reshape of which a Transpose makes the value, [batch, heads, length, size]."""
+    transpose = made_by(value, "Transpose")
+    return made_by(transpose.inputs[0], "Reshape") if transpose and transpose.attr("perm") == SPLIT else None
+
+
+def heads_of(value: Edge) -> Heads:
+    """The number of heads of a [batch, heads, length, size], or something equal for equally many; None if unknown."""
+    heads, reshape = None if value.shape is None else value.shape[1], _split(value)
+    if isinstance(heads, int) or reshape is None:
+        return heads
+    x, made = reshape.inputs[0], reshape.outputs[0]
+    if x is None or x.shape is None or made is None or made.shape is None or None in x.shape:
+        return heads
+    size, width = made.shape[-1], x.shape[-1]
+    if x.shape[:-1] != made.shape[:2]:
+        return (x.shape, id(reshape.inputs[1]))  # equal shapes, reshaped in the same way
+    return width // size if isinstance(size, int) and isinstance(width, int) and size > 0 else heads
+
+
 def joined(value: Edge | None) -> Edge | None:
     """The [batch, length, heads · size] of which a Reshape and a Transpose make the value, [batch, heads, …]."""
-    transpose = made_by(value, "Transpose")
-    reshape = made_by(transpose.inputs[0], "Reshape") if transpose and transpose.attr("perm") == SPLIT else None
-    x, split = (reshape.inputs[0], reshape.outputs[0]) if reshape else (None, None)
-    if x is None or split is None or x.rank != 3 or split.shape is None or len(split.shape) != 4:
+    reshape = _split(value)
+    x, made = (reshape.inputs[0], reshape.outputs[0]) if reshape else (None, None)
+    if value is None or x is None or made is None or x.rank != 3 or made.shape is None or len(made.shape) != 4:
         return None
-    batch, length, heads, size = split.shape
+    batch, length, _, size = made.shape
+    heads = heads_of(value)
     if not isinstance(heads, int) or not isinstance(size, int):
         return None
     return x if same_after_reshape(x.shape, (batch, length, heads * size)) else None
@@ -38,17 +59,16 @@ def unrepeated(value: Edge | None) -> Edge | None:
     reshape = made_by(value, "Reshape")
     expand = made_by(reshape.inputs[0], "Expand") if reshape else None
     unsqueeze = made_by(expand.inputs[0], "Unsqueeze") if expand else None
-    x = unsqueeze.inputs[0] if unsqueeze else None
-    if value is None or unsqueeze is None or expand is None or x is None or axes_of(unsqueeze) not in ([2], [-3]):
+    x, wide = (unsqueeze.inputs[0], expand.outputs[0]) if unsqueeze and expand else (None, None)
+    if value is None or unsqueeze is None or x is None or wide is None or axes_of(unsqueeze) not in ([2], [-3]):
         return None
-    wide = expand.outputs[0]
-    if x.rank != 4 or x.shape is None or wide is None or wide.shape is None or len(wide.shape) != 5:
+    if x.shape is None or wide.shape is None or len(x.shape) != 4 or len(wide.shape) != 5:
         return None
-    batch, heads, length, size = x.shape
-    times = wide.shape[2]
-    if not isinstance(heads, int) or not isinstance(times, int):
+    batch, symbol, length, size = x.shape
+    heads, times = heads_of(x), wide.shape[2]
+    if not isinstance(heads, int) or not isinstance(times, int) or wide.shape[1] not in (symbol, heads):
         return None
-    if not same_shape(wide.shape, (batch, heads, times, length, size)):
+    if not same_shape((wide.shape[0], *wide.shape[3:]), (batch, length, size)):
         return None
     return x if same_after_reshape(value.shape, (batch, heads * times, length, size)) else None
 

@@ -4,7 +4,7 @@ import numpy as np
 
 from fusionc.model.graph import Edge
 from fusionc.passes.attention import SCORES, mask, operands, patterns
-from fusionc.passes.heads import expanded, length_of, made_by
+from fusionc.passes.heads import expanded, heads_of, length_of, made_by
 from fusionc.passes.masks import hidden_by
 from fusionc.rewrite import Match, Pass, Result, Tape, refuse
 
@@ -24,16 +24,14 @@ def _without_lowest(m: Match, new: Tape) -> Edge:
     hidden = hidden_by(given)
     if hidden is None:
         refuse("what the mask hides is unknown")
-    if -math.inf in hidden:
-        if given.is_constant:
-            _require_visible(given)
-        elif m.captures.get("guard") is None:
+    if -math.inf in hidden and not (given.is_constant and _shows_all(given)):
+        if m.captures.get("guard") is None:
             refuse("a row that the mask hides becomes NaN")
-        elif new.graph.model.target != "onnxruntime-cpu":
+        if new.graph.model.target != "onnxruntime-cpu":
             refuse("not every runtime makes zeros of a hidden row")
     if _LOWEST not in hidden:
         return given
-    if given.is_constant:
+    if given.is_constant and -math.inf not in hidden:
         return new.const(np.maximum(given.constant(), np.float32(_LOW)), like=given)
     node = made_by(given, "Where", "Mul")
     if node is None or -math.inf in hidden:
@@ -46,10 +44,10 @@ def _without_lowest(m: Match, new: Tape) -> Edge:
     return made
 
 
-def _require_visible(given: Edge) -> None:
+def _shows_all(given: Edge) -> bool:
+    """Whether no row of a constant mask hides all keys."""
     array = given.constant()
-    if array is None or array.ndim == 0 or (array <= _LOWEST).all(axis=-1).any():
-        refuse("a row that the mask hides becomes NaN")
+    return array is not None and array.ndim > 0 and not bool((array <= _LOWEST).all(axis=-1).any())
 
 
 def _full(m: Match, given: Edge, query: Edge, key: Edge, new: Tape) -> Edge:
@@ -57,7 +55,7 @@ def _full(m: Match, given: Edge, query: Edge, key: Edge, new: Tape) -> Edge:
     shape = m.mask.shape
     if shape is None or not 2 <= len(shape) <= 4:
         refuse("the rank of the mask is unknown, or not 2 to 4")
-    wanted = (query.shape[0], query.shape[1], query.shape[2], key.shape[2])
+    wanted = (query.shape[0], heads_of(query), query.shape[2], key.shape[2])
     for have, want in zip(reversed(shape), reversed(wanted), strict=False):
         if have != 1 and (have is None or have != want):
             refuse("the mask is not known to fit the scores")

@@ -1,7 +1,7 @@
 from onnx import TensorProto
 
 from fusionc.model.types import same_after_reshape
-from fusionc.passes.heads import joined
+from fusionc.passes.heads import heads_of, joined
 from fusionc.passes.rotary import cache_of, is_last
 from fusionc.passes.slicing import Cut, axes_of, cuts_of, piece_of
 from fusionc.passes.splitting import sizes_of
@@ -83,7 +83,7 @@ def _with_heads_inside(m: Match, new: Tape) -> Result:
     """Turn before the heads are split."""
     transpose = m.x.producer
     reshape = transpose.inputs[0].producer
-    made = new.RotaryEmbedding(joined(m.x), m.cos, m.sin, like=m.rotary, num_heads=m.x.shape[1])
+    made = new.RotaryEmbedding(joined(m.x), m.cos, m.sin, like=m.rotary, num_heads=heads_of(m.x))
     return new.Transpose(new.Reshape(made, reshape.inputs[1], like=reshape), like=transpose)
 
 

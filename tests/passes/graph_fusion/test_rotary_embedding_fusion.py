@@ -21,7 +21,7 @@ HALF = "c = Cos (f) s = Sin (f)"
 EVERY = "l = Slice (x, zero, end, three, dos) h = Slice (x, one, end, three, dos)"
 PAIRS = f"{HALF} {EVERY} {HALVES} ru = Unsqueeze (re, four) iu = Unsqueeze (im, four) both = Concat <axis = -1> (ru, iu) y = Reshape (both, shape)"
 STEPS = ", int64[1] dos = {2}, int64[4] shape = {0, 0, 0, -1}"
-PARTIAL = f"{ANGLES} w, z = Split <axis = -1> (x, parts) {SPLIT.replace('x', 'w')} {TURN.replace('x', 'w').replace('y =', 't =')} y = Concat <axis = -1> (t, z)"
+PARTIAL = f"{ANGLES} w, z = Split <axis = -1> (x, parts) {SPLIT.replace('(x', '(w')} {TURN.replace('(x', '(w').replace('y =', 't =')} y = Concat <axis = -1> (t, z)"
 SPLIT_HEADS = "i = Reshape (q, heads) x = Transpose <perm = [0, 2, 1, 3]> (i)"
 
 STAYS = [
@@ -42,7 +42,6 @@ STAYS = [
     Stays("pairs one after the other", graph(PAIRS.replace("axis = -1> (ru", "axis = 3> (ru"), f="float[B,1,S,2] f", constants=STEPS), "real and imaginary part are not known to alternate", opset=23),
 ]  # fmt: skip
 
-SHARED = ["Cos", "Sin", "Shape", "Concat", "Expand", "Expand", "RotaryEmbedding"]
 FIRES = [
     Fires("Split", graph(f"{ANGLES} {SPLIT} {TURN}"), ["Cos", "Shape", "Concat", "Expand", "Sin", "Shape", "Concat", "Expand", "RotaryEmbedding"], opset=23),
     Fires("Slices", graph(f"{ANGLES} {SLICES} {TURN}"), ["Cos", "Shape", "Concat", "Expand", "Sin", "Shape", "Concat", "Expand", "RotaryEmbedding"], opset=23),
