@@ -8,7 +8,7 @@ import numpy as np
 
 from fusionc.model.graph import Edge, Node, Shape
 from fusionc.model.types import same_after_reshape, same_shape
-from fusionc.passes.slicing import axes_of
+from fusionc.passes.slicing import Cut, axes_of, new_slice
 from fusionc.rewrite import Tape
 
 Heads = int | str | tuple[Shape, int] | None
@@ -21,7 +21,7 @@ def made_by(value: Edge | None, *names: str) -> Node | None:
     return node if node is not None and node.is_op(*names) and not node.has_references else None
 
 
-def _split(value: Edge | None) -> Node | None:
+def split(value: Edge | None) -> Node | None:
     """The Reshape of which a Transpose makes the value, [batch, heads, length, size]."""
     transpose = made_by(value, "Transpose")
     return made_by(transpose.inputs[0], "Reshape") if transpose and transpose.attr("perm") == SPLIT else None
@@ -43,7 +43,7 @@ def heads_of(value: Edge) -> Heads:
 
 def joined(value: Edge | None) -> Edge | None:
     """The [batch, length, heads · size] of which a Reshape and a Transpose make the value, [batch, heads, …]."""
-    reshape = _split(value)
+    reshape = split(value)
     x, made = (reshape.inputs[0], reshape.outputs[0]) if reshape else (None, None)
     if value is None or x is None or made is None or x.rank != 3 or made.shape is None or len(made.shape) != 4:
         return None
@@ -52,6 +52,22 @@ def joined(value: Edge | None) -> Edge | None:
     if not isinstance(heads, int) or not isinstance(size, int):
         return None
     return x if same_after_reshape(x.shape, (batch, length, heads * size)) else None
+
+
+def rejoined(value: Edge, width: int, new: Tape) -> Edge:
+    """The same from a value that a Reshape and a Transpose split into heads, whatever its own shape."""
+    inner, reshape = joined(value), split(value)
+    if inner is not None:
+        return inner
+    assert reshape is not None and reshape.inputs[0] is not None and reshape.inputs[1] is not None
+    given, width_ = reshape.inputs[1].constant(), np.array([width], np.int64)
+    if given is not None:
+        shape: Edge = new.const(np.concatenate([given[:2], width_]))
+    else:
+        first = new_slice(new, reshape.inputs[1], [Cut(0, 0, 2)])
+        shape = new.Concat(first, new.const(width_), axis=0)
+    made: Edge = new.Reshape(reshape.inputs[0], shape, like=reshape)
+    return made
 
 
 def unrepeated(value: Edge | None) -> Edge | None:

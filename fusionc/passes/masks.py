@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from fusionc.model.graph import Edge, Node
@@ -30,7 +32,7 @@ def hidden_by(value: Edge | None) -> set[float] | None:
     return {number for part in found if part is not None for number in part}
 
 
-def _far_below(array: np.ndarray) -> set[float]:  # type: ignore[type-arg]
+def _far_below(array: np.ndarray[Any, Any]) -> set[float]:
     return {float(number) for number in np.unique(array[~(array > _FAR_BELOW)])}
 
 

@@ -1,4 +1,5 @@
-from fusionc.passes.attention import SCORES, operands, patterns
+from fusionc.passes.attention import SCORES, operands
+from fusionc.passes.attention_operator import patterns
 from fusionc.rewrite import Match, Pass, Result, Tape
 
 

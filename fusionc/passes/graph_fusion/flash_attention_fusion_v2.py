@@ -3,13 +3,15 @@ import math
 import numpy as np
 
 from fusionc.model.graph import Edge
-from fusionc.passes.attention import SCORES, mask, operands, patterns
+from fusionc.passes.attention import SCORES, mask, operands
+from fusionc.passes.attention_operator import patterns
 from fusionc.passes.heads import expanded, heads_of, length_of, made_by
 from fusionc.passes.masks import hidden_by
 from fusionc.rewrite import Match, Pass, Result, Tape, refuse
 
 _LOWEST = float(np.finfo(np.float32).min)
 _LOW = -3e38  # hides as well: what is added to it is lost in rounding
+_LOW_AS_STORED = float(np.float32(_LOW))
 
 
 def _attention(m: Match, new: Tape) -> Result:
@@ -31,17 +33,21 @@ def _without_lowest(m: Match, new: Tape) -> Edge:
             refuse("not every runtime makes zeros of a hidden row")
     if _LOWEST not in hidden:
         return given
-    if given.is_constant and -math.inf not in hidden:
-        return new.const(np.maximum(given.constant(), np.float32(_LOW)), like=given)
+    array = given.constant()
+    if array is not None and -math.inf not in hidden:
+        return new.const(np.maximum(array, np.float32(_LOW)), like=given)
     node = made_by(given, "Where", "Mul")
     if node is None or -math.inf in hidden:
         refuse("the mask hides by the lowest number")
-    lowest = [value for value in node.inputs if value is not None and value.is_constant and hidden_by(value)]
-    if len(lowest) != 1 or lowest[0].constant().size != 1:
-        refuse("the mask hides by the lowest number")
-    low = new.const(np.full(lowest[0].constant().shape, _LOW), like=lowest[0])
-    made: Edge = new.node(node.op, [low if value is lowest[0] else value for value in node.inputs], like=node)
-    return made
+    for at, value in enumerate(node.inputs):
+        array = None if value is None else value.constant()
+        if array is not None and array.size == 1 and array.item() == _LOWEST:
+            inputs = list(node.inputs)
+            inputs[at] = new.const(np.full(array.shape, _LOW), like=value)
+            changed: Edge = new.node(node.op, inputs, like=node)
+            if hidden_by(changed) == {_LOW_AS_STORED}:
+                return changed
+    refuse("the mask hides by the lowest number")
 
 
 def _shows_all(given: Edge) -> bool:
@@ -55,7 +61,8 @@ def _full(m: Match, given: Edge, query: Edge, key: Edge, new: Tape) -> Edge:
     shape = m.mask.shape
     if shape is None or not 2 <= len(shape) <= 4:
         refuse("the rank of the mask is unknown, or not 2 to 4")
-    wanted = (query.shape[0], heads_of(query), query.shape[2], key.shape[2])
+    batch, _, length, _ = query.shape or (None,) * 4
+    wanted = (batch, heads_of(query), length, None if key.shape is None else key.shape[2])
     for have, want in zip(reversed(shape), reversed(wanted), strict=False):
         if have != 1 and (have is None or have != want):
             refuse("the mask is not known to fit the scores")

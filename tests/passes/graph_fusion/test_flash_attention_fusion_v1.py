@@ -39,6 +39,11 @@ PACKED = """agraph (float[B,S,24] x) => (float[B,S,8] y) <float c = {0.5}, int64
     s = MatMul (q, u) z = Mul (s, c) p = Softmax <axis = -1> (z) o = MatMul (p, v)
     h = Transpose <perm = [0, 2, 1, 3]> (o) y = Reshape (h, merged) }"""
 
+TORCH = (
+    "b0 = Shape <start = 0, end = 1> (q) b1 = Shape <start = 1, end = 2> (q) heads = Concat <axis = 0> (b0, b1, rest) "
+)
+ROWS = BLOCK.replace("Reshape (k, heads)", "Reshape (k, others)").replace("Reshape (v, heads)", "Reshape (v, others)")
+
 STAYS = [
     Stays("opset 22", graph(PLAIN), "opset 22 has no Attention", opset=22),
     Stays("double", graph(PLAIN).replace("float", "double"), "the elements are not float32", opset=23),
@@ -139,8 +144,24 @@ FIRES += [
     ),
     Fires(
         "heads split as torch does",
-        graph("b = Shape <start = 0, end = 1> (q) i = Shape <start = 1, end = 2> (q) heads = Concat <axis = 0> (b, i, rest) " + BLOCK, constants="float c = {0.5}, int64[2] rest = {-1, 4}, int64[3] merged = {0, 0, -1}", **JOINED | {"k": "float[B,S,8]", "v": "float[B,S,8]"}),
+        graph(TORCH + BLOCK, constants="float c = {0.5}, int64[2] rest = {-1, 4}, int64[3] merged = {0, 0, -1}", **JOINED | {"k": "float[B,S,8]", "v": "float[B,S,8]"}),
         ONE,
+        2,
+        opset=23,
+        zero_sizes=False,
+    ),
+    Fires(
+        "heads split from rows",
+        graph(ROWS, constants="float c = {0.5}, int64[4] heads = {2, 3, 2, 4}, int64[4] others = {2, -1, 2, 4}, int64[3] merged = {0, 0, -1}", q="float[6,8]", k="float[10,8]", v="float[10,8]", y="float[2,3,8]"),
+        ["Reshape", "Reshape", "Reshape", "Attention"],
+        2,
+        opset=23,
+        zero_sizes=False,
+    ),
+    Fires(
+        "an unknown number of heads",
+        graph(TORCH.replace("(q)", "(i0)") + BLOCK, constants="float c = {0.5}, int64[2] rest = {-1, 4}, int64[3] merged = {0, 0, 8}", q="float[B,S] i0, float[U,V,8]", k="float[U,V,8]", v="float[U,V,8]", y="float[B,S,8]"),
+        ["Shape", "Shape", "Concat"],
         2,
         opset=23,
         zero_sizes=False,
