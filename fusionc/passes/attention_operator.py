@@ -56,8 +56,8 @@ def _has_split_heads(m: Match) -> bool:
 
 
 def _with_heads_inside(m: Match, new: Tape) -> Result:
-    sizes = [None if value.shape is None else value.shape[3] for value in (m.q, m.k, m.v)]
-    if not all(isinstance(size, int) and size > 0 for size in sizes):
+    sizes = [value.shape[3] for value in (m.q, m.k, m.v) if value.shape is not None and isinstance(value.shape[3], int)]
+    if len(sizes) != 3 or 0 in sizes:
         refuse("the sizes of the heads are unknown")
     heads, key_heads = _counts(m, sizes[2])
     counts = (heads, key_heads, key_heads)

@@ -29,7 +29,7 @@ def split(value: Edge | None) -> Node | None:
 
 def heads_of(value: Edge) -> Heads:
     """The number of heads of a [batch, heads, length, size], or something equal for equally many; None if unknown."""
-    heads, reshape = None if value.shape is None else value.shape[1], _split(value)
+    heads, reshape = None if value.shape is None else value.shape[1], split(value)
     if isinstance(heads, int) or reshape is None:
         return heads
     x, made = reshape.inputs[0], reshape.outputs[0]
