@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from fusionc.model.graph import Edge, Shape
-from fusionc.model.types import same_after_reshape, same_shape
+from fusionc.model.types import same_after_reshape
 from fusionc.passes.attention import attention, k, q, v
 from fusionc.passes.heads import SPLIT, heads_of, rejoined, split, unrepeated
 from fusionc.passes.splitting import new_split, sizes_of
@@ -59,24 +59,12 @@ def _with_heads_inside(m: Match, new: Tape) -> Result:
     sizes = [value.shape[3] for value in (m.q, m.k, m.v) if value.shape is not None and isinstance(value.shape[3], int)]
     if len(sizes) != 3 or 0 in sizes:
         refuse("the sizes of the heads are unknown")
-    heads, key_heads = _counts(m, sizes[2])
+    heads, key_heads = heads_of(m.q), heads_of(m.k)
+    if not isinstance(heads, int) or not isinstance(key_heads, int) or key_heads != heads_of(m.v):
+        refuse("the number of heads is unknown")
     counts = (heads, key_heads, key_heads)
     parts = [rejoined(v, n * size, new) for v, n, size in zip((m.q, m.k, m.v), counts, sizes, strict=True)]
     return _merged(m, new, parts, (heads, key_heads), (m.q.shape[0], m.q.shape[2], heads * sizes[2]))
-
-
-def _counts(m: Match, size: int) -> tuple[int, int]:
-    """The heads of query and key, which may follow from how wide they are when they are merged."""
-    found = [heads_of(value) for value in (m.q, m.k, m.v)]
-    if isinstance(found[0], int) and isinstance(found[1], int) and found[1] == found[2]:
-        return found[0], found[1]
-    merged = m.merge.outputs[0].shape
-    made = (m.q.shape[0], m.q.shape[2], merged[-1] if merged else None)
-    if found[0] is None or len(set(found)) != 1 or not same_shape(merged, made) or not isinstance(made[2], int):
-        refuse("the number of heads is unknown")
-    if made[2] % size or not made[2]:
-        refuse("the number of heads is unknown")
-    return made[2] // size, made[2] // size
 
 
 def _packed_inside(m: Match, new: Tape) -> Result:

@@ -8,8 +8,8 @@ import numpy as np
 
 from fusionc.model.graph import Edge, Node, Shape
 from fusionc.model.types import same_after_reshape, same_shape
-from fusionc.passes.slicing import Cut, axes_of, new_slice
-from fusionc.rewrite import Tape
+from fusionc.passes.slicing import axes_of
+from fusionc.rewrite import Tape, refuse
 
 Heads = int | str | tuple[Shape, int] | None
 SPLIT = [0, 2, 1, 3]  # [batch, length, heads, size] to [batch, heads, length, size], and back
@@ -55,18 +55,14 @@ def joined(value: Edge | None) -> Edge | None:
 
 
 def rejoined(value: Edge, width: int, new: Tape) -> Edge:
-    """The same from a value that a Reshape and a Transpose split into heads, whatever its own shape."""
+    """The same from what a Reshape and a Transpose split into heads, whatever shape it has."""
     inner, reshape = joined(value), split(value)
     if inner is not None:
         return inner
-    assert reshape is not None and reshape.inputs[0] is not None and reshape.inputs[1] is not None
-    given, width_ = reshape.inputs[1].constant(), np.array([width], np.int64)
-    if given is not None:
-        shape: Edge = new.const(np.concatenate([given[:2], width_]))
-    else:
-        first = new_slice(new, reshape.inputs[1], [Cut(0, 0, 2)])
-        shape = new.Concat(first, new.const(width_), axis=0)
-    made: Edge = new.Reshape(reshape.inputs[0], shape, like=reshape)
+    target = None if reshape is None or reshape.inputs[1] is None else reshape.inputs[1].constant()
+    if reshape is None or target is None:
+        refuse("the heads are split in a way that is not known before the model runs")
+    made: Edge = new.Reshape(reshape.inputs[0], new.const(np.array([*target[:2], width], np.int64)), like=reshape)
     return made
 
 

@@ -83,5 +83,6 @@ def _is_apart(node: Node, above: Edge, factor: Edge | None, rank: int) -> bool:
         cuts = cuts_of(node)
         return cuts is not None and not last & {cut.axis for cut in cuts}
     if node.op == "Mul":
-        return factor is not None and factor.is_constant and all(d == 1 for d in factor.shape or (0,))
+        array = None if factor is None else factor.constant()
+        return array is not None and array.size == 1 and array.ndim <= rank
     return node.op in ("Cos", "Sin", "Identity")

@@ -160,9 +160,15 @@ FIRES += [
     ),
     Fires(
         "an unknown number of heads",
-        graph(TORCH.replace("(q)", "(i0)") + BLOCK, constants="float c = {0.5}, int64[2] rest = {-1, 4}, int64[3] merged = {0, 0, 8}", q="float[B,S] i0, float[U,V,8]", k="float[U,V,8]", v="float[U,V,8]", y="float[B,S,8]"),
+        graph(
+            TORCH.replace("(q)", "(i0)") + BLOCK,
+            constants="float c = {0.5}, int64[2] rest = {-1, 4}, int64[3] merged = {0, 0, 8}",
+            q="float[B,S] i0, float[U,V,8]",
+            k="float[U,V,8]",
+            v="float[U,V,8]",
+            y="float[B,S,8]",
+        ),
         ["Shape", "Shape", "Concat", "Reshape", "Transpose", "Reshape", "Reshape", "Transpose", "Transpose", "Attention", "Transpose", "Reshape"],
-        2,
         opset=23,
         zero_sizes=False,
     ),

@@ -50,7 +50,7 @@ FIRES = [
     Fires("commuted", graph(f"{ANGLES} {SPLIT} {TURN}".replace("Mul (x, c)", "Mul (c, x)").replace("Mul (r, s)", "Mul (s, r)").replace("Add (a, b)", "Add (b, a)"), "float[1,2,S,4]"), ["Cos", "Sin", "RotaryEmbedding"], opset=23),
     Fires("angles for each of a batch", graph(f"{ANGLES} {SPLIT} {TURN}", f="float[B,S,2] f"), ["Cos", "Sin", "RotaryEmbedding"], opset=23),
     Fires("opset 24", graph(f"{ANGLES} {SPLIT} {TURN}", f="float[B,S,2] f"), ["Cos", "Sin", "RotaryEmbedding"], opset=24),
-    Fires("scaled angles", graph(f"{ANGLES.replace('c = Unsqueeze (c3', 'c4 = Mul (c3, g) c = Unsqueeze (c4')} {SPLIT} {TURN}", f="float[B,S,2] f", constants=", float g = {2.0}"), ["Concat", "Cos", "Sin", "Mul", "Unsqueeze", "Unsqueeze", "Split", "Neg", "Concat", "Mul", "Mul", "Add"], opset=23),
+    Fires("scaled angles", graph(f"{ANGLES.replace('c = Unsqueeze (c3', 'c4 = Mul (c3, g) c = Unsqueeze (c4')} {SPLIT} {TURN}", f="float[B,S,2] f", constants=", float g = {2.0}"), ["Cos", "Sin", "Mul", "RotaryEmbedding"], opset=23),
     Fires("tables", graph(f"{SPLIT} {TURN}", "float[1,2,3,4]", constants=TABLE), ["RotaryEmbedding"], opset=23),
     Fires("rows of a table", graph(f"{GATHERED} {SPLIT} {TURN}", f="int64[B,S] p", constants=TABLES), ["Gather", "Gather", "RotaryEmbedding"], opset=23),
     Fires("halves, Split", graph(f"{HALF} {SPLIT} {HALVES} y = Concat <axis = -1> (re, im)", f="float[B,1,S,2] f"), ["Cos", "Sin", "Squeeze", "Squeeze", "RotaryEmbedding"], opset=23),
