@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 
 from onnx import TensorProto
 
@@ -14,7 +13,7 @@ from fusionc.rewrite import Match, Tape, const, either, keep, op, refuse, var
 from fusionc.rewrite.pattern import Formula
 
 q, k, v, mask = var("q"), var("k"), var("v"), var("mask")
-_SMALLEST_SCALE = 2.0**-12  # smaller ones may keep the product in range; that of heads of 2²⁴ elements
+_LARGEST_SCALE = 2.0**12  # beyond it and its reciprocal, it may matter for the range where the scale is applied
 
 
 def _scaled(formula: Formula, name: str) -> Formula:
@@ -67,8 +66,8 @@ def _scale(m: Match) -> float:
             if array.size != 1 or array.ndim > 4 or not float(array.item()) > 0:
                 refuse("the scale is not one positive number")
             scale *= float(array.item()) ** sign
-    if not _SMALLEST_SCALE <= scale < math.inf:
-        refuse("a very small or infinite scale")
+    if not 1 / _LARGEST_SCALE <= scale <= _LARGEST_SCALE:
+        refuse("a very small or large scale")
     return scale
 
 

@@ -21,7 +21,7 @@ def is_last(node: Node, value: Edge) -> bool:
 def cache_of(value: Edge, x: Edge, new: Tape, *, is_half: bool) -> Edge:
     """Cosine or sine of x, [batch, heads, length, size], as [batch, length, size / 2]."""
     given, wanted = value.shape, x.shape
-    if given is None or wanted is None or len(given) > 4:
+    if given is None or wanted is None or not 2 <= len(given) <= 4:
         refuse("the shape of cosine or sine is unknown")
     batch, heads, length, size = (1,) * (4 - len(given)) + tuple(given)
     is_fitting = batch in (1, wanted[0]) and heads == 1 and length is not None and length == wanted[2]

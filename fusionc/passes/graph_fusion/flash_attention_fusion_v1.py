@@ -18,9 +18,11 @@ class FlashAttentionFusionV1(Pass):
     refuses  opset below 23; other ranks than 4; elements other than float32 (the operator rounds float16 between its
              steps); batches or heads that are not known to be the same; one head: the operator computes each head on
              one thread (1.6 to 1.9 of the time with two threads); a scale that is not positive
-    never    scores that are NaN or +∞ are made zero by the guard and NaN by the operator; onnxruntime's kernel takes no
-             empty tensors
-    algebra  the definition of Attention
+    never    kept: rows of scores that are NaN or +∞, which the guard makes zero and the operator NaN; empty tensors,
+             which onnxruntime's operator rejects
+    algebra  the definition of Attention; onnxruntime 1.31.1, ratio of CPU time to the parts, S = 1 / 16 / 64 / 128 /
+             384 / 1024: 0.4 / 0.67 / 0.73 / 0.86 / 0.91 / 0.94; where the heads are not split by a Reshape 0.91 to
+             1.08; with the guard, S = 128 / 384: 0.72 / 0.65; 0.50 to 0.66 where repeated keys are not made
     source   MindSpore's FlashAttentionFusionV2, which has no mask
     """
 

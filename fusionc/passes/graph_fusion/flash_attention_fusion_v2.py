@@ -79,10 +79,9 @@ class FlashAttentionFusionV2(Pass):
     refuses  what FlashAttentionFusionV1 refuses; a mask that is not known to fit the scores; a mask of which it is not
              known by which numbers it hides keys: Where and (1 − mask)·c of constants; −∞ without the guard
              Where(IsNaN(…), 0, …): a row without any key is NaN there and zero here
-    never    what FlashAttentionFusionV1 never does
+    never    kept: what FlashAttentionFusionV1 does not keep
     algebra  the definition of Attention; the lowest number becomes −3·10³⁸, as onnxruntime takes a row of the lowest
-             ones for hidden; onnxruntime 1.31.1, 2 threads, ratio to the parts, S = 1 / 16 / 128 / 384 / 1024: 0.46 to
-             0.53 / 0.62 to 0.66 / 0.53 to 0.84 / 0.58 to 0.90 / 0.72 to 1.00; where the heads stay outside 0.7 to 1.2
+             ones for hidden and makes it zero, while Softmax makes equal weights of it
     source   MindSpore's FlashAttentionFusionV1
     """
 

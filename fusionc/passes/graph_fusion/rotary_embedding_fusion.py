@@ -74,9 +74,10 @@ def _rewrite_pairs(m: Match, new: Tape) -> Result:
 
 def _rewrite_partial(m: Match, new: Tape) -> Result:
     sizes = sizes_of(m.split)
-    if m.x.rank != 4 or not (is_last(m.split, m.x) and is_last(m.concat, m.x)) or sizes is None:
-        refuse("not known pieces of the last of four axes")
-    return new.RotaryEmbedding(m.x, m.cos, m.sin, like=m.rotary, rotary_embedding_dim=sizes[0])
+    if m.x.rank != 4 or not (is_last(m.split, m.x) and is_last(m.concat, m.x)) or sizes is None or len(sizes) != 2:
+        refuse("not two known pieces of the last of four axes")
+    turned = m.rotary.attr("rotary_embedding_dim") or sizes[0]
+    return new.RotaryEmbedding(m.x, m.cos, m.sin, like=m.rotary, rotary_embedding_dim=turned)
 
 
 def _with_heads_inside(m: Match, new: Tape) -> Result:
@@ -114,7 +115,7 @@ class RotaryEmbeddingFusionPass(Pass):
             "RotaryHeads",
             op.RotaryEmbedding(x, cos, sin, _as="rotary"),
             _with_heads_inside,
-            where=lambda m: joined(m.x) is not None,
+            where=lambda m: joined(m.x) is not None and m.x.use_count == 1,
         ),
     )
 

@@ -56,6 +56,8 @@ FIRES = [
     Fires("the lowest number, as torch writes it", graph(LOW, constants=LOWEST, inputs="bool[B,1,3,5] b, float[B] unused"), ONE, opset=23, zero_sizes=False),
     Fires("a constant with a row of the lowest number", graph("", constants=f", {CAUSAL}".replace("{0", "{-inf").replace("-inf", "-3.4028234663852886e38")), ["Attention"], opset=23, zero_sizes=False),
     Fires("infinite with the guard", graph(LOW, GUARD, constants=INFINITE), ONE, opset=23, zero_sizes=False, edge_values=False),
+    Fires("a constant with a hidden row and the guard", graph("", GUARD, constants=f", {CAUSAL}".replace("{0", "{-inf")), ["Attention"], opset=23, zero_sizes=False, edge_values=False),
+    Fires("a whole operator, repeated keys", "agraph (float[B,4,3,4] q, float[B,2,5,4] k, float[B,2,5,4] v, bool[B,1,3,5] b) => (float[B,4,3,4] y) <int64[1] two = {2}, int64[5] wide = {1, 1, 2, 1, 1}, int64[4] back = {0, 4, 5, 4}> { a = Unsqueeze (k, two) c = Expand (a, wide) g = Reshape (c, back) l = Unsqueeze (v, two) m = Expand (l, wide) w = Reshape (m, back) y = Attention <softcap = 2.0> (q, g, w, b) }", ["Attention"], opset=23, zero_sizes=False),
     Fires("integers", graph(INTEGERS, inputs="int64[B,1,3,5] i", constants=", float one = {1}"), ["Cast", "Sub", "Mul", "Attention"], opset=23, zero_sizes=False),
     Fires("integers and the lowest number", graph(INTEGERS, inputs="int64[B,1,3,5] i", constants=", float one = {1}").replace("far = {-10000}", "far = {-3.4028234663852886e38}"), ["Cast", "Sub", "Mul", "Attention"], opset=23, zero_sizes=False, edge_values=False),
     Fires("a bias and a mask", graph("g = Where (b, zero, far) m = Add (g, w)", inputs="bool[B,1,3,5] b", constants=", float[2,3,5] w"), ["Where", "Add", "Attention"], opset=23, zero_sizes=False),
