@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-
 from onnx import TensorProto
 
 from fusionc.model.dimensions import dimension
