@@ -83,6 +83,10 @@ _ORDER = (
     "graph_fusion.trans_op_symmetry_elimination",
     "graph_fusion.dim1_transpose_to_squeeze",
     "graph_fusion.shape_reshape",
+    # Attention: when the shapes of heads are constants, repeated transpositions are one, and Slices are Splits
+    "graph_fusion.rotary_embedding_fusion",
+    "graph_fusion.flash_attention_fusion_v1",
+    "graph_fusion.flash_attention_fusion_v2",
     # Arithmetic
     "graph_fusion.arithmetic_simplify",
     "graph_fusion.a_reduce_sum_fusion",

@@ -1,0 +1,91 @@
+"""Attention that is written out: its formula, and what it captured."""
+
+from __future__ import annotations
+
+from onnx import TensorProto
+
+from fusionc.model.dimensions import dimension
+from fusionc.model.graph import Edge
+from fusionc.model.types import same_after_reshape
+from fusionc.passes.heads import batch_of, heads_of
+from fusionc.rewrite import Match, Tape, const, either, keep, op, refuse, var
+from fusionc.rewrite.pattern import Formula
+
+q, k, v, mask = var("q"), var("k"), var("v"), var("mask")
+_LARGEST_SCALE = 2.0**12  # beyond it and its reciprocal, it may matter for the range where the scale is applied
+
+
+def _scaled(formula: Formula, name: str) -> Formula:
+    """The formula, or a constant times it, or it divided by a constant."""
+    return either(formula * const(name), formula / const(f"{name}_divisor"), formula)
+
+
+_flat = op.Reshape(_scaled(k, "k_scale"), var("flat_shape"), _as="flatten")
+_KEY = either(  # with its last two axes exchanged; torch does it on [batch · heads, length, size]
+    op.Transpose(_scaled(k, "k_scale"), _as="swap"),
+    op.Reshape(op.Transpose(_flat, perm=[0, 2, 1]), var("key_shape"), _as="restore"),
+)
+_PRODUCT = op.MatMul(keep(_scaled(q, "q_scale")), keep(_scaled(_KEY, "key_scale")))
+SCORES = _scaled(_PRODUCT, "scale")
+
+
+def attention(scores: Formula) -> Formula:
+    """Softmax(scores)·v, also with the guard that makes rows of NaN zero."""
+    weights = op.Softmax(scores, _as="softmax")
+    return op.MatMul(either(op.Where(op.IsNaN(weights, _as="guard"), 0.0, weights), weights), v)
+
+
+def operands(m: Match, new: Tape) -> tuple[Edge, Edge, float]:
+    """Query, key and scale. Refuses what the operator cannot do."""
+    if any(value.elem_type != TensorProto.FLOAT for value in (m.q, m.k, m.v)):
+        refuse("the elements are not float32")
+    if any(value.rank != 4 for value in (m.q, m.k, m.v)):
+        refuse("the rank is unknown or not 4")
+    if m.softmax.attr("axis") not in (-1, 3):
+        refuse("Softmax is not over the keys")
+    key = _key(m, new)
+    heads, key_heads, value_heads = (heads_of(value) for value in (m.q, key, m.v))
+    if key_heads is None or key_heads != value_heads or key_heads not in (heads, 1):
+        refuse("the heads are not known to be the same")
+    if heads == 1:
+        refuse("one head, which the operator computes on one thread")
+    batches = {dimension(batch_of(value), 0) for value in (m.q, key, m.v)}
+    if len(batches) != 1:
+        refuse("the batches are not known to be the same")
+    return m.q, key, _scale(m)
+
+
+def _scale(m: Match) -> float:
+    scale = 1.0
+    for name in ("q_scale", "k_scale", "key_scale", "scale"):
+        for factor, sign in ((m.captures.get(name), 1), (m.captures.get(f"{name}_divisor"), -1)):
+            if factor is None:
+                continue
+            array = factor.constant()
+            if array.size != 1 or array.ndim > 4 or not float(array.item()) > 0:
+                refuse("the scale is not one positive number")
+            scale *= float(array.item()) ** sign
+    if not 1 / _LARGEST_SCALE <= scale <= _LARGEST_SCALE:
+        refuse("a very small or large scale")
+    return scale
+
+
+def _key(m: Match, new: Tape) -> Edge:
+    """The key with its last two axes as they are in the query."""
+    if m.captures.get("swap") is not None:
+        order = m.swap.attr("perm") or [3, 2, 1, 0]
+        order = [*order[:2], order[3], order[2]]
+        return _moved(m.k, order, new)
+    swapped = m.restore.outputs[0].shape
+    (batch, heads, length, size), flat = m.k.shape, m.flatten.outputs[0].shape
+    if None in (heads, length, size) or flat is None or tuple(flat[1:]) != (length, size):
+        refuse("the key is not known to be transposed")
+    if not same_after_reshape(swapped, (batch, heads, size, length)) or tuple(swapped[2:]) != (size, length):
+        refuse("the key is not known to be transposed")
+    key: Edge = m.k
+    return key
+
+
+def _moved(value: Edge, order: list[int], new: Tape) -> Edge:
+    made: Edge = value if order == [0, 1, 2, 3] else new.Transpose(value, perm=order)
+    return made

@@ -1,0 +1,89 @@
+import math
+
+import numpy as np
+
+from fusionc.model.graph import Edge
+from fusionc.passes.attention import SCORES, mask, operands
+from fusionc.passes.attention_operator import patterns
+from fusionc.passes.heads import expanded, heads_of, length_of, made_by
+from fusionc.passes.masks import hidden_by
+from fusionc.rewrite import Match, Pass, Result, Tape, refuse
+
+_LOWEST = float(np.finfo(np.float32).min)
+_LOW = -3e38  # hides as well: what is added to it is lost in rounding
+_LOW_AS_STORED = float(np.float32(_LOW))
+
+
+def _attention(m: Match, new: Tape) -> Result:
+    query, key, scale = operands(m, new)
+    return new.Attention(query, key, m.v, _full(m, _without_lowest(m, new), query, key, new), scale=scale)
+
+
+def _without_lowest(m: Match, new: Tape) -> Edge:
+    """The mask, with another number in place of the lowest one: of a row that has only this one onnxruntime makes
+    zeros, and Softmax equal weights."""
+    given: Edge = m.mask
+    hidden = hidden_by(given)
+    if hidden is None:
+        refuse("what the mask hides is unknown")
+    if -math.inf in hidden and not (given.is_constant and _shows_all(given)):
+        if m.captures.get("guard") is None:
+            refuse("a row that the mask hides becomes NaN")
+        if new.graph.model.target != "onnxruntime-cpu":
+            refuse("not every runtime makes zeros of a hidden row")
+    if _LOWEST not in hidden:
+        return given
+    array = given.constant()
+    if array is not None and -math.inf not in hidden:
+        return new.const(np.maximum(array, np.float32(_LOW)), like=given)
+    node = made_by(given, "Where", "Mul")
+    if node is None or -math.inf in hidden:
+        refuse("the mask hides by the lowest number")
+    for at, value in enumerate(node.inputs):
+        array = None if value is None else value.constant()
+        if array is not None and array.size == 1 and array.item() == _LOWEST:
+            inputs = list(node.inputs)
+            inputs[at] = new.const(np.full(array.shape, _LOW), like=value)
+            changed: Edge = new.node(node.op, inputs, like=node)
+            if hidden_by(changed) == {_LOW_AS_STORED}:
+                return changed
+    refuse("the mask hides by the lowest number")
+
+
+def _shows_all(given: Edge) -> bool:
+    """Whether no row of a constant mask hides all keys."""
+    array = given.constant()
+    return array is not None and array.ndim > 0 and not bool((array <= _LOWEST).all(axis=-1).any())
+
+
+def _full(m: Match, given: Edge, query: Edge, key: Edge, new: Tape) -> Edge:
+    """The mask with the shape that the operator wants: all of queries and keys."""
+    shape = m.mask.shape
+    if shape is None or not 2 <= len(shape) <= 4:
+        refuse("the rank of the mask is unknown, or not 2 to 4")
+    batch, _, length, _ = query.shape or (None,) * 4
+    wanted = (batch, heads_of(query), length, None if key.shape is None else key.shape[2])
+    for have, want in zip(reversed(shape), reversed(wanted), strict=False):
+        if have != 1 and (have is None or have != want):
+            refuse("the mask is not known to fit the scores")
+    if tuple(shape[-2:]) == wanted[2:]:
+        return given
+    return expanded(given, [length_of(query, 2, new), length_of(key, 2, new)], new)
+
+
+class FlashAttentionFusionV2(Pass):
+    """Attention with a mask that is written out becomes Attention.
+
+    before   Softmax(q·kᵀ·scale + mask)·v in all the ways of FlashAttentionFusionV1
+    after    Attention(q, k, v, mask)
+    refuses  what FlashAttentionFusionV1 refuses; a mask that is not known to fit the scores; a mask of which it is not
+             known by which numbers it hides keys: Where and (1 − mask)·c of constants; −∞ without the guard
+             Where(IsNaN(…), 0, …): a row without any key is NaN there and zero here
+    never    kept: what FlashAttentionFusionV1 does not keep
+    algebra  the definition of Attention; the lowest number becomes −3·10³⁸, as onnxruntime takes a row of the lowest
+             ones for hidden and makes it zero, while Softmax makes equal weights of it
+    source   MindSpore's FlashAttentionFusionV1
+    """
+
+    numerics = "rounding"
+    patterns = patterns(SCORES + mask, _attention, mask)

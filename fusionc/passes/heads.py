@@ -1,0 +1,135 @@
+"""What the passes about attention have in common: heads that are split, repeated and merged, and lengths of axes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from fusionc.model.graph import Edge, Node, Shape
+from fusionc.model.types import same_after_reshape, same_shape
+from fusionc.passes.slicing import axes_of
+from fusionc.rewrite import Tape, refuse
+
+Heads = int | str | tuple[Shape, int] | None
+SPLIT = [0, 2, 1, 3]  # [batch, length, heads, size] to [batch, heads, length, size], and back
+
+
+def made_by(value: Edge | None, *names: str) -> Node | None:
+    """The node that makes a value, where it is one of these operators."""
+    node = None if value is None else value.producer
+    return node if node is not None and node.is_op(*names) and not node.has_references else None
+
+
+def split(value: Edge | None) -> Node | None:
+    """The Reshape of which a Transpose makes the value, [batch, heads, length, size]."""
+    transpose = made_by(value, "Transpose")
+    return made_by(transpose.inputs[0], "Reshape") if transpose and transpose.attr("perm") == SPLIT else None
+
+
+def heads_of(value: Edge) -> Heads:
+    """The number of heads of a [batch, heads, length, size], or something equal for equally many; None if unknown."""
+    heads, reshape = None if value.shape is None else value.shape[1], split(value)
+    if isinstance(heads, int) or reshape is None:
+        return heads
+    x, made = reshape.inputs[0], reshape.outputs[0]
+    if x is None or x.shape is None or made is None or made.shape is None or None in x.shape:
+        return heads
+    size, width = made.shape[-1], x.shape[-1]
+    if x.shape[:-1] != made.shape[:2]:
+        return (x.shape, id(reshape.inputs[1]))  # equal shapes, reshaped in the same way
+    return width // size if isinstance(size, int) and isinstance(width, int) and size > 0 else heads
+
+
+def joined(value: Edge | None) -> Edge | None:
+    """The [batch, length, heads · size] of which a Reshape and a Transpose make the value, [batch, heads, …]."""
+    reshape = split(value)
+    x, made = (reshape.inputs[0], reshape.outputs[0]) if reshape else (None, None)
+    if value is None or x is None or made is None or x.rank != 3 or made.shape is None or len(made.shape) != 4:
+        return None
+    batch, length, _, size = made.shape
+    heads = heads_of(value)
+    if not isinstance(heads, int) or not isinstance(size, int):
+        return None
+    return x if same_after_reshape(x.shape, (batch, length, heads * size)) else None
+
+
+def rejoined(value: Edge, width: int, new: Tape) -> Edge:
+    """The same from what a Reshape and a Transpose split into heads, whatever shape it has."""
+    inner, reshape = joined(value), split(value)
+    if inner is not None:
+        return inner
+    target = None if reshape is None or reshape.inputs[1] is None else reshape.inputs[1].constant()
+    if reshape is None or target is None:
+        refuse("the heads are split in a way that is not known before the model runs")
+    made: Edge = new.Reshape(reshape.inputs[0], new.const(np.array([*target[:2], width], np.int64)), like=reshape)
+    return made
+
+
+def unrepeated(value: Edge | None) -> Edge | None:
+    """The [batch, heads, …] of which Unsqueeze, Expand and Reshape repeat each head to make the value."""
+    reshape = made_by(value, "Reshape")
+    expand = made_by(reshape.inputs[0], "Expand") if reshape else None
+    unsqueeze = made_by(expand.inputs[0], "Unsqueeze") if expand else None
+    x, wide = (unsqueeze.inputs[0], expand.outputs[0]) if unsqueeze and expand else (None, None)
+    if value is None or unsqueeze is None or x is None or wide is None or axes_of(unsqueeze) not in ([2], [-3]):
+        return None
+    if x.shape is None or wide.shape is None or len(x.shape) != 4 or len(wide.shape) != 5:
+        return None
+    batch, symbol, length, size = x.shape
+    heads, times = heads_of(x), wide.shape[2]
+    if not isinstance(heads, int) or not isinstance(times, int) or wide.shape[1] not in (symbol, heads):
+        return None
+    if not same_shape((wide.shape[0], *wide.shape[3:]), (batch, length, size)):
+        return None
+    return x if same_after_reshape(value.shape, (batch, heads * times, length, size)) else None
+
+
+def batch_of(value: Edge) -> Edge:
+    """A value that has the same first dimension, as far up as that is known."""
+    while (node := made_by(value, "Transpose", "Reshape", "RotaryEmbedding")) is not None:
+        above = node.inputs[0]
+        if above is None or (node.op == "Transpose" and (node.attr("perm") or [1])[0] != 0):
+            break
+        if node.op == "Reshape" and not _keeps_batch(above, value):
+            break
+        value = above
+    return value
+
+
+def _keeps_batch(above: Edge, value: Edge) -> bool:
+    """Whether a Reshape only rearranges what follows the first axis."""
+    rests = [None if v.shape is None else v.shape[1:] for v in (above, value)]
+    counts = [0 if r is None else int(np.prod([d if isinstance(d, int) else 0 for d in r])) for r in rests]
+    return counts[0] == counts[1] > 0
+
+
+def length_of(value: Edge, axis: int, new: Tape) -> Edge:
+    """The length of an axis, as a vector of one element: of the first value in the graph that has the same, so that
+    many users will share it."""
+    length, graph = None if value.shape is None else value.shape[axis], new.graph
+    if isinstance(length, int):
+        return new.const(np.array([length], np.int64))
+    if length is not None and value.graph is graph:
+        for source in (*graph.inputs, *_made_before(value)):
+            if source.shape is not None and length in source.shape:
+                value, axis = source, source.shape.index(length)
+                break
+    made: Edge = new.Shape(value, start=axis, end=axis + 1)
+    return made
+
+
+def _made_before(value: Edge) -> Iterator[Edge]:
+    for node in [] if value.producer is None else value.graph.ordered():
+        if node is value.producer:
+            return
+        yield from (output for output in node.outputs if output is not None)
+
+
+def expanded(x: Edge, lengths: list[Edge], new: Tape) -> Edge:
+    """x, broadcast to at least these lengths of its last axes."""
+    known = [length.constant() for length in lengths]
+    arrays = [array for array in known if array is not None]
+    shape = new.const(np.concatenate(arrays)) if len(arrays) == len(known) else new.Concat(*lengths, axis=0)
+    made: Edge = new.Expand(x, shape)
+    return made
