@@ -1,3 +1,5 @@
+import math
+
 import numpy as np
 from onnx import TensorProto
 
@@ -12,6 +14,7 @@ x = var("x")
 _PADDED = op.Pad(x, rest("options"), _as="pad")
 _AT_LEAST_ZERO = frozenset({"Relu", "Abs", "Exp", "Sigmoid", "HardSigmoid", "Softmax", "Softplus"})
 _KEEP_SIGNS = frozenset({"Add", "Concat", "Identity"})
+_MOST_SUMMED = 256  # elements of a channel: more, and rounding grows beyond what verification accepts of deep nets
 _FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 
 
@@ -85,6 +88,9 @@ def _is_normalization(m: Match) -> bool:
 def _global_mean(m: Match, new: Tape) -> Result:
     if _is_normalization(m):
         refuse("runtimes recognize normalizations by their mean")
+    space = m.x.shape[2:]
+    if not all(isinstance(d, int) for d in space) or math.prod(space) > _MOST_SUMMED:
+        refuse("the mean is one of many numbers, of which the global pool rounds the sum more")
     return _global(m, new, "GlobalAveragePool")
 
 
@@ -113,7 +119,7 @@ class PoolingFusionPass(Pass):
     after    AveragePool(x) with these pads, counted; MaxPool(x) with these pads; GlobalAveragePool, GlobalMaxPool
     refuses  padding by another value or mode, of batch or channels, negative, or not smaller than the window;
              ceil_mode, dilations and auto_pad SAME beside a Pad; a pool that pads without counting beside a Pad; the
-             mean of a written-out normalization; element types without a kernel
+             mean of a written-out normalization, or of more than 256 numbers; element types without a kernel
     never    the mean of anything but an image that comes from a Conv, directly or through activations, pools and sums:
              elsewhere GlobalAveragePool takes 1.3 to 2.4 times as long; means without keepdims
     algebra  zeros that are counted are what AveragePool pads with; the maximum with what is below all others is the
