@@ -18,6 +18,7 @@ Findings are written to build/fuzz/, each with the rewrite at fault and a smalle
 from __future__ import annotations
 
 import argparse
+import multiprocessing
 import os
 import random
 import sys
@@ -356,13 +357,26 @@ def _reads(node: onnx.NodeProto) -> Iterator[str]:
         yield from (value.name for value in attribute.g.output)
 
 
-def report_of(plan: Plan, complaint: str) -> str:
-    model = plan.smaller() if not complaint.startswith("VerificationError") else plan.raised
+def write_down(plan: Plan, complaint: str, guilty: str, path: Path) -> None:
+    """A finding: first as it is, then, from a process of its own that a broken model may kill, made smaller."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    onnx.save(plan.model, path.with_suffix(".onnx"))
+    path.write_text(report_of(plan, complaint, guilty, plan.raised))
+    if not plan.through_files:
+        child = multiprocessing.get_context("fork").Process(
+            target=lambda: path.write_text(report_of(plan, complaint, guilty, plan.smaller()))
+        )
+        child.start()
+        child.join(300)
+        child.kill()
+
+
+def report_of(plan: Plan, complaint: str, guilty: str, model: ModelProto) -> str:
     kept = list(model.graph.initializer)
     head = [
         f"# python benchmarks/fuzz.py --seed {plan.seed} --only {plan.number}",
         f"# {complaint}",
-        f"# at fault: {plan.guilty()}",
+        f"# at fault: {guilty}",
         f"# passes: {' '.join(p.name for p in plan.passes)}",
         f"# target {plan.target}, target_opset {plan.target_opset}, {plan.numerics}, sizes {plan.glued.sizes}",
         *(f"#   {part}" for part in plan.glued.parts),
@@ -397,12 +411,9 @@ def main() -> int:
         excused += plan.excused
         if complaint:
             findings += 1
-            options.folder.mkdir(parents=True, exist_ok=True)
-            path = options.folder / f"{options.seed}-{number}.txt"
-            text = report_of(plan, complaint)
-            path.write_text(text)
-            onnx.save(plan.model, path.with_suffix(".onnx"))
-            print(f"run {number}: {complaint[:300]}\n    {text.splitlines()[2][2:]}\n    see {path}", flush=True)
+            path, guilty = options.folder / f"{options.seed}-{number}.txt", plan.guilty()
+            print(f"run {number}: {complaint[:300]}\n    at fault: {guilty}\n    see {path}", flush=True)
+            write_down(plan, complaint, guilty, path)
         if done % 100 == 0:
             print(f"{done} runs, {findings} findings, {time.perf_counter() - started:.0f} s", flush=True)
     print(f"\n{models} models of {nodes / max(models, 1):.0f} nodes, {sum(total.values())} rewrites:")
