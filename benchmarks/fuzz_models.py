@@ -7,12 +7,14 @@ a Loop or into a function; some inner values become outputs.
 
 from __future__ import annotations
 
+import importlib.util
 import itertools
 import random
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -24,11 +26,12 @@ for folder in ("tests", "tests/passes"):
     if str(ROOT / folder) not in sys.path:
         sys.path.insert(0, str(ROOT / folder))
 
-from harness import all_nodes, make_feeds, parse, session, wrap_in_if  # noqa: E402
+from harness import Stays, all_nodes, make_feeds, parse, session, wrap_in_if  # noqa: E402
 from test_variations import constants_as_nodes, copy_of, inside_function, load_fires  # noqa: E402
 
 from fusionc.model.operators import RANDOM_OR_STATEFUL  # noqa: E402
-from fusionc.passes import PASSES  # noqa: E402
+from fusionc.passes import PASSES
+from fusionc.rewrite import Pass  # noqa: E402
 
 Dim = int | str
 FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
@@ -82,19 +85,34 @@ class Value:
 
 
 def snippets() -> dict[str, list[Snippet]]:
-    """Those of each pass, and the sample models."""
+    """Those of each pass, those that it must leave alone, and the sample models."""
     found: dict[str, list[Snippet]] = {}
     for pass_ in PASSES:
+        fires, stays = found.setdefault(pass_.name, []), found.setdefault(f"{pass_.name} stays", [])
         for case in load_fires(pass_):
-            model = parse(case.graph, case.opset, 10)
-            if not _usable(model):
-                continue
-            name = f"{pass_.name}: {case.name}"
-            snippet = Snippet(name, model, _opset(model), case.sizes, case.edge_values, case.zero_sizes)
-            found.setdefault(pass_.name, []).append(snippet)
+            if _usable(model := parse(case.graph, case.opset, 10)):
+                name = f"{pass_.name}: {case.name}"
+                fires.append(Snippet(name, model, _opset(model), case.sizes, case.edge_values, case.zero_sizes))
+        for other in load_stays(pass_):
+            if other.valid and _usable(model := parse(other.graph, other.opset, 10)):
+                stays.append(Snippet(f"{pass_.name}, stays: {other.name}", model, _opset(model)))
     samples = [(path.stem, onnx.load(path)) for path in sorted((ROOT / "sample_models").glob("*.onnx"))]
     found["samples"] = [Snippet(name, model, _opset(model)) for name, model in samples if _usable(model)]
     return found
+
+
+def load_stays(pass_: Pass) -> list[Stays]:
+    module = type(pass_).__module__.split(".")
+    path = ROOT / "tests" / "passes" / module[-2] / f"test_{module[-1]}.py"
+    return list(getattr(sys.modules.get(path.stem) or _loaded(path), "STAYS", []))
+
+
+def _loaded(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def _usable(model: ModelProto) -> bool:
@@ -449,6 +467,6 @@ def generated(rng: random.Random, stock: dict[str, list[Snippet]], sharp_anywher
 
 def _drawn(rng: random.Random, stock: dict[str, list[Snippet]], opset: int) -> Iterator[Snippet]:
     usable = {name: [s for s in found if s.opset <= opset] for name, found in stock.items()}
-    names = [name for name, found in usable.items() if found]
-    while names:
-        yield rng.choice(usable[rng.choice(names)])
+    fires, stays = ([n for n, found in usable.items() if found and n.endswith(" stays") is s] for s in (False, True))
+    while fires:
+        yield rng.choice(usable[rng.choice(stays if stays and rng.random() < 0.2 else fires)])
