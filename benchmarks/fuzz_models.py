@@ -128,6 +128,8 @@ def _usable(model: ModelProto) -> bool:
 
 def _trains(node: onnx.NodeProto) -> bool:
     """Random, or, in onnxruntime, written into the constants that it reads."""
+    if node.op_type == "BatchNormalization" and len(node.output) > 1:
+        return True
     return any(attribute.name == "training_mode" and attribute.i for attribute in node.attribute)
 
 
