@@ -6,7 +6,9 @@ import sys
 from functools import cache
 from pathlib import Path
 
+import onnx
 import pytest
+from harness import assert_same_numbers, optimize, parse
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import fuzz
@@ -31,6 +33,35 @@ def test_glued_models_keep_their_numbers(first: int, tmp_path: Path, monkeypatch
         assert plan.examine() is None, f"python benchmarks/fuzz.py --seed 0 --only {number}"
         rewrites += sum(plan.counts.values())
     assert rewrites > CHUNK
+
+
+FOUND = {
+    "a type that is forgotten when a branch becomes a constant": """
+        agraph (bool c, bool d, float[N,3,4] x) => (float[N,1,4] y) <float[3] k, int64[1] ax = {1}> {
+            s = If (c) <
+                then_branch = t () => (float[3] p) { p = If (d) <
+                    then_branch = tt () => (float[3] pp) { pp = Neg (k) },
+                    else_branch = te () => (float[3] pq) { pq = Constant <value = float[3] {1, 2, 3}> () }> },
+                else_branch = e () => (float[3] q) { q = If (d) <
+                    then_branch = et () => (float[3] qp) { qp = Neg (k) },
+                    else_branch = ee () => (float[3] qq) { qq = Constant <value = float[3] {1, 2, 3}> () }> }>
+            m = ReduceMean <keepdims = 0> (s)
+            a = Add (x, m)
+            y = ReduceMax (a, ax)
+        }""",
+    "the type of an output of an operator that onnx does not know": """
+        agraph (float[N,3] x, float[N,4] z) => (float[N,5] s, float[N,4] y) <float[3,5] W, float[5] b> {
+            p = Gemm (x, W, b) s = Softplus (p) m = ReduceMean <keepdims = 0> (s) y = Add (z, m)
+        }""",
+}
+
+
+@pytest.mark.parametrize("graph", FOUND.values(), ids=FOUND)
+def test_what_was_found(graph: str) -> None:
+    model = parse(graph)
+    result, _ = optimize(model, fuzz.PASSES)
+    onnx.checker.check_model(result, full_check=True)
+    assert_same_numbers(model, result, "rounding", {}, edge_values=False)
 
 
 def test_the_same_number_is_the_same_model() -> None:
