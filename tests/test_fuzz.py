@@ -14,6 +14,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import fuzz
 
 from fusionc.errors import FusioncError
+from fusionc.verify import verify
 
 RUNS, CHUNK = 96, 12
 cached_snippets = cache(fuzz.snippets)
@@ -62,6 +63,12 @@ def test_what_was_found(graph: str) -> None:
     result, _ = optimize(model, fuzz.PASSES)
     onnx.checker.check_model(result, full_check=True)
     assert_same_numbers(model, result, "rounding", {}, edge_values=False)
+
+
+def test_an_input_without_elements_is_verified(tmp_path: Path) -> None:
+    model = parse("agraph (float[M,0] x, float[0,5] w) => (float[M,5] y) { p = MatMul (x, w) y = Relu (p) }")
+    onnx.save(model, tmp_path / "model.onnx")
+    assert verify(tmp_path / "model.onnx", tmp_path / "model.onnx").status == "equal"
 
 
 def test_the_same_number_is_the_same_model() -> None:
