@@ -44,10 +44,13 @@ samples: .venv/installed-dev ## write sample_models/
 sweep: .venv/installed-dev ## convert all real models of $(SHARED): default, all off, each pass alone
 	$(BIN)/python benchmarks/sweep.py $(SHARED)
 
+fuzz: .venv/installed-dev ## glue the models of the tests together, optimize them with random switches, compare
+	$(BIN)/python benchmarks/fuzz.py --runs 1000
+
 sizes: ## lines of each room
 	@for room in fusionc/*/; do printf '%6s  %s\n' "$$(cat $$(find $$room -name '*.py') | wc -l)" "$$room"; done
 
 clean: ## remove what make has made
 	rm -rf .venv build
 
-.PHONY: help setup convert test check docs samples sweep sizes clean
+.PHONY: help setup convert test check docs samples sweep fuzz sizes clean

@@ -1,7 +1,7 @@
 """A model of a newer opset: onnx's own version converter, applied to each scope, and nothing else changed.
 
-The converter knows no subgraphs, loses metadata and copies weights. So it sees one graph at a time, without large
-weights; what it leaves as it was stays the original node, and what it writes anew keeps the original's name.
+The converter loses metadata, copies weights, and only some of its versions know subgraphs. So it sees one graph at a
+time, without large weights; what it leaves as it was stays the original node, what it writes anew keeps its name.
 """
 
 from __future__ import annotations
@@ -92,14 +92,10 @@ class _Raising:
         self.names = {name for node in nodes_of(model) for name in [*node.input, *node.output]}
 
     def graph(self, graph: GraphProto, outer: Mapping[str, TypeProto]) -> None:
-        """Convert the nodes of a graph in place, those of its subgraphs first."""
+        """Convert the nodes of a graph in place, those of its subgraphs last."""
         types = dict(outer)
         types.update({t.name: onnx.helper.make_tensor_type_proto(t.data_type, t.dims) for t in graph.initializer})
         types.update({v.name: v.type for v in [*graph.value_info, *graph.output, *graph.input]})
-        for node in graph.node:
-            for attribute in node.attribute:
-                for body in [*([attribute.g] if attribute.type == AttributeProto.GRAPH else []), *attribute.graphs]:
-                    self.graph(body, types)
         converted = self.converted(graph, types)
         originals = {tuple(node.output): node for node in graph.node}
         nodes = [_restored(node, originals.get(tuple(node.output))) for node in converted.node]
@@ -111,6 +107,10 @@ class _Raising:
         graph.initializer.extend(t for t in converted.initializer if t.name not in known)
         del graph.node[:]
         graph.node.extend(nodes)
+        for node in graph.node:
+            for attribute in node.attribute:
+                for body in [*([attribute.g] if attribute.type == AttributeProto.GRAPH else []), *attribute.graphs]:
+                    self.graph(body, types)
 
     def converted(self, graph: GraphProto, types: Mapping[str, TypeProto]) -> GraphProto:
         """What onnx makes of the graph by itself, without its large weights."""
@@ -146,6 +146,9 @@ def _restored(node: NodeProto, original: NodeProto | None) -> NodeProto:
     """The original where the converter changed nothing; else the new node with what it lost of the original."""
     if original is None:
         return node
+    for old in original.attribute:  # onnx may have converted the subgraphs, too: that is done here, and only once
+        for new in (a for a in node.attribute if a.name == old.name and (old.HasField("g") or old.graphs)):
+            new.CopyFrom(old)
     attributes = {a.name: a.SerializeToString(deterministic=True) for a in node.attribute}
     before = {a.name: a.SerializeToString(deterministic=True) for a in original.attribute}
     if node.op_type == original.op_type and list(node.input) == list(original.input) and attributes == before:

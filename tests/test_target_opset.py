@@ -51,6 +51,22 @@ def test_what_does_not_change_keeps_everything() -> None:
     assert changed.metadata_props == model.graph.node[1].metadata_props
 
 
+def test_subgraphs_are_raised_once() -> None:
+    """The ratio of a Dropout becomes an input; raised again, there would be one more."""
+    model = parse(
+        """agraph (float[N,4] x, bool c) => (float[N,4] y) {
+            y = If (c) <then_branch = t () => (float[N,4] p) { p = Dropout <ratio = 0.3> (x) },
+                        else_branch = e () => (float[N,4] q) { q = Clip <min = 0.0> (x) }>
+        }""",
+        10,
+    )
+    result = raised(model)
+    onnx.checker.check_model(result, full_check=True)
+    inputs = {node.op_type: len(node.input) for node in all_nodes(result)}
+    assert {op: inputs[op] for op in ("Dropout", "Clip")} == {"Dropout": 2, "Clip": 2}
+    assert_same_numbers(model, result, "bitwise", {})
+
+
 def test_made_values_have_names_of_their_own() -> None:
     result = raised(parse(BRANCHES, 17))
     made = [name for node in all_nodes(result) for name in node.output]

@@ -246,7 +246,8 @@ def _certain(dim: Element) -> int | str | None:
 def _read(graph: Graph, result: onnx.GraphProto, skeleton: _Skeleton, generation: int) -> None:
     """Take over what inference found for `graph` and the subgraphs of its nodes."""
     inferred = {info.name: info.type for info in result.value_info}
-    inferred.update({info.name: info.type for info in result.output if info.HasField("type")})
+    # An output without a declaration gets an empty type where onnx does not know the operator.
+    inferred.update({info.name: info.type for info in result.output if info.type.WhichOneof("value") is not None})
     for value in graph.values.values():
         if value.producer is not None:
             found = inferred.get(value.name)

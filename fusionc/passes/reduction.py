@@ -97,11 +97,12 @@ def reduce_once(names: Sequence[str] = _OF_ONE_NUMBER) -> OpFormula:
 
 def reduces_nothing(m: Match) -> bool:
     """Whether all axes that a Reduce reduces are known to have one element."""
+    shape = m.x.shape  # once: asked again, after a new inference, it may be unknown
     try:
-        axes = reduced_axes(m.reduce, m.x.rank)
+        axes = reduced_axes(m.reduce, None if shape is None else len(shape))
     except Refused:
         return False
-    return all(m.x.shape[axis] == 1 for axis in axes)
+    return all(shape[axis] == 1 for axis in axes)
 
 
 def without_reduce(m: Match, new: Tape) -> Result:

@@ -102,6 +102,8 @@ def _sprinkled(
 
     Only the first half along the first axis is touched, so that a batch keeps ordinary rows.
     """
+    if not values.size:
+        return values
     rows = values.reshape(values.shape[0], -1)[: max(1, values.shape[0] // 2)] if values.ndim else values.reshape(1, 1)
     flat = np.ascontiguousarray(rows).reshape(-1)
     count = min(flat.size, max(len(specials), flat.size // 50))

@@ -1,0 +1,539 @@
+"""Glue the models on which passes fire into larger ones, optimize them with random switches, compare the numbers.
+
+    python benchmarks/fuzz.py --runs 1000 --seed 0     a thousand models
+    python benchmarks/fuzz.py --seed 0 --only 123      run 123 of these alone
+
+A run is right if the optimizer raises nothing, its result is valid, has the interface of the original, no more bytes
+(shared constants count as often as they are used, as folding into them may copy them), and the same numbers in
+onnxruntime (its own optimizers off, several sizes and seeds), and if optimizing the result again changes nothing.
+Every tenth run goes through files and fusionc.convert, verification included.
+
+Numbers: with bitwise passes alone they are equal, with NaN and Inf too. Otherwise they agree up to a share of the
+largest element; where they do not, inputs, weights and inner values of the original are moved by a few units in the
+last place, and a difference that this makes, too, does not count. Comparisons, roundings and the like, which turn a
+last bit into another answer, then only see graph inputs, never computed floats.
+
+Findings are written to build/fuzz/, each with the rewrite at fault and a smaller model. Exit code 1 if there are any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import os
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import ModelProto, numpy_helper
+
+sys.path.insert(0, str(Path(__file__).parent))
+from fuzz_models import FLOATS, Glued, Snippet, copy_of, generated, make_feeds, session, snippets
+from harness import _with_edges as with_edges
+from harness import all_nodes, interface, operators
+
+import fusionc
+from fusionc.model.build import build
+from fusionc.model.write_back import write_back
+from fusionc.passes import PASSES
+from fusionc.rewrite import Pass
+from fusionc.rewrite.apply import Ledger
+from fusionc.rewrite.counters import PatternCount
+from fusionc.rewrite.pipeline import run
+from fusionc.target_opset import newest_opset, raise_opset
+from fusionc.verify import first_bad
+
+Feeds = dict[str, Any]
+_SHARE = {"bitwise": 3e-5, "rounding": 3e-5, "approximate": 1e-3}  # of the largest element
+_OF_HALVES = 2e-2
+_LEAST_SCALE = 0.1  # what should be 0 is seldom exactly that
+_NOISE = 30  # how many times the effect of a few units in the last place is still noise
+_IGNORE_NAN = {"ReduceMax", "ReduceMin"}  # in onnxruntime, or not, depending on how the elements lie
+_GROWTH = 4096  # bytes; what a stamp on each new node needs
+
+
+class Wrong(Exception):
+    """What is wrong with a result."""
+
+
+@dataclass
+class Plan:
+    """One run: all of it follows from the seed and the number."""
+
+    seed: int
+    number: int
+    stock: dict[str, list[Snippet]]
+    counts: Counter[str] = field(default_factory=Counter)
+    excused: bool = False
+
+    def __post_init__(self) -> None:
+        rng = random.Random(f"{self.seed}/{self.number}")
+        mode = rng.choices(["bitwise", "default", "exact", "all"], [40, 25, 25, 10])[0]
+        chosen = {
+            "bitwise": [p for p in PASSES if p.numerics == "bitwise"],
+            "default": [p for p in PASSES if p.default != "off"],
+            "exact": [p for p in PASSES if p.numerics != "approximate"],
+            "all": list(PASSES),
+        }[mode]
+        if mode != "default" and rng.random() < 0.6:
+            share = rng.choice([0.15, 0.5, 0.8])
+            chosen = [p for p in chosen if rng.random() < share] or chosen
+        self.passes: list[Pass] = chosen
+        self.numerics = {"bitwise": "bitwise", "all": "approximate"}.get(mode, "rounding")
+        self.target = rng.choice(["onnxruntime-cpu", "onnx"])
+        self.glued: Glued = generated(rng, self.stock, self.numerics == "bitwise")
+        self.model = self.glued.finish() if self.glued.parts else self.glued.model
+        self.target_opset = None
+        if rng.random() < 0.15 and self.glued.opset < newest_opset():
+            self.target_opset = rng.randint(self.glued.opset + 1, newest_opset())
+        self.through_files = rng.random() < 0.1
+
+    @cached_property
+    def raised(self) -> ModelProto:
+        """The model that the passes see."""
+        return copy_of(self.model) if self.target_opset is None else raise_opset(copy_of(self.model), self.target_opset)
+
+    @cached_property
+    def has_halves(self) -> bool:
+        """Whether there are float16 values: onnxruntime computes in float32, and rounds between nodes as it likes."""
+        return "float16" in onnx.printer.to_text(self.raised) or any(
+            attribute.name == "to" and attribute.i == onnx.TensorProto.FLOAT16
+            for node in all_nodes(self.raised)
+            for attribute in node.attribute
+        )
+
+    @property
+    def is_exact(self) -> bool:
+        return self.numerics == "bitwise" and not self.has_halves
+
+    def feeds(self, model: ModelProto) -> Iterator[Feeds]:
+        sizes = self.glued.sizes
+        for seed, size in enumerate((2, 3, 1)):
+            feeds = make_feeds(model, {**sizes, "": size}, seed)
+            yield feeds
+            if self.is_exact and self.glued.edge_values and not _IGNORE_NAN & set(operators(model)):
+                yield {name: with_edges(value) for name, value in feeds.items()}
+        if self.glued.zero_sizes:
+            yield make_feeds(model, {**sizes, "": 0}, 0)
+
+    def optimized(self, model: ModelProto, limit: int | None = None) -> tuple[ModelProto, list[PatternCount], Ledger]:
+        ledger = Ledger(limit)
+        graph = build(copy_of(model), "", self.target)
+        counts = run(graph, self.passes, ledger)
+        return write_back(graph), counts, ledger
+
+    def examine(self) -> str | None:
+        """What is wrong, or None."""
+        try:
+            try:
+                session(self.raised)
+            except Exception:  # onnxruntime has not all operators in all opsets
+                return None
+            if self.through_files:
+                return self.examine_files()
+            return self.examine_model(self.raised)
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+
+    def examine_model(self, model: ModelProto) -> str | None:
+        try:
+            result, counts, _ = self.optimized(model)
+        except Exception as error:
+            return f"{type(error).__name__}: {error}"
+        for count in counts:
+            self.counts[count.pass_name] += count.effected
+        return self.complaint(model, result) or self.again(result)
+
+    def complaint(self, model: ModelProto, result: ModelProto) -> str | None:
+        try:
+            onnx.checker.check_model(result, full_check=True)
+        except Exception as error:
+            return f"invalid: {error}"
+        if interface(result) != interface(model):
+            return "the interface differs"
+        if result.ByteSize() > model.ByteSize() + shared_bytes(model) + _GROWTH + 150 * len(result.graph.node):
+            return f"grows from {model.ByteSize()} to {result.ByteSize()} bytes"
+        return self.difference(model, result)
+
+    def again(self, result: ModelProto) -> str | None:
+        _, counts, _ = self.optimized(result)
+        busy = {count.pass_name for count in counts if count.effected}
+        return f"a second run takes effect: {', '.join(sorted(busy))}" if busy else None
+
+    def examine_files(self) -> str | None:
+        """The same through the product's own door."""
+        on = {p.name for p in self.passes}
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            os.environ["FUSIONC_PROCESS_LOG_PATH"] = str(folder / "log")
+            onnx.save(self.model, folder / "model.onnx")
+            try:
+                report = fusionc.convert(
+                    folder / "model.onnx",
+                    output=folder / "out.onnx",
+                    optimization_switch=";".join(f"{p.name}:{'on' if p.name in on else 'off'}" for p in PASSES),
+                    verify=self.numerics != "approximate",
+                    target=self.target,
+                    target_opset=self.target_opset,
+                )
+            except fusionc.VerificationError as error:
+                return self.cannot_load(error)
+            except fusionc.FusioncError as error:
+                return f"{type(error).__name__}: {error}"
+            for count in report.patterns:
+                self.counts[count.pass_name] += count.effected
+            result = onnx.load(folder / "out.onnx")
+        return self.complaint(self.raised, result)
+
+    # -- numbers -------------------------------------------------------------------------------------------------------
+
+    def difference(self, model: ModelProto, result: ModelProto) -> str | None:
+        try:
+            sessions = session(model), session(result)
+        except Exception as error:
+            return self.cannot_load(error)
+        names = [value.name for value in model.graph.output]
+        for feeds in self.feeds(model):
+            known = {value.name for value in sessions[0].get_inputs()}
+            feeds = {name: value for name, value in feeds.items() if name in known}
+            try:
+                expected = sessions[0].run(None, feeds)
+            except Exception:  # this size is not for it
+                continue
+            try:
+                actual = sessions[1].run(None, feeds)
+            except Exception as error:
+                return f"does not run: {error}"
+            found = {n: w for n, a, b in zip(names, expected, actual, strict=True) if (w := self.unequal(a, b))}
+            if not found or self.is_unstable(model, feeds, expected):
+                continue
+            if not self.is_exact and all(error is not None for _, error in found.values()):
+                noise = self.noise(model, feeds, expected)
+                if all(error <= _NOISE * noise[name] for name, (_, error) in found.items() if error is not None):
+                    self.excused = True
+                    continue
+            what = "; ".join(f"{name}: {reason}" for name, (reason, _) in found.items())
+            return f"numbers: {what}"
+        return None
+
+    def cannot_load(self, error: Exception) -> str | None:
+        """A result for any runtime may hold operators that onnxruntime does not have; nothing else is right."""
+        if self.target == "onnx" and "NOT_IMPLEMENTED" in str(error):
+            self.counts["not run"] += 1
+            return None
+        return f"{type(error).__name__}: {error}"
+
+    def is_unstable(self, model: ModelProto, feeds: Feeds, expected: Sequence[Any]) -> bool:
+        """Whether onnxruntime gives other answers when it runs the original again, as Tile by 0 makes it."""
+        runs = [session(model).run(None, feeds) for _ in range(3)]
+        return any(self.unequal(a, b) for again in runs for a, b in zip(expected, again, strict=True))
+
+    def unequal(self, want: Any, got: Any) -> tuple[str, float | None] | None:
+        """Why they differ, and by how much; infinity where a NaN or Inf moved; None where noise is no excuse."""
+        if not isinstance(want, np.ndarray):
+            return None if want == got else ("no tensors", None)
+        if want.dtype != got.dtype or want.shape != got.shape:
+            return f"{got.dtype}{list(got.shape)} for {want.dtype}{list(want.shape)}", None
+        if want.dtype.kind != "f":
+            return None if np.array_equal(want, got) else ("other numbers", None)
+        if np.array_equal(want, got, equal_nan=True):
+            return None
+        if self.is_exact:
+            return f"not bitwise: off by {_off(want, got):.3g}", _off(want, got)
+        scale = max(float(np.abs(want[np.isfinite(want)].astype(np.float64)).max(initial=0)), _LEAST_SCALE)
+        share = _OF_HALVES if self.has_halves else _SHARE[self.numerics]
+        if self.numerics == "approximate":  # those passes say what they do where the original divides by zero
+            want, got = np.where(np.isfinite(want), want, 0), np.where(np.isfinite(want), got, 0)
+        off = _off(want, got)
+        return (f"off by {off:.3g}, largest {scale:.3g}", off) if off > share * scale else None
+
+    def noise(self, model: ModelProto, feeds: Feeds, expected: Sequence[Any]) -> dict[str, float]:
+        """How far the outputs move if inputs, weights and inner values move by a few units in the last place."""
+        moved = {value.name: 0.0 for value in model.graph.output}
+        for seed in range(4):
+            rng = np.random.default_rng(seed)
+            others = session(shaken(model, rng)).run(None, {name: _shaken(value, rng) for name, value in feeds.items()})
+            for name, a, b in zip(moved, expected, others, strict=True):
+                if isinstance(a, np.ndarray) and a.dtype.kind == "f" and a.shape == b.shape:
+                    moved[name] = max(moved[name], _off(a, b))
+        return moved
+
+    # -- what to report ------------------------------------------------------------------------------------------------
+
+    def guilty(self) -> str:
+        """The rewrite at fault, where the numbers differ or the result is invalid."""
+        try:
+            model = self.raised
+            count = self.optimized(model)[2].count
+            if not count or self.complaint(model, self.optimized(model, 0)[0]):
+                return "no rewrite"
+            number = first_bad(count, lambda limit: self.complaint(model, self.optimized(model, limit)[0]) is None)
+            last = self.optimized(model, number)[2].last
+        except Exception as error:
+            return f"{type(error).__name__}"
+        assert last is not None
+        return f"{last.pass_name}, pattern {last.pattern}, at {', '.join(last.nodes)} (rewrite {number} of {count})"
+
+    def smaller(self) -> ModelProto:
+        """A model with fewer outputs and nodes on which something is wrong, too."""
+        return reduced(self.raised, lambda model: self.is_wrong(model))
+
+    def is_wrong(self, model: ModelProto) -> bool:
+        try:
+            onnx.checker.check_model(model, full_check=True)
+            session(model).run(None, make_feeds(model, {**self.glued.sizes, "": 2}, 0))
+        except Exception:
+            return False
+        try:
+            return self.examine_model(model) is not None
+        except Exception:
+            return True
+
+
+def shared_bytes(model: ModelProto) -> int:
+    """How much larger the model would be if each node had constants of its own: passes may give it some."""
+    users = Counter(name for node in all_nodes(model) for name in node.input)
+    return sum(t.ByteSize() * (users[t.name] - 1) for t in model.graph.initializer if users[t.name] > 1)
+
+
+def _off(want: np.ndarray, got: np.ndarray) -> float:
+    a, b = want.astype(np.float64), got.astype(np.float64)
+    finite = np.isfinite(a)
+    if not np.array_equal(finite, np.isfinite(b)) or not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+        return float("inf")
+    return float(np.abs(a[finite] - b[finite]).max(initial=0.0))
+
+
+def shaken(model: ModelProto, rng: np.random.Generator) -> ModelProto:
+    """The model with weights moved, and with each float that a node makes multiplied by almost one."""
+    copy = onnx.shape_inference.infer_shapes(model)
+    for tensor in copy.graph.initializer:
+        if tensor.data_type in FLOATS:
+            array = numpy_helper.to_array(tensor)
+            kept = array * 16 == np.round(array * 16)  # exponents, factors and counts are exact
+            tensor.CopyFrom(numpy_helper.from_array(np.where(kept, array, _shaken(array, rng)), tensor.name))
+    _shake(copy.graph, rng)
+    return copy
+
+
+def _shake(graph: onnx.GraphProto, rng: np.random.Generator) -> None:
+    types = {v.name: v.type.tensor_type.elem_type for v in [*graph.value_info, *graph.output]}
+    nodes: list[onnx.NodeProto] = []
+    for node in graph.node:
+        nodes.append(node)
+        for attribute in node.attribute:
+            for body in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
+                _shake(body, rng)
+        if node.op_type == "Constant":
+            continue
+        for index, name in enumerate(node.output):
+            if types.get(name) in FLOATS:
+                dtype = onnx.helper.tensor_dtype_to_np_dtype(types[name])
+                almost = numpy_helper.from_array(_shaken(np.ones((), dtype), rng))
+                node.output[index] = f"{name} unshaken"
+                nodes.append(onnx.helper.make_node("Constant", [], [f"{name} factor"], value=almost))
+                nodes.append(onnx.helper.make_node("Mul", [f"{name} unshaken", f"{name} factor"], [name]))
+    kept = [onnx.NodeProto.FromString(node.SerializeToString()) for node in nodes]
+    del graph.node[:]
+    graph.node.extend(kept)
+
+
+def _shaken(array: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    if array.dtype.kind != "f":
+        return array
+    step = 4 * np.finfo(array.dtype).eps
+    return np.asarray(array * (1 + step * rng.uniform(-1, 1, array.shape))).astype(array.dtype)
+
+
+def reduced(model: ModelProto, is_wrong: Callable[[ModelProto], bool], tries: int = 400) -> ModelProto:
+    """Leave out outputs, and turn what nodes make into inputs, as long as something is wrong."""
+    if not is_wrong(model):
+        return model
+    busy = True
+    while busy and tries > 0:
+        busy = False
+        for candidate in _candidates(model):
+            tries -= 1
+            if is_wrong(candidate):
+                model, busy = candidate, True
+                break
+            if tries <= 0:
+                break
+    return model
+
+
+def _candidates(model: ModelProto) -> Iterator[ModelProto]:
+    if len(model.graph.output) > 1:
+        for index in range(len(model.graph.output)):
+            copy = copy_of(model)
+            output = copy.graph.output[index]
+            del copy.graph.output[:]
+            copy.graph.output.append(output)
+            yield _needed(copy)
+    inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
+    types = {value.name: value for value in [*inferred.graph.value_info, *inferred.graph.output]}
+    outputs = {value.name for value in model.graph.output}
+    for index in reversed(range(len(model.graph.node))):
+        node = model.graph.node[index]
+        if set(node.output) & outputs or not all(name in types for name in node.output if name):
+            continue
+        copy = copy_of(model)
+        del copy.graph.node[index]
+        copy.graph.input.extend(types[name] for name in node.output if name)
+        yield _needed(copy)
+    for index in range(len(model.graph.node)):  # or what it reads, made an output
+        node = model.graph.node[index]
+        if set(node.output) & outputs and len(outputs) == 1:
+            for name in node.input:
+                if name in types and name not in outputs:
+                    copy = copy_of(model)
+                    del copy.graph.output[:]
+                    copy.graph.output.append(types[name])
+                    yield _needed(copy)
+
+
+def _needed(model: ModelProto) -> ModelProto:
+    """Without the nodes, constants and inputs that no output needs."""
+    wanted = {value.name for value in model.graph.output}
+    kept = []
+    for node in reversed(model.graph.node):
+        if wanted & set(node.output):
+            kept.append(node)
+            wanted |= set(_reads(node))
+    for values in (model.graph.initializer, model.graph.input):
+        left = [value for value in values if value.name in wanted]
+        del values[:]
+        values.extend(left)
+    del model.graph.node[:], model.graph.value_info[:]
+    model.graph.node.extend(reversed(kept))
+    called = {node.op_type for node in model.graph.node} | set(operators(model))
+    functions = [function for function in model.functions if function.name in called]
+    del model.functions[:]
+    model.functions.extend(functions)
+    return model
+
+
+def _reads(node: onnx.NodeProto) -> Iterator[str]:
+    yield from node.input
+    for attribute in node.attribute:
+        for inner in attribute.g.node:
+            yield from _reads(inner)
+        yield from (value.name for value in attribute.g.output)
+
+
+def write_down(plan: Plan, complaint: str, guilty: str, path: Path) -> None:
+    """A finding: first as it is, then, from a process of its own that a broken model may kill, made smaller."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    onnx.save(plan.model, path.with_suffix(".onnx"))
+    path.write_text(report_of(plan, complaint, guilty, plan.raised))
+    if not plan.through_files:
+        child = multiprocessing.get_context("fork").Process(
+            target=lambda: path.write_text(report_of(plan, complaint, guilty, plan.smaller()))
+        )
+        child.start()
+        child.join(300)
+        child.kill()
+
+
+def report_of(plan: Plan, complaint: str, guilty: str, model: ModelProto) -> str:
+    kept = list(model.graph.initializer)
+    head = [
+        f"# python benchmarks/fuzz.py --seed {plan.seed} --only {plan.number}",
+        f"# {complaint}",
+        f"# at fault: {guilty}",
+        f"# passes: {' '.join(p.name for p in plan.passes)}",
+        f"# target {plan.target}, target_opset {plan.target_opset}, {plan.numerics}, sizes {plan.glued.sizes}",
+        *(f"#   {part}" for part in plan.glued.parts),
+        *(f"#   {t.name} = {numpy_helper.to_array(t).ravel()[:8].tolist()}" for t in kept),
+    ]
+    return "\n".join(head) + "\n" + onnx.printer.to_text(model) + "\n"
+
+
+def outcome(plan: Plan, folder: Path) -> Counter[str]:
+    """Run one plan, write down what is wrong, and count what happened."""
+    if not plan.glued.parts:
+        return Counter()
+    counts = Counter(models=1, nodes=len(plan.model.graph.node))
+    try:
+        _ = plan.raised
+    except fusionc.FusioncError:  # onnx knows no way
+        counts["not raised"] += 1
+        plan.target_opset = None
+    complaint = plan.examine()
+    if complaint:
+        path, guilty = folder / f"{plan.seed}-{plan.number}.txt", plan.guilty()
+        print(f"run {plan.number}: {complaint[:300]}\n    at fault: {guilty}\n    see {path}", flush=True)
+        write_down(plan, complaint, guilty, path)
+    return counts + plan.counts + Counter({"findings": bool(complaint), "excused": plan.excused})
+
+
+def outcomes(
+    seed: int, numbers: Sequence[int], stock: dict[str, list[Snippet]], folder: Path
+) -> Iterator[Counter[str]]:
+    """The runs in processes of their own, as onnxruntime may die of one."""
+    context, left = multiprocessing.get_context("fork"), list(numbers)
+
+    def work(end: Any, part: Sequence[int]) -> None:
+        for number in part:
+            end.send(outcome(Plan(seed, number, stock), folder))
+
+    while left:
+        ours, theirs = context.Pipe()
+        child = context.Process(target=work, args=(theirs, left[:50]))
+        child.start()
+        theirs.close()
+        part, left = left[:50], left[50:]
+        while part:
+            try:
+                yield ours.recv()
+                part.pop(0)
+            except EOFError:
+                print(f"run {part[0]}: the process dies\n    at fault: look with --only {part[0]} --here", flush=True)
+                yield Counter(findings=1, models=1)
+                left[:0] = part[1:]
+                break
+        child.join()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first run")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", type=int, help="one run alone")
+    parser.add_argument("--here", action="store_true", help="in this process, for a debugger")
+    parser.add_argument("--folder", type=Path, default=Path("build/fuzz"))
+    options = parser.parse_args()
+    stock, total, started = snippets(), Counter[str](), time.perf_counter()
+    numbers = range(options.first, options.first + options.runs) if options.only is None else [options.only]
+    if options.here:
+        results = (outcome(Plan(options.seed, number, stock), options.folder) for number in numbers)
+    else:
+        results = outcomes(options.seed, numbers, stock, options.folder)
+    for done, counts in enumerate(results, 1):
+        total += counts
+        if done % 100 == 0:
+            print(f"{done} runs, {total['findings']} findings, {time.perf_counter() - started:.0f} s", flush=True)
+    rewrites = sum(total[p.name] for p in PASSES)
+    print(f"\n{total['models']} models of {total['nodes'] / max(total['models'], 1):.0f} nodes, {rewrites} rewrites:")
+    for pass_ in PASSES:
+        print(f"{total[pass_.name]:8}  {pass_.name}")
+    print(
+        f"{total['findings']} findings, {total['excused']} models with differences that the original amplifies, too, "
+        f"{total['not raised']} of which onnx cannot raise the opset, {total['not run']} results for any runtime that "
+        f"onnxruntime has no kernel for, {time.perf_counter() - started:.0f} s"
+    )
+    return int(total["findings"] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,482 @@
+"""Larger models, glued together from the small ones on which the passes fire and from the sample models.
+
+A snippet takes its inputs from values that are there already: as they are where types and shapes fit, behind a few
+glue nodes where they do not, or from a new graph input. Some snippets go into the branches of an If, into the body of
+a Loop or into a function; some inner values become outputs.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import random
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import GraphProto, ModelProto, TensorProto, ValueInfoProto, helper, numpy_helper
+
+ROOT = Path(__file__).resolve().parents[1]
+for folder in ("tests", "tests/passes"):
+    if str(ROOT / folder) not in sys.path:
+        sys.path.insert(0, str(ROOT / folder))
+
+from harness import Stays, all_nodes, make_feeds, parse, session, wrap_in_if  # noqa: E402
+from test_variations import constants_as_nodes, copy_of, inside_function, load_fires  # noqa: E402
+
+from fusionc.model.operators import RANDOM_OR_STATEFUL  # noqa: E402
+from fusionc.passes import PASSES  # noqa: E402
+from fusionc.rewrite import Pass  # noqa: E402
+
+Dim = int | str
+FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
+OPSETS = (18, 18, 18, 18, 20, 21, 22, 23, 13, 11, 9, 7)
+
+# Where an output jumps although the input hardly moves: a difference by rounding says nothing about what follows.
+_SHARP = {
+    *("ArgMax", "ArgMin", "Ceil", "Compress", "DynamicQuantizeLinear", "Equal", "Floor", "Greater", "GreaterOrEqual"),
+    *("IsInf", "IsNaN", "Less", "LessOrEqual", "Mod", "NonZero", "QuantizeLinear", "Round", "Sign", "TopK", "Unique"),
+}
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """A small model, and how it wants to be run."""
+
+    name: str
+    model: ModelProto
+    opset: int
+    sizes: dict[str, int] = field(default_factory=dict)
+    edge_values: bool = True
+    zero_sizes: bool = True
+
+    @property
+    def is_sharp(self) -> bool:
+        return any(
+            node.op_type in _SHARP
+            or (node.op_type == "Cast" and helper.get_node_attr_value(node, "to") not in FLOATS)
+            or (node.op_type == "CastLike")
+            for node in all_nodes(self.model)
+        )
+
+
+@dataclass(frozen=True)
+class Value:
+    """A tensor of the model, and what it was in a first run."""
+
+    name: str
+    elem_type: int
+    dims: tuple[Dim, ...]
+    array: np.ndarray
+    is_input: bool = False
+
+    @property
+    def is_tame(self) -> bool:
+        """Neither so large or small that whatever follows it vanishes in rounding, nor infinite."""
+        if self.array.dtype.kind != "f":
+            return True
+        largest = float(np.abs(self.array.astype(np.float64)).max(initial=0.0))
+        return 1e-2 <= largest <= 50.0 if np.isfinite(self.array).all() else False
+
+
+def snippets() -> dict[str, list[Snippet]]:
+    """Those of each pass, those that it must leave alone, and the sample models."""
+    found: dict[str, list[Snippet]] = {}
+    for pass_ in PASSES:
+        fires, stays = found.setdefault(pass_.name, []), found.setdefault(f"{pass_.name} stays", [])
+        for case in load_fires(pass_):
+            if _usable(model := parse(case.graph, case.opset, 10)):
+                name = f"{pass_.name}: {case.name}"
+                fires.append(Snippet(name, model, _opset(model), case.sizes, case.edge_values, case.zero_sizes))
+        for other in load_stays(pass_):
+            if other.valid and _usable(model := parse(other.graph, other.opset, 10)):
+                stays.append(Snippet(f"{pass_.name}, stays: {other.name}", model, _opset(model)))
+    samples = [(path.stem, onnx.load(path)) for path in sorted((ROOT / "sample_models").glob("*.onnx"))]
+    found["samples"] = [Snippet(name, model, _opset(model)) for name, model in samples if _usable(model)]
+    return found
+
+
+def load_stays(pass_: Pass) -> list[Stays]:
+    module = type(pass_).__module__.split(".")
+    path = ROOT / "tests" / "passes" / module[-2] / f"test_{module[-1]}.py"
+    return list(getattr(sys.modules.get(path.stem) or _loaded(path), "STAYS", []))
+
+
+def _loaded(path: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _usable(model: ModelProto) -> bool:
+    stored = {tensor.name for tensor in model.graph.initializer}
+    return not (
+        model.functions
+        or model.graph.sparse_initializer
+        or any(node.op_type in RANDOM_OR_STATEFUL or _trains(node) for node in all_nodes(model))
+        or any(value.name in stored for value in model.graph.input)
+        or not all(v.type.HasField("tensor_type") for v in [*model.graph.input, *model.graph.output])
+    )
+
+
+def _trains(node: onnx.NodeProto) -> bool:
+    """Random, or, in onnxruntime, written into the constants that it reads."""
+    if node.op_type == "BatchNormalization" and len(node.output) > 1:
+        return True
+    return any(attribute.name == "training_mode" and attribute.i for attribute in node.attribute)
+
+
+def _opset(model: ModelProto) -> int:
+    return next(entry.version for entry in model.opset_import if not entry.domain)
+
+
+def _with_opset(model: ModelProto, opset: int) -> ModelProto:
+    copy = copy_of(model)
+    copy.ir_version = 10
+    for entry in copy.opset_import:
+        if not entry.domain:
+            entry.version = opset
+    return copy
+
+
+class Glued:
+    """A model that grows snippet by snippet. Whatever would make it invalid is taken back.
+
+    `sharp_anywhere`: whether snippets with comparisons and the like may see computed floats.
+    """
+
+    def __init__(self, rng: random.Random, opset: int, sharp_anywhere: bool) -> None:
+        self.rng, self.opset, self.sharp_anywhere = rng, opset, sharp_anywhere
+        self.model = ModelProto(ir_version=10, graph=GraphProto(name="glued"))
+        self.model.opset_import.append(helper.make_opsetid("", opset))
+        self.values: list[Value] = []
+        self.sizes: dict[str, int] = {}  # of symbols that cannot have any size
+        self.parts: list[str] = []
+        self.used: set[str] = set()
+        self.edge_values = self.zero_sizes = True
+        self._number = 0
+
+    def add(self, snippet: Snippet) -> bool:
+        self._number += 1
+        attachment = _Attachment(self, snippet, f"s{self._number}_")
+        try:
+            attachment.attach()
+            onnx.checker.check_model(attachment.model, full_check=True)
+            values = attachment.run()
+        except Exception:  # onnx and onnxruntime raise many types; the snippet does not fit, that is all
+            return False
+        self.model, self.sizes, self.values = attachment.model, attachment.sizes, values
+        self.used |= attachment.used
+        self.parts.append(attachment.label)
+        self.edge_values &= snippet.edge_values
+        self.zero_sizes &= snippet.zero_sizes
+        return True
+
+    def finish(self) -> ModelProto:
+        """The model with its outputs: what nobody uses, some of the rest, some inner values."""
+        model, rng = copy_of(self.model), self.rng
+        outputs = {value.name: value for value in model.graph.output}
+        del model.graph.output[:]
+        kept = [o for name, o in outputs.items() if name not in self.used or rng.random() < 0.25]
+        inferred = onnx.shape_inference.infer_shapes(model, data_prop=True)
+        made = {name for node in model.graph.node for name in node.output if name}
+        inner = [
+            value
+            for value in inferred.graph.value_info
+            if value.name in made - outputs.keys() and value.type.tensor_type.HasField("shape")
+        ]
+        kept += rng.sample(inner, min(len(inner), rng.choice([0, 0, 1, 2])))
+        model.graph.output.extend(kept)
+        declared = [t for t in model.graph.initializer if t.data_type == TensorProto.FLOAT]
+        if declared and rng.random() < 0.1:  # the caller may override it
+            tensor = rng.choice(declared)
+            model.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+        return model
+
+
+class _Attachment:
+    """One snippet on its way into a copy of the model."""
+
+    def __init__(self, glued: Glued, snippet: Snippet, prefix: str) -> None:
+        self.glued, self.snippet, self.prefix, self.rng = glued, snippet, prefix, glued.rng
+        self.model = copy_of(glued.model)
+        self.sizes = dict(glued.sizes)
+        self.binding: dict[str, Dim] = {}
+        self.names: dict[str, str] = {}
+        self.used: set[str] = set()
+        self.label = snippet.name
+        self.made: list[str] = []
+        self._count = 0
+
+    def attach(self) -> None:
+        part = self.variant(_with_opset(self.snippet.model, self.glued.opset))
+        for value in part.graph.input:
+            self.names[value.name] = self.source(value)
+        graph = self.renamed(part.graph)
+        main = self.model.graph
+        main.node.extend(graph.node)
+        main.initializer.extend(graph.initializer)
+        main.value_info.extend(graph.value_info)
+        made = {name for node in graph.node for name in node.output}
+        taken = {value.name for value in main.output}
+        main.output.extend(value for value in graph.output if value.name in made - taken)
+        for function in part.functions:
+            function.name = f"{self.prefix}{function.name}"
+            self.model.functions.append(function)
+        known = {entry.domain for entry in self.model.opset_import}
+        self.model.opset_import.extend(entry for entry in part.opset_import if entry.domain not in known)
+
+    def run(self) -> list[Value]:
+        """Run it once, to know what the values look like."""
+        feeds = make_feeds(self.model, {"": 2, **self.sizes}, 0)
+        runner, names = session(self.model), [output.name for output in self.model.graph.output]
+        arrays, again = (dict(zip(names, runner.run(None, feeds), strict=True)) for _ in range(2))
+        if any(not np.array_equal(arrays[n], again[n], equal_nan=arrays[n].dtype.kind == "f") for n in names):
+            raise ValueError("random")
+        values = []
+        for value in [*self.model.graph.input, *self.model.graph.output]:
+            array = feeds[value.name] if value.name in feeds else arrays[value.name]
+            tensor = value.type.tensor_type
+            dims = tuple(d.dim_value if d.HasField("dim_value") else d.dim_param for d in tensor.shape.dim)
+            if tensor.HasField("shape") and isinstance(array, np.ndarray):
+                values.append(Value(value.name, tensor.elem_type, dims, array, value.name in feeds))
+        return values
+
+    def variant(self, part: ModelProto) -> ModelProto:
+        """The snippet as it is, or inside something."""
+        chance = self.rng.random()
+        if self.rng.random() < 0.2:
+            part = constants_as_nodes(part)
+        if chance < 0.15:
+            part, self.label = wrap_in_if(part), f"{self.label} [If]"
+        elif chance < 0.27:
+            part, self.label = in_a_loop(part, self.rng), f"{self.label} [Loop]"
+        elif chance < 0.31:
+            part, self.label = wrap_in_if(in_a_loop(part, self.rng)), f"{self.label} [Loop in If]"
+        elif chance < 0.38:
+            part, self.label = inside_function(part), f"{self.label} [function]"
+            part.graph.node[0].op_type = f"{self.prefix}{part.graph.node[0].op_type}"
+        return part
+
+    # -- where inputs come from ----------------------------------------------------------------------------------------
+
+    def source(self, value: ValueInfoProto) -> str:
+        tensor = value.type.tensor_type
+        dims = [d.dim_value if d.HasField("dim_value") else d.dim_param for d in tensor.shape.dim]
+        free = self.glued.sharp_anywhere or not self.snippet.is_sharp
+        seen = [v for v in self.glued.values if v.is_tame and (free or v.is_input or tensor.elem_type not in FLOATS)]
+        chance = self.rng.random()
+        fitting = [v for v in seen if v.elem_type == tensor.elem_type and self.unified(dims, v.dims) is not None]
+        if fitting and chance < 0.8:
+            made = [v for v in fitting if not v.is_input]
+            chosen = self.rng.choice(made if made and self.rng.random() < 0.8 else fitting)
+            self.binding.update(self.unified(dims, chosen.dims) or {})
+            self.used.add(chosen.name)
+            return self.decorated(chosen) if free and self.rng.random() < 0.2 else chosen.name
+        other = [v for v in seen if v.elem_type in FLOATS and not v.is_input]
+        if free and other and tensor.elem_type in FLOATS and chance < 0.95:
+            chosen = self.rng.choice(other)
+            self.used.add(chosen.name)
+            return self.fitted(chosen, tensor.elem_type, dims)
+        return self.fresh(tensor.elem_type, dims)
+
+    def unified(self, wanted: Sequence[Dim], given: Sequence[Dim]) -> dict[str, Dim] | None:
+        """What the symbols of an input must be for this shape to fit; None where it does not."""
+        if len(wanted) != len(given):
+            return None
+        binding = dict(self.binding)
+        for want, have in zip(wanted, given, strict=True):
+            if have == "" or want == "":
+                return None
+            if isinstance(want, int):
+                if want != have:
+                    return None
+            elif binding.setdefault(want, have) != have or self.snippet.sizes.get(want) not in (
+                None if isinstance(have, str) else self.snippet.sizes.get(want),
+                have if isinstance(have, int) else self.sizes.get(have),
+            ):
+                return None
+        return binding
+
+    def fresh(self, elem_type: int, dims: Sequence[Dim]) -> str:
+        """A new graph input. Symbols without a size of their own are mostly those of other inputs, too."""
+        name = self.name("in")
+        for dim in dims:
+            if not isinstance(dim, str) or not dim or dim in self.binding:
+                continue
+            own = f"{self.prefix}{dim}"
+            if dim in self.snippet.sizes:
+                self.sizes[own] = self.snippet.sizes[dim]
+                self.binding[dim] = own if self.rng.random() < 0.7 else self.snippet.sizes[dim]
+            else:
+                self.binding[dim] = self.rng.choices([dim, own, 2, 3, 1], [60, 25, 6, 6, 3])[0]
+        shape = [self.binding[dim] if isinstance(dim, str) and dim else dim or None for dim in dims]
+        self.model.graph.input.append(helper.make_tensor_value_info(name, elem_type, shape))
+        return name
+
+    def decorated(self, value: Value) -> str:
+        """The value behind operators that keep its type and shape."""
+        one, perm = np.ones((), value.array.dtype), list(range(len(value.dims)))[::-1]
+        ways: list[Callable[[str], str]] = [
+            lambda x: self.op("Identity", x),
+            lambda x: self.op("Transpose", self.op("Transpose", x, perm=perm), perm=perm),
+            lambda x: self.op("Reshape", x, self.op("Shape", x)),
+            lambda x: self.op("Dropout", x),
+        ]
+        if value.elem_type in FLOATS:
+            ways += [
+                lambda x: self.op("Neg", self.op("Neg", x)),
+                lambda x: self.op("Add", x, self.const(one * 0)),
+                lambda x: self.op("Mul", self.const(one * 2), x),
+                lambda x: self.op("Cast", self.op("Cast", x, to=TensorProto.DOUBLE), to=value.elem_type),
+                *(lambda x, name=name: self.op(name, x) for name in ("Relu", "Sigmoid", "Tanh", "Abs")),
+            ]
+        return self.rng.choice(ways)(value.name)
+
+    def fitted(self, value: Value, elem_type: int, dims: Sequence[Dim]) -> str:
+        """A value of another type or shape, made to fit."""
+        x = value.name if value.elem_type == elem_type else self.op("Cast", value.name, to=elem_type)
+        orders = [p for p in itertools.permutations(range(len(value.dims))) if len(dims) == len(value.dims) < 5]
+        for order in orders[1:]:
+            if (binding := self.unified(dims, [value.dims[i] for i in order])) is not None:
+                self.binding.update(binding)
+                return self.op("Transpose", x, perm=list(order))
+        if self.rng.random() < 0.4:
+            return self.op("Add", self.fresh(elem_type, dims), self.op("ReduceMean", x, keepdims=0))
+        for dim in dims:
+            if isinstance(dim, str):
+                self.binding.setdefault(dim, self.snippet.sizes.get(dim, 2))
+        shape = [self.binding[dim] if isinstance(dim, str) else dim for dim in dims]
+        if any(isinstance(dim, str) for dim in shape):
+            return self.op("Add", self.fresh(elem_type, dims), self.op("ReduceMax", x, keepdims=0))
+        flat = self.op("Reshape", x, self.const(np.array([-1])))
+        wrapped = self.op("Mod", self.const(np.arange(int(np.prod(shape)))), self.op("Size", flat))
+        return self.op("Reshape", self.op("Gather", flat, wrapped), self.const(np.array(shape, np.int64)))
+
+    def op(self, op: str, *inputs: str, **attributes: Any) -> str:
+        name = self.name("glue")
+        self.model.graph.node.append(helper.make_node(op, inputs, [name], **attributes))
+        return name
+
+    def const(self, array: np.ndarray) -> str:
+        name = self.name("const")
+        self.model.graph.initializer.append(numpy_helper.from_array(np.asarray(array), name))
+        return name
+
+    def name(self, kind: str) -> str:
+        self._count += 1
+        return f"{self.prefix}{kind}{self._count}"
+
+    # -- names and symbols ---------------------------------------------------------------------------------------------
+
+    def renamed(self, graph: GraphProto) -> GraphProto:
+        copy = GraphProto()
+        copy.CopyFrom(graph)
+        self.rename(copy)
+        return copy
+
+    def rename(self, graph: GraphProto) -> None:
+        for node in graph.node:
+            node.name = f"{self.prefix}{node.name}" if node.name else ""
+            node.input[:] = [self.own(name) for name in node.input]
+            node.output[:] = [self.own(name) for name in node.output]
+            for attribute in node.attribute:
+                for body in [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]:
+                    self.rename(body)
+        for tensor in graph.initializer:
+            tensor.name = self.own(tensor.name)
+        for value in [*graph.input, *graph.output, *graph.value_info]:
+            value.name = self.own(value.name)
+            for dim in value.type.tensor_type.shape.dim:
+                if dim.dim_param:
+                    bound = self.binding.setdefault(dim.dim_param, f"{self.prefix}{dim.dim_param}")
+                    if isinstance(bound, int):
+                        dim.dim_value = bound
+                    else:
+                        dim.dim_param = bound
+
+    def own(self, name: str) -> str:
+        return self.names.setdefault(name, f"{self.prefix}{name}") if name else ""
+
+
+def in_a_loop(model: ModelProto, rng: random.Random) -> ModelProto:
+    """The whole graph as the body of a Loop: one value is carried on where it can be, all others are stacked."""
+    result = copy_of(model)
+    graph, body = result.graph, GraphProto(name="body")
+    pairs = [(x, y) for x in graph.input for y in graph.output if x.type == y.type]
+    carried = rng.choice(pairs) if pairs and rng.random() < 0.8 else None
+    body.node.extend(graph.node)
+    body.value_info.extend(graph.value_info)
+    body.input.append(helper.make_tensor_value_info("iteration", TensorProto.INT64, []))
+    body.input.append(helper.make_tensor_value_info("go_on", TensorProto.BOOL, []))
+    body.node.append(helper.make_node("Identity", ["go_on"], ["goes_on"]))
+    body.output.append(helper.make_tensor_value_info("goes_on", TensorProto.BOOL, []))
+    inputs, outputs = ["trips", ""], []
+    if carried is not None:
+        start, end = carried
+        inputs.append(start.name)
+        inner = body.input.add()
+        inner.CopyFrom(start)
+        inner.name = "carried"
+        for node in body.node:
+            _replace(node, start.name, "carried")
+        body.output.append(end)
+        outputs.append(end.name)
+    for value in graph.output:
+        if carried is None or value.name != carried[1].name:
+            body.output.append(value)
+            outputs.append(value.name)
+    renamed = {name: f"{name}_inside" for node in body.node for name in node.output if name}
+    for node in body.node:
+        for old, new in renamed.items():
+            _replace(node, old, new)
+        node.output[:] = [renamed.get(name, name) for name in node.output]
+    for value in [*body.output, *body.value_info]:
+        value.name = renamed.get(value.name, value.name)
+    del graph.node[:], graph.value_info[:]
+    trips = rng.choice([1, 2, 3])
+    graph.initializer.append(numpy_helper.from_array(np.array(trips), "trips"))
+    graph.node.append(helper.make_node("Loop", inputs, outputs, body=body))
+    for value in graph.output:
+        if carried is None or value.name != carried[1].name:
+            dims = [d.dim_value if d.HasField("dim_value") else d.dim_param for d in value.type.tensor_type.shape.dim]
+            value.CopyFrom(
+                helper.make_tensor_value_info(value.name, value.type.tensor_type.elem_type, ["trips", *dims])
+            )
+    return result
+
+
+def _replace(node: onnx.NodeProto, old: str, new: str) -> None:
+    """Let a node, and the nodes in its subgraphs, read another value."""
+    node.input[:] = [new if name == old else name for name in node.input]
+    for attribute in node.attribute:
+        for inner in attribute.g.node:
+            _replace(inner, old, new)
+        for value in attribute.g.output if attribute.HasField("g") else ():
+            if value.name == old:
+                value.name = new
+
+
+def generated(rng: random.Random, stock: dict[str, list[Snippet]], sharp_anywhere: bool) -> Glued:
+    """A model of three to nine snippets, each of any pass with the same chance."""
+    glued = Glued(rng, rng.choice(OPSETS), sharp_anywhere)
+    wanted = rng.randint(3, 9)
+    for snippet in itertools.islice(_drawn(rng, stock, glued.opset), 6 * wanted):
+        glued.add(snippet)
+        if len(glued.parts) == wanted:
+            break
+    return glued
+
+
+def _drawn(rng: random.Random, stock: dict[str, list[Snippet]], opset: int) -> Iterator[Snippet]:
+    usable = {name: [s for s in found if s.opset <= opset] for name, found in stock.items()}
+    fires, stays = ([n for n, found in usable.items() if found and n.endswith(" stays") is s] for s in (False, True))
+    while fires:
+        yield rng.choice(usable[rng.choice(stays if stays and rng.random() < 0.2 else fires)])

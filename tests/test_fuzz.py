@@ -1,0 +1,99 @@
+"""A few of the models that benchmarks/fuzz.py glues together; run that for thousands."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from pathlib import Path
+
+import onnx
+import pytest
+from harness import assert_same_numbers, optimize, parse
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+import fuzz
+
+from fusionc.errors import FusioncError
+from fusionc.verify import verify
+
+RUNS, CHUNK = 96, 12
+cached_snippets = cache(fuzz.snippets)
+
+
+@pytest.mark.parametrize("first", range(0, RUNS, CHUNK))
+def test_glued_models_keep_their_numbers(first: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FUSIONC_PROCESS_LOG_PATH", str(tmp_path / "log"))  # which fuzz sets, too
+    rewrites = 0
+    for number in range(first, first + CHUNK):
+        plan = fuzz.Plan(0, number, cached_snippets())
+        try:
+            _ = plan.raised
+        except FusioncError:
+            plan.target_opset = None
+        assert plan.examine() is None, f"python benchmarks/fuzz.py --seed 0 --only {number}"
+        rewrites += sum(plan.counts.values())
+    assert rewrites > CHUNK
+
+
+FOUND = {
+    "a type that is forgotten when a branch becomes a constant": """
+        agraph (bool c, bool d, float[N,3,4] x) => (float[N,1,4] y) <float[3] k, int64[1] ax = {1}> {
+            s = If (c) <
+                then_branch = t () => (float[3] p) { p = If (d) <
+                    then_branch = tt () => (float[3] pp) { pp = Neg (k) },
+                    else_branch = te () => (float[3] pq) { pq = Constant <value = float[3] {1, 2, 3}> () }> },
+                else_branch = e () => (float[3] q) { q = If (d) <
+                    then_branch = et () => (float[3] qp) { qp = Neg (k) },
+                    else_branch = ee () => (float[3] qq) { qq = Constant <value = float[3] {1, 2, 3}> () }> }>
+            m = ReduceMean <keepdims = 0> (s)
+            a = Add (x, m)
+            y = ReduceMax (a, ax)
+        }""",
+    "the type of an output of an operator that onnx does not know": """
+        agraph (float[N,3] x, float[N,4] z) => (float[N,5] s, float[N,4] y) <float[3,5] W, float[5] b> {
+            p = Gemm (x, W, b) s = Softplus (p) m = ReduceMean <keepdims = 0> (s) y = Add (z, m)
+        }""",
+}
+
+
+@pytest.mark.parametrize("graph", FOUND.values(), ids=FOUND)
+def test_what_was_found(graph: str) -> None:
+    model = parse(graph)
+    result, _ = optimize(model, fuzz.PASSES)
+    onnx.checker.check_model(result, full_check=True)
+    assert_same_numbers(model, result, "rounding", {}, edge_values=False)
+
+
+def test_an_input_without_elements_is_verified(tmp_path: Path) -> None:
+    model = parse("agraph (float[M,0] x, float[0,5] w) => (float[M,5] y) { p = MatMul (x, w) y = Relu (p) }")
+    onnx.save(model, tmp_path / "model.onnx")
+    assert verify(tmp_path / "model.onnx", tmp_path / "model.onnx").status == "equal"
+
+
+def test_the_same_number_is_the_same_model() -> None:
+    stock = cached_snippets()
+    for number in range(3):
+        assert fuzz.Plan(7, number, stock).model == fuzz.Plan(7, number, stock).model
+
+
+def test_a_wrong_rewrite_is_found_named_and_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fuzzer is no use if it finds nothing: let one pass be wrong."""
+    guilty = next(p for p in fuzz.PASSES if p.name == "ConvBatchnormFusionPass")
+    right = type(guilty).rewrite
+
+    def wrong(self: object, m: object, new: object) -> object:
+        result = right(self, m, new)
+        return new.Mul(result, new.const(fuzz.np.float32(1.01)))  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(type(guilty), "rewrite", wrong)
+    stock = {guilty.name: cached_snippets()[guilty.name]}
+    for number in range(20):
+        plan = fuzz.Plan(0, number, stock)
+        if guilty in plan.passes and plan.target_opset is None and not plan.through_files:
+            if plan.examine() is None:
+                continue
+            assert plan.guilty().startswith(guilty.name)
+            assert len(plan.smaller().graph.node) <= 3
+            return
+    raise AssertionError("not found in 20 runs")
