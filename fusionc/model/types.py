@@ -112,6 +112,8 @@ class Types:
     def _infer(self) -> None:
         self._generation, self._outdated = self._generation + 1, False
         main = self._model.main
+        values = [v for graph in self._model.graphs for v in graph.values.values() if v.producer is not None]
+        before = [(value, value.proto_type) for value in values if value.proto_type is not None]
         self._doubts = {node: doubt for node, doubt in self._doubts.items() if node.is_in_graph}
         slices = (node for graph in self._model.graphs for node in graph.of_operator("Slice"))
         self._doubts.update({node: Doubt(None) for node in slices if is_fatal(node)})
@@ -129,7 +131,10 @@ class Types:
                 self._doubts.update(doubts)
                 skeleton = _Skeleton(self._model, self._doubts)
             elif not skeleton.annotate(main):
-                return
+                break
+        for value, type_ in before if self._generation else ():
+            if shape_of(value.proto_type) is None:  # what was known stays true where this inference knows less
+                value.proto_type = type_
 
 
 class _Skeleton:

@@ -12,6 +12,7 @@ from fusionc.rewrite import Tape, refuse
 
 Array = np.ndarray[Any, Any]
 _WIDEST = 40  # powers of two
+_LARGE = 1 << 16  # bytes
 
 
 def array_of(constant: Edge) -> Array:
@@ -39,6 +40,8 @@ def scaled(new: Tape, weight: Edge, factor: Array) -> Edge:
     if (np.abs(np.log2(np.abs(factor), where=factor != 0, out=np.zeros(factor.shape))) > _WIDEST).any():
         refuse("the factor is so large or so small that intermediate results may leave the range of their type")
     array = weight.constant()
+    if array is not None and array.nbytes > _LARGE and weight.use_count > 1:
+        refuse("large weights are used elsewhere: the model would grow")
     exact = factor if array is None else array.astype(np.float64) * factor
     made = new.const(exact, dtype=weight.dtype, like=None if array is None else weight)
     if _is_coarse(made.values, exact):

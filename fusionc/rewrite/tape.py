@@ -105,9 +105,7 @@ class Tape:
         first = next((value for value in inputs if value is not None), None)
         elem_type = 0 if first is None else first.elem_type
         if not elem_type:
-            if domain == MICROSOFT:
-                refuse("the element type is unknown")
-            return
+            refuse("the element type is unknown")
         if not operators.has_cpu_kernel(op, domain, version or 1, elem_type):
             refuse(f"no CPU kernel for {op} of {tensors.type_name(elem_type)}")
 

@@ -21,10 +21,12 @@ class InstanceNormFusionPass(Pass):
     """Instance normalization that is written out becomes InstanceNormalization.
 
     before   (x − mean(x)) / √(mean((x − mean(x))²) + epsilon) · scale + offset over all axes behind the channels, in
-             the forms of LayerNormFusionPass; scale and offset constants of shape [C, 1, 1]; without both
+             the forms of LayerNormFusionPass; scale and offset constants of shape [C, 1, 1]; without both where
+             nothing scales the result
     after    InstanceNormalization(x, scale, offset)
-    refuses  other axes; a number of channels that is not known; constants that are not one number for each channel;
-             elements other than float32
+    refuses  other axes; a number of channels, or a size of the image, that is not known (onnxruntime's operator does
+             not survive an empty image); constants that are not one number for each channel; elements other than
+             float32
     algebra  the definition of InstanceNormalization
     source   CANN's InstanceNormFusionPass
     """
@@ -42,7 +44,9 @@ class InstanceNormFusionPass(Pass):
             axes = reduced_axes(node, m.x.rank)
             if m.x.rank < 3 or axes != list(range(2, m.x.rank)) or not node.attr("keepdims"):
                 refuse("not all axes behind the channels are reduced")
-        channels = m.x.shape[1]
+        channels, *space = m.x.shape[1:]
+        if not all(isinstance(d, int) and d > 0 for d in space):
+            refuse("the size of the image is unknown")
         if not isinstance(channels, int):
             refuse("the number of channels is unknown")
         ones, zeros = np.ones(channels, m.x.dtype), np.zeros(channels, m.x.dtype)

@@ -109,15 +109,15 @@ FIRES = [
     ),
     Fires(
         "1.14",
-        graph("a = ReduceMin (x, k) y = ReduceMin (a, l)", "int64[1] k = {1}, int64[1] l = {0}", y="float[1,1] y"),
+        ints("a = ReduceMin (x, k) y = ReduceMin (a, l)", "int64[1] k = {1}, int64[1] l = {0}", "int64[1,1] y"),
         ["ReduceMin"],
     ),
     Fires(
         "1.15",
-        graph(
+        ints(
             "a = ReduceMax <keepdims = 0> (x, k) y = ReduceMax <keepdims = 0> (a, l)",
             "int64[1] k = {0}, int64[1] l = {0}",
-            y="float y",
+            y="int64 y",
         ),
         ["ReduceMax"],
         zero_sizes=False,

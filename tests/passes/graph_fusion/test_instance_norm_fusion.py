@@ -7,7 +7,7 @@ def graph(
     ax: str = "{2, 3}",
     g: str = "float[3,1,1]",
     b: str = "float[3,1,1]",
-    x: str = "float[N,3,H,W]",
+    x: str = "float[N,3,4,5]",
     n: str = "r = Sqrt (e) n = Div (d, r)",
     y: str = "",
 ) -> str:
@@ -16,6 +16,7 @@ def graph(
 
 
 STAYS = [
+    Stays("an image of unknown size", graph(x="float[N,3,H,W]"), "the size of the image is unknown"),
     Stays(
         "one number for each row",
         graph(x="float[2,3,3,4]", g="float[3,1]", b="float[3,1]"),
@@ -27,7 +28,7 @@ STAYS = [
         "the constant is not one number for each channel",
     ),
     Stays("the channels too", graph(ax="{1, 3}"), "not all axes behind the channels are reduced"),
-    Stays("unknown channels", graph(x="float[N,C,H,W]", g="float", b="float"), "the number of channels is unknown"),
+    Stays("unknown channels", graph(x="float[N,C,4,5]", g="float", b="float"), "the number of channels is unknown"),
     Stays("double", graph().replace("float", "double"), "the elements are not float32"),
     Stays(
         "the deviation is used elsewhere",
