@@ -12,7 +12,7 @@ from fusionc.rewrite import Tape, refuse
 
 Array = np.ndarray[Any, Any]
 _WIDEST = 40  # powers of two
-_LARGE = 1 << 16  # bytes
+_LARGE = 1 << 20  # bytes; equal weights of small layers may have become one
 
 
 def array_of(constant: Edge) -> Array:
