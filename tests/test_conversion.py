@@ -173,3 +173,17 @@ def test_a_user_s_check_in_three_commands() -> None:
     assert fusionc_command("convert", "--model", model, "--output", "fused").returncode == 0
     assert fusionc_command("verify", model, "fused.onnx").returncode == 0
     assert fusionc_command("verify", model, SAMPLES / "conv_bn.onnx").returncode == 3
+
+
+def test_a_reader_that_goes_does_no_harm() -> None:
+    """As in `fusionc convert … | head -1`: the model is written, and the exit code says so."""
+    model = os.fspath(SAMPLES / "conv_bn.onnx")
+    command = [sys.executable, "-m", "fusionc", "convert", "--model", model, "--output", "fused"]
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env={**os.environ, "PYTHONPATH": str(ROOT)}
+    )
+    assert process.stdout is not None and process.stderr is not None
+    process.stdout.readline()
+    process.stdout.close()
+    assert process.stderr.read() == b"" and process.wait() == 0
+    assert Path("fused.onnx").exists()

@@ -14,6 +14,7 @@ import threading
 import click
 
 from fusionc.cli.failures import EXIT_CODES, exit_on_failure
+from fusionc.cli.patient_stream import PatientStream
 
 COMMANDS = ("convert", "verify", "passes", "switch_file")
 
@@ -67,3 +68,4 @@ def main() -> None:
     """An ONNX graph optimizer in the manner of ATC: fusion passes that can be switched, counted and verified."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a name in a model may have any character
+        sys.stdout = PatientStream(sys.stdout)

@@ -1,0 +1,34 @@
+"""A stdout whose reader may go: `fusionc convert | head -1` still converts, and its exit code says how that went."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, TextIO
+
+
+class PatientStream:
+    """Writes to a stream until nobody reads it any more, and then to nowhere."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(text)
+        except BrokenPipeError:
+            self._let_go()
+            return len(text)
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except BrokenPipeError:
+            self._let_go()
+
+    def _let_go(self) -> None:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, self._stream.fileno())
+        os.close(nowhere)
