@@ -12,6 +12,7 @@ from fusionc.passes.weights import array_of, shape_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
 _ROWS = 64  # how many rows a value is thought to have where that is unknown
+_ALONE = 8  # elements that are copied in the time of one that is picked alone
 _NODE = 1000  # what one more node costs, in elements of elementwise work
 _PRODUCTS = 8  # multiplications and additions of a matrix product that cost as much as one element
 _FREE = ("Reshape", "Squeeze", "Unsqueeze")
@@ -62,8 +63,14 @@ def _saves(rows: Selection, region: dict[Node, tuple[int, Carriers]]) -> bool:
     inner = {node.outputs[0] for node in region}
     ends = {(node.inputs[p], a) for node, (_, brought) in region.items() for p, a in brought.items()}
     cuts = [(v, a) for v, a in ends if v is not None and v not in inner and not v.is_constant]
-    copied = (sum(_elements(v, a) for v, a in cuts) - _elements(whole, rows.axis)) * count
+    copied = (sum(_copied(v, a) for v, a in cuts) - _copied(whole, rows.axis)) * count
     return saved > copied + _NODE * (len(cuts) - 1 + rows.is_dropped)
+
+
+def _copied(value: Edge | None, axis: int) -> int:
+    """What picking one row costs: elements, one by one where rows are columns in memory."""
+    shape = shape_of(value)
+    return _elements(value, axis) * (_ALONE if shape is not None and axis == len(shape) - 1 else 1)
 
 
 def _elements(value: Edge | None, axis: int) -> int:
