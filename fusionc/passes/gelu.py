@@ -37,9 +37,9 @@ def written_tanh_gelu(x: Formula) -> Formula:
 def bias_of(m: Match) -> tuple[Edge, Edge]:
     """Of the addends m.x and m.b, first the one that has rows, then the one number for each column of them."""
     for x, bias in ((m.x, m.b), (m.b, m.x)):
-        if x.shape and bias.shape and len(bias.shape) == 1 and isinstance(bias.shape[0], int):
-            if bias.shape[0] == x.shape[-1] > 0:
-                return x, bias
+        columns = bias.shape[0] if bias.shape and len(bias.shape) == 1 else None
+        if x.shape and isinstance(columns, int) and 0 < columns == x.shape[-1]:
+            return x, bias
     refuse("no addend is known to be one number for each column")
 
 

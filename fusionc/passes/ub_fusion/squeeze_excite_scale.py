@@ -6,6 +6,7 @@ from fusionc.passes.blocked_layout import is_blocked
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, op, refuse, var
 
 _BLOCK = 8
+_PARTS = 4  # of a block of input channels, what onnxruntime takes
 _KEEP_BLOCKS = ("Clip", "HardSigmoid", "Relu", "Sigmoid", "Tanh")
 
 
@@ -17,8 +18,10 @@ def _is_of_conv(scale: Edge) -> bool:
     if node is None or not node.is_op("Conv"):
         return False
     shape = None if node.inputs[1] is None else node.inputs[1].shape
-    channels = shape[0] if shape else None
-    return isinstance(channels, int) and channels % _BLOCK == 0
+    channels, taken = shape[:2] if shape else (None, None)
+    if not isinstance(channels, int) or not isinstance(taken, int) or channels % _BLOCK:
+        return False
+    return taken < _BLOCK or taken % _PARTS == 0
 
 
 def _is_between_blocks(m: Match) -> bool:

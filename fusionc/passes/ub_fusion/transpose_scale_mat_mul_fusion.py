@@ -53,6 +53,8 @@ def _fused(m: Match, new: Tape, **attributes: float) -> Result:
 def _flip(m: Match, new: Tape, side: str) -> Result:
     if m.product.attr(f"transBatch{side}", 0):
         refuse("the batch is transposed, too")
+    if any(value.rank is None or value.rank < 2 for value in (m.a, m.b)):
+        refuse("an operand may be a vector")
     return _fused(m, new, **{f"trans{side}": 1 - int(m.product.attr(f"trans{side}", 0))})
 
 
@@ -72,7 +74,8 @@ class TransposeScaleMatMulFusionPass(UBFusionPass):
     after    com.microsoft.FusedMatMul(a, b) with alpha, transA, transB
     refuses  a factor that is 0, not finite, beyond 2^±40, not a single number, or may enlarge what it scales; of
              float64 one that float32 has not; integers and float16 (there is no kernel); quantized operands, and
-             what stands around a Softmax: onnxruntime finds larger structures there
+             what stands around a Softmax: onnxruntime finds larger structures there; a transposition beside a vector,
+             with which the kernel forgets it
     never    other permutations: with transBatch the kernel divides by zero where an axis is empty
     algebra  (c·A)·B = A·(c·B) = c·(A·B); the kernel reads its operands along either axis
     source   onnxruntime's MatmulTransposeFusion and MatMulScaleFusion make the same node at load
