@@ -17,7 +17,10 @@ def graph(
     return f"agraph ({u}) => ({y}) <{b}, {CONSTANTS}> {{ {add} {body} }}"
 
 
-PLAIN = "agraph (float[N,3,4] x) => (float[N,3,4] y) <" + CONSTANTS + "> {{ {body} }}"
+def plain(body: str) -> str:
+    return f"agraph (float[N,3,4] x) => (float[N,3,4] y) <{CONSTANTS}> {{ {body} }}"
+
+
 NO_ROW = "no addend is known to be one number for each column"
 STAYS = [
     Stays("a bias of one element", graph(b="float[1] b"), NO_ROW),
@@ -30,9 +33,9 @@ STAYS = [
         graph().replace("float[", "double[").replace("float ", "double "),
         "no CPU kernel for BiasGelu of double",
     ),
-    Stays("erf without bias", PLAIN.format(body=f"{ERF} {HALF}"), None),
-    Stays("Gelu without bias", PLAIN.format(body=GELU), None, opset=20),
-    Stays("Gelu with tanh, without bias", PLAIN.format(body=GELU_TANH), None, opset=20),
+    Stays("erf without bias", plain(f"{ERF} {HALF}"), None),
+    Stays("Gelu without bias", plain(GELU), None, opset=20),
+    Stays("Gelu with tanh, without bias", plain(GELU_TANH), None, opset=20),
     Stays("another half", graph().replace("half = {0.5}", "half = {0.505}"), None),
     Stays(
         "the sum is a graph output", graph(y="float[N,3,4] y, float[N,3,4] x"), "an interior value is a graph output"
@@ -64,7 +67,7 @@ FIRES = [
     ),
     Fires("tanh", graph(f"{TANH} {HALF}"), ["FastGelu"]),
     Fires("Gelu with tanh", graph(GELU_TANH), ["FastGelu"], opset=20),
-    Fires("tanh without bias", PLAIN.format(body=f"{TANH} {HALF}"), ["FastGelu"]),
+    Fires("tanh without bias", plain(f"{TANH} {HALF}"), ["FastGelu"]),
     Fires("a bias that is no row beside tanh", graph(f"{TANH} {HALF}", b="float b"), ["Add", "FastGelu"]),
     *[Fires(f"opset {opset}", graph(), ["BiasGelu"], opset=opset) for opset in (9, 13, 19)],
 ]
