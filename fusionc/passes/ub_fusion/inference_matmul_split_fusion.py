@@ -7,6 +7,8 @@ from fusionc.passes.splitting import axis_of, sizes_of
 from fusionc.passes.weights import array_of, shape_of
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, refuse
 
+_LARGE = 1024  # elements; a copy of so many is not made while the original stays
+
 
 def _find(graph: Graph) -> Iterator[Match]:
     """A Split in two along the last axis of a product by constant weights."""
@@ -30,7 +32,7 @@ class InferenceMatmulSplitFusionPass(UBFusionPass):
 
     before   Split(x·W) along the last axis, with constant weights
     after    x·W₁, x·W₂
-    refuses  weights that are used elsewhere; another product of the same value
+    refuses  large weights that are used elsewhere; another product of the same value
     never    a bias, more than two pieces: SameInputMatMulPass makes one product of these, which is faster
     algebra  the columns of a product are computed one by one
     source   MindSpore's inference_matmul_split_fusion
@@ -44,9 +46,9 @@ class InferenceMatmulSplitFusionPass(UBFusionPass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         if new.graph.model.target != "onnxruntime-cpu":
             refuse("it is measured on onnxruntime alone")
-        if m.W.use_count > 1:
-            refuse("the weights are used elsewhere")
-        products = [user for user in m.x.outputs if user.is_op("MatMul", "Gemm")]
+        if m.W.use_count > 1 and array_of(m.W).size > _LARGE:
+            refuse("large weights are used elsewhere")
+        products = [user for user in m.x.outputs if user.graph is m.graph and user.is_op("MatMul", "Gemm")]
         if any(user is not m.product for user in products):
             refuse("another product of the same value")
         weights = np.split(array_of(m.W), np.cumsum(m.sizes)[:-1], axis=1)

@@ -8,6 +8,7 @@ from fusionc.passes.weights import array_of
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, either, keep, maybe, op, refuse, var
 from fusionc.rewrite.pattern import Formula, Out
 
+_LARGE = 1024  # elements; a copy of so many is not made while the original stays
 x, a, W, bias = var("x"), var("a"), var("W"), var("bias")
 a_scale, a_zero, W_scale, W_zero = var("a_scale"), maybe(var("a_zero")), var("W_scale"), maybe(var("W_zero"))
 _QUANTIZED = op.DynamicQuantizeLinear(x)
@@ -99,8 +100,10 @@ class InferenceQbmmAddFusionPass(UBFusionPass):
             refuse("a scale or zero point is not one number for each column")
         weight, zero = m.W, m.W_zero
         if weight.elem_type == TensorProto.INT8:
-            if weight.use_count > 1 or (zero is not None and not zero.is_constant):
-                refuse("signed weights that are used elsewhere")
+            if zero is not None and not zero.is_constant:
+                refuse("the zero point of signed weights is not constant")
+            if weight.use_count > 1 and array_of(weight).size > _LARGE:
+                refuse("large signed weights are used elsewhere")
             point = np.zeros(m.W_scale.shape, np.int8) if zero is None else array_of(zero)
             weight, zero = (new.const(unsigned(v), dtype=np.uint8) for v in (array_of(weight), point))
         elif weight.elem_type != TensorProto.UINT8:

@@ -24,19 +24,20 @@ def _is_of_conv(scale: Edge) -> bool:
     return taken < _BLOCK or taken % _PARTS == 0
 
 
+def _image_and_scale(m: Match) -> tuple[Edge, Edge]:
+    """Both factors; the scale is the one of which the images have one pixel."""
+    return (m.s, m.x) if m.x.shape and m.x.shape[2:] == (1, 1) else (m.x, m.s)
+
+
 def _is_between_blocks(m: Match) -> bool:
     (result,) = m.outputs
-    image, scale = m.x.shape, m.s.shape
-    if (
-        image is None
-        or scale is None
-        or m.graph.model.target != "onnxruntime-cpu"
-        or m.x.elem_type != TensorProto.FLOAT
-    ):
+    x, s = _image_and_scale(m)
+    image, scale = x.shape, s.shape
+    if image is None or scale is None or m.graph.model.target != "onnxruntime-cpu" or x.elem_type != TensorProto.FLOAT:
         return False
     if len(image) != 4 or scale != (*image[:2], 1, 1) or set(image[2:]) == {1}:
         return False
-    return any(user.is_op("Conv") for user in result.outputs) and _is_of_conv(m.s) and is_blocked(m.x)
+    return any(user.is_op("Conv") for user in result.outputs) and _is_of_conv(s) and is_blocked(x)
 
 
 class SqueezeExciteScalePass(UBFusionPass):
@@ -57,10 +58,11 @@ class SqueezeExciteScalePass(UBFusionPass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         if m.opset < 13:
             refuse("before opset 13 Resize needs a region")
-        if not all(isinstance(size, int) for size in m.x.shape):
+        x, s = _image_and_scale(m)
+        if not all(isinstance(size, int) for size in x.shape or ()):
             refuse("the shape is not known before the model runs")
-        scales = new.const(np.array([1, 1, *m.x.shape[2:]], np.float32))
+        scales = new.const(np.array([1, 1, *(x.shape or ())[2:]], np.float32))
         large = new.Resize(
-            m.s, None, scales, mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"
+            s, None, scales, mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"
         )
-        return new.Mul(m.x, large)
+        return new.Mul(x, large)

@@ -19,8 +19,9 @@ STAYS = [
     ),
     Stays(
         "the weights are used elsewhere",
-        graph("p = MatMul (x, W) a, b = Split <axis = -1> (p, sizes) e = Neg (W)", y=", float[4,6] e"),
-        "the weights are used elsewhere",
+        "agraph (float[N,40] x) => (float[N,20] a, float[N,10] b, float[40,30] e) <float[40,30] W, int64[2] sizes = {20, 10}> "
+        "{ p = MatMul (x, W) a, b = Split <axis = -1> (p, sizes) e = Neg (W) }",
+        "large weights are used elsewhere",
     ),
     Stays(
         "another product of the same value",

@@ -83,9 +83,20 @@ STAYS = [
         "an interior value is used elsewhere",
     ),
     Stays(
-        "signed weights that are used elsewhere",
-        static(STATIC + " e = Cast <to = 1> (W)", w="int8", W=SMALL, y=", float[4,5] e"),
-        "signed weights that are used elsewhere",
+        "large signed weights that are used elsewhere",
+        "agraph (uint8[N,40] a) => (float[N,30] y, float[40,30] e) <float as = {0.1}, uint8 az = {3}, int8[40,30] W, float ws = {0.1}, int8 wz = {1}, float[30] B> { "
+        + STATIC
+        + " e = Cast <to = 1> (W) }",
+        "large signed weights are used elsewhere",
+    ),
+    Stays(
+        "a zero point from outside",
+        "agraph (uint8[N,4] a, int8 wz) => (float[N,5] y) <float as = {0.1}, uint8 az = {3}, int8[4,5] W, float ws = {0.1}, "
+        + BIAS
+        + "> { "
+        + STATIC
+        + " }",
+        "the zero point of signed weights is not constant",
     ),
     Stays(
         "integers as they are",

@@ -16,7 +16,11 @@ STAYS = [
         "alpha is not a single number",
     ),
     Stays("no kernel for double", graph().replace("float", "double"), "no CPU kernel for QuickGelu of double"),
-    Stays("no kernel for float16", graph().replace("float", "float16"), "no CPU kernel for QuickGelu of float16"),
+    Stays(
+        "no kernel for float16",
+        graph(alpha="float alpha").replace("float", "float16"),
+        "no CPU kernel for QuickGelu of float16",
+    ),
     Stays("of something else", graph("s = Sigmoid (x) y = Mul (w, s)"), None),
     Stays("HardSigmoid", graph("s = HardSigmoid (x) y = Mul (x, s)"), None),
     Stays("alpha from outside", "agraph (float[N] x, float alpha) => (float[N] y) { " + ALPHA + " }", None),

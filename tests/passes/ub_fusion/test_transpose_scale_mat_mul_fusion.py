@@ -34,12 +34,22 @@ STAYS = [
         None,
     ),
     Stays("double, inexact", graph().replace("float", "double"), "alpha is stored in single precision"),
-    Stays("no kernel for float16", graph().replace("float", "float16"), "no CPU kernel for FusedMatMul of float16"),
+    Stays(
+        "no kernel for float16",
+        graph(c="float c").replace("float", "float16"),
+        "no CPU kernel for FusedMatMul of float16",
+    ),
     Stays("integers", graph(c="int32 c = {3}").replace("float", "int32"), "no CPU kernel for FusedMatMul of int32"),
     Stays(
         "another permutation", graph("t = Transpose <perm = [1, 0, 2]> (a) y = MatMul (t, b)", a="float[2,N,3] a"), None
     ),
     Stays("all axes", graph("t = Transpose (a) y = MatMul (t, b)", a="float[3,2,N] a"), None),
+    Stays("no terms", graph(**{**RIGHT, "a": "float[N,2,K] a", "b": "float[N,4,K] b"}), "there may be no terms to sum"),
+    Stays(
+        "no terms on the left",
+        graph(**{**LEFT, "a": "float[N,0,2] a", "b": "float[N,0,4] b"}),
+        "there may be no terms to sum",
+    ),
     Stays(
         "beside a vector",
         "agraph (float[3,N] a, float[3] b) => (float[N] y) { t = Transpose (a) y = MatMul (t, b) }",
@@ -107,7 +117,12 @@ FIRES = [
     ),
     Fires("broadcast batches", graph(**{**RIGHT, "a": "float[2,N,5,3] a", "y": "float[2,N,5,4] y"}), FUSED),
     Fires("double", graph(c="float c = {0.25}").replace("float", "double"), FUSED),
-    Fires("nothing to sum", graph(**{**RIGHT, "a": "float[N,2,K] a", "b": "float[N,4,K] b"}), FUSED, sizes={"K": 0}),
+    Fires("nothing to sum", graph(a="float[N,2,K] a", b="float[N,K,4] b"), FUSED, sizes={"K": 0}),
+    Fires(
+        "rows and columns that may be missing",
+        graph(**{**RIGHT, "a": "float[N,M,3] a", "b": "float[N,L,3] b", "y": "float[N,M,L] y"}),
+        FUSED,
+    ),
     Fires(
         "vectors, scaled",
         "agraph (float[3] a, float[3,4] b) => (float[4] y) <float c = {0.3}> { p = MatMul (a, b) y = Mul (p, c) }",
