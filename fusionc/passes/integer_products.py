@@ -11,7 +11,7 @@ from fusionc.rewrite import refuse
 
 def weights_of(value: Edge) -> tuple[int, int]:
     """The rows and columns of constant weights. Refuses others, and weights without rows."""
-    shape = array_of(value).shape if value.is_constant else ()
+    shape: tuple[int, ...] = array_of(value).shape if value.is_constant else ()
     if len(shape) != 2 or not shape[0]:
         refuse("the second operand is no constant matrix")
     return shape[0], shape[1]

