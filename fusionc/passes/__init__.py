@@ -96,8 +96,17 @@ _ORDER = (
     "graph_fusion.sub_fusion",
     "graph_fusion.arithmetic_inexact",
     # The target's own operators come last: no portable pass knows them.
+    "ub_fusion.squeeze_excite_scale",  # before the activations become operators of onnxruntime
+    "ub_fusion.tbe_conv_double_in_fusion",
     "ub_fusion.tbe_conv_elemwise_fusion",
+    "ub_fusion.inference_qbmm_add_fusion",
+    "ub_fusion.inference_matmul_split_fusion",
     "ub_fusion.a_tbe_mat_mul_elemwise_fusion",
+    "ub_fusion.fast_gelu_fusion",  # before BiasGelu, where it is switched on
+    "ub_fusion.bias_gelu_fusion",
+    "ub_fusion.inference_swiglu_fusion",  # before QuickGelu: in any order of its factors
+    "ub_fusion.quick_gelu_fusion",
+    "ub_fusion.transpose_scale_mat_mul_fusion",  # last: what others look for has plain products
 )
 
 

@@ -1,25 +1,8 @@
-import numpy as np
-
-from fusionc.model.graph import Node
 from fusionc.model.operators import MICROSOFT
-from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, maybe, op, refuse, rest, var
+from fusionc.passes.fused_activation import activated, activation_attributes, clipped
+from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, maybe, op, var
 
 _CONV = op.Conv(var("x"), var("W"), maybe(var("B")), _as="conv")
-_PARAMETERS = {"LeakyRelu": ("alpha",), "HardSigmoid": ("alpha", "beta")}
-_LIMIT = float(np.finfo(np.float32).max)
-
-
-def _clip_bounds(clip: Node, opset: int) -> list[float]:
-    if opset < 11:
-        return [clip.attr("min", -_LIMIT), clip.attr("max", _LIMIT)]
-    bounds = []
-    for at, missing in ((1, -_LIMIT), (2, _LIMIT)):
-        given = clip.inputs[at] if at < len(clip.inputs) else None
-        array = None if given is None else given.constant()
-        if given is not None and array is None:
-            refuse("the bounds are not known before the model runs")
-        bounds.append(missing if array is None else float(array.item()))
-    return bounds
 
 
 class TbeConvElemwiseFusionPass(UBFusionPass):
@@ -35,17 +18,10 @@ class TbeConvElemwiseFusionPass(UBFusionPass):
     numerics = "rounding"
     aliases = ("TbeConv2DReluv2Pass", "ConvClipByValueFusionPass")
     patterns = (
-        Pattern("ConvActivation", op["Relu", "LeakyRelu", "Sigmoid", "Tanh", "HardSigmoid"](_CONV, _as="activation")),
-        Pattern("ConvClip", op.Clip(_CONV, rest("bounds"), _as="activation")),
+        Pattern("ConvActivation", activated(_CONV)),
+        Pattern("ConvClip", clipped(_CONV)),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        kind = m.activation.op
-        if kind == "Clip":
-            parameters = _clip_bounds(m.activation, m.opset)
-        else:
-            parameters = [float(m.activation.attr(name)) for name in _PARAMETERS.get(kind, ())]
-        return new.node(
-            "FusedConv", [m.x, m.W, m.B], domain=MICROSOFT, like=m.conv,
-            activation=kind, activation_params=parameters or None,
-        )  # fmt: skip
+        attributes = activation_attributes(m.activation)
+        return new.node("FusedConv", [m.x, m.W, m.B], domain=MICROSOFT, like=m.conv, **attributes)

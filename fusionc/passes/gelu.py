@@ -1,0 +1,51 @@
+"""What the passes about GELU have in common: how it is written out."""
+
+from __future__ import annotations
+
+import math
+
+from fusionc.model.graph import Edge
+from fusionc.rewrite import Match, either, op, refuse
+from fusionc.rewrite.pattern import Formula
+
+_CUBIC = 0.044715
+_SLOPE = math.sqrt(2 / math.pi)
+
+
+def written_gelu(x: Formula) -> Formula:
+    """x · (1 + Erf(x / √2)) / 2, associated in any way."""
+    erf = op.Erf(either(x / math.sqrt(2), x * math.sqrt(0.5)))
+    return either(_half_product(x, erf + 1.0), x * (_half(erf) + 0.5))
+
+
+def written_tanh_gelu(x: Formula) -> Formula:
+    """x · (1 + Tanh(√(2/π) · (x + 0.044715 x³))) / 2, associated in any way."""
+    cube = either(x**3.0, x * (x * x), x * (x**2.0))
+    cubic = either(cube * _CUBIC, (x * _CUBIC) * (x * x), x * ((x * x) * _CUBIC), x * (x * (x * _CUBIC)))
+    square = either((x * x) * _CUBIC, (x**2.0) * _CUBIC, x * (x * _CUBIC))
+    tanh = op.Tanh(
+        either(
+            (x + cubic) * _SLOPE,
+            (x * _SLOPE) * (square + 1.0),
+            x * ((square + 1.0) * _SLOPE),
+            (x * (square + 1.0)) * _SLOPE,
+        )
+    )
+    return either(_half_product(x, tanh + 1.0), x * (_half(tanh) + 0.5))
+
+
+def bias_of(m: Match) -> tuple[Edge, Edge]:
+    """Of the addends m.x and m.b, first the one that has rows, then the one number for each column of them."""
+    for x, bias in ((m.x, m.b), (m.b, m.x)):
+        columns = bias.shape[0] if bias.shape and len(bias.shape) == 1 else None
+        if x.shape and isinstance(columns, int) and 0 < columns == x.shape[-1]:
+            return x, bias
+    refuse("no addend is known to be one number for each column")
+
+
+def _half(value: Formula) -> Formula:
+    return either(value * 0.5, value / 2.0)
+
+
+def _half_product(x: Formula, value: Formula) -> Formula:
+    return either(_half(x) * value, _half(x * value), x * _half(value))

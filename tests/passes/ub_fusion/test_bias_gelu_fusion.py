@@ -1,0 +1,76 @@
+from harness import Fires, Stays, seen_by_subgraph, tables
+
+ERF = "d = Div (x, root) e = Erf (d) a = Add (e, one)"
+TANH = "p = Pow (x, three) q = Mul (c, p) s = Add (x, q) i = Mul (k, s) t = Tanh (i) a = Add (one, t)"
+HALF = "h = Mul (x, half) y = Mul (h, a)"
+GELU, GELU_TANH = "y = Gelu (x)", 'y = Gelu <approximate = "tanh"> (x)'
+CONSTANTS = "float half = {0.5}, float one = {1}, float two = {2}, float three = {3}, float root = {1.41421356}, float inverse = {0.70710678}, float c = {0.044715}, float k = {0.7978845608}"
+
+
+def graph(
+    body: str = f"{ERF} {HALF}",
+    add: str = "x = Add (u, b)",
+    u: str = "float[N,3,4] u",
+    y: str = "float[N,3,4] y",
+    b: str = "float[4] b",
+) -> str:
+    return f"agraph ({u}) => ({y}) <{b}, {CONSTANTS}> {{ {add} {body} }}"
+
+
+def plain(body: str) -> str:
+    return f"agraph (float[N,3,4] x) => (float[N,3,4] y) <{CONSTANTS}> {{ {body} }}"
+
+
+NO_ROW = "no addend is known to be one number for each column"
+STAYS = [
+    Stays("a bias of one element", graph(b="float[1] b"), NO_ROW),
+    Stays("a scalar", graph(b="float b"), NO_ROW),
+    Stays("a matrix", graph(b="float[3,4] b"), NO_ROW),
+    Stays("an unknown last dimension", graph(u="float[N,3,M] u"), NO_ROW),
+    Stays("a bias that enlarges", graph(u="float[N,3,1] u"), NO_ROW),
+    Stays(
+        "no kernel for double",
+        graph(GELU).replace("float[", "double[").replace("float ", "double "),
+        "no CPU kernel for BiasGelu of double",
+        opset=20,
+    ),
+    Stays("erf without bias", plain(f"{ERF} {HALF}"), None),
+    Stays("Gelu without bias", plain(GELU), None, opset=20),
+    Stays("Gelu with tanh, without bias", plain(GELU_TANH), None, opset=20),
+    Stays("another half", graph().replace("half = {0.5}", "half = {0.505}"), None),
+    Stays(
+        "the sum is a graph output", graph(y="float[N,3,4] y, float[N,3,4] x"), "an interior value is a graph output"
+    ),
+    Stays(
+        "a subgraph uses the sum", seen_by_subgraph(graph(), "x", "float[N,3,4]"), "an interior value is used elsewhere"
+    ),
+    Stays("the sum of something else", graph(f"{ERF} {HALF}".replace("Mul (x", "Mul (u")), None),
+]
+
+FIRES = [
+    Fires("half of x first", graph(), ["BiasGelu"]),
+    Fires("half last", graph(f"{ERF} h = Mul (a, x) y = Mul (h, half)"), ["BiasGelu"]),
+    Fires("times the inverse root", graph(f"d = Mul (x, inverse) e = Erf (d) a = Add (one, e) {HALF}"), ["BiasGelu"]),
+    Fires("the bias first", graph(add="x = Add (b, u)"), ["BiasGelu"]),
+    Fires("Gelu", graph(GELU), ["BiasGelu"], opset=20),
+    Fires("Gelu of onnxruntime", graph("y = com.microsoft.Gelu (x)"), ["BiasGelu"]),
+    Fires(
+        "behind a product",
+        graph(add="w = MatMul (u, V) x = Add (w, b)", b="float[4] b, float[4,4] V"),
+        ["MatMul", "BiasGelu"],
+    ),
+    Fires("two vectors", graph(u="float[4] u", y="float[4] y"), ["BiasGelu"]),
+    Fires(
+        "a bias from outside",
+        "agraph (float[N,4] u, float[4] b) => (float[N,4] y) { x = Add (b, u) y = Gelu (x) }",
+        ["BiasGelu"],
+        opset=20,
+    ),
+    Fires("tanh", graph(f"{TANH} {HALF}"), ["FastGelu"]),
+    Fires("Gelu with tanh", graph(GELU_TANH), ["FastGelu"], opset=20),
+    Fires("tanh without bias", plain(f"{TANH} {HALF}"), ["FastGelu"]),
+    Fires("a bias that is no row beside tanh", graph(f"{TANH} {HALF}", b="float b"), ["Add", "FastGelu"]),
+    *[Fires(f"opset {opset}", graph(), ["BiasGelu"], opset=opset) for opset in (9, 13, 19)],
+]
+
+test_stays, test_fires = tables("BiasGeluFusionPass", STAYS, FIRES)

@@ -1,0 +1,182 @@
+from harness import Fires, Stays, seen_by_subgraph, tables
+
+SMALL = ",".join(map(str, range(-10, 10)))
+LARGE = "127,-128,127,126,125," * 3 + "1,2,3,4,5"
+POSITIVE = ",".join(map(str, range(20)))
+STATIC = "p = DequantizeLinear (a, as, az) q = DequantizeLinear (W, ws, wz) r = MatMul (p, q) y = Add (r, B)"
+DYNAMIC = "q, s, z = DynamicQuantizeLinear (x) p = MatMulInteger (q, W, z, wz) c = Cast <to = 1> (p) k = Mul (s, ws) r = Mul (c, k)"
+BIAS = "float[5] B = {1, -2, 3, 0.5, 4}"
+
+
+def static(
+    body: str = STATIC, a: str = "uint8", w: str = "uint8", W: str = POSITIVE, ws: str = "float ws = {0.05}", wz: str = "{7}",
+    bias: str = BIAS, more: str = "", y: str = "", scale: str = "float as = {0.1}",
+) -> str:  # fmt: skip
+    zero = f"{w}[5] wz = {wz}" if "," in wz else f"{w} wz = {wz}"
+    constants = f"{scale}, {a} az = {{3}}, {w}[4,5] W = {{{W}}}, {ws}, {zero}, {bias}{more}"
+    return f"agraph ({a}[N,4] a) => (float[N,5] y{y}) <{constants}> {{ {body} }}"
+
+
+def dynamic(
+    body: str = f"{DYNAMIC} y = Add (r, B)",
+    w: str = "int8",
+    ws: str = "float ws = {0.05}",
+    wz: str = "{1}",
+    bias: str = BIAS,
+    y: str = "",
+) -> str:
+    zero = f"{w}[5] wz = {wz}" if "," in wz else f"{w} wz = {wz}"
+    W = SMALL if w == "int8" else POSITIVE
+    return f"agraph (float[N,4] x) => (float[N,5] y{y}) <{w}[4,5] W = {{{W}}}, {ws}, {zero}, {bias}> {{ {body} }}"
+
+
+COLUMNS = "float[5] ws = {0.1, 0.2, 0.3, 0.05, 0.4}"
+ROW = "the addend is not one number for each column"
+STAYS = [
+    Stays("signed elements", static(a="int8", w="int8", W=SMALL, wz="{1}"), "the elements are not uint8"),
+    Stays("an addend of one element", static(bias="float[1] B = {1}"), ROW),
+    Stays(
+        "an addend that enlarges", static(bias="float[1,1,5] B", y="").replace("(float[N,5] y", "(float[1,N,5] y"), ROW
+    ),
+    Stays("no addend", static(STATIC.replace("r = MatMul", "y = MatMul").replace(" y = Add (r, B)", "")), None),
+    Stays(
+        "the result is quantized",
+        static(
+            STATIC.replace(
+                "y = Add (r, B)", "t = Add (r, B) u = QuantizeLinear (t, as, az) y = DequantizeLinear (u, as, az)"
+            )
+        ),
+        "the result is quantized",
+    ),
+    Stays(
+        "a scale for each row",
+        static(
+            STATIC.replace("(W,", "<axis = 0> (W,"), ws="float[4] ws = {0.1, 0.2, 0.3, 0.4}", wz="{1,2,3,4}"
+        ).replace("uint8[5] wz", "uint8[4] wz"),
+        "a scale or zero point is not one number for each column",
+    ),
+    Stays(
+        "a scale from outside",
+        "agraph (uint8[N,4] a, float as) => (float[N,5] y) <uint8 az = {3}, uint8[4,5] W = {"
+        + POSITIVE
+        + "}, float ws = {0.1}, uint8 wz = {2}, "
+        + BIAS
+        + "> { "
+        + STATIC
+        + " }",
+        "the scales are no constants of float32",
+    ),
+    Stays(
+        "weights from outside",
+        "agraph (uint8[N,4] a, uint8[4,5] W) => (float[N,5] y) <float as = {0.1}, uint8 az = {3}, float ws = {0.1}, uint8 wz = {2}, "
+        + BIAS
+        + "> { "
+        + STATIC
+        + " }",
+        "the second operand is no constant matrix",
+    ),
+    Stays("an infinite scale", static(scale="float as = {inf}"), "the scales are no constants of float32"),
+    Stays("the product is a graph output", static(y=", float[N,5] r"), "an interior value is a graph output"),
+    Stays(
+        "a subgraph uses the product",
+        seen_by_subgraph(static(), "r", "float[N,5]"),
+        "an interior value is used elsewhere",
+    ),
+    Stays(
+        "large signed weights that are used elsewhere",
+        "agraph (uint8[N,40] a) => (float[N,30] y, float[40,30] e) <float as = {0.1}, uint8 az = {3}, int8[40,30] W, float ws = {0.1}, int8 wz = {1}, float[30] B> { "
+        + STATIC
+        + " e = Cast <to = 1> (W) }",
+        "large signed weights are used elsewhere",
+    ),
+    Stays(
+        "a zero point from outside",
+        "agraph (uint8[N,4] a, int8 wz) => (float[N,5] y) <float as = {0.1}, uint8 az = {3}, int8[4,5] W, float ws = {0.1}, "
+        + BIAS
+        + "> { "
+        + STATIC
+        + " }",
+        "the zero point of signed weights is not constant",
+    ),
+    Stays(
+        "integers as they are",
+        dynamic("q, s, z = DynamicQuantizeLinear (x) p = MatMulInteger (q, W, z, wz) y = Cast <to = 1> (p)"),
+        None,
+    ),
+    Stays(
+        "a cast to double",
+        dynamic(f"{DYNAMIC} y = Add (r, B)")
+        .replace("to = 1", "to = 11")
+        .replace("k = Mul (s, ws) r = Mul (c, k)", "k = Mul (s, ws) k2 = Cast <to = 11> (k) r = Mul (c, k2)")
+        .replace("y = Add (r, B)", "r2 = Cast <to = 1> (r) y = Add (r2, B)"),
+        None,
+    ),
+]
+
+FLOATED, DYNAMIC_PRODUCT = ["MatMulIntegerToFloat"], ["DynamicQuantizeMatMul"]
+SHARED = "q, s, z = DynamicQuantizeLinear (x) p = MatMulInteger (q, W, z, wz) c = Cast <to = 1> (p) k = Mul (s, ws) r = Mul (c, k) y = Add (r, B) e = DequantizeLinear (q, s, z)"
+FIRES = [
+    Fires("static", static(), FLOATED),
+    Fires("the addend first", static(STATIC.replace("Add (r, B)", "Add (B, r)")), FLOATED),
+    Fires("scales for each column", static(ws=COLUMNS, wz="{1,2,3,4,5}"), FLOATED),
+    Fires("without zero points", static(STATIC.replace(", az", "").replace(", wz", "")), FLOATED),
+    Fires("signed weights", static(w="int8", W=SMALL, wz="{1}"), FLOATED),
+    Fires(
+        "large signed weights for each column", static(w="int8", W=LARGE, ws=COLUMNS, wz="{0,1,-128,127,5}"), FLOATED
+    ),
+    Fires(
+        "signed weights without a zero point",
+        static(STATIC.replace(", wz", ""), w="int8", W=LARGE, ws=COLUMNS),
+        FLOATED,
+    ),
+    Fires("the last axis", static(STATIC.replace("(W,", "<axis = -1> (W,"), ws=COLUMNS, wz="{1,2,3,4,5}"), FLOATED),
+    Fires("a batch", static().replace("[N,4] a", "[N,2,4] a").replace("[N,5] y", "[N,2,5] y"), FLOATED),
+    Fires(
+        "an addend from outside",
+        static(bias="float unused").replace("uint8[N,4] a)", "uint8[N,4] a, float[5] B)"),
+        FLOATED,
+    ),
+    Fires(
+        "the left operand is used elsewhere",
+        static(STATIC + " e = Neg (p)", y=", float[N,4] e"),
+        ["DequantizeLinear", "MatMulIntegerToFloat", "Neg"],
+    ),
+    Fires("dynamic", dynamic(), DYNAMIC_PRODUCT),
+    Fires(
+        "dynamic, without addend",
+        dynamic(f"{DYNAMIC} y = Mul (r, one)", bias="float one = {1}").replace("y = Mul (r, one)", "y = Neg (r)"),
+        ["DynamicQuantizeMatMul", "Neg"],
+    ),
+    Fires(
+        "dynamic, scales one by one",
+        dynamic(
+            f"{DYNAMIC} y = Add (B, r)".replace("k = Mul (s, ws) r = Mul (c, k)", "k = Mul (c, s) r = Mul (ws, k)")
+        ),
+        DYNAMIC_PRODUCT,
+    ),
+    Fires("dynamic, for each column", dynamic(ws=COLUMNS, wz="{0,1,2,3,4}"), DYNAMIC_PRODUCT),
+    Fires("dynamic, unsigned", dynamic(w="uint8"), DYNAMIC_PRODUCT),
+    Fires(
+        "dynamic, without zero points of the weights",
+        dynamic(f"{DYNAMIC} y = Add (r, B)".replace(", wz", "")),
+        DYNAMIC_PRODUCT,
+    ),
+    Fires("an addend that is no row", dynamic(bias="float B = {3}"), ["DynamicQuantizeMatMul", "Add"]),
+    Fires(
+        "quantized once for several",
+        dynamic(SHARED, y=", float[N,4] e"),
+        ["DynamicQuantizeLinear", "MatMulIntegerToFloat", "DequantizeLinear"],
+    ),
+    Fires(
+        "integers with two scales",
+        "agraph (int8[N,4] a) => (float[N,5] y) <int8[4,5] W = {"
+        + SMALL
+        + "}, float[1] as = {0.1}, "
+        + COLUMNS
+        + "> { p = MatMulInteger (a, W) c = Cast <to = 1> (p) k = Mul (ws, as) y = Mul (c, k) }",
+        FLOATED,
+    ),
+    *[Fires(f"opset {opset}", static(), FLOATED, opset=opset) for opset in (10, 13, 21)],
+]
+
+test_stays, test_fires = tables("InferenceQbmmAddFusionPass", STAYS, FIRES)
