@@ -52,10 +52,3 @@ def _one_zero_point(m: Match, new: Tape) -> Edge | None:
     if array is None or not array.size or (array != array.reshape(-1)[0]).any():
         refuse("the zero points are not all the same")
     return new.const(array.reshape(-1)[0].reshape(()), like=zero)
-
-
-def require_onnxruntime(m: Match) -> None:
-    """Refuses for other targets what pays, as far as anybody has measured, in onnxruntime alone."""
-    target = m.graph.model.target
-    if target != "onnxruntime-cpu":
-        refuse(f"for target {target} nothing is known to be gained")

@@ -15,6 +15,7 @@ from fusionc.passes.weights import shape_of
 from fusionc.rewrite import Match, Pattern, Result, Tape, either, op, refuse, var
 from fusionc.rewrite.pattern import Formula, OpFormula
 
+_TYPES = ({TensorProto.FLOAT}, {TensorProto.FLOAT16})
 gamma = var("gamma")
 SUM = op.Add(var("x"), var("skip"), _as="sum")
 
@@ -42,12 +43,15 @@ def epsilon_of_last(m: Match) -> float:
     value: Edge = m.sum.outputs[0]
     if value.rank is None:
         refuse("the rank is unknown")
-    if m.norm is None:
+    norm = m.captures.get("norm")
+    if norm is None:
         axis, epsilon = trailing_axis(m.mean, value), epsilon_of(m)
+        is_wide = m.mean.outputs[0].elem_type == TensorProto.FLOAT
     else:
-        axis, epsilon = m.norm.attr("axis") % max(value.rank, 1), m.norm.attr("epsilon")
-        if m.norm.attr("stash_type") != TensorProto.FLOAT:
-            refuse("the normalization does not compute in float32")
+        axis, epsilon = norm.attr("axis") % max(value.rank, 1), norm.attr("epsilon")
+        is_wide = norm.attr("stash_type") == TensorProto.FLOAT
+    if not is_wide:
+        refuse("the normalization does not compute in float32")
     if axis != value.rank - 1:
         refuse("more than the last axis is normalized")
     if not epsilon >= 0:
@@ -62,8 +66,8 @@ def joined(m: Match, new: Tape, operator: str, vectors: Sequence[Edge | None], e
     """
     whole, other = _operands(m)
     given = [value for value in vectors if value is not None]
-    if {value.elem_type for value in (whole, other, *given)} != {TensorProto.FLOAT}:
-        refuse("the elements are not float32")
+    if {value.elem_type for value in (whole, other, *given)} not in _TYPES:
+        refuse("the elements are neither float32 nor float16")
     last = None if whole.shape is None else whole.shape[-1]
     if not isinstance(last, int) or last < 1:  # the kernel divides by it
         refuse("the size of what is normalized is unknown")
@@ -72,8 +76,9 @@ def joined(m: Match, new: Tape, operator: str, vectors: Sequence[Edge | None], e
     inputs = [whole, other, *vectors]
     if len(m.outputs) == 1:
         return new.node(operator, inputs, domain=MICROSOFT, epsilon=epsilon)
-    made = new.node(operator, inputs, domain=MICROSOFT, outputs=4, epsilon=epsilon)
-    return [made[0], made[3]]
+    first, _, _, total = new.node(operator, inputs, domain=MICROSOFT, outputs=4, epsilon=epsilon)
+    first.producer.outputs = (first, None, None, total)  # nobody needs the others
+    return [first, total]
 
 
 def _operands(m: Match) -> tuple[Edge, Edge]:

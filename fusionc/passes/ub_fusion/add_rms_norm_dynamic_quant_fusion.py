@@ -1,8 +1,8 @@
 from onnx import TensorProto
 
 from fusionc.model.graph import Edge
-from fusionc.passes.quantization import require_onnxruntime
 from fusionc.passes.reduction import trailing_axis
+from fusionc.passes.target import require_onnxruntime
 from fusionc.passes.weights import array_of
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, const, either, keep, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula

@@ -11,6 +11,7 @@ class AddRmsNormFusionPass(UBFusionPass):
              output
     refuses  ranks other than 2 and 3; shapes that are not known to be equal (y may have one batch, or none); a scale
              that is not one number for each element of the last axis; elements other than float32
+             and float16; float16 that is written out (AddCastRmsNormCastFusionPass takes what does that in float32)
     algebra  the definition of SkipSimplifiedLayerNormalization
     source   MindSpore's add_rms_norm_fusion; onnxruntime has the operator, and no pass that makes it
     """

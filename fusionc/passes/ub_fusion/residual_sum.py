@@ -2,7 +2,7 @@ from onnx import TensorProto
 
 from fusionc.model.graph import Edge
 from fusionc.model.types import same_shape
-from fusionc.passes.quantization import require_onnxruntime
+from fusionc.passes.target import require_onnxruntime
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, op, refuse, var
 
 

@@ -1,6 +1,7 @@
 from fusionc.passes.normalization import root_mean_square
-from fusionc.passes.quantization import quantized, require_onnxruntime, without_scale
+from fusionc.passes.quantization import quantized, without_scale
 from fusionc.passes.skip_norm import gamma
+from fusionc.passes.target import require_onnxruntime
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, keep, op, var
 
 x = var("x")
