@@ -31,11 +31,13 @@ class AddCastRmsNormCastFusionPass(UBFusionPass):
     after    com.microsoft.SkipSimplifiedLayerNormalization(x, y, scale) of float16, which computes in float32; where the
              sum has other users, it is the fourth output
     refuses  what AddRmsNormFusionPass refuses, apart from the type; other types; a scale that float16 does not hold
+    never    by default: as AddRmsNormFusionPass
     algebra  the definition of the operator; it normalizes the sum before that is rounded
     source   MindSpore's add_cast_rms_norm_cast_fusion
     """
 
     numerics = "rounding"
+    default = "off"
     aliases = ("add_cast_rms_norm_cast_fusion",)
     patterns = (
         *patterns_of("AddCastRmsNormCast", op.Cast(rms_norm(_WIDE), to=TensorProto.FLOAT16)),

@@ -23,7 +23,7 @@ def graph(
 BEHIND = "s = Add (u, k) n = RMSNormalization (s, g)"
 INPUTS = "float[B,S,4] u, float[B,S,4] k"
 STAYS = [
-    Stays("opset 20", graph(), "opset below 21: QuantizeLinear quantizes no blocks", opset=20),
+    Stays("opset 20", graph(), "opset below 21: QuantizeLinear wants a zero point for each row", opset=20),
     Stays("double", graph().replace("float", "double"), "the elements are not float32", opset=21),
     Stays("rank 1", graph(x="float[4] x", y="int8[a] y"), "the rank is unknown or less than 2", opset=21),
     Stays("another axis", graph(axis="1"), "not the last axes are reduced", opset=21),
@@ -39,21 +39,23 @@ STAYS = [
     Stays("another target", graph(), "for target onnx nothing is known to be gained", opset=21, target="onnx"),
 ]  # fmt: skip
 
-LEFT = ["Abs", "ReduceMax", "Div", "QuantizeLinear"]
-BOUND = ["Abs", "ReduceMax", "Div", "Max", "QuantizeLinear"]
+END = ["Reshape", "Reshape", "QuantizeLinear", "Shape", "Reshape"]
+SCALES = ["Abs", "ReduceMax", "Div"]
+LEFT = [*SCALES, *END]
+FLAT = [*SCALES, "Reshape", "QuantizeLinear"]
 FIRES = [
     Fires("plain", graph(), LEFT, opset=21, edge_values=False),
-    Fires("rank 2, as flattened", graph(x="float[M,4] x", y="int8[a,b] y, float[c,d] w"), LEFT, opset=21, edge_values=False),
+    Fires("rank 2, as flattened", graph(x="float[M,4] x", y="int8[a,b] y, float[c,d] w"), FLAT, opset=21, edge_values=False),
     Fires("rank 4", graph(x="float[B,S,2,4] x", y="int8[a,b,c,d] y"), LEFT, opset=21, edge_values=False),
     Fires("clipped", graph(end=CLIPPED), LEFT, opset=21, edge_values=False),
     Fires("clipped evenly", graph(end=CLIPPED, low="-127"), LEFT, opset=21, edge_values=False),
-    Fires("times 1/127", graph("w = Mul (m, c)", c="0.007874015748031496"), ["Abs", "ReduceMax", "Mul", "QuantizeLinear"], opset=21, edge_values=False),
-    Fires("kept from zero", graph("q = Div (m, c) w = Max (q, least)"), BOUND, opset=21, edge_values=False),
-    Fires("kept from zero by Clip", graph("q = Div (m, c) w = Clip (q, least)"), ["Abs", "ReduceMax", "Div", "Clip", "QuantizeLinear"], opset=21, edge_values=False),
-    Fires("the largest kept from zero", graph("q = Clip (m, least) w = Div (q, c)"), ["Abs", "ReduceMax", "Clip", "Div", "QuantizeLinear"], opset=21, edge_values=False),
+    Fires("times 1/127", graph("w = Mul (m, c)", c="0.007874015748031496"), ["Abs", "ReduceMax", "Mul", *END], opset=21, edge_values=False),
+    Fires("kept from zero", graph("q = Div (m, c) w = Max (q, least)"), [*SCALES, "Max", *END], opset=21, edge_values=False),
+    Fires("kept from zero by Clip", graph("q = Div (m, c) w = Clip (q, least)"), ["Abs", "ReduceMax", "Div", "Clip", *END], opset=21, edge_values=False),
+    Fires("the largest kept from zero", graph("q = Clip (m, least) w = Div (q, c)"), ["Abs", "ReduceMax", "Clip", "Div", *END], opset=21, edge_values=False),
     Fires("behind a sum and its normalization", graph(before=BEHIND, x=INPUTS, end=ROUND.replace("x", "n"), reduce="a = Abs (n) m = ReduceMax (a, ax)", y="int8[a,b,c] y, float[d,e,f] w, float[h,i,j] s"), ["Add", "RMSNormalization", *LEFT], opset=23, edge_values=False),
     Fires("scaled", graph(before=f"{BEHIND} x = Mul (n, t)", x=INPUTS), ["Add", "RMSNormalization", "Mul", *LEFT], opset=23, edge_values=False),
-    Fires("flattened", graph(before=f"{BEHIND} f = Constant <value_ints = [-1, 4]> () x = Reshape (n, f)", x=INPUTS, y="int8[a,b] y, float[c,d] w"), ["Add", "RMSNormalization", "Constant", "Reshape", *LEFT], opset=23, edge_values=False),
+    Fires("flattened", graph(before=f"{BEHIND} f = Constant <value_ints = [-1, 4]> () x = Reshape (n, f)", x=INPUTS, y="int8[a,b] y, float[c,d] w"), ["Add", "RMSNormalization", "Constant", "Reshape", *FLAT], opset=23, edge_values=False),
 ]  # fmt: skip
 
 test_stays, test_fires = tables("AddRmsNormDynamicQuantFusionPass", STAYS, FIRES)
