@@ -28,8 +28,8 @@ class AddCastRmsNormCastFusionPass(UBFusionPass):
 
     before   Cast(RMSNormalization(Cast(x + y), scale)) back to float16, scale before or behind the last Cast; below
              opset 23 the normalization written out
-    after    com.microsoft.SkipSimplifiedLayerNormalization(x, y, scale) of float16, which computes in float32; where the
-             sum has other users, it is the fourth output
+    after    com.microsoft.SkipSimplifiedLayerNormalization(x, y, scale) of float16, which computes in float32; where
+             the sum has other users, it is the fourth output
     refuses  what AddRmsNormFusionPass refuses, apart from the type; other types; a scale that float16 does not hold
     never    by default: as AddRmsNormFusionPass
     algebra  the definition of the operator; it normalizes the sum before that is rounded

@@ -16,12 +16,12 @@ class AddLayerNormFusionPass(UBFusionPass):
     after    com.microsoft.SkipLayerNormalization(x, y, scale, offset?, bias?); where the sum has other users, it is the
              fourth output
     refuses  ranks other than 2 and 3; shapes that are not known to be equal (y may have one batch, or none); a scale,
-             an offset or a bias that is not one number for each element of the last axis; elements other than float32 and
-             float16; mean or deviation used
+             an offset or a bias that is not one number for each element of the last axis; elements other than float32
+             and float16; mean or deviation used
     never    by default: the operator takes 2.4 to 6.7 times as long as its parts
     algebra  the definition of SkipLayerNormalization
-    source   MindSpore's add_layer_norm_fusion and its two variants; onnxruntime's SkipLayerNormFusion, which wants a sum
-             without other users
+    source   MindSpore's add_layer_norm_fusion and its two variants; onnxruntime's SkipLayerNormFusion, which wants a
+             sum without other users
     """
 
     numerics = "rounding"

@@ -31,9 +31,10 @@ class AddRmsNormDynamicQuantFusionPass(UBFusionPass):
     before   s = ReduceMax(Abs(x)) / 127 over the last axis; Cast(Round(x / s)) to int8; also with a Clip to the numbers
              of int8, and with s kept from zero. What TorchAir fuses is this behind a sum and its normalization, also
              scaled, flattened or cast in between: AddRmsNormFusionPass does these
-    after    QuantizeLinear(x, s) of the rows; where x has more than two axes, the rows are one axis for it
-    refuses  opset below 21, in which the result takes its type from zero points, one for each row; a last axis of unknown length; rank 1; elements other than
-             float32; other bounds; other targets
+    after    QuantizeLinear(x, s): of blocks as long as the last axis where all dimensions are known (onnxruntime wants
+             at least one block), else of the rows, which become one axis for it
+    refuses  opset below 21, in which the result takes its type from zero points, one for each row; a last axis of
+             unknown length; rank 1; elements other than float32; other bounds; other targets
     never    NaN and rows of zeros without a least s, of which Cast makes any number, stay as they were
     algebra  the definition of QuantizeLinear; |x / s| ≤ 127, so that nothing is cut off
     source   TorchAir's npu_add_rms_norm_dynamic_quant
@@ -60,13 +61,15 @@ class AddRmsNormDynamicQuantFusionPass(UBFusionPass):
         scale = m.quotient.inputs[1]
         if scale.rank != m.x.rank:
             refuse("the scale has another rank")
+        if all(isinstance(d, int) and d > 0 for d in m.x.shape):
+            return new.QuantizeLinear(m.x, scale, axis=-1, block_size=size, output_dtype=TensorProto.INT8)
         flat = new.const(np.array([-1], np.int64))
         scales = new.Reshape(scale, flat)
         if m.x.rank == 2:
             return new.QuantizeLinear(m.x, scales, axis=0, output_dtype=TensorProto.INT8)
         rows = new.Reshape(m.x, new.const(np.array([-1, size], np.int64)))
         numbers = new.QuantizeLinear(rows, scales, axis=0, output_dtype=TensorProto.INT8)
-        return new.Reshape(numbers, new.Shape(m.x))
+        return new.Reshape(numbers, new.Shape(m.x), allowzero=1)
 
 
 def _number(bound: Edge) -> float:
