@@ -18,15 +18,15 @@ WRITTEN = "m = ReduceMean <axes = [-1]> (s) d = Sub (s, m) p = Pow (d, two) v = 
 TWICE = WRITTEN.replace("n = Div (d, r)", "d2 = Sub (s, m) n = Div (d2, r)")
 CONSTANTS = "float[4] g, float[4] o, float two = {2}, float eps = {0.00001}"
 TWO = "float[a,b,c] y, float[d,e,f] z"
-SHAPES = "the shapes are not known to be equal"
 STAYS = [
     Stays("used elsewhere", graph(norm=f"{NORM} z = Neg (s)", y=TWO), None),
     Stays("a graph output", graph(y="float[a,b,c] y, float[d,e,f] s"), None),
     Stays("a subgraph uses the sum", seen_by_subgraph(graph(), "s", "float[d,e,f]"), None),
     Stays("rank 2", graph(x="float[M,4] x", k="float[M,4] k", y="float[a,b] y"), "the rank is not 3"),
     Stays("a vector", graph(k="float[4] k"), "the rank is not 3"),
-    Stays("one batch for all", graph(k="float[1,S,4] k"), SHAPES),
-    Stays("other batches", graph(k="float[C,S,4] k"), SHAPES),
+    Stays("one batch for all", graph(k="float[1,S,4] k"), "the shapes differ"),
+    Stays("one position for all", graph(x="float[2,1,4] x", k="float[2,3,4] k"), "the shapes differ"),
+    Stays("other symbols before opset 8", graph(norm=WRITTEN, k="float[C,S,4] k", more=CONSTANTS), "before opset 8 Sum does not broadcast", opset=7),
     Stays("double", graph().replace("float[", "double["), "the elements are not float32"),
     Stays("float16", graph().replace("float[", "float16["), "the elements are not float32"),
     Stays("another normalization", graph(norm="y = RMSNormalization (s, g)"), None, opset=23),
@@ -44,6 +44,8 @@ LEFT = ["Sum", "LayerNormalization"]
 REST = ["ReduceMean", "Sub", "Pow", "ReduceMean", "Add", "Sqrt", "Div", "Mul", "Add"]
 FIRES = [
     Fires("symbols", graph(), LEFT),
+    Fires("other symbols", graph(k="float[C,S,4] k"), LEFT),
+    Fires("other symbols, one of which is 1", graph(k="float[C,S,4] k"), LEFT, sizes={"B": 3, "C": 1}),
     Fires("numbers", graph(x="float[2,3,4] x", k="float[2,3,4] k"), LEFT, opset=17),
     Fires("without offset", graph(norm="y = LayerNormalization (s, g)"), LEFT),
     Fires("more than the last axis", graph(norm="y = LayerNormalization <axis = 1> (s, g)", x="float[B,3,4] x", k="float[B,3,4] k", more="float[3,4] g"), LEFT),
