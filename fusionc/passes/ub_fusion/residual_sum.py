@@ -19,10 +19,16 @@ def _is_normalized(m: Match) -> bool:
 
 
 def _is_embedding(value: Edge) -> bool:
+    """Whether a value is looked up in a table, or the sum of one that is."""
     node = value.producer
     if node is not None and node.is_op("Add"):
-        return any(v is not None and v.producer is not None and v.producer.is_op("Gather") for v in node.inputs)
-    return node is not None and node.is_op("Gather")
+        return any(_is_looked_up(part) for part in node.inputs)
+    return _is_looked_up(value)
+
+
+def _is_looked_up(value: Edge | None) -> bool:
+    node = None if value is None else value.producer
+    return node is not None and node.is_op("Gather") and node.inputs[0] is not None and node.inputs[0].is_constant
 
 
 def _differ(a: int | str | None, b: int | str | None) -> bool:

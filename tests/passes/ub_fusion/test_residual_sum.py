@@ -46,6 +46,7 @@ FIRES = [
     Fires("symbols", graph(), LEFT),
     Fires("other symbols", graph(k="float[C,S,4] k"), LEFT),
     Fires("other symbols, one of which is 1", graph(k="float[C,S,4] k"), LEFT, sizes={"B": 3, "C": 1}),
+    Fires("picked rows are no embeddings", graph(add="j = Constant <value_ints = [0]> () t = Gather <axis = 1> (x, j) s = Add (t, k)", k="float[B,1,4] k"), ["Constant", "Gather", *LEFT]),
     Fires("numbers", graph(x="float[2,3,4] x", k="float[2,3,4] k"), LEFT, opset=17),
     Fires("without offset", graph(norm="y = LayerNormalization (s, g)"), LEFT),
     Fires("more than the last axis", graph(norm="y = LayerNormalization <axis = 1> (s, g)", x="float[B,3,4] x", k="float[B,3,4] k", more="float[3,4] g"), LEFT),
