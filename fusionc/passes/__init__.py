@@ -96,6 +96,13 @@ _ORDER = (
     "graph_fusion.sub_fusion",
     "graph_fusion.arithmetic_inexact",
     # The target's own operators come last: no portable pass knows them.
+    "ub_fusion.add_rms_norm_dynamic_quant_fusion",
+    "ub_fusion.add_rms_norm_quant_fusion",  # those of a longer chain first
+    "ub_fusion.rms_norm_quant_fusion",
+    "ub_fusion.add_cast_rms_norm_cast_fusion",
+    "ub_fusion.add_rms_norm_fusion",
+    "ub_fusion.add_layer_norm_fusion",
+    "ub_fusion.residual_sum",  # of the sums that no operator has taken
     "ub_fusion.squeeze_excite_scale",  # before the activations become operators of onnxruntime
     "ub_fusion.tbe_conv_double_in_fusion",
     "ub_fusion.tbe_conv_elemwise_fusion",

@@ -33,6 +33,12 @@ NORMALIZED = inverse_root(_variance + epsilon, _centred("mean"))  # (x − mean(
 MAX_ONES = 1 << 16  # elements of a scale that has to be made
 
 
+def root_mean_square(value: Formula) -> Formula:
+    """value / √(mean(value²) + epsilon)"""
+    mean = op.ReduceMean(either(value**2.0, value * value), rest("axes"), _as="mean")
+    return inverse_root(mean + epsilon, value)
+
+
 def is_plain(m: Match) -> bool:
     """Whether no constant scales what the formula makes: where one does, it belongs to the normalization."""
     users = [node for value in m.outputs for node in value.outputs if node.op == "Mul"]

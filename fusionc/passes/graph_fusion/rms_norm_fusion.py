@@ -1,21 +1,12 @@
 from onnx import TensorProto
 
-from fusionc.passes.normalization import epsilon, epsilon_of, inverse_root, is_plain, require_narrow, scale, scale_of
+from fusionc.passes.normalization import epsilon_of, is_plain, require_narrow, root_mean_square, scale, scale_of
 from fusionc.passes.reduction import trailing_axis
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, either, op, rest, var
-from fusionc.rewrite.pattern import Formula
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, var
 
 x = var("x")
-
-
-def _normalized(value: Formula) -> Formula:
-    """value / √(mean(value²) + epsilon)"""
-    mean = op.ReduceMean(either(value**2.0, value * value), rest("axes"), _as="mean")
-    return inverse_root(mean + epsilon, value)
-
-
 # A float16 model computes this in float32: the operator does so by itself.
-_CAST = op.Cast(_normalized(op.Cast(x, to=TensorProto.FLOAT)), to=TensorProto.FLOAT16)
+_CAST = op.Cast(root_mean_square(op.Cast(x, to=TensorProto.FLOAT)), to=TensorProto.FLOAT16)
 
 
 class RmsNormFusionPass(Pass):
@@ -33,9 +24,9 @@ class RmsNormFusionPass(Pass):
     numerics = "rounding"
     patterns = (
         Pattern("RmsNormCast", _CAST * scale),
-        Pattern("RmsNorm", _normalized(x) * scale),
+        Pattern("RmsNorm", root_mean_square(x) * scale),
         Pattern("RmsNormCastPlain", _CAST, where=is_plain),
-        Pattern("RmsNormPlain", _normalized(x), where=is_plain),
+        Pattern("RmsNormPlain", root_mean_square(x), where=is_plain),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

@@ -1,0 +1,43 @@
+from harness import Fires, Stays, tables
+
+BODY = "p = Pow (w, two) v = ReduceMean (p, ax) e = Add (v, eps) r = Sqrt (e) q = Reciprocal (r) n = Mul (w, q)"
+BEFORE = f"{BODY} m = Mul (n, g) y = Cast <to = 10> (m)"
+BEHIND = f"{BODY} c = Cast <to = 10> (n) y = Mul (g, c)"
+ONE = "n = RMSNormalization (w, g) y = Cast <to = 10> (n)"
+FULL, HALF = "float[4] g = {0.5, 1.25, 1, 2}", "float16[4] g"
+
+
+def graph(
+    body: str = ONE,
+    g: str = FULL,
+    inputs: str = "float16[B,S,4] x, float16[B,S,4] k",
+    y: str = "float16[a,b,c] y",
+    cast: str = "w = Cast <to = 1> (s)",
+) -> str:
+    constants = f"{g}, int64[1] ax = {{-1}}, float two = {{2}}, float eps = {{0.00001}}"
+    return f"agraph ({inputs}) => ({y}) <{constants}> {{ s = Add (x, k) {cast} {body} }}"
+
+
+STAYS = [
+    Stays("a scale that float16 does not hold", graph(g="float[4] g = {0.1, 1, 1, 1}"), "the scale is not known to be one of float16", opset=23),
+    Stays("a scale from outside", graph(ONE.replace("g)", "h)"), inputs="float16[B,S,4] x, float16[B,S,4] k, float[4] h"), "the scale is not known to be one of float16", opset=23),
+    Stays("other shapes", graph(inputs="float16[B,S,4] x, float16[C,S,4] k"), "the shapes are not known to be equal", opset=23),
+    Stays("to double and back", graph(cast="w = Cast <to = 11> (s)", g="double[4] g"), None, opset=23),
+    Stays("the sum in float32 is used elsewhere", graph(f"{ONE} z = Neg (w)", y="float16[a,b,c] y, float[d,e,f] z"), "an interior value is used elsewhere", opset=23),
+    Stays("not cast back", graph("y = RMSNormalization (w, g)", y="float[a,b,c] y"), None, opset=23),
+    Stays("a larger type is cast down", graph(inputs="double[B,S,4] x, double[B,S,4] k"), "the elements are neither float32 nor float16", opset=23),
+    Stays("another target", graph(), "target onnx has no SkipSimplifiedLayerNormalization", opset=23, target="onnx"),
+]  # fmt: skip
+
+LEFT = ["SkipSimplifiedLayerNormalization"]
+FIRES = [
+    Fires("the operator", graph(), LEFT, opset=23, edge_values=False),
+    Fires("written out", graph(BEFORE), LEFT, edge_values=False),
+    Fires("written out, scale behind", graph(BEHIND, HALF), LEFT, edge_values=False),
+    Fires("the sum is used elsewhere", graph(f"{ONE} z = Neg (s)", y="float16[a,b,c] y, float16[d,e,f] z"), [*LEFT, "Neg"], opset=23, edge_values=False),
+    Fires("the sum is a graph output", graph(BEHIND, HALF, y="float16[a,b,c] y, float16[d,e,f] s"), LEFT, edge_values=False),
+    Fires("a scale that is cast", graph("u = Cast <to = 1> (h) n = RMSNormalization (w, u) y = Cast <to = 10> (n)", inputs="float16[B,S,4] x, float16[B,S,4] k, float16[4] h"), LEFT, opset=23, edge_values=False),
+    Fires("opset 13", graph(BEHIND.replace("ReduceMean (p, ax)", "ReduceMean <axes = [-1]> (p)"), HALF), LEFT, opset=13, edge_values=False),
+]  # fmt: skip
+
+test_stays, test_fires = tables("AddCastRmsNormCastFusionPass", STAYS, FIRES)
