@@ -96,6 +96,9 @@ _ORDER = (
     "graph_fusion.sub_fusion",
     "graph_fusion.arithmetic_inexact",
     # The target's own operators come last: no portable pass knows them.
+    "ub_fusion.rotary_embedding_ub_fusion",
+    "ub_fusion.group_query_attention_fusion",  # before the one that takes repeated keys
+    "ub_fusion.multi_head_attention_fusion",
     "ub_fusion.tbe_conv_elemwise_fusion",
     "ub_fusion.a_tbe_mat_mul_elemwise_fusion",
 )

@@ -1,0 +1,51 @@
+from fusionc.model.graph import Edge
+from fusionc.model.operators import MICROSOFT
+from fusionc.passes.attention import operands
+from fusionc.passes.attention_operator import inside
+from fusionc.passes.heads import heads_of, side_by_side
+from fusionc.passes.multi_head import bias_of, patterns, require_merged
+from fusionc.rewrite import Match, Result, Tape, UBFusionPass, refuse
+
+
+def _multi_head(m: Match, new: Tape) -> Result:
+    query, key, scale = operands(m, new)
+    heads = heads_of(query)
+    if not isinstance(heads, int):
+        refuse("the number of heads is unknown")
+    if heads_of(key) != heads:
+        refuse("one key for all heads")
+    require_merged(m, heads)
+    parts = inside((query, key, m.v), (heads, heads, heads), new) or _with_whole_keys(query, key, m.v, heads, new)
+    bias = bias_of(m, query, key, new)
+    return new.node(
+        "MultiHeadAttention", [*parts, None, None, bias], domain=MICROSOFT, num_heads=heads, scale=scale
+    )  # fmt: skip
+
+
+def _with_whole_keys(query: Edge, key: Edge, value: Edge, heads: int, new: Tape) -> list[Edge]:
+    """Keys and values as they are, [batch, heads, length, size]: joined to those of the past, or repeated."""
+    part = side_by_side(query, heads, new)
+    if part is None:
+        refuse("the query is not made of heads side by side")
+    sizes = [None if one.shape is None else one.shape[3] for one in (query, key, value)]
+    if not isinstance(sizes[0], int) or sizes != [sizes[0]] * 3:
+        refuse("keys and values are not known to have heads of the same size")
+    return [part, key, value]
+
+
+class MultiHeadAttentionFusionPass(UBFusionPass):
+    """Attention that is written out, its heads split and merged, becomes onnxruntime's MultiHeadAttention.
+
+    before   all that FlashAttentionFusionV1 and V2 take, with a query that Reshape and Transpose split into heads and
+             a result that Transpose and Reshape merge, at any opset
+    after    com.microsoft.MultiHeadAttention(q, k, v, mask): k and v with their heads side by side, or as they are
+    refuses  elements other than float32; heads or batches that are not known to be the same, one head, one key for
+             all heads; a scale that is not positive; a mask that is not known to fit the scores; the guard
+             Where(IsNaN(…), 0, …) with a mask that may hide a whole row by −∞
+    never    kept: rows of scores that are NaN or +∞, which the guard makes zero and the operator NaN
+    algebra  the definition of attention; a row without any key is NaN, or equal weights, as it is before
+    source   onnxruntime's attention fusions for transformer models
+    """
+
+    numerics = "rounding"
+    patterns = patterns("MultiHeadAttention", _multi_head)
