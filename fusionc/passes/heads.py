@@ -81,7 +81,7 @@ def rejoined(value: Edge, width: int, new: Tape) -> Edge:
 
 
 def side_by_side(value: Edge, heads: int, new: Tape) -> Edge | None:
-    """[batch, length, heads · size] of which a Reshape and a Transpose, and maybe a rotary embedding, make the value."""
+    """[batch, length, heads · size] of which Reshape, Transpose, and maybe a rotary embedding, make the value."""
     rotary, size = turned(value), None if value.shape is None else value.shape[3]
     above = value if rotary is None else rotary.inputs[0]
     if above is None or split(above) is None or not isinstance(size, int) or size == 0:

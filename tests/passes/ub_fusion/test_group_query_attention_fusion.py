@@ -4,7 +4,6 @@ SPLIT = """r = Reshape (q, heads) a = Transpose <perm = [0, 2, 1, 3]> (r) u = Re
     i1 = Unsqueeze (i, two) i2 = Expand (i1, wide) i3 = Reshape (i2, back) b = Transpose <perm = [0, 1, 3, 2]> (i3)
     w = Reshape (v, few) j = Transpose <perm = [0, 2, 1, 3]> (w) j1 = Unsqueeze (j, two) j2 = Expand (j1, wide) d = Reshape (j2, back)"""
 HEADS = "float c = {0.5}, int64[4] heads = {0, 0, 4, 8}, int64[4] few = {0, 0, 2, 8}, int64[3] merged = {0, 0, -1}, int64[1] two = {2}, int64[5] wide = {1, 1, 2, 1, 1}, int64[4] back = {0, 4, -1, 8}, float zero = {0}"
-TURN = "com.microsoft.RotaryEmbedding"
 
 
 def graph(
@@ -24,7 +23,7 @@ def graph(
 
 SMALL = graph(q="float[B,S,16]", k="float[B,S,8]", y="float[B,S,16]").replace("4, 8}", "4, 4}").replace("2, 8}", "2, 4}").replace("-1, 8}", "-1, 4}")  # fmt: skip
 WHERE = "m = Where (g, zero, far)"
-TURNED = SPLIT.replace("a = Transpose", "a1 = Transpose").replace("u = Reshape", f"a = {TURN} (a1, zeros, e, f) u = Reshape").replace("i = Transpose", "i0 = Transpose").replace("i1 =", f"i = {TURN} (i0, zeros, e, f) i1 =")  # fmt: skip
+TURNED = SPLIT.replace("a = Transpose", "a1 = Transpose").replace("u = Reshape", "a = RotaryEmbedding (a1, e, f) u = Reshape").replace("i = Transpose", "i0 = Transpose").replace("i1 =", "i = RotaryEmbedding (i0, e, f) i1 =")  # fmt: skip
 PAST = SPLIT.replace("i1 = Unsqueeze (i,", "n = Concat <axis = 2> (e, i) i1 = Unsqueeze (n,").replace("j1 = Unsqueeze (j,", "l = Concat <axis = 2> (f, j) j1 = Unsqueeze (l,")  # fmt: skip
 GUARD = "x = Softmax <axis = -1> (z) n = IsNaN (x) p = Where (n, zero, x)"
 
@@ -49,7 +48,7 @@ FIRES = [
     *[Fires(f"opset {opset}", graph(), ONE, opset=opset, zero_sizes=False) for opset in (15, 17, 21, 23)],
     Fires("fixed lengths", graph(q="float[2,5,32]", k="float[2,5,16]", y="float[2,5,32]"), ["Cast", "Sub", "Expand", "GroupQueryAttention"]),
     Fires("one key for all heads", graph(k="float[B,S,8]").replace("few = {0, 0, 2, 8}", "few = {0, 0, 1, 8}").replace("{1, 1, 2, 1, 1}", "{1, 1, 4, 1, 1}"), ONE, zero_sizes=False),
-    Fires("turned before", graph(TURNED, constants=", int64[1] zeros = {0}, float[9,4] e, float[9,4] f"), ["RotaryEmbedding", "RotaryEmbedding", *ONE], zero_sizes=False),
+    Fires("turned before", graph(TURNED, inputs=", float[B,S,4] e, float[B,S,4] f"), ["RotaryEmbedding", "RotaryEmbedding", *ONE], opset=23, zero_sizes=False),
     Fires("a mask", graph(mask=WHERE, inputs=", bool[B,1,S,S] g", constants=", float far = {-10000}"), ["Where", *ONE], zero_sizes=False),
     Fires("the lowest number and the guard", graph(mask=WHERE, inputs=", bool[B,1,S,S] g", constants=", float far = {-3.4028234663852886e38}", softmax=GUARD), ["Where", *ONE], zero_sizes=False, edge_values=False),
     Fires("infinite", graph(mask=WHERE, inputs=", bool[1,1,S,S] g", constants=", float far = {-inf}"), ["Where", *ONE], zero_sizes=False),

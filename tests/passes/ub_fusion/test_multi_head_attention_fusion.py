@@ -1,4 +1,4 @@
-from harness import Fires, Stays, tables
+from harness import Fires, Stays, assert_same_numbers, operators, optimize, parse, pass_of, tables
 
 SPLIT = """r = Reshape (q, heads) a = Transpose <perm = [0, 2, 1, 3]> (r) u = Reshape (k, heads)
     b = Transpose <perm = [0, 2, 3, 1]> (u) w = Reshape (v, heads) d = Transpose <perm = [0, 2, 1, 3]> (w)"""
@@ -7,7 +7,6 @@ SOFTMAX = "p = Softmax <axis = -1> (z)"
 GUARD = "x = Softmax <axis = -1> (z) n = IsNaN (x) p = Where (n, zero, x)"
 OUT = "o = MatMul (p, d)"
 MERGE = "h = Transpose <perm = [0, 2, 1, 3]> (o) y = Reshape (h, merged)"
-JOINED = {"q": "float[B,S,8]", "k": "float[B,L,8]", "v": "float[B,L,8]", "y": "float[B,S,8]"}
 HEADS = "float c = {0.5}, int64[4] heads = {0, 0, 2, 4}, int64[3] merged = {0, 0, -1}, float zero = {0}"
 
 
@@ -64,13 +63,13 @@ PACKED = """agraph (float[B,S,24] x) => (float[B,S,8] y) <float c = {0.5}, int64
     h = Transpose <perm = [0, 2, 1, 3]> (o) y = Reshape (h, merged) }"""
 FLAT = """r = Reshape (q, heads) a = Transpose <perm = [0, 2, 1, 3]> (r) u = Reshape (k, heads) i = Transpose <perm = [0, 2, 1, 3]> (u)
     f = Reshape (i, flat) g = Transpose <perm = [0, 2, 1]> (f) b = Reshape (g, back) w = Reshape (v, heads) d = Transpose <perm = [0, 2, 1, 3]> (w)"""
-TURNED = """r = Reshape (q, heads) a1 = Transpose <perm = [0, 2, 1, 3]> (r) a = com.microsoft.RotaryEmbedding (a1, zeros, e, f) u = Reshape (k, heads)
-    i = Transpose <perm = [0, 2, 1, 3]> (u) i2 = com.microsoft.RotaryEmbedding (i, zeros, e, f) b = Transpose <perm = [0, 1, 3, 2]> (i2)
+TURNED = """r = Reshape (q, heads) a1 = Transpose <perm = [0, 2, 1, 3]> (r) a = RotaryEmbedding (a1, e, f) u = Reshape (k, heads)
+    i = Transpose <perm = [0, 2, 1, 3]> (u) i2 = RotaryEmbedding (i, e, f) b = Transpose <perm = [0, 1, 3, 2]> (i2)
     w = Reshape (v, heads) d = Transpose <perm = [0, 2, 1, 3]> (w)"""
 
 STAYS = [
     Stays("double", graph().replace("float", "double"), "the elements are not float32"),
-    Stays("float16", graph().replace("float", "float16"), "the elements are not float32"),
+    Stays("float16", graph(scores="z = MatMul (a, b)", heads=HEADS.replace("float c = {0.5}, ", "").replace(", float zero = {0}", "")).replace("float", "float16"), "the elements are not float32"),
     Stays("Softmax over the queries", graph(softmax="p = Softmax <axis = 2> (z)", **FIXED), "Softmax is not over the keys"),
     Stays("a negative scale", graph().replace("c = {0.5}", "c = {-0.5}"), "the scale is not one positive number"),
     Stays("a scale for each head", graph().replace("float c = {0.5}", "float[2,1,1] c"), "the scale is not one positive number"),
@@ -78,7 +77,7 @@ STAYS = [
     Stays("one head", graph(heads=HEADS.replace("2, 4}", "1, 8}")), "one head, which the operator computes on one thread"),
     Stays("another batch of keys", graph(k="float[C,L,8]", v="float[C,L,8]", y="float[?,S,8]"), "the batches are not known to be the same"),
     Stays("the heads are not merged", graph(merge="y = Relu (o)", y="float[B,2,S,4]"), None),
-    Stays("the heads are merged in two axes", graph(heads=HEADS.replace("merged = {0, 0, -1}", "merged = {-1, 8}"), y="float[?,8]"), "the heads are not known to be merged on three axes"),
+    Stays("the heads are merged in two axes", graph(heads=HEADS.replace("int64[3] merged = {0, 0, -1}", "int64[2] merged = {-1, 8}"), y="float[?,8]"), "the heads are not known to be merged on three axes"),
     Stays("queries and heads are merged", graph(merge="y = Reshape (o, merged)", y="float[?,?,?]"), None),
     Stays(
         "the query comes as heads",
@@ -146,8 +145,9 @@ FIRES = [
     Fires("one product for all three", PACKED, ["Split", "MultiHeadAttention"]),
     Fires(
         "turned before",
-        graph(split=TURNED, constants=", int64[1] zeros = {0}, float[9,2] e, float[9,2] f"),
+        graph(split=TURNED, inputs=", float[B,S,2] e, float[B,S,2] f", k="float[B,S,8]", v="float[B,S,8]"),
         ["RotaryEmbedding", "RotaryEmbedding", "MultiHeadAttention"],
+        opset=23,
     ),
     Fires("Where", masked(WHERE, WHOLE, FAR), ["Where", "MultiHeadAttention"]),
     Fires("one for all queries", masked(WHERE, ROW, FAR), ["Where", "Shape", "Shape", "Concat", "Expand", "MultiHeadAttention"]),
@@ -165,3 +165,22 @@ FIRES = [
 ]  # fmt: skip
 
 test_stays, test_fires = tables("MultiHeadAttentionFusionPass", STAYS, FIRES)
+
+
+def test_turned_by_onnxruntimes_own_operator() -> None:
+    """Of which onnx knows no types: the two passes in the order in which they run."""
+    turn = (
+        "{0}1, {0}2 = Split <axis = 3> ({0}0, halves) {0}3 = Neg ({0}2) {0}4 = Concat <axis = 3> ({0}3, {0}1) "
+        "{0}5 = Mul ({0}0, e) {0}6 = Mul ({0}4, f) {0} = Add ({0}5, {0}6)"
+    )
+    split = TURNED.replace("a = RotaryEmbedding (a1, e, f)", turn.format("a")).replace(
+        "a1 = Transpose", "a0 = Transpose"
+    )
+    split = split.replace("i2 = RotaryEmbedding (i, e, f)", turn.format("i")).replace("i = Transpose", "i0 = Transpose")
+    table = "float[3,4] {} = {{1, 2, 1, 2, 3, 4, 3, 4, 5, 6, 5, 6}}"
+    constants = f", int64[2] halves = {{2, 2}}, {table.format('e')}, {table.format('f')}"
+    sizes = {"q": "float[B,3,8]", "k": "float[B,3,8]", "v": "float[B,3,8]", "y": "float[B,3,8]"}
+    model = parse(graph(split=split.replace("(i2)", "(i)"), constants=constants, **sizes))
+    result, _ = optimize(model, [pass_of("RotaryEmbeddingUbFusionPass"), pass_of("MultiHeadAttentionFusionPass")])
+    assert operators(result) == {"RotaryEmbedding": 2, "MultiHeadAttention": 1}
+    assert_same_numbers(model, result, "rounding", {})

@@ -48,7 +48,7 @@ STAYS = [
 ]  # fmt: skip
 
 
-SHARED = ["Cos", "Squeeze", "Sin", "Squeeze", "RotaryEmbedding"]
+SHARED = ["Cos", "Sin", "Squeeze", "Squeeze", "RotaryEmbedding"]
 COUNT = ["Shape", "Shape", "Concat", "Mul", "Squeeze", "Range", "Reshape"]
 EACH = ["Cos", "Sin", *COUNT, "Reshape", "Reshape", "RotaryEmbedding"]
 FIRES = [
