@@ -41,10 +41,18 @@ def _all_rows(x: Edge, new: Tape) -> Edge:
     if all(array is not None for array in known):
         batch, length = (int(array[0]) for array in known if array is not None)
         return new.const(np.arange(batch * length).reshape(batch, length))
-    shape = new.Concat(*lengths, axis=0)
-    count = new.Squeeze(new.Mul(*lengths), new.const(np.zeros(1, np.int64)))
-    numbers = new.Range(new.const(np.array(0, np.int64)), count, new.const(np.array(1, np.int64)))
-    made: Edge = new.Reshape(numbers, shape)
+    first, step = _numbers(lengths[0], new), _numbers(lengths[1], new)
+    made: Edge = new.Add(new.Mul(new_unsqueeze(new, first, [1]), lengths[1]), step)
+    return made
+
+
+def _numbers(count: Edge, new: Tape) -> Edge:
+    """0, 1, 2 … up to a length."""
+    array = count.constant()
+    if array is not None:
+        return new.const(np.arange(int(array[0])))
+    end = new_unsqueeze(new, count, [0], "Squeeze")
+    made: Edge = new.Range(new.const(np.array(0, np.int64)), end, new.const(np.array(1, np.int64)))
     return made
 
 

@@ -33,7 +33,6 @@ STAYS = [
     Stays("more keys than queries", graph(k="float[B,L,16]"), "there are not known to be as many keys as queries"),
     Stays("keys of the past", graph(PAST, inputs=", float[B,2,P,8] e, float[B,2,P,8] f"), "there are not known to be as many keys as queries"),
     Stays("as many keys of another batch", graph(k="float[C,S,16]", y="float[?,S,32]"), "the batches are not known to be the same"),
-    Stays("infinite with the guard", graph(mask=WHERE, inputs=", bool[B,1,S,S] g", constants=", float far = {-inf}", softmax=GUARD), "the guard makes zeros of a row that the mask hides"),
     Stays("a mask that may not fit", graph(mask=WHERE, inputs=", bool[B,1,S,M] g", constants=", float far = {-1}"), "the mask is not known to fit the scores"),
     Stays("no repetition", graph(SPLIT.replace("i1 = Unsqueeze (i, two) i2 = Expand (i1, wide) i3 = Reshape (i2, back)", "i3 = Reshape (i, back)").replace("j1 = Unsqueeze (j, two) j2 = Expand (j1, wide) d = Reshape (j2, back)", "d = Reshape (j, back)"), k="float[B,S,32]").replace("few = {0, 0, 2, 8}", "few = {0, 0, 4, 8}"), None),
     Stays("the query comes as heads", graph(SPLIT.replace("r = Reshape (q, heads) a = Transpose <perm = [0, 2, 1, 3]> (r)", "a = Relu (q)"), q="float[B,4,S,8]"), "query, key and value are not made of heads side by side"),
@@ -52,6 +51,7 @@ FIRES = [
     Fires("a mask", graph(mask=WHERE, inputs=", bool[B,1,S,S] g", constants=", float far = {-10000}"), ["Where", *ONE], zero_sizes=False),
     Fires("the lowest number and the guard", graph(mask=WHERE, inputs=", bool[B,1,S,S] g", constants=", float far = {-3.4028234663852886e38}", softmax=GUARD), ["Where", *ONE], zero_sizes=False, edge_values=False),
     Fires("infinite", graph(mask=WHERE, inputs=", bool[1,1,S,S] g", constants=", float far = {-inf}"), ["Where", *ONE], zero_sizes=False),
+    Fires("infinite with the guard", graph(mask=WHERE, inputs=", bool[B,1,S,S] g", constants=", float far = {-inf}", softmax=GUARD), ["Where", *ONE, "ReduceMax", "Equal", "Squeeze", "Where"], 2, zero_sizes=False, edge_values=False),
     Fires("a bias for each head", graph(mask="m = Neg (g)", inputs=", float[1,4,S,S] g"), ["Neg", *ONE], zero_sizes=False),
     Fires("one for all queries", graph(mask=WHERE, inputs=", bool[B,1,1,S] g", constants=", float far = {-10000}"), ["Where", "Shape", "Shape", "Concat", "Expand", *ONE], zero_sizes=False),
 ]  # fmt: skip

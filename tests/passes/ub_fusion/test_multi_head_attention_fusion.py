@@ -95,15 +95,15 @@ STAYS = [
         "keys and values are not known to have heads of the same size",
     ),
     Stays("the weights are used elsewhere", graph(more=", float[B,2,S,L] n", merge=f"{MERGE} n = Neg (p)"), "an interior value is used elsewhere"),
-    Stays("infinite with the guard", masked(WHERE, WHOLE, INFINITE, GUARD), "the guard makes zeros of a row that the mask hides"),
-    Stays("an unknown mask with the guard", masked("m = Neg (g)", ", float[B,1,S,L] g", softmax=GUARD), "what the mask hides is unknown"),
-    Stays("a constant with a hidden row and the guard", with_constant(CONSTANT.replace("{0", "{-inf"), GUARD), "the guard makes zeros of a row that the mask hides"),
+    Stays("a guard, one mask for each head", masked("m = Neg (g)", ", float[B,2,S,L] g", softmax=GUARD), "one mask for each head, and the guard"),
+    Stays("a guard, one head", masked(WHERE, WHOLE, INFINITE, GUARD).replace("2, 4}", "1, 8}"), "one head, which the operator computes on one thread"),
     Stays("another batch of masks", masked(WHERE, ", bool[C,1,S,L] g", FAR).replace("float[B,S,8] y", "float[?,S,8] y"), "the mask is not known to fit the scores"),
     Stays("an unknown length of the mask", masked(WHERE, ", bool[B,1,S,M] g", FAR), "the mask is not known to fit the scores"),
     Stays("a mask of rank 1", masked(WHERE, ", bool[L] g", FAR), "the rank of the mask is unknown, or not 2 to 4"),
 ]  # fmt: skip
 
 ONE = ["MultiHeadAttention"]
+ROWS = ["ReduceMax", "Equal", "Squeeze", "Where"]
 FIRES = [
     Fires("a scale", graph(), ONE),
     Fires("opset 23", graph(), ONE, opset=23),
@@ -155,6 +155,10 @@ FIRES = [
     Fires("the lowest number", masked(WHERE, WHOLE, LOWEST), ["Where", "MultiHeadAttention"]),
     Fires("the lowest number and the guard", masked(WHERE, WHOLE, LOWEST, GUARD), ["Where", "MultiHeadAttention"], edge_values=False),
     Fires("infinite", masked(WHERE, WHOLE, INFINITE), ["Where", "MultiHeadAttention"]),
+    Fires("infinite with the guard", masked(WHERE, WHOLE, INFINITE, GUARD), ["Where", "MultiHeadAttention", *ROWS], 2, edge_values=False),
+    Fires("an unknown mask with the guard", masked("m = Neg (g)", ", float[1,1,S,L] g", softmax=GUARD), ["Neg", "MultiHeadAttention", *ROWS], 2, edge_values=False),
+    Fires("rank 2 with the guard", masked("m = Neg (g)", ", float[S,L] g", softmax=GUARD), ["Neg", "Unsqueeze", "MultiHeadAttention", "ReduceMax", "Equal", "Where"], 2, edge_values=False),
+    Fires("a constant with a hidden row and the guard", with_constant(CONSTANT.replace("{0", "{-inf"), GUARD), ["MultiHeadAttention", "ReduceMax", "Equal", "Where"], 2, edge_values=False),
     Fires("a bias from outside", masked("m = Neg (g)", ", float[1,2,S,L] g"), ["Neg", "MultiHeadAttention"]),
     Fires("one bias for each of a batch and each head", masked("m = Neg (g)", ", float[B,2,S,L] g"), ["Neg", "MultiHeadAttention"]),
     Fires("rank 3", masked("m = Neg (g)", ", float[2,S,L] g"), ["Neg", "Unsqueeze", "MultiHeadAttention"]),
@@ -173,10 +177,9 @@ def test_turned_by_onnxruntimes_own_operator() -> None:
         "{0}1, {0}2 = Split <axis = 3> ({0}0, halves) {0}3 = Neg ({0}2) {0}4 = Concat <axis = 3> ({0}3, {0}1) "
         "{0}5 = Mul ({0}0, e) {0}6 = Mul ({0}4, f) {0} = Add ({0}5, {0}6)"
     )
-    split = TURNED.replace("a = RotaryEmbedding (a1, e, f)", turn.format("a")).replace(
-        "a1 = Transpose", "a0 = Transpose"
-    )
-    split = split.replace("i2 = RotaryEmbedding (i, e, f)", turn.format("i")).replace("i = Transpose", "i0 = Transpose")
+    split = TURNED.replace("a1 = Transpose", "a0 = Transpose").replace("i = Transpose", "i0 = Transpose")
+    split = split.replace("a = RotaryEmbedding (a1, e, f)", turn.format("a"))
+    split = split.replace("i2 = RotaryEmbedding (i, e, f)", turn.format("i"))
     table = "float[3,4] {} = {{1, 2, 1, 2, 3, 4, 3, 4, 5, 6, 5, 6}}"
     constants = f", int64[2] halves = {{2, 2}}, {table.format('e')}, {table.format('f')}"
     sizes = {"q": "float[B,3,8]", "k": "float[B,3,8]", "v": "float[B,3,8]", "y": "float[B,3,8]"}

@@ -49,7 +49,7 @@ STAYS = [
 
 
 SHARED = ["Cos", "Sin", "Squeeze", "Squeeze", "RotaryEmbedding"]
-COUNT = ["Shape", "Shape", "Concat", "Mul", "Squeeze", "Range", "Reshape"]
+COUNT = ["Shape", "Shape", "Squeeze", "Range", "Squeeze", "Range", "Unsqueeze", "Mul", "Add"]
 EACH = ["Cos", "Sin", *COUNT, "Reshape", "Reshape", "RotaryEmbedding"]
 FIRES = [
     Fires("a part", TURNED.replace("RotaryEmbedding (", "RotaryEmbedding <num_heads = 2> ("), ["RotaryEmbedding"]),
@@ -61,10 +61,10 @@ FIRES = [
     Fires("commuted", graph(f"{ANGLES} {SPLIT} {TURN}".replace("Mul (x, c)", "Mul (c, x)").replace("Mul (r, s)", "Mul (s, r)").replace("Add (a, b)", "Add (b, a)")), SHARED),
     Fires("angles for each of a batch", graph(f"{ANGLES} {SPLIT} {TURN}", f="float[B,S,2] f"), EACH),
     Fires("angles for each of a fixed batch", graph(f"{ANGLES} {SPLIT} {TURN}", "float[2,2,3,4]", f="float[2,3,2] f"), ["Cos", "Sin", "Reshape", "Reshape", "RotaryEmbedding"]),
-    Fires("scaled angles", graph(f"{ANGLES.replace('c = Unsqueeze (c3', 'c4 = Mul (c3, g) c = Unsqueeze (c4')} {SPLIT} {TURN}", constants=", float g = {2.0}"), ["Cos", "Mul", "Squeeze", "Sin", "Squeeze", "RotaryEmbedding"]),
+    Fires("scaled angles", graph(f"{ANGLES.replace('c = Unsqueeze (c3', 'c4 = Mul (c3, g) c = Unsqueeze (c4')} {SPLIT} {TURN}", constants=", float g = {2.0}"), ["Cos", "Mul", "Sin", "Squeeze", "Squeeze", "RotaryEmbedding"]),
     Fires("tables", graph(f"{SPLIT} {TURN}", "float[B,2,3,4]", constants=TABLE), ["RotaryEmbedding"]),
     Fires("rows of a table", graph(f"{GATHERED} {SPLIT} {TURN}", f="int64[B,S] p", constants=TABLES), ["Gather", "Gather", *COUNT, "Reshape", "Reshape", "RotaryEmbedding"]),
-    Fires("halves, Split", graph(f"{HALF} {SPLIT} {HALVES} y = Concat <axis = -1> (re, im)", f="float[1,1,S,2] f"), ["Cos", "Squeeze", "Squeeze", "Sin", "Squeeze", "Squeeze", "RotaryEmbedding"]),
+    Fires("halves, Split", graph(f"{HALF} {SPLIT} {HALVES} y = Concat <axis = -1> (re, im)", f="float[1,1,S,2] f"), ["Cos", "Sin", "Squeeze", "Squeeze", "Squeeze", "Squeeze", "RotaryEmbedding"]),
     Fires("halves, Slices", graph(f"{HALF} {SLICES} {HALVES} y = Concat <axis = 3> (re, im)", f="float[1,S,2] f"), SHARED),
     Fires("pairs", graph(PAIRS, f="float[1,S,2] f", constants=STEPS), SHARED),
     Fires("a part of each head", graph(PARTIAL, "float[B,2,S,7]", "float[1,S,2] f", ", int64[2] parts = {4, 3}"), SHARED, 2),
