@@ -74,8 +74,11 @@ def rejoined(value: Edge, width: int, new: Tape) -> Edge:
     if inner is not None:
         return inner
     target = None if reshape is None or reshape.inputs[1] is None else reshape.inputs[1].constant()
-    if reshape is None or target is None:
-        refuse("the heads are split in a way that is not known before the model runs")
+    if reshape is None:
+        refuse("the heads are not split by a Reshape")
+    if target is None:
+        joint: Edge = new.Reshape(reshape.outputs[0], new.const(np.array([0, 0, width], np.int64)))
+        return joint
     made: Edge = new.Reshape(reshape.inputs[0], new.const(np.array([*target[:2], width], np.int64)), like=reshape)
     return made
 

@@ -10,7 +10,7 @@ import numpy as np
 from fusionc.model.graph import Edge
 from fusionc.passes.attention import SCORES, attention, guarded_attention, mask
 from fusionc.passes.attention_operator import is_merged, merged
-from fusionc.passes.heads import SPLIT
+from fusionc.passes.heads import SPLIT, heads_of
 from fusionc.passes.masks import full, hidden_by, shows_all
 from fusionc.passes.reduction import new_reduce
 from fusionc.passes.slicing import new_unsqueeze
@@ -70,6 +70,20 @@ def _zeroed(m: Match, new: Tape) -> Edge:
         hidden = new_unsqueeze(new, hidden, [rank - 3], "Squeeze")
     made: Edge = new.Where(hidden, new.const(np.array(0, np.float32)), result)
     return made
+
+
+def number_of_heads(m: Match, query: Edge) -> int:
+    """The heads of the query; where only their size is known, from the product behind, which takes all of them."""
+    heads, size, merged_heads = heads_of(query), None if m.v.shape is None else m.v.shape[3], m.merge.outputs[0]
+    if isinstance(heads, int):
+        return heads
+    for user in merged_heads.outputs:
+        weights = user.inputs[1] if user.is_op("MatMul") and user.graph is m.graph else None
+        width = None if weights is None or weights.rank != 2 or weights.shape is None else weights.shape[0]
+        if user.inputs[0] is merged_heads and isinstance(width, int) and isinstance(size, int) and size > 0:
+            if width % size == 0 and width > 0:
+                return width // size
+    refuse("the number of heads is unknown")
 
 
 def require_merged(m: Match, heads: int) -> None:

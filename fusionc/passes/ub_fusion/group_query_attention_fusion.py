@@ -6,7 +6,7 @@ from fusionc.model.operators import MICROSOFT
 from fusionc.passes.attention import operands
 from fusionc.passes.attention_operator import inside
 from fusionc.passes.heads import heads_of, length_of, unrepeated
-from fusionc.passes.multi_head import bias_of, patterns, require_merged
+from fusionc.passes.multi_head import bias_of, number_of_heads, patterns, require_merged
 from fusionc.rewrite import Match, Result, Tape, UBFusionPass, refuse
 
 _STEP = 8  # sizes of heads that the operator takes are multiples of it
@@ -19,8 +19,8 @@ def _has_repeats(m: Match) -> bool:
 def _group_query(m: Match, new: Tape) -> Result:
     query, repeated, scale = operands(m, new)
     key, value = unrepeated(repeated), unrepeated(m.v)
-    heads, key_heads = heads_of(query), None if key is None else heads_of(key)
-    if key is None or value is None or not isinstance(heads, int) or not isinstance(key_heads, int):
+    heads, key_heads = number_of_heads(m, query), None if key is None else heads_of(key)
+    if key is None or value is None or not isinstance(key_heads, int):
         refuse("the number of heads is unknown")
     if heads_of(value) != key_heads:
         refuse("key and value have different heads")

@@ -3,16 +3,14 @@ from fusionc.model.operators import MICROSOFT
 from fusionc.passes.attention import operands
 from fusionc.passes.attention_operator import inside
 from fusionc.passes.heads import heads_of, side_by_side
-from fusionc.passes.multi_head import bias_of, patterns, require_merged
+from fusionc.passes.multi_head import bias_of, number_of_heads, patterns, require_merged
 from fusionc.rewrite import Match, Result, Tape, UBFusionPass, refuse
 
 
 def _multi_head(m: Match, new: Tape) -> Result:
     query, key, scale = operands(m, new)
-    heads = heads_of(query)
-    if not isinstance(heads, int):
-        refuse("the number of heads is unknown")
-    if heads_of(key) != heads:
+    heads = number_of_heads(m, query)
+    if heads_of(key) != heads_of(query):
         refuse("one key for all heads")
     require_merged(m, heads)
     parts = inside((query, key, m.v), (heads, heads, heads), new) or _with_whole_keys(query, key, m.v, heads, new)
@@ -40,8 +38,9 @@ class MultiHeadAttentionFusionPass(UBFusionPass):
              a result that Transpose and Reshape merge, at any opset
     after    com.microsoft.MultiHeadAttention(q, k, v, mask): k and v with their heads side by side, or as they are
     refuses  elements other than float32; heads or batches that are not known to be the same, one head, one key for
-             all heads; a scale that is not positive; a mask that is not known to fit the scores; the guard
-             Where(IsNaN(…), 0, …) with a mask that may hide a whole row by −∞
+             all heads; a scale that is not positive; a mask that is not known to fit the scores; a guard
+             Where(IsNaN(…), 0, …) with one mask for each head that may hide a whole row by −∞; a past of length 1,
+             of which the transpositions are gone
     never    kept: rows of scores that are NaN or +∞, which the guard makes zero and the operator NaN
     algebra  the definition of attention; a row without any key is NaN, or equal weights, as it is before
     source   onnxruntime's attention fusions for transformer models

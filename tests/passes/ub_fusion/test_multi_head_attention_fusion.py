@@ -67,7 +67,12 @@ TURNED = """r = Reshape (q, heads) a1 = Transpose <perm = [0, 2, 1, 3]> (r) a = 
     i = Transpose <perm = [0, 2, 1, 3]> (u) i2 = RotaryEmbedding (i, e, f) b = Transpose <perm = [0, 1, 3, 2]> (i2)
     w = Reshape (v, heads) d = Transpose <perm = [0, 2, 1, 3]> (w)"""
 
+TORCH = """b0 = Shape <start = 0, end = 1> (i0) b1 = Shape <start = 1, end = 2> (i0)
+    heads = Concat <axis = 0> (b0, b1, rest) merged = Concat <axis = 0> (b0, b1, minus) """
+TORCHS = ["Shape", "Shape", "Concat"]
+
 STAYS = [
+    Stays("an unknown number of heads", graph(split=TORCH + SPLIT, heads="float c = {0.5}, int64[2] rest = {-1, 4}, int64[1] minus = {-1}", inputs=", float[B,S] i0", q="float[U,V,8]", k="float[U,V,8]", v="float[U,V,8]", y="float[B,S,?]"), "the number of heads is unknown"),
     Stays("double", graph().replace("float", "double"), "the elements are not float32"),
     Stays("float16", graph(scores="z = MatMul (a, b)", heads=HEADS.replace("float c = {0.5}, ", "").replace(", float zero = {0}", "")).replace("float", "float16"), "the elements are not float32"),
     Stays("Softmax over the queries", graph(softmax="p = Softmax <axis = 2> (z)", **FIXED), "Softmax is not over the keys"),
@@ -103,7 +108,7 @@ STAYS = [
 ]  # fmt: skip
 
 ONE = ["MultiHeadAttention"]
-ROWS = ["ReduceMax", "Equal", "Squeeze", "Where"]
+ROWS = ["ReduceMax", "Equal", "MultiHeadAttention", "Squeeze", "Where"]
 FIRES = [
     Fires("a scale", graph(), ONE),
     Fires("opset 23", graph(), ONE, opset=23),
@@ -149,16 +154,30 @@ FIRES = [
         ["RotaryEmbedding", "RotaryEmbedding", "MultiHeadAttention"],
         opset=23,
     ),
+    Fires(
+        "heads that are known from the product behind",
+        graph(
+            split=TORCH + SPLIT,
+            merge=MERGE.replace("y =", "g =") + " y = MatMul (g, W)",
+            heads="float c = {0.5}, int64[2] rest = {-1, 4}, int64[1] minus = {-1}, float[8,5] W",
+            inputs=", float[B,S] i0",
+            q="float[U,V,8]",
+            k="float[U,V,8]",
+            v="float[U,V,8]",
+            y="float[B,S,5]",
+        ),
+        [*TORCHS, "Reshape", "Reshape", "Reshape", "Reshape", "Reshape", "Reshape", "MultiHeadAttention", "MatMul"],
+    ),
     Fires("Where", masked(WHERE, WHOLE, FAR), ["Where", "MultiHeadAttention"]),
     Fires("one for all queries", masked(WHERE, ROW, FAR), ["Where", "Shape", "Shape", "Concat", "Expand", "MultiHeadAttention"]),
     Fires("commuted", masked(WHERE, WHOLE, FAR).replace("Add (t, m)", "Add (m, t)"), ["Where", "MultiHeadAttention"]),
     Fires("the lowest number", masked(WHERE, WHOLE, LOWEST), ["Where", "MultiHeadAttention"]),
     Fires("the lowest number and the guard", masked(WHERE, WHOLE, LOWEST, GUARD), ["Where", "MultiHeadAttention"], edge_values=False),
     Fires("infinite", masked(WHERE, WHOLE, INFINITE), ["Where", "MultiHeadAttention"]),
-    Fires("infinite with the guard", masked(WHERE, WHOLE, INFINITE, GUARD), ["Where", "MultiHeadAttention", *ROWS], 2, edge_values=False),
-    Fires("an unknown mask with the guard", masked("m = Neg (g)", ", float[1,1,S,L] g", softmax=GUARD), ["Neg", "MultiHeadAttention", *ROWS], 2, edge_values=False),
+    Fires("infinite with the guard", masked(WHERE, WHOLE, INFINITE, GUARD), ["Where", *ROWS], 2, edge_values=False),
+    Fires("an unknown mask with the guard", masked("m = Neg (g)", ", float[1,1,S,L] g", softmax=GUARD), ["Neg", *ROWS], 2, edge_values=False),
     Fires("rank 2 with the guard", masked("m = Neg (g)", ", float[S,L] g", softmax=GUARD), ["Neg", "Unsqueeze", "MultiHeadAttention", "ReduceMax", "Equal", "Where"], 2, edge_values=False),
-    Fires("a constant with a hidden row and the guard", with_constant(CONSTANT.replace("{0", "{-inf"), GUARD), ["MultiHeadAttention", "ReduceMax", "Equal", "Where"], 2, edge_values=False),
+    Fires("a constant with a hidden row and the guard", with_constant(CONSTANT.replace("{0", "{-inf"), GUARD), ["ReduceMax", "MultiHeadAttention", "Equal", "Where"], 2, edge_values=False),
     Fires("a bias from outside", masked("m = Neg (g)", ", float[1,2,S,L] g"), ["Neg", "MultiHeadAttention"]),
     Fires("one bias for each of a batch and each head", masked("m = Neg (g)", ", float[B,2,S,L] g"), ["Neg", "MultiHeadAttention"]),
     Fires("rank 3", masked("m = Neg (g)", ", float[2,S,L] g"), ["Neg", "Unsqueeze", "MultiHeadAttention"]),
@@ -183,7 +202,7 @@ def test_turned_by_onnxruntimes_own_operator() -> None:
     table = "float[3,4] {} = {{1, 2, 1, 2, 3, 4, 3, 4, 5, 6, 5, 6}}"
     constants = f", int64[2] halves = {{2, 2}}, {table.format('e')}, {table.format('f')}"
     sizes = {"q": "float[B,3,8]", "k": "float[B,3,8]", "v": "float[B,3,8]", "y": "float[B,3,8]"}
-    model = parse(graph(split=split.replace("(i2)", "(i)"), constants=constants, **sizes))
+    model = parse(graph(split=split.replace("3, 2]> (i2)", "3, 2]> (i)"), constants=constants, **sizes))
     result, _ = optimize(model, [pass_of("RotaryEmbeddingUbFusionPass"), pass_of("MultiHeadAttentionFusionPass")])
     assert operators(result) == {"RotaryEmbedding": 2, "MultiHeadAttention": 1}
     assert_same_numbers(model, result, "rounding", {})
