@@ -79,10 +79,11 @@ def number_of_heads(m: Match, query: Edge) -> int:
         return heads
     for user in merged_heads.outputs:
         weights = user.inputs[1] if user.is_op("MatMul") and user.graph is m.graph else None
-        width = None if weights is None or weights.rank != 2 or weights.shape is None else weights.shape[0]
-        if user.inputs[0] is merged_heads and isinstance(width, int) and isinstance(size, int) and size > 0:
-            if width % size == 0 and width > 0:
-                return width // size
+        if weights is None or weights.rank != 2 or weights.shape is None or user.inputs[0] is not merged_heads:
+            continue
+        width = weights.shape[0]
+        if isinstance(width, int) and isinstance(size, int) and 0 < size <= width and width % size == 0:
+            return width // size
     refuse("the number of heads is unknown")
 
 

@@ -57,7 +57,9 @@ class GroupQueryAttentionFusionPass(UBFusionPass):
              another number of keys than of queries, as with those of the past: the operator then has its own rules
              for batches
     never    kept: what MultiHeadAttentionFusionPass does not keep
-    algebra  the definition of attention; keys and values are read several times instead of repeated
+    algebra  the definition of attention; keys and values are read several times instead of repeated; onnxruntime
+             1.31.1, a Llama of 4 layers with its rotary embeddings, ratio of CPU time, S = 16 / 128 / 384: 0.99 / 0.99 /
+             0.89
     source   onnxruntime's fusions for decoder models
     """
 
