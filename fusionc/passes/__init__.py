@@ -96,6 +96,9 @@ _ORDER = (
     "graph_fusion.sub_fusion",
     "graph_fusion.arithmetic_inexact",
     # The target's own operators come last: no portable pass knows them.
+    "ub_fusion.rotary_embedding_ub_fusion",
+    "ub_fusion.group_query_attention_fusion",  # before the one that takes repeated keys
+    "ub_fusion.multi_head_attention_fusion",
     "ub_fusion.add_rms_norm_dynamic_quant_fusion",
     "ub_fusion.add_rms_norm_quant_fusion",  # those of a longer chain first
     "ub_fusion.rms_norm_quant_fusion",

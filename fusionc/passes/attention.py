@@ -32,7 +32,16 @@ SCORES = _scaled(_PRODUCT, "scale")
 def attention(scores: Formula) -> Formula:
     """Softmax(scores)·v, also with the guard that makes rows of NaN zero."""
     weights = op.Softmax(scores, _as="softmax")
-    return op.MatMul(either(op.Where(op.IsNaN(weights, _as="guard"), 0.0, weights), weights), v)
+    return op.MatMul(either(_guarded(weights), weights), v)
+
+
+def guarded_attention(scores: Formula) -> Formula:
+    """The same, only with the guard."""
+    return op.MatMul(_guarded(op.Softmax(scores, _as="softmax")), v)
+
+
+def _guarded(weights: Formula) -> Formula:
+    return op.Where(op.IsNaN(weights, _as="guard"), 0.0, weights)
 
 
 def operands(m: Match, new: Tape) -> tuple[Edge, Edge, float]:

@@ -2,40 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 from fusionc.model.graph import Edge, Shape
 from fusionc.model.types import same_after_reshape
 from fusionc.passes.attention import attention, k, q, v
-from fusionc.passes.heads import SPLIT, heads_of, rejoined, split, unrepeated
-from fusionc.passes.splitting import new_split, sizes_of
-from fusionc.rewrite import Match, Pattern, Result, Tape, const, either, op, refuse, rest, var
+from fusionc.passes.heads import SPLIT, heads_of, side_by_side, split, unpacked, unrepeated
+from fusionc.rewrite import Match, Pattern, Result, Tape, either, op, refuse, var
 from fusionc.rewrite.pattern import Formula
 
-_packed = op.Split(  # query, key and value come out of one product
-    op.Transpose(op.Reshape(var("x"), var("packed_shape"), _as="unpack"), perm=[2, 0, 3, 1, 4]), rest("sizes"), axis=0,
-    _as="split",
-)  # fmt: skip
-_PARTS = tuple(op.Squeeze(_packed[i], const(f"axes_{i}")) for i in range(3))
 
-
-def _unchanged(formula: Formula) -> Formula:
-    """The formula, or a Reshape of it that torch writes: to the shape that it has."""
-    return either(op.Reshape(formula, var("same_shape"), _as="unchanged"), formula)
+def merged(formula: Formula) -> Formula:
+    """The heads side by side, also where torch writes a Reshape between: to the shape that there is."""
+    unchanged = either(op.Reshape(formula, var("same_shape"), _as="unchanged"), formula)
+    return op.Reshape(op.Transpose(unchanged, perm=SPLIT), var("shape"), _as="merge")
 
 
 def patterns(scores: Formula, rewrite: Any, *inputs: Formula) -> tuple[Pattern, ...]:
     """The formula, and what makes the operator that comes out of it read less."""
-    operator, packed = (op.Attention(*three, *inputs, _as="attention") for three in ((q, k, v), _PARTS))
-    merged, merged_packed = (
-        op.Reshape(op.Transpose(_unchanged(o), perm=SPLIT), var("shape"), _as="merge") for o in (operator, packed)
-    )
+    operator = op.Attention(q, k, v, *inputs, _as="attention")
     return (
         Pattern("Attention", attention(scores), rewrite),
         Pattern("AttentionGroups", operator, _without_repeats, where=_has_repeats),
-        Pattern("AttentionHeads", merged, _with_heads_inside, where=_has_split_heads),
-        Pattern("AttentionPacked", merged_packed, _packed_inside),
+        Pattern("AttentionHeads", merged(operator), _with_heads_inside, where=_has_split_heads),
     )
 
 
@@ -52,43 +41,44 @@ def _without_repeats(m: Match, new: Tape) -> Result:
 
 
 def _has_split_heads(m: Match) -> bool:
-    return len(m.attention.outputs) == 1 and all(split(value) is not None for value in (m.q, m.k, m.v))
+    three = (m.q, m.k, m.v)
+    is_split = all(split(value) is not None for value in three)
+    return len(m.attention.outputs) == 1 and (is_split or unpacked(three, Tape(m.graph)) is not None)
 
 
 def _with_heads_inside(m: Match, new: Tape) -> Result:
-    sizes = [value.shape[3] for value in (m.q, m.k, m.v) if value.shape is not None and isinstance(value.shape[3], int)]
-    if len(sizes) != 3 or 0 in sizes:
-        refuse("the sizes of the heads are unknown")
     heads, key_heads = heads_of(m.q), heads_of(m.k)
     if not isinstance(heads, int) or not isinstance(key_heads, int) or key_heads != heads_of(m.v):
         refuse("the number of heads is unknown")
-    counts = (heads, key_heads, key_heads)
-    parts = [rejoined(v, n * size, new) for v, n, size in zip((m.q, m.k, m.v), counts, sizes, strict=True)]
-    return _merged(m, new, parts, (heads, key_heads), (m.q.shape[0], m.q.shape[2], heads * sizes[2]))
-
-
-def _packed_inside(m: Match, new: Tape) -> Result:
-    shape = m.unpack.outputs[0].shape
-    if shape is None or not all(isinstance(d, int) for d in shape[2:]) or sizes_of(m.split) != [1, 1, 1]:
+    parts = inside((m.q, m.k, m.v), (heads, key_heads, key_heads), new)
+    if parts is None:
         refuse("the sizes of the heads are unknown")
-    batch, length, _, heads, size = shape
-    if m.x.rank != 3 or not same_after_reshape(m.x.shape, (batch, length, 3 * heads * size)):
-        refuse("query, key and value are not known to be packed in the last of three axes")
-    parts = new_split(new, m.x, [heads * size] * 3, 2)
-    return _merged(m, new, parts, (heads, heads), (batch, length, heads * size))
-
-
-def _merged(m: Match, new: Tape, parts: Sequence[Edge | None], heads: tuple[int, int], shape: Shape) -> Result:
-    """The operator of [batch, length, heads · size]."""
-    if m.captures.get("unchanged") is not None:
-        before, after = m.attention.outputs[0].shape, m.unchanged.outputs[0].shape
-        if not same_after_reshape(before, after):
-            refuse("a Reshape behind the operator changes something")
     more = list(m.attention.inputs)[3:]
-    made: Edge = new.Attention(*parts, *more, like=m.attention, q_num_heads=heads[0], kv_num_heads=heads[1])
-    if same_after_reshape(m.merge.outputs[0].shape, shape):
+    made: Edge = new.Attention(*parts, *more, like=m.attention, q_num_heads=heads, kv_num_heads=key_heads)
+    if is_merged(m, heads):
         return made
     target = m.shape.constant()
     if target is None or (not m.merge.attr("allowzero") and (target[2:] == 0).any()):
         refuse("the heads are merged in an unknown way")
     return new.Reshape(made, m.shape, like=m.merge)
+
+
+def inside(three: tuple[Edge, Edge, Edge], heads: tuple[int, int, int], new: Tape) -> list[Edge] | None:
+    """Query, key and value with their heads side by side, as they were before Reshape and Transpose split them."""
+    pieces = unpacked(three, new)
+    if pieces is not None:
+        return pieces
+    found = [side_by_side(value, count, new) for value, count in zip(three, heads, strict=True)]
+    parts = [part for part in found if part is not None]
+    return parts if len(parts) == 3 else None
+
+
+def is_merged(m: Match, heads: int) -> bool:
+    """Whether the heads are known to be side by side, on three axes, in the result."""
+    if m.captures.get("unchanged") is not None:
+        before, after = m.unchanged.inputs[0].shape, m.unchanged.outputs[0].shape
+        if not same_after_reshape(before, after):
+            refuse("a Reshape behind the operator changes something")
+    (batch, _, length, _), size = m.q.shape, m.v.shape[3]
+    shape: Shape = (batch, length, heads * size if isinstance(size, int) else None)
+    return same_after_reshape(m.merge.outputs[0].shape, shape)

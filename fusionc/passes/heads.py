@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from fusionc.model.graph import Edge, Node, Shape
+from fusionc.model.operators import MICROSOFT
 from fusionc.model.types import same_after_reshape, same_shape
 from fusionc.passes.slicing import axes_of
+from fusionc.passes.splitting import axis_of, new_split, sizes_of
 from fusionc.rewrite import Tape, refuse
 
 Heads = int | str | tuple[Shape, int] | None
+_UNPACKED = [2, 0, 3, 1, 4]  # [batch, length, 3, heads, size] to three times [batch, heads, length, size]
 SPLIT = [0, 2, 1, 3]  # [batch, length, heads, size] to [batch, heads, length, size], and back
 
 
@@ -19,6 +22,14 @@ def made_by(value: Edge | None, *names: str) -> Node | None:
     """The node that makes a value, where it is one of these operators."""
     node = None if value is None else value.producer
     return node if node is not None and node.is_op(*names) and not node.has_references else None
+
+
+def turned(value: Edge | None) -> Node | None:
+    """The RotaryEmbedding, the standard one or onnxruntime's own, that makes a value of four axes."""
+    node = None if value is None else value.producer
+    if value is None or node is None or node.op != "RotaryEmbedding" or node.domain not in ("", MICROSOFT):
+        return None
+    return None if value.rank != 4 or node.has_references else node
 
 
 def split(value: Edge | None) -> Node | None:
@@ -29,6 +40,9 @@ def split(value: Edge | None) -> Node | None:
 
 def heads_of(value: Edge) -> Heads:
     """The number of heads of a [batch, heads, length, size], or something equal for equally many; None if unknown."""
+    rotary = turned(value)
+    if rotary is not None and rotary.inputs[0] is not None and rotary.inputs[0].rank == 4:
+        return heads_of(rotary.inputs[0])
     heads, reshape = None if value.shape is None else value.shape[1], split(value)
     if isinstance(heads, int) or reshape is None:
         return heads
@@ -60,10 +74,50 @@ def rejoined(value: Edge, width: int, new: Tape) -> Edge:
     if inner is not None:
         return inner
     target = None if reshape is None or reshape.inputs[1] is None else reshape.inputs[1].constant()
-    if reshape is None or target is None:
-        refuse("the heads are split in a way that is not known before the model runs")
+    if reshape is None:
+        refuse("the heads are not split by a Reshape")
+    if target is None:
+        joint: Edge = new.Reshape(reshape.outputs[0], new.const(np.array([0, 0, width], np.int64)))
+        return joint
     made: Edge = new.Reshape(reshape.inputs[0], new.const(np.array([*target[:2], width], np.int64)), like=reshape)
     return made
+
+
+def side_by_side(value: Edge, heads: int, new: Tape) -> Edge | None:
+    """[batch, length, heads · size] of which Reshape, Transpose, and maybe a rotary embedding, make the value."""
+    rotary, size = turned(value), None if value.shape is None else value.shape[3]
+    above = value if rotary is None else rotary.inputs[0]
+    if above is None or split(above) is None or not isinstance(size, int) or size == 0:
+        return None
+    part = rejoined(above, heads * size, new)
+    if rotary is None:
+        return part
+    given = [part, *rotary.inputs[1:]]
+    made: Edge = new.node("RotaryEmbedding", given, domain=rotary.domain, like=rotary, num_heads=heads)
+    made.proto_type = part.proto_type  # which onnx does not know of an operator that is onnxruntime's own
+    return made
+
+
+def unpacked(values: Sequence[Edge], new: Tape) -> list[Edge] | None:
+    """Query, key and value as pieces of [batch, length, 3 · heads · size], where they come out of one product."""
+    squeezes = [made_by(value, "Squeeze") for value in values]
+    splits = [made_by(node.inputs[0], "Split") if node and axes_of(node) == [0] else None for node in squeezes]
+    node = splits[0]
+    if node is None or splits != [node] * 3 or sizes_of(node) != [1, 1, 1] or axis_of(node, 5) != 0:
+        return None
+    if [squeeze.inputs[0] for squeeze in squeezes if squeeze] != list(node.outputs):
+        return None
+    transpose = made_by(node.inputs[0], "Transpose")
+    reshape = made_by(transpose.inputs[0], "Reshape") if transpose and transpose.attr("perm") == _UNPACKED else None
+    x, made = (reshape.inputs[0], reshape.outputs[0]) if reshape else (None, None)
+    if x is None or x.rank != 3 or made is None or made.shape is None or len(made.shape) != 5:
+        return None
+    batch, length, _, heads, size = made.shape
+    if not isinstance(heads, int) or not isinstance(size, int):
+        return None
+    if not same_after_reshape(x.shape, (batch, length, 3 * heads * size)):
+        return None
+    return list(new_split(new, x, [heads * size] * 3, 2))
 
 
 def unrepeated(value: Edge | None) -> Edge | None:
@@ -87,7 +141,7 @@ def unrepeated(value: Edge | None) -> Edge | None:
 
 def batch_of(value: Edge) -> Edge:
     """A value that has the same first dimension, as far up as that is known."""
-    while (node := made_by(value, "Transpose", "Reshape", "RotaryEmbedding")) is not None:
+    while (node := made_by(value, "Transpose", "Reshape", "RotaryEmbedding") or turned(value)) is not None:
         above = node.inputs[0]
         if above is None or (node.op == "Transpose" and (node.attr("perm") or [1])[0] != 0):
             break

@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from fusionc.model.graph import Edge, Node
-from fusionc.passes.heads import made_by
+from fusionc.model.graph import Edge, Node, Shape
+from fusionc.passes.heads import expanded, heads_of, length_of, made_by
+from fusionc.rewrite import Tape, refuse
 
+LOWEST = float(np.finfo(np.float32).min)
 _FAR_BELOW = -1e30  # what is added to it is lost in rounding
 _MOVING = ("Expand", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Slice", "Identity", "Gather")
 
@@ -55,3 +57,23 @@ def _is_integral(value: Edge | None) -> bool:
         return one is not None and bool((one == 1).all()) and _is_integral(node.inputs[1])
     dtype = node.inputs[0].dtype
     return _is_integral(node.inputs[0]) if node.op == "Unsqueeze" else dtype is not None and dtype.kind in "iub"
+
+
+def shows_all(given: Edge) -> bool:
+    """Whether no row of a constant mask hides all keys."""
+    array = given.constant()
+    return array is not None and array.ndim > 0 and not bool((array <= LOWEST).all(axis=-1).any())
+
+
+def full(given: Edge, shape: Shape | None, query: Edge, key: Edge, new: Tape) -> Edge:
+    """A mask of this shape with the last two axes that the operators want: all of queries and keys."""
+    if shape is None or not 2 <= len(shape) <= 4:
+        refuse("the rank of the mask is unknown, or not 2 to 4")
+    batch, _, length, _ = query.shape or (None,) * 4
+    wanted = (batch, heads_of(query), length, None if key.shape is None else key.shape[2])
+    for have, want in zip(reversed(shape), reversed(wanted), strict=False):
+        if have != 1 and (have is None or have != want):
+            refuse("the mask is not known to fit the scores")
+    if tuple(shape[-2:]) == wanted[2:]:
+        return given
+    return expanded(given, [length_of(query, 2, new), length_of(key, 2, new)], new)

@@ -112,3 +112,12 @@ def without_reduce(m: Match, new: Tape) -> Result:
     if new.graph.opset < 13:
         return new.Squeeze(m.x, axes=axes)
     return new.Squeeze(m.x, new.const(np.array(axes, np.int64)))
+
+
+def new_reduce(new: Tape, name: str, x: Edge, axes: Sequence[int]) -> Edge:
+    """A Reduce operator that keeps its dimensions, as the opset writes it."""
+    if new.graph.opset < (13 if name == "ReduceSum" else 18):
+        old: Edge = new.node(name, [x], axes=list(axes), keepdims=1)
+        return old
+    made: Edge = new.node(name, [x, new.const(np.array(axes, np.int64))], keepdims=1)
+    return made

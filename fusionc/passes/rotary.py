@@ -20,17 +20,24 @@ def is_last(node: Node, value: Edge) -> bool:
 
 def cache_of(value: Edge, x: Edge, new: Tape, *, is_half: bool) -> Edge:
     """Cosine or sine of x, [batch, heads, length, size], as [batch, length, size / 2]."""
+    rows, is_shared = rows_of(value, x, new, is_half=is_half)
+    if not is_shared or (x.shape is not None and x.shape[0] == 1):
+        return rows
+    return expanded(rows, [length_of(x, 0, new), new.const(np.array([1, 1], np.int64))], new)
+
+
+def rows_of(value: Edge, x: Edge, new: Tape, *, is_half: bool) -> tuple[Edge, bool]:
+    """Cosine or sine of x as [batch, length, size / 2], and whether it is only one for all of the batch."""
     given, wanted = value.shape, x.shape
     if given is None or wanted is None or not 2 <= len(given) <= 4:
         refuse("the shape of cosine or sine is unknown")
     batch, heads, length, size = (1,) * (4 - len(given)) + tuple(given)
-    is_fitting = batch in (1, wanted[0]) and heads == 1 and length is not None and length == wanted[2]
+    is_fitting = (
+        batch is not None and batch in (1, wanted[0]) and heads == 1 and length is not None and length == wanted[2]
+    )
     if not is_fitting or not isinstance(wanted[3], int) or size != (wanted[3] // 2 if is_half else wanted[3]):
         refuse("cosine or sine does not fit x")
-    value = _of_rank_three(value if is_half else _half(value, new), new)
-    if batch == wanted[0]:
-        return value
-    return expanded(value, [length_of(x, 0, new), new.const(np.array([1, 1], np.int64))], new)
+    return _of_rank_three(value if is_half else _half(value, new), new), batch == 1
 
 
 def _of_rank_three(value: Edge, new: Tape) -> Edge:

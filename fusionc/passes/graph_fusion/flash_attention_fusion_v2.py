@@ -5,18 +5,17 @@ import numpy as np
 from fusionc.model.graph import Edge
 from fusionc.passes.attention import SCORES, mask, operands
 from fusionc.passes.attention_operator import patterns
-from fusionc.passes.heads import expanded, heads_of, length_of, made_by
-from fusionc.passes.masks import hidden_by
+from fusionc.passes.heads import made_by
+from fusionc.passes.masks import LOWEST, full, hidden_by, shows_all
 from fusionc.rewrite import Match, Pass, Result, Tape, refuse
 
-_LOWEST = float(np.finfo(np.float32).min)
 _LOW = -3e38  # hides as well: what is added to it is lost in rounding
 _LOW_AS_STORED = float(np.float32(_LOW))
 
 
 def _attention(m: Match, new: Tape) -> Result:
     query, key, scale = operands(m, new)
-    return new.Attention(query, key, m.v, _full(m, _without_lowest(m, new), query, key, new), scale=scale)
+    return new.Attention(query, key, m.v, full(_without_lowest(m, new), m.mask.shape, query, key, new), scale=scale)
 
 
 def _without_lowest(m: Match, new: Tape) -> Edge:
@@ -26,12 +25,12 @@ def _without_lowest(m: Match, new: Tape) -> Edge:
     hidden = hidden_by(given)
     if hidden is None:
         refuse("what the mask hides is unknown")
-    if -math.inf in hidden and not (given.is_constant and _shows_all(given)):
+    if -math.inf in hidden and not (given.is_constant and shows_all(given)):
         if m.captures.get("guard") is None:
             refuse("a row that the mask hides becomes NaN")
         if new.graph.model.target != "onnxruntime-cpu":
             refuse("not every runtime makes zeros of a hidden row")
-    if _LOWEST not in hidden:
+    if LOWEST not in hidden:
         return given
     array = given.constant()
     if array is not None and -math.inf not in hidden:
@@ -41,34 +40,13 @@ def _without_lowest(m: Match, new: Tape) -> Edge:
         refuse("the mask hides by the lowest number")
     for at, value in enumerate(node.inputs):
         array = None if value is None else value.constant()
-        if array is not None and array.size == 1 and array.item() == _LOWEST:
+        if array is not None and array.size == 1 and array.item() == LOWEST:
             inputs = list(node.inputs)
             inputs[at] = new.const(np.full(array.shape, _LOW), like=value)
             changed: Edge = new.node(node.op, inputs, like=node)
             if hidden_by(changed) == {_LOW_AS_STORED}:
                 return changed
     refuse("the mask hides by the lowest number")
-
-
-def _shows_all(given: Edge) -> bool:
-    """Whether no row of a constant mask hides all keys."""
-    array = given.constant()
-    return array is not None and array.ndim > 0 and not bool((array <= _LOWEST).all(axis=-1).any())
-
-
-def _full(m: Match, given: Edge, query: Edge, key: Edge, new: Tape) -> Edge:
-    """The mask with the shape that the operator wants: all of queries and keys."""
-    shape = m.mask.shape
-    if shape is None or not 2 <= len(shape) <= 4:
-        refuse("the rank of the mask is unknown, or not 2 to 4")
-    batch, _, length, _ = query.shape or (None,) * 4
-    wanted = (batch, heads_of(query), length, None if key.shape is None else key.shape[2])
-    for have, want in zip(reversed(shape), reversed(wanted), strict=False):
-        if have != 1 and (have is None or have != want):
-            refuse("the mask is not known to fit the scores")
-    if tuple(shape[-2:]) == wanted[2:]:
-        return given
-    return expanded(given, [length_of(query, 2, new), length_of(key, 2, new)], new)
 
 
 class FlashAttentionFusionV2(Pass):

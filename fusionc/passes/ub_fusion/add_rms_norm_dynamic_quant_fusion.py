@@ -35,12 +35,14 @@ class AddRmsNormDynamicQuantFusionPass(UBFusionPass):
              at least one block), else of the rows, which become one axis for it
     refuses  opset below 21, in which the result takes its type from zero points, one for each row; a last axis of
              unknown length; rank 1; elements other than float32; other bounds; other targets
-    never    NaN and rows of zeros without a least s, of which Cast makes any number, stay as they were
+    never    by default: of NaN, and of rows of zeros without a least s, Cast makes any number, and QuantizeLinear may
+             make another one
     algebra  the definition of QuantizeLinear; |x / s| ≤ 127, so that nothing is cut off
     source   TorchAir's npu_add_rms_norm_dynamic_quant
     """
 
     aliases = ("npu_add_rms_norm_dynamic_quant",)
+    default = "off"
     patterns = (Pattern("DynamicQuant", op.Cast(_NUMBERS, to=TensorProto.INT8)),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:

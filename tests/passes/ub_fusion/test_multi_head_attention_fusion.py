@@ -1,0 +1,208 @@
+from harness import Fires, Stays, assert_same_numbers, operators, optimize, parse, pass_of, tables
+
+SPLIT = """r = Reshape (q, heads) a = Transpose <perm = [0, 2, 1, 3]> (r) u = Reshape (k, heads)
+    b = Transpose <perm = [0, 2, 3, 1]> (u) w = Reshape (v, heads) d = Transpose <perm = [0, 2, 1, 3]> (w)"""
+SCORES = "s = MatMul (a, b) z = Mul (s, c)"
+SOFTMAX = "p = Softmax <axis = -1> (z)"
+GUARD = "x = Softmax <axis = -1> (z) n = IsNaN (x) p = Where (n, zero, x)"
+OUT = "o = MatMul (p, d)"
+MERGE = "h = Transpose <perm = [0, 2, 1, 3]> (o) y = Reshape (h, merged)"
+HEADS = "float c = {0.5}, int64[4] heads = {0, 0, 2, 4}, int64[3] merged = {0, 0, -1}, float zero = {0}"
+
+
+def graph(
+    split: str = SPLIT,
+    scores: str = SCORES,
+    softmax: str = SOFTMAX,
+    out: str = OUT,
+    merge: str = MERGE,
+    constants: str = "",
+    inputs: str = "",
+    more: str = "",
+    heads: str = HEADS,
+    q: str = "float[B,S,8]",
+    k: str = "float[B,L,8]",
+    v: str = "float[B,L,8]",
+    y: str = "float[B,S,8]",
+) -> str:
+    return f"agraph ({q} q, {k} k, {v} v{inputs}) => ({y} y{more}) <{heads}{constants}> {{ {split} {scores} {softmax} {out} {merge} }}"
+
+
+def masked(mask: str, inputs: str, constants: str = "", softmax: str = SOFTMAX) -> str:
+    return graph(scores=f"{mask} {SCORES.replace('z =', 't =')} z = Add (t, m)", inputs=inputs, constants=constants, softmax=softmax)  # fmt: skip
+
+
+FAR = ", float far = {-10000}"
+INFINITE = ", float far = {-inf}"
+LOWEST = ", float far = {-3.4028234663852886e38}"
+WHERE = "m = Where (g, zero, far)"
+ROW = ", bool[B,1,1,L] g"
+WHOLE = ", bool[B,1,S,L] g"
+CONSTANT = ", float[3,5] m = {0, -inf, -inf, -inf, -inf, 0, 0, -inf, -inf, -inf, 0, 0, 0, -inf, -inf}"
+FIXED = {"q": "float[B,3,8]", "k": "float[B,5,8]", "v": "float[B,5,8]", "y": "float[B,3,8]"}
+
+
+def with_constant(mask: str, softmax: str = SOFTMAX) -> str:
+    return graph(scores=f"{SCORES.replace('z =', 't =')} z = Add (t, m)", constants=mask, softmax=softmax, **FIXED)
+
+
+PAST = """r = Reshape (q, heads) a = Transpose <perm = [0, 2, 1, 3]> (r) u = Reshape (k, heads) i = Transpose <perm = [0, 2, 1, 3]> (u)
+    keys = Concat <axis = 2> (e, i) b = Transpose <perm = [0, 1, 3, 2]> (keys) w = Reshape (v, heads)
+    j = Transpose <perm = [0, 2, 1, 3]> (w) d = Concat <axis = 2> (f, j)"""
+CACHE = ", float[B,2,P,4] e, float[B,2,P,4] f"
+REPEATED = """r = Reshape (q, heads) a = Transpose <perm = [0, 2, 1, 3]> (r) u = Reshape (k, few) i = Transpose <perm = [0, 2, 1, 3]> (u)
+    i1 = Unsqueeze (i, two) i2 = Expand (i1, wide) i3 = Reshape (i2, back) b = Transpose <perm = [0, 1, 3, 2]> (i3)
+    w = Reshape (v, few) j = Transpose <perm = [0, 2, 1, 3]> (w) j1 = Unsqueeze (j, two) j2 = Expand (j1, wide) d = Reshape (j2, back)"""
+REPEATS = (
+    ", int64[4] few = {0, 0, 1, 4}, int64[1] two = {2}, int64[5] wide = {1, 1, 2, 1, 1}, int64[4] back = {0, 2, 5, 4}"
+)
+PACKED = """agraph (float[B,S,24] x) => (float[B,S,8] y) <float c = {0.5}, int64[5] five = {0, 0, 3, 2, 4}, int64[3] ones = {1, 1, 1}, int64[1] first = {0}, int64[3] merged = {0, 0, 8}> {
+    r = Reshape (x, five) t = Transpose <perm = [2, 0, 3, 1, 4]> (r) i, j, l = Split <axis = 0> (t, ones)
+    q = Squeeze (i, first) k = Squeeze (j, first) v = Squeeze (l, first) u = Transpose <perm = [0, 1, 3, 2]> (k)
+    s = MatMul (q, u) z = Mul (s, c) p = Softmax <axis = -1> (z) o = MatMul (p, v)
+    h = Transpose <perm = [0, 2, 1, 3]> (o) y = Reshape (h, merged) }"""
+FLAT = """r = Reshape (q, heads) a = Transpose <perm = [0, 2, 1, 3]> (r) u = Reshape (k, heads) i = Transpose <perm = [0, 2, 1, 3]> (u)
+    f = Reshape (i, flat) g = Transpose <perm = [0, 2, 1]> (f) b = Reshape (g, back) w = Reshape (v, heads) d = Transpose <perm = [0, 2, 1, 3]> (w)"""
+TURNED = """r = Reshape (q, heads) a1 = Transpose <perm = [0, 2, 1, 3]> (r) a = RotaryEmbedding (a1, e, f) u = Reshape (k, heads)
+    i = Transpose <perm = [0, 2, 1, 3]> (u) i2 = RotaryEmbedding (i, e, f) b = Transpose <perm = [0, 1, 3, 2]> (i2)
+    w = Reshape (v, heads) d = Transpose <perm = [0, 2, 1, 3]> (w)"""
+
+TORCH = """b0 = Shape <start = 0, end = 1> (i0) b1 = Shape <start = 1, end = 2> (i0)
+    heads = Concat <axis = 0> (b0, b1, rest) merged = Concat <axis = 0> (b0, b1, minus) """
+TORCHS = ["Shape", "Shape", "Concat"]
+
+STAYS = [
+    Stays("an unknown number of heads", graph(split=TORCH + SPLIT, heads="float c = {0.5}, int64[2] rest = {-1, 4}, int64[1] minus = {-1}", inputs=", float[B,S] i0", q="float[U,V,8]", k="float[U,V,8]", v="float[U,V,8]", y="float[B,S,?]"), "the number of heads is unknown"),
+    Stays("double", graph().replace("float", "double"), "the elements are not float32"),
+    Stays("float16", graph(scores="z = MatMul (a, b)", heads=HEADS.replace("float c = {0.5}, ", "").replace(", float zero = {0}", "")).replace("float", "float16"), "the elements are not float32"),
+    Stays("Softmax over the queries", graph(softmax="p = Softmax <axis = 2> (z)", **FIXED), "Softmax is not over the keys"),
+    Stays("a negative scale", graph().replace("c = {0.5}", "c = {-0.5}"), "the scale is not one positive number"),
+    Stays("a scale for each head", graph().replace("float c = {0.5}", "float[2,1,1] c"), "the scale is not one positive number"),
+    Stays("a very small scale", graph().replace("c = {0.5}", "c = {0.0000001}"), "a very small or large scale"),
+    Stays("one head", graph(heads=HEADS.replace("2, 4}", "1, 8}")), "one head, which the operator computes on one thread"),
+    Stays("another batch of keys", graph(k="float[C,L,8]", v="float[C,L,8]", y="float[?,S,8]"), "the batches are not known to be the same"),
+    Stays("the heads are not merged", graph(merge="y = Relu (o)", y="float[B,2,S,4]"), None),
+    Stays("the heads are merged in two axes", graph(heads=HEADS.replace("int64[3] merged = {0, 0, -1}", "int64[2] merged = {-1, 8}"), y="float[?,8]"), "the heads are not known to be merged on three axes"),
+    Stays("queries and heads are merged", graph(merge="y = Reshape (o, merged)", y="float[?,?,?]"), None),
+    Stays(
+        "the query comes as heads",
+        graph(split=SPLIT.replace("r = Reshape (q, heads) a = Transpose <perm = [0, 2, 1, 3]> (r)", "a = Relu (q)"), q="float[B,2,S,4]"),
+        "the query is not made of heads side by side",
+    ),
+    Stays(
+        "one key for all heads",
+        graph(split=SPLIT.replace("(k, heads)", "(k, one)").replace("(v, heads)", "(v, one)"), constants=", int64[4] one = {0, 0, 1, 4}", k="float[B,L,4]", v="float[B,L,4]"),
+        "one key for all heads",
+    ),
+    Stays(
+        "values of another size behind a cache",
+        graph(split=PAST, inputs=", float[B,2,P,4] e, float[B,2,P,3] f", constants=", int64[4] others = {0, 0, 2, 3}", v="float[B,L,6]", y="float[B,S,6]").replace("(v, heads)", "(v, others)"),
+        "keys and values are not known to have heads of the same size",
+    ),
+    Stays("the weights are used elsewhere", graph(more=", float[B,2,S,L] n", merge=f"{MERGE} n = Neg (p)"), "an interior value is used elsewhere"),
+    Stays("a guard, one mask for each head", masked("m = Neg (g)", ", float[B,2,S,L] g", softmax=GUARD), "one mask for each head, and the guard"),
+    Stays("a guard, one head", masked(WHERE, WHOLE, INFINITE, GUARD).replace("2, 4}", "1, 8}"), "one head, which the operator computes on one thread"),
+    Stays("another batch of masks", masked(WHERE, ", bool[C,1,S,L] g", FAR).replace("float[B,S,8] y", "float[?,S,8] y"), "the mask is not known to fit the scores"),
+    Stays("an unknown length of the mask", masked(WHERE, ", bool[B,1,S,M] g", FAR), "the mask is not known to fit the scores"),
+    Stays("a mask of rank 1", masked(WHERE, ", bool[L] g", FAR), "the rank of the mask is unknown, or not 2 to 4"),
+]  # fmt: skip
+
+ONE = ["MultiHeadAttention"]
+ROWS = ["ReduceMax", "Equal", "MultiHeadAttention", "Squeeze", "Where"]
+FIRES = [
+    Fires("a scale", graph(), ONE),
+    Fires("opset 23", graph(), ONE, opset=23),
+    *[Fires(f"opset {opset}", graph(), ONE, opset=opset) for opset in (13, 14, 17, 21)],
+    *[
+        Fires(name, graph(scores=scores), ONE)
+        for name, scores in {
+            "without a scale": "z = MatMul (a, b)",
+            "a divisor": "s = MatMul (a, b) z = Div (s, c)",
+            "the scale on the query": "a2 = Mul (a, c) z = MatMul (a2, b)",
+            "the scale on both": "a2 = Mul (a, c) b2 = Mul (b, c) z = MatMul (a2, b2)",
+        }.items()
+    ],
+    Fires("the guard", graph(softmax=GUARD), ONE, edge_values=False),
+    Fires("fixed lengths", graph(**FIXED), ONE),
+    Fires("keys on [batch · heads]", graph(split=FLAT, constants=", int64[3] flat = {-1, 5, 4}, int64[4] back = {-1, 2, 4, 5}", **FIXED), ONE),
+    Fires("values of another size", graph(split=SPLIT.replace("(v, heads)", "(v, others)"), constants=", int64[4] others = {0, 0, 2, 3}", v="float[B,L,6]", y="float[B,S,6]"), ONE),
+    Fires("a Reshape behind it", graph(out="o1 = MatMul (p, d) o = Reshape (o1, same)", constants=", int64[4] same = {-1, 2, 3, 4}", **FIXED), ONE),
+    Fires(
+        "heads split from rows",
+        graph(
+            split=SPLIT.replace("(k, heads)", "(k, others)").replace("(v, heads)", "(v, others)"),
+            heads="float c = {0.5}, int64[4] heads = {2, 3, 2, 4}, int64[4] others = {2, -1, 2, 4}, int64[3] merged = {0, 0, -1}",
+            q="float[6,8]", k="float[10,8]", v="float[10,8]", y="float[2,3,8]",
+        ),
+        ["Reshape", "Reshape", "Reshape", "MultiHeadAttention"],
+    ),
+    Fires("a past", graph(split=PAST, inputs=CACHE), ["Reshape", "Transpose", "Concat", "Reshape", "Transpose", "Concat", "MultiHeadAttention"]),
+    Fires(
+        "a past that is also a result",
+        graph(split=PAST, inputs=CACHE, more=", float[B,2,?,4] keys"),
+        ["Reshape", "Transpose", "Concat", "Reshape", "Transpose", "Concat", "MultiHeadAttention"],
+    ),
+    Fires(
+        "repeated keys and values",
+        graph(split=REPEATED, constants=REPEATS, q="float[B,3,8]", k="float[B,5,4]", v="float[B,5,4]", y="float[B,3,8]"),
+        ["Reshape", "Transpose", "Unsqueeze", "Expand", "Reshape", "Reshape", "Transpose", "Unsqueeze", "Expand", "Reshape", "MultiHeadAttention"],
+    ),
+    Fires("one product for all three", PACKED, ["Split", "MultiHeadAttention"]),
+    Fires(
+        "turned before",
+        graph(split=TURNED, inputs=", float[B,S,2] e, float[B,S,2] f", k="float[B,S,8]", v="float[B,S,8]"),
+        ["RotaryEmbedding", "RotaryEmbedding", "MultiHeadAttention"],
+        opset=23,
+    ),
+    Fires(
+        "heads that are known from the product behind",
+        graph(
+            split=TORCH + SPLIT,
+            merge=MERGE.replace("y =", "g =") + " y = MatMul (g, W)",
+            heads="float c = {0.5}, int64[2] rest = {-1, 4}, int64[1] minus = {-1}, float[8,5] W",
+            inputs=", float[B,S] i0",
+            q="float[U,V,8]",
+            k="float[U,V,8]",
+            v="float[U,V,8]",
+            y="float[B,S,5]",
+        ),
+        [*TORCHS, "Reshape", "Reshape", "Reshape", "Reshape", "Reshape", "Reshape", "MultiHeadAttention", "MatMul"],
+    ),
+    Fires("Where", masked(WHERE, WHOLE, FAR), ["Where", "MultiHeadAttention"]),
+    Fires("one for all queries", masked(WHERE, ROW, FAR), ["Where", "Shape", "Shape", "Concat", "Expand", "MultiHeadAttention"]),
+    Fires("commuted", masked(WHERE, WHOLE, FAR).replace("Add (t, m)", "Add (m, t)"), ["Where", "MultiHeadAttention"]),
+    Fires("the lowest number", masked(WHERE, WHOLE, LOWEST), ["Where", "MultiHeadAttention"]),
+    Fires("the lowest number and the guard", masked(WHERE, WHOLE, LOWEST, GUARD), ["Where", "MultiHeadAttention"], edge_values=False),
+    Fires("infinite", masked(WHERE, WHOLE, INFINITE), ["Where", "MultiHeadAttention"]),
+    Fires("infinite with the guard", masked(WHERE, WHOLE, INFINITE, GUARD), ["Where", *ROWS], 2, edge_values=False),
+    Fires("an unknown mask with the guard", masked("m = Neg (g)", ", float[1,1,S,L] g", softmax=GUARD), ["Neg", *ROWS], 2, edge_values=False),
+    Fires("rank 2 with the guard", masked("m = Neg (g)", ", float[S,L] g", softmax=GUARD), ["Neg", "ReduceMax", "Unsqueeze", "Equal", "MultiHeadAttention", "Where"], 2, edge_values=False),
+    Fires("a constant with a hidden row and the guard", with_constant(CONSTANT.replace("{0", "{-inf"), GUARD), ["ReduceMax", "MultiHeadAttention", "Equal", "Where"], 2, edge_values=False),
+    Fires("a bias from outside", masked("m = Neg (g)", ", float[1,2,S,L] g"), ["Neg", "MultiHeadAttention"]),
+    Fires("one bias for each of a batch and each head", masked("m = Neg (g)", ", float[B,2,S,L] g"), ["Neg", "MultiHeadAttention"]),
+    Fires("rank 3", masked("m = Neg (g)", ", float[2,S,L] g"), ["Neg", "Unsqueeze", "MultiHeadAttention"]),
+    Fires("rank 2", masked("m = Neg (g)", ", float[S,L] g"), ["Neg", "Unsqueeze", "MultiHeadAttention"]),
+    Fires("a constant", with_constant(CONSTANT), ONE),
+    Fires("a constant with a hidden row", with_constant(CONSTANT.replace("{0", "{-inf")), ONE),
+    Fires("a constant and the guard", with_constant(CONSTANT, GUARD), ONE, edge_values=False),
+]  # fmt: skip
+
+test_stays, test_fires = tables("MultiHeadAttentionFusionPass", STAYS, FIRES)
+
+
+def test_turned_by_onnxruntimes_own_operator() -> None:
+    """Of which onnx knows no types: the two passes in the order in which they run."""
+    turn = (
+        "{0}1, {0}2 = Split <axis = 3> ({0}0, halves) {0}3 = Neg ({0}2) {0}4 = Concat <axis = 3> ({0}3, {0}1) "
+        "{0}5 = Mul ({0}0, e) {0}6 = Mul ({0}4, f) {0} = Add ({0}5, {0}6)"
+    )
+    split = TURNED.replace("a1 = Transpose", "a0 = Transpose").replace("i = Transpose", "i0 = Transpose")
+    split = split.replace("a = RotaryEmbedding (a1, e, f)", turn.format("a"))
+    split = split.replace("i2 = RotaryEmbedding (i, e, f)", turn.format("i"))
+    table = "float[3,4] {} = {{1, 2, 1, 2, 3, 4, 3, 4, 5, 6, 5, 6}}"
+    constants = f", int64[2] halves = {{2, 2}}, {table.format('e')}, {table.format('f')}"
+    sizes = {"q": "float[B,3,8]", "k": "float[B,3,8]", "v": "float[B,3,8]", "y": "float[B,3,8]"}
+    model = parse(graph(split=split.replace("3, 2]> (i2)", "3, 2]> (i)"), constants=constants, **sizes))
+    result, _ = optimize(model, [pass_of("RotaryEmbeddingUbFusionPass"), pass_of("MultiHeadAttentionFusionPass")])
+    assert operators(result) == {"RotaryEmbedding": 2, "MultiHeadAttention": 1}
+    assert_same_numbers(model, result, "rounding", {})
