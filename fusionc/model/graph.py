@@ -208,7 +208,7 @@ class Node(gs.Node):
     @property
     def has_references(self) -> bool:
         """Whether an attribute is a parameter of the model-local function that holds this node."""
-        return any(a.ref_attr_name for a in self.proto.attribute)
+        return self.graph.in_function and any(a.ref_attr_name for a in self.proto.attribute)
 
     def attr(self, name: str, default: Any = None) -> Any:
         """The attribute, or its default in the operator's schema at this opset, or `default`."""

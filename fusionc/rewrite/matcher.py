@@ -46,7 +46,10 @@ class _State:
     literal_rank: int = 0
 
     def capture(self, name: str, value: Any) -> _State:
-        return replace(self, captures={**self.captures, name: value}) if name else self
+        if not name:
+            return self
+        captured = {**self.captures, name: value}
+        return _State(self.graph, captured, self.bound, self.nodes, self.kept, self.literal_rank)
 
 
 def match(formulas: Sequence[Formula], anchor: Node) -> Match | None:
@@ -183,14 +186,34 @@ def _solve_node(formula: Formula, node: Node, state: _State) -> Iterator[_State]
         return
     if not all(_same_attribute(node.attr(name), wanted) for name, wanted in formula.attributes.items()):
         return
-    here = replace(
-        state.capture(formula.label, node),
-        bound={**state.bound, id(formula): node},
-        nodes={**state.nodes, node: None},
-    )
-    yield from _solve_inputs(formula.args, node.inputs, here)
-    if formula.is_commutative and len(node.inputs) == 2:
-        yield from _solve_inputs(formula.args, node.inputs[::-1], here)
+    is_commutative = formula.is_commutative and len(node.inputs) == 2
+    orders = [node.inputs, node.inputs[::-1]] if is_commutative else [node.inputs]
+    orders = [inputs for inputs in orders if all(map(_may_be, formula.args, inputs))]
+    if not orders:
+        return
+    captures = {**state.captures, formula.label: node} if formula.label else state.captures
+    bound, nodes = {**state.bound, id(formula): node}, {**state.nodes, node: None}
+    here = _State(state.graph, captures, bound, nodes, state.kept, state.literal_rank)
+    for inputs in orders:
+        yield from _solve_inputs(formula.args, inputs, here)
+
+
+def _may_be(formula: Formula, value: Edge | None) -> bool:
+    """Whether a value could be this formula, by a look at its producer alone: most are given up here."""
+    match formula:
+        case OpFormula(operators=operators):
+            node = None if value is None else value.producer
+            return node is not None and (node.domain, node.op) in operators
+        case Const(is_stored=is_stored):
+            return value is not None and (value.is_constant or not is_stored)
+        case Either(alternatives):
+            return any(_may_be(alternative, value) for alternative in alternatives)
+        case Out(node=node):
+            return _may_be(node, value)
+        case Keep(inner) | Same(inner):
+            return _may_be(inner, value)
+        case _:
+            return True
 
 
 def _same_attribute(actual: Any, wanted: Any) -> bool:

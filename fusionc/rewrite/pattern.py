@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
 from types import EllipsisType
 from typing import Any
 
@@ -278,6 +279,7 @@ def walk(formula: Formula) -> Iterator[Formula]:
         yield from walk(part)
 
 
+@cache
 def root_operators(formula: Formula) -> tuple[tuple[str, str], ...]:
     """The operators at which a search for this formula can begin."""
     match formula:
@@ -289,17 +291,23 @@ def root_operators(formula: Formula) -> tuple[tuple[str, str], ...]:
             raise TypeError(f"a pattern must begin with an operator, not with {type(formula).__name__}")
 
 
+@cache
 def depth(formula: Formula) -> int:
     """How many operators lie on the longest path through the formula."""
     below = max((depth(part) for part in formula.parts()), default=0)
     return below + 1 if isinstance(formula, OpFormula) else below
 
 
-def names(formula: Formula) -> list[str]:
+@cache
+def names(formula: Formula) -> tuple[str, ...]:
     """Everything that the formula captures."""
-    found: list[str] = []
-    for part in walk(formula):
-        name = part.name if isinstance(part, Var | Const | Rest) else part.label if isinstance(part, OpFormula) else ""
-        if name and name not in found:
-            found.append(name)
-    return found
+    found: dict[str, None] = {}
+    for part in (formula, *formula.parts()):
+        if part is formula:
+            name = (
+                part.name if isinstance(part, Var | Const | Rest) else part.label if isinstance(part, OpFormula) else ""
+            )
+            found.update({name: None} if name else {})
+        else:
+            found.update(dict.fromkeys(names(part)))
+    return tuple(found)
