@@ -12,12 +12,12 @@ from functools import cache
 import onnx
 import onnx.inliner
 import onnx.version_converter
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, ValueInfoProto
 
 from fusionc.errors import FusioncError, UsageError
 from fusionc.model.graph import opsets_of
 from fusionc.model.operators import canonical_domain
-from fusionc.model.walk import nodes_of
+from fusionc.model.walk import graphs_of, nodes_of
 
 _SMALL = 1024  # elements; larger tensors are never axes, sizes or the like
 _OPTION = "--target_opset"
@@ -109,7 +109,7 @@ class _Raising:
         graph.node.extend(nodes)
         for node in graph.node:
             for attribute in node.attribute:
-                for body in [*([attribute.g] if attribute.type == AttributeProto.GRAPH else []), *attribute.graphs]:
+                for body in graphs_of(attribute):
                     self.graph(body, types)
 
     def converted(self, graph: GraphProto, types: Mapping[str, TypeProto]) -> GraphProto:
@@ -147,7 +147,7 @@ def _restored(node: NodeProto, original: NodeProto | None) -> NodeProto:
     if original is None:
         return node
     for old in original.attribute:  # onnx may have converted the subgraphs, too: that is done here, and only once
-        for new in (a for a in node.attribute if a.name == old.name and (old.HasField("g") or old.graphs)):
+        for new in (a for a in node.attribute if a.name == old.name and graphs_of(old)):
             new.CopyFrom(old)
     attributes = {a.name: a.SerializeToString(deterministic=True) for a in node.attribute}
     before = {a.name: a.SerializeToString(deterministic=True) for a in original.attribute}
@@ -166,7 +166,7 @@ def _read(node: NodeProto) -> set[str]:
     """What a node and its subgraphs read; names that the subgraphs make themselves may be among them."""
     names = set(node.input)
     for attribute in node.attribute:
-        for body in [*([attribute.g] if attribute.type == AttributeProto.GRAPH else []), *attribute.graphs]:
+        for body in graphs_of(attribute):
             names |= {name for inner in body.node for name in _read(inner)} - _made(body.node)
             names |= {value.name for value in body.output} - _made(body.node)
             names -= {value.name for value in [*body.input, *body.initializer]}

@@ -13,6 +13,7 @@ from fusionc.cli.custom import custom_passes_option
 from fusionc.cli.failures import EXIT_CODES, show_tracebacks
 from fusionc.cli.files import write_text
 from fusionc.cli.input_shape import Shapes, parse_input_shape
+from fusionc.errors import FusioncError
 from fusionc.report.plog import LEVELS
 
 if TYPE_CHECKING:
@@ -168,8 +169,8 @@ def command(
             _show(report)
     except Exception as error:
         click.echo(_FAILURE)
-        if getattr(error, "log_file", None) is not None:
-            click.echo(f"log  {error.log_file}")  # type: ignore[attr-defined]
+        if isinstance(error, FusioncError) and error.log_file is not None:
+            click.echo(f"log  {error.log_file}")
         raise
     click.echo(_SUCCESS)
 

@@ -51,8 +51,7 @@ def exit_on_failure(ctx: click.Context) -> Iterator[None]:
     except (click.ClickException, click.exceptions.Exit, click.Abort):
         raise
     except KeyboardInterrupt:
-        click.echo("fusionc: interrupted", err=True)
-        ctx.exit(_INTERRUPTED)
+        _interrupted(ctx)
     except FusioncError as error:
         _show(ctx, error)
     except MemoryError:
@@ -64,11 +63,15 @@ def exit_on_failure(ctx: click.Context) -> Iterator[None]:
         _show(ctx, FusioncError(f"{error.strerror or error}", where=where, hint=hint, code="E13004"))
     except Exception as error:
         if isinstance(error.__context__, KeyboardInterrupt):  # a library made another error of it
-            click.echo("fusionc: interrupted", err=True)
-            ctx.exit(_INTERRUPTED)
+            _interrupted(ctx)
         what = f"Internal Error! {type(error).__name__}: {error}"
         hint = "this is a defect of fusionc: run the command again with --log debug and report what it prints"
         _show(ctx, FusioncError(what, hint=hint))
+
+
+def _interrupted(ctx: click.Context) -> None:
+    click.echo("fusionc: interrupted", err=True)
+    ctx.exit(_INTERRUPTED)
 
 
 def _show(ctx: click.Context, error: FusioncError) -> None:

@@ -18,7 +18,7 @@ import numpy as np
 
 from fusionc.model.graph import Edge
 from fusionc.rewrite import Tape
-from fusionc.rewrite.pattern import Const, Formula, OpFormula
+from fusionc.rewrite.pattern import Arithmetic, Const, Formula, OpFormula
 
 _TAPE: ContextVar[Tape | None] = ContextVar("tape", default=None)
 _SEARCH: ContextVar[Search | None] = ContextVar("search", default=None)
@@ -41,7 +41,7 @@ class Search:
         return label
 
 
-class Value:
+class Value(Arithmetic[Any]):
     """A value of the model in a replacement: operands of `op` and of + − · / @ **."""
 
     def __init__(self, edge: Edge) -> None:
@@ -50,38 +50,8 @@ class Value:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.edge, name)  # shape, rank, dtype, constant() …
 
-    def __add__(self, other: Any) -> Any:
-        return op.Add(self, other)
-
-    def __radd__(self, other: Any) -> Any:
-        return op.Add(other, self)
-
-    def __sub__(self, other: Any) -> Any:
-        return op.Sub(self, other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return op.Sub(other, self)
-
-    def __mul__(self, other: Any) -> Any:
-        return op.Mul(self, other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return op.Mul(other, self)
-
-    def __truediv__(self, other: Any) -> Any:
-        return op.Div(self, other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return op.Div(other, self)
-
-    def __matmul__(self, other: Any) -> Any:
-        return op.MatMul(self, other)
-
-    def __pow__(self, other: Any) -> Any:
-        return op.Pow(self, other)
-
-    def __neg__(self) -> Any:
-        return op.Neg(self)
+    def _apply(self, operator: str, *operands: Any) -> Any:
+        return _call(operator, operands, {})
 
 
 class _Builder:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import importlib.util
 import sys
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from importlib import metadata
 from pathlib import Path
 from types import ModuleType
@@ -30,12 +31,12 @@ def load_passes(files: Sequence[Path] = ()) -> tuple[Pass, ...]:
     replacement.REGISTERED.clear()
     own: list[Pass] = []
     for entry in metadata.entry_points(group=ENTRY_POINTS):
-        own += _passes_of(entry.value, lambda entry=entry: entry.load())
+        own += _passes_of(entry.value, entry.load)
     for number, file in enumerate(files):
         if not file.is_file():
             hint = "give the path of a Python file with --custom_passes"
             raise UsageError("the file of custom passes does not exist", where=str(file), hint=hint, code="E10410")
-        own += _passes_of(str(file), lambda file=file, number=number: _execute(file, number))
+        own += _passes_of(str(file), functools.partial(_execute, file, number))
     _check_names(own)
     ordinary = [p for p in own if p.kind == "GraphFusion"]
     built_in = [p for p in PASSES if p.kind == "GraphFusion"]
@@ -51,11 +52,11 @@ def _execute(file: Path, number: int) -> ModuleType:
     return module
 
 
-def _passes_of(source: str, load: object) -> list[Pass]:
+def _passes_of(source: str, load: Callable[[], object]) -> list[Pass]:
     """What a file or an entry point brings along, in the order in which it does."""
     before = len(replacement.REGISTERED)
     try:
-        module = load()  # type: ignore[operator]
+        module = load()
     except FusioncError:
         raise
     except SyntaxError as error:

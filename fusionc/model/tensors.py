@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
@@ -13,6 +15,7 @@ from fusionc.errors import FusioncError
 
 Array = np.ndarray[Any, Any]
 _READABLE = ("value", "value_float", "value_floats", "value_int", "value_ints", "value_string", "value_strings")
+_FLOAT_INFO: Callable[[np.dtype[Any]], Any] = ml_dtypes.finfo
 _BITS: dict[int, int] = {
     TensorProto.INT2: 2,
     TensorProto.UINT2: 2,
@@ -20,6 +23,11 @@ _BITS: dict[int, int] = {
     TensorProto.UINT4: 4,
     TensorProto.FLOAT4E2M1: 4,
 }
+
+
+def float_info(dtype: np.dtype[Any]) -> Any:
+    """The limits of a floating-point type (`eps`, `max`, `smallest_normal` …), also of those that numpy has not."""
+    return _FLOAT_INFO(dtype)
 
 
 def numpy_type(elem_type: int) -> np.dtype[Any] | None:

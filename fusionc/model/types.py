@@ -159,9 +159,8 @@ class _Skeleton:
         for value in graph.inputs:
             type_ = copy.input.add(name=value.name).type
             type_.CopyFrom(_declared(value))
-            if graph.owner is not None and type_.HasField(
-                "tensor_type"
-            ):  # what a Loop carries may change its shape from one iteration to the next
+            # What a Loop carries may change its shape from one iteration to the next.
+            if graph.owner is not None and type_.HasField("tensor_type"):
                 type_.tensor_type.ClearField("shape")
         copy.initializer.extend(map(_small_or_empty, graph.constants()))
         nodes = self.nodes[graph.id] = graph.ordered()

@@ -22,7 +22,7 @@ def _all_in(pending: list[Iterable[NodeProto]]) -> Iterator[NodeProto]:
     while pending:
         for node in pending.pop():
             yield node
-            pending += [graph.node for attribute in node.attribute for graph in _graphs_of(attribute)]
+            pending += [graph.node for attribute in node.attribute for graph in graphs_of(attribute)]
 
 
 def tensors_of(model: ModelProto) -> Iterator[TensorProto]:
@@ -37,7 +37,7 @@ def tensors_of(model: ModelProto) -> Iterator[TensorProto]:
             sparse = [attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else []
             for tensor in [*sparse, *attribute.sparse_tensors]:
                 yield from (tensor.values, tensor.indices)
-            for graph in _graphs_of(attribute):
+            for graph in graphs_of(attribute):
                 yield from _initializers(graph)
 
 
@@ -46,7 +46,8 @@ def _graphs(model: ModelProto) -> list[GraphProto]:
     return [model.graph, *training]
 
 
-def _graphs_of(attribute: AttributeProto) -> list[GraphProto]:
+def graphs_of(attribute: AttributeProto) -> list[GraphProto]:
+    """The graphs that an attribute holds."""
     return [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
 
 

@@ -9,21 +9,17 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import ml_dtypes
 import numpy as np
-from onnx import TensorProto
 
 from fusionc.model.graph import Constant, Edge
-from fusionc.model.tensors import to_proto
+from fusionc.model.tensors import float_info, to_proto
 from fusionc.model.types import broadcasts_into
-from fusionc.passes.weights import array_of
+from fusionc.passes.weights import array_of, would_double
 from fusionc.rewrite import Match, Result, Tape, refuse
 
 Array = np.ndarray[Any, Any]
-FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)  # what Sqrt and Reciprocal have kernels for
 NO_FLOATS = "the elements are no floating-point numbers"
 TOO_SMALL = "a constant would be too small for its type"
-_LARGE = 1024  # elements; a copy of so many is not made while the original stays
 _NEVER_NEGATIVE = frozenset({"Abs", "Exp", "Sigmoid", "Softmax", "ReduceL1", "ReduceL2", "ReduceSumSquare"})
 _KEEPS_SIGNS = frozenset(
     {"Add", "Mul", "Sqrt", "ReduceSum", "ReduceMean", "Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze"}
@@ -80,13 +76,13 @@ def rounded(new: Tape, exact: Array, *like: Edge) -> Constant:
     largest = max(like, key=lambda constant: array_of(constant).size)
     if exact.size > array_of(largest).size:
         refuse("the constants together would become larger")
-    if exact.size > _LARGE and largest.use_count > 1:
+    if would_double(largest, exact.size):
         refuse("a large constant is used elsewhere")
     made = new.const(exact, dtype=array_of(largest).dtype, like=largest)
     if not is_integer(exact):
         if not np.isfinite(exact).all():
             refuse("a constant would not be finite")
-        smallest = float(ml_dtypes.finfo(made.values.dtype).smallest_normal)  # type: ignore[no-untyped-call]
+        smallest = float(float_info(made.values.dtype).smallest_normal)
         if ((np.abs(exact) < smallest) & (exact != 0)).any():
             refuse(TOO_SMALL)
     return made
@@ -95,7 +91,7 @@ def rounded(new: Tape, exact: Array, *like: Edge) -> Constant:
 def negated(new: Tape, constant: Edge) -> Constant:
     """The same constant with other signs; of integers, modulo their range."""
     array = array_of(constant)
-    if array.size > _LARGE and constant.use_count > 1:
+    if would_double(constant, array.size):
         refuse("a large constant is used elsewhere")
     with np.errstate(all="ignore"):
         return new.const(np.asarray(np.negative(array)).astype(array.dtype), like=constant, dtype=array.dtype)

@@ -5,9 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-import ml_dtypes
-
 from fusionc.model.graph import Edge, Node
+from fusionc.model.tensors import float_info
 from fusionc.rewrite import refuse
 
 
@@ -49,7 +48,7 @@ def largest_of(value: Edge | None) -> float:
     dtype = None if value is None else value.dtype
     if dtype is None:
         refuse("the element type is unknown")
-    return math.inf if dtype.kind in "iu" else float(ml_dtypes.finfo(dtype).max)  # type: ignore[no-untyped-call]
+    return math.inf if dtype.kind in "iu" else float(float_info(dtype).max)
 
 
 def _number(value: Edge) -> float:

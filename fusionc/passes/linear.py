@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from onnx import TensorProto
 
 from fusionc.model.graph import Edge
 from fusionc.passes.weights import array_of, scaled
@@ -16,7 +15,6 @@ from fusionc.rewrite import Match, Tape, const, either, maybe, op, refuse, var
 from fusionc.rewrite.pattern import Formula
 
 Array = np.ndarray[Any, Any]
-FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)  # what runtimes have a Gemm for
 
 
 def linear_of(x: Formula) -> Formula:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 from onnx import TensorProto
 
 from fusionc.model.graph import Edge
 from fusionc.model.types import same_shape
+from fusionc.passes.weights import array_of
 from fusionc.rewrite import Match, Tape, const, either, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula, OpFormula
 
@@ -56,6 +58,15 @@ def epsilon_of(m: Match) -> float:
     if array.size != 1:
         refuse("epsilon is not one number")
     return float(array.item())
+
+
+def channel_vector(value: Edge, channels: int, rank: int) -> np.ndarray[Any, Any]:
+    """A constant of shape [C, 1, 1] or [1, C, 1, 1] as a vector. Refuses others."""
+    array = array_of(value)
+    shape = (1,) * (rank - array.ndim) + array.shape
+    if shape != (1, channels, *[1] * (rank - 2)):
+        refuse("the constant is not one number for each channel")
+    return array.reshape(-1)
 
 
 def scale_of(m: Match, new: Tape, axis: int) -> Edge:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fusionc.model.graph import Edge, Node
+from fusionc.passes.slicing import new_unsqueeze
 from fusionc.rewrite import Match, Refused, Result, Tape, op, refuse, rest, var
 from fusionc.rewrite.pattern import OpFormula
 
@@ -83,10 +84,7 @@ def join_reduces(m: Match, new: Tape) -> Result:
     axes = sorted({*first, *second})
     if not axes:
         refuse("nothing is reduced")
-    if new.graph.opset >= (13 if m.outer.op == "ReduceSum" else 18):
-        inputs: list[Edge] = [m.x, new.const(np.array(axes, np.int64))]
-        return new.node(m.outer.op, inputs, like=m.outer, keepdims=int(keeps))
-    return new.node(m.outer.op, [m.x], like=m.outer, keepdims=int(keeps), axes=axes)
+    return new_reduce(new, m.outer.op, m.x, axes, keepdims=keeps, like=m.outer)
 
 
 def reduce_once(names: Sequence[str] = _OF_ONE_NUMBER) -> OpFormula:
@@ -109,15 +107,15 @@ def without_reduce(m: Match, new: Tape) -> Result:
     axes = reduced_axes(m.reduce, m.x.rank)
     if m.reduce.attr("keepdims") or not axes:
         return m.x
-    if new.graph.opset < 13:
-        return new.Squeeze(m.x, axes=axes)
-    return new.Squeeze(m.x, new.const(np.array(axes, np.int64)))
+    return new_unsqueeze(new, m.x, axes, "Squeeze")
 
 
-def new_reduce(new: Tape, name: str, x: Edge, axes: Sequence[int]) -> Edge:
-    """A Reduce operator that keeps its dimensions, as the opset writes it."""
+def new_reduce(
+    new: Tape, name: str, x: Edge, axes: Sequence[int], *, keepdims: bool = True, like: Node | None = None
+) -> Edge:
+    """A Reduce operator as the opset writes it."""
     if new.graph.opset < (13 if name == "ReduceSum" else 18):
-        old: Edge = new.node(name, [x], axes=list(axes), keepdims=1)
+        old: Edge = new.node(name, [x], like=like, axes=list(axes), keepdims=int(keepdims))
         return old
-    made: Edge = new.node(name, [x, new.const(np.array(axes, np.int64))], keepdims=1)
+    made: Edge = new.node(name, [x, new.const(np.array(axes, np.int64))], like=like, keepdims=int(keepdims))
     return made

@@ -8,8 +8,6 @@ from fusionc.model.graph import Edge, Node
 from fusionc.passes.slicing import Cut, cuts_of, new_slice, new_unsqueeze
 from fusionc.rewrite import Tape
 
-_FAR = 1 << 30  # exporters write the end of an axis as a number beyond
-
 
 @dataclass(frozen=True)
 class Selection:
@@ -59,5 +57,4 @@ def selection_of(node: Node) -> Selection | None:
     if isinstance(size, int):
         count = len(range(*slice(cut.start, cut.end, cut.step).indices(size)))
         return Selection(node, axis, count, cut) if 0 < 2 * count <= size else None
-    is_one = cut.end == cut.start + 1 != 0 if (cut.start < 0) == (cut.end < 0) else cut.start == -1 and cut.end > _FAR
-    return Selection(node, axis, None, cut) if is_one else None
+    return Selection(node, axis, None, cut) if cut.is_single else None

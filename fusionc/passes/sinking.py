@@ -9,11 +9,10 @@ import numpy as np
 
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.passes.elementwise import is_of_one, is_of_several
-from fusionc.passes.weights import array_of, shape_of
+from fusionc.passes.weights import array_of, shape_of, would_double
 from fusionc.rewrite import Match, Result, Tape
 
 _MOST = 64  # operators that one match looks through
-_LARGE = 1024  # elements; a copy of so many is not made while the original stays
 
 
 @dataclass
@@ -56,7 +55,7 @@ class _Sunk:
         shape = shape_of(value)
         if shape is None or len(shape) > len(self.order):
             return False
-        return _is_one(value) or array_of(value).size <= _LARGE or value.use_count == 1
+        return _is_one(value) or not would_double(value, array_of(value).size)
 
     def private(self) -> list[Node]:
         """The Transposes that nobody else uses."""

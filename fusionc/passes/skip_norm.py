@@ -76,8 +76,8 @@ def joined(m: Match, new: Tape, operator: str, vectors: Sequence[Edge | None], e
     inputs = [whole, other, *vectors]
     if len(m.outputs) == 1:
         return new.node(operator, inputs, domain=MICROSOFT, epsilon=epsilon)
-    first, _, _, total = new.node(operator, inputs, domain=MICROSOFT, outputs=4, epsilon=epsilon)
-    first.producer.outputs = (first, None, None, total)  # nobody needs the others
+    wanted = (True, False, False, True)
+    first, _, _, total = new.node(operator, inputs, domain=MICROSOFT, outputs=wanted, epsilon=epsilon)
     return [first, total]
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from fusionc.model.graph import Edge, Node
 from fusionc.rewrite import Tape
 
-_FAR = 1 << 62  # exporters write the end of an axis as the largest integer, or nearly
+FAR = 1 << 30  # exporters write the end of an axis as a number beyond
+_LAST = 1 << 62  # what is written for it here
 
 
 @dataclass(frozen=True)
@@ -26,6 +27,13 @@ class Cut:
     def is_forward(self) -> bool:
         """Whether nothing counts from the end of an axis and the step is one."""
         return self.step == 1 and self.start >= 0 and self.end >= 0
+
+    @property
+    def is_single(self) -> bool:
+        """Whether at most one element is taken, however long the axis is."""
+        if (self.start >= 0) == (self.end >= 0):
+            return self.end == self.start + 1
+        return self.start == -1 and self.end > FAR
 
 
 def cuts_of(node: Node) -> list[Cut] | None:
@@ -50,7 +58,7 @@ def cuts_of(node: Node) -> list[Cut] | None:
 def new_slice(new: Tape, x: Edge, cuts: Sequence[Cut]) -> Edge:
     """A Slice as the opset writes it."""
     axes, starts = [c.axis for c in cuts], [c.start for c in cuts]
-    ends, steps = [min(c.end, _FAR) for c in cuts], [c.step for c in cuts]
+    ends, steps = [min(c.end, _LAST) for c in cuts], [c.step for c in cuts]
     if new.graph.opset < 10:
         old: Edge = new.Slice(x, axes=axes, starts=starts, ends=ends)
         return old

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fusionc.model.graph import Edge, Node
+from fusionc.passes.reduction import new_reduce
 from fusionc.passes.slicing import new_unsqueeze
 from fusionc.passes.weights import shape_of
 from fusionc.rewrite import Tape, refuse
@@ -58,9 +59,7 @@ def summed(new: Tape, value: Edge, labels: str, kept: str) -> tuple[Edge, str]:
     left = "".join(label for label in labels if label in kept)
     if not axes:
         return value, labels
-    if new.graph.opset < 13:
-        return new.ReduceSum(value, axes=axes, keepdims=0), left
-    return new.ReduceSum(value, new.const(np.array(axes, np.int64)), keepdims=0), left
+    return new_reduce(new, "ReduceSum", value, axes, keepdims=False), left
 
 
 def joined(new: Tape, value: Edge, groups: Sequence[str], sizes: Sizes) -> Edge:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-import ml_dtypes
 import numpy as np
+from onnx import TensorProto
 
 from fusionc.model.graph import Edge, Shape
+from fusionc.model.tensors import float_info
 from fusionc.rewrite import Tape, refuse
 
 Array = np.ndarray[Any, Any]
+FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)  # what runtimes have kernels for
 _WIDEST = 40  # powers of two
+_SMALL = 1024  # elements; a constant of so many may be stored once more
 _LARGE = 1 << 20  # bytes; equal weights of small layers may have become one
 
 
@@ -23,11 +26,16 @@ def array_of(constant: Edge) -> Array:
 
 
 def shape_of(value: Edge | None) -> Shape | None:
-    """The shape of a value; that of a large Constant node, too, which inference goes without."""
+    """The shape of a value; that of a constant also in a function body, where types are unknown."""
     if value is None:
         return None
     shape, array = value.shape, value.constant() if value.is_constant and value.shape is None else None
     return shape if array is None else array.shape
+
+
+def would_double(constant: Edge, size: int) -> bool:
+    """Whether a constant of that many elements, made of this one, would stand beside it: others need the original."""
+    return size > _SMALL and constant.use_count > 1
 
 
 def scaled(new: Tape, weight: Edge, factor: Array) -> Edge:
@@ -56,4 +64,4 @@ def _is_coarse(rounded: Array, exact: Array) -> bool:
     finite = np.isfinite(exact)
     error = np.abs(rounded.astype(np.float64) - exact, where=finite, out=np.zeros(exact.shape))
     largest = np.abs(exact).max(where=finite, initial=0)
-    return bool(error.max(initial=0) > float(ml_dtypes.finfo(rounded.dtype).eps) * largest)  # type: ignore[no-untyped-call]
+    return bool(error.max(initial=0) > float(float_info(rounded.dtype).eps) * largest)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import onnx
 import onnx.printer
 
 from fusionc.errors import FusioncError
+from fusionc.report.model_info import drop_large_data
 
 
 class GraphDump:
@@ -16,28 +19,24 @@ class GraphDump:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._count = 0
-        self._guard(lambda: folder.mkdir(parents=True, exist_ok=True))
+        with self._guarded():
+            folder.mkdir(parents=True, exist_ok=True)
 
     def write(self, proto: onnx.ModelProto, name: str) -> None:
         path = self.folder / f"{self._count:04}_{name}"
         self._count += 1
-        self._guard(lambda: path.with_suffix(".onnx").write_bytes(proto.SerializeToString()))
-        self._guard(lambda: path.with_suffix(".txt").write_text(_text(proto), encoding="utf-8"))
+        light = onnx.ModelProto()
+        light.CopyFrom(proto)
+        drop_large_data(light)
+        with self._guarded():
+            path.with_suffix(".onnx").write_bytes(proto.SerializeToString())
+            path.with_suffix(".txt").write_text(str(onnx.printer.to_text(light)), encoding="utf-8")
 
-    def _guard(self, write: object) -> None:
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
         try:
-            write()  # type: ignore[operator]
+            yield
         except OSError as error:
             what = f"the graph cannot be dumped: {error.strerror}"
             hint = "give a folder that can be written with --dump_graph"
             raise FusioncError(what, where=str(self.folder), hint=hint, code="E13004") from error
-
-
-def _text(proto: onnx.ModelProto) -> str:
-    """The model as onnx writes it, without its weights."""
-    light = onnx.ModelProto()
-    light.CopyFrom(proto)
-    for tensor in light.graph.initializer:
-        if tensor.ByteSize() > 1024:
-            tensor.ClearField("raw_data")
-    return str(onnx.printer.to_text(light))

@@ -51,11 +51,16 @@ def model_as_json(model: ModelProto) -> str:
     The data of tensors above SMALL_TENSOR_BYTES are left out: they are removed from `model` itself, so that weights
     are never in memory twice.
     """
+    drop_large_data(model)
+    return str(MessageToJson(model, preserving_proto_field_name=True, ensure_ascii=False)) + "\n"
+
+
+def drop_large_data(model: ModelProto) -> None:
+    """Remove the data of tensors above SMALL_TENSOR_BYTES from the model; their types and dimensions stay."""
     for tensor in tensors_of(model):
         if tensor.ByteSize() > SMALL_TENSOR_BYTES:
             for name in _DATA_FIELDS:
                 tensor.ClearField(name)
-    return str(MessageToJson(model, preserving_proto_field_name=True, ensure_ascii=False)) + "\n"
 
 
 def _element_name(data_type: int) -> str:

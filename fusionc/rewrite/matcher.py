@@ -15,6 +15,7 @@ import onnx_graphsurgeon as gs
 
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.operators import has_legacy_axis, is_known
+from fusionc.model.tensors import float_info
 from fusionc.rewrite.match import Match
 from fusionc.rewrite.pattern import (
     Among,
@@ -162,14 +163,8 @@ def is_number(array: np.ndarray[Any, Any] | None, number: float) -> bool:
     expected = np.asarray(number).astype(array.dtype)
     if array.reshape(()) == expected:
         return True
-    ulp = abs(float(expected)) * float(_epsilon(array.dtype))
+    ulp = abs(float(expected)) * float(float_info(array.dtype).eps)
     return bool(abs(float(array.item()) - float(expected)) <= 2 * ulp)
-
-
-def _epsilon(dtype: np.dtype[Any]) -> float:
-    import ml_dtypes
-
-    return float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]
 
 
 def _solve_node(formula: Formula, node: Node, state: _State) -> Iterator[_State]:

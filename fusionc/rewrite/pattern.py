@@ -21,46 +21,58 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from types import EllipsisType
-from typing import Any
+from typing import Any, Generic, TypeVar
 
 from fusionc.model.operators import COMMUTATIVE, MICROSOFT
 
+T = TypeVar("T")
 
-class Formula:
-    """Base of all parts of a pattern; the arithmetic operators build the ONNX operators of the same meaning."""
 
-    def __add__(self, other: Operand) -> OpFormula:
-        return op.Add(self, other)
+class Arithmetic(Generic[T]):
+    """The arithmetic operators of Python as the ONNX operators of the same meaning, which `_apply` builds."""
 
-    def __radd__(self, other: Operand) -> OpFormula:
-        return op.Add(other, self)
+    def _apply(self, operator: str, *operands: Any) -> T:
+        raise NotImplementedError
 
-    def __sub__(self, other: Operand) -> OpFormula:
-        return op.Sub(self, other)
+    def __add__(self, other: Any) -> T:
+        return self._apply("Add", self, other)
 
-    def __rsub__(self, other: Operand) -> OpFormula:
-        return op.Sub(other, self)
+    def __radd__(self, other: Any) -> T:
+        return self._apply("Add", other, self)
 
-    def __mul__(self, other: Operand) -> OpFormula:
-        return op.Mul(self, other)
+    def __sub__(self, other: Any) -> T:
+        return self._apply("Sub", self, other)
 
-    def __rmul__(self, other: Operand) -> OpFormula:
-        return op.Mul(other, self)
+    def __rsub__(self, other: Any) -> T:
+        return self._apply("Sub", other, self)
 
-    def __truediv__(self, other: Operand) -> OpFormula:
-        return op.Div(self, other)
+    def __mul__(self, other: Any) -> T:
+        return self._apply("Mul", self, other)
 
-    def __rtruediv__(self, other: Operand) -> OpFormula:
-        return op.Div(other, self)
+    def __rmul__(self, other: Any) -> T:
+        return self._apply("Mul", other, self)
 
-    def __matmul__(self, other: Operand) -> OpFormula:
-        return op.MatMul(self, other)
+    def __truediv__(self, other: Any) -> T:
+        return self._apply("Div", self, other)
 
-    def __pow__(self, other: Operand) -> OpFormula:
-        return op.Pow(self, other)
+    def __rtruediv__(self, other: Any) -> T:
+        return self._apply("Div", other, self)
 
-    def __neg__(self) -> OpFormula:
-        return op.Neg(self)
+    def __matmul__(self, other: Any) -> T:
+        return self._apply("MatMul", self, other)
+
+    def __pow__(self, other: Any) -> T:
+        return self._apply("Pow", self, other)
+
+    def __neg__(self) -> T:
+        return self._apply("Neg", self)
+
+
+class Formula(Arithmetic["OpFormula"]):
+    """Base of all parts of a pattern."""
+
+    def _apply(self, operator: str, *operands: Any) -> OpFormula:
+        return op[operator](*operands)
 
     def parts(self) -> tuple[Formula, ...]:
         """The formulas directly below this one."""

@@ -40,13 +40,14 @@ class Tape:
         *,
         domain: str = "",
         like: Node | None = None,
-        outputs: int = 1,
+        outputs: int | Sequence[bool] = 1,
         **attributes: Any,
     ) -> Any:
         """A new node; returns its output, or a tuple of them where there are several.
 
         `like` lends the attributes (and keeps unknown ones); `attributes` change them, None removes one. Trailing
-        inputs that are None are left out. Types and shapes of the outputs are inferred at once.
+        inputs that are None are left out. `outputs` is their number, or says of each whether it is wanted: None stands
+        for those that are not. Types and shapes of the outputs are inferred at once.
         """
         self._require(op, domain, inputs, is_new=like is None or like.op != op)
         proto = onnx.NodeProto(op_type=op, domain=domain)
@@ -59,18 +60,20 @@ class Tape:
         while given and given[-1] is None:
             given.pop()
         number = len(self.nodes)
-        made = [Value(f"new {number}.{i}", self.graph) for i in range(outputs)]
+        wanted = [True] * outputs if isinstance(outputs, int) else outputs
+        made = [Value(f"new {number}.{i}", self.graph) if is_wanted else None for i, is_wanted in enumerate(wanted)]
         node = Node(proto, self.graph, given, made)
         proto.input.extend("" if value is None else value.name for value in given)
-        proto.output.extend(value.name for value in made)
+        proto.output.extend("" if value is None else value.name for value in made)
         for value in made:
-            value.producer = node
+            if value is not None:
+                value.producer = node
         self.nodes.append(node)
         try:
             self.graph.model.types.infer_node(node)
         except (InferenceError, ValidationError):
             refuse(f"onnx rejects the new {op}")
-        return made[0] if outputs == 1 else tuple(made)
+        return made[0] if len(made) == 1 else tuple(made)
 
     def const(self, array: Any, *, like: Edge | None = None, dtype: Any = None) -> Constant:
         """A new constant, in the element type of `like` unless `dtype` says otherwise.
@@ -78,9 +81,7 @@ class Tape:
         Computed in a wider type and rounded here once; refuses where a finite number becomes infinite by that.
         """
         values = np.asarray(array)
-        own = None if like is None else like.constant()
-        same = values.dtype if like is None else like.dtype if own is None else own.dtype
-        wanted = np.dtype(dtype) if dtype is not None else same
+        wanted = np.dtype(dtype) if dtype is not None else values.dtype if like is None else _dtype_of(like)
         if wanted is not None and values.dtype != wanted:
             with np.errstate(over="ignore"):
                 rounded = values.astype(wanted)
@@ -108,6 +109,12 @@ class Tape:
             refuse("the element type is unknown")
         if not operators.has_cpu_kernel(op, domain, version or 1, elem_type):
             refuse(f"no CPU kernel for {op} of {tensors.type_name(elem_type)}")
+
+
+def _dtype_of(value: Edge) -> np.dtype[Any] | None:
+    """The element type; that of a constant also in a function body, where types are unknown."""
+    array = value.constant() if value.dtype is None else None
+    return value.dtype if array is None else array.dtype
 
 
 def _finite(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:

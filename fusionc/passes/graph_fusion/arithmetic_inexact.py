@@ -4,7 +4,8 @@ import numpy as np
 
 from fusionc.model.graph import Edge
 from fusionc.model.types import broadcasts_into
-from fusionc.passes.arithmetic import FLOATS, NO_FLOATS, check_fits, negated, numbers, product, rounded
+from fusionc.passes.arithmetic import NO_FLOATS, check_fits, negated, numbers, product, rounded
+from fusionc.passes.weights import FLOATS
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula
 

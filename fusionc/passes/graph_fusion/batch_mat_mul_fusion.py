@@ -1,5 +1,5 @@
 from fusionc.model.graph import Edge, Node
-from fusionc.passes.linear import FLOATS
+from fusionc.passes.weights import FLOATS
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, either, maybe, op, refuse, var
 
 a, b = var("a"), var("b")

@@ -1,8 +1,7 @@
 import numpy as np
 
 from fusionc.model.graph import Edge
-from fusionc.passes.linear import FLOATS
-from fusionc.passes.weights import scaled
+from fusionc.passes.weights import FLOATS, scaled
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, maybe, op, refuse, var
 
 x, W, B = var("x"), const("W"), const("B")

@@ -1,10 +1,8 @@
-from onnx import TensorProto
-
 from fusionc.passes.cast_types import holds
+from fusionc.passes.weights import FLOATS
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
 
 _EXACT = ("Relu", "Abs", "Neg", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Expand", "Identity")
-_FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 
 
 class CastReluCastFusionPass(Pass):
@@ -33,6 +31,6 @@ class CastReluCastFusionPass(Pass):
         narrow = m.x.elem_type
         if not narrow or m.narrow.attr("to") != narrow or not holds(m.widen.attr("to"), narrow):
             refuse("not to a wider type and back")
-        if m.node.op in ("Relu", "Abs", "Neg") and narrow not in _FLOATS:
+        if m.node.op in ("Relu", "Abs", "Neg") and narrow not in FLOATS:
             refuse("the elements are no floating-point numbers")
         return new.node(m.node.op, [m.x, *m.others], like=m.node)

@@ -1,6 +1,6 @@
 import numpy as np
 
-from fusionc.passes.linear import FLOATS
+from fusionc.passes.weights import FLOATS
 from fusionc.passes.windows import covers_all
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, maybe, op, refuse, rest, var
 

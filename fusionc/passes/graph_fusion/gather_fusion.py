@@ -24,9 +24,8 @@ def _slice_squeeze(m: Match, new: Tape) -> Result:
     axes, cuts = axes_of(m.squeeze), cuts_of(m.slice)
     if axes is None or cuts is None or len(axes) != 1 or len(cuts) != 1 or cuts[0].step != 1:
         refuse("not one axis")
-    start, end = cuts[0].start, cuts[0].end
-    is_one = end == start + 1 if (start >= 0) == (end >= 0) else start == -1 and end > 1 << 30
-    if not is_one or not _same_axis(cuts[0].axis, axes[0], m.x.rank):
+    start = cuts[0].start
+    if not cuts[0].is_single or not _same_axis(cuts[0].axis, axes[0], m.x.rank):
         refuse("not one element of one axis")
     if m.x.shape is None or not isinstance(size := m.x.shape[cuts[0].axis], int) or not -size <= start < size:
         refuse("it is not known that there is this element")

@@ -3,8 +3,8 @@ import numpy as np
 from fusionc.model.types import broadcasts_into
 from fusionc.passes.activation import keep_gelu
 from fusionc.passes.batchnorm import affine, batchnorm_of
-from fusionc.passes.linear import FLOATS, LINEAR, columns, per_column, scale_columns
-from fusionc.passes.weights import scaled
+from fusionc.passes.linear import LINEAR, columns, per_column, scale_columns
+from fusionc.passes.weights import FLOATS, scaled
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula
 

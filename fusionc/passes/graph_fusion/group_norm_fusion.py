@@ -1,6 +1,5 @@
-import numpy as np
-
 from fusionc.model.types import same_after_reshape
+from fusionc.passes.normalization import channel_vector
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
 
 x = var("x")
@@ -35,10 +34,6 @@ class GroupNormFusionPass(Pass):
         rest_is_one_group = inner[0] == shape[0] is not None and shape[1] % groups == 0
         if not rest_is_one_group or not same_after_reshape(m.back.outputs[0].shape, shape):
             refuse("these are no groups of channels")
-        vectors = []
-        for value in (m.scale, m.offset):
-            array = value.constant()
-            if array.shape[-len(shape) + 1 :] != (shape[1], *[1] * (len(shape) - 2)) or array.size != shape[1]:
-                refuse("the constant is not one number for each channel")
-            vectors.append(new.const(np.reshape(array, -1), like=value))
+        constants = (m.scale, m.offset)
+        vectors = [new.const(channel_vector(value, shape[1], len(shape)), like=value) for value in constants]
         return new.GroupNormalization(m.x, *vectors, num_groups=groups, epsilon=m.norm.attr("epsilon"))

@@ -1,20 +1,9 @@
 import numpy as np
 from onnx import TensorProto
 
-from fusionc.model.graph import Edge
-from fusionc.passes.normalization import NORMALIZED, epsilon_of, is_plain
+from fusionc.passes.normalization import NORMALIZED, channel_vector, epsilon_of, is_plain
 from fusionc.passes.reduction import reduced_axes
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, refuse
-
-
-def per_channel(value: Edge, channels: int, rank: int) -> np.ndarray:
-    """A constant of shape [C, 1, 1] or [1, C, 1, 1] as a vector. Refuses others."""
-    array = value.constant()
-    assert array is not None
-    shape = (1,) * (rank - array.ndim) + array.shape
-    if len(shape) > rank or shape != (1, channels, *[1] * (rank - 2)):
-        refuse("the constant is not one number for each channel")
-    return array.reshape(-1)
 
 
 class InstanceNormFusionPass(Pass):
@@ -51,5 +40,5 @@ class InstanceNormFusionPass(Pass):
             refuse("the number of channels is unknown")
         ones, zeros = np.ones(channels, m.x.dtype), np.zeros(channels, m.x.dtype)
         if "factor" in m.captures:
-            ones, zeros = per_channel(m.factor, channels, m.x.rank), per_channel(m.addend, channels, m.x.rank)
+            ones, zeros = channel_vector(m.factor, channels, m.x.rank), channel_vector(m.addend, channels, m.x.rank)
         return new.InstanceNormalization(m.x, new.const(ones), new.const(zeros), epsilon=epsilon_of(m))

@@ -1,5 +1,5 @@
 from fusionc.model.types import broadcasts_into
-from fusionc.passes.linear import FLOATS
+from fusionc.passes.weights import FLOATS
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, either, op, refuse, var
 from fusionc.rewrite.pattern import Formula
 

@@ -1,12 +1,12 @@
 import math
 
 import numpy as np
-from onnx import TensorProto
 
 from fusionc.model.graph import Edge, Node
 from fusionc.model.operators import has_cpu_kernel
 from fusionc.passes.blocked_layout import is_blocked
 from fusionc.passes.reduction import reduced_axes
+from fusionc.passes.weights import FLOATS
 from fusionc.passes.windows import covers_all, window_of, with_padding
 from fusionc.rewrite import Match, Pass, Pattern, Refused, Result, Tape, op, refuse, rest, var
 
@@ -15,7 +15,6 @@ _PADDED = op.Pad(x, rest("options"), _as="pad")
 _AT_LEAST_ZERO = frozenset({"Relu", "Abs", "Exp", "Sigmoid", "HardSigmoid", "Softmax", "Softplus"})
 _KEEP_SIGNS = frozenset({"Add", "Concat", "Identity"})
 _MOST_SUMMED = 256  # elements of a channel: more, and rounding grows beyond what verification accepts of deep nets
-_FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)
 
 
 def _is_at_least_zero(value: Edge | None, depth: int = 8) -> bool:
@@ -101,7 +100,7 @@ def _global_pool(m: Match, new: Tape) -> Result:
 def _global(m: Match, new: Tape, name: str) -> Result:
     elem_type = m.x.elem_type
     is_for_onnxruntime = m.graph.model.target == "onnxruntime-cpu"
-    if elem_type not in _FLOATS or (is_for_onnxruntime and not has_cpu_kernel(name, "", m.opset, elem_type)):
+    if elem_type not in FLOATS or (is_for_onnxruntime and not has_cpu_kernel(name, "", m.opset, elem_type)):
         refuse("no kernel for these elements")
     return new.node(name, [m.x])
 

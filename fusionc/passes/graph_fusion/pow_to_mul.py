@@ -1,7 +1,8 @@
 import math
 from collections.abc import Callable
 
-from fusionc.passes.arithmetic import FLOATS, NO_FLOATS, check_fits, is_everywhere, is_never_negative, square
+from fusionc.passes.arithmetic import NO_FLOATS, check_fits, is_everywhere, is_never_negative, square
+from fusionc.passes.weights import FLOATS
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, refuse, var
 
 _POWER = var("x") ** const("c")

@@ -3,9 +3,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from fusionc.model.graph import Edge, Graph, Node
-from fusionc.passes.linear import FLOATS
 from fusionc.passes.splitting import new_split
-from fusionc.passes.weights import array_of
+from fusionc.passes.weights import FLOATS, array_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 
 

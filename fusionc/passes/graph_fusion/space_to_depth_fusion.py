@@ -7,13 +7,10 @@ import numpy as np
 
 from fusionc.model.graph import Edge, Graph, Node, Shape
 from fusionc.passes.blocks import apart, check, check_kernel, moved, times
-from fusionc.passes.slicing import Cut, cuts_of
+from fusionc.passes.slicing import FAR, Cut, cuts_of
 from fusionc.passes.splitting import axis_of
-from fusionc.passes.weights import array_of
+from fusionc.passes.weights import array_of, would_double
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, keep, maybe, op, refuse, var
-
-_FAR = 1 << 30  # exporters write the end of an axis as a number beyond
-_LARGE = 1024  # elements; a copy of so many is not made while the original stays
 
 
 def _cuts(value: Edge | None, graph: Graph) -> tuple[Edge | None, list[Cut], list[Node]]:
@@ -54,7 +51,7 @@ def _place(x: Edge, cuts: list[Cut], size: int) -> int | None:
     for cut in cuts:
         axis = cut.axis % 4
         length = None if x.shape is None else x.shape[axis]
-        goes_to_end = cut.end >= (length if isinstance(length, int) else _FAR)
+        goes_to_end = cut.end >= (length if isinstance(length, int) else FAR)
         if axis < 2 or axis in starts or cut.step != size or not 0 <= cut.start < size or not goes_to_end:
             return None
         if isinstance(length, int) and length % size:
@@ -99,7 +96,7 @@ def _into_weights(m: Match, new: Tape) -> Result:
     index, weight = array_of(m.index), array_of(m.W)
     if m.conv.attr("group") != 1 or index.ndim != 1 or sorted(index.tolist()) != list(range(weight.shape[1])):
         refuse("the Gather is no other order of the channels")
-    if m.W.use_count > 1 and weight.size > _LARGE:
+    if would_double(m.W, weight.size):
         refuse("large weights are used elsewhere")
     return new.Conv(m.blocks.outputs[0], new.const(weight[:, np.argsort(index)], like=m.W), m.B, like=m.conv)
 

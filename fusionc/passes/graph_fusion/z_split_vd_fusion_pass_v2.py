@@ -22,8 +22,8 @@ def _find(graph: Graph) -> Iterator[Match]:
             nodes = [node for _, _, node in pieces]
             if all(node.is_in_graph for node in nodes):
                 sizes = [end - start for start, end, _ in pieces]
-                outputs = [node.outputs[0] for node in nodes]
-                yield Match(graph, nodes, outputs, {"x": x, "axis": axis, "sizes": sizes})  # type: ignore[arg-type]
+                outputs = [value for node in nodes for value in node.outputs if value is not None]
+                yield Match(graph, nodes, outputs, {"x": x, "axis": axis, "sizes": sizes})
 
 
 class ZSplitVDFusionPassV2(Pass):

@@ -4,10 +4,8 @@ import numpy as np
 
 from fusionc.model.graph import Graph
 from fusionc.passes.splitting import axis_of, sizes_of
-from fusionc.passes.weights import array_of, shape_of
+from fusionc.passes.weights import array_of, shape_of, would_double
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, refuse
-
-_LARGE = 1024  # elements; a copy of so many is not made while the original stays
 
 
 def _find(graph: Graph) -> Iterator[Match]:
@@ -52,7 +50,7 @@ class InferenceMatmulSplitFusionPass(UBFusionPass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         if new.graph.model.target != "onnxruntime-cpu":
             refuse("it is measured on onnxruntime alone")
-        if m.W.use_count > 1 and array_of(m.W).size > _LARGE:
+        if would_double(m.W, array_of(m.W).size):
             refuse("large weights are used elsewhere")
         products = [user for user in m.x.outputs if user.graph is m.graph and user.is_op("MatMul", "Gemm")]
         if any(user is not m.product for user in products):

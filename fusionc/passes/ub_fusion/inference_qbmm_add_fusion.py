@@ -4,11 +4,10 @@ from onnx import TensorProto
 from fusionc.model.graph import Edge
 from fusionc.model.operators import MICROSOFT
 from fusionc.passes.integer_products import check_columns, check_row, is_single, scales_of, unsigned, weights_of
-from fusionc.passes.weights import array_of
+from fusionc.passes.weights import array_of, would_double
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, either, keep, maybe, op, refuse, var
 from fusionc.rewrite.pattern import Formula, Out
 
-_LARGE = 1024  # elements; a copy of so many is not made while the original stays
 x, a, W, bias = var("x"), var("a"), var("W"), var("bias")
 a_scale, a_zero, W_scale, W_zero = var("a_scale"), maybe(var("a_zero")), var("W_scale"), maybe(var("W_zero"))
 _QUANTIZED = op.DynamicQuantizeLinear(x)
@@ -103,7 +102,7 @@ class InferenceQbmmAddFusionPass(UBFusionPass):
         if weight.elem_type == TensorProto.INT8:
             if zero is not None and not zero.is_constant:
                 refuse("the zero point of signed weights is not constant")
-            if weight.use_count > 1 and array_of(weight).size > _LARGE:
+            if would_double(weight, array_of(weight).size):
                 refuse("large signed weights are used elsewhere")
             point = np.zeros(m.W_scale.shape, np.int8) if zero is None else array_of(zero)
             weight, zero = (new.const(unsigned(v), dtype=np.uint8) for v in (array_of(weight), point))
