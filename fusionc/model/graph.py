@@ -9,6 +9,7 @@ NodeProto, so that what no pass rewrites is written back untouched. Only `rewrit
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 Shape = tuple["int | str | None", ...]
 GROWTH_KEY = "fusionc.folding_growth"
+_END = 64  # elements
 _CACHE_BYTES = 64 * 1024  # arrays up to this size are kept after the first reading
 
 
@@ -46,6 +48,8 @@ class Edge:
         self.output_of = []  # the graphs that hand this value out: its own, or a subgraph of a node beside it
         self.is_pinned = False  # a quantization annotation or training information names it
         self.proto_type = None  # as declared in the model, or inferred
+        self._read_type: onnx.TypeProto | None = None  # the one from which the shape was read last
+        self._read_shape: Shape | None = None
         self._uses: dict[Node, int] = {}
 
     @property
@@ -85,12 +89,17 @@ class Edge:
     @property
     def shape(self) -> Shape | None:
         """An int, a symbol or None for each dimension; None where the rank is unknown."""
-        return shape_of(self.graph.model.types.of(self))
+        return self._shape_in(self.graph.model.types.of(self))
 
     @property
     def rank(self) -> int | None:
-        shape = shape_of(self.graph.model.types.of(self, rank_only=True))
+        shape = self._shape_in(self.graph.model.types.of(self, rank_only=True))
         return None if shape is None else len(shape)
+
+    def _shape_in(self, type_: onnx.TypeProto | None) -> Shape | None:
+        if self._read_type is not type_:
+            self._read_type, self._read_shape = type_, shape_of(type_)
+        return self._read_shape
 
     def constant(self) -> np.ndarray[Any, Any] | None:
         """The elements if they are known before the model runs, else None. They are read when asked for."""
@@ -162,6 +171,12 @@ class Constant(Edge, gs.Constant):
 
     def constant(self) -> np.ndarray[Any, Any] | None:
         return self.values
+
+    @cached_property
+    def ends(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+        """The first and the last 64 elements, which tell most constants apart. They are read once."""
+        flat = self.values.reshape(-1)
+        return flat[:_END].copy(), flat[-_END:].copy()
 
     def __repr__(self) -> str:
         return f"Constant({self.name})"

@@ -24,6 +24,7 @@ _SMALL = 1024  # elements; larger tensors never are shapes, axes or sizes, and i
 _INVENTED = "unk__"  # how the symbols begin that onnx invents for dimensions it does not know
 _SHAPED_BY_INPUT = ("Range", "Expand", "Reshape", "ConstantOfShape")
 _DOUBTFUL = "fusionc.doubtful"  # the domain of nodes whose shapes inference must not say
+_OF_SHAPES = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)  # what shape arithmetic computes with
 _IR_VERSION = 10  # of the copy that inference sees: initializers need not be inputs there
 
 
@@ -36,6 +37,7 @@ class Types:
         self._outdated = False  # commits since the last inference
         self._may_refresh = False  # once per pass
         self._doubts: dict[Node, Doubt] = {}
+        self._shapes_made: dict[Edge, Shape] = {}  # of values whose shape inference misses
 
     def of(self, value: Edge, *, rank_only: bool = False) -> onnx.TypeProto | None:
         """The type of a value as far as it can be known; `rank_only` says that its dimensions do not matter."""
@@ -58,8 +60,12 @@ class Types:
         """A pass starts: it may have the types refreshed once."""
         self._may_refresh = True
 
-    def note_commit(self) -> None:
-        self._outdated = True
+    def note_commit(self, replaced: Sequence[tuple[Edge, Edge]], new_nodes: Sequence[Node]) -> None:
+        """The graph has changed. A new inference may know more, unless the new values are as well known as the old."""
+        if not self._outdated:
+            made = (value for node in new_nodes for value in node.outputs if value is not None)
+            is_as_before = all(_teaches_nothing(old, new) for old, new in replaced)
+            self._outdated = not (is_as_before and all(_is_settled(value) for value in made))
 
     def infer_node(self, node: Node) -> None:
         """Give the outputs of a node that is not in the graph yet their types, as far as its inputs allow.
@@ -117,7 +123,8 @@ class Types:
         self._doubts = {node: doubt for node, doubt in self._doubts.items() if node.is_in_graph}
         slices = (node for graph in self._model.graphs for node in graph.of_operator("Slice"))
         self._doubts.update({node: Doubt(None) for node in slices if is_fatal(node)})
-        skeleton = _Skeleton(self._model, self._doubts)
+        self._shapes_made = {v: dims for v, dims in self._shapes_made.items() if v.producer and v.producer.is_in_graph}
+        skeleton = _Skeleton(self._model, self._doubts, self._shapes_made)
         while True:
             try:
                 result = shape_inference.infer_shapes(
@@ -129,11 +136,11 @@ class Types:
             doubts = {node: doubt for node in skeleton.certain() if (doubt := doubt_of(node)) is not None}
             if doubts:
                 self._doubts.update(doubts)
-                skeleton = _Skeleton(self._model, self._doubts)
+                skeleton = _Skeleton(self._model, self._doubts, self._shapes_made)
             elif not skeleton.annotate(main):
                 break
         for value, type_ in before if self._generation else ():
-            if shape_of(value.proto_type) is None:  # what was known stays true where this inference knows less
+            if not _has_shape(value.proto_type):  # what was known stays true where this inference knows less
                 value.proto_type = type_
 
 
@@ -141,8 +148,9 @@ class _Skeleton:
     """A copy of the model for inference: without large weights, and without what the model itself declares of
     values that onnx can infer."""
 
-    def __init__(self, model: Model, doubts: Mapping[Node, Doubt]) -> None:
-        self._doubts = doubts
+    def __init__(self, model: Model, doubts: Mapping[Node, Doubt], shapes_made: dict[Edge, Shape]) -> None:
+        """`shapes_made` are told to inference from the start, and `annotate` adds to them."""
+        self._doubts, self._shapes_made = doubts, shapes_made
         self.proto = onnx.ModelProto(ir_version=_IR_VERSION)
         # A domain that the model forgot to import would make inference give up on everything.
         domains = {node.domain: 1 for graph in model.graphs for node in graph.nodes}
@@ -151,8 +159,10 @@ class _Skeleton:
         self.proto.opset_import.add(domain=_DOUBTFUL, version=1)
         self.proto.functions.extend(model.proto.functions)
         self.nodes: dict[int, list[Node]] = {}  # by graph id, in the order of the copy
-        self._annotated: set[str] = set()
         self._copy(model.main, self.proto.graph)
+        for output, dims in shapes_made.items():
+            if output.producer not in doubts:
+                self._tell(output, dims)
 
     def _copy(self, graph: Graph, copy: onnx.GraphProto) -> None:
         copy.name = graph.proto.name or "graph"
@@ -213,20 +223,24 @@ class _Skeleton:
         found = False
         for node in self.nodes[main.id]:
             output = node.outputs[0] if node.is_op(*_SHAPED_BY_INPUT) else None
-            if output is None or output.name in self._annotated or node.has_references:
+            if output is None or output in self._shapes_made or node.has_references:
                 continue
             shape, made = shape_of(output.proto_type), shape_made(node)
             if made is None or (shape is not None and not any(_is_invented(d) for d in shape)):
                 continue
-            elem_type = output.proto_type.tensor_type.elem_type if output.proto_type is not None else 0
-            dims = [_certain(d) for d in made]
+            dims = tuple(_certain(d) for d in made)
             old: Shape = (None,) * len(dims) if shape is None else shape
-            if elem_type and any(d is not None and _is_invented(was) for was, d in zip(old, dims, strict=True)):
-                self._annotated.add(output.name)
-                info = onnx.helper.make_tensor_value_info(output.name, elem_type, dims)
-                self.proto.graph.value_info.append(info)
-                found = True
+            if any(d is not None and _is_invented(was) for was, d in zip(old, dims, strict=True)):
+                found |= self._tell(output, dims)
         return found
+
+    def _tell(self, output: Edge, dims: Shape) -> bool:
+        elem_type = output.proto_type.tensor_type.elem_type if output.proto_type is not None else 0
+        if elem_type:
+            self._shapes_made[output] = dims
+            info = onnx.helper.make_tensor_value_info(output.name, elem_type, dims)
+            self.proto.graph.value_info.append(info)
+        return bool(elem_type)
 
 
 def _type_in(doubt: Doubt, output: Edge) -> onnx.TypeProto:
@@ -234,6 +248,19 @@ def _type_in(doubt: Doubt, output: Edge) -> onnx.TypeProto:
     elem_type = 0 if output.proto_type is None else output.proto_type.tensor_type.elem_type
     dims = None if doubt.shape is None else [None if _is_invented(d) else d for d in doubt.shape]
     return onnx.helper.make_tensor_type_proto(elem_type, dims)
+
+
+def _teaches_nothing(old: Edge, new: Edge) -> bool:
+    """Whether inference finds the same behind `new` as it did behind `old`."""
+    return _is_settled(new) and shape_of(old.proto_type) == shape_of(new.proto_type)
+
+
+def _is_settled(value: Edge) -> bool:
+    """Whether inference cannot say more of a value: its shape is known, and no shape is made of its elements."""
+    shape = shape_of(value.proto_type)
+    if value.proto_type is None or shape is None or any(_is_invented(d) for d in shape):
+        return False
+    return len(shape) > 1 or value.proto_type.tensor_type.elem_type not in _OF_SHAPES
 
 
 def _is_invented(dim: int | str | None) -> bool:
@@ -297,10 +324,15 @@ def _declared(value: Edge) -> onnx.TypeProto:
     return value.proto_type if value.proto_type is not None else onnx.TypeProto()
 
 
+def _has_shape(type_: onnx.TypeProto | None) -> bool:
+    return type_ is not None and type_.HasField("tensor_type") and type_.tensor_type.HasField("shape")
+
+
 def _is_complete(type_: onnx.TypeProto | None, rank_only: bool) -> bool:
-    if type_ is None or not type_.HasField("tensor_type") or not type_.tensor_type.HasField("shape"):
+    if type_ is None or not _has_shape(type_):
         return False
-    return rank_only or all(d.HasField("dim_value") for d in type_.tensor_type.shape.dim)
+    dims = type_.tensor_type.shape.dim
+    return rank_only or not any(d.WhichOneof("value") is None or d.dim_param.startswith(_INVENTED) for d in dims)
 
 
 def _count(type_: onnx.TypeProto | None) -> int:

@@ -89,7 +89,7 @@ def commit(match: Match, results: Sequence[Edge], tape: Tape, pass_name: str) ->
     _sweep(freed)
     graph.changed = True
     graph.model.version += 1
-    graph.model.types.note_commit()
+    graph.model.types.note_commit(pairs, new_nodes)
     _import_domains(graph, new_nodes)
     if any(_comes_before_its_input(user, new) for new in results for user in new.outputs):
         renumber(graph)

@@ -55,8 +55,9 @@ class _State:
 
 def match(formulas: Sequence[Formula], anchor: Node) -> Match | None:
     """The first solution in which `formulas[0]` is made by `anchor`; further formulas are further outputs."""
-    outputs = [o for o in anchor.outputs if o is not None]
-    for value in outputs:
+    if isinstance(formulas[0], OpFormula) and not _orders(formulas[0], anchor):
+        return None
+    for value in [o for o in anchor.outputs if o is not None]:
         for state in _solve(formulas[0], value, _State(anchor.graph)):
             for solution, values in _solve_others(formulas[1:], state, (value,)):
                 return _to_match(formulas, solution, values, anchor)
@@ -175,16 +176,10 @@ def _solve_node(formula: Formula, node: Node, state: _State) -> Iterator[_State]
         if state.bound[id(formula)] is node:
             yield state
         return
-    if (node.domain, node.op) not in formula.operators or node.graph is not state.graph or node.has_references:
-        return
-    if has_legacy_axis(node):
+    orders = _orders(formula, node)
+    if not orders or node.graph is not state.graph or node.has_references or has_legacy_axis(node):
         return
     if not all(_same_attribute(node.attr(name), wanted) for name, wanted in formula.attributes.items()):
-        return
-    is_commutative = formula.is_commutative and len(node.inputs) == 2
-    orders = [node.inputs, node.inputs[::-1]] if is_commutative else [node.inputs]
-    orders = [inputs for inputs in orders if all(map(_may_be, formula.args, inputs))]
-    if not orders:
         return
     captures = {**state.captures, formula.label: node} if formula.label else state.captures
     bound, nodes = {**state.bound, id(formula): node}, {**state.nodes, node: None}
@@ -193,22 +188,26 @@ def _solve_node(formula: Formula, node: Node, state: _State) -> Iterator[_State]
         yield from _solve_inputs(formula.args, inputs, here)
 
 
-def _may_be(formula: Formula, value: Edge | None) -> bool:
-    """Whether a value could be this formula, by a look at its producer alone: most are given up here."""
-    match formula:
-        case OpFormula(operators=operators):
-            node = None if value is None else value.producer
-            return node is not None and (node.domain, node.op) in operators
-        case Const(is_stored=is_stored):
-            return value is not None and (value.is_constant or not is_stored)
-        case Either(alternatives):
-            return any(_may_be(alternative, value) for alternative in alternatives)
-        case Out(node=node):
-            return _may_be(node, value)
-        case Keep(inner) | Same(inner):
-            return _may_be(inner, value)
-        case _:
-            return True
+def _orders(formula: OpFormula, node: Node) -> list[tuple[Edge | None, ...]]:
+    """The orders of the operands in which a node could be this formula. One look at it and at what makes its operands
+    is enough to give most nodes up."""
+    if (node.domain, node.op) not in formula.operators:
+        return []
+    inputs = node.inputs
+    is_commutative = formula.is_commutative and len(inputs) == 2
+    orders = [inputs, inputs[::-1]] if is_commutative else [inputs]
+    return [order for order in orders if _may_be(formula, order)]
+
+
+def _may_be(formula: OpFormula, inputs: tuple[Edge | None, ...]) -> bool:
+    for value, arg, makers in zip(inputs, formula.args, formula.makers, strict=False):
+        if makers is not None:
+            maker = None if value is None else value.producer
+            if maker is None or (maker.domain, maker.op) not in makers:
+                return False
+        elif isinstance(arg, Const) and arg.is_stored and (value is None or not value.is_constant):
+            return False
+    return True
 
 
 def _same_attribute(actual: Any, wanted: Any) -> bool:

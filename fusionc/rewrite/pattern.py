@@ -19,7 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from types import EllipsisType
 from typing import Any, Generic, TypeVar
 
@@ -114,9 +114,14 @@ class OpFormula(Formula):
     def __iter__(self) -> Iterator[Out]:
         raise TypeError("name the outputs by their index, as in split[0]")
 
-    @property
+    @cached_property
     def is_commutative(self) -> bool:
         return len(self.args) == 2 and all(d == "" and name in COMMUTATIVE for d, name in self.operators)
+
+    @cached_property
+    def makers(self) -> tuple[frozenset[tuple[str, str]] | None, ...]:
+        """For each argument the operators that can make it; None where that may be any, or nothing."""
+        return tuple(map(_makers, self.args))
 
     def parts(self) -> tuple[Formula, ...]:
         return self.args
@@ -292,6 +297,19 @@ def walk(formula: Formula) -> Iterator[Formula]:
 
 
 @cache
+def _makers(formula: Formula) -> frozenset[tuple[str, str]] | None:
+    match formula:
+        case OpFormula(operators=operators):
+            return frozenset(operators)
+        case Out(node=inner) | Keep(inner) | Same(inner):
+            return _makers(inner)
+        case Either(alternatives):
+            found = [_makers(alternative) for alternative in alternatives]
+            return None if None in found else frozenset().union(*(m for m in found if m is not None))
+        case _:
+            return None
+
+
 def root_operators(formula: Formula) -> tuple[tuple[str, str], ...]:
     """The operators at which a search for this formula can begin."""
     match formula:

@@ -73,13 +73,25 @@ def test_invented_symbols_of_two_inferences_are_never_equal() -> None:
     graph = graph_of(
         "agraph (float[N,3] x) => (float[a,b] y) { n = NonZero (x) m = Transpose (n) y = Cast <to = 1> (m) }"
     )
-    before = value(graph, "n").shape
+    unsettled = value(graph, "n")
+    before = unsettled.shape
     types = graph.model.types
-    types.note_commit()
+    types.note_commit([(unsettled, unsettled)], [])
     types.begin_pass()
     after = value(graph, "n").shape
     assert before is not None and after is not None and before[1] is not None and after[1] is not None
     assert before[1] != after[1] and before[0] == after[0] == 2
+
+
+def test_a_commit_that_teaches_nothing_asks_for_no_new_inference() -> None:
+    graph = graph_of(
+        """agraph (float[N,3] x) => (float[a,b] y) {
+            n = NonZero (x) m = Transpose (n) y = Cast <to = 1> (m) r = Relu (x) }"""
+    )
+    before, known = value(graph, "n").shape, value(graph, "r")
+    graph.model.types.note_commit([(known, known)], [known.inputs[0]])
+    graph.model.types.begin_pass()
+    assert value(graph, "n").shape == before
 
 
 def test_unknown_is_none_and_not_a_guess() -> None:

@@ -18,8 +18,8 @@ FOLDER = Path(passes.__file__).parent
 TESTS = Path(__file__).parent
 SECTIONS = ["before", "after", "refuses", "algebra", "source"]
 MODEL = {  # the questions that a pass may ask; the rest of the room reads, writes and changes models
+    "fusionc.evaluate",
     "fusionc.model.dimensions",
-    "fusionc.model.evaluate",
     "fusionc.model.graph",
     "fusionc.model.operators",
     "fusionc.model.tensors",

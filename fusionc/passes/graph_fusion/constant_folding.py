@@ -3,7 +3,7 @@ from typing import Any
 
 import numpy as np
 
-from fusionc.model.evaluate import can_evaluate, evaluate, needed_inputs
+from fusionc.evaluate import can_evaluate, evaluate, needed_inputs
 from fusionc.model.graph import Graph, Node, Value
 from fusionc.passes.folding import freed_bytes, known_bytes, stored_bytes
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse

@@ -8,14 +8,12 @@ from fusionc.model.graph import Constant, Edge, Graph
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
 _LARGEST = 64 << 20  # bytes; larger ones are compared by their place in the external file only
-_SAMPLE = 64  # elements from either end, which tell most constants apart without a hash of everything
 
 
 def _sample(constant: Constant) -> tuple[object, ...]:
     if constant.external_place is not None and constant.nbytes > _LARGEST:
         return (constant.external_place,)
-    flat = constant.values.reshape(-1)
-    return (_bits(flat[:_SAMPLE]), _bits(flat[-_SAMPLE:]))
+    return tuple(map(_bits, constant.ends))
 
 
 def _hash(constant: Constant) -> object:

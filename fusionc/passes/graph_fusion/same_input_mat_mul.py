@@ -23,11 +23,12 @@ def _constant(node: Node) -> Edge | None:
 
 def _is_row(bias: Edge | None, product: Node) -> bool:
     """Whether this is a constant with one number for each column of the product."""
-    array, weight = None if bias is None else bias.constant(), product.inputs[1]
-    if array is None or weight is None:
+    weight = product.inputs[1]
+    shape = None if weight is None else weight.shape
+    if bias is None or not bias.is_constant or shape is None:
         return False
-    rows, columns = array_of(weight).shape
-    return bool(array.shape == (rows if product.attr("transB") else columns,))
+    rows, columns = shape
+    return bias.shape == (rows if product.attr("transB") else columns,)
 
 
 def _groups(graph: Graph) -> Iterator[list[Node]]:
@@ -35,8 +36,8 @@ def _groups(graph: Graph) -> Iterator[list[Node]]:
     groups: dict[tuple[object, ...], list[Node]] = {}
     for node in [*graph.of_operator("MatMul"), *graph.of_operator("Gemm")]:
         x, weight = node.inputs[:2]
-        array = None if weight is None else weight.constant()
-        if x is None or x.is_constant or array is None or array.ndim != 2 or node.has_references:
+        is_matrix = weight is not None and weight.is_constant and weight.rank == 2
+        if x is None or x.is_constant or not is_matrix or node.has_references:
             continue
         bias = node.inputs[2] if len(node.inputs) > 2 else None
         if bias is not None and not _is_row(bias, node):

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 import onnx
 
-from fusionc.model.graph import Constant, Edge, Node, Value
+from fusionc.model.graph import Edge, Node, Value
 from fusionc.model.operators import MICROSOFT, QUANTIZATION, is_pure
 from fusionc.model.tensors import to_proto
 
 Array = np.ndarray[Any, Any]
+_LARGE = 16 * 1024  # bytes
 
 
 def can_evaluate(node: Node) -> bool:
@@ -70,9 +71,9 @@ def _run(wanted: Sequence[Node], nodes: Sequence[Node]) -> dict[Node, dict[Value
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.intra_op_num_threads = 1  # the same sums in the same order every time
     options.log_severity_level = 4
-    model = _model(nodes, targets)
+    model, feeds = _model(nodes, targets)
     session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-    arrays = dict(zip(targets, session.run([value.name for value in targets], {}), strict=True))
+    arrays = dict(zip(targets, session.run([value.name for value in targets], feeds), strict=True))
     if any(not isinstance(array, np.ndarray) for array in arrays.values()):
         raise TypeError("a result is no tensor")
     return {node: {value: arrays[value] for value in values} for node, values in used.items()}
@@ -89,7 +90,8 @@ def _needed(wanted: Iterable[Node], available: set[Node]) -> set[Node]:
     return needed
 
 
-def _model(nodes: Sequence[Node], targets: Iterable[Value]) -> onnx.ModelProto:
+def _model(nodes: Sequence[Node], targets: Iterable[Value]) -> tuple[onnx.ModelProto, dict[str, Array]]:
+    """A model of these nodes, and the large constants, which are handed over without writing them into it."""
     graph = nodes[0].graph
     model = onnx.ModelProto(ir_version=10)
     for domain, version in graph.opsets.items():
@@ -97,12 +99,13 @@ def _model(nodes: Sequence[Node], targets: Iterable[Value]) -> onnx.ModelProto:
             model.opset_import.add(domain=domain, version=version)
     model.graph.name = "constants"
     constants = dict.fromkeys(v for node in nodes for v in needed_inputs(node) if v is not None and v.is_constant)
+    feeds: dict[str, Array] = {}
     for constant in constants:
         array = constant.constant()
         assert array is not None
-        if isinstance(constant, Constant) and isinstance(constant.data, onnx.TensorProto):
-            tensor = model.graph.initializer.add()
-            tensor.CopyFrom(constant.data if not constant.data.external_data else to_proto(array, constant.name))
+        if array.nbytes > _LARGE and array.dtype.type.__module__ == "numpy" and array.dtype.kind in "biuf":
+            model.graph.input.add(name=constant.name).type.tensor_type.elem_type = constant.elem_type
+            feeds[constant.name] = np.ascontiguousarray(array)
         else:
             model.graph.initializer.append(to_proto(array, constant.name))
     for node in nodes:
@@ -114,4 +117,4 @@ def _model(nodes: Sequence[Node], targets: Iterable[Value]) -> onnx.ModelProto:
         copy.output.extend("" if v is None else v.name for v in node.outputs)
     for value in targets:
         model.graph.output.add(name=value.name).type.tensor_type.elem_type = value.elem_type
-    return model
+    return model, feeds
