@@ -19,6 +19,8 @@ Findings are written to build/fuzz/, each with the rewrite at fault and a smalle
 from __future__ import annotations
 
 import argparse
+import contextlib
+import ctypes
 import multiprocessing
 import os
 import random
@@ -58,6 +60,7 @@ _OF_HALVES = 2e-2
 _LEAST_SCALE = 0.1  # what should be 0 is seldom exactly that
 _NOISE = 30  # how many times the effect of a few units in the last place is still noise
 _IGNORE_NAN = {"ReduceMax", "ReduceMin"}  # in onnxruntime, or not, depending on how the elements lie
+_M_PERTURB = -6  # of glibc's mallopt
 _GROWTH = 4096  # bytes; what a stamp on each new node needs
 
 
@@ -233,8 +236,9 @@ class Plan:
         return f"{type(error).__name__}: {error}"
 
     def is_unstable(self, model: ModelProto, feeds: Feeds, expected: Sequence[Any]) -> bool:
-        """Whether onnxruntime gives other answers when it runs the original again, as Tile by 0 makes it."""
-        runs = [session(model).run(None, feeds) for _ in range(3)]
+        """Whether onnxruntime gives other answers when it runs the original again, or in memory that it finds filled
+        otherwise: what it makes of Tile by 0, and Concat of nothing and something, is not initialized."""
+        runs = [session(model).run(None, feeds), *(run_in_filled_memory(model, feeds, byte) for byte in (0x11, 0xEE))]
         return any(self.unequal(a, b) for again in runs for a, b in zip(expected, again, strict=True))
 
     def unequal(self, want: Any, got: Any) -> tuple[str, float | None] | None:
@@ -297,6 +301,17 @@ class Plan:
             return self.examine_model(model) is not None
         except Exception:
             return True
+
+
+def run_in_filled_memory(model: ModelProto, feeds: Feeds, byte: int) -> list[Any]:
+    """What the model gives where all memory that it asks for is full of `byte`, as glibc can be told to leave it."""
+    perturb = getattr(ctypes.CDLL(None), "mallopt", lambda *_: 0)
+    try:
+        perturb(_M_PERTURB, byte)
+        outputs: list[Any] = session(model, has_arena=False).run(None, feeds)
+        return outputs
+    finally:
+        perturb(_M_PERTURB, 0)
 
 
 def shared_bytes(model: ModelProto) -> int:
@@ -476,6 +491,16 @@ def outcome(plan: Plan, folder: Path) -> Counter[str]:
     return counts + plan.counts + Counter({"findings": bool(complaint), "excused": plan.excused})
 
 
+def run_original(plan: Plan) -> None:
+    """What onnxruntime does with a model that nobody has touched."""
+    with contextlib.suppress(Exception):  # whether the process survives it is the question
+        runner = session(plan.raised)
+        known = {value.name for value in runner.get_inputs()}
+        for feeds in plan.feeds(plan.raised):
+            with contextlib.suppress(Exception):
+                runner.run(None, {name: value for name, value in feeds.items() if name in known})
+
+
 def outcomes(
     seed: int, numbers: Sequence[int], stock: dict[str, list[Snippet]], folder: Path
 ) -> Iterator[Counter[str]]:
@@ -497,8 +522,14 @@ def outcomes(
                 yield ours.recv()
                 part.pop(0)
             except EOFError:
-                print(f"run {part[0]}: the process dies\n    at fault: look with --only {part[0]} --here", flush=True)
-                yield Counter(findings=1, models=1)
+                original = context.Process(target=run_original, args=(Plan(seed, part[0], stock),))
+                original.start()
+                original.join()
+                if is_ours := original.exitcode == 0:
+                    print(
+                        f"run {part[0]}: the process dies\n    at fault: look with --only {part[0]} --here", flush=True
+                    )
+                yield Counter({"models": 1, "findings": is_ours, "died": not is_ours})
                 left[:0] = part[1:]
                 break
         child.join()
@@ -530,7 +561,8 @@ def main() -> int:
     print(
         f"{total['findings']} findings, {total['excused']} models with differences that the original amplifies, too, "
         f"{total['not raised']} of which onnx cannot raise the opset, {total['not run']} results for any runtime that "
-        f"onnxruntime has no kernel for, {time.perf_counter() - started:.0f} s"
+        f"onnxruntime has no kernel for, {total['died']} of which onnxruntime dies by itself, "
+        f"{time.perf_counter() - started:.0f} s"
     )
     return int(total["findings"] > 0)
 

@@ -280,11 +280,13 @@ def assert_same_numbers(
             compare(sessions, {name: _with_edges(value) for name, value in feeds.items()}, numerics)
 
 
-def session(model: ModelProto) -> onnxruntime.InferenceSession:
+def session(model: ModelProto, *, has_arena: bool = True) -> onnxruntime.InferenceSession:
+    """onnxruntime without optimizers. Without its arena, it asks the system for the memory of every value."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     options.log_severity_level = 4
     options.intra_op_num_threads = 1
+    options.enable_cpu_mem_arena = has_arena
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
 
 
