@@ -37,6 +37,11 @@ STAYS = [
         }""",
         None,
     ),
+    Stays(
+        "pieces that would double and double again",
+        graph(f"Concat <axis = 1> ({', '.join('pq' * 17)})", "Concat <axis = 1> (i, i)"),
+        "an inner Concat stands there too often",
+    ),
     Stays("something between them", graph("Concat <axis = 1> (p, q) j = Neg (i)", "Concat <axis = 1> (j, r)"), None),
     Stays(
         "a sequence",
@@ -60,13 +65,17 @@ FIRES = [
         "three deep",
         graph("Concat <axis = 1> (p, q) j = Concat <axis = 1> (i, r)", "Concat <axis = 1> (p, j)"),
         ["Concat"],
-        2,
+    ),
+    Fires(
+        "one that stays between two that are merged",
+        "agraph (float[2,3] p, float[2,3] q) => (float[a,b] y) { i = Concat <axis = 1> (p, q) "
+        "j = Concat <axis = 0> (i, i) k = Concat <axis = 0> (j, j) y = Concat <axis = 1> (k, k) }",
+        ["Concat", "Concat", "Concat"],
     ),
     Fires(
         "two inner ones",
         graph("Concat <axis = 1> (p, q) j = Concat <axis = 1> (q, r)", "Concat <axis = 1> (j, i)"),
         ["Concat"],
-        2,
     ),
     Fires(
         "sizes 0",
