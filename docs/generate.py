@@ -58,7 +58,7 @@ def files(passes: Sequence[Pass]) -> Iterator[tuple[Path, str]]:
              for kind in ("GraphFusion", "UBFusion")}  # fmt: skip
     yield configs / "default.json", template(passes)
     yield configs / "all_off.json", switches(off, off)
-    yield configs / "portable.json", switches({"ALL": "on"}, off)
+    yield configs / "portable.json", switches({}, off)
     yield configs / "exact.json", switches(off | exact["GraphFusion"], off | exact["UBFusion"])
 
 

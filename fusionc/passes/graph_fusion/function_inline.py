@@ -12,14 +12,16 @@ def _calls(graph: Graph) -> Iterator[Match]:
         if function is not None and not node.has_references:
             used = [i for i, value in enumerate(node.outputs) if value is not None]
             outputs = [value for value in node.outputs if value is not None]
-            yield Match(graph, (node,), outputs, {"node": node, "function": function, "used": used})
+            calls = sum(len(other.by_operator.get((node.domain, node.op), ())) for other in graph.model.graphs)
+            drops = (function,) if calls == 1 else ()
+            yield Match(graph, (node,), outputs, {"node": node, "function": function, "used": used}, drops=drops)
 
 
 class FunctionInlinePass(Pass):
     """The call of a model-local function becomes the nodes of its body.
 
     before   f(x, attribute = 3)
-    after    the body of f with x for its input and 3 for its attribute
+    after    the body of f with x for its input and 3 for its attribute; f goes with its last call
     refuses  bodies with control flow; operators that mean something else at the opset of the model
     never    by default: a function may be what a runtime has a kernel for
     algebra  the definition of a call
