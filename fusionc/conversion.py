@@ -61,9 +61,9 @@ def convert(
     weights into the model, 1 into a file beside it; by default they stay where they are. `input_shape` gives the
     sizes of inputs that verification uses. `target` is "onnxruntime-cpu", or "onnx" for any runtime. `target_opset`
     raises the model to a newer version of the standard operator set first; by default it keeps its own.
-    `custom_passes` are Python files with users' passes, which `pattern_fusion_pass` False switches off together.
-    `dump_graph` is a folder for the graph after every pass that took effect. `progress` is called with a word on what
-    is being done.
+    `custom_passes` are Python files with users' passes; `pattern_fusion_pass` False switches off all of these, and the
+    built-in passes that do what TorchAir's do. `dump_graph` is a folder for the graph after every pass that took
+    effect. `progress` is called with a word on what is being done.
 
     Raises VerificationError, and writes nothing, where the result does not compute what the model computes; it names
     the rewrite at fault. Raises UsageError for wrong switches, FusioncError for everything else that goes wrong.
@@ -81,11 +81,11 @@ def convert(
                 registry,
                 switch_file=None if fusion_switch_file is None else Path(fusion_switch_file),
                 optimization_switch=optimization_switch,
+                pattern_fusion_pass=pattern_fusion_pass,
             )
             report.notices += switches.notices
             custom = frozenset(p.name for p in registry if p not in PASSES)
-            wanted = switches.enabled if pattern_fusion_pass else switches.enabled - custom
-            passes = [p for p in registry if p.name in wanted]
+            passes = [p for p in registry if p.name in switches.enabled]
             job = _Job(source, destination, passes, target, target_opset, input_shape, tell, custom)
             dump = None if dump_graph is None else GraphDump(Path(dump_graph))
             tell("loading")

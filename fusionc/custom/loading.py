@@ -38,6 +38,8 @@ def load_passes(files: Sequence[Path] = ()) -> tuple[Pass, ...]:
             raise UsageError("the file of custom passes does not exist", where=str(file), hint=hint, code="E10410")
         own += _passes_of(str(file), functools.partial(_execute, file, number))
     _check_names(own)
+    for p in own:
+        p.is_pattern_fusion = True
     ordinary = [p for p in own if p.kind == "GraphFusion"]
     built_in = [p for p in PASSES if p.kind == "GraphFusion"]
     return (*built_in, *ordinary, *(p for p in (*PASSES, *own) if p.kind == "UBFusion"))

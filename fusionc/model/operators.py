@@ -186,14 +186,29 @@ def _cpu_kernels() -> dict[tuple[str, str], list[tuple[int, int, dict[str, list[
 
 
 @cache
-def has_cpu_kernel(op: str, domain: str, version: int, elem_type: int) -> bool:
+def _type_parameters() -> dict[tuple[str, str], list[tuple[int, tuple[str, ...]]]]:
+    """Of each operator that onnxruntime knows: since which version its inputs have which type parameters."""
+    from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema
+
+    found: dict[tuple[str, str], list[tuple[int, tuple[str, ...]]]] = {}
+    for known in get_all_operator_schema():
+        parameters = tuple(parameter.typeStr for parameter in known.inputs)
+        found.setdefault((canonical_domain(known.domain), known.name), []).append((known.since_version, parameters))
+    return {key: sorted(versions) for key, versions in found.items()}
+
+
+@cache
+def has_cpu_kernel(op: str, domain: str, version: int, *elem_types: int) -> bool:
     """Whether the installed onnxruntime has a CPU kernel of this operator and version that takes these elements.
 
-    The element type is compared with the constraint T (T1 where there is no T) that the first input has.
+    `elem_types` are those of the inputs, in order, 0 for one that is left out. One kernel must take all of them.
     """
-    wanted = f"tensor({tensors.type_name(elem_type)})"
-    for first, last, constraints in _cpu_kernels().get((domain, op), ()):
-        accepted = constraints.get("T", constraints.get("T1"))
-        if first <= version <= last and (accepted is None or wanted in accepted):
-            return True
-    return False
+    versions = [parameters for since, parameters in _type_parameters().get((domain, op), ()) if since <= version]
+    if not versions:
+        return False
+    parameters = versions[-1] + versions[-1][-1:] * len(elem_types)  # the last input may be there several times
+    wanted = [(p, f"tensor({tensors.type_name(t)})") for p, t in zip(parameters, elem_types, strict=False) if t]
+    return any(
+        first <= version <= last and all(name in constraints.get(parameter, (name,)) for parameter, name in wanted)
+        for first, last, constraints in _cpu_kernels().get((domain, op), ())
+    )

@@ -67,6 +67,27 @@ def test_it_is_switched_like_any_other() -> None:
     assert "Own" not in effects(convert(PAIR.format(""), optimization_switch=OFF, pattern_fusion_pass=False))
 
 
+QUANTIZED = "agraph (float[N,3,4] x) => (int8[N,3,4] y, float[N,3,4] z, float[N,3,1] s) <float c = {127}> { z = Relu (x) n = Neg (z) a = Abs (n) m = ReduceMax <axes = [-1]> (a) s = Div (m, c) d = Div (n, s) r = Round (d) y = Cast <to = 3> (r) }"
+
+
+def test_pattern_fusion_switches_users_passes_and_torchairs_together() -> None:
+    code = """
+def s(x): return op.Neg(op.Relu(x))
+def r(x): return op.Sub(0.0, op.Relu(x))
+fusionc.register_replacement(s, r, name="Own", extra_check=lambda m: True)
+
+class OtherPass(fusionc.Pass):
+    patterns = (fusionc.Pattern("Abs", fusionc.rewrite.op.Abs(fusionc.rewrite.op.Neg(fusionc.rewrite.var("x")))),)
+    def rewrite(self, m, new): return new.Abs(m.x)
+"""
+    model = parse(QUANTIZED, 17)
+    both = effects(convert("import fusionc.rewrite" + code, model))
+    assert both["AddRmsNormDynamicQuantFusionPass"] == 1 and both["OtherPass"] + both["Own"] >= 0
+    report = convert("import fusionc.rewrite" + code, model, pattern_fusion_pass=False)
+    assert not {"AddRmsNormDynamicQuantFusionPass", "OtherPass", "Own"} & set(effects(report))
+    assert "off by --pattern_fusion_pass: Own, OtherPass, AddRmsNormDynamicQuantFusionPass" in report.notices
+
+
 def test_the_extra_check_refuses() -> None:
     report = convert(PAIR.format(", extra_check=lambda m: m.x.rank == 3"), optimization_switch=OFF)
     (count,) = [count for count in report.patterns if count.pass_name == "Own"]
