@@ -32,8 +32,10 @@ def passes_page(passes: Sequence[Pass]) -> str:
     ]
     for p in passes:
         lines += ["", f"## {p.name}", ""]
-        lines += [f"- patterns: {', '.join(pattern.name for pattern in p.patterns)}"]
+        lines += [f"- patterns: {', '.join(pattern.name for pattern in p.patterns) or 'none'}"]
         lines += [f"- other names: {', '.join(p.aliases)}"] if p.aliases else []
+        lines += [f"- never matches: {p.never_matches}"] if p.never_matches else []
+        lines += ["- switched by `--pattern_fusion_pass`, too"] if p.is_pattern_fusion else []
         lines += ["", "```text", p.documentation, "```"]
     return "\n".join(lines) + "\n"
 

@@ -61,9 +61,9 @@ def convert(
     weights into the model, 1 into a file beside it; by default they stay where they are. `input_shape` gives the
     sizes of inputs that verification uses. `target` is "onnxruntime-cpu", or "onnx" for any runtime. `target_opset`
     raises the model to a newer version of the standard operator set first; by default it keeps its own.
-    `custom_passes` are Python files with users' passes, which `pattern_fusion_pass` False switches off together.
-    `dump_graph` is a folder for the graph after every pass that took effect. `progress` is called with a word on what
-    is being done.
+    `custom_passes` are Python files with users' passes; `pattern_fusion_pass` False switches off all of these, and the
+    built-in passes that do what TorchAir's do. `dump_graph` is a folder for the graph after every pass that took
+    effect. `progress` is called with a word on what is being done.
 
     Raises VerificationError, and writes nothing, where the result does not compute what the model computes; it names
     the rewrite at fault. Raises UsageError for wrong switches, FusioncError for everything else that goes wrong.
@@ -81,11 +81,11 @@ def convert(
                 registry,
                 switch_file=None if fusion_switch_file is None else Path(fusion_switch_file),
                 optimization_switch=optimization_switch,
+                pattern_fusion_pass=pattern_fusion_pass,
             )
             report.notices += switches.notices
-            custom = frozenset(p.name for p in registry if p not in PASSES)
-            wanted = switches.enabled if pattern_fusion_pass else switches.enabled - custom
-            passes = [p for p in registry if p.name in wanted]
+            custom = {p.name: p.place for p in registry if p not in PASSES}
+            passes = [p for p in registry if p.name in switches.enabled]
             job = _Job(source, destination, passes, target, target_opset, input_shape, tell, custom)
             dump = None if dump_graph is None else GraphDump(Path(dump_graph))
             tell("loading")
@@ -96,6 +96,7 @@ def convert(
                 proto, report.patterns, ledger = job.optimized(proto, dump=dump)
             report.operators_after = _operators(proto)
             report.pattern_lines = plog.patterns(report.patterns)
+            report.notices += _of_no_use(report, custom)
             tell("saving")
             with save(proto, source.parent, destination, external_weight) as saved:
                 report.bytes_after = _bytes_on_disk(proto, saved.model)
@@ -170,7 +171,7 @@ class _Job:
     target_opset: int | None
     shapes: Shapes | None
     tell: Progress
-    custom: frozenset[str]
+    custom: Mapping[str, str]  # the places of users' passes
 
     def optimized(
         self, proto: onnx.ModelProto, limit: int | None = None, dump: GraphDump | None = None
@@ -234,13 +235,19 @@ def _verify(saved: Saved, job: _Job, rewrites: int) -> str:
     number = first_bad(rewrites, lambda limit: job.again(limit)[0])
     guilty = job.again(number)[1]
     assert guilty is not None
-    raise VerificationError(
-        what,
-        where=f"{guilty.pass_name}, pattern {guilty.pattern}, at {', '.join(guilty.nodes) or 'the whole graph'}"
-        f" (rewrite {number} of {rewrites})",
-        hint=f'nothing was written; convert with --optimization_switch "{guilty.pass_name}:off", and please report it',
-        code="E13028",
-    )
+    place = job.custom.get(guilty.pass_name)
+    at = f"at {', '.join(guilty.nodes) or 'the whole graph'} (rewrite {number} of {rewrites})"
+    where = ", ".join(filter(None, (guilty.pass_name, place, f"pattern {guilty.pattern}", at)))
+    hint = f'convert with --optimization_switch "{guilty.pass_name}:off", and please report it'
+    if place is not None:
+        hint = f'correct the pass, or switch it off: --optimization_switch "{guilty.pass_name}:off"'
+    raise VerificationError(what, where=where, hint=f"nothing was written; {hint}", code="E13028")
+
+
+def _of_no_use(report: Report, custom: Mapping[str, str]) -> list[str]:
+    """Users' passes that matched and did nothing, and why."""
+    idle = [total for total in report.passes() if total.name in custom and total.matched and not total.effected]
+    return [f"{total.name} matched, and took no effect: {', '.join(total.refused)}" for total in idle]
 
 
 @contextmanager

@@ -24,6 +24,10 @@ class FusioncError(Exception):
         return "\n".join(lines)
 
 
+class Terminated(SystemExit):
+    """Somebody asked the command to end: a signal, not code that calls sys.exit."""
+
+
 class UsageError(FusioncError):
     """An option, a switch or a switch file that cannot be understood. Exit code 2."""
 

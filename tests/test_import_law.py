@@ -11,8 +11,9 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "fusionc"
 HEIGHT = {
-    "cli": 5, "__main__": 6, "conversion": 4, "custom": 3, "passes": 2, "graph_kernel": 2, "verify": 2, "report": 2,
-    "switches": 2, "target_opset": 2, "rewrite": 1, "disk": 1, "evaluate": 1, "model": 0, "errors": -1,
+    "__main__": 7, "cli": 6, "conversion": 5, "custom": 4,
+    "passes": 3, "graph_kernel": 3, "verify": 3, "report": 3, "switches": 3, "target_opset": 3,
+    "rewrite": 2, "disk": 1, "evaluate": 1, "cpu_kernels": 1, "model": 0, "errors": -1,
 }  # fmt: skip
 SMALL = 500  # lines; a longer module is more than one room
 
@@ -51,7 +52,7 @@ def test_a_module_is_one_room(path: Path) -> None:
 def test_the_engine_stays_small() -> None:
     """Lines of code, without comments and docstrings, of what every pass depends on."""
     engine = [p for name in ("model", "rewrite", "switches") for p in (ROOT / name).rglob("*.py")]
-    assert sum(code_lines(p) for p in engine if p.name != "ascend_names.py") <= 2680
+    assert sum(code_lines(p) for p in engine if p.name != "ascend_names.py") <= 2700
 
 
 def code_lines(path: Path) -> int:

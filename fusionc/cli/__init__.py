@@ -15,6 +15,7 @@ import click
 
 from fusionc.cli.failures import EXIT_CODES, exit_on_failure
 from fusionc.cli.patient_stream import PatientStream
+from fusionc.errors import Terminated
 
 COMMANDS = ("convert", "verify", "passes", "switch_file")
 
@@ -41,7 +42,7 @@ class _LazyGroup(click.Group):
 
 
 def _stop(number: int, _frame: object) -> None:
-    raise SystemExit(128 + number)
+    raise Terminated(128 + number)
 
 
 def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:

@@ -74,7 +74,7 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
     type=click.Choice(["true", "false"]),
     default="true",
     show_default=True,
-    help="Whether users' own passes run.",
+    help="Whether passes of your own, and those that do what TorchAir's do, run.",
 )
 @click.option(
     "--dump_graph", type=_FILE, metavar="DIR", help="Write the graph after every pass that took effect into a folder."

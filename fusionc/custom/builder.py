@@ -9,12 +9,15 @@ replacement `outputs=2` asks for several outputs, `domain=` for another operator
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import cache
 from typing import Any
 
 import numpy as np
+import onnx.defs
 
 from fusionc.model.graph import Edge
 from fusionc.rewrite import Tape
@@ -88,6 +91,7 @@ def building(tape: Tape) -> Iterator[None]:
 def _call(name: str, operands: tuple[Any, ...], options: dict[str, Any]) -> Any:
     domain = options.pop("domain", "")
     search, tape = _SEARCH.get(), _TAPE.get()
+    _check(name, domain, [option for option in options if option != "outputs"])
     if search is not None:
         options.pop("outputs", None)
         label = search.label_for(options)
@@ -96,15 +100,39 @@ def _call(name: str, operands: tuple[Any, ...], options: dict[str, Any]) -> Any:
     if tape is None:
         raise RuntimeError(f"op.{name} is for the search and replace functions of register_replacement")
     like = next((o.edge for o in operands if isinstance(o, Value)), None)
-    edges = [_edge(o, like, tape) for o in operands]
+    edges = [to_edge(o, like, tape) for o in operands]
     made = tape.node(name, edges, domain=domain, **options)
     return tuple(map(Value, made)) if isinstance(made, tuple) else Value(made)
 
 
-def _edge(operand: Any, like: Edge | None, tape: Tape) -> Edge | None:
+@cache
+def _attribute_names(op: str) -> frozenset[str] | None:
+    """All attributes that a standard operator has in any version; None where there is no such operator."""
+    versions = [s for s in onnx.defs.get_all_schemas_with_history() if s.name == op and s.domain == ""]
+    return frozenset(name for s in versions for name in s.attributes) if versions else None
+
+
+def _check(name: str, domain: str, attributes: list[str]) -> None:
+    """What is misspelt would never match, or be refused without a word."""
+    if domain:
+        return
+    known = _attribute_names(name)
+    if known is None:
+        near = difflib.get_close_matches(name, {schema.name for schema in onnx.defs.get_all_schemas()}, n=1)
+        raise ValueError(f"ONNX has no operator {name}" + (f"; did you mean {near[0]}?" if near else ""))
+    for attribute in attributes:
+        if attribute not in known:
+            raise ValueError(f"{name} has no attribute {attribute}; it has {', '.join(sorted(known)) or 'none'}")
+
+
+def to_edge(operand: Any, like: Edge | None, tape: Tape) -> Edge | None:
+    """A value, or a number as a new constant."""
     if operand is None or isinstance(operand, Value):
         return None if operand is None else operand.edge
     if isinstance(operand, bool | int | float):  # in the type of what it is combined with
         dtype = None if like is None else like.dtype
         return tape.const(np.asarray(operand), dtype=dtype)
-    return tape.const(np.asarray(operand))
+    array = np.asarray(operand)
+    if array.dtype.kind in "OSU":
+        raise TypeError(f"{operand!r:.60} is neither a value of the model nor a number")
+    return tape.const(array)

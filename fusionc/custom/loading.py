@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
-import importlib.util
+import inspect
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from importlib import metadata
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
+from typing import get_args
 
 from fusionc.custom import replacement
-from fusionc.errors import FusioncError, UsageError
+from fusionc.custom.watchdog import watchdog
+from fusionc.errors import FusioncError, Terminated, UsageError
 from fusionc.passes import PASSES
-from fusionc.rewrite import Pass, UBFusionPass
+from fusionc.rewrite import Pass, Pattern
+from fusionc.rewrite.definition import Default, Kind, Numerics
+from fusionc.rewrite.pattern import root_operators
 
 ENTRY_POINTS = "fusionc.passes"
+_ENTRIES: dict[str, list[Pass]] = {}  # what the entry points of this process have brought along
+_PACKAGE = str(Path(__file__).parents[1])
+_LIBRARY = (contextlib.__file__, inspect.__file__, metadata.__file__)
 
 
 def load_passes(files: Sequence[Path] = ()) -> tuple[Pass, ...]:
@@ -31,12 +40,20 @@ def load_passes(files: Sequence[Path] = ()) -> tuple[Pass, ...]:
     replacement.REGISTERED.clear()
     own: list[Pass] = []
     for entry in metadata.entry_points(group=ENTRY_POINTS):
-        own += _passes_of(entry.value, entry.load)
+        if entry.value not in _ENTRIES:  # a module is executed once only
+            _ENTRIES[entry.value] = _passes_of(entry.value, entry.load)
+        else:
+            replacement.REGISTERED += [p for p in _ENTRIES[entry.value] if hasattr(p, "search")]
+        own += _ENTRIES[entry.value]
     for number, file in enumerate(files):
         if not file.is_file():
+            problem = "is no file" if file.exists() else "does not exist"
             hint = "give the path of a Python file with --custom_passes"
-            raise UsageError("the file of custom passes does not exist", where=str(file), hint=hint, code="E10410")
-        own += _passes_of(str(file), functools.partial(_execute, file, number))
+            raise UsageError(f"the file of custom passes {problem}", where=str(file), hint=hint, code="E10410")
+        own += _passes_of(str(file), functools.partial(_execute, file.resolve(), number))
+    for p in own:
+        _check(p)
+        p.is_pattern_fusion = True
     _check_names(own)
     ordinary = [p for p in own if p.kind == "GraphFusion"]
     built_in = [p for p in PASSES if p.kind == "GraphFusion"]
@@ -44,11 +61,18 @@ def load_passes(files: Sequence[Path] = ()) -> tuple[Pass, ...]:
 
 
 def _execute(file: Path, number: int) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(f"fusionc_custom_{number}", file)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[module.__name__] = module  # so that inspect and pickle find what it defines
-    spec.loader.exec_module(module)
+    name = f"fusionc_custom_{number}"
+    module = ModuleType(name)
+    loader = SourceFileLoader(name, str(file))  # whatever the file is called
+    module.__file__ = str(file)
+    sys.modules[name] = module  # so that inspect and pickle find what it defines
+    sys.path.insert(0, str(file.parent))  # so that it can import what lies beside it, as a script can
+    try:
+        with watchdog({file.name: f"{file}:1"}, lambda _: None, "correct the file") as begin:
+            begin(file.name)
+            exec(compile(loader.get_data(str(file)), str(file), "exec"), vars(module))
+    finally:
+        sys.path.remove(str(file.parent))
     return module
 
 
@@ -56,35 +80,92 @@ def _passes_of(source: str, load: Callable[[], object]) -> list[Pass]:
     """What a file or an entry point brings along, in the order in which it does."""
     before = len(replacement.REGISTERED)
     try:
-        module = load()
-    except FusioncError:
+        loaded = load()
+        classes = [loaded] if isinstance(loaded, type) else _own_classes(loaded)
+        made = [_made(member) for member in classes if issubclass(member, Pass)]
+    except (FusioncError, Terminated):
         raise
     except SyntaxError as error:
-        raise _failed(source, f"{error.filename}:{error.lineno}", error) from error
-    except Exception as error:
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        raise _failed(source, f"{frame.filename}:{frame.lineno}", error) from error
-    found = replacement.REGISTERED[before:]
-    for member in vars(module).values():
-        is_own = isinstance(member, type) and member.__module__ == getattr(module, "__name__", "")
-        if is_own and issubclass(member, Pass) and member not in (Pass, UBFusionPass):
-            found.append(member())
-    return found
+        raise _failed(source, f"{error.filename or source}:{error.lineno or 1}", error) from error
+    except (Exception, SystemExit) as error:
+        frames = traceback.extract_tb(error.__traceback__)
+        own = [f for f in frames if not f.filename.startswith((_PACKAGE, "<")) and f.filename not in _LIBRARY]
+        place = f"{own[-1].filename}:{own[-1].lineno}" if own else source
+        raise _failed(source, place, error) from error
+    return replacement.REGISTERED[before:] + made
 
 
-def _failed(source: str, where: str, error: Exception) -> FusioncError:
-    what = f"the custom passes in {source} cannot be loaded: {type(error).__name__}: {error}"
+def _made(member: type[Pass]) -> Pass:
+    try:
+        made = member()
+    except TypeError as error:
+        raise _failed(member.__name__, _place(member), error) from error
+    made.place = _place(member)
+    return made
+
+
+def _own_classes(module: object) -> list[type]:
+    """The subclasses of Pass that a module, or one of its own modules, defines; not those that others build on."""
+    name = getattr(module, "__name__", "")
+    found = [
+        member
+        for member in vars(module).values()
+        if isinstance(member, type) and issubclass(member, Pass) and f"{member.__module__}.".startswith(f"{name}.")
+    ]
+    return [c for c in dict.fromkeys(found) if c.patterns or not any(c in other.__mro__[1:] for other in found)]
+
+
+def _place(member: type) -> str:
+    try:
+        return f"{inspect.getsourcefile(member)}:{inspect.getsourcelines(member)[1]}"
+    except (OSError, TypeError):
+        return member.__module__
+
+
+def _failed(source: str, where: str, error: BaseException) -> FusioncError:
+    reason = f"{type(error).__name__}: {error}".removesuffix(": ")
+    what = f"the custom passes in {source} cannot be loaded: {reason}"
     return FusioncError(what, where=where, hint="correct the file", code="E20007")
+
+
+def _check(p: Pass) -> None:
+    """That a pass is made of what the engine expects. Raises UsageError."""
+    patterns: object = p.patterns
+    hint, problem = "correct the class there", ""
+    if not isinstance(patterns, tuple | list) or not all(isinstance(pattern, Pattern) for pattern in patterns):
+        problem, hint = "has patterns that are no tuple of Pattern", 'give it patterns = (Pattern("…", op.…),)'
+    elif not patterns:
+        problem, hint = "has no patterns", 'give it patterns = (Pattern("…", op.…),)'
+    elif len({pattern.name for pattern in patterns}) < len(patterns):
+        problem = "has two patterns of one name"
+    elif p.kind not in get_args(Kind) or p.default not in get_args(Default) or p.numerics not in get_args(Numerics):
+        problem = f"has kind {p.kind!r}, default {p.default!r} and numerics {p.numerics!r}, one of which there is not"
+    elif not isinstance(p.aliases, tuple | list) or not all(isinstance(alias, str) for alias in p.aliases):
+        problem = "has aliases that are no tuple of names"
+    else:
+        problem = next(filter(None, map(_problem, patterns)), "")
+    if problem:
+        raise UsageError(f"the pass {p.name} {problem}", where=p.place, hint=hint, code="E10001")
+
+
+def _problem(pattern: Pattern) -> str:
+    if (pattern.formula is None) == (pattern.find is None):
+        return f"has a pattern {pattern.name} without a formula, or with a find as well"
+    try:
+        root = pattern.formula[0] if isinstance(pattern.formula, tuple) else pattern.formula
+        if root is not None and not root_operators(root):
+            return f"has a pattern {pattern.name} that begins with no operator"
+    except (TypeError, IndexError) as error:
+        return f"has a pattern {pattern.name} that cannot be searched: {error}"
+    return ""
 
 
 def _check_names(own: Iterable[Pass]) -> None:
     taken = {name for p in PASSES for name in (p.name, *p.aliases)}
     for p in own:
         for name in (p.name, *p.aliases):
-            if name in taken:
+            if name in taken or name in replacement.RESERVED:
                 hint = "give it another name"
-                raise UsageError(f"there are two passes called {name}", where=p.summary, hint=hint, code="E10001")
+                problem = "there are two passes called" if name in taken else "no pass can be called"
+                raise UsageError(f"{problem} {name}", where=p.place, hint=hint, code="E10001")
             taken.add(name)
-        if not p.patterns:
-            hint = 'give it patterns = (Pattern("…", op.…),)'
-            raise UsageError(f"the pass {p.name} has no patterns", where=p.name, hint=hint, code="E10001")

@@ -12,14 +12,16 @@ fusionc.register_replacement(search, replace, extra_check=lambda m: m.x.rank == 
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from fusionc.custom.builder import Search, Value, building, searching
+from fusionc.custom.builder import Search, Value, building, searching, to_edge
 from fusionc.errors import UsageError
 from fusionc.rewrite import Match, Pass, Pattern, Tape, UBFusionPass, refuse
-from fusionc.rewrite.pattern import Const, Each, Either, Formula, OpFormula, Out, Var
+from fusionc.rewrite.pattern import Const, Each, Either, Formula, OpFormula, Out, Var, names
 
+RESERVED = ("ALL", "forbidden_close_pass")  # what switch files and --optimization_switch say for several passes
 REGISTERED: list[Pass] = []  # in the order of registration
 _CHECK = "the extra check says no"
 
@@ -47,16 +49,26 @@ def register_replacement(
     Raises UsageError for functions that do not fit together, and for a search that is registered already, unless
     `skip_duplicates` says to leave the second one out.
     """
-    arguments = list(inspect.signature(search_fn).parameters)
-    place = f"{inspect.getsourcefile(search_fn)}:{search_fn.__code__.co_firstlineno}"
-    title = name or search_fn.__name__
-    scalars = dict(scalar_workaround or {})
+    place = _place(search_fn)
+    title = str(getattr(search_fn, "__name__", "") if name is None else name)
+    arguments = _arguments(search_fn, title, place)
+    scalars = dict(scalar_workaround) if isinstance(scalar_workaround, Mapping) else {}
+    if scalar_workaround is not None and not isinstance(scalar_workaround, Mapping):
+        raise _wrong(f"{title}: scalar_workaround is no mapping of arguments to numbers", place)
+    if extra_check is not None and not callable(extra_check):
+        raise _wrong(f"{title}: extra_check is no function", place)
+    if kind not in ("GraphFusion", "UBFusion"):
+        raise _wrong(f'{title}: kind is {kind!r}, not "GraphFusion" or "UBFusion"', place)
     _check(arguments, replace_fn, example_inputs, scalars, title, place)
     with searching() as search:
         formulas = search_fn(*(Const(a) if a in scalars else Var(a) for a in arguments))
     roots = tuple(formulas) if isinstance(formulas, tuple | list) else (formulas,)
     if not roots or not all(isinstance(root, OpFormula | Out) for root in roots):
         raise _wrong(f"{title}: the search function returns no operator", place)
+    used = {name for root in roots for name in names(root)} | search.attributes.keys()
+    if not used.issuperset(arguments):
+        unused = ", ".join(a for a in arguments if a not in used)
+        raise _wrong(f"{title}: the search function does not use {unused}", place)
     key = repr([_structure(root, {}) for root in roots])
     if any(getattr(p, "search", None) == key for p in REGISTERED):
         if skip_duplicates:
@@ -71,8 +83,10 @@ def register_replacement(
             refuse(_CHECK)
         with building(new):
             made = replace_fn(*given)
-        results = made if isinstance(made, tuple | list) else (made,)
-        return [result.edge if isinstance(result, Value) else result for result in results]
+            results = made if isinstance(made, tuple | list) else (made,)
+            if any(result is None for result in results):
+                raise TypeError("the replacement is None: does the function return what it makes?")
+            return [to_edge(result, m.outputs[0], new) for result in results]
 
     pattern = Pattern(title, roots if len(roots) > 1 else roots[0], rewrite)
     base = UBFusionPass if kind == "UBFusion" else Pass
@@ -82,6 +96,7 @@ def register_replacement(
         "patterns": (pattern,),
         "numerics": "rounding",
         "search": key,
+        "place": place,
     }
     REGISTERED.append(type(title, (base,), members)())
 
@@ -94,15 +109,33 @@ def _check(
     title: str,
     place: str,
 ) -> None:
-    if not title.isidentifier():
-        raise _wrong(f"{title!r} is no name for a pass", place)
-    if list(inspect.signature(replace_fn).parameters) != arguments:
+    if not title.isidentifier() or title in RESERVED:
+        raise _wrong(f'{title!r} is no name for a pass; give it one: name="…"', place)
+    if _arguments(replace_fn, title, place) != arguments:
         raise _wrong(f"{title}: search and replace have different arguments", place)
     unknown = [scalar for scalar in scalars if scalar not in arguments]
     if unknown:
         raise _wrong(f"{title}: scalar_workaround names {', '.join(unknown)}, which is no argument", place)
     if example_inputs is not None and len(example_inputs) not in (len(arguments), len(arguments) - len(scalars)):
         raise _wrong(f"{title}: {len(example_inputs)} example inputs for {len(arguments)} arguments", place)
+
+
+def _arguments(function: Any, title: str, place: str) -> list[str]:
+    if not callable(function):
+        raise _wrong(f"{title or 'a pass'}: {function!r:.40} is no function", place)
+    parameters = inspect.signature(function).parameters.values()
+    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD, p.KEYWORD_ONLY) for p in parameters):
+        raise _wrong(f"{title}: every argument needs a name and a place, without *", place)
+    return [p.name for p in parameters]
+
+
+def _place(function: Any) -> str:
+    """Where the function is defined, or where it is registered if it is no plain function."""
+    code = getattr(function, "__code__", None)
+    if code is not None:
+        return f"{code.co_filename}:{code.co_firstlineno}"
+    caller = sys._getframe(2)
+    return f"{caller.f_code.co_filename}:{caller.f_lineno}"
 
 
 def _given(m: Match, argument: str, scalars: Mapping[str, float], search: Search) -> Any:

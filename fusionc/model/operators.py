@@ -11,8 +11,6 @@ import onnx.defs
 from onnx import AttributeProto
 from onnx_graphsurgeon import Node as SurgeonNode
 
-from fusionc.model import tensors
-
 MICROSOFT = "com.microsoft"
 
 # Operators whose second run may give another answer, or that change something outside the graph. Nothing of these
@@ -170,30 +168,3 @@ def is_inference_dropout(node: Any) -> bool:
         return True
     training = node.inputs[2].constant()
     return training is not None and not training.any()
-
-
-@cache
-def _cpu_kernels() -> dict[tuple[str, str], list[tuple[int, int, dict[str, list[str]]]]]:
-    from onnxruntime.capi.onnxruntime_pybind11_state import get_all_opkernel_def
-
-    found: dict[tuple[str, str], list[tuple[int, int, dict[str, list[str]]]]] = {}
-    for kernel in get_all_opkernel_def():
-        if kernel.provider == "CPUExecutionProvider":
-            first, last = kernel.version_range
-            key = (canonical_domain(kernel.domain), kernel.op_name)
-            found.setdefault(key, []).append((first, last, dict(kernel.type_constraints)))
-    return found
-
-
-@cache
-def has_cpu_kernel(op: str, domain: str, version: int, elem_type: int) -> bool:
-    """Whether the installed onnxruntime has a CPU kernel of this operator and version that takes these elements.
-
-    The element type is compared with the constraint T (T1 where there is no T) that the first input has.
-    """
-    wanted = f"tensor({tensors.type_name(elem_type)})"
-    for first, last, constraints in _cpu_kernels().get((domain, op), ()):
-        accepted = constraints.get("T", constraints.get("T1"))
-        if first <= version <= last and (accepted is None or wanted in accepted):
-            return True
-    return False

@@ -117,6 +117,9 @@ _ORDER = (
     "ub_fusion.inference_swiglu_fusion",  # before QuickGelu: in any order of its factors
     "ub_fusion.quick_gelu_fusion",
     "ub_fusion.transpose_scale_mat_mul_fusion",  # last: what others look for has plain products
+    # Never: they are there for their names
+    "ub_fusion.mat_mul_all_reduce",
+    "ub_fusion.inference_qbmm_allreduce_add_fusion",
 )
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
+from fusionc.cpu_kernels import has_cpu_kernel
 from fusionc.model.graph import Shape
-from fusionc.model.operators import has_cpu_kernel
 from fusionc.rewrite import Match, op, refuse, var
 from fusionc.rewrite.pattern import OpFormula
 

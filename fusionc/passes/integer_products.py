@@ -5,16 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 from fusionc.model.graph import Edge
-from fusionc.passes.weights import array_of
+from fusionc.passes.weights import shape_of
 from fusionc.rewrite import refuse
 
 
-def weights_of(value: Edge) -> tuple[int, int]:
-    """The rows and columns of constant weights. Refuses others, and weights without rows."""
-    shape: tuple[int, ...] = array_of(value).shape if value.is_constant else ()
-    if len(shape) != 2 or not shape[0]:
-        refuse("the second operand is no constant matrix")
-    return shape[0], shape[1]
+def columns_of(value: Edge) -> int:
+    """The columns of a matrix. Refuses one that may have no rows, or that is no matrix of known shape."""
+    shape = shape_of(value) or ()
+    if len(shape) != 2 or not isinstance(shape[0], int) or not isinstance(shape[1], int) or not shape[0]:
+        refuse("the second operand is no matrix of a known shape")
+    return shape[1]
 
 
 def is_single(value: Edge | None) -> bool:

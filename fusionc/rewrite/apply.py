@@ -10,7 +10,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from fusionc.errors import FusioncError
+from fusionc.errors import FusioncError, Terminated
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.rewrite import matcher
 from fusionc.rewrite.commit import check_private, commit
@@ -79,9 +79,11 @@ def apply(pass_: Pass, pattern: Pattern, graph: Graph, ledger: Ledger) -> Patter
             ledger.enter(graph, pass_, pattern, labels)
             if count.effected > bound:
                 raise _endless(pass_, pattern, count.effected, graph)
-    except FusioncError:
+    except Terminated:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
+        if isinstance(error, FusioncError) and _is_ours(traceback.extract_tb(error.__traceback__)[-1]):
+            raise
         raise _failure(pass_, pattern, labels, error) from error
     for anchor, reason in refused.items():
         if not isinstance(anchor, Node) or anchor.is_in_graph:
@@ -150,21 +152,24 @@ def _downstream(nodes: Iterable[Node], reach: int, anchors: Sequence[tuple[str, 
 def _endless(pass_: Pass, pattern: Pattern, times: int, graph: Graph) -> FusioncError:
     return FusioncError(
         f"{pass_.name} does not come to an end: pattern {pattern.name} took effect {times} times",
-        where=f"graph {graph.id}",
+        where=", ".join(filter(None, (pass_.place, f"graph {graph.id}"))),
         hint=f'switch it off: --optimization_switch "{pass_.name}:off"',
         code="E20007",
     )
 
 
-def _failure(pass_: Pass, pattern: Pattern, nodes: Sequence[str], error: Exception) -> FusioncError:
+def _is_ours(frame: traceback.FrameSummary) -> bool:
+    return frame.filename.startswith(_PACKAGE)
+
+
+def _failure(pass_: Pass, pattern: Pattern, nodes: Sequence[str], error: BaseException) -> FusioncError:
     frames = traceback.extract_tb(error.__traceback__)
-    own = [
-        frame for frame in frames if not frame.filename.startswith(_PACKAGE) and "site-packages" not in frame.filename
-    ]
-    frame = [*frames, *own][-1]  # of a user's pass the last line of its own
+    own = [f"{f.filename}:{f.lineno}" for f in frames if not _is_ours(f) and "site-packages" not in f.filename]
+    # Of a user's pass the last line of its own.
+    place = own[-1] if own else pass_.place or f"{frames[-1].filename}:{frames[-1].lineno}"
     return FusioncError(
-        f"{pass_.name} failed: {type(error).__name__}: {error}",
-        where=f"{frame.filename}:{frame.lineno}, pattern {pattern.name} at {', '.join(nodes) or 'the graph'}",
+        f"{pass_.name} failed: {type(error).__name__}: {error}".removesuffix(": "),
+        where=f"{place}, pattern {pattern.name} at {', '.join(nodes) or 'the graph'}",
         hint=f'correct the pass, or switch it off: --optimization_switch "{pass_.name}:off"',
         code="E20007",
     )

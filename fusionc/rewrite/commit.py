@@ -46,8 +46,17 @@ def commit(match: Match, results: Sequence[Edge], tape: Tape, pass_name: str) ->
     graph = match.graph
     if len(results) != len(match.outputs):
         raise TypeError(f"the rewrite returned {len(results)} values for {len(match.outputs)} outputs")
+    for new in results:
+        if not isinstance(new, Edge):
+            raise TypeError(f"the rewrite returned a {type(new).__name__} instead of a value of the graph")
     new_nodes = _reachable(results, tape)
     made = {value for node in new_nodes for value in node.outputs} | set(tape.constants)
+    for value in (*results, *(value for node in new_nodes for value in node.inputs)):
+        if value is None or value in made or graph.is_visible(value, graph):
+            continue
+        if value.graph.model is graph.model and value.graph.values.get(value.name) is value:
+            refuse("a subgraph gives another value the same name")
+        raise TypeError("the rewrite uses a value that is not in the graph, or not any more")
     pairs = list(zip(match.outputs, results, strict=True))
     for old, new in pairs:
         _check_type(old, new, match)

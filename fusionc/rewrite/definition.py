@@ -49,6 +49,9 @@ class Pass:
     default: ClassVar[Default] = "on"
     aliases: ClassVar[tuple[str, ...]] = ()
     patterns: ClassVar[tuple[Pattern, ...]] = ()
+    never_matches: ClassVar[str] = ""  # why, of a pass without patterns: it is there for its name alone
+    is_pattern_fusion: bool = False  # whether --pattern_fusion_pass switches it, too, as it does all users' passes
+    place: str = ""  # of a user's pass: its file and line, for errors
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         """Build the replacement of `m` on the tape `new`."""

@@ -13,7 +13,7 @@ class Refused(Exception):
 
     def __init__(self, reason: str) -> None:
         super().__init__(reason)
-        self.reason = reason
+        self.reason = str(reason)
 
 
 def refuse(reason: str) -> NoReturn:

@@ -194,8 +194,7 @@ def _orders(formula: OpFormula, node: Node) -> list[tuple[Edge | None, ...]]:
     if (node.domain, node.op) not in formula.operators:
         return []
     inputs = node.inputs
-    is_commutative = formula.is_commutative and len(inputs) == 2
-    orders = [inputs, inputs[::-1]] if is_commutative else [inputs]
+    orders = [inputs, inputs[::-1]] if formula.is_commutative and len(inputs) == 2 else [inputs]
     return [order for order in orders if _may_be(formula, order)]
 
 

@@ -45,6 +45,7 @@ def run(
             return _in_order(counts, passes)
     raise FusioncError(
         f"the passes do not come to rest in {ROUNDS} rounds: {', '.join(busy)} still take effect",
+        where=", ".join(p.place for p in passes if p.place and p.name in busy),
         hint=f'switch one of them off: --optimization_switch "{busy[-1]}:off"',
         code="E20007",
     )

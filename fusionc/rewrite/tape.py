@@ -10,6 +10,7 @@ import onnx
 from onnx.checker import ValidationError
 from onnx.shape_inference import InferenceError
 
+from fusionc.cpu_kernels import has_cpu_kernel
 from fusionc.model import operators, tensors
 from fusionc.model.graph import Constant, Edge, Graph, Node, Value
 from fusionc.model.operators import MICROSOFT
@@ -103,12 +104,13 @@ class Tape:
         needs_kernel = is_new and is_for_onnxruntime and operators.is_composite(op, domain, version)
         if domain != MICROSOFT and not needs_kernel:
             return
-        first = next((value for value in inputs if value is not None), None)
-        elem_type = 0 if first is None else first.elem_type
-        if not elem_type:
+        given = [value for value in inputs if value is not None]
+        if not given or not all(value.elem_type for value in given):
             refuse("the element type is unknown")
-        if not operators.has_cpu_kernel(op, domain, version or 1, elem_type):
-            refuse(f"no CPU kernel for {op} of {tensors.type_name(elem_type)}")
+        elem_types = [0 if value is None else value.elem_type for value in inputs]
+        if not has_cpu_kernel(op, domain, version or 1, *elem_types):
+            names = dict.fromkeys(tensors.type_name(value.elem_type) for value in given)
+            refuse(f"no CPU kernel for {op} of {', '.join(names)}")
 
 
 def _dtype_of(value: Edge) -> np.dtype[Any] | None:

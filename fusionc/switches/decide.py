@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 _ALL = "ALL"
 _ALL_MUST = "forbidden_close_pass"  # CANN's name for all the passes that a switch file cannot switch off
 _OPTION = "--optimization_switch"
+_PATTERN_FUSION = "--pattern_fusion_pass"
 
 
 @dataclass(frozen=True)
@@ -38,9 +39,13 @@ class _Wishes:
 
 
 def decide(
-    passes: Sequence[Pass], *, switch_file: Path | None = None, optimization_switch: str | None = None
+    passes: Sequence[Pass],
+    *,
+    switch_file: Path | None = None,
+    optimization_switch: str | None = None,
+    pattern_fusion_pass: bool = True,
 ) -> Switches:
-    """Which of `passes` run.
+    """Which of `passes` run. `pattern_fusion_pass` False switches those of pattern fusion off, whatever else says.
 
     Raises UsageError: E21001 the switch file cannot be opened, E21002 its content is wrong (all mistakes at once),
     E10001 the value of --optimization_switch is wrong.
@@ -70,6 +75,12 @@ def decide(
         what = '"ALL": "on" does not switch on what is off by default, an own entry does'
         notices.append(f"{what}: {_listed(still_off)}")
     notices += _settle_must(passes, file, option, on)
+    never = [f"{p.name}: {p.never_matches}" for p in passes if p.never_matches and on[p.name]]
+    notices += [f"never matches: {'; '.join(never)}"] if never else []
+    if not pattern_fusion_pass:
+        without = [p.name for p in passes if p.is_pattern_fusion and on[p.name]]
+        on |= dict.fromkeys(without, False)
+        notices += [f"off by {_PATTERN_FUSION}: {_listed(without)}"] if without else []
     return Switches(frozenset(name for name, is_on in on.items() if is_on), tuple(notices))
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -65,6 +67,27 @@ def test_it_is_switched_like_any_other() -> None:
     report = convert(PAIR.format(""), optimization_switch=f"{OFF};Own:off")
     assert "Own" not in effects(report)
     assert "Own" not in effects(convert(PAIR.format(""), optimization_switch=OFF, pattern_fusion_pass=False))
+
+
+QUANTIZED = "agraph (float[N,3,4] x) => (int8[N,3,4] y, float[N,3,4] z, float[N,3,1] s) <float c = {127}> { z = Relu (x) n = Neg (z) a = Abs (n) m = ReduceMax <axes = [-1]> (a) s = Div (m, c) d = Div (n, s) r = Round (d) y = Cast <to = 3> (r) }"
+
+
+def test_pattern_fusion_switches_users_passes_and_torchairs_together() -> None:
+    code = """
+def s(x): return op.Neg(op.Relu(x))
+def r(x): return op.Sub(0.0, op.Relu(x))
+fusionc.register_replacement(s, r, name="Own", extra_check=lambda m: True)
+
+class OtherPass(fusionc.Pass):
+    patterns = (fusionc.Pattern("Abs", fusionc.rewrite.op.Abs(fusionc.rewrite.op.Neg(fusionc.rewrite.var("x")))),)
+    def rewrite(self, m, new): return new.Abs(m.x)
+"""
+    model = parse(QUANTIZED, 17)
+    both = effects(convert("import fusionc.rewrite" + code, model))
+    assert both["AddRmsNormDynamicQuantFusionPass"] == 1 and both["OtherPass"] + both["Own"] >= 0
+    report = convert("import fusionc.rewrite" + code, model, pattern_fusion_pass=False)
+    assert not {"AddRmsNormDynamicQuantFusionPass", "OtherPass", "Own"} & set(effects(report))
+    assert "off by --pattern_fusion_pass: Own, OtherPass, AddRmsNormDynamicQuantFusionPass" in report.notices
 
 
 def test_the_extra_check_refuses() -> None:
@@ -130,6 +153,7 @@ def test_duplicates_are_left_out_where_asked() -> None:
 
 
 RELU = "def s(x): return op.Relu(x)\n"
+CLASS = "import fusionc.rewrite as fr\nclass OwnPass(fusionc.Pass):\n  patterns = (fusionc.Pattern('a', fr.op.Relu(fr.var('x'))),)\n  {}\n"
 BROKEN: dict[str, tuple[str, str]] = {
     "no Python": ("def s(x:\n", "SyntaxError"),
     "fails when it is read": ("1 / 0\n", "ZeroDivisionError"),
@@ -161,6 +185,101 @@ BROKEN: dict[str, tuple[str, str]] = {
         "Own",
     ),
     "no such file": ("", "does not exist"),
+    "it ends the program": ("import sys\nsys.exit(0)\n", "cannot be loaded: SystemExit: 0"),
+    "for ever, when it is read": ("while True: pass\n", "own.py has not come to an end"),
+    "for ever, in the search": (
+        "def s(x):\n  while True: pass\nfusionc.register_replacement(s, s)",
+        "has not come to an end",
+    ),
+    "for ever, and it catches errors": (
+        RELU
+        + "def r(x):\n  while True:\n    try:\n      [0 for _ in range(99)]\n    except Exception: pass\nfusionc.register_replacement(s, r, name='Own')",
+        "Own has not come to an end",
+    ),
+    "the rewrite ends the program": (
+        RELU + "import sys\ndef r(x): sys.exit(0)\nfusionc.register_replacement(s, r, name='Own')",
+        "Own failed: SystemExit: 0",
+    ),
+    "an operator that there is not": (
+        "def s(x): return op.Rlu(x)\nfusionc.register_replacement(s, s)",
+        "no operator Rlu; did you mean Relu?",
+    ),
+    "an attribute that there is not": (
+        "def s(x): return op.LeakyRelu(x, alhpa=0.1)\nfusionc.register_replacement(s, s)",
+        "LeakyRelu has no attribute alhpa",
+    ),
+    "an operator to put that there is not": (
+        RELU + "def r(x): return op.Rlu(x)\nfusionc.register_replacement(s, r, name='Own')",
+        "Own failed: ValueError: ONNX has no operator Rlu",
+    ),
+    "it returns nothing": (
+        RELU + "def r(x): op.Neg(x)\nfusionc.register_replacement(s, r, name='Own')",
+        "the replacement is None",
+    ),
+    "it returns text": (
+        RELU + "def r(x): return 'y'\nfusionc.register_replacement(s, r, name='Own')",
+        "'y' is neither a value of the model nor a number",
+    ),
+    "it returns too much": (
+        RELU + "def r(x): return x, x\nfusionc.register_replacement(s, r, name='Own')",
+        "returned 2 values for 1 outputs",
+    ),
+    "it returns what it made before": (
+        RELU
+        + "old = []\ndef r(x):\n  old.append(op.Neg(x))\n  return old[0]\nfusionc.register_replacement(s, r, name='Own')",
+        "a value that is not in the graph",
+    ),
+    "an invalid graph": (
+        RELU + "def r(x): return op.Foo(x, domain='my.own')\nfusionc.register_replacement(s, r, name='Own')",
+        "not a valid ONNX model",
+    ),
+    "it changes the graph by itself": (
+        RELU
+        + "def r(x):\n  x.graph.nodes.clear()\n  return op.Relu(x)\nfusionc.register_replacement(s, r, name='Own')",
+        "Own failed: KeyError",
+    ),
+    "an argument of no use": (
+        "def s(x, w): return op.Relu(x)\ndef r(x, w): return op.Mul(x, w)\nfusionc.register_replacement(s, r)",
+        "does not use w",
+    ),
+    "arguments without names": ("def s(*x): return op.Relu(*x)\nfusionc.register_replacement(s, s)", "without *"),
+    "a function without a name": (
+        "fusionc.register_replacement(lambda x: op.Relu(x), lambda x: x)",
+        "is no name for a pass",
+    ),
+    "no function": ("fusionc.register_replacement(1, 2)", "is no function"),
+    "a name with a meaning": (RELU + "fusionc.register_replacement(s, s, name='ALL')", "is no name for a pass"),
+    "a kind that there is not": (RELU + "fusionc.register_replacement(s, s, kind='Fusion')", "kind is 'Fusion'"),
+    "a check that is no function": (RELU + "fusionc.register_replacement(s, s, extra_check=True)", "is no function"),
+    "scalars without numbers": (RELU + "fusionc.register_replacement(s, s, scalar_workaround=['x'])", "no mapping"),
+    "a check that fails": (
+        RELU + "fusionc.register_replacement(s, s, name='Own', extra_check=lambda m: m.nothing)",
+        "captures no 'nothing'",
+    ),
+    "two that undo each other": (
+        "def a(x): return op.Relu(x)\ndef b(x): return op.LeakyRelu(x, alpha=0.0)\n"
+        "fusionc.register_replacement(a, b)\nfusionc.register_replacement(b, a)",
+        "a, b still take effect",
+    ),
+    "a class with arguments": (
+        "class OwnPass(fusionc.Pass):\n  def __init__(self, a): pass\n",
+        "missing 1 required positional argument",
+    ),
+    "a class without patterns": ("class OwnPass(fusionc.Pass): pass\n", "OwnPass has no patterns"),
+    "a class with other patterns": ("class OwnPass(fusionc.Pass): patterns = (1,)\n", "no tuple of Pattern"),
+    "a pattern of nothing": ("class OwnPass(fusionc.Pass): patterns = (fusionc.Pattern('a'),)\n", "without a formula"),
+    "a pattern of any value": (
+        "import fusionc.rewrite\nclass OwnPass(fusionc.Pass): patterns = (fusionc.Pattern('a', fusionc.rewrite.var('x')),)\n",
+        "must begin with an operator",
+    ),
+    "a default that there is not": (CLASS.format("default = 'yes'"), "default 'yes'"),
+    "an alias that is no tuple": (CLASS.format("aliases = 'own'"), "no tuple of names"),
+    "an alias that is taken": (CLASS.format("aliases = ('IdentityPass',)"), "two passes called IdentityPass"),
+    "a class without a rewrite": (CLASS.format("default = 'on'"), "OwnPass has a pattern without a rewrite"),
+    "a find that gives something else": (
+        "def find(graph): yield 1\nclass OwnPass(fusionc.Pass): patterns = (fusionc.Pattern('a', find=find),)\n",
+        "OwnPass failed: AttributeError",
+    ),
 }
 
 
@@ -174,9 +293,89 @@ def test_a_broken_pass_ends_in_one_error_and_writes_nothing(name: str, monkeypat
         else:
             convert(code)
     assert message in f"{caught.value}" and caught.value.hint
-    if name in ("no Python", "fails when it is read", "other arguments", "it raises", "for ever, in itself"):
+    if name != "no such file":
         assert re.search(r"own\.py:\d+", caught.value.where)
     assert not Path("out.onnx").exists()
+
+
+def test_the_program_ends_even_if_everything_is_caught() -> None:
+    loop = "def r(x):\n  while True:\n    try:\n      [0 for _ in range(99)]\n    except: pass\nfusionc.register_replacement(s, r, name='Own')"
+    Path("own.py").write_text(HEAD + RELU + loop)
+    onnx.save(parse(MODEL), "in.onnx")
+    program = (
+        "import fusionc, fusionc.custom.watchdog as w; w.SECONDS, w._AGAIN = 0.5, 0.1; "
+        "fusionc.convert('in.onnx', output='out.onnx', custom_passes=['own.py'])"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1 and "Own has not come to an end" in done.stderr and "own.py:" in done.stderr
+    assert not Path("out.onnx").exists()
+
+
+def test_a_pass_that_never_takes_effect_says_why() -> None:
+    code = RELU + "def r(x): return op.Cast(x, to=11)\nfusionc.register_replacement(s, r, name='Own')"
+    assert "Own matched, and took no effect: the element type would change" in convert(code).notices
+
+
+ADDED = "def s(x, y): return op.Neg(op.Add(x, y))\ndef r(x, y): return op.Sub(op.Neg(x), y)\nfusionc.register_replacement(s, r, name='Own')"
+
+
+def test_values_between_are_private_and_outputs_are_not() -> None:
+    model = "agraph (float[N,4] x, float[N,4] z) => (float[N,4] y, float[N,4] w{}) {{ a = Add (x, z) y = Neg (a) w = Tanh ({}) }}"
+    assert effects(convert(ADDED, model.format("", "y")))["Own"] == 1
+    for refused in (model.format("", "a"), model.format(", float[N,4] a", "y")):
+        report = convert(ADDED, refused)
+        assert effects(report)["Own"] == 0 and any("an interior value" in notice for notice in report.notices)
+
+
+def test_a_literal_is_captured() -> None:
+    code = """
+def s(x, epsilon): return op.Sqrt(op.Add(x, epsilon))
+def r(x, epsilon): return op.Pow(op.Add(x, epsilon * 2 - epsilon), 0.5)
+fusionc.register_replacement(s, r, [None, None], scalar_workaround={"epsilon": 2e-6}, name="Own")
+"""
+    model = "agraph (float[N,4] x) => (float[N,4] y) <float e = {1.5}> { a = Abs (x) b = Add (a, e) y = Sqrt (b) }"
+    assert effects(convert(code, model, optimization_switch="PowToMulPass:off"))["Own"] == 1
+    several = model.replace("float e = {1.5}", "float[4] e")
+    assert "Own matched, and took no effect: epsilon is not a single number" in convert(code, several).notices
+
+
+def test_a_base_class_and_a_neighbour() -> None:
+    Path("neighbour.py").write_text("SLOPE = -1.0\n")
+    code = """
+import neighbour
+import fusionc.rewrite as fr
+class Base(fusionc.Pass):
+    def rewrite(self, m, new): return new.Mul(new.Tanh(m.x), new.const(neighbour.SLOPE, like=m.x))
+class OwnPass(Base):
+    patterns = (fusionc.Pattern("NegTanh", fr.op.Neg(fr.op.Tanh(fr.var("x")))),)
+"""
+    model = "agraph (float[N,4] x) => (float[N,4] y) { a = Tanh (x) y = Neg (a) }"
+    assert effects(convert(code, model))["OwnPass"] == 1
+    assert not any(p.name == "Base" for p in load_passes([Path("own.py")]))
+
+
+def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every time, although Python executes a module once."""
+    found = Path("installed/own-1.dist-info")
+    found.mkdir(parents=True)
+    (found / "METADATA").write_text("Metadata-Version: 2.1\nName: own\nVersion: 1\n")
+    (found / "entry_points.txt").write_text("[fusionc.passes]\na = own_entry\nb = own_entry_class:OwnPass\n")
+    Path("installed/own_entry.py").write_text(HEAD + RELU + "fusionc.register_replacement(s, s, name='OwnEntry')")
+    Path("installed/own_entry_class.py").write_text(HEAD + CLASS.format("default = 'off'"))
+    monkeypatch.syspath_prepend(str(Path("installed").absolute()))
+    for _ in range(2):
+        passes = {p.name: p for p in load_passes()}
+        assert passes["OwnEntry"].place.endswith("own_entry.py:3") and passes["OwnPass"].is_pattern_fusion
+    Path("own.py").write_text(HEAD + RELU + "fusionc.register_replacement(s, s, name='Again')")
+    with pytest.raises(fusionc.UsageError, match="registered already"):
+        load_passes([Path("own.py")])
+
+
+def test_a_file_of_another_name() -> None:
+    Path("passes.txt").write_text(HEAD + RELU + "fusionc.register_replacement(s, s, name='Own')")
+    assert load_passes([Path("passes.txt")])[-1].kind == "UBFusion"
+    with pytest.raises(fusionc.UsageError, match="is no file"):
+        load_passes([Path()])
 
 
 def test_the_dump_of_the_graph() -> None:

@@ -68,7 +68,9 @@ def test_every_pass_alone_survives_such_a_model(pass_: fusionc.rewrite.Pass) -> 
     graph = build(model, "")
     run(graph, [pass_], Ledger())
     write_back(graph)
-    assert len(model.functions) == 1 and len(model.training_info) == 1 and model.graph.input == everything().graph.input
+    functions = 0 if pass_.name == "FunctionInlinePass" else 1
+    assert len(model.functions) == functions and len(model.training_info) == 1
+    assert model.graph.input == everything().graph.input
 
 
 def test_an_initializer_that_is_an_input_before_ir_version_4_goes_with_its_input() -> None:

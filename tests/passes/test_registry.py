@@ -13,11 +13,13 @@ import pytest
 from fusionc import passes
 from fusionc.passes import PASSES
 from fusionc.rewrite import Pass
+from fusionc.switches import PassNames, decide
 
 FOLDER = Path(passes.__file__).parent
 TESTS = Path(__file__).parent
 SECTIONS = ["before", "after", "refuses", "algebra", "source"]
 MODEL = {  # the questions that a pass may ask; the rest of the room reads, writes and changes models
+    "fusionc.cpu_kernels",
     "fusionc.evaluate",
     "fusionc.model.dimensions",
     "fusionc.model.graph",
@@ -66,6 +68,24 @@ def test_names_and_aliases_are_unique() -> None:
     assert len(set(names)) == len(names)
 
 
+MINDSPORE = """
+FlashAttentionFusionV1 FlashAttentionFusionV2 add_layer_norm_fusion add_layer_norm_v3_fusion add_layer_norm_ext_fusion
+inference_swiglu_fusion inference_matmul_split_fusion shape_reshape add_rms_norm_quant_fusion rms_norm_quant_fusion
+add_rms_norm_fusion add_cast_rms_norm_cast_fusion MatMulAllReduce split_concat_fusion matmul_elemwise_fusion
+inference_qbmm_add_fusion inference_qbmm_allreduce_add_fusion
+"""
+
+
+@pytest.mark.parametrize("name", MINDSPORE.split())
+def test_the_passes_of_mindspore_are_there(name: str) -> None:
+    found = PassNames(PASSES).find(name)
+    assert found is not None and decide(PASSES, optimization_switch=f"{name}:on").enabled >= {found.name}
+
+
+def test_pattern_fusion_is_what_torchair_has() -> None:
+    assert [p.name for p in PASSES if p.is_pattern_fusion] == ["AddRmsNormDynamicQuantFusionPass"]
+
+
 @pytest.mark.parametrize("pass_", PASSES, ids=lambda p: p.name)
 class TestPass:
     def test_the_module_is_named_after_the_class(self, pass_: Pass) -> None:
@@ -82,8 +102,12 @@ class TestPass:
 
     def test_patterns_have_names_and_something_to_search(self, pass_: Pass) -> None:
         names = [pattern.name for pattern in pass_.patterns]
-        assert names and len(set(names)) == len(names)
+        assert bool(names) != bool(pass_.never_matches) and len(set(names)) == len(names)
         assert all((pattern.formula is None) != (pattern.find is None) for pattern in pass_.patterns)
+
+    def test_a_pass_that_never_matches_says_so(self, pass_: Pass) -> None:
+        assert pass_.summary.startswith("Never matches: ") == bool(pass_.never_matches)
+        assert pass_.default == "off" or not pass_.never_matches
 
     def test_approximate_passes_are_off(self, pass_: Pass) -> None:
         assert pass_.numerics != "approximate" or pass_.default == "off"
@@ -97,7 +121,7 @@ class TestPass:
         assert tables is not None and tables.loader is not None
         module = importlib.util.module_from_spec(tables)
         tables.loader.exec_module(module)
-        assert module.STAYS and module.FIRES
+        assert module.STAYS and bool(module.FIRES) != bool(pass_.never_matches)
 
 
 HELPERS = [p for p in sorted(FOLDER.glob("*.py")) if p.stem != "__init__"]

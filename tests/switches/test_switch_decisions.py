@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -178,3 +178,22 @@ def test_forbidden_close_pass_is_all_that_must_stay_on(registry: Sequence[Pass],
     file = write(tmp_path, {"ALL": "off"}, {"ALL": "off"})
     on = decide(registry, switch_file=file, optimization_switch="forbidden_close_pass:on")
     assert on == Switches(frozenset(MUST), ())
+
+
+def test_pattern_fusion_beats_everything(registry: Sequence[Pass], make_pass: Callable[..., Pass]) -> None:
+    own = make_pass("OwnPass")
+    own.is_pattern_fusion = True
+    passes = (*registry, own)
+    assert "OwnPass" in decide(passes).enabled
+    found = decide(passes, optimization_switch="OwnPass:on", pattern_fusion_pass=False)
+    assert found.enabled == decide(passes, optimization_switch="OwnPass:off").enabled
+    assert found.notices == ("off by --pattern_fusion_pass: OwnPass",)
+    assert decide(passes, optimization_switch="OwnPass:off", pattern_fusion_pass=False).notices == ()
+
+
+def test_a_pass_that_never_matches_says_why(registry: Sequence[Pass], make_pass: Callable[..., Pass]) -> None:
+    never = make_pass("AllReducePass", default="off")
+    type(never).never_matches = "there is no AllReduce"
+    assert decide((*registry, never)).notices == ()
+    notices = decide((*registry, never), optimization_switch="AllReducePass:on").notices
+    assert notices == ("never matches: AllReducePass: there is no AllReduce",)

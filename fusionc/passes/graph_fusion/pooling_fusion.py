@@ -2,8 +2,8 @@ import math
 
 import numpy as np
 
+from fusionc.cpu_kernels import has_cpu_kernel
 from fusionc.model.graph import Edge, Node
-from fusionc.model.operators import has_cpu_kernel
 from fusionc.passes.blocked_layout import is_blocked
 from fusionc.passes.reduction import reduced_axes
 from fusionc.passes.weights import FLOATS

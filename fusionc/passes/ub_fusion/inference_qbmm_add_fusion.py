@@ -3,7 +3,7 @@ from onnx import TensorProto
 
 from fusionc.model.graph import Edge
 from fusionc.model.operators import MICROSOFT
-from fusionc.passes.integer_products import check_columns, check_row, is_single, scales_of, unsigned, weights_of
+from fusionc.passes.integer_products import check_columns, check_row, columns_of, is_single, scales_of, unsigned
 from fusionc.passes.weights import array_of, would_double
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, either, keep, maybe, op, refuse, var
 from fusionc.rewrite.pattern import Formula, Out
@@ -30,7 +30,7 @@ _PRODUCT = _integers(a, a_zero) * (a_scale * W_scale)
 
 
 def _dynamic(m: Match, new: Tape) -> Result:
-    _, columns = weights_of(m.W)
+    columns = columns_of(m.W)
     check_row(m.captures.get("bias"), columns)
     for value in (m.W_scale, m.W_zero):
         check_columns(value, columns)
@@ -39,7 +39,7 @@ def _dynamic(m: Match, new: Tape) -> Result:
 
 
 def _integer(m: Match, new: Tape) -> Result:
-    _, columns = weights_of(m.W)
+    columns = columns_of(m.W)
     check_row(m.captures.get("bias"), columns)
     left, right = scales_of(m.a_scale, m.W_scale, columns)
     check_columns(m.W_zero, columns)
@@ -63,10 +63,10 @@ class InferenceQbmmAddFusionPass(UBFusionPass):
     before   DequantizeLinear(a) · DequantizeLinear(W) + bias; MatMulInteger of a DynamicQuantizeLinear, or of anything,
              with Cast, the product of both scales and a bias or none
     after    com.microsoft.MatMulIntegerToFloat(a, W, scales, zero points, bias); DynamicQuantizeMatMul(x, W, …)
-    refuses  weights that are no constant matrix, or have no rows (the kernel forgets to clear the result); scales,
-             zero points and a bias that are not one number, or one for each column; for the first form: scales that
-             the model computes; elements other than uint8, for which there is no fast kernel; a QuantizeLinear behind
-             it; large signed weights that are used elsewhere
+    refuses  weights that are no matrix of known shape, or have no rows (the kernel forgets to clear the result);
+             scales, zero points and a bias that are not one number, or one for each column; for the first form: weights
+             and scales that the model computes, elements other than uint8, for which there is no fast kernel, a
+             QuantizeLinear behind it, large signed weights that are used elsewhere
     algebra  Σ s(a−z)·t(w−y) = s·t·Σ (a−z)·(w−y), which is exact in integers; W becomes unsigned (w + 128, y + 128):
              products of signed weights overflow on processors without VNNI
     source   MindSpore's inference_qbmm_add_fusion, which rounds the bias; onnxruntime's DynamicQuantizeMatMulFusion and
@@ -85,7 +85,9 @@ class InferenceQbmmAddFusionPass(UBFusionPass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        _, columns = weights_of(m.W)
+        if not m.W.is_constant:
+            refuse("the weights are not constant")
+        columns = columns_of(m.W)
         check_row(m.bias, columns)
         if m.a.elem_type != TensorProto.UINT8:
             refuse("the elements are not uint8")

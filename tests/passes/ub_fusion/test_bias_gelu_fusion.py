@@ -23,29 +23,26 @@ def plain(body: str) -> str:
 
 NO_ROW = "no addend is known to be one number for each column"
 STAYS = [
-    Stays("a bias of one element", graph(b="float[1] b"), NO_ROW),
-    Stays("a scalar", graph(b="float b"), NO_ROW),
-    Stays("a matrix", graph(b="float[3,4] b"), NO_ROW),
-    Stays("an unknown last dimension", graph(u="float[N,3,M] u"), NO_ROW),
-    Stays("a bias that enlarges", graph(u="float[N,3,1] u"), NO_ROW),
+    Stays("a bias of one element", graph(GELU, b="float[1] b"), NO_ROW, opset=20),
+    Stays("a scalar", graph(GELU, b="float b"), NO_ROW, opset=20),
+    Stays("a matrix", graph(GELU, b="float[3,4] b"), NO_ROW, opset=20),
+    Stays("an unknown last dimension", graph(GELU, u="float[N,3,M] u"), NO_ROW, opset=20),
+    Stays("a bias that enlarges", graph(GELU, u="float[N,3,1] u"), NO_ROW, opset=20),
+    Stays("no kernel for double, without bias", plain(f"{ERF} {HALF}").replace("float", "double").replace("1.41421356", "1.4142135623730951"), "no CPU kernel for Gelu of double"),
+    Stays("any runtime", plain(f"{ERF} {HALF}"), "target onnx has no Gelu", target="onnx"),
     Stays(
         "no kernel for double",
         graph(GELU).replace("float[", "double[").replace("float ", "double "),
         "no CPU kernel for BiasGelu of double",
         opset=20,
     ),
-    Stays("erf without bias", plain(f"{ERF} {HALF}"), None),
     Stays("Gelu without bias", plain(GELU), None, opset=20),
     Stays("Gelu with tanh, without bias", plain(GELU_TANH), None, opset=20),
     Stays("another half", graph().replace("half = {0.5}", "half = {0.505}"), None),
-    Stays(
-        "the sum is a graph output", graph(y="float[N,3,4] y, float[N,3,4] x"), "an interior value is a graph output"
-    ),
-    Stays(
-        "a subgraph uses the sum", seen_by_subgraph(graph(), "x", "float[N,3,4]"), "an interior value is used elsewhere"
-    ),
+    Stays("the sum is a graph output", graph(GELU, y="float[N,3,4] y, float[N,3,4] x"), "an interior value is a graph output", opset=20),
+    Stays("a subgraph uses the sum", seen_by_subgraph(graph(GELU), "x", "float[N,3,4]"), "an interior value is used elsewhere", opset=20),
     Stays("the sum of something else", graph(f"{ERF} {HALF}".replace("Mul (x", "Mul (u")), None),
-]
+]  # fmt: skip
 
 FIRES = [
     Fires("half of x first", graph(), ["BiasGelu"]),
@@ -66,6 +63,10 @@ FIRES = [
         ["BiasGelu"],
         opset=20,
     ),
+    Fires("erf without bias", plain(f"{ERF} {HALF}"), ["Gelu"]),
+    Fires("erf without bias, half last", plain(f"{ERF} h = Mul (a, x) y = Mul (h, half)"), ["Gelu"], opset=13),
+    Fires("a bias that is no row", graph(b="float b"), ["Add", "Gelu"]),
+    Fires("the sum is a result", graph(y="float[N,3,4] y, float[N,3,4] x"), ["Add", "Gelu"]),
     Fires("tanh", graph(f"{TANH} {HALF}"), ["FastGelu"]),
     Fires("Gelu with tanh", graph(GELU_TANH), ["FastGelu"], opset=20),
     Fires("tanh without bias", plain(f"{TANH} {HALF}"), ["FastGelu"]),

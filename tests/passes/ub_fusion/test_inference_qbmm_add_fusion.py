@@ -32,6 +32,7 @@ def dynamic(
 
 COLUMNS = "float[5] ws = {0.1, 0.2, 0.3, 0.05, 0.4}"
 ROW = "the addend is not one number for each column"
+OUTSIDE_EMPTY = "agraph (uint8[N,K] a, uint8[K,5] W, float as, float ws) => (float[N,5] y) { p = MatMulInteger (a, W) c = Cast <to = 1> (p) k = Mul (as, ws) y = Mul (c, k) }"
 STAYS = [
     Stays("signed elements", static(a="int8", w="int8", W=SMALL, wz="{1}"), "the elements are not uint8"),
     Stays("an addend of one element", static(bias="float[1] B = {1}"), ROW),
@@ -73,7 +74,13 @@ STAYS = [
         + "> { "
         + STATIC
         + " }",
-        "the second operand is no constant matrix",
+        "the weights are not constant",
+    ),
+    Stays("weights that may have no rows", OUTSIDE_EMPTY, "the second operand is no matrix of a known shape"),
+    Stays(
+        "a batch of weights",
+        OUTSIDE_EMPTY.replace("[K,5]", "[2,4,5]").replace("[N,K]", "[N,4]").replace("[N,5]", "[2,N,5]"),
+        "the second operand is no matrix of a known shape",
     ),
     Stays("an infinite scale", static(scale="float as = {inf}"), "the scales are no constants of float32"),
     Stays("the product is a graph output", static(y=", float[N,5] r"), "an interior value is a graph output"),
@@ -115,6 +122,8 @@ STAYS = [
 
 FLOATED, DYNAMIC_PRODUCT = ["MatMulIntegerToFloat"], ["DynamicQuantizeMatMul"]
 SHARED = "q, s, z = DynamicQuantizeLinear (x) p = MatMulInteger (q, W, z, wz) c = Cast <to = 1> (p) k = Mul (s, ws) r = Mul (c, k) y = Add (r, B) e = DequantizeLinear (q, s, z)"
+OUTSIDE = f"agraph (float[N,4] x, uint8[4,5] W, uint8 wz, float ws, float[5] B) => (float[N,5] y) {{ {DYNAMIC} y = Add (r, B) }}"
+OUTSIDE_INTEGERS = "agraph (uint8[N,4] a, uint8[4,5] W, float as, float[5] ws) => (float[N,5] y) { p = MatMulInteger (a, W) c = Cast <to = 1> (p) k = Mul (as, ws) y = Mul (c, k) }"
 FIRES = [
     Fires("static", static(), FLOATED),
     Fires("the addend first", static(STATIC.replace("Add (r, B)", "Add (B, r)")), FLOATED),
@@ -142,6 +151,8 @@ FIRES = [
         ["DequantizeLinear", "MatMulIntegerToFloat", "Neg"],
     ),
     Fires("dynamic", dynamic(), DYNAMIC_PRODUCT),
+    Fires("dynamic, weights from outside", OUTSIDE, DYNAMIC_PRODUCT),
+    Fires("integers, weights from outside", OUTSIDE_INTEGERS, FLOATED),
     Fires(
         "dynamic, without addend",
         dynamic(f"{DYNAMIC} y = Mul (r, one)", bias="float one = {1}").replace("y = Mul (r, one)", "y = Neg (r)"),
