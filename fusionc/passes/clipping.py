@@ -25,16 +25,16 @@ class Interval:
         return Interval(low, high)
 
 
-def interval_of(node: Node) -> Interval:
-    """What Relu, Clip, or Min or Max of one value and a constant does. Refuses limits that are not known.
+def interval_of(node: Node, limit: Edge | None = None) -> Interval:
+    """What Relu, Clip, or Min or Max of one value and the constant `limit` does. Refuses limits that are not known.
 
     A limit that Clip leaves out is the largest finite number: infinities become finite by it.
     """
     if node.op == "Relu":
         return Interval(low=0.0)
-    if node.op in ("Min", "Max"):
-        limit = _number(next(v for v in node.inputs if v is not None and v.is_constant))
-        return Interval(high=limit) if node.op == "Min" else Interval(low=limit)
+    if limit is not None:
+        number = _number(limit)
+        return Interval(high=number) if node.op == "Min" else Interval(low=number)
     largest = largest_of(node.inputs[0])
     if node.graph.opset < 11:
         low, high = node.attr("min"), node.attr("max")

@@ -29,17 +29,17 @@ class ClipFusionPass(Pass):
 
     patterns = (
         Pattern("Limits", _limited(_limited(var("x"), "first"), "second")),
-        Pattern("MaxZero", op.Max(var("x"), const("limit", 0.0), _as="first")),
+        Pattern("MaxZero", op.Max(var("x"), const("first_limit", 0.0), _as="first")),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         limits = Interval()
-        nodes = [m.first, m.captures["second"]] if "second" in m.captures else [m.first]
-        for node in nodes:
-            is_binary = node.op in ("Min", "Max")
-            if is_binary and not all(broadcasts_into(v.shape, m.x.shape) for v in node.inputs if v.is_constant):
+        for name in ("first", "second"):
+            node, limit = m.captures.get(name), m.captures.get(f"{name}_limit")
+            if limit is not None and not broadcasts_into(limit.shape, m.x.shape):
                 refuse("the constant may enlarge the result")
-            limits = limits.then(interval_of(node))
+            if node is not None:
+                limits = limits.then(interval_of(node, limit))
         if limits == Interval(low=0.0):
             return new.Relu(m.x)
         if m.opset < 6:

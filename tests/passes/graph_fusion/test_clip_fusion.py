@@ -3,14 +3,13 @@ from harness import Fires, Stays, tables
 
 def graph(
     body: str,
-    constants: str = "float low = {-1}, float high = {2}, float six = {6}, float zero = {0}, float nan = {nan}",
+    constants: str = "float low = {-1}, float high = {2}, float six = {6}, float zero = {0}",
     x: str = "float[N,4]",
     y: str = "",
 ) -> str:
     return f"agraph ({x} x) => ({x} y{y}) <{constants}> {{ {body} }}"
 
 
-NAN = graph("a = Min (x, limit) y = Max (a, low)").replace("float nan = {nan}", "float limit")
 STAYS = [
     Stays(
         "the lower limit is above", graph("a = Clip (x, six, high) y = Relu (a)"), "a lower limit above the upper one"
@@ -34,12 +33,23 @@ STAYS = [
         "an interior value is a graph output",
     ),
     Stays(
+        "NaN",
+        graph("a = Min (x, v) y = Max (a, low)", constants="float v = {nan}, float low = {-1}"),
+        "a limit is NaN",
+    ),
+    Stays("opset 5", graph("a = Min (x, high) y = Relu (a)"), "opset below 6", opset=5),
+    Stays(
         "limits that are computed",
         "agraph (float[N] x, float l) => (float[N] y) { a = Clip (x, l) y = Relu (a) }",
         "a limit is not one number that is known",
     ),
 ]
 
+# Nothing has folded them: which operand is the limit must not be guessed.
+CONSTANT = (
+    "agraph (float[N] x) => (float y, float[N] z) "
+    "<float two = {{2}}, float five = {{-5}}, float six = {{-6}}, float zero = {{0}}> {{ {} z = Neg (x) }}"
+)
 FIRES = [
     Fires("Min of Max", graph("a = Max (x, low) y = Min (a, high)"), ["Clip"]),
     Fires("Max of Min", graph("a = Min (high, x) y = Max (low, a)"), ["Clip"]),
@@ -51,6 +61,8 @@ FIRES = [
     Fires("Clip of Clip", graph("a = Clip (x, low, six) y = Clip (a, , high)"), ["Clip"]),
     Fires("limits that do not meet", graph("a = Clip (x, , low) y = Relu (a)"), ["Clip"]),
     Fires("Max with zero", graph("y = Max (x, zero)"), ["Relu"]),
+    Fires("Max of a constant and zero", CONSTANT.format("y = Max (five, zero)"), ["Relu", "Neg"]),
+    Fires("Max and Min of constants", CONSTANT.format("a = Max (six, five) y = Min (two, a)"), ["Clip", "Neg"]),
     Fires("three in a row", graph("a = Relu (x) b = Min (a, six) y = Max (b, low)"), ["Clip"], effected=2),
     Fires(
         "opset 10",
