@@ -1,34 +1,20 @@
 import numpy as np
 
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, keep, maybe, op, var
+from fusionc.model.dimensions import Element, elements
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, keep, op, rest, var
 
 x = var("x")
 _SHAPE = keep(op.Shape(x, _as="shape"))
 
 
-def _dims(m: Match) -> list[int | str | None] | None:
-    """What Shape(x) holds, as far as it is known; None where not even the rank is."""
-    dims = m.x.shape
-    if dims is None:
+def _picked(m: Match) -> list[Element] | None:
+    """The dimensions that the Shape holds, or that the Gather or Slice takes out of it, as far as they are known."""
+    if "index" not in m.captures:
+        return elements(m.outputs[0])
+    dims, index = elements(m.shape.outputs[0]), m.index.constant()
+    if dims is None or (index >= len(dims)).any() or (index < -len(dims)).any():
         return None
-    start, end = m.shape.attr("start", 0), m.shape.attr("end")
-    return list(dims)[slice(start, end)]
-
-
-def _picked(m: Match) -> list[int | str | None] | None:
-    """The dimensions that the Gather or Slice takes out of Shape(x)."""
-    dims = _dims(m)
-    if dims is None:
-        return None
-    if "index" in m.captures:
-        index = m.index.constant()
-        if m.gather.attr("axis") not in (0, -1) or (index >= len(dims)).any() or (index < -len(dims)).any():
-            return None
-        return [dims[i] for i in index.reshape(-1)]
-    if "starts" in m.captures:
-        step = 1 if m.steps is None else int(m.steps.constant().item())
-        return dims[int(m.starts.constant().item()) : int(m.ends.constant().item()) : step] if step > 0 else None
-    return dims
+    return [dims[i] for i in index.reshape(-1)]
 
 
 def _is_known(m: Match) -> bool:
@@ -57,12 +43,8 @@ class DimensionComputePass(Pass):
 
     patterns = (
         Pattern("Shape", op.Shape(x, _as="shape"), where=_is_known),
-        Pattern("ShapeGather", op.Gather(_SHAPE, const("index"), _as="gather"), where=_is_known),
-        Pattern(
-            "ShapeSlice",
-            op.Slice(_SHAPE, const("starts"), const("ends"), maybe(const("axes")), maybe(const("steps"))),
-            where=_is_known,
-        ),
+        Pattern("ShapeGather", op.Gather(_SHAPE, const("index")), where=_is_known),
+        Pattern("ShapeSlice", op.Slice(_SHAPE, rest("bounds")), where=_is_known),
         Pattern("Size", op.Size(x), _size, where=_size_is_known),
     )
 

@@ -17,6 +17,16 @@ STAYS = [
     Stays("an index out of range", scalar(graph(GATHER, "int64 i = {3}")), None),
     Stays("an index from outside", graph(GATHER, x="float[N,3,5] x, int64[1] i"), None),
     Stays("a slice with a symbol", graph(SLICE, "int64[1] b = {0}, int64[1] e = {2}"), None),
+    Stays("a slice of nothing", graph(SLICE, "int64[0] b = {}, int64[0] e = {}"), None),
+    Stays("a slice from outside", graph(SLICE, "int64[1] b = {1}", x="float[N,3,5] x, int64[1] e"), None),
+    Stays(
+        "a slice backwards",
+        graph(
+            "s = Shape (a) r = Slice (s, b, e, ax, st)",
+            "int64[1] b = {2}, int64[1] e = {0}, int64[1] ax = {0}, int64[1] st = {-1}",
+        ),
+        None,
+    ),
     Stays("a size with a symbol", scalar(graph("r = Size (a)")), None),
     Stays(
         "a shape that the caller decides",
@@ -45,6 +55,7 @@ FIRES = [
         ),
         ["Neg"],
     ),
+    Fires("in rows", graph(GATHER, "int64[1,2] i = {2, 1}").replace("int64[p] y", "int64[p,q] y"), ["Neg"]),
     Fires("the size", scalar(graph("r = Size (a)", x="float[2,3,5] x")), ["Neg"]),
 ]
 
