@@ -34,6 +34,14 @@ def is_everywhere(value: Edge, number: float) -> bool:
     return bool((array == number).all())
 
 
+def is_zero(value: Edge, sign: float) -> bool:
+    """Whether a constant is a zero of this sign everywhere; integers have one zero. −0 + 0 is 0, not −0."""
+    array = value.constant()
+    if array is None or not is_everywhere(value, 0):
+        return False
+    return is_integer(array) or bool((np.copysign(1.0, array.astype(np.float64)) == sign).all())
+
+
 def check_fits(constant: Edge, x: Edge) -> None:
     """Refuse a constant that may give the result a larger shape than x has."""
     if not broadcasts_into(array_of(constant).shape, x.shape):

@@ -1,7 +1,7 @@
 from collections.abc import Callable
 
 from fusionc.model.types import broadcasts_into, same_shape
-from fusionc.passes.arithmetic import check_fits, is_everywhere, negated, square, zeros
+from fusionc.passes.arithmetic import check_fits, is_everywhere, is_never_negative, is_zero, negated, square, zeros
 from fusionc.passes.moving import reshape_reshape, transpose_transpose
 from fusionc.passes.reduction import join_reduces, reduce_once, reduce_twice, reduces_nothing, without_reduce
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, rest, var
@@ -19,6 +19,15 @@ _OPPOSITE = (
 
 def _neutral(rule: str, formula: Formula, number: float) -> Pattern:
     return Pattern(rule, formula, _x_if_it_fits, where=lambda m: is_everywhere(m.c, number))
+
+
+def _without_zero(rule: str, formula: Formula, sign: float) -> Pattern:
+    """The rule for a zero of that sign; one of the other sign would make −0 to 0, if x can be that."""
+
+    def where(m: Match) -> bool:
+        return is_zero(m.c, sign) or (is_everywhere(m.c, 0) and is_never_negative(m.x))
+
+    return Pattern(rule, formula, _x_if_it_fits, where=where)
 
 
 def _x_if_it_fits(m: Match, new: Tape) -> Result:
@@ -68,17 +77,18 @@ class ArithmeticSimplifyPass(Pass):
     after    x, x + (−c), x · x, x · (−c), 0, −ReduceSum(x), the opposite comparison, one Reduce, Transpose or Reshape
     refuses  what may enlarge the result; a large constant that is used elsewhere; a square of which the mean is taken,
              by which runtimes recognize normalizations
-    never    1.6, 1.38 and 1.39, which round (PowToMulPass, MatMulBiasAddFusionPass); 1.11, which is no faster and hides
-             a normalization from onnxruntime; 1.17 to 1.20, 1.30 and 1.31, for which ONNX has no operators; 1.22 and
-             1.24 (Dim1TransposeToSqueezePass); 1.36, which is 1.35
-    algebra  each is an identity, of NaN, infinities and integers that wrap around, too; a sum of 0 may lose its sign
+    never    x + 0 and x − −0 where x may be −0, which they make 0; 1.6, 1.38 and 1.39, which round (PowToMulPass,
+             MatMulBiasAddFusionPass); 1.11, which is no faster and hides a normalization from onnxruntime; 1.17 to
+             1.20, 1.30 and 1.31, for which ONNX has no operators; 1.22 and 1.24 (Dim1TransposeToSqueezePass); 1.36,
+             which is 1.35
+    algebra  each is an identity, of NaN, infinities and integers that wrap around, too
     source   MindSpore's arithmetic_simplify, rules 1.0 to 1.39
     """
 
     patterns = (
-        _neutral("1.0", x + c, 0),
+        _without_zero("1.0", x + c, -1.0),
         Pattern("1.1", op.Add(x, op.Neg(x)), lambda m, new: zeros(new, m.x), where=_of_integers),
-        _neutral("1.2", x - c, 0),
+        _without_zero("1.2", x - c, 1.0),
         Pattern("1.3", x - c, lambda m, new: new.Add(m.x, negated(new, m.c))),
         _neutral("1.4", x**c, 1),
         Pattern("1.5", x**c, square, where=lambda m: is_everywhere(m.c, 2)),

@@ -1,28 +1,14 @@
 from collections.abc import Callable
 
-import numpy as np
-
 from fusionc.model.types import broadcasts_into
+from fusionc.passes.arithmetic import check_fits, is_everywhere, is_zero
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
 
 x, y, c = var("x"), var("y"), const("c")
 
 
 def _is(number: float) -> Callable[[Match], bool]:
-    """Whether the constant is this number everywhere."""
-    return lambda m: m.c.constant().size > 0 and bool((m.c.constant() == number).all())
-
-
-def _is_zero(sign: float) -> Callable[[Match], bool]:
-    """Whether the constant is a zero of this sign everywhere; integers have one zero. −0 + 0 is 0, not −0."""
-
-    def check(m: Match) -> bool:
-        array = m.c.constant()
-        if array.dtype.kind in "iu":
-            return _is(0)(m)
-        return _is(0)(m) and bool((np.copysign(1.0, array.astype(np.float64)) == sign).all())
-
-    return check
+    return lambda m: is_everywhere(m.c, number)
 
 
 def _choose(m: Match, new: Tape) -> Result:
@@ -46,8 +32,8 @@ class UselessBinaryOpRemovePass(Pass):
     """
 
     patterns = (
-        Pattern("AddZero", x + c, where=_is_zero(-1.0)),
-        Pattern("SubZero", x - c, where=_is_zero(1.0)),
+        Pattern("AddZero", x + c, where=lambda m: is_zero(m.c, -1.0)),
+        Pattern("SubZero", x - c, where=lambda m: is_zero(m.c, 1.0)),
         Pattern("MulOne", x * c, where=_is(1)),
         Pattern("DivOne", x / c, where=_is(1)),
         Pattern("PowOne", x**c, where=_is(1)),
@@ -57,6 +43,5 @@ class UselessBinaryOpRemovePass(Pass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        if not broadcasts_into(m.c.shape, m.x.shape):
-            refuse("the constant may enlarge the result")
+        check_fits(m.c, m.x)
         return m.x

@@ -16,11 +16,17 @@ TWO = ", int64[N,4] z"
 
 STAYS = [
     Stays("x + 1", graph("a = Add (x, c) y = Abs (a)", "float c = {1}"), None),
+    Stays("x + 0, which makes −0 to 0", graph("a = Add (x, c) y = Reciprocal (a)", "float c = {0}"), None),
+    Stays("x + 0 of a Relu, which may be −0", graph("r = Relu (x) y = Add (r, c)", "float c = {0}"), None),
     Stays("0 − x", graph("a = Sub (c, x) y = Abs (a)", "float c = {0}"), None),
     Stays("1 / x", graph("a = Div (c, x) y = Abs (a)", "float c = {1}"), None),
     Stays("x ^ 3", graph("y = Pow (x, c)"), None),
     Stays("x ^ −1", graph("y = Pow (x, c)", "float c = {-1}"), None),
-    Stays("a zero that enlarges", graph("y = Add (x, c)", "float[3,1,1] c = {0, 0, 0}", y="float[3,N,4] y"), ENLARGES),
+    Stays(
+        "a zero that enlarges",
+        graph("y = Add (x, c)", "float[3,1,1] c = {-0.0, -0.0, -0.0}", y="float[3,N,4] y"),
+        ENLARGES,
+    ),
     Stays("a one that may enlarge", graph("y = Mul (x, c)", "float[4] c = {1, 1, 1, 1}", "float[N,M] x"), ENLARGES),
     Stays("a square of another rank", graph("y = Pow (x, c)", "float[1,1,1] c = {2}", y="float[1,N,4] y"), ENLARGES),
     Stays("x + (−x) of floating-point numbers", graph("n = Neg (x) y = Add (x, n)"), None),
@@ -80,11 +86,15 @@ STAYS = [
 
 ABS = ["Abs"]
 FIRES = [
-    Fires("1.0", graph("a = Add (x, c) y = Abs (a)", "float c = {0}"), ABS),
-    Fires("1.0, commuted", graph("a = Add (c, x) y = Abs (a)", "float[4] c = {0, 0, 0, 0}"), ABS),
+    Fires("1.0", graph("a = Add (x, c) y = Abs (a)", "float c = {-0.0}"), ABS),
+    Fires("1.0, commuted", graph("a = Add (c, x) y = Abs (a)", "float[4] c = {-0.0, -0.0, -0.0, -0.0}"), ABS),
+    Fires("1.0, integers", ints("a = Add (x, c) y = Abs (a)", "int64 c = {0}"), ABS),
+    Fires("1.0, of squares", graph("s = Mul (x, x) y = Add (s, c)", "float c = {0}"), ["Mul"]),
     Fires("1.1", ints("n = Neg (x) y = Add (x, n)"), ["Shape", "ConstantOfShape"]),
     Fires("1.1, commuted", ints("n = Neg (x) y = Add (n, x)").replace("N,4", "3,4"), ["ConstantOfShape"]),
     Fires("1.2", graph("a = Sub (x, c) y = Abs (a)", "float c = {0}"), ABS),
+    Fires("1.2, of squares", graph("s = Mul (x, x) y = Sub (s, c)", "float c = {-0.0}"), ["Mul"]),
+    Fires("1.3, a zero", graph("y = Sub (x, c)", "float c = {-0.0}"), ["Add"]),
     Fires("1.3", graph("y = Sub (x, c)"), ["Add"]),
     Fires("1.3, a row", graph("y = Sub (x, c)", "float[4] c"), ["Add"]),
     Fires("1.3, what enlarges", graph("y = Sub (x, c)", "float[3,1,1] c", y="float[3,N,4] y"), ["Add"]),
