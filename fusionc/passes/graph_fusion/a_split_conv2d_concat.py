@@ -2,6 +2,7 @@ import numpy as np
 
 from fusionc.passes.convolution import bias_or_zero
 from fusionc.passes.splitting import are_all_pieces, axis_of
+from fusionc.passes.weights import require_own
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, each, maybe, op, refuse, rest, same, var
 
 _PIECE = same(op.Split(var("x"), rest("sizes"), _as="split"))[...]
@@ -17,7 +18,8 @@ class ASplitConv2dConcatPass(Pass):
 
     before   Concat(Conv(Split(x)[0], W₀, B₀?), …, Conv(Split(x)[n−1], Wₙ₋₁, Bₙ₋₁?)), all along the channels
     after    Conv(x, Concat(W₀ … Wₙ₋₁), Concat(B₀ … Bₙ₋₁)) with n times the groups
-    refuses  an axis other than the channels; weights of different shapes; different strides, pads, dilations or groups
+    refuses  an axis other than the channels; weights of different shapes; different strides, pads, dilations or groups;
+             large weights that are used elsewhere
     algebra  a grouped convolution is defined as exactly this
     source   CANN's ASplitConv2dConcatPass; its SplitConvConcatFusionPass is a layout trick for what this one leaves
     """
@@ -41,6 +43,7 @@ class ASplitConv2dConcatPass(Pass):
             refuse("the weights have different shapes")
         if any(conv.attr(name) != first.attr(name) for conv in m.convs for name in _ATTRIBUTES):
             refuse("the convolutions have different attributes")
+        require_own(m, *m.weights)
         bias = None
         if any(m.biases):
             channels = weights[0].shape[0]

@@ -1,7 +1,7 @@
 import numpy as np
 
 from fusionc.model.graph import Edge
-from fusionc.passes.weights import FLOATS, scaled
+from fusionc.passes.weights import FLOATS, require_own, scaled
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, maybe, op, refuse, var
 
 x, W, B = var("x"), const("W"), const("B")
@@ -31,7 +31,8 @@ class BatchMatMulV2ReshapeFusionPass(Pass):
     before   Reshape(Gemm(Reshape(x, [−1, K]), W, B?), […, N]); the same with MatMul, with and without an addend
     after    MatMul(x, W) + B
     refuses  a last axis that the first Reshape does not keep; other leading dimensions behind the second one than those
-             of x; a Gemm that transposes its first operand; a bias that is not one number for each column
+             of x; a Gemm that transposes its first operand; a bias that is not one number for each column; integers;
+             large weights that have to be transposed and are used elsewhere
     never    a difference but for tensors without elements: a 0 in a computed shape makes Reshape copy a dimension
              of the flattened product, where here it is the 0 that was meant
     algebra  the rows of a product are computed one by one, in whatever shape they are counted; alpha and beta of Gemm
@@ -53,6 +54,7 @@ class BatchMatMulV2ReshapeFusionPass(Pass):
         alpha, beta = (float(m.product.attr(name)) if m.product.op == "Gemm" else 1.0 for name in ("alpha", "beta"))
         weight = m.W
         if m.product.attr("transB"):
+            require_own(m, m.W)
             weight = new.const(np.ascontiguousarray(weight.constant().T), like=m.W)
         depth, columns = weight.constant().shape
         if alpha != 1:

@@ -3,7 +3,7 @@ import math
 import numpy as np
 
 from fusionc.passes.convolution import bias_or_zero, shift_inputs
-from fusionc.passes.weights import array_of
+from fusionc.passes.weights import array_of, require_own
 from fusionc.passes.windows import window_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, maybe, op, refuse, var
 
@@ -22,6 +22,7 @@ def _check(m: Match, product: tuple[int, ...]) -> None:
         refuse("the channels do not match")
     if math.prod(product) >= first.size + second.size:
         refuse("the product of the weights is no less work than they are")
+    require_own(m, m.V, m.W)
 
 
 def _outer_is_pointwise(m: Match, new: Tape) -> Result:
@@ -55,7 +56,7 @@ class Conv1x1ReassociationPass(Pass):
     before   Conv(Conv(x, V, A?), W, B?), where W or V has a kernel of 1 (and no pads, no strides)
     after    Conv(x, W·V, W·A + B)
     refuses  groups; where W·V has no fewer elements than V and W together: bottlenecks are written in two parts on
-             purpose; a bias A before padding
+             purpose; a bias A before padding; large weights that are used elsewhere
     algebra  (W·V)∗x = W∗(V∗x) where one of them mixes channels at one place only
     source   the distributive law; off by default, since rounding differs by as much as one of the Convs is wide
     """

@@ -1,5 +1,6 @@
 from fusionc.passes.siblings import ELEMENTWISE, conv_key, elementwise_key, one_conv
 from fusionc.passes.splitting import axis_of
+from fusionc.passes.weights import require_own
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, each, op, refuse, rest, var
 
 _CONVS = op.Conv(var("x"), rest("weights"), _as="convs")
@@ -21,7 +22,7 @@ class ConvConcatFusionPass(Pass):
 
     before   Concat(Conv(x, W₀, B₀?), …, Conv(x, Wₙ, Bₙ?)), also with the same activation behind each Conv
     after    Conv(x, Concat(W₀ … Wₙ), Concat(B₀ … Bₙ)), then the activation once
-    refuses  an axis other than the channels
+    refuses  an axis other than the channels; large weights that are used elsewhere
     never    Convs that differ in kernel, strides, pads or dilations, or have groups; weights that are no constants; a
              Conv that the Concat takes twice
     algebra  each output channel of a Conv depends on its own weights alone
@@ -41,5 +42,6 @@ class ConvConcatFusionPass(Pass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         if axis_of(m.concat, m.convs[0].inputs[1].rank) != 1:
             refuse("the axis is not the channels")
+        require_own(m, *(conv.inputs[1] for conv in m.convs))
         activations = m.captures.get("activations") or [None]
         return one_conv(new, m.convs, activations[0])[0]

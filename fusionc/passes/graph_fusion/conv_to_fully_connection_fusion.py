@@ -1,6 +1,6 @@
 import numpy as np
 
-from fusionc.passes.weights import FLOATS
+from fusionc.passes.weights import FLOATS, require_own
 from fusionc.passes.windows import covers_all
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, maybe, op, refuse, rest, var
 
@@ -21,7 +21,7 @@ class ConvToFullyConnectionFusionPass(Pass):
     before   Flatten(Conv(x, W, B?)), or Reshape or Squeeze to [N, M], with H and W those of the kernel
     after    Gemm(Flatten(x), W as [M, C·H·W], B)
     refuses  element types without a Gemm; opsets below 7; fewer than 4 images, or a number of them that is not known:
-             of one image, the Conv is as fast, or faster by a third
+             of one image, the Conv is as fast, or faster by a third; large weights that are used elsewhere
     never    Convs with pads, groups or dilations; one that is not flattened: it would need a Reshape more
     algebra  the only window of the convolution is x itself; the Conv reads its weights once for each image
     source   CANN's ConvToFullyConnectionFusionPass; 8 images take 0.3 to 0.5 of the time
@@ -46,6 +46,7 @@ class ConvToFullyConnectionFusionPass(Pass):
         images = m.x.shape[0]
         if not isinstance(images, int) or images < _IMAGES:
             refuse("few images, or an unknown number")
+        require_own(m, m.W)
         weight, bias = m.W.constant(), m.B
         if bias is None and m.opset < 11:
             bias = new.const(np.zeros(weight.shape[0], weight.dtype))

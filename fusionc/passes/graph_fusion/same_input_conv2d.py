@@ -4,6 +4,7 @@ from typing import Any
 from fusionc.model.graph import Graph, Node
 from fusionc.passes.siblings import conv_key, elementwise_key, one_conv
 from fusionc.passes.splitting import new_split
+from fusionc.passes.weights import require_own
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
 
@@ -40,7 +41,7 @@ class SameInputConv2dPass(Pass):
 
     before   Conv(x, W₁, B₁?), Conv(x, W₂, B₂?), …, also with the same activation behind each Conv
     after    Split(Conv(x, Concat(W₁, W₂, …), Concat(B₁, B₂, …))), the activation before the Split
-    refuses  nothing of its own
+    refuses  large weights that are used elsewhere
     never    Convs that differ in kernel, strides, pads or dilations, or have groups; weights that are no constants
     algebra  each output channel of a Conv depends on its own weights alone
     source   CANN's SameInputConv2dPass; off by default: on onnxruntime the Split costs more than one Conv saves (1.00
@@ -52,5 +53,6 @@ class SameInputConv2dPass(Pass):
     patterns = (Pattern("SameInputConv", find=_find),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
+        require_own(m, *(conv.inputs[1] for conv in m.convs))
         result, sizes = one_conv(new, m.convs, m.activation)
         return new_split(new, result, sizes, 1)

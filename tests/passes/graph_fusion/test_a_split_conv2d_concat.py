@@ -29,6 +29,14 @@ STAYS = [
         .replace("float[4] B2", "float[5] B2"),
         "the weights have different shapes",
     ),
+    Stays(
+        "large weights are used elsewhere",
+        graph(W2="float[4,3,300,300] W2", x="float[N,6,300,300] x, float[N,3,300,300] w")
+        .replace("float[4,3,3,3] W1", "float[4,3,300,300] W1")
+        .replace("(float[N,a,b,c] y)", "(float[N,a,b,c] y, float[N,d,e,f] z)")
+        .replace("y = ", "z = Conv (w, W1) y = "),
+        "large weights are used elsewhere: the model would grow",
+    ),
     Stays("an activation on one of them", graph(second="Relu (q)", concat="Concat <axis = 1> (s, s)"), None),
     Stays(
         "one convolution is used elsewhere",

@@ -27,6 +27,18 @@ COMPUTED = """agraph (float[N,M,5] x) => (float[N,M,6] y) <float[5,6] W, float[6
 KEPT = "the Reshapes do not only flatten leading axes"
 STAYS = [
     Stays(
+        "large weights are transposed and used elsewhere",
+        graph(
+            "p = Gemm <transB = 1> (f, W, B) z = Gemm <transB = 1> (w, W)",
+            x="float[4,M,600] x, float[2,600] w",
+            y="float[4,M,500] y, float[2,500] z",
+            constants="float[500,600] W, float[500] B",
+            flat="{-1, 600}",
+            shape="{4, -1, 500}",
+        ),
+        "large weights are used elsewhere: the model would grow",
+    ),
+    Stays(
         "used elsewhere",
         graph("p = Gemm (f, W, B) z = Relu (p)", y="float[4,M,6] y, float[K,6] z"),
         "an interior value is used elsewhere",

@@ -17,6 +17,16 @@ MORE = "the product of the weights is no less work than they are"
 GROUPS = "one of them has groups"
 STAYS = [
     Stays("a bottleneck", graph(V="float[2,3,3,3] V, float[2] A", W="float[8,2,1,1] W, float[8] B"), MORE),
+    Stays(
+        "large weights are used elsewhere",
+        graph(
+            inner="Conv (x, V, A) z = Conv (w, V)",
+            V="float[512,3,30,30] V, float[512] A",
+            W="float[4,512,1,1] W, float[4] B",
+            x="float[N,3,32,32] x, float[N,3,30,30] w",
+        ).replace("y)", "y, float[N,512,1,1] z)"),
+        "large weights are used elsewhere: the model would grow",
+    ),
     Stays("neither is pointwise", graph(W="float[4,8,2,2] W, float[4] B"), None),
     Stays("strides of the second", graph(outer="Conv <strides = [2, 2]> (a, W, B)"), None),
     Stays("pads of the second", graph(outer="Conv <pads = [1, 1, 1, 1]> (a, W, B)"), None),

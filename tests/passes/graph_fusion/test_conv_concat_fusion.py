@@ -20,6 +20,16 @@ STAYS = [
         "the axis is not the channels",
     ),
     Stays(
+        "large weights are used elsewhere",
+        graph(
+            "a = Conv (x, V, A) b = Conv (x, W) w = Conv (z, V) y = Concat <axis = 1> (a, b)",
+            "float[65,64,8,8] V, float[65] A, float[2,64,8,8] W",
+            "float[N,64,9,9] x, float[N,64,8,8] z",
+            y=", float[N,65,1,1] w",
+        ),
+        "large weights are used elsewhere: the model would grow",
+    ),
+    Stays(
         "other pads",
         graph(
             f"a = {PADDED} (x, V) b = {PADDED.replace('1, 1, 1, 1', '2, 1, 0, 1')} (x, W) y = Concat <axis = 1> (a, b)"

@@ -34,6 +34,13 @@ STAYS = [
         seen_by_subgraph(graph(), "a", "float[8,4,1,1]"),
         "an interior value is used elsewhere",
     ),
+    Stays(
+        "large weights are used elsewhere",
+        graph(x="float[8,3,300,300] x, float[8,3,301,300] z", W="float[4,3,300,300] W")
+        .replace("] y)", "] y, float[8,4,2,1] w)")
+        .replace("y = ", "w = Conv (z, W) y = "),
+        "large weights are used elsewhere: the model would grow",
+    ),
     Stays("opset 6", graph(), "Gemm of an opset below 7 does not broadcast its bias", opset=6, ir_version=3),
 ]
 

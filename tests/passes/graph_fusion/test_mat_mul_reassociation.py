@@ -21,6 +21,13 @@ STAYS = [
         "the product of the weights is larger than they are",
     ),
     Stays(
+        "large weights are used elsewhere",
+        graph(
+            "float[600,600] V", "float[600,2] W", "float[M,600] x, float[3,600] w", "float[M,2] y, float[3,600] z"
+        ).replace("y = ", "z = MatMul (w, V) y = "),
+        "large weights are used elsewhere: the model would grow",
+    ),
+    Stays(
         "batches of weights",
         graph("float[2,3,4] V", y="float[2,M,2] y", x="float[M,3] x"),
         "the weights are no matrices",

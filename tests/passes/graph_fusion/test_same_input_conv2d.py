@@ -15,6 +15,16 @@ STAYS = [
         "of different values", graph("a = Conv (x, V, A) b = Conv (w, W)", x="float[N,3,6,6] x, float[N,3,6,6] w"), None
     ),
     Stays(
+        "large weights are used elsewhere",
+        graph(
+            "a = Conv (x, V, A) b = Conv (x, W) w = Conv (z, V)",
+            "float[N,65,2,2] a, float[N,2,2,2] b, float[N,65,1,1] w",
+            "float[65,64,8,8] V, float[65] A, float[2,64,8,8] W",
+            "float[N,64,9,9] x, float[N,64,8,8] z",
+        ),
+        "large weights are used elsewhere: the model would grow",
+    ),
+    Stays(
         "different strides",
         graph("a = Conv (x, V, A) b = Conv <strides = [2, 2]> (x, W)", y="float[N,4,c,d] a, float[N,2,e,f] b"),
         None,
