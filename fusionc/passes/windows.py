@@ -68,7 +68,7 @@ def with_padding(node: Node, pad: Node, axes: int) -> tuple[list[int], float]:
 
 def _padding_of(pad: Node, rank: int) -> tuple[list[int], list[int], float]:
     """What a Pad adds before and after each axis, and the number that it writes there."""
-    if pad.attr("mode", "constant") not in ("constant", b"constant"):
+    if pad.attr("mode", "constant") != "constant":
         refuse("the padding is not constant")
     if pad.graph.opset < 11:
         amounts, value, axes = list(pad.attr("pads") or pad.attr("paddings")), float(pad.attr("value", 0.0)), None

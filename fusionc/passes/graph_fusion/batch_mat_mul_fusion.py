@@ -31,9 +31,8 @@ def _into_gemm(m: Match, new: Tape) -> Result:
 
 
 def _product(m: Match, new: Tape) -> Result:
-    for value in (m.a, m.b):
-        if value.rank != 2:
-            refuse("the rank is unknown" if value.rank is None else "the rank is not 2")
+    if m.a.rank is None or m.b.rank is None:
+        refuse("the rank is unknown")
     if m.a.elem_type not in FLOATS:
         refuse("the elements are no floating-point numbers")
     first, second = m.captures.get("first"), m.captures.get("second")

@@ -21,8 +21,6 @@ class ConcatTileFusionPass(Pass):
     patterns = (Pattern("ConcatTile", op.Concat(each(op.Tile(var("xs"), var("repeats_of"))), _as="concat")),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        if m.opset < 6:
-            refuse("opset below 6: Tile counts one axis only")
         repeats = [_repeats(value) for value in m.repeats_of]
         first = repeats[0]
         if first is None or any(r != first for r in repeats):

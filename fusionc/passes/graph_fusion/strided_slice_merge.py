@@ -41,8 +41,8 @@ class StridedSliceMergePass(Pass):
 
     before   Slice(Slice(x, axis 1), axis 2); Slice(Slice(x, 2, 9), 1, 3) of the same axis; Slice(Concat(a, b), …)
     after    Slice(x, axes [1, 2]); Slice(x, 3, 5); Slice(b, …) or b
-    refuses  bounds that are not known before the model runs; of the same axis: steps, and bounds that count from
-             the end; of a Concat: more than one input
+    refuses  bounds that are not known before the model runs; axes that only an unknown rank could tell apart; of the
+             same axis: steps, and bounds that count from the end; of a Concat: more than one input
     algebra  axes are cut independently of each other; places within a piece are places of the whole, moved
     source   CANN's StridedSliceMergePass (ConstSlice merging); onnx-optimizer's fuse_consecutive_slices
     """
@@ -56,8 +56,6 @@ class StridedSliceMergePass(Pass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         first, second = _cuts(m.first, m.x.rank), _cuts(m.second, m.x.rank)
-        if m.opset < 10 and not {c.step for c in (*first.values(), *second.values())} <= {1}:
-            refuse("opset below 10 has no steps")
         merged = dict(first)
         for axis, cut in second.items():
             inner = first.get(axis)
