@@ -132,8 +132,9 @@ class ArithmeticInexactPass(Pass):
              meet; roots, reciprocal roots, exponentials and absolute values that are multiplied or divided; quotients
              of quotients; logarithms of powers, roots and exponentials; ReduceSum of what a number scales
     after    fewer operators, or cheaper ones
-    refuses  integers; a value that is gone and may have given the result its shape; constants that together would be
-             too large or too small for their type
+    refuses  integers; exponents of another type than the base; a value that is gone and may have given the result its
+             shape; constants that together would be too large or too small for their type; under a ReduceSum, more than
+             one number
     never    2.1, 2.16 and 2.38, which ConstantReassociationPass and RealDiv2MulsFusionPass do; 2.5, which is 2.4;
              2.33 and 2.36, x / exp(y) and x / √y, which ONNX writes with more operators
     algebra  right for real numbers; overflow, 0, infinities and NaN may come out in another way, and so may what has a

@@ -21,7 +21,8 @@ class ClipFusionPass(Pass):
     before   two of Relu, Clip, Min and Max with a constant, one after the other; Max(x, 0)
     after    Clip(x, low, high), or Relu(x)
     refuses  limits that are not single known numbers, are NaN, or whose lower one is above the upper one; a constant
-             that may enlarge the result by broadcasting; types that Clip or Relu of the model's opset do not take
+             that may enlarge the result by broadcasting; types that Clip or Relu of the model's opset do not take;
+             a Clip before opset 6
     algebra  min and max with numbers compose, a NaN stays one; a limit that Clip leaves out is the largest finite
              number
     source   onnxscript's min_max_to_clip and fuse_relus_clips

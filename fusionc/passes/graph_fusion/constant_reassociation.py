@@ -74,8 +74,8 @@ class ConstantReassociationPass(Pass):
              divisions and differences
     after    x·cd, x/cd; x + (c + d), (c + d) − x; x·ce + de
     refuses  addends that cancel, as (x + c) − c rounds x; constants that together would be infinite, too small for
-             their type or larger in size; division of integers; e that may enlarge x; the
-             factor ½ of Gelu
+             their type or larger in size; a large constant that is used elsewhere; division of integers; e that may
+             enlarge x; the factor ½ of Gelu
     algebra  · and + are associative, · distributes over +: exactly for integers, which wrap around, else but
              for rounding
     source   CANN's TfMergeSubFusionPass; preprocessing of images, (x/255 − mean)/std, is (x·c + d)·e

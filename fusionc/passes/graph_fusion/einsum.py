@@ -88,8 +88,9 @@ class EinsumPass(Pass):
     before   Einsum(a) that transposes and sums; Einsum(a, b)
     after    Transpose(ReduceSum(a)); Transpose(MatMul(a, b)) with Transposes of a and b, and Reshapes where several
              axes are summed or stay; Mul where nothing is summed; ReduceSum first where only one value has an axis
-    refuses  an ellipsis; a diagonal; dimensions of one label that are not known to be equal, as onnxruntime broadcasts
-             those of size 1; several axes to join of which more than one is unknown
+    refuses  more than two values; elements other than floating-point numbers, int32 and int64; an ellipsis; a diagonal;
+             dimensions of one label that are not known to be equal, as onnxruntime broadcasts those of size 1; several
+             axes to join of which more than one is unknown
     algebra  the definition of Einsum; sums are in another order
     source   CANN's EinsumPass
     """

@@ -68,6 +68,8 @@ class GatherFusionPass(Pass):
              Gather(Concat(a, b), 3); GatherND(x, indices of one coordinate)
     after    Gather(x, [3]); Gather(x, 3); Gather(x, c[d]); Gather(b, 1); Gather(x, indices)
     refuses  other axes; elements of which it is not known that they exist, or where they lie
+    never    a Slice for a Gather of one known index: it would be a Squeeze more; GatherElements, whose indices are as
+             large as what it gives
     algebra  an index of an index is an index; a vector of one index keeps the axis, a scalar drops it
     source   CANN's GatherFusionPass; exporters write dimensions and tokens like this
     """

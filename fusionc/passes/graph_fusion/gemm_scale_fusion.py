@@ -81,7 +81,8 @@ class GemmScaleFusionPass(Pass):
     after    x·(W·c) + B·c; x·(c·W); (a·cd)·b
     refuses  a constant that is not one number for each column (each row, before the product; a single one through
              Reshape); two single numbers of which one is above 1 or below 1/64; weights that are no constants or that
-             a narrow type cannot hold; integers; what broadcasting would enlarge; the factor ½ of Gelu
+             a narrow type cannot hold; integers; what broadcasting would enlarge; a BatchNormalization of
+             another rank than 2; the factor ½ of Gelu
     algebra  ((x·W + B)·c)ₙ = x·(W·c)ₙ + Bₙ·cₙ; scalars commute with the product, and with moving its elements
     source   CANN's GemmScaleFusionPass and FullyConnectionPowerPass; the scale of attention on both operands is how
              torch exports scaled_dot_product_attention

@@ -41,7 +41,8 @@ class HardSigmoidFusionPass(Pass):
 
     before   Clip(x + 3, 0, 6) / 6, · 1/6; Clip(a · x + b, 0, 1); x · Clip(x + 3, 0, 6) / 6
     after    HardSigmoid(x), alpha = 1/6, beta = 1/2 …; x · HardSigmoid(x)
-    refuses  other limits than 0 and the number that divides; constants that are not single numbers or may enlarge x
+    refuses  other limits than 0 and the number that divides; division by zero; constants that are not single numbers or
+             may enlarge x
     algebra  clip(x + b, 0, c) / c = max(0, min(1, x / c + b / c)) for c > 0
     source   CANN's HardSigmoidFusionPass; onnxruntime joins HardSigmoid with the Conv before it, Add and Clip never
     """

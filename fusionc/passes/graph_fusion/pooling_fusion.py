@@ -117,8 +117,9 @@ class PoolingFusionPass(Pass):
              is at least 0 (Relu); ReduceMean over all axes from 2 on; AveragePool, MaxPool with a window of full size
     after    AveragePool(x) with these pads, counted; MaxPool(x) with these pads; GlobalAveragePool, GlobalMaxPool
     refuses  padding by another value or mode, of batch or channels, negative, or not smaller than the window;
-             ceil_mode, dilations and auto_pad SAME beside a Pad; a pool that pads without counting beside a Pad; the
-             mean of a written-out normalization, or of more than 256 numbers; element types without a kernel
+             ceil_mode, dilations and auto_pad SAME beside a Pad; a pool that pads without counting beside a Pad,
+             or cannot count (opset below 7); the mean of a written-out normalization, or of more than 256 numbers;
+             element types without a kernel
     never    the mean of anything but an image that comes from a Conv, directly or through activations, pools and sums:
              elsewhere GlobalAveragePool takes 1.3 to 2.4 times as long; means without keepdims
     algebra  zeros that are counted are what AveragePool pads with; the maximum with what is below all others is the

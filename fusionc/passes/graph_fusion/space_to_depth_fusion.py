@@ -109,7 +109,9 @@ class SpaceToDepthFusionPass(Pass):
              Concat of the b·b Slices of x with steps b along both axes of an image (YOLO's Focus);
              Conv(Gather(SpaceToDepth(x), another order of the channels), W)
     after    SpaceToDepth(x, b), and a Gather of the channels where their order differs; Conv(SpaceToDepth(x), W′)
-    refuses  shapes that are not known to be these; elements that the target has no kernel for
+    refuses  shapes that are not known to be these; elements that the target has no kernel for; another order of an
+             unknown number of channels; in front of a Conv: a Gather that is no other order of the channels, groups,
+             large weights that are used elsewhere
     never    Slices that do not reach the end, or of which one is missing
     algebra  the definition of SpaceToDepth; the channels of a Conv are summed in any order
     source   tf2onnx; torch's PixelUnshuffle; the Focus layer of YOLOv5 and YOLOX

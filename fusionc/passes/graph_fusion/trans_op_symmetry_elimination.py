@@ -46,7 +46,8 @@ class TransOpSymmetryEliminationPass(Pass):
              f is made of elementwise operators
     after    Transpose(x) or x; Reshape(x); x; Unsqueeze(x), Squeeze(x); f(a, …), Transpose(f(a, b, …))
     refuses  a Reshape to a shape that copies dimensions (0), or is not known; other axes
-    never    where the number of Transposes stays; constants of a higher rank, or large ones used elsewhere
+    never    where the number of Transposes stays; constants of a higher rank, or large ones used elsewhere; pairs of
+             Casts, which are CastRemovePass's
     algebra  permutations compose; the order of elements does not depend on shapes in between; what is computed element
              by element does not depend on where the elements lie
     source   CANN's TransOpSymmetryEliminationPass and PermutePass
