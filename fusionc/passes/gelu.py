@@ -1,4 +1,4 @@
-"""What the passes about GELU have in common: how it is written out."""
+"""What the passes about GELU, and those that could take it apart, must know: how it is written out."""
 
 from __future__ import annotations
 
@@ -43,9 +43,22 @@ def bias_of(m: Match) -> tuple[Edge, Edge]:
     refuse("no addend is known to be one number for each column")
 
 
+def keep_gelu(x: Edge) -> None:
+    """Refuse to take a factor away from y·(1 + erf(…)) or y·(1 + tanh(…)), half of which is Gelu."""
+    sums = [term for factor in _comes_from(x, "Mul") for term in _comes_from(factor, "Add")]
+    if any(_comes_from(term, "Erf") or _comes_from(term, "Tanh") for term in sums):
+        refuse("runtimes recognize Gelu by its factor")
+
+
 def _half(value: Formula) -> Formula:
     return either(value * 0.5, value / 2.0)
 
 
 def _half_product(x: Formula, value: Formula) -> Formula:
     return either(_half(x) * value, _half(x * value), x * _half(value))
+
+
+def _comes_from(value: Edge, name: str) -> list[Edge]:
+    """The inputs of the operator that makes a value, where it is this one."""
+    node = value.producer
+    return [] if node is None or node.op != name else [v for v in node.inputs if v is not None]

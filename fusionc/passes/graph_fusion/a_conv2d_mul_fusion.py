@@ -1,6 +1,5 @@
 import numpy as np
 
-from fusionc.passes.activation import keep_gelu
 from fusionc.passes.convolution import (
     Array,
     bias_or_zero,
@@ -9,6 +8,7 @@ from fusionc.passes.convolution import (
     shift_inputs,
     weight_shape,
 )
+from fusionc.passes.gelu import keep_gelu
 from fusionc.passes.weights import array_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, known, maybe, op, refuse, var
 from fusionc.rewrite.pattern import Formula, OpFormula

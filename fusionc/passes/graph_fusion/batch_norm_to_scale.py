@@ -1,8 +1,8 @@
 import numpy as np
 
-from fusionc.passes.activation import keep_gelu
 from fusionc.passes.batchnorm import affine, batchnorm_of
 from fusionc.passes.convolution import Array, per_channel
+from fusionc.passes.gelu import keep_gelu
 from fusionc.passes.weights import array_of, scaled
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
 

@@ -4,8 +4,8 @@ import numpy as np
 
 from fusionc.model.graph import Edge, Node
 from fusionc.model.types import broadcasts_into
-from fusionc.passes.activation import keep_gelu
 from fusionc.passes.arithmetic import inverse, is_integer, numbers, product, rounded
+from fusionc.passes.gelu import keep_gelu
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, var
 from fusionc.rewrite.pattern import Formula
 

@@ -1,4 +1,4 @@
-from fusionc.passes.blocks import apart, check, check_kernel, moved, times
+from fusionc.passes.pixel_blocks import apart, check, check_kernel, moved, times
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
 

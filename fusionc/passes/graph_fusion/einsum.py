@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from onnx import TensorProto
 
 from fusionc.model.graph import Edge
+from fusionc.passes.einsum_steps import Sizes, arranged, equation_of, joined, parted, sizes_of, summed
 from fusionc.passes.slicing import new_unsqueeze
-from fusionc.passes.summation import Sizes, arranged, equation_of, joined, parted, sizes_of, summed
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest
 
 _TYPES = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.INT32, TensorProto.INT64)

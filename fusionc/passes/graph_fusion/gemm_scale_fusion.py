@@ -1,8 +1,8 @@
 import numpy as np
 
 from fusionc.model.types import broadcasts_into
-from fusionc.passes.activation import keep_gelu
 from fusionc.passes.batchnorm import affine, batchnorm_of
+from fusionc.passes.gelu import keep_gelu
 from fusionc.passes.linear import LINEAR, columns, per_column, scale_columns
 from fusionc.passes.weights import FLOATS, scaled
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, rest, var

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fusionc.model.graph import Edge, Graph, Node, Shape
-from fusionc.passes.blocks import apart, check, check_kernel, moved, times
+from fusionc.passes.pixel_blocks import apart, check, check_kernel, moved, times
 from fusionc.passes.slicing import FAR, Cut, cuts_of
 from fusionc.passes.splitting import axis_of
 from fusionc.passes.weights import array_of, would_double
