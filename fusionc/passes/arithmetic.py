@@ -48,6 +48,16 @@ def check_fits(constant: Edge, x: Edge) -> None:
         refuse("the constant may enlarge the result")
 
 
+def single_number(constant: Edge | None, x: Edge, default: float = 1.0) -> float:
+    """The only element of a constant that leaves x as large as it is; `default` where there is no constant."""
+    if constant is None:
+        return default
+    array = array_of(constant)
+    if array.size != 1 or not broadcasts_into(array.shape, x.shape):
+        refuse("the constant is not a single number")
+    return float(array.item())
+
+
 def is_integer(array: Array) -> bool:
     return array.dtype.kind in "iu"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from fusionc.cpu_kernels import has_cpu_kernel
 from fusionc.model.graph import Shape
 from fusionc.rewrite import Match, op, refuse, var
 from fusionc.rewrite.pattern import OpFormula
@@ -43,13 +42,3 @@ def check(actual: Shape | None, wanted: Sequence[int | str | None]) -> None:
     are_numbers = all(isinstance(d, int) and d > 0 for d in same)
     if len(same) < len(pairs) - 1 or (len(same) < len(pairs) and not are_numbers):
         refuse("the shapes are not known to be those of blocks")
-
-
-def check_kernel(m: Match, name: str) -> None:
-    """Refuse where the target does not take these elements."""
-    elem_type = m.x.elem_type
-    if not elem_type:
-        refuse("the element type is unknown")
-    is_here = m.graph.model.target == "onnxruntime-cpu"
-    if is_here and not has_cpu_kernel(name, "", m.opset, elem_type):
-        refuse(f"no CPU kernel for {name} of these elements")

@@ -1,10 +1,25 @@
 """What a pass asks about the runtime that the model is made for."""
 
+from fusionc.cpu_kernels import has_cpu_kernel
 from fusionc.rewrite import Match, refuse
+
+_ONNXRUNTIME = "onnxruntime-cpu"
 
 
 def require_onnxruntime(m: Match) -> None:
     """Refuses for other targets what pays, as far as anybody has measured, in onnxruntime alone."""
     target = m.graph.model.target
-    if target != "onnxruntime-cpu":
+    if target != _ONNXRUNTIME:
         refuse(f"for target {target} nothing is known to be gained")
+
+
+def require_kernel(m: Match, name: str) -> None:
+    """Refuses a standard operator for which the target has no kernel that takes elements such as those of x.
+
+    The tape asks this only of operators that are made of others.
+    """
+    elem_type = m.x.elem_type
+    if not elem_type:
+        refuse("the element type is unknown")
+    if m.graph.model.target == _ONNXRUNTIME and not has_cpu_kernel(name, "", m.opset, elem_type):
+        refuse(f"no CPU kernel for {name} of these elements")

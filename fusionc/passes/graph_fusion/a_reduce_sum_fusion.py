@@ -7,6 +7,7 @@ from fusionc.passes.reduction import (
     reduces_nothing,
     without_reduce,
 )
+from fusionc.passes.slicing import axes_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
 
 x = var("x")
@@ -36,10 +37,10 @@ def _axes(node: Node, rank: int | None) -> list[int]:
 
 def _moved(m: Match, new: Tape) -> Result:
     """The axes that the Unsqueeze puts back, or the Squeeze drops, are those that the Reduce has reduced."""
-    if len(m.move.inputs) < 2 and m.move.attr("axes") is None:
+    moved, axes = axes_of(m.move), _axes(m.reduce, m.x.rank)
+    if moved is None:
         refuse("the axes are not known before the model runs")
-    axes = _axes(m.reduce, m.x.rank)
-    if reduced_axes(m.move, m.x.rank) != axes:
+    if not m.x.rank or sorted(axis % m.x.rank for axis in moved) != axes:
         refuse("the axes differ")
     return new.node(m.reduce.op, m.reduce.inputs, like=m.reduce, keepdims=int(m.move.op == "Unsqueeze"))
 

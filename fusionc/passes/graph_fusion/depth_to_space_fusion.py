@@ -1,4 +1,5 @@
-from fusionc.passes.pixel_blocks import apart, check, check_kernel, moved, times
+from fusionc.passes.pixel_blocks import apart, check, moved, times
+from fusionc.passes.target import require_kernel
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
 
@@ -6,7 +7,7 @@ def _crd(m: Match, new: Tape) -> Result:
     shape, size = apart(m, 2, 3)
     check(m.x.shape, (shape[0], times(shape[1], size, size), shape[4], shape[5]))
     check(m.outputs[0].shape, (shape[0], shape[1], times(shape[4], size), times(shape[5], size)))
-    check_kernel(m, "DepthToSpace")
+    require_kernel(m, "DepthToSpace")
     return new.DepthToSpace(m.x, blocksize=size, mode="CRD")
 
 
@@ -30,5 +31,5 @@ class DepthToSpaceFusionPass(Pass):
         shape, size = apart(m, 1, 2)
         check(m.x.shape, (shape[0], times(shape[3], size, size), shape[4], shape[5]))
         check(m.outputs[0].shape, (shape[0], shape[3], times(shape[4], size), times(shape[5], size)))
-        check_kernel(m, "DepthToSpace")
+        require_kernel(m, "DepthToSpace")
         return new.DepthToSpace(m.x, blocksize=size)

@@ -1,4 +1,4 @@
-from fusionc.model.types import broadcasts_into
+from fusionc.passes.arithmetic import single_number
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, var
 from fusionc.rewrite.pattern import Formula
 
@@ -16,13 +16,7 @@ _CELU = op.Mul(either(op.Exp(x / const("divisor")) - 1.0, op.Exp(x / const("divi
 
 
 def _number(m: Match, name: str) -> float:
-    value = m.captures.get(name)
-    if value is None:
-        return 1.0
-    array = value.constant()
-    if array.size != 1 or not broadcasts_into(array.shape, m.x.shape):
-        refuse("the constant is not a single number")
-    return float(array.item())
+    return single_number(m.captures.get(name), m.x)
 
 
 def _elu_min(m: Match, new: Tape) -> Result:

@@ -1,4 +1,4 @@
-from fusionc.model.types import broadcasts_into
+from fusionc.passes.arithmetic import single_number
 from fusionc.passes.clipping import interval_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, rest, var
 
@@ -8,13 +8,7 @@ _CLIP = op.Clip(_LINE, rest("limits"), _as="clip")
 
 
 def _number(m: Match, name: str, default: float) -> float:
-    value = m.captures.get(name)
-    if value is None:
-        return default
-    array = value.constant()
-    if array.size != 1 or not broadcasts_into(array.shape, m.x.shape):
-        refuse("the constants are not single numbers")
-    return float(array.item())
+    return single_number(m.captures.get(name), m.x, default)
 
 
 def _slope(m: Match) -> tuple[float, float]:

@@ -2,10 +2,10 @@ import math
 
 import numpy as np
 
-from fusionc.cpu_kernels import has_cpu_kernel
 from fusionc.model.graph import Edge, Node
 from fusionc.passes.blocked_layout import is_blocked
 from fusionc.passes.reduction import reduced_axes
+from fusionc.passes.target import require_kernel
 from fusionc.passes.weights import FLOATS
 from fusionc.passes.windows import covers_all, window_of, with_padding
 from fusionc.rewrite import Match, Pass, Pattern, Refused, Result, Tape, op, refuse, rest, var
@@ -98,10 +98,9 @@ def _global_pool(m: Match, new: Tape) -> Result:
 
 
 def _global(m: Match, new: Tape, name: str) -> Result:
-    elem_type = m.x.elem_type
-    is_for_onnxruntime = m.graph.model.target == "onnxruntime-cpu"
-    if elem_type not in FLOATS or (is_for_onnxruntime and not has_cpu_kernel(name, "", m.opset, elem_type)):
-        refuse("no kernel for these elements")
+    if m.x.elem_type not in FLOATS:
+        refuse("the elements are no floating-point numbers")
+    require_kernel(m, name)
     return new.node(name, [m.x])
 
 

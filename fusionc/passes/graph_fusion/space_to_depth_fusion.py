@@ -6,9 +6,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from fusionc.model.graph import Edge, Graph, Node, Shape
-from fusionc.passes.pixel_blocks import apart, check, check_kernel, moved, times
+from fusionc.passes.pixel_blocks import apart, check, moved, times
 from fusionc.passes.slicing import FAR, Cut, cuts_of
 from fusionc.passes.splitting import axis_of
+from fusionc.passes.target import require_kernel
 from fusionc.passes.weights import array_of, would_double
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, keep, maybe, op, refuse, var
 
@@ -61,7 +62,7 @@ def _place(x: Edge, cuts: list[Cut], size: int) -> int | None:
 
 
 def _of_slices(m: Match, new: Tape) -> Result:
-    check_kernel(m, "SpaceToDepth")
+    require_kernel(m, "SpaceToDepth")
     result = new.SpaceToDepth(m.x, blocksize=m.size)
     if m.places == sorted(m.places):
         return result
@@ -87,7 +88,7 @@ def _checked(m: Match) -> tuple[Shape, int]:
     shape, size = apart(m, 3, 5)
     check(m.x.shape, (shape[0], shape[1], times(shape[2], size), times(shape[4], size)))
     check(m.outputs[0].shape, (shape[0], times(shape[1], size, size), shape[2], shape[4]))
-    check_kernel(m, "SpaceToDepth")
+    require_kernel(m, "SpaceToDepth")
     return shape, size
 
 

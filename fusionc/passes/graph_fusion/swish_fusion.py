@@ -1,5 +1,5 @@
-from fusionc.model.types import broadcasts_into
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, var
+from fusionc.passes.arithmetic import single_number
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, var
 
 x = var("x")
 _POWER = op.Exp(op.Neg(x)) + 1.0
@@ -33,10 +33,4 @@ class SwishFusionPass(Pass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        alpha = 1.0
-        if "alpha" in m.captures:
-            array = m.alpha.constant()
-            if array.size != 1 or not broadcasts_into(array.shape, m.x.shape):
-                refuse("alpha is not a single number")
-            alpha = float(array.item())
-        return new.Swish(m.x, alpha=alpha)
+        return new.Swish(m.x, alpha=single_number(m.captures.get("alpha"), m.x))

@@ -20,6 +20,11 @@ def twice(
 FLOATS = "floating-point numbers may come out in another way"
 DROP, KEEP = "keepdims = 0", "keepdims = 1"
 STAYS = [
+    Stays(
+        "of a single number",
+        graph("a = ReduceL2 <keepdims = 0> (x) y = Unsqueeze (a, k)", "float x", "float[1] y", "int64[1] k = {0}"),
+        "the axes differ",
+    ),
     Stays("more than one element", graph("y = ReduceSum <keepdims = 0> (x, k)", "float[N,2,3] x"), None),
     Stays("an unknown size", graph("y = ReduceSum <keepdims = 0> (x, k)", "float[N,M,3] x"), None),
     Stays("all axes", graph("y = ReduceSum <keepdims = 0> (x)", y="float y", k="int64[1] k = {0}"), None),

@@ -138,7 +138,7 @@ STAYS = [
         mean(k="int64[1] k = {2}", x="float[N,8,K] x", W="float[16,8,1] W"),
         None,
     ),
-    Stays("double", mean().replace("float[", "double["), "no kernel for these elements"),
+    Stays("double", mean().replace("float[", "double["), "no CPU kernel for GlobalAveragePool of these elements"),
     Stays("an input", mean("ReduceMean (x, k)"), None),
     Stays("behind a gate", mean(before="g = ReduceMax (t, k) r = Mul (t, g)"), None),
     Stays("behind a constant", mean(before="r = Mul (t, c)", k="int64[2] k = {2,3}, float[16,1,1] c"), None),
@@ -162,7 +162,7 @@ STAYS = [
     Stays(
         "full size, 8 bits",
         "agraph (uint8[N,3,5,6] x) => (uint8[a,b,c,d] y) { y = MaxPool <kernel_shape = [5, 6]> (x) }",
-        "no kernel for these elements",
+        "the elements are no floating-point numbers",
     ),
     Stays(
         "full size with indices",
