@@ -14,6 +14,18 @@ def after(
 
 WRONG = "the constant is not one number for each channel"
 STAYS = [
+    Stays(
+        "a factor beyond 2^40",
+        after("Mul (a, c)", c="float c = {1e15}"),
+        "the factor is so large or so small that intermediate results may leave the range of their type",
+    ),
+    Stays(
+        "large weights are used elsewhere",
+        after("Mul (a, c)", "Conv (x, W, B) z = Conv (w, W)", "float c", "float[4,3,300,300] W", "float[N,3,301,301] x")
+        .replace("x) =>", "x, float[N,3,300,300] w) =>")
+        .replace("y)", "y, float[N,4,1,1] z)"),
+        "large weights are used elsewhere: the model would grow",
+    ),
     Stays("divided by zero", after("Div (a, c)", c="float c = {0}"), "the factor is not finite"),
     Stays("along the width", after("Mul (a, c)", c="float[4] c"), WRONG),
     Stays("along the batch", after("Mul (a, c)", c="float[2,1,1,1] c").replace("[N,", "[2,"), WRONG),

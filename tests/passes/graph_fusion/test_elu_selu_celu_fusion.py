@@ -10,6 +10,11 @@ def graph(body: str, constants: str = CONSTANTS) -> str:
 BELOW = "e = Exp (x) s = Sub (e, one) b = Mul (a, s)"
 CELU = "q = Div (x, a) e = Exp (q) s = Sub (e, one) b = Mul (s, a) n = Min (b, zero) p = Relu (x) y = Add (p, n)"
 STAYS = [
+    Stays(
+        "a factor that raises the rank",
+        graph("e = Elu (x) y = Mul (e, v)", "float[1,1,1] v").replace("=> (float[N,4] y", "=> (float[1,N,4] y"),
+        "the constant is not a single number",
+    ),
     Stays("the branches the other way round", graph(f"{BELOW} p = Greater (x, zero) y = Where (p, b, x)"), None),
     Stays("another threshold", graph(f"{BELOW} p = Greater (x, one) y = Where (p, x, b)"), None),
     Stays(

@@ -11,6 +11,29 @@ TWO = "int64[3] i = {4, 0, 2}, int64[2] j = {2, -3}, int64[1] k = {5}"
 JOINED = "float[N,2] a, float[N,4] b"
 STAYS = [
     Stays(
+        "a matrix of indices",
+        graph(
+            "g = Gather <axis = 1> (x, i) y = Gather <axis = 1> (g, j)",
+            "int64[2,2] i = {4, 0, 1, 2}, int64[1] j = {0}",
+            y="float[A,B,C,D] y",
+        ),
+        "the inner indices are no vector",
+    ),
+    Stays(
+        "a piece of two axes",
+        graph(
+            "c = Slice (x, s, e, a) y = Squeeze (c, one)",
+            "int64[2] s = {2, 1}, int64[2] e = {3, 2}, int64[2] a = {1, 2}, int64[1] one = {1}",
+            y="float[A,B] y",
+        ),
+        "not one axis",
+    ),
+    Stays(
+        "an element of another axis than the joined one",
+        graph("c = Concat <axis = 1> (a, b) y = Gather <axis = 0> (c, i)", "int64 i = {1}", x=JOINED, y="float[6] y"),
+        "the axes differ",
+    ),
+    Stays(
         "another axis comes back",
         graph("g = Gather <axis = 1> (x, i) y = Unsqueeze (g, b)", f"int64 i = {{2}}, {AX}"),
         "not a single element whose axis comes back",

@@ -22,6 +22,29 @@ ENLARGES = "the constant may enlarge what it is combined with"
 
 STAYS = [
     Stays(
+        "several numbers behind a Reshape",
+        graph(SPLIT + " y = Mul (r, d)", **{**HEADS, "constants": HEADS["constants"] + ", float[2] d"}),
+        "not one number for all columns, behind what moves them",
+    ),
+    Stays(
+        "a number behind a Reshape raises the rank",
+        graph(
+            SPLIT + " y = Mul (r, d)",
+            **{**HEADS, "y": "float[1,N,2,M,2] y", "constants": HEADS["constants"] + ", float[1,1,1,1,1] d"},
+        ),
+        "not one number for all columns, behind what moves them",
+    ),
+    Stays(
+        "integers in front of the product",
+        graph("i = Mul (x, s) y = MatMul (i, W)", constants="float[3,4] W, float s = {2}").replace("float", "int32"),
+        "the elements are no floating-point numbers",
+    ),
+    Stays(
+        "a vector for weights, scaled before",
+        graph("i = Mul (x, s) y = MatMul (i, W)", y="float[M] y", constants="float[3] W, float s = {2}"),
+        "the weights are a vector",
+    ),
+    Stays(
         "used elsewhere",
         graph(GEMM + " y = Mul (g, c) z = Relu (g)", y="float[M,4] y, float[M,4] z"),
         "an interior value is used elsewhere",

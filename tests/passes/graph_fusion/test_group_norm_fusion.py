@@ -16,6 +16,14 @@ def graph(
 
 OTHER = graph(second="shape = Identity (other)").replace("=> (float[N,4,3,5] y", "=> (float[N,4,5,3] y")
 STAYS = [
+    Stays(
+        "it shifts",
+        graph().replace("zeros = {0, 0}", "zeros = {0, 1}"),
+        "the InstanceNormalization scales",
+        opset=21,
+        target="onnx",
+    ),
+    Stays("groups of the batch", graph("{-1, 2, 15}"), "these are no groups of channels", opset=21, target="onnx"),
     Stays("no kernel", graph(), "no CPU kernel for GroupNormalization of float", opset=21),
     Stays("opset 20", graph(), "opset below 21: its GroupNormalization scales groups", opset=20, target="onnx"),
     Stays("it scales", graph(ones="{1, 2}"), "the InstanceNormalization scales", opset=21, target="onnx"),

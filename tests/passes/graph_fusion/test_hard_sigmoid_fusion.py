@@ -10,6 +10,23 @@ def graph(body: str, constants: str = CONSTANTS, x: str = "float[N,4]", y: str =
 RELU6 = "a = Add (x, three) b = Clip (a, zero, six)"
 STAYS = [
     Stays(
+        "divided by a negative number",
+        graph("a = Add (x, three) b = Clip (a, zero, minus) y = Div (b, minus)", CONSTANTS + ", float minus = {-6}"),
+        "the limits are not 0 and 1",
+    ),
+    Stays(
+        "a line divided by zero",
+        graph("m = Div (x, zero) a = Add (m, half) y = Clip (a, zero, one)"),
+        "division by zero",
+    ),
+    Stays(
+        "a constant raises the rank",
+        graph("a = Add (x, v) y = Clip (a, zero, one)", CONSTANTS + ", float[1,1,1] v = {0.5}").replace(
+            "=> (float[N,4] y", "=> (float[1,N,4] y"
+        ),
+        "the constant is not a single number",
+    ),
+    Stays(
         "another upper limit",
         graph("a = Add (x, three) b = Clip (a, zero, five) y = Div (b, six)"),
         "the limits are not 0 and 1",
@@ -17,7 +34,7 @@ STAYS = [
     Stays(
         "a limit for each column",
         graph(f"{RELU6} y = Div (b, v)", constants=CONSTANTS + ", float[4] v"),
-        ("the constants are not single numbers", "the limits are not 0 and 1"),
+        ("the constant is not a single number", "the limits are not 0 and 1"),
     ),
     Stays(
         "the lower limit is not 0",

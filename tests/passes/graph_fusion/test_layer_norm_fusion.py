@@ -34,6 +34,13 @@ def old(text: str) -> str:
 
 STAYS = [
     Stays(
+        "the mean of one axis, the variance of two",
+        graph()
+        .replace("ReduceMean (s, ax)", "ReduceMean (s, two_axes)")
+        .replace("float two", "int64[2] two_axes = {1, 2}, float two"),
+        "not the same axes are reduced",
+    ),
+    Stays(
         "a scale for each row",
         graph(x="float[2,3,4] x", g="float[3,4] g"),
         "scale or offset has another shape than what is normalized",

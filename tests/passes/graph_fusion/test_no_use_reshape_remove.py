@@ -8,7 +8,21 @@ def graph(node: str, x: str = "float[N,4,6] x", constants: str = "", more: str =
     )
 
 
+RESIZE = 'Resize <mode = "nearest"> (a, , scales)'
+CROP = 'Resize <mode = "nearest", coordinate_transformation_mode = "tf_crop_and_resize"> (a, roi, scales)'
+SCALES = "float[4] scales = {{1, 1, {0}, {0}}}"
 STAYS = [
+    Stays("Resize of one pixel by another factor", graph(RESIZE, "float[1,1,1,1] x", SCALES.format("1.5")), None),
+    Stays(
+        "Resize to the size that there is, of a part",
+        graph(CROP, "float[1,1,4,4] x", SCALES.format("1") + ", float[8] roi = {0, 0, 0, 0, 1, 1, 0.5, 0.5}"),
+        None,
+    ),
+    Stays(
+        "Resize that interpolates",
+        graph(RESIZE.replace("nearest", "linear"), "float[1,1,4,4] x", SCALES.format("1")),
+        None,
+    ),
     Stays(
         "Squeeze of an empty list, which some read as all",
         graph("Squeeze (a, ax)", "float[2,4] x", "int64[0] ax = {}"),

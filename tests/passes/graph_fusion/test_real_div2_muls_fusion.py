@@ -30,6 +30,7 @@ STAYS = [
 ]
 
 FIRES = [
+    Fires("of what is computed", graph(" c = {3}", body="r = Relu (x) y = Div (r, c)"), ["Relu", "Mul"]),
     Fires("a power of two", graph(" c = {8}"), ["Mul"]),
     Fires("a negative power of two", graph(" c = {-0.25}"), ["Mul"]),
     Fires("another number", graph(" c = {3}"), ["Mul"]),

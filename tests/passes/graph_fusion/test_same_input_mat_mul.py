@@ -17,6 +17,16 @@ ROWS = {"x": "float[M,3] x", "y": "float[M,4] a, float[M,2] b, float[M,4] c"}
 GEMMS = "a = Gemm (x, V, B) b = Gemm (x, W, C) c = Gemm (x, U, D)"
 
 STAYS = [
+    Stays(
+        "a bias for each element",
+        graph(
+            "a = Gemm (x, V, B) b = Gemm (x, W, C) c = Gemm (x, U, E)",
+            "float[2,3] x",
+            "float[2,4] a, float[2,2] b, float[2,4] c",
+            "float[3,4] V, float[3,2] W, float[3,4] U, float[2,4] B, float[2,2] C, float[2,4] E",
+        ),
+        None,
+    ),
     Stays("two without a bias", graph("a = MatMul (x, V) b = MatMul (x, W)"), None),
     Stays("two of which one has a bias", graph("p = MatMul (x, V) a = Add (p, B) b = MatMul (x, W)"), None),
     Stays(

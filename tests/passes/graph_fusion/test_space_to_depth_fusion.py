@@ -54,6 +54,17 @@ def channels(index: str = "i", body: str = "y = Conv (b, K)", constants: str = G
 
 
 STAYS = [
+    Stays(
+        "a height that is odd",
+        focus(x="float[N,3,5,6] x", body=f"{ROWS} {PIECES}"),
+        None,
+        valid=False,
+    ),
+    Stays(
+        "groups of channels",
+        channels(body="y = Conv <group = 2> (b, K)", constants="int64[4] i = {1,0,3,2}, float[2,2,1,1] K"),
+        "the Gather is no other order of the channels",
+    ),
     Stays("another order", blocks("[0, 1, 3, 2, 5, 4]"), None),
     Stays(
         "blocks that are no squares",

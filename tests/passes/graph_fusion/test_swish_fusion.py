@@ -7,13 +7,22 @@ def graph(body: str, constants: str = "float one = {1}, float alpha = {1.7}") ->
 
 POWER = "n = Neg (x) e = Exp (n) a = Add (e, one)"
 STAYS = [
+    Stays(
+        "an alpha that raises the rank",
+        graph("w = Mul (x, v) s = Sigmoid (w) y = Mul (x, s)", "float[1,1,1] v").replace(
+            "=> (float[N,4] y", "=> (float[1,N,4] y"
+        ),
+        "the constant is not a single number",
+        opset=24,
+        target="onnx",
+    ),
     Stays("no kernel", graph("s = Sigmoid (x) y = Mul (x, s)"), "no CPU kernel for Swish of float", opset=24),
     Stays("opset 23", graph("s = Sigmoid (x) y = Mul (x, s)"), "opset 23 has no Swish", opset=23),
     Stays("of something else", graph("w = Neg (x) s = Sigmoid (w) y = Mul (x, s)"), None, opset=24, target="onnx"),
     Stays(
         "an alpha for each column",
         graph("w = Mul (x, v) s = Sigmoid (w) y = Mul (x, s)", "float[4] v"),
-        "alpha is not a single number",
+        "the constant is not a single number",
         opset=24,
         target="onnx",
     ),

@@ -97,6 +97,13 @@ STAYS = [
 ]
 
 FIRES = [
+    Fires(
+        "rows and columns of one value",
+        graph(
+            "a = Relu (x) b = Transpose (a) v = Add (a, b)", "y = Gather (v, i0)", "float[128,128] x", "float[128] y"
+        ),
+        ["Relu", "Gather", "Transpose", "Gather", "Add", "Squeeze"],
+    ),
     Fires("the first token", graph(NORM, constants=GB), ["Gather", "LayerNormalization", "Squeeze"]),
     Fires(
         "the last token",

@@ -15,6 +15,11 @@ def graph(
 
 STAYS = [
     Stays(
+        "the end is left out",
+        graph("p = Slice (x, z, a, ax) q = Slice (x, a, b, ax)", out="float[N,2,3] p, float[N,3,3] q"),
+        None,
+    ),
+    Stays(
         "something is left out",
         graph("p = Slice (x, z, a, ax) r = Slice (x, b, e, ax)", out="float[N,2,3] p, float[N,1,3] r"),
         None,
