@@ -95,7 +95,7 @@ class TransposeScaleMatMulFusionPass(UBFusionPass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        array, scaled = m.c.constant(), next(value for value in m.scale.inputs if value is not m.c)
+        array, scaled = m.c.constant(), next((value for value in m.scale.inputs if value is not m.c), m.c)
         if array.size != 1:
             refuse("the factor is not a single number")
         if not broadcasts_into(array.shape, scaled.shape):

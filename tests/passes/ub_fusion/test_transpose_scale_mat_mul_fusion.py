@@ -93,6 +93,11 @@ FIRES = [
     Fires("left scaled", graph("p = Mul (a, c) y = MatMul (p, b)"), FUSED),
     Fires("right divided", graph("p = Div (b, c) y = MatMul (a, p)"), FUSED),
     Fires("both scaled", graph("p = Mul (a, c) q = Mul (b, c) y = MatMul (p, q)"), FUSED, 2),
+    Fires(
+        "the factor scaled by itself",
+        "agraph (float[1,N] b) => (float[1,N] y) <float[1,1] c = {-2}> { p = Mul (c, c) y = MatMul (p, b) }",
+        FUSED,
+    ),
     Fires("left transposed", graph(**LEFT), FUSED),
     Fires("right transposed", graph(**RIGHT), FUSED),
     Fires(
