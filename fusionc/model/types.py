@@ -10,19 +10,19 @@ not know. For the others it may say more than is true: the result of a Reshape h
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import onnx
 from onnx import TensorProto, shape_inference
 
 from fusionc.model import operators, tensors
-from fusionc.model.dimensions import Element, shape_made
+from fusionc.model.dimensions import SAME_SHAPE, Element, shape_made
 from fusionc.model.doubts import Doubt, doubt_of, is_fatal
+from fusionc.model.expressions import atoms, replaced
 from fusionc.model.graph import Constant, Edge, Graph, Model, Node, Shape, shape_of
 
 _SMALL = 1024  # elements; larger tensors never are shapes, axes or sizes, and inference goes without them
 _INVENTED = "unk__"  # how the symbols begin that onnx invents for dimensions it does not know
-_SHAPED_BY_INPUT = ("Range", "Expand", "Reshape", "ConstantOfShape")
 _DOUBTFUL = "fusionc.doubtful"  # the domain of nodes whose shapes inference must not say
 _IR_VERSION = 10  # of the copy that inference sees: initializers need not be inputs there
 
@@ -102,12 +102,12 @@ class Types:
         known = self.known(old)
         if known is None:
             return
-        new.proto_type = onnx.TypeProto()
-        new.proto_type.CopyFrom(known)
-        for dim in new.proto_type.tensor_type.shape.dim:
-            if dim.dim_param.startswith(_INVENTED):  # it would mean something else after the next inference
+        new.proto_type = known
+        declared = new.graph.declared_types[new.name] = onnx.TypeProto()
+        declared.CopyFrom(known)
+        for dim in declared.tensor_type.shape.dim:
+            if dim.dim_param and _is_invented(dim.dim_param):  # it would mean something else after the next inference
                 dim.ClearField("dim_param")
-        new.graph.declared_types[new.name] = new.proto_type
 
     def _infer(self) -> None:
         self._generation, self._outdated = self._generation + 1, False
@@ -126,11 +126,14 @@ class Types:
             except Exception:  # onnx gives up on the whole model, for example for a wrong attribute: nothing is known
                 return
             _read(main, result.graph, skeleton, self._generation)
+            symbols = _Symbols(self._doubts)
+            symbols.follow(skeleton.nodes[main.id])
+            symbols.apply(self._model.graphs)
             doubts = {node: doubt for node in skeleton.certain() if (doubt := doubt_of(node)) is not None}
             if doubts:
                 self._doubts.update(doubts)
                 skeleton = _Skeleton(self._model, self._doubts)
-            elif not skeleton.annotate(main):
+            elif not skeleton.annotate(symbols.found):
                 break
         for value, type_ in before if self._generation else ():
             if shape_of(value.proto_type) is None:  # what was known stays true where this inference knows less
@@ -152,6 +155,7 @@ class _Skeleton:
         self.proto.functions.extend(model.proto.functions)
         self.nodes: dict[int, list[Node]] = {}  # by graph id, in the order of the copy
         self._annotated: set[str] = set()
+        self._named = 0  # dimensions that got a symbol here
         self._copy(model.main, self.proto.graph)
 
     def _copy(self, graph: Graph, copy: onnx.GraphProto) -> None:
@@ -185,6 +189,10 @@ class _Skeleton:
             if certain.tensor_type.elem_type:
                 copy.value_info.add(name=output.name).type.CopyFrom(certain)
             return
+        if node.domain == operators.MICROSOFT and node.op in SAME_SHAPE and node.inputs[0] is not None:
+            for output in [o for at, o in enumerate(node.outputs) if at in (0, 3) and o is not None]:
+                copy.node.add(op_type="Identity", input=[node.inputs[0].name], output=[output.name])
+            return
         new = copy.node.add(op_type=node.op, domain=node.domain, overload=node.proto.overload)
         new.input.extend("" if v is None else v.name for v in node.inputs)
         new.output.extend("" if v is None else v.name for v in node.outputs)
@@ -202,31 +210,88 @@ class _Skeleton:
             for output in node.outputs:
                 declared = None if output is None else node.graph.declared_types.get(output.name)
                 if output is not None and declared is not None:
-                    copy.value_info.add(name=output.name).type.CopyFrom(declared)
+                    info = copy.value_info.add(name=output.name)
+                    info.type.CopyFrom(declared)
+                    for dim in info.type.tensor_type.shape.dim:
+                        if not dim.WhichOneof("value"):
+                            self._named += 1
+                            dim.dim_param = f"{_INVENTED}m{self._named}"
 
     def certain(self) -> Iterator[Node]:
         """The nodes that are copied as they are."""
         return (node for nodes in self.nodes.values() for node in nodes if node not in self._doubts)
 
-    def annotate(self, main: Graph) -> bool:
-        """Tell inference the shapes that it missed and that follow from what it found; whether there are any."""
-        found = False
-        for node in self.nodes[main.id]:
-            output = node.outputs[0] if node.is_op(*_SHAPED_BY_INPUT) else None
-            if output is None or output.name in self._annotated or node.has_references:
+    def annotate(self, found: Mapping[str, onnx.TypeProto]) -> bool:
+        """Tell inference the types that it missed; whether there are any."""
+        more = {name: type_ for name, type_ in found.items() if name not in self._annotated}
+        self._annotated.update(more)
+        for name, type_ in more.items():
+            self.proto.graph.value_info.add(name=name).type.CopyFrom(type_)
+        return bool(more)
+
+
+class _Symbols:
+    """What the symbols that inference invented stand for, as far as it follows from other dimensions."""
+
+    def __init__(self, doubts: Mapping[Node, Doubt]) -> None:
+        self._doubts = doubts
+        self._meanings: dict[str, Element] = {}
+        self.found: dict[str, onnx.TypeProto] = {}  # types that are new to inference, by the name of the value
+
+    def follow(self, nodes: Iterable[Node]) -> None:
+        """Look at the nodes of a graph in order."""
+        for node in nodes:
+            for value in node.outputs:
+                self._write(value)
+            output = node.outputs[0] if node.outputs else None
+            if output is None or node in self._doubts:
                 continue
-            shape, made = shape_of(output.proto_type), shape_made(node)
-            if made is None or (shape is not None and not any(_is_invented(d) for d in shape)):
-                continue
-            elem_type = output.proto_type.tensor_type.elem_type if output.proto_type is not None else 0
-            dims = [_certain(d) for d in made]
-            old: Shape = (None,) * len(dims) if shape is None else shape
-            if elem_type and any(d is not None and _is_invented(was) for was, d in zip(old, dims, strict=True)):
-                self._annotated.add(output.name)
-                info = onnx.helper.make_tensor_value_info(output.name, elem_type, dims)
-                self.proto.graph.value_info.append(info)
-                found = True
-        return found
+            shape = shape_of(output.proto_type)
+            made = shape_made(node) if shape is None or any(map(_is_invented, shape)) else None
+            if made is not None and (shape is None or len(shape) == len(made)):
+                self._learn(output, (None,) * len(made) if shape is None else shape, made)
+
+    def _learn(self, output: Edge, shape: Shape, made: Sequence[Element | None]) -> None:
+        elem_type = 0 if output.proto_type is None else output.proto_type.tensor_type.elem_type
+        if not elem_type:
+            return
+        dims = [_better(was, dim) for was, dim in zip(shape, made, strict=True)]
+        if tuple(dims) == shape:
+            return
+        for was, dim in zip(shape, dims, strict=True):
+            if was is not None and dim is not None and was != dim:
+                self._meanings[str(was)] = dim
+        output.proto_type = onnx.helper.make_tensor_type_proto(elem_type, dims)
+        certain = [None if _is_invented(dim) else dim for dim in dims]
+        if any(dim is not None and was != dim for was, dim in zip(shape, certain, strict=True)):
+            self.found[output.name] = onnx.helper.make_tensor_type_proto(elem_type, certain)
+
+    def apply(self, graphs: Iterable[Graph]) -> None:
+        """Put what was found into the types of all values."""
+        for value in [value for graph in graphs if self._meanings for value in graph.values.values()]:
+            if value.producer is not None:
+                self._write(value)
+
+    def _write(self, value: Edge | None) -> None:
+        shape = None if value is None else shape_of(value.proto_type)
+        if value is None or shape is None or value.proto_type is None or not self._meanings:
+            return
+        dims = [None if dim is None else self._meaning(dim) for dim in shape]
+        if tuple(dims) != shape:
+            elem_type = value.proto_type.tensor_type.elem_type
+            value.proto_type = onnx.helper.make_tensor_type_proto(elem_type, dims)
+
+    def _meaning(self, dim: int | str) -> int | str:
+        while (meaning := replaced(dim, self._meanings)) != dim and not isinstance(meaning, tuple):
+            dim = meaning
+        return dim
+
+
+def _better(was: int | str | None, made: Element | None) -> int | str | None:
+    """The one of two names of a dimension that says more."""
+    if made is None or not _is_invented(was) or any(isinstance(a, tuple) or a == was for a in atoms(made)):
+        return was
+    return made if isinstance(made, str) or (isinstance(made, int) and made >= 0) else was
 
 
 def _type_in(doubt: Doubt, output: Edge) -> onnx.TypeProto:
@@ -237,14 +302,10 @@ def _type_in(doubt: Doubt, output: Edge) -> onnx.TypeProto:
 
 
 def _is_invented(dim: int | str | None) -> bool:
-    return dim is None or (isinstance(dim, str) and dim.startswith(_INVENTED))
-
-
-def _certain(dim: Element) -> int | str | None:
-    """A dimension that keeps its meaning in the next inference, or None."""
-    if isinstance(dim, int):
-        return dim if dim >= 0 else None
-    return None if isinstance(dim, tuple) or _is_invented(dim) else dim
+    """Whether a dimension is unknown, or made of a symbol that only this inference knows."""
+    if dim is None or isinstance(dim, int):
+        return dim is None
+    return any(isinstance(atom, str) and atom.startswith(_INVENTED) for atom in atoms(dim))
 
 
 def _read(graph: Graph, result: onnx.GraphProto, skeleton: _Skeleton, generation: int) -> None:
