@@ -32,6 +32,14 @@ def dimension(value: Edge, axis: int) -> Element:
     return (id(value), axis) if known is None else known
 
 
+def meets(a: Element, b: Element) -> bool:
+    """Whether two dimensions are equal wherever both broadcast: a limit above 1 of the other one counts for nothing."""
+    limits = (limited(a), limited(b))
+    return a == b or any(
+        pair is not None and pair[0] > 1 and pair[1] == c for pair, c in zip(limits, (b, a), strict=True)
+    )
+
+
 def elements(value: Edge | None, depth: int = _DEPTH) -> list[Element] | None:
     """The elements of a vector or scalar of integers in order; None where they cannot be followed."""
     if value is None or depth == 0:
@@ -197,7 +205,7 @@ def _slice(node: Node) -> Dims | None:
     if starts is None or ends is None or axes is None or (given[3] and steps != [1] * len(starts)):
         return None
     made: Dims = list(dims)
-    for axis, start, end in zip(axes, starts, ends, strict=True):
+    for axis, start, end in zip(axes, starts, ends, strict=False):
         if not isinstance(axis, int) or not -len(dims) <= axis < len(dims):
             return None
         made[axis] = _cut(dims[axis], start, end)
@@ -217,10 +225,10 @@ def _cut(size: Element, start: Element, end: Element) -> Element | None:
 
 def _concat(node: Node) -> Dims | None:
     shapes = [_dims(value) for value in node.inputs]
-    first = shapes[0]
-    if first is None or any(dims is None or len(dims) != len(first) for dims in shapes) or not first:
+    first, axis = shapes[0] or [], node.attr("axis")
+    if any(dims is None or len(dims) != len(first) for dims in shapes) or not -len(first) <= axis < len(first):
         return None
-    axis, made = node.attr("axis"), _agreed([dims for dims in shapes if dims is not None])
+    made = _agreed([dims for dims in shapes if dims is not None])
     total: Element | None = 0
     for dims in shapes:
         total = None if total is None or dims is None else added(total, dims[axis])
@@ -266,9 +274,11 @@ def _of_microsoft(node: Node) -> Dims | None:
     dims, heads = _dims(node.inputs[0]), node.attr("num_heads")
     if node.op in SAME_SHAPE:
         return None if dims is None else list(dims)
-    if dims is None or len(dims) != 3 or node.op != "MultiHeadAttention" or len(node.inputs) < 3:
+    if dims is None or len(dims) != 3 or node.op not in _ATTENTION or len(node.inputs) < 3:
         return None
     value = _dims(node.inputs[2])
+    if node.op == "GroupQueryAttention":
+        return None if value is None else list(dims)
     if value is None or len(value) not in (3, 4):
         return None
     return [*dims[:2], value[2] if len(value) == 3 else multiplied(value[3], heads)]
@@ -278,6 +288,7 @@ _BROADCASTING = frozenset(
     {"Add", "Sub", "Mul", "Div", "Pow", "Mod", "Min", "Max", "Mean", "Sum", "And", "Or", "Xor", "Equal", "Less",
      "Greater", "LessOrEqual", "GreaterOrEqual", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Where"}
 )  # fmt: skip
+_ATTENTION = frozenset({"MultiHeadAttention", "GroupQueryAttention"})
 SAME_SHAPE = frozenset(
     {"SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "BiasGelu", "FastGelu", "QuickGelu", "Gelu"}
     | {"RotaryEmbedding"}

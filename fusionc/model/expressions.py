@@ -71,7 +71,7 @@ def multiplied(a: Element, b: Element) -> Element | None:
 def divided(a: Element, b: Element) -> Element | None:
     """a / b where nothing is left over, whatever the dimensions are (b is not zero); else None."""
     divisor = sum_of(b)
-    if len(divisor) != 1:
+    if len(divisor) != 1:  # zero, or several terms
         return None
     ((below, by),) = divisor.items()
     total: Sum = {}

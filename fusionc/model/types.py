@@ -68,6 +68,8 @@ class Types:
         """
         graph = node.graph
         schema = operators.schema(node.op, node.domain, graph.opset_of(node.domain))
+        if schema is None:
+            self._infer_foreign(node)
         if schema is None or is_fatal(node):
             return
         types: dict[str, onnx.TypeProto] = {}
@@ -94,6 +96,21 @@ class Types:
         if doubt is not None and first is not None:
             first.proto_type = _type_in(doubt, first)
 
+    def _infer_foreign(self, node: Node) -> None:
+        """The type of what one of the target's own operators makes, as far as it follows from its first input."""
+        output, x = node.outputs[0], node.inputs[0] if node.inputs else None
+        made = None if output is None or output.proto_type is not None else shape_made(node)
+        if output is None or x is None or made is None or not x.elem_type:
+            return
+        output.proto_type = onnx.helper.make_tensor_type_proto(x.elem_type, [_better(None, dim) for dim in made])
+
+    def declare(self, node: Node) -> None:
+        """Keep what is known of the outputs of a new node, where onnx does not know its operator."""
+        known = operators.schema(node.op, node.domain, node.graph.opset_of(node.domain))
+        for value in node.outputs if known is None else ():
+            if value is not None and value.proto_type is not None:
+                self._declare(value, value.proto_type)
+
     def inherit(self, old: Edge, new: Edge) -> None:
         """`new` stands where `old` stood. What was known of it is kept where onnx knows nothing of the new operator."""
         node = new.producer
@@ -103,6 +120,9 @@ class Types:
         if known is None:
             return
         new.proto_type = known
+        self._declare(new, known)
+
+    def _declare(self, new: Edge, known: onnx.TypeProto) -> None:
         declared = new.graph.declared_types[new.name] = onnx.TypeProto()
         declared.CopyFrom(known)
         for dim in declared.tensor_type.shape.dim:

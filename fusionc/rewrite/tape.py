@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+from onnx import TensorProto
 from onnx.checker import ValidationError
 from onnx.shape_inference import InferenceError
 
@@ -14,6 +15,8 @@ from fusionc.model import operators, tensors
 from fusionc.model.graph import Constant, Edge, Graph, Node, Value
 from fusionc.model.operators import MICROSOFT
 from fusionc.rewrite.match import refuse
+
+_INDICES = (TensorProto.INT32, TensorProto.INT64)  # elements of what says which rows or how many, and is no data
 
 
 class Tape:
@@ -103,8 +106,8 @@ class Tape:
         needs_kernel = is_new and is_for_onnxruntime and operators.is_composite(op, domain, version)
         if domain != MICROSOFT and not needs_kernel:
             return
-        first = next((value for value in inputs if value is not None), None)
-        elem_type = 0 if first is None else first.elem_type
+        types = [value.elem_type for value in inputs if value is not None]
+        elem_type = next((type_ for type_ in types if type_ not in _INDICES), types[0] if types else 0)
         if not elem_type:
             refuse("the element type is unknown")
         if not operators.has_cpu_kernel(op, domain, version or 1, elem_type):
