@@ -129,6 +129,16 @@ class Types:
             if dim.dim_param and _is_invented(dim.dim_param):  # it would mean something else after the next inference
                 dim.ClearField("dim_param")
 
+    def _follow(self, skeleton: _Skeleton) -> _Symbols:
+        """Find out what invented symbols stand for; what holds in a subgraph holds there only."""
+        found: dict[int, _Symbols] = {}
+        for graph in (graph for graph in self._model.graphs if graph.id in skeleton.nodes):
+            outer = None if graph.owner is None else found.get(graph.owner.graph.id)
+            symbols = found[graph.id] = _Symbols(self._doubts, outer)
+            symbols.follow(skeleton.nodes[graph.id])
+            symbols.apply(graph)
+        return found[self._model.main.id]
+
     def _infer(self) -> None:
         self._generation, self._outdated = self._generation + 1, False
         main = self._model.main
@@ -146,9 +156,7 @@ class Types:
             except Exception:  # onnx gives up on the whole model, for example for a wrong attribute: nothing is known
                 return
             _read(main, result.graph, skeleton, self._generation)
-            symbols = _Symbols(self._doubts)
-            symbols.follow(skeleton.nodes[main.id])
-            symbols.apply(self._model.graphs)
+            symbols = self._follow(skeleton)
             doubts = {node: doubt for node in skeleton.certain() if (doubt := doubt_of(node)) is not None}
             if doubts:
                 self._doubts.update(doubts)
@@ -253,9 +261,9 @@ class _Skeleton:
 class _Symbols:
     """What the symbols that inference invented stand for, as far as it follows from other dimensions."""
 
-    def __init__(self, doubts: Mapping[Node, Doubt]) -> None:
+    def __init__(self, doubts: Mapping[Node, Doubt], outer: _Symbols | None) -> None:
         self._doubts = doubts
-        self._meanings: dict[str, Element] = {}
+        self._meanings: dict[str, Element] = {} if outer is None else dict(outer._meanings)
         self.found: dict[str, onnx.TypeProto] = {}  # types that are new to inference, by the name of the value
 
     def follow(self, nodes: Iterable[Node]) -> None:
@@ -286,9 +294,9 @@ class _Symbols:
         if any(dim is not None and was != dim for was, dim in zip(shape, certain, strict=True)):
             self.found[output.name] = onnx.helper.make_tensor_type_proto(elem_type, certain)
 
-    def apply(self, graphs: Iterable[Graph]) -> None:
-        """Put what was found into the types of all values."""
-        for value in [value for graph in graphs if self._meanings for value in graph.values.values()]:
+    def apply(self, graph: Graph) -> None:
+        """Put what was found into the types of all values of a graph."""
+        for value in graph.values.values() if self._meanings else ():
             if value.producer is not None:
                 self._write(value)
 

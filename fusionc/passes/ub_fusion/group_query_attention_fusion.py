@@ -37,7 +37,7 @@ def _group_query(m: Match, new: Tape) -> Made:
     parts = inside(three, (heads, key_heads, key_heads), new)
     if parts is None:
         refuse("query, key and value are not made of heads side by side")
-    bias = bias_of(m, query, repeated, new)
+    bias = bias_of(m, query, key, new)
     lengths = _lengths_behind(pasts[0], query, new) if pasts else _lengths(query, new)
     inputs: list[Edge | None] = [*parts, *(pasts or (None, None)), *lengths, None, None, None, bias]
     attributes: dict[str, Any] = {"num_heads": heads, "kv_num_heads": key_heads, "scale": scale, "causal": 0}
@@ -84,7 +84,8 @@ class GroupQueryAttentionFusionPass(UBFusionPass):
     refuses  what MultiHeadAttentionFusionPass refuses; heads of which the size is no multiple of 8, or not the same;
              another number of keys than of queries, as with those of the past and more than one query: the operator
              then has its own rules for batches
-    never    by default, until more models have been measured; kept: what MultiHeadAttentionFusionPass does not keep
+    never    by default, until more models have been measured; kept: what MultiHeadAttentionFusionPass does not keep,
+             and empty batches, for which the operator fails
     algebra  the definition of attention; keys and values are read several times instead of repeated; onnxruntime
              1.31.1, a Llama of 4 layers with its rotary embeddings, ratio of the CPU time of the whole model, S = 16 /
              128 / 384: 0.99 / 0.99 / 0.89; 8 heads of 64 on 2 keys, one query, a past of 16 / 128 / 512: 0.89 / 0.90 /
