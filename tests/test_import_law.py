@@ -49,10 +49,16 @@ def test_a_module_is_one_room(path: Path) -> None:
     assert len(path.read_text().splitlines()) <= SMALL
 
 
+SHAPES = {"types.py", "dimensions.py", "expressions.py", "doubts.py"}  # what onnx's own inference misses, or has wrong
+
+
 def test_the_engine_stays_small() -> None:
     """Lines of code, without comments and docstrings, of what every pass depends on."""
     engine = [p for name in ("model", "rewrite", "switches") for p in (ROOT / name).rglob("*.py")]
-    assert sum(code_lines(p) for p in engine if p.name != "ascend_names.py") <= 2700
+    lines = {p: code_lines(p) for p in engine if p.name != "ascend_names.py"}
+    assert sum(count for p, count in lines.items() if p.name not in SHAPES) <= 2250
+    assert sum(count for p, count in lines.items() if p.name in SHAPES) <= 780
+
 
 
 def code_lines(path: Path) -> int:

@@ -5,11 +5,24 @@ onnx propagates such values inside its inference but does not hand them out.
 
 from __future__ import annotations
 
-from fusionc.model.graph import Edge, Node
+from collections.abc import Callable, Sequence
+from functools import partial
 
-Element = int | str | tuple[int, int]  # a number, a symbol, or (identity of a value, axis) for a dimension without one
+from fusionc.model.expressions import Element, added, divided, is_dimension, least, limited, multiplied
+from fusionc.model.graph import Edge, Node
+from fusionc.model.operators import MICROSOFT, has_legacy_axis
+
+__all__ = ["SAME_SHAPE", "Element", "dimension", "elements", "shape_made"]
+Dims = list[Element | None]  # None for what cannot be said
 _DEPTH = 16  # operators between a Shape and its use
-_SAME_ELEMENTS = frozenset({"Identity", "Unsqueeze", "Squeeze", "Cast"})
+_FAR = 1 << 30  # exporters write the end of an axis as a number beyond
+_SAME_ELEMENTS = frozenset({"Identity", "Unsqueeze", "Squeeze", "Cast", "Reshape"})
+_ARITHMETIC: dict[str, Callable[[Element, Element], Element | None]] = {
+    "Add": added,
+    "Sub": partial(added, sign=-1),
+    "Mul": multiplied,
+    "Div": divided,
+}
 
 
 def dimension(value: Edge, axis: int) -> Element:
@@ -17,6 +30,14 @@ def dimension(value: Edge, axis: int) -> Element:
     shape = value.shape
     known = None if shape is None else shape[axis]
     return (id(value), axis) if known is None else known
+
+
+def meets(a: Element, b: Element) -> bool:
+    """Whether two dimensions are equal wherever both broadcast: a limit above 1 of the other one counts for nothing."""
+    limits = (limited(a), limited(b))
+    return a == b or any(
+        pair is not None and pair[0] > 1 and pair[1] == c for pair, c in zip(limits, (b, a), strict=True)
+    )
 
 
 def elements(value: Edge | None, depth: int = _DEPTH) -> list[Element] | None:
@@ -40,6 +61,8 @@ def elements(value: Edge | None, depth: int = _DEPTH) -> list[Element] | None:
     if node.op == "Concat":
         parts = [elements(part, depth - 1) for part in node.inputs]
         return None if None in parts else [e for part in parts if part is not None for e in part]
+    if node.op in _ARITHMETIC:
+        return _computed(node, depth)
     if node.op == "Where":
         return _chosen(node, depth)
     if node.op == "Gather":
@@ -76,30 +99,6 @@ def _chosen(node: Node, depth: int) -> list[Element] | None:
     return result
 
 
-def shape_made(node: Node) -> list[Element] | None:
-    """The shape of what Range, Expand, Reshape or ConstantOfShape makes, where it is computed from dimensions; onnx's
-    inference loses the symbols there."""
-    if node.op == "Range":
-        limits = [elements(value) for value in node.inputs]
-        return limits[1] if limits[0] == [0] and limits[2] == [1] and limits[1] and len(limits[1]) == 1 else None
-    if node.op == "ConstantOfShape":
-        return elements(node.inputs[0])
-    wanted, x = elements(node.inputs[1]) if len(node.inputs) > 1 else None, node.inputs[0]
-    if wanted is None or x is None:
-        return None
-    if node.op == "Reshape":  # 0 and −1 stand for something else
-        return wanted if not any(isinstance(e, int) and e <= 0 for e in wanted) else None
-    rank = x.rank
-    if rank is None or rank > len(wanted):
-        return None
-    own = [1] * (len(wanted) - rank) + [dimension(x, axis) for axis in range(rank)]
-    return [_broadcast(a, b) for a, b in zip(own, wanted, strict=True)]
-
-
-def _broadcast(a: Element, b: Element) -> Element:
-    return a if b == 1 or a == b else b if a == 1 else (-1, -1)
-
-
 def _gathered(node: Node, depth: int) -> list[Element] | None:
     inner, at = elements(node.inputs[0], depth - 1), node.inputs[1]
     index = None if at is None else at.constant()
@@ -118,3 +117,188 @@ def _sliced(node: Node, depth: int) -> list[Element] | None:
     numbers = [int(g.item()) for g in given if g is not None]
     step = numbers[3] if len(numbers) > 3 else 1
     return inner[numbers[0] : numbers[1] : step] if step > 0 else None
+
+
+def _computed(node: Node, depth: int) -> list[Element] | None:
+    """Integers, added or multiplied; of a division only one that leaves nothing over."""
+    a, b = (elements(value, depth - 1) for value in node.inputs)
+    if a is None or b is None or has_legacy_axis(node) or 1 not in (len(a), len(b), len(a) - len(b) + 1):
+        return None
+    count = max(len(a), len(b)) if a and b else 0
+    pairs = zip(a * count if len(a) == 1 else a, b * count if len(b) == 1 else b, strict=True)
+    made = [_ARITHMETIC[node.op](one, other) for one, other in pairs]
+    return None if None in made else [element for element in made if element is not None]
+
+
+# -- shapes that are made ----------------------------------------------------------------------------------------------
+
+
+def shape_made(node: Node) -> Dims | None:
+    """The shape of the first output of a node, as far as it follows from dimensions. onnx's inference loses symbols in
+    many places, and knows nothing of the target's own operators."""
+    if node.has_references:
+        return None
+    if node.domain == MICROSOFT:
+        return _of_microsoft(node)
+    if node.domain != "":
+        return None
+    if node.op in _BROADCASTING:
+        shapes = [_dims(value) for value in node.inputs]
+        return None if node.graph.opset < 7 and len(shapes) > 1 else _broadcast_all(shapes)
+    rule = _RULES.get(node.op)
+    return None if rule is None else rule(node)
+
+
+def _dims(value: Edge | None) -> list[Element] | None:
+    rank = None if value is None else value.rank
+    return None if value is None or rank is None else [dimension(value, axis) for axis in range(rank)]
+
+
+def _range(node: Node) -> Dims | None:
+    limits = [elements(value) for value in node.inputs]
+    if limits[0] != [0] or limits[2] != [1] or not limits[1] or len(limits[1]) != 1:
+        return None
+    return [limits[1][0]] if is_dimension(limits[1][0]) else None
+
+
+def _constant_of_shape(node: Node) -> Dims | None:
+    found = elements(node.inputs[0])
+    return None if found is None else list(found)
+
+
+def _expand(node: Node) -> Dims | None:
+    return _broadcast_all([_dims(node.inputs[0]), elements(node.inputs[1])])
+
+
+def _reshape(node: Node) -> Dims | None:
+    wanted, own = elements(node.inputs[1]) if len(node.inputs) > 1 else node.attr("shape"), _dims(node.inputs[0])
+    if wanted is None:
+        return None
+    if not node.attr("allowzero"):
+        if any(e == 0 and (own is None or axis >= len(own)) for axis, e in enumerate(wanted)):
+            return None
+        wanted = [own[axis] if e == 0 and own is not None else e for axis, e in enumerate(wanted)]
+    if -1 not in wanted:
+        return list(wanted) if all(is_dimension(e) for e in wanted) else None
+    others = [e for e in wanted if e != -1]
+    if len(others) != len(wanted) - 1 or not all(is_dimension(e) for e in others):
+        return None
+    total, known = (None if dims is None else _product(dims) for dims in (own, others))
+    rest = None if total is None or known is None or known == 0 else divided(total, known)
+    return [rest if e == -1 else e for e in wanted]
+
+
+def _product(dims: Sequence[Element]) -> Element | None:
+    total: Element | None = 1
+    for dim in dims:
+        total = None if total is None else multiplied(total, dim)
+    return total
+
+
+def _slice(node: Node) -> Dims | None:
+    dims = _dims(node.inputs[0])
+    if dims is None or node.graph.opset < 10:
+        return None
+    starts, ends, axes, steps = (elements(v) if v is not None else None for v in [*node.inputs[1:], None, None][:4])
+    given = [v is not None for v in [*node.inputs[1:], None, None][:4]]
+    axes = list(range(len(starts or []))) if not given[2] else axes
+    if starts is None or ends is None or axes is None or (given[3] and steps != [1] * len(starts)):
+        return None
+    made: Dims = list(dims)
+    for axis, start, end in zip(axes, starts, ends, strict=False):
+        if not isinstance(axis, int) or not -len(dims) <= axis < len(dims):
+            return None
+        made[axis] = _cut(dims[axis], start, end)
+    return made
+
+
+def _cut(size: Element, start: Element, end: Element) -> Element | None:
+    """What is left of an axis."""
+    if start != 0:
+        return None
+    if isinstance(end, int):
+        return size if end > _FAR else min(size, end) if isinstance(size, int) and end >= 0 else None
+    if end == size:
+        return size
+    return least(size, end) if isinstance(size, int) and is_dimension(end) else None
+
+
+def _concat(node: Node) -> Dims | None:
+    shapes = [_dims(value) for value in node.inputs]
+    first, axis = shapes[0] or [], node.attr("axis")
+    if any(dims is None or len(dims) != len(first) for dims in shapes) or not -len(first) <= axis < len(first):
+        return None
+    made = _agreed([dims for dims in shapes if dims is not None])
+    total: Element | None = 0
+    for dims in shapes:
+        total = None if total is None or dims is None else added(total, dims[axis])
+    made[axis] = total
+    return made
+
+
+def _agreed(shapes: list[list[Element]]) -> Dims:
+    """What all shapes say."""
+    return [dims[0] if all(d == dims[0] for d in dims) else None for dims in zip(*shapes, strict=True)]
+
+
+def _mat_mul(node: Node) -> Dims | None:
+    a, b = (_dims(value) for value in node.inputs)
+    if a is None or b is None or len(a) < 2 or len(b) < 2:
+        return None
+    batch = _broadcast_all([a[:-2], b[:-2]])
+    return None if batch is None else [*batch, a[-2], b[-1]]
+
+
+def _broadcast_all(shapes: Sequence[list[Element] | None]) -> Dims | None:
+    if any(dims is None for dims in shapes):
+        return None
+    known = [dims for dims in shapes if dims is not None]
+    rank = max(map(len, known), default=0)
+    return [_broadcast([dims[i - rank] for dims in known if len(dims) >= rank - i]) for i in range(rank)]
+
+
+def _broadcast(dims: list[Element]) -> Element | None:
+    """What equal dimensions become, and ones beside them. None where it is not known which one is the larger."""
+    found = list(dict.fromkeys(d for d in dims if d != 1))
+    numbers = [d for d in found if isinstance(d, int)]
+    if numbers:
+        return numbers[0] if numbers[0] >= 0 else None
+    # A dimension beside its own minimum with a limit above 1: were the limit smaller, they would not go together.
+    within = [limited(d) for d in found]
+    found = [d for d, pair in zip(found, within, strict=True) if pair is None or pair[0] < 2 or pair[1] not in found]
+    return 1 if not found else found[0] if len(found) == 1 and is_dimension(found[0]) else None
+
+
+def _of_microsoft(node: Node) -> Dims | None:
+    """Of onnxruntime's own operators: those of which the first output is as large as the first input."""
+    dims, heads = _dims(node.inputs[0]), node.attr("num_heads")
+    if node.op in SAME_SHAPE:
+        return None if dims is None else list(dims)
+    if dims is None or len(dims) != 3 or node.op not in _ATTENTION or len(node.inputs) < 3:
+        return None
+    value = _dims(node.inputs[2])
+    if node.op == "GroupQueryAttention":
+        return None if value is None else list(dims)
+    if value is None or len(value) not in (3, 4):
+        return None
+    return [*dims[:2], value[2] if len(value) == 3 else multiplied(value[3], heads)]
+
+
+_BROADCASTING = frozenset(
+    {"Add", "Sub", "Mul", "Div", "Pow", "Mod", "Min", "Max", "Mean", "Sum", "And", "Or", "Xor", "Equal", "Less",
+     "Greater", "LessOrEqual", "GreaterOrEqual", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Where"}
+)  # fmt: skip
+_ATTENTION = frozenset({"MultiHeadAttention", "GroupQueryAttention"})
+SAME_SHAPE = frozenset(
+    {"SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "BiasGelu", "FastGelu", "QuickGelu", "Gelu"}
+    | {"RotaryEmbedding"}
+)
+_RULES: dict[str, Callable[[Node], Dims | None]] = {
+    "Range": _range,
+    "ConstantOfShape": _constant_of_shape,
+    "Expand": _expand,
+    "Reshape": _reshape,
+    "Slice": _slice,
+    "Concat": _concat,
+    "MatMul": _mat_mul,
+}

@@ -10,19 +10,19 @@ not know. For the others it may say more than is true: the result of a Reshape h
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import onnx
 from onnx import TensorProto, shape_inference
 
 from fusionc.model import operators, tensors
-from fusionc.model.dimensions import Element, shape_made
+from fusionc.model.dimensions import SAME_SHAPE, Element, shape_made
 from fusionc.model.doubts import Doubt, doubt_of, is_fatal
+from fusionc.model.expressions import atoms, replaced
 from fusionc.model.graph import Constant, Edge, Graph, Model, Node, Shape, shape_of
 
 _SMALL = 1024  # elements; larger tensors never are shapes, axes or sizes, and inference goes without them
 _INVENTED = "unk__"  # how the symbols begin that onnx invents for dimensions it does not know
-_SHAPED_BY_INPUT = ("Range", "Expand", "Reshape", "ConstantOfShape")
 _DOUBTFUL = "fusionc.doubtful"  # the domain of nodes whose shapes inference must not say
 _OF_SHAPES = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)  # what shape arithmetic computes with
 _IR_VERSION = 10  # of the copy that inference sees: initializers need not be inputs there
@@ -37,7 +37,7 @@ class Types:
         self._outdated = False  # commits since the last inference
         self._may_refresh = False  # once per pass
         self._doubts: dict[Node, Doubt] = {}
-        self._shapes_made: dict[Edge, Shape] = {}  # of values whose shape inference misses
+        self._told: dict[Edge, onnx.TypeProto] = {}  # types that inference misses
 
     def of(self, value: Edge, *, rank_only: bool = False) -> onnx.TypeProto | None:
         """The type of a value as far as it can be known; `rank_only` says that its dimensions do not matter."""
@@ -74,6 +74,8 @@ class Types:
         """
         graph = node.graph
         schema = operators.schema(node.op, node.domain, graph.opset_of(node.domain))
+        if schema is None:
+            self._infer_foreign(node)
         if schema is None or is_fatal(node):
             return
         types: dict[str, onnx.TypeProto] = {}
@@ -100,6 +102,21 @@ class Types:
         if doubt is not None and first is not None:
             first.proto_type = _type_in(doubt, first)
 
+    def _infer_foreign(self, node: Node) -> None:
+        """The type of what one of the target's own operators makes, as far as it follows from its first input."""
+        output, x = node.outputs[0], node.inputs[0] if node.inputs else None
+        made = None if output is None or output.proto_type is not None else shape_made(node)
+        if output is None or x is None or made is None or not x.elem_type:
+            return
+        output.proto_type = onnx.helper.make_tensor_type_proto(x.elem_type, [_better(None, dim) for dim in made])
+
+    def declare(self, node: Node) -> None:
+        """Keep what is known of the outputs of a new node, where onnx does not know its operator."""
+        known = operators.schema(node.op, node.domain, node.graph.opset_of(node.domain))
+        for value in node.outputs if known is None else ():
+            if value is not None and value.proto_type is not None:
+                self._declare(value, value.proto_type)
+
     def inherit(self, old: Edge, new: Edge) -> None:
         """`new` stands where `old` stood. What was known of it is kept where onnx knows nothing of the new operator."""
         node = new.producer
@@ -108,12 +125,25 @@ class Types:
         known = self.known(old)
         if known is None:
             return
-        new.proto_type = onnx.TypeProto()
-        new.proto_type.CopyFrom(known)
-        for dim in new.proto_type.tensor_type.shape.dim:
-            if dim.dim_param.startswith(_INVENTED):  # it would mean something else after the next inference
+        new.proto_type = known
+        self._declare(new, known)
+
+    def _declare(self, new: Edge, known: onnx.TypeProto) -> None:
+        declared = new.graph.declared_types[new.name] = onnx.TypeProto()
+        declared.CopyFrom(known)
+        for dim in declared.tensor_type.shape.dim:
+            if dim.dim_param and _is_invented(dim.dim_param):  # it would mean something else after the next inference
                 dim.ClearField("dim_param")
-        new.graph.declared_types[new.name] = new.proto_type
+
+    def _follow(self, skeleton: _Skeleton) -> _Symbols:
+        """Find out what invented symbols stand for; what holds in a subgraph holds there only."""
+        found: dict[int, _Symbols] = {}
+        for graph in (graph for graph in self._model.graphs if graph.id in skeleton.nodes):
+            outer = None if graph.owner is None else found.get(graph.owner.graph.id)
+            symbols = found[graph.id] = _Symbols(self._doubts, outer)
+            symbols.follow(skeleton.nodes[graph.id])
+            symbols.apply(graph)
+        return found[self._model.main.id]
 
     def _infer(self) -> None:
         self._generation, self._outdated = self._generation + 1, False
@@ -123,8 +153,8 @@ class Types:
         self._doubts = {node: doubt for node, doubt in self._doubts.items() if node.is_in_graph}
         slices = (node for graph in self._model.graphs for node in graph.of_operator("Slice"))
         self._doubts.update({node: Doubt(None) for node in slices if is_fatal(node)})
-        self._shapes_made = {v: dims for v, dims in self._shapes_made.items() if v.producer and v.producer.is_in_graph}
-        skeleton = _Skeleton(self._model, self._doubts, self._shapes_made)
+        self._told = {v: type_ for v, type_ in self._told.items() if v.producer and v.producer.is_in_graph}
+        skeleton = _Skeleton(self._model, self._doubts, self._told)
         while True:
             try:
                 result = shape_inference.infer_shapes(
@@ -133,11 +163,12 @@ class Types:
             except Exception:  # onnx gives up on the whole model, for example for a wrong attribute: nothing is known
                 return
             _read(main, result.graph, skeleton, self._generation)
+            symbols = self._follow(skeleton)
             doubts = {node: doubt for node in skeleton.certain() if (doubt := doubt_of(node)) is not None}
             if doubts:
                 self._doubts.update(doubts)
-                skeleton = _Skeleton(self._model, self._doubts, self._shapes_made)
-            elif not skeleton.annotate(main):
+                skeleton = _Skeleton(self._model, self._doubts, self._told)
+            elif not skeleton.annotate(symbols.found):
                 break
         for value, type_ in before if self._generation else ():
             if not _has_shape(value.proto_type):  # what was known stays true where this inference knows less
@@ -148,9 +179,9 @@ class _Skeleton:
     """A copy of the model for inference: without large weights, and without what the model itself declares of
     values that onnx can infer."""
 
-    def __init__(self, model: Model, doubts: Mapping[Node, Doubt], shapes_made: dict[Edge, Shape]) -> None:
-        """`shapes_made` are told to inference from the start, and `annotate` adds to them."""
-        self._doubts, self._shapes_made = doubts, shapes_made
+    def __init__(self, model: Model, doubts: Mapping[Node, Doubt], told: dict[Edge, onnx.TypeProto]) -> None:
+        """The types in `told` are told to inference from the start, and `annotate` adds to them."""
+        self._doubts, self._told = doubts, told
         self.proto = onnx.ModelProto(ir_version=_IR_VERSION)
         # A domain that the model forgot to import would make inference give up on everything.
         domains = {node.domain: 1 for graph in model.graphs for node in graph.nodes}
@@ -159,10 +190,9 @@ class _Skeleton:
         self.proto.opset_import.add(domain=_DOUBTFUL, version=1)
         self.proto.functions.extend(model.proto.functions)
         self.nodes: dict[int, list[Node]] = {}  # by graph id, in the order of the copy
+        self._named = 0  # dimensions that got a symbol here
         self._copy(model.main, self.proto.graph)
-        for output, dims in shapes_made.items():
-            if output.producer not in doubts:
-                self._tell(output, dims)
+        self._tell({value: type_ for value, type_ in told.items() if value.producer not in doubts})
 
     def _copy(self, graph: Graph, copy: onnx.GraphProto) -> None:
         copy.name = graph.proto.name or "graph"
@@ -195,6 +225,10 @@ class _Skeleton:
             if certain.tensor_type.elem_type:
                 copy.value_info.add(name=output.name).type.CopyFrom(certain)
             return
+        if node.domain == operators.MICROSOFT and node.op in SAME_SHAPE and node.inputs[0] is not None:
+            for output in [o for at, o in enumerate(node.outputs) if at in (0, 3) and o is not None]:
+                copy.node.add(op_type="Identity", input=[node.inputs[0].name], output=[output.name])
+            return
         new = copy.node.add(op_type=node.op, domain=node.domain, overload=node.proto.overload)
         new.input.extend("" if v is None else v.name for v in node.inputs)
         new.output.extend("" if v is None else v.name for v in node.outputs)
@@ -212,35 +246,91 @@ class _Skeleton:
             for output in node.outputs:
                 declared = None if output is None else node.graph.declared_types.get(output.name)
                 if output is not None and declared is not None:
-                    copy.value_info.add(name=output.name).type.CopyFrom(declared)
+                    info = copy.value_info.add(name=output.name)
+                    info.type.CopyFrom(declared)
+                    for dim in info.type.tensor_type.shape.dim:
+                        if not dim.WhichOneof("value"):
+                            self._named += 1
+                            dim.dim_param = f"{_INVENTED}m{self._named}"
 
     def certain(self) -> Iterator[Node]:
         """The nodes that are copied as they are."""
         return (node for nodes in self.nodes.values() for node in nodes if node not in self._doubts)
 
-    def annotate(self, main: Graph) -> bool:
-        """Tell inference the shapes that it missed and that follow from what it found; whether there are any."""
-        found = False
-        for node in self.nodes[main.id]:
-            output = node.outputs[0] if node.is_op(*_SHAPED_BY_INPUT) else None
-            if output is None or output in self._shapes_made or node.has_references:
-                continue
-            shape, made = shape_of(output.proto_type), shape_made(node)
-            if made is None or (shape is not None and not any(_is_invented(d) for d in shape)):
-                continue
-            dims = tuple(_certain(d) for d in made)
-            old: Shape = (None,) * len(dims) if shape is None else shape
-            if any(d is not None and _is_invented(was) for was, d in zip(old, dims, strict=True)):
-                found |= self._tell(output, dims)
-        return found
+    def annotate(self, found: Mapping[Edge, onnx.TypeProto]) -> bool:
+        """Tell inference the types that it missed; whether there are any."""
+        more = {value: type_ for value, type_ in found.items() if value not in self._told}
+        self._told.update(more)
+        self._tell(more)
+        return bool(more)
 
-    def _tell(self, output: Edge, dims: Shape) -> bool:
-        elem_type = output.proto_type.tensor_type.elem_type if output.proto_type is not None else 0
-        if elem_type:
-            self._shapes_made[output] = dims
-            info = onnx.helper.make_tensor_value_info(output.name, elem_type, dims)
-            self.proto.graph.value_info.append(info)
-        return bool(elem_type)
+    def _tell(self, types: Mapping[Edge, onnx.TypeProto]) -> None:
+        for value, type_ in types.items():
+            self.proto.graph.value_info.add(name=value.name).type.CopyFrom(type_)
+
+
+class _Symbols:
+    """What the symbols that inference invented stand for, as far as it follows from other dimensions."""
+
+    def __init__(self, doubts: Mapping[Node, Doubt], outer: _Symbols | None) -> None:
+        self._doubts = doubts
+        self._meanings: dict[str, Element] = {} if outer is None else dict(outer._meanings)
+        self.found: dict[Edge, onnx.TypeProto] = {}  # types that are new to inference
+
+    def follow(self, nodes: Iterable[Node]) -> None:
+        """Look at the nodes of a graph in order."""
+        for node in nodes:
+            for value in node.outputs:
+                self._write(value)
+            output = node.outputs[0] if node.outputs else None
+            if output is None or node in self._doubts:
+                continue
+            shape = shape_of(output.proto_type)
+            made = shape_made(node) if shape is None or any(map(_is_invented, shape)) else None
+            if made is not None and (shape is None or len(shape) == len(made)):
+                self._learn(output, (None,) * len(made) if shape is None else shape, made)
+
+    def _learn(self, output: Edge, shape: Shape, made: Sequence[Element | None]) -> None:
+        elem_type = 0 if output.proto_type is None else output.proto_type.tensor_type.elem_type
+        if not elem_type:
+            return
+        dims = [_better(was, dim) for was, dim in zip(shape, made, strict=True)]
+        if tuple(dims) == shape:
+            return
+        for was, dim in zip(shape, dims, strict=True):
+            if was is not None and dim is not None and was != dim:
+                self._meanings[str(was)] = dim
+        output.proto_type = onnx.helper.make_tensor_type_proto(elem_type, dims)
+        certain = [None if _is_invented(dim) else dim for dim in dims]
+        if any(dim is not None and was != dim for was, dim in zip(shape, certain, strict=True)):
+            self.found[output] = onnx.helper.make_tensor_type_proto(elem_type, certain)
+
+    def apply(self, graph: Graph) -> None:
+        """Put what was found into the types of all values of a graph."""
+        for value in graph.values.values() if self._meanings else ():
+            if value.producer is not None:
+                self._write(value)
+
+    def _write(self, value: Edge | None) -> None:
+        shape = None if value is None else shape_of(value.proto_type)
+        if value is None or shape is None or value.proto_type is None or not self._meanings:
+            return
+        dims = [None if dim is None else self._meaning(dim) for dim in shape]
+        if tuple(dims) != shape:
+            elem_type = value.proto_type.tensor_type.elem_type
+            value.proto_type = onnx.helper.make_tensor_type_proto(elem_type, dims)
+
+    def _meaning(self, dim: int | str) -> int | str:
+        while (meaning := replaced(dim, self._meanings)) != dim and not isinstance(meaning, tuple):
+            dim = meaning
+        return dim
+
+
+def _better(was: int | str | None, made: Element | None) -> int | str | None:
+    """The one of two names of a dimension that says more."""
+    if made is None or not _is_invented(was) or any(isinstance(a, tuple) or a == was for a in atoms(made)):
+        return was
+    return made if isinstance(made, str) or (isinstance(made, int) and made >= 0) else was
 
 
 def _type_in(doubt: Doubt, output: Edge) -> onnx.TypeProto:
@@ -264,14 +354,10 @@ def _is_settled(value: Edge) -> bool:
 
 
 def _is_invented(dim: int | str | None) -> bool:
-    return dim is None or (isinstance(dim, str) and dim.startswith(_INVENTED))
-
-
-def _certain(dim: Element) -> int | str | None:
-    """A dimension that keeps its meaning in the next inference, or None."""
-    if isinstance(dim, int):
-        return dim if dim >= 0 else None
-    return None if isinstance(dim, tuple) or _is_invented(dim) else dim
+    """Whether a dimension is unknown, or made of a symbol that only this inference knows."""
+    if dim is None or isinstance(dim, int):
+        return dim is None
+    return any(isinstance(atom, str) and atom.startswith(_INVENTED) for atom in atoms(dim))
 
 
 def _read(graph: Graph, result: onnx.GraphProto, skeleton: _Skeleton, generation: int) -> None:

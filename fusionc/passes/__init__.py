@@ -104,6 +104,7 @@ _ORDER = (
     "ub_fusion.rms_norm_quant_fusion",
     "ub_fusion.add_cast_rms_norm_cast_fusion",
     "ub_fusion.add_rms_norm_fusion",
+    "ub_fusion.embed_layer_norm_fusion",  # before the one that takes every sum
     "ub_fusion.add_layer_norm_fusion",
     "ub_fusion.residual_sum",  # of the sums that no operator has taken
     "ub_fusion.squeeze_excite_scale",  # before the activations become operators of onnxruntime

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 from onnx import TensorProto
 
 from fusionc.model.dimensions import dimension
-from fusionc.model.graph import Edge
+from fusionc.model.graph import Edge, Shape
 from fusionc.model.types import same_after_reshape
 from fusionc.passes.heads import batch_of, heads_of
+from fusionc.passes.slicing import new_unsqueeze
 from fusionc.rewrite import Match, Tape, const, either, keep, op, refuse, var
 from fusionc.rewrite.pattern import Formula
 
@@ -20,19 +22,23 @@ def _scaled(formula: Formula, name: str) -> Formula:
     return either(formula * const(name), formula / const(f"{name}_divisor"), formula)
 
 
-_flat = op.Reshape(_scaled(k, "k_scale"), var("flat_shape"), _as="flatten")
-_KEY = either(  # with its last two axes exchanged; torch does it on [batch · heads, length, size]
-    op.Transpose(_scaled(k, "k_scale"), _as="swap"),
-    op.Reshape(op.Transpose(_flat, perm=[0, 2, 1]), var("key_shape"), _as="restore"),
-)
-_PRODUCT = op.MatMul(keep(_scaled(q, "q_scale")), keep(_scaled(_KEY, "key_scale")))
-SCORES = _scaled(_PRODUCT, "scale")
+def scores_of(key: Formula) -> Formula:
+    """q·kᵀ·scale, the scale on q, on k, on both or on the product."""
+    flat = op.Reshape(_scaled(key, "k_scale"), var("flat_shape"), _as="flatten")
+    swapped = either(  # with its last two axes exchanged; torch does it on [batch · heads, length, size]
+        op.Transpose(_scaled(key, "k_scale"), _as="swap"),
+        op.Reshape(op.Transpose(flat, perm=[0, 2, 1]), var("key_shape"), _as="restore"),
+    )
+    return _scaled(op.MatMul(keep(_scaled(q, "q_scale")), keep(_scaled(swapped, "key_scale"))), "scale")
 
 
-def attention(scores: Formula) -> Formula:
+SCORES = scores_of(k)
+
+
+def attention(scores: Formula, value: Formula = v) -> Formula:
     """Softmax(scores)·v, also with the guard that makes rows of NaN zero."""
     weights = op.Softmax(scores, _as="softmax")
-    return op.MatMul(either(_guarded(weights), weights), v)
+    return op.MatMul(either(_guarded(weights), weights), value)
 
 
 def guarded_attention(scores: Formula) -> Formula:
@@ -44,21 +50,22 @@ def _guarded(weights: Formula) -> Formula:
     return op.Where(op.IsNaN(weights, _as="guard"), 0.0, weights)
 
 
-def operands(m: Match, new: Tape) -> tuple[Edge, Edge, float]:
-    """Query, key and scale. Refuses what the operator cannot do."""
-    if any(value.elem_type != TensorProto.FLOAT for value in (m.q, m.k, m.v)):
+def operands(m: Match, new: Tape, given: Edge | None = None, value: Edge | None = None) -> tuple[Edge, Edge, float]:
+    """Query, key and scale. Refuses what the operator cannot do. Key and value are `m.k` and `m.v` if not given."""
+    given, value = given or m.k, value or m.v
+    if any(one.elem_type != TensorProto.FLOAT for one in (m.q, given, value)):
         refuse("the elements are not float32")
-    if any(value.rank != 4 for value in (m.q, m.k, m.v)):
+    if m.q.rank != 4 or value.rank != 4 or given.rank not in (4, 5):
         refuse("the rank is unknown or not 4")
     if m.softmax.attr("axis") not in (-1, 3):
         refuse("Softmax is not over the keys")
-    key = _key(m, new)
-    heads, key_heads, value_heads = (heads_of(value) for value in (m.q, key, m.v))
+    key = _key(m, given, new)
+    heads, key_heads, value_heads = (heads_of(one) for one in (m.q, key, value))
     if key_heads is None or key_heads != value_heads or key_heads not in (heads, 1):
         refuse("the heads are not known to be the same")
     if heads == 1:
         refuse("one head, which the operator computes on one thread")
-    batches = {dimension(batch_of(value), 0) for value in (m.q, key, m.v)}
+    batches = {dimension(batch_of(one), 0) for one in (m.q, key, value)}
     if len(batches) != 1:
         refuse("the batches are not known to be the same")
     return m.q, key, _scale(m)
@@ -79,20 +86,39 @@ def _scale(m: Match) -> float:
     return scale
 
 
-def _key(m: Match, new: Tape) -> Edge:
+def _key(m: Match, given: Edge, new: Tape) -> Edge:
     """The key with its last two axes as they are in the query."""
     if m.captures.get("swap") is not None:
         order = m.swap.attr("perm") or [3, 2, 1, 0]
+        if len(order) != 4 or given.rank != 4:
+            refuse("the rank is unknown or not 4")
         order = [*order[:2], order[3], order[2]]
-        return _moved(m.k, order, new)
+        return _moved(given, order, new)
     swapped = m.restore.outputs[0].shape
-    (batch, heads, length, size), flat = m.k.shape, m.flatten.outputs[0].shape
+    if given.rank == 5:
+        return _of_five_axes(given, m.flatten.outputs[0].shape, swapped, new)
+    (batch, heads, length, size), flat = given.shape or (None,) * 4, m.flatten.outputs[0].shape
     if None in (heads, length, size) or flat is None or tuple(flat[1:]) != (length, size):
         refuse("the key is not known to be transposed")
     if not same_after_reshape(swapped, (batch, heads, size, length)) or tuple(swapped[2:]) != (size, length):
         refuse("the key is not known to be transposed")
-    key: Edge = m.k
-    return key
+    return given
+
+
+def _of_five_axes(given: Edge, flat: Shape | None, swapped: Shape | None, new: Tape) -> Edge:
+    """The key, where what split or repeated it has become one with the Reshape to [batch · heads, length, size]."""
+    if flat is None or swapped is None or len(flat) != 3 or len(swapped) != 4 or given.shape is None:
+        refuse("the key is not known to be transposed")
+    batch, heads, size, length = swapped
+    if None in flat or tuple(flat[1:]) != (length, size):
+        refuse("the key is not known to be transposed")
+    if given.shape[0] == 1 and same_after_reshape(given.shape[1:], (batch, heads, length, size)):
+        return new_unsqueeze(new, given, [0], "Squeeze")
+    target = [d if isinstance(d, int) else -1 for d in (batch, heads, length, size)]
+    if target.count(-1) > 1 or 0 in target:
+        refuse("the rank is unknown or not 4")
+    made: Edge = new.Reshape(given, new.const(np.array(target, np.int64)))
+    return made
 
 
 def _moved(value: Edge, order: list[int], new: Tape) -> Edge:

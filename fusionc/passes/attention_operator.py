@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from fusionc.model.dimensions import elements
 from fusionc.model.graph import Edge, Shape
 from fusionc.model.types import same_after_reshape
 from fusionc.passes.attention import attention, k, q, v
@@ -15,7 +16,12 @@ from fusionc.rewrite.pattern import Formula
 def merged(formula: Formula) -> Formula:
     """The heads side by side, also where torch writes a Reshape between: to the shape that there is."""
     unchanged = either(op.Reshape(formula, var("same_shape"), _as="unchanged"), formula)
-    return op.Reshape(op.Transpose(unchanged, perm=SPLIT), var("shape"), _as="merge")
+    return op.Reshape(op.Transpose(unchanged, perm=SPLIT, _as="turn"), var("shape"), _as="merge")
+
+
+def merged_or_single(formula: Formula) -> Formula:
+    """The same, and without a Transpose, which one query for each head does not need: `m.turn` is None there."""
+    return either(merged(formula), op.Reshape(formula, var("shape"), _as="merge"))
 
 
 def patterns(scores: Formula, rewrite: Any, *inputs: Formula) -> tuple[Pattern, ...]:
@@ -55,12 +61,17 @@ def _with_heads_inside(m: Match, new: Tape) -> Result:
         refuse("the sizes of the heads are unknown")
     more = list(m.attention.inputs)[3:]
     made: Edge = new.Attention(*parts, *more, like=m.attention, q_num_heads=heads, kv_num_heads=key_heads)
-    if is_merged(m, heads):
-        return made
-    target = m.shape.constant()
-    if target is None or (not m.merge.attr("allowzero") and (target[2:] == 0).any()):
+    return made if is_merged(m, heads, m.q, m.v) else reshaped(m, made, new)
+
+
+def reshaped(m: Match, made: Edge, new: Tape) -> Edge:
+    """[batch, length, heads · size] in the shape that the heads had before. Refuses where a 0 might mean another
+    dimension."""
+    target = elements(m.shape)
+    if target is None or (not m.merge.attr("allowzero") and any(e == 0 or not isinstance(e, int) for e in target[2:])):
         refuse("the heads are merged in an unknown way")
-    return new.Reshape(made, m.shape, like=m.merge)
+    result: Edge = new.Reshape(made, m.shape, like=m.merge)
+    return result
 
 
 def inside(three: tuple[Edge, Edge, Edge], heads: tuple[int, int, int], new: Tape) -> list[Edge] | None:
@@ -73,12 +84,12 @@ def inside(three: tuple[Edge, Edge, Edge], heads: tuple[int, int, int], new: Tap
     return parts if len(parts) == 3 else None
 
 
-def is_merged(m: Match, heads: int) -> bool:
+def is_merged(m: Match, heads: int, query: Edge, value: Edge) -> bool:
     """Whether the heads are known to be side by side, on three axes, in the result."""
     if m.captures.get("unchanged") is not None:
         before, after = m.unchanged.inputs[0].shape, m.unchanged.outputs[0].shape
         if not same_after_reshape(before, after):
             refuse("a Reshape behind the operator changes something")
-    (batch, _, length, _), size = m.q.shape, m.v.shape[3]
+    (batch, _, length, _), size = query.shape or (None,) * 4, None if value.shape is None else value.shape[3]
     shape: Shape = (batch, length, heads * size if isinstance(size, int) else None)
     return same_after_reshape(m.merge.outputs[0].shape, shape)

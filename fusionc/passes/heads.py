@@ -33,9 +33,15 @@ def turned(value: Edge | None) -> Node | None:
 
 
 def split(value: Edge | None) -> Node | None:
-    """The Reshape of which a Transpose makes the value, [batch, heads, length, size]."""
+    """The Reshape of which a Transpose makes the value, [batch, heads, length, size]; one of length 1 needs none."""
     transpose = made_by(value, "Transpose")
-    return made_by(transpose.inputs[0], "Reshape") if transpose and transpose.attr("perm") == SPLIT else None
+    if transpose is not None:
+        return made_by(transpose.inputs[0], "Reshape") if transpose.attr("perm") == SPLIT else None
+    reshape = made_by(value, "Reshape")
+    x = None if reshape is None else reshape.inputs[0]
+    if value is None or x is None or x.rank != 3 or value.shape is None or len(value.shape) != 4:
+        return None
+    return reshape if value.shape[2] == 1 and isinstance(value.shape[1], int) else None
 
 
 def heads_of(value: Edge) -> Heads:
@@ -61,7 +67,9 @@ def joined(value: Edge | None) -> Edge | None:
     x, made = (reshape.inputs[0], reshape.outputs[0]) if reshape else (None, None)
     if value is None or x is None or made is None or x.rank != 3 or made.shape is None or len(made.shape) != 4:
         return None
-    batch, length, _, size = made.shape
+    if value.shape is None:
+        return None
+    batch, _, length, size = value.shape if made is value else [made.shape[axis] for axis in SPLIT]
     heads = heads_of(value)
     if not isinstance(heads, int) or not isinstance(size, int):
         return None
@@ -74,7 +82,7 @@ def rejoined(value: Edge, width: int, new: Tape) -> Edge:
     if inner is not None:
         return inner
     target = None if reshape is None or reshape.inputs[1] is None else reshape.inputs[1].constant()
-    if reshape is None:
+    if reshape is None or reshape.outputs[0] is value:
         refuse("the heads are not split by a Reshape")
     if target is None:
         joint: Edge = new.Reshape(reshape.outputs[0], new.const(np.array([0, 0, width], np.int64)))
@@ -120,10 +128,24 @@ def unpacked(values: Sequence[Edge], new: Tape) -> list[Edge] | None:
     return list(new_split(new, x, [heads * size] * 3, 2))
 
 
+def ungrouped(value: Edge) -> Edge | None:
+    """The [batch, heads, 1, size] of which a Reshape makes the value, [batch, groups, heads / groups, size]: one query
+    for each head, those of one key as if they were several of one head."""
+    reshape = made_by(value, "Reshape")
+    x = None if reshape is None else reshape.inputs[0]
+    if x is None or x.shape is None or value.shape is None or len(x.shape) != 4 or len(value.shape) != 4:
+        return None
+    (batch, heads, length, size), (_, groups, times, _) = x.shape, value.shape
+    if length != 1 or not isinstance(heads, int) or not isinstance(groups, int) or not isinstance(times, int):
+        return None
+    is_regrouped = groups * times == heads != groups and same_shape(value.shape, (batch, groups, times, size))
+    return x if is_regrouped else None
+
+
 def unrepeated(value: Edge | None) -> Edge | None:
     """The [batch, heads, …] of which Unsqueeze, Expand and Reshape repeat each head to make the value."""
     reshape = made_by(value, "Reshape")
-    expand = made_by(reshape.inputs[0], "Expand") if reshape else None
+    expand = made_by(reshape.inputs[0], "Expand") if reshape else made_by(value, "Expand")
     unsqueeze = made_by(expand.inputs[0], "Unsqueeze") if expand else None
     x, wide = (unsqueeze.inputs[0], expand.outputs[0]) if unsqueeze and expand else (None, None)
     if value is None or unsqueeze is None or x is None or wide is None or axes_of(unsqueeze) not in ([2], [-3]):
@@ -136,6 +158,8 @@ def unrepeated(value: Edge | None) -> Edge | None:
         return None
     if not same_shape((wide.shape[0], *wide.shape[3:]), (batch, length, size)):
         return None
+    if wide is value:  # the Reshape has become one with another
+        return x
     return x if same_after_reshape(value.shape, (batch, heads * times, length, size)) else None
 
 

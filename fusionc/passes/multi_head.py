@@ -4,77 +4,164 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from fusionc.model.graph import Edge
-from fusionc.passes.attention import SCORES, attention, guarded_attention, mask
-from fusionc.passes.attention_operator import is_merged, merged
-from fusionc.passes.heads import SPLIT, heads_of
+from fusionc.model.dimensions import dimension
+from fusionc.model.graph import Edge, Node
+from fusionc.passes.attention import SCORES, attention, guarded_attention, mask, scores_of
+from fusionc.passes.attention_operator import is_merged, merged_or_single, reshaped
+from fusionc.passes.heads import SPLIT, batch_of, heads_of, ungrouped
 from fusionc.passes.masks import full, hidden_by, shows_all
 from fusionc.passes.reduction import new_reduce
 from fusionc.passes.slicing import new_unsqueeze
-from fusionc.rewrite import Match, Pattern, Result, Tape, keep, refuse
+from fusionc.passes.splitting import axis_of
+from fusionc.rewrite import Match, Pattern, Result, Tape, either, keep, op, refuse, rest, var
+from fusionc.rewrite.pattern import Formula, OpFormula
 
-Rewrite = Callable[[Match, Tape], Result]
+Made = tuple[Edge, Edge | None, Edge | None]  # the heads side by side, keys and values with those of the past
+Rewrite = Callable[[Match, Tape], Made]
+_KEYS = op.Concat(var("past_key"), var("new_key"), _as="keys")
+_VALUES = op.Concat(var("past_value"), var("new_value"), _as="values")
 
 
-def patterns(name: str, rewrite: Rewrite, where: Callable[[Match], bool] | None = None) -> tuple[Pattern, ...]:
-    """Attention that is written out, with its heads merged: without a mask, with one, and with one that needs a guard.
+def _repeated(value: OpFormula, name: str) -> Formula:
+    """The same heads, or each of them several times."""
+    wide = op.Expand(op.Unsqueeze(value, rest(f"{name}_axes")), var(f"{name}_wide"), _as=f"{name}_expand")
+    return either(op.Reshape(wide, var(f"{name}_shape"), _as=f"{name}_repeat"), wide, value)
+
+
+def patterns(name: str, rewrite: Rewrite, where: Callable[[Match], bool]) -> tuple[Pattern, ...]:
+    """Attention that is written out, with its heads merged: without a mask, with one, and with one that needs a guard;
+    first those of which the keys and values are joined to those of the past.
 
     The guard Where(IsNaN(weights), 0, weights) makes zeros of a row of which the mask hides all keys by −∞. It becomes
     a Where of the mask behind the attention, from where the operators, which make NaN of such a row, do not see it.
     """
 
+    def alone(m: Match, new: Tape) -> Result:
+        result, keys, _ = rewrite(m, new)
+        if keys is not None:
+            refuse("keys and values of the past are not joined to the new ones in one place")
+        return _as_before(m, result, new)
+
+    def joined(m: Match, new: Tape) -> Result:
+        result, keys, values = rewrite(m, new)
+        if keys is None or values is None:
+            refuse("the past is not joined as the operator does it")
+        return [_as_before(m, result, new), keys, values]
+
     def unguarded(m: Match, new: Tape) -> Result:
         rewrite(m, Tape(m.graph))  # what it refuses keeps its guard
         return _zeroed(m, new)
 
+    def fits(m: Match, *, guard: bool = False) -> bool:
+        is_single = m.turn is not None or length_of_queries(m) == 1
+        return is_single and where(m) and _needs_guard(m) == guard
+
+    past, values = scores_of(_repeated(_KEYS, "k")), _repeated(_VALUES, "v")
+    together = (_KEYS, _VALUES)
     return (
-        Pattern(name, merged(attention(SCORES)), rewrite, where=where),
         Pattern(
             f"{name}Guard",
-            merged(guarded_attention(keep(SCORES + mask))),
+            merged_or_single(guarded_attention(keep(SCORES + mask))),
             unguarded,
-            where=lambda m: (where is None or where(m)) and _needs_guard(m),
+            where=lambda m: fits(m, guard=True),
         ),
-        Pattern(
-            f"{name}Masked",
-            merged(attention(SCORES + mask)),
-            rewrite,
-            where=lambda m: (where is None or where(m)) and not _needs_guard(m),
-        ),
+        Pattern(f"{name}Past", (merged_or_single(attention(past, values)), *together), joined, where=fits),
+        Pattern(f"{name}PastMasked", (merged_or_single(attention(past + mask, values)), *together), joined, where=fits),
+        Pattern(name, merged_or_single(attention(SCORES)), alone, where=fits),
+        Pattern(f"{name}Masked", merged_or_single(attention(SCORES + mask)), alone, where=fits),
     )
 
 
+def key_of(m: Match) -> Edge:
+    """The key as it goes into the scores."""
+    return _whole(m, "k", m.captures.get("keys"))
+
+
+def value_of(m: Match) -> Edge:
+    """The value as the weights multiply it."""
+    return _whole(m, "v", m.captures.get("values"))
+
+
+def _whole(m: Match, name: str, concat: Node | None) -> Edge:
+    found = m.captures.get(f"{name}_repeat") or m.captures.get(f"{name}_expand") or concat
+    whole: Any = m.captures[name] if found is None else found.outputs[0]
+    value: Edge = whole
+    return value
+
+
+def length_of_queries(m: Match) -> int | str | None:
+    """How many queries there are for each head."""
+    query = ungrouped(m.q) or m.q
+    return None if query.shape is None or len(query.shape) != 4 else query.shape[2]
+
+
+def past_of(value: Edge, query: Edge) -> tuple[Edge, Edge] | None:
+    """What a Concat joins along the axis of lengths, all of one batch: what there was, and what is new."""
+    node = value.producer
+    if node is None or not node.is_op("Concat") or node.has_references or len(node.inputs) != 2 or value.rank != 4:
+        return None
+    past, fresh = node.inputs
+    if axis_of(node, 4) != 2 or past is None or fresh is None or past.shape is None or fresh.shape is None:
+        return None
+    is_one_batch = dimension(past, 0) == dimension(batch_of(fresh), 0) == dimension(batch_of(query), 0)
+    is_alike = past.shape[1] == fresh.shape[1] and isinstance(past.shape[1], int) and past.shape[3] == fresh.shape[3]
+    return (past, fresh) if is_one_batch and is_alike and isinstance(past.shape[3], int) else None
+
+
 def _needs_guard(m: Match) -> bool:
-    if m.captures.get("guard") is None or (m.mask.is_constant and shows_all(m.mask)):
+    if m.captures.get("guard") is None or m.captures.get("mask") is None:
+        return False
+    if m.mask.is_constant and shows_all(m.mask):
         return False
     hidden = hidden_by(m.mask)
     return hidden is None or not all(map(math.isfinite, hidden))
 
 
+def _as_before(m: Match, made: Edge, new: Tape) -> Edge:
+    return made if is_merged(m, _heads(m, m.q), ungrouped(m.q) or m.q, value_of(m)) else reshaped(m, made, new)
+
+
 def _zeroed(m: Match, new: Tape) -> Edge:
     """The same without the guard, and zeros where the mask hides a whole row."""
+    rank, shape = m.mask.rank, m.mask.shape
+    if shape is None or (rank > 2 and shape[-3] != 1):
+        refuse("one mask for each head, and the guard")
+    heads, size = number_of_heads(m, ungrouped(m.q) or m.q), None if m.v.shape is None else m.v.shape[3]
     weights = new.Softmax(m.softmax.inputs[0], like=m.softmax)
     result = new.MatMul(weights, m.v)
     if m.captures.get("unchanged") is not None:
         result = new.Reshape(result, m.same_shape, like=m.unchanged)
-    result = new.Reshape(new.Transpose(result, perm=SPLIT), m.shape, like=m.merge)
-    rank, shape = m.mask.rank, m.mask.shape
-    if shape is None or (rank > 2 and shape[-3] != 1):
-        refuse("one mask for each head, and the guard")
+    merges = is_merged(m, heads, ungrouped(m.q) or m.q, m.v)
+    if m.turn is not None:
+        result = new.Transpose(result, perm=SPLIT)
+    if merges:
+        result = new.Reshape(result, m.shape, like=m.merge)
+    elif isinstance(size, int):
+        result = new.Reshape(result, new.const(np.array([0, 0 if m.turn is not None else 1, heads * size], np.int64)))
+    else:
+        refuse("the size of the heads is unknown")
     highest = new_reduce(new, "ReduceMax", m.mask, [-1])
     hidden = new.Equal(highest, new.const(np.array(-np.inf, np.float32)))
     if rank > 2:
         hidden = new_unsqueeze(new, hidden, [rank - 3], "Squeeze")
     made: Edge = new.Where(hidden, new.const(np.array(0, np.float32)), result)
-    return made
+    return made if merges else reshaped(m, made, new)
 
 
 def number_of_heads(m: Match, query: Edge) -> int:
     """The heads of the query; where only their size is known, from the product behind, which takes all of them."""
-    heads, size, merged_heads = heads_of(query), None if m.v.shape is None else m.v.shape[3], m.merge.outputs[0]
+    found = _heads(m, query)
+    return found if found else refuse("the number of heads is unknown")
+
+
+def _heads(m: Match, query: Edge) -> int:
+    whole = ungrouped(query) or query
+    value = value_of(m)
+    heads, size, merged_heads = heads_of(whole), None if value.shape is None else value.shape[3], m.merge.outputs[0]
     if isinstance(heads, int):
         return heads
     for user in merged_heads.outputs:
@@ -84,13 +171,7 @@ def number_of_heads(m: Match, query: Edge) -> int:
         width = weights.shape[0]
         if isinstance(width, int) and isinstance(size, int) and 0 < size <= width and width % size == 0:
             return width // size
-    refuse("the number of heads is unknown")
-
-
-def require_merged(m: Match, heads: int) -> None:
-    """Refuses where the result is not what the operators make."""
-    if not is_merged(m, heads):
-        refuse("the heads are not known to be merged on three axes")
+    return 0
 
 
 def bias_of(m: Match, query: Edge, key: Edge, new: Tape) -> Edge | None:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from onnx import TensorProto
 
-from fusionc.model.graph import Edge
+from fusionc.model.dimensions import meets
+from fusionc.model.graph import Edge, Shape
 from fusionc.model.operators import MICROSOFT
 from fusionc.model.types import same_shape
 from fusionc.passes.normalization import epsilon_of, root_mean_square
@@ -81,6 +82,13 @@ def joined(m: Match, new: Tape, operator: str, vectors: Sequence[Edge | None], e
     return [first, total]
 
 
+def _meet(a: Shape, b: Shape) -> bool:
+    """Whether two shapes of what is added are equal, wherever the model runs."""
+    if len(a) != len(b):
+        return False
+    return all(x is not None and y is not None and meets(x, y) for x, y in zip(a, b, strict=True))
+
+
 def _operands(m: Match) -> tuple[Edge, Edge]:
     """What is added: first what is as large as the sum, then what the kernel can repeat for each batch."""
     for whole, other in ((m.x, m.skip), (m.skip, m.x)):
@@ -89,7 +97,8 @@ def _operands(m: Match) -> tuple[Edge, Edge]:
             refuse("the rank is unknown")
         if len(shape) not in (2, 3) and len(shape) >= len(small):
             refuse("the rank is neither 2 nor 3")
-        repeats = len(shape) == 3 and (same_shape(small, shape[1:]) or same_shape(small, (1, *shape[1:])))
-        if same_shape(small, shape) or repeats:
+        total: Shape | None = m.sum.outputs[0].shape
+        repeats = len(shape) == 3 and (small == shape[1:] or _meet(small, (1, *shape[1:])))
+        if (_meet(small, shape) or repeats) and (small == shape or total is None or _meet(shape, total)):
             return whole, other
     refuse("the shapes are not known to be equal")

@@ -90,6 +90,8 @@ def commit(match: Match, results: Sequence[Edge], tape: Tape, pass_name: str) ->
             _hand_over(old, new)
         if new in made and not isinstance(new, Constant):
             graph.model.types.inherit(old, new)
+    for node in new_nodes:
+        graph.model.types.declare(node)
     for node in match.nodes:
         graph.remove_node(node)
     _stamp(new_nodes, match.nodes, origins, pass_name, graph.model.ir_version)

@@ -66,7 +66,8 @@ def match(formulas: Sequence[Formula], anchor: Node) -> Match | None:
 
 def _to_match(formulas: Sequence[Formula], state: _State, outputs: tuple[Edge, ...], anchor: Node) -> Match:
     missing = {name: None for formula in formulas for name in names(formula)}
-    nodes = [node for node in state.nodes if node not in state.kept]
+    replaced = {value.producer for value in outputs}  # what is handed out is replaced, wherever it was found
+    nodes = [node for node in state.nodes if node not in state.kept or node in replaced]
     return Match(anchor.graph, nodes, outputs, missing | state.captures, literal_rank=state.literal_rank)
 
 

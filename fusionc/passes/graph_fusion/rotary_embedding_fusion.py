@@ -1,4 +1,4 @@
-from fusionc.passes.heads import heads_of, joined
+from fusionc.passes.heads import heads_of, joined, split
 from fusionc.passes.rotary import cache_of
 from fusionc.passes.rotary_written import cos, patterns, sin, x
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op
@@ -11,10 +11,11 @@ def _turn(m: Match, new: Tape, *, is_half: bool, interleaved: int | None) -> Res
 
 def _with_heads_inside(m: Match, new: Tape) -> Result:
     """Turn before the heads are split."""
-    transpose = m.x.producer
-    reshape = transpose.inputs[0].producer
+    reshape, last = split(m.x), m.x.producer
+    assert reshape is not None
     made = new.RotaryEmbedding(joined(m.x), m.cos, m.sin, like=m.rotary, num_heads=heads_of(m.x))
-    return new.Transpose(new.Reshape(made, reshape.inputs[1], like=reshape), like=transpose)
+    apart = new.Reshape(made, reshape.inputs[1], like=reshape)
+    return apart if last is reshape else new.Transpose(apart, like=last)
 
 
 class RotaryEmbeddingFusionPass(Pass):

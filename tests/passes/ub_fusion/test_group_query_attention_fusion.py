@@ -27,10 +27,27 @@ TURNED = SPLIT.replace("a = Transpose", "a1 = Transpose").replace("u = Reshape",
 PAST = SPLIT.replace("i1 = Unsqueeze (i,", "n = Concat <axis = 2> (e, i) i1 = Unsqueeze (n,").replace("j1 = Unsqueeze (j,", "l = Concat <axis = 2> (f, j) j1 = Unsqueeze (l,")  # fmt: skip
 GUARD = "x = Softmax <axis = -1> (z) n = IsNaN (x) p = Where (n, zero, x)"
 
+SINGLE = """a = Reshape (q, once) i = Reshape (k, fewer) n = Concat <axis = 2> (e, i) i1 = Unsqueeze (n, two) i2 = Expand (i1, wide) i3 = Reshape (i2, back)
+    b = Transpose <perm = [0, 1, 3, 2]> (i3) j = Reshape (v, fewer) l = Concat <axis = 2> (f, j) j1 = Unsqueeze (l, two) j2 = Expand (j1, wide) d = Reshape (j2, back)"""
+GROUPED = """a0 = Reshape (q, once) a = Reshape (a0, apart) i = Reshape (k, fewer) n = Concat <axis = 2> (e, i) b = Transpose <perm = [0, 1, 3, 2]> (n)
+    j = Reshape (v, fewer) d = Concat <axis = 2> (f, j)"""
+CACHE = ", float[B,2,P,8] e, float[B,2,P,8] f"
+
+
+def single(split: str, mask: str = "", inputs: str = "", constants: str = "", more: str = "") -> str:
+    """One query for each head, and no Transposes."""
+    scores = f"{mask} s = MatMul (a, b) t = Mul (s, c) z = Add (t, m)" if mask else "s = MatMul (a, b) z = Mul (s, c)"
+    return f"""agraph (float[B,1,32] q, float[B,1,16] k, float[B,1,16] v{inputs}) => (float[B,1,32] y{more}) <{HEADS}{constants},
+        int64[4] once = {{0, 4, 1, 8}}, int64[4] fewer = {{0, 2, 1, 8}}, int64[3] whole = {{0, 1, 32}}> {{ {split} {scores}
+        p = Softmax <axis = -1> (z) o = MatMul (p, d) y = Reshape (o, whole) }}"""
+
+
 STAYS = [
     Stays("double", graph().replace("float", "double"), "the elements are not float32"),
     Stays("heads of size 4", SMALL, "the size of heads is not known to be one multiple of 8"),
     Stays("more keys than queries", graph(k="float[B,L,16]"), "there are not known to be as many keys as queries"),
+    Stays("a mask for the queries of one key", single(GROUPED, "m = Neg (g)", f"{CACHE}, float[B,1,2,T] g", ", int64[4] apart = {0, 2, 2, 8}"), "the mask is not known to fit the scores"),
+    Stays("a past of another batch", single(SINGLE, inputs=CACHE.replace("[B", "[C")).replace("float[B,1,32] y", "float[?,1,32] y"), "the batches are not known to be the same"),
     Stays("keys of the past", graph(PAST, inputs=", float[B,2,P,8] e, float[B,2,P,8] f"), "there are not known to be as many keys as queries"),
     Stays("as many keys of another batch", graph(k="float[C,S,16]", y="float[?,S,32]"), "the batches are not known to be the same"),
     Stays("a mask that may not fit", graph(mask=WHERE, inputs=", bool[B,1,S,M] g", constants=", float far = {-1}"), "the mask is not known to fit the scores"),
@@ -42,10 +59,16 @@ STAYS = [
 
 LENGTHS = ["Shape", "Shape", "Cast", "Sub", "Expand"]
 ONE = [*LENGTHS, "GroupQueryAttention"]
+BEHIND = ["Shape", "Cast", "Add", "Shape", "Expand", "GroupQueryAttention"]
 FIRES = [
     Fires("two heads for one key", graph(), ONE, zero_sizes=False),
     *[Fires(f"opset {opset}", graph(), ONE, opset=opset, zero_sizes=False) for opset in (15, 17, 21, 23)],
     Fires("fixed lengths", graph(q="float[2,5,32]", k="float[2,5,16]", y="float[2,5,32]"), ["Cast", "Sub", "Expand", "GroupQueryAttention"]),
+    Fires("a past, and one query", single(SINGLE, inputs=CACHE), BEHIND, zero_sizes=False),
+    Fires("a past, one query and a mask", single(SINGLE, "m = Where (g, zero, far)", f"{CACHE.replace('P', '4')}, bool[B,1,1,5] g", ", float far = {-10000}"), ["Where", *BEHIND[1:]], zero_sizes=False),
+    Fires("a past that is a result, one query", single(SINGLE, inputs=CACHE, more=", float[B,2,?,8] n, float[B,2,?,8] l"), BEHIND, zero_sizes=False),
+    Fires("the queries of one key as several of one head", single(GROUPED, inputs=CACHE, constants=", int64[4] apart = {0, 2, 2, 8}"), BEHIND, zero_sizes=False),
+    Fires("and a mask", single(GROUPED, "m = Where (g, zero, far)", f"{CACHE.replace('P', '4')}, bool[B,1,1,5] g", ", float far = {-10000}, int64[4] apart = {0, 2, 2, 8}"), ["Where", *BEHIND[1:]], zero_sizes=False),
     Fires("one key for all heads", graph(k="float[B,S,8]").replace("few = {0, 0, 2, 8}", "few = {0, 0, 1, 8}").replace("{1, 1, 2, 1, 1}", "{1, 1, 4, 1, 1}"), ONE, zero_sizes=False),
     Fires("turned before", graph(TURNED, inputs=", float[B,S,4] e, float[B,S,4] f"), ["RotaryEmbedding", "RotaryEmbedding", *ONE], opset=23, zero_sizes=False),
     Fires("a mask", graph(mask=WHERE, inputs=", bool[B,1,S,S] g", constants=", float far = {-10000}"), ["Where", *ONE], zero_sizes=False),

@@ -66,6 +66,11 @@ FLAT = """r = Reshape (q, heads) a = Transpose <perm = [0, 2, 1, 3]> (r) u = Res
 TURNED = """r = Reshape (q, heads) a1 = Transpose <perm = [0, 2, 1, 3]> (r) a = RotaryEmbedding (a1, e, f) u = Reshape (k, heads)
     i = Transpose <perm = [0, 2, 1, 3]> (u) i2 = RotaryEmbedding (i, e, f) b = Transpose <perm = [0, 1, 3, 2]> (i2)
     w = Reshape (v, heads) d = Transpose <perm = [0, 2, 1, 3]> (w)"""
+SINGLE = """a = Reshape (q, once) u = Reshape (k, heads) b = Transpose <perm = [0, 2, 3, 1]> (u)
+    w = Reshape (v, heads) d = Transpose <perm = [0, 2, 1, 3]> (w)"""
+SINGLE_PAST = """a = Reshape (q, once) i = Reshape (k, once) keys = Concat <axis = -2> (e, i) b = Transpose <perm = [0, 1, 3, 2]> (keys)
+    j = Reshape (v, once) d = Concat <axis = 2> (f, j)"""
+ONCE = HEADS.replace("merged = {0, 0, -1}", "merged = {0, 1, 8}, int64[4] once = {0, 2, 1, 4}")
 
 TORCH = """b0 = Shape <start = 0, end = 1> (i0) b1 = Shape <start = 1, end = 2> (i0)
     heads = Concat <axis = 0> (b0, b1, rest) merged = Concat <axis = 0> (b0, b1, minus) """
@@ -82,7 +87,10 @@ STAYS = [
     Stays("one head", graph(heads=HEADS.replace("2, 4}", "1, 8}")), "one head, which the operator computes on one thread"),
     Stays("another batch of keys", graph(k="float[C,L,8]", v="float[C,L,8]", y="float[?,S,8]"), "the batches are not known to be the same"),
     Stays("the heads are not merged", graph(merge="y = Relu (o)", y="float[B,2,S,4]"), None),
-    Stays("the heads are merged in two axes", graph(heads=HEADS.replace("int64[3] merged = {0, 0, -1}", "int64[2] merged = {-1, 8}"), y="float[?,8]"), "the heads are not known to be merged on three axes"),
+    Stays("the heads are merged in an unknown shape", graph(heads=HEADS.replace(", int64[3] merged = {0, 0, -1}", ""), inputs=", int64[3] merged", y="float[?,?,?]"), "the heads are merged in an unknown way"),
+    Stays("a 0 in the shape of the merged heads that is no dimension of theirs", graph(heads=HEADS.replace("merged = {0, 0, -1}", "merged = {-1, 1, 0}"), y="float[?,1,2]"), "the heads are merged in an unknown way"),
+    Stays("as many queries as heads, merged without a Transpose", graph(merge="y = Reshape (o, merged)", q="float[B,2,8]", y="float[?,?,?]"), None),
+    Stays("a past of another batch", graph(split=PAST, inputs=CACHE.replace("[B", "[C"), y="float[?,S,8]"), "the batches are not known to be the same"),
     Stays("queries and heads are merged", graph(merge="y = Reshape (o, merged)", y="float[?,?,?]"), None),
     Stays(
         "the query comes as heads",
@@ -97,7 +105,7 @@ STAYS = [
     Stays(
         "values of another size behind a cache",
         graph(split=PAST, inputs=", float[B,2,P,4] e, float[B,2,P,3] f", constants=", int64[4] others = {0, 0, 2, 3}", v="float[B,L,6]", y="float[B,S,6]").replace("(v, heads)", "(v, others)"),
-        "keys and values are not known to have heads of the same size",
+        ("keys and values are not known to have heads of the same size", "query, key and value are not made of heads side by side"),
     ),
     Stays("the weights are used elsewhere", graph(more=", float[B,2,S,L] n", merge=f"{MERGE} n = Neg (p)"), "an interior value is used elsewhere"),
     Stays("a guard, one mask for each head", masked("m = Neg (g)", ", float[B,2,S,L] g", softmax=GUARD), "one mask for each head, and the guard"),
@@ -136,11 +144,21 @@ FIRES = [
         ),
         ["Reshape", "Reshape", "Reshape", "MultiHeadAttention"],
     ),
-    Fires("a past", graph(split=PAST, inputs=CACHE), ["Reshape", "Transpose", "Concat", "Reshape", "Transpose", "Concat", "MultiHeadAttention"]),
+    Fires("heads merged in two axes", graph(heads=HEADS.replace("int64[3] merged = {0, 0, -1}", "int64[2] merged = {-1, 8}"), y="float[?,8]"), [*ONE, "Reshape"], zero_sizes=False),
+    Fires("heads merged in two axes, the guard", masked(WHERE, WHOLE, INFINITE, GUARD).replace("int64[3] merged = {0, 0, -1}", "int64[2] merged = {-1, 8}").replace("float[B,S,8] y", "float[?,8] y"), ["Where", *ROWS, "Reshape"], 2, edge_values=False, zero_sizes=False),
+    Fires("one query", graph(split=SINGLE, merge="y = Reshape (o, merged)", q="float[B,1,8]", y="float[B,1,8]", heads=ONCE), ONE),
+    Fires("one query, the guard", graph(split=SINGLE, scores="s = MatMul (a, b) t = Mul (s, c) m = Where (g, zero, far) z = Add (t, m)", softmax=GUARD, merge="y = Reshape (o, merged)", inputs=", bool[B,1,1,L] g", constants=INFINITE, q="float[B,1,8]", y="float[B,1,8]", heads=ONCE), ["Where", *ROWS], 2, edge_values=False, zero_sizes=False),
+    Fires("one query, picked from all", graph(split="r = Reshape (q, heads) a0 = Transpose <perm = [0, 2, 1, 3]> (r) a = Gather <axis = 2> (a0, last)" + SPLIT.partition("(r)")[2], merge="y = Reshape (o, merged)", constants=", int64[1] last = {-1}", y="float[B,1,8]", heads=HEADS.replace("merged = {0, 0, -1}", "merged = {0, 1, 8}")), ["Reshape", "Transpose", "Gather", "Reshape", "Reshape", "Transpose", "Transpose", "Reshape", "MultiHeadAttention"]),
+    Fires("keys of five axes", graph(split=FLAT.replace("f = Reshape (i,", "i9 = Unsqueeze (i, nought) f = Reshape (i9,"), constants=", int64[3] flat = {-1, 5, 4}, int64[4] back = {-1, 2, 4, 5}, int64[1] nought = {0}", **FIXED), ["Reshape", "Transpose", "Unsqueeze", "Reshape", "Transpose", "Squeeze", "MultiHeadAttention"]),
+    Fires("a past", graph(split=PAST, inputs=CACHE), ONE),
+    Fires("a past and a mask", graph(split=PAST, scores=f"m = Where (g, zero, far) {SCORES.replace('z =', 't =')} z = Add (t, m)", inputs=f"{CACHE.replace('P', '4')}, bool[B,1,3,9] g", constants=FAR, **FIXED), ["Where", *ONE]),
+    Fires("a past and a mask for all keys", graph(split=PAST, scores=f"m = Where (g, zero, far) {SCORES.replace('z =', 't =')} z = Add (t, m)", inputs=f"{CACHE}, bool[B,1,S,1] g", constants=FAR), ["Reshape", "Transpose", "Concat", "Reshape", "Transpose", "Concat", "Where", "Shape", "Shape", "Concat", "Expand", "MultiHeadAttention"]),
+    Fires("a past, and one query", graph(split=SINGLE_PAST, merge="y = Reshape (o, merged)", inputs=CACHE, q="float[B,1,8]", k="float[B,1,8]", v="float[B,1,8]", y="float[B,1,8]", more=", float[B,2,?,4] keys, float[B,2,?,4] d", heads=ONCE), ONE),
+    Fires("a past that is transposed for others, too", graph(split=PAST, inputs=CACHE, more=", float[B,2,4,?] b"), ["MultiHeadAttention", "Transpose"]),
     Fires(
         "a past that is also a result",
         graph(split=PAST, inputs=CACHE, more=", float[B,2,?,4] keys"),
-        ["Reshape", "Transpose", "Concat", "Reshape", "Transpose", "Concat", "MultiHeadAttention"],
+        ONE,
     ),
     Fires(
         "repeated keys and values",

@@ -1,0 +1,133 @@
+"""Sums of products of dimensions, as far as shape arithmetic makes them: batch·seq, past + 1, min(512, seq).
+
+An element of a shape is a number, a symbol, or an expression, which is written into a string of its own kind: two
+expressions that are written alike are always equal. So inference, which compares symbols only, can carry them.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+Element = int | str | tuple[int, int]  # a number, a symbol, or (identity of a value, axis) for a dimension without one
+_MARK = "="  # how expressions begin
+Sum = dict[tuple[Any, ...], int]  # products of atoms, each with its factor; the empty product is one
+_LONGEST = 400  # characters
+
+
+def sum_of(element: Element) -> Sum:
+    if isinstance(element, int):
+        return {(): element} if element else {}
+    written = _written(element) if isinstance(element, str) and element.startswith(_MARK) else None
+    return dict(written) if written is not None else {(element,): 1}
+
+
+@lru_cache(maxsize=4096)
+def _written(text: str) -> tuple[tuple[tuple[Any, ...], int], ...] | None:
+    try:
+        found = ast.literal_eval(text.removeprefix(_MARK))
+    except (SyntaxError, ValueError):  # a symbol of the model's own
+        return None
+    return found if isinstance(found, tuple) else None
+
+
+def element_of(total: Sum) -> Element | None:
+    """The sum as one element; None where it is too long to be worth it."""
+    terms = sorted(((product, factor) for product, factor in total.items() if factor), key=repr)
+    if not terms:
+        return 0
+    (product, factor), *others = terms
+    if not others and product == ():
+        return factor
+    if not others and factor == 1 and len(product) == 1 and not _is_least(product[0]):
+        atom: Element = product[0]
+        return atom
+    text = _MARK + repr(tuple(terms))
+    return text if len(text) <= _LONGEST else None
+
+
+def _is_least(atom: Any) -> bool:
+    return isinstance(atom, tuple) and atom[0] == "min"
+
+
+def added(a: Element, b: Element, sign: int = 1) -> Element | None:
+    total = sum_of(a)
+    for product, factor in sum_of(b).items():
+        total[product] = total.get(product, 0) + sign * factor
+    return element_of(total)
+
+
+def multiplied(a: Element, b: Element) -> Element | None:
+    total: Sum = {}
+    for one, factor in sum_of(a).items():
+        for other, times in sum_of(b).items():
+            product = tuple(sorted((*one, *other), key=repr))
+            total[product] = total.get(product, 0) + factor * times
+    return element_of(total)
+
+
+def divided(a: Element, b: Element) -> Element | None:
+    """a / b where nothing is left over, whatever the dimensions are (b is not zero); else None."""
+    divisor = sum_of(b)
+    if len(divisor) != 1:  # zero, or several terms
+        return None
+    ((below, by),) = divisor.items()
+    total: Sum = {}
+    for product, factor in sum_of(a).items():
+        left = list(product)
+        for atom in below:
+            if atom not in left:
+                return None
+            left.remove(atom)
+        if factor % by:
+            return None
+        total[tuple(left)] = factor // by
+    return element_of(total)
+
+
+def least(limit: int, a: Element) -> Element | None:
+    """min(limit, a) of a dimension a."""
+    return min(limit, a) if isinstance(a, int) else element_of({(("min", limit, a),): 1})
+
+
+def limited(a: Element) -> tuple[int, Element] | None:
+    """The limit and the dimension of which an element is the smaller one."""
+    terms = list(sum_of(a).items())
+    if len(terms) != 1 or terms[0][1] != 1 or len(terms[0][0]) != 1 or not _is_least(terms[0][0][0]):
+        return None
+    _, limit, inner = terms[0][0][0]
+    return limit, inner
+
+
+def is_dimension(a: Element) -> bool:
+    """Whether an element is never negative."""
+    return all(factor >= 0 for factor in sum_of(a).values())
+
+
+def atoms(a: Element) -> Iterator[Element]:
+    """The symbols and unnamed dimensions that an element is made of."""
+    for product in sum_of(a):
+        for atom in product:
+            if _is_least(atom):
+                yield from atoms(atom[2])
+            else:
+                yield atom
+
+
+def replaced(a: Element, by: dict[str, Element]) -> Element:
+    """The element with expressions in place of some of its symbols."""
+    if not by or isinstance(a, int) or not any(atom in by for atom in atoms(a)):
+        return a
+    result: Element | None = 0
+    for product, factor in sum_of(a).items():
+        term: Element | None = factor
+        for atom in product:
+            if _is_least(atom):
+                one: Element | None = least(atom[1], replaced(atom[2], by))
+            else:
+                one = by.get(atom, atom)
+            term = None if term is None or one is None else multiplied(term, one)
+        result = None if result is None or term is None else added(result, term)
+    return a if result is None else result
