@@ -1,0 +1,1 @@
+"""Areas → C → a shared library that onnxruntime loads as custom operators."""
