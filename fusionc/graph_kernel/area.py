@@ -1,4 +1,4 @@
-"""An area: a group of operators that graph kernel fusion makes one. What the stages make, and what kernels are built of."""
+"""An area: operators that graph kernel fusion makes one. The stages make areas, and kernels are built of them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Area:
     """Operators of ai.onnx in topological order, and the values that they read and write by name.
 
     `name` is the operator's in the domain fusionc.gk, a C identifier. `values` has every value that is not a constant:
-    inputs, interior ones and outputs. `constants` are read by nodes too and are known here: scalars, axes, small tables.
+    inputs, interior ones and outputs. `constants` are read by nodes too: scalars, axes, small tables.
     Larger constants are inputs. An omitted optional input of a node is "".
     """
 
