@@ -118,7 +118,9 @@ def _slice(region: Region, regions: Regions) -> list[Region]:
     if region.dominant.op != "Slice":
         return []
     return [
-        u for u in region.users if _may_join(u, Kind.ELEMWISE) and u.inputs[region] and not regions.has_detour(region, u)
+        u
+        for u in region.users
+        if _may_join(u, Kind.ELEMWISE) and u.inputs[region] and not regions.has_detour(region, u)
     ]
 
 

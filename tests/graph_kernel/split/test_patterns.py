@@ -48,10 +48,9 @@ CASES = [
         ["p", "y"],
     ),
     (
-        "agraph (float[8,4] a) => (float y) { n = IsNaN (a)  f = Cast <to = 1> (n)"
-        "y = ReduceMax <keepdims = 0> (f) }",
+        "agraph (float[8,4] a) => (float y) { n = IsNaN (a)  f = Cast <to = 1> (n)y = ReduceMax <keepdims = 0> (f) }",
         "elemany_addn",
-        ["n", "f y"],
+        ["n f y"],
     ),
     (
         "agraph (float[8,4] a) => (float[4] y) <int64[1] axes = {0}, int64[2] shape = {8, 4}>"
@@ -73,7 +72,7 @@ def test_pattern(graph: str, pattern: str, expected: list[str]) -> None:
     regions, (count,) = split(main, [p for p in PATTERNS if p.name == pattern], lambda node: None, 200)
     names = [[n.outputs[0].name for n in sorted(r.nodes, key=lambda n: n.position)] for r in regions]
     assert [" ".join(group) for group in names] == expected
-    assert count.effected == (1 if len(expected) < sum(len(e.split()) for e in expected) else 0)
+    assert (count.effected > 0) == (max(map(len, names)) > 1)
 
 
 def test_what_no_kernel_can_contain_is_not_fused() -> None:
