@@ -37,23 +37,21 @@ _KINDS = (
     | _kinds(Kind.REDUCE, _REDUCTIONS + "ArgMax ArgMin")
 )
 
+_ADDRESSING = "Concat Expand Flatten Gather Identity Reshape Slice Split Squeeze Transpose Unsqueeze"
+_ROW_BY_ROW = "LayerNormalization LogSoftmax RMSNormalization Softmax" + _REDUCTIONS
+_EXPAND = """
+CastLike Celu Elu Gelu HardSigmoid HardSwish LeakyRelu PRelu RMSNormalization ReduceL1 ReduceSumSquare Relu Selu Shrink
+Softsign Swish ThresholdedRelu
+"""
+
 # Operators that only say where an element lies: in a kernel they are addresses, and cost nothing.
-ADDRESSING = frozenset("Concat Expand Flatten Gather Identity Reshape Slice Split Squeeze Transpose Unsqueeze".split())
+ADDRESSING = frozenset(_ADDRESSING.split())
 # Operators that compute rows, one by one.
-ROW_BY_ROW = frozenset("LayerNormalization LogSoftmax RMSNormalization Softmax".split()) | frozenset(
-    _REDUCTIONS.split()
-)
-
+ROW_BY_ROW = frozenset(_ROW_BY_ROW.split())
 CLUSTER = frozenset(_ELEMENTWISE.split()) | ADDRESSING | ROW_BY_ROW
-
-# Operators whose definition is exact enough to stand for them, by themselves or in an area with others. Those of
-# Softplus and Mish overflow; that of LayerNormalization computes shapes, and all runtimes have a kernel for it.
-EXPAND = frozenset(
-    """
-    CastLike Celu Elu Gelu HardSigmoid HardSwish LeakyRelu PRelu RMSNormalization ReduceL1 ReduceSumSquare Relu Selu
-    Shrink Softsign Swish ThresholdedRelu
-    """.split()
-) | {f"{MICROSOFT}.{name}" for name in ("BiasGelu", "FastGelu", "Gelu", "QuickGelu")}
+# Operators that may stand as their definition. Those of Softplus and Mish overflow; that of LayerNormalization computes
+# shapes, and every runtime has a kernel for it.
+EXPAND = frozenset(_EXPAND.split()) | {f"{MICROSOFT}.{name}" for name in ("BiasGelu", "FastGelu", "Gelu", "QuickGelu")}
 
 
 def qualified(op: str, domain: str) -> str:

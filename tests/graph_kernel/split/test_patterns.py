@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from harness import parse
 
 from fusionc.graph_kernel.split.patterns import PATTERNS
 from fusionc.graph_kernel.split.splitter import split
 from fusionc.model.build import build
-from harness import parse
 
 CASES = [
     (  # equal symbols are equal sizes

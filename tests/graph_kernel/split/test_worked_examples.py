@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from harness import parse
 
 from fusionc.graph_kernel.flags import Flags
 from fusionc.graph_kernel.split.patterns import PATTERNS
 from fusionc.graph_kernel.split.splitter import split
 from fusionc.model.build import build
-from harness import parse
 
 GELU = """agraph (float[8,64] x) => (float[8,64] y)
 <float a = {0.044715}, float b = {0.7978846}, float half = {0.5}, float one = {1.0}> {
