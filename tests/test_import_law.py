@@ -51,7 +51,7 @@ def test_a_module_is_one_room(path: Path) -> None:
 def test_the_engine_stays_small() -> None:
     """Lines of code, without comments and docstrings, of what every pass depends on."""
     engine = [p for name in ("model", "rewrite", "switches") for p in (ROOT / name).rglob("*.py")]
-    assert sum(code_lines(p) for p in engine if p.name != "ascend_names.py") <= 2720
+    assert sum(code_lines(p) for p in engine if p.name != "ascend_names.py") <= 2750
 
 
 def code_lines(path: Path) -> int:

@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx
 
-DOMAIN = "fusionc.gk"
+from fusionc.model.operators import KERNELS
+
+DOMAIN = KERNELS
 
 
 @dataclass(frozen=True)

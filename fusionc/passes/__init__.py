@@ -116,7 +116,13 @@ _ORDER = (
     "ub_fusion.bias_gelu_fusion",
     "ub_fusion.inference_swiglu_fusion",  # before QuickGelu: in any order of its factors
     "ub_fusion.quick_gelu_fusion",
-    "ub_fusion.transpose_scale_mat_mul_fusion",  # last: what others look for has plain products
+    "ub_fusion.transpose_scale_mat_mul_fusion",  # behind those that look for plain products
+    # Areas take what no other pass wanted.
+    "ub_fusion.fusion_virtual_op_set_switch",
+    "ub_fusion.tbe_multi_output_fusion",
+    "ub_fusion.tbe_reduce_elemwise_fusion",
+    "ub_fusion.tbe_eltwise_fusion",
+    "ub_fusion.automatic_ub_fusion",
 )
 
 

@@ -1,0 +1,103 @@
+"""One cluster through the stages: expand, simplify, split. What is found are areas; the model is not touched.
+
+Where an area cannot be cut out of the model, an expanded operator or a simplification reaches beyond it. Then the
+cluster is tried again with less: without some expansions, at last as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+
+import onnx
+
+from fusionc.graph_kernel.cluster_model import cluster_model, cluster_proto
+from fusionc.graph_kernel.contents import Contents, edges_of
+from fusionc.graph_kernel.cut import Cut, cut
+from fusionc.graph_kernel.expand import Expander
+from fusionc.graph_kernel.operators import qualified
+from fusionc.graph_kernel.simplify import Simplifier
+from fusionc.graph_kernel.split.patterns import SplitPattern
+from fusionc.graph_kernel.split.regions import Region
+from fusionc.graph_kernel.split.splitter import split
+from fusionc.graph_kernel.stages import CLUSTER, EXPANDER, SPLITTER, StagePass, Stages
+from fusionc.model.graph import Graph, Model, Node
+from fusionc.model.write_back import write_back
+from fusionc.rewrite.counters import PatternCount
+
+Watch = Callable[[StagePass, onnx.ModelProto], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What became of one cluster."""
+
+    nodes: tuple[Node, ...]
+    cuts: tuple[Cut, ...] = ()
+    regions: tuple[Region, ...] = ()
+    patterns: tuple[PatternCount, ...] = ()
+
+
+@dataclass(frozen=True)
+class Planner:
+    """The stages with their switches. `watch` sees the model of a cluster before the first stage and after each."""
+
+    expander: Expander
+    simplifier: Simplifier
+    patterns: Sequence[SplitPattern]
+    most_operators: int
+    contents: Callable[[], Contents]
+    stages: Stages
+    watch: Watch | None = field(default=None)
+
+    def plan(self, graph: Graph, nodes: Sequence[Node]) -> Plan:
+        """The areas of a cluster."""
+        originals = {edge.name: edge for node in nodes for edge in edges_of(node)}
+        for expanded, is_simplified in self._attempts(nodes):
+            proto = cluster_proto(graph, nodes)
+            if proto is None:
+                break
+            model = self._prepared(proto, expanded, is_simplified)
+            contents = self.contents()
+            with self.stages.timed(SPLITTER):
+                regions, counts = split(model.main, self.patterns, contents.reason, self.most_operators, graph.id)
+            made = [region for region in regions if region.reason is None and region.is_composite]
+            cuts = [cut(region, originals, nodes) for region in made]
+            found = tuple(c for c in cuts if c is not None)
+            if len(found) == len(made) or not (expanded or is_simplified):
+                return Plan(tuple(nodes), found, tuple(regions), tuple(counts))
+        return Plan(tuple(nodes))
+
+    def _attempts(self, nodes: Sequence[Node]) -> Iterator[tuple[frozenset[str], bool]]:
+        """Which operators are expanded and whether anything is simplified, in the order in which it is tried."""
+        names = frozenset(qualified(node.op, node.domain) for node in nodes if self.expander.takes(node))
+        yield names, True
+        if len(names) > 1:
+            yield from ((names - {name}, True) for name in sorted(names))
+        if names:
+            yield frozenset(), True
+        yield frozenset(), False
+
+    def _prepared(self, proto: onnx.ModelProto, expanded: frozenset[str], is_simplified: bool) -> Model:
+        if self.watch is not None:
+            self.watch(CLUSTER, _copy(proto))
+        with self.stages.timed(EXPANDER):
+            model = cluster_model(self.expander.expand(proto, expanded) if expanded else proto)
+            if expanded:
+                self.simplifier.tidy(model)
+        if expanded:
+            self.stages.note_change(EXPANDER)
+            self._show(EXPANDER, model)
+        if is_simplified:
+            self.simplifier.simplify(model, lambda stage_pass: self._show(stage_pass, model))
+        return model
+
+    def _show(self, stage_pass: StagePass, model: Model) -> None:
+        if self.watch is not None:
+            self.watch(stage_pass, _copy(write_back(model)))
+
+
+def _copy(proto: onnx.ModelProto) -> onnx.ModelProto:
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    return copy
