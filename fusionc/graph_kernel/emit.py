@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fusionc.graph_kernel.cost import Cost
 from fusionc.graph_kernel.cut import Cut, function_of
 from fusionc.graph_kernel.operators import ADDRESSING, ROW_BY_ROW, Kind, kind_of
 from fusionc.model.graph import Edge, Graph
@@ -33,21 +32,17 @@ def has_addressing(cut: Cut) -> bool:
     return any(node.op_type in ADDRESSING for node in cut.area.nodes)
 
 
-def emit(graph: Graph, cuts: Sequence[Cut], pass_: Pass, ledger: Ledger) -> PatternCount:
-    """Put the areas of one pass into the graph, each as far as it pays and can be; and count them."""
-    cost = Cost(graph)
+def emit(graph: Graph, cuts: Sequence[tuple[Cut, str | None]], pass_: Pass, ledger: Ledger) -> PatternCount:
+    """Put the areas of one pass into the graph, those without a reason against them, and count them."""
 
     def find(_: Graph) -> Iterator[Match]:
-        for cut in cuts:
+        for cut, reason in cuts:
             # What made an input may have become an area itself by now; its values kept their names.
             inputs = [_current(value) for value in cut.inputs]
-            yield Match(graph, cut.nodes, cut.outputs, {"cut": cut, "inputs": inputs})
+            yield Match(graph, cut.nodes, cut.outputs, {"area": cut.area, "inputs": inputs, "reason": reason})
 
     def rewrite(m: Match, new: Tape) -> Result:
-        reason = cost.reason_against(m.cut)
-        if reason is not None:
-            refuse(reason)
-        return new.call(function_of(m.cut.area), m.inputs)
+        return refuse(m.reason) if m.reason else new.call(function_of(m.area), m.inputs)
 
     return apply(pass_, Pattern("area", find=find, rewrite=rewrite), graph, ledger)
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.area import DOMAIN, Area
 from fusionc.graph_kernel.cluster import clusters_of
 from fusionc.graph_kernel.contents import Contents, ReasonAgainst
+from fusionc.graph_kernel.cost import Cost
 from fusionc.graph_kernel.cut import Cut
 from fusionc.graph_kernel.emit import ADDRESSES, emit, has_addressing, pass_of
 from fusionc.graph_kernel.expand import Expander
@@ -15,8 +16,9 @@ from fusionc.graph_kernel.flags import Flags
 from fusionc.graph_kernel.operators import CLUSTER as CLUSTER_OPERATORS
 from fusionc.graph_kernel.plan import Plan, Planner, Watch
 from fusionc.graph_kernel.simplify import simplifier
-from fusionc.graph_kernel.split.patterns import PATTERNS
-from fusionc.graph_kernel.stages import CLUSTER, EXPANDER, OP_COMBINER, SPLITTER, Stages
+from fusionc.graph_kernel.split.patterns import PATTERNS, SplitPattern
+from fusionc.graph_kernel.split.stitch import STITCH
+from fusionc.graph_kernel.stages import BUILD, CLUSTER, EXPANDER, OP_COMBINER, SPLITTER, Stages
 from fusionc.model.graph import Graph, Model, Node
 from fusionc.rewrite import Pass
 from fusionc.rewrite.apply import Ledger
@@ -28,9 +30,10 @@ _COMBINER_PASS = "SameInputMatMulPass"
 
 @dataclass
 class Fused:
-    """What graph kernel fusion did: the areas in the model, each once, and how often the passes made one.
+    """What graph kernel fusion did.
 
-    `splits` counts for each pattern of split, `plans` is what became of each cluster.
+    `areas` are those that the model has now, each once, `counts` how often each pass made one. `splits` counts for each
+    pattern of split, `plans` is what became of each cluster.
     """
 
     areas: list[Area] = field(default_factory=list)
@@ -39,12 +42,18 @@ class Fused:
     plans: list[Plan] = field(default_factory=list)
 
 
+def no_kernels(areas: Sequence[Area]) -> Mapping[str, str]:
+    """For functions without kernels: there is nothing that could go wrong."""
+    return {}
+
+
 @dataclass(frozen=True)
 class GraphKernelFusion:
     """Graph kernel fusion with its switches.
 
     `registry` has all passes by name, `enabled` says which are on: those that simplify clusters are used either way,
     those that stand for areas decide whether such areas are made. `reason_against` says what a kernel cannot contain.
+    `build` makes the kernels of areas and returns why it could not, by the names of those that have none.
     """
 
     flags: Flags
@@ -52,6 +61,7 @@ class GraphKernelFusion:
     registry: Mapping[str, Pass]
     enabled: frozenset[str]
     reason_against: ReasonAgainst
+    build: Callable[[Sequence[Area]], Mapping[str, str]] = no_kernels
     watch: Watch | None = None
 
     def run(self, model: Model, ledger: Ledger) -> Fused:
@@ -62,18 +72,26 @@ class GraphKernelFusion:
                 fused.counts += run(model, [self.registry[_COMBINER_PASS]], ledger)
         if not self.stages.runs(CLUSTER) or not self.stages.runs(SPLITTER):
             return fused
-        for graph in list(model.graphs):
-            if not graph.in_function:
-                self._fuse(graph, ledger, fused)
+        judged = {graph: self._areas_of(graph, fused) for graph in model.graphs if not graph.in_function}
+        wanted = {cut.area.name: cut.area for cuts in judged.values() for cut, reason in cuts if reason is None}
+        with self.stages.timed(BUILD):
+            failed = self.build(list(wanted.values())) if self.stages.runs(BUILD) else {}
+        for graph, cuts in judged.items():
+            built = [(cut, reason or failed.get(cut.area.name)) for cut, reason in cuts]
+            for name in dict.fromkeys(pass_of(cut) for cut, _ in cuts):
+                own = [(cut, reason) for cut, reason in built if pass_of(cut) == name]
+                fused.counts.append(emit(graph, own, self.registry[name], ledger))
+        fused.areas = [area for name, area in wanted.items() if (DOMAIN, name, "") in model.functions]
         return fused
 
-    def _fuse(self, graph: Graph, ledger: Ledger, fused: Fused) -> None:
+    def _areas_of(self, graph: Graph, fused: Fused) -> list[tuple[Cut, str | None]]:
+        """The areas that a graph may have, each with what speaks against it."""
         contents = self._contents()
         expander = Expander(self.flags, self.stages.runs(EXPANDER), contents.reason)
         planner = Planner(
             expander,
             simplifier(self.registry, self.flags, self.stages),
-            [p for p in PATTERNS if self.flags.has_pattern(p.name)],
+            self._patterns(),
             self.flags.composite_op_limit_size,
             self._contents,
             self.stages,
@@ -88,25 +106,18 @@ class GraphKernelFusion:
         plans = [planner.plan(graph, nodes) for nodes in clusters]
         fused.plans += plans
         fused.splits += _summed([count for plan in plans for count in plan.patterns])
-        self._emit(graph, [cut for plan in plans for cut in plan.cuts], ledger, fused)
+        cost = Cost(graph)
+        return [(cut, cost.reason_against(cut)) for plan in plans for cut in plan.cuts if self._is_wanted(cut)]
+
+    def _is_wanted(self, cut: Cut) -> bool:
+        return pass_of(cut) in self.enabled and (ADDRESSES in self.enabled or not has_addressing(cut))
+
+    def _patterns(self) -> list[SplitPattern]:
+        stitch = [STITCH] if self.flags.enable_stitch_fusion else []
+        return [pattern for pattern in (*PATTERNS, *stitch) if self.flags.has_pattern(pattern.name)]
 
     def _contents(self) -> Contents:
         return Contents(self.flags.clusters(CLUSTER_OPERATORS), self.reason_against)
-
-    def _emit(self, graph: Graph, cuts: Sequence[Cut], ledger: Ledger, fused: Fused) -> None:
-        by_pass: dict[str, list[Cut]] = {}
-        for cut in cuts:
-            if len(cut.area.nodes) > 1 and (ADDRESSES in self.enabled or not has_addressing(cut)):
-                by_pass.setdefault(pass_of(cut), []).append(cut)
-        for name, found in by_pass.items():
-            if name in self.enabled:
-                fused.counts.append(emit(graph, found, self.registry[name], ledger))
-        made = {(function.domain, function.name) for function in graph.model.proto.functions}
-        known = {area.name for area in fused.areas}
-        for cut in cuts:
-            if (cut.area.name not in known) and ("fusionc.gk", cut.area.name) in made:
-                fused.areas.append(cut.area)
-                known.add(cut.area.name)
 
 
 def _summed(counts: Sequence[PatternCount]) -> list[PatternCount]:

@@ -61,7 +61,7 @@ class Planner:
             contents = self.contents()
             with self.stages.timed(SPLITTER):
                 regions, counts = split(model.main, self.patterns, contents.reason, self.most_operators, graph.id)
-            made = [region for region in regions if region.reason is None and region.is_composite]
+            made = [region for region in regions if region.is_composite and not region.is_lone]
             cuts = [cut(region, originals, nodes) for region in made]
             found = tuple(c for c in cuts if c is not None)
             if len(found) == len(made) or not (expanded or is_simplified):

@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 from fusionc.graph_kernel.operators import Kind, kind_of
+from fusionc.graph_kernel.split.rows import Row, row_of
 from fusionc.model.graph import Edge, Graph, Node, Shape
 from fusionc.model.types import same_shape
 
@@ -16,8 +17,9 @@ class Region:
     """Operators that become one kernel, `dominant` being the one of the highest kind.
 
     `inputs` are the regions that this one reads, each with whether every element of it is read where it lies
-    (INJECTIVE) or may be read several times (a broadcast). `reason` is why no kernel can contain the operator; such a
-    region is never fused. `is_composite` where the region is worth a kernel of its own for MindSpore's rules.
+    (INJECTIVE) or may be read several times (a broadcast). `rows` are what its reductions go over. `reason` is why no
+    kernel can contain the operator; such a region is never fused. `is_composite` where the region is worth a kernel of
+    its own by MindSpore's rules.
     """
 
     nodes: list[Node]
@@ -28,6 +30,7 @@ class Region:
     reason: str | None
     first: int  # the places of its operators in topological order, the lowest and the highest
     last: int
+    rows: frozenset[Row]
     inputs: dict[Region, bool] = field(default_factory=dict)
     users: dict[Region, None] = field(default_factory=dict)
 
@@ -45,7 +48,9 @@ class Regions:
         for place, node in enumerate(n for n in graph.ordered() if not n.is_op("Constant")):
             kind = kind_of(node.op) if node.domain == "" else Kind.OPAQUE
             is_output = any(value is not None and value.is_output for value in node.outputs)
-            region = Region([node], node, kind, is_output, kind != Kind.RESHAPE, reason_against(node), place, place)
+            rows = frozenset(row for row in (row_of(node),) if row is not None)
+            reason = reason_against(node)
+            region = Region([node], node, kind, is_output, kind != Kind.RESHAPE, reason, place, place, rows)
             self._regions[region] = None
             by_node[node] = region
             makers = [None if v is None or v.producer is None else by_node.get(v.producer) for v in node.inputs]
@@ -69,6 +74,7 @@ class Regions:
         kept.nodes += gone.nodes
         kept.is_output = a.is_output or b.is_output
         kept.is_composite = a.is_composite or b.is_composite
+        kept.rows = a.rows | b.rows
         kept.first, kept.last = min(a.first, b.first), max(a.last, b.last)
         for maker, is_injective in gone.inputs.items():
             del maker.users[gone]
@@ -126,6 +132,13 @@ def _aligned(shape: Shape | None) -> Shape | None:
         return None
     start = next((i for i, dim in enumerate(shape) if dim != 1), len(shape))
     return shape[start:]
+
+
+def values_between(maker: Region, user: Region) -> list[Edge]:
+    """What one region reads of another."""
+    reading = set(user.nodes)
+    made = (value for node in maker.nodes for value in node.outputs if value is not None)
+    return [value for value in made if any(node in reading for node in value.outputs)]
 
 
 def same_size(a: Region, b: Region) -> bool:
