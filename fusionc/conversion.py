@@ -17,6 +17,11 @@ from fusionc.custom.watchdog import watchdog
 from fusionc.disk.load import load
 from fusionc.disk.save import Saved, save
 from fusionc.errors import FusioncError, UsageError, VerificationError
+from fusionc.graph_kernel.flags import Flags, ReadFlags, read_flags
+from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
+from fusionc.graph_kernel.kernels.register import library_of
+from fusionc.graph_kernel.stages import Stages, complaints, switched, write_passes
+from fusionc.kernel_library import KernelLibrary
 from fusionc.model.build import build
 from fusionc.model.tensors import byte_size
 from fusionc.model.walk import nodes_of, tensors_of
@@ -24,6 +29,7 @@ from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
 from fusionc.report import Plog, Report, write_fusion_result
 from fusionc.report.graph_dump import GraphDump
+from fusionc.report.report import totals
 from fusionc.rewrite import Pass
 from fusionc.rewrite.apply import Commit, Ledger
 from fusionc.rewrite.counters import PatternCount
@@ -52,6 +58,8 @@ def convert(
     custom_passes: Sequence[str | os.PathLike[str]] = (),
     pattern_fusion_pass: bool = True,
     dump_graph: str | os.PathLike[str] | None = None,
+    enable_graph_kernel: bool = False,
+    graph_kernel_flags: str | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Optimize an ONNX model, verify the result in onnxruntime, write it, and report what was done.
@@ -62,8 +70,9 @@ def convert(
     sizes of inputs that verification uses. `target` is "onnxruntime-cpu", or "onnx" for any runtime. `target_opset`
     raises the model to a newer version of the standard operator set first; by default it keeps its own.
     `custom_passes` are Python files with users' passes, which `pattern_fusion_pass` False switches off together.
-    `dump_graph` is a folder for the graph after every pass that took effect. `progress` is called with a word on what
-    is being done.
+    `dump_graph` is a folder for the graph after every pass that took effect. `enable_graph_kernel` makes areas of
+    operators, with generated kernels in <output>.kernels.so; `graph_kernel_flags` ("--opt_level=2 --disable_pass=…")
+    say how, and switch it on, too. `progress` is called with a word on what is being done.
 
     Raises VerificationError, and writes nothing, where the result does not compute what the model computes; it names
     the rewrite at fault. Raises UsageError for wrong switches, FusioncError for everything else that goes wrong.
@@ -74,7 +83,7 @@ def convert(
     report = Report(source, destination)
     tell = progress or (lambda _: None)
     started = perf_counter()
-    with Plog(log) as plog:
+    with Plog(log) as plog, KernelLibrary(target) as kernels:
         try:
             registry = load_passes([Path(file) for file in custom_passes])
             switches = decide(
@@ -83,25 +92,33 @@ def convert(
                 optimization_switch=optimization_switch,
             )
             report.notices += switches.notices
+            read = read_flags(graph_kernel_flags, is_enabled=enable_graph_kernel)
+            report.notices += _warned(read, complaints(registry, read.flags), plog)
             custom = frozenset(p.name for p in registry if p not in PASSES)
-            wanted = switches.enabled if pattern_fusion_pass else switches.enabled - custom
+            enabled = switched(registry, switches.enabled, read.flags)
+            wanted = enabled if pattern_fusion_pass else enabled - custom
+            fusion = _fusion(read.flags, registry, wanted, kernels)
             passes = [p for p in registry if p.name in wanted]
-            job = _Job(source, destination, passes, target, target_opset, input_shape, tell, custom)
+            job = _Job(source, destination, passes, target, target_opset, input_shape, tell, custom, fusion, kernels)
             dump = None if dump_graph is None else GraphDump(Path(dump_graph))
             tell("loading")
             with _timed(report, "load"):
                 proto = load(source)
             report.operators_before, report.bytes_before = _operators(proto), _bytes_on_disk(proto, source)
             with _timed(report, "fuse"):
-                proto, report.patterns, ledger = job.optimized(proto, dump=dump)
-            report.operators_after = _operators(proto)
-            report.pattern_lines = plog.patterns(report.patterns)
+                done = job.optimized(proto, dump=dump)
+            report.patterns = done.counts
+            report.operators_after = _operators(done.proto)
+            report.pattern_lines = plog.patterns([*done.counts, *done.fused.splits])
+            report.notices += _tell_of_areas(done, fusion, kernels, passes, registry, plog)
             tell("saving")
-            with save(proto, source.parent, destination, external_weight) as saved:
-                report.bytes_after = _bytes_on_disk(proto, saved.model)
+            with save(done.proto, source.parent, destination, external_weight) as saved:
+                report.bytes_after = _bytes_on_disk(done.proto, saved.model)
                 if verify:
                     with _timed(report, "verify"):
-                        report.verification = _verify(saved, job, ledger.count)
+                        report.verification = _verify(saved, job, done.ledger.count)
+                if kernels.file is not None and done.fused.areas:
+                    saved = saved.beside(kernels.file, library_of(destination))
                 saved.publish()
             write_fusion_result(report.patterns, export_compile_stat, report.notices)
         except Exception as error:
@@ -160,6 +177,16 @@ def _check_arguments(external_weight: int | None, input_shape: Shapes | None, ta
 
 
 @dataclass
+class _Optimized:
+    """What the passes and graph kernel fusion have made of a model."""
+
+    proto: onnx.ModelProto
+    counts: list[PatternCount]
+    ledger: Ledger
+    fused: Fused
+
+
+@dataclass
 class _Job:
     """A conversion that can be repeated. Is its result right? And if not: which rewrite broke it?"""
 
@@ -171,10 +198,10 @@ class _Job:
     shapes: Shapes | None
     tell: Progress
     custom: frozenset[str]
+    fusion: GraphKernelFusion
+    kernels: KernelLibrary
 
-    def optimized(
-        self, proto: onnx.ModelProto, limit: int | None = None, dump: GraphDump | None = None
-    ) -> tuple[onnx.ModelProto, list[PatternCount], Ledger]:
+    def optimized(self, proto: onnx.ModelProto, limit: int | None = None, dump: GraphDump | None = None) -> _Optimized:
         """The optimized proto after at most `limit` rewrites. With every pass off it is the one that was loaded."""
         ledger = Ledger(limit)
         if self.target_opset is not None:
@@ -182,15 +209,19 @@ class _Job:
         if dump is not None:
             dump.write(proto, "input")
         counts: list[PatternCount] = []
+        fused = Fused()
         if self.passes:
             model = build(proto, os.fspath(self.source.parent), self.target)
             after = None if dump is None else lambda name: dump.write(write_back(model), name)
             with watchdog(self.custom, self.tell if limit is None else lambda _: None) as begin:
                 counts = run(model, self.passes, ledger, begin, after)
+            if self.fusion.flags.is_on and not ledger.is_closed:
+                self.tell("graph kernel fusion")
+                fused = self.fusion.run(model, ledger)
             proto = write_back(model)
         if dump is not None:
             dump.write(proto, "output")
-        return proto, counts, ledger
+        return _Optimized(proto, [*counts, *fused.counts], ledger, fused)
 
     def verdict(self, candidate: Path) -> tuple[bool, str]:
         """Whether a model is valid and computes what the original computes, and a sentence on it."""
@@ -201,15 +232,21 @@ class _Job:
         except VerificationError as error:
             return False, error.what
         found = verify(self.source, candidate, input_shape=self.shapes, progress=self.tell)
-        summary = f"not verified: {found.summary}" if found.status == "impossible" else found.summary
+        if found.status == "equal" and self.kernels.file is not None:
+            found = verify(
+                self.source, candidate, input_shape=self.shapes, kernels=self.kernels.file, progress=self.tell
+            )
+            summary = f"with generated kernels and without: {found.summary}"
+        else:
+            summary = f"not verified: {found.summary}" if found.status == "impossible" else found.summary
         return found.status != "different", summary
 
     def again(self, limit: int) -> tuple[bool, Commit | None]:
         """The same conversion, stopped after `limit` rewrites: whether the model is right, and the last rewrite."""
         self.tell(f"looking for the rewrite at fault: {limit}")
-        proto, _, ledger = self.optimized(load(self.source), limit)
-        with save(proto, self.source.parent, self.destination) as saved:
-            return self.verdict(saved.model)[0], ledger.last
+        done = self.optimized(load(self.source), limit)
+        with save(done.proto, self.source.parent, self.destination) as saved:
+            return self.verdict(saved.model)[0], done.ledger.last
 
 
 def _verify(saved: Saved, job: _Job, rewrites: int) -> str:
@@ -241,6 +278,44 @@ def _verify(saved: Saved, job: _Job, rewrites: int) -> str:
         hint=f'nothing was written; convert with --optimization_switch "{guilty.pass_name}:off", and please report it',
         code="E13028",
     )
+
+
+def _fusion(
+    flags: Flags, registry: Sequence[Pass], wanted: frozenset[str], kernels: KernelLibrary
+) -> GraphKernelFusion:
+    by_name = {p.name: p for p in registry}
+    return GraphKernelFusion(flags, Stages(flags), by_name, wanted, kernels.reason_against, kernels.build)
+
+
+def _warned(read: ReadFlags, wrong_names: list[str], plog: Plog) -> list[str]:
+    """Log what is wrong with graph kernel flags, and return it for the user with what else is to be said of them."""
+    warnings = [*read.warnings, *wrong_names]
+    for warning in warnings:
+        plog.warning("GraphKernelFlags", warning)
+    if read.flags.is_on:
+        plog.info("GraphKernelFlags", f'graph_kernel_flags = "{read.raw}", all flags: {read.flags.as_json()}')
+    return [*warnings, *read.notices]
+
+
+def _tell_of_areas(
+    done: _Optimized,
+    fusion: GraphKernelFusion,
+    kernels: KernelLibrary,
+    passes: Sequence[Pass],
+    registry: Sequence[Pass],
+    plog: Plog,
+) -> list[str]:
+    """Log what graph kernel fusion did; what the user should know is returned."""
+    if not fusion.flags.is_on:
+        return []
+    seconds = {total.name: total.seconds for total in totals(done.counts)}
+    write_passes(registry, frozenset(p.name for p in passes), seconds, plog)
+    fusion.stages.write(plog)
+    for name, reason in kernels.missing.items():
+        nodes = f"Nodes that with kernel name [{name}] do not have compile cache after compiling and will be split."
+        plog.warning("GraphKernelBuild", f"{nodes} {reason}")
+    raised = f"the IR version is raised to {done.proto.ir_version}: areas are functions, which older ones have not"
+    return [*kernels.notices, *([raised] if done.fused.has_raised_ir else [])]
 
 
 @contextmanager

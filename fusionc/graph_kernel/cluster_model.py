@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import onnx
 
-from fusionc.graph_kernel.contents import edges_of, named, operand_of
+from fusionc.graph_kernel.values import edges_of, named, operand_of
 from fusionc.model.build import build
 from fusionc.model.graph import Edge, Graph, Model, Node
 from fusionc.model.operators import MICROSOFT

@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass
 
-import numpy as np
-import onnx
-
-from fusionc.graph_kernel.area import DOMAIN, Area, Operand
+from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.cluster_model import is_seen_outside
-from fusionc.graph_kernel.contents import embedded, named, operand_of
+from fusionc.graph_kernel.make_area import area_of
 from fusionc.graph_kernel.split.regions import Region
+from fusionc.graph_kernel.values import embedded
 from fusionc.model.graph import Edge, Node
-from fusionc.model.tensors import to_proto
-
-_LONGEST_NAME = 64  # characters of an area's name, apart from what makes it unique
-_DIGITS = 12
 
 
 @dataclass(frozen=True)
@@ -47,7 +39,7 @@ def cut(region: Region, originals: Mapping[str, Edge], cluster: Iterable[Node]) 
         return None
     read_there, made_there = (tuple(originals[v.name] for v in values) for values in (inputs, outputs))
     replaced = _between(set(read_there), made_there, set(cluster))
-    area = None if replaced is None else _area(nodes, inputs, outputs)
+    area = None if replaced is None else area_of(nodes, inputs, outputs)
     return None if area is None or replaced is None else Cut(area, replaced, read_there, made_there)
 
 
@@ -65,56 +57,3 @@ def _between(inputs: set[Edge], outputs: Sequence[Edge], cluster: set[Node]) -> 
     if any(is_seen_outside(value, found) for value in made.difference(outputs)) or made.intersection(inputs):
         return None
     return tuple(sorted(found, key=lambda node: node.position))
-
-
-def _area(nodes: Sequence[Node], inputs: Sequence[Edge], outputs: Sequence[Edge]) -> Area | None:
-    """The area in names of its own, so that equal areas are equal."""
-    names = {value: f"x{i}" for i, value in enumerate(inputs)} | {value: f"y{i}" for i, value in enumerate(outputs)}
-    constants: dict[str, np.ndarray[Any, Any]] = {}
-    values: dict[str, Operand] = {}
-    symbols: dict[str, str] = {}
-    for node in nodes:
-        for edge in (*node.inputs, *node.outputs):
-            if edge is None or (edge in names and names[edge] in values):
-                continue
-            array = embedded(edge)
-            if array is not None and edge not in outputs:
-                name = names.setdefault(edge, f"c{len(constants)}")
-                constants.setdefault(name, array)
-                continue
-            operand = operand_of(edge)
-            if operand is None:
-                return None
-            name = names.setdefault(edge, f"v{len(values)}")
-            shape = tuple(d if isinstance(d, int) else symbols.setdefault(d, f"s{len(symbols)}") for d in operand.shape)
-            values[name] = Operand(name, operand.dtype, shape)
-    protos = tuple(_renamed(node, names) for node in nodes)
-    ends = tuple(names[v] for v in inputs), tuple(names[v] for v in outputs)
-    area = Area("", protos, *ends, values, nodes[0].graph.opset, constants)
-    operators = "_".join(node.op for node in nodes)[:_LONGEST_NAME].rstrip("_")
-    return replace(area, name=f"{operators}_split_{_digest(area)}")
-
-
-def _renamed(node: Node, names: Mapping[Edge, str]) -> onnx.NodeProto:
-    proto = named(node)
-    proto.input[:] = ["" if v is None else names[v] for v in node.inputs]
-    proto.output[:] = ["" if v is None else names[v] for v in node.outputs]
-    return proto
-
-
-def function_of(area: Area) -> onnx.FunctionProto:
-    """The model-local function that computes what the kernel of the area computes."""
-    function = onnx.FunctionProto(domain=DOMAIN, name=area.name, input=area.inputs, output=area.outputs)
-    function.opset_import.add(domain="", version=area.opset)
-    for name, array in area.constants.items():
-        constant = function.node.add(op_type="Constant", output=[name])
-        constant.attribute.add(name="value", type=onnx.AttributeProto.TENSOR).t.CopyFrom(to_proto(array, name))
-    function.node.extend(area.nodes)
-    return function
-
-
-def _digest(area: Area) -> str:
-    """What makes the name of an area that of its contents: what it computes, of which types and shapes."""
-    text = hashlib.sha256(function_of(area).SerializeToString(deterministic=True))
-    text.update(repr(sorted((o.name, o.dtype, o.shape) for o in area.values.values())).encode())
-    return text.hexdigest()[:_DIGITS]

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from fusionc.graph_kernel.cut import Cut, function_of
+from fusionc.graph_kernel.cut import Cut
+from fusionc.graph_kernel.make_area import function_of
 from fusionc.graph_kernel.operators import ADDRESSING, ROW_BY_ROW, Kind, kind_of
 from fusionc.model.graph import Edge, Graph
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse

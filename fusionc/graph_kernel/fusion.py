@@ -33,13 +33,14 @@ class Fused:
     """What graph kernel fusion did.
 
     `areas` are those that the model has now, each once, `counts` how often each pass made one. `splits` counts for each
-    pattern of split, `plans` is what became of each cluster.
+    pattern of split, `plans` is what became of each cluster. `has_raised_ir` where the model needed a newer IR version.
     """
 
     areas: list[Area] = field(default_factory=list)
     counts: list[PatternCount] = field(default_factory=list)
     splits: list[PatternCount] = field(default_factory=list)
     plans: list[Plan] = field(default_factory=list)
+    has_raised_ir: bool = False
 
 
 def no_kernels(areas: Sequence[Area]) -> Mapping[str, str]:
@@ -52,8 +53,8 @@ class GraphKernelFusion:
     """Graph kernel fusion with its switches.
 
     `registry` has all passes by name, `enabled` says which are on: those that simplify clusters are used either way,
-    those that stand for areas decide whether such areas are made. `reason_against` says what a kernel cannot contain.
-    `build` makes the kernels of areas and returns why it could not, by the names of those that have none.
+    those that stand for areas decide whether such areas are made. `reason_against` says why no kernel can be made of an
+    area. `build` makes the kernels of areas and returns why it could not, by the names of those that have none.
     """
 
     flags: Flags
@@ -66,7 +67,7 @@ class GraphKernelFusion:
 
     def run(self, model: Model, ledger: Ledger) -> Fused:
         """Make areas in all graphs of the model, functions excepted."""
-        fused = Fused()
+        fused, ir_version = Fused(), model.ir_version
         if self.stages.runs(OP_COMBINER):
             with self.stages.timed(OP_COMBINER):
                 fused.counts += run(model, [self.registry[_COMBINER_PASS]], ledger)
@@ -82,24 +83,25 @@ class GraphKernelFusion:
                 own = [(cut, reason) for cut, reason in built if pass_of(cut) == name]
                 fused.counts.append(emit(graph, own, self.registry[name], ledger))
         fused.areas = [area for name, area in wanted.items() if (DOMAIN, name, "") in model.functions]
+        fused.has_raised_ir = model.ir_version != ir_version
         return fused
 
     def _areas_of(self, graph: Graph, fused: Fused) -> list[tuple[Cut, str | None]]:
         """The areas that a graph may have, each with what speaks against it."""
-        contents = self._contents()
-        expander = Expander(self.flags, self.stages.runs(EXPANDER), contents.reason)
+        contents = Contents(self.flags.clusters(CLUSTER_OPERATORS), self.reason_against)
+        expander = Expander(self.flags, self.stages.runs(EXPANDER), contents.of_node)
         planner = Planner(
             expander,
             simplifier(self.registry, self.flags, self.stages),
             self._patterns(),
             self.flags.composite_op_limit_size,
-            self._contents,
+            contents,
             self.stages,
             self.watch,
         )
 
         def is_clusterable(node: Node) -> bool:
-            return expander.takes(node) or contents.reason(node) is None
+            return expander.takes(node) or contents.of_node(node) is None
 
         with self.stages.timed(CLUSTER):
             clusters = [nodes for nodes in clusters_of(graph, is_clusterable) if len(nodes) > 1]
@@ -115,9 +117,6 @@ class GraphKernelFusion:
     def _patterns(self) -> list[SplitPattern]:
         stitch = [STITCH] if self.flags.enable_stitch_fusion else []
         return [pattern for pattern in (*PATTERNS, *stitch) if self.flags.has_pattern(pattern.name)]
-
-    def _contents(self) -> Contents:
-        return Contents(self.flags.clusters(CLUSTER_OPERATORS), self.reason_against)
 
 
 def _summed(counts: Sequence[PatternCount]) -> list[PatternCount]:
