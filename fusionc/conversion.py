@@ -12,24 +12,25 @@ from time import perf_counter
 
 import onnx
 
+from fusionc.areas.library import KernelLibrary
+from fusionc.areas.run import fusion_of, tell_of_areas, tell_of_flags
 from fusionc.custom.loading import load_passes
 from fusionc.custom.watchdog import watchdog
 from fusionc.disk.load import load
 from fusionc.disk.save import Saved, save
 from fusionc.errors import FusioncError, UsageError, VerificationError
-from fusionc.graph_kernel.flags import Flags, ReadFlags, read_flags
+from fusionc.graph_kernel.flags import read_flags
 from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
 from fusionc.graph_kernel.kernels.register import library_of
-from fusionc.graph_kernel.stages import Stages, complaints, switched, write_passes
-from fusionc.kernel_library import KernelLibrary
+from fusionc.graph_kernel.stages import switched
 from fusionc.model.build import build
+from fusionc.model.operators import KERNELS
 from fusionc.model.tensors import byte_size
 from fusionc.model.walk import nodes_of, tensors_of
 from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
 from fusionc.report import Plog, Report, write_fusion_result
 from fusionc.report.graph_dump import GraphDump
-from fusionc.report.report import totals
 from fusionc.rewrite import Pass
 from fusionc.rewrite.apply import Commit, Ledger
 from fusionc.rewrite.counters import PatternCount
@@ -93,11 +94,11 @@ def convert(
             )
             report.notices += switches.notices
             read = read_flags(graph_kernel_flags, is_enabled=enable_graph_kernel)
-            report.notices += _warned(read, complaints(registry, read.flags), plog)
+            report.notices += tell_of_flags(read, registry, plog)
             custom = frozenset(p.name for p in registry if p not in PASSES)
             enabled = switched(registry, switches.enabled, read.flags)
             wanted = enabled if pattern_fusion_pass else enabled - custom
-            fusion = _fusion(read.flags, registry, wanted, kernels)
+            fusion = fusion_of(read.flags, registry, wanted, kernels)
             passes = [p for p in registry if p.name in wanted]
             job = _Job(source, destination, passes, target, target_opset, input_shape, tell, custom, fusion, kernels)
             dump = None if dump_graph is None else GraphDump(Path(dump_graph))
@@ -110,7 +111,7 @@ def convert(
             report.patterns = done.counts
             report.operators_after = _operators(done.proto)
             report.pattern_lines = plog.patterns([*done.counts, *done.fused.splits])
-            report.notices += _tell_of_areas(done, fusion, kernels, passes, registry, plog)
+            report.notices += tell_of_areas(done.fused, fusion, kernels, done.counts, plog)
             tell("saving")
             with save(done.proto, source.parent, destination, external_weight) as saved:
                 report.bytes_after = _bytes_on_disk(done.proto, saved.model)
@@ -280,44 +281,6 @@ def _verify(saved: Saved, job: _Job, rewrites: int) -> str:
     )
 
 
-def _fusion(
-    flags: Flags, registry: Sequence[Pass], wanted: frozenset[str], kernels: KernelLibrary
-) -> GraphKernelFusion:
-    by_name = {p.name: p for p in registry}
-    return GraphKernelFusion(flags, Stages(flags), by_name, wanted, kernels.reason_against, kernels.build)
-
-
-def _warned(read: ReadFlags, wrong_names: list[str], plog: Plog) -> list[str]:
-    """Log what is wrong with graph kernel flags, and return it for the user with what else is to be said of them."""
-    warnings = [*read.warnings, *wrong_names]
-    for warning in warnings:
-        plog.warning("GraphKernelFlags", warning)
-    if read.flags.is_on:
-        plog.info("GraphKernelFlags", f'graph_kernel_flags = "{read.raw}", all flags: {read.flags.as_json()}')
-    return [*warnings, *read.notices]
-
-
-def _tell_of_areas(
-    done: _Optimized,
-    fusion: GraphKernelFusion,
-    kernels: KernelLibrary,
-    passes: Sequence[Pass],
-    registry: Sequence[Pass],
-    plog: Plog,
-) -> list[str]:
-    """Log what graph kernel fusion did; what the user should know is returned."""
-    if not fusion.flags.is_on:
-        return []
-    seconds = {total.name: total.seconds for total in totals(done.counts)}
-    write_passes(registry, frozenset(p.name for p in passes), seconds, plog)
-    fusion.stages.write(plog)
-    for name, reason in kernels.missing.items():
-        nodes = f"Nodes that with kernel name [{name}] do not have compile cache after compiling and will be split."
-        plog.warning("GraphKernelBuild", f"{nodes} {reason}")
-    raised = f"the IR version is raised to {done.proto.ir_version}: areas are functions, which older ones have not"
-    return [*kernels.notices, *([raised] if done.fused.has_raised_ir else [])]
-
-
 @contextmanager
 def _timed(report: Report, stage: str) -> Iterator[None]:
     start = perf_counter()
@@ -332,5 +295,6 @@ def _bytes_on_disk(proto: onnx.ModelProto, path: Path) -> int:
 
 
 def _operators(proto: onnx.ModelProto) -> dict[str, int]:
-    """How many nodes of each operator a model has, those in subgraphs and functions too."""
-    return dict(Counter(node.op_type for node in nodes_of(proto)))
+    """How many nodes of each operator a model has, those in subgraphs and functions too; an area counts as one."""
+    inside = Counter(node.op_type for f in proto.functions if f.domain == KERNELS for node in f.node)
+    return dict(Counter(node.op_type for node in nodes_of(proto)) - inside)

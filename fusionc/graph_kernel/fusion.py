@@ -33,14 +33,15 @@ class Fused:
     """What graph kernel fusion did.
 
     `areas` are those that the model has now, each once, `counts` how often each pass made one. `splits` counts for each
-    pattern of split, `plans` is what became of each cluster. `has_raised_ir` where the model needed a newer IR version.
+    pattern of split, `plans` is what became of each cluster. `raised_ir` is the IR version that the model
+    needed for them, 0 where it had it.
     """
 
     areas: list[Area] = field(default_factory=list)
     counts: list[PatternCount] = field(default_factory=list)
     splits: list[PatternCount] = field(default_factory=list)
     plans: list[Plan] = field(default_factory=list)
-    has_raised_ir: bool = False
+    raised_ir: int = 0
 
 
 def no_kernels(areas: Sequence[Area]) -> Mapping[str, str]:
@@ -83,7 +84,7 @@ class GraphKernelFusion:
                 own = [(cut, reason) for cut, reason in built if pass_of(cut) == name]
                 fused.counts.append(emit(graph, own, self.registry[name], ledger))
         fused.areas = [area for name, area in wanted.items() if (DOMAIN, name, "") in model.functions]
-        fused.has_raised_ir = model.ir_version != ir_version
+        fused.raised_ir = model.ir_version if model.ir_version != ir_version else 0
         return fused
 
     def _areas_of(self, graph: Graph, fused: Fused) -> list[tuple[Cut, str | None]]:

@@ -10,7 +10,7 @@ from types import TracebackType
 
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.contents import any_standard_operator
-from fusionc.graph_kernel.kernels import NoCompiler, Unsupported, build, lower
+from fusionc.graph_kernel.kernels import NoCompiler, Unsupported, build, lower, source
 
 
 @dataclass
@@ -57,3 +57,7 @@ class KernelLibrary:
             return {}
         self.file, self.missing = built.library, built.failed
         return self.missing
+
+    def source(self, areas: Sequence[Area]) -> str:
+        """The C text of the kernels; empty where there are none."""
+        return source(areas) if self.file is not None and areas else ""
