@@ -19,7 +19,7 @@ from fusionc.model.operators import MICROSOFT
 
 # onnxruntime's own operators, as ONNX text. CastLike makes each constant one of the type of the input.
 _DEFINITIONS = {
-    "QuickGelu": """QuickGelu <alpha : float = 1.702> (X) => (Y) {
+    "QuickGelu": """QuickGelu <alpha> (X) => (Y) {
         A = Constant <value_float : float = @alpha> ()  B = CastLike (A, X)  C = Mul (B, X)  D = Sigmoid (C)
         Y = Mul (X, D) }""",
     "Gelu": """Gelu (X) => (Y) {
@@ -36,6 +36,7 @@ _DEFINITIONS = {
         H = CastLike (G, S)  I = Mul (F, H)  J = Tanh (I)  K = Constant <value_float = 1.0> ()  L = CastLike (K, S)
         M = Add (J, L)  N = Constant <value_float = 0.5> ()  O = CastLike (N, S)  P = Mul (S, O)  Y = Mul (P, M) }""",
 }
+_DEFAULTS = {"QuickGelu": {"alpha": 1.702}}  # of attributes; onnx's inliner wants all of them given
 _ALWAYS = ("", "CastLike")  # definitions cast their constants by it
 _CAST_LIKE = 15  # the opset since which it is there
 
@@ -63,6 +64,11 @@ class Expander:
         for domain, op in ids:
             if domain == MICROSOFT:
                 proto.functions.append(_definition(op, proto.opset_import[0].version))
+        for node in proto.graph.node:
+            written = {attribute.name for attribute in node.attribute}
+            for name, value in _DEFAULTS.get(node.op_type, {}).items():
+                if name not in written:
+                    node.attribute.append(onnx.helper.make_attribute(name, value))
         expanded = onnx.inliner.inline_selected_functions(proto, [*ids, _ALWAYS], inline_schema_functions=True)
         del expanded.functions[:]
         return expanded
