@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 from fusionc.graph_kernel.kernels.index import Variable
 from fusionc.graph_kernel.kernels.kinds import Kind
-from fusionc.graph_kernel.kernels.phases import Phases
+from fusionc.graph_kernel.kernels.phases import Phases, Stages
 from fusionc.graph_kernel.kernels.pull import Piece, Store
 from fusionc.graph_kernel.kernels.sizes import ONE, ZERO, Size
 from fusionc.graph_kernel.kernels.steps import Access, Step
 from fusionc.graph_kernel.kernels.view import View
 
-_MOST_ACCESSES = 128
+_BLOCK = 512  # elements; what stages hand on stays in the first cache
 
 
 class PieceText:
@@ -45,7 +45,7 @@ class PieceText:
         if not self.divisible:
             outer = [f"q->extent[{len(self.grid) + k}]" for k in range(len(self.row) - 1)]
             lines.append(f"const ptrdiff_t length = {' * '.join([*outer, 'n'])};")
-        if self._phases.buffered:
+        if self._phases.passes.kept:
             lines += self._buffers()
         lines += ["for (ptrdiff_t j = 0; j < rows; ++j) {", *_indented(self._one_row()), "}"]
         fast = ", ".join(str(self._unit(access)) for access in self.accesses)
@@ -71,7 +71,7 @@ class PieceText:
             len(self.grid),
             len(self.row),
             int(self.divisible),
-            sum(_bytes(step) for step in self._phases.buffered),
+            sum(_bytes(step) for step in self._phases.passes.kept),
             self.cost,
         )
         return table, f"{{{', '.join(map(str, values))}}}"
@@ -107,7 +107,7 @@ class PieceText:
 
     def _buffers(self) -> list[str]:
         lines, offset = [], 0
-        for step in sorted(self._phases.buffered, key=lambda s: -_bytes(s)):  # so that each is aligned
+        for step in sorted(self._phases.passes.kept, key=lambda s: -_bytes(s)):  # so that each is aligned
             local = step.kind.local
             lines.append(f"{local} *const b{step.number} = ({local} *)(scratch + {offset} * length);")
             offset += _bytes(step)
@@ -124,7 +124,7 @@ class PieceText:
             for step, its_phase in self._phases.of.items():
                 if its_phase == phase and not self._phases.is_rowwise(step) and step.constant is None:
                     if not step.reduction:
-                        lines.append(self._assign(step, phase, "0"))
+                        lines.append(self._assign(step))
             for a, store in self._stores.items():
                 if not self._phases.is_stored_in_row(store) and self._phases.of[store.step] == phase:
                     lines.append(f"*p{a} = {self._stored(a, store.step)};")
@@ -133,27 +133,46 @@ class PieceText:
         return lines
 
     def _pass(self, phase: int) -> list[str]:
-        """One loop over the row."""
-        reductions = [s for s, its in self._phases.of.items() if s.reduction and its == phase + 1]
+        """One loop over the row, or one over blocks of it with a loop for each stage."""
         before = []
-        clauses = ""
-        for step in reductions:
+        for step in self._phases.reductions(phase):
             assert step.reduction
             before.append(f"{step.kind.local} v{step.number} = {step.reduction.start};")
-            clauses += f" reduction({step.reduction.clause} : v{step.number})"
-        inner = [self._assign(step, phase, "i") for step in self._phases.within(phase) if step.constant is None]
-        for step in reductions:
-            assert step.reduction
-            name = f"v{step.number}"
-            inner.append(f"{name} = {step.reduction.combine.format(name, self._operand(step.arguments[0]))};")
+        stages = Stages(self._phases, phase)
+        if stages.count == 1:
+            return before + self._nested(self._stage(stages, 0, phase, "0", "n"), phase)
+        block = [f"const ptrdiff_t end = n - begin < {_BLOCK} ? n : begin + {_BLOCK};"]
+        block += [f"{step.kind.local} w{step.number}[{_BLOCK}];" for step in stages.passes.kept]
+        for stage in range(stages.count):
+            block += self._stage(stages, stage, phase, "begin", "end")
+        blocks = [f"for (ptrdiff_t begin = 0; begin < n; begin += {_BLOCK}) {{", *_indented(block), "}"]
+        return before + self._nested(blocks, phase)
+
+    def _stage(self, stages: Stages, stage: int, phase: int, begin: str, end: str) -> list[str]:
+        clauses, inner = "", []
+        for step in stages.passes.within(stage):
+            if stages.passes.reads(step, stage):
+                inner.append(f"const {step.kind.local} v{step.number} = w{step.number}[i - begin];")
+            elif self._phases.passes.reads(step, phase):
+                inner.append(f"const {step.kind.local} v{step.number} = {self._buffer(step)}[i];")
+            elif step.constant is None:
+                inner.append(self._assign(step))
+        for step in self._phases.reductions(phase):
+            if stages.of.get(step.arguments[0], 0) == stage:
+                assert step.reduction
+                clauses += f" reduction({step.reduction.clause} : v{step.number})"
+                result = step.reduction.combine.format(f"v{step.number}", self._operand(step.arguments[0]))
+                inner.append(f"v{step.number} = {result};")
         for a, store in self._stores.items():
-            if self._phases.is_stored_in_row(store) and self._phases.of[store.step] == phase:
+            its_stage = stages.of.get(store.step, 0)
+            if self._phases.is_stored_in_row(store) and self._phases.of[store.step] == phase and its_stage == stage:
                 inner.append(f"{self._pointer(a)}[i * t{a}] = {self._stored(a, store.step)};")
-        for step in self._phases.buffered:
-            if self._phases.of[step] == phase:
+        for step in self._phases.passes.kept:
+            if self._phases.of[step] == phase and stages.of[step] == stage:
                 inner.append(f"{self._buffer(step)}[i] = v{step.number};")
-        loop = [f"#pragma omp simd{clauses}", "for (ptrdiff_t i = 0; i < n; ++i) {", *_indented(inner), "}"]
-        return before + self._nested(loop, phase)
+        inner += [f"w{s.number}[i - begin] = v{s.number};" for s in stages.passes.kept if stages.of[s] == stage]
+        loop = f"for (ptrdiff_t i = {begin}; i < {end}; ++i) {{"
+        return [f"#pragma omp simd{clauses}", loop, *_indented(inner), "}"]
 
     def _nested(self, loop: list[str], phase: int) -> list[str]:
         """The loops over all row variables but the last around a loop over that."""
@@ -169,7 +188,7 @@ class PieceText:
         at = "r0"
         for k in range(1, outer):
             at = f"({at} * q->extent[{len(self.grid) + k}] + r{k})"
-        for step in self._phases.buffered:
+        for step in self._phases.passes.kept:
             pointers.append(f"{step.kind.local} *const c{step.number} = b{step.number} + {at} * n;")
         lines = pointers + loop
         for k in reversed(range(outer)):
@@ -183,10 +202,8 @@ class PieceText:
     def _buffer(self, step: Step) -> str:
         return f"{'c' if len(self.row) > 1 else 'b'}{step.number}"
 
-    def _assign(self, step: Step, phase: int, i: str) -> str:
-        if self._phases.reads(step, phase) and i != "0":
-            value = f"{self._buffer(step)}[i]"
-        elif step.access:
+    def _assign(self, step: Step) -> str:
+        if step.access:
             a = self.accesses.index(step.access)
             at = f"{self._pointer(a)}[i * t{a}]" if self._is_rowwise(step.access) else f"*p{a}"
             value = step.template.format(at)

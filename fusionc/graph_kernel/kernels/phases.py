@@ -1,14 +1,12 @@
-"""The passes over a row: which steps belong to which, and what is kept from one pass to the next.
+"""Which passes over a row compute which steps, and what is kept from one pass to the next.
 
-A reduction is known after the pass that goes over all its elements, so what needs it belongs to the next pass. A step
-that a later pass needs again is computed again if that is cheap, else it is kept in a buffer of the row.
+A step that a later pass needs again is computed again if that is cheap, else it is kept in a buffer.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
 
 from fusionc.graph_kernel.kernels.index import Variable
 from fusionc.graph_kernel.kernels.pull import Store
@@ -16,82 +14,112 @@ from fusionc.graph_kernel.kernels.steps import Step
 
 _CHEAP = 4  # what it costs to compute a step again rather than to keep it
 _READ = 2  # what it costs to read a buffer
+_HEAVY = 12  # exponentials and the like
 
 
-@dataclass
-class Phases:
-    """`of` has the pass of each step that is needed; a step that does not depend on the row is known before it.
+class Passes:
+    """The passes of `steps`, arguments first, each of which belongs to the pass that `of` says.
 
-    `buffered` are the steps that are kept. `row` are the variables of the row.
+    `roots` are wanted in their own pass for what becomes of them. `given` need not be computed: they lie in buffers.
+    `kept` are the steps that need buffers.
     """
 
-    stores: tuple[Store, ...]
-    row: frozenset[Variable]
-    of: dict[Step, int] = field(default_factory=dict)
-    buffered: list[Step] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        steps = self._needed()
-        for step in steps:
-            phase = max((self.of[argument] for argument in step.arguments), default=0)
-            self.of[step] = phase + 1 if step.reduction else phase
-        wanted = self._passes(steps, frozenset())
+    def __init__(
+        self, steps: Sequence[Step], of: Mapping[Step, int], roots: Sequence[Step], given: frozenset[Step]
+    ) -> None:
+        self._steps, self._of, self._roots, self._given = steps, of, roots, given
+        self.kept: list[Step] = []
+        wanted = self._wanted()
         cost: dict[Step, int] = {}
-        kept: set[Step] = set()
         for step in steps:
-            cost[step] = step.cost + sum(cost[a] for a in step.arguments)
-            if not self.is_rowwise(step):
-                cost[step] = 0
-            elif cost[step] > _CHEAP and max(wanted[step], default=0) > self.of[step]:
-                kept.add(step)
+            cost[step] = _READ if step in given else step.cost + sum(cost.get(a, 0) for a in step.arguments)
+            if cost[step] > _CHEAP and max(wanted[step], default=0) > of[step]:
+                self.kept.append(step)
                 cost[step] = _READ
-        wanted = self._passes(steps, frozenset(kept))
-        self.buffered = [s for s in steps if s in kept and max(wanted[s], default=0) > self.of[s]]
+        wanted = self._wanted()
+        self.kept = [step for step in self.kept if max(wanted[step], default=0) > of[step]]
 
-    @property
-    def count(self) -> int:
-        return 1 + max(self.of[store.step] for store in self.stores)
+    def within(self, number: int) -> list[Step]:
+        """The steps that a pass computes or reads, arguments first."""
+        ends = self._given.union(step for step in self.kept if self._of[step] < number)
+        roots = [step for step in (*self._roots, *self.kept) if self._of[step] == number]
+        mine = set(self._steps)
+        return [step for step in cone(roots, ends) if step in mine]
 
-    def is_rowwise(self, step: Step) -> bool:
-        return bool(step.variables & self.row)
+    def reads(self, step: Step, number: int) -> bool:
+        """Whether a pass takes a step from the buffer that an earlier one has filled."""
+        return step in self.kept and self._of[step] < number
 
-    def is_stored_in_row(self, store: Store) -> bool:
-        return bool(store.access.index.variables & self.row)
-
-    def roots(self, phase: int) -> list[Step]:
-        """The steps that a pass is there for: arguments of reductions, and what is stored or kept."""
-        found = [s.arguments[0] for s in self.of if s.reduction and self.of[s] == phase + 1]
-        found += [s.step for s in self.stores if self.is_stored_in_row(s) and self.of[s.step] == phase]
-        return [*found, *(s for s in self.buffered if self.of[s] == phase)]
-
-    def within(self, phase: int) -> list[Step]:
-        """The steps of the row that a pass computes or reads from a buffer, arguments first."""
-        known = {s for s in self.of if s.reduction or self.reads(s, phase)}
-        return [s for s in _cone(self.roots(phase), known) if self.is_rowwise(s)]
-
-    def reads(self, step: Step, phase: int) -> bool:
-        """Whether a pass takes a step from its buffer."""
-        return step in self.buffered and self.of[step] < phase
-
-    def _needed(self) -> list[Step]:
-        return _cone([store.step for store in self.stores], set())
-
-    def _passes(self, steps: list[Step], kept: frozenset[Step]) -> dict[Step, set[int]]:
-        """The passes in which each step is wanted, if those are kept."""
+    def _wanted(self) -> dict[Step, set[int]]:
+        """The passes in which each step is wanted."""
         wanted: dict[Step, set[int]] = defaultdict(set)
-        for store in self.stores:
-            if self.is_stored_in_row(store):
-                wanted[store.step].add(self.of[store.step])
-        for step in reversed(steps):
-            computed = {self.of[step]} if step in kept or step.reduction else set(wanted[step])
-            if step.reduction:
-                computed = {self.of[step] - 1}
-            for argument in step.arguments:
-                wanted[argument] |= computed
+        for step in self._roots:
+            wanted[step].add(self._of[step])
+        for step in reversed(self._steps):
+            if step not in self._given:
+                for argument in step.arguments:
+                    wanted[argument] |= {self._of[step]} if step in self.kept else wanted[step]
         return wanted
 
 
-def _cone(roots: Iterable[Step], ends: set[Step]) -> list[Step]:
+class Phases:
+    """What of a piece is computed before, in and after which loop over the row.
+
+    A reduction is known after the loop over all its elements, so what needs it belongs to the next one. `of` has the
+    loop of each step that is needed; a step that does not depend on the row is known before it.
+    """
+
+    def __init__(self, stores: Sequence[Store], row: frozenset[Variable]) -> None:
+        self._stores, self._row = stores, row
+        self.of: dict[Step, int] = {}
+        for step in cone([store.step for store in stores], frozenset()):
+            phase = max((self.of[argument] for argument in step.arguments), default=0)
+            self.of[step] = phase + 1 if step.reduction else phase
+        self.count = 1 + max(self.of[store.step] for store in stores)
+        steps = [step for step in self.of if self.is_rowwise(step)]
+        roots = [root for phase in range(self.count) for root in self.roots(phase)]
+        self.passes = Passes(steps, self.of, [root for root in roots if self.is_rowwise(root)], frozenset())
+
+    def is_rowwise(self, step: Step) -> bool:
+        return bool(step.variables & self._row)
+
+    def is_stored_in_row(self, store: Store) -> bool:
+        return bool(store.access.index.variables & self._row)
+
+    def reductions(self, phase: int) -> list[Step]:
+        """Those that a loop completes."""
+        return [step for step, its in self.of.items() if step.reduction and its == phase + 1]
+
+    def roots(self, phase: int) -> list[Step]:
+        """The steps that a loop is there for: arguments of reductions, and what is stored."""
+        found = [step.arguments[0] for step in self.reductions(phase)]
+        return [*found, *(s.step for s in self._stores if self.is_stored_in_row(s) and self.of[s.step] == phase)]
+
+
+class Stages:
+    """The parts of one loop over a row, each with at most one exponential or the like.
+
+    A processor overlaps the computations of several elements only if each is short, so a part is computed for a block
+    of elements before the next part is.
+    """
+
+    def __init__(self, phases: Phases, phase: int) -> None:
+        steps = phases.passes.within(phase)
+        given = frozenset(step for step in steps if phases.passes.reads(step, phase))
+        self.of: dict[Step, int] = {}
+        last = heavy = 0
+        for step in steps:
+            if step.cost >= _HEAVY and step not in given:
+                heavy += 1
+                last += heavy > 1
+            self.of[step] = last
+        self.count = last + 1
+        kept = [step for step in phases.passes.kept if phases.of[step] == phase]
+        roots = [step for step in (*phases.roots(phase), *kept) if phases.is_rowwise(step)]
+        self.passes = Passes(steps, self.of, roots, given)
+
+
+def cone(roots: Iterable[Step], ends: frozenset[Step]) -> list[Step]:
     """All that steps are computed from, arguments first, as far as `ends`."""
     found: set[Step] = set()
     stack = list(roots)

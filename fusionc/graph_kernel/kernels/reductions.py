@@ -112,7 +112,7 @@ def _softmax(pull: Pull, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> S
     axes = [axis] if view.area.opset >= 13 else list(range(axis, rank))  # once it made two dimensions of all
 
     largest = pull.over(name, at, axes, _plain_max(kind), lambda x: x)
-    exp = f"gk_exp_{kind.name}({{0}} - {{1}}, fused)"
+    exp = f"gk_exp_of_negative_{kind.name}({{0}} - {{1}}, fused)"
     total = pull.over(name, at, axes, SUM, lambda x: pull.steps.op(kind, exp, x, largest, cost=13))
     x = pull.at(name, at)
     if node.op_type == "LogSoftmax":

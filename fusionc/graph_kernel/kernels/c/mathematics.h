@@ -20,40 +20,46 @@ GK_INLINE float gk_float(int32_t bits) {
   return x;
 }
 
-/* 2 to a power of normal floats */
-GK_INLINE float gk_power_of_2(int32_t n) { return gk_float((int32_t)((uint32_t)(n + 127) << 23)); }
-
 GK_INLINE float gk_madd(float a, float b, float c, int fused) { return fused ? __builtin_fmaf(a, b, c) : a * b + c; }
 
-/* x = n ln 2 + r with |r| <= ln 2 / 2; gives exp(r) - 1 and n, for |x| < 2^22 */
-GK_INLINE float gk_reduced(float x, int32_t *n, int fused) {
-  const float to_integer = 12582912.0f; /* 1.5 * 2^23: the sum has the nearest integer in its last bits */
+/* a magnitude with the sign of x */
+GK_INLINE float gk_with_sign(float magnitude, float x) {
+  return gk_float(gk_bits(magnitude) | (gk_bits(x) & INT32_MIN));
+}
+
+/* x = n ln 2 + r with |r| <= ln 2 / 2 and -127 <= n <= 127; gives exp(r) - 1, and 2^n, which is 0 for the least n */
+GK_INLINE float gk_reduced(float x, float *scale, int fused) {
+  const float to_integer = 12583039.0f; /* 1.5 * 2^23 + 127: the last bits of a sum are the exponent of 2^n */
   float shifted = gk_madd(x, 1.44269504f, to_integer, fused);
-  float whole = shifted - to_integer;
-  float r = gk_madd(whole, -0.693359375f, x, fused); /* ln 2 in two parts; the first has 9 bits, so that this is exact */
-  r = gk_madd(whole, 2.12194440e-4f, r, fused);
+  float n = shifted - to_integer;
+  float r = gk_madd(n, -0.693359375f, x, fused); /* ln 2 in two parts; the first has 9 bits, so this is exact */
+  r = gk_madd(n, 2.12194440e-4f, r, fused);
   float q = gk_madd(r, 0.0013946420513f, 0.0083665717393f, fused);
   q = gk_madd(q, r, 0.0416662842035f, fused);
   q = gk_madd(q, r, 0.1666654348373f, fused);
   q = gk_madd(q, r, 0.5f, fused);
-  *n = gk_bits(shifted) - 0x4B400000;
+  *scale = gk_float((int32_t)((uint32_t)gk_bits(shifted) << 23));
   return gk_madd(q * r, r, r, fused);
 }
 
+/* The square of exp(x / 2), which is never subnormal or infinite. */
 GK_INLINE float gk_exp_f32(float x, int fused) {
-  float within = x < -104.0f ? -104.0f : x;
+  float scale, within = x < -104.0f ? -104.0f : x;
   within = within > 89.0f ? 89.0f : within;
-  int32_t n;
-  float e = gk_reduced(within, &n, fused) + 1.0f;
-  int32_t half = n >> 1; /* two factors: the result may be subnormal or infinite */
-  return e * gk_power_of_2(half) * gk_power_of_2(n - half);
+  float e = gk_reduced(within * 0.5f, &scale, fused);
+  float root = gk_madd(e, scale, scale, fused);
+  return root * root;
+}
+
+/* exp(x) for x <= 0, where what is below the normal floats may be 0 */
+GK_INLINE float gk_exp_of_negative_f32(float x, int fused) {
+  float scale, e = gk_reduced(x < -88.0f ? -88.0f : x, &scale, fused);
+  return gk_madd(e, scale, scale, fused);
 }
 
 /* exp(x) - 1 for |x| < 80, exact to the last place near 0, too */
 GK_INLINE float gk_expm1_f32(float x, int fused) {
-  int32_t n;
-  float e = gk_reduced(x, &n, fused);
-  float scale = gk_power_of_2(n);
+  float scale, e = gk_reduced(x, &scale, fused);
   return gk_madd(e, scale, scale - 1.0f, fused);
 }
 
@@ -61,27 +67,28 @@ GK_INLINE float gk_tanh_f32(float x, int fused) {
   float a = fabsf(x);
   a = a > 10.0f ? 10.0f : a;
   float e = gk_expm1_f32(a + a, fused);
-  return copysignf(e / (e + 2.0f), x);
+  return gk_with_sign(e / (e + 2.0f), x);
 }
 
 GK_INLINE float gk_sigmoid_f32(float x, int fused) {
-  float e = gk_exp_f32(-fabsf(x), fused);
+  float e = gk_exp_of_negative_f32(-fabsf(x), fused);
   return (x < 0.0f ? e : 1.0f) / (1.0f + e);
 }
 
-/* 1 - exp(-a P(a)) for a = |x|, where P(a) = -ln(erfc(a)) / a */
+/* 1 - exp(a P(a)) for a = |x|, where P(a) = ln(erfc(a)) / a */
 GK_INLINE float gk_erf_f32(float x, int fused) {
   float a = fabsf(x);
   a = a > 4.0f ? 4.0f : a;
-  float p = gk_madd(a, -8.602978596e-06f, 1.119358348e-04f, fused);
-  p = gk_madd(p, a, -6.131194531e-04f, fused);
-  p = gk_madd(p, a, 1.632508240e-03f, fused);
-  p = gk_madd(p, a, -1.278705895e-04f, fused);
-  p = gk_madd(p, a, -1.916920580e-02f, fused);
-  p = gk_madd(p, a, 1.027816385e-01f, fused);
-  p = gk_madd(p, a, 6.366190314e-01f, fused);
-  p = gk_madd(p, a, 1.128379226f, fused);
-  return copysignf(-gk_expm1_f32(-a * p, fused), x);
+  float p = gk_madd(a, 8.602978596e-06f, -1.119358348e-04f, fused);
+  p = gk_madd(p, a, 6.131194531e-04f, fused);
+  p = gk_madd(p, a, -1.632508240e-03f, fused);
+  p = gk_madd(p, a, 1.278705895e-04f, fused);
+  p = gk_madd(p, a, 1.916920580e-02f, fused);
+  p = gk_madd(p, a, -1.027816385e-01f, fused);
+  p = gk_madd(p, a, -6.366190314e-01f, fused);
+  p = gk_madd(p, a, -1.128379226f, fused);
+  float scale, e = gk_reduced(a * p, &scale, fused);
+  return gk_with_sign(gk_madd(e, -scale, 1.0f - scale, fused), x);
 }
 
 /* x = 2^n m with m between the square roots of 1/2 and 2 */
@@ -118,6 +125,7 @@ GK_INLINE float gk_log1p_f32(float x, int fused) {
 #define gk_log_f64(x, fused) log(x)
 #define gk_log1p_f64(x, fused) log1p(x)
 #define gk_expm1_f64(x, fused) expm1(x)
+#define gk_exp_of_negative_f64(x, fused) exp(x)
 GK_INLINE double gk_sigmoid_f64(double x, int fused) {
   double e = exp(-fabs(x));
   (void)fused;
@@ -133,7 +141,7 @@ GK_INLINE float gk_any_expm1_f32(float x, int fused) {
 
 #define GK_FOR_FLOATS(name, type, suffix)                                                                              \
   GK_INLINE type gk_softplus_##name(type x, int fused) {                                                               \
-    return (x > 0 ? x : 0) + gk_log1p_##name(gk_exp_##name(-fabs##suffix(x), fused), fused);                                   \
+    return (x > 0 ? x : 0) + gk_log1p_##name(gk_exp_of_negative_##name(-fabs##suffix(x), fused), fused);                                   \
   }                                                                                                                    \
   GK_INLINE type gk_sign_##name(type x) { return x > 0 ? 1 : x < 0 ? -1 : x; }                                         \
   GK_INLINE type gk_max_##name(type x, type y) { return x > y || x != x ? x : y; }                                     \
@@ -177,7 +185,7 @@ GK_INLINE int32_t gk_min_b(int32_t x, int32_t y) { return x & y; }
 /* float16 in memory; the exponent is moved by a multiplication, which makes subnormals right as well */
 GK_INLINE float gk_from_half(uint16_t half) {
   int32_t magnitude = (half & 0x7FFF) << 13;
-  float scaled = gk_float(magnitude) * gk_power_of_2(112);
+  float scaled = gk_float(magnitude) * 0x1p112f;
   float x = magnitude >= 0x7C00 << 13 ? gk_float(magnitude | 0x7F800000) : scaled;
   return (half & 0x8000) != 0 ? -x : x;
 }
