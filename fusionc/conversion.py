@@ -105,6 +105,7 @@ def convert(
             tell("loading")
             with _timed(report, "load"):
                 proto = load(source)
+            kernels.inherit(proto, library_of(source))
             report.operators_before, report.bytes_before = _operators(proto), _bytes_on_disk(proto, source)
             with _timed(report, "fuse"):
                 done = job.optimized(proto, dump=dump)
@@ -118,7 +119,7 @@ def convert(
                 if verify:
                     with _timed(report, "verify"):
                         report.verification = _verify(saved, job, done.ledger.count)
-                if kernels.file is not None and done.fused.areas:
+                if kernels.file is not None:
                     saved = saved.beside(kernels.file, library_of(destination))
                 saved.publish()
             write_fusion_result(report.patterns, export_compile_stat, report.notices)

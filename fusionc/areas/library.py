@@ -8,7 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 
-from fusionc.graph_kernel.area import Area
+import onnx
+
+from fusionc.graph_kernel.area import DOMAIN, Area
 from fusionc.graph_kernel.contents import any_standard_operator
 from fusionc.graph_kernel.kernels import NoCompiler, Unsupported, build, lower, source
 
@@ -18,11 +20,13 @@ class KernelLibrary:
     """Makes the library of a conversion in a folder of its own, which is removed at the end.
 
     For a target without kernels, and on a machine without a compiler, areas are functions and there is no `file`.
-    `notices` say why; `missing` says it of single areas, by their names.
+    `notices` say why; `missing` says it of single areas, by their names. A model that was converted before may bring
+    its library along (`inherit`): then that is the library, and there are no more areas.
     """
 
     target: str
     file: Path | None = None
+    is_inherited: bool = False
     notices: list[str] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
 
@@ -34,6 +38,12 @@ class KernelLibrary:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._folder.cleanup()
+
+    def inherit(self, model: onnx.ModelProto, library: Path) -> None:
+        """Go on using the kernels that an earlier conversion has made for a model, if there are any."""
+        has_areas = any(function.domain == DOMAIN for function in model.functions)
+        if has_areas and library.is_file() and self.target == "onnxruntime-cpu":
+            self.file, self.is_inherited = library, True
 
     def reason_against(self, area: Area) -> str | None:
         """Why an area cannot be; None where it can."""
@@ -47,6 +57,9 @@ class KernelLibrary:
 
     def build(self, areas: Sequence[Area]) -> Mapping[str, str]:
         """Make the kernels of all areas, and return why there is none, by the names of those without one."""
+        if self.is_inherited:
+            self.missing = dict.fromkeys((area.name for area in areas), "the model has kernels already")
+            return self.missing
         self.file, self.missing = None, {}
         if self.target != "onnxruntime-cpu" or not areas:
             return {}

@@ -78,9 +78,11 @@ def test_without_a_compiler_there_are_functions_only(monkeypatch: pytest.MonkeyP
 
 def test_a_second_conversion_finds_nothing() -> None:
     fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
-    report = fusionc.convert("out.onnx", output="again.onnx", enable_graph_kernel=True, verify=False)
+    report = fusionc.convert("out.onnx", output="again.onnx", enable_graph_kernel=True)
     assert report.effected == 0
     assert onnx.load("again.onnx") == onnx.load("out.onnx")
+    assert Path("again.kernels.so").read_bytes() == Path("out.kernels.so").read_bytes()
+    assert report.verification is not None and report.verification.startswith("with generated kernels and without")
 
 
 def test_the_same_bytes_again() -> None:
