@@ -57,6 +57,7 @@ def _declare(edge: Edge, graph: onnx.GraphProto) -> bool:
     info = _info(edge) if array is None else None
     if array is not None:
         graph.initializer.append(to_proto(array, edge.name))
+        graph.value_info.append(onnx.helper.make_tensor_value_info(edge.name, edge.elem_type, array.shape))
     elif info is not None:
         graph.input.append(info)
     return array is not None or info is not None

@@ -36,7 +36,7 @@ _DEFINITIONS = {
         H = CastLike (G, S)  I = Mul (F, H)  J = Tanh (I)  K = Constant <value_float = 1.0> ()  L = CastLike (K, S)
         M = Add (J, L)  N = Constant <value_float = 0.5> ()  O = CastLike (N, S)  P = Mul (S, O)  Y = Mul (P, M) }""",
 }
-_DEFAULTS = {"QuickGelu": {"alpha": 1.702}}  # of attributes; onnx's inliner wants all of them given
+_DEFAULTS = {"QuickGelu": {"alpha": 1.702}}  # of attributes of onnxruntime's operators
 _ALWAYS = ("", "CastLike")  # definitions cast their constants by it
 _CAST_LIKE = 15  # the opset since which it is there
 
@@ -65,12 +65,11 @@ class Expander:
             if domain == MICROSOFT:
                 proto.functions.append(_definition(op, proto.opset_import[0].version))
         for node in proto.graph.node:
-            written = {attribute.name for attribute in node.attribute}
-            for name, value in _DEFAULTS.get(node.op_type, {}).items():
-                if name not in written:
-                    node.attribute.append(onnx.helper.make_attribute(name, value))
-        expanded = onnx.inliner.inline_selected_functions(proto, [*ids, _ALWAYS], inline_schema_functions=True)
-        del expanded.functions[:]
+            if (node.domain, node.op_type) in ids:
+                _write_defaults(node, proto.opset_import[0].version)
+        typed = onnx.shape_inference.infer_shapes(proto)
+        expanded = onnx.inliner.inline_selected_functions(typed, [*ids, _ALWAYS], inline_schema_functions=True)
+        del expanded.functions[:], expanded.graph.value_info[:]
         return expanded
 
 
@@ -84,6 +83,17 @@ def _has_definition(node: Node) -> bool:
         has_bias = len(node.inputs) == 2 and None not in node.inputs
         return node.op in _DEFINITIONS and node.graph.opset >= _CAST_LIKE and (node.op != "FastGelu" or has_bias)
     return operators.is_composite(node.op, node.domain, node.graph.opset_of(node.domain))
+
+
+def _write_defaults(node: onnx.NodeProto, opset: int) -> None:
+    """Give a node the attributes that it leaves out: onnx's inliner wants all of them."""
+    known = operators.schema(node.op_type, node.domain, opset)
+    defaults = [a.default_value for a in known.attributes.values()] if known is not None else []
+    own = _DEFAULTS.get(node.op_type, {}) if node.domain == MICROSOFT else {}
+    written = {attribute.name for attribute in node.attribute}
+    for default in [*defaults, *(onnx.helper.make_attribute(name, value) for name, value in own.items())]:
+        if default.type != onnx.AttributeProto.UNDEFINED and default.name not in written:
+            node.attribute.append(default)
 
 
 @cache

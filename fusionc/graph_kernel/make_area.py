@@ -20,7 +20,12 @@ _DIGITS = 12
 
 
 def area_of(nodes: Sequence[Node], inputs: Sequence[Edge], outputs: Sequence[Edge]) -> Area | None:
-    """The area of operators in topological order; equal ones give equal areas. None where a type is unknown."""
+    """The area of operators in topological order; equal ones give equal areas.
+
+    None where a type is unknown, or where nothing comes out.
+    """
+    if not outputs:
+        return None
     names = {value: f"x{i}" for i, value in enumerate(inputs)} | {value: f"y{i}" for i, value in enumerate(outputs)}
     constants: dict[str, np.ndarray[Any, Any]] = {}
     values: dict[str, Operand] = {}

@@ -40,7 +40,7 @@ _KINDS = (
 _ADDRESSING = "Concat Expand Flatten Gather Identity Reshape Slice Split Squeeze Transpose Unsqueeze"
 _ROW_BY_ROW = "LayerNormalization LogSoftmax RMSNormalization Softmax" + _REDUCTIONS
 _EXPAND = """
-CastLike Celu Elu Gelu HardSigmoid HardSwish LeakyRelu PRelu RMSNormalization ReduceL1 ReduceSumSquare Relu Selu Shrink
+CastLike Celu Elu Gelu HardSigmoid HardSwish LeakyRelu PRelu ReduceL1 ReduceSumSquare Relu Selu Shrink
 Softsign Swish ThresholdedRelu
 """
 
@@ -49,8 +49,8 @@ ADDRESSING = frozenset(_ADDRESSING.split())
 # Operators that compute rows, one by one.
 ROW_BY_ROW = frozenset(_ROW_BY_ROW.split())
 CLUSTER = frozenset(_ELEMENTWISE.split()) | ADDRESSING | ROW_BY_ROW
-# Operators that may stand as their definition. Those of Softplus and Mish overflow; that of LayerNormalization computes
-# shapes, and every runtime has a kernel for it.
+# Operators that may stand as their definition. Those of Softplus and Mish overflow; those of LayerNormalization and
+# RMSNormalization compute shapes, and in float32 where runtimes compute in the type of the input.
 EXPAND = frozenset(_EXPAND.split()) | {f"{MICROSOFT}.{name}" for name in ("BiasGelu", "FastGelu", "Gelu", "QuickGelu")}
 
 
