@@ -138,11 +138,11 @@ def random_array(rng: np.random.Generator, dtype: int, shape: Sequence[int], *, 
     """Numbers around 0, and of the edges some: 0, NaN, infinities."""
     kind = TYPES[dtype]
     if kind is np.bool_:
-        return rng.random(shape) < 0.5
+        return np.asarray(rng.random(shape) < 0.5)
     if np.issubdtype(kind, np.integer):
         low = 0 if kind is np.uint8 else -9
-        return rng.integers(low, 10, shape).astype(kind)
-    array = (rng.standard_normal(shape) * rng.choice([0.5, 2.0, 5.0])).astype(kind)
+        return np.asarray(rng.integers(low, 10, shape)).astype(kind)
+    array = np.asarray(rng.standard_normal(shape) * rng.choice([0.5, 2.0, 5.0])).astype(kind)
     if edges and array.size:
         flat = array.reshape(-1)
         for value in (np.nan, np.inf, -np.inf, 0.0, -0.0):
