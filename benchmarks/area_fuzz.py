@@ -25,6 +25,7 @@ import onnx
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "graph_kernel" / "kernels"))
 from area_models import Maker
+import sanitized
 from areas import differences, kernel_model, plain_model, session
 from onnx import TensorProto, helper, numpy_helper
 
@@ -78,6 +79,9 @@ def finding(area: Area, feeds: Mapping[str, np.ndarray], got: Sequence[np.ndarra
         return ""
     rng = np.random.default_rng(0)
     moved = [plain.run(None, {name: _moved(rng, array) for name, array in feeds.items()}) for _ in range(4)]
+    if any(node.op_type in ("ReduceMax", "ReduceMin") for node in area.nodes):
+        # onnxruntime lets a NaN through or not, depending on where it lies
+        wanted = [np.where(got[k] != got[k], got[k], one) for k, one in enumerate(wanted)]
     rest = []
     for one, *others in zip(wanted, *moved, strict=True):
         with np.errstate(all="ignore"):
@@ -95,13 +99,15 @@ def finding(area: Area, feeds: Mapping[str, np.ndarray], got: Sequence[np.ndarra
 def _moved(rng: np.random.Generator, array: np.ndarray) -> np.ndarray:
     if array.dtype.kind != "f":
         return array
-    return (array * (1 + rng.uniform(-1, 1, array.shape) * np.finfo(array.dtype).eps * 2)).astype(array.dtype)
+    return np.asarray(array * (1 + rng.uniform(-1, 1, array.shape) * np.finfo(array.dtype).eps * 2)).astype(array.dtype)
 
 
 def run_batch(seed: int, numbers: Sequence[int], folder: Path, counts: Counter[str], sanitize: bool) -> list[str]:
     """Findings of some areas, which share a library."""
     makers = {f"area_{number}": Maker(f"{seed}/{number}") for number in numbers}
     areas = {name: maker.area(name) for name, maker in makers.items()}
+    if sanitize:
+        return sanitized.findings(areas, {n: [m.feeds(turn) for turn in range(2)] for n, m in makers.items()}, folder, counts)
     built = kernels.build(list(areas.values()), folder / f"batch_{numbers[0]}.kernels.so")
     counts["refused"] += len(built.failed)
     counts.update(f"refused: {reason}" for reason in built.failed.values())
@@ -109,17 +115,21 @@ def run_batch(seed: int, numbers: Sequence[int], folder: Path, counts: Counter[s
     for name, area in areas.items():
         if name in built.failed or built.library is None:
             continue
-        counts["compared"] += 1
         for turn in range(2):
             feeds = makers[name].feeds(turn)
             try:
                 got = session(kernel_model(area), built.library).run(None, feeds)
                 found = finding(area, feeds, got)
             except Exception as error:
+                if "NOT_IMPLEMENTED" in str(error):  # not every operator has a kernel for every type there
+                    counts["not compared, onnxruntime cannot"] += 1
+                    break
                 found = f"{type(error).__name__}: {error}"
             if found:
                 findings.append(f"{name}: {found}")
                 break
+        else:
+            counts["compared"] += 1
     return findings
 
 

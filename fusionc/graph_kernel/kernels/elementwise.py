@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import onnx
 from onnx import TensorProto
 
@@ -17,6 +18,11 @@ from fusionc.graph_kernel.kernels.view import attribute
 _INTEGERS = ("i32", "i64", "i8", "u8")
 _FLOATS = ("f32", "f64")
 _ALL = (*_FLOATS, *_INTEGERS)
+_LARGEST = {
+    TensorProto.FLOAT: float(np.finfo(np.float32).max),
+    TensorProto.FLOAT16: float(np.finfo(np.float16).max),
+    TensorProto.DOUBLE: float(np.finfo(np.float64).max),
+}
 
 
 @dataclass(frozen=True)
@@ -103,8 +109,11 @@ def _clip(call: Call, arguments: Sequence[Step | None]) -> Step:
     assert x is not None
     low, high = (arguments[k] if k < len(arguments) else None for k in (1, 2))
     if call.opset < 11:
-        low = call.number("min", -3.4028234663852886e38)
-        high = call.number("max", 3.4028234663852886e38)
+        low = call.number("min", -_LARGEST[TensorProto.FLOAT])
+        high = call.number("max", _LARGEST[TensorProto.FLOAT])
+    elif call.dtype in _LARGEST:  # onnxruntime makes infinities finite where a bound is omitted
+        low = low or call.steps.literal(call.kind, -_LARGEST[call.dtype])
+        high = high or call.steps.literal(call.kind, _LARGEST[call.dtype])
     result = call.op("{0}", x)
     if low is not None:
         result = call.op("{0} < {1} ? {1} : {0}", result, low)
