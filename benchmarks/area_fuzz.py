@@ -107,7 +107,9 @@ def run_batch(seed: int, numbers: Sequence[int], folder: Path, counts: Counter[s
     makers = {f"area_{number}": Maker(f"{seed}/{number}") for number in numbers}
     areas = {name: maker.area(name) for name, maker in makers.items()}
     if sanitize:
-        return sanitized.findings(areas, {n: [m.feeds(turn) for turn in range(2)] for n, m in makers.items()}, folder, counts)
+        return sanitized.findings(
+            areas, {n: [m.feeds(turn) for turn in range(2)] for n, m in makers.items()}, folder, counts
+        )
     built = kernels.build(list(areas.values()), folder / f"batch_{numbers[0]}.kernels.so")
     counts["refused"] += len(built.failed)
     counts.update(f"refused: {reason}" for reason in built.failed.values())

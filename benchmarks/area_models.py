@@ -112,11 +112,15 @@ class Maker:
             value = rng.choice(fitting)
             return value.name, value.exact
         if rng.random() < 0.5 or len(self.inputs) > 6:
-            array = random_array(np.random.default_rng(rng.randrange(2**31)), dtype, self._similar(shape)[-1:], edges=False)
+            array = random_array(
+                np.random.default_rng(rng.randrange(2**31)), dtype, self._similar(shape)[-1:], edges=False
+            )
             return self._constant(array), True
         return self._input(dtype, self._similar(shape)).name, True
 
-    def _add(self, op: str, inputs: list[str], outs: list[tuple[int, tuple[int, ...]]], exact: bool, **attributes: object) -> None:
+    def _add(
+        self, op: str, inputs: list[str], outs: list[tuple[int, tuple[int, ...]]], exact: bool, **attributes: object
+    ) -> None:
         names = [f"v{len(self.values) + k}" for k in range(len(outs))]
         self.nodes.append(helper.make_node(op, inputs, names, **attributes))
         self.values += [_Value(n, dtype, shape, exact) for n, (dtype, shape) in zip(names, outs, strict=True)]
@@ -125,7 +129,9 @@ class Maker:
         rng = self.rng
         x = rng.choice(self.values[-4:]) if rng.random() < 0.8 else rng.choice(self.values)
         is_float = x.dtype == self.float
-        kind = rng.choices(["unary", "binary", "compare", "where", "cast", "reduce", "norm", "move"], [5, 6, 1, 2, 1, 2, 2, 4])[0]
+        kind = rng.choices(
+            ["unary", "binary", "compare", "where", "cast", "reduce", "norm", "move"], [5, 6, 1, 2, 1, 2, 2, 4]
+        )[0]
         if kind == "move":
             self._move(x)
         elif kind == "cast":
@@ -133,7 +139,9 @@ class Maker:
             if is_float and to in (I32, I64, BOOL) and not (x.exact and x.shape):
                 return
             if is_float and to in (I32, I64):
-                self._add("Clip", [x.name, self._scalar(x.dtype, -5), self._scalar(x.dtype, 5)], [(x.dtype, x.shape)], True)
+                self._add(
+                    "Clip", [x.name, self._scalar(x.dtype, -5), self._scalar(x.dtype, 5)], [(x.dtype, x.shape)], True
+                )
                 isnan = f"v{len(self.values)}"
                 self._add("IsNaN", [self.values[-1].name], [(BOOL, x.shape)], True)
                 self._add("Where", [isnan, self._scalar(x.dtype, 0), self.values[-2].name], [(x.dtype, x.shape)], True)
@@ -170,7 +178,9 @@ class Maker:
         elif kind == "norm" and is_float and x.shape and 0 not in x.shape:
             if rng.random() < 0.6 or x.dtype == F16:
                 op = rng.choice(["Softmax", "Softmax", "LogSoftmax"])
-                self._add(op, [x.name], [(x.dtype, x.shape)], False, axis=rng.choice([-1, -1, rng.randrange(len(x.shape))]))
+                self._add(
+                    op, [x.name], [(x.dtype, x.shape)], False, axis=rng.choice([-1, -1, rng.randrange(len(x.shape))])
+                )
             else:
                 scale = self._constant(np.linspace(0.5, 2, x.shape[-1]).astype(TYPES[x.dtype]))
                 self._add("LayerNormalization", [x.name, scale], [(x.dtype, x.shape)], False, axis=-1)
@@ -193,14 +203,18 @@ class Maker:
         if op in ("Celu", "Selu", "Elu") and x.dtype != F32:
             op = "Relu"
         if rng.random() < 0.1:
-            self._add("Pow", [x.name, self._scalar(x.dtype, rng.choice([2, 3, 0.5, 1.5, -1]))], [(x.dtype, x.shape)], False)
+            self._add(
+                "Pow", [x.name, self._scalar(x.dtype, rng.choice([2, 3, 0.5, 1.5, -1]))], [(x.dtype, x.shape)], False
+            )
             return
         exact = x.exact and op in ("Abs", "Neg", "Relu", "Identity", "Clip")
         self._add(op, inputs, [(x.dtype, x.shape)], exact)
 
     def _reduce(self, x: _Value, op: str) -> None:
         rank = len(x.shape)
-        axes = [rank - 1] if self.rng.random() < 0.6 else sorted(self.rng.sample(range(rank), self.rng.randint(1, rank)))
+        axes = (
+            [rank - 1] if self.rng.random() < 0.6 else sorted(self.rng.sample(range(rank), self.rng.randint(1, rank)))
+        )
         keep = self.rng.random() < 0.7
         shape = tuple(1 if k in axes else n for k, n in enumerate(x.shape))
         shape = shape if keep else tuple(n for k, n in enumerate(x.shape) if k not in axes)
@@ -216,7 +230,9 @@ class Maker:
             self._add(op, [x.name], [(x.dtype, tuple(x.shape[a] for a in perm))], x.exact, perm=perm)
         elif op == "Reshape" and 0 not in x.shape:
             shape = _reshaped(rng, x.shape)
-            written = [-1 if k == rng.randrange(-len(shape), len(shape)) else n for k, n in enumerate(shape)] if shape else []
+            written = (
+                [-1 if k == rng.randrange(-len(shape), len(shape)) else n for k, n in enumerate(shape)] if shape else []
+            )
             written = written if written.count(-1) < 2 else list(shape)
             self._add(op, [x.name, self._constant(np.array(written, np.int64))], [(x.dtype, shape)], x.exact)
         elif op == "Slice" and rank:

@@ -249,9 +249,7 @@ ELEMENTWISE: dict[str, Rule] = {
         alpha=1.67326319217681884765625,
         gamma=1.05070102214813232421875,
     ),
-    "Celu": _exponential(
-        "({0} > 0 ? {0} : 0) + ({0} > 0 ? 0 : {1} * gk_any_expm1_$({0} / {1}, fused))", alpha=1.0
-    ),
+    "Celu": _exponential("({0} > 0 ? {0} : 0) + ({0} > 0 ? 0 : {1} * gk_any_expm1_$({0} / {1}, fused))", alpha=1.0),
     "HardSigmoid": _hard_sigmoid_rule,
     "HardSwish": _hard_swish,
     "Swish": _swish,

@@ -16,7 +16,9 @@ from fusionc.graph_kernel.area import DOMAIN, Area, Operand
 Feeds = Mapping[str, np.ndarray]
 
 
-def area_of(text: str, constants: Mapping[str, np.ndarray] | None = None, *, name: str = "area", opset: int = 22) -> Area:
+def area_of(
+    text: str, constants: Mapping[str, np.ndarray] | None = None, *, name: str = "area", opset: int = 22
+) -> Area:
     """An area from a graph in ONNX's text form; its inputs and outputs are the graph's. Types of inner values follow."""
     graph = onnx.parser.parse_graph(text)
     constants = dict(constants or {})

@@ -22,13 +22,17 @@ def works(folder: Path) -> bool:
     """Whether the compiler of this machine has the sanitizers."""
     (folder / "empty.c").write_text("int main(void) { return 0; }\n")
     command = ["cc", *_FLAGS, "-o", str(folder / "empty"), str(folder / "empty.c")]
-    return not subprocess.run(command, capture_output=True, check=False).returncode and not subprocess.run(
-        [folder / "empty"], check=False
-    ).returncode
+    return (
+        not subprocess.run(command, capture_output=True, check=False).returncode
+        and not subprocess.run([folder / "empty"], check=False).returncode
+    )
 
 
 def findings(
-    areas: Mapping[str, Area], feeds: Mapping[str, Sequence[Mapping[str, np.ndarray]]], folder: Path, counts: Counter[str]
+    areas: Mapping[str, Area],
+    feeds: Mapping[str, Sequence[Mapping[str, np.ndarray]]],
+    folder: Path,
+    counts: Counter[str],
 ) -> list[str]:
     """What the sanitizers find when kernels run with some inputs each."""
     good = {}

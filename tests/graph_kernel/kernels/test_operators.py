@@ -54,7 +54,11 @@ def _cases() -> dict[str, tuple[str, float]]:
         cases[key] = (f"g ({typed}) => ({out_type}[{dims}] o) {{ o = {call} }}", half)
 
     for call, share in UNARY.items():
-        for dtype in FLOATS if call not in ("Abs(x)", "Neg(x)", "Sign(x)", "Relu(x)", "Clip(x)") else [*FLOATS, *INTEGERS, TensorProto.INT8]:
+        for dtype in (
+            FLOATS
+            if call not in ("Abs(x)", "Neg(x)", "Sign(x)", "Relu(x)", "Clip(x)")
+            else [*FLOATS, *INTEGERS, TensorProto.INT8]
+        ):
             add(call, dtype, call, share, "x:T", "bool" if call.startswith("Is") else "T")
     for call, share in BINARY.items():
         compares = call.split("(")[0] in ("Equal", "Less", "Greater", "LessOrEqual", "GreaterOrEqual")
@@ -75,7 +79,11 @@ def _cases() -> dict[str, tuple[str, float]]:
             for axes in ("1", "0", "0, 1"):
                 for keep in (0, 1) if axes == "1" else (1,):
                     text = "float" if dtype == TensorProto.FLOAT else SPELLING[dtype]
-                    shape = {"1": "N,1", "0": "1,M", "0, 1": "1,1"}[axes] if keep else {"1": "N", "0": "M", "0, 1": ""}[axes]
+                    shape = (
+                        {"1": "N,1", "0": "1,M", "0, 1": "1,1"}[axes]
+                        if keep
+                        else {"1": "N", "0": "M", "0, 1": ""}[axes]
+                    )
                     cases[f"{op} of {axes}, keepdims {keep}, {text}"] = (
                         f"g ({text}[N,M] x) => ({text}[{shape}] o) <int64[{axes.count(',') + 1}] a = {{{axes}}}>"
                         f" {{ o = {op} <keepdims = {keep}>(x, a) }}",
@@ -84,7 +92,10 @@ def _cases() -> dict[str, tuple[str, float]]:
     for call in ("Softmax(x)", "Softmax <axis = 0>(x)", "LogSoftmax(x)"):
         for dtype in FLOATS:
             add(call, dtype, call, 1e-5, "x:T", "T")
-    cases["LayerNormalization"] = ("g (float[N,M] x, float[M] s, float[M] b) => (float[N,M] o) { o = LayerNormalization(x, s, b) }", 1e-4)
+    cases["LayerNormalization"] = (
+        "g (float[N,M] x, float[M] s, float[M] b) => (float[N,M] o) { o = LayerNormalization(x, s, b) }",
+        1e-4,
+    )
     return cases
 
 
@@ -93,7 +104,13 @@ def _ports(text: str) -> list[tuple[str, str]]:
 
 
 CASES = _cases()
-_NO_NAN = ("ReduceMax", "ReduceMin", "ReduceLogSumExp", "LogSoftmax", "Cast")  # onnxruntime lets a NaN through or not, depending on where it lies
+_NO_NAN = (
+    "ReduceMax",
+    "ReduceMin",
+    "ReduceLogSumExp",
+    "LogSoftmax",
+    "Cast",
+)  # onnxruntime lets a NaN through or not, depending on where it lies
 
 
 @pytest.fixture(scope="module")
