@@ -24,8 +24,8 @@ import onnx
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "graph_kernel" / "kernels"))
-from area_models import Maker
 import sanitized
+from area_models import Maker
 from areas import differences, kernel_model, plain_model, session
 from onnx import TensorProto, helper, numpy_helper
 

@@ -18,7 +18,7 @@ from fusionc.graph_kernel.kernels.view import attribute
 _INTEGERS = ("i32", "i64", "i8", "u8")
 _FLOATS = ("f32", "f64")
 _ALL = (*_FLOATS, *_INTEGERS)
-_LARGEST = {
+_LARGEST: dict[int, float] = {
     TensorProto.FLOAT: float(np.finfo(np.float32).max),
     TensorProto.FLOAT16: float(np.finfo(np.float16).max),
     TensorProto.DOUBLE: float(np.finfo(np.float64).max),
@@ -72,10 +72,11 @@ def _fold(two: Rule) -> Rule:
     """A variadic operator: from the left."""
 
     def rule(call: Call, arguments: Sequence[Step | None]) -> Step:
-        result = arguments[0]
-        for argument in arguments[1:]:
+        first, *rest = _given(arguments)
+        result = first if rest else call.op("{0}", first)
+        for argument in rest:
             result = two(call, (result, argument))
-        return result if len(arguments) > 1 else call.op("{0}", *_given(arguments))
+        return result
 
     return rule
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
 import pytest
 from areas import TYPES, area_of, differences, kernel_model, plain_model, random_array, session
