@@ -40,7 +40,9 @@ _RMS = """g (float[B,S,768] x, float[768] w) => (float[B,S,768] z) <float two = 
 _NORM = """g (float[B,S,768] x, float[B,S,768] r, float[768] w, float[768] v) => (float[B,S,768] s, float[B,S,768] z) {
     s = Add(x, r) z = LayerNormalization<axis=-1>(s, w, v)
 }"""
-_SWIGLU = """g (float[B,S,2048] x, float[B,S,2048] y) => (float[B,S,2048] z) { a = Sigmoid(x) b = Mul(x, a) z = Mul(b, y) }"""
+_SWIGLU = (
+    """g (float[B,S,2048] x, float[B,S,2048] y) => (float[B,S,2048] z) { a = Sigmoid(x) b = Mul(x, a) z = Mul(b, y) }"""
+)
 _GELU = """g (float[B,S,3072] x) => (float[B,S,3072] z)
     <float three = {3}, float c = {0.044715}, float s = {0.7978845608}, float one = {1}, float half = {0.5}> {
     a = Pow(x, three) b = Mul(a, c) d = Add(x, b) e = Mul(d, s) f = Tanh(e) k = Add(f, one) l = Mul(x, k) z = Mul(l, half)
@@ -78,7 +80,9 @@ CASES: dict[str, tuple[str, dict[str, int], int]] = {
 def main(words: list[str]) -> None:
     ort.set_global_thread_pool_sizes(_THREADS, 1)
     chosen = {name: case for name, case in CASES.items() if not words or any(word in name for word in words)}
-    areas = {name: area_of(text, name=f"case_{k}", opset=opset) for k, (name, (text, _, opset)) in enumerate(chosen.items())}
+    areas = {
+        name: area_of(text, name=f"case_{k}", opset=opset) for k, (name, (text, _, opset)) in enumerate(chosen.items())
+    }
     print(f"{'case':34} {'onnxruntime':>12} {'A/A':>6} {'kernel':>10} {'times':>7}")
     with tempfile.TemporaryDirectory() as folder:
         built = kernels.build(list(areas.values()), Path(folder, "cases.kernels.so"))

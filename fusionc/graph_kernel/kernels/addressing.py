@@ -176,14 +176,20 @@ def _sliced(view: View, node: onnx.NodeProto) -> list[Shape]:
     for axis, (start, end, step) in _slices(view, node).items():
         size = shape[axis]
         if size.number is not None:
-            shape[axis] = Size(len(range(*slice(start, _end(end, step), step).indices(size.number))))
+            shape[axis] = Size(_bounds(size.number, start, end, step)[1])
         elif not _is_all(start, end, step):
             shape[axis] = view.sizes.variable(f"gk_slice_length({size}, {start}, {end}, {step})")
     return [tuple(shape)]
 
 
-def _end(end: int, step: int) -> int | None:
-    return None if step < 0 and end == -_FAR else end
+def _bounds(size: int, start: int, end: int, step: int) -> tuple[int, int]:
+    """Where a Slice begins, and how long it is; `gk_slice_start` and `gk_slice_length` in Python."""
+    start, end = (n + size if n < 0 else n for n in (start, end))
+    if step > 0:
+        start, end = (min(max(n, 0), size) for n in (start, end))
+    else:
+        start, end = min(max(start, 0), size - 1), min(max(end, -1), size - 1)
+    return start, len(range(start, end, step)) if size else 0
 
 
 def _slice(view: View, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Place:
@@ -191,7 +197,7 @@ def _slice(view: View, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Pla
     for axis, (start, end, step) in _slices(view, node).items():
         size = shape[axis]
         if size.number is not None:
-            first = Size(slice(start, _end(end, step), step).indices(size.number)[0])
+            first = Size(_bounds(size.number, start, end, step)[0])
         elif start >= 0 and step > 0:
             first = Size(start)
         else:

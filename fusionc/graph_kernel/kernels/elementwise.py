@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import onnx
 from onnx import TensorProto
 
@@ -17,6 +18,11 @@ from fusionc.graph_kernel.kernels.view import attribute
 _INTEGERS = ("i32", "i64", "i8", "u8")
 _FLOATS = ("f32", "f64")
 _ALL = (*_FLOATS, *_INTEGERS)
+_LARGEST: dict[int, float] = {
+    TensorProto.FLOAT: float(np.finfo(np.float32).max),
+    TensorProto.FLOAT16: float(np.finfo(np.float16).max),
+    TensorProto.DOUBLE: float(np.finfo(np.float64).max),
+}
 
 
 @dataclass(frozen=True)
@@ -66,10 +72,11 @@ def _fold(two: Rule) -> Rule:
     """A variadic operator: from the left."""
 
     def rule(call: Call, arguments: Sequence[Step | None]) -> Step:
-        result = arguments[0]
-        for argument in arguments[1:]:
+        first, *rest = _given(arguments)
+        result = first if rest else call.op("{0}", first)
+        for argument in rest:
             result = two(call, (result, argument))
-        return result if len(arguments) > 1 else call.op("{0}", *_given(arguments))
+        return result
 
     return rule
 
@@ -103,8 +110,11 @@ def _clip(call: Call, arguments: Sequence[Step | None]) -> Step:
     assert x is not None
     low, high = (arguments[k] if k < len(arguments) else None for k in (1, 2))
     if call.opset < 11:
-        low = call.number("min", -3.4028234663852886e38)
-        high = call.number("max", 3.4028234663852886e38)
+        low = call.number("min", -_LARGEST[TensorProto.FLOAT])
+        high = call.number("max", _LARGEST[TensorProto.FLOAT])
+    elif call.dtype in _LARGEST:  # onnxruntime makes infinities finite where a bound is omitted
+        low = low or call.steps.literal(call.kind, -_LARGEST[call.dtype])
+        high = high or call.steps.literal(call.kind, _LARGEST[call.dtype])
     result = call.op("{0}", x)
     if low is not None:
         result = call.op("{0} < {1} ? {1} : {0}", result, low)
@@ -240,9 +250,7 @@ ELEMENTWISE: dict[str, Rule] = {
         alpha=1.67326319217681884765625,
         gamma=1.05070102214813232421875,
     ),
-    "Celu": _exponential(
-        "({0} > 0 ? {0} : 0) + ({0} > 0 ? 0 : {1} * gk_any_expm1_$({0} / {1}, fused))", alpha=1.0
-    ),
+    "Celu": _exponential("({0} > 0 ? {0} : 0) + ({0} > 0 ? 0 : {1} * gk_any_expm1_$({0} / {1}, fused))", alpha=1.0),
     "HardSigmoid": _hard_sigmoid_rule,
     "HardSwish": _hard_swish,
     "Swish": _swish,

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from fusionc.graph_kernel.kernels.index import Variable
 from fusionc.graph_kernel.kernels.kinds import Kind
-from fusionc.graph_kernel.kernels.phases import Phases, Stages
+from fusionc.graph_kernel.kernels.phases import HEAVY, Phases, Stages
 from fusionc.graph_kernel.kernels.pull import Piece, Store
 from fusionc.graph_kernel.kernels.sizes import ONE, ZERO, Size
 from fusionc.graph_kernel.kernels.steps import Access, Step
@@ -118,13 +118,11 @@ class PieceText:
         for a, access in enumerate(self.accesses):
             stored = self._kind(access).stored
             const = "const " if a < self._loads else ""
-            step = f" + j * q->stride[{a}][{len(self.grid) - 1}]" if self.grid else ""
-            lines.append(f"{const}{stored} *const p{a} = ({const}{stored} *)base[{a}]{step};")
+            row = f" + j * q->stride[{a}][{len(self.grid) - 1}]" if self.grid else ""
+            lines.append(f"{const}{stored} *const p{a} = ({const}{stored} *)base[{a}]{row};")
         for phase in range(self._phases.count):
-            for step, its_phase in self._phases.of.items():
-                if its_phase == phase and not self._phases.is_rowwise(step) and step.constant is None:
-                    if not step.reduction:
-                        lines.append(self._assign(step))
+            known = [s for s, its in self._phases.of.items() if its == phase and not self._phases.is_rowwise(s)]
+            lines += [self._assign(step) for step in known if step.constant is None and not step.reduction]
             for a, store in self._stores.items():
                 if not self._phases.is_stored_in_row(store) and self._phases.of[store.step] == phase:
                     lines.append(f"*p{a} = {self._stored(a, store.step)};")
@@ -149,8 +147,9 @@ class PieceText:
         return before + self._nested(blocks, phase)
 
     def _stage(self, stages: Stages, stage: int, phase: int, begin: str, end: str) -> list[str]:
-        clauses, inner = "", []
-        for step in stages.passes.within(stage):
+        clauses, inner = "", list[str]()
+        steps = stages.passes.within(stage)
+        for step in steps:
             if stages.passes.reads(step, stage):
                 inner.append(f"const {step.kind.local} v{step.number} = w{step.number}[i - begin];")
             elif self._phases.passes.reads(step, phase):
@@ -172,7 +171,9 @@ class PieceText:
                 inner.append(f"{self._buffer(step)}[i] = v{step.number};")
         inner += [f"w{s.number}[i - begin] = v{s.number};" for s in stages.passes.kept if stages.of[s] == stage]
         loop = f"for (ptrdiff_t i = {begin}; i < {end}; ++i) {{"
-        return [f"#pragma omp simd{clauses}", loop, *_indented(inner), "}"]
+        # one sum waits for the last; several vectors of sums do not wait for one another
+        several = " simdlen(32)" if clauses and all(s.kind.name == "f32" and s.cost < HEAVY for s in steps) else ""
+        return [f"#pragma omp simd{several}{clauses}", loop, *_indented(inner), "}"]
 
     def _nested(self, loop: list[str], phase: int) -> list[str]:
         """The loops over all row variables but the last around a loop over that."""

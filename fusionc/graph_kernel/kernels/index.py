@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fusionc.graph_kernel.kernels.sizes import ONE, Size, Sum, Unsupported, product
+from fusionc.graph_kernel.kernels.sizes import NOTHING, ONE, Size, Sum, Unsupported, product
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +19,7 @@ class Variable:
 class Index:
     """`offset` plus variables times sizes. A term of size 0 is never kept."""
 
-    offset: Sum = Sum()
+    offset: Sum = NOTHING
     terms: tuple[tuple[Variable, Size], ...] = ()
 
     def __add__(self, other: Index) -> Index:
@@ -28,11 +28,11 @@ class Index:
             factors[variable] = factors.get(variable, Sum()) + size
         terms = []
         for variable, total in factors.items():
-            size = total.size
-            if size is None:
+            factor = total.size
+            if factor is None:
                 raise Unsupported("an index is no multiple of a loop's variable")
-            if size.factor:
-                terms.append((variable, size))
+            if factor.factor:
+                terms.append((variable, factor))
         return Index(self.offset + other.offset, tuple(terms))
 
     def times(self, size: Size) -> Index:

@@ -33,7 +33,7 @@ class Kind:
 F32 = Kind("f32", "float", "float", 4)
 I64 = Kind("i64", "int64_t", "int64_t", 8)
 BOOL = Kind("b", "uint8_t", "int32_t", 1)  # as wide as a float, so that both fit into one vector
-_KINDS = {
+_KINDS: dict[int, Kind] = {
     TensorProto.FLOAT: F32,
     TensorProto.FLOAT16: Kind("f32", "uint16_t", "float", 2, "gk_from_half({})", "gk_to_half({})"),
     TensorProto.DOUBLE: Kind("f64", "double", "double", 8),
@@ -52,17 +52,17 @@ def kind_of(dtype: int) -> Kind:
     return _KINDS[dtype]
 
 
-def literal(kind: Kind, value: np.generic) -> str:
+def literal(kind: Kind, value: np.generic | float) -> str:
     """A C constant."""
     if not kind.is_float:
         number = int(value)
         return "INT64_MIN" if number == -(2**63) else f"INT64_C({number})" if kind is I64 else str(number)
-    number = float(value)  # type: ignore[arg-type]
-    if np.isnan(number):
+    real = float(value)
+    if np.isnan(real):
         return "NAN"
-    if np.isinf(number):
-        return "INFINITY" if number > 0 else "-INFINITY"
-    return number.hex() + ("f" if kind.name == "f32" else "")
+    if np.isinf(real):
+        return "INFINITY" if real > 0 else "-INFINITY"
+    return real.hex() + ("f" if kind.name == "f32" else "")
 
 
 def table(kind: Kind, array: np.ndarray) -> str:

@@ -14,7 +14,7 @@ from fusionc.graph_kernel.kernels.steps import Step
 
 _CHEAP = 4  # what it costs to compute a step again rather than to keep it
 _READ = 2  # what it costs to read a buffer
-_HEAVY = 12  # exponentials and the like
+HEAVY = 12  # exponentials and the like
 
 
 class Passes:
@@ -109,7 +109,7 @@ class Stages:
         self.of: dict[Step, int] = {}
         last = heavy = 0
         for step in steps:
-            if step.cost >= _HEAVY and step not in given:
+            if step.cost >= HEAVY and step not in given:
                 heavy += 1
                 last += heavy > 1
             self.of[step] = last

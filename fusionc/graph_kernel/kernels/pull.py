@@ -1,7 +1,7 @@
 """From an area to pieces: each output is asked for an element, and asks its operands in turn.
 
 An output's own axes are the loops. Slices, transposes and the like only change the index that is asked for, so they
-cost nothing; a Concat cuts a loop into one after another, and a Reshape may split a loop into an outer and an inner one.
+cost nothing; a Concat cuts a loop into several, and a Reshape may split one into an outer and an inner loop.
 What is asked for twice at the same index is computed once. Axes that are reduced are the row of a piece.
 """
 

@@ -171,7 +171,7 @@ REDUCTIONS: dict[
     str,
     tuple[
         Callable[[View, onnx.NodeProto], list[Shape]],
-        Callable[["Pull", onnx.NodeProto, int, Sequence[Index]], Step],
+        Callable[[Pull, onnx.NodeProto, int, Sequence[Index]], Step],
     ],
 ] = {
     "ReduceSum": _REDUCE,

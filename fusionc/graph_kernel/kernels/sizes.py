@@ -84,6 +84,9 @@ class Sum:
         return self.parts[0] if len(self.parts) == 1 else None
 
 
+NOTHING = Sum()
+
+
 @dataclass
 class Sizes:
     """C statements that compute sizes and return a message where the sizes of inputs contradict the area."""

@@ -87,7 +87,9 @@ def _text(view: View, pieces: Sequence[PieceText], tables: Sequence[str]) -> str
     parts.append(f"static const gk_form {_NAME}_forms[] = {{{', '.join(form for _, form in forms)}}};\n")
     fill = [line for number, piece in enumerate(pieces) for line in piece.plan(number)]
     sizes = [
-        f"out[{k}][{axis}] = {size};" for k, name in enumerate(area.outputs) for axis, size in enumerate(view.shapes[name])
+        f"out[{k}][{axis}] = {size};"
+        for k, name in enumerate(area.outputs)
+        for axis, size in enumerate(view.shapes[name])
     ]
     plan = [*view.sizes.lines, *sizes, f"memset(q, 0, {len(pieces)} * sizeof *q);", *fill, "return NULL;"]
     parts.append(

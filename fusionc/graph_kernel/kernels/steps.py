@@ -36,7 +36,7 @@ class Step:
     """A value of C type `kind.local`.
 
     `template` is its C expression, {0}, {1} … are the arguments. A load has an access, a reduction how it reduces its
-    argument over all row variables. `cost` is that of computing one, in sixteenths of a nanosecond of a vectorized loop.
+    argument over all row variables. `cost` is that of one element, in sixteenths of a nanosecond.
     """
 
     number: int
@@ -69,7 +69,7 @@ class Steps:
         return self._make((kind.name, template, arguments), kind, template, arguments, variables, cost)
 
     def literal(self, kind: Kind, value: np.generic | float) -> Step:
-        return self.op(kind, literal(kind, np.asarray(value)[()]), cost=0)
+        return self.op(kind, literal(kind, value), cost=0)
 
     def load(self, kind: Kind, access: Access) -> Step:
         variables = access.index.variables

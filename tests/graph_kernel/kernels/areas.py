@@ -16,7 +16,9 @@ from fusionc.graph_kernel.area import DOMAIN, Area, Operand
 Feeds = Mapping[str, np.ndarray]
 
 
-def area_of(text: str, constants: Mapping[str, np.ndarray] | None = None, *, name: str = "area", opset: int = 22) -> Area:
+def area_of(
+    text: str, constants: Mapping[str, np.ndarray] | None = None, *, name: str = "area", opset: int = 22
+) -> Area:
     """An area from a graph in ONNX's text form; its inputs and outputs are the graph's. Types of inner values follow."""
     graph = onnx.parser.parse_graph(text)
     constants = dict(constants or {})
@@ -138,11 +140,11 @@ def random_array(rng: np.random.Generator, dtype: int, shape: Sequence[int], *, 
     """Numbers around 0, and of the edges some: 0, NaN, infinities."""
     kind = TYPES[dtype]
     if kind is np.bool_:
-        return rng.random(shape) < 0.5
+        return np.asarray(rng.random(shape) < 0.5)
     if np.issubdtype(kind, np.integer):
         low = 0 if kind is np.uint8 else -9
-        return rng.integers(low, 10, shape).astype(kind)
-    array = (rng.standard_normal(shape) * rng.choice([0.5, 2.0, 5.0])).astype(kind)
+        return np.asarray(rng.integers(low, 10, shape)).astype(kind)
+    array = np.asarray(rng.standard_normal(shape) * rng.choice([0.5, 2.0, 5.0])).astype(kind)
     if edges and array.size:
         flat = array.reshape(-1)
         for value in (np.nan, np.inf, -np.inf, 0.0, -0.0):

@@ -34,19 +34,18 @@ GK_INLINE float gk_reduced(float x, float *scale, int fused) {
   float n = shifted - to_integer;
   float r = gk_madd(n, -0.693359375f, x, fused); /* ln 2 in two parts; the first has 9 bits, so this is exact */
   r = gk_madd(n, 2.12194440e-4f, r, fused);
-  float q = gk_madd(r, 0.0013946420513f, 0.0083665717393f, fused);
-  q = gk_madd(q, r, 0.0416662842035f, fused);
-  q = gk_madd(q, r, 0.1666654348373f, fused);
-  q = gk_madd(q, r, 0.5f, fused);
+  float square = r * r; /* terms in pairs: a shorter chain of operations */
+  float low = gk_madd(r, 0.0416662842035f, 0.1666654348373f, fused);
+  float high = gk_madd(r, 0.0013946420513f, 0.0083665717393f, fused);
+  float q = gk_madd(gk_madd(high, square, low, fused), r, 0.5f, fused);
   *scale = gk_float((int32_t)((uint32_t)gk_bits(shifted) << 23));
-  return gk_madd(q * r, r, r, fused);
+  return gk_madd(q, square, r, fused);
 }
 
 /* The square of exp(x / 2), which is never subnormal or infinite. */
 GK_INLINE float gk_exp_f32(float x, int fused) {
-  float scale, within = x < -104.0f ? -104.0f : x;
-  within = within > 89.0f ? 89.0f : within;
-  float e = gk_reduced(within * 0.5f, &scale, fused);
+  float scale, half = (x < -104.0f ? -104.0f : x) * 0.5f;
+  float e = gk_reduced(half > 44.5f ? 44.5f : half, &scale, fused);
   float root = gk_madd(e, scale, scale, fused);
   return root * root;
 }

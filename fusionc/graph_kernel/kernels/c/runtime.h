@@ -40,15 +40,19 @@ typedef struct {
 /* calls task(work, 0) to task(work, tasks - 1) on several threads; NULL, or what went wrong */
 typedef void *gk_parallel(void *context, void (*task)(void *, size_t), size_t tasks, void *work);
 
+/* Where a Slice begins and ends: counted from the end if negative, never beyond the first or last element. */
 static inline int64_t gk_slice_start(int64_t size, int64_t start, int64_t step) {
   if (start < 0) start += size;
-  if (start < 0) return step < 0 ? -1 : 0;
+  if (start < 0) return 0;
   return start < size ? start : step < 0 ? size - 1 : size;
 }
 
 static inline int64_t gk_slice_length(int64_t size, int64_t start, int64_t end, int64_t step) {
+  if (size == 0) return 0;
   start = gk_slice_start(size, start, step);
-  end = gk_slice_start(size, end, step);
+  if (end < 0) end += size;
+  if (end < 0) end = step < 0 ? -1 : 0;
+  if (end > size - (step < 0)) end = size - (step < 0);
   int64_t length = step > 0 ? (end - start + step - 1) / step : (start - end - step - 1) / -step;
   return length > 0 ? length : 0;
 }
