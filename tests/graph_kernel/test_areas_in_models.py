@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -232,3 +233,24 @@ def test_without_addressing() -> None:
     assert calls(fuse(parse(graph))[0]) == ["Exp+Reshape+Neg"]
     without = fuse(parse(graph), enabled=DEFAULT - {"FusionVirtualOpSetSwitch"})[0]
     assert calls(without) == ["Exp", "Reshape", "Neg"]
+
+
+def test_parallel_products_are_joined_at_level_3() -> None:
+    model = parse(
+        """agraph (float[N,4] x) => (float[N,4] p, float[N,4] q, float[N,4] r) <float[4,4] u, float[4,4] v, float[4,4] w>
+        { p = MatMul (x, u)  q = MatMul (x, v)  r = MatMul (x, w) }"""
+    )
+    assert calls(fuse(model, Flags(opt_level=2))[0]) == ["MatMul"] * 3
+    assert calls(fuse(model, Flags(opt_level=2, enable_parallel_op_combine=True))[0]) == ["MatMul", "Split"]
+    assert calls(fuse(model, Flags(opt_level=3))[0]) == ["MatMul", "Split"]
+
+
+def test_it_takes_linear_time() -> None:
+    seconds = []
+    for count in (300, 3_000):
+        lines = [f"v{i + 1} = {('Exp', 'Tanh', 'Neg')[i % 3]} (v{i})" for i in range(count)]
+        model = parse(f"agraph (float[N,4] v0) => (float[N,4] v{count}) {{ {' '.join(lines)} }}")
+        start = perf_counter()
+        fuse(model)
+        seconds.append(perf_counter() - start)
+    assert seconds[1] < 30 * seconds[0] + 0.5
