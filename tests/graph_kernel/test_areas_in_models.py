@@ -237,8 +237,8 @@ def test_without_addressing() -> None:
 
 def test_parallel_products_are_joined_at_level_3() -> None:
     model = parse(
-        """agraph (float[N,4] x) => (float[N,4] p, float[N,4] q, float[N,4] r) <float[4,4] u, float[4,4] v, float[4,4] w>
-        { p = MatMul (x, u)  q = MatMul (x, v)  r = MatMul (x, w) }"""
+        """agraph (float[N,4] x) => (float[N,4] p, float[N,4] q, float[N,4] r)
+        <float[4,4] u, float[4,4] v, float[4,4] w> { p = MatMul (x, u)  q = MatMul (x, v)  r = MatMul (x, w) }"""
     )
     assert calls(fuse(model, Flags(opt_level=2))[0]) == ["MatMul"] * 3
     assert calls(fuse(model, Flags(opt_level=2, enable_parallel_op_combine=True))[0]) == ["MatMul", "Split"]
