@@ -46,7 +46,7 @@ def compiler() -> list[str]:
     if not named and (found := shutil.which("cc")):
         return [found]
     if importlib.util.find_spec("ziglang"):
-        return [sys.executable, "-m", "ziglang", "cc"]
+        return [sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline"]  # else it compiles for this machine alone
     raise NoCompiler
 
 
