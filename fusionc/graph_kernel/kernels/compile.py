@@ -62,7 +62,7 @@ def compiled(text: str, flags: Sequence[str] = FLAGS) -> Path:
     """
     command = compiler()
     key = "\0".join([text, *command, *flags, _version(tuple(command))])
-    library = _cache() / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.so"
+    library = cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.so"
     if library.is_file():
         return library
     library.parent.mkdir(parents=True, exist_ok=True)
@@ -78,6 +78,7 @@ def compiled(text: str, flags: Sequence[str] = FLAGS) -> Path:
     return library
 
 
-def _cache() -> Path:
+def cache_folder() -> Path:
+    """Where kernels are kept for this user."""
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / "fusionc" / "kernels"
