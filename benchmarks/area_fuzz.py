@@ -34,6 +34,7 @@ from fusionc.graph_kernel.area import Area
 
 _BATCH = 100  # areas in one library
 _SHARE = 2e-5
+_LEAST = 1e-6  # what should be 0 is seldom exactly that
 _NOISE = 100  # how many times the effect of noise in the inputs is still noise
 
 
@@ -86,7 +87,7 @@ def finding(area: Area, feeds: Mapping[str, np.ndarray], got: Sequence[np.ndarra
     for one, *others in zip(wanted, *moved, strict=True):
         with np.errstate(all="ignore"):
             effect = np.max([np.abs(other.astype(np.float64) - one) for other in others], axis=0, initial=0)
-        rest.append(effect * _NOISE if one.dtype.kind == "f" else np.zeros(one.shape))
+        rest.append(effect * _NOISE + _LEAST if one.dtype.kind == "f" else np.zeros(one.shape))
     for k, effect in enumerate(rest):
         with np.errstate(all="ignore"):
             off = np.abs(got[k].astype(np.float64) - wanted[k].astype(np.float64))

@@ -10,6 +10,7 @@ c/                      the parts of every C text: onnxruntime's interface, math
 
 from fusionc.graph_kernel.kernels.build import Built, build
 from fusionc.graph_kernel.kernels.compile import DoesNotCompile, NoCompiler
+from fusionc.graph_kernel.kernels.cost import saves
 from fusionc.graph_kernel.kernels.register import register_kernels
 from fusionc.graph_kernel.kernels.sizes import Unsupported
 from fusionc.graph_kernel.kernels.source import lower, reason_against, source
@@ -23,5 +24,6 @@ __all__ = [
     "lower",
     "reason_against",
     "register_kernels",
+    "saves",
     "source",
 ]

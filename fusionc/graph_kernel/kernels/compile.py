@@ -46,7 +46,7 @@ def compiler() -> list[str]:
     if not named and (found := shutil.which("cc")):
         return [found]
     if importlib.util.find_spec("ziglang"):
-        return [sys.executable, "-m", "ziglang", "cc"]
+        return [sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline"]  # else it compiles for this machine alone
     raise NoCompiler
 
 
@@ -62,7 +62,7 @@ def compiled(text: str, flags: Sequence[str] = FLAGS) -> Path:
     """
     command = compiler()
     key = "\0".join([text, *command, *flags, _version(tuple(command))])
-    library = _cache() / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.so"
+    library = cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.so"
     if library.is_file():
         return library
     library.parent.mkdir(parents=True, exist_ok=True)
@@ -78,6 +78,7 @@ def compiled(text: str, flags: Sequence[str] = FLAGS) -> Path:
     return library
 
 
-def _cache() -> Path:
+def cache_folder() -> Path:
+    """Where kernels are kept for this user."""
     home = os.environ.get("XDG_CACHE_HOME")
     return (Path(home) if home else Path.home() / ".cache") / "fusionc" / "kernels"

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
+import numpy as np
 import onnx
 
-from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.area import Area, Operand
 from fusionc.graph_kernel.kernels.emit import PieceText
 from fusionc.graph_kernel.kernels.kinds import kind_of, table
 from fusionc.graph_kernel.kernels.pull import infer_shapes, pieces_of
@@ -155,19 +156,29 @@ def _part(name: str) -> str:
     return (resources.files(__package__) / "c" / name).read_text()
 
 
-def reason_against(node: onnx.NodeProto, area: Area) -> str | None:
-    """Why a kernel cannot contain one of the operators of an area, None if it can."""
-    alone = Area(
+def alone(node: onnx.NodeProto, values: Mapping[str, Operand], constants: Mapping[str, np.ndarray], opset: int) -> Area:
+    """The area of one operator."""
+    return Area(
         name="alone",
         nodes=(node,),
-        inputs=tuple(dict.fromkeys(name for name in node.input if name and name not in area.constants)),
+        inputs=tuple(dict.fromkeys(name for name in node.input if name and name not in constants)),
         outputs=tuple(name for name in node.output if name),
-        values=area.values,
-        opset=area.opset,
-        constants={name: area.constants[name] for name in node.input if name in area.constants},
+        values=values,
+        opset=opset,
+        constants={name: constants[name] for name in node.input if name in constants},
     )
+
+
+def reason_against(
+    node: onnx.NodeProto, values: Mapping[str, Operand], constants: Mapping[str, np.ndarray], opset: int
+) -> str | None:
+    """Why a kernel cannot contain an operator, None if it can.
+
+    `values` has what it reads and writes but for constants. Operators that a kernel can compute one by one may still
+    be too different for one kernel together; `lower` of the whole area tells.
+    """
     try:
-        lower(alone)
+        lower(alone(node, values, constants, opset))
     except Unsupported as error:
         return str(error)
     return None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
@@ -47,6 +48,11 @@ class Step:
     cost: int
     access: Access | None = None
     reduction: Reduction | None = None
+
+    @cached_property
+    def is_reduced(self) -> bool:
+        """Whether it is made of a reduction."""
+        return self.reduction is not None or any(argument.is_reduced for argument in self.arguments)
 
     @property
     def constant(self) -> str | None:

@@ -10,7 +10,7 @@ from onnx import helper, numpy_helper
 
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.kernels.kinds import Kind, kind_of
-from fusionc.graph_kernel.kernels.sizes import ONE, Size, Sizes, Unsupported
+from fusionc.graph_kernel.kernels.sizes import Size, Sizes, Unsupported
 
 Shape = tuple[Size, ...]
 
@@ -80,7 +80,3 @@ def axes_of(axes: list[int] | None, rank: int) -> list[int]:
     if len(found) != len(axes) or any(not 0 <= axis < rank for axis in found):
         raise Unsupported("axes out of range")
     return found
-
-
-def is_static_one(size: Size) -> bool:
-    return size == ONE

@@ -61,11 +61,21 @@ def test_equal_areas_share_a_kernel() -> None:
 
 def test_what_no_kernel_computes_is_refused_in_words(tmp_path: Path) -> None:
     area = area_of("g (float[N,4] x, float[4,4] y) => (float[N,4] z) { z = MatMul(x, y) }", name="product")
-    assert kernels.reason_against(area.nodes[0], area) == "no kernel computes MatMul"
+    assert kernels.reason_against(area.nodes[0], area.values, area.constants, area.opset) == "no kernel computes MatMul"
     built = kernels.build([area, area_of(CHAIN, name="chain")], tmp_path / "out.kernels.so")
     assert built.failed == {"product": "no kernel computes MatMul"}
     assert built.library and built.library.is_file()
     assert kernels.build([area], tmp_path / "none.so").library is None
+
+
+def test_what_an_area_saves() -> None:
+    def chain(count: int) -> str:
+        calls = " ".join(f"v{k + 1} = Neg(v{k})" for k in range(count))
+        return f"g (float[N] v0) => (float[N] v{count}) {{ {calls} }}"
+
+    short, long = area_of(chain(2)), area_of(chain(8))
+    assert kernels.saves(long, {"N": 1000}) > kernels.saves(short, {"N": 1000}) > 0
+    assert kernels.saves(long, {"N": 1_000_000}) > 10 * kernels.saves(long, {"N": 1000})
 
 
 def test_an_area_that_does_not_compile_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,10 @@
  *
  * An access is a tensor read or written at offset + sum of variable * stride, in elements. Loops are made fewer when the
  * sizes are known: two that every access walks through as if they were one are one. A body then does `rows` rows. */
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 enum { GK_CHUNK = 2048, GK_GRAIN = 16384, GK_TASKS = 64, GK_STACK = 32768 };
 
 typedef struct {
@@ -57,13 +61,17 @@ static inline int64_t gk_slice_length(int64_t size, int64_t start, int64_t end, 
   return length > 0 ? length : 0;
 }
 
-/* which of the bodies this machine can run */
+/* Which of the bodies this machine can run. Asked of the processor itself: not every compiler brings a library for it. */
 static int gk_machine(void) {
 #if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-    return 2;
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return 1;
+  unsigned a, b, c, d, enabled;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1)) return 0; /* the system does not save wide registers */
+  int fused = c >> 12 & 1;
+  __asm__ volatile("xgetbv" : "=a"(enabled), "=d"(d) : "c"(0));
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
+  int avx2 = b >> 5 & 1, avx512 = (b >> 16 & 1) && (b >> 17 & 1) && (b >> 31 & 1); /* foundation, DQ, VL */
+  if ((enabled & 0xE6) == 0xE6 && avx512 && fused) return 2;
+  if ((enabled & 6) == 6 && avx2 && fused) return 1;
 #endif
   return 0;
 }
