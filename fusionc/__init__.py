@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from fusionc.custom.builder import op
     from fusionc.custom.replacement import register_replacement
     from fusionc.errors import FusioncError, UsageError, VerificationError
+    from fusionc.graph_kernel.kernels.register import register_kernels
     from fusionc.report import Report
     from fusionc.rewrite import Match, Pass, Pattern, Tape, UBFusionPass, refuse
 
@@ -31,6 +32,7 @@ __all__ = [
     "convert",
     "op",
     "refuse",
+    "register_kernels",
     "register_replacement",
 ]
 
@@ -47,6 +49,7 @@ _HOMES = {
     "UBFusionPass": "fusionc.rewrite",
     "op": "fusionc.custom.builder",
     "refuse": "fusionc.rewrite",
+    "register_kernels": "fusionc.graph_kernel.kernels.register",
     "register_replacement": "fusionc.custom.replacement",
 }
 

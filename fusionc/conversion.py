@@ -12,12 +12,19 @@ from time import perf_counter
 
 import onnx
 
+from fusionc.areas.library import KernelLibrary
+from fusionc.areas.run import fusion_of, tell_of_areas, tell_of_flags
 from fusionc.custom.loading import load_passes
 from fusionc.custom.watchdog import watchdog
 from fusionc.disk.load import load
 from fusionc.disk.save import Saved, save
 from fusionc.errors import FusioncError, UsageError, VerificationError
+from fusionc.graph_kernel.flags import read_flags
+from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
+from fusionc.graph_kernel.kernels.register import library_of
+from fusionc.graph_kernel.stages import switched
 from fusionc.model.build import build
+from fusionc.model.operators import KERNELS
 from fusionc.model.tensors import byte_size
 from fusionc.model.walk import nodes_of, tensors_of
 from fusionc.model.write_back import write_back
@@ -52,6 +59,8 @@ def convert(
     custom_passes: Sequence[str | os.PathLike[str]] = (),
     pattern_fusion_pass: bool = True,
     dump_graph: str | os.PathLike[str] | None = None,
+    enable_graph_kernel: bool = False,
+    graph_kernel_flags: str | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Optimize an ONNX model, verify the result in onnxruntime, write it, and report what was done.
@@ -63,7 +72,9 @@ def convert(
     raises the model to a newer version of the standard operator set first; by default it keeps its own.
     `custom_passes` are Python files with users' passes; `pattern_fusion_pass` False switches off all of these, and the
     built-in passes that do what TorchAir's do. `dump_graph` is a folder for the graph after every pass that took
-    effect. `progress` is called with a word on what is being done.
+    effect. `enable_graph_kernel` makes areas of operators, with generated kernels in <output>.kernels.so;
+    `graph_kernel_flags` ("--opt_level=2 --disable_pass=…") say how, and switch it on, too. `progress` is called with
+    a word on what is being done.
 
     Raises VerificationError, and writes nothing, where the result does not compute what the model computes; it names
     the rewrite at fault. Raises UsageError for wrong switches, FusioncError for everything else that goes wrong.
@@ -74,7 +85,7 @@ def convert(
     report = Report(source, destination)
     tell = progress or (lambda _: None)
     started = perf_counter()
-    with Plog(log) as plog:
+    with Plog(log) as plog, KernelLibrary(target) as kernels:
         try:
             registry = load_passes([Path(file) for file in custom_passes])
             switches = decide(
@@ -84,25 +95,36 @@ def convert(
                 pattern_fusion_pass=pattern_fusion_pass,
             )
             report.notices += switches.notices
+            read = read_flags(graph_kernel_flags, is_enabled=enable_graph_kernel)
+            report.notices += tell_of_flags(read, registry, plog)
             custom = {p.name: p.place for p in registry if p not in PASSES}
-            passes = [p for p in registry if p.name in switches.enabled]
-            job = _Job(source, destination, passes, target, target_opset, input_shape, tell, custom)
+            wanted = switched(registry, switches.enabled, read.flags)
+            if not pattern_fusion_pass:
+                wanted -= {p.name for p in registry if p.is_pattern_fusion}
+            fusion = fusion_of(read.flags, registry, wanted, kernels)
+            passes = [p for p in registry if p.name in wanted]
+            job = _Job(source, destination, passes, target, target_opset, input_shape, tell, custom, fusion, kernels)
             dump = None if dump_graph is None else GraphDump(Path(dump_graph))
             tell("loading")
             with _timed(report, "load"):
                 proto = load(source)
+            kernels.inherit(proto, library_of(source))
             report.operators_before, report.bytes_before = _operators(proto), _bytes_on_disk(proto, source)
             with _timed(report, "fuse"):
-                proto, report.patterns, ledger = job.optimized(proto, dump=dump)
-            report.operators_after = _operators(proto)
-            report.pattern_lines = plog.patterns(report.patterns)
+                done = job.optimized(proto, dump=dump)
+            report.patterns = done.counts
+            report.operators_after = _operators(done.proto)
+            report.pattern_lines = plog.patterns([*done.counts, *done.fused.splits])
+            report.notices += tell_of_areas(done.fused, fusion, kernels, done.counts, plog)
             report.notices += _of_no_use(report, custom)
             tell("saving")
-            with save(proto, source.parent, destination, external_weight) as saved:
-                report.bytes_after = _bytes_on_disk(proto, saved.model)
+            with save(done.proto, source.parent, destination, external_weight) as saved:
+                report.bytes_after = _bytes_on_disk(done.proto, saved.model)
                 if verify:
                     with _timed(report, "verify"):
-                        report.verification = _verify(saved, job, ledger.count)
+                        report.verification = _verify(saved, job, done.ledger.count)
+                if kernels.file is not None:
+                    saved = saved.beside(kernels.file, library_of(destination))
                 saved.publish()
             write_fusion_result(report.patterns, export_compile_stat, report.notices)
         except Exception as error:
@@ -161,6 +183,16 @@ def _check_arguments(external_weight: int | None, input_shape: Shapes | None, ta
 
 
 @dataclass
+class _Optimized:
+    """What the passes and graph kernel fusion have made of a model."""
+
+    proto: onnx.ModelProto
+    counts: list[PatternCount]
+    ledger: Ledger
+    fused: Fused
+
+
+@dataclass
 class _Job:
     """A conversion that can be repeated. Is its result right? And if not: which rewrite broke it?"""
 
@@ -172,10 +204,10 @@ class _Job:
     shapes: Shapes | None
     tell: Progress
     custom: Mapping[str, str]  # the places of users' passes
+    fusion: GraphKernelFusion
+    kernels: KernelLibrary
 
-    def optimized(
-        self, proto: onnx.ModelProto, limit: int | None = None, dump: GraphDump | None = None
-    ) -> tuple[onnx.ModelProto, list[PatternCount], Ledger]:
+    def optimized(self, proto: onnx.ModelProto, limit: int | None = None, dump: GraphDump | None = None) -> _Optimized:
         """The optimized proto after at most `limit` rewrites. With every pass off it is the one that was loaded."""
         ledger = Ledger(limit)
         if self.target_opset is not None:
@@ -183,15 +215,19 @@ class _Job:
         if dump is not None:
             dump.write(proto, "input")
         counts: list[PatternCount] = []
+        fused = Fused()
         if self.passes:
             model = build(proto, os.fspath(self.source.parent), self.target)
             after = None if dump is None else lambda name: dump.write(write_back(model), name)
             with watchdog(self.custom, self.tell if limit is None else lambda _: None) as begin:
                 counts = run(model, self.passes, ledger, begin, after)
+            if self.fusion.flags.is_on and not ledger.is_closed:
+                self.tell("graph kernel fusion")
+                fused = self.fusion.run(model, ledger)
             proto = write_back(model)
         if dump is not None:
             dump.write(proto, "output")
-        return proto, counts, ledger
+        return _Optimized(proto, [*counts, *fused.counts], ledger, fused)
 
     def verdict(self, candidate: Path) -> tuple[bool, str]:
         """Whether a model is valid and computes what the original computes, and a sentence on it."""
@@ -202,15 +238,21 @@ class _Job:
         except VerificationError as error:
             return False, error.what
         found = verify(self.source, candidate, input_shape=self.shapes, progress=self.tell)
-        summary = f"not verified: {found.summary}" if found.status == "impossible" else found.summary
+        if found.status == "equal" and self.kernels.file is not None:
+            found = verify(
+                self.source, candidate, input_shape=self.shapes, kernels=self.kernels.file, progress=self.tell
+            )
+            summary = f"with generated kernels and without: {found.summary}"
+        else:
+            summary = f"not verified: {found.summary}" if found.status == "impossible" else found.summary
         return found.status != "different", summary
 
     def again(self, limit: int) -> tuple[bool, Commit | None]:
         """The same conversion, stopped after `limit` rewrites: whether the model is right, and the last rewrite."""
         self.tell(f"looking for the rewrite at fault: {limit}")
-        proto, _, ledger = self.optimized(load(self.source), limit)
-        with save(proto, self.source.parent, self.destination) as saved:
-            return self.verdict(saved.model)[0], ledger.last
+        done = self.optimized(load(self.source), limit)
+        with save(done.proto, self.source.parent, self.destination) as saved:
+            return self.verdict(saved.model)[0], done.ledger.last
 
 
 def _verify(saved: Saved, job: _Job, rewrites: int) -> str:
@@ -264,5 +306,6 @@ def _bytes_on_disk(proto: onnx.ModelProto, path: Path) -> int:
 
 
 def _operators(proto: onnx.ModelProto) -> dict[str, int]:
-    """How many nodes of each operator a model has, those in subgraphs and functions too."""
-    return dict(Counter(node.op_type for node in nodes_of(proto)))
+    """How many nodes of each operator a model has, those in subgraphs and functions too; an area counts as one."""
+    inside = Counter(node.op_type for f in proto.functions if f.domain == KERNELS for node in f.node)
+    return dict(Counter(node.op_type for node in nodes_of(proto)) - inside)

@@ -80,6 +80,14 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
     "--dump_graph", type=_FILE, metavar="DIR", help="Write the graph after every pass that took effect into a folder."
 )
 @click.option(
+    "--enable_graph_kernel", is_flag=True, help="Make one operator, with a kernel, of those that fit together."
+)
+@click.option(
+    "--graph_kernel_flags",
+    metavar='"--K=V …"',
+    help="Flags of graph kernel fusion, as in MS_DEV_GRAPH_KERNEL_FLAGS; they switch it on.",
+)
+@click.option(
     "--export_compile_stat",
     type=click.Choice(["0", "1", "2"]),
     default="1",
@@ -125,6 +133,8 @@ def command(
     custom_passes: tuple[Path, ...],
     pattern_fusion_pass: str,
     dump_graph: Path | None,
+    enable_graph_kernel: bool,
+    graph_kernel_flags: str | None,
     export_compile_stat: str,
     log: str | None,
     mode: str,
@@ -163,6 +173,8 @@ def command(
                     custom_passes=custom_passes,
                     pattern_fusion_pass=pattern_fusion_pass == "true",
                     dump_graph=dump_graph,
+                    enable_graph_kernel=enable_graph_kernel,
+                    graph_kernel_flags=graph_kernel_flags,
                     progress=progress,
                 )
             report.notices += notices(ctx)

@@ -45,6 +45,13 @@ class Saved:
         for source, target in self.moves:
             os.replace(source, target)
 
+    def beside(self, file: Path, target: Path) -> Saved:
+        """The same files and a copy of one more, for `target`, which lies beside the model now and later."""
+        copy = self.model.with_name(target.name)
+        shutil.copyfile(file, copy)
+        *weights, model = self.moves
+        return Saved(self.model, (*weights, (copy, target), model))
+
     @property
     def nbytes(self) -> int:
         return sum(source.stat().st_size for source, _ in self.moves)

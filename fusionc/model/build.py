@@ -21,14 +21,15 @@ def build(proto: onnx.ModelProto, folder: str, target: str = "onnxruntime-cpu") 
     """
     model = Model(proto, folder, target)
     model.types = Types(model)
-    _build_graph(model, proto.graph, None)
+    build_graph(model, proto.graph, None)
     for function in proto.functions:
-        graph = _build_graph(model, function, None)
+        graph = build_graph(model, function, None)
         model.functions[(canonical_domain(function.domain), function.name, function.overload)] = graph
     return model
 
 
-def _build_graph(model: Model, proto: onnx.GraphProto | onnx.FunctionProto, parent: Graph | None) -> Graph:
+def build_graph(model: Model, proto: onnx.GraphProto | onnx.FunctionProto, parent: Graph | None) -> Graph:
+    """The scope of a graph or of the body of a function, which becomes one of the model's."""
     graph = Graph(model, proto, parent)
     if isinstance(proto, onnx.GraphProto):
         _declare_inputs_and_constants(graph, proto)
@@ -40,7 +41,7 @@ def _build_graph(model: Model, proto: onnx.GraphProto | onnx.FunctionProto, pare
     for node in nodes:
         # A subgraph may use any value of this scope, so it is built when all of them are declared.
         node.inputs = tuple(_resolve(graph, name) for name in node.proto.input)
-        node.bodies = tuple(_build_graph(model, body, graph) for body in _bodies(node.proto))
+        node.bodies = tuple(build_graph(model, body, graph) for body in _bodies(node.proto))
         for body in node.bodies:
             body.owner = node
     for position, node in enumerate(_sorted(graph, nodes)):

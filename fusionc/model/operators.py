@@ -12,6 +12,7 @@ from onnx import AttributeProto
 from onnx_graphsurgeon import Node as SurgeonNode
 
 MICROSOFT = "com.microsoft"
+KERNELS = "fusionc.gk"  # the domain of areas: functions with a generated kernel
 
 # Operators whose second run may give another answer, or that change something outside the graph. Nothing of these
 # is ever folded, merged or removed. Dropout and BatchNormalization depend on an attribute or input: see `is_pure`.
@@ -31,7 +32,7 @@ RANDOM_OR_STATEFUL = RANDOM | {
 }
 # How a model is quantized is written in these: their constants stay as they are.
 QUANTIZATION = frozenset({"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"})
-_KNOWN_DOMAINS = frozenset({"", "ai.onnx.ml", MICROSOFT, "com.microsoft.nchwc", "fusionc.gk"})
+_KNOWN_DOMAINS = frozenset({"", "ai.onnx.ml", MICROSOFT, "com.microsoft.nchwc", KERNELS})
 COMMUTATIVE = frozenset(
     {
         "Add",

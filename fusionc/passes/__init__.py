@@ -117,10 +117,16 @@ _ORDER = (
     "ub_fusion.bias_gelu_fusion",
     "ub_fusion.inference_swiglu_fusion",  # before QuickGelu: in any order of its factors
     "ub_fusion.quick_gelu_fusion",
-    "ub_fusion.transpose_scale_mat_mul_fusion",  # last: what others look for has plain products
+    "ub_fusion.transpose_scale_mat_mul_fusion",  # behind those that look for plain products
     # Never: they are there for their names
     "ub_fusion.mat_mul_all_reduce",
     "ub_fusion.inference_qbmm_allreduce_add_fusion",
+    # Areas take what no other pass wanted.
+    "ub_fusion.fusion_virtual_op_set_switch",
+    "ub_fusion.tbe_multi_output_fusion",
+    "ub_fusion.tbe_reduce_elemwise_fusion",
+    "ub_fusion.tbe_eltwise_fusion",
+    "ub_fusion.automatic_ub_fusion",
 )
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 import onnx
 
 from fusionc.model import operators
-from fusionc.model.build import topological_order
+from fusionc.model.build import build_graph, topological_order
 from fusionc.model.graph import Constant, Edge, Graph, Node, Value, release, shape_of, users
 from fusionc.model.operators import MICROSOFT
 from fusionc.rewrite.match import Match, refuse
@@ -22,6 +22,7 @@ from fusionc.rewrite.tape import Tape
 PASS_KEY, FROM_KEY = "fusionc.pass", "fusionc.from"
 _MOST_SOURCES = 64  # names of nodes that a node is said to come from
 _METADATA_IR = 10  # the IR version since which nodes have metadata_props
+_FUNCTIONS_IR = 8  # the IR version since which models have functions
 
 
 def check_private(match: Match) -> None:
@@ -66,6 +67,8 @@ def commit(match: Match, results: Sequence[Edge], tape: Tape, pass_name: str) ->
         refuse("two outputs would become one value")
     positions = _positions(match, new_nodes, [new for new in results if new not in made])
 
+    for function in tape.functions:
+        _define(graph, function)
     origins = [_origin(node) for node in match.nodes]
     around = [node for value in match.outputs for node in value.outputs]
     freed = [value for node in match.nodes for value in node.inputs if value is not None]
@@ -330,11 +333,27 @@ def _near(values: Iterable[Edge]) -> list[Node]:
     return [node for node in found if node.is_in_graph]
 
 
+def _define(graph: Graph, function: onnx.FunctionProto) -> None:
+    """Give the model a function, and what it needs to hold one."""
+    model, key = graph.model, (function.domain, function.name, function.overload)
+    if key not in model.functions:
+        proto = model.proto.functions.add()
+        proto.CopyFrom(function)
+        model.functions[key] = build_graph(model, proto, None)
+        model.proto.ir_version = max(model.ir_version, _FUNCTIONS_IR)
+    _import(graph, function.domain)
+
+
+def _import(graph: Graph, domain: str) -> None:
+    """An operator set that the graph does not import yet, in its only version."""
+    if domain not in graph.opsets:
+        graph.opsets[domain] = 1
+        if isinstance(graph.proto, onnx.FunctionProto):
+            graph.proto.opset_import.add(domain=domain, version=1)
+        graph.model.imports_added[domain] = 1
+
+
 def _import_domains(graph: Graph, nodes: Iterable[Node]) -> None:
-    """A node of an operator set that the graph does not import yet: onnxruntime's own, in its only version."""
-    for node in nodes:
-        if node.domain == MICROSOFT and MICROSOFT not in graph.opsets:
-            graph.opsets[MICROSOFT] = 1
-            if isinstance(graph.proto, onnx.FunctionProto):
-                graph.proto.opset_import.add(domain=MICROSOFT, version=1)
-            graph.model.imports_added[MICROSOFT] = 1
+    """A node of onnxruntime's own operator set."""
+    if any(node.domain == MICROSOFT for node in nodes):
+        _import(graph, MICROSOFT)

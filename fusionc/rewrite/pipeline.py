@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import onnx
+
 from fusionc.errors import FusioncError
 from fusionc.model.graph import Graph, Model
+from fusionc.model.operators import KERNELS
 from fusionc.rewrite.apply import Ledger, apply
 from fusionc.rewrite.counters import PatternCount
 from fusionc.rewrite.definition import Pass
@@ -69,7 +72,12 @@ def _run_pass(model: Model, pass_: Pass, ledger: Ledger, counts: dict[tuple[int,
 
 
 def _is_alive(graph: Graph) -> bool:
-    """Whether a graph is still part of the model: its node, or its function, may have been removed."""
+    """Whether a graph is still part of the model: its node, or its function, may have been removed.
+
+    The definition of a kernel stays as it was when the kernel was made of it.
+    """
+    if isinstance(graph.proto, onnx.FunctionProto) and graph.proto.domain == KERNELS:
+        return False
     if graph.is_function:
         return any(graph is function for function in graph.model.functions.values())
     return graph.owner is None or (graph.owner.is_in_graph and _is_alive(graph.owner.graph))

@@ -16,6 +16,8 @@ from fusionc.model.graph import Constant, Edge, Graph, Node, Value
 from fusionc.model.operators import MICROSOFT
 from fusionc.rewrite.match import refuse
 
+_RAISED_FROM_IR = 4  # the IR version since which a model may be raised to one that has functions
+
 
 class Tape:
     """Builds the replacement of a match: `new.Conv(x, W, b, like=m.conv)`, `new.const(array, like=m.W)`.
@@ -28,6 +30,7 @@ class Tape:
         self.graph = graph
         self.nodes: list[Node] = []
         self.constants: dict[Constant, str] = {}  # with the name that each would like to have
+        self.functions: list[onnx.FunctionProto] = []  # that the new nodes call
 
     def __getattr__(self, op: str) -> Callable[..., Any]:
         if op.startswith("_"):
@@ -75,6 +78,14 @@ class Tape:
         except (InferenceError, ValidationError):
             refuse(f"onnx rejects the new {op}")
         return made[0] if len(made) == 1 else tuple(made)
+
+    def call(self, function: onnx.FunctionProto, inputs: Sequence[Edge]) -> tuple[Value, ...]:
+        """A call of a model-local function that the model gets with it, unless it has it. Returns all outputs."""
+        if self.graph.model.ir_version < _RAISED_FROM_IR:
+            refuse(f"a model of IR version {self.graph.model.ir_version} lists its constants as inputs")
+        self.functions.append(function)
+        made = self.node(function.name, inputs, domain=function.domain, outputs=len(function.output))
+        return made if isinstance(made, tuple) else (made,)
 
     def const(self, array: Any, *, like: Edge | None = None, dtype: Any = None) -> Constant:
         """A new constant, in the element type of `like` unless `dtype` says otherwise.

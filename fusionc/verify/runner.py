@@ -42,11 +42,13 @@ class Runner:
 
     `source` is the model's path, so that external data and files beyond 2 GB work, or its bytes together with the
     `folder` of its external data. With `fresh`, every run gets a new session: operators that draw random numbers then
-    draw the same ones in every run.
+    draw the same ones in every run. `kernels` is a library with operators of the model's own.
     """
 
-    def __init__(self, source: Path | bytes, *, folder: Path | None = None, fresh: bool = False) -> None:
-        self._source, self._folder, self._fresh = source, folder, fresh
+    def __init__(
+        self, source: Path | bytes, *, folder: Path | None = None, fresh: bool = False, kernels: Path | None = None
+    ) -> None:
+        self._source, self._folder, self._fresh, self._kernels = source, folder, fresh, kernels
         self._session = self._open()
         self.outputs = [output.name for output in self._session.get_outputs()]
         ports = [
@@ -86,6 +88,8 @@ class Runner:
             options.add_session_config_entry("session.model_external_initializers_file_folder_path", str(self._folder))
         model = self._source if isinstance(self._source, bytes) else str(self._source)
         try:
+            if self._kernels is not None:
+                options.register_custom_ops_library(str(self._kernels.resolve()))
             return ort.InferenceSession(model, options, providers=["CPUExecutionProvider"])
         except Exception as error:  # onnxruntime's exceptions share no base class
             raise RunError(_one_line(error)) from error

@@ -30,13 +30,15 @@ def verify(
     *,
     input_shape: Mapping[str, tuple[int, ...]] | None = None,
     seeds: Sequence[int] = (0, 1, 2),
+    kernels: Path | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Verification:
     """Does the model file `candidate` compute what `reference` computes?
 
     Both run in onnxruntime with its optimizers off: once per seed, then on zeros, on mixed magnitudes, and on NaN and
     Inf. The first seed has one size for every dynamic dimension, the second another, the third a batch of one;
-    `input_shape` fixes the shapes of the inputs it names. `progress` gets a line for each run.
+    `input_shape` fixes the shapes of the inputs it names. `kernels` is a library for operators of the candidate.
+    `progress` gets a line for each run.
 
     Raises FusioncError where one of the files is no ONNX model, UsageError where `input_shape` does not fit the inputs
     of the reference.
@@ -51,7 +53,7 @@ def verify(
     search = Search(runner, ports, domains(model, ports), fixed, _weight_dims(model))
     defaults = _defaults(model, reference.parent)
     try:
-        other_model, other = _open(candidate)
+        other_model, other = _open(candidate, kernels)
     except RunError as error:
         if next(search.samples(seeds, defaults), None) is None:
             return Verification("impossible", 0, f"onnxruntime cannot run {reference}: {search.first_error}")
@@ -131,17 +133,17 @@ class _Verdict:
         return len(errors) == len(mismatches) and excused(errors, self._noise.measure(sample.feeds, sample.outputs))
 
 
-def _open(path: Path) -> tuple[onnx.ModelProto, Runner]:
+def _open(path: Path, kernels: Path | None = None) -> tuple[onnx.ModelProto, Runner]:
     try:
         model = onnx.load(path, load_external_data=False)
     except Exception as error:  # protobuf, the file system and onnx raise errors of their own
         raise RunError(f"{type(error).__name__}: {error}") from error
     if not random_nodes(model):
-        return model, Runner(path)
+        return model, Runner(path, kernels=kernels)
     seeded = onnx.ModelProto()
     seeded.CopyFrom(model)
     set_seeds(seeded)
-    return model, Runner(seeded.SerializeToString(), folder=path.parent, fresh=True)
+    return model, Runner(seeded.SerializeToString(), folder=path.parent, fresh=True, kernels=kernels)
 
 
 def _with_shapes(ports: Sequence[Port], shapes: Mapping[str, tuple[int, ...]]) -> tuple[list[Port], dict[str, int]]:

@@ -33,6 +33,7 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
         "--optimization_switch=P:on;Q:off", "--external_weight=1", "--input_shape=x:1,3;ids:", "--no-verify",
         "--log=warning", "--export_compile_stat=2", "--mode=0", "--target=onnx", "--target_opset=23",
         "--custom_passes=a.py", "--custom_passes=b.py", "--pattern_fusion_pass=false", "--dump_graph=d",
+        "--enable_graph_kernel", "--graph_kernel_flags", "--opt_level=3 --disable_pass=P",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     (call,) = fake_convert.calls
@@ -52,6 +53,8 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
         "custom_passes": (Path("a.py"), Path("b.py")),
         "pattern_fusion_pass": False,
         "dump_graph": Path("d"),
+        "enable_graph_kernel": True,
+        "graph_kernel_flags": "--opt_level=3 --disable_pass=P",
     }
 
 
@@ -74,6 +77,8 @@ def test_defaults(run: Any, fake_convert: Any) -> None:
         "custom_passes": (),
         "pattern_fusion_pass": True,
         "dump_graph": None,
+        "enable_graph_kernel": False,
+        "graph_kernel_flags": None,
     }
 
 

@@ -1,0 +1,163 @@
+"""Random areas, run as plain operators and as generated kernels, and the numbers compared.
+
+    python benchmarks/area_fuzz.py --count 10000 --seed 1
+    python benchmarks/area_fuzz.py --seed 1 --only 123         area 123 of these alone
+    python benchmarks/area_fuzz.py --count 200 --sanitize      under AddressSanitizer and UndefinedBehaviorSanitizer
+
+The reference is onnxruntime with its optimizers off; an area of float16 is computed there as kernels do it: in float,
+rounded at its outputs. Floats may differ by a share of themselves, or as much as the reference does when its inputs are
+moved by a few units in the last place. Integers and booleans are equal. An area that no kernel can compute is counted
+with its reason. Exit code 1 if anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import onnx
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "graph_kernel" / "kernels"))
+import sanitized
+from area_models import Maker
+from areas import differences, kernel_model, plain_model, session
+from onnx import TensorProto, helper, numpy_helper
+
+from fusionc.graph_kernel import kernels
+from fusionc.graph_kernel.area import Area
+
+_BATCH = 100  # areas in one library
+_SHARE = 2e-5
+_LEAST = 1e-6  # what should be 0 is seldom exactly that
+_NOISE = 100  # how many times the effect of noise in the inputs is still noise
+
+
+def in_float(model: onnx.ModelProto) -> onnx.ModelProto:
+    """A model of float16 that computes in float, and rounds what it casts and puts out."""
+    graph, half, full = model.graph, TensorProto.FLOAT16, TensorProto.FLOAT
+    nodes, renamed = list[onnx.NodeProto](), dict[str, str]()
+    for value in graph.input:
+        if value.type.tensor_type.elem_type == half:
+            renamed[value.name] = f"{value.name}.full"
+            nodes.append(helper.make_node("Cast", [value.name], [renamed[value.name]], to=full))
+    for initializer in graph.initializer:
+        if initializer.data_type == half:
+            array = numpy_helper.to_array(initializer).astype(np.float32)
+            initializer.CopyFrom(numpy_helper.from_array(array, initializer.name))
+    for node in graph.node:
+        node.input[:] = [renamed.get(name, name) for name in node.input]
+        nodes.append(node)
+        if node.op_type == "Cast" and node.attribute[0].i == half:
+            rounded, node.output[0] = node.output[0], f"{node.output[0]}.half"
+            nodes.append(helper.make_node("Cast", [node.output[0]], [rounded], to=full))
+    for value in graph.output:
+        if value.type.tensor_type.elem_type == half:
+            full_name = f"{value.name}.full"
+            for node in nodes:
+                node.output[:] = [full_name if name == value.name else name for name in node.output]
+                node.input[:] = [full_name if name == value.name else name for name in node.input]
+            nodes.append(helper.make_node("Cast", [full_name], [value.name], to=half))
+    del graph.node[:]
+    graph.node.extend(nodes)
+    return model
+
+
+def finding(area: Area, feeds: Mapping[str, np.ndarray], got: Sequence[np.ndarray]) -> str:
+    """What differs between what a kernel gave and the plain operators, "" if nothing."""
+    has_half = any(value.dtype == TensorProto.FLOAT16 for value in area.values.values())
+    model = plain_model(area)
+    plain = session(in_float(model) if has_half else model, threads=1)
+    wanted = plain.run(None, dict(feeds))
+    share = 2e-3 if has_half else _SHARE
+    found = differences(wanted, got, share)
+    if not found:
+        return ""
+    rng = np.random.default_rng(0)
+    moved = [plain.run(None, {name: _moved(rng, array) for name, array in feeds.items()}) for _ in range(4)]
+    if any(node.op_type in ("ReduceMax", "ReduceMin") for node in area.nodes):
+        # onnxruntime lets a NaN through or not, depending on where it lies
+        wanted = [np.where(got[k] != got[k], got[k], one) for k, one in enumerate(wanted)]
+    rest = []
+    for one, *others in zip(wanted, *moved, strict=True):
+        with np.errstate(all="ignore"):
+            effect = np.max([np.abs(other.astype(np.float64) - one) for other in others], axis=0, initial=0)
+        rest.append(effect * _NOISE + _LEAST if one.dtype.kind == "f" else np.zeros(one.shape))
+    for k, effect in enumerate(rest):
+        with np.errstate(all="ignore"):
+            off = np.abs(got[k].astype(np.float64) - wanted[k].astype(np.float64))
+            calm = ~(np.nan_to_num(off, nan=np.inf, posinf=np.inf) <= effect) & ~np.isnan(effect)
+        if share_of := differences([wanted[k][calm]], [got[k][calm]], share):
+            return f"output {k}: {share_of}"
+    return ""
+
+
+def _moved(rng: np.random.Generator, array: np.ndarray) -> np.ndarray:
+    if array.dtype.kind != "f":
+        return array
+    return np.asarray(array * (1 + rng.uniform(-1, 1, array.shape) * np.finfo(array.dtype).eps * 2)).astype(array.dtype)
+
+
+def run_batch(seed: int, numbers: Sequence[int], folder: Path, counts: Counter[str], sanitize: bool) -> list[str]:
+    """Findings of some areas, which share a library."""
+    makers = {f"area_{number}": Maker(f"{seed}/{number}") for number in numbers}
+    areas = {name: maker.area(name) for name, maker in makers.items()}
+    if sanitize:
+        return sanitized.findings(
+            areas, {n: [m.feeds(turn) for turn in range(2)] for n, m in makers.items()}, folder, counts
+        )
+    built = kernels.build(list(areas.values()), folder / f"batch_{numbers[0]}.kernels.so")
+    counts["refused"] += len(built.failed)
+    counts.update(f"refused: {reason}" for reason in built.failed.values())
+    findings = [f"{name}: {reason}" for name, reason in built.failed.items() if "error" in reason]
+    for name, area in areas.items():
+        if name in built.failed or built.library is None:
+            continue
+        for turn in range(2):
+            feeds = makers[name].feeds(turn)
+            try:
+                got = session(kernel_model(area), built.library).run(None, feeds)
+                found = finding(area, feeds, got)
+            except Exception as error:
+                if "NOT_IMPLEMENTED" in str(error):  # not every operator has a kernel for every type there
+                    counts["not compared, onnxruntime cannot"] += 1
+                    break
+                found = f"{type(error).__name__}: {error}"
+            if found:
+                findings.append(f"{name}: {found}")
+                break
+        else:
+            counts["compared"] += 1
+    return findings
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", type=int)
+    parser.add_argument("--sanitize", action="store_true")
+    args = parser.parse_args()
+    counts: Counter[str] = Counter()
+    findings: list[str] = []
+    numbers = [args.only] if args.only is not None else list(range(args.count))
+    with tempfile.TemporaryDirectory() as folder:
+        for begin in range(0, len(numbers), _BATCH):
+            batch = run_batch(args.seed, numbers[begin : begin + _BATCH], Path(folder), counts, args.sanitize)
+            for text in batch:
+                print(text, flush=True)
+            findings += batch
+    print(f"{counts['compared']} areas compared, {counts['refused']} refused, {len(findings)} findings")
+    for reason, count in counts.most_common():
+        if reason.startswith("refused: "):
+            print(f"{count:6} {reason}")
+    return bool(findings)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

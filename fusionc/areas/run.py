@@ -1,0 +1,58 @@
+"""The switches of graph kernel fusion put together, and what the log and the user are told of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fusionc.areas.library import KernelLibrary
+from fusionc.graph_kernel.dump import dump
+from fusionc.graph_kernel.flags import Flags, ReadFlags
+from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
+from fusionc.graph_kernel.stages import Stages, complaints, write_passes
+from fusionc.report import Plog
+from fusionc.report.report import totals
+from fusionc.rewrite import Pass
+from fusionc.rewrite.counters import PatternCount
+
+
+def fusion_of(
+    flags: Flags, registry: Sequence[Pass], enabled: frozenset[str], kernels: KernelLibrary
+) -> GraphKernelFusion:
+    """Graph kernel fusion with these flags, the passes of the registry that are `enabled`, and their kernels."""
+    by_name = {p.name: p for p in registry}
+    watch = None
+    if flags.enable_debug_mode:
+        from fusionc.areas.watch import StageWatch
+
+        watch = StageWatch().see
+    return GraphKernelFusion(flags, Stages(flags), by_name, enabled, kernels.reason_against, kernels.build, watch)
+
+
+def tell_of_flags(read: ReadFlags, registry: Sequence[Pass], plog: Plog) -> list[str]:
+    """Log what is wrong with the flags; that, and which of them have no effect, is returned for the user."""
+    warnings = [*read.warnings, *complaints(registry, read.flags)]
+    for warning in warnings:
+        plog.warning("GraphKernelFlags", warning)
+    if read.flags.is_on:
+        plog.info("GraphKernelFlags", f'graph_kernel_flags = "{read.raw}", all flags: {read.flags.as_json()}')
+    return [*warnings, *read.notices]
+
+
+def tell_of_areas(
+    fused: Fused, fusion: GraphKernelFusion, kernels: KernelLibrary, counts: Sequence[PatternCount], plog: Plog
+) -> list[str]:
+    """Log the stages and all passes, and dump what is to be dumped; what the user should know is returned."""
+    if not fusion.flags.is_on:
+        return []
+    seconds = {total.name: total.seconds for total in totals(list(counts))}
+    write_passes(list(fusion.registry.values()), fusion.enabled, seconds, plog)
+    fusion.stages.write(plog)
+    for name, reason in kernels.missing.items():
+        what = f"Nodes that with kernel name [{name}] do not have compile cache after compiling and will be split."
+        plog.warning("GraphKernelBuild", f"{what} {reason}")
+    told = list(kernels.notices)
+    if fused.raised_ir:
+        told.append(f"the IR version is raised to {fused.raised_ir}: areas are functions, which older ones lack")
+    if fusion.flags.dump_as_text:
+        told += dump(fused, kernels.source(fused.areas))
+    return told

@@ -1,0 +1,45 @@
+"""An area: operators that graph kernel fusion makes one. The stages make areas, and kernels are built of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import onnx
+
+from fusionc.model.operators import KERNELS
+
+DOMAIN = KERNELS
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A value of an area. `dtype` is an onnx.TensorProto data type.
+
+    A dimension is a number, or a symbol: values with the same symbol have the same size there. A size about which
+    nothing is known has a symbol of its own; it may be any number when the model runs, 0 and 1 too, so that it may
+    broadcast against another one.
+    """
+
+    name: str
+    dtype: int
+    shape: tuple[int | str, ...]
+
+
+@dataclass(frozen=True)
+class Area:
+    """Operators of ai.onnx in topological order, and the values that they read and write by name.
+
+    `name` is the operator's in the domain fusionc.gk, a C identifier. `values` has every value that is not a constant:
+    inputs, interior ones and outputs. `constants` are read by nodes too: scalars, axes, small tables.
+    Larger constants are inputs. An omitted optional input of a node is "".
+    """
+
+    name: str
+    nodes: tuple[onnx.NodeProto, ...]
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    values: Mapping[str, Operand]
+    opset: int
+    constants: Mapping[str, np.ndarray] = field(default_factory=dict)

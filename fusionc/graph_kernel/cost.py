@@ -1,0 +1,67 @@
+"""Cost: which areas pay. One that costs more than it saves, or breaks what onnxruntime does better, is none."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from onnx import TensorProto
+
+from fusionc.graph_kernel.cut import Cut
+from fusionc.graph_kernel.operators import Kind, kind_of
+from fusionc.model.graph import Edge, Graph, Node
+from fusionc.model.operators import MICROSOFT
+
+# onnxruntime keeps float32 images in a blocked layout from the first of these to the last, and through what lies
+# between as long as it knows each operator.
+_BLOCKED = frozenset(
+    ("", op) for op in ("AveragePool", "Conv", "GlobalAveragePool", "GlobalMaxPool", "MaxPool", "BatchNormalization")
+) | {(MICROSOFT, "FusedConv")}
+_PASSES_LAYOUT_ON = frozenset({"Concat", "Resize", "Upsample"})
+_IMAGE_RANK = 4
+
+_ALONE = "fewer than two operators that move memory"
+_SHAPES = "it computes shapes, which onnxruntime does when it loads the model"
+_LAYOUT = "it lies between convolutions, where onnxruntime keeps a blocked layout"
+
+
+class Cost:
+    """Judges the areas of one graph."""
+
+    def __init__(self, graph: Graph) -> None:
+        nodes = graph.ordered()
+        self._from_image = _reached(nodes, lambda n: n.outputs, lambda n: n.inputs)
+        self._to_image = _reached(reversed(nodes), lambda n: n.inputs, lambda n: n.outputs)
+
+    def reason_against(self, cut: Cut) -> str | None:
+        """Why an area does not pay; None where it does."""
+        moving = [node for node in cut.area.nodes if kind_of(node.op_type) != Kind.RESHAPE]
+        if len(moving) < 2:
+            return _ALONE
+        if all(_is_shape(value) for value in cut.outputs):
+            return _SHAPES
+        if any(v in self._from_image for v in cut.inputs) and any(v in self._to_image for v in cut.outputs):
+            return _LAYOUT
+        return None
+
+
+def _is_shape(value: Edge) -> bool:
+    return value.elem_type == TensorProto.INT64 and value.rank is not None and value.rank <= 1
+
+
+def _reached(
+    nodes: Iterable[Node],
+    ahead: Callable[[Node], Iterable[Edge | None]],
+    behind: Callable[[Node], Iterable[Edge | None]],
+) -> set[Edge]:
+    """The images that come from the blocked layout, or go to it, the operators being looked at in that direction."""
+    found: set[Edge] = set()
+    for node in nodes:
+        is_source = (node.domain, node.op) in _BLOCKED
+        is_neutral = kind_of(node.op) in (Kind.ELEMWISE, Kind.BROADCAST) or node.op in _PASSES_LAYOUT_ON
+        if is_source or (is_neutral and any(value in found for value in behind(node))):
+            found.update(value for value in ahead(node) if value is not None and _is_image(value))
+    return found
+
+
+def _is_image(value: Edge) -> bool:
+    return not value.is_constant and value.elem_type == TensorProto.FLOAT and value.rank == _IMAGE_RANK

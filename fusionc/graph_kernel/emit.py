@@ -1,0 +1,52 @@
+"""Emit: an area takes the place of its operators in the model, as a call of a function that has them as its body."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fusionc.graph_kernel.cut import Cut
+from fusionc.graph_kernel.make_area import function_of
+from fusionc.graph_kernel.operators import ADDRESSING, ROW_BY_ROW, Kind, kind_of
+from fusionc.model.graph import Edge, Graph
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
+from fusionc.rewrite.apply import Ledger, apply
+from fusionc.rewrite.counters import PatternCount
+
+# The passes of CANN that make such areas; the most special one that fits names the area.
+SEVERAL_OUTPUTS, REDUCTION = "TbeMultiOutputFusionPass", "TbeReduceElemwiseFusionPass"
+ELEMENTWISE, ANY = "TbeEltwiseFusionPass", "AutomaticUbFusion"
+ADDRESSES = "FusionVirtualOpSetSwitch"  # whether there is addressing in areas
+
+
+def pass_of(cut: Cut) -> str:
+    """The name of the pass that an area counts for, and by which it is switched off."""
+    operators = {node.op_type for node in cut.area.nodes}
+    if len(cut.outputs) > 1:
+        return SEVERAL_OUTPUTS
+    if operators & ROW_BY_ROW:
+        return REDUCTION
+    return ELEMENTWISE if all(kind_of(op) == Kind.ELEMWISE for op in operators) else ANY
+
+
+def has_addressing(cut: Cut) -> bool:
+    """Whether operators that only move elements are in the area."""
+    return any(node.op_type in ADDRESSING for node in cut.area.nodes)
+
+
+def emit(graph: Graph, cuts: Sequence[tuple[Cut, str | None]], pass_: Pass, ledger: Ledger) -> PatternCount:
+    """Put the areas of one pass into the graph, those without a reason against them, and count them."""
+
+    def find(_: Graph) -> Iterator[Match]:
+        for cut, reason in cuts:
+            # What made an input may have become an area itself by now; its values kept their names.
+            inputs = [_current(value) for value in cut.inputs]
+            yield Match(graph, cut.nodes, cut.outputs, {"area": cut.area, "inputs": inputs, "reason": reason})
+
+    def rewrite(m: Match, new: Tape) -> Result:
+        return refuse(m.reason) if m.reason else new.call(function_of(m.area), m.inputs)
+
+    return apply(pass_, Pattern("area", find=find, rewrite=rewrite), graph, ledger)
+
+
+def _current(value: Edge) -> Edge:
+    return value.graph.values.get(value.name, value)

@@ -1,0 +1,199 @@
+"""graph_kernel_flags: a string like "--opt_level=2 --disable_cluster_ops=Exp,Log", by MindSpore's own rules.
+
+Flags are separated by blanks; `--key` alone is `--key=true`; of a repeated flag the first one counts;
+`--path=flags.json` stands for the whole string. What is wrong is a warning, never an error, and its default stays.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+from fusionc.graph_kernel.flag_table import EFFECTIVE, WITHOUT_EFFECT, Kind
+
+VARIABLE = "MS_DEV_GRAPH_KERNEL_FLAGS"
+HIGHEST_LEVEL = 3
+_TRUE, _FALSE = ("", "true", "True", "on", "1"), ("false", "False", "off", "0")
+_INT_BITS = 64
+_UINT_BITS = 32
+
+
+@dataclass(frozen=True)
+class Flags:
+    """All flags that decide something. A list that is empty was not given."""
+
+    opt_level: int = 0
+    dump_as_text: bool = False
+    enable_stitch_fusion: bool = True
+    enable_debug_mode: bool = False
+    enable_parallel_op_combine: bool = False
+    exact_precision_mode: bool = True
+    composite_op_limit_size: int = 200
+    enable_expand_ops: tuple[str, ...] = ()
+    enable_expand_ops_only: tuple[str, ...] = ()
+    disable_expand_ops: tuple[str, ...] = ()
+    enable_cluster_ops: tuple[str, ...] = ()
+    enable_cluster_ops_only: tuple[str, ...] = ()
+    disable_cluster_ops: tuple[str, ...] = ()
+    enable_simplify_exprs_only: tuple[str, ...] = ()
+    disable_simplify_exprs: tuple[str, ...] = ()
+    enable_pass: tuple[str, ...] = ()
+    disable_pass: tuple[str, ...] = ()
+    enable_fusion_pattern_only: tuple[str, ...] = ()
+    disable_fusion_pattern: tuple[str, ...] = ()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether graph kernel fusion runs at all."""
+        return self.opt_level > 0
+
+    def as_json(self) -> str:
+        """All values on one line, for the log."""
+        return json.dumps(asdict(self))
+
+    def expands(self, default: Iterable[str]) -> frozenset[str]:
+        """The operators that are expanded, `default` being those that are without a flag."""
+        return _chosen(default, self.enable_expand_ops_only, self.enable_expand_ops, self.disable_expand_ops)
+
+    def clusters(self, default: Iterable[str]) -> frozenset[str]:
+        """The operators that may be in a cluster, `default` being those that may without a flag."""
+        return _chosen(default, self.enable_cluster_ops_only, self.enable_cluster_ops, self.disable_cluster_ops)
+
+    def has_pattern(self, name: str) -> bool:
+        """Whether a split pattern runs. What is listed need only be a part of its name."""
+        if self.enable_fusion_pattern_only:
+            return any(part in name for part in self.enable_fusion_pattern_only)
+        return not any(part in name for part in self.disable_fusion_pattern)
+
+    def has_rule(self, rule: str) -> bool:
+        """Whether a rule of arithmetic simplification is applied, by its id (1.5)."""
+        if self.enable_simplify_exprs_only:
+            return rule in self.enable_simplify_exprs_only
+        return rule not in self.disable_simplify_exprs
+
+
+@dataclass(frozen=True)
+class ReadFlags:
+    """Flags as they were read: the string, and what to say about it. `is_given` where there was any string."""
+
+    flags: Flags
+    raw: str
+    is_given: bool
+    warnings: tuple[str, ...]
+    notices: tuple[str, ...]
+
+
+def read_flags(option: str | None, *, is_enabled: bool) -> ReadFlags:
+    """The flags of the environment where the variable is set, else those of `option`.
+
+    Graph kernel fusion is on where it `is_enabled` or any flag is given, at level 2 unless a level is given.
+    """
+    variable = os.environ.get(VARIABLE)
+    raw = option if variable is None else variable
+    given, warnings = _pairs(raw or "")
+    reader = _Reader(warnings)
+    flags = reader.flags(given, default_level=2 if is_enabled or given else 0)
+    notices = []
+    if reader.ineffective:
+        notices.append(f"graph kernel flags without effect here, they serve a chip: {', '.join(reader.ineffective)}")
+    if variable is not None and option is not None:
+        notices.append(f"the environment variable {VARIABLE} is set: --graph_kernel_flags is not used")
+    return ReadFlags(flags, raw or "", bool(given), tuple(warnings), tuple(notices))
+
+
+def _pairs(text: str) -> tuple[dict[str, str], list[str]]:
+    """The flags as they are written, and warnings."""
+    given: dict[str, str] = {}
+    warnings: list[str] = []
+    for token in filter(None, text.split(" ")):
+        found = re.fullmatch(r"--([^=]+)(?:=([^=]+))?", token)
+        if found is None:
+            warnings.append(f'the flag "{token}" is invalid. The format is "--key=value", with blanks between flags')
+            continue
+        key, value = found[1], found[2] or ""
+        if key == "path":
+            return _pairs_of_file(Path(value), warnings), warnings
+        if key in given:
+            warnings.append(f'the flag "--{key}" is repeated, the first one counts')
+        given.setdefault(key, value)
+    return given, warnings
+
+
+def _pairs_of_file(path: Path, warnings: list[str]) -> dict[str, str]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        warnings.append(f'the file of flags "{path}" cannot be read: {reason}')
+        return {}
+    if not isinstance(content, dict):
+        warnings.append(f'the file of flags "{path}" is not a JSON object')
+        return {}
+    for key, value in content.items():
+        if not isinstance(value, str):
+            warnings.append(f'the value of "{key}" in "{path}" is not a string')
+    return {key: value for key, value in content.items() if isinstance(value, str)}
+
+
+class _Reader:
+    """Turns the text of flags into values. `ineffective` are the flags that were given and decide nothing here."""
+
+    def __init__(self, warnings: list[str]) -> None:
+        self._warnings = warnings
+        self.ineffective: list[str] = []
+
+    def flags(self, given: Mapping[str, str], *, default_level: int) -> Flags:
+        """The flags; those that are not given, or not understood, have their defaults."""
+        values: dict[str, Any] = {"opt_level": default_level}
+        unknown = []
+        for key, text in given.items():
+            kind = EFFECTIVE.get(key) or WITHOUT_EFFECT.get(key)
+            if kind is None:
+                unknown.append(key)
+                continue
+            value = self._value(key, text, kind)
+            if key in WITHOUT_EFFECT:
+                self.ineffective.append(key)
+            elif value is not None:
+                values[key] = value
+        self._warnings += [f"Unknown flag: {key}" for key in unknown]
+        if unknown:
+            known = ", ".join(field.name for field in fields(Flags))
+            self._warnings.append(f"unknown graph kernel flags have no effect; those that have one: {known}")
+        if values["opt_level"] > HIGHEST_LEVEL:
+            self._warnings.append(f"opt_level {values['opt_level']} is above {HIGHEST_LEVEL}, which is used")
+            values["opt_level"] = HIGHEST_LEVEL
+        return Flags(**values)
+
+    def _value(self, key: str, text: str, kind: Kind) -> Any:
+        value: Any = None
+        if kind == "bool" and text in _TRUE + _FALSE:
+            value = text in _TRUE
+        elif kind in ("int", "uint"):
+            value = _number(text, kind)
+        elif kind in ("text", "list"):
+            items = tuple(filter(None, text.split(",")))
+            value = (text if kind == "text" else items) if items else None
+        if value is None:
+            self._warnings.append(f'the value "{text}" of the flag "--{key}" is invalid, its default is used')
+        return value
+
+
+def _number(text: str, kind: Kind) -> int | None:
+    if not re.fullmatch(r"[+-]?\d+", text):
+        return None
+    number, bits = int(text), _UINT_BITS if kind == "uint" else _INT_BITS
+    if abs(number) >= 2 ** (bits if kind == "uint" else bits - 1):
+        return None
+    return number % 2**bits if kind == "uint" else number  # a negative number wraps around there, too
+
+
+def _chosen(
+    default: Iterable[str], only: tuple[str, ...], more: tuple[str, ...], less: tuple[str, ...]
+) -> frozenset[str]:
+    return frozenset(only) if only else (frozenset(default) | frozenset(more)) - frozenset(less)

@@ -1,0 +1,133 @@
+"""Graph kernel fusion on one page: flags → stages → areas in the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from fusionc.graph_kernel.area import DOMAIN, Area
+from fusionc.graph_kernel.cluster import clusters_of
+from fusionc.graph_kernel.contents import Contents, ReasonAgainst
+from fusionc.graph_kernel.cost import Cost
+from fusionc.graph_kernel.cut import Cut
+from fusionc.graph_kernel.emit import ADDRESSES, emit, has_addressing, pass_of
+from fusionc.graph_kernel.expand import Expander
+from fusionc.graph_kernel.flags import Flags
+from fusionc.graph_kernel.operators import CLUSTER as CLUSTER_OPERATORS
+from fusionc.graph_kernel.plan import Plan, Planner, Watch
+from fusionc.graph_kernel.simplify import simplifier
+from fusionc.graph_kernel.split.patterns import PATTERNS, SplitPattern
+from fusionc.graph_kernel.split.stitch import STITCH
+from fusionc.graph_kernel.stages import BUILD, CLUSTER, EXPANDER, OP_COMBINER, SPLITTER, Stages
+from fusionc.model.graph import Graph, Model, Node
+from fusionc.rewrite import Pass
+from fusionc.rewrite.apply import Ledger
+from fusionc.rewrite.counters import PatternCount
+from fusionc.rewrite.pipeline import run
+
+_COMBINER_PASS = "SameInputMatMulPass"
+
+
+@dataclass
+class Fused:
+    """What graph kernel fusion did.
+
+    `areas` are those that the model has now, each once, `counts` how often each pass made one. `splits` counts for each
+    pattern of split, `plans` is what became of each cluster. `raised_ir` is the IR version that the model
+    needed for them, 0 where it had it.
+    """
+
+    areas: list[Area] = field(default_factory=list)
+    counts: list[PatternCount] = field(default_factory=list)
+    splits: list[PatternCount] = field(default_factory=list)
+    plans: list[Plan] = field(default_factory=list)
+    raised_ir: int = 0
+
+
+def no_kernels(areas: Sequence[Area]) -> Mapping[str, str]:
+    """For functions without kernels: there is nothing that could go wrong."""
+    return {}
+
+
+@dataclass(frozen=True)
+class GraphKernelFusion:
+    """Graph kernel fusion with its switches.
+
+    `registry` has all passes by name, `enabled` says which are on: those that simplify clusters are used either way,
+    those that stand for areas decide whether such areas are made. `reason_against` says why no kernel can be made of an
+    area. `build` makes the kernels of areas and returns why it could not, by the names of those that have none.
+    """
+
+    flags: Flags
+    stages: Stages
+    registry: Mapping[str, Pass]
+    enabled: frozenset[str]
+    reason_against: ReasonAgainst
+    build: Callable[[Sequence[Area]], Mapping[str, str]] = no_kernels
+    watch: Watch | None = None
+
+    def run(self, model: Model, ledger: Ledger) -> Fused:
+        """Make areas in all graphs of the model, functions excepted."""
+        fused, ir_version = Fused(), model.ir_version
+        if self.stages.runs(OP_COMBINER):
+            with self.stages.timed(OP_COMBINER):
+                fused.counts += run(model, [self.registry[_COMBINER_PASS]], ledger)
+        if not self.stages.runs(CLUSTER) or not self.stages.runs(SPLITTER):
+            return fused
+        judged = {graph: self._areas_of(graph, fused) for graph in model.graphs if not graph.in_function}
+        wanted = {cut.area.name: cut.area for cuts in judged.values() for cut, reason in cuts if reason is None}
+        with self.stages.timed(BUILD):
+            failed = self.build(list(wanted.values())) if self.stages.runs(BUILD) else {}
+        for graph, cuts in judged.items():
+            built = [(cut, reason or failed.get(cut.area.name)) for cut, reason in cuts]
+            for name in dict.fromkeys(pass_of(cut) for cut, _ in cuts):
+                own = [(cut, reason) for cut, reason in built if pass_of(cut) == name]
+                fused.counts.append(emit(graph, own, self.registry[name], ledger))
+        fused.areas = [area for name, area in wanted.items() if (DOMAIN, name, "") in model.functions]
+        fused.raised_ir = model.ir_version if model.ir_version != ir_version else 0
+        return fused
+
+    def _areas_of(self, graph: Graph, fused: Fused) -> list[tuple[Cut, str | None]]:
+        """The areas that a graph may have, each with what speaks against it."""
+        contents = Contents(self.flags.clusters(CLUSTER_OPERATORS), self.reason_against)
+        expander = Expander(self.flags, self.stages.runs(EXPANDER), contents.of_node)
+        planner = Planner(
+            expander,
+            simplifier(self.registry, self.flags, self.stages),
+            self._patterns(),
+            self.flags.composite_op_limit_size,
+            contents,
+            self.stages,
+            self.watch,
+        )
+
+        def is_clusterable(node: Node) -> bool:
+            return expander.takes(node) or contents.of_node(node) is None
+
+        with self.stages.timed(CLUSTER):
+            clusters = [nodes for nodes in clusters_of(graph, is_clusterable) if len(nodes) > 1]
+        plans = [planner.plan(graph, nodes) for nodes in clusters]
+        fused.plans += plans
+        fused.splits += _summed([count for plan in plans for count in plan.patterns])
+        cost = Cost(graph)
+        return [(cut, cost.reason_against(cut)) for plan in plans for cut in plan.cuts if self._is_wanted(cut)]
+
+    def _is_wanted(self, cut: Cut) -> bool:
+        return pass_of(cut) in self.enabled and (ADDRESSES in self.enabled or not has_addressing(cut))
+
+    def _patterns(self) -> list[SplitPattern]:
+        stitch = [STITCH] if self.flags.enable_stitch_fusion else []
+        return [pattern for pattern in (*PATTERNS, *stitch) if self.flags.has_pattern(pattern.name)]
+
+
+def _summed(counts: Sequence[PatternCount]) -> list[PatternCount]:
+    """One count for each pattern of split, over all clusters of a graph."""
+    totals: dict[str, PatternCount] = {}
+    for count in counts:
+        total = totals.setdefault(count.pattern, count)
+        if total is not count:
+            total.effected += count.effected
+            total.seconds += count.seconds
+            for reason, times in count.refused.items():
+                total.refused[reason] = total.refused.get(reason, 0) + times
+    return list(totals.values())

@@ -1,0 +1,67 @@
+/* onnxruntime's C interface as far as kernels use it: the wheel ships no headers.
+ *
+ * OrtApi is a table of functions to which newer versions only append. Of each entry that is used, its position is all
+ * there is to know; GK_API is the version of the table that is asked for, GK_OPERATOR the one of OrtCustomOp. */
+#include <stddef.h>
+#include <stdint.h>
+
+enum { GK_API = 20, GK_OPERATOR = 20, GK_FAIL = 1, GK_INVALID_ARGUMENT = 2 };
+
+typedef struct OrtStatus OrtStatus;
+typedef struct OrtKernelInfo OrtKernelInfo;
+typedef struct OrtKernelContext OrtKernelContext;
+typedef struct OrtValue OrtValue;
+typedef struct OrtShape OrtShape; /* OrtTensorTypeAndShapeInfo */
+typedef struct OrtSessionOptions OrtSessionOptions;
+typedef struct OrtDomain OrtDomain; /* OrtCustomOpDomain */
+typedef void *const OrtApi;         /* the first entry of the table */
+
+typedef struct {
+  OrtApi *(*GetApi)(uint32_t version); /* NULL if onnxruntime is older than that */
+  const char *(*GetVersionString)(void);
+} OrtApiBase;
+
+#define GK_ORT_CreateStatus(api) ((OrtStatus * (*)(int code, const char *message))(api)[0])
+#define GK_ORT_CreateDomain(api) ((OrtStatus * (*)(const char *name, OrtDomain **)) (api)[26])
+#define GK_ORT_AddOperator(api) ((OrtStatus * (*)(OrtDomain *, const OrtCustomOp *)) (api)[27])
+#define GK_ORT_AddDomain(api) ((OrtStatus * (*)(OrtSessionOptions *, OrtDomain *)) (api)[28])
+#define GK_ORT_GetData(api) ((OrtStatus * (*)(OrtValue *, void **)) (api)[51])
+#define GK_ORT_GetRank(api) ((OrtStatus * (*)(const OrtShape *, size_t *)) (api)[61])
+#define GK_ORT_GetDimensions(api) ((OrtStatus * (*)(const OrtShape *, int64_t *, size_t rank))(api)[62])
+#define GK_ORT_GetShape(api) ((OrtStatus * (*)(const OrtValue *, OrtShape **)) (api)[65])
+#define GK_ORT_GetInput(api) ((OrtStatus * (*)(const OrtKernelContext *, size_t, const OrtValue **)) (api)[90])
+#define GK_ORT_GetOutput(api) \
+  ((OrtStatus * (*)(OrtKernelContext *, size_t, const int64_t *, size_t rank, OrtValue **)) (api)[91])
+#define GK_ORT_ReleaseShape(api) ((void (*)(OrtShape *))(api)[99])
+#define GK_ORT_ParallelFor(api) \
+  ((OrtStatus * (*)(const OrtKernelContext *, void (*)(void *, size_t), size_t total, size_t batches, void *)) (api)[274])
+
+typedef struct OrtCustomOp OrtCustomOp;
+struct OrtCustomOp {
+  uint32_t version;
+  void *(*CreateKernel)(const OrtCustomOp *, OrtApi *, const OrtKernelInfo *);
+  const char *(*GetName)(const OrtCustomOp *);
+  const char *(*GetExecutionProviderType)(const OrtCustomOp *);
+  int (*GetInputType)(const OrtCustomOp *, size_t);
+  size_t (*GetInputTypeCount)(const OrtCustomOp *);
+  int (*GetOutputType)(const OrtCustomOp *, size_t);
+  size_t (*GetOutputTypeCount)(const OrtCustomOp *);
+  void (*KernelCompute)(void *, OrtKernelContext *);
+  void (*KernelDestroy)(void *);
+  int (*GetInputCharacteristic)(const OrtCustomOp *, size_t);
+  int (*GetOutputCharacteristic)(const OrtCustomOp *, size_t);
+  int (*GetInputMemoryType)(const OrtCustomOp *, size_t);
+  int (*GetVariadicInputMinArity)(const OrtCustomOp *);
+  int (*GetVariadicInputHomogeneity)(const OrtCustomOp *);
+  int (*GetVariadicOutputMinArity)(const OrtCustomOp *);
+  int (*GetVariadicOutputHomogeneity)(const OrtCustomOp *);
+  OrtStatus *(*CreateKernelV2)(const OrtCustomOp *, OrtApi *, const OrtKernelInfo *, void **kernel);
+  OrtStatus *(*KernelComputeV2)(void *, OrtKernelContext *);
+  OrtStatus *(*InferOutputShape)(const OrtCustomOp *, void *);
+  int (*GetStartVersion)(const OrtCustomOp *);
+  int (*GetEndVersion)(const OrtCustomOp *);
+  size_t (*GetMayInplace)(int **, int **);
+  void (*ReleaseMayInplace)(int *, int *);
+  size_t (*GetAliasMap)(int **, int **);
+  void (*ReleaseAliasMap)(int *, int *);
+};

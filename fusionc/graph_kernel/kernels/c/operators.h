@@ -1,0 +1,115 @@
+/* The custom operators: one for each kernel. */
+static OrtApi *gk_api;
+
+typedef struct {
+  OrtCustomOp operator;
+  const gk_kernel *kernel;
+} gk_operator;
+
+static const gk_kernel *gk_kernel_of(const OrtCustomOp *op) { return ((const gk_operator *)op)->kernel; }
+static const char *gk_name(const OrtCustomOp *op) { return gk_kernel_of(op)->name; }
+static const char *gk_provider(const OrtCustomOp *op) { return (void)op, (const char *)NULL; }
+static size_t gk_inputs(const OrtCustomOp *op) { return (size_t)gk_kernel_of(op)->inputs; }
+static size_t gk_outputs(const OrtCustomOp *op) { return (size_t)gk_kernel_of(op)->outputs; }
+static int gk_input_type(const OrtCustomOp *op, size_t i) { return gk_kernel_of(op)->types[i]; }
+static int gk_output_type(const OrtCustomOp *op, size_t i) {
+  return gk_kernel_of(op)->types[(size_t)gk_kernel_of(op)->inputs + i];
+}
+static int gk_nothing_of(const OrtCustomOp *op, size_t i) { return (void)op, (void)i, 0; }
+static int gk_version(const OrtCustomOp *op) { return (void)op, 1; }
+static void gk_destroy(void *kernel) { (void)kernel; }
+static OrtStatus *gk_create(const OrtCustomOp *op, OrtApi *api, const OrtKernelInfo *info, void **kernel) {
+  (void)api, (void)info;
+  *kernel = (void *)(uintptr_t)gk_kernel_of(op);
+  return NULL;
+}
+
+static void *gk_share(void *context, void (*task)(void *, size_t), size_t tasks, void *work) {
+  return GK_ORT_ParallelFor(gk_api)(context, task, tasks, 0, work);
+}
+
+/* Reads the sizes of an input into dims; its data into *data. */
+static OrtStatus *gk_input(OrtKernelContext *context, size_t i, short rank, int64_t *dims, char **data) {
+  const OrtValue *value;
+  OrtShape *shape;
+  size_t actual;
+  OrtStatus *status = GK_ORT_GetInput(gk_api)(context, i, &value);
+  if (!status) status = GK_ORT_GetData(gk_api)((OrtValue *)(uintptr_t)value, (void **)data);
+  if (!status) status = GK_ORT_GetShape(gk_api)(value, &shape);
+  if (status) return status;
+  status = GK_ORT_GetRank(gk_api)(shape, &actual);
+  if (!status && actual != (size_t)rank)
+    status = GK_ORT_CreateStatus(gk_api)(GK_INVALID_ARGUMENT, "an input has another rank than the kernel was made for");
+  if (!status && actual) status = GK_ORT_GetDimensions(gk_api)(shape, dims, actual);
+  GK_ORT_ReleaseShape(gk_api)(shape);
+  return status;
+}
+
+static OrtStatus *gk_compute(void *self, OrtKernelContext *context) {
+  const gk_kernel *kernel = self;
+  const size_t inputs = (size_t)kernel->inputs, outputs = (size_t)kernel->outputs;
+  int64_t sizes[GK_TENSORS][GK_RANK];
+  const int64_t *in[GK_TENSORS];
+  int64_t *out[GK_TENSORS];
+  char *tensors[GK_TENSORS];
+  gk_piece pieces[GK_PIECES];
+  OrtStatus *status = NULL;
+  for (size_t i = 0; i < inputs && !status; ++i) {
+    in[i] = sizes[i];
+    status = gk_input(context, i, kernel->ranks[i], sizes[i], &tensors[i]);
+  }
+  if (status) return status;
+  for (size_t i = 0; i < outputs; ++i) out[i] = sizes[inputs + i];
+  const char *contradiction = kernel->plan(in, out, pieces);
+  if (contradiction) return GK_ORT_CreateStatus(gk_api)(GK_INVALID_ARGUMENT, contradiction);
+  for (size_t i = 0; i < outputs && !status; ++i) {
+    OrtValue *value;
+    status = GK_ORT_GetOutput(gk_api)(context, i, out[i], (size_t)kernel->ranks[inputs + i], &value);
+    if (!status) status = GK_ORT_GetData(gk_api)(value, (void **)&tensors[inputs + i]);
+  }
+  for (size_t i = inputs + outputs; kernel->tables[i - inputs - outputs]; ++i)
+    tensors[i] = (char *)(uintptr_t)kernel->tables[i - inputs - outputs];
+  int failed = 0;
+  for (int k = 0; k < kernel->pieces && !status && !failed; ++k)
+    status = gk_run(&kernel->forms[k], &pieces[k], tensors, gk_share, context, &failed);
+  return status || !failed ? status : GK_ORT_CreateStatus(gk_api)(GK_FAIL, "no memory for the rows of a kernel");
+}
+
+static void gk_fill(gk_operator *self, const gk_kernel *kernel) {
+  self->kernel = kernel;
+  self->operator= (OrtCustomOp){
+      .version = GK_OPERATOR,
+      .GetName = gk_name,
+      .GetExecutionProviderType = gk_provider,
+      .GetInputType = gk_input_type,
+      .GetInputTypeCount = gk_inputs,
+      .GetOutputType = gk_output_type,
+      .GetOutputTypeCount = gk_outputs,
+      .KernelDestroy = gk_destroy,
+      .GetInputCharacteristic = gk_nothing_of,
+      .GetOutputCharacteristic = gk_nothing_of,
+      .GetInputMemoryType = gk_nothing_of,
+      .CreateKernelV2 = gk_create,
+      .KernelComputeV2 = gk_compute,
+      .GetStartVersion = gk_version,
+      .GetEndVersion = gk_version,
+  };
+}
+
+__attribute__((visibility("default"))) OrtStatus *RegisterCustomOps(OrtSessionOptions *, const OrtApiBase *);
+
+/* What onnxruntime calls when the library is registered, once for each session that wants it. */
+OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base) {
+  static gk_operator operators[sizeof gk_kernels / sizeof *gk_kernels];
+  OrtDomain *domain;
+  OrtApi *api = base->GetApi(GK_API);
+  if (!api) /* there is no table to make a status with; an older one has that entry at the same place */
+    return GK_ORT_CreateStatus(base->GetApi(1))(GK_FAIL, "these kernels need onnxruntime 1.20 or newer");
+  gk_api = api;
+  OrtStatus *status = GK_ORT_CreateDomain(api)("fusionc.gk", &domain);
+  for (size_t i = 0; i < sizeof gk_kernels / sizeof *gk_kernels && !status; ++i) {
+    gk_fill(&operators[i], gk_kernels[i]);
+    status = GK_ORT_AddOperator(api)(domain, &operators[i].operator);
+  }
+  return status ? status : GK_ORT_AddDomain(api)(options, domain);
+}

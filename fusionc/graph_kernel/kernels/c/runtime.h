@@ -1,0 +1,210 @@
+/* How a kernel runs: pieces, each a nest of loops over grid variables and, innermost, row variables.
+ *
+ * An access is a tensor read or written at offset + sum of variable * stride, in elements. Loops are made fewer when the
+ * sizes are known: two that every access walks through as if they were one are one. A body then does `rows` rows. */
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+enum { GK_CHUNK = 2048, GK_GRAIN = 16384, GK_TASKS = 64, GK_STACK = 32768 };
+
+typedef struct {
+  short tensor; /* inputs first, then outputs, then tables */
+  short bytes;  /* of an element */
+  short unit;   /* the stride along the last row variable that the fast bodies take for granted */
+  short rowwise; /* whether an access depends on row variables */
+} gk_access;
+
+typedef struct {
+  ptrdiff_t extent[GK_VARIABLES];
+  ptrdiff_t stride[GK_ACCESSES][GK_VARIABLES];
+  ptrdiff_t offset[GK_ACCESSES];
+} gk_piece;
+
+typedef void gk_body(const gk_piece *, char *const *base, ptrdiff_t rows, ptrdiff_t n, char *scratch);
+
+typedef struct {
+  gk_body *const *bodies; /* for any x86-64, for AVX2, for AVX-512, and the last one for any strides */
+  const gk_access *access;
+  short accesses, grid, row; /* how many */
+  short divisible;           /* whether a part of a row can be computed alone: nothing is reduced */
+  int scratch;               /* bytes for each element of a row */
+  int cost;                  /* of an element, in 1/16 ns */
+} gk_form;
+
+typedef struct {
+  const char *name;
+  short inputs, outputs, pieces;
+  const short *types, *ranks; /* of inputs, then outputs */
+  const char *(*plan)(const int64_t *const *in, int64_t *const *out, gk_piece *pieces);
+  const gk_form *forms;
+  const void *const *tables;
+} gk_kernel;
+
+/* calls task(work, 0) to task(work, tasks - 1) on several threads; NULL, or what went wrong */
+typedef void *gk_parallel(void *context, void (*task)(void *, size_t), size_t tasks, void *work);
+
+/* Where a Slice begins and ends: counted from the end if negative, never beyond the first or last element. */
+static inline int64_t gk_slice_start(int64_t size, int64_t start, int64_t step) {
+  if (start < 0) start += size;
+  if (start < 0) return 0;
+  return start < size ? start : step < 0 ? size - 1 : size;
+}
+
+static inline int64_t gk_slice_length(int64_t size, int64_t start, int64_t end, int64_t step) {
+  if (size == 0) return 0;
+  start = gk_slice_start(size, start, step);
+  if (end < 0) end += size;
+  if (end < 0) end = step < 0 ? -1 : 0;
+  if (end > size - (step < 0)) end = size - (step < 0);
+  int64_t length = step > 0 ? (end - start + step - 1) / step : (start - end - step - 1) / -step;
+  return length > 0 ? length : 0;
+}
+
+/* Which of the bodies this machine can run. Asked of the processor itself: not every compiler brings a library for it. */
+static int gk_machine(void) {
+#if defined(__x86_64__)
+  unsigned a, b, c, d, enabled;
+  if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1)) return 0; /* the system does not save wide registers */
+  int fused = c >> 12 & 1;
+  __asm__ volatile("xgetbv" : "=a"(enabled), "=d"(d) : "c"(0));
+  if (!__get_cpuid_count(7, 0, &a, &b, &c, &d)) return 0;
+  int avx2 = b >> 5 & 1, avx512 = (b >> 16 & 1) && (b >> 17 & 1) && (b >> 31 & 1); /* foundation, DQ, VL */
+  if ((enabled & 0xE6) == 0xE6 && avx512 && fused) return 2;
+  if ((enabled & 6) == 6 && avx2 && fused) return 1;
+#endif
+  return 0;
+}
+
+/* Makes adjacent loops one. The loops first … last become the last of them, those before have extent 1. */
+static int gk_collapse(const gk_form *form, gk_piece *q, int first, int last, int into_row) {
+  int kept = last;
+  for (int k = last - 1; k >= first; --k) {
+    int one = 1;
+    if (q->extent[k] != 1)
+      for (int a = 0; a < form->accesses && one; ++a) {
+        ptrdiff_t step = q->stride[a][k], inner = q->stride[a][kept];
+        /* an inner loop of one turn has any stride, but what is read once for a row must stay the same */
+        one = step == q->extent[kept] * inner ||
+              (q->extent[kept] == 1 && !(into_row && kept == last && !form->access[a].rowwise));
+      }
+    if (one && q->extent[k] != 1) {
+      if (q->extent[kept] == 1)
+        for (int a = 0; a < form->accesses; ++a) q->stride[a][kept] = q->stride[a][k];
+      q->extent[kept] *= q->extent[k];
+    } else if (!one) {
+      --kept;
+      q->extent[kept] = q->extent[k];
+      for (int a = 0; a < form->accesses; ++a) q->stride[a][kept] = q->stride[a][k];
+    }
+  }
+  for (int k = first; k < kept; ++k) q->extent[k] = 1;
+  return kept;
+}
+
+typedef struct {
+  const gk_form *form;
+  const gk_piece *q;
+  gk_body *body;
+  char *const *base;
+  ptrdiff_t units, tasks, chunks, n, scratch;
+  int first, rows; /* the outermost grid loop that is left, and the one whose turns are rows of one call */
+  int failed;
+} gk_work;
+
+static void gk_units(const gk_work *w, ptrdiff_t unit, ptrdiff_t end, char *scratch) {
+  const gk_piece *q = w->q;
+  const int last = w->form->grid + w->form->row - 1;
+  const ptrdiff_t rows = w->rows >= w->first ? q->extent[w->rows] : 1;
+  char *base[GK_ACCESSES];
+  while (unit < end) {
+    ptrdiff_t chunk = unit % w->chunks, outer = unit / w->chunks, row = outer % rows;
+    ptrdiff_t count = w->chunks > 1 ? 1 : end - unit < rows - row ? end - unit : rows - row;
+    ptrdiff_t n = w->n - chunk * GK_CHUNK;
+    for (int a = 0; a < w->form->accesses; ++a) {
+      ptrdiff_t at = w->chunks > 1 ? chunk * GK_CHUNK * q->stride[a][last] : 0, rest = outer / rows;
+      if (w->rows >= w->first) at += row * q->stride[a][w->rows];
+      for (int k = w->rows - 1; k >= w->first; --k) {
+        at += rest % q->extent[k] * q->stride[a][k];
+        rest /= q->extent[k];
+      }
+      base[a] = w->base[a] + at * w->form->access[a].bytes;
+    }
+    w->body(q, base, count, w->chunks > 1 && n > GK_CHUNK ? GK_CHUNK : n, scratch);
+    unit += count;
+  }
+}
+
+static void gk_task(void *work, size_t task) {
+  gk_work *w = work;
+  _Alignas(64) char stack[GK_STACK];
+  char *scratch = stack;
+  if (w->scratch > GK_STACK && (scratch = malloc((size_t)w->scratch)) == NULL) {
+    w->failed = 1;
+    return;
+  }
+  /* units * task stays far below 2^63: there are at most GK_TASKS tasks */
+  gk_units(w, w->units * (ptrdiff_t)task / w->tasks, w->units * (ptrdiff_t)(task + 1) / w->tasks, scratch);
+  if (scratch != stack) free(scratch);
+}
+
+/* Runs one piece. NULL, or what `parallel` says; sets *failed if there is no memory. */
+static void *gk_run(const gk_form *form, gk_piece *q, char *const *tensors, gk_parallel *parallel, void *context,
+                    int *failed) {
+  static int machine = -1;
+  if (machine < 0) machine = gk_machine();
+  char *base[GK_ACCESSES];
+  gk_work w = {form, q, form->bodies[machine], base, 1, 1, 1, 1, 0, 0, 0, 0};
+  const int last = form->grid + form->row - 1;
+  double elements = 1;
+  for (int k = 0; k <= last; ++k) elements *= (double)q->extent[k];
+  for (int a = 0; a < form->accesses; ++a)
+    base[a] = tensors[form->access[a].tensor] + q->offset[a] * form->access[a].bytes;
+  if (form->divisible) {
+    w.first = gk_collapse(form, q, 0, last, 1);
+  } else {
+    w.first = form->grid ? gk_collapse(form, q, 0, form->grid - 1, 0) : 0;
+    gk_collapse(form, q, form->grid, last, 0);
+  }
+  w.rows = form->grid - 1;
+  for (int k = w.first; k < form->grid; ++k) w.units *= q->extent[k];
+  w.n = q->extent[last];
+  for (int a = 0; a < form->accesses; ++a)
+    if (form->access[a].rowwise && q->stride[a][last] != form->access[a].unit && w.n != 1) w.body = form->bodies[3];
+  if (form->divisible && w.n > GK_CHUNK) w.chunks = (w.n + GK_CHUNK - 1) / GK_CHUNK;
+  w.units *= w.chunks;
+  w.scratch = form->scratch;
+  for (int k = form->grid; k <= last; ++k) w.scratch *= q->extent[k] ? q->extent[k] : 1;
+  double tasks = elements * form->cost / (16.0 * GK_GRAIN);
+  w.tasks = tasks < 1 ? 1 : tasks > GK_TASKS ? GK_TASKS : (ptrdiff_t)tasks;
+  if (w.tasks > w.units) w.tasks = w.units;
+  void *error = NULL;
+  if (w.tasks > 1) error = parallel(context, gk_task, (size_t)w.tasks, &w);
+  if (w.tasks == 1) gk_task(&w, 0);
+  *failed |= w.failed;
+  return error;
+}
+
+/* The bodies of a piece: `fast` are strides along the last row variable that are constants, `any` those of the piece. */
+#define GK_LIST(...) __VA_ARGS__
+#define GK_PARAMETERS const gk_piece *q, char *const *base, ptrdiff_t rows, ptrdiff_t n, char *scratch
+#if defined(__x86_64__)
+#define GK_AVX2 __attribute__((target("avx2,fma")))
+#define GK_AVX512 __attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512")))
+#define GK_BODIES(name, fast, any)                                                                                     \
+  static void name##_0(GK_PARAMETERS) { name##_body(q, base, rows, n, scratch, 0, fast); }                             \
+  GK_AVX2 static void name##_1(GK_PARAMETERS) { name##_body(q, base, rows, n, scratch, 1, fast); }                     \
+  GK_AVX512 static void name##_2(GK_PARAMETERS) { name##_body(q, base, rows, n, scratch, 1, fast); }                   \
+  static void name##_3(GK_PARAMETERS) { name##_body(q, base, rows, n, scratch, 0, any); }                              \
+  static gk_body *const name##_bodies[] = {name##_0, name##_1, name##_2, name##_3};
+#else
+#define GK_BODIES(name, fast, any)                                                                                     \
+  static void name##_0(GK_PARAMETERS) { name##_body(q, base, rows, n, scratch, GK_FUSED, fast); }                      \
+  static void name##_3(GK_PARAMETERS) { name##_body(q, base, rows, n, scratch, GK_FUSED, any); }                       \
+  static gk_body *const name##_bodies[] = {name##_0, name##_0, name##_0, name##_3};
+#if defined(__FP_FAST_FMAF)
+#define GK_FUSED 1
+#else
+#define GK_FUSED 0
+#endif
+#endif

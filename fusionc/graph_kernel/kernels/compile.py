@@ -1,0 +1,84 @@
+"""C text → a shared library, with the compiler of the machine or that of the optional extra, and a cache."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+
+from fusionc.errors import FusioncError
+
+# NaN, infinities, signs of zeros and the order of operations are kept. Only errno and traps, which nobody asks about,
+# are given up: loops over conditions become vectors. A multiplication and an addition are fused where the text says so.
+FLAGS = (
+    "-std=c11", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-fopenmp-simd", "-fno-math-errno",
+    "-fno-trapping-math", "-ffp-contract=off", "-fwrapv", "-w",
+)  # fmt: skip
+
+
+class NoCompiler(FusioncError):
+    """There is no C compiler."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "no C compiler was found, so areas stay functions without kernels",
+            hint="install one (cc, or `pip install fusionc[kernels]`) or name one in the environment variable CC",
+        )
+
+
+class DoesNotCompile(Exception):
+    """The compiler refuses a text; what it says."""
+
+
+def compiler() -> list[str]:
+    """The command of the C compiler: $CC, else cc, else that of ziglang. Raises NoCompiler."""
+    named = shlex.split(os.environ.get("CC", ""))
+    if named and shutil.which(named[0]):
+        return named
+    if not named and (found := shutil.which("cc")):
+        return [found]
+    if importlib.util.find_spec("ziglang"):
+        return [sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline"]  # else it compiles for this machine alone
+    raise NoCompiler
+
+
+@cache
+def _version(command: tuple[str, ...]) -> str:
+    return subprocess.run([*command, "--version"], capture_output=True, text=True, check=False).stdout
+
+
+def compiled(text: str, flags: Sequence[str] = FLAGS) -> Path:
+    """The library of a C text, from the cache if it was compiled before by the same compiler with the same flags.
+
+    Safe when several processes do it at once. Raises NoCompiler, or DoesNotCompile.
+    """
+    command = compiler()
+    key = "\0".join([text, *command, *flags, _version(tuple(command))])
+    library = cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.so"
+    if library.is_file():
+        return library
+    library.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=library.parent, prefix="build-") as folder:
+        source, built = Path(folder, "kernels.c"), Path(folder, "kernels.so")
+        source.write_text(text)
+        run = subprocess.run(
+            [*command, *flags, "-o", str(built), str(source), "-lm"], capture_output=True, text=True, check=False
+        )
+        if run.returncode:
+            raise DoesNotCompile(run.stderr.strip() or run.stdout.strip() or f"{command[0]} failed without a word")
+        built.replace(library)
+    return library
+
+
+def cache_folder() -> Path:
+    """Where kernels are kept for this user."""
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "fusionc" / "kernels"

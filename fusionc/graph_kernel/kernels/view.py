@@ -1,0 +1,82 @@
+"""What the operators of an area say of its values: sizes in C, types, producers, constants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx import helper, numpy_helper
+
+from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.kernels.kinds import Kind, kind_of
+from fusionc.graph_kernel.kernels.sizes import Size, Sizes, Unsupported
+
+Shape = tuple[Size, ...]
+
+
+class View:
+    """An area while it is lowered. Shapes are filled in by `shapes.infer`."""
+
+    def __init__(self, area: Area) -> None:
+        self.area, self.sizes = area, Sizes()
+        self.shapes: dict[str, Shape] = {}
+        self.symbols: dict[str, Size] = {}
+        self.producers = {name: (node, k) for node in area.nodes for k, name in enumerate(node.output) if name}
+        for name, array in area.constants.items():
+            self.shapes[name] = tuple(Size(n) for n in array.shape)
+
+    def dtype(self, name: str) -> int:
+        if name in self.area.constants:
+            return helper.np_dtype_to_tensor_dtype(self.area.constants[name].dtype)
+        return self.area.values[name].dtype
+
+    def kind(self, name: str) -> Kind:
+        return kind_of(self.dtype(name))
+
+    def declared(self, name: str, axis: int) -> Size | None:
+        """What the area says of a dimension: a number, or the size that its symbol was bound to."""
+        dim = self.area.values[name].shape[axis]
+        return Size(dim) if isinstance(dim, int) else self.symbols.get(dim)
+
+
+def attribute(node: onnx.NodeProto, name: str, default: Any = None) -> Any:
+    for item in node.attribute:
+        if item.name == name:
+            value = helper.get_attribute_value(item)
+            return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
+    return default
+
+
+def present(node: onnx.NodeProto, k: int) -> str:
+    """The name of an input, "" if it is omitted."""
+    return node.input[k] if k < len(node.input) else ""
+
+
+def constant(view: View, node: onnx.NodeProto, k: int) -> np.ndarray | None:
+    """The value of an input that may be omitted. Raises Unsupported if it is no constant."""
+    name = present(node, k)
+    if not name:
+        return None
+    if name not in view.area.constants:
+        raise Unsupported(f"input {k} of {node.op_type} is no constant")
+    return view.area.constants[name]
+
+
+def numbers(view: View, node: onnx.NodeProto, k: int, name: str, since: int) -> list[int] | None:
+    """Axes and the like: an input since an opset, an attribute before."""
+    if view.area.opset < since:
+        found = attribute(node, name)
+        return None if found is None else [int(v) for v in found]
+    array = constant(view, node, k)
+    return None if array is None else [int(v) for v in array.ravel()]
+
+
+def axes_of(axes: list[int] | None, rank: int) -> list[int]:
+    """Axes counted from the front, in order; all if there are none. Raises Unsupported if they are no axes."""
+    if axes is None:
+        return list(range(rank))
+    found = sorted({axis + rank if axis < 0 else axis for axis in axes})
+    if len(found) != len(axes) or any(not 0 <= axis < rank for axis in found):
+        raise Unsupported("axes out of range")
+    return found

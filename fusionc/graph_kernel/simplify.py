@@ -1,0 +1,68 @@
+"""Simplify: what expansion leaves behind is tidied up, then rules, equal operators and turned layouts, by level.
+
+All of it is done by passes of the registry, on the model of one cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from fusionc.graph_kernel.flags import HIGHEST_LEVEL, Flags
+from fusionc.graph_kernel.stages import CSE, SIMPLIFY, TRANSFORM_OPS, StagePass, Stages
+from fusionc.model.graph import Model
+from fusionc.rewrite import Pass
+from fusionc.rewrite.apply import Ledger
+from fusionc.rewrite.pipeline import run
+
+# What definitions are full of: casts to the type that is there, shapes of known size, constants of constants.
+_TIDY = ("IdentityPass", "CastRemovePass", "DimensionComputePass", "ConstantFoldingPass", "NoUseReshapeRemovePass")
+_EXACT, _INEXACT = "ArithmeticSimplifyPass", "ArithmeticInexactPass"
+_EQUAL, _TURNED = "CommonSubexpressionEliminationPass", "TransOpSymmetryEliminationPass"
+
+
+@dataclass(frozen=True)
+class Simplifier:
+    """The passes of each stage pass, with only the rules that the flags leave them."""
+
+    tidy_passes: tuple[Pass, ...]
+    stage_passes: Mapping[StagePass, tuple[Pass, ...]]
+    stages: Stages
+
+    def tidy(self, model: Model) -> None:
+        """Clean up behind expansion."""
+        run(model, self.tidy_passes, Ledger())
+
+    def simplify(self, model: Model, after: Callable[[StagePass], None]) -> bool:
+        """Run the stage passes that are on, and whether anything changed. `after` is called behind each."""
+        start = model.version
+        for stage_pass, passes in self.stage_passes.items():
+            before = model.version
+            with self.stages.timed(stage_pass):
+                run(model, passes, Ledger())
+            if model.version != before:
+                self.stages.note_change(stage_pass)
+                after(stage_pass)
+        return model.version != start
+
+
+def simplifier(registry: Mapping[str, Pass], flags: Flags, stages: Stages) -> Simplifier:
+    """What simplification does with these flags. `registry` has the passes by name."""
+    rules = [registry[_EXACT]]
+    if flags.opt_level >= HIGHEST_LEVEL and not flags.exact_precision_mode:
+        rules.append(registry[_INEXACT])
+    passes = {
+        SIMPLIFY: tuple(_with_rules(rules, flags)),
+        CSE: (registry[_EQUAL],),
+        TRANSFORM_OPS: (registry[_TURNED],),
+    }
+    running = {stage_pass: found for stage_pass, found in passes.items() if stages.runs(stage_pass)}
+    return Simplifier(tuple(registry[name] for name in _TIDY), running, stages)
+
+
+def _with_rules(passes: list[Pass], flags: Flags) -> Iterator[Pass]:
+    """The passes without the patterns that the flags switch off."""
+    for pass_ in passes:
+        kept = tuple(pattern for pattern in pass_.patterns if flags.has_rule(pattern.name))
+        limited: Pass = type(pass_.name, (type(pass_),), {"patterns": kept, "__doc__": pass_.documentation})()
+        yield limited

@@ -1,0 +1,156 @@
+"""Regions: groups of operators of one cluster, at first one for each operator, and what leads from one to another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+from fusionc.graph_kernel.operators import Kind, kind_of
+from fusionc.graph_kernel.split.rows import Row, row_of
+from fusionc.model.graph import Edge, Graph, Node, Shape
+from fusionc.model.types import same_shape
+
+
+@dataclass(eq=False)
+class Region:
+    """Operators that become one kernel, `dominant` being the one of the highest kind.
+
+    `inputs` are the regions that this one reads, each with whether every element of it is read where it lies
+    (INJECTIVE) or may be read several times (a broadcast). `rows` are what its reductions go over. `reason` is why no
+    kernel can contain the operator; such a region is never fused. `is_composite` where the region is worth a kernel of
+    its own by MindSpore's rules.
+    """
+
+    nodes: list[Node]
+    dominant: Node
+    kind: Kind
+    is_output: bool
+    is_composite: bool
+    reason: str | None
+    first: int  # the places of its operators in topological order, the lowest and the highest
+    last: int
+    rows: frozenset[Row]
+    inputs: dict[Region, bool] = field(default_factory=dict)
+    users: dict[Region, None] = field(default_factory=dict)
+
+    @property
+    def is_lone(self) -> bool:
+        return len(self.nodes) == 1
+
+
+class Regions:
+    """All regions of a cluster. What is fused goes on as one of the two regions."""
+
+    def __init__(self, graph: Graph, reason_against: Callable[[Node], str | None]) -> None:
+        self._regions: dict[Region, None] = {}
+        by_node: dict[Node, Region] = {}
+        for place, node in enumerate(n for n in graph.ordered() if not n.is_op("Constant")):
+            kind = kind_of(node.op) if node.domain == "" else Kind.OPAQUE
+            is_output = any(value is not None and value.is_output for value in node.outputs)
+            rows = frozenset(row for row in (row_of(node),) if row is not None)
+            reason = reason_against(node)
+            region = Region([node], node, kind, is_output, kind != Kind.RESHAPE, reason, place, place, rows)
+            self._regions[region] = None
+            by_node[node] = region
+            makers = [None if v is None or v.producer is None else by_node.get(v.producer) for v in node.inputs]
+            _connect(region, node, makers)
+
+    def __iter__(self) -> Iterator[Region]:
+        """The regions, in the order of their first operators."""
+        return iter(list(self._regions))
+
+    def __contains__(self, region: Region) -> bool:
+        return region in self._regions
+
+    def fuse(self, a: Region, b: Region) -> Region:
+        """Put two regions into one, and return it."""
+        kept, gone = (a, b) if len(a.nodes) >= len(b.nodes) else (b, a)
+        leader = a if a.kind >= b.kind else b
+        is_broadcast = a.inputs.get(b) is False or b.inputs.get(a) is False
+        kind = max(a.kind, b.kind)
+        kept.kind = Kind.BROADCAST if is_broadcast and kind == Kind.ELEMWISE else kind
+        kept.dominant = leader.dominant
+        kept.nodes += gone.nodes
+        kept.is_output = a.is_output or b.is_output
+        kept.is_composite = a.is_composite or b.is_composite
+        kept.rows = a.rows | b.rows
+        kept.first, kept.last = min(a.first, b.first), max(a.last, b.last)
+        for maker, is_injective in gone.inputs.items():
+            del maker.users[gone]
+            _add_edge(maker, kept, is_injective)
+        for user in gone.users:
+            is_injective = user.inputs.pop(gone)
+            _add_edge(kept, user, is_injective)
+        del self._regions[gone]
+        return kept
+
+    def has_detour(self, maker: Region, user: Region) -> bool:
+        """Whether something leads from one region to the other by way of a third: fused, they would form a cycle."""
+        stack = [region for region in maker.users if region is not user]
+        seen = set(stack)
+        while stack:
+            region = stack.pop()
+            for following in region.users:
+                if following is user:
+                    return True
+                if following not in seen and following is not maker and following.first < user.last:
+                    seen.add(following)
+                    stack.append(following)
+        return False
+
+
+def _connect(region: Region, node: Node, makers: list[Region | None]) -> None:
+    """Draw the edges to one new operator, and correct its kind where they broadcast."""
+    output = node.outputs[0]
+    is_scalar_apart = sum(value is not None and not is_scalar_constant(value) for value in node.inputs) <= 1
+    for value, maker in zip(node.inputs, makers, strict=True):
+        if value is None or maker is None:
+            continue
+        is_injective = region.kind != Kind.BROADCAST
+        if region.kind == Kind.ELEMWISE and len(node.inputs) > 1 and not is_scalar_apart:
+            is_injective = output is not None and same_shape(_aligned(value.shape), _aligned(output.shape))
+        _add_edge(maker, region, is_injective)
+    if region.kind == Kind.ELEMWISE and not all(region.inputs.values()):
+        region.kind = Kind.BROADCAST
+
+
+def _add_edge(maker: Region, user: Region, is_injective: bool) -> None:
+    if maker is not user:
+        maker.users[user] = None
+        user.inputs[maker] = user.inputs.get(maker, True) and is_injective
+
+
+def is_scalar_constant(value: Edge) -> bool:
+    """Whether a value is a constant of one element."""
+    return value.is_constant and value.shape is not None and all(dim == 1 for dim in value.shape)
+
+
+def _aligned(shape: Shape | None) -> Shape | None:
+    """A shape without the leading ones, which broadcasting adds."""
+    if shape is None:
+        return None
+    start = next((i for i, dim in enumerate(shape) if dim != 1), len(shape))
+    return shape[start:]
+
+
+def values_between(maker: Region, user: Region) -> list[Edge]:
+    """What one region reads of another."""
+    reading = set(user.nodes)
+    made = (value for node in maker.nodes for value in node.outputs if value is not None)
+    return [value for value in made if any(node in reading for node in value.outputs)]
+
+
+def same_size(a: Region, b: Region) -> bool:
+    """Whether the dominant operators are known to make equally many elements."""
+    first, second = _result_shape(a), _result_shape(b)
+    if first is None or second is None:
+        return False
+    sizes = [math.prod(d for d in shape if isinstance(d, int)) for shape in (first, second)]
+    symbols = [sorted(str(d) for d in shape if not isinstance(d, int)) for shape in (first, second)]
+    return sizes[0] == sizes[1] and symbols[0] == symbols[1] and None not in (*first, *second)
+
+
+def _result_shape(region: Region) -> Shape | None:
+    output = region.dominant.outputs[0]
+    return None if output is None else output.shape

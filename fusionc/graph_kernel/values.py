@@ -1,0 +1,59 @@
+"""Values as kernels see them: their types and sizes, and which constants become part of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import onnx
+
+from fusionc.graph_kernel.area import Operand
+from fusionc.model.graph import Edge, Node
+
+_MOST_EMBEDDED = 64  # integers; a table of axes, sizes or indices that a kernel is made for
+_INVENTED = "unk__"  # how the symbols begin that shape inference invents
+
+
+def edges_of(node: Node) -> Iterator[Edge]:
+    """What a node reads and writes, without what is omitted."""
+    for edge in (*node.inputs, *node.outputs):
+        if edge is not None:
+            yield edge
+
+
+def named(node: Node) -> onnx.NodeProto:
+    """The proto of a node with the names that its operands have now, without its own name and origin."""
+    proto = onnx.NodeProto(op_type=node.op, domain=node.domain, attribute=node.proto.attribute)
+    proto.input.extend("" if value is None else value.name for value in node.inputs)
+    proto.output.extend("" if value is None else value.name for value in node.outputs)
+    return proto
+
+
+def embedded(edge: Edge) -> np.ndarray[Any, Any] | None:
+    """The elements of a constant that becomes part of the kernel: one number, or a small table of integers.
+
+    Larger ones are inputs, so that layers that differ in their weights alone share one kernel.
+    """
+    shape = edge.shape if edge.is_constant else None
+    if shape is None or len(shape) > 1:
+        is_single = shape is not None and all(dim == 1 for dim in shape)
+        return edge.constant() if is_single else None
+    size = shape[0] if shape else 1
+    is_table = edge.dtype is not None and edge.dtype.kind in "iu" and isinstance(size, int) and size <= _MOST_EMBEDDED
+    return edge.constant() if size == 1 or is_table else None
+
+
+def operand_of(edge: Edge) -> Operand | None:
+    """A value as kernels see it; None where its element type or its rank is unknown."""
+    shape, elem_type = edge.shape, edge.elem_type
+    if shape is None or not elem_type:
+        return None
+    return Operand(edge.name, elem_type, tuple(symbol(edge, axis, dim) for axis, dim in enumerate(shape)))
+
+
+def symbol(edge: Edge, axis: int, dim: int | str | None) -> int | str:
+    """A dimension. One that is unknown gets a symbol of its own, an invented symbol one that outlives inference."""
+    if dim is None:
+        return f"{edge.name}[{axis}]"
+    return f"size {dim.removeprefix(_INVENTED)}" if isinstance(dim, str) and dim.startswith(_INVENTED) else dim

@@ -1,0 +1,33 @@
+"""Runs graph kernel fusion on a small model, as a conversion does, without building kernels."""
+
+from __future__ import annotations
+
+import onnx
+
+from fusionc.graph_kernel.contents import ReasonAgainst, any_standard_operator
+from fusionc.graph_kernel.flags import Flags
+from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
+from fusionc.graph_kernel.stages import Stages
+from fusionc.model.build import build
+from fusionc.model.write_back import write_back
+from fusionc.passes import PASSES
+from fusionc.rewrite.apply import Ledger
+
+DEFAULT = frozenset(p.name for p in PASSES if p.default != "off")
+
+
+def fuse(
+    model: onnx.ModelProto,
+    flags: Flags | None = None,
+    enabled: frozenset[str] = DEFAULT,
+    reason_against: ReasonAgainst = any_standard_operator,
+) -> tuple[onnx.ModelProto, Fused]:
+    """A copy of the model with its areas, and what was done."""
+    copy = onnx.ModelProto()
+    copy.CopyFrom(model)
+    flags = flags or Flags(opt_level=2)
+    in_memory = build(copy, "")
+    registry = {p.name: p for p in PASSES}
+    fusion = GraphKernelFusion(flags, Stages(flags), registry, enabled, reason_against)
+    fused = fusion.run(in_memory, Ledger())
+    return write_back(in_memory), fused

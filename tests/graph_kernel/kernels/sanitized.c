@@ -1,0 +1,56 @@
+/* Runs kernels on memory of exactly the size of their tensors. Standard input: the number of a kernel (int32), then for
+ * each of its inputs the sizes (int64) and the elements; until the end. */
+#include <stdio.h>
+
+static const size_t bytes_of[] = {0, 4, 1, 1, 2, 2, 4, 8, 0, 1, 2, 8};
+
+static void take(void *into, size_t bytes) {
+  if (bytes && fread(into, 1, bytes, stdin) != bytes) exit(3);
+}
+
+static void *one_after_another(void *context, void (*task)(void *, size_t), size_t tasks, void *work) {
+  (void)context;
+  for (size_t k = 0; k < tasks; ++k) task(work, k);
+  return NULL;
+}
+
+static size_t size_of(const gk_kernel *kernel, int tensor, const int64_t *sizes) {
+  size_t bytes = bytes_of[kernel->types[tensor]];
+  for (int k = 0; k < kernel->ranks[tensor]; ++k) bytes *= (size_t)sizes[k];
+  return bytes;
+}
+
+int main(void) {
+  int32_t number;
+  while (fread(&number, sizeof number, 1, stdin) == 1) {
+    const gk_kernel *kernel = gk_kernels[number];
+    int64_t *in[GK_TENSORS], *out[GK_TENSORS];
+    char *tensors[GK_TENSORS];
+    gk_piece pieces[GK_PIECES];
+    int all = kernel->inputs + kernel->outputs, failed = 0;
+    for (int k = 0; k < all; ++k) {
+      size_t bytes = (size_t)kernel->ranks[k] * sizeof(int64_t);
+      int64_t *sizes = malloc(bytes);
+      if (k < kernel->inputs) {
+        take(in[k] = sizes, bytes);
+        take(tensors[k] = malloc(size_of(kernel, k, sizes)), size_of(kernel, k, sizes));
+      } else {
+        out[k - kernel->inputs] = sizes;
+      }
+    }
+    const char *contradiction = kernel->plan((const int64_t *const *)in, out, pieces);
+    if (contradiction) {
+      printf("%s: %s\n", kernel->name, contradiction);
+      exit(2);
+    }
+    for (int k = kernel->inputs; k < all; ++k) tensors[k] = malloc(size_of(kernel, k, out[k - kernel->inputs]));
+    for (int k = 0; kernel->tables[k]; ++k) tensors[all + k] = (char *)(uintptr_t)kernel->tables[k];
+    for (int k = 0; k < kernel->pieces; ++k)
+      gk_run(&kernel->forms[k], &pieces[k], tensors, one_after_another, NULL, &failed);
+    for (int k = 0; k < all; ++k) {
+      free(tensors[k]);
+      free(k < kernel->inputs ? in[k] : out[k - kernel->inputs]);
+    }
+  }
+  return 0;
+}

@@ -1,0 +1,62 @@
+"""Areas of several operators: what is one piece, and that all of them compute what onnxruntime computes."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from areas import area_of, differences, kernel_model, plain_model, random_array, session
+
+from fusionc.graph_kernel import kernels
+
+sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
+import area_fuzz
+import kernels as benchmark
+import sanitized
+from area_models import Maker
+
+ONE_PIECE = [name for name in benchmark.CASES if "1,000" not in name and "rotary" not in name]
+
+
+@pytest.fixture(scope="module")
+def cases(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object], kernels.Built]:
+    areas = {n: area_of(text, name=f"c{k}", opset=o) for k, (n, (text, _, o)) in enumerate(benchmark.CASES.items())}
+    return areas, kernels.build(list(areas.values()), tmp_path_factory.mktemp("cases") / "cases.so")
+
+
+@pytest.mark.parametrize("name", benchmark.CASES)
+def test_known_shapes_of_networks(name: str, cases: tuple[dict[str, object], kernels.Built]) -> None:
+    areas, built = cases
+    area, sizes = areas[name], dict(benchmark.CASES[name][1])
+    assert not built.failed
+    plain, kernel = session(plain_model(area)), session(kernel_model(area), built.library)
+    rng = np.random.default_rng(0)
+    for factor in (1, 3):
+        feeds = {}
+        for key in area.inputs:
+            shape = [sizes[d] * factor % 1000 + 1 if isinstance(d, str) else d for d in area.values[key].shape]
+            feeds[key] = random_array(rng, area.values[key].dtype, shape, edges=factor == 3)
+        assert not differences(plain.run(None, feeds), kernel.run(None, feeds), 1e-3)
+
+
+@pytest.mark.parametrize("name", ONE_PIECE)
+def test_rows_and_elements_are_one_pass(name: str) -> None:
+    assert kernels.lower(area_of(benchmark.CASES[name][0], opset=17)).pieces == 1
+
+
+def test_random_areas(tmp_path: Path) -> None:
+    counts: Counter[str] = Counter()
+    assert not area_fuzz.run_batch(3, range(60), tmp_path, counts, sanitize=False)
+    assert counts["compared"] > 45
+
+
+def test_under_sanitizers(tmp_path: Path) -> None:
+    if not sanitized.works(tmp_path):
+        pytest.skip("the compiler has no AddressSanitizer")
+    makers = {f"area_{n}": Maker(f"4/{n}") for n in range(30)}
+    areas = {name: maker.area(name) for name, maker in makers.items()}
+    feeds = {name: [makers[name].feeds(turn) for turn in range(2)] for name in areas}
+    assert not sanitized.findings(areas, feeds, tmp_path, Counter())

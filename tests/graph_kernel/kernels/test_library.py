@@ -1,0 +1,132 @@
+"""From areas to a library that onnxruntime loads: its interface, the compiler, the cache, what can go wrong."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from areas import area_of, differences, kernel_model, plain_model, session
+
+import fusionc
+from fusionc.graph_kernel import kernels
+from fusionc.graph_kernel.kernels import compile
+
+CHAIN = "g (float[N] x, float[M] y) => (float[K] z) { a = Add(x, y) z = Mul(a, x) }"
+NORM = "g (float[N,C] x, float[C] s) => (float[N,C] z) { z = LayerNormalization(x, s) }"
+
+
+def test_every_entry_of_the_interface(tmp_path: Path) -> None:
+    """Status, domain, operator, inputs, outputs, shapes and threads: all are used in these two runs."""
+    area = area_of(CHAIN)
+    built = kernels.build([area], tmp_path / "chain.so")
+    kernel = session(kernel_model(area), built.library)
+    large = {name: np.random.default_rng(0).standard_normal(3_000_000).astype(np.float32) for name in ("x", "y")}
+    assert not differences([(large["x"] + large["y"]) * large["x"]], kernel.run(None, large))
+    with pytest.raises(Exception, match="sizes cannot be broadcast"):
+        kernel.run(None, {"x": np.zeros(3, np.float32), "y": np.zeros(4, np.float32)})
+
+
+def test_sizes_that_contradict_the_area_are_an_error(tmp_path: Path) -> None:
+    area = area_of(NORM)
+    kernel = session(kernel_model(area), kernels.build([area], tmp_path / "norm.so").library)
+    with pytest.raises(Exception, match="sizes differ that must be equal"):
+        kernel.run(None, {"x": np.zeros((2, 3), np.float32), "s": np.zeros(4, np.float32)})
+    with pytest.raises(Exception, match=r"[Rr]ank"):
+        kernel.run(None, {"x": np.zeros((2, 3, 4), np.float32), "s": np.zeros(4, np.float32)})
+
+
+@pytest.mark.parametrize("n, m", [(5, 5), (1, 5), (5, 1), (1, 1), (0, 1), (0, 0)])
+def test_an_unknown_size_may_broadcast(n: int, m: int, tmp_path: Path) -> None:
+    area = area_of(CHAIN)
+    built = kernels.build([area], tmp_path / "chain.so")
+    rng = np.random.default_rng(0)
+    feeds = {"x": rng.standard_normal(n).astype(np.float32), "y": rng.standard_normal(m).astype(np.float32)}
+    wanted = session(plain_model(area)).run(None, feeds)
+    assert not differences(wanted, session(kernel_model(area), built.library).run(None, feeds))
+
+
+def test_equal_areas_share_a_kernel() -> None:
+    one, other = area_of(CHAIN, name="one"), area_of(CHAIN.replace("a =", "b =").replace("(a,", "(b,"), name="other")
+    assert kernels.lower(one).function == kernels.lower(other).function
+    assert kernels.source([one, other, one]).count("_plan(const") == 1
+    with pytest.raises(ValueError, match="two different areas"):
+        kernels.source([one, area_of(NORM, name="one")])
+
+
+def test_what_no_kernel_computes_is_refused_in_words(tmp_path: Path) -> None:
+    area = area_of("g (float[N,4] x, float[4,4] y) => (float[N,4] z) { z = MatMul(x, y) }", name="product")
+    assert kernels.reason_against(area.nodes[0], area.values, area.constants, area.opset) == "no kernel computes MatMul"
+    built = kernels.build([area, area_of(CHAIN, name="chain")], tmp_path / "out.kernels.so")
+    assert built.failed == {"product": "no kernel computes MatMul"}
+    assert built.library and built.library.is_file()
+    assert kernels.build([area], tmp_path / "none.so").library is None
+
+
+def test_what_an_area_saves() -> None:
+    def chain(count: int) -> str:
+        calls = " ".join(f"v{k + 1} = Neg(v{k})" for k in range(count))
+        return f"g (float[N] v0) => (float[N] v{count}) {{ {calls} }}"
+
+    short, long = area_of(chain(2)), area_of(chain(8))
+    assert kernels.saves(long, {"N": 1000}) > kernels.saves(short, {"N": 1000}) > 0
+    assert kernels.saves(long, {"N": 1_000_000}) > 10 * kernels.saves(long, {"N": 1000})
+
+
+def test_an_area_that_does_not_compile_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    real = kernels.build.__globals__["source"]
+
+    def broken(areas: list[object]) -> str:
+        text: str = real(areas)
+        return text + "#error bad\n" if any(a.name == "bad" for a in areas) else text  # type: ignore[attr-defined]
+
+    monkeypatch.setitem(kernels.build.__globals__, "source", broken)
+    built = kernels.build([area_of(CHAIN, name="good"), area_of(NORM, name="bad")], tmp_path / "out.so")
+    assert list(built.failed) == ["bad"] and "#error" in built.failed["bad"]
+    assert built.library
+
+
+def test_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = compile.compiled("int one(void) { return 1; }\n")
+    stamp = first.stat().st_mtime_ns
+    assert compile.compiled("int one(void) { return 1; }\n") == first and first.stat().st_mtime_ns == stamp
+    assert compile.compiled("int one(void) { return 2; }\n") != first
+    with pytest.raises(kernels.DoesNotCompile, match="error"):
+        compile.compiled("int one(void) { return }\n")
+    assert sorted(p.suffix for p in first.parent.iterdir()) == [".so", ".so"], "nothing temporary is left"
+
+
+def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr(compile.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(kernels.NoCompiler, match="no C compiler") as caught:
+        compile.compiler()
+    assert "fusionc[kernels]" in caught.value.hint
+
+
+def test_register_kernels(tmp_path: Path) -> None:
+    area = area_of(CHAIN)
+    model = tmp_path / "out.onnx"
+    onnx.save(kernel_model(area), model)
+    with pytest.raises(fusionc.FusioncError, match="no kernels beside it"):
+        fusionc.register_kernels(ort.SessionOptions(), model)
+    (tmp_path / "out.kernels.so").write_bytes(b"\x7fELF of another machine")
+    with pytest.raises(fusionc.FusioncError, match="another kind of machine"):
+        fusionc.register_kernels(ort.SessionOptions(), model)
+    kernels.build([area], tmp_path / "out.kernels.so")
+    options = ort.SessionOptions()
+    fusionc.register_kernels(options, model)
+    got = ort.InferenceSession(model, options).run(None, {"x": np.ones(3, np.float32), "y": np.ones(3, np.float32)})
+    assert got[0].tolist() == [2, 2, 2]
+
+
+def test_the_public_api_is_quick() -> None:
+    code = "import sys, fusionc; assert not {'onnx', 'numpy'} & set(sys.modules); fusionc.register_kernels"
+    subprocess.run([sys.executable, "-c", code], check=True, env=os.environ)

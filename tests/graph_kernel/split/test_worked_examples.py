@@ -1,0 +1,90 @@
+"""What MindSpore's rules for a CPU make of known networks, as its expanders write them: x is [8, 64]."""
+
+from __future__ import annotations
+
+import pytest
+from harness import parse
+
+from fusionc.graph_kernel.flags import Flags
+from fusionc.graph_kernel.split.patterns import PATTERNS
+from fusionc.graph_kernel.split.splitter import split
+from fusionc.model.build import build
+
+GELU = """agraph (float[8,64] x) => (float[8,64] y)
+<float a = {0.044715}, float b = {0.7978846}, float half = {0.5}, float one = {1.0}> {
+    xx = Mul (x, x)  xxx = Mul (xx, x)  s = Mul (xxx, a)  t = Add (x, s)  u = Mul (t, b)
+    v = Tanh (u)  w = Add (v, one)  h = Mul (x, half)  y = Mul (h, w) }"""
+RMS_NORM = """agraph (float[8,64] x, float[64] gamma) => (float[8,64] y)
+<float n = {0.015625}, float eps = {1e-5}, int64[1] axes = {-1}> {
+    xx = Mul (x, x)  mean = Mul (xx, n)  sum = ReduceSum (mean, axes)  var = Add (sum, eps)  std = Sqrt (var)
+    rstd = Reciprocal (std)  scaled = Mul (x, rstd)  y = Mul (scaled, gamma) }"""
+ADD_RMS_NORM = """agraph (float[8,64] a, float[8,64] b, float[64] gamma) => (float[8,64] y, float[8,64] x)
+<float n = {0.015625}, float eps = {1e-5}, int64[1] axes = {-1}> {
+    x = Add (a, b)  xx = Mul (x, x)  mean = Mul (xx, n)  sum = ReduceSum (mean, axes)  var = Add (sum, eps)
+    std = Sqrt (var)  rstd = Reciprocal (std)  scaled = Mul (x, rstd)  y = Mul (scaled, gamma) }"""
+SOFTMAX = """agraph (float[8,64] x) => (float[8,64] y) <int64[1] axes = {-1}> {
+    max = ReduceMax (x, axes)  sub = Sub (x, max)  exp = Exp (sub)  sum = ReduceSum (exp, axes)  y = Div (exp, sum) }"""
+LAYER_NORM = """agraph (float[8,64] x, float[64] gamma, float[64] beta) => (float[8,64] y)
+<float n = {0.015625}, float eps = {1e-5}, int64[1] axes = {-1}> {
+    sum = ReduceSum (x, axes)  mean = Mul (sum, n)  sub = Sub (x, mean)  square = Mul (sub, sub)
+    sum2 = ReduceSum (square, axes)  variance = Mul (sum2, n)  safe = Add (variance, eps)  std = Sqrt (safe)
+    rstd = Reciprocal (std)  norm = Mul (sub, rstd)  scaled = Mul (norm, gamma)  y = Add (scaled, beta) }"""
+EASY_FUSE = """agraph (float[1,1024] x0, float[1024,1024] x1) => (float[1,1024] p, float[1024,1024] q) {
+    root = Sqrt (x0)  p = Neg (root)  add = Add (x1, root)  q = Mul (add, add) }"""
+RESHAPE_TRANSPOSE = """agraph (float[8,64] x, float[64] bias) => (float[16,32] y) <int64[2] shape = {32, 16}> {
+    add = Add (x, bias)  reshaped = Reshape (add, shape)  exp = Exp (reshaped)
+    turned = Transpose <perm = [1, 0]> (exp)  y = Neg (turned) }"""
+BROADCAST_REDUCE = """agraph (float[8,1] x, float[8,1] y) => (float[8,1] neg, float[8,64] div, float[8,1] sum)
+<int64[2] shape = {8, 64}, int64[1] axes = {-1}> {
+    neg = Neg (x)  mul = Mul (neg, y)  wide = Expand (mul, shape)  div = Div (wide, x)  sum = ReduceSum (div, axes) }"""
+
+EXAMPLES = [  # graph, the outputs of the operators of each area
+    ("gelu", GELU, ["xx xxx s t u v w h y"]),
+    ("rms norm", RMS_NORM, ["xx mean sum", "var std rstd scaled y"]),
+    ("add and rms norm", ADD_RMS_NORM, ["x xx mean sum", "var std rstd scaled y"]),
+    ("softmax", SOFTMAX, ["max", "sub exp", "sum", "y"]),
+    (
+        "layer norm",
+        LAYER_NORM,
+        ["sum", "mean sub square", "sum2", "variance safe std rstd norm scaled y"],
+    ),
+    ("easy fuse", EASY_FUSE, ["root p", "add q"]),
+    ("reshape and transpose", RESHAPE_TRANSPOSE, ["add reshaped exp", "turned", "y"]),
+    ("broadcast and reduce", BROADCAST_REDUCE, ["neg mul", "wide div", "sum"]),
+]
+
+
+def areas(graph: str, flags: Flags | None = None, most: int = 200) -> list[str]:
+    main = build(parse(graph), "").main
+    patterns = [p for p in PATTERNS if (flags or Flags()).has_pattern(p.name)]
+    regions, counts = split(main, patterns, lambda node: None, most)
+    assert all(count.matched == count.effected + sum(count.refused.values()) for count in counts)
+    names = [[n.outputs[0].name for n in sorted(r.nodes, key=lambda n: n.position)] for r in regions]
+    return [" ".join(group) for group in names]
+
+
+@pytest.mark.parametrize(("graph", "expected"), [e[1:] for e in EXAMPLES], ids=[e[0] for e in EXAMPLES])
+def test_worked_examples(graph: str, expected: list[str]) -> None:
+    assert areas(graph) == expected
+
+
+@pytest.mark.parametrize(
+    ("graph", "flags", "expected"),
+    [
+        (GELU, Flags(disable_fusion_pattern=("elemwise",)), 9),
+        (GELU, Flags(enable_fusion_pattern_only=("reduce",)), 9),
+        (GELU, Flags(disable_fusion_pattern=("elemwise_broadcast_fwd_width", "bwd_width")), 3),
+        (RMS_NORM, Flags(disable_fusion_pattern=("reduce", "bwd_width")), 2),  # the other way round
+        (RMS_NORM, Flags(disable_fusion_pattern=("bwd",)), 3),
+        (RMS_NORM, Flags(disable_fusion_pattern=("reduce", "bwd")), 4),
+        (RESHAPE_TRANSPOSE, Flags(disable_fusion_pattern=("reshape", "elemwise")), 5),
+        (RESHAPE_TRANSPOSE, Flags(disable_fusion_pattern=("isolate",)), 3),
+    ],
+)
+def test_each_pattern_switched_off_is_seen(graph: str, flags: Flags, expected: int) -> None:
+    assert len(areas(graph, flags)) == expected
+
+
+def test_the_number_of_operators_is_limited() -> None:
+    assert max(len(area.split()) for area in areas(GELU, most=4)) == 4
+    assert len(areas(GELU, most=1)) == 9

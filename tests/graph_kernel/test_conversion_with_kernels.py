@@ -1,0 +1,188 @@
+"""Graph kernels through the whole conversion: the files, the log, the dumps, the answers."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from harness import parse
+
+import fusionc
+from fusionc.graph_kernel.flags import VARIABLE
+from fusionc.graph_kernel.kernels import register_kernels
+
+CHAIN = """agraph (float[N,8] x, float[8] g) => (float[N,8] y) <float c = {0.5}> {
+    a = Mul (x, c)  b = Exp (a)  s = Add (b, x)  n = LayerNormalization (s, g)  t = Tanh (n)  y = Sub (t, x) }"""
+GATE = "agraph (float[N,8] x) => (float[N,8] y) { s = Sigmoid (x)  t = Tanh (x)  y = Mul (s, t) }"
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setenv("FUSIONC_PROCESS_LOG_PATH", str(tmp_path / "log"))
+    onnx.save(parse(CHAIN), "in.onnx")
+
+
+def log_of(report: fusionc.Report) -> str:
+    assert report.log_file is not None
+    return report.log_file.read_text()
+
+
+def run(model: str, kernels: bool) -> np.ndarray:
+    options = onnxruntime.SessionOptions()
+    if kernels:
+        register_kernels(options, model)
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    x = np.linspace(-2, 2, 24, dtype=np.float32).reshape(3, 8)
+    result: np.ndarray = session.run(None, {"x": x, "g": np.ones(8, np.float32)})[0]
+    return result
+
+
+def test_it_is_off_by_default() -> None:
+    fusionc.convert("in.onnx", output="out.onnx")
+    assert not onnx.load("out.onnx").functions and not Path("out.kernels.so").exists()
+
+
+def test_a_function_and_a_kernel() -> None:
+    report = fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
+    model = onnx.load("out.onnx")
+    assert [node.domain for node in model.graph.node] == ["fusionc.gk"]
+    assert [o.version for o in model.opset_import if o.domain == "fusionc.gk"] == [1]
+    assert report.nodes_after == 1
+    assert report.verification is not None
+    assert report.verification.startswith("with generated kernels and without: equal")
+    before = run("in.onnx", kernels=False)
+    for kernels in (False, True):
+        np.testing.assert_allclose(run("out.onnx", kernels), before, rtol=2e-5, atol=1e-6)
+
+
+def test_for_any_runtime_there_are_functions_only() -> None:
+    report = fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True, target="onnx")
+    assert onnx.load("out.onnx").functions and not Path("out.kernels.so").exists()
+    assert report.verification is not None and report.verification.startswith("equal")
+
+
+def test_without_a_compiler_there_are_functions_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CC", "")
+    monkeypatch.setenv("PATH", "")
+    report = fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
+    assert onnx.load("out.onnx").functions and not Path("out.kernels.so").exists()
+    assert any("no C compiler" in notice for notice in report.notices)
+
+
+def test_a_second_conversion_finds_nothing() -> None:
+    fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
+    report = fusionc.convert("out.onnx", output="again.onnx", enable_graph_kernel=True)
+    assert report.effected == 0
+    assert onnx.load("again.onnx") == onnx.load("out.onnx")
+    assert Path("again.kernels.so").read_bytes() == Path("out.kernels.so").read_bytes()
+    assert report.verification is not None and report.verification.startswith("with generated kernels and without")
+
+
+def test_the_same_bytes_again() -> None:
+    for name in ("one", "two"):
+        fusionc.convert("in.onnx", output=f"{name}.onnx", enable_graph_kernel=True, verify=False)
+    assert Path("one.onnx").read_bytes() == Path("two.onnx").read_bytes()
+    assert Path("one.kernels.so").read_bytes() == Path("two.kernels.so").read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "graph"),
+    [("TbeReduceElemwiseFusionPass", CHAIN), ("TbeEltwiseFusionPass", GATE)],
+)
+def test_switches_of_the_passes(name: str, graph: str) -> None:
+    onnx.save(parse(graph), "in.onnx")
+    report = fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True, export_compile_stat=1)
+    line = next(line for line in report.pattern_lines if f"UBFusionPass[{name}]" in line)
+    assert "pattern=area, matched_times=1, effected_times=1." in line
+    assert json.loads(Path("fusion_result.json").read_text())["session_and_graph_id_0_0"]["ub_fusion"][name]
+    off = {
+        "switch": {"optimization_switch": f"{name}:off", "enable_graph_kernel": True},
+        "flag": {"graph_kernel_flags": f"--disable_pass={name}"},
+    }
+    for how in off.values():
+        fusionc.convert("in.onnx", output="out.onnx", **how)  # type: ignore[arg-type]
+        assert not onnx.load("out.onnx").functions
+
+
+def test_the_lines_of_the_log() -> None:
+    flags = "--opt_level=1 --enable_pass=2.7 --disable_pass=1.3,IdentityPass,NoSuchPass"
+    report = fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags=flags)
+    log = log_of(report)
+    assert "graph kernel passes: SwitchDeadBranchElimination,FunctionInlinePass,IdentityPass," in log
+    assert "IdentityPass is disabled." in log
+    assert "graph kernel pass stage1_cluster_3_graph_kernel_expander is disabled." in log
+    assert "graph kernel pass stage2_highlevelopt1_4_arithmetic_simplify is disabled." in log
+    assert "Run graph kernel pass stage2_highlevelopt1_7_graph_kernel_cse in " in log
+    assert 'graph kernel pass disable flag "NoSuchPass" is not valid!' in log
+    assert "GraphKernelPass[graph_kernel_splitter]: pattern=stitch, matched_times=" in log
+    assert f'graph_kernel_flags = "{flags}", all flags: {{"opt_level": 1,' in log
+    assert any("NoSuchPass" in notice for notice in report.notices)
+
+
+def test_dumps() -> None:
+    for _ in range(2):
+        fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags="--dump_as_text", verify=False)
+    folder, pid = Path("graph_kernel_dump"), os.getpid()
+    cluster = (folder / f"graph_kernel_cluster_{pid}.txt").read_text()
+    assert cluster.count("Source nodes of Mul_Exp_Add_LayerNormalization_Tanh_Sub_fusion = ") == 2
+    assert cluster.count("=" * 23 + "\n") == 2 and "  Exp:b = b = Exp (a)\n" in cluster
+    split = (folder / f"graph_kernel_split_mode.{pid}.txt").read_text()
+    assert "-------- subgraph 0, mode: composite --------" in split
+    assert "OrtCustomOp" in (folder / f"fusionc_kernel_{pid}.c").read_text()
+    assert not os.access(folder / f"fusionc_kernel_{pid}.c", os.W_OK) or os.getuid() == 0
+
+
+def test_debug_mode_names_the_stage_that_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+    onnx.save(parse("agraph (float[N] x) => (float[N] y) { a = Exp (x)  b = Sigmoid (a)  y = Neg (b) }"), "in.onnx")
+    flags = "--enable_debug_mode --enable_expand_ops=Sigmoid"
+    fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags=flags)
+
+    from fusionc.graph_kernel.simplify import Simplifier
+    from fusionc.graph_kernel.stages import CSE
+
+    def wrong(self: Simplifier, model, after) -> bool:  # type: ignore[no-untyped-def]
+        node = model.main.of_operator("Neg")[0]
+        node.proto.op_type = "Abs"
+        after(CSE)
+        return True
+
+    monkeypatch.setattr(Simplifier, "simplify", wrong)
+    with pytest.raises(fusionc.VerificationError, match="stage2_highlevelopt1_7_graph_kernel_cse changes"):
+        fusionc.convert("in.onnx", output="wrong.onnx", graph_kernel_flags=flags)
+    assert not Path("wrong.onnx").exists()
+
+
+def test_a_wrong_kernel_is_named_and_nothing_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fusionc.graph_kernel.kernels import elementwise
+
+    sub = elementwise.ELEMENTWISE["Sub"]
+    monkeypatch.setitem(elementwise.ELEMENTWISE, "Sub", lambda call, inputs: sub(call, inputs[::-1]))
+    with pytest.raises(fusionc.VerificationError, match="TbeReduceElemwiseFusionPass, pattern area"):
+        fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
+    assert not Path("out.onnx").exists() and not Path("out.kernels.so").exists()
+
+
+def test_what_does_not_compile_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fusionc.areas import library
+    from fusionc.graph_kernel.kernels import Built
+
+    monkeypatch.setattr(library, "build", lambda areas, file: Built(None, {a.name: "no" for a in areas}))
+    report = fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
+    assert not onnx.load("out.onnx").functions
+    assert "do not have compile cache after compiling and will be split." in log_of(report)
+
+
+def test_an_older_ir_version_is_raised_and_said() -> None:
+    onnx.save(parse(GATE, opset=13, ir_version=7), "in.onnx")
+    report = fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
+    assert onnx.load("out.onnx").ir_version == 8
+    assert any("raised to 8" in notice for notice in report.notices)
+    fusionc.convert("in.onnx", output="plain.onnx")
+    assert onnx.load("plain.onnx").ir_version == 7

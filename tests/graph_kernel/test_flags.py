@@ -1,0 +1,158 @@
+"""graph_kernel_flags, rule by rule."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from fusionc.graph_kernel.flag_table import EFFECTIVE, WITHOUT_EFFECT
+from fusionc.graph_kernel.flags import VARIABLE, Flags, ReadFlags, read_flags
+
+VALID = [  # text, what it changes
+    ("", {}),
+    ("--opt_level=1", {"opt_level": 1}),
+    ("--opt_level=0", {"opt_level": 0}),
+    ("  --opt_level=1   --dump_as_text ", {"opt_level": 1, "dump_as_text": True}),
+    ("--dump_as_text=true", {"dump_as_text": True}),
+    ("--dump_as_text=True", {"dump_as_text": True}),
+    ("--dump_as_text=on", {"dump_as_text": True}),
+    ("--dump_as_text=1", {"dump_as_text": True}),
+    ("--exact_precision_mode=false", {"exact_precision_mode": False}),
+    ("--exact_precision_mode=False", {"exact_precision_mode": False}),
+    ("--exact_precision_mode=off", {"exact_precision_mode": False}),
+    ("--exact_precision_mode=0", {"exact_precision_mode": False}),
+    ("--composite_op_limit_size=-1", {"composite_op_limit_size": -1}),
+    ("--enable_expand_ops=Square", {"enable_expand_ops": ("Square",)}),
+    ("--enable_cluster_ops=MatMul,,Add,", {"enable_cluster_ops": ("MatMul", "Add")}),
+]
+WRONG = [  # text, what it changes nevertheless, what the warning says
+    ("opt_level=1", {}, '"opt_level=1" is invalid'),
+    ("-opt_level=1", {}, '"-opt_level=1" is invalid'),
+    ("--opt_level=", {}, '"--opt_level=" is invalid'),
+    ("--opt_level=1=2", {}, '"--opt_level=1=2" is invalid'),
+    ("--=1", {}, '"--=1" is invalid'),
+    ("--\topt_level=1", {}, "Unknown flag: \topt_level"),
+    ("--opt_level=1 --opt_level=3", {"opt_level": 1}, '"--opt_level" is repeated'),
+    ("--opt_level=4", {"opt_level": 3}, "opt_level 4 is above 3"),
+    ("--opt_level=-1", {"opt_level": 3}, "opt_level 4294967295 is above 3"),
+    ("--opt_level=2.5", {}, 'the value "2.5" of the flag "--opt_level"'),
+    ("--opt_level=2x", {}, 'the value "2x" of the flag "--opt_level"'),
+    ("--opt_level", {}, 'the value "" of the flag "--opt_level"'),
+    ("--opt_level=99999999999", {}, 'the value "99999999999" of the flag "--opt_level"'),
+    ("--dump_as_text=yes", {}, 'the value "yes" of the flag "--dump_as_text"'),
+    ("--enable_pass", {}, 'the value "" of the flag "--enable_pass"'),
+    ("--disable_pass=,", {}, 'the value "," of the flag "--disable_pass"'),
+    ("--no_such_flag=1 --dump_as_text", {"dump_as_text": True}, "Unknown flag: no_such_flag"),
+    ("--path=no_such_file.json --dump_as_text", {}, '"no_such_file.json" cannot be read'),
+    ("--cpu_refer_thread_num=x", {}, 'the value "x" of the flag "--cpu_refer_thread_num"'),
+]
+
+
+def changed(flags: Flags) -> dict[str, object]:
+    default = vars(Flags(opt_level=2))
+    return {key: value for key, value in vars(flags).items() if value != default[key]}
+
+
+def read(text: str | None, is_enabled: bool = True) -> ReadFlags:
+    return read_flags(text, is_enabled=is_enabled)
+
+
+@pytest.fixture(autouse=True)
+def no_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+
+
+@pytest.mark.parametrize(("text", "expected"), VALID)
+def test_what_is_right(text: str, expected: dict[str, object]) -> None:
+    found = read(text)
+    assert changed(found.flags) == expected and not found.warnings and not found.notices
+
+
+@pytest.mark.parametrize(("text", "expected", "warning"), WRONG)
+def test_what_is_wrong_is_a_warning(text: str, expected: dict[str, object], warning: str) -> None:
+    found = read(text)
+    assert changed(found.flags) == expected
+    assert any(warning in line for line in found.warnings)
+
+
+def test_the_tables_hold_every_flag_once() -> None:
+    assert set(EFFECTIVE) == set(vars(Flags())) and not set(EFFECTIVE) & set(WITHOUT_EFFECT)
+
+
+def test_unknown_flags_get_one_warning_each_and_one_for_all() -> None:
+    warnings = read("--a --b=1").warnings
+    assert warnings[:2] == ("Unknown flag: a", "Unknown flag: b") and len(warnings) == 3
+
+
+def test_a_file_stands_for_all_flags(tmp_path: Path) -> None:
+    file = tmp_path / "flags.json"
+    file.write_text(json.dumps({"enable_expand_ops": "Square", "opt_level": "1", "dump_as_text": ""}))
+    found = read(f"--disable_pass=X --path={file} --disable_expand_ops=Y")
+    assert changed(found.flags) == {"enable_expand_ops": ("Square",), "opt_level": 1, "dump_as_text": True}
+    assert not found.warnings
+
+
+@pytest.mark.parametrize("content", ["{", "[]", '{"opt_level": 1}'])
+def test_a_wrong_file_is_a_warning(tmp_path: Path, content: str) -> None:
+    file = tmp_path / "flags.json"
+    file.write_text(content)
+    found = read(f"--dump_as_text --path={file}")
+    assert changed(found.flags) == {} and len(found.warnings) == 1
+
+
+def test_when_it_is_on() -> None:
+    assert not read(None, is_enabled=False).flags.is_on
+    assert read(None, is_enabled=True).flags.opt_level == 2
+    assert read("--dump_as_text", is_enabled=False).flags.opt_level == 2
+    assert not read("--opt_level=0", is_enabled=True).flags.is_on
+
+
+@pytest.mark.parametrize("value", ["", "--opt_level=1"])
+def test_the_environment_wins_where_it_is_set(monkeypatch: pytest.MonkeyPatch, value: str) -> None:
+    monkeypatch.setenv(VARIABLE, value)
+    found = read("--opt_level=3 --dump_as_text")
+    assert found.raw == value and not found.flags.dump_as_text
+    assert "--graph_kernel_flags is not used" in found.notices[0]
+
+
+def test_flags_of_a_chip_are_named() -> None:
+    found = read("--enable_low_precision --reduce_fuse_depth=3")
+    assert not found.warnings and "enable_low_precision, reduce_fuse_depth" in found.notices[0]
+
+
+@pytest.mark.parametrize(
+    ("flags", "expected"),
+    [
+        (Flags(), "AB"),
+        (Flags(enable_cluster_ops=("C",)), "ABC"),
+        (Flags(disable_cluster_ops=("A",)), "B"),
+        (Flags(enable_cluster_ops=("C",), disable_cluster_ops=("C", "B")), "A"),
+        (Flags(enable_cluster_ops_only=("X",), enable_cluster_ops=("C",), disable_cluster_ops=("X",)), "X"),
+    ],
+)
+def test_lists_of_operators(flags: Flags, expected: str) -> None:
+    assert flags.clusters("AB") == set(expected)
+
+
+@pytest.mark.parametrize(
+    ("flags", "name", "expected"),
+    [
+        (Flags(), "reshape", True),
+        (Flags(disable_fusion_pattern=("reshape",)), "isolate_reshape", False),
+        (Flags(disable_fusion_pattern=("elemwise_broadcast_fwd",)), "elemwise_broadcast_fwd_width", False),
+        (Flags(disable_fusion_pattern=("elemwise_broadcast_fwd",)), "elemwise_broadcast_bwd_width", True),
+        (Flags(enable_fusion_pattern_only=("elemwise",)), "reduce_fwd_depth", False),
+        (Flags(enable_fusion_pattern_only=("reduce",), disable_fusion_pattern=("reduce",)), "reduce_fwd_depth", True),
+    ],
+)
+def test_patterns_are_named_by_parts(flags: Flags, name: str, expected: bool) -> None:
+    assert flags.has_pattern(name) is expected
+
+
+def test_rules_are_named_exactly() -> None:
+    assert not Flags(disable_simplify_exprs=("1.1",)).has_rule("1.1")
+    assert Flags(disable_simplify_exprs=("1.1",)).has_rule("1.10")
+    assert not Flags(enable_simplify_exprs_only=("1.1",), disable_simplify_exprs=("1.1",)).has_rule("1.10")
+    assert Flags(enable_simplify_exprs_only=("1.1",), disable_simplify_exprs=("1.1",)).has_rule("1.1")

@@ -1,0 +1,54 @@
+"""The models of the passes' own tests: whatever becomes an area there, the answers stay."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from fused import fuse
+from harness import Fires, assert_same_numbers, interface, parse
+
+from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.flags import Flags
+from fusionc.graph_kernel.kernels import Unsupported, lower
+from fusionc.graph_kernel.operators import CLUSTER, EXPAND
+
+FILES = sorted((Path(__file__).parent.parent / "passes").glob("*_fusion/test_*.py"))
+FLAGS = [
+    Flags(opt_level=1),
+    Flags(opt_level=3, enable_expand_ops=tuple(sorted(EXPAND | {"Softmax"}))),
+    Flags(opt_level=2, enable_stitch_fusion=False, disable_cluster_ops=tuple(sorted(CLUSTER))[::7]),
+]
+
+
+def has_kernel(area: Area) -> str | None:
+    try:
+        lower(area)
+    except Unsupported as error:
+        return str(error)
+    return None
+
+
+def cases_of(file: Path) -> list[Fires]:
+    spec = importlib.util.spec_from_file_location(file.stem, file)
+    assert spec is not None and spec.loader is not None
+    module: Any = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return list(module.FIRES)
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
+def test_the_answers_stay(file: Path) -> None:
+    for number, case in enumerate(cases_of(file)):
+        model = parse(case.graph, case.opset, case.ir_version)
+        flags = FLAGS[number % len(FLAGS)]
+        result, fused = fuse(model, flags, reason_against=has_kernel)
+        if not fused.areas:
+            assert result == model or flags.opt_level == 3
+            continue
+        onnx.checker.check_model(result, full_check=True)
+        assert interface(result)[1:] == interface(model)[1:]
+        assert_same_numbers(model, result, "rounding", case.sizes, edge_values=False)
