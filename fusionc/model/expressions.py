@@ -17,6 +17,11 @@ Sum = dict[tuple[Any, ...], int]  # products of atoms, each with its factor; the
 _LONGEST = 400  # characters
 
 
+def is_expression(symbol: str) -> bool:
+    """Whether a symbol may be an expression: no other begins so, unless the model's own do."""
+    return symbol.startswith(_MARK)
+
+
 def sum_of(element: Element) -> Sum:
     if isinstance(element, int):
         return {(): element} if element else {}

@@ -18,7 +18,7 @@ from onnx import TensorProto, shape_inference
 from fusionc.model import operators, tensors
 from fusionc.model.dimensions import SAME_SHAPE, Element, shape_made
 from fusionc.model.doubts import Doubt, doubt_of, is_fatal
-from fusionc.model.expressions import atoms, replaced
+from fusionc.model.expressions import atoms, is_expression, replaced
 from fusionc.model.graph import Constant, Edge, Graph, Model, Node, Shape, shape_of
 
 _SMALL = 1024  # elements; larger tensors never are shapes, axes or sizes, and inference goes without them
@@ -312,13 +312,16 @@ class _Symbols:
                 self._write(value)
 
     def _write(self, value: Edge | None) -> None:
-        shape = None if value is None else shape_of(value.proto_type)
-        if value is None or shape is None or value.proto_type is None or not self._meanings:
+        type_ = None if value is None else value.proto_type
+        if value is None or type_ is None or not self._meanings:
             return
+        symbols = (dim.dim_param for dim in type_.tensor_type.shape.dim)
+        if not any(symbol in self._meanings or is_expression(symbol) for symbol in symbols):
+            return
+        shape = shape_of(type_) or ()
         dims = [None if dim is None else self._meaning(dim) for dim in shape]
         if tuple(dims) != shape:
-            elem_type = value.proto_type.tensor_type.elem_type
-            value.proto_type = onnx.helper.make_tensor_type_proto(elem_type, dims)
+            value.proto_type = onnx.helper.make_tensor_type_proto(type_.tensor_type.elem_type, dims)
 
     def _meaning(self, dim: int | str) -> int | str:
         while (meaning := replaced(dim, self._meanings)) != dim and not isinstance(meaning, tuple):
@@ -357,6 +360,8 @@ def _is_invented(dim: int | str | None) -> bool:
     """Whether a dimension is unknown, or made of a symbol that only this inference knows."""
     if dim is None or isinstance(dim, int):
         return dim is None
+    if not is_expression(dim):
+        return dim.startswith(_INVENTED)
     return any(isinstance(atom, str) and atom.startswith(_INVENTED) for atom in atoms(dim))
 
 
