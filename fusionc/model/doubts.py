@@ -15,6 +15,8 @@ from fusionc.model.graph import Edge, Node, Shape
 
 _INTEGERS = (TensorProto.INT32, TensorProto.INT64)
 _FAR = 1 << 31  # steps beyond this overflow
+_SLICE_OF_INPUTS, _COUNTED_FROM_THE_END = 10, 11  # opsets
+_SCORES = 3  # the output of Attention
 
 
 class Doubt:
@@ -98,7 +100,35 @@ def _squeeze(node: Node, x: Edge, output: Edge) -> Doubt | None:
     """No axes at all, written as an empty list: all that are 1, or none."""
     given = node.inputs[1].constant() if len(node.inputs) > 1 and node.inputs[1] is not None else None
     is_empty = node.attr("axes") == [] or (given is not None and given.size == 0)
-    return Doubt(None) if is_empty else None
+    return Doubt(None) if is_empty else _unsqueeze(node, x, output)
+
+
+def _unsqueeze(node: Node, x: Edge, output: Edge) -> Doubt | None:
+    """Axes that count from the end, which onnx overlooks before opset 11 and onnxruntime takes."""
+    is_old = node.graph.opset < _COUNTED_FROM_THE_END
+    return Doubt(None) if is_old and any(axis < 0 for axis in node.attr("axes") or []) else None
+
+
+def _slice(node: Node, x: Edge, output: Edge) -> Doubt | None:
+    """In opset 10, a dimension that onnx does not know stays as it is."""
+    shape = output.shape
+    if node.graph.opset != _SLICE_OF_INPUTS or shape is None:
+        return None
+    given = node.inputs[3].constant() if len(node.inputs) > 3 and node.inputs[3] is not None else None
+    cut = set(range(len(shape))) if given is None else {int(axis) % len(shape) for axis in given.reshape(-1)}
+    certain = tuple(None if axis in cut and not isinstance(d, int) else d for axis, d in enumerate(shape))
+    return Doubt(certain) if certain != shape else None
+
+
+def _stft(node: Node, x: Edge, output: Edge) -> Doubt | None:
+    """onnx counts frames and frequencies in another way where there is no window."""
+    return Doubt(None if output.rank is None else (None,) * output.rank)
+
+
+def _attention(node: Node, x: Edge, output: Edge) -> Doubt | None:
+    """The scores that the operator may hand out get dimensions of 0; of a doubtful node, only the first output is
+    looked at."""
+    return Doubt(output.shape) if len(node.outputs) > _SCORES and node.outputs[_SCORES] is not None else None
 
 
 def _einsum(node: Node, x: Edge, output: Edge) -> Doubt | None:
@@ -129,6 +159,10 @@ _JUDGES = {
     "Resize": _resize,
     "Upsample": _resize,
     "Squeeze": _squeeze,
+    "Unsqueeze": _unsqueeze,
+    "Slice": _slice,
+    "STFT": _stft,
+    "Attention": _attention,
     "Einsum": _einsum,
     "Cast": _cast,
 }
