@@ -126,9 +126,12 @@ def _stft(node: Node, x: Edge, output: Edge) -> Doubt | None:
 
 
 def _attention(node: Node, x: Edge, output: Edge) -> Doubt | None:
-    """The scores that the operator may hand out get dimensions of 0; of a doubtful node, only the first output is
-    looked at."""
-    return Doubt(output.shape) if len(node.outputs) > _SCORES and node.outputs[_SCORES] is not None else None
+    """What onnx cannot count, of the scores and of heads side by side, becomes 0; of a doubtful node, only the first
+    output is looked at."""
+    shape = output.shape
+    certain = None if shape is None else tuple(None if d == 0 else d for d in shape)
+    has_scores = len(node.outputs) > _SCORES and node.outputs[_SCORES] is not None
+    return Doubt(certain) if has_scores or certain != shape else None
 
 
 def _einsum(node: Node, x: Edge, output: Edge) -> Doubt | None:

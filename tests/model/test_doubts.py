@@ -101,6 +101,13 @@ CASES = [
         "int64 step = {8}, int64 length = {16}",
     ),
     Case(
+        "heads side by side of an unknown size",
+        "h = Attention <q_num_heads = 2, kv_num_heads = 2> (x, x, x)",
+        "2,3,N",
+        (2, 3, None),
+        opset=23,
+    ),
+    Case(
         "scores that Attention hands out",
         "a, key, value, h = Attention (x, x, x)",
         "2,3,N,8",
