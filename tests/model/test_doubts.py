@@ -78,7 +78,7 @@ CASES = [
         "a slice of inputs, as opset 10 begins them",
         "h = Slice (x, a, b, c)",
         "N,M,9",
-        (None, "M", 9),
+        (None, None, 9),
         "int64[1] a = {0}, int64[1] b = {1}, int64[1] c = {0}",
         opset=10,
     ),
@@ -97,7 +97,7 @@ CASES = [
         "frames without a window",
         "h = STFT (x, step, , length)",
         "1,128,1",
-        (None,) * 4,
+        None,
         "int64 step = {8}, int64 length = {16}",
     ),
     Case(
