@@ -6,7 +6,7 @@ rules differ, or one counts in float32 and the other does not. Their dimensions 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from onnx import TensorProto
@@ -29,9 +29,7 @@ def doubt_of(node: Node) -> Doubt | None:
     output = node.outputs[0] if node.outputs else None
     x = node.inputs[0] if node.inputs else None
     judge = _JUDGES.get(node.op) if node.domain == "" and not node.has_references else None
-    if judge is None or output is None or x is None:
-        return None
-    return judge(node, x, output)
+    return None if judge is None or output is None or x is None else judge(node, x, output)
 
 
 def is_fatal(node: Node) -> bool:
@@ -95,10 +93,28 @@ def _scales(node: Node) -> Sequence[float] | None:
 
 
 def _squeeze(node: Node, x: Edge, output: Edge) -> Doubt | None:
-    """No axes at all, written as an empty list: all that are 1, or none."""
+    """No axes at all, written as an empty list: all that are 1, or none. Before opset 11, axes that count from the end:
+    onnx overlooks them, and onnxruntime does not."""
     given = node.inputs[1].constant() if len(node.inputs) > 1 and node.inputs[1] is not None else None
     is_empty = node.attr("axes") == [] or (given is not None and given.size == 0)
-    return Doubt(None) if is_empty else None
+    is_overlooked = node.graph.opset < 11 and any(axis < 0 for axis in node.attr("axes") or [])
+    return Doubt(None) if is_empty or is_overlooked else None
+
+
+def _only(output: Edge, is_certain: Callable[[int | str | None], bool]) -> Doubt | None:
+    shape = output.shape
+    certain = None if shape is None else tuple(dim if is_certain(dim) else None for dim in shape)
+    return Doubt(certain) if certain != shape else None
+
+
+def _slice(node: Node, x: Edge, output: Edge) -> Doubt | None:
+    """In opset 10, dimensions that onnx does not know stay as they are."""
+    return _only(output, lambda dim: isinstance(dim, int)) if node.graph.opset == 10 else None
+
+
+def _attention(node: Node, x: Edge, output: Edge) -> Doubt | None:
+    """What onnx does not know of heads side by side, and of the scores, the fourth output, is 0 to it."""
+    return Doubt(None) if len(node.outputs) > 3 else _only(output, bool)
 
 
 def _einsum(node: Node, x: Edge, output: Edge) -> Doubt | None:
@@ -121,14 +137,14 @@ def _cast(node: Node, x: Edge, output: Edge) -> Doubt | None:
     return Doubt(x.shape) if is_shape and node.attr("to") not in _INTEGERS else None
 
 
-_JUDGES = {
-    "MaxPool": _pool,
-    "AveragePool": _pool,
-    "LpPool": _pool,
+_JUDGES: dict[str, Callable[[Node, Edge, Edge], Doubt | None]] = {
+    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool),
     "ConvTranspose": _conv_transpose,
-    "Resize": _resize,
-    "Upsample": _resize,
-    "Squeeze": _squeeze,
+    **dict.fromkeys(("Resize", "Upsample"), _resize),
+    **dict.fromkeys(("Squeeze", "Unsqueeze"), _squeeze),
+    "Slice": _slice,
+    "Attention": _attention,
+    "STFT": lambda node, x, output: Doubt(None),  # counted in another way where there is no window
     "Einsum": _einsum,
     "Cast": _cast,
 }

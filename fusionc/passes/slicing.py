@@ -11,7 +11,7 @@ from fusionc.model.graph import Edge, Node
 from fusionc.rewrite import Tape
 
 FAR = 1 << 30  # exporters write the end of an axis as a number beyond
-_LAST = 1 << 62  # what is written for it here
+_LAST = 1 << 62  # what is written for it here, as for any bound beyond
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def cuts_of(node: Node) -> list[Cut] | None:
 
 def new_slice(new: Tape, x: Edge, cuts: Sequence[Cut]) -> Edge:
     """A Slice as the opset writes it."""
-    axes, starts = [c.axis for c in cuts], [c.start for c in cuts]
+    axes, starts = [c.axis for c in cuts], [min(c.start, _LAST) for c in cuts]
     ends, steps = [min(c.end, _LAST) for c in cuts], [c.step for c in cuts]
     if new.graph.opset < 10:
         old: Edge = new.Slice(x, axes=axes, starts=starts, ends=ends)

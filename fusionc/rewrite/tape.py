@@ -111,14 +111,17 @@ class Tape:
             refuse(f"opset {version} has no {op}")
         if domain == MICROSOFT and not is_for_onnxruntime:
             refuse(f"target {model.target} has no {op}")
-        # The parts are there already: without a kernel for the whole there is nothing to gain.
-        needs_kernel = is_new and is_for_onnxruntime and operators.is_composite(op, domain, version)
+        given = [value for value in inputs if value is not None]
+        elem_types = [0 if value is None else value.elem_type for value in inputs]
+        is_known = bool(given) and all(value.elem_type for value in given)
+        # Of a composite operator the parts are there already: without a kernel for the whole there is nothing to gain.
+        # Of others, onnxruntime computes float16 between two Casts where it has no kernel.
+        is_strict = is_known and onnx.TensorProto.FLOAT16 not in elem_types
+        needs_kernel = is_new and is_for_onnxruntime and (is_strict or operators.is_composite(op, domain, version))
         if domain != MICROSOFT and not needs_kernel:
             return
-        given = [value for value in inputs if value is not None]
-        if not given or not all(value.elem_type for value in given):
+        if not is_known:
             refuse("the element type is unknown")
-        elem_types = [0 if value is None else value.elem_type for value in inputs]
         if not has_cpu_kernel(op, domain, version or 1, *elem_types):
             names = dict.fromkeys(tensors.type_name(value.elem_type) for value in given)
             refuse(f"no CPU kernel for {op} of {', '.join(names)}")

@@ -74,6 +74,46 @@ CASES = [
     Case(
         "Einsum of equal sizes", 'h = Einsum <equation = "bij,bjk->bik"> (x, W)', "4,2,3", (4, 2, 5), "float[4,3,5] W"
     ),
+    Case(
+        "a slice of inputs, as opset 10 begins them",
+        "h = Slice (x, a, b, c)",
+        "N,M,9",
+        (None, None, 9),
+        "int64[1] a = {0}, int64[1] b = {1}, int64[1] c = {0}",
+        opset=10,
+    ),
+    Case(
+        "a slice of inputs along all axes",
+        "h = Slice (x, a, b)",
+        "N,9",
+        (None, 1),
+        "int64[2] a = {0, 0}, int64[2] b = {1, 1}",
+        opset=10,
+    ),
+    Case("an axis from the end, unsqueezed too early", "h = Unsqueeze <axes = [-2]> (x)", "N,3", None, opset=10),
+    Case("an axis from the end, squeezed too early", "h = Squeeze <axes = [-1]> (x)", "N,3,1", None, opset=9),
+    Case("an axis from the end, unsqueezed", "h = Unsqueeze <axes = [-2]> (x)", "N,3", ("N", 1, 3), opset=11),
+    Case(
+        "frames without a window",
+        "h = STFT (x, step, , length)",
+        "1,128,1",
+        None,
+        "int64 step = {8}, int64 length = {16}",
+    ),
+    Case(
+        "heads side by side of an unknown size",
+        "h = Attention <q_num_heads = 2, kv_num_heads = 2> (x, x, x)",
+        "2,3,N",
+        (2, 3, None),
+        opset=23,
+    ),
+    Case(
+        "scores that Attention hands out",
+        "a, key, value, h = Attention (x, x, x)",
+        "2,3,N,8",
+        None,
+        opset=23,
+    ),
     Case("no axes to squeeze", "h = Squeeze (x, s)", "1,2,1", None, "int64[0] s = {}"),
     Case(
         "an extreme step",

@@ -1,3 +1,6 @@
+from onnx import TensorProto
+
+from  import check_kernel
 from fusionc.passes.cast_types import holds
 from fusionc.passes.weights import FLOATS
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
@@ -12,7 +15,7 @@ class CastReluCastFusionPass(Pass):
              Flatten, Expand, Identity
     after    f(x, …)
     refuses  a first Cast that loses something; a last one to another type than that of x; integers with Relu, Abs and
-             Neg, which wrap around
+             Neg, which wrap around; elements that the target has no kernel for
     never    Casts into or out of the branches of an If (CANN's SwapMergeCastFusionPass): ONNX runs one branch only,
              so that nothing is saved by it
     algebra  f moves numbers or changes their sign, or puts 0 for them: the narrow type holds the results
@@ -33,4 +36,6 @@ class CastReluCastFusionPass(Pass):
             refuse("not to a wider type and back")
         if m.node.op in ("Relu", "Abs", "Neg") and narrow not in FLOATS:
             refuse("the elements are no floating-point numbers")
+        if narrow != TensorProto.FLOAT16:  # which onnxruntime computes between two Casts where it has no kernel
+            check_kernel(m, m.node.op)
         return new.node(m.node.op, [m.x, *m.others], like=m.node)

@@ -1,3 +1,5 @@
+from onnx import TensorProto
+
 from fusionc.passes.cast_types import holds
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, var
 
@@ -10,6 +12,8 @@ def _cast_cast(m: Match, new: Tape) -> Result:
         refuse("the element type is unknown")
     if not holds(between, before):
         refuse("the inner Cast loses something")
+    if after == TensorProto.STRING and between != before:
+        refuse("a number may be written in another way in the other type")
     return m.x if before == after else new.Cast(m.x, like=m.outer)
 
 
@@ -18,7 +22,7 @@ class CastRemovePass(Pass):
 
     before   Cast(x) to the type of x; Cast(Cast(x)) where the inner type holds every number of the type of x
     after    x; the outer Cast of x
-    refuses  an unknown type; an inner Cast to a type that is narrower in range or precision
+    refuses  an unknown type; an inner Cast to a type that is narrower in range or precision; text of another type
     algebra  a number that a wider type holds is the same number there
     source   CANN's CastRemovePass
     """

@@ -4,6 +4,7 @@ import numpy as np
 
 from fusionc.model.graph import Edge, Node
 from fusionc.passes.blocked_layout import is_blocked
+from fusionc.passes.clipping import interval_of
 from fusionc.passes.reduction import reduced_axes
 from fusionc.passes.target import require_kernel
 from fusionc.passes.weights import FLOATS
@@ -22,9 +23,11 @@ def _is_at_least_zero(value: Edge | None, depth: int = 8) -> bool:
     if node is None or depth == 0 or node.domain != "" or node.has_references:
         return False
     if node.op == "Clip":
-        bound = node.inputs[1] if len(node.inputs) > 1 else None
-        low = node.attr("min", -1.0) if node.graph.opset < 11 else None if bound is None else bound.constant()
-        return low is not None and bool(np.all(low >= 0))
+        try:
+            limits = interval_of(node)
+        except Refused:
+            return False
+        return limits.low >= 0 and limits.high >= 0  # the upper one comes last, even if it is below the lower one
     if node.op in _AT_LEAST_ZERO:
         return True
     return node.op in _KEEP_SIGNS and all(_is_at_least_zero(operand, depth - 1) for operand in node.inputs)

@@ -13,6 +13,12 @@ def graph(
 
 
 STAYS = [
+    Stays(
+        "bfloat16, which Expand does not take here",
+        "agraph (bfloat16[N,1] x) => (bfloat16[N,4] y) <int64[2] s = {1, 4}> "
+        "{ a = Cast <to = 1> (x) b = Expand (a, s) y = Cast <to = 16> (b) }",
+        "no CPU kernel for Expand of these elements",
+    ),
     Stays("by way of a narrower type", graph("b = Relu (a)", wide=10), "not to a wider type and back"),
     Stays(
         "to another type",

@@ -19,6 +19,11 @@ STAYS = [
     Stays("signed through unsigned", casts("int32", 13, 7, end="int64"), LOSES),
     Stays("float through bool", casts("float", 9, 1, end="float"), LOSES),
     Stays(
+        "to text, which has more digits of a wider type",
+        "agraph (float[N] x) => (string[N] y) { b = Cast <to = 11> (x) y = Cast <to = 8> (b) }",
+        "a number may be written in another way in the other type",
+    ),
+    Stays(
         "the inner one is used elsewhere",
         "agraph (float[N] x) => (float[N] y, double[N] z) { b = Cast <to = 11> (x) y = Cast <to = 1> (b) z = Neg (b) }",
         "an interior value is used elsewhere",

@@ -27,6 +27,11 @@ STAYS = [
         graph(f"{BELOW} n = Min (b, zero) p = Relu (x) y = Add (p, n)", CONSTANTS.replace("{1.5}", "{-1.5}")),
         "alpha is not positive",
     ),
+    Stays(
+        "an alpha that is no number beside Min",
+        graph(f"{BELOW} n = Min (b, zero) p = Relu (x) y = Add (p, n)", CONSTANTS.replace("{1.5}", "{nan}")),
+        "alpha is not positive",
+    ),
     Stays("another divisor", graph(CELU.replace("(x, a)", "(x, c)")), "not one positive number in both places"),
     Stays(
         "a constant for each column",

@@ -49,6 +49,12 @@ STAYS = [
         None,
     ),
     Stays(
+        "Slice of opset 10, of a dimension that is not known",
+        graph("Slice (a, b0, e, ax)", constants="int64[1] b0 = {0}, int64[1] e = {9}, int64[1] ax = {0}"),
+        None,
+        opset=10,
+    ),
+    Stays(
         "Slice that takes a part",
         graph("Slice (a, b0, e, ax)", constants="int64[1] b0 = {1}, int64[1] e = {9}, int64[1] ax = {1}"),
         None,

@@ -94,6 +94,18 @@ STAYS = [
     Stays("zeros in a sum with a constant", padded(MAX, before="q = Relu (x) r = Add (q, v)"), MAXIMUM),
     Stays("zeros in what may be clipped below", padded(MAX, before="r = Clip (x, v)", v="float v = {-1}"), MAXIMUM),
     Stays("zeros in what has no lower bound", padded(MAX, before="r = Clip (x, , v)", v="float v = {6}"), MAXIMUM),
+    Stays(
+        "zeros in what has an upper limit below zero",
+        padded(MAX, before="r = Clip (x, z, v)", v="float v = {-1}, float z = {0}"),
+        MAXIMUM,
+    ),
+    Stays(
+        "zeros in what has an upper limit from outside",
+        padded(MAX, before="r = Clip (x, z, w)", x="float[N,3,6,6] x, float w", v="float z = {0}").replace(
+            "a,b,c,d,e]", "a,b,c,d]"
+        ),
+        MAXIMUM,
+    ),
     Stays("one among positive numbers", padded(MAX, pad="Pad (r, p, v)", v="float v = {1}"), MAXIMUM),
     Stays("the lowest finite number", padded(MAX, pad="Pad (x, p, v)", v="float v = {-3.4028235e38}"), MAXIMUM),
     Stays(

@@ -53,6 +53,14 @@ FIRES = [
     Fires("two axes with steps", graph("a = Slice (x, n1, n5, n1, n2) y = Slice (a, n0, n9, n2, n2)"), ["Slice"]),
     Fires("one axis", graph("a = Slice (x, n1, n5, n1) y = Slice (a, n2, n3, n1)"), ["Slice"]),
     Fires("one axis, beyond the end", graph("a = Slice (x, n2, n9, n1) y = Slice (a, n1, n9, n1)"), ["Slice"]),
+    Fires(
+        "one axis, beyond all numbers",
+        graph(
+            "a = Slice (x, n9, last, n1) y = Slice (a, n9, last, n1)",
+            constants="int64[1] n1 = {1}, int64[1] n9 = {9223372036854775806}, int64[1] last = {9223372036854775807}",
+        ),
+        ["Slice"],
+    ),
     Fires("one axis, empty", graph("a = Slice (x, n1, n3, n1) y = Slice (a, n5, n9, n1)"), ["Slice"]),
     Fires(
         "axes from the end and from the front",
