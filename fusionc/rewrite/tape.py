@@ -117,8 +117,8 @@ class Tape:
         # Of a composite operator the parts are there already: without a kernel for the whole there is nothing to gain.
         # Of others, onnxruntime computes float16 between two Casts where it has no kernel.
         is_strict = is_known and onnx.TensorProto.FLOAT16 not in elem_types
-        needs_kernel = is_new and is_for_onnxruntime and (is_strict or operators.is_composite(op, domain, version))
-        if domain != MICROSOFT and not needs_kernel:
+        is_wanted = is_new and is_for_onnxruntime and (is_strict or operators.is_composite(op, domain, version))
+        if domain != MICROSOFT and not (domain == "" and is_wanted):
             return
         if not is_known:
             refuse("the element type is unknown")

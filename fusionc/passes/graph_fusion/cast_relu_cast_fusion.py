@@ -1,7 +1,7 @@
 from onnx import TensorProto
 
-from  import check_kernel
 from fusionc.passes.cast_types import holds
+from fusionc.passes.target import require_kernel
 from fusionc.passes.weights import FLOATS
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
 
@@ -37,5 +37,5 @@ class CastReluCastFusionPass(Pass):
         if m.node.op in ("Relu", "Abs", "Neg") and narrow not in FLOATS:
             refuse("the elements are no floating-point numbers")
         if narrow != TensorProto.FLOAT16:  # which onnxruntime computes between two Casts where it has no kernel
-            check_kernel(m, m.node.op)
+            require_kernel(m, m.node.op)
         return new.node(m.node.op, [m.x, *m.others], like=m.node)
