@@ -124,7 +124,8 @@ def convert(
                     with _timed(report, "verify"):
                         report.verification = _verify(saved, job, done.ledger.count)
                 if kernels.file is not None:
-                    saved = saved.beside(kernels.file, library_of(destination))
+                    report.kernels = library_of(destination)
+                    saved = saved.beside(kernels.file, report.kernels)
                 saved.publish()
             write_fusion_result(report.patterns, export_compile_stat, report.notices)
         except Exception as error:
@@ -280,16 +281,25 @@ def _verify(saved: Saved, job: _Job, rewrites: int) -> str:
     place = job.custom.get(guilty.pass_name)
     at = f"at {', '.join(guilty.nodes) or 'the whole graph'} (rewrite {number} of {rewrites})"
     where = ", ".join(filter(None, (guilty.pass_name, place, f"pattern {guilty.pattern}", at)))
-    hint = f'convert with --optimization_switch "{guilty.pass_name}:off", and please report it'
+    off = f'convert with --optimization_switch "{guilty.pass_name}:off"'
+    is_approximate = any(p.name == guilty.pass_name and p.numerics == "approximate" for p in job.passes)
+    hint = (
+        f"the pass is approximate, too much so for this model; {off}"
+        if is_approximate
+        else f"{off}, and please report it"
+    )
     if place is not None:
         hint = f'correct the pass, or switch it off: --optimization_switch "{guilty.pass_name}:off"'
     raise VerificationError(what, where=where, hint=f"nothing was written; {hint}", code="E13028")
 
 
 def _of_no_use(report: Report, custom: Mapping[str, str]) -> list[str]:
-    """Users' passes that matched and did nothing, and why."""
-    idle = [total for total in report.passes() if total.name in custom and total.matched and not total.effected]
-    return [f"{total.name} matched, and took no effect: {', '.join(total.refused)}" for total in idle]
+    """Users' passes that matched and did nothing, and why; those that matched nowhere."""
+    own = [total for total in report.passes() if total.name in custom]
+    idle = [total for total in own if total.matched and not total.effected]
+    told = [f"{total.name} matched, and took no effect: {', '.join(total.refused)}" for total in idle]
+    nowhere = [total.name for total in own if not total.matched]
+    return [*told, f"matched nowhere: {', '.join(nowhere)}"] if nowhere else told
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -101,6 +102,8 @@ def read_flags(option: str | None, *, is_enabled: bool) -> ReadFlags:
     notices = []
     if reader.ineffective:
         notices.append(f"graph kernel flags without effect here, they serve a chip: {', '.join(reader.ineffective)}")
+    if warnings and not (given or is_enabled):
+        notices.append("graph kernel fusion stays off: no flag could be read")
     if variable is not None and option is not None:
         notices.append(f"the environment variable {VARIABLE} is set: --graph_kernel_flags is not used")
     return ReadFlags(flags, raw or "", bool(given), tuple(warnings), tuple(notices))
@@ -163,8 +166,12 @@ class _Reader:
                 values[key] = value
         self._warnings += [f"Unknown flag: {key}" for key in unknown]
         if unknown:
-            known = ", ".join(field.name for field in fields(Flags))
-            self._warnings.append(f"unknown graph kernel flags have no effect; those that have one: {known}")
+            known = [field.name for field in fields(Flags)]
+            near = dict.fromkeys(name for key in unknown for name in get_close_matches(key, known, n=1))
+            advice = f"did you mean {', '.join(near)}? Those" if near else "those"
+            self._warnings.append(
+                f"unknown graph kernel flags have no effect; {advice} that have one: {', '.join(known)}"
+            )
         if values["opt_level"] > HIGHEST_LEVEL:
             self._warnings.append(f"opt_level {values['opt_level']} is above {HIGHEST_LEVEL}, which is used")
             values["opt_level"] = HIGHEST_LEVEL

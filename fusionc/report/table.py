@@ -76,6 +76,8 @@ def _facts(report: Report) -> list[tuple[str, str]]:
         facts.append(("log", str(report.log_file)))
     if report.output is not None:
         facts.append(("output", str(report.output)))
+    if report.kernels is not None:
+        facts.append(("kernels", str(report.kernels)))
     stages = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in report.stages.items())
     facts.append(("time", f"{report.seconds:.2f} s" + (f" ({stages})" if stages else "")))
     return facts

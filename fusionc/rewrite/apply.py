@@ -150,10 +150,13 @@ def _downstream(nodes: Iterable[Node], reach: int, anchors: Sequence[tuple[str, 
 
 
 def _endless(pass_: Pass, pattern: Pattern, times: int, graph: Graph) -> FusioncError:
+    hint = f'switch it off: --optimization_switch "{pass_.name}:off"'
+    if pass_.place:
+        hint = f"what it puts there must not match again (operands may be in either order); correct it, or {hint}"
     return FusioncError(
         f"{pass_.name} does not come to an end: pattern {pattern.name} took effect {times} times",
         where=", ".join(filter(None, (pass_.place, f"graph {graph.id}"))),
-        hint=f'switch it off: --optimization_switch "{pass_.name}:off"',
+        hint=hint,
         code="E20007",
     )
 

@@ -153,7 +153,10 @@ def _with_shapes(ports: Sequence[Port], shapes: Mapping[str, tuple[int, ...]]) -
     for name, shape in shapes.items():
         if name not in names:
             raise UsageError(
-                f"the model has no input {name}", where="input_shape", hint=f"inputs: {', '.join(names)}", code="E10001"
+                f"the model has no input {name}",
+                where="--input_shape",
+                hint=f"its inputs are: {', '.join(names)}",
+                code="E10001",
             )
         dims = ports[names.index(name)].dims
         if dims is None:
@@ -165,7 +168,7 @@ def _with_shapes(ports: Sequence[Port], shapes: Mapping[str, tuple[int, ...]]) -
             declared = ",".join(map(str, dims))
             raise UsageError(
                 f"the shape {','.join(map(str, shape))} does not fit the input {name}",
-                where="input_shape",
+                where="--input_shape",
                 hint=f"the model declares {name}:{declared}; equal names mean equal sizes",
                 code="E10001",
             )

@@ -319,6 +319,28 @@ def test_a_pass_that_never_takes_effect_says_why() -> None:
 ADDED = "def s(x, y): return op.Neg(op.Add(x, y))\ndef r(x, y): return op.Sub(op.Neg(x), y)\nfusionc.register_replacement(s, r, name='Own')"
 
 
+def test_what_was_refused_is_told_even_where_another_pass_takes_the_place() -> None:
+    model = "g (float[2, 3] x) => (float[2, 3] y) {s = Sigmoid(x) y = Mul(x, s)}"
+    code = """
+def s(x): return x * op.Sigmoid(x)
+def r(x): return op.Gelu(x)
+fusionc.register_replacement(s, r, name="Own")
+"""
+    report = convert(code, model)
+    assert effects(report)["QuickGeluFusionPass"] == 1
+    assert [count.refused for count in report.patterns if count.pass_name == "Own"] == [{"opset 18 has no Gelu": 1}]
+    assert "Own matched, and took no effect: opset 18 has no Gelu" in report.notices
+
+
+def test_a_pass_that_matches_nowhere_is_told() -> None:
+    code = """
+def s(x): return op.Mish(x)
+def r(x): return op.Relu(x)
+fusionc.register_replacement(s, r, name="Own")
+"""
+    assert "matched nowhere: Own" in convert(code).notices
+
+
 def test_values_between_are_private_and_outputs_are_not() -> None:
     model = "agraph (float[N,4] x, float[N,4] z) => (float[N,4] y, float[N,4] w{}) {{ a = Add (x, z) y = Neg (a) w = Tanh ({}) }}"
     assert effects(convert(ADDED, model.format("", "y")))["Own"] == 1

@@ -54,7 +54,7 @@ def test_a_function_and_a_kernel() -> None:
     model = onnx.load("out.onnx")
     assert [node.domain for node in model.graph.node] == ["fusionc.gk"]
     assert [o.version for o in model.opset_import if o.domain == "fusionc.gk"] == [1]
-    assert report.nodes_after == 1
+    assert report.nodes_after == 1 and report.kernels == Path("out.kernels.so")
     assert report.verification is not None
     assert report.verification.startswith("with generated kernels and without: equal")
     before = run("in.onnx", kernels=False)

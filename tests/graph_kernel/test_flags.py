@@ -86,6 +86,15 @@ def test_unknown_flags_get_one_warning_each_and_one_for_all() -> None:
     assert warnings[:2] == ("Unknown flag: a", "Unknown flag: b") and len(warnings) == 3
 
 
+def test_a_misspelt_flag_gets_its_nearest_name() -> None:
+    assert "did you mean opt_level?" in read("--opt_levl=3").warnings[1]
+
+
+def test_flags_that_cannot_be_read_switch_nothing_on() -> None:
+    found = read("opt_level=3", is_enabled=False)
+    assert not found.flags.is_on and found.notices == ("graph kernel fusion stays off: no flag could be read",)
+
+
 def test_a_file_stands_for_all_flags(tmp_path: Path) -> None:
     file = tmp_path / "flags.json"
     file.write_text(json.dumps({"enable_expand_ops": "Square", "opt_level": "1", "dump_as_text": ""}))
