@@ -139,7 +139,8 @@ class Plan:
         try:
             try:
                 session(self.raised)
-            except Exception:  # onnxruntime has not all operators in all opsets
+                onnx.checker.check_model(self.raised, full_check=True)
+            except Exception:  # onnxruntime has not all operators in all opsets, onnx not the types of all functions
                 return None
             if self.through_files:
                 return self.examine_files()
