@@ -16,7 +16,7 @@ def require_onnxruntime(m: Match) -> None:
 def require_kernel(m: Match, name: str) -> None:
     """Refuses a standard operator for which the target has no kernel that takes elements such as those of x.
 
-    The tape asks this only of operators that are made of others.
+    The tape asks this of new operators, unless they take float16; not of one that takes other elements than before.
     """
     elem_type = m.x.elem_type
     if not elem_type:

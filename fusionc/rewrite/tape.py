@@ -116,9 +116,9 @@ class Tape:
         is_known = bool(given) and all(value.elem_type for value in given)
         # Of a composite operator the parts are there already: without a kernel for the whole there is nothing to gain.
         # Of others, onnxruntime computes float16 between two Casts where it has no kernel.
-        is_strict = is_known and onnx.TensorProto.FLOAT16 not in elem_types
-        is_wanted = is_new and is_for_onnxruntime and (is_strict or operators.is_composite(op, domain, version))
-        if domain != MICROSOFT and not (domain == "" and is_wanted):
+        is_strict = domain == "" and is_known and onnx.TensorProto.FLOAT16 not in elem_types
+        needs_kernel = is_new and is_for_onnxruntime and (is_strict or operators.is_composite(op, domain, version))
+        if domain != MICROSOFT and not needs_kernel:
             return
         if not is_known:
             refuse("the element type is unknown")
