@@ -5,7 +5,8 @@ from fusionc.passes.slicing import Cut, new_slice, piece_of
 from fusionc.passes.splitting import axis_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, rest
 
-_LARGEST = 1 << 20  # bytes of a joined constant: its parts may be needed elsewhere, too
+_LARGEST = 1 << 20  # bytes of a constant that is copied into a joined one
+_SMALL = 1024  # elements; a constant of so many may be needed elsewhere, too
 
 
 def _is_empty(value: Edge, axis: int | None) -> bool:
@@ -29,8 +30,14 @@ def _groups(m: Match) -> list[list[Edge]]:
 
 
 def _are_constants(a: Edge, b: Edge) -> bool:
-    arrays = a.constant(), b.constant()
-    return all(array is not None and array.ndim and array.nbytes <= _LARGEST for array in arrays)
+    return _may_be_joined(a) and _may_be_joined(b)
+
+
+def _may_be_joined(value: Edge) -> bool:
+    array = value.constant()
+    if array is None or not array.ndim or array.nbytes > _LARGEST:
+        return False
+    return array.size <= _SMALL or (value.use_count == 1 and value.outputs[0].inputs.count(value) == 1)
 
 
 def _are_adjacent(a: Edge, b: Edge, axis: int | None) -> bool:
@@ -55,7 +62,8 @@ class ZConcatExt2FusionPass(Pass):
     before   Concat(x, c, d) with constants; Concat(x, empty); Concat(Slice(x, 0, 2), Slice(x, 2, 5))
     after    Concat(x, cd); x; Slice(x, 0, 5), or x where that is all of it
     refuses  nothing of its own
-    never    constants of more than 1 MiB, slices with a step, sizes that are not known before the model runs
+    never    constants of more than 1 MiB, or large ones that are used elsewhere or twice; slices with a step; sizes
+             that are not known before the model runs
     algebra  concatenation is associative and the empty tensor is its neutral element; cutting and joining undo each
              other
     source   CANN's ZConcatExt2FusionPass

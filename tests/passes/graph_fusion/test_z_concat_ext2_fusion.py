@@ -2,6 +2,17 @@ from harness import Fires, Stays, tables
 
 STAYS = [
     Stays(
+        "large constants that are used elsewhere",
+        "agraph (float[N,600] x) => (float[M,600] y, float[K,600] z) <float[2,600] c, float[2,600] d> "
+        "{ y = Concat <axis = 0> (x, c, d) z = Concat <axis = 0> (d, x, c) }",
+        None,
+    ),
+    Stays(
+        "a large constant twice",
+        "agraph (float[N,600] x) => (float[M,600] y) <float[2,600] c> { y = Concat <axis = 0> (x, c, c) }",
+        None,
+    ),
+    Stays(
         "constants apart",
         "agraph (float[N,4] x) => (float[M,4] y) <float[1,4] c, float[1,4] d> { y = Concat <axis = 0> (c, x, d) }",
         None,
