@@ -15,8 +15,8 @@ Array = np.ndarray[Any, Any]
 FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)  # what runtimes have kernels for
 _WIDEST = 40  # powers of two
 _SMALL = 1024  # elements; a constant of so many may be stored once more
-_LARGE = 1 << 20  # bytes; equal weights of small layers may have become one
-_SHARED = "large weights are used elsewhere: the model would grow"
+LARGE = 1 << 20  # bytes; equal weights of small layers may have become one
+SHARED = "large weights are used elsewhere: the model would grow"
 
 
 def array_of(constant: Edge) -> Array:
@@ -43,10 +43,10 @@ def require_own(m: Match, *weights: Edge | None) -> None:
     """Refuse to put something in the place of large weights that stay, because others use them."""
     nodes = set(m.nodes)
     for weight in weights:
-        if weight is None or array_of(weight).nbytes <= _LARGE:
+        if weight is None or array_of(weight).nbytes <= LARGE:
             continue
         if weight.is_output or weight.use_count > len(nodes) or any(user not in nodes for user in weight.outputs):
-            refuse(_SHARED)
+            refuse(SHARED)
 
 
 def scaled(new: Tape, weight: Edge, factor: Array) -> Edge:
@@ -59,8 +59,8 @@ def scaled(new: Tape, weight: Edge, factor: Array) -> Edge:
     if (np.abs(np.log2(np.abs(factor), where=factor != 0, out=np.zeros(factor.shape))) > _WIDEST).any():
         refuse("the factor is so large or so small that intermediate results may leave the range of their type")
     array = weight.constant()
-    if array is not None and array.nbytes > _LARGE and weight.use_count > 1:
-        refuse(_SHARED)
+    if array is not None and array.nbytes > LARGE and weight.use_count > 1:
+        refuse(SHARED)
     exact = factor if array is None else array.astype(np.float64) * factor
     made = new.const(exact, dtype=weight.dtype, like=None if array is None else weight)
     if _is_coarse(made.values, exact):

@@ -1,10 +1,11 @@
+from collections import Counter
 from collections.abc import Iterator
 
 import numpy as np
 
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.passes.splitting import new_split
-from fusionc.passes.weights import FLOATS, array_of
+from fusionc.passes.weights import FLOATS, LARGE, SHARED, array_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 
 
@@ -47,9 +48,22 @@ def _groups(graph: Graph) -> Iterator[list[Node]]:
     yield from (nodes for nodes in groups.values() if len(nodes) > 1)
 
 
+def _weights(nodes: list[Node]) -> tuple[Edge, ...]:
+    return tuple(weight for node in nodes if (weight := node.inputs[1]) is not None)
+
+
+def _is_elsewhere(weight: Edge, times: int) -> bool:
+    """Whether large weights have other users than these products, which are there so many times: the joined weights of
+    all of them are equal, and become one again."""
+    return weight.use_count != times and array_of(weight).nbytes > LARGE
+
+
 def _find(graph: Graph) -> Iterator[Match]:
     """How many products there are is not a question for a formula."""
-    for nodes in _groups(graph):
+    groups = list(_groups(graph))
+    alike = Counter(map(_weights, groups))
+    shared = [any(_is_elsewhere(weight, alike[_weights(nodes)]) for weight in _weights(nodes)) for nodes in groups]
+    for nodes, is_shared in zip(groups, shared, strict=True):
         adds = [_added(node) if node.op == "MatMul" else None for node in nodes]
         added = [add for add in adds if add is not None]
         if len(added) < len(nodes):
@@ -60,7 +74,7 @@ def _find(graph: Graph) -> Iterator[Match]:
                 graph,
                 [*nodes, *added],
                 [end.outputs[0] for end in ends if end.outputs[0] is not None],
-                {"x": nodes[0].inputs[0], "products": nodes, "adds": added},
+                {"x": nodes[0].inputs[0], "products": nodes, "adds": added, "is_shared": is_shared},
             )
 
 
@@ -69,7 +83,7 @@ class SameInputMatMulPass(Pass):
 
     before   x·W₁ [+ B₁], x·W₂ [+ B₂], … (query, key and value of an attention), by MatMul, Add or by Gemm
     after    Split(x·[W₁ W₂ …] [+ [B₁ B₂ …]])
-    refuses  integers; a rank that is unknown
+    refuses  integers; a rank that is unknown; large weights that are used elsewhere, unless it is in the same way
     never    what would not make the graph smaller: two products without a bias
     algebra  the columns of a product are computed one by one
     source   MindSpore's op combine
@@ -81,6 +95,8 @@ class SameInputMatMulPass(Pass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         if m.x.elem_type not in FLOATS:
             refuse("the elements are no floating-point numbers")
+        if m.is_shared:
+            refuse(SHARED)
         rank = m.x.rank
         if rank is None or rank < 2:
             refuse("the rank is unknown" if rank is None else "the rank is 1")

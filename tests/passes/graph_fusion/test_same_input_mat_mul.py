@@ -16,7 +16,19 @@ THREE = "float[N,M,4] a, float[N,M,2] b, float[N,M,4] c"
 ROWS = {"x": "float[M,3] x", "y": "float[M,4] a, float[M,2] b, float[M,4] c"}
 GEMMS = "a = Gemm (x, V, B) b = Gemm (x, W, C) c = Gemm (x, U, D)"
 
+LARGE = "float[600,500] V, float[600,500] W, float[600,500] U"
+TWICE = "a = MatMul (x, V) b = MatMul (x, W) c = MatMul (x, U) d = MatMul (z, V) e = MatMul (z, W) f = MatMul (z, U)"
 STAYS = [
+    Stays(
+        "a large weight that is used elsewhere",
+        graph(
+            QKV + " d = MatMul (z, W)",
+            "float[N,600] x, float[M,600] z",
+            "float[N,500] a, float[N,500] b, float[N,500] c, float[M,500] d",
+            LARGE,
+        ),
+        "large weights are used elsewhere: the model would grow",
+    ),
     Stays(
         "a bias for each element",
         graph(
@@ -59,6 +71,18 @@ STAYS = [
 ]
 
 FIRES = [
+    Fires(
+        "large weights that are used twice in the same way",
+        graph(
+            TWICE,
+            "float[N,600] x, float[M,600] z",
+            "float[N,500] a, float[N,500] b, float[N,500] c, float[M,500] d, float[M,500] e, float[M,500] f",
+            LARGE,
+        ),
+        ["MatMul", "Split", "MatMul", "Split"],
+        effected=2,
+        inside_if=False,
+    ),
     Fires("two with a bias", graph(QK), ["MatMul", "Add", "Split"]),
     Fires("three", graph(QKV, y=THREE), ["MatMul", "Split"]),
     Fires("three with a bias", graph(QK + " r = MatMul (x, U) c = Add (r, D)", y=THREE), ["MatMul", "Add", "Split"]),
