@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import onnx
 import onnxruntime as ort
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "graph_kernel" / "kernels"))
@@ -127,12 +128,12 @@ def measured(area: Area, sizes: dict[str, int], library: Path | None) -> tuple[f
     return plain, again, kernel
 
 
-def _session(model: object, library: Path | None = None) -> ort.InferenceSession:
+def _session(model: onnx.ModelProto, library: Path | None = None) -> ort.InferenceSession:
     options = ort.SessionOptions()
     options.use_per_session_threads = False
     if library:
         options.register_custom_ops_library(str(library))
-    return ort.InferenceSession(model.SerializeToString(), options)  # type: ignore[attr-defined]
+    return ort.InferenceSession(model.SerializeToString(), options)
 
 
 if __name__ == "__main__":

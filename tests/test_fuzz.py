@@ -14,6 +14,8 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
 import fuzz
 
 from fusionc.errors import FusioncError
+from fusionc.model.graph import Edge
+from fusionc.rewrite import Match, Pass, Tape
 from fusionc.verify import verify
 
 RUNS, CHUNK = 96, 12
@@ -82,9 +84,9 @@ def test_a_wrong_rewrite_is_found_named_and_made_small(monkeypatch: pytest.Monke
     guilty = next(p for p in fuzz.PASSES if p.name == "ConvBatchnormFusionPass")
     right = type(guilty).rewrite
 
-    def wrong(self: object, m: object, new: object) -> object:
+    def wrong(self: Pass, m: Match, new: Tape) -> Edge:
         result = right(self, m, new)
-        return new.Mul(result, new.const(fuzz.np.float32(1.01)))  # type: ignore[attr-defined]
+        return new.Mul(result, new.const(fuzz.np.float32(1.01)))
 
     monkeypatch.setattr(type(guilty), "rewrite", wrong)
     stock = {guilty.name: cached_snippets()[guilty.name]}

@@ -7,6 +7,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
@@ -30,10 +31,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     replacement.REGISTERED.clear()
 
 
-def convert(code: str, model: str | ModelProto = MODEL, **options: object) -> fusionc.Report:
+def convert(code: str, model: str | ModelProto = MODEL, **options: Any) -> fusionc.Report:
     Path("own.py").write_text(HEAD + code)
     onnx.save(model if isinstance(model, ModelProto) else parse(model), "in.onnx")
-    return fusionc.convert("in.onnx", output="out.onnx", custom_passes=["own.py"], **options)  # type: ignore[arg-type]
+    return fusionc.convert("in.onnx", output="out.onnx", custom_passes=["own.py"], **options)
 
 
 def effects(report: fusionc.Report) -> dict[str, int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +16,9 @@ from harness import parse
 import fusionc
 from fusionc.graph_kernel.flags import VARIABLE
 from fusionc.graph_kernel.kernels import register_kernels
+from fusionc.graph_kernel.simplify import Simplifier
+from fusionc.graph_kernel.stages import CSE, StagePass
+from fusionc.model.graph import Model
 
 CHAIN = """agraph (float[N,8] x, float[8] g) => (float[N,8] y) <float c = {0.5}> {
     a = Mul (x, c)  b = Exp (a)  s = Add (b, x)  n = LayerNormalization (s, g)  t = Tanh (n)  y = Sub (t, x) }"""
@@ -107,7 +111,7 @@ def test_switches_of_the_passes(name: str, graph: str) -> None:
         "flag": {"graph_kernel_flags": f"--disable_pass={name}"},
     }
     for how in off.values():
-        fusionc.convert("in.onnx", output="out.onnx", **how)  # type: ignore[arg-type]
+        fusionc.convert("in.onnx", output="out.onnx", **how)
         assert not onnx.load("out.onnx").functions
 
 
@@ -144,10 +148,7 @@ def test_debug_mode_names_the_stage_that_differs(monkeypatch: pytest.MonkeyPatch
     flags = "--enable_debug_mode --enable_expand_ops=Sigmoid"
     fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags=flags)
 
-    from fusionc.graph_kernel.simplify import Simplifier
-    from fusionc.graph_kernel.stages import CSE
-
-    def wrong(self: Simplifier, model, after) -> bool:  # type: ignore[no-untyped-def]
+    def wrong(self: Simplifier, model: Model, after: Callable[[StagePass], None]) -> bool:
         node = model.main.of_operator("Neg")[0]
         node.proto.op_type = "Abs"
         after(CSE)

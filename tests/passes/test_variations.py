@@ -127,7 +127,7 @@ def test_the_operators_of_the_kind(pass_: Pass, case: Fires) -> None:
         assert {node.domain for node in all_nodes(result)} <= {"", *(node.domain for node in all_nodes(model))}
 
 
-@pytest.mark.parametrize(("pass_", "case"), [c for c in CASES if c.values[0].kind == "UBFusion"])  # type: ignore[attr-defined]
+@pytest.mark.parametrize(("pass_", "case"), [c for c in CASES if c.values[0].kind == "UBFusion"])
 def test_a_model_for_any_runtime_gets_no_operator_of_onnxruntime(pass_: Pass, case: Fires) -> None:
     model = model_of(case)
     result, _ = optimize(model, [p for p in PASSES if p.numerics != "approximate"], target="onnx")

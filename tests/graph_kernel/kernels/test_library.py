@@ -15,6 +15,7 @@ from areas import area_of, differences, kernel_model, plain_model, session
 
 import fusionc
 from fusionc.graph_kernel import kernels
+from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.kernels import compile
 
 CHAIN = "g (float[N] x, float[M] y) => (float[K] z) { a = Add(x, y) z = Mul(a, x) }"
@@ -81,9 +82,9 @@ def test_what_an_area_saves() -> None:
 def test_an_area_that_does_not_compile_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     real = kernels.build.__globals__["source"]
 
-    def broken(areas: list[object]) -> str:
+    def broken(areas: list[Area]) -> str:
         text: str = real(areas)
-        return text + "#error bad\n" if any(a.name == "bad" for a in areas) else text  # type: ignore[attr-defined]
+        return text + "#error bad\n" if any(a.name == "bad" for a in areas) else text
 
     monkeypatch.setitem(kernels.build.__globals__, "source", broken)
     built = kernels.build([area_of(CHAIN, name="good"), area_of(NORM, name="bad")], tmp_path / "out.so")

@@ -1,3 +1,5 @@
+from typing import Any
+
 from harness import Fires, Stays, tables
 
 ERF = "d = Div (x, root) e = Erf (d) a = Add (e, one)"
@@ -39,8 +41,8 @@ STAYS = [
 ]
 
 
-def fires(name: str, inner: str = ERF, product: str = PRODUCT, **options: object) -> Fires:
-    return Fires(name, graph(inner, product), ["Gelu"], opset=20, **options)  # type: ignore[arg-type]
+def fires(name: str, inner: str = ERF, product: str = PRODUCT, **options: Any) -> Fires:
+    return Fires(name, graph(inner, product), ["Gelu"], opset=20, **options)
 
 
 def tanh(inner: str) -> str:
