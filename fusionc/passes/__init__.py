@@ -99,6 +99,7 @@ _ORDER = (
     "ub_fusion.rotary_embedding_ub_fusion",
     "ub_fusion.group_query_attention_fusion",  # before the one that takes repeated keys
     "ub_fusion.multi_head_attention_fusion",
+    "ub_fusion.repeated_mat_mul_ub_fusion",  # of the attentions that are left as they are
     "ub_fusion.add_rms_norm_dynamic_quant_fusion",
     "ub_fusion.add_rms_norm_quant_fusion",  # those of a longer chain first
     "ub_fusion.rms_norm_quant_fusion",

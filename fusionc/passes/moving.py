@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fusionc.model.graph import Shape
+from fusionc.model.types import same_shape
 from fusionc.rewrite import Match, Result, Tape, refuse
 
 
@@ -22,3 +24,26 @@ def reshape_reshape(m: Match, new: Tape) -> Result:
     if target is None or (not m.second.attr("allowzero") and (target == 0).any()):
         refuse("the second shape may copy dimensions of the first")
     return new.Reshape(m.x, m.shape, like=m.second)
+
+
+def transpose_of_groups(m: Match, new: Tape) -> Result:
+    """Reshape(Transpose(Reshape(x))), where the first Reshape joins axes and the second one parts them again."""
+    whole, joint, made = (value.shape for value in (m.x, m.turn.inputs[0], m.second.outputs[0]))
+    if whole is None or joint is None or made is None:
+        refuse("the ranks are unknown")
+    for groups in _groups(whole, joint):
+        order = [axis for group in m.turn.attr("perm") or range(len(joint))[::-1] for axis in groups[group]]
+        if same_shape(made, [whole[axis] for axis in order]):
+            return new.Transpose(m.x, like=m.turn, perm=order)
+    refuse("the axes are not known to be joined and parted again")
+
+
+def _groups(whole: Shape, joint: Shape) -> list[list[list[int]]]:
+    """The axes of the whole that each axis of the joint shape can have: one each, but for one that has several."""
+    several = len(whole) - len(joint) + 1
+    found = []
+    for at in range(len(joint) if several > 1 else 0):
+        if same_shape(joint[:at], whole[:at]) and same_shape(joint[at + 1 :], whole[at + several :]):
+            axes = list(range(len(whole)))
+            found.append([*([a] for a in axes[:at]), axes[at : at + several], *([a] for a in axes[at + several :])])
+    return found

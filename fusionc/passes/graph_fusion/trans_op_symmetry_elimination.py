@@ -1,4 +1,4 @@
-from fusionc.passes.moving import reshape_reshape, transpose_transpose
+from fusionc.passes.moving import reshape_reshape, transpose_of_groups, transpose_transpose
 from fusionc.passes.sinking import between_transposes, of_transposes, sink
 from fusionc.passes.slicing import axes_of, new_unsqueeze
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
@@ -42,10 +42,12 @@ class TransOpSymmetryEliminationPass(Pass):
 
     before   Transpose(Transpose(x)); Reshape(Reshape(x)), and Flatten, Squeeze, Unsqueeze before a Reshape;
              Squeeze(Unsqueeze(x)) and Unsqueeze(Squeeze(x)) of the same axes; Unsqueeze(Unsqueeze(x)),
-             Squeeze(Squeeze(x)); Transpose(f(Transpose(a), …)), f(Transpose(a), Transpose(b), …) of one order, where
-             f is made of elementwise operators
-    after    Transpose(x) or x; Reshape(x); x; Unsqueeze(x), Squeeze(x); f(a, …), Transpose(f(a, b, …))
-    refuses  a Reshape to a shape that copies dimensions (0), or is not known; other axes
+             Squeeze(Squeeze(x)); Reshape(Transpose(Reshape(x))), axes being joined, moved and parted again, as torch
+             turns the keys of attention; Transpose(f(Transpose(a), …)), f(Transpose(a), Transpose(b), …) of one
+             order, where f is made of elementwise operators
+    after    Transpose(x) or x; Reshape(x); x; Unsqueeze(x), Squeeze(x); Transpose(x); f(a, …), Transpose(f(a, b, …))
+    refuses  a Reshape to a shape that copies dimensions (0), or is not known; other axes; axes that are not
+             known to be joined and parted again
     never    where the number of Transposes stays; constants of a higher rank, or large ones used elsewhere; pairs of
              Casts, which are CastRemovePass's
     algebra  permutations compose; the order of elements does not depend on shapes in between; what is computed element
@@ -73,6 +75,11 @@ class TransOpSymmetryEliminationPass(Pass):
         *(
             Pattern(f"{name}{name}", op[name](op[name](x, rest("a"), _as="first"), rest("b"), _as="second"), _twice)
             for name in ("Unsqueeze", "Squeeze")
+        ),
+        Pattern(
+            "ReshapeTransposeReshape",
+            op.Reshape(op.Transpose(op.Reshape(x, rest("a")), _as="turn"), rest("b"), _as="second"),
+            transpose_of_groups,
         ),
         Pattern("TransposeElementwiseTranspose", rewrite=sink, find=between_transposes),
         Pattern("ElementwiseOfTransposes", rewrite=sink, find=of_transposes),

@@ -25,6 +25,23 @@ def sunk(body: str, x: str = "float[2,3,N] x", y: str = "float[A,B,C] y", consta
     return f"agraph ({x}) => ({y}) <{constants}> {{ {body} }}"
 
 
+def grouped(
+    x: str = "2,3,N,5", joint: str = "-1,N,5", turn: str = "0,2,1", parted: str = "2,3,5,N", more: str = ""
+) -> str:
+    """Reshape, Transpose, Reshape, where N is made of the shape of x."""
+    rank = parted.count(",") + 1
+    outputs = f"float[{','.join('pqrst'[:rank])}] y"
+    numbers = {name: text.split(",") for name, text in (("s", joint), ("t", parted))}
+    constants, body = ["int64[1] i = {2}"], "n = Shape (x) N = Gather (n, i)"
+    for name, texts in numbers.items():
+        given = [f"{name}{k}" if text != "N" else "N" for k, text in enumerate(texts)]
+        constants += [f"int64[1] {g} = {{{text}}}" for g, text in zip(given, texts, strict=True) if g != "N"]
+        body += f" {name} = Concat <axis = 0> ({', '.join(given)})"
+    body += f" a = Reshape (x, s) b = Transpose <perm = [{turn}]> (a) y = Reshape (b, t)"
+    return f"agraph (float[{x}] x) => ({outputs}{more}) <{', '.join(constants)}> {{ {body} }}"
+
+
+NOT_PARTED = "the axes are not known to be joined and parted again"
 TWO = "float[2,3,N] x, float[2,3,N] w"
 STAYS = [
     Stays(
@@ -67,6 +84,17 @@ STAYS = [
         None,
     ),
     Stays("a value twice", sunk(f"a = {TURN} (x) y = Add (a, a)"), None),
+    Stays("parted in another order", grouped(parted="3,2,5,N"), NOT_PARTED),
+    Stays("parted into other axes", grouped(x="4,3,N,5", parted="2,6,5,N"), NOT_PARTED),
+    Stays("joined with another axis", grouped(x="2,6,N,5", joint="4,-1,5", turn="1,0,2", parted="N,2,6,5"), NOT_PARTED),
+    Stays("parted, not joined", grouped(x="6,5,N", joint="2,3,5,N", turn="2,0,1,3", parted="5,6,N"), NOT_PARTED),
+    Stays(
+        "joined, of an unknown shape",
+        "agraph (float[A,B,C,D] x, int64[3] s) => (float[p,q,r,s] y) <int64[4] t = {2,3,5,4}> "
+        "{ a = Reshape (x, s) b = Transpose <perm = [0,2,1]> (a) y = Reshape (b, t) }",
+        NOT_PARTED,
+    ),
+    Stays("joined and used", grouped(more=", float[u,v,w] a"), "an interior value is a graph output"),
     Stays(
         "used in between",
         graph(f"{TURN} (a)", f"{TURN} (b)", more=", float[u,v,w] z"),
@@ -151,6 +179,18 @@ FIRES = [
             "Squeeze (a, s)", "Squeeze (b, t)", "int64[1] s = {1}, int64[2] t = {0, -1}", "float[1,1,3,4,1] x", "p,q"
         ),
         ["Relu", "Squeeze", "Neg"],
+    ),
+    Fires("joined, turned, parted: torch's keys", grouped(), ["Transpose"]),
+    Fires(
+        "joined behind",
+        grouped(x="2,6,N,5", joint="2,6,-1", parted="2,N,5,6"),
+        ["Transpose"],
+    ),
+    Fires(
+        "joined between, the default",
+        "agraph (float[2,3,4,5] x) => (float[p,q,r,s] y) <int64[3] s = {2,12,5}, int64[4] t = {5,3,4,2}> "
+        "{ a = Reshape (x, s) b = Transpose (a) y = Reshape (b, t) }",
+        ["Transpose"],
     ),
     Fires("through Relu", sunk(f"a = {TURN} (x) b = Relu (a) y = {BACK} (b)"), ["Relu"]),
     Fires("through Relu, the default", sunk("a = Transpose (x) b = Relu (a) y = Transpose (b)"), ["Relu"]),
