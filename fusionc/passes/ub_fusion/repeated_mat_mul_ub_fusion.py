@@ -1,6 +1,7 @@
 import numpy as np
 
-from fusionc.passes.heads import unrepeated
+from fusionc.model.graph import Edge
+from fusionc.passes.heads import length_of, unrepeated
 from fusionc.passes.target import require_onnxruntime
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, either, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula
@@ -13,6 +14,17 @@ def _repeated(value: Formula) -> Formula:
     return op.Reshape(op.Expand(op.Unsqueeze(value, rest("axes")), var("wide")), var("shape"), _as="repeat")
 
 
+def _with_rows(value: Edge, matrices: int, rows: Edge, new: Tape) -> Edge:
+    """The elements of [batch, …, size] as [batch, matrices, rows, size]."""
+    known = rows.constant()
+    if known is not None:
+        made: Edge = new.Reshape(value, new.const(np.array([0, matrices, *known, 0], np.int64)))
+        return made
+    before, behind = new.const(np.array([0, matrices], np.int64)), new.const(np.array([0], np.int64))
+    made = new.Reshape(value, new.Concat(before, rows, behind, axis=0))
+    return made
+
+
 class RepeatedMatMulUbFusionPass(UBFusionPass):
     """A product with matrices that are each repeated becomes one with more rows and without the repetition.
 
@@ -20,8 +32,8 @@ class RepeatedMatMulUbFusionPass(UBFusionPass):
              or none: the heads of the queries, several of which share one of keys and values
     after    Reshape(MatMul(Reshape(a), x)): the rows of all matrices of a that met the same one, one below another
     refuses  ranks other than 4; a number of repetitions or of matrices that is not known; a that is not known to have
-             as many matrices, of a number of rows that is known: a Reshape cannot find it out where a tensor is empty;
-             other targets
+             as many matrices; other targets
+    never    with an open dimension in a Reshape, which an empty tensor does not tell: unknown rows are asked for
     algebra  (A₁; A₂)·X = (A₁·X; A₂·X), row by row; the elements of a lie in memory as the larger matrix has them
     source   what attention operators do with grouped queries; onnxruntime copies what is repeated
     """
@@ -48,10 +60,9 @@ class RepeatedMatMulUbFusionPass(UBFusionPass):
             refuse("the number of repetitions is not known")
         if m.a.shape is None or len(m.a.shape) != 4 or m.a.shape[1] != heads:
             refuse("the other operand is not known to have a matrix for each")
-        rows = m.a.shape[2]
-        if not isinstance(rows, int):
-            refuse("the number of rows is not known")
-        below = new.Reshape(m.a, new.const(np.array([0, groups, heads // groups * rows, 0], np.int64)))
+        rows, times = length_of(m.a, 2, new), new.const(np.array([heads // groups], np.int64))
+        known = rows.constant()
+        below = new.Mul(rows, times) if known is None else new.const(known * (heads // groups))
         turned = m.x if m.captures.get("turn") is None else new.Transpose(m.x, like=m.turn, perm=_KEYS)
-        product = new.MatMul(below, turned, like=m.product)
-        return new.Reshape(product, new.const(np.array([0, heads, rows, 0], np.int64)))
+        product = new.MatMul(_with_rows(m.a, groups, below, new), turned, like=m.product)
+        return _with_rows(product, heads, rows, new)
