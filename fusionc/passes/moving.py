@@ -2,7 +2,24 @@
 
 from __future__ import annotations
 
+from fusionc.model.graph import Node
 from fusionc.rewrite import Match, Result, Tape, refuse
+
+
+def order_of(node: Node) -> list[int]:
+    """The order of axes of a Transpose; empty where it is not known."""
+    perm = node.attr("perm")
+    if perm:
+        return [int(axis) for axis in perm]
+    rank = None if node.inputs[0] is None else node.inputs[0].rank
+    return list(range(rank or 0))[::-1]
+
+
+def swaps_last_axes(transpose: Node) -> bool:
+    """Whether a Transpose exchanges the last two axes, and no others."""
+    order = order_of(transpose)
+    rank = len(order)
+    return rank > 1 and order == [*range(rank - 2), rank - 1, rank - 2]
 
 
 def transpose_transpose(m: Match, new: Tape) -> Result:
