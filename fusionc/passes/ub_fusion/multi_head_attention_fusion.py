@@ -6,10 +6,10 @@ from fusionc.model.graph import Edge
 from fusionc.model.operators import MICROSOFT
 from fusionc.passes.attention import operands
 from fusionc.passes.attention_operator import inside
-from fusionc.passes.heads import heads_of, side_by_side
+from fusionc.passes.heads import heads_of, side_by_side, ungrouped
 from fusionc.passes.multi_head import (
     Made,
-    bias_of,
+    added_mask,
     key_of,
     number_of_heads,
     past_of,
@@ -22,7 +22,7 @@ from fusionc.rewrite import Match, Tape, UBFusionPass, refuse
 def _multi_head(m: Match, new: Tape) -> Made:
     value = value_of(m)
     query, key, scale = operands(m, new, key_of(m), value)
-    heads = number_of_heads(m, query)
+    heads = number_of_heads(m)
     if heads_of(key) != heads_of(query):
         refuse("one key for all heads")
     attributes: dict[str, Any] = {"num_heads": heads, "scale": scale}
@@ -32,11 +32,11 @@ def _multi_head(m: Match, new: Tape) -> Made:
         parts = inside((query, fresh[0], fresh[1]), (heads, heads, heads), new)
         if parts is None or pasts[0].shape is None or pasts[0].shape != pasts[1].shape or None in pasts[0].shape:
             refuse("query, key and value are not made of heads side by side")
-        inputs = [*parts, None, None, bias_of(m, query, key, new), *pasts]
+        inputs = [*parts, None, None, added_mask(m, query, key, new), *pasts]
         made: Made = new.node("MultiHeadAttention", inputs, domain=MICROSOFT, outputs=3, **attributes)
         return made
     parts = inside((query, key, value), (heads, heads, heads), new) or _with_whole_keys(query, key, value, heads, new)
-    inputs = [*parts, None, None, bias_of(m, query, key, new)]
+    inputs = [*parts, None, None, added_mask(m, query, key, new)]
     return new.node("MultiHeadAttention", inputs, domain=MICROSOFT, **attributes), None, None
 
 
@@ -54,8 +54,8 @@ def _with_whole_keys(query: Edge, key: Edge, value: Edge, heads: int, new: Tape)
 
 
 def _is_single(m: Match) -> bool:
-    """Whether queries without a Transpose behind them are one for each head, and none of those that share a key."""
-    return m.turn is not None or (m.q.shape is not None and len(m.q.shape) == 4 and m.q.shape[2] == 1)
+    """Whether queries without a Transpose behind them are none of those that share a key."""
+    return m.turn is not None or ungrouped(m.q) is None
 
 
 class MultiHeadAttentionFusionPass(UBFusionPass):
