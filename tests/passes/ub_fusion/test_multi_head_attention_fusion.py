@@ -112,6 +112,7 @@ STAYS = [
     Stays("a guard, one head", masked(WHERE, WHOLE, INFINITE, GUARD).replace("2, 4}", "1, 8}"), "one head, which the operator computes on one thread"),
     Stays("another batch of masks", masked(WHERE, ", bool[C,1,S,L] g", FAR).replace("float[B,S,8] y", "float[?,S,8] y"), "the mask is not known to fit the scores"),
     Stays("an unknown length of the mask", masked(WHERE, ", bool[B,1,S,M] g", FAR), "the mask is not known to fit the scores"),
+    Stays("two queries become one for each head", graph(split=SINGLE, merge="y = Reshape (o, merged)", heads=ONCE, q="float[B,2,4]", y="float[B,1,8]"), "the heads are not split by a Reshape"),
     Stays("a mask of rank 1", masked(WHERE, ", bool[L] g", FAR), "the rank of the mask is unknown, or not 2 to 4"),
 ]  # fmt: skip
 
