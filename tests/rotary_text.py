@@ -1,5 +1,7 @@
 """Rotary position embedding as exporters write it, in ONNX text: what the standard operator and onnxruntime's own replace."""
 
+from harness import Stays
+
 ANGLES = "ff = Concat <axis = -1> (f, f) c3 = Cos (ff) s3 = Sin (ff) c = Unsqueeze (c3, one) s = Unsqueeze (s3, one)"
 SPLIT = "l, h = Split <axis = 3> (x, two)"
 SLICES = "l = Slice (x, zero, middle, three) h = Slice (x, middle, end, three)"
@@ -25,3 +27,21 @@ PARTIAL = f"{ANGLES} w, z = Split <axis = -1> (x, parts) {SPLIT.replace('(x', '(
 SPLIT_HEADS = "i = Reshape (q, heads) x = Transpose <perm = [0, 2, 1, 3]> (i)"
 
 PARTS = ", int64[2] parts = {4, 3}"
+
+STAYS_OF_BOTH = [
+    Stays("a vector for all positions", graph(f"{SPLIT} {TURN}", "float[1,2,1,4]", constants=", float[4] c = {1, 2, 1, 2}, float[4] s = {1, 2, 1, 2}"), "the shape of cosine or sine is unknown"),
+    Stays("double", graph(f"{ANGLES} {SPLIT} {TURN}", "double[B,2,S,4]", "double[1,S,2] f"), "the elements are not float32"),
+    Stays("rank 3", graph(f"{ANGLES} {SPLIT} {TURN}".replace("axis = 3", "axis = 2"), "float[B,S,4]", out="float[?,?,?,4]"), "x is not known to have four axes, the last one even"),
+    Stays("unknown size", graph(f"{ANGLES} {SPLIT} {TURN}", "float[B,2,S,D]"), "x is not known to have four axes, the last one even"),
+    Stays("not halves", graph(f"{ANGLES} {SPLIT} {TURN}").replace("two = {2, 2}", "two = {1, 3}"), "not the two halves of the last axis are turned"),
+    Stays("not halves, cut", graph(f"{ANGLES} {SLICES} {TURN}").replace("middle = {2}", "middle = {1}"), "not the two halves of the last axis are turned"),
+    Stays("another axis", graph(f"{ANGLES} {SPLIT} {TURN}", "float[B,2,4,4]", "float[1,4,2] f").replace("axis = 3", "axis = 2").replace("r = Concat <axis = -1>", "r = Concat <axis = 2>"), "not the two halves of the last axis are turned"),
+    Stays("the other half is turned", graph(f"{ANGLES} {SPLIT} {TURN}".replace("Neg (h)", "Neg (l)").replace("(n, l)", "(n, h)")), None),
+    Stays("other angles in the second half", graph(f"{ANGLES} {SPLIT} {TURN}".replace("(f, f)", "(f, g)"), f="float[1,S,2] f, float[1,S,2] g"), "the two halves of the cosine or sine are not known to be the same"),
+    Stays("other numbers in the second half", graph(f"{SPLIT} {TURN}", "float[B,2,3,4]", constants=TABLE.replace("1, 2, 1, 2", "1, 2, 1, 3")), "the two halves of the cosine or sine differ"),
+    Stays("one angle for each head", graph(f"{ANGLES} {SPLIT} {TURN}".replace("c3, one", "c3, zero").replace("s3, one", "s3, zero"), f="float[2,S,2] f"), "cosine or sine does not fit x"),
+    Stays("one angle for all positions", graph(f"{ANGLES} {SPLIT} {TURN}", f="float[1,1,2] f"), "cosine or sine does not fit x"),
+    Stays("a half is used elsewhere", graph(f"{ANGLES} {SPLIT} {TURN} o = Abs (h)", y=", float[B,2,S,2] o"), "an interior value is used elsewhere"),
+    Stays("pairs with gaps", graph(PAIRS.replace("(x, one, end, three, dos)", "(x, zero, end, three, dos)"), f="float[B,1,S,2] f", constants=STEPS), "not every second element is taken"),
+    Stays("pairs one after the other", graph(PAIRS.replace("axis = -1> (ru", "axis = 3> (ru"), f="float[B,1,S,2] f", constants=STEPS), "real and imaginary part are not known to alternate"),
+]  # fmt: skip

@@ -106,17 +106,20 @@ def _call(name: str, operands: tuple[Any, ...], options: dict[str, Any]) -> Any:
 
 
 @cache
-def _attribute_names(op: str) -> frozenset[str] | None:
-    """All attributes that a standard operator has in any version; None where there is no such operator."""
-    versions = [s for s in onnx.defs.get_all_schemas_with_history() if s.name == op and s.domain == ""]
-    return frozenset(name for s in versions for name in s.attributes) if versions else None
+def _attribute_names() -> dict[str, set[str]]:
+    """All attributes that each standard operator has in any version."""
+    found: dict[str, set[str]] = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if schema.domain == "":
+            found.setdefault(schema.name, set()).update(schema.attributes)
+    return found
 
 
 def _check(name: str, domain: str, attributes: list[str]) -> None:
     """What is misspelt would never match, or be refused without a word."""
     if domain:
         return
-    known = _attribute_names(name)
+    known = _attribute_names().get(name)
     if known is None:
         near = difflib.get_close_matches(name, {schema.name for schema in onnx.defs.get_all_schemas()}, n=1)
         raise ValueError(f"ONNX has no operator {name}" + (f"; did you mean {near[0]}?" if near else ""))

@@ -385,6 +385,10 @@ class Model:
     def ir_version(self) -> int:
         return self.proto.ir_version
 
+    @property
+    def is_for_onnxruntime(self) -> bool:
+        return self.target == "onnxruntime-cpu"
+
     def reserve(self, name: str) -> None:
         self._names.add(name)
 

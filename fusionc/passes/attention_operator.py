@@ -8,7 +8,8 @@ from fusionc.model.dimensions import elements
 from fusionc.model.graph import Edge, Shape
 from fusionc.model.types import same_after_reshape
 from fusionc.passes.attention import attention, k, q, v
-from fusionc.passes.heads import SPLIT, heads_of, side_by_side, split, unpacked, unrepeated
+from fusionc.passes.heads import SPLIT, heads_of, packed, side_by_side, split, unrepeated
+from fusionc.passes.splitting import new_split
 from fusionc.rewrite import Match, Pattern, Result, Tape, either, op, refuse, var
 from fusionc.rewrite.pattern import Formula
 
@@ -49,7 +50,7 @@ def _without_repeats(m: Match, new: Tape) -> Result:
 def _has_split_heads(m: Match) -> bool:
     three = (m.q, m.k, m.v)
     is_split = all(split(value) is not None for value in three)
-    return len(m.attention.outputs) == 1 and (is_split or unpacked(three, Tape(m.graph)) is not None)
+    return len(m.attention.outputs) == 1 and (is_split or packed(three) is not None)
 
 
 def _with_heads_inside(m: Match, new: Tape) -> Result:
@@ -76,9 +77,10 @@ def reshaped(m: Match, made: Edge, new: Tape) -> Edge:
 
 def inside(three: tuple[Edge, Edge, Edge], heads: tuple[int, int, int], new: Tape) -> list[Edge] | None:
     """Query, key and value with their heads side by side, as they were before Reshape and Transpose split them."""
-    pieces = unpacked(three, new)
-    if pieces is not None:
-        return pieces
+    whole = packed(three)
+    if whole is not None:
+        x, width = whole
+        return list(new_split(new, x, [width] * 3, 2))
     found = [side_by_side(value, count, new) for value, count in zip(three, heads, strict=True)]
     parts = [part for part in found if part is not None]
     return parts if len(parts) == 3 else None

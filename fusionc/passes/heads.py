@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import chain
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from fusionc.model.graph import Edge, Node, Shape
 from fusionc.model.operators import MICROSOFT
 from fusionc.model.types import same_after_reshape, same_shape
 from fusionc.passes.slicing import axes_of
-from fusionc.passes.splitting import axis_of, new_split, sizes_of
+from fusionc.passes.splitting import axis_of, sizes_of
 from fusionc.rewrite import Tape, refuse
 
 Heads = int | str | tuple[Shape, int] | None
@@ -102,12 +103,12 @@ def side_by_side(value: Edge, heads: int, new: Tape) -> Edge | None:
         return part
     given = [part, *rotary.inputs[1:]]
     made: Edge = new.node("RotaryEmbedding", given, domain=rotary.domain, like=rotary, num_heads=heads)
-    made.proto_type = part.proto_type  # which onnx does not know of an operator that is onnxruntime's own
     return made
 
 
-def unpacked(values: Sequence[Edge], new: Tape) -> list[Edge] | None:
-    """Query, key and value as pieces of [batch, length, 3 · heads · size], where they come out of one product."""
+def packed(values: Sequence[Edge]) -> tuple[Edge, int] | None:
+    """The [batch, length, 3 · heads · size] of which query, key and value are the pieces, and how wide each of them is,
+    where they come out of one product."""
     squeezes = [made_by(value, "Squeeze") for value in values]
     splits = [made_by(node.inputs[0], "Split") if node and axes_of(node) == [0] else None for node in squeezes]
     node = splits[0]
@@ -123,9 +124,7 @@ def unpacked(values: Sequence[Edge], new: Tape) -> list[Edge] | None:
     batch, length, _, heads, size = made.shape
     if not isinstance(heads, int) or not isinstance(size, int):
         return None
-    if not same_after_reshape(x.shape, (batch, length, 3 * heads * size)):
-        return None
-    return list(new_split(new, x, [heads * size] * 3, 2))
+    return (x, heads * size) if same_after_reshape(x.shape, (batch, length, 3 * heads * size)) else None
 
 
 def ungrouped(value: Edge) -> Edge | None:
@@ -189,7 +188,7 @@ def length_of(value: Edge, axis: int, new: Tape) -> Edge:
     if isinstance(length, int):
         return new.const(np.array([length], np.int64))
     if length is not None and value.graph is graph:
-        for source in (*graph.inputs, *_made_before(value)):
+        for source in chain(graph.inputs, _made_before(value)):
             if source.shape is not None and length in source.shape:
                 value, axis = source, source.shape.index(length)
                 break

@@ -2,9 +2,25 @@
 
 from __future__ import annotations
 
-from fusionc.model.graph import Shape
+from fusionc.model.graph import Node, Shape
 from fusionc.model.types import same_shape
 from fusionc.rewrite import Match, Result, Tape, refuse
+
+
+def order_of(node: Node) -> list[int]:
+    """The order of axes of a Transpose; empty where it is not known."""
+    perm = node.attr("perm")
+    if perm:
+        return [int(axis) for axis in perm]
+    rank = None if node.inputs[0] is None else node.inputs[0].rank
+    return list(range(rank or 0))[::-1]
+
+
+def swaps_last_axes(transpose: Node) -> bool:
+    """Whether a Transpose exchanges the last two axes, and no others."""
+    order = order_of(transpose)
+    rank = len(order)
+    return rank > 1 and order == [*range(rank - 2), rank - 1, rank - 2]
 
 
 def transpose_transpose(m: Match, new: Tape) -> Result:
@@ -32,7 +48,7 @@ def transpose_of_groups(m: Match, new: Tape) -> Result:
     if whole is None or joint is None or made is None:
         refuse("the ranks are unknown")
     for groups in _groups(whole, joint):
-        order = [axis for group in m.turn.attr("perm") or range(len(joint))[::-1] for axis in groups[group]]
+        order = [axis for group in order_of(m.turn) for axis in groups[group]]
         if same_shape(made, [whole[axis] for axis in order]):
             return new.Transpose(m.x, like=m.turn, perm=order)
     refuse("the axes are not known to be joined and parted again")

@@ -76,6 +76,11 @@ def patterns(name: str, rewrite: Rewrite, where: Callable[[Match], bool]) -> tup
     )
 
 
+def query_of(m: Match) -> Edge:
+    """The query of each head, also where those of one key stand as several of one head."""
+    return ungrouped(m.q) or m.q
+
+
 def key_of(m: Match) -> Edge:
     """The key as it goes into the scores."""
     return _whole(m, "k", m.captures.get("keys"))
@@ -95,8 +100,8 @@ def _whole(m: Match, name: str, concat: Node | None) -> Edge:
 
 def length_of_queries(m: Match) -> int | str | None:
     """How many queries there are for each head."""
-    query = ungrouped(m.q) or m.q
-    return None if query.shape is None or len(query.shape) != 4 else query.shape[2]
+    shape = query_of(m).shape
+    return None if shape is None or len(shape) != 4 else shape[2]
 
 
 def past_of(value: Edge, query: Edge) -> tuple[Edge, Edge] | None:
@@ -115,14 +120,14 @@ def past_of(value: Edge, query: Edge) -> tuple[Edge, Edge] | None:
 def _needs_guard(m: Match) -> bool:
     if m.captures.get("guard") is None or m.captures.get("mask") is None:
         return False
-    if m.mask.is_constant and shows_all(m.mask):
+    if shows_all(m.mask):
         return False
     hidden = hidden_by(m.mask)
     return hidden is None or not all(map(math.isfinite, hidden))
 
 
 def _as_before(m: Match, made: Edge, new: Tape) -> Edge:
-    return made if is_merged(m, _heads(m, m.q), ungrouped(m.q) or m.q, value_of(m)) else reshaped(m, made, new)
+    return made if is_merged(m, _heads(m), query_of(m), value_of(m)) else reshaped(m, made, new)
 
 
 def _zeroed(m: Match, new: Tape) -> Edge:
@@ -130,12 +135,12 @@ def _zeroed(m: Match, new: Tape) -> Edge:
     rank, shape = m.mask.rank, m.mask.shape
     if shape is None or (rank > 2 and shape[-3] != 1):
         refuse("one mask for each head, and the guard")
-    heads, size = number_of_heads(m, ungrouped(m.q) or m.q), None if m.v.shape is None else m.v.shape[3]
+    heads, size = number_of_heads(m), None if m.v.shape is None else m.v.shape[3]
     weights = new.Softmax(m.softmax.inputs[0], like=m.softmax)
     result = new.MatMul(weights, m.v)
     if m.captures.get("unchanged") is not None:
         result = new.Reshape(result, m.same_shape, like=m.unchanged)
-    merges = is_merged(m, heads, ungrouped(m.q) or m.q, m.v)
+    merges = is_merged(m, heads, query_of(m), m.v)
     if m.turn is not None:
         result = new.Transpose(result, perm=SPLIT)
     if merges:
@@ -152,16 +157,15 @@ def _zeroed(m: Match, new: Tape) -> Edge:
     return made if merges else reshaped(m, made, new)
 
 
-def number_of_heads(m: Match, query: Edge) -> int:
+def number_of_heads(m: Match) -> int:
     """The heads of the query; where only their size is known, from the product behind, which takes all of them."""
-    found = _heads(m, query)
+    found = _heads(m)
     return found if found else refuse("the number of heads is unknown")
 
 
-def _heads(m: Match, query: Edge) -> int:
-    whole = ungrouped(query) or query
-    value = value_of(m)
-    heads, size, merged_heads = heads_of(whole), None if value.shape is None else value.shape[3], m.merge.outputs[0]
+def _heads(m: Match) -> int:
+    heads, shape, merged_heads = heads_of(query_of(m)), value_of(m).shape, m.merge.outputs[0]
+    size = None if shape is None else shape[3]
     if isinstance(heads, int):
         return heads
     for user in merged_heads.outputs:
@@ -174,7 +178,7 @@ def _heads(m: Match, query: Edge) -> int:
     return 0
 
 
-def bias_of(m: Match, query: Edge, key: Edge, new: Tape) -> Edge | None:
+def added_mask(m: Match, query: Edge, key: Edge, new: Tape) -> Edge | None:
     """The mask as the operators add it, [batch or 1, heads or 1, queries, keys]; None where there is none."""
     given: Edge | None = m.captures.get("mask")
     if given is None:

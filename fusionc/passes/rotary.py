@@ -21,7 +21,12 @@ def is_last(node: Node, value: Edge) -> bool:
 def cache_of(value: Edge, x: Edge, new: Tape, *, is_half: bool) -> Edge:
     """Cosine or sine of x, [batch, heads, length, size], as [batch, length, size / 2]."""
     rows, is_shared = rows_of(value, x, new, is_half=is_half)
-    if not is_shared or (x.shape is not None and x.shape[0] == 1):
+    return repeated(rows, x, new) if is_shared else rows
+
+
+def repeated(rows: Edge, x: Edge, new: Tape) -> Edge:
+    """What is one for all of the batch, for each of it."""
+    if x.shape is not None and x.shape[0] == 1:
         return rows
     return expanded(rows, [length_of(x, 0, new), new.const(np.array([1, 1], np.int64))], new)
 

@@ -9,6 +9,7 @@ import numpy as np
 
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.passes.elementwise import is_of_one, is_of_several
+from fusionc.passes.moving import order_of
 from fusionc.passes.weights import array_of, shape_of, would_double
 from fusionc.rewrite import Match, Result, Tape
 
@@ -75,15 +76,6 @@ def _is_one(value: Edge) -> bool:
     """Whether a value has one element."""
     shape = shape_of(value)
     return shape is not None and all(d == 1 for d in shape)
-
-
-def order_of(node: Node) -> list[int]:
-    """The order of axes of a Transpose; empty where it is not known."""
-    perm = node.attr("perm")
-    if perm:
-        return [int(axis) for axis in perm]
-    rank = None if node.inputs[0] is None else node.inputs[0].rank
-    return list(range(rank or 0))[::-1]
 
 
 def _match(graph: Graph, root: Node, sunk: _Sunk, then: list[int]) -> Match:

@@ -82,7 +82,7 @@ def joined(m: Match, new: Tape, operator: str, vectors: Sequence[Edge | None], e
     return [first, total]
 
 
-def _meet(a: Shape, b: Shape) -> bool:
+def all_meet(a: Shape, b: Shape) -> bool:
     """Whether two shapes of what is added are equal, wherever the model runs."""
     if len(a) != len(b):
         return False
@@ -98,7 +98,7 @@ def _operands(m: Match) -> tuple[Edge, Edge]:
         if len(shape) not in (2, 3) and len(shape) >= len(small):
             refuse("the rank is neither 2 nor 3")
         total: Shape | None = m.sum.outputs[0].shape
-        repeats = len(shape) == 3 and (small == shape[1:] or _meet(small, (1, *shape[1:])))
-        if (_meet(small, shape) or repeats) and (small == shape or total is None or _meet(shape, total)):
+        repeats = len(shape) == 3 and (small == shape[1:] or all_meet(small, (1, *shape[1:])))
+        if (all_meet(small, shape) or repeats) and (small == shape or total is None or all_meet(shape, total)):
             return whole, other
     refuse("the shapes are not known to be equal")

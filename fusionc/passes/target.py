@@ -3,14 +3,11 @@
 from fusionc.cpu_kernels import has_cpu_kernel
 from fusionc.rewrite import Match, refuse
 
-_ONNXRUNTIME = "onnxruntime-cpu"
-
 
 def require_onnxruntime(m: Match) -> None:
     """Refuses for other targets what pays, as far as anybody has measured, in onnxruntime alone."""
-    target = m.graph.model.target
-    if target != _ONNXRUNTIME:
-        refuse(f"for target {target} nothing is known to be gained")
+    if not m.graph.model.is_for_onnxruntime:
+        refuse(f"for target {m.graph.model.target} nothing is known to be gained")
 
 
 def require_kernel(m: Match, name: str) -> None:
@@ -21,5 +18,5 @@ def require_kernel(m: Match, name: str) -> None:
     elem_type = m.x.elem_type
     if not elem_type:
         refuse("the element type is unknown")
-    if m.graph.model.target == _ONNXRUNTIME and not has_cpu_kernel(name, "", m.opset, elem_type):
+    if m.graph.model.is_for_onnxruntime and not has_cpu_kernel(name, "", m.opset, elem_type):
         refuse(f"no CPU kernel for {name} of these elements")

@@ -331,13 +331,10 @@ def depth(formula: Formula) -> int:
 @cache
 def names(formula: Formula) -> tuple[str, ...]:
     """Everything that the formula captures."""
-    found: dict[str, None] = {}
-    for part in (formula, *formula.parts()):
-        if part is formula:
-            name = (
-                part.name if isinstance(part, Var | Const | Rest) else part.label if isinstance(part, OpFormula) else ""
-            )
-            found.update({name: None} if name else {})
-        else:
-            found.update(dict.fromkeys(names(part)))
-    return tuple(found)
+    own = ""
+    if isinstance(formula, Var | Const | Rest):
+        own = formula.name
+    elif isinstance(formula, OpFormula):
+        own = formula.label
+    found = [own, *(name for part in formula.parts() for name in names(part))]
+    return tuple(dict.fromkeys(filter(None, found)))

@@ -106,10 +106,9 @@ class Tape:
 
     def _require(self, op: str, domain: str, inputs: Sequence[Edge | None], is_new: bool) -> None:
         model, version = self.graph.model, self.graph.opset_of(domain)
-        is_for_onnxruntime = model.target == "onnxruntime-cpu"
         if domain == "" and operators.schema(op, domain, version) is None:
             refuse(f"opset {version} has no {op}")
-        if domain == MICROSOFT and not is_for_onnxruntime:
+        if domain == MICROSOFT and not model.is_for_onnxruntime:
             refuse(f"target {model.target} has no {op}")
         given = [value for value in inputs if value is not None]
         elem_types = [0 if value is None else value.elem_type for value in inputs]
@@ -117,7 +116,9 @@ class Tape:
         # Of a composite operator the parts are there already: without a kernel for the whole there is nothing to gain.
         # Of others, onnxruntime computes float16 between two Casts where it has no kernel.
         is_strict = domain == "" and is_known and onnx.TensorProto.FLOAT16 not in elem_types
-        needs_kernel = is_new and is_for_onnxruntime and (is_strict or operators.is_composite(op, domain, version))
+        needs_kernel = (
+            is_new and model.is_for_onnxruntime and (is_strict or operators.is_composite(op, domain, version))
+        )
         if domain != MICROSOFT and not needs_kernel:
             return
         if not is_known:

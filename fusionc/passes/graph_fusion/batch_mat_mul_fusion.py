@@ -1,19 +1,10 @@
 from fusionc.model.graph import Edge, Node
+from fusionc.passes.moving import swaps_last_axes
 from fusionc.passes.weights import FLOATS
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, either, maybe, op, refuse, var
 
 a, b = var("a"), var("b")
 _A, _B = op.Transpose(a, _as="first"), op.Transpose(b, _as="second")
-
-
-def _swaps_last_two(node: Node) -> bool:
-    """Whether a Transpose exchanges the last two axes, and no others."""
-    value = node.inputs[0]
-    rank = None if value is None else value.rank
-    order = node.attr("perm") or (None if rank is None else list(range(rank))[::-1])
-    if order is None or len(order) < 2:
-        return False
-    return list(order) == [*range(len(order) - 2), len(order) - 1, len(order) - 2]
 
 
 def _exchanges(node: Node) -> bool:
@@ -57,7 +48,7 @@ def _exchanged(m: Match, new: Tape) -> Result:
 
 def _all_swap(m: Match) -> bool:
     nodes = [m.captures.get(name) for name in ("first", "second", "third")]
-    return all(node is None or _swaps_last_two(node) for node in nodes)
+    return all(node is None or swaps_last_axes(node) for node in nodes)
 
 
 class BatchMatMulFusionPass(Pass):

@@ -25,10 +25,10 @@ def _without_lowest(m: Match, new: Tape) -> Edge:
     hidden = hidden_by(given)
     if hidden is None:
         refuse("what the mask hides is unknown")
-    if -math.inf in hidden and not (given.is_constant and shows_all(given)):
+    if -math.inf in hidden and not shows_all(given):
         if m.captures.get("guard") is None:
             refuse("a row that the mask hides becomes NaN")
-        if new.graph.model.target != "onnxruntime-cpu":
+        if not new.graph.model.is_for_onnxruntime:
             refuse("not every runtime makes zeros of a hidden row")
     if LOWEST not in hidden:
         return given

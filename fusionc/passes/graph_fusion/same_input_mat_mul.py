@@ -52,17 +52,18 @@ def _weights(nodes: list[Node]) -> tuple[Edge, ...]:
     return tuple(weight for node in nodes if (weight := node.inputs[1]) is not None)
 
 
-def _is_elsewhere(weight: Edge, times: int) -> bool:
-    """Whether large weights have other users than these products, which are there so many times: the joined weights of
-    all of them are equal, and become one again."""
-    return weight.use_count != times and array_of(weight).nbytes > LARGE
+def _is_elsewhere(weights: tuple[Edge, ...], times: int) -> bool:
+    """Whether large ones of these have other users than their products, which are there so many times: the joined
+    weights of all of them are equal, and become one again."""
+    return any(weight.use_count != times and array_of(weight).nbytes > LARGE for weight in weights)
 
 
 def _find(graph: Graph) -> Iterator[Match]:
     """How many products there are is not a question for a formula."""
     groups = list(_groups(graph))
-    alike = Counter(map(_weights, groups))
-    shared = [any(_is_elsewhere(weight, alike[_weights(nodes)]) for weight in _weights(nodes)) for nodes in groups]
+    weights = list(map(_weights, groups))
+    alike = Counter(weights)
+    shared = [_is_elsewhere(own, alike[own]) for own in weights]
     for nodes, is_shared in zip(groups, shared, strict=True):
         adds = [_added(node) if node.op == "MatMul" else None for node in nodes]
         added = [add for add in adds if add is not None]

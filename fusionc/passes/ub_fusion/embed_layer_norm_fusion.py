@@ -1,10 +1,9 @@
 import numpy as np
 from onnx import TensorProto
 
-from fusionc.model.dimensions import meets
 from fusionc.model.graph import Edge, Node, Shape
 from fusionc.model.operators import MICROSOFT
-from fusionc.passes.skip_norm import patterns_of
+from fusionc.passes.skip_norm import all_meet, patterns_of
 from fusionc.rewrite import Match, Result, Tape, UBFusionPass, const, either, maybe, op, refuse, var
 from fusionc.rewrite.pattern import Formula, OpFormula
 
@@ -96,9 +95,7 @@ def _tables(m: Match, shape: Shape, new: Tape) -> tuple[Pair, Pair, Pair | None]
 
 
 def _fits(index: Edge, shape: Shape) -> bool:
-    if index.shape is None or len(index.shape) != 2:
-        return False
-    return all(a is not None and b is not None and meets(a, b) for a, b in zip(index.shape, shape, strict=True))
+    return index.shape is not None and all_meet(index.shape, shape)
 
 
 def _rows(rows: Edge, shape: Shape, new: Tape) -> Pair:

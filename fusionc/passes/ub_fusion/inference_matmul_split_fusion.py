@@ -4,6 +4,7 @@ import numpy as np
 
 from fusionc.model.graph import Graph
 from fusionc.passes.splitting import axis_of, sizes_of
+from fusionc.passes.target import require_onnxruntime
 from fusionc.passes.weights import array_of, shape_of, would_double
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, refuse
 
@@ -36,7 +37,7 @@ class InferenceMatmulSplitFusionPass(UBFusionPass):
 
     before   Split(x·W) along the last axis, with constant weights
     after    x·W₁, x·W₂
-    refuses  large weights that are used elsewhere; another product of the same value
+    refuses  large weights that are used elsewhere; another product of the same value; other targets
     never    a bias, more than two pieces: SameInputMatMulPass makes one product of these, which saves nodes
     algebra  the columns of a product are computed one by one
     source   MindSpore's inference_matmul_split_fusion
@@ -48,8 +49,7 @@ class InferenceMatmulSplitFusionPass(UBFusionPass):
     patterns = (Pattern("MatMulSplit", find=_find),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        if new.graph.model.target != "onnxruntime-cpu":
-            refuse("it is measured on onnxruntime alone")
+        require_onnxruntime(m)
         if would_double(m.W, array_of(m.W).size):
             refuse("large weights are used elsewhere")
         products = [user for user in m.x.outputs if user.graph is m.graph and user.is_op("MatMul", "Gemm")]

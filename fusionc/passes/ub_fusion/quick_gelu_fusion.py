@@ -1,6 +1,6 @@
 from fusionc.model.operators import MICROSOFT
-from fusionc.model.types import broadcasts_into
-from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, const, op, refuse, var
+from fusionc.passes.arithmetic import single_number
+from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, const, op, var
 
 x = var("x")
 
@@ -10,10 +10,7 @@ def _quick_gelu(m: Match, new: Tape, alpha: float) -> Result:
 
 
 def _with_alpha(m: Match, new: Tape) -> Result:
-    array = m.alpha.constant()
-    if array.size != 1 or not broadcasts_into(array.shape, m.x.shape):
-        refuse("alpha is not a single number")
-    return _quick_gelu(m, new, float(array.item()))
+    return _quick_gelu(m, new, single_number(m.alpha, m.x))
 
 
 def _swish(m: Match, new: Tape) -> Result:

@@ -3,7 +3,7 @@ import numpy as np
 from fusionc.model.graph import Edge
 from fusionc.model.operators import MICROSOFT
 from fusionc.passes.heads import length_of
-from fusionc.passes.rotary import cache_of, rows_of
+from fusionc.passes.rotary import repeated, rows_of
 from fusionc.passes.rotary_written import patterns
 from fusionc.passes.slicing import new_unsqueeze
 from fusionc.rewrite import Match, Result, Tape, UBFusionPass
@@ -16,7 +16,7 @@ def _turn(m: Match, new: Tape, *, is_half: bool, interleaved: int | None) -> Res
         positions: Edge = new.const(np.zeros(1, np.int64))  # of the first row; the others follow it
         tables = [_table(rows, new, is_shared=True) for rows, _ in found]
     else:
-        caches = [cache_of(value, m.x, new, is_half=is_half) for value in (m.cos, m.sin)]
+        caches = [repeated(rows, m.x, new) if is_shared else rows for rows, is_shared in found]
         positions = _all_rows(m.x, new)
         tables = [_table(rows, new, is_shared=False) for rows in caches]
     return new.node("RotaryEmbedding", [m.x, positions, *tables], domain=MICROSOFT, interleaved=interleaved)

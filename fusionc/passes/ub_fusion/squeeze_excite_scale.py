@@ -33,7 +33,7 @@ def _is_between_blocks(m: Match) -> bool:
     (result,) = m.outputs
     x, s = _image_and_scale(m)
     image, scale = x.shape, s.shape
-    if image is None or scale is None or m.graph.model.target != "onnxruntime-cpu" or x.elem_type != TensorProto.FLOAT:
+    if image is None or scale is None or not m.graph.model.is_for_onnxruntime or x.elem_type != TensorProto.FLOAT:
         return False
     if len(image) != 4 or scale != (*image[:2], 1, 1) or set(image[2:]) == {1}:
         return False

@@ -6,6 +6,7 @@ import numpy as np
 from fusionc.model.graph import Edge
 from fusionc.model.operators import MICROSOFT
 from fusionc.model.types import broadcasts_into
+from fusionc.passes.moving import swaps_last_axes
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, const, either, op, refuse, var
 from fusionc.rewrite.pattern import Formula, ms
 
@@ -26,11 +27,8 @@ def _transposed(value: Formula) -> Formula:
     return op.Transpose(value, _as="transpose")
 
 
-def _swaps_last_axes(m: Match) -> bool:
-    perm, rank = m.transpose.attr("perm"), m.transpose.inputs[0].rank
-    order = list(perm) if perm else [] if rank is None else list(range(rank))[::-1]
-    rank = len(order)
-    return rank > 1 and order == [*range(rank - 2), rank - 1, rank - 2]
+def _is_swapped(m: Match) -> bool:
+    return swaps_last_axes(m.transpose)
 
 
 def _is_in_attention(value: Edge | None, depth: int = 4) -> bool:
@@ -90,8 +88,8 @@ class TransposeScaleMatMulFusionPass(UBFusionPass):
         Pattern("ScaleOfProduct", _scaled(_product(a, b))),
         Pattern("ScaleOfLeft", _product(_scaled(a), b)),
         Pattern("ScaleOfRight", _product(a, _scaled(b))),
-        Pattern("TransposeOfLeft", _product(_transposed(a), b), _left, where=_swaps_last_axes),
-        Pattern("TransposeOfRight", _product(a, _transposed(b)), _right, where=_swaps_last_axes),
+        Pattern("TransposeOfLeft", _product(_transposed(a), b), _left, where=_is_swapped),
+        Pattern("TransposeOfRight", _product(a, _transposed(b)), _right, where=_is_swapped),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

@@ -133,6 +133,13 @@ FIRES = [
         zero_sizes=False,
     ),
     Fires(
+        "1.33, two of a single number",  # 1.14 leaves them: without axes there is no Reduce to write
+        graph("n = Neg (x) a = ReduceMin (n) y = ReduceMin (a)", "int64 c = {3}", "int64 x"),
+        ["Neg"],
+        effected=2,
+        opset=13,
+    ),
+    Fires(
         "1.16",
         ints("n = Neg (x) y = ReduceSum <keepdims = 0> (n, k)", "int64[1] k = {1}", "int64[N] y"),
         ["ReduceSum", "Neg"],

@@ -44,6 +44,10 @@ TORCH = (
 )
 ROWS = BLOCK.replace("Reshape (k, heads)", "Reshape (k, others)").replace("Reshape (v, heads)", "Reshape (v, others)")
 
+OPERATOR = BLOCK.replace("[0, 2, 3, 1]> (u)", "[0, 2, 1, 3]> (u)").replace(
+    "s = MatMul (a, b) z = Mul (s, c) p = Softmax <axis = -1> (z) o = MatMul (p, d)", "o = Attention (a, b, d)"
+)
+
 STAYS = [
     Stays("opset 22", graph(PLAIN), "opset 22 has no Attention", opset=22),
     Stays("double", graph(PLAIN).replace("float", "double"), "the elements are not float32", opset=23),
@@ -72,6 +76,32 @@ STAYS = [
     Stays("a very small scale", graph(PLAIN, constants="float c = {0.0000001}"), "a very small or large scale", opset=23),
     Stays("the weights are used elsewhere", graph(f"{PLAIN} o = Neg (p)", more=", float[B,2,3,5] o"), "an interior value is used elsewhere", opset=23),
     Stays("another guard", graph(f"{T} s = MatMul (q, t) z = Mul (s, c) {GUARD}", constants="float c = {0.5}, float zero = {1}"), None, opset=23),
+    Stays(
+        "values of fewer heads, repeated more often",
+        "agraph (float[B,4,3,4] q, float[B,2,5,4] k, float[B,1,5,4] v) => (float[B,4,3,4] y) <int64[1] two = {2}, int64[5] wide = {1, 1, 2, 1, 1}, int64[5] wider = {1, 1, 4, 1, 1}, int64[4] back = {0, 4, 5, 4}> { a = Unsqueeze (k, two) c = Expand (a, wide) g = Reshape (c, back) l = Unsqueeze (v, two) m = Expand (l, wider) w = Reshape (m, back) y = Attention (q, g, w) }",
+        "key and value have different heads",
+        opset=23,
+    ),
+    Stays(
+        "an unknown number of heads of the query",
+        graph(TORCH.replace("(q)", "(i0)") + OPERATOR.replace("(k, heads)", "(k, others)").replace("(v, heads)", "(v, others)"), constants="int64[2] rest = {-1, 4}, int64[4] others = {0, 0, 2, 4}, int64[3] merged = {0, 0, 8}", q="float[B,S] i0, float[U,V,8]", k="float[B,L,8]", v="float[B,L,8]", y="float[B,S,8]"),
+        "the number of heads is unknown",
+        opset=23,
+    ),
+    Stays(
+        "an unknown number of heads of the keys",
+        graph(TORCH.replace("(q)", "(i0)") + OPERATOR.replace("(q, heads)", "(q, others)"), constants="int64[2] rest = {-1, 4}, int64[4] others = {0, 0, 2, 4}, int64[3] merged = {0, 0, 8}", q="float[B,L] i0, float[B,S,8]", k="float[U,V,8]", v="float[U,V,8]", y="float[B,S,8]"),
+        "the number of heads is unknown",
+        opset=23,
+    ),
+    Stays("other heads of the split value", graph(OPERATOR.replace("(v, heads)", "(v, others)"), constants=HEADS + ", int64[4] others = {0, 0, 1, 4}", **JOINED | {"v": "float[B,L,4]"}), "the number of heads is unknown", opset=23),
+    Stays("heads of an unknown size", graph(OPERATOR, constants=HEADS.replace("heads = {0, 0, 2, 4}", "heads = {0, 0, 2, -1}"), q="float[B,S,D]", k="float[B,L,D]", v="float[B,L,D]", y="float[B,S,?]"), "the sizes of the heads are unknown", opset=23),
+    Stays(
+        "a Reshape behind them that exchanges two dimensions",
+        graph(OPERATOR.replace("(o)", "(i)").replace("o = Attention (a, b, d)", "o = Attention (a, b, d) i = Reshape (o, other)"), constants=HEADS.replace("float c = {0.5}", "int64[4] other = {-1, 3, 2, 4}"), **JOINED | {"q": "float[B,3,8]", "y": "float[B,2,12]"}),
+        "a Reshape behind the operator changes something",
+        opset=23,
+    ),
     Stays(
         "the key is not transposed",
         graph(f"{FLAT} s = MatMul (q, t) {TAIL.replace('z', 's')}", k="float[B,2,4,5]", constants="int64[3] flat = {-1, 5, 4}, int64[4] back = {-1, 2, 4, 5}"),

@@ -24,16 +24,24 @@ BLOCK = """agraph (float[B,S,8] q, float[B,L,8] k, float[B,L,8] v, bool[B,1,1,L]
 
 HIDDEN = "a row that the mask hides becomes NaN"
 FIT = "the mask is not known to fit the scores"
+UNKNOWN = "what the mask hides is unknown"
 STAYS = [
     Stays("opset 22", graph(WHERE), "opset 22 has no Attention", opset=22),
-    Stays("a mask from outside", graph("m = Identity (b)", inputs="float[B,1,3,5] b"), "what the mask hides is unknown", opset=23),
-    Stays("the sum of two that hide", graph("g = Where (b, zero, low) m = Add (g, low)", constants=LOWEST), "what the mask hides is unknown", opset=23),
-    Stays("a product of floats", graph("m = Mul (i, far)", inputs="float[B,1,3,5] i"), "what the mask hides is unknown", opset=23),
+    Stays("a mask from outside", graph("m = Identity (b)", inputs="float[B,1,3,5] b"), UNKNOWN, opset=23),
+    Stays("the sum of two that hide", graph("g = Where (b, zero, low) m = Add (g, low)", constants=LOWEST), UNKNOWN, opset=23),
+    Stays("a product of floats", graph("m = Mul (i, far)", inputs="float[B,1,3,5] i"), UNKNOWN, opset=23),
     Stays("infinite without a guard", graph(LOW, constants=INFINITE), HIDDEN, opset=23),
     Stays("a constant with a hidden row", graph("", constants=f", {CAUSAL}".replace("{0", "{-inf")), HIDDEN, opset=23),
     Stays("infinite for any runtime", graph(LOW, GUARD, constants=INFINITE), "not every runtime makes zeros of a hidden row", opset=23, target="onnx"),
     Stays("the lowest number, moved", graph("g = Where (b, zero, low) m = Unsqueeze (g, one)", inputs="bool[B,3,5] b", constants=LOWEST + ", int64[1] one = {1}"), "the mask hides by the lowest number", opset=23),
     Stays("the lowest number and −∞", graph("m = Where (b, low, low2)", GUARD, constants=LOWEST + ", float low2 = {-inf}"), "the mask hides by the lowest number", opset=23),
+    Stays("the lowest number beside another far below", graph("m = Where (b, low, low2)", constants=LOWEST + ", float low2 = {-2e38}"), "the mask hides by the lowest number", opset=23),
+    Stays("the lowest number for each key", graph(LOW, constants=", float[5] low = {-3.4028234663852886e38, 0, 0, 0, 0}"), "the mask hides by the lowest number", opset=23),
+    Stays("a constant with the lowest number and −∞", graph("", constants=f", {CAUSAL}".replace("{0, -inf", "{0, -3.4028234663852886e38")), "the mask hides by the lowest number", opset=23),
+    Stays("two minus integers", graph(INTEGERS, inputs="int64[B,1,3,5] i", constants=", float one = {2}"), UNKNOWN, opset=23),
+    Stays("one minus what was floats before", graph(INTEGERS, inputs="double[B,1,3,5] i", constants=", float one = {1}"), UNKNOWN, opset=23),
+    Stays("a product of two constants", graph("m = Mul (far, w)", constants=", float[3,5] w"), UNKNOWN, opset=23),
+    Stays("another length of the queries", graph(WHERE, inputs="bool[B,1,M,5] b").replace("float[B,2,3,4] y", "float[B,2,?,4] y"), FIT, opset=23),
     Stays("one mask for each other head", graph(WHERE, inputs="bool[B,H,3,5] b"), FIT, opset=23),
     Stays("an unknown length", graph(WHERE, inputs="bool[B,1,3,M] b"), FIT, opset=23),
     Stays("another batch", graph(WHERE, inputs="bool[C,1,3,5] b").replace("float[B,2,3,4] y", "float[?,2,3,4] y"), FIT, opset=23),

@@ -33,7 +33,18 @@ BRANCHES = {
     )
     for name, op in (("then_branch", "Neg"), ("else_branch", "Abs"))
 }
+
+
+def with_an_output_that_is_not_given() -> onnx.ModelProto:
+    """The second output is the second input, which the call leaves out."""
+    made = model([helper.make_node("Neg", ["a"], ["b"])], "y, z = own.f (x)")
+    made.functions[0].input.append("c")
+    made.functions[0].output.append("c")
+    return made
+
+
 STAYS = [
+    Stays("an output that is not given", with_an_output_that_is_not_given, "an output that is not given", valid=False),
     Stays(
         "control flow",
         lambda: model([CONDITION, helper.make_node("If", ["c"], ["b"], **BRANCHES)]),

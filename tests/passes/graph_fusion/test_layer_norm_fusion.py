@@ -45,6 +45,21 @@ STAYS = [
         graph(x="float[2,3,4] x", g="float[3,4] g"),
         "scale or offset has another shape than what is normalized",
     ),
+    Stays(
+        "epsilon for each column",
+        graph().replace("float eps = {0.00001}", "float[4] eps"),
+        "epsilon is not one number",
+    ),
+    Stays(
+        "no scale, and an unknown size",
+        graph(tail="y = Identity (n)", x="float[N,S,H] x"),
+        "the size of what is normalized is unknown",
+    ),
+    Stays(
+        "no scale, and so large that ones would cost",
+        graph(tail="y = Identity (n)", x="float[N,S,65537] x"),
+        "the size of what is normalized is unknown",
+    ),
     Stays("another axis", graph(ax="int64[1] ax = {1}"), "not the last axes are reduced"),
     Stays("a cube", graph().replace("two = {2}", "two = {3}"), None),
     Stays(

@@ -40,8 +40,25 @@ def branch_that_is_an_initializer() -> onnx.ModelProto:
     return helper.make_model(main, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
 
 
+def branch_with_a_sparse_initializer() -> onnx.ModelProto:
+    made = branch_that_is_an_initializer()
+    branch = next(a.g for a in made.graph.node[0].attribute if a.name == "then_branch")
+    values = numpy_helper.from_array(np.array([2.0], np.float32), "w")
+    branch.sparse_initializer.append(
+        helper.make_sparse_tensor(values, numpy_helper.from_array(np.array([1], np.int64), "i"), [4])
+    )
+    del branch.initializer[:]
+    return made
+
+
 NESTED = "p = If (d) <then_branch = tt () => (float[N,4] a) { a = Exp (h) }, else_branch = ee () => (float[N,4] b) { b = Neg (h) }>"
 STAYS = [
+    Stays(
+        "a branch with a sparse initializer",
+        branch_with_a_sparse_initializer,
+        "a constant that cannot be read",
+        valid=False,
+    ),
     Stays("an open condition", graph("float k", x="float[N,4] x, bool c"), None),
     Stays(
         "control flow inside", graph(then=NESTED, x="float[N,4] x, bool d"), "control flow inside what would be inlined"

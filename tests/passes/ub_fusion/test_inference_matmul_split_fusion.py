@@ -32,7 +32,7 @@ STAYS = [
         ),
         "another product of the same value",
     ),
-    Stays("any runtime", graph(), "it is measured on onnxruntime alone", target="onnx"),
+    Stays("any runtime", graph(), "for target onnx nothing is known to be gained", target="onnx"),
     Stays(
         "a bias", graph("q = MatMul (x, W) p = Add (q, B) a, b = Split <axis = -1> (p, sizes)", ", float[6] B"), None
     ),

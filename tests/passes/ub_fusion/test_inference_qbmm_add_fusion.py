@@ -33,6 +33,8 @@ def dynamic(
 COLUMNS = "float[5] ws = {0.1, 0.2, 0.3, 0.05, 0.4}"
 ROW = "the addend is not one number for each column"
 OUTSIDE_EMPTY = "agraph (uint8[N,K] a, uint8[K,5] W, float as, float ws) => (float[N,5] y) { p = MatMulInteger (a, W) c = Cast <to = 1> (p) k = Mul (as, ws) y = Mul (c, k) }"
+INTEGERS = "agraph (uint8[N,4] a) => (float[N,5] y) <uint8[4,5] W, float as, float ws> { p = MatMulInteger (a, W) c = Cast <to = 1> (p) k = Mul (as, ws) y = Mul (c, k) }"
+COLUMN = "a scale or zero point is not one number for each column"
 STAYS = [
     Stays("signed elements", static(a="int8", w="int8", W=SMALL, wz="{1}"), "the elements are not uint8"),
     Stays("an addend of one element", static(bias="float[1] B = {1}"), ROW),
@@ -54,7 +56,7 @@ STAYS = [
         static(
             STATIC.replace("(W,", "<axis = 0> (W,"), ws="float[4] ws = {0.1, 0.2, 0.3, 0.4}", wz="{1,2,3,4}"
         ).replace("uint8[5] wz", "uint8[4] wz"),
-        "a scale or zero point is not one number for each column",
+        COLUMN,
     ),
     Stays(
         "a scale from outside",
@@ -81,6 +83,50 @@ STAYS = [
         "a batch of weights",
         OUTSIDE_EMPTY.replace("[K,5]", "[2,4,5]").replace("[N,K]", "[N,4]").replace("[N,5]", "[2,N,5]"),
         "the second operand is no matrix of a known shape",
+    ),
+    Stays("weights of 16 bits", static(w="uint16"), "the elements are not uint8", opset=21),
+    Stays(
+        "scales of float16",
+        static(scale="float16 as", ws="float16 ws", bias="float16[5] B").replace("float[N,5] y", "float16[N,5] y"),
+        "the scales are no constants of float32",
+        opset=21,
+    ),
+    Stays(
+        "a scale for each column of the left operand",
+        static(scale="float[4] as = {0.1, 0.2, 0.3, 0.4}").replace("uint8 az = {3}", "uint8[4] az = {3, 3, 3, 3}"),
+        "the left operand has several scales",
+    ),
+    Stays(
+        "a product in float16",
+        static(STATIC.replace("Linear (", "Linear <output_dtype = 10> ("), bias="float16[5] B").replace(
+            "float[N,5] y", "float16[N,5] y"
+        ),
+        "the left operand has several scales",
+        opset=23,
+    ),
+    Stays(
+        "a scale for each row of square weights",
+        "agraph (uint8[N,4] a) => (float[N,4] y) <float as = {0.1}, uint8 az = {3}, uint8[4,4] W, float[4] ws, uint8[4] wz, float[4] B> { "
+        + STATIC.replace("(W,", "<axis = 0> (W,")
+        + " }",
+        COLUMN,
+    ),
+    Stays("scales of the weights that are no vector", dynamic(ws="float[1,5] ws"), COLUMN),
+    Stays(
+        "both scales for each column",
+        INTEGERS.replace("float as, float ws", "float[5] as, float[5] ws"),
+        "both scales have several elements",
+    ),
+    Stays("scales that are no vector", INTEGERS.replace("float ws", "float[1,5] ws"), COLUMN),
+    Stays(
+        "a zero point for each row of the left operand",
+        INTEGERS.replace("[N,", "[3,").replace("(a, W)", "(a, W, az)").replace("float ws", "uint8[3] az, float ws"),
+        "a zero point of the left operand has several elements",
+    ),
+    Stays(
+        "signed elements, unsigned weights",
+        INTEGERS.replace("uint8[N,4] a", "int8[N,4] a"),
+        "no kernel for signed elements and unsigned weights",
     ),
     Stays("an infinite scale", static(scale="float as = {inf}"), "the scales are no constants of float32"),
     Stays("the product is a graph output", static(y=", float[N,5] r"), "an interior value is a graph output"),

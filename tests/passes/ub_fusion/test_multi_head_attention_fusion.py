@@ -77,6 +77,7 @@ TORCH = """b0 = Shape <start = 0, end = 1> (i0) b1 = Shape <start = 1, end = 2> 
 TORCHS = ["Shape", "Shape", "Concat"]
 
 STAYS = [
+    Stays("repeated keys for one query", graph(split=REPEATED, constants=REPEATS, q="float[B,1,8]", k="float[B,5,4]", v="float[B,5,4]", y="float[B,1,8]"), "one query and repeated keys, which RepeatedMatMulUbFusionPass does in less time"),
     Stays("an unknown number of heads", graph(split=TORCH + SPLIT, heads="float c = {0.5}, int64[2] rest = {-1, 4}, int64[1] minus = {-1}", inputs=", float[B,S] i0", q="float[U,V,8]", k="float[U,V,8]", v="float[U,V,8]", y="float[B,S,?]"), "the number of heads is unknown"),
     Stays("double", graph().replace("float", "double"), "the elements are not float32"),
     Stays("float16", graph(scores="z = MatMul (a, b)", heads=HEADS.replace("float c = {0.5}, ", "").replace(", float zero = {0}", "")).replace("float", "float16"), "the elements are not float32"),
@@ -112,6 +113,7 @@ STAYS = [
     Stays("a guard, one head", masked(WHERE, WHOLE, INFINITE, GUARD).replace("2, 4}", "1, 8}"), "one head, which the operator computes on one thread"),
     Stays("another batch of masks", masked(WHERE, ", bool[C,1,S,L] g", FAR).replace("float[B,S,8] y", "float[?,S,8] y"), "the mask is not known to fit the scores"),
     Stays("an unknown length of the mask", masked(WHERE, ", bool[B,1,S,M] g", FAR), "the mask is not known to fit the scores"),
+    Stays("two queries become one for each head", graph(split=SINGLE, merge="y = Reshape (o, merged)", heads=ONCE, q="float[B,2,4]", y="float[B,1,8]"), "the heads are not split by a Reshape"),
     Stays("a mask of rank 1", masked(WHERE, ", bool[L] g", FAR), "the rank of the mask is unknown, or not 2 to 4"),
 ]  # fmt: skip
 

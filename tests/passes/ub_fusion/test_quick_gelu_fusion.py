@@ -9,11 +9,11 @@ def graph(
 
 ALPHA = "a = Mul (x, alpha) s = Sigmoid (a) y = Mul (x, s)"
 STAYS = [
-    Stays("alpha for each column", graph(ALPHA, "float[4] alpha"), "alpha is not a single number"),
+    Stays("alpha for each column", graph(ALPHA, "float[4] alpha"), "the constant is not a single number"),
     Stays(
         "alpha raises the rank",
         graph(ALPHA, "float[1,1,1,1] alpha = {2}", "float[1,N,3,4] y"),
-        "alpha is not a single number",
+        "the constant is not a single number",
     ),
     Stays("no kernel for double", graph().replace("float", "double"), "no CPU kernel for QuickGelu of double"),
     Stays(
