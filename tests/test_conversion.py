@@ -28,7 +28,7 @@ EXPECTED = {  # nodes before and after the default switches; a change of the pas
     "conv_bn": (15, 6),
     "matmul_bias": (15, 3),
     "split_concat": (14, 6),
-    "transformer_block": (73, 26),
+    "transformer_block": (73, 17),
 }
 
 
