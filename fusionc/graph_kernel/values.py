@@ -12,7 +12,6 @@ from fusionc.graph_kernel.area import Operand
 from fusionc.model.graph import Edge, Node
 
 _MOST_EMBEDDED = 64  # integers; a table of axes, sizes or indices that a kernel is made for
-_INVENTED = "unk__"  # how the symbols begin that shape inference invents
 
 
 def edges_of(node: Node) -> Iterator[Edge]:
@@ -59,7 +58,5 @@ def operand_of(edge: Edge) -> Operand | None:
 
 
 def symbol(edge: Edge, axis: int, dim: int | str | None) -> int | str:
-    """A dimension. One that is unknown gets a symbol of its own, an invented symbol one that outlives inference."""
-    if dim is None:
-        return f"{edge.name}[{axis}]"
-    return f"size {dim.removeprefix(_INVENTED)}" if isinstance(dim, str) and dim.startswith(_INVENTED) else dim
+    """A dimension. One that is unknown gets a symbol of its own."""
+    return f"{edge.name}[{axis}]" if dim is None else dim

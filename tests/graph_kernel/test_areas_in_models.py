@@ -13,7 +13,9 @@ from fused import DEFAULT, fuse
 from harness import assert_same_numbers, interface, parse, session, wrap_in_if
 
 from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.cluster_model import cluster_proto
 from fusionc.graph_kernel.flags import Flags
+from fusionc.model.build import build
 from fusionc.rewrite.commit import FROM_KEY, PASS_KEY
 
 CHAIN = "agraph (float[N,4] x) => (float[N,4] y) { a = Exp (x)  b = Tanh (a)  y = Neg (b) }"
@@ -110,6 +112,24 @@ def test_what_a_subgraph_uses_is_not_inside() -> None:
     result, fused = fuse(model)
     assert len(fused.areas[0].outputs) == 3
     assert_sound(model, result)
+
+
+TWO_UNKNOWN = """agraph (float[K] p, float[L] q) => (float[?,?] y) {
+    f = NonZero (p)  g = NonZero (q)  a = Cast <to = 1> (f)  b = Cast <to = 1> (g)
+    c = Concat <axis = 1> (a, a)  d = MatMul (p, b)  e = Add (c, b)  y = Exp (e) }"""
+
+
+def test_what_may_be_broadcast_has_a_size_of_its_own() -> None:
+    model = parse(TWO_UNKNOWN.replace("(c, b)", "(a, b)"))
+    (area,) = (area for area in fuse(model)[1].areas if area.nodes[-1].op_type == "Exp")
+    assert area.values[area.outputs[0]].shape not in [area.values[name].shape for name in area.inputs]
+
+
+def test_a_cluster_declares_no_symbol_that_inference_invents() -> None:
+    graph = build(parse(TWO_UNKNOWN), "").main
+    for node in graph.ordered():
+        proto = cluster_proto(graph, [node])
+        assert proto is not None and "unk__" not in str(proto)
 
 
 def test_overridable_constants_stay_inputs() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fusionc.graph_kernel.values import symbol
 from fusionc.model.graph import Node
 
 Row = tuple[int | str, ...]  # the sizes of the last axes
@@ -19,7 +20,7 @@ def row_of(node: Node) -> Row | None:
     sizes = x.shape[len(x.shape) - len(axes) :] if axes else ()
     if not axes or axes != list(range(len(x.shape) - len(axes), len(x.shape))):
         return None
-    return tuple(f"{x.name}[{axis}]" if size is None else size for axis, size in zip(axes, sizes, strict=True))
+    return tuple(symbol(x, axis, size) for axis, size in zip(axes, sizes, strict=True))
 
 
 def _axes(node: Node, rank: int) -> list[int]:
