@@ -23,7 +23,7 @@ from fusionc.model.graph import Graph, Model, Node
 from fusionc.rewrite import Pass
 from fusionc.rewrite.apply import Ledger
 from fusionc.rewrite.counters import PatternCount
-from fusionc.rewrite.pipeline import run
+from fusionc.rewrite.pipeline import is_alive, run
 
 _COMBINER_PASS = "SameInputMatMulPass"
 
@@ -74,7 +74,8 @@ class GraphKernelFusion:
                 fused.counts += run(model, [self.registry[_COMBINER_PASS]], ledger)
         if not self.stages.runs(CLUSTER) or not self.stages.runs(SPLITTER):
             return fused
-        judged = {graph: self._areas_of(graph, fused) for graph in model.graphs if not graph.in_function}
+        graphs = [graph for graph in model.graphs if is_alive(graph) and not graph.in_function]
+        judged = {graph: self._areas_of(graph, fused) for graph in graphs}
         wanted = {cut.area.name: cut.area for cuts in judged.values() for cut, reason in cuts if reason is None}
         with self.stages.timed(BUILD):
             failed = self.build(list(wanted.values())) if self.stages.runs(BUILD) else {}

@@ -15,7 +15,6 @@ from harness import parse
 
 import fusionc
 from fusionc.graph_kernel.flags import VARIABLE
-from fusionc.graph_kernel.kernels import register_kernels
 from fusionc.graph_kernel.simplify import Simplifier
 from fusionc.graph_kernel.stages import CSE, StagePass
 from fusionc.model.graph import Model
@@ -41,7 +40,7 @@ def log_of(report: fusionc.Report) -> str:
 def run(model: str, kernels: bool) -> np.ndarray:
     options = onnxruntime.SessionOptions()
     if kernels:
-        register_kernels(options, model)
+        fusionc.register_kernels(options, model)
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     x = np.linspace(-2, 2, 24, dtype=np.float32).reshape(3, 8)
     result: np.ndarray = session.run(None, {"x": x, "g": np.ones(8, np.float32)})[0]
@@ -148,11 +147,10 @@ def test_debug_mode_names_the_stage_that_differs(monkeypatch: pytest.MonkeyPatch
     flags = "--enable_debug_mode --enable_expand_ops=Sigmoid"
     fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags=flags)
 
-    def wrong(self: Simplifier, model: Model, after: Callable[[StagePass], None]) -> bool:
+    def wrong(self: Simplifier, model: Model, after: Callable[[StagePass], None]) -> None:
         node = model.main.of_operator("Neg")[0]
         node.proto.op_type = "Abs"
         after(CSE)
-        return True
 
     monkeypatch.setattr(Simplifier, "simplify", wrong)
     with pytest.raises(fusionc.VerificationError, match="stage2_highlevelopt1_7_graph_kernel_cse changes"):
@@ -174,7 +172,7 @@ def test_what_does_not_compile_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -
     from fusionc.areas import library
     from fusionc.graph_kernel.kernels import Built
 
-    monkeypatch.setattr(library, "build", lambda areas, file: Built(None, {a.name: "no" for a in areas}))
+    monkeypatch.setattr(library, "build", lambda areas: Built(None, {a.name: "no" for a in areas}))
     report = fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
     assert not onnx.load("out.onnx").functions
     assert "do not have compile cache after compiling and will be split." in log_of(report)

@@ -170,7 +170,7 @@ def _is_infinite(call: Call, arguments: Sequence[Step | None]) -> Step:
 def _gelu(call: Call, arguments: Sequence[Step | None]) -> Step:
     (x,) = _given(arguments)
     one, half = call.steps.literal(call.kind, 1.0), call.steps.literal(call.kind, 0.5)
-    if attribute(call.node, "approximate", b"none") in (b"tanh", "tanh"):
+    if attribute(call.node, "approximate") == "tanh":
         scale, cubic = call.steps.literal(call.kind, math.sqrt(2 / math.pi)), call.steps.literal(call.kind, 0.044715)
         inner = call.op("{1} * ({0} + {2} * {0} * {0} * {0})", x, scale, cubic, cost=4)
         factor = _template("gk_tanh_$({0}, fused)", 20)(call, (inner,))
