@@ -127,6 +127,8 @@ def convert(
                 if kernels.file is not None:
                     report.kernels = library_of(destination)
                     saved = saved.beside(kernels.file, report.kernels)
+                else:
+                    saved = saved.without(library_of(destination))
                 saved.publish()
             write_fusion_result(report.patterns, export_compile_stat, report.notices)
         except Exception as error:

@@ -14,6 +14,7 @@ import pytest
 from harness import parse
 
 import fusionc
+from fusionc.areas.library import KernelLibrary
 from fusionc.graph_kernel.flags import VARIABLE
 from fusionc.graph_kernel.simplify import Simplifier
 from fusionc.graph_kernel.stages import CSE, StagePass
@@ -63,6 +64,21 @@ def test_a_function_and_a_kernel() -> None:
     before = run("in.onnx", kernels=False)
     for kernels in (False, True):
         np.testing.assert_allclose(run("out.onnx", kernels), before, rtol=2e-5, atol=1e-6)
+
+
+def test_a_library_goes_with_its_model() -> None:
+    fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
+    assert Path("out.kernels.so").exists()
+    fusionc.convert("in.onnx", output="out.onnx")
+    assert not Path("out.kernels.so").exists()
+
+
+def test_an_area_that_does_not_pay_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KernelLibrary, "saves", lambda self, area: -1e-9)
+    report = fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
+    assert not onnx.load("out.onnx").functions and not Path("out.kernels.so").exists()
+    reasons = {reason for count in report.patterns for reason in count.refused}
+    assert "its kernel is estimated to take longer than its operators one by one" in reasons
 
 
 def test_for_any_runtime_there_are_functions_only() -> None:

@@ -40,7 +40,7 @@ class Call:
 
     def number(self, name: str, default: float) -> Step:
         """A float attribute."""
-        return self.steps.literal(self.kind, float(attribute(self.node, name, default)))
+        return self.steps.literal(self.kind, float(np.float32(attribute(self.node, name, default))))
 
 
 Rule = Callable[[Call, Sequence[Step | None]], Step]

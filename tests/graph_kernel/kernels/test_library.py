@@ -93,6 +93,13 @@ def test_an_area_that_does_not_compile_is_found(monkeypatch: pytest.MonkeyPatch)
     assert built.library
 
 
+def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    built = compile.compiled("int three(void) { return 3; }\n")
+    assert built.is_file() and compile.compiled("int three(void) { return 3; }\n") == built
+
+
 def test_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     first = compile.compiled("int one(void) { return 1; }\n")
