@@ -111,7 +111,7 @@ def run_batch(seed: int, numbers: Sequence[int], folder: Path, counts: Counter[s
         return sanitized.findings(
             areas, {n: [m.feeds(turn) for turn in range(2)] for n, m in makers.items()}, folder, counts
         )
-    built = kernels.build(list(areas.values()), folder / f"batch_{numbers[0]}.kernels.so")
+    built = kernels.build(list(areas.values()))
     counts["refused"] += len(built.failed)
     counts.update(f"refused: {reason}" for reason in built.failed.values())
     findings = [f"{name}: {reason}" for name, reason in built.failed.items() if "error" in reason]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import onnx
-from areas import TYPES, area_of_graph, random_array
+from areas import area_of_graph, random_array
 from onnx import TensorProto, helper
 
 from fusionc.graph_kernel.area import Area
@@ -182,13 +182,15 @@ class Maker:
                     op, [x.name], [(x.dtype, x.shape)], False, axis=rng.choice([-1, -1, rng.randrange(len(x.shape))])
                 )
             else:
-                scale = self._constant(np.linspace(0.5, 2, x.shape[-1]).astype(TYPES[x.dtype]))
+                scale = self._constant(
+                    np.linspace(0.5, 2, x.shape[-1]).astype(helper.tensor_dtype_to_np_dtype(x.dtype))
+                )
                 self._add("LayerNormalization", [x.name, scale], [(x.dtype, x.shape)], False, axis=-1)
         elif is_float:
             self._unary(x)
 
     def _scalar(self, dtype: int, value: float) -> str:
-        return self._constant(np.array(value, TYPES[dtype]))
+        return self._constant(np.array(value, helper.tensor_dtype_to_np_dtype(dtype)))
 
     def _unary(self, x: _Value) -> None:
         rng = self.rng

@@ -10,7 +10,6 @@ The second column is how much two equal sessions differ.
 from __future__ import annotations
 
 import sys
-import tempfile
 import time
 from pathlib import Path
 
@@ -85,13 +84,12 @@ def main(words: list[str]) -> None:
         name: area_of(text, name=f"case_{k}", opset=opset) for k, (name, (text, _, opset)) in enumerate(chosen.items())
     }
     print(f"{'case':34} {'onnxruntime':>12} {'A/A':>6} {'kernel':>10} {'times':>7}")
-    with tempfile.TemporaryDirectory() as folder:
-        built = kernels.build(list(areas.values()), Path(folder, "cases.kernels.so"))
-        if built.failed:
-            sys.exit(str(built.failed))
-        for name, area in areas.items():
-            plain, again, kernel = measured(area, chosen[name][1], built.library)
-            print(f"{name:34} {plain * 1e6:10.1f}µs {again / plain:6.3f} {kernel * 1e6:8.1f}µs {plain / kernel:6.2f}×")
+    built = kernels.build(list(areas.values()))
+    if built.failed:
+        sys.exit(str(built.failed))
+    for name, area in areas.items():
+        plain, again, kernel = measured(area, chosen[name][1], built.library)
+        print(f"{name:34} {plain * 1e6:10.1f}µs {again / plain:6.3f} {kernel * 1e6:8.1f}µs {plain / kernel:6.2f}×")
 
 
 def measured(area: Area, sizes: dict[str, int], library: Path | None) -> tuple[float, float, float]:

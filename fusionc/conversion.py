@@ -13,6 +13,7 @@ from time import perf_counter
 import onnx
 
 from fusionc.areas.library import KernelLibrary
+from fusionc.areas.register import library_of
 from fusionc.areas.run import fusion_of, tell_of_areas, tell_of_flags
 from fusionc.custom.loading import load_passes
 from fusionc.custom.watchdog import watchdog
@@ -21,7 +22,6 @@ from fusionc.disk.save import Saved, save
 from fusionc.errors import FusioncError, UsageError, VerificationError
 from fusionc.graph_kernel.flags import read_flags
 from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
-from fusionc.graph_kernel.kernels.register import library_of
 from fusionc.graph_kernel.stages import switched
 from fusionc.model.build import build
 from fusionc.model.operators import KERNELS
@@ -85,7 +85,8 @@ def convert(
     report = Report(source, destination)
     tell = progress or (lambda _: None)
     started = perf_counter()
-    with Plog(log) as plog, KernelLibrary(target) as kernels:
+    kernels = KernelLibrary(target)
+    with Plog(log) as plog:
         try:
             registry = load_passes([Path(file) for file in custom_passes])
             switches = decide(
@@ -126,6 +127,8 @@ def convert(
                 if kernels.file is not None:
                     report.kernels = library_of(destination)
                     saved = saved.beside(kernels.file, report.kernels)
+                else:
+                    saved = saved.without(library_of(destination))
                 saved.publish()
             write_fusion_result(report.patterns, export_compile_stat, report.notices)
         except Exception as error:

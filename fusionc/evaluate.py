@@ -52,7 +52,10 @@ def evaluate(wanted: Sequence[Node], available: Sequence[Node]) -> dict[Node, di
     """
     if not wanted:
         return {}
-    needed = _needed(wanted, set(available))
+    needed = set(wanted)
+    for node in reversed(available):
+        if node in needed:
+            needed.update(v.producer for v in needed_inputs(node) if v is not None and v.producer is not None)
     nodes = [node for node in available if node in needed]
     try:
         return _run(wanted, nodes)
@@ -77,17 +80,6 @@ def _run(wanted: Sequence[Node], nodes: Sequence[Node]) -> dict[Node, dict[Value
     if any(not isinstance(array, np.ndarray) for array in arrays.values()):
         raise TypeError("a result is no tensor")
     return {node: {value: arrays[value] for value in values} for node, values in used.items()}
-
-
-def _needed(wanted: Iterable[Node], available: set[Node]) -> set[Node]:
-    needed: set[Node] = set()
-    stack = list(wanted)
-    while stack:
-        node = stack.pop()
-        if node not in needed:
-            needed.add(node)
-            stack.extend(v.producer for v in needed_inputs(node) if v is not None and v.producer in available)
-    return needed
 
 
 def _model(nodes: Sequence[Node], targets: Iterable[Value]) -> tuple[onnx.ModelProto, dict[str, Array]]:

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-import tempfile
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import TracebackType
 
 import onnx
 
 from fusionc.graph_kernel.area import DOMAIN, Area
 from fusionc.graph_kernel.contents import any_standard_operator
-from fusionc.graph_kernel.kernels import NoCompiler, Unsupported, build, lower, source
+from fusionc.graph_kernel.kernels import NoCompiler, build, reason_against, saves, source
 
 
 @dataclass
 class KernelLibrary:
-    """Makes the library of a conversion in a folder of its own, which is removed at the end.
+    """Makes the library of a conversion.
 
     For a target without kernels, and on a machine without a compiler, areas are functions and there is no `file`.
     `notices` say why; `missing` says it of single areas, by their names. A model that was converted before may bring
@@ -29,15 +28,7 @@ class KernelLibrary:
     is_inherited: bool = False
     notices: list[str] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
-
-    def __enter__(self) -> KernelLibrary:
-        self._folder = tempfile.TemporaryDirectory(prefix="fusionc-")
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
-    ) -> None:
-        self._folder.cleanup()
+    _saved: dict[str, float] = field(default_factory=dict)
 
     def inherit(self, model: onnx.ModelProto, library: Path) -> None:
         """Go on using the kernels that an earlier conversion has made for a model, if there are any."""
@@ -47,13 +38,15 @@ class KernelLibrary:
 
     def reason_against(self, area: Area) -> str | None:
         """Why an area cannot be; None where it can."""
+        return reason_against(area) if self.target == "onnxruntime-cpu" else any_standard_operator(area)
+
+    def saves(self, area: Area) -> float:
+        """Estimated seconds that the kernel of an area saves in each run; functions alone cost nothing."""
         if self.target != "onnxruntime-cpu":
-            return any_standard_operator(area)
-        try:
-            lower(area)
-        except Unsupported as error:
-            return str(error)
-        return None
+            return math.inf
+        if area.name not in self._saved:  # its name says what it computes
+            self._saved[area.name] = saves(area, {})
+        return self._saved[area.name]
 
     def build(self, areas: Sequence[Area]) -> Mapping[str, str]:
         """Make the kernels of all areas, and return why there is none, by the names of those without one."""
@@ -64,7 +57,7 @@ class KernelLibrary:
         if self.target != "onnxruntime-cpu" or not areas:
             return {}
         try:
-            built = build(areas, Path(self._folder.name, "kernels.so"))
+            built = build(areas)
         except NoCompiler as error:
             self.notices = [f"{error.what}: {error.hint}"]
             return {}

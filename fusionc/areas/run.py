@@ -25,7 +25,9 @@ def fusion_of(
         from fusionc.areas.watch import StageWatch
 
         watch = StageWatch().see
-    return GraphKernelFusion(flags, Stages(flags), by_name, enabled, kernels.reason_against, kernels.build, watch)
+    return GraphKernelFusion(
+        flags, Stages(flags), by_name, enabled, kernels.reason_against, kernels.saves, kernels.build, watch
+    )
 
 
 def tell_of_flags(read: ReadFlags, registry: Sequence[Pass], plog: Plog) -> list[str]:

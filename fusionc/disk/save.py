@@ -35,6 +35,7 @@ class Saved:
 
     model: Path
     moves: tuple[tuple[Path, Path], ...]
+    outdated: Path | None = None  # what belonged to an older model of that name, and goes
 
     def publish(self) -> None:
         """Move the files to their places, the model last. An older model of that name goes first where it would
@@ -44,6 +45,8 @@ class Saved:
             os.replace(output, self.model.with_name("before"))
         for source, target in self.moves:
             os.replace(source, target)
+        if self.outdated is not None:
+            self.outdated.unlink(missing_ok=True)
 
     def beside(self, file: Path, target: Path) -> Saved:
         """The same files and a copy of one more, for `target`, which lies beside the model now and later."""
@@ -51,6 +54,10 @@ class Saved:
         shutil.copyfile(file, copy)
         *weights, model = self.moves
         return Saved(self.model, (*weights, (copy, target), model))
+
+    def without(self, target: Path) -> Saved:
+        """The same files, and nothing at `target`."""
+        return Saved(self.model, self.moves, target)
 
     @property
     def nbytes(self) -> int:

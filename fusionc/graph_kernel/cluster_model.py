@@ -13,6 +13,7 @@ from fusionc.model.operators import MICROSOFT
 from fusionc.model.tensors import to_proto
 
 _IR_VERSION = 10
+_INVENTED = "unk__"  # how the symbols begin that shape inference invents
 _MOST_COPIED = 1024  # elements of a constant that simplification may look at; larger ones are inputs
 
 
@@ -71,5 +72,9 @@ def _size(edge: Edge) -> int:
 
 
 def _info(edge: Edge) -> onnx.ValueInfoProto | None:
+    """The declaration. Symbols that were invented outside are not those that inference invents in the cluster."""
     operand = operand_of(edge)
-    return None if operand is None else onnx.helper.make_tensor_value_info(edge.name, operand.dtype, operand.shape)
+    if operand is None:
+        return None
+    dims = [dim.replace(_INVENTED, "size ") if isinstance(dim, str) else dim for dim in operand.shape]
+    return onnx.helper.make_tensor_value_info(edge.name, operand.dtype, dims)

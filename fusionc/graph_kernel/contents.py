@@ -48,8 +48,8 @@ class Contents:
         name = qualified(node.op, node.domain)
         if name not in self._allowed:
             return f"{name} is not in the list of operators for clusters"
-        if node.bodies or node.has_references or node.graph.in_function:
-            return "it is in a function, or holds a subgraph"
+        if node.bodies:
+            return "it holds a subgraph"
         read = [value for value in dict.fromkeys(node.inputs) if value is not None and embedded(value) is None]
         area = area_of([node], read, [value for value in node.outputs if value is not None])
         return "an element type or a rank is unknown" if area is None else self.of_area(area)

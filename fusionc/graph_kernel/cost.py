@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from onnx import TensorProto
 
+from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.cut import Cut
 from fusionc.graph_kernel.operators import Kind, kind_of
 from fusionc.model.graph import Edge, Graph, Node
@@ -21,13 +22,15 @@ _IMAGE_RANK = 4
 
 _ALONE = "fewer than two operators that move memory"
 _SHAPES = "it computes shapes, which onnxruntime does when it loads the model"
+_SLOWER = "its kernel is estimated to take longer than its operators one by one"
 _LAYOUT = "it lies between convolutions, where onnxruntime keeps a blocked layout"
 
 
 class Cost:
-    """Judges the areas of one graph."""
+    """Judges the areas of one graph. `saves` says how many seconds the kernel of an area saves."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, saves: Callable[[Area], float]) -> None:
+        self._saves = saves
         nodes = graph.ordered()
         self._from_image = _reached(nodes, lambda n: n.outputs, lambda n: n.inputs)
         self._to_image = _reached(reversed(nodes), lambda n: n.inputs, lambda n: n.outputs)
@@ -41,7 +44,7 @@ class Cost:
             return _SHAPES
         if any(v in self._from_image for v in cut.inputs) and any(v in self._to_image for v in cut.outputs):
             return _LAYOUT
-        return None
+        return None if self._saves(cut.area) > 0 else _SLOWER
 
 
 def _is_shape(value: Edge) -> bool:

@@ -52,7 +52,7 @@ class Expander:
     def takes(self, node: Node) -> bool:
         """Whether this operator is expanded."""
         name = qualified(node.op, node.domain)
-        if name not in self._names or node.bodies or node.has_references or node.graph.in_function:
+        if name not in self._names or node.bodies:
             return False
         if name not in self._forced and self._reason_against(node) is None:
             return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -23,7 +24,7 @@ from fusionc.model.graph import Graph, Model, Node
 from fusionc.rewrite import Pass
 from fusionc.rewrite.apply import Ledger
 from fusionc.rewrite.counters import PatternCount
-from fusionc.rewrite.pipeline import run
+from fusionc.rewrite.pipeline import is_alive, run
 
 _COMBINER_PASS = "SameInputMatMulPass"
 
@@ -44,6 +45,11 @@ class Fused:
     raised_ir: int = 0
 
 
+def always_pays(area: Area) -> float:
+    """For functions without kernels: there is nothing to lose."""
+    return math.inf
+
+
 def no_kernels(areas: Sequence[Area]) -> Mapping[str, str]:
     """For functions without kernels: there is nothing that could go wrong."""
     return {}
@@ -55,7 +61,8 @@ class GraphKernelFusion:
 
     `registry` has all passes by name, `enabled` says which are on: those that simplify clusters are used either way,
     those that stand for areas decide whether such areas are made. `reason_against` says why no kernel can be made of an
-    area. `build` makes the kernels of areas and returns why it could not, by the names of those that have none.
+    area, `saves` how many seconds it saves. `build` makes the kernels of areas and returns why it could not, by the
+    names of those that have none.
     """
 
     flags: Flags
@@ -63,6 +70,7 @@ class GraphKernelFusion:
     registry: Mapping[str, Pass]
     enabled: frozenset[str]
     reason_against: ReasonAgainst
+    saves: Callable[[Area], float] = always_pays
     build: Callable[[Sequence[Area]], Mapping[str, str]] = no_kernels
     watch: Watch | None = None
 
@@ -74,7 +82,8 @@ class GraphKernelFusion:
                 fused.counts += run(model, [self.registry[_COMBINER_PASS]], ledger)
         if not self.stages.runs(CLUSTER) or not self.stages.runs(SPLITTER):
             return fused
-        judged = {graph: self._areas_of(graph, fused) for graph in model.graphs if not graph.in_function}
+        graphs = [graph for graph in model.graphs if is_alive(graph) and not graph.in_function]
+        judged = {graph: self._areas_of(graph, fused) for graph in graphs}
         wanted = {cut.area.name: cut.area for cuts in judged.values() for cut, reason in cuts if reason is None}
         with self.stages.timed(BUILD):
             failed = self.build(list(wanted.values())) if self.stages.runs(BUILD) else {}
@@ -109,7 +118,7 @@ class GraphKernelFusion:
         plans = [planner.plan(graph, nodes) for nodes in clusters]
         fused.plans += plans
         fused.splits += _summed([count for plan in plans for count in plan.patterns])
-        cost = Cost(graph)
+        cost = Cost(graph, self.saves)
         return [(cut, cost.reason_against(cut)) for plan in plans for cut in plan.cuts if self._is_wanted(cut)]
 
     def _is_wanted(self, cut: Cut) -> bool:

@@ -11,7 +11,7 @@ import numpy as np
 import onnx
 
 from fusionc.graph_kernel.area import DOMAIN, Area, Operand
-from fusionc.graph_kernel.values import embedded, named, operand_of
+from fusionc.graph_kernel.values import edges_of, embedded, named, operand_of
 from fusionc.model.graph import Edge, Node
 from fusionc.model.tensors import to_proto
 
@@ -31,8 +31,8 @@ def area_of(nodes: Sequence[Node], inputs: Sequence[Edge], outputs: Sequence[Edg
     values: dict[str, Operand] = {}
     symbols: dict[str, str] = {}
     for node in nodes:
-        for edge in (*node.inputs, *node.outputs):
-            if edge is None or (edge in names and names[edge] in values):
+        for edge in edges_of(node):
+            if edge in names and names[edge] in values:
                 continue
             array = embedded(edge)
             if array is not None and edge not in outputs:

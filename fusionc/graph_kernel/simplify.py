@@ -33,9 +33,8 @@ class Simplifier:
         """Clean up behind expansion."""
         run(model, self.tidy_passes, Ledger())
 
-    def simplify(self, model: Model, after: Callable[[StagePass], None]) -> bool:
-        """Run the stage passes that are on, and whether anything changed. `after` is called behind each."""
-        start = model.version
+    def simplify(self, model: Model, after: Callable[[StagePass], None]) -> None:
+        """Run the stage passes that are on. `after` is called behind each that changes anything."""
         for stage_pass, passes in self.stage_passes.items():
             before = model.version
             with self.stages.timed(stage_pass):
@@ -43,7 +42,6 @@ class Simplifier:
             if model.version != before:
                 self.stages.note_change(stage_pass)
                 after(stage_pass)
-        return model.version != start
 
 
 def simplifier(registry: Mapping[str, Pass], flags: Flags, stages: Stages) -> Simplifier:

@@ -12,7 +12,6 @@ from fusionc.graph_kernel.area import Operand
 from fusionc.model.graph import Edge, Node
 
 _MOST_EMBEDDED = 64  # integers; a table of axes, sizes or indices that a kernel is made for
-_INVENTED = "unk__"  # how the symbols begin that shape inference invents
 
 
 def edges_of(node: Node) -> Iterator[Edge]:
@@ -30,18 +29,24 @@ def named(node: Node) -> onnx.NodeProto:
     return proto
 
 
+def is_scalar_constant(value: Edge) -> bool:
+    """Whether a value is a constant of one element."""
+    return value.is_constant and value.shape is not None and all(dim == 1 for dim in value.shape)
+
+
 def embedded(edge: Edge) -> np.ndarray[Any, Any] | None:
     """The elements of a constant that becomes part of the kernel: one number, or a small table of integers.
 
     Larger ones are inputs, so that layers that differ in their weights alone share one kernel.
     """
+    return edge.constant() if is_scalar_constant(edge) or _is_table(edge) else None
+
+
+def _is_table(edge: Edge) -> bool:
     shape = edge.shape if edge.is_constant else None
-    if shape is None or len(shape) > 1:
-        is_single = shape is not None and all(dim == 1 for dim in shape)
-        return edge.constant() if is_single else None
-    size = shape[0] if shape else 1
-    is_table = edge.dtype is not None and edge.dtype.kind in "iu" and isinstance(size, int) and size <= _MOST_EMBEDDED
-    return edge.constant() if size == 1 or is_table else None
+    if shape is None or len(shape) != 1 or edge.dtype is None:
+        return False
+    return edge.dtype.kind in "iu" and isinstance(shape[0], int) and shape[0] <= _MOST_EMBEDDED
 
 
 def operand_of(edge: Edge) -> Operand | None:
@@ -53,7 +58,5 @@ def operand_of(edge: Edge) -> Operand | None:
 
 
 def symbol(edge: Edge, axis: int, dim: int | str | None) -> int | str:
-    """A dimension. One that is unknown gets a symbol of its own, an invented symbol one that outlives inference."""
-    if dim is None:
-        return f"{edge.name}[{axis}]"
-    return f"size {dim.removeprefix(_INVENTED)}" if isinstance(dim, str) and dim.startswith(_INVENTED) else dim
+    """A dimension. One that is unknown gets a symbol of its own."""
+    return f"{edge.name}[{axis}]" if dim is None else dim

@@ -59,7 +59,7 @@ def _run_pass(model: Model, pass_: Pass, ledger: Ledger, counts: dict[tuple[int,
     effected = False
     model.types.begin_pass()
     for graph in model.graphs:
-        if not _is_alive(graph):
+        if not is_alive(graph):
             continue
         for pattern in pass_.patterns:
             new = apply(pass_, pattern, graph, ledger)
@@ -74,7 +74,7 @@ def _run_pass(model: Model, pass_: Pass, ledger: Ledger, counts: dict[tuple[int,
     return effected
 
 
-def _is_alive(graph: Graph) -> bool:
+def is_alive(graph: Graph) -> bool:
     """Whether a graph is still part of the model: its node, or its function, may have been removed.
 
     The definition of a kernel stays as it was when the kernel was made of it.
@@ -83,7 +83,7 @@ def _is_alive(graph: Graph) -> bool:
         return False
     if graph.is_function:
         return any(graph is function for function in graph.model.functions.values())
-    return graph.owner is None or (graph.owner.is_in_graph and _is_alive(graph.owner.graph))
+    return graph.owner is None or (graph.owner.is_in_graph and is_alive(graph.owner.graph))
 
 
 def _in_order(counts: dict[tuple[int, str, str], PatternCount], passes: Sequence[Pass]) -> list[PatternCount]:

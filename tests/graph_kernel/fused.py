@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import onnx
 
 from fusionc.graph_kernel.contents import ReasonAgainst, any_standard_operator
@@ -12,6 +14,7 @@ from fusionc.model.build import build
 from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
 from fusionc.rewrite.apply import Ledger
+from fusionc.rewrite.pipeline import run
 
 DEFAULT = frozenset(p.name for p in PASSES if p.default != "off")
 
@@ -21,13 +24,15 @@ def fuse(
     flags: Flags | None = None,
     enabled: frozenset[str] = DEFAULT,
     reason_against: ReasonAgainst = any_standard_operator,
+    behind: Sequence[str] = (),
 ) -> tuple[onnx.ModelProto, Fused]:
-    """A copy of the model with its areas, and what was done."""
+    """A copy of the model with its areas, and what was done. It runs `behind` these passes."""
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     flags = flags or Flags(opt_level=2)
     in_memory = build(copy, "")
     registry = {p.name: p for p in PASSES}
+    run(in_memory, [registry[name] for name in behind], Ledger())
     fusion = GraphKernelFusion(flags, Stages(flags), registry, enabled, reason_against)
     fused = fusion.run(in_memory, Ledger())
     return write_back(in_memory), fused

@@ -13,7 +13,9 @@ from fused import DEFAULT, fuse
 from harness import assert_same_numbers, interface, parse, session, wrap_in_if
 
 from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.cluster_model import cluster_proto
 from fusionc.graph_kernel.flags import Flags
+from fusionc.model.build import build
 from fusionc.rewrite.commit import FROM_KEY, PASS_KEY
 
 CHAIN = "agraph (float[N,4] x) => (float[N,4] y) { a = Exp (x)  b = Tanh (a)  y = Neg (b) }"
@@ -93,6 +95,14 @@ def test_inside_subgraphs(graph: str) -> None:
     assert_sound(model, result)
 
 
+def test_a_branch_that_is_gone_is_left_alone() -> None:
+    model = wrap_in_if(parse(CHAIN))
+    model.graph.input.pop()
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.array(True), "branch"))
+    result, fused = fuse(model, behind=["SwitchDeadBranchElimination"])
+    assert calls(result) == ["Exp+Tanh+Neg"] and len(fused.plans) == 1
+
+
 def test_what_a_subgraph_uses_is_not_inside() -> None:
     model = parse(
         "agraph (float[N,4] x, bool p) => (float[N,4] y, float[N,4] z) { a = Exp (x)  b = Tanh (a)  y = Neg (b)"
@@ -104,6 +114,24 @@ def test_what_a_subgraph_uses_is_not_inside() -> None:
     assert_sound(model, result)
 
 
+TWO_UNKNOWN = """agraph (float[K] p, float[L] q) => (float[?,?] y) {
+    f = NonZero (p)  g = NonZero (q)  a = Cast <to = 1> (f)  b = Cast <to = 1> (g)
+    c = Concat <axis = 1> (a, a)  d = MatMul (p, b)  e = Add (c, b)  y = Exp (e) }"""
+
+
+def test_what_may_be_broadcast_has_a_size_of_its_own() -> None:
+    model = parse(TWO_UNKNOWN.replace("(c, b)", "(a, b)"))
+    (area,) = (area for area in fuse(model)[1].areas if area.nodes[-1].op_type == "Exp")
+    assert area.values[area.outputs[0]].shape not in [area.values[name].shape for name in area.inputs]
+
+
+def test_a_cluster_declares_no_symbol_that_inference_invents() -> None:
+    graph = build(parse(TWO_UNKNOWN), "").main
+    for node in graph.ordered():
+        proto = cluster_proto(graph, [node])
+        assert proto is not None and "unk__" not in str(proto)
+
+
 def test_overridable_constants_stay_inputs() -> None:
     model = parse("agraph (float[N,4] x) => (float[N,4] y) <float c = {2.0}> { a = Exp (x)  y = Mul (a, c) }")
     model.graph.input.append(onnx.helper.make_tensor_value_info("c", onnx.TensorProto.FLOAT, []))
@@ -111,7 +139,7 @@ def test_overridable_constants_stay_inputs() -> None:
     assert len(fused.areas[0].inputs) == 2
     x = np.ones((2, 4), np.float32)
     outputs = [session(m).run(None, {"x": x, "c": np.array(3, np.float32)})[0] for m in (model, result)]
-    np.testing.assert_allclose(*outputs, rtol=1e-6)
+    np.testing.assert_array_equal(*outputs)
 
 
 def test_an_ir_version_without_constants_is_refused() -> None:

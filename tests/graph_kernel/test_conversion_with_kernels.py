@@ -14,8 +14,8 @@ import pytest
 from harness import parse
 
 import fusionc
+from fusionc.areas.library import KernelLibrary
 from fusionc.graph_kernel.flags import VARIABLE
-from fusionc.graph_kernel.kernels import register_kernels
 from fusionc.graph_kernel.simplify import Simplifier
 from fusionc.graph_kernel.stages import CSE, StagePass
 from fusionc.model.graph import Model
@@ -41,7 +41,7 @@ def log_of(report: fusionc.Report) -> str:
 def run(model: str, kernels: bool) -> np.ndarray:
     options = onnxruntime.SessionOptions()
     if kernels:
-        register_kernels(options, model)
+        fusionc.register_kernels(options, model)
     session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
     x = np.linspace(-2, 2, 24, dtype=np.float32).reshape(3, 8)
     result: np.ndarray = session.run(None, {"x": x, "g": np.ones(8, np.float32)})[0]
@@ -64,6 +64,21 @@ def test_a_function_and_a_kernel() -> None:
     before = run("in.onnx", kernels=False)
     for kernels in (False, True):
         np.testing.assert_allclose(run("out.onnx", kernels), before, rtol=2e-5, atol=1e-6)
+
+
+def test_a_library_goes_with_its_model() -> None:
+    fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
+    assert Path("out.kernels.so").exists()
+    fusionc.convert("in.onnx", output="out.onnx")
+    assert not Path("out.kernels.so").exists()
+
+
+def test_an_area_that_does_not_pay_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(KernelLibrary, "saves", lambda self, area: -1e-9)
+    report = fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
+    assert not onnx.load("out.onnx").functions and not Path("out.kernels.so").exists()
+    reasons = {reason for count in report.patterns for reason in count.refused}
+    assert "its kernel is estimated to take longer than its operators one by one" in reasons
 
 
 def test_for_any_runtime_there_are_functions_only() -> None:
@@ -148,11 +163,10 @@ def test_debug_mode_names_the_stage_that_differs(monkeypatch: pytest.MonkeyPatch
     flags = "--enable_debug_mode --enable_expand_ops=Sigmoid"
     fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags=flags)
 
-    def wrong(self: Simplifier, model: Model, after: Callable[[StagePass], None]) -> bool:
+    def wrong(self: Simplifier, model: Model, after: Callable[[StagePass], None]) -> None:
         node = model.main.of_operator("Neg")[0]
         node.proto.op_type = "Abs"
         after(CSE)
-        return True
 
     monkeypatch.setattr(Simplifier, "simplify", wrong)
     with pytest.raises(fusionc.VerificationError, match="stage2_highlevelopt1_7_graph_kernel_cse changes"):
@@ -174,7 +188,7 @@ def test_what_does_not_compile_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -
     from fusionc.areas import library
     from fusionc.graph_kernel.kernels import Built
 
-    monkeypatch.setattr(library, "build", lambda areas, file: Built(None, {a.name: "no" for a in areas}))
+    monkeypatch.setattr(library, "build", lambda areas: Built(None, {a.name: "no" for a in areas}))
     report = fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
     assert not onnx.load("out.onnx").functions
     assert "do not have compile cache after compiling and will be split." in log_of(report)

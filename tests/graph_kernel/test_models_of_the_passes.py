@@ -11,9 +11,8 @@ import pytest
 from fused import fuse
 from harness import Fires, assert_same_numbers, interface, parse
 
-from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.flags import Flags
-from fusionc.graph_kernel.kernels import Unsupported, lower
+from fusionc.graph_kernel.kernels import reason_against
 from fusionc.graph_kernel.operators import CLUSTER, EXPAND
 
 FILES = sorted((Path(__file__).parent.parent / "passes").glob("*_fusion/test_*.py"))
@@ -22,14 +21,6 @@ FLAGS = [
     Flags(opt_level=3, enable_expand_ops=tuple(sorted(EXPAND | {"Softmax"}))),
     Flags(opt_level=2, enable_stitch_fusion=False, disable_cluster_ops=tuple(sorted(CLUSTER))[::7]),
 ]
-
-
-def has_kernel(area: Area) -> str | None:
-    try:
-        lower(area)
-    except Unsupported as error:
-        return str(error)
-    return None
 
 
 def cases_of(file: Path) -> list[Fires]:
@@ -45,7 +36,7 @@ def test_the_answers_stay(file: Path) -> None:
     for number, case in enumerate(cases_of(file)):
         model = parse(case.graph, case.opset, case.ir_version)
         flags = FLAGS[number % len(FLAGS)]
-        result, fused = fuse(model, flags, reason_against=has_kernel)
+        result, fused = fuse(model, flags, reason_against=reason_against)
         if not fused.areas:
             assert result == model or flags.opt_level == 3
             continue

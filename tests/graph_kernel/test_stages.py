@@ -5,12 +5,11 @@ from __future__ import annotations
 import re
 
 import pytest
+from fused import DEFAULT
 
 from fusionc.graph_kernel.flags import Flags
 from fusionc.graph_kernel.stages import STAGE_PASSES, Stages, complaints, switched, write_passes
 from fusionc.passes import PASSES
-
-DEFAULT = frozenset(p.name for p in PASSES if p.default != "off")
 
 
 class Lines(list[str]):

@@ -4,26 +4,21 @@ view, sizes, index      what is known of the values of an area: sizes in C, wher
 addressing, elementwise, reductions    the operators
 pull → phases → emit    an area → nests of loops → passes over a row → C functions
 source, compile, build  areas → C text → a library, with a cache
-register                the library for a session
 c/                      the parts of every C text: onnxruntime's interface, mathematics, how kernels run
 """
 
 from fusionc.graph_kernel.kernels.build import Built, build
 from fusionc.graph_kernel.kernels.compile import DoesNotCompile, NoCompiler
 from fusionc.graph_kernel.kernels.cost import saves
-from fusionc.graph_kernel.kernels.register import register_kernels
-from fusionc.graph_kernel.kernels.sizes import Unsupported
 from fusionc.graph_kernel.kernels.source import lower, reason_against, source
 
 __all__ = [
     "Built",
     "DoesNotCompile",
     "NoCompiler",
-    "Unsupported",
     "build",
     "lower",
     "reason_against",
-    "register_kernels",
     "saves",
     "source",
 ]

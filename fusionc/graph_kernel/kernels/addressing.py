@@ -12,18 +12,14 @@ import onnx
 
 from fusionc.graph_kernel.kernels.index import CutWanted, Index, SplitWanted, divided, linear
 from fusionc.graph_kernel.kernels.sizes import ONE, ZERO, Size, Sum, Unsupported, product
-from fusionc.graph_kernel.kernels.view import Shape, View, attribute, axes_of, constant, numbers
+from fusionc.graph_kernel.kernels.view import Shape, View, as_first, attribute, axes_of, constant, numbers
 
 Place = tuple[str, tuple[Index, ...]]
 _FAR = 2**62  # beyond every size; ONNX writes "to the end" as the largest int64
 
 
-def _axis(node: onnx.NodeProto, rank: int, default: int = 0) -> int:
-    return axes_of([int(attribute(node, "axis", default))], rank)[0]
-
-
-def _same(view: View, node: onnx.NodeProto) -> list[Shape]:
-    return [view.shapes[node.input[0]]]
+def _axis(node: onnx.NodeProto, rank: int) -> int:
+    return axes_of([int(attribute(node, "axis", 0))], rank)[0]
 
 
 def _identity(view: View, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Place:
@@ -54,7 +50,7 @@ def _reshaped(view: View, node: onnx.NodeProto) -> list[Shape]:
         return [(product(shape[:axis]), product(shape[axis:]))]
     if node.op_type in ("Squeeze", "Unsqueeze"):
         return [_with_or_without_ones(view, node, shape)]
-    wanted = numbers(view, node, 1, "shape", 5) or []
+    wanted = numbers(view, node, 1, "shape") or []
     keep_zero = bool(attribute(node, "allowzero", 0))
     sizes: list[Size] = [
         ONE if n == -1 else shape[axis] if n == 0 and not keep_zero else Size(n) for axis, n in enumerate(wanted)
@@ -70,7 +66,7 @@ def _reshaped(view: View, node: onnx.NodeProto) -> list[Shape]:
 
 
 def _with_or_without_ones(view: View, node: onnx.NodeProto, shape: Shape) -> Shape:
-    axes = numbers(view, node, 1, "axes", 13)
+    axes = numbers(view, node, 1, "axes")
     if node.op_type == "Squeeze":
         if axes is None and any(size.number is None for size in shape):
             raise Unsupported("Squeeze without axes, and it is not known which sizes are 1")
@@ -157,9 +153,9 @@ def _digits(old: list[Size], inner: Size, size: Size) -> list[Size] | None:
 def _slices(view: View, node: onnx.NodeProto) -> dict[int, tuple[int, int, int]]:
     """Axis → start, end, step as they are written."""
     rank = len(view.shapes[node.input[0]])
-    starts, ends = numbers(view, node, 1, "starts", 10) or [], numbers(view, node, 2, "ends", 10) or []
-    axes = numbers(view, node, 3, "axes", 10)
-    steps = (numbers(view, node, 4, "steps", 10) if view.area.opset >= 10 else None) or [1] * len(starts)
+    starts, ends = numbers(view, node, 1, "starts") or [], numbers(view, node, 2, "ends") or []
+    axes = numbers(view, node, 3, "axes")
+    steps = numbers(view, node, 4, "steps") or [1] * len(starts)
     axes = list(range(len(starts))) if axes is None else [a + rank if a < 0 else a for a in axes]
     return {
         a: (max(-_FAR, min(s, _FAR)), max(-_FAR, min(e, _FAR)), max(-_FAR, min(t, _FAR)))
@@ -209,7 +205,7 @@ def _slice(view: View, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Pla
 def _parts(view: View, node: onnx.NodeProto) -> list[Size]:
     shape = view.shapes[node.input[0]]
     size, count = shape[_axis(node, len(shape))], len(node.output)
-    written = numbers(view, node, 1, "split", 13)
+    written = numbers(view, node, 1, "split")
     if written is not None:
         view.sizes.equal(size, Size(sum(written)), "the parts of Split are not the whole")
         return [Size(n) for n in written]
@@ -355,7 +351,7 @@ ADDRESSING: dict[
         Callable[[View, onnx.NodeProto, int, Sequence[Index]], Place],
     ],
 ] = {
-    "Identity": (_same, _identity),
+    "Identity": (as_first, _identity),
     "Transpose": (_transposed, _transpose),
     "Reshape": _RESHAPES,
     "Flatten": _RESHAPES,

@@ -1,58 +1,52 @@
-"""All areas of a model → one library beside it."""
+"""All areas of a model → one library."""
 
 from __future__ import annotations
 
-import shutil
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.kernels.compile import DoesNotCompile, compiled
-from fusionc.graph_kernel.kernels.sizes import Unsupported
-from fusionc.graph_kernel.kernels.source import lower, source
+from fusionc.graph_kernel.kernels.source import reason_against, source
 
 
 @dataclass(frozen=True)
 class Built:
-    """What came of areas: the library, None if no area got a kernel, and why others got none, by the area's name."""
+    """What came of areas: the library, None if no area got a kernel, and why others got none, by the area's name.
+
+    The library lies in the cache; whoever needs it for longer has a copy.
+    """
 
     library: Path | None
     failed: dict[str, str]
 
 
-def build(areas: Sequence[Area], library: Path) -> Built:
-    """Write the library with the kernels of areas to `library`. Raises NoCompiler."""
-    failed: dict[str, str] = {}
-    good: list[Area] = []
-    for area in areas:
-        try:
-            lower(area)
-            good.append(area)
-        except Unsupported as error:
-            failed[area.name] = str(error)
-    if not good:
-        return Built(None, failed)
+def build(areas: Sequence[Area]) -> Built:
+    """Make the library with the kernels of areas. Raises NoCompiler."""
+    failed = _failed(areas, reason_against)
     try:
-        found = compiled(source(good))
+        library = _library(areas, failed)
     except DoesNotCompile:
-        alone = {area.name: _complaint(area) for area in good}
-        failed |= {name: complaint for name, complaint in alone.items() if complaint}
-        good = [area for area in good if area.name not in failed]
-        if not good:
-            return Built(None, failed)
-        found = compiled(source(good))
-    with tempfile.TemporaryDirectory(dir=library.parent) as folder:  # a model in use never sees half a library
-        shutil.copyfile(found, copy := Path(folder, library.name))
-        copy.replace(library)
+        failed |= _failed([area for area in areas if area.name not in failed], _complaint)
+        library = _library(areas, failed)
     return Built(library, failed)
 
 
-def _complaint(area: Area) -> str:
-    """What the compiler says about one area, "" if nothing."""
+def _failed(areas: Sequence[Area], reason_against: Callable[[Area], str | None]) -> dict[str, str]:
+    reasons = {area.name: reason_against(area) for area in areas}
+    return {name: reason for name, reason in reasons.items() if reason is not None}
+
+
+def _library(areas: Sequence[Area], failed: Collection[str]) -> Path | None:
+    good = [area for area in areas if area.name not in failed]
+    return compiled(source(good)) if good else None
+
+
+def _complaint(area: Area) -> str | None:
+    """What the compiler says against one area, None if nothing."""
     try:
         compiled(source([area]))
     except DoesNotCompile as error:
         return str(error)
-    return ""
+    return None

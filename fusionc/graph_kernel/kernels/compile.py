@@ -65,7 +65,6 @@ def compiled(text: str, flags: Sequence[str] = FLAGS) -> Path:
     library = cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.so"
     if library.is_file():
         return library
-    library.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=library.parent, prefix="build-") as folder:
         source, built = Path(folder, "kernels.c"), Path(folder, "kernels.so")
         source.write_text(text)
@@ -79,6 +78,16 @@ def compiled(text: str, flags: Sequence[str] = FLAGS) -> Path:
 
 
 def cache_folder() -> Path:
-    """Where kernels are kept for this user."""
+    """Where kernels are kept for this user; where that cannot be written, a folder for this process alone."""
     home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "fusionc" / "kernels"
+    folder = (Path(home) if home else Path.home() / ".cache") / "fusionc" / "kernels"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        return folder if os.access(folder, os.W_OK) else Path(_own_folder().name)
+    except OSError:
+        return Path(_own_folder().name)
+
+
+@cache
+def _own_folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="fusionc-kernels-")  # which goes with the process

@@ -80,7 +80,6 @@ def _seconds_per_byte() -> float:
         return float(json.loads(kept.read_text()))
     except (OSError, ValueError, TypeError):
         measured = _measured()
-    kept.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", dir=kept.parent, delete=False) as file:
         json.dump(measured, file)
     os.replace(Path(file.name), kept)

@@ -40,7 +40,7 @@ class Call:
 
     def number(self, name: str, default: float) -> Step:
         """A float attribute."""
-        return self.steps.literal(self.kind, float(attribute(self.node, name, default)))
+        return self.steps.literal(self.kind, float(np.float32(attribute(self.node, name, default))))
 
 
 Rule = Callable[[Call, Sequence[Step | None]], Step]
@@ -170,7 +170,7 @@ def _is_infinite(call: Call, arguments: Sequence[Step | None]) -> Step:
 def _gelu(call: Call, arguments: Sequence[Step | None]) -> Step:
     (x,) = _given(arguments)
     one, half = call.steps.literal(call.kind, 1.0), call.steps.literal(call.kind, 0.5)
-    if attribute(call.node, "approximate", b"none") in (b"tanh", "tanh"):
+    if attribute(call.node, "approximate") == "tanh":
         scale, cubic = call.steps.literal(call.kind, math.sqrt(2 / math.pi)), call.steps.literal(call.kind, 0.044715)
         inner = call.op("{1} * ({0} + {2} * {0} * {0} * {0})", x, scale, cubic, cost=4)
         factor = _template("gk_tanh_$({0}, fused)", 20)(call, (inner,))

@@ -48,6 +48,11 @@ class Index:
         return frozenset(variable for variable, _ in self.terms)
 
     @property
+    def digits(self) -> list[tuple[Variable, Size]]:
+        """The terms, the smallest sizes first."""
+        return sorted(self.terms, key=lambda term: (len(term[1].atoms), term[1].factor))
+
+    @property
     def lone(self) -> Variable | None:
         """The variable if the index is one and nothing else."""
         if len(self.terms) == 1 and not self.offset.parts and self.terms[0][1] == ONE:
@@ -97,7 +102,7 @@ def divided(index: Index, shape: Sequence[Size]) -> list[Index] | None:
 def _stays_below(index: Index, size: Size) -> bool:
     """The terms are digits of a number, and together they count up to a divisor of `size`."""
     reach = ONE
-    for variable, factor in sorted(index.terms, key=lambda term: (len(term[1].atoms), term[1].factor)):
+    for variable, factor in index.digits:
         if factor.over(reach) is None:
             return False
         reach = factor * variable.extent

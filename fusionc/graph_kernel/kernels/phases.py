@@ -42,9 +42,11 @@ class Passes:
     def within(self, number: int) -> list[Step]:
         """The steps that a pass computes or reads, arguments first."""
         ends = self._given.union(step for step in self.kept if self._of[step] < number)
-        roots = [step for step in (*self._roots, *self.kept) if self._of[step] == number]
-        mine = set(self._steps)
-        return [step for step in cone(roots, ends) if step in mine]
+        needed = {step for step in (*self._roots, *self.kept) if self._of[step] == number}
+        for step in reversed(self._steps):
+            if step in needed and step not in ends:
+                needed.update(step.arguments)
+        return [step for step in self._steps if step in needed]
 
     def reads(self, step: Step, number: int) -> bool:
         """Whether a pass takes a step from the buffer that an earlier one has filled."""
@@ -72,7 +74,7 @@ class Phases:
     def __init__(self, stores: Sequence[Store], row: frozenset[Variable]) -> None:
         self._stores, self._row = stores, row
         self.of: dict[Step, int] = {}
-        for step in cone([store.step for store in stores], frozenset()):
+        for step in _cone(store.step for store in stores):
             phase = max((self.of[argument] for argument in step.arguments), default=0)
             self.of[step] = phase + 1 if step.reduction else phase
         self.count = 1 + max(self.of[store.step] for store in stores)
@@ -119,14 +121,13 @@ class Stages:
         self.passes = Passes(steps, self.of, roots, given)
 
 
-def cone(roots: Iterable[Step], ends: frozenset[Step]) -> list[Step]:
-    """All that steps are computed from, arguments first, as far as `ends`."""
+def _cone(roots: Iterable[Step]) -> list[Step]:
+    """All that steps are computed from, arguments first."""
     found: set[Step] = set()
     stack = list(roots)
     while stack:
         step = stack.pop()
         if step not in found:
             found.add(step)
-            if step not in ends:
-                stack += step.arguments
+            stack += step.arguments
     return sorted(found, key=lambda step: step.number)

@@ -267,9 +267,8 @@ class Pull:
             return False
         if total.offset.parts or not used >= set(self.loops) - row:
             return False
-        digits = sorted(total.terms, key=lambda term: (len(term[1].atoms), term[1].factor))
         reach = ONE
-        for variable, factor in digits:
+        for variable, factor in total.digits:
             if factor != reach:
                 return False
             reach *= variable.extent

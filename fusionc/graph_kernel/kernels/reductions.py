@@ -16,7 +16,7 @@ from fusionc.graph_kernel.kernels.index import Index
 from fusionc.graph_kernel.kernels.kinds import Kind
 from fusionc.graph_kernel.kernels.sizes import ONE, Unsupported
 from fusionc.graph_kernel.kernels.steps import Reduction, Step
-from fusionc.graph_kernel.kernels.view import Shape, View, attribute, axes_of, numbers
+from fusionc.graph_kernel.kernels.view import Shape, View, as_first, attribute, axes_of, numbers
 
 if TYPE_CHECKING:
     from fusionc.graph_kernel.kernels.pull import Pull
@@ -26,7 +26,6 @@ _PRODUCT = Reduction("1", "{0} * {1}", "*")
 _LEAST = {"f32": "-INFINITY", "f64": "-INFINITY", "i32": "INT32_MIN", "i64": "INT64_MIN", "i8": "-128", "u8": "0"}
 _GREATEST = {"f32": "INFINITY", "f64": "INFINITY", "i32": "INT32_MAX", "i64": "INT64_MAX", "i8": "127", "u8": "255"}
 _KINDS = ("f32", "f64", "i32", "i64")
-_SINCE = {"ReduceSum": 13}  # the opset in which axes became an input; 18 for the others
 
 
 def _extreme(kind: Kind, name: str) -> Reduction:
@@ -41,7 +40,7 @@ def _plain_max(kind: Kind) -> Reduction:
 
 def _reduced_axes(view: View, node: onnx.NodeProto) -> list[int]:
     rank = len(view.shapes[node.input[0]])
-    axes = numbers(view, node, 1, "axes", _SINCE.get(node.op_type, 18))
+    axes = numbers(view, node, 1, "axes")
     if not axes and attribute(node, "noop_with_empty_axes", 0):
         return []
     return axes_of(axes or None, rank)
@@ -96,10 +95,6 @@ def _reduce(pull: Pull, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> St
     largest = finished("{0} > -INFINITY && {0} < INFINITY ? {0} : 0", total(_plain_max(kind)))
     powers = total(SUM, f"gk_exp_{kind.name}({{0}} - {{1}}, fused)", largest, cost=12)
     return finished(f"gk_log_{kind.name}({{0}}, fused) + {{1}}", powers, largest)
-
-
-def _same(view: View, node: onnx.NodeProto) -> list[Shape]:
-    return [view.shapes[node.input[0]]]
 
 
 def _softmax(pull: Pull, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Step:
@@ -184,8 +179,8 @@ REDUCTIONS: dict[
     "ReduceL2": _REDUCE,
     "ReduceLogSum": _REDUCE,
     "ReduceLogSumExp": _REDUCE,
-    "Softmax": (_same, _softmax),
-    "LogSoftmax": (_same, _softmax),
+    "Softmax": (as_first, _softmax),
+    "LogSoftmax": (as_first, _softmax),
     "LayerNormalization": _NORM,
     "RMSNormalization": _NORM,
     "SimplifiedLayerNormalization": _NORM,

@@ -169,16 +169,10 @@ def alone(node: onnx.NodeProto, values: Mapping[str, Operand], constants: Mappin
     )
 
 
-def reason_against(
-    node: onnx.NodeProto, values: Mapping[str, Operand], constants: Mapping[str, np.ndarray], opset: int
-) -> str | None:
-    """Why a kernel cannot contain an operator, None if it can.
-
-    `values` has what it reads and writes but for constants. Operators that a kernel can compute one by one may still
-    be too different for one kernel together; `lower` of the whole area tells.
-    """
+def reason_against(area: Area) -> str | None:
+    """Why a kernel cannot compute an area, None if it can."""
     try:
-        lower(alone(node, values, constants, opset))
+        lower(area)
     except Unsupported as error:
         return str(error)
     return None

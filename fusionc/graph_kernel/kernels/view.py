@@ -6,17 +6,18 @@ from typing import Any
 
 import numpy as np
 import onnx
-from onnx import helper, numpy_helper
 
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.kernels.kinds import Kind, kind_of
 from fusionc.graph_kernel.kernels.sizes import Size, Sizes, Unsupported
+from fusionc.model.operators import decode_attribute
+from fusionc.model.tensors import element_type
 
 Shape = tuple[Size, ...]
 
 
 class View:
-    """An area while it is lowered. Shapes are filled in by `shapes.infer`."""
+    """An area while it is lowered. Shapes are filled in by `infer_shapes`."""
 
     def __init__(self, area: Area) -> None:
         self.area, self.sizes = area, Sizes()
@@ -28,7 +29,7 @@ class View:
 
     def dtype(self, name: str) -> int:
         if name in self.area.constants:
-            return helper.np_dtype_to_tensor_dtype(self.area.constants[name].dtype)
+            return element_type(self.area.constants[name].dtype)
         return self.area.values[name].dtype
 
     def kind(self, name: str) -> Kind:
@@ -43,19 +44,13 @@ class View:
 def attribute(node: onnx.NodeProto, name: str, default: Any = None) -> Any:
     for item in node.attribute:
         if item.name == name:
-            value = helper.get_attribute_value(item)
-            return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
+            return decode_attribute(item)
     return default
-
-
-def present(node: onnx.NodeProto, k: int) -> str:
-    """The name of an input, "" if it is omitted."""
-    return node.input[k] if k < len(node.input) else ""
 
 
 def constant(view: View, node: onnx.NodeProto, k: int) -> np.ndarray | None:
     """The value of an input that may be omitted. Raises Unsupported if it is no constant."""
-    name = present(node, k)
+    name = node.input[k] if k < len(node.input) else ""
     if not name:
         return None
     if name not in view.area.constants:
@@ -63,13 +58,16 @@ def constant(view: View, node: onnx.NodeProto, k: int) -> np.ndarray | None:
     return view.area.constants[name]
 
 
-def numbers(view: View, node: onnx.NodeProto, k: int, name: str, since: int) -> list[int] | None:
-    """Axes and the like: an input since an opset, an attribute before."""
-    if view.area.opset < since:
-        found = attribute(node, name)
-        return None if found is None else [int(v) for v in found]
+def numbers(view: View, node: onnx.NodeProto, k: int, name: str) -> list[int] | None:
+    """Axes and the like: an input, or an attribute in older opsets."""
     array = constant(view, node, k)
-    return None if array is None else [int(v) for v in array.ravel()]
+    found = attribute(node, name) if array is None else array.ravel()
+    return None if found is None else [int(v) for v in found]
+
+
+def as_first(view: View, node: onnx.NodeProto) -> list[Shape]:
+    """The shape of an output that has that of the first input."""
+    return [view.shapes[node.input[0]]]
 
 
 def axes_of(axes: list[int] | None, rank: int) -> list[int]:

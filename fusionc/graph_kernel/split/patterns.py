@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
+from fusionc.graph_kernel.cluster_model import is_seen_outside
 from fusionc.graph_kernel.operators import Kind
 from fusionc.graph_kernel.split.regions import Region, Regions, same_size
 
@@ -151,7 +152,7 @@ def _matmul_depth(region: Region, regions: Regions) -> list[Region]:
 def _outputs(region: Region) -> int:
     inside = set(region.nodes)
     values = [value for node in region.nodes for value in node.outputs if value is not None]
-    return sum(value.is_output or any(user not in inside for user in value.outputs) for value in values)
+    return sum(is_seen_outside(value, inside) for value in values)
 
 
 def _may_join(region: Region, highest: Kind = Kind.OPAQUE) -> bool:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from fusionc.graph_kernel.operators import Kind, kind_of
 from fusionc.graph_kernel.split.rows import Row, row_of
+from fusionc.graph_kernel.values import is_scalar_constant
 from fusionc.model.graph import Edge, Graph, Node, Shape
 from fusionc.model.types import same_shape
 
@@ -119,11 +120,6 @@ def _add_edge(maker: Region, user: Region, is_injective: bool) -> None:
     if maker is not user:
         maker.users[user] = None
         user.inputs[maker] = user.inputs.get(maker, True) and is_injective
-
-
-def is_scalar_constant(value: Edge) -> bool:
-    """Whether a value is a constant of one element."""
-    return value.is_constant and value.shape is not None and all(dim == 1 for dim in value.shape)
 
 
 def _aligned(shape: Shape | None) -> Shape | None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from fusionc.model.graph import Edge, Node
+from fusionc.graph_kernel.values import symbol
+from fusionc.model.graph import Node
 
 Row = tuple[int | str, ...]  # the sizes of the last axes
 _NORMALIZED = ("LayerNormalization", "RMSNormalization")
 _SOFTMAX = ("LogSoftmax", "Softmax")
-_ALL_AXES_INPUT = {"ReduceSum": 13}  # the opset in which axes became an input; 18 for the others
 _ROWS_OF_SOFTMAX = 13  # before this opset, Softmax took all axes behind the first one it was told
 
 
@@ -20,7 +20,7 @@ def row_of(node: Node) -> Row | None:
     sizes = x.shape[len(x.shape) - len(axes) :] if axes else ()
     if not axes or axes != list(range(len(x.shape) - len(axes), len(x.shape))):
         return None
-    return tuple(f"{x.name}[{axis}]" if size is None else size for axis, size in zip(axes, sizes, strict=True))
+    return tuple(symbol(x, axis, size) for axis, size in zip(axes, sizes, strict=True))
 
 
 def _axes(node: Node, rank: int) -> list[int]:
@@ -33,12 +33,12 @@ def _axes(node: Node, rank: int) -> list[int]:
     if not node.op.startswith("Reduce"):
         return []
     axes = node.attr("axes")
-    if node.graph.opset >= _ALL_AXES_INPUT.get(node.op, 18):
-        given: Edge | None = node.inputs[1] if len(node.inputs) > 1 else None
-        array = None if given is None else given.constant()
-        if given is not None and array is None:
+    given = node.inputs[1] if len(node.inputs) > 1 else None
+    if given is not None:
+        array = given.constant()
+        if array is None:
             return []
-        axes = None if array is None else [int(axis) for axis in array.reshape(-1)]
+        axes = [int(axis) for axis in array.reshape(-1)]
     if not axes:
         return [] if node.attr("noop_with_empty_axes") else list(range(rank))
     return sorted(axis % rank for axis in axes) if rank else []

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import onnx
 import onnxruntime as ort
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 from fusionc.graph_kernel.area import DOMAIN, Area, Operand
+from fusionc.graph_kernel.make_area import function_of
 
 Feeds = Mapping[str, np.ndarray]
 
@@ -52,9 +53,10 @@ def area_of_graph(graph: onnx.GraphProto, constants: Mapping[str, np.ndarray], n
     )
 
 
-def _info(operand: Operand, *, sized: bool) -> onnx.ValueInfoProto:
-    shape = operand.shape if sized else [None] * len(operand.shape)
-    return helper.make_tensor_value_info(operand.name, operand.dtype, shape)
+def _infos(area: Area, names: Sequence[str]) -> list[onnx.ValueInfoProto]:
+    """Declarations without sizes."""
+    values = [area.values[name] for name in names]
+    return [helper.make_tensor_value_info(v.name, v.dtype, [None] * len(v.shape)) for v in values]
 
 
 def plain_model(area: Area) -> onnx.ModelProto:
@@ -62,8 +64,8 @@ def plain_model(area: Area) -> onnx.ModelProto:
     graph = helper.make_graph(
         list(area.nodes),
         area.name,
-        [_info(area.values[name], sized=False) for name in area.inputs],
-        [_info(area.values[name], sized=False) for name in area.outputs],
+        _infos(area, area.inputs),
+        _infos(area, area.outputs),
         [numpy_helper.from_array(array, name) for name, array in area.constants.items()],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", area.opset)], ir_version=10)
@@ -71,30 +73,21 @@ def plain_model(area: Area) -> onnx.ModelProto:
 
 def kernel_model(area: Area) -> onnx.ModelProto:
     """One node that calls the area's operator, whose function body are the area's operators."""
-    constants = [
-        helper.make_node("Constant", [], [name], value=numpy_helper.from_array(array, name))
-        for name, array in area.constants.items()
-    ]
-    opset = helper.make_opsetid("", area.opset)
-    function = helper.make_function(
-        DOMAIN, area.name, list(area.inputs), list(area.outputs), [*constants, *area.nodes], [opset]
-    )
     graph = helper.make_graph(
         [helper.make_node(area.name, list(area.inputs), list(area.outputs), domain=DOMAIN)],
         area.name,
-        [_info(area.values[name], sized=False) for name in area.inputs],
-        [_info(area.values[name], sized=False) for name in area.outputs],
+        _infos(area, area.inputs),
+        _infos(area, area.outputs),
     )
-    imports = [opset, helper.make_opsetid(DOMAIN, 1)]
-    return helper.make_model(graph, opset_imports=imports, functions=[function], ir_version=10)
+    imports = [helper.make_opsetid("", area.opset), helper.make_opsetid(DOMAIN, 1)]
+    return helper.make_model(graph, opset_imports=imports, functions=[function_of(area)], ir_version=10)
 
 
-def session(model: onnx.ModelProto, library: Path | None = None, *, threads: int = 2, optimized: bool = False) -> Any:
+def session(model: onnx.ModelProto, library: Path | None = None, *, threads: int = 2) -> Any:
     options = ort.SessionOptions()
     options.log_severity_level = 4
     options.intra_op_num_threads = threads
-    if not optimized:
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
     if library:
         options.register_custom_ops_library(str(library))
     return ort.InferenceSession(model.SerializeToString(), options)
@@ -129,20 +122,13 @@ def _where(one: np.ndarray, other: np.ndarray, wrong: np.ndarray) -> str:
     return f"{int(wrong.sum())} of {one.size} differ, at {at}: {pairs}"
 
 
-TYPES = {
-    TensorProto.FLOAT: np.float32, TensorProto.FLOAT16: np.float16, TensorProto.DOUBLE: np.float64,
-    TensorProto.INT32: np.int32, TensorProto.INT64: np.int64, TensorProto.BOOL: np.bool_,
-    TensorProto.INT8: np.int8, TensorProto.UINT8: np.uint8,
-}  # fmt: skip
-
-
 def random_array(rng: np.random.Generator, dtype: int, shape: Sequence[int], *, edges: bool = True) -> np.ndarray:
     """Numbers around 0, and of the edges some: 0, NaN, infinities."""
-    kind = TYPES[dtype]
-    if kind is np.bool_:
+    kind = helper.tensor_dtype_to_np_dtype(dtype)
+    if kind.kind == "b":
         return np.asarray(rng.random(shape) < 0.5)
-    if np.issubdtype(kind, np.integer):
-        low = 0 if kind is np.uint8 else -9
+    if kind.kind in "iu":
+        low = 0 if kind.kind == "u" else -9
         return np.asarray(rng.integers(low, 10, shape)).astype(kind)
     array = np.asarray(rng.standard_normal(shape) * rng.choice([0.5, 2.0, 5.0])).astype(kind)
     if edges and array.size:

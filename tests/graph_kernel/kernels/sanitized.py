@@ -11,21 +11,25 @@ import numpy as np
 
 from fusionc.graph_kernel import kernels
 from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.kernels import compile
 
 _FLAGS = (
-    "-std=c11", "-O1", "-g", "-fopenmp-simd", "-fno-math-errno", "-fno-trapping-math", "-ffp-contract=off", "-fwrapv", "-w",
+    *(flag for flag in compile.FLAGS if flag != "-shared"), "-O1", "-g",
     "-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all",
 )  # fmt: skip
 
 
 def works(folder: Path) -> bool:
     """Whether the compiler of this machine has the sanitizers."""
-    (folder / "empty.c").write_text("int main(void) { return 0; }\n")
-    command = ["cc", *_FLAGS, "-o", str(folder / "empty"), str(folder / "empty.c")]
-    return (
-        not subprocess.run(command, capture_output=True, check=False).returncode
-        and not subprocess.run([folder / "empty"], check=False).returncode
-    )
+    source = folder / "empty.c"
+    source.write_text("int main(void) { return 0; }\n")
+    program = folder / "empty"
+    return not _compile(source, program).returncode and not subprocess.run([program], check=False).returncode
+
+
+def _compile(source: Path, program: Path) -> subprocess.CompletedProcess[str]:
+    command = [*compile.compiler(), *_FLAGS, "-o", str(program), str(source), "-lm"]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
 def findings(
@@ -35,18 +39,15 @@ def findings(
     counts: Counter[str],
 ) -> list[str]:
     """What the sanitizers find when kernels run with some inputs each."""
-    good = {}
-    for name, area in areas.items():
-        try:
-            kernels.lower(area)
-            good[name] = area
-        except kernels.Unsupported as reason:
-            counts[f"refused: {reason}"] += 1
-            counts["refused"] += 1
+    reasons = {name: kernels.reason_against(area) for name, area in areas.items()}
+    counts.update(f"refused: {reason}" for reason in reasons.values() if reason)
+    counts["refused"] += sum(reason is not None for reason in reasons.values())
+    good = {name: area for name, area in areas.items() if reasons[name] is None}
     text = folder / "sanitized.c"
     text.write_text(kernels.source(list(good.values())) + (Path(__file__).parent / "sanitized.c").read_text())
     program = folder / "sanitized"
-    subprocess.run(["cc", *_FLAGS, "-o", str(program), str(text), "-lm"], check=True)
+    made = _compile(text, program)
+    assert not made.returncode, made.stderr
     found = []
     for number, (name, area) in enumerate(good.items()):
         counts["compared"] += 1

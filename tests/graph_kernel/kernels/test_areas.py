@@ -22,9 +22,9 @@ ONE_PIECE = [name for name in benchmark.CASES if "1,000" not in name and "rotary
 
 
 @pytest.fixture(scope="module")
-def cases(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, object], kernels.Built]:
+def cases() -> tuple[dict[str, object], kernels.Built]:
     areas = {n: area_of(text, name=f"c{k}", opset=o) for k, (n, (text, _, o)) in enumerate(benchmark.CASES.items())}
-    return areas, kernels.build(list(areas.values()), tmp_path_factory.mktemp("cases") / "cases.so")
+    return areas, kernels.build(list(areas.values()))
 
 
 @pytest.mark.parametrize("name", benchmark.CASES)

@@ -143,8 +143,14 @@ GK_INLINE float gk_any_expm1_f32(float x, int fused) {
     return (x > 0 ? x : 0) + gk_log1p_##name(gk_exp_of_negative_##name(-fabs##suffix(x), fused), fused);                                   \
   }                                                                                                                    \
   GK_INLINE type gk_sign_##name(type x) { return x > 0 ? 1 : x < 0 ? -1 : x; }                                         \
-  GK_INLINE type gk_max_##name(type x, type y) { return x > y || x != x ? x : y; }                                     \
-  GK_INLINE type gk_min_##name(type x, type y) { return x < y || x != x ? x : y; }                                     \
+  GK_INLINE type gk_max_##name(type x, type y) {                                                                       \
+    type larger = x > y ? x : y; /* y where either is NaN */                                                           \
+    return x != x ? x : larger;                                                                                        \
+  }                                                                                                                    \
+  GK_INLINE type gk_min_##name(type x, type y) {                                                                       \
+    type smaller = x < y ? x : y;                                                                                      \
+    return x != x ? x : smaller;                                                                                       \
+  }                                                                                                                    \
   GK_INLINE type gk_floor_mod_##name(type x, type y) {                                                                 \
     type r = fmod##suffix(x, y);                                                                                       \
     return r != 0 && (r < 0) != (y < 0) ? r + y : r;                                                                   \
