@@ -270,7 +270,8 @@ class _Attachment:
     def source(self, value: ValueInfoProto) -> str:
         tensor = value.type.tensor_type
         dims = [d.dim_value if d.HasField("dim_value") else d.dim_param for d in tensor.shape.dim]
-        free = self.glued.sharp_anywhere or not self.snippet.is_sharp
+        has_halves = any(v.elem_type == TensorProto.FLOAT16 for v in self.glued.values)  # rounded as onnxruntime likes
+        free = (self.glued.sharp_anywhere and not has_halves) or not self.snippet.is_sharp
         seen = [v for v in self.glued.values if v.is_tame and (free or v.is_input or tensor.elem_type not in FLOATS)]
         chance = self.rng.random()
         fitting = [v for v in seen if v.elem_type == tensor.elem_type and self.unified(dims, v.dims) is not None]

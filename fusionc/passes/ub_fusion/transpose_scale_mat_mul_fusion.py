@@ -54,6 +54,8 @@ def _flip(m: Match, new: Tape, side: str) -> Result:
         refuse("the batch is transposed, too")
     if any(value.rank is None or value.rank < 2 for value in (m.a, m.b)):
         refuse("an operand may be a vector")
+    if side == "A" and m.b.rank == 2 and not all(isinstance(dim, int) and dim > 0 for dim in m.a.shape[:-2]):
+        refuse("a batch that may be empty beside a matrix")
     terms = m.a.shape[-2] if side == "A" else m.b.shape[-1]
     if not isinstance(terms, int) or terms == 0:
         refuse("there may be no terms to sum")
@@ -77,7 +79,8 @@ class TransposeScaleMatMulFusionPass(UBFusionPass):
     refuses  a factor that is 0, not finite, beyond 2^±40, not a single number, or may enlarge what it scales; of
              float64 one that float32 has not; integers and float16 (there is no kernel); quantized operands, and
              what stands around a Softmax: onnxruntime finds larger structures there; a transposition beside a vector,
-             which the kernel forgets, or of an axis that may be empty, with which it leaves the result as it was
+             which the kernel forgets, of an axis that may be empty, with which it leaves the result as it was, or of
+             the left operand beside one matrix where the batch may be empty, with which it fails
     never    other permutations: with transBatch the kernel divides by zero where an axis is empty
     algebra  (c·A)·B = A·(c·B) = c·(A·B); the kernel reads its operands along either axis
     source   onnxruntime's MatmulTransposeFusion and MatMulScaleFusion make the same node at load

@@ -16,6 +16,11 @@ RIGHT = {"body": "t = Transpose <perm = [0, 2, 1]> (b) y = MatMul (a, t)", "b": 
 EXTREME = "the factor is zero, not finite, or of an extreme size"
 ATTENTION = "onnxruntime looks for attentions at load"
 STAYS = [
+    Stays(
+        "a batch that may be empty beside a matrix",
+        graph(LEFT["body"], a=LEFT["a"], b="float[3,4] b"),
+        "a batch that may be empty beside a matrix",
+    ),
     Stays("a vector of factors", graph(c="float[4] c"), "the factor is not a single number"),
     Stays(
         "a factor that raises the rank",
