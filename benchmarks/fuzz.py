@@ -98,7 +98,7 @@ class Plan:
         self.target_opset = None
         if rng.random() < 0.15 and self.glued.opset < newest_opset():
             self.target_opset = rng.randint(self.glued.opset + 1, newest_opset())
-        self.through_files = rng.random() < 0.1
+        self.through_files = rng.random() < 0.1 and not self.glued.sizes  # verification chooses sizes itself
 
     @cached_property
     def raised(self) -> ModelProto:

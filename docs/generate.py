@@ -33,6 +33,7 @@ def passes_page(passes: Sequence[Pass]) -> str:
     for p in passes:
         lines += ["", f"## {p.name}", ""]
         lines += [f"- patterns: {', '.join(pattern.name for pattern in p.patterns) or 'none'}"]
+        lines += ["- NaN and Inf may give other results, verification leaves them out"] if p.is_for_finite else []
         lines += [f"- other names: {', '.join(p.aliases)}"] if p.aliases else []
         lines += [f"- never matches: {p.never_matches}"] if p.never_matches else []
         lines += ["- switched by `--pattern_fusion_pass`, too"] if p.is_pattern_fusion else []

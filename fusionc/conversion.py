@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from time import perf_counter
 
@@ -123,7 +124,7 @@ def convert(
                 report.bytes_after = _bytes_on_disk(done.proto, saved.model)
                 if verify:
                     with _timed(report, "verify"):
-                        report.verification = _verify(saved, job, done.ledger.count)
+                        report.verification = _verify(saved, job, done)
                 if kernels.file is not None:
                     report.kernels = library_of(destination)
                     saved = saved.beside(kernels.file, report.kernels)
@@ -233,22 +234,30 @@ class _Job:
             dump.write(proto, "output")
         return _Optimized(proto, [*counts, *fused.counts], ledger, fused)
 
-    def verdict(self, candidate: Path) -> tuple[bool, str]:
-        """Whether a model is valid and computes what the original computes, and a sentence on it."""
+    def verdict(self, candidate: Path, counts: Sequence[PatternCount]) -> tuple[bool, str]:
+        """Whether a model is valid and computes what the original computes, and a sentence on it.
+
+        `counts` say what took effect: some passes are for finite numbers only.
+        """
         from fusionc.verify import check_model, verify
 
         try:
             check_model(self.source, candidate)
         except VerificationError as error:
             return False, error.what
-        found = verify(self.source, candidate, input_shape=self.shapes, progress=self.tell)
+        effective = {count.pass_name for count in counts if count.effected}
+        finite = sorted(p.name for p in self.passes if p.is_for_finite and p.name in effective)
+        check = partial(
+            verify, self.source, candidate, input_shape=self.shapes, nonfinite=not finite, progress=self.tell
+        )
+        found = check()
         if found.status == "equal" and self.kernels.file is not None:
-            found = verify(
-                self.source, candidate, input_shape=self.shapes, kernels=self.kernels.file, progress=self.tell
-            )
+            found = check(kernels=self.kernels.file)
             summary = f"with generated kernels and without: {found.summary}"
         else:
             summary = f"not verified: {found.summary}" if found.status == "impossible" else found.summary
+        if finite and found.status == "equal":
+            summary = f"{summary}; NaN and Inf left out, for which {', '.join(finite)} may give other results"
         return found.status != "different", summary
 
     def again(self, limit: int) -> tuple[bool, Commit | None]:
@@ -256,15 +265,17 @@ class _Job:
         self.tell(f"looking for the rewrite at fault: {limit}")
         done = self.optimized(load(self.source), limit)
         with save(done.proto, self.source.parent, self.destination) as saved:
-            return self.verdict(saved.model)[0], done.ledger.last
+            return self.verdict(saved.model, done.counts)[0], done.ledger.last
 
 
-def _verify(saved: Saved, job: _Job, rewrites: int) -> str:
-    """A sentence on the saved model. Raises VerificationError that names the rewrite at fault."""
+def _verify(saved: Saved, job: _Job, done: _Optimized) -> str:
+    """A sentence on the saved model, of which `done` says how it was made. Raises VerificationError that names the
+    rewrite at fault."""
     from fusionc.verify import first_bad
 
     job.tell("verifying")
-    is_right, summary = job.verdict(saved.model)
+    is_right, summary = job.verdict(saved.model, done.counts)
+    rewrites = done.ledger.count
     if is_right:
         return summary
     what, source = f"the result does not compute what the model computes: {summary}", str(job.source)

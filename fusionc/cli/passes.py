@@ -63,6 +63,7 @@ def _show_pass(name: str, passes: Sequence[Pass]) -> None:
         ("aliases", ", ".join(found.aliases) or "none"),
         ("patterns", ", ".join(pattern.name for pattern in found.patterns) or "none"),
     ]
+    facts += [("NaN and Inf", "may give other results, verification leaves them out")] if found.is_for_finite else []
     facts += [("never matches", found.never_matches)] if found.never_matches else []
     facts += [("switched by", "--pattern_fusion_pass, too")] if found.is_pattern_fusion else []
     show_facts(facts, sys.stdout)

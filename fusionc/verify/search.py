@@ -56,8 +56,9 @@ class Search:
         self._choices = SizeChoices(ports, fixed, likely)
         self.first_error = ""
 
-    def samples(self, seeds: Sequence[int], constants: Mapping[str, Any]) -> Iterator[Sample]:
-        """One sample per seed, with changing sizes, then the edges. Nothing where the reference never runs.
+    def samples(self, seeds: Sequence[int], constants: Mapping[str, Any], nonfinite: bool) -> Iterator[Sample]:
+        """One sample per seed, with changing sizes, then the edges, NaN and Inf among them where `nonfinite` says so.
+        Nothing where the reference never runs.
 
         `constants` are the defaults of overridable initializers; one sample replaces them.
         """
@@ -88,7 +89,7 @@ class Search:
             replace(style, floats="mixed", integers="ends"),
             base,
         )
-        if floats:
+        if floats and nonfinite:
             yield from self._edge("NaN and Inf", sizes, replace(style, floats="nonfinite"), base)
 
     def redraws(self, sample: Sample) -> Iterator[Sample]:

@@ -31,6 +31,7 @@ def verify(
     input_shape: Mapping[str, tuple[int, ...]] | None = None,
     seeds: Sequence[int] = (0, 1, 2),
     kernels: Path | None = None,
+    nonfinite: bool = True,
     progress: Callable[[str], None] | None = None,
 ) -> Verification:
     """Does the model file `candidate` compute what `reference` computes?
@@ -38,7 +39,7 @@ def verify(
     Both run in onnxruntime with its optimizers off: once per seed, then on zeros, on mixed magnitudes, and on NaN and
     Inf. The first seed has one size for every dynamic dimension, the second another, the third a batch of one;
     `input_shape` fixes the shapes of the inputs it names. `kernels` is a library for operators of the candidate.
-    `progress` gets a line for each run.
+    `nonfinite` False leaves NaN and Inf out. `progress` gets a line for each run.
 
     Raises FusioncError where one of the files is no ONNX model, UsageError where `input_shape` does not fit the inputs
     of the reference.
@@ -55,7 +56,7 @@ def verify(
     try:
         other_model, other = _open(candidate, kernels)
     except RunError as error:
-        if next(search.samples(seeds, defaults), None) is None:
+        if next(search.samples(seeds, defaults, nonfinite), None) is None:
             return Verification("impossible", 0, f"onnxruntime cannot run {reference}: {search.first_error}")
         return _different(0, Difference("", "", f"onnxruntime cannot load {candidate}: {error}"))
     changed = tuple(interface_differences(model, other_model))
@@ -67,7 +68,7 @@ def verify(
     del model  # holds all weights that are not in external files
 
     verdict = _Verdict(other, Noise(reference, runner))
-    for wanted in search.samples(seeds, defaults):
+    for wanted in search.samples(seeds, defaults, nonfinite):
         # Where the reference is unstable no difference counts, and no equality: an edge is left out then, other
         # values are drawn in place of a seed's.
         for sample in (wanted,) if wanted.edge else chain((wanted,), search.redraws(wanted)):

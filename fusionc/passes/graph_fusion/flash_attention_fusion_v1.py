@@ -27,4 +27,5 @@ class FlashAttentionFusionV1(Pass):
     """
 
     numerics = "rounding"
+    is_for_finite = True
     patterns = patterns(SCORES, _attention)

@@ -64,4 +64,5 @@ class FlashAttentionFusionV2(Pass):
     """
 
     numerics = "rounding"
+    is_for_finite = True
     patterns = patterns(SCORES + mask, _attention, mask)

@@ -104,5 +104,6 @@ class GroupQueryAttentionFusionPass(UBFusionPass):
     """
 
     numerics = "rounding"
+    is_for_finite = True
     default = "off"
     patterns = patterns("GroupQueryAttention", _group_query, _is_grouped)

@@ -82,4 +82,5 @@ class MultiHeadAttentionFusionPass(UBFusionPass):
     """
 
     numerics = "rounding"
+    is_for_finite = True
     patterns = patterns("MultiHeadAttention", _multi_head, _is_single)
