@@ -149,10 +149,11 @@ def _zeroed(m: Match, new: Tape) -> Edge:
         result = new.Reshape(result, new.const(np.array([0, 0 if m.turn is not None else 1, heads * size], np.int64)))
     else:
         refuse("the size of the heads is unknown")
-    highest = new_reduce(new, "ReduceMax", m.mask, [-1])
+    # With keepdims, onnxruntime does not reduce the axes of a tensor without elements.
+    axes = [axis for axis in (rank - 3, rank - 1) if axis >= 0]
+    highest = new_reduce(new, "ReduceMax", m.mask, axes, keepdims=False)
     hidden = new.Equal(highest, new.const(np.array(-np.inf, np.float32)))
-    if rank > 2:
-        hidden = new_unsqueeze(new, hidden, [rank - 3], "Squeeze")
+    hidden = new_unsqueeze(new, hidden, [rank - len(axes)])
     made: Edge = new.Where(hidden, new.const(np.array(0, np.float32)), result)
     return made if merges else reshaped(m, made, new)
 

@@ -12,25 +12,25 @@ from fusionc.rewrite.pattern import ms
 
 def _turn(m: Match, new: Tape, *, is_half: bool, interleaved: int | None) -> Result:
     found = [rows_of(value, m.x, new, is_half=is_half) for value in (m.cos, m.sin)]
+    size = m.x.shape[3] // 2
     if all(is_shared for _, is_shared in found):
         positions: Edge = new.const(np.zeros(1, np.int64))  # of the first row; the others follow it
-        tables = [_table(rows, new, is_shared=True) for rows, _ in found]
+        tables = [_table(rows, size, new, is_shared=True) for rows, _ in found]
     else:
         caches = [repeated(rows, m.x, new) if is_shared else rows for rows, is_shared in found]
         positions = _all_rows(m.x, new)
-        tables = [_table(rows, new, is_shared=False) for rows in caches]
+        tables = [_table(rows, size, new, is_shared=False) for rows in caches]
     return new.node("RotaryEmbedding", [m.x, positions, *tables], domain=MICROSOFT, interleaved=interleaved)
 
 
-def _table(rows: Edge, new: Tape, *, is_shared: bool) -> Edge:
-    """[batch, length, size / 2] as [batch · length, size / 2]."""
-    array, shape = rows.constant(), rows.shape
+def _table(rows: Edge, size: int, new: Tape, *, is_shared: bool) -> Edge:
+    """[batch, length, size] as [batch · length, size]."""
+    array = rows.constant()
     if array is not None:
         return new.const(array.reshape(-1, array.shape[-1]), like=rows)
     if is_shared:
         return new_unsqueeze(new, rows, [0], "Squeeze")
-    size = None if shape is None else shape[-1]
-    made: Edge = new.Reshape(rows, new.const(np.array([-1, size if isinstance(size, int) else 0], np.int64)))
+    made: Edge = new.Reshape(rows, new.const(np.array([-1, size], np.int64)))
     return made
 
 

@@ -79,7 +79,7 @@ FIRES = [
     Fires("a mask", graph(mask=WHERE, inputs=", bool[B,1,S,S] g", constants=", float far = {-10000}"), ["Where", *ONE], zero_sizes=False),
     Fires("the lowest number and the guard", graph(mask=WHERE, inputs=", bool[B,1,S,S] g", constants=", float far = {-3.4028234663852886e38}", softmax=GUARD), ["Where", *ONE], zero_sizes=False, edge_values=False),
     Fires("infinite", graph(mask=WHERE, inputs=", bool[1,1,S,S] g", constants=", float far = {-inf}"), ["Where", *ONE], zero_sizes=False),
-    Fires("infinite with the guard", graph(mask=WHERE, inputs=", bool[B,1,S,S] g", constants=", float far = {-inf}", softmax=GUARD), ["Where", "Shape", "ReduceMax", "Shape", "Cast", "Equal", "Sub", "Expand", "Squeeze", "GroupQueryAttention", "Where"], 2, zero_sizes=False, edge_values=False),
+    Fires("infinite with the guard", graph(mask=WHERE, inputs=", bool[B,1,S,S] g", constants=", float far = {-inf}", softmax=GUARD), ["Where", "Shape", "ReduceMax", "Shape", "Cast", "Equal", "Sub", "Expand", "Unsqueeze", "GroupQueryAttention", "Where"], 2, zero_sizes=False, edge_values=False),
     Fires("a bias for each head", graph(mask="m = Neg (g)", inputs=", float[1,4,S,S] g"), ["Neg", *ONE], zero_sizes=False),
     Fires("one for all queries", graph(mask=WHERE, inputs=", bool[B,1,1,S] g", constants=", float far = {-10000}"), ["Where", "Shape", "Shape", "Concat", "Expand", *ONE], zero_sizes=False),
 ]  # fmt: skip

@@ -118,7 +118,7 @@ STAYS = [
 ]  # fmt: skip
 
 ONE = ["MultiHeadAttention"]
-ROWS = ["ReduceMax", "Equal", "MultiHeadAttention", "Squeeze", "Where"]
+ROWS = ["ReduceMax", "Equal", "MultiHeadAttention", "Unsqueeze", "Where"]
 FIRES = [
     Fires("a scale", graph(), ONE),
     Fires("opset 23", graph(), ONE, opset=23),
@@ -147,9 +147,9 @@ FIRES = [
         ["Reshape", "Reshape", "Reshape", "MultiHeadAttention"],
     ),
     Fires("heads merged in two axes", graph(heads=HEADS.replace("int64[3] merged = {0, 0, -1}", "int64[2] merged = {-1, 8}"), y="float[?,8]"), [*ONE, "Reshape"], zero_sizes=False),
-    Fires("heads merged in two axes, the guard", masked(WHERE, WHOLE, INFINITE, GUARD).replace("int64[3] merged = {0, 0, -1}", "int64[2] merged = {-1, 8}").replace("float[B,S,8] y", "float[?,8] y"), ["Where", *ROWS, "Reshape"], 2, edge_values=False, zero_sizes=False),
+    Fires("heads merged in two axes, the guard", masked(WHERE, WHOLE, INFINITE, GUARD).replace("int64[3] merged = {0, 0, -1}", "int64[2] merged = {-1, 8}").replace("float[B,S,8] y", "float[?,8] y"), ["Where", *ROWS, "Reshape"], 2, edge_values=False),
     Fires("one query", graph(split=SINGLE, merge="y = Reshape (o, merged)", q="float[B,1,8]", y="float[B,1,8]", heads=ONCE), ONE),
-    Fires("one query, the guard", graph(split=SINGLE, scores="s = MatMul (a, b) t = Mul (s, c) m = Where (g, zero, far) z = Add (t, m)", softmax=GUARD, merge="y = Reshape (o, merged)", inputs=", bool[B,1,1,L] g", constants=INFINITE, q="float[B,1,8]", y="float[B,1,8]", heads=ONCE), ["Where", *ROWS], 2, edge_values=False, zero_sizes=False),
+    Fires("one query, the guard", graph(split=SINGLE, scores="s = MatMul (a, b) t = Mul (s, c) m = Where (g, zero, far) z = Add (t, m)", softmax=GUARD, merge="y = Reshape (o, merged)", inputs=", bool[B,1,1,L] g", constants=INFINITE, q="float[B,1,8]", y="float[B,1,8]", heads=ONCE), ["Where", *ROWS], 2, edge_values=False),
     Fires("one query, picked from all", graph(split="r = Reshape (q, heads) a0 = Transpose <perm = [0, 2, 1, 3]> (r) a = Gather <axis = 2> (a0, last)" + SPLIT.partition("(r)")[2], merge="y = Reshape (o, merged)", constants=", int64[1] last = {-1}", y="float[B,1,8]", heads=HEADS.replace("merged = {0, 0, -1}", "merged = {0, 1, 8}")), ["Reshape", "Transpose", "Gather", "Reshape", "Reshape", "Transpose", "Transpose", "Reshape", "MultiHeadAttention"]),
     Fires("keys of five axes", graph(split=FLAT.replace("f = Reshape (i,", "i9 = Unsqueeze (i, nought) f = Reshape (i9,"), constants=", int64[3] flat = {-1, 5, 4}, int64[4] back = {-1, 2, 4, 5}, int64[1] nought = {0}", **FIXED), ["Reshape", "Transpose", "Unsqueeze", "Reshape", "Transpose", "Squeeze", "MultiHeadAttention"]),
     Fires("a past", graph(split=PAST, inputs=CACHE), ONE),
@@ -195,9 +195,13 @@ FIRES = [
     Fires("the lowest number and the guard", masked(WHERE, WHOLE, LOWEST, GUARD), ["Where", "MultiHeadAttention"], edge_values=False),
     Fires("infinite", masked(WHERE, WHOLE, INFINITE), ["Where", "MultiHeadAttention"]),
     Fires("infinite with the guard", masked(WHERE, WHOLE, INFINITE, GUARD), ["Where", *ROWS], 2, edge_values=False),
+    *[
+        Fires(f"{name} with the guard, merged into a known width", masked(WHERE, f", bool[{g}] g", INFINITE, GUARD).replace("{0, 0, -1}", "{0, 0, 8}"), ["Where", *rows], 2, edge_values=False)
+        for name, g, rows in (("all rows", "B,1,S,L", ROWS), ("one batch", "1,1,S,L", ROWS), ("rank 3", "1,S,L", ["ReduceMax", "Unsqueeze", *ROWS[1:]]))
+    ],
     Fires("an unknown mask with the guard", masked("m = Neg (g)", ", float[1,1,S,L] g", softmax=GUARD), ["Neg", *ROWS], 2, edge_values=False),
-    Fires("rank 2 with the guard", masked("m = Neg (g)", ", float[S,L] g", softmax=GUARD), ["Neg", "ReduceMax", "Unsqueeze", "Equal", "MultiHeadAttention", "Where"], 2, edge_values=False),
-    Fires("a constant with a hidden row and the guard", with_constant(CONSTANT.replace("{0", "{-inf"), GUARD), ["ReduceMax", "MultiHeadAttention", "Equal", "Where"], 2, edge_values=False),
+    Fires("rank 2 with the guard", masked("m = Neg (g)", ", float[S,L] g", softmax=GUARD), ["Neg", "ReduceMax", "Unsqueeze", "Equal", "MultiHeadAttention", "Unsqueeze", "Where"], 2, edge_values=False),
+    Fires("a constant with a hidden row and the guard", with_constant(CONSTANT.replace("{0", "{-inf"), GUARD), ROWS, 2, edge_values=False),
     Fires("a bias from outside", masked("m = Neg (g)", ", float[1,2,S,L] g"), ["Neg", "MultiHeadAttention"]),
     Fires("one bias for each of a batch and each head", masked("m = Neg (g)", ", float[B,2,S,L] g"), ["Neg", "MultiHeadAttention"]),
     Fires("rank 3", masked("m = Neg (g)", ", float[2,S,L] g"), ["Neg", "Unsqueeze", "MultiHeadAttention"]),

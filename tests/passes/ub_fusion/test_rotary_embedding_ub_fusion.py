@@ -38,6 +38,15 @@ FIRES = [
     Fires("a fixed batch", graph(f"{ANGLES} {SPLIT} {TURN}", "float[3,2,S,4]"), SHARED),
     Fires("commuted", graph(f"{ANGLES} {SPLIT} {TURN}".replace("Mul (x, c)", "Mul (c, x)").replace("Mul (r, s)", "Mul (s, r)").replace("Add (a, b)", "Add (b, a)")), SHARED),
     Fires("angles for each of a batch", graph(f"{ANGLES} {SPLIT} {TURN}", f="float[B,S,2] f"), EACH),
+    *[
+        Fires(
+            f"one cosine for all of a batch, a sine for each, heads of {2 * half}",
+            graph(f"{SPLIT} {HALVES} y = Concat <axis = -1> (re, im)", f"float[B,2,S,{2 * half}]", f"float[1,1,S,{half}] c, float[B,1,S,{half}] s").replace("{2, 2}", f"{{{half}, {half}}}"),
+            ["Squeeze", "Squeeze", "Shape", "Concat", "Expand", *COUNT, "Reshape", "Reshape", "RotaryEmbedding"],
+            sizes={"S": 3},
+        )
+        for half in (1, 2)
+    ],
     Fires("angles for each of a fixed batch", graph(f"{ANGLES} {SPLIT} {TURN}", "float[2,2,3,4]", f="float[2,3,2] f"), ["Cos", "Sin", "Reshape", "Reshape", "RotaryEmbedding"]),
     Fires("scaled angles", graph(f"{ANGLES.replace('c = Unsqueeze (c3', 'c4 = Mul (c3, g) c = Unsqueeze (c4')} {SPLIT} {TURN}", constants=", float g = {2.0}"), ["Cos", "Mul", "Sin", "Squeeze", "Squeeze", "RotaryEmbedding"]),
     Fires("tables", graph(f"{SPLIT} {TURN}", "float[B,2,3,4]", constants=TABLE), ["RotaryEmbedding"]),
