@@ -33,7 +33,8 @@ class RepeatedMatMulUbFusionPass(UBFusionPass):
     after    Reshape(MatMul(Reshape(a), x)): the rows of all matrices of a that met the same one, one below another
     refuses  ranks other than 4; a number of repetitions or of matrices that is not known; a that is not known to have
              as many matrices; other targets
-    never    with an open dimension in a Reshape, which an empty tensor does not tell: unknown rows are asked for
+    never    with an open dimension in a Reshape, which an empty tensor does not tell: unknown rows are asked for, until
+             ShapeReshapePass, where it is on, leaves them open
     algebra  (A₁; A₂)·X = (A₁·X; A₂·X), row by row; the elements of a lie in memory as the larger matrix has them
     source   what attention operators do with grouped queries; onnxruntime copies what is repeated
     """
