@@ -18,7 +18,9 @@ from typing import Any
 
 import numpy as np
 import onnx.defs
+from onnx import TensorProto
 
+from fusionc.model import operators
 from fusionc.model.graph import Edge
 from fusionc.rewrite import Tape
 from fusionc.rewrite.pattern import Arithmetic, Const, Formula, OpFormula
@@ -99,10 +101,27 @@ def _call(name: str, operands: tuple[Any, ...], options: dict[str, Any]) -> Any:
         return OpFormula(((domain, name),), args, options, label)
     if tape is None:
         raise RuntimeError(f"op.{name} is for the search and replace functions of register_replacement")
-    like = next((o.edge for o in operands if isinstance(o, Value)), None)
-    edges = [to_edge(o, like, tape) for o in operands]
+    likes = _likes(operands, operators.schema(name, domain, tape.graph.opset_of(domain)))
+    edges = [to_edge(o, like, tape) for o, like in zip(operands, likes, strict=True)]
     made = tape.node(name, edges, domain=domain, **options)
     return tuple(map(Value, made)) if isinstance(made, tuple) else Value(made)
+
+
+def _likes(operands: tuple[Any, ...], schema: onnx.defs.OpSchema | None) -> list[Edge | None]:
+    """For each operand the value whose type it has, if it is a number: what the operator says must be of one type, else
+    the first value, as far as the operator takes that type there: an index has its own."""
+    values = [(at, o.edge) for at, o in enumerate(operands) if isinstance(o, Value)]
+    if schema is None or not schema.inputs or not values:
+        return [values[0][1] if values else None] * len(operands)
+    formal = [schema.inputs[min(at, len(schema.inputs) - 1)] for at in range(len(operands))]
+    likes: list[Edge | None] = []
+    for parameter in formal:
+        same = next((edge for at, edge in values if formal[at].type_str == parameter.type_str), values[0][1])
+        is_taken = (
+            not same.elem_type or f"tensor({TensorProto.DataType.Name(same.elem_type).lower()})" in parameter.types
+        )
+        likes.append(same if is_taken else None)
+    return likes
 
 
 @cache

@@ -442,10 +442,14 @@ def same_shape(a: Sequence[int | str | None] | None, b: Sequence[int | str | Non
 
 
 def same_after_reshape(a: Sequence[int | str | None] | None, b: Sequence[int | str | None] | None) -> bool:
-    """Whether two shapes with equally many elements are known to be equal: one dimension follows from the others."""
+    """Whether two shapes with equally many elements are known to be equal: one dimension follows from the others.
+
+    Only one of which nothing is known: two that are, 7 and "length" say, may differ where another one is 0.
+    """
     if a is None or b is None or len(a) != len(b):
         return False
-    return sum(one is None or one != other for one, other in zip(a, b, strict=True)) <= 1 and 0 not in (*a, *b)
+    open_ = [pair for pair in zip(a, b, strict=True) if None in pair or pair[0] != pair[1]]
+    return len(open_) <= 1 and 0 not in (*a, *b) and all(any(map(_is_invented, pair)) for pair in open_)
 
 
 def broadcasts_into(small: Sequence[int | str | None] | None, large: Sequence[int | str | None] | None) -> bool:

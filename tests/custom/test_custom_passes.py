@@ -55,6 +55,25 @@ def test_the_example_of_the_readme() -> None:
     )
 
 
+def test_a_number_has_the_type_that_the_operator_wants() -> None:
+    """Not that of the condition, nor an index that of what is indexed."""
+    code = """
+def kept(c, x): return op.Where(c, op.Neg(x), 0.0)
+def negated(c, x): return op.Neg(op.Where(c, x, 0.0))
+def row(x): return op.Gather(op.Abs(x), 0)
+def row_first(x): return op.Abs(op.Gather(x, 0))
+def power(x): return op.Floor(op.Sqrt(x))
+def half_power(x): return op.Floor(op.Pow(x, 0.5))
+fusionc.register_replacement(kept, negated)
+fusionc.register_replacement(row, row_first)
+fusionc.register_replacement(power, half_power)
+"""
+    model = """agraph (float[4,3] x, bool[4,3] c) => (float[4,3] y, float[3] z, float[4,3] w) <int64 i = {0}, float zero = {0}> {
+        a = Neg (x) y = Where (c, a, zero) b = Abs (x) z = Gather (b, i) d = Sqrt (x) w = Floor (d) }"""
+    report = convert(code, model)
+    assert {name: effects(report)[name] for name in ("kept", "row", "power")} == {"kept": 1, "row": 1, "power": 1}
+
+
 PAIR = """
 def s(x, w, b): return op.Add(op.MatMul(x, w), b)
 def r(x, w, b): return op.Gemm(x, w, b)

@@ -9,7 +9,7 @@ from harness import parse
 
 from fusionc.model.build import build
 from fusionc.model.graph import Edge, Graph
-from fusionc.model.types import same_shape
+from fusionc.model.types import same_after_reshape, same_shape
 
 
 def graph_of(text: str, opset: int = 18) -> Graph:
@@ -193,3 +193,11 @@ def test_large_constant_nodes_have_types() -> None:
     model.graph.node.insert(0, onnx.helper.make_node("Constant", [], ["W"], value=weights))
     graph = build(model, "").main
     assert value(graph, "W").shape == (64, 64) and value(graph, "y").shape == ("N", 64)
+
+
+def test_one_dimension_follows_from_the_others_where_nothing_else_is_known_of_it() -> None:
+    assert same_after_reshape(("B", 8, "T", 5), ("B", 8, None, 5)) and same_after_reshape(("B", 8), ("B", "unk__3"))
+    assert not same_after_reshape(("B", 8, "T", 5), ("B", 8, 7, 5))  # B may be 0
+    assert not same_after_reshape(("B", "T"), ("B", "S"))
+    assert not same_after_reshape(("B", None), (None, "T"))
+    assert not same_after_reshape((0, 8), (0, None))

@@ -21,6 +21,7 @@ class FastGeluFusionPass(UBFusionPass):
     after    com.microsoft.FastGelu(x), FastGelu(x, b)
     refuses  elements other than float32 (there is no kernel); with a bias: addends of which none is known to be one
              number for each column
+    never    by default: it is no rounding
     algebra  Erf(x / √2) is about Tanh(√(2/π) · (x + 0.044715 x³)): the results differ by up to 5e-4
     source   CANN's FastGeluFusionPass; onnxruntime's GeluApproximation, which is off there, too
     """

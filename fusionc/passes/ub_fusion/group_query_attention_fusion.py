@@ -93,8 +93,8 @@ class GroupQueryAttentionFusionPass(UBFusionPass):
     refuses  what MultiHeadAttentionFusionPass refuses; heads of which the size is no multiple of 8, or not the same;
              another number of keys than of queries, as with those of the past and more than one query: the operator
              then has its own rules for batches
-    never    by default: an empty batch ends the process (onnxruntime 1.31.1), and where RepeatedMatMulUbFusionPass
-             is on a Llama gains 3 to 6 % of a prompt and loses as much with one query; kept: what
+    never    by default: an empty batch ends the process (onnxruntime 1.31.1), and beside RepeatedMatMulUbFusionPass
+             a Llama gains 3 to 6 % with a prompt and loses as much with one query; kept: what
              MultiHeadAttentionFusionPass does not keep
     algebra  the definition of attention; keys and values are read several times instead of repeated; onnxruntime
              1.31.1, a Llama of 4 layers with its rotary embeddings, ratio of the CPU time of the whole model, S = 16 /

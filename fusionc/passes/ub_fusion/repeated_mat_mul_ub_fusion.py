@@ -33,7 +33,8 @@ class RepeatedMatMulUbFusionPass(UBFusionPass):
     after    Reshape(MatMul(Reshape(a), x)): the rows of all matrices of a that met the same one, one below another
     refuses  ranks other than 4; a number of repetitions or of matrices that is not known; a that is not known to have
              as many matrices; other targets
-    never    with an open dimension in a Reshape, which an empty tensor does not tell: unknown rows are asked for
+    never    with an open dimension in a Reshape, which an empty tensor does not tell: unknown rows are asked for, until
+             ShapeReshapePass, where it is on, leaves them open
     algebra  (A₁; A₂)·X = (A₁·X; A₂·X), row by row; the elements of a lie in memory as the larger matrix has them
     source   what attention operators do with grouped queries; onnxruntime copies what is repeated
     """
@@ -52,12 +53,12 @@ class RepeatedMatMulUbFusionPass(UBFusionPass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_onnxruntime(m)
-        matrices, wide = unrepeated(m.repeat.outputs[0]), m.repeat.outputs[0].shape
-        if matrices is None or matrices is not m.x or wide is None:
+        repeated, wide = m.repeat.outputs[0], m.repeat.inputs[0]
+        if unrepeated(repeated) is None:
             refuse("it is not known that each matrix is repeated")
-        (_, heads, _, _), groups = wide, m.repeat.inputs[0].shape[1]
-        if not isinstance(heads, int) or not isinstance(groups, int) or heads == 0:
-            refuse("the number of repetitions is not known")
+        heads, groups = repeated.shape[1], wide.shape[1]
+        if not isinstance(heads, int) or not isinstance(groups, int):
+            refuse("the number of matrices is not known")
         if m.a.shape is None or len(m.a.shape) != 4 or m.a.shape[1] != heads:
             refuse("the other operand is not known to have a matrix for each")
         rows, times = length_of(m.a, 2, new), new.const(np.array([heads // groups], np.int64))

@@ -14,12 +14,13 @@ class TbeConvDoubleInFusionPass(UBFusionPass):
     refuses  an addend that is not known to have the shape of the convolution; images and constant weights, which
              onnxruntime computes in blocks of channels, with the addend, unless somebody writes FusedConv; elements
              other than float32 (there is no kernel); bounds of Clip that the model computes
+    never    by default: what is left for it is rare, and takes 0.95 to 1.06 of the time
     algebra  the kernel begins with z where it else begins with 0, and applies f while the result is in the cache
     source   CANN's TbeConvDoubleInFusionPass; onnxruntime's ConvAddActivationFusion
     """
 
     numerics = "rounding"
-    default = "off"  # what is left for it is rare, and takes 0.95 to 1.06 of the time
+    default = "off"
     patterns = (
         Pattern("ConvAddActivation", activated(_SUM)),
         Pattern("ConvAddClip", clipped(_SUM)),

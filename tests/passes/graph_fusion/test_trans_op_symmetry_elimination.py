@@ -87,6 +87,31 @@ STAYS = [
     Stays("parted in another order", grouped(parted="3,2,5,N"), NOT_PARTED),
     Stays("parted into other axes", grouped(x="4,3,N,5", parted="2,6,5,N"), NOT_PARTED),
     Stays("joined with another axis", grouped(x="2,6,N,5", joint="4,-1,5", turn="1,0,2", parted="N,2,6,5"), NOT_PARTED),
+    Stays(
+        "joined with one of two in front",
+        grouped(x="4,3,N,5", joint="2,-1,5", turn="1,0,2", parted="3,N,4,5"),
+        NOT_PARTED,
+    ),
+    Stays("as many axes as before", grouped(x="2,3,N", joint="2,3,N", parted="2,N,3"), NOT_PARTED),
+    Stays(
+        "an axis of one element comes and goes",
+        grouped(x="6,2,N", joint="6,2,1,N", turn="3,2,1,0", parted="N,2,6"),
+        NOT_PARTED,
+    ),
+    *[
+        Stays(
+            f"{name} is of an unknown rank",
+            f"agraph ({inputs}) => (float[p,q,r,u] y) <{constants}> "
+            "{ a = Reshape (x, s) b = Transpose <perm = [0,2,1]> (a) y = Reshape (b, t) }",
+            "the ranks are unknown",
+            valid="[]" not in inputs,
+        )
+        for name, inputs, constants in (
+            ("the value", "float[] x", "int64[3] s = {2,-1,5}, int64[4] t = {2,5,3,4}"),
+            ("the joint one", "float[2,3,4,5] x, int64[n] s", "int64[4] t = {2,5,3,4}"),
+            ("the result", "float[2,3,4,5] x, int64[n] t", "int64[3] s = {2,12,5}"),
+        )
+    ],
     Stays("parted, not joined", grouped(x="6,5,N", joint="2,3,5,N", turn="2,0,1,3", parted="5,6,N"), NOT_PARTED),
     Stays(
         "joined, of an unknown shape",

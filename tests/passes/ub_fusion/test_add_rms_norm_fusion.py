@@ -41,6 +41,7 @@ STAYS = [
     Stays("rank 4", graph(x="float[B,S,2,4] x", k="float[B,S,2,4] k", y="float[a,b,c,d] y"), "the rank is neither 2 nor 3", opset=23),
     Stays("rank 1", graph(x="float[4] x", k="float[4] k", y="float[4] y"), "the rank is neither 2 nor 3", opset=23),
     Stays("other batches", graph(k="float[C,S,4] k"), SHAPES, opset=23),
+    Stays("an unknown rank", graph(x="float[] x", k="float[] k"), "the rank is unknown", opset=23, valid=False),
     Stays("unknown dimensions", graph(x="float[?,S,4] x", k="float[?,S,4] k"), SHAPES, opset=23, valid=False),
     Stays("a vector is added", graph(k="float[4] k"), SHAPES, opset=23),
     Stays("one position for all", graph(k="float[B,1,4] k"), SHAPES, opset=23),

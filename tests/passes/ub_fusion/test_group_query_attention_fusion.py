@@ -42,6 +42,18 @@ def single(split: str, mask: str = "", inputs: str = "", constants: str = "", mo
         p = Softmax <axis = -1> (z) o = MatMul (p, d) y = Reshape (o, whole) }}"""
 
 
+def inside_if() -> str:
+    """Keys and values that are joined to those of the past outside of the branch that uses them."""
+    head, _, body = single(SINGLE, inputs=CACHE).partition(" { ")
+    outside = ("i = Reshape (k, fewer)", "n = Concat <axis = 2> (e, i)", "j = Reshape (v, fewer)", "l = Concat <axis = 2> (f, j)")  # fmt: skip
+    for line in outside:
+        body = body.replace(line, "")
+    branch = f"yes () => (float[B,1,32] w) {{ {body.replace('y = Reshape', 'w = Reshape')}"
+    other = "no () => (float[B,1,32] z) { z = Identity (q) }"
+    return f"""{head.replace(") => (", ", bool which) => (")} {{ {" ".join(outside)}
+        y = If (which) <then_branch = {branch}, else_branch = {other}> }}"""
+
+
 STAYS = [
     Stays("double", graph().replace("float", "double"), "the elements are not float32"),
     Stays("heads of size 4", SMALL, "the size of heads is not known to be one multiple of 8"),
@@ -51,6 +63,7 @@ STAYS = [
     Stays("keys of the past", graph(PAST, inputs=", float[B,2,P,8] e, float[B,2,P,8] f"), "there are not known to be as many keys as queries"),
     Stays("as many keys of another batch", graph(k="float[C,S,16]", y="float[?,S,32]"), "the batches are not known to be the same"),
     Stays("a mask that may not fit", graph(mask=WHERE, inputs=", bool[B,1,S,M] g", constants=", float far = {-1}"), "the mask is not known to fit the scores"),
+    Stays("a past outside of the branch", inside_if(), "keys and values of the past are not joined to the new ones in one place"),
     Stays("no repetition", graph(SPLIT.replace("i1 = Unsqueeze (i, two) i2 = Expand (i1, wide) i3 = Reshape (i2, back)", "i3 = Reshape (i, back)").replace("j1 = Unsqueeze (j, two) j2 = Expand (j1, wide) d = Reshape (j2, back)", "d = Reshape (j, back)"), k="float[B,S,32]").replace("few = {0, 0, 2, 8}", "few = {0, 0, 4, 8}"), None),
     Stays("the query comes as heads", graph(SPLIT.replace("r = Reshape (q, heads) a = Transpose <perm = [0, 2, 1, 3]> (r)", "a = Relu (q)"), q="float[B,4,S,8]"), "query, key and value are not made of heads side by side"),
     Stays("a negative scale", graph().replace("c = {0.5}", "c = {-0.5}"), "the scale is not one positive number"),

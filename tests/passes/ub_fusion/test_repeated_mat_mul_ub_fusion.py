@@ -1,4 +1,4 @@
-from harness import Fires, Stays, seen_by_subgraph, tables
+from harness import Fires, Stays, assert_same_numbers, operators, optimize, parse, pass_of, seen_by_subgraph, tables
 
 KEYS = "t = Transpose <perm = [0,1,3,2]> (r) y = MatMul (a, t)"
 VALUES = "y = MatMul (a, r)"
@@ -21,10 +21,29 @@ def sizes(two: int = 2, wide: str = "1,1,4,1,1", whole: str = "0,8,-1,5") -> str
 
 
 NOT_REPEATED = "it is not known that each matrix is repeated"
+UNKNOWN = "the number of matrices is not known"
 STAYS = [
     Stays("one matrix for all", graph(a="float[B,1,1,5] a"), "the other operand is not known to have a matrix for each"),
     Stays("another target", graph(), "for target onnx nothing is known to be gained", target="onnx"),
-    Stays("three axes", graph(a="float[8,1,5] a"), "the other operand is not known to have a matrix for each"),
+    Stays("three axes", graph(a="float[8,8,5] a"), "the other operand is not known to have a matrix for each"),
+    Stays("five axes", graph(a="float[3,8,8,1,5] a", x="float[8,2,T,5] x").replace("q,r,s] y", "q,r,s,t] y"), "the other operand is not known to have a matrix for each"),
+    Stays("an operand of unknown rank", graph(a="float[] a"), "the other operand is not known to have a matrix for each", valid=False),
+    Stays("matrices of unknown rank", graph(x="float[] x"), NOT_REPEATED, valid=False),
+    Stays("another length, which an empty batch allows", graph(constants=sizes(whole="0,8,7,5")), NOT_REPEATED),
+    Stays(
+        "as many matrices as the caller says",
+        "agraph (float[B,8,1,5] a, float[B,T,10] k, int64[1] n) => (float[p,q,r,s] y) "
+        f"<int64[1] zero = {{0}}, int64[1] five = {{5}}, {sizes()}> {{ each = Concat <axis = 0> (zero, zero, n, five) "
+        f"h = Reshape (k, each) x = Transpose <perm = [0,2,1,3]> (h) {REPEAT} {KEYS} }}",
+        UNKNOWN,
+    ),
+    Stays(
+        "repeated to as many as the caller says",
+        "agraph (float[B,8,1,5] a, float[B,2,7,5] x, int64[1] n) => (float[p,q,r,s] y) <int64[1] zero = {0}, "
+        "int64[2] rest = {7,5}, int64[1] two = {2}, int64[5] wide = {1,1,4,1,1}> "
+        f"{{ whole = Concat <axis = 0> (zero, n, rest) {REPEAT} {KEYS} }}",
+        UNKNOWN,
+    ),
     Stays("all, one after another", graph(constants=sizes(1, "1,4,1,1,1"), x="float[B,2,3,5] x"), NOT_REPEATED),
     Stays("rows repeated", graph(constants=sizes(3, "1,1,1,4,1", "0,8,-1,5"), x="float[B,2,4,5] x"), NOT_REPEATED),
     Stays(
@@ -45,12 +64,16 @@ STAYS = [
 ]  # fmt: skip
 
 LEFT_KEYS, LEFT_VALUES = ["Transpose", "Reshape", "MatMul", "Reshape"], ["Reshape", "MatMul", "Reshape"]
+UNKNOWN_KEYS = ["Shape", "Mul", "Transpose", "Concat", "Reshape", "MatMul", "Concat", "Reshape"]
 FIRES = [
     Fires("keys", graph(), LEFT_KEYS),
     Fires("values", graph(VALUES, "float[B,8,1,T] a"), LEFT_VALUES),
     Fires("several rows", graph(a="float[B,8,3,5] a"), LEFT_KEYS),
-    Fires("rows of which the number is unknown", graph(a="float[B,8,S,5] a"), ["Shape", "Mul", "Transpose", "Concat", "Reshape", "MatMul", "Concat", "Reshape"], opset=15),
+    Fires("rows of which the number is unknown", graph(a="float[B,8,S,5] a"), UNKNOWN_KEYS, opset=15),
     Fires("no rows", graph(a="float[B,8,0,5] a"), LEFT_KEYS),
+    Fires("no batch", graph(VALUES, "float[B,8,3,4] a", "float[B,2,4,5] x", sizes(whole="0,8,4,5")), LEFT_VALUES, sizes={"B": 0}),
+    Fires("no rows, as it turns out", graph(a="float[B,8,S,5] a"), UNKNOWN_KEYS, sizes={"S": 0}),
+    Fires("an axis from the end", graph(constants=sizes(-3)), LEFT_KEYS),
     Fires("numbers only", graph(a="float[3,8,2,5] a", x="float[3,2,7,5] x"), LEFT_KEYS),
     Fires("one batch for all", graph(a="float[1,8,2,5] a"), LEFT_KEYS),
     Fires("one group", graph(x="float[B,1,T,5] x", constants=sizes(wide="1,1,8,1,1")), LEFT_KEYS),
@@ -60,3 +83,11 @@ FIRES = [
 ]  # fmt: skip
 
 test_stays, test_fires = tables("RepeatedMatMulUbFusionPass", STAYS, FIRES)
+
+
+def test_no_batch_and_an_unknown_number_of_rows() -> None:
+    """By itself: ShapeReshapePass gives up tensors without elements."""
+    model = parse(graph(VALUES, "float[B,8,S,4] a", "float[B,2,4,5] x", sizes(whole="0,8,4,5")))
+    result, _ = optimize(model, [pass_of("RepeatedMatMulUbFusionPass")])
+    assert operators(result)["Expand"] == 0
+    assert_same_numbers(model, result, "rounding", {"B": 0})
