@@ -26,8 +26,8 @@ def run(
     """Run the passes, each on the main graph and on every subgraph and function, and count what they did.
 
     The result has one record for each pattern and graph, in execution order. What took effect is summed over the
-    rounds; what was refused is what still stood at the end, and for a user's pass without effect what was refused
-    last. `progress` is called with the name of a pass before it runs, `after` with the name of one that took effect.
+    rounds; what was refused is what still stood at the end, and for a pattern without effect what was refused last.
+    `progress` is called with the name of a pass before it runs, `after` with the name of one that took effect.
     Raises FusioncError where the passes undo each other.
     """
     counts: dict[tuple[int, str, str], PatternCount] = {}
@@ -68,8 +68,8 @@ def _run_pass(model: Model, pass_: Pass, ledger: Ledger, counts: dict[tuple[int,
             if total is not new:
                 total.effected += new.effected
                 total.seconds += new.seconds
-                # A user asks why a pass of his own did nothing, even where another pass took the place later.
-                if new.refused or total.effected or not pass_.place:
+                # A user asks why a pass did nothing, even where another pass took the place later.
+                if new.refused or total.effected:
                     total.refused = new.refused
     return effected
 
