@@ -36,6 +36,7 @@ _BATCH = 100  # areas in one library
 _SHARE = 2e-5
 _LEAST = 1e-6  # what should be 0 is seldom exactly that
 _NOISE = 100  # how many times the effect of noise in the inputs is still noise
+_DRAWS = 12  # a square root, say, rounds most small moves away
 
 
 def in_float(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -79,7 +80,7 @@ def finding(area: Area, feeds: Mapping[str, np.ndarray], got: Sequence[np.ndarra
     if not found:
         return ""
     rng = np.random.default_rng(0)
-    moved = [plain.run(None, {name: _moved(rng, array) for name, array in feeds.items()}) for _ in range(4)]
+    moved = [plain.run(None, {name: _moved(rng, array) for name, array in feeds.items()}) for _ in range(_DRAWS)]
     if any(node.op_type in ("ReduceMax", "ReduceMin") for node in area.nodes):
         # onnxruntime lets a NaN through or not, depending on where it lies
         wanted = [np.where(got[k] != got[k], got[k], one) for k, one in enumerate(wanted)]
