@@ -123,7 +123,8 @@ class PoolingFusionPass(Pass):
              or cannot count (opset below 7); the mean of a written-out normalization, or of more than 256 numbers;
              element types without a kernel
     never    the mean of anything but an image that comes from a Conv, directly or through activations, pools and sums:
-             elsewhere GlobalAveragePool takes 1.3 to 2.4 times as long; means without keepdims
+             elsewhere GlobalAveragePool takes 1.3 to 2.4 times as long; means without keepdims; kept: what a
+             maximum makes of a NaN
     algebra  zeros that are counted are what AveragePool pads with; the maximum with what is below all others is the
              maximum. Pools of onnxruntime read its blocked layout, Pad and ReduceMean do not; its
              global mean rounds more (of 112 · 112 positive numbers 3e-6, ReduceMean 6e-7)
@@ -132,6 +133,7 @@ class PoolingFusionPass(Pass):
     """
 
     numerics = "rounding"
+    is_for_finite = True  # whether onnxruntime's maximum of a window with NaN is NaN depends on where it lies
     patterns = (
         Pattern("PadMaxPool", op.MaxPool(_PADDED, _as="pool"), _pad_max),
         Pattern("PadAveragePool", op.AveragePool(_PADDED, _as="pool"), _pad_average),
