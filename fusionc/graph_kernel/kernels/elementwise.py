@@ -125,12 +125,23 @@ def _clip(call: Call, arguments: Sequence[Step | None]) -> Step:
     elif call.dtype in _LARGEST:  # onnxruntime makes infinities finite where a bound is omitted
         low = low or call.steps.literal(call.kind, -_LARGEST[call.dtype])
         high = high or call.steps.literal(call.kind, _LARGEST[call.dtype])
-    result = call.op("{0}", x)
+    return _bounded(call, call.op("{0}", x), low, high)
+
+
+def _bounded(call: Call, x: Step, low: Step | None, high: Step | None) -> Step:
+    """x within bounds, and NaN for NaN."""
     if low is not None:
-        result = call.op("{0} < {1} ? {1} : {0}", result, low)
+        x = call.op("{0} < {1} ? {1} : {0}", x, low)
     if high is not None:
-        result = call.op("{0} > {1} ? {1} : {0}", result, high)
-    return result
+        x = call.op("{0} > {1} ? {1} : {0}", x, high)
+    return x
+
+
+def _relu(call: Call, arguments: Sequence[Step | None]) -> Step:
+    (x,) = _given(arguments)
+    if not x.kind.is_float:
+        return _template("gk_max_$({0}, 0)", kinds=("i32", "i64", "i8"))(call, arguments)
+    return _bounded(call, x, call.steps.literal(call.kind, 0.0), None)
 
 
 def _pow(call: Call, arguments: Sequence[Step | None]) -> Step:
@@ -173,16 +184,16 @@ def _gelu(call: Call, arguments: Sequence[Step | None]) -> Step:
     if attribute(call.node, "approximate") == "tanh":
         scale, cubic = call.steps.literal(call.kind, math.sqrt(2 / math.pi)), call.steps.literal(call.kind, 0.044715)
         inner = call.op("{1} * ({0} + {2} * {0} * {0} * {0})", x, scale, cubic, cost=4)
-        factor = _template("gk_tanh_$({0}, fused)", 20)(call, (inner,))
+        factor = _template("gk_tanh_$({0}, machine)", 20)(call, (inner,))
     else:
         inner = call.op("{0} * {1}", x, call.steps.literal(call.kind, math.sqrt(0.5)))
-        factor = _template("gk_erf_$({0}, fused)", 24)(call, (inner,))
+        factor = _template("gk_erf_$({0}, machine)", 24)(call, (inner,))
     return call.op("{2} * {0} * ({3} + {1})", x, factor, half, one, cost=3)
 
 
 def _hard_sigmoid(call: Call, x: Step, alpha: Step, beta: Step) -> Step:
     line = call.op("{0} * {1} + {2}", x, alpha, beta)
-    return call.op("{0} < 0 ? 0 : {0} > 1 ? 1 : {0}", line, cost=2)
+    return _bounded(call, line, call.steps.literal(call.kind, 0.0), call.steps.literal(call.kind, 1.0))
 
 
 def _hard_sigmoid_rule(call: Call, arguments: Sequence[Step | None]) -> Step:
@@ -199,7 +210,7 @@ def _hard_swish(call: Call, arguments: Sequence[Step | None]) -> Step:
 def _swish(call: Call, arguments: Sequence[Step | None]) -> Step:
     (x,) = _given(arguments)
     scaled = call.op("{0} * {1}", x, call.number("alpha", 1.0))
-    return call.op("{0} * {1}", x, _template("gk_sigmoid_$({0}, fused)", 20)(call, (scaled,)))
+    return call.op("{0} * {1}", x, _template("gk_sigmoid_$({0}, machine)", 20)(call, (scaled,)))
 
 
 def _exponential(text: str, **defaults: float) -> Rule:
@@ -220,7 +231,7 @@ _ARITHMETIC: dict[str, Rule] = {
     "Min": _template("gk_min_$({0}, {1})", 2, _ALL),
 }
 _ANY = (*_ALL, "b")
-_ELU = "{0} < 0 ? {1} * gk_any_expm1_$({0}, fused) : {0}"
+_ELU = "{0} < 0 ? {1} * gk_any_expm1_$({0}, machine) : {0}"
 ELEMENTWISE: dict[str, Rule] = {
     "Add": _ARITHMETIC["Add"],
     "Sub": _ARITHMETIC["Sub"],
@@ -240,30 +251,30 @@ ELEMENTWISE: dict[str, Rule] = {
     "Round": _template("rint@({0})", 2),
     "Sqrt": _template("sqrt@({0})", 6),
     "Reciprocal": _template("1 / {0}", 4),
-    "Exp": _template("gk_exp_$({0}, fused)", 12),
-    "Log": _template("gk_log_$({0}, fused)", 14),
-    "Erf": _template("gk_erf_$({0}, fused)", 24),
-    "Tanh": _template("gk_tanh_$({0}, fused)", 20),
-    "Sigmoid": _template("gk_sigmoid_$({0}, fused)", 20),
-    "Softplus": _template("gk_softplus_$({0}, fused)", 40),
+    "Exp": _template("gk_exp_$({0}, machine)", 12),
+    "Log": _template("gk_log_$({0}, machine)", 14),
+    "Erf": _template("gk_erf_$({0}, machine)", 24),
+    "Tanh": _template("gk_tanh_$({0}, machine)", 20),
+    "Sigmoid": _template("gk_sigmoid_$({0}, machine)", 20),
+    "Softplus": _template("gk_softplus_$({0}, machine)", 40),
     "Softsign": _template("{0} / (1 + fabs@({0}))", 4),
     "Sin": _template("sin@({0})", 100),
     "Cos": _template("cos@({0})", 100),
-    "Relu": _by_kind(_template("{0} < 0 ? 0 : {0}"), _template("gk_max_$({0}, 0)", kinds=("i32", "i64", "i8"))),
+    "Relu": _relu,
     "LeakyRelu": _exponential("{0} < 0 ? {1} * {0} : {0}", alpha=0.01),
     "PRelu": _template("{0} < 0 ? {1} * {0} : {0}", kinds=(*_FLOATS, "i32", "i64")),
     "ThresholdedRelu": _exponential("{0} > {1} ? {0} : 0", alpha=1.0),
     "Elu": _exponential(_ELU, alpha=1.0),
     "Selu": _exponential(
-        "{2} * ({0} > 0 ? {0} : {1} * gk_any_expm1_$({0}, fused))",
+        "{2} * ({0} > 0 ? {0} : {1} * gk_any_expm1_$({0}, machine))",
         alpha=1.67326319217681884765625,
         gamma=1.05070102214813232421875,
     ),
-    "Celu": _exponential("({0} > 0 ? {0} : 0) + ({0} > 0 ? 0 : {1} * gk_any_expm1_$({0} / {1}, fused))", alpha=1.0),
+    "Celu": _exponential("({0} > 0 ? {0} : 0) + ({0} > 0 ? 0 : {1} * gk_any_expm1_$({0} / {1}, machine))", alpha=1.0),
     "HardSigmoid": _hard_sigmoid_rule,
     "HardSwish": _hard_swish,
     "Swish": _swish,
-    "Mish": _template("{0} * gk_tanh_$(gk_softplus_$({0}, fused), fused)", 60),
+    "Mish": _template("{0} * gk_tanh_$(gk_softplus_$({0}, machine), machine)", 60),
     "Gelu": _gelu,
     "Clip": _clip,
     "Cast": _cast,

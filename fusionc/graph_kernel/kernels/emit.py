@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Sequence
 
@@ -13,6 +14,7 @@ from fusionc.graph_kernel.kernels.sizes import ONE, ZERO, Size
 from fusionc.graph_kernel.kernels.steps import Access, Step
 from fusionc.graph_kernel.kernels.view import View
 
+_CHOICE = re.compile(r"\?|gk_(max|min)_")  # of one of two numbers
 _BLOCK = 512  # elements; what stages hand on stays in the first cache
 
 
@@ -40,13 +42,14 @@ class PieceText:
     def body(self) -> str:
         """The function that computes some rows, and its versions for several machines."""
         strides = ", ".join(f"const ptrdiff_t t{a}" for a in range(len(self.accesses)))
-        head = f"GK_INLINE void {self.name}_body(GK_PARAMETERS, const int fused, {strides}) {{\n"
+        head = f"GK_INLINE void {self.name}_body(GK_PARAMETERS, const gk_machine machine, {strides}) {{\n"
         lines = []
         if not self.divisible:
             outer = [f"q->extent[{len(self.grid) + k}]" for k in range(len(self.row) - 1)]
             lines.append(f"const ptrdiff_t length = {' * '.join([*outer, 'n'])};")
         if self._phases.passes.kept:
             lines += self._buffers()
+        lines += self._hidden()
         lines += ["for (ptrdiff_t j = 0; j < rows; ++j) {", *_indented(self._one_row()), "}"]
         fast = ", ".join(str(self._unit(access)) for access in self.accesses)
         last = len(self.grid) + len(self.row) - 1
@@ -112,6 +115,11 @@ class PieceText:
             lines.append(f"{local} *const b{step.number} = ({local} *)(scratch + {offset} * length);")
             offset += _bytes(step)
         return lines
+
+    def _hidden(self) -> list[str]:
+        """Literals as variables whose values the compiler does not see."""
+        hidden = dict.fromkeys(a for step in self._phases.of for a in step.arguments if _hides(step, a))
+        return [f"{a.kind.local} k{a.number} = {a.constant}; GK_HIDE(k{a.number});" for a in hidden]
 
     def _one_row(self) -> list[str]:
         lines = []
@@ -209,7 +217,8 @@ class PieceText:
             at = f"{self._pointer(a)}[i * t{a}]" if self._is_rowwise(step.access) else f"*p{a}"
             value = step.template.format(at)
         else:
-            value = step.template.format(*map(self._operand, step.arguments))
+            operands = (f"k{a.number}" if _hides(step, a) else self._operand(a) for a in step.arguments)
+            value = step.template.format(*operands)
         return f"const {step.kind.local} v{step.number} = {value};"
 
     def _operand(self, step: Step) -> str:
@@ -219,6 +228,11 @@ class PieceText:
 
     def _stored(self, a: int, step: Step) -> str:
         return self._kind(self.accesses[a]).store.format(self._operand(step))
+
+
+def _hides(step: Step, argument: Step) -> bool:
+    """Whether a step that may be a bound takes a literal: one that the compiler sees costs it an instruction more."""
+    return argument.constant is not None and argument.kind.is_float and bool(_CHOICE.search(step.template))
 
 
 def _bytes(step: Step) -> int:

@@ -91,10 +91,10 @@ def _reduce(pull: Pull, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> St
     if op == "L2":
         return finished(f"sqrt{suffix}({{0}})", total(SUM, "{0} * {0}"))
     if op == "LogSum":
-        return finished(f"gk_log_{kind.name}({{0}}, fused)", total(SUM))
+        return finished(f"gk_log_{kind.name}({{0}}, machine)", total(SUM))
     largest = finished("{0} > -INFINITY && {0} < INFINITY ? {0} : 0", total(_plain_max(kind)))
-    powers = total(SUM, f"gk_exp_{kind.name}({{0}} - {{1}}, fused)", largest, cost=12)
-    return finished(f"gk_log_{kind.name}({{0}}, fused) + {{1}}", powers, largest)
+    powers = total(SUM, f"gk_exp_{kind.name}({{0}} - {{1}}, machine)", largest, cost=12)
+    return finished(f"gk_log_{kind.name}({{0}}, machine) + {{1}}", powers, largest)
 
 
 def _softmax(pull: Pull, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Step:
@@ -107,11 +107,11 @@ def _softmax(pull: Pull, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> S
     axes = [axis] if view.area.opset >= 13 else list(range(axis, rank))  # once it made two dimensions of all
 
     largest = pull.over(name, at, axes, _plain_max(kind), lambda x: x)
-    exp = f"gk_exp_of_negative_{kind.name}({{0}} - {{1}}, fused)"
+    exp = f"gk_exp_of_negative_{kind.name}({{0}} - {{1}}, machine)"
     total = pull.over(name, at, axes, SUM, lambda x: pull.steps.op(kind, exp, x, largest, cost=13))
     x = pull.at(name, at)
     if node.op_type == "LogSoftmax":
-        log = pull.steps.op(kind, f"gk_log_{kind.name}({{0}}, fused)", total, cost=14)
+        log = pull.steps.op(kind, f"gk_log_{kind.name}({{0}}, machine)", total, cost=14)
         return pull.steps.op(kind, "{0} - {1} - {2}", x, largest, log, cost=2)
     inverse = pull.steps.op(kind, "1 / {0}", total, cost=4)
     return pull.steps.op(kind, "{0} * {1}", pull.steps.op(kind, exp, x, largest, cost=13), inverse)

@@ -32,7 +32,8 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
         for machine, target in (("plain", ""), ("fused", '__attribute__((target("avx2,fma")))')):
             text += (
                 f'__attribute__((visibility("default"))) {target} void {name}_{machine}(const float *x, float *y, ptrdiff_t n) {{\n'
-                f"#pragma omp simd\nfor (ptrdiff_t i = 0; i < n; ++i) y[i] = gk_{name}_f32(x[i], {int(machine == 'fused')}); }}\n"
+                f"gk_machine machine = gk_machine_with({int(machine == 'fused')});\n"
+                f"#pragma omp simd\nfor (ptrdiff_t i = 0; i < n; ++i) y[i] = gk_{name}_f32(x[i], machine); }}\n"
             )
     return ctypes.CDLL(str(compile.compiled(text)))
 

@@ -1,12 +1,43 @@
 /* What the expressions of kernels call. No branches on values, so that loops over these functions become vectors.
  *
- * exp, log, tanh, erf and sigmoid of floats are the project's own: at most 4 units in the last place, NaN for NaN.
- * `fused` is a constant where these are inlined: whether the machine multiplies and adds in one instruction. */
+ * exp, log, tanh, erf and sigmoid of floats are the project's own: at most 4 units in the last place, NaN for NaN. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define GK_INLINE static inline __attribute__((always_inline, unused))
+
+/* Keeps the compiler from seeing the value of a variable. Of a bound that it sees, gcc makes a comparison and a blend; of
+ * one that it does not see, a single instruction. */
+#if defined(__x86_64__)
+#define GK_HIDE(variable) __asm__("" : "+x"(variable))
+#else
+#define GK_HIDE(variable) (void)(variable)
+#endif
+
+/* What functions are compiled for. `fused` is a constant where they are inlined: whether the machine multiplies and adds in
+ * one instruction. The rest are hidden bounds. */
+typedef struct {
+  int fused;
+  float one, exp_least, exp_most, negative_least, sigmoid_least, sigmoid_most, tanh_most, erf_most;
+} gk_machine;
+
+GK_INLINE gk_machine gk_machine_with(int fused) {
+  gk_machine m = {fused, 1.0f, -104.0f, 89.0f, -88.0f, -89.0f, 88.0f, 9.498f, 3.9987f};
+  GK_HIDE(m.one);
+  GK_HIDE(m.exp_least);
+  GK_HIDE(m.exp_most);
+  GK_HIDE(m.negative_least);
+  GK_HIDE(m.sigmoid_least);
+  GK_HIDE(m.sigmoid_most);
+  GK_HIDE(m.tanh_most);
+  GK_HIDE(m.erf_most);
+  return m;
+}
+
+/* x within a bound, and NaN for NaN */
+GK_INLINE float gk_at_least(float x, float least) { return x < least ? least : x; }
+GK_INLINE float gk_at_most(float x, float most) { return x > most ? most : x; }
 
 GK_INLINE int32_t gk_bits(float x) {
   int32_t bits;
@@ -22,125 +53,154 @@ GK_INLINE float gk_float(int32_t bits) {
 
 GK_INLINE float gk_madd(float a, float b, float c, int fused) { return fused ? __builtin_fmaf(a, b, c) : a * b + c; }
 
-/* a magnitude with the sign of x */
-GK_INLINE float gk_with_sign(float magnitude, float x) {
-  return gk_float(gk_bits(magnitude) | (gk_bits(x) & INT32_MIN));
-}
+/* A sum with this has n, rounded, in its last bits; a sum with 127 more has the exponent of 2^n there. */
+#define GK_TO_INTEGER 12582912.0f /* 1.5 * 2^23 */
+GK_INLINE int32_t gk_exponent(float shifted) { return (int32_t)((uint32_t)gk_bits(shifted) << 23); }
 
-/* x = n ln 2 + r with |r| <= ln 2 / 2 and -127 <= n <= 127; gives exp(r) - 1, and 2^n, which is 0 for the least n */
+/* ln 2 in two parts; the first has 9 bits, so that its products with n are exact */
+#define GK_LN2_HIGH 0.693359375f
+#define GK_LN2_LOW -2.12194440e-4f
+
+/* x = n ln 2 + r with |r| <= ln 2 / 2 and -127 <= n <= 128; gives r, and 2^n, which is 0 for the least n and infinite for
+ * the greatest */
 GK_INLINE float gk_reduced(float x, float *scale, int fused) {
-  const float to_integer = 12583039.0f; /* 1.5 * 2^23 + 127: the last bits of a sum are the exponent of 2^n */
-  float shifted = gk_madd(x, 1.44269504f, to_integer, fused);
-  float n = shifted - to_integer;
-  float r = gk_madd(n, -0.693359375f, x, fused); /* ln 2 in two parts; the first has 9 bits, so this is exact */
-  r = gk_madd(n, 2.12194440e-4f, r, fused);
-  float square = r * r; /* terms in pairs: a shorter chain of operations */
-  float low = gk_madd(r, 0.0416662842035f, 0.1666654348373f, fused);
-  float high = gk_madd(r, 0.0013946420513f, 0.0083665717393f, fused);
-  float q = gk_madd(gk_madd(high, square, low, fused), r, 0.5f, fused);
-  *scale = gk_float((int32_t)((uint32_t)gk_bits(shifted) << 23));
-  return gk_madd(q, square, r, fused);
+  float shifted = gk_madd(x, 1.44269504f, GK_TO_INTEGER + 127, fused);
+  float n = shifted - (GK_TO_INTEGER + 127);
+  *scale = gk_float(gk_exponent(shifted));
+  return gk_madd(n, -GK_LN2_LOW, gk_madd(n, -GK_LN2_HIGH, x, fused), fused);
 }
 
-/* The square of exp(x / 2), which is never subnormal or infinite. */
-GK_INLINE float gk_exp_f32(float x, int fused) {
-  float scale, half = (x < -104.0f ? -104.0f : x) * 0.5f;
-  float e = gk_reduced(half > 44.5f ? 44.5f : half, &scale, fused);
-  float root = gk_madd(e, scale, scale, fused);
+/* The square of exp(x / 2), which is never subnormal or infinite. r is twice what remains of x / 2. */
+GK_INLINE float gk_exp_f32(float x, gk_machine m) {
+  float c = gk_at_most(gk_at_least(x, m.exp_least), m.exp_most);
+  float shifted = gk_madd(c, 0.5f * 1.44269504f, GK_TO_INTEGER, m.fused);
+  float n = shifted - GK_TO_INTEGER;
+  float r = gk_madd(n, -2 * GK_LN2_HIGH, c, m.fused);
+  r = gk_madd(n, -2 * GK_LN2_LOW, r, m.fused);
+  float p = gk_madd(r, 0.001381893875f / 64, 0.008368703537f / 32, m.fused);
+  p = gk_madd(p, r, 0.04166828841f / 16, m.fused);
+  p = gk_madd(p, r, 0.1666652113f / 8, m.fused);
+  p = gk_madd(p, r, 0.4999999404f / 4, m.fused);
+  p = gk_madd(p, r, 0.5f, m.fused);
+  p = gk_madd(p, r, 1.0f, m.fused);
+  float root = gk_float(gk_bits(p) + gk_exponent(shifted));
   return root * root;
 }
 
+/* exp(r) for |r| <= ln 2 / 2 */
+GK_INLINE float gk_exp_of_rest(float r, int fused) {
+  float p = gk_madd(r, 0.001381893875f, 0.008368703537f, fused);
+  p = gk_madd(p, r, 0.04166828841f, fused);
+  p = gk_madd(p, r, 0.1666652113f, fused);
+  p = gk_madd(p, r, 0.4999999404f, fused);
+  p = gk_madd(p, r, 1.0f, fused);
+  return gk_madd(p, r, 1.0f, fused);
+}
+
 /* exp(x) for x <= 0, where what is below the normal floats may be 0 */
-GK_INLINE float gk_exp_of_negative_f32(float x, int fused) {
-  float scale, e = gk_reduced(x < -88.0f ? -88.0f : x, &scale, fused);
-  return gk_madd(e, scale, scale, fused);
+GK_INLINE float gk_exp_of_negative_f32(float x, gk_machine m) {
+  float scale, r = gk_reduced(gk_at_least(x, m.negative_least), &scale, m.fused);
+  return gk_exp_of_rest(r, m.fused) * scale;
+}
+
+GK_INLINE float gk_sigmoid_f32(float x, gk_machine m) {
+  float c = gk_at_most(gk_at_least(x, m.sigmoid_least), m.sigmoid_most); /* exp(89) is infinite here */
+  float scale, r = gk_reduced(-c, &scale, m.fused);
+  return 1.0f / gk_madd(gk_exp_of_rest(r, m.fused), scale, 1.0f, m.fused);
 }
 
 /* exp(x) - 1 for |x| < 80, exact to the last place near 0, too */
-GK_INLINE float gk_expm1_f32(float x, int fused) {
-  float scale, e = gk_reduced(x, &scale, fused);
-  return gk_madd(e, scale, scale - 1.0f, fused);
+GK_INLINE float gk_expm1_f32(float x, gk_machine m) {
+  float scale, r = gk_reduced(x, &scale, m.fused);
+  float q = gk_madd(r, 0.001386831631f, 0.008366423659f, m.fused);
+  q = gk_madd(q, r, 0.04166746512f, m.fused);
+  q = gk_madd(q, r, 0.1666654497f, m.fused);
+  q = gk_madd(q, r, 0.4999999702f, m.fused);
+  float e = gk_madd(q * r, r, r, m.fused);
+  return gk_madd(e, scale, scale - 1.0f, m.fused);
 }
 
-GK_INLINE float gk_tanh_f32(float x, int fused) {
-  float a = fabsf(x);
-  a = a > 10.0f ? 10.0f : a;
-  float e = gk_expm1_f32(a + a, fused);
-  return gk_with_sign(e / (e + 2.0f), x);
+/* 2 t / (1 + t^2) for t = a / b: tanh(y) if t is tanh(y / 2). An error of t vanishes where t is near 1. */
+GK_INLINE float gk_of_half(float a, float b, gk_machine m) {
+  float whole = (a + a) * b / gk_madd(b, b, a * a, m.fused);
+  return gk_at_most(gk_at_least(whole, -m.one), m.one);
 }
 
-GK_INLINE float gk_sigmoid_f32(float x, int fused) {
-  float e = gk_exp_of_negative_f32(-fabsf(x), fused);
-  return (x < 0.0f ? e : 1.0f) / (1.0f + e);
+/* tanh(x / 2) as x P(x^2) / Q(x^2), for x up to a bound for which the result is just 1 */
+GK_INLINE float gk_tanh_f32(float x, gk_machine m) {
+  float c = gk_at_most(gk_at_least(x, -m.tanh_most), m.tanh_most), u = c * c;
+  float p = gk_madd(u, 0.00010677625f, 0.0278976373f, m.fused);
+  p = gk_madd(p, u, 0.9375f, m.fused);
+  float q = gk_madd(u, 2.28986823e-06f, 0.00225905888f, m.fused);
+  q = gk_madd(q, u, 0.212045208f, m.fused);
+  q = gk_madd(q, u, 1.875f, m.fused);
+  return gk_of_half(p * c, q, m);
 }
 
-/* 1 - exp(a P(a)) for a = |x|, where P(a) = ln(erfc(a)) / a */
-GK_INLINE float gk_erf_f32(float x, int fused) {
-  float a = fabsf(x);
-  a = a > 4.0f ? 4.0f : a;
-  float p = gk_madd(a, 8.602978596e-06f, -1.119358348e-04f, fused);
-  p = gk_madd(p, a, 6.131194531e-04f, fused);
-  p = gk_madd(p, a, -1.632508240e-03f, fused);
-  p = gk_madd(p, a, 1.278705895e-04f, fused);
-  p = gk_madd(p, a, 1.916920580e-02f, fused);
-  p = gk_madd(p, a, -1.027816385e-01f, fused);
-  p = gk_madd(p, a, -6.366190314e-01f, fused);
-  p = gk_madd(p, a, -1.128379226f, fused);
-  float scale, e = gk_reduced(a * p, &scale, fused);
-  return gk_with_sign(gk_madd(e, -scale, 1.0f - scale, fused), x);
+/* the same for y with tanh(y) = erf(x) */
+GK_INLINE float gk_erf_f32(float x, gk_machine m) {
+  float c = gk_at_most(gk_at_least(x, -m.erf_most), m.erf_most), u = c * c;
+  float p = gk_madd(u, -5.79568768e-06f, 0.000544944254f, m.fused);
+  p = gk_madd(p, u, 0.017297918f, m.fused);
+  p = gk_madd(p, u, 0.139140099f, m.fused);
+  p = gk_madd(p, u, 0.979342759f, m.fused);
+  float q = gk_madd(u, 0.00390619342f, 0.0619516298f, m.fused);
+  q = gk_madd(q, u, 0.272697479f, m.fused);
+  q = gk_madd(q, u, 1.73583984f, m.fused);
+  return gk_of_half(p * c, q, m);
 }
 
 /* x = 2^n m with m between the square roots of 1/2 and 2 */
-GK_INLINE float gk_log_f32(float x, int fused) {
+GK_INLINE float gk_log_f32(float x, gk_machine m) {
   int subnormal = x < 1.17549435e-38f;
   int32_t bits = gk_bits(subnormal ? x * 8388608.0f : x);
   int32_t n = (bits - 0x3F3504F3) >> 23;
   float f = gk_float(bits - (int32_t)((uint32_t)n << 23)) - 1.0f;
   float e = (float)(subnormal ? n - 23 : n);
-  float p = gk_madd(f, 0.0892717615f, -0.1434472650f, fused);
-  p = gk_madd(p, f, 0.1487112641f, fused);
-  p = gk_madd(p, f, -0.1656623036f, fused);
-  p = gk_madd(p, f, 0.1996606737f, fused);
-  p = gk_madd(p, f, -0.2500173151f, fused);
-  p = gk_madd(p, f, 0.3333383799f, fused);
+  float p = gk_madd(f, 0.0892717615f, -0.1434472650f, m.fused);
+  p = gk_madd(p, f, 0.1487112641f, m.fused);
+  p = gk_madd(p, f, -0.1656623036f, m.fused);
+  p = gk_madd(p, f, 0.1996606737f, m.fused);
+  p = gk_madd(p, f, -0.2500173151f, m.fused);
+  p = gk_madd(p, f, 0.3333383799f, m.fused);
   float square = f * f;
-  float y = gk_madd(square * f, p, e * -2.12194440e-4f, fused);
-  y = gk_madd(square, -0.5f, y, fused) + f;
-  y = gk_madd(e, 0.693359375f, y, fused);
+  float y = gk_madd(square * f, p, e * -2.12194440e-4f, m.fused);
+  y = gk_madd(square, -0.5f, y, m.fused) + f;
+  y = gk_madd(e, 0.693359375f, y, m.fused);
   y = x > 0.0f ? y : x < 0.0f ? NAN : -INFINITY;
   return x < INFINITY ? y : x; /* infinity, and NaN whatever came of it above */
 }
 
-GK_INLINE float gk_log1p_f32(float x, int fused) {
+GK_INLINE float gk_log1p_f32(float x, gk_machine m) {
   float u = 1.0f + x;
-  float y = gk_log_f32(u, fused) + (x - (u - 1.0f)) / u;
+  float y = gk_log_f32(u, m) + (x - (u - 1.0f)) / u;
   return u < INFINITY ? y : u;
 }
 
 /* doubles are rare in models: the C library's functions will do */
-#define gk_exp_f64(x, fused) exp(x)
-#define gk_tanh_f64(x, fused) tanh(x)
-#define gk_erf_f64(x, fused) erf(x)
-#define gk_log_f64(x, fused) log(x)
-#define gk_log1p_f64(x, fused) log1p(x)
-#define gk_expm1_f64(x, fused) expm1(x)
-#define gk_exp_of_negative_f64(x, fused) exp(x)
-GK_INLINE double gk_sigmoid_f64(double x, int fused) {
+#define gk_exp_f64(x, m) exp(x)
+#define gk_tanh_f64(x, m) tanh(x)
+#define gk_erf_f64(x, m) erf(x)
+#define gk_log_f64(x, m) log(x)
+#define gk_log1p_f64(x, m) log1p(x)
+#define gk_expm1_f64(x, m) expm1(x)
+#define gk_exp_of_negative_f64(x, m) exp(x)
+GK_INLINE double gk_sigmoid_f64(double x, gk_machine m) {
   double e = exp(-fabs(x));
-  (void)fused;
+  (void)m;
   return (x < 0.0 ? e : 1.0) / (1.0 + e);
 }
 
 /* an exponential less 1 of any float */
-GK_INLINE float gk_any_expm1_f32(float x, int fused) {
-  float small = gk_expm1_f32(x < -80.0f ? -80.0f : x > 80.0f ? 80.0f : x, fused);
-  return x > 80.0f ? gk_exp_f32(x, fused) : small;
+GK_INLINE float gk_any_expm1_f32(float x, gk_machine m) {
+  float small = gk_expm1_f32(x < -80.0f ? -80.0f : x > 80.0f ? 80.0f : x, m);
+  return x > 80.0f ? gk_exp_f32(x, m) : small;
 }
-#define gk_any_expm1_f64(x, fused) expm1(x)
+#define gk_any_expm1_f64(x, m) expm1(x)
 
 #define GK_FOR_FLOATS(name, type, suffix)                                                                              \
-  GK_INLINE type gk_softplus_##name(type x, int fused) {                                                               \
-    return (x > 0 ? x : 0) + gk_log1p_##name(gk_exp_of_negative_##name(-fabs##suffix(x), fused), fused);                                   \
+  GK_INLINE type gk_softplus_##name(type x, gk_machine m) {                                                               \
+    return (x > 0 ? x : 0) + gk_log1p_##name(gk_exp_of_negative_##name(-fabs##suffix(x), m), m);                                   \
   }                                                                                                                    \
   GK_INLINE type gk_sign_##name(type x) { return x > 0 ? 1 : x < 0 ? -1 : x; }                                         \
   GK_INLINE type gk_max_##name(type x, type y) {                                                                       \

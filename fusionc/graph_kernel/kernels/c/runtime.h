@@ -62,7 +62,7 @@ static inline int64_t gk_slice_length(int64_t size, int64_t start, int64_t end, 
 }
 
 /* Which of the bodies this machine can run. Asked of the processor itself: not every compiler brings a library for it. */
-static int gk_machine(void) {
+static int gk_best_body(void) {
 #if defined(__x86_64__)
   unsigned a, b, c, d, enabled;
   if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1)) return 0; /* the system does not save wide registers */
@@ -152,7 +152,7 @@ static void gk_task(void *work, size_t task) {
 static void *gk_run(const gk_form *form, gk_piece *q, char *const *tensors, gk_parallel *parallel, void *context,
                     int *failed) {
   static int machine = -1;
-  if (machine < 0) machine = gk_machine();
+  if (machine < 0) machine = gk_best_body();
   char *base[GK_ACCESSES];
   gk_work w = {form, q, form->bodies[machine], base, 1, 1, 1, 1, 0, 0, 0, 0};
   const int last = form->grid + form->row - 1;
@@ -192,15 +192,15 @@ static void *gk_run(const gk_form *form, gk_piece *q, char *const *tensors, gk_p
 #define GK_AVX2 __attribute__((target("avx2,fma")))
 #define GK_AVX512 __attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512")))
 #define GK_BODIES(name, fast, any)                                                                                     \
-  static void name##_0(GK_PARAMETERS) { name##_body(q, base, rows, n, scratch, 0, fast); }                             \
-  GK_AVX2 static void name##_1(GK_PARAMETERS) { name##_body(q, base, rows, n, scratch, 1, fast); }                     \
-  GK_AVX512 static void name##_2(GK_PARAMETERS) { name##_body(q, base, rows, n, scratch, 1, fast); }                   \
-  static void name##_3(GK_PARAMETERS) { name##_body(q, base, rows, n, scratch, 0, any); }                              \
+  static void name##_0(GK_PARAMETERS) { name##_body(q, base, rows, n, scratch, gk_machine_with(0), fast); }                             \
+  GK_AVX2 static void name##_1(GK_PARAMETERS) { name##_body(q, base, rows, n, scratch, gk_machine_with(1), fast); }                     \
+  GK_AVX512 static void name##_2(GK_PARAMETERS) { name##_body(q, base, rows, n, scratch, gk_machine_with(1), fast); }                   \
+  static void name##_3(GK_PARAMETERS) { name##_body(q, base, rows, n, scratch, gk_machine_with(0), any); }                              \
   static gk_body *const name##_bodies[] = {name##_0, name##_1, name##_2, name##_3};
 #else
 #define GK_BODIES(name, fast, any)                                                                                     \
-  static void name##_0(GK_PARAMETERS) { name##_body(q, base, rows, n, scratch, GK_FUSED, fast); }                      \
-  static void name##_3(GK_PARAMETERS) { name##_body(q, base, rows, n, scratch, GK_FUSED, any); }                       \
+  static void name##_0(GK_PARAMETERS) { name##_body(q, base, rows, n, scratch, gk_machine_with(GK_FUSED), fast); }                      \
+  static void name##_3(GK_PARAMETERS) { name##_body(q, base, rows, n, scratch, gk_machine_with(GK_FUSED), any); }                       \
   static gk_body *const name##_bodies[] = {name##_0, name##_0, name##_0, name##_3};
 #if defined(__FP_FAST_FMAF)
 #define GK_FUSED 1
