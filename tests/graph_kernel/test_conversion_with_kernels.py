@@ -62,8 +62,10 @@ def test_a_function_and_a_kernel() -> None:
     assert report.verification is not None
     assert report.verification.startswith("with generated kernels and without: equal")
     before = run("in.onnx", kernels=False)
-    for kernels in (False, True):
-        np.testing.assert_allclose(run("out.onnx", kernels), before, rtol=2e-5, atol=1e-6)
+    np.testing.assert_array_equal(run("out.onnx", kernels=False), before)  # the same operators, inside a function
+    # The kernel sums and exponentiates by itself: 3.6e-7 from the operators where the processor fuses multiplication
+    # and addition, 4.8e-7 where not, of numbers up to 1.8. Twice that, for processors with longer vectors.
+    np.testing.assert_allclose(run("out.onnx", kernels=True), before, rtol=0, atol=1e-6)
 
 
 def test_a_library_goes_with_its_model() -> None:
