@@ -133,7 +133,7 @@ def test_switches_of_the_passes(name: str, graph: str) -> None:
 
 
 def test_the_lines_of_the_log() -> None:
-    flags = "--opt_level=1 --enable_pass=2.7 --disable_pass=1.3,IdentityPass,NoSuchPass"
+    flags = "--opt_level=1 --enable_pass=2.7 --disable_pass=1.3,IdentityPass,NoSuchPass --disable_cluster_ops=Expp"
     report = fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags=flags)
     log = log_of(report)
     assert "graph kernel passes: SwitchDeadBranchElimination,FunctionInlinePass,IdentityPass," in log
@@ -144,7 +144,9 @@ def test_the_lines_of_the_log() -> None:
     assert 'graph kernel pass disable flag "NoSuchPass" is not valid!' in log
     assert "GraphKernelPass[graph_kernel_splitter]: pattern=stitch, matched_times=" in log
     assert f'graph_kernel_flags = "{flags}", all flags: {{"opt_level": 1,' in log
+    assert 'ONNX has no operator "Expp"; did you mean "Exp"?' in log
     assert any("NoSuchPass" in notice for notice in report.notices)
+    assert any("Expp" in notice for notice in report.notices)
 
 
 def test_dumps() -> None:
