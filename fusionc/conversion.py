@@ -73,9 +73,9 @@ def convert(
     raises the model to a newer version of the standard operator set first; by default it keeps its own.
     `custom_passes` are Python files with users' passes; `pattern_fusion_pass` False switches off all of these, and the
     built-in passes that do what TorchAir's do. `dump_graph` is a folder for the graph after every pass that took
-    effect. `enable_graph_kernel` makes areas of operators, with generated kernels in <output>.kernels.so;
-    `graph_kernel_flags` ("--opt_level=2 --disable_pass=…") say how, and switch it on, too. `progress` is called with
-    a word on what is being done.
+    effect; a former dump there is removed. `enable_graph_kernel` makes areas of operators, with generated kernels in
+    <output>.kernels.so; `graph_kernel_flags` ("--opt_level=2 --disable_pass=…") say how, and switch it on, too.
+    `progress` is called with a word on what is being done.
 
     Raises VerificationError, and writes nothing, where the result does not compute what the model computes; it names
     the rewrite at fault. Raises UsageError for wrong switches, FusioncError for everything else that goes wrong.
@@ -106,7 +106,7 @@ def convert(
             fusion = fusion_of(read.flags, registry, wanted, kernels)
             passes = [p for p in registry if p.name in wanted]
             job = _Job(source, destination, passes, target, target_opset, input_shape, tell, custom, fusion, kernels)
-            dump = None if dump_graph is None else GraphDump(Path(dump_graph))
+            dump = None if dump_graph is None else GraphDump(Path(dump_graph), [source, destination])
             tell("loading")
             with _timed(report, "load"):
                 proto = load(source)

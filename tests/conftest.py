@@ -1,5 +1,16 @@
 import sys
+from collections.abc import Iterator
 from pathlib import Path
+
+import pytest
 
 for folder in (".", "model"):  # so that every test finds `harness` and `everything`
     sys.path.insert(0, str(Path(__file__).parent / folder))
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_log_in_the_home_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """For tests that do not say themselves where the log is."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("FUSIONC_PROCESS_LOG_PATH", str(tmp_path_factory.mktemp("log")))
+        yield

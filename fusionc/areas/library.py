@@ -30,19 +30,23 @@ class KernelLibrary:
     missing: dict[str, str] = field(default_factory=dict)
     _saved: dict[str, float] = field(default_factory=dict)
 
+    @property
+    def _is_for_onnxruntime(self) -> bool:
+        return self.target == "onnxruntime-cpu"
+
     def inherit(self, model: onnx.ModelProto, library: Path) -> None:
         """Go on using the kernels that an earlier conversion has made for a model, if there are any."""
         has_areas = any(function.domain == DOMAIN for function in model.functions)
-        if has_areas and library.is_file() and self.target == "onnxruntime-cpu":
+        if has_areas and library.is_file() and self._is_for_onnxruntime:
             self.file, self.is_inherited = library, True
 
     def reason_against(self, area: Area) -> str | None:
         """Why an area cannot be; None where it can."""
-        return reason_against(area) if self.target == "onnxruntime-cpu" else any_standard_operator(area)
+        return reason_against(area) if self._is_for_onnxruntime else any_standard_operator(area)
 
     def saves(self, area: Area) -> float:
         """Estimated seconds that the kernel of an area saves in each run; functions alone cost nothing."""
-        if self.target != "onnxruntime-cpu":
+        if not self._is_for_onnxruntime:
             return math.inf
         if area.name not in self._saved:  # its name says what it computes
             self._saved[area.name] = saves(area, {})
@@ -54,7 +58,7 @@ class KernelLibrary:
             self.missing = dict.fromkeys((area.name for area in areas), "the model has kernels already")
             return self.missing
         self.file, self.missing = None, {}
-        if self.target != "onnxruntime-cpu" or not areas:
+        if not self._is_for_onnxruntime or not areas:
             return {}
         try:
             built = build(areas)

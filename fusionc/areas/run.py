@@ -8,6 +8,7 @@ from fusionc.areas.library import KernelLibrary
 from fusionc.graph_kernel.dump import dump
 from fusionc.graph_kernel.flags import Flags, ReadFlags
 from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
+from fusionc.graph_kernel.operators import misnamed
 from fusionc.graph_kernel.stages import Stages, complaints, write_passes
 from fusionc.report import Plog
 from fusionc.report.report import totals
@@ -32,7 +33,7 @@ def fusion_of(
 
 def tell_of_flags(read: ReadFlags, registry: Sequence[Pass], plog: Plog) -> list[str]:
     """Log what is wrong with the flags; that, and which of them have no effect, is returned for the user."""
-    warnings = [*read.warnings, *complaints(registry, read.flags)]
+    warnings = [*read.warnings, *complaints(registry, read.flags), *misnamed(read.flags)]
     for warning in warnings:
         plog.warning("GraphKernelFlags", warning)
     if read.flags.is_on:

@@ -77,7 +77,10 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
     help="Whether passes of your own, and those that do what TorchAir's do, run.",
 )
 @click.option(
-    "--dump_graph", type=_FILE, metavar="DIR", help="Write the graph after every pass that took effect into a folder."
+    "--dump_graph",
+    type=_FILE,
+    metavar="DIR",
+    help="Write the graph after every pass that took effect into a folder; a former dump there is removed.",
 )
 @click.option(
     "--enable_graph_kernel", is_flag=True, help="Make one operator, with a kernel, of those that fit together."

@@ -18,10 +18,10 @@ from typing import Any
 
 import numpy as np
 import onnx.defs
-from onnx import TensorProto
 
 from fusionc.model import operators
 from fusionc.model.graph import Edge
+from fusionc.model.tensors import type_name
 from fusionc.rewrite import Tape
 from fusionc.rewrite.pattern import Arithmetic, Const, Formula, OpFormula
 
@@ -117,9 +117,7 @@ def _likes(operands: tuple[Any, ...], schema: onnx.defs.OpSchema | None) -> list
     likes: list[Edge | None] = []
     for parameter in formal:
         same = next((edge for at, edge in values if formal[at].type_str == parameter.type_str), values[0][1])
-        is_taken = (
-            not same.elem_type or f"tensor({TensorProto.DataType.Name(same.elem_type).lower()})" in parameter.types
-        )
+        is_taken = not same.elem_type or f"tensor({type_name(same.elem_type)})" in parameter.types
         likes.append(same if is_taken else None)
     return likes
 

@@ -11,9 +11,9 @@ from fusionc.model.build import build
 from fusionc.model.graph import Edge, Graph, Model, Node
 from fusionc.model.operators import MICROSOFT
 from fusionc.model.tensors import to_proto
+from fusionc.model.types import INVENTED
 
 _IR_VERSION = 10
-_INVENTED = "unk__"  # how the symbols begin that shape inference invents
 _MOST_COPIED = 1024  # elements of a constant that simplification may look at; larger ones are inputs
 
 
@@ -76,5 +76,5 @@ def _info(edge: Edge) -> onnx.ValueInfoProto | None:
     operand = operand_of(edge)
     if operand is None:
         return None
-    dims = [dim.replace(_INVENTED, "size ") if isinstance(dim, str) else dim for dim in operand.shape]
+    dims = [dim.replace(INVENTED, "size ") if isinstance(dim, str) else dim for dim in operand.shape]
     return onnx.helper.make_tensor_value_info(edge.name, operand.dtype, dims)

@@ -57,6 +57,10 @@ class Flags:
         """All values on one line, for the log."""
         return json.dumps(asdict(self))
 
+    def lists_of_operators(self) -> dict[str, tuple[str, ...]]:
+        """The flags whose values are names of operators."""
+        return {key: value for key, value in vars(self).items() if key.endswith(("_ops", "_ops_only"))}
+
     def expands(self, default: Iterable[str]) -> frozenset[str]:
         """The operators that are expanded, `default` being those that are without a flag."""
         return _chosen(default, self.enable_expand_ops_only, self.enable_expand_ops, self.disable_expand_ops)

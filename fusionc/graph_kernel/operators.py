@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from difflib import get_close_matches
 from enum import IntEnum
 
+import onnx.defs
+
+from fusionc.graph_kernel.flags import Flags
 from fusionc.model.operators import MICROSOFT
 
 
@@ -62,3 +66,16 @@ def qualified(op: str, domain: str) -> str:
 def kind_of(op: str) -> Kind:
     """The kind of a standard operator."""
     return _KINDS.get(op, Kind.OPAQUE)
+
+
+def misnamed(flags: Flags) -> list[str]:
+    """A warning for each name in a list of operators that is none of ONNX's. With a domain, it may be anybody's."""
+    listed = [(which, name) for which, names in flags.lists_of_operators().items() for name in names]
+    wrong = [(which, name) for which, name in listed if "." not in name and not onnx.defs.has(name)]
+    known = sorted({schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain}) if wrong else []
+    found = []
+    for which, name in wrong:
+        near = get_close_matches(name, known, n=1)
+        advice = f'; did you mean "{near[0]}"?' if near else ""
+        found.append(f'the flag "--{which}": ONNX has no operator "{name}"{advice}')
+    return found

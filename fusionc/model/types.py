@@ -22,7 +22,7 @@ from fusionc.model.expressions import atoms, is_expression, replaced
 from fusionc.model.graph import Constant, Edge, Graph, Model, Node, Shape, shape_of
 
 _SMALL = 1024  # elements; larger tensors never are shapes, axes or sizes, and inference goes without them
-_INVENTED = "unk__"  # how the symbols begin that onnx invents for dimensions it does not know
+INVENTED = "unk__"  # how the symbols begin that onnx invents for dimensions it does not know
 _DOUBTFUL = "fusionc.doubtful"  # the domain of nodes whose shapes inference must not say
 _OF_SHAPES = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)  # what shape arithmetic computes with
 _IR_VERSION = 10  # of the copy that inference sees: initializers need not be inputs there
@@ -251,7 +251,7 @@ class _Skeleton:
                     for dim in info.type.tensor_type.shape.dim:
                         if not dim.WhichOneof("value"):
                             self._named += 1
-                            dim.dim_param = f"{_INVENTED}m{self._named}"
+                            dim.dim_param = f"{INVENTED}m{self._named}"
 
     def certain(self) -> Iterator[Node]:
         """The nodes that are copied as they are."""
@@ -361,8 +361,8 @@ def _is_invented(dim: int | str | None) -> bool:
     if dim is None or isinstance(dim, int):
         return dim is None
     if not is_expression(dim):
-        return dim.startswith(_INVENTED)
-    return any(isinstance(atom, str) and atom.startswith(_INVENTED) for atom in atoms(dim))
+        return dim.startswith(INVENTED)
+    return any(isinstance(atom, str) and atom.startswith(INVENTED) for atom in atoms(dim))
 
 
 def _read(graph: Graph, result: onnx.GraphProto, skeleton: _Skeleton, generation: int) -> None:
@@ -393,8 +393,8 @@ def _read(graph: Graph, result: onnx.GraphProto, skeleton: _Skeleton, generation
 def _stamp(type_: onnx.TypeProto, generation: int) -> onnx.TypeProto:
     """Rename the symbols that inference invented: those of one run say nothing about those of another."""
     for dim in type_.tensor_type.shape.dim:
-        if dim.dim_param.startswith(_INVENTED):
-            dim.dim_param = f"{_INVENTED}{generation}__{dim.dim_param.removeprefix(_INVENTED)}"
+        if dim.dim_param.startswith(INVENTED):
+            dim.dim_param = f"{INVENTED}{generation}__{dim.dim_param.removeprefix(INVENTED)}"
     return type_
 
 
@@ -423,7 +423,7 @@ def _is_complete(type_: onnx.TypeProto | None, rank_only: bool) -> bool:
     if type_ is None or not _has_shape(type_):
         return False
     dims = type_.tensor_type.shape.dim
-    return rank_only or not any(d.WhichOneof("value") is None or d.dim_param.startswith(_INVENTED) for d in dims)
+    return rank_only or not any(d.WhichOneof("value") is None or d.dim_param.startswith(INVENTED) for d in dims)
 
 
 def _count(type_: onnx.TypeProto | None) -> int:

@@ -205,8 +205,13 @@ def _made_before(value: Edge) -> Iterator[Edge]:
 
 def expanded(x: Edge, lengths: list[Edge], new: Tape) -> Edge:
     """x, broadcast to at least these lengths of its last axes."""
-    known = [length.constant() for length in lengths]
+    made: Edge = new.Expand(x, vector_of(lengths, new))
+    return made
+
+
+def vector_of(parts: Sequence[Edge], new: Tape) -> Edge:
+    """Vectors, one behind the other: a constant where all of them are."""
+    known = [part.constant() for part in parts]
     arrays = [array for array in known if array is not None]
-    shape = new.const(np.concatenate(arrays)) if len(arrays) == len(known) else new.Concat(*lengths, axis=0)
-    made: Edge = new.Expand(x, shape)
+    made: Edge = new.const(np.concatenate(arrays)) if len(arrays) == len(known) else new.Concat(*parts, axis=0)
     return made

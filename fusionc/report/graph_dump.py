@@ -2,27 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from itertools import count
 from pathlib import Path
 
 import onnx
 import onnx.printer
 
-from fusionc.errors import FusioncError
+from fusionc.errors import FusioncError, UsageError
 from fusionc.report.model_info import drop_large_data
+
+_NAME = re.compile(r"\d{4,}_\w+\.(onnx|txt)")
 
 
 class GraphDump:
-    """Writes <4 digits>_<pass>.onnx and .txt into a folder. External weights stay where they are."""
+    """Writes <4 digits>_<pass>.onnx and .txt into a folder, where they replace a former dump, and nothing else.
 
-    def __init__(self, folder: Path) -> None:
+    External weights stay where they are. Raises UsageError where one of the files that are `used`, the model and the
+    result, might be written over.
+    """
+
+    def __init__(self, folder: Path, used: Sequence[Path] = ()) -> None:
+        for path in used:
+            file = path.resolve()
+            if file.parent == folder.resolve() and _NAME.fullmatch(file.name):
+                what, hint = "the graph is dumped into files of such names", "give another folder with --dump_graph"
+                raise UsageError(what, where=str(path), hint=hint, code="E10001")
         self.folder = folder
         self._count = 0
         with self._guarded():
             folder.mkdir(parents=True, exist_ok=True)
 
     def write(self, proto: onnx.ModelProto, name: str) -> None:
+        if self._count == 0:
+            self._remove_former()
         path = self.folder / f"{self._count:04}_{name}"
         self._count += 1
         light = onnx.ModelProto()
@@ -31,6 +46,18 @@ class GraphDump:
         with self._guarded():
             path.with_suffix(".onnx").write_bytes(proto.SerializeToString())
             path.with_suffix(".txt").write_text(str(onnx.printer.to_text(light)), encoding="utf-8")
+
+    def _remove_former(self) -> None:
+        """Its files are pairs, numbered without a gap, and the first one is the input."""
+        for number in count():
+            name = "*" if number else "input"
+            with self._guarded():
+                models = [p for p in self.folder.glob(f"{number:04}_{name}.onnx") if _NAME.fullmatch(p.name)]
+                pairs = [(p, p.with_suffix(".txt")) for p in models if p.is_file() and p.with_suffix(".txt").is_file()]
+                for file in (file for pair in pairs for file in pair):
+                    file.unlink()
+            if not pairs:
+                return
 
     @contextmanager
     def _guarded(self) -> Iterator[None]:

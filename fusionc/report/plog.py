@@ -9,7 +9,6 @@ Unlike plog the level is info unless something else is asked for, so that the li
 from __future__ import annotations
 
 import os
-import re
 import sys
 import threading
 import time
@@ -22,7 +21,7 @@ from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
 from fusionc.errors import UsageError
-from fusionc.report.environment import variable
+from fusionc.report.environment import checked, variable
 
 if TYPE_CHECKING:
     from fusionc.rewrite.counters import PatternCount
@@ -47,12 +46,16 @@ class Plog:
             raise UsageError(
                 f'the log level is "{level}"', where="--log", hint=f"use one of {', '.join(LEVELS)}", code="E10010"
             )
-        self.level = level or _level_of_environment()
         self.file: Path | None = None
         self.notices: list[str] = []
-        self._to_stdout = (variable("LOG_PRINT_TO_STDOUT") or variable("SLOG_PRINT_TO_STDOUT")) == "1"
+        self.level = level or _level_of_environment(self.notices)
+        stdout = "LOG_PRINT_TO_STDOUT" if variable("LOG_PRINT_TO_STDOUT") else "SLOG_PRINT_TO_STDOUT"
+        self._to_stdout = checked(stdout, "[01]", "0 or 1", self.notices) == "1"
+        kept = checked("HOST_LOG_FILE_NUM", "[1-9][0-9]{0,5}", "a number from 1 to 999999", self.notices)
+        self._kept_files = int(kept or _DEFAULT_FILES)
         self._stream: FileIO | None = None
         self._size = 0
+        self._is_broken = False
 
     def __enter__(self) -> Plog:
         return self
@@ -119,7 +122,7 @@ class Plog:
         return line
 
     def _write_to_file(self, line: str) -> None:
-        if self.notices:  # a file could not be written before: the user knows
+        if self._is_broken:  # a file could not be written before: the user knows
             return
         data = (line + "\n").encode("utf-8", "backslashreplace")
         try:
@@ -136,7 +139,7 @@ class Plog:
                 f"no log is written to {self.file or 'its folder'}: {reason}; "
                 "set FUSIONC_PROCESS_LOG_PATH to a folder that can be written"
             )
-            self.file = None
+            self.file, self._is_broken = None, True
 
     def _next_file(self) -> FileIO:
         folder = _folder() / "debug" / "plog"
@@ -152,16 +155,16 @@ class Plog:
                 continue
             self.file = folder / name
             break
-        for old in sorted(folder.glob(f"plog-{os.getpid()}_*.log"))[: -_kept_files()]:
+        for old in sorted(folder.glob(f"plog-{os.getpid()}_*.log"))[: -self._kept_files]:
             with suppress(OSError):
                 old.unlink()
         return stream
 
 
-def _level_of_environment() -> str:
-    value = variable("GLOBAL_LOG_LEVEL").lower()
-    by_number = dict(zip("01234", LEVELS, strict=True))
-    return value if value in LEVELS else by_number.get(value, _DEFAULT_LEVEL)
+def _level_of_environment(notices: list[str]) -> str:
+    right = f"0 to 4, or one of {', '.join(LEVELS)}"
+    value = checked("GLOBAL_LOG_LEVEL", "|".join(("[0-4]", *LEVELS)), right, notices) or _DEFAULT_LEVEL
+    return LEVELS[int(value)] if value.isdigit() else value
 
 
 def _folder() -> Path:
@@ -170,8 +173,3 @@ def _folder() -> Path:
     if variable("WORK_PATH"):
         return Path(variable("WORK_PATH"), "log")
     return Path.home() / "fusionc" / "log"
-
-
-def _kept_files() -> int:
-    value = variable("HOST_LOG_FILE_NUM")
-    return int(value) if re.fullmatch("[1-9][0-9]{0,5}", value) else _DEFAULT_FILES

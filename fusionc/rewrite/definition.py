@@ -50,7 +50,7 @@ class Pass:
     aliases: ClassVar[tuple[str, ...]] = ()
     patterns: ClassVar[tuple[Pattern, ...]] = ()
     never_matches: ClassVar[str] = ""  # why, of a pass without patterns: it is there for its name alone
-    is_for_finite: bool = False  # whether what it makes of NaN and infinities may differ: verification leaves them out
+    is_for_finite: ClassVar[bool] = False  # whether NaN and infinities may give other results: verified without them
     is_pattern_fusion: bool = False  # whether --pattern_fusion_pass switches it, too, as it does all users' passes
     place: str = ""  # of a user's pass: its file and line, for errors
 

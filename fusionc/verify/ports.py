@@ -8,6 +8,7 @@ from typing import Literal
 
 import onnx
 
+from fusionc.model.tensors import type_name
 from fusionc.verify.result import Difference
 
 Dim = int | str
@@ -112,11 +113,10 @@ def _type_text(kind: onnx.TypeProto) -> str:
         if kind.HasField(f"{wrapper}_type"):
             return f"{wrapper}({_type_text(getattr(kind, f'{wrapper}_type').elem_type)})"
     if kind.HasField("map_type"):
-        key = onnx.TensorProto.DataType.Name(kind.map_type.key_type).lower()
-        return f"map({key}, {_type_text(kind.map_type.value_type)})"
+        return f"map({type_name(kind.map_type.key_type)}, {_type_text(kind.map_type.value_type)})"
     sparse = kind.HasField("sparse_tensor_type")
     tensor = kind.sparse_tensor_type if sparse else kind.tensor_type
-    text: str = ("sparse " if sparse else "") + onnx.TensorProto.DataType.Name(tensor.elem_type).lower()
+    text = ("sparse " if sparse else "") + type_name(tensor.elem_type)
     if not tensor.HasField("shape"):
         return text
     return f"{text}[{', '.join(str(_dim(dim, '?')) for dim in tensor.shape.dim)}]"

@@ -9,6 +9,7 @@ import pytest
 
 from fusionc.graph_kernel.flag_table import EFFECTIVE, WITHOUT_EFFECT
 from fusionc.graph_kernel.flags import VARIABLE, Flags, ReadFlags, read_flags
+from fusionc.graph_kernel.operators import misnamed
 
 VALID = [  # text, what it changes
     ("", {}),
@@ -143,6 +144,22 @@ def test_flags_of_a_chip_are_named() -> None:
 )
 def test_lists_of_operators(flags: Flags, expected: str) -> None:
     assert flags.clusters("AB") == set(expected)
+
+
+@pytest.mark.parametrize(
+    "names", ["enable_expand_ops=Selu", "disable_cluster_ops=Exp,Upsample,own.Thing,com.microsoft.Gelu"]
+)
+def test_operators_that_there_are(names: str) -> None:
+    assert not misnamed(read(f"--{names}").flags)
+
+
+@pytest.mark.parametrize("which", [key for key in EFFECTIVE if "_ops" in key])
+def test_an_operator_that_there_is_not_is_a_warning(which: str) -> None:
+    assert misnamed(read(f"--{which}=Exp,Ex,exp,Zzz").flags) == [
+        f'the flag "--{which}": ONNX has no operator "Ex"; did you mean "Exp"?',
+        f'the flag "--{which}": ONNX has no operator "exp"; did you mean "Exp"?',
+        f'the flag "--{which}": ONNX has no operator "Zzz"',
+    ]
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ def cases_of(file: Path) -> list[Fires]:
     assert spec is not None and spec.loader is not None
     module: Any = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    return list(module.FIRES)
+    return list(getattr(module, "FIRES", []))
 
 
 @pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)

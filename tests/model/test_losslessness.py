@@ -55,7 +55,10 @@ def test_only_what_a_pass_rewrites_changes() -> None:
     counts = run(graph, [p for p in PASSES if p.name == "IdentityPass"], Ledger())
     result = write_back(graph)
     assert sum(count.effected for count in counts) == 1
-    by_output = lambda node: list(node.output)  # noqa: E731
+
+    def by_output(node: onnx.NodeProto) -> list[str]:
+        return list(node.output)
+
     assert sorted(result.graph.node, key=by_output) == sorted(expected.graph.node, key=by_output)
     result.graph.ClearField("node")
     expected.graph.ClearField("node")

@@ -116,14 +116,14 @@ class TestPass:
     def test_it_is_short(self, pass_: Pass) -> None:
         assert len(module_of(pass_).read_text().splitlines()) <= 150
 
-    def test_it_has_both_tables(self, pass_: Pass) -> None:
+    def test_it_has_its_tables(self, pass_: Pass) -> None:
         path = TESTS / module_of(pass_).parent.name / f"test_{module_of(pass_).stem}.py"
         tables = importlib.util.spec_from_file_location(path.stem, path)
         assert tables is not None and tables.loader is not None
         module = importlib.util.module_from_spec(tables)
         tables.loader.exec_module(module)
         is_never = bool(pass_.never_matches) or isinstance(pass_, AreaPass)
-        assert module.STAYS and bool(module.FIRES) != is_never
+        assert module.STAYS and bool(getattr(module, "FIRES", [])) != is_never
 
 
 HELPERS = [p for p in sorted(FOLDER.glob("*.py")) if p.stem != "__init__"]

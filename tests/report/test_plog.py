@@ -197,6 +197,34 @@ def test_ten_files_of_20_mb_are_the_default(monkeypatch: pytest.MonkeyPatch, tmp
     assert len(files(tmp_path)) == 10
 
 
+@pytest.mark.parametrize(
+    ("name", "value", "right"),
+    [
+        ("FUSIONC_GLOBAL_LOG_LEVEL", "loud", "0 to 4, or one of debug, info, warning, error, null"),
+        ("ASCEND_GLOBAL_LOG_LEVEL", "5", "0 to 4, or one of debug, info, warning, error, null"),
+        ("FUSIONC_HOST_LOG_FILE_NUM", "0", "a number from 1 to 999999"),
+        ("ASCEND_HOST_LOG_FILE_NUM", "none", "a number from 1 to 999999"),
+        ("FUSIONC_LOG_PRINT_TO_STDOUT", "yes", "0 or 1"),
+        ("ASCEND_SLOG_PRINT_TO_STDOUT", "2", "0 or 1"),
+    ],
+)
+def test_a_value_that_means_nothing_is_a_notice(
+    monkeypatch: pytest.MonkeyPatch, name: str, value: str, right: str
+) -> None:
+    monkeypatch.setenv(name, value)
+    with Plog() as log:
+        log.info("Run", "x")
+    assert log.notices == [f'{name} is "{value}", its default is used: give {right}']
+    assert log.level == "info" and log.file is not None and messages(log.file.read_text()) == ["Run:x"]
+
+
+def test_a_variable_that_an_option_beats_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FUSIONC_GLOBAL_LOG_LEVEL", "loud")
+    monkeypatch.setenv("FUSIONC_LOG_PRINT_TO_STDOUT", "0")
+    monkeypatch.setenv("FUSIONC_SLOG_PRINT_TO_STDOUT", "yes")
+    assert Plog("error").notices == []
+
+
 def test_two_files_of_one_millisecond_have_two_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("FUSIONC_PROCESS_LOG_PATH", str(tmp_path))
     now = datetime(2026, 1, 31, 20, 10, 58, 288365)

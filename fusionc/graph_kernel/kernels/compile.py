@@ -25,11 +25,11 @@ FLAGS = (
 
 
 class NoCompiler(FusioncError):
-    """There is no C compiler."""
+    """There is no C compiler, or not the one that is wanted."""
 
-    def __init__(self) -> None:
+    def __init__(self, what: str = "no C compiler was found") -> None:
         super().__init__(
-            "no C compiler was found, so areas stay functions without kernels",
+            f"{what}, so areas stay functions without kernels",
             hint="install one (cc, or `pip install fusionc[kernels]`) or name one in the environment variable CC",
         )
 
@@ -40,10 +40,16 @@ class DoesNotCompile(Exception):
 
 def compiler() -> list[str]:
     """The command of the C compiler: $CC, else cc, else that of ziglang. Raises NoCompiler."""
-    named = shlex.split(os.environ.get("CC", ""))
+    given = os.environ.get("CC", "")
+    try:
+        named = shlex.split(given)
+    except ValueError:  # a quotation without its end
+        named = [given]
     if named and shutil.which(named[0]):
         return named
-    if not named and (found := shutil.which("cc")):
+    if named:
+        raise NoCompiler(f"CC names {given!r}, which is no command that can be found")
+    if found := shutil.which("cc"):
         return [found]
     if importlib.util.find_spec("ziglang"):
         return [sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline"]  # else it compiles for this machine alone

@@ -1,7 +1,7 @@
 import numpy as np
 
 from fusionc.model.graph import Edge
-from fusionc.passes.heads import length_of, unrepeated
+from fusionc.passes.heads import length_of, unrepeated, vector_of
 from fusionc.passes.target import require_onnxruntime
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, either, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula
@@ -16,12 +16,8 @@ def _repeated(value: Formula) -> Formula:
 
 def _with_rows(value: Edge, matrices: int, rows: Edge, new: Tape) -> Edge:
     """The elements of [batch, …, size] as [batch, matrices, rows, size]."""
-    known = rows.constant()
-    if known is not None:
-        made: Edge = new.Reshape(value, new.const(np.array([0, matrices, *known, 0], np.int64)))
-        return made
     before, behind = new.const(np.array([0, matrices], np.int64)), new.const(np.array([0], np.int64))
-    made = new.Reshape(value, new.Concat(before, rows, behind, axis=0))
+    made: Edge = new.Reshape(value, vector_of([before, rows, behind], new))
     return made
 
 

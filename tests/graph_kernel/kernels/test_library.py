@@ -120,6 +120,14 @@ def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "fusionc[kernels]" in caught.value.hint
 
 
+@pytest.mark.parametrize("named", ["no-such-compiler -O1", "'cc"])
+def test_a_compiler_that_is_named_and_not_there(monkeypatch: pytest.MonkeyPatch, named: str) -> None:
+    monkeypatch.setenv("CC", named)
+    monkeypatch.setattr(compile.importlib.util, "find_spec", lambda name: "ziglang")
+    with pytest.raises(kernels.NoCompiler, match=f"CC names {named!r}, which is no command that can be found"):
+        compile.compiler()
+
+
 def test_register_kernels(tmp_path: Path) -> None:
     area = area_of(CHAIN)
     model = tmp_path / "out.onnx"

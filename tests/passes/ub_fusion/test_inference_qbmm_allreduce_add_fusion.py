@@ -1,4 +1,4 @@
-from harness import Fires, Stays, pass_of, tables
+from harness import Stays, pass_of, stays_table
 
 PRODUCT = "p = MatMulInteger (a, W) c = Cast <to = 1> (p) q = Mul (c, s)"
 STAYS = [
@@ -13,9 +13,8 @@ STAYS = [
         None,
     ),
 ]
-FIRES: list[Fires] = []
 
-test_stays, _ = tables("InferenceQbmmAllreduceAddFusionPass", STAYS, FIRES)
+test_stays = stays_table("InferenceQbmmAllreduceAddFusionPass", STAYS)
 
 
 def test_it_says_why() -> None:
