@@ -104,14 +104,14 @@ def _cast(call: Call, arguments: Sequence[Step | None]) -> Step:
     (x,) = _given(arguments)
     to = kind_of(call.dtype)
     if to.name == x.kind.name:
-        return call.op("gk_round_to_half({0})", x, cost=8) if call.dtype == TensorProto.FLOAT16 else call.op("{0}", x)
+        return call.op("gk_round_to_half({0})", x, cost=5) if call.dtype == TensorProto.FLOAT16 else call.op("{0}", x)
     if to is BOOL:
         return call.op("{0} != 0", x)
     if x.kind.is_float and not to.is_float:
         whole = f"gk_int64_{x.kind.name}({{0}})" if to.name == "i64" else f"gk_int32_{x.kind.name}({{0}})"
         return call.op(f"({to.local}){whole}", x, cost=3)
     if call.dtype == TensorProto.FLOAT16:
-        return call.op("gk_round_to_half((float){0})", x, cost=8)
+        return call.op("gk_round_to_half((float){0})", x, cost=5)
     return call.op(f"({to.local}){{0}}", x)
 
 
@@ -154,7 +154,7 @@ def _pow(call: Call, arguments: Sequence[Step | None]) -> Step:
             return call.op(simple[str(int(number))], x)
         if number == 0.5 and call.kind.is_float:  # pow makes +0 of -0 and +infinity of -infinity
             suffix = "f" if call.kind.name == "f32" else ""
-            return call.op(f"{{0}} == -INFINITY ? INFINITY : sqrt{suffix}({{0}} + 0)", x, cost=6)
+            return call.op(f"{{0}} == -INFINITY ? INFINITY : sqrt{suffix}({{0}} + 0)", x, cost=5)
     if call.kind.name == "f32":
         return call.op("powf({0}, (float){1})", x, power, cost=100)
     value = call.steps.op(kind_of(TensorProto.DOUBLE), "pow((double){0}, (double){1})", x, power, cost=200)
@@ -184,10 +184,10 @@ def _gelu(call: Call, arguments: Sequence[Step | None]) -> Step:
     if attribute(call.node, "approximate") == "tanh":
         scale, cubic = call.steps.literal(call.kind, math.sqrt(2 / math.pi)), call.steps.literal(call.kind, 0.044715)
         inner = call.op("{1} * ({0} + {2} * {0} * {0} * {0})", x, scale, cubic, cost=4)
-        factor = _template("gk_tanh_$({0}, machine)", 20)(call, (inner,))
+        factor = _template("gk_tanh_$({0}, machine)", 6)(call, (inner,))
     else:
         inner = call.op("{0} * {1}", x, call.steps.literal(call.kind, math.sqrt(0.5)))
-        factor = _template("gk_erf_$({0}, machine)", 24)(call, (inner,))
+        factor = _template("gk_erf_$({0}, machine)", 7)(call, (inner,))
     return call.op("{2} * {0} * ({3} + {1})", x, factor, half, one, cost=3)
 
 
@@ -210,7 +210,7 @@ def _hard_swish(call: Call, arguments: Sequence[Step | None]) -> Step:
 def _swish(call: Call, arguments: Sequence[Step | None]) -> Step:
     (x,) = _given(arguments)
     scaled = call.op("{0} * {1}", x, call.number("alpha", 1.0))
-    return call.op("{0} * {1}", x, _template("gk_sigmoid_$({0}, machine)", 20)(call, (scaled,)))
+    return call.op("{0} * {1}", x, _template("gk_sigmoid_$({0}, machine)", 6)(call, (scaled,)))
 
 
 def _exponential(text: str, **defaults: float) -> Rule:
@@ -249,14 +249,14 @@ ELEMENTWISE: dict[str, Rule] = {
     "Floor": _template("floor@({0})", 2),
     "Ceil": _template("ceil@({0})", 2),
     "Round": _template("rint@({0})", 2),
-    "Sqrt": _template("sqrt@({0})", 6),
+    "Sqrt": _template("sqrt@({0})", 5),
     "Reciprocal": _template("1 / {0}", 4),
-    "Exp": _template("gk_exp_$({0}, machine)", 12),
-    "Log": _template("gk_log_$({0}, machine)", 14),
-    "Erf": _template("gk_erf_$({0}, machine)", 24),
-    "Tanh": _template("gk_tanh_$({0}, machine)", 20),
-    "Sigmoid": _template("gk_sigmoid_$({0}, machine)", 20),
-    "Softplus": _template("gk_softplus_$({0}, machine)", 40),
+    "Exp": _template("gk_exp_$({0}, machine)", 6),
+    "Log": _template("gk_log_$({0}, machine)", 12),
+    "Erf": _template("gk_erf_$({0}, machine)", 7),
+    "Tanh": _template("gk_tanh_$({0}, machine)", 6),
+    "Sigmoid": _template("gk_sigmoid_$({0}, machine)", 6),
+    "Softplus": _template("gk_softplus_$({0}, machine)", 26),
     "Softsign": _template("{0} / (1 + fabs@({0}))", 4),
     "Sin": _template("sin@({0})", 100),
     "Cos": _template("cos@({0})", 100),
@@ -274,7 +274,7 @@ ELEMENTWISE: dict[str, Rule] = {
     "HardSigmoid": _hard_sigmoid_rule,
     "HardSwish": _hard_swish,
     "Swish": _swish,
-    "Mish": _template("{0} * gk_tanh_$(gk_softplus_$({0}, machine), machine)", 60),
+    "Mish": _template("{0} * gk_tanh_$(gk_softplus_$({0}, machine), machine)", 32),
     "Gelu": _gelu,
     "Clip": _clip,
     "Cast": _cast,

@@ -14,7 +14,7 @@ from fusionc.graph_kernel.kernels.steps import Step
 
 _CHEAP = 4  # what it costs to compute a step again rather than to keep it
 _READ = 2  # what it costs to read a buffer
-HEAVY = 12  # exponentials and the like
+HEAVY = 6  # exponentials and the like
 
 
 class Passes:

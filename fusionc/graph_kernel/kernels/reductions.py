@@ -93,7 +93,7 @@ def _reduce(pull: Pull, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> St
     if op == "LogSum":
         return finished(f"gk_log_{kind.name}({{0}}, machine)", total(SUM))
     largest = finished("{0} > -INFINITY && {0} < INFINITY ? {0} : 0", total(_plain_max(kind)))
-    powers = total(SUM, f"gk_exp_{kind.name}({{0}} - {{1}}, machine)", largest, cost=12)
+    powers = total(SUM, f"gk_exp_{kind.name}({{0}} - {{1}}, machine)", largest, cost=7)
     return finished(f"gk_log_{kind.name}({{0}}, machine) + {{1}}", powers, largest)
 
 
@@ -108,13 +108,13 @@ def _softmax(pull: Pull, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> S
 
     largest = pull.over(name, at, axes, _plain_max(kind), lambda x: x)
     exp = f"gk_exp_of_negative_{kind.name}({{0}} - {{1}}, machine)"
-    total = pull.over(name, at, axes, SUM, lambda x: pull.steps.op(kind, exp, x, largest, cost=13))
+    total = pull.over(name, at, axes, SUM, lambda x: pull.steps.op(kind, exp, x, largest, cost=6))
     x = pull.at(name, at)
     if node.op_type == "LogSoftmax":
-        log = pull.steps.op(kind, f"gk_log_{kind.name}({{0}}, machine)", total, cost=14)
+        log = pull.steps.op(kind, f"gk_log_{kind.name}({{0}}, machine)", total, cost=12)
         return pull.steps.op(kind, "{0} - {1} - {2}", x, largest, log, cost=2)
     inverse = pull.steps.op(kind, "1 / {0}", total, cost=4)
-    return pull.steps.op(kind, "{0} * {1}", pull.steps.op(kind, exp, x, largest, cost=13), inverse)
+    return pull.steps.op(kind, "{0} * {1}", pull.steps.op(kind, exp, x, largest, cost=6), inverse)
 
 
 def _normalized_axes(view: View, node: onnx.NodeProto) -> list[int]:
