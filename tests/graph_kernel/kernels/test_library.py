@@ -53,6 +53,16 @@ def test_an_unknown_size_may_broadcast(n: int, m: int) -> None:
     assert not differences(wanted, session(kernel_model(area), built.library).run(None, feeds))
 
 
+@pytest.mark.parametrize("op", ["ReduceMax", "ReduceMin"])
+def test_long_doubles_are_what_they_were(op: str) -> None:
+    """A kernel that uses MMX registers makes the long doubles of the process NaN."""
+    area = area_of(f"g (int32[N,M] x) => (int32[1,M] z) <int64[1] a = {{0}}> {{ y = Neg(x) z = {op}(y, a) }}")
+    kernel = session(kernel_model(area), kernels.build([area]).library)
+    numbers = np.arange(5, dtype=np.longdouble)
+    kernel.run(None, {"x": np.zeros((3, 5), np.int32)})
+    assert (numbers / 3 + numbers * numbers).sum() > 33
+
+
 def test_equal_areas_share_a_kernel() -> None:
     one, other = area_of(CHAIN, name="one"), area_of(CHAIN.replace("a =", "b =").replace("(a,", "(b,"), name="other")
     assert kernels.lower(one).function == kernels.lower(other).function
