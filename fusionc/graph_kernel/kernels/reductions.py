@@ -84,8 +84,11 @@ def _reduce(pull: Pull, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> St
     if op == "L1":
         return total(SUM, f"fabs{suffix}({{0}})" if kind.is_float else "{0} < 0 ? -{0} : {0}")
     if op == "Mean":
-        return finished("{0} / {1}" if kind.is_float else f"gk_div_{kind.name}({{0}}, {{1}})",
-                        total(SUM), pull.length(kind, name, axes))  # fmt: skip
+        return finished(  # of nothing it is 0, as in onnxruntime
+            "{1} == 0 ? 0 : {0} / {1}" if kind.is_float else f"gk_div_{kind.name}({{0}}, {{1}})",
+            total(SUM),
+            pull.length(kind, name, axes),
+        )
     if not kind.is_float:
         raise Unsupported(f"no kernel computes {node.op_type} of integers")
     if op == "L2":

@@ -154,7 +154,7 @@ def test_as_onnxruntime(name: str, library: tuple[dict[str, Area], kernels.Built
     area, share = areas[name], CASES[name][1]
     plain, kernel = session(plain_model(area)), session(kernel_model(area), built.library)
     for seed, (n, m) in enumerate([(1, 1), (3, 5), (5, 64), (7, 100), (1, 3000), (0, 4)]):
-        if 0 in (n, m) and ("Reduce" in name or "max" in name):
+        if 0 in (n, m) and ("Reduce" in name or "max" in name) and not name.startswith("ReduceMean"):
             continue  # the largest of nothing
         feeds = _feeds(area, seed, n, m, name)
         found = differences(plain.run(None, feeds), kernel.run(None, feeds), share)
