@@ -130,6 +130,33 @@ def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "fusionc[kernels]" in caught.value.hint
 
 
+@pytest.mark.parametrize(
+    "script, reason",
+    [("#!/bin/sh\nexit 0\n", "failed without a word"), ("\1 no program", "cannot be run"), (None, "no C compiler")],
+)
+def test_a_compiler_that_is_none(
+    script: str | None, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(compile.importlib.util, "find_spec", lambda name: None)
+    program = tmp_path / "program"
+    if script is not None:
+        program.write_text(script)
+        program.chmod(0o755)
+    monkeypatch.setenv("CC", "'" if script is None else str(program))
+    with pytest.raises((kernels.DoesNotCompile, kernels.NoCompiler), match=reason):
+        compile.compiled("int one(void) { return 1; }\n")
+
+
+def test_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    def home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # which does not count
+    monkeypatch.setattr(Path, "home", home)
+    assert compile.cache_folder().is_dir() and compile.cache_folder().is_absolute()
+
+
 def test_register_kernels(tmp_path: Path) -> None:
     area = area_of(CHAIN)
     model = tmp_path / "out.onnx"
