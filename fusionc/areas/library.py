@@ -11,7 +11,7 @@ import onnx
 
 from fusionc.graph_kernel.area import DOMAIN, Area
 from fusionc.graph_kernel.contents import any_standard_operator
-from fusionc.graph_kernel.kernels import NoCompiler, build, reason_against, saves, source
+from fusionc.graph_kernel.kernels import NoCompiler, Unsupported, build, reason_against, saves, source
 
 
 @dataclass
@@ -48,7 +48,10 @@ class KernelLibrary:
         if self.target != "onnxruntime-cpu":
             return math.inf
         if area.name not in self._saved:  # its name says what it computes
-            self._saved[area.name] = saves(area, {})
+            try:
+                self._saved[area.name] = saves(area, {})
+            except Unsupported:  # it may be of sizes that are hard to guess
+                self._saved[area.name] = 0.0
         return self._saved[area.name]
 
     def build(self, areas: Sequence[Area]) -> Mapping[str, str]:
