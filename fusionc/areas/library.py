@@ -11,7 +11,7 @@ import onnx
 
 from fusionc.graph_kernel.area import DOMAIN, Area
 from fusionc.graph_kernel.contents import any_standard_operator
-from fusionc.graph_kernel.kernels import NoCompiler, build, reason_against, saves, source
+from fusionc.graph_kernel.kernels import NoCompiler, Unsupported, build, reason_against, saves, source
 
 
 @dataclass
@@ -19,8 +19,9 @@ class KernelLibrary:
     """Makes the library of a conversion.
 
     For a target without kernels, and on a machine without a compiler, areas are functions and there is no `file`.
-    `notices` say why; `missing` says it of single areas, by their names. A model that was converted before may bring
-    its library along (`inherit`): then that is the library, and there are no more areas.
+    `notices` say why; `missing` says it of single areas, by their names. `operators` are those in areas with kernels. A
+    model that was converted before may bring its library along (`inherit`): then that is the library, and there are no
+    more areas.
     """
 
     target: str
@@ -28,6 +29,7 @@ class KernelLibrary:
     is_inherited: bool = False
     notices: list[str] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
+    operators: frozenset[str] = frozenset()
     _saved: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -36,9 +38,10 @@ class KernelLibrary:
 
     def inherit(self, model: onnx.ModelProto, library: Path) -> None:
         """Go on using the kernels that an earlier conversion has made for a model, if there are any."""
-        has_areas = any(function.domain == DOMAIN for function in model.functions)
-        if has_areas and library.is_file() and self._is_for_onnxruntime:
+        areas = [function for function in model.functions if function.domain == DOMAIN]
+        if areas and library.is_file() and self._is_for_onnxruntime:
             self.file, self.is_inherited = library, True
+            self.operators = frozenset(node.op_type for area in areas for node in area.node)
 
     def reason_against(self, area: Area) -> str | None:
         """Why an area cannot be; None where it can."""
@@ -49,7 +52,10 @@ class KernelLibrary:
         if not self._is_for_onnxruntime:
             return math.inf
         if area.name not in self._saved:  # its name says what it computes
-            self._saved[area.name] = saves(area, {})
+            try:
+                self._saved[area.name] = saves(area, {})
+            except Unsupported:  # it may be of sizes that are hard to guess
+                self._saved[area.name] = 0.0
         return self._saved[area.name]
 
     def build(self, areas: Sequence[Area]) -> Mapping[str, str]:
@@ -66,6 +72,7 @@ class KernelLibrary:
             self.notices = [f"{error.what}: {error.hint}"]
             return {}
         self.file, self.missing = built.library, built.failed
+        self.operators = frozenset(node.op_type for a in areas if a.name not in built.failed for node in a.nodes)
         return self.missing
 
     def source(self, areas: Sequence[Area]) -> str:

@@ -60,14 +60,16 @@ class Expander:
 
     def expand(self, proto: onnx.ModelProto, names: Iterable[str]) -> onnx.ModelProto:
         """The model with these operators as basic ones, and those that their definitions are written in."""
-        ids = [_split(name) for name in sorted(names)]
-        for domain, op in ids:
-            if domain == MICROSOFT:
-                proto.functions.append(_definition(op, proto.opset_import[0].version))
+        ids, opset = [_split(name) for name in sorted(names)], proto.opset_import[0].version
+        own = {node.op_type for node in proto.graph.node if node.domain == MICROSOFT}
+        proto.functions.extend(_definition(op, opset) for op in sorted(own))
         for node in proto.graph.node:
-            if (node.domain, node.op_type) in ids:
-                _write_defaults(node, proto.opset_import[0].version)
+            if (node.domain, node.op_type) in ids or node.domain == MICROSOFT:
+                _write_defaults(node, opset)
         typed = onnx.shape_inference.infer_shapes(proto)
+        for function in list(typed.functions):  # those of operators that stay only said of which types they are
+            if (function.domain, function.name) not in ids:
+                typed.functions.remove(function)
         expanded = onnx.inliner.inline_selected_functions(typed, [*ids, _ALWAYS], inline_schema_functions=True)
         del expanded.functions[:], expanded.graph.value_info[:]
         return expanded

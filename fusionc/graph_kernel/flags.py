@@ -196,7 +196,7 @@ class _Reader:
 
 
 def _number(text: str, kind: Kind) -> int | None:
-    if not re.fullmatch(r"[+-]?\d+", text):
+    if not re.fullmatch(r"[+-]?[0-9]{1,40}", text):
         return None
     number, bits = int(text), _UINT_BITS if kind == "uint" else _INT_BITS
     if abs(number) >= 2 ** (bits if kind == "uint" else bits - 1):

@@ -14,6 +14,7 @@ from harness import assert_same_numbers, interface, parse, session, wrap_in_if
 
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.cluster_model import cluster_proto
+from fusionc.graph_kernel.expand import Expander
 from fusionc.graph_kernel.flags import Flags
 from fusionc.model.build import build
 from fusionc.rewrite.commit import FROM_KEY, PASS_KEY
@@ -245,6 +246,17 @@ def test_operators_of_onnxruntime_are_expanded(call: str) -> None:
     (only,) = calls(result)
     assert only.startswith("Tanh+") and only.endswith("+Neg") and "Gelu" not in only
     assert_same_numbers(model, result, "rounding", {})
+
+
+def test_one_of_two_operators_of_onnxruntime_is_expanded() -> None:
+    text = """agraph (float[N,4] x) => (float[N,4] y) {
+        a = com.microsoft.Gelu (x)  b = Tanh (a)  y = com.microsoft.QuickGelu (b) }"""
+    graph = build(parse(text), "").main
+    proto = cluster_proto(graph, graph.ordered())
+    assert proto is not None
+    expander = Expander(Flags(), True, lambda node: "it is composite")
+    operators = [node.op_type for node in expander.expand(proto, ["com.microsoft.QuickGelu"]).graph.node]
+    assert operators[:2] == ["Gelu", "Tanh"] and operators[-1] == "Mul" and "QuickGelu" not in operators
 
 
 def test_an_expansion_that_ends_in_no_area_is_rolled_back() -> None:

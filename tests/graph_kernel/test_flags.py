@@ -42,6 +42,8 @@ WRONG = [  # text, what it changes nevertheless, what the warning says
     ("--opt_level=2x", {}, 'the value "2x" of the flag "--opt_level"'),
     ("--opt_level", {}, 'the value "" of the flag "--opt_level"'),
     ("--opt_level=99999999999", {}, 'the value "99999999999" of the flag "--opt_level"'),
+    ("--opt_level=" + "9" * 5000, {}, '999" of the flag "--opt_level"'),
+    ("--opt_level=\N{ARABIC-INDIC DIGIT ONE}", {}, 'of the flag "--opt_level"'),
     ("--dump_as_text=yes", {}, 'the value "yes" of the flag "--dump_as_text"'),
     ("--enable_pass", {}, 'the value "" of the flag "--enable_pass"'),
     ("--disable_pass=,", {}, 'the value "," of the flag "--disable_pass"'),

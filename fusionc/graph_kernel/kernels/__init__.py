@@ -10,12 +10,14 @@ c/                      the parts of every C text: onnxruntime's interface, math
 from fusionc.graph_kernel.kernels.build import Built, build
 from fusionc.graph_kernel.kernels.compile import DoesNotCompile, NoCompiler
 from fusionc.graph_kernel.kernels.cost import saves
+from fusionc.graph_kernel.kernels.sizes import Unsupported
 from fusionc.graph_kernel.kernels.source import lower, reason_against, source
 
 __all__ = [
     "Built",
     "DoesNotCompile",
     "NoCompiler",
+    "Unsupported",
     "build",
     "lower",
     "reason_against",

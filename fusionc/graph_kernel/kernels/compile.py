@@ -58,7 +58,10 @@ def compiler() -> list[str]:
 
 @cache
 def _version(command: tuple[str, ...]) -> str:
-    return subprocess.run([*command, "--version"], capture_output=True, text=True, check=False).stdout
+    try:
+        return subprocess.run([*command, "--version"], capture_output=True, text=True, check=False).stdout
+    except OSError:  # it is no program, which compiling will tell
+        return ""
 
 
 def compiled(text: str, flags: Sequence[str] = FLAGS) -> Path:
@@ -74,10 +77,13 @@ def compiled(text: str, flags: Sequence[str] = FLAGS) -> Path:
     with tempfile.TemporaryDirectory(dir=library.parent, prefix="build-") as folder:
         source, built = Path(folder, "kernels.c"), Path(folder, "kernels.so")
         source.write_text(text)
-        run = subprocess.run(
-            [*command, *flags, "-o", str(built), str(source), "-lm"], capture_output=True, text=True, check=False
-        )
-        if run.returncode:
+        try:
+            run = subprocess.run(
+                [*command, *flags, "-o", str(built), str(source), "-lm"], capture_output=True, text=True, check=False
+            )
+        except OSError as error:
+            raise DoesNotCompile(f"{command[0]} cannot be run: {error.strerror}") from error
+        if run.returncode or not built.is_file():
             raise DoesNotCompile(run.stderr.strip() or run.stdout.strip() or f"{command[0]} failed without a word")
         built.replace(library)
     return library
@@ -85,12 +91,12 @@ def compiled(text: str, flags: Sequence[str] = FLAGS) -> Path:
 
 def cache_folder() -> Path:
     """Where kernels are kept for this user; where that cannot be written, a folder for this process alone."""
-    home = os.environ.get("XDG_CACHE_HOME")
-    folder = (Path(home) if home else Path.home() / ".cache") / "fusionc" / "kernels"
+    home = Path(os.environ.get("XDG_CACHE_HOME", ""))
     try:
+        folder = (home if home.is_absolute() else Path.home() / ".cache") / "fusionc" / "kernels"
         folder.mkdir(parents=True, exist_ok=True)
         return folder if os.access(folder, os.W_OK) else Path(_own_folder().name)
-    except OSError:
+    except (OSError, RuntimeError):  # RuntimeError: a user without a home
         return Path(_own_folder().name)
 
 

@@ -7,8 +7,10 @@ import os
 import tempfile
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -17,29 +19,64 @@ from fusionc.graph_kernel.area import Area, Operand
 from fusionc.graph_kernel.kernels.compile import cache_folder
 from fusionc.graph_kernel.kernels.emit import PieceText
 from fusionc.graph_kernel.kernels.pull import infer_shapes, pieces_of
+from fusionc.graph_kernel.kernels.sizes import Unsupported
 from fusionc.graph_kernel.kernels.source import alone
 from fusionc.graph_kernel.kernels.view import View
 
 _LAUNCH = 0.7e-6  # seconds that onnxruntime spends on an operator beside computing, a kernel's shapes included
 _UNKNOWN = 64  # the size that a symbol stands for which nobody gives a size
+_MOST_CHANGED, _MOST_TRIED = 8, 300  # symbols that another size is looked for, and sizes that are tried for each
 _NEAR = 256 * 1024  # bytes; what is larger is not in the near caches any more when the next operator reads it
 
 
 def saves(area: Area, sizes: Mapping[str, int]) -> float:
     """Estimated seconds, on one thread, that a kernel of an area saves for each run; below 0 it costs.
 
-    `sizes` says what the symbols of its inputs stand for. Raises Unsupported if a kernel cannot compute the area.
+    `sizes` says what the symbols of its inputs stand for. Raises Unsupported if a kernel cannot compute the area of
+    these sizes, or if no sizes are found that it can have.
     """
-    sized = _sized(area, sizes)
+    sized = _sized(area, _possible(area, sizes))
     one_by_one = sum(_seconds(alone(node, sized.values, area.constants, area.opset)) for node in area.nodes)
     return one_by_one - _seconds(sized)
 
 
-def _sized(area: Area, sizes: Mapping[str, int]) -> Area:
-    """An area with numbers for all sizes."""
+def _possible(area: Area, sizes: Mapping[str, int]) -> Mapping[str, int]:
+    """Sizes for all symbols of the inputs: those that are given, and as many others as possible are `_UNKNOWN`.
+
+    A symbol may stand for a few numbers only, as that of what is added to 3 elements: it is 3 or 1. What fits is looked
+    for among the numbers of the area, for one symbol after the other.
+    """
+    symbols = dict.fromkeys(d for name in area.inputs for d in area.values[name].shape if isinstance(d, str))
+    chosen = {symbol: sizes.get(symbol, _UNKNOWN) for symbol in symbols}
+    reached = _reached(_view(area, chosen))
+    for _ in range(_MOST_CHANGED):
+        if reached == len(area.nodes):
+            break
+        changes = ({**chosen, s: n} for s in symbols if s not in sizes for n in _numbers(area))
+        tried = ((_reached(_view(area, change)), change) for change in islice(changes, _MOST_TRIED))
+        better = next((one for one in tried if one[0] > reached), None)
+        if better is None:
+            break
+        reached, chosen = better
+    return chosen
+
+
+def _numbers(area: Area) -> list[int]:
+    """Sizes that are written in an area: dimensions, and what tables of sizes and indices need. The largest first."""
+    found = {1, *(d for v in area.values.values() for d in v.shape if isinstance(d, int))}
+    for array in area.constants.values():
+        found.update(array.shape)
+        if array.dtype.kind in "iu" and array.size:
+            magnitudes = np.abs(array.astype(np.float64))
+            found.update(int(n) for n in (magnitudes.sum(), magnitudes.max() + 1, magnitudes.max()) if n < _NEAR)
+    return sorted(found, reverse=True)
+
+
+def _view(area: Area, sizes: Mapping[str, int]) -> View:
+    """A view of an area with numbers for the sizes of its inputs; those of inner values follow from them."""
 
     def number(dim: int | str) -> int:
-        return dim if isinstance(dim, int) else sizes.get(dim, _UNKNOWN)
+        return dim if isinstance(dim, int) else sizes[dim]
 
     given = {
         name: replace(v, shape=tuple(map(number, v.shape))) for name, v in area.values.items() if name in area.inputs
@@ -49,11 +86,22 @@ def _sized(area: Area, sizes: Mapping[str, int]) -> Area:
         for name, v in area.values.items()
         if name not in given
     }
-    sized = replace(area, values={**given, **inner})
-    view = View(sized)
+    return View(replace(area, values={**given, **inner}))
+
+
+def _reached(view: View) -> int:
+    """How many operators have results of known sizes until sizes contradict one another."""
+    with suppress(Unsupported):
+        infer_shapes(view)
+    return sum(any(name in view.shapes for name in node.output) for node in view.area.nodes)
+
+
+def _sized(area: Area, sizes: Mapping[str, int]) -> Area:
+    """An area with numbers for all sizes."""
+    view = _view(area, sizes)
     infer_shapes(view)
-    shapes = {name: tuple(size.number or 0 for size in view.shapes[name]) for name in sized.values}
-    return replace(area, values={name: Operand(name, v.dtype, shapes[name]) for name, v in sized.values.items()})
+    shapes = {name: tuple(size.number or 0 for size in view.shapes[name]) for name in area.values}
+    return replace(area, values={name: Operand(name, v.dtype, shapes[name]) for name, v in area.values.items()})
 
 
 def _seconds(area: Area) -> float:

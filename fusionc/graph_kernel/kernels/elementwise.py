@@ -18,6 +18,7 @@ from fusionc.graph_kernel.kernels.view import attribute
 _INTEGERS = ("i32", "i64", "i8", "u8")
 _FLOATS = ("f32", "f64")
 _ALL = (*_FLOATS, *_INTEGERS)
+_TINY = {"f32": "fabsf({0}) < 0x1p-126f", "f64": "fabs({0}) < 0x1p-1022"}
 _LARGEST: dict[int, float] = {
     TensorProto.FLOAT: float(np.finfo(np.float32).max),
     TensorProto.FLOAT16: float(np.finfo(np.float16).max),
@@ -91,7 +92,9 @@ def _div(call: Call, arguments: Sequence[Step | None]) -> Step:
     if not x.kind.is_float:
         return _template("gk_div_$({0}, {1})", 30, _INTEGERS)(call, arguments)
     if y.is_reduced and x.variables > y.variables:
-        return call.op("{0} * {1}", x, call.op("1 / {0}", y, cost=4))
+        normal = call.op(f"{_TINY[call.kind.name]} ? 0x1p64f : 1", y)  # the inverse of what is subnormal overflows
+        inverse = call.op("1 / ({0} * {1})", y, normal, cost=4)
+        return call.op("{0} * {1} * {2}", x, inverse, normal)
     return call.op("{0} / {1}", x, y, cost=4)
 
 
@@ -175,7 +178,10 @@ def _mod(call: Call, arguments: Sequence[Step | None]) -> Step:
 def _is_infinite(call: Call, arguments: Sequence[Step | None]) -> Step:
     positive, negative = attribute(call.node, "detect_positive", 1), attribute(call.node, "detect_negative", 1)
     tests = ["{0} == INFINITY"] * bool(positive) + ["{0} == -INFINITY"] * bool(negative)
-    return call.op(" || ".join(tests) or "0 * ({0} == 0)", *_given(arguments))
+    (x,) = _given(arguments)
+    if x.kind.stored == "uint16_t":  # what is finite in float may have no float16
+        x = call.steps.op(x.kind, "gk_round_to_half({0})", x, cost=8)
+    return call.op(" || ".join(tests) or "0 * ({0} == 0)", x)
 
 
 def _gelu(call: Call, arguments: Sequence[Step | None]) -> Step:

@@ -84,8 +84,11 @@ def _reduce(pull: Pull, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> St
     if op == "L1":
         return total(SUM, f"fabs{suffix}({{0}})" if kind.is_float else "{0} < 0 ? -{0} : {0}")
     if op == "Mean":
-        return finished("{0} / {1}" if kind.is_float else f"gk_div_{kind.name}({{0}}, {{1}})",
-                        total(SUM), pull.length(kind, name, axes))  # fmt: skip
+        return finished(  # of nothing it is 0, as in onnxruntime
+            "{1} == 0 ? 0 : {0} / {1}" if kind.is_float else f"gk_div_{kind.name}({{0}}, {{1}})",
+            total(SUM),
+            pull.length(kind, name, axes),
+        )
     if not kind.is_float:
         raise Unsupported(f"no kernel computes {node.op_type} of integers")
     if op == "L2":
@@ -130,7 +133,7 @@ def _normalized_shapes(view: View, node: onnx.NodeProto) -> list[Shape]:
 
 
 def _layer_norm(pull: Pull, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Step:
-    """LayerNormalization, and RMSNormalization, which subtracts no mean. Further outputs: the mean, 1 / deviation."""
+    """LayerNormalization, and RMSNormalization, which subtracts no mean. Further outputs: that mean, 1 / deviation."""
     view, name, steps = pull.view, node.input[0], pull.steps
     kind, axes = view.kind(name), _normalized_axes(view, node)
     if not kind.is_float:
@@ -148,11 +151,8 @@ def _layer_norm(pull: Pull, node: onnx.NodeProto, k: int, at: Sequence[Index]) -
 
     squares = pull.over(name, at, axes, SUM, squared)
     inverse = steps.op(kind, f"1 / {sqrt}({{0}} / {{1}} + {{2}})", squares, length, epsilon, cost=20)
-    if k == len(node.output) - 1 and k > 0:
-        return inverse
-    if k == 1:
-        assert mean is not None
-        return mean
+    if k > 0:
+        return mean if mean and k == 1 else inverse
     result = steps.op(kind, "{0} * {1}", centered(pull.at(name, at)), inverse)
     for template, operand in zip(("{0} * {1}", "{0} + {1}"), node.input[1:], strict=False):
         if operand:

@@ -141,6 +141,7 @@ def _file(kernels: Sequence[Kernel], entries: Sequence[str]) -> str:
         [
             "/* Kernels of areas, made by fusionc. */",
             f"enum {{ {', '.join(f'{name} = {n}' for name, n in bounds.items())} }};",
+            _part("compiler.h"),
             _part("onnxruntime_api.h"),
             _part("mathematics.h"),
             _part("runtime.h"),

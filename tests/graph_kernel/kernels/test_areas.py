@@ -47,6 +47,25 @@ def test_rows_and_elements_are_one_pass(name: str) -> None:
     assert kernels.lower(area_of(benchmark.CASES[name][0], opset=17)).pieces == 1
 
 
+@pytest.mark.parametrize("kind", ["float", "double"])
+def test_a_row_may_be_divided_by_what_has_no_inverse(kind: str) -> None:
+    area = area_of(
+        f"g ({kind}[N,M] x) => ({kind}[N,M] z) <int64[1] a = {{-1}}> {{ m = ReduceMax(x, a) z = Div(x, m) }}"
+    )
+    dtype = np.dtype("f4" if kind == "float" else "f8")
+    largest = np.array([[np.finfo(dtype).smallest_subnormal * 40], [0], [-0.0], [np.inf], [np.finfo(dtype).max]], dtype)
+    x = np.concatenate([largest * np.array([1, 0.5, 0.25, -1], dtype), np.zeros_like(largest)], axis=1)
+    wanted = session(plain_model(area)).run(None, {"x": x})
+    assert not differences(wanted, session(kernel_model(area), kernels.build([area]).library).run(None, {"x": x}), 1e-6)
+
+
+def test_what_has_no_float16_is_infinite() -> None:
+    area = area_of("g (float16[N] x) => (bool[N] z) { s = Mul(x, x) z = IsInf(s) }")
+    x = np.array([1, 255, 256, -300, np.inf, np.nan], np.float16)
+    (found,) = session(kernel_model(area), kernels.build([area]).library).run(None, {"x": x})
+    assert found.tolist() == [False, False, True, True, True, False]
+
+
 def test_random_areas(tmp_path: Path) -> None:
     counts: Counter[str] = Counter()
     assert not area_fuzz.run_batch(3, range(60), tmp_path, counts, sanitize=False)

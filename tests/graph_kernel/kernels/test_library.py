@@ -53,6 +53,16 @@ def test_an_unknown_size_may_broadcast(n: int, m: int) -> None:
     assert not differences(wanted, session(kernel_model(area), built.library).run(None, feeds))
 
 
+@pytest.mark.parametrize("op", ["ReduceMax", "ReduceMin"])
+def test_long_doubles_are_what_they_were(op: str) -> None:
+    """A kernel that uses MMX registers makes the long doubles of the process NaN."""
+    area = area_of(f"g (int32[N,M] x) => (int32[1,M] z) <int64[1] a = {{0}}> {{ y = Neg(x) z = {op}(y, a) }}")
+    kernel = session(kernel_model(area), kernels.build([area]).library)
+    numbers = np.arange(5, dtype=np.longdouble)
+    kernel.run(None, {"x": np.zeros((3, 5), np.int32)})
+    assert (numbers / 3 + numbers * numbers).sum() > 33
+
+
 def test_equal_areas_share_a_kernel() -> None:
     one, other = area_of(CHAIN, name="one"), area_of(CHAIN.replace("a =", "b =").replace("(a,", "(b,"), name="other")
     assert kernels.lower(one).function == kernels.lower(other).function
@@ -78,6 +88,23 @@ def test_what_an_area_saves() -> None:
     short, long = area_of(chain(2)), area_of(chain(8))
     assert kernels.saves(long, {"N": 1000}) > kernels.saves(short, {"N": 1000}) > 0
     assert kernels.saves(long, {"N": 1_000_000}) > 10 * kernels.saves(long, {"N": 1000})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "g (float[N] x, float[3] c) => (float[3] z) { a = Exp(x) b = Add(a, c) z = Tanh(b) }",
+        "g (float[N] x) => (float[1,5] z) <float[1,5] c = {1, 2, 3, 4, 5}> { a = Exp(x) b = Add(a, c) z = Tanh(b) }",
+        "g (float[N,M] x) => (float[N,4] z) <int64[2] s = {4, 6}> { a = Exp(x) p, z = Split <axis = 1>(a, s) }",
+        "g (float[N,4] x) => (float[4] z) <int64 i = {100}> { a = Exp(x) z = Gather(a, i) }",
+        "g (float[N,4] x) => (float[4] z) <int64 i = {-100}> { a = Exp(x) z = Gather(a, i) }",
+        "g (float[N,M] x) => (float[M] z) <int64[1] s = {0}> { a = Exp(x) z = Squeeze(a, s) }",
+        "g (float[N,M] x, float[N,3] y) => (float[K,M] z) { a = Exp(x) z = Concat <axis = 0>(a, y) }",
+        "g (float[N] x, float[M] y, float[3] c) => (float[3] z) { a = Add(x, c) b = Add(y, c) z = Mul(a, b) }",
+    ],
+)
+def test_what_an_area_saves_whose_symbols_stand_for_few_numbers(text: str) -> None:
+    assert kernels.saves(area_of(text), {}) > 0
 
 
 def test_an_area_that_does_not_compile_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -126,6 +153,30 @@ def test_a_compiler_that_is_named_and_not_there(monkeypatch: pytest.MonkeyPatch,
     monkeypatch.setattr(compile.importlib.util, "find_spec", lambda name: "ziglang")
     with pytest.raises(kernels.NoCompiler, match=f"CC names {named!r}, which is no command that can be found"):
         compile.compiler()
+
+
+@pytest.mark.parametrize(
+    "script, reason",
+    [("#!/bin/sh\nexit 0\n", "failed without a word"), ("\1 no program", "cannot be run")],
+)
+def test_a_compiler_that_is_none(script: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(compile.importlib.util, "find_spec", lambda name: None)
+    program = tmp_path / "program"
+    program.write_text(script)
+    program.chmod(0o755)
+    monkeypatch.setenv("CC", str(program))
+    with pytest.raises(kernels.DoesNotCompile, match=reason):
+        compile.compiled("int one(void) { return 1; }\n")
+
+
+def test_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    def home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # which does not count
+    monkeypatch.setattr(Path, "home", home)
+    assert compile.cache_folder().is_dir() and compile.cache_folder().is_absolute()
 
 
 def test_register_kernels(tmp_path: Path) -> None:
