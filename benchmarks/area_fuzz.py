@@ -21,6 +21,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnx.inliner
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "graph_kernel" / "kernels"))
@@ -97,6 +98,9 @@ def in_float(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def noisy_runs(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[list[np.ndarray]]:
     """Outputs where the inputs, and each element of what inexact operators compute, are off by a little."""
+    # the curve in a Gelu is off by units of what it is, which is more than the Gelu, where that is near 0
+    model = onnx.shape_inference.infer_shapes(model)
+    model = onnx.inliner.inline_selected_functions(model, [("", "Gelu"), ("", "Mish")], inline_schema_functions=True)
     noisy, nodes, exact = onnx.ModelProto(), list[onnx.NodeProto](), dict[str, str]()
     noisy.CopyFrom(model)
     count = len(model.graph.output)
@@ -151,6 +155,7 @@ def finding(area: Area, feeds: Mapping[str, np.ndarray], got: Sequence[np.ndarra
         with np.errstate(all="ignore"):
             off = np.abs(got[k].astype(np.float64) - wanted[k].astype(np.float64))
             calm = ~(np.nan_to_num(off, nan=np.inf, posinf=np.inf) <= effect) & ~np.isnan(effect)
+            calm &= ~(np.isinf(got[k]) & (effect >= np.abs(wanted[k])))  # what is divided by may as well be 0
         if share_of := differences([wanted[k][calm]], [got[k][calm]], share):
             return f"output {k}: {share_of}"
     return ""
