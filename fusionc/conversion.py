@@ -80,7 +80,8 @@ def convert(
     `progress` is called with a word on what is being done.
 
     Raises VerificationError, and writes nothing, where the result does not compute what the model computes; it names
-    the rewrite at fault. Raises UsageError for wrong switches, FusioncError for everything else that goes wrong.
+    the rewrite at fault. Raises UsageError for wrong switches and files that are not there, FusioncError for everything
+    else that goes wrong.
     """
     _check_arguments(external_weight, input_shape, target)
     source = Path(model)
@@ -113,6 +114,8 @@ def convert(
             with _timed(report, "load"):
                 proto = load(source)
             kernels.inherit(proto, library_of(source))
+            if (read.flags.is_on and target == "onnxruntime-cpu") or kernels.file is not None:
+                _require_place(library_of(destination))
             report.operators_before, report.bytes_before = _operators(proto), _bytes_on_disk(proto, source)
             with _timed(report, "fuse"):
                 done = job.optimized(proto, dump=dump)
@@ -125,6 +128,7 @@ def convert(
             with save(done.proto, source.parent, destination, external_weight) as saved:
                 report.bytes_after = _bytes_on_disk(done.proto, saved.model)
                 if verify:
+                    kernels.require_loadable()
                     with _timed(report, "verify"):
                         report.verification = _verify(saved, job, done)
                 if kernels.file is not None:
@@ -176,6 +180,13 @@ def output_path(model: Path, output: Path | None) -> Path:
     raise UsageError(
         f"the output {problem}", where=str(output or path), hint="give --output another file name", code="E10001"
     )
+
+
+def _require_place(library: Path) -> None:
+    """Raise UsageError where the library of the result cannot be written."""
+    if library.is_dir():
+        problem, hint = "the kernels of the result would lie where a folder is", "remove it, or give another --output"
+        raise UsageError(problem, where=str(library), hint=hint, code="E10001")
 
 
 def _check_arguments(external_weight: int | None, input_shape: Shapes | None, target: str) -> None:

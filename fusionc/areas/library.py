@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import math
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import onnx
 
+from fusionc.errors import FusioncError
 from fusionc.graph_kernel.area import DOMAIN, Area
 from fusionc.graph_kernel.contents import any_standard_operator
-from fusionc.graph_kernel.kernels import NoCompiler, Unsupported, build, reason_against, saves, source
+from fusionc.graph_kernel.kernels import NoCompiler, Unsupported, build, compiler, reason_against, saves, source
 
 
 @dataclass
@@ -78,3 +80,26 @@ class KernelLibrary:
     def source(self, areas: Sequence[Area]) -> str:
         """The C text of the kernels; empty where there are none."""
         return source(areas) if self.file is not None and areas else ""
+
+    def require_loadable(self) -> None:
+        """Raise FusioncError where onnxruntime cannot load the library: then what made it is to blame, no area."""
+        if self.file is None:
+            return
+        import onnxruntime
+
+        try:
+            onnxruntime.SessionOptions().register_custom_ops_library(str(self.file.resolve()))
+            return
+        except Exception as error:  # onnxruntime's exceptions share no base class
+            said = f"onnxruntime says: {str(error).splitlines()[0]}"
+        if self.is_inherited:
+            what = "the kernels beside the model cannot be loaded; were they made on another kind of machine?"
+            hint = "convert the original model again on this machine, or move the library away: areas run without it"
+            raise FusioncError(what, where=str(self.file), hint=f"nothing was written; {hint}. {said}")
+        self.file.unlink(missing_ok=True)  # from the cache: what makes it next may be right
+        raise FusioncError(
+            f"the C compiler has made a library of kernels that cannot be loaded: {shlex.join(compiler())}",
+            where=str(self.file),
+            hint="nothing was written; name another compiler in the environment variable CC, or use --no-verify where "
+            f"the kernels are for another machine. {said}",
+        )

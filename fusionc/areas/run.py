@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from fusionc.areas.library import KernelLibrary
 from fusionc.graph_kernel.dump import dump
 from fusionc.graph_kernel.flags import Flags, ReadFlags
-from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
+from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion, unknown_patterns
 from fusionc.graph_kernel.operators import misnamed
+from fusionc.graph_kernel.simplify import unknown_rules
 from fusionc.graph_kernel.stages import Stages, complaints, write_passes
 from fusionc.report import Plog
 from fusionc.report.report import totals
@@ -33,7 +34,9 @@ def fusion_of(
 
 def tell_of_flags(read: ReadFlags, registry: Sequence[Pass], plog: Plog) -> list[str]:
     """Log what is wrong with the flags; that, and which of them have no effect, is returned for the user."""
-    warnings = [*read.warnings, *complaints(registry, read.flags), *misnamed(read.flags)]
+    flags, by_name = read.flags, {p.name: p for p in registry}
+    warnings = [*read.warnings, *complaints(registry, flags), *misnamed(flags)]
+    warnings += [*unknown_patterns(flags), *unknown_rules(by_name, flags)]
     for warning in warnings:
         plog.warning("GraphKernelFlags", warning)
     if read.flags.is_on:
@@ -54,6 +57,9 @@ def tell_of_areas(
         what = f"Nodes that with kernel name [{name}] do not have compile cache after compiling and will be split."
         plog.warning("GraphKernelBuild", f"{what} {reason}")
     told = list(kernels.notices)
+    if not fused.areas and not kernels.is_inherited:
+        why = "every one was refused" if any(count.matched for count in fused.counts) else "no operators fit together"
+        told.append(f"graph kernel fusion has made no area, {why}: there are no kernels, and none to register")
     if fused.raised_ir:
         told.append(f"the IR version is raised to {fused.raised_ir}: areas are functions, which older ones lack")
     if fusion.flags.dump_as_text:

@@ -8,6 +8,8 @@ from typing import TypeVar
 
 import click
 
+from fusionc.graph_kernel.flag_table import EFFECTIVE, WITHOUT_EFFECT
+
 _Decorated = TypeVar("_Decorated", bound=Callable[..., object])
 
 _WITHOUT_EFFECT = """
@@ -32,7 +34,14 @@ class AtcCommand(click.Command):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         options = [parameter for parameter in self.get_params(ctx) if isinstance(parameter, click.Option)]
-        return super().parse_args(ctx, respelled(args, options))
+        try:
+            return super().parse_args(ctx, respelled(args, options))
+        except click.NoSuchOption as error:
+            name = _key(error.option_name)
+            if name in (*EFFECTIVE, *WITHOUT_EFFECT) and any(option.name == "graph_kernel_flags" for option in options):
+                what = f'--{name} is a flag of graph kernel fusion: --graph_kernel_flags "--{name}=..."'
+                raise click.UsageError(what, ctx) from error
+            raise
 
 
 def atc_bool(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> int | None:

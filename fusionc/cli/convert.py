@@ -83,12 +83,15 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
     help="Write the graph after every pass that took effect into a folder; a former dump there is removed.",
 )
 @click.option(
-    "--enable_graph_kernel", is_flag=True, help="Make one operator, with a kernel, of those that fit together."
+    "--enable_graph_kernel",
+    is_flag=True,
+    help="Make one operator of those that fit together, with a kernel in <output>.kernels.so.",
 )
 @click.option(
     "--graph_kernel_flags",
     metavar='"--K=V …"',
-    help="Flags of graph kernel fusion, as in MS_DEV_GRAPH_KERNEL_FLAGS; they switch it on.",
+    help="Flags of graph kernel fusion, as in MS_DEV_GRAPH_KERNEL_FLAGS; they switch it on. docs/graph_kernel.md "
+    "lists them; --disable_cluster_ops=Exp,Log, say, keeps operators out of kernels.",
 )
 @click.option(
     "--export_compile_stat",

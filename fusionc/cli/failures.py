@@ -18,7 +18,7 @@ EXIT_CODES = """\b
 Exit codes:
   0  success
   1  the command failed
-  2  an option or the switch file is wrong
+  2  an option or the switch file is wrong, or a file to read is not there
   3  the two models differ; convert has written nothing then"""
 
 _INTERRUPTED = 130  # what a shell reports after Ctrl-C

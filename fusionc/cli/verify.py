@@ -15,7 +15,7 @@ _EPILOG = """\b
 Exit codes:
   0  equal
   1  the comparison is impossible or failed
-  2  an option is wrong
+  2  an option is wrong, or a model is not there
   3  different"""
 
 

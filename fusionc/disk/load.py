@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 from onnx import TensorProto
 
-from fusionc.errors import FusioncError
+from fusionc.errors import FusioncError, UsageError
 from fusionc.model import tensors, walk
 
 
@@ -16,13 +16,13 @@ def load(path: Path) -> onnx.ModelProto:
     """Read a model without its external data, which is only checked: its files exist, are long enough, and lie in
     the model's folder.
 
-    Raises FusioncError where the file is missing or is no ONNX model.
+    Raises UsageError where there is no such file, FusioncError where it is no ONNX model.
     """
     if not path.is_file():
-        raise FusioncError(
+        raise UsageError(
             "the model is a folder" if path.is_dir() else "the model does not exist",
             where=str(path),
-            hint="give the path of an .onnx file with --model",
+            hint="give the path of an .onnx file",
             code="E10410",
         )
     try:

@@ -45,7 +45,7 @@ class Saved:
             os.replace(output, self.model.with_name("before"))
         for source, target in self.moves:
             os.replace(source, target)
-        if self.outdated is not None:
+        if self.outdated is not None and not self.outdated.is_dir():  # a folder is nobody's library
             self.outdated.unlink(missing_ok=True)
 
     def beside(self, file: Path, target: Path) -> Saved:

@@ -110,6 +110,8 @@ def read_flags(option: str | None, *, is_enabled: bool) -> ReadFlags:
         notices.append("graph kernel fusion stays off: no flag could be read")
     if variable is not None and option is not None:
         notices.append(f"the environment variable {VARIABLE} is set: --graph_kernel_flags is not used")
+    if variable is not None and is_enabled and not flags.is_on:
+        notices.append(f"the environment variable {VARIABLE} sets opt_level to 0: graph kernel fusion stays off")
     return ReadFlags(flags, raw or "", bool(given), tuple(warnings), tuple(notices))
 
 

@@ -27,6 +27,7 @@ from fusionc.rewrite.counters import PatternCount
 from fusionc.rewrite.pipeline import is_alive, run
 
 _COMBINER_PASS = "SameInputMatMulPass"
+_SPLIT_PATTERNS = (*PATTERNS, STITCH)
 
 
 @dataclass
@@ -125,8 +126,22 @@ class GraphKernelFusion:
         return pass_of(cut) in self.enabled and (ADDRESSES in self.enabled or not has_addressing(cut))
 
     def _patterns(self) -> list[SplitPattern]:
-        stitch = [STITCH] if self.flags.enable_stitch_fusion else []
-        return [pattern for pattern in (*PATTERNS, *stitch) if self.flags.has_pattern(pattern.name)]
+        found = [pattern for pattern in _SPLIT_PATTERNS if self.flags.has_pattern(pattern.name)]
+        return [pattern for pattern in found if pattern is not STITCH or self.flags.enable_stitch_fusion]
+
+
+def unknown_patterns(flags: Flags) -> list[str]:
+    """A warning for each entry of enable_fusion_pattern_only and disable_fusion_pattern that is part of no name."""
+    known = [pattern.name for pattern in _SPLIT_PATTERNS]
+    listed = {
+        "enable_fusion_pattern_only": flags.enable_fusion_pattern_only,
+        "disable_fusion_pattern": flags.disable_fusion_pattern,
+    }
+    wrong = [(which, part) for which, parts in listed.items() for part in parts if not any(part in n for n in known)]
+    return [
+        f'the flag "--{which}": no split pattern has "{part}" in its name; they are {", ".join(known)}'
+        for which, part in wrong
+    ]
 
 
 def _summed(counts: Sequence[PatternCount]) -> list[PatternCount]:

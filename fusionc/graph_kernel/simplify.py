@@ -58,6 +58,22 @@ def simplifier(registry: Mapping[str, Pass], flags: Flags, stages: Stages) -> Si
     return Simplifier(tuple(registry[name] for name in _TIDY), running, stages)
 
 
+def unknown_rules(registry: Mapping[str, Pass], flags: Flags) -> list[str]:
+    """A warning for each entry of enable_simplify_exprs_only and disable_simplify_exprs that is no rule's id."""
+    known = {pattern.name for name in (_EXACT, _INEXACT) for pattern in registry[name].patterns}
+    listed = {
+        "enable_simplify_exprs_only": flags.enable_simplify_exprs_only,
+        "disable_simplify_exprs": flags.disable_simplify_exprs,
+    }
+    return [
+        f'the flag "--{which}": there is no rule "{name}" here; "fusionc passes {_EXACT}" and "fusionc passes '
+        f'{_INEXACT}" list their patterns, which are the rules'
+        for which, names in listed.items()
+        for name in names
+        if name not in known
+    ]
+
+
 def _with_rules(passes: list[Pass], flags: Flags) -> Iterator[Pass]:
     """The passes without the patterns that the flags switch off."""
     for pass_ in passes:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from difflib import get_close_matches
 from time import perf_counter
 from typing import Protocol
 
@@ -120,7 +121,9 @@ def complaints(passes: Sequence[Pass], flags: Flags) -> list[str]:
     for which, listed in (("enable", flags.enable_pass), ("disable", flags.disable_pass)):
         for name in listed:
             if name not in owners:
-                found.append(f'graph kernel pass {which} flag "{name}" is not valid!')
+                near = get_close_matches(name, owners, n=1) if name[0].isalpha() else []
+                advice = f' Did you mean "{near[0]}"?' if near else ""
+                found.append(f'graph kernel pass {which} flag "{name}" is not valid!{advice}')
             elif len(owners[name]) > 1:
                 found.append(f"More than one graph kernel pass {which} by {name}!")
     return found

@@ -216,7 +216,7 @@ def test_json_without_mode_1_is_a_conversion(run: Any, fake_convert: Any, tmp_pa
 @pytest.mark.parametrize("words", [["--mode=6"], ["--mode=1", "--json=out.json"]])
 def test_a_missing_model_in_the_other_modes(run: Any, words: list[str]) -> None:
     result = run("convert", "--model=none.onnx", *words)
-    assert result.exit_code == 1 and result.stdout.splitlines() == [START, FAILURE]
+    assert result.exit_code == 2 and result.stdout.splitlines() == [START, FAILURE]
     assert result.stderr.startswith("E10410: the model does not exist\n  where: none.onnx\n")
 
 
@@ -224,3 +224,16 @@ def test_json_that_cannot_be_written(run: Any, tmp_path: Path) -> None:
     write_model(tmp_path / "in.onnx")
     result = run("convert", "--model=in.onnx", "--mode=1", "--json=none/out.json")
     assert result.exit_code == 1 and result.stderr.startswith("E13004: file none/out.json cannot be written: ")
+
+
+@pytest.mark.parametrize("word", ["--disable_cluster_ops=Exp", "--opt-level=3", "-dump_as_text", "--online_tuning=1"])
+def test_a_flag_of_graph_kernels_given_as_an_option(run: Any, fake_convert: Any, word: str) -> None:
+    result = run("convert", "--model=in.onnx", word)
+    name = word.lstrip("-").partition("=")[0].replace("-", "_")
+    assert result.exit_code == 2 and f'--graph_kernel_flags "--{name}=..."' in result.stderr
+    assert run("verify", "a.onnx", "b.onnx", word).stderr.count("graph_kernel_flags") == 0
+
+
+def test_help_says_where_the_flags_of_graph_kernels_are(run: Any) -> None:
+    text = " ".join(run("convert", "--help").stdout.split())
+    assert "docs/graph_kernel.md lists them; --disable_cluster_ops=Exp,Log, say," in text

@@ -25,7 +25,8 @@ def test_what_is_not_a_model(tmp_path: Path, content: bytes | str | None, code: 
         file.mkdir()
     with pytest.raises(FusioncError) as caught:
         load(file)
-    assert caught.value.code == code and str(file) in caught.value.where and caught.value.exit_code == 1
+    assert caught.value.code == code and str(file) in caught.value.where
+    assert caught.value.exit_code == (2 if code == "E10410" else 1)
 
 
 def test_the_name_of_the_file_does_not_matter(tmp_path: Path) -> None:

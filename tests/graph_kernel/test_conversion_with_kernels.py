@@ -81,6 +81,16 @@ def test_an_area_that_does_not_pay_is_none(monkeypatch: pytest.MonkeyPatch) -> N
     assert not onnx.load("out.onnx").functions and not Path("out.kernels.so").exists()
     reasons = {reason for count in report.patterns for reason in count.refused}
     assert "its kernel is estimated to take longer than its operators one by one" in reasons
+    assert any("has made no area, every one was refused" in notice for notice in report.notices)
+
+
+def test_where_there_is_nothing_to_join_it_is_said() -> None:
+    report = fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags="--enable_cluster_ops_only=Exp")
+    assert any("has made no area, no operators fit together" in notice for notice in report.notices)
+    report = fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags="--enable_fusion_pattern_only=Reduce")
+    assert any('no split pattern has "Reduce" in its name' in notice for notice in report.notices)
+    report = fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags="--disable_simplify_exprs=one")
+    assert any('there is no rule "one"' in notice for notice in report.notices)
 
 
 def test_for_any_runtime_there_are_functions_only() -> None:
@@ -104,6 +114,37 @@ def test_a_second_conversion_finds_nothing() -> None:
     assert onnx.load("again.onnx") == onnx.load("out.onnx")
     assert Path("again.kernels.so").read_bytes() == Path("out.kernels.so").read_bytes()
     assert report.verification is not None and report.verification.startswith("with generated kernels and without")
+
+
+def test_a_folder_where_the_library_would_lie() -> None:
+    Path("out.kernels.so").mkdir()
+    with pytest.raises(fusionc.UsageError, match="would lie where a folder is") as caught:
+        fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
+    assert caught.value.where == "out.kernels.so" and not Path("out.onnx").exists()
+    fusionc.convert("in.onnx", output="out.onnx")  # which needs no library
+    assert Path("out.onnx").exists() and Path("out.kernels.so").is_dir()
+
+
+def test_a_compiler_that_writes_junk_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    program = tmp_path / "junk-cc"
+    program.write_text('#!/bin/sh\nwhile [ $# -gt 0 ]; do [ "$1" = -o ] && echo junk > "$2"; shift; done\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("CC", str(program))
+    with pytest.raises(fusionc.FusioncError, match=r"the C compiler .*junk-cc") as caught:
+        fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
+    assert not isinstance(caught.value, fusionc.VerificationError)
+    assert caught.value.where.endswith(".so") and not Path(caught.value.where).exists()
+    assert not Path("out.onnx").exists() and not Path("out.kernels.so").exists()
+
+
+def test_the_library_of_another_machine_is_named() -> None:
+    fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
+    Path("out.kernels.so").write_bytes(b"\x7fELF of another machine")
+    with pytest.raises(fusionc.FusioncError, match="kernels beside the model cannot be loaded") as caught:
+        fusionc.convert("out.onnx", output="again.onnx")
+    assert caught.value.where == "out.kernels.so" and Path("out.kernels.so").exists()
+    assert not isinstance(caught.value, fusionc.VerificationError) and not Path("again.onnx").exists()
 
 
 def test_the_largest_element_may_be_no_number() -> None:
@@ -162,7 +203,8 @@ def test_the_lines_of_the_log() -> None:
 
 def test_dumps() -> None:
     for _ in range(2):
-        fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags="--dump_as_text", verify=False)
+        report = fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags="--dump_as_text", verify=False)
+        assert any("is in graph_kernel_dump" in notice for notice in report.notices)
     folder, pid = Path("graph_kernel_dump"), os.getpid()
     cluster = (folder / f"graph_kernel_cluster_{pid}.txt").read_text()
     assert cluster.count("Source nodes of Mul_Exp_Add_LayerNormalization_Tanh_Sub_fusion = ") == 2

@@ -9,7 +9,15 @@ import pytest
 
 from fusionc.graph_kernel.flag_table import EFFECTIVE, WITHOUT_EFFECT
 from fusionc.graph_kernel.flags import VARIABLE, Flags, ReadFlags, read_flags
+from fusionc.graph_kernel.fusion import unknown_patterns
 from fusionc.graph_kernel.operators import misnamed
+from fusionc.graph_kernel.simplify import unknown_rules
+from fusionc.graph_kernel.split.patterns import PATTERNS
+from fusionc.graph_kernel.split.stitch import STITCH
+from fusionc.graph_kernel.stages import STAGE_PASSES
+from fusionc.passes import PASSES
+
+PAGE = Path(__file__).parents[2] / "docs" / "graph_kernel.md"
 
 VALID = [  # text, what it changes
     ("", {}),
@@ -129,6 +137,12 @@ def test_the_environment_wins_where_it_is_set(monkeypatch: pytest.MonkeyPatch, v
     assert "--graph_kernel_flags is not used" in found.notices[0]
 
 
+def test_an_environment_that_switches_it_off_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, "--opt_level=0")
+    assert any(f"{VARIABLE} sets opt_level to 0" in notice for notice in read(None).notices)
+    assert not read(None, is_enabled=False).notices
+
+
 def test_flags_of_a_chip_are_named() -> None:
     found = read("--enable_low_precision --reduce_fuse_depth=3")
     assert not found.warnings and "enable_low_precision, reduce_fuse_depth" in found.notices[0]
@@ -184,3 +198,29 @@ def test_rules_are_named_exactly() -> None:
     assert Flags(disable_simplify_exprs=("1.1",)).has_rule("1.10")
     assert not Flags(enable_simplify_exprs_only=("1.1",), disable_simplify_exprs=("1.1",)).has_rule("1.10")
     assert Flags(enable_simplify_exprs_only=("1.1",), disable_simplify_exprs=("1.1",)).has_rule("1.1")
+
+
+@pytest.mark.parametrize("which", ["enable_fusion_pattern_only", "disable_fusion_pattern"])
+def test_a_part_of_no_pattern_is_a_warning(which: str) -> None:
+    (warning,) = unknown_patterns(read(f"--{which}=reduce,stitch,Reduce").flags)
+    assert warning.startswith(f'the flag "--{which}": no split pattern has "Reduce" in its name; they are reshape, ')
+
+
+@pytest.mark.parametrize("which", ["enable_simplify_exprs_only", "disable_simplify_exprs"])
+def test_a_rule_that_there_is_not_is_a_warning(which: str) -> None:
+    registry = {p.name: p for p in PASSES}
+    inexact = registry["ArithmeticInexactPass"].patterns[0].name
+    (warning,) = unknown_rules(registry, read(f"--{which}=1.3,{inexact},1.99").flags)
+    assert warning.startswith(f'the flag "--{which}": there is no rule "1.99" here; "fusionc passes Arithmetic')
+
+
+def test_the_page_lists_everything() -> None:
+    """Flags with their defaults, stage passes and split patterns, in their order."""
+    rows = [line.split("|")[1:-1] for line in PAGE.read_text(encoding="utf-8").splitlines() if line.startswith("| ")]
+    cells = [[cell.strip(" `") for cell in row] for row in rows]
+    defaults = {key: "" if value == () else str(value).lower() for key, value in vars(Flags(opt_level=2)).items()}
+    assert {row[0]: row[1] for row in cells if row[0] in EFFECTIVE} == defaults
+    stages = [[*p.names, str(p.level)] for p in STAGE_PASSES]
+    assert [row[:3] for row in cells if row[0] in {names[0] for names in stages}] == stages
+    patterns = [pattern.name for pattern in (*PATTERNS, STITCH)]
+    assert [row[0] for row in cells if row[0] in patterns] == patterns

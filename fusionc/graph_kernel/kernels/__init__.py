@@ -8,7 +8,7 @@ c/                      the parts of every C text: onnxruntime's interface, math
 """
 
 from fusionc.graph_kernel.kernels.build import Built, build
-from fusionc.graph_kernel.kernels.compile import DoesNotCompile, NoCompiler
+from fusionc.graph_kernel.kernels.compile import DoesNotCompile, NoCompiler, compiler
 from fusionc.graph_kernel.kernels.cost import saves
 from fusionc.graph_kernel.kernels.sizes import Unsupported
 from fusionc.graph_kernel.kernels.source import lower, reason_against, source
@@ -19,6 +19,7 @@ __all__ = [
     "NoCompiler",
     "Unsupported",
     "build",
+    "compiler",
     "lower",
     "reason_against",
     "saves",

@@ -82,9 +82,11 @@ def compiled(text: str, flags: Sequence[str] = FLAGS) -> Path:
                 [*command, *flags, "-o", str(built), str(source), "-lm"], capture_output=True, text=True, check=False
             )
         except OSError as error:
-            raise DoesNotCompile(f"{command[0]} cannot be run: {error.strerror}") from error
+            raise DoesNotCompile(f"the C compiler {command[0]} cannot be run: {error.strerror}") from error
         if run.returncode or not built.is_file():
-            raise DoesNotCompile(run.stderr.strip() or run.stdout.strip() or f"{command[0]} failed without a word")
+            raise DoesNotCompile(
+                run.stderr.strip() or run.stdout.strip() or f"the C compiler {command[0]} failed without a word"
+            )
         built.replace(library)
     return library
 

@@ -157,7 +157,7 @@ def test_a_compiler_that_is_named_and_not_there(monkeypatch: pytest.MonkeyPatch,
 
 @pytest.mark.parametrize(
     "script, reason",
-    [("#!/bin/sh\nexit 0\n", "failed without a word"), ("\1 no program", "cannot be run")],
+    [("#!/bin/sh\nexit 0\n", "the C compiler .*program failed without a word"), ("\1 no program", "cannot be run")],
 )
 def test_a_compiler_that_is_none(script: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -183,8 +183,9 @@ def test_register_kernels(tmp_path: Path) -> None:
     area = area_of(CHAIN)
     model = tmp_path / "out.onnx"
     onnx.save(kernel_model(area), model)
-    with pytest.raises(fusionc.FusioncError, match="no kernels beside it"):
+    with pytest.raises(fusionc.UsageError, match="no kernels beside it") as missing:
         fusionc.register_kernels(ort.SessionOptions(), model)
+    assert missing.value.code == "E10410" and "out.kernels.so" in missing.value.where
     (tmp_path / "out.kernels.so").write_bytes(b"\x7fELF of another machine")
     with pytest.raises(fusionc.FusioncError, match="another kind of machine"):
         fusionc.register_kernels(ort.SessionOptions(), model)
@@ -195,6 +196,29 @@ def test_register_kernels(tmp_path: Path) -> None:
     fusionc.register_kernels(options, model)
     got = ort.InferenceSession(model, options).run(None, {"x": np.ones(3, np.float32), "y": np.ones(3, np.float32)})
     assert got[0].tolist() == [2, 2, 2]
+    fusionc.register_kernels(options, model)  # again, which changes nothing
+    ort.InferenceSession(model, options)
+    shutil.copyfile(built.library, tmp_path / "other.kernels.so")
+    with pytest.raises(fusionc.UsageError, match=r"kernels of another model already: out\.kernels\.so") as other:
+        fusionc.register_kernels(options, tmp_path / "other.onnx")
+    assert "SessionOptions for each model" in other.value.hint
+    fusionc.register_kernels(ort.SessionOptions(), tmp_path / "other.onnx")
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        ("none.onnx", "the model does not exist"),
+        ("out.kernels.so", "this is a library of kernels, not a model"),
+        (".", "the model is a folder"),
+    ],
+)
+def test_what_is_no_model_to_register(path: str, problem: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("out.kernels.so").touch()
+    with pytest.raises(fusionc.UsageError, match=problem) as caught:
+        fusionc.register_kernels(ort.SessionOptions(), path)
+    assert caught.value.where == path and caught.value.hint
 
 
 def test_the_public_api_is_quick() -> None:
