@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -22,6 +23,8 @@ FLAGS = (
     "-std=c11", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-fopenmp-simd", "-fno-math-errno",
     "-fno-trapping-math", "-ffp-contract=off", "-fwrapv", "-w",
 )  # fmt: skip
+
+_MOST = 1000  # libraries in the cache, of some 100 KB each
 
 
 class NoCompiler(FusioncError):
@@ -73,6 +76,8 @@ def compiled(text: str, flags: Sequence[str] = FLAGS) -> Path:
     key = "\0".join([text, *command, *flags, _version(tuple(command))])
     library = cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.so"
     if library.is_file():
+        with suppress(OSError):
+            library.touch()  # the cache forgets what was not wanted for longest
         return library
     with tempfile.TemporaryDirectory(dir=library.parent, prefix="build-") as folder:
         source, built = Path(folder, "kernels.c"), Path(folder, "kernels.so")
@@ -88,7 +93,18 @@ def compiled(text: str, flags: Sequence[str] = FLAGS) -> Path:
                 run.stderr.strip() or run.stdout.strip() or f"the C compiler {command[0]} failed without a word"
             )
         built.replace(library)
+    _forget_oldest(library.parent)
     return library
+
+
+def _forget_oldest(folder: Path) -> None:
+    """Leave no more libraries than a cache should have. Safe when several processes do it at once."""
+    times = dict[Path, float]()
+    for library in folder.glob("*.so"):
+        with suppress(FileNotFoundError):
+            times[library] = library.stat().st_mtime
+    for library in sorted(times, key=times.__getitem__)[:-_MOST]:
+        library.unlink(missing_ok=True)
 
 
 def cache_folder() -> Path:

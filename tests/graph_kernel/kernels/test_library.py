@@ -130,12 +130,24 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
 def test_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     first = compile.compiled("int one(void) { return 1; }\n")
-    stamp = first.stat().st_mtime_ns
-    assert compile.compiled("int one(void) { return 1; }\n") == first and first.stat().st_mtime_ns == stamp
+    file = first.stat().st_ino
+    assert compile.compiled("int one(void) { return 1; }\n") == first and first.stat().st_ino == file
     assert compile.compiled("int one(void) { return 2; }\n") != first
     with pytest.raises(kernels.DoesNotCompile, match="error"):
         compile.compiled("int one(void) { return }\n")
     assert sorted(p.suffix for p in first.parent.iterdir()) == [".so", ".so"], "nothing temporary is left"
+
+
+def test_the_cache_forgets_what_was_not_wanted_for_longest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(compile, "_MOST", 2)
+    texts = [f"int one(void) {{ return {k}; }}\n" for k in range(3)]
+    first, second = compile.compiled(texts[0]), compile.compiled(texts[1])
+    os.utime(first, (1, 1))
+    os.utime(second, (2, 2))
+    compile.compiled(texts[0])
+    third = compile.compiled(texts[2])
+    assert set(third.parent.iterdir()) == {first, third}
 
 
 def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
