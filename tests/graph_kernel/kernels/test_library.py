@@ -179,6 +179,32 @@ def test_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
     assert compile.cache_folder().is_dir() and compile.cache_folder().is_absolute()
 
 
+REGISTERED_WHILE_RUNNING = """
+import sys, threading, time
+import numpy as np, onnxruntime as ort
+options = ort.SessionOptions()
+options.intra_op_num_threads = 1
+options.register_custom_ops_library(sys.argv[2])
+session = ort.InferenceSession(sys.argv[1], options)
+end = time.monotonic() + 4
+def run():
+    while time.monotonic() < end:
+        session.run(None, {"x": np.ones(3, np.float32), "y": np.ones(3, np.float32)})
+threads = [threading.Thread(target=run) for _ in range(2)]
+for thread in threads:
+    thread.start()
+while time.monotonic() < end:
+    ort.SessionOptions().register_custom_ops_library(sys.argv[2])
+"""
+
+
+def test_a_library_may_be_registered_while_it_runs(tmp_path: Path) -> None:
+    area = area_of(CHAIN)
+    onnx.save(kernel_model(area), tmp_path / "out.onnx")
+    call = [sys.executable, "-c", REGISTERED_WHILE_RUNNING, tmp_path / "out.onnx", kernels.build([area]).library]
+    assert not subprocess.run([str(part) for part in call], check=False).returncode
+
+
 def test_register_kernels(tmp_path: Path) -> None:
     area = area_of(CHAIN)
     model = tmp_path / "out.onnx"
