@@ -69,9 +69,7 @@ class Regions:
         place = _make_room(maker, user)
         kept, gone = (a, b) if len(a.nodes) >= len(b.nodes) else (b, a)
         leader = a if a.kind >= b.kind else b
-        is_broadcast = a.inputs.get(b) is False or b.inputs.get(a) is False
-        kind = max(a.kind, b.kind)
-        kept.kind = Kind.BROADCAST if is_broadcast and kind == Kind.ELEMWISE else kind
+        kept.kind = max(a.kind, b.kind)
         kept.dominant = leader.dominant
         kept.nodes += gone.nodes
         kept.is_output = a.is_output or b.is_output
