@@ -122,6 +122,11 @@ CASES = [
         ["n f y"],
     ),
     (
+        "agraph (float[8,4] a) => (float y) { e = Exp (a)  y = ReduceMax <keepdims = 0> (e) }",
+        "elemany_addn",
+        ["e", "y"],
+    ),
+    (
         "agraph (float[8,4] a) => (float[4] y) <int64[1] axes = {0}, int64[2] shape = {8, 4}>"
         "{ r = Reshape (a, shape)  y = ReduceSum <keepdims = 0> (r, axes) }",
         "isolate_reshape",

@@ -123,3 +123,9 @@ def test_what_is_enlarged_later_is_not_taken_forward() -> None:
     graph = """agraph (float[1] a, float[4] b, float[8,4] x) => (float[8,4] y) <int64[2] shape = {1, 4}> {
         p = Neg (a)  q = Exp (b)  s = Add (p, q)  r = Reshape (s, shape)  w = Neg (x)  y = Add (r, w) }"""
     assert areas(graph, Flags(disable_fusion_pattern=("bwd",))) == ["p", "q s", "r w y"]
+
+
+def test_where_not_all_fit_the_smallest_are_taken() -> None:
+    graph = """agraph (float[8] a, float[8] b) => (float[8] y) {
+        p = Exp (a)  q = Neg (p)  r = Abs (q)  s = Sin (b)  y = Add (r, s) }"""
+    assert areas(graph, most=3) == ["p q r", "s y"]
