@@ -51,6 +51,7 @@ def assert_sound(model: onnx.ModelProto, result: onnx.ModelProto, **sizes: int) 
          ["Reshape", "Exp"]),
         ("agraph (float[N,4] x) => (int64[2] y) { s = Shape (x)  t = Neg (s)  y = Abs (t) }",
          ["Shape", "Neg", "Abs"]),
+        ("agraph (int64[N,4] x) => (int64[N,4] y) { a = Neg (x)  y = Abs (a) }", ["Neg+Abs"]),
         ("agraph (string[N] x, string[N] z) => (bool[N] y) { a = Equal (x, z)  b = Not (a)  y = Or (b, a) }",
          ["Equal+Not+Or"]),
     ],
@@ -184,6 +185,9 @@ CONV = "<float[2,2,1,1] w> {"
          "y = Conv (c, w) }", ["Conv", "Sigmoid", "Mul", "Conv"]),
         (f"agraph (float[N,2,8,8] x) => (float[N,2,8,8] y) {CONV} a = Conv (x, w)  b = Sigmoid (a)  y = Mul (a, b) }}",
          ["Conv", "Sigmoid+Mul"]),
+        (f"agraph (float[N,2,8,8] x) => (float[N,2,16,16] y) <float[4] s = {{1, 1, 2, 2}}, {CONV[1:]} a = Conv (x, w)"
+         "r = Resize (a, , s)  b = Sigmoid (r)  c = Mul (r, b)  y = Conv (c, w) }",
+         ["Conv", "Resize", "Sigmoid", "Mul", "Conv"]),
         (f"agraph (double[N,2,8,8] x) => (double[N,2,8,8] y) {CONV.replace('float', 'double')} a = Conv (x, w)"
          "b = Sigmoid (a)  c = Mul (a, b)  y = Conv (c, w) }", ["Conv", "Sigmoid+Mul", "Conv"]),
     ],

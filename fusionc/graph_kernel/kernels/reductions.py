@@ -183,5 +183,4 @@ REDUCTIONS: dict[
     "LogSoftmax": (as_first, _softmax),
     "LayerNormalization": _NORM,
     "RMSNormalization": _NORM,
-    "SimplifiedLayerNormalization": _NORM,
 }

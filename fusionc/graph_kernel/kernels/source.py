@@ -136,7 +136,7 @@ def _file(kernels: Sequence[Kernel], entries: Sequence[str]) -> str:
         "GK_TENSORS": max(k.tensors for k in kernels),
         "GK_RANK": max(k.rank for k in kernels),
     }
-    names = ", ".join(f"&op_{kernel.name}" for kernel in kernels)
+    each = " ".join(f"each(op_{kernel.name})" for kernel in kernels)
     return "\n".join(
         [
             "/* Kernels of areas, made by fusionc. */",
@@ -147,7 +147,7 @@ def _file(kernels: Sequence[Kernel], entries: Sequence[str]) -> str:
             _part("runtime.h"),
             *dict.fromkeys(kernel.text for kernel in kernels),
             *entries,
-            f"static const gk_kernel *const gk_kernels[] = {{{names}}};\n",
+            f"#define GK_KERNELS(each) {each}\n",
             _part("operators.h"),
         ]
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from fusionc.graph_kernel.operators import Kind, kind_of
@@ -20,7 +20,7 @@ class Region:
     `inputs` are the regions that this one reads, each with whether every element of it is read where it lies
     (INJECTIVE) or may be read several times (a broadcast). `rows` are what its reductions go over. `reason` is why no
     kernel can contain the operator; such a region is never fused. `is_composite` where the region is worth a kernel of
-    its own by MindSpore's rules.
+    its own by MindSpore's rules. `place` is a topological order: higher than that of every region that this one reads.
     """
 
     nodes: list[Node]
@@ -29,8 +29,7 @@ class Region:
     is_output: bool
     is_composite: bool
     reason: str | None
-    first: int  # the places of its operators in topological order, the lowest and the highest
-    last: int
+    place: int
     rows: frozenset[Row]
     inputs: dict[Region, bool] = field(default_factory=dict)
     users: dict[Region, None] = field(default_factory=dict)
@@ -51,7 +50,7 @@ class Regions:
             is_output = any(value is not None and value.is_output for value in node.outputs)
             rows = frozenset(row for row in (row_of(node),) if row is not None)
             reason = reason_against(node)
-            region = Region([node], node, kind, is_output, kind != Kind.RESHAPE, reason, place, place, rows)
+            region = Region([node], node, kind, is_output, kind != Kind.RESHAPE, reason, place, rows)
             self._regions[region] = None
             by_node[node] = region
             makers = [None if v is None or v.producer is None else by_node.get(v.producer) for v in node.inputs]
@@ -65,18 +64,18 @@ class Regions:
         return region in self._regions
 
     def fuse(self, a: Region, b: Region) -> Region:
-        """Put two regions into one, and return it."""
+        """Put two regions into one, and return it. One of them reads the other, without a detour."""
+        maker, user = (a, b) if b in a.users else (b, a)
+        place = _make_room(maker, user)
         kept, gone = (a, b) if len(a.nodes) >= len(b.nodes) else (b, a)
         leader = a if a.kind >= b.kind else b
-        is_broadcast = a.inputs.get(b) is False or b.inputs.get(a) is False
-        kind = max(a.kind, b.kind)
-        kept.kind = Kind.BROADCAST if is_broadcast and kind == Kind.ELEMWISE else kind
+        kept.kind = max(a.kind, b.kind)
         kept.dominant = leader.dominant
         kept.nodes += gone.nodes
         kept.is_output = a.is_output or b.is_output
         kept.is_composite = a.is_composite or b.is_composite
         kept.rows = a.rows | b.rows
-        kept.first, kept.last = min(a.first, b.first), max(a.last, b.last)
+        kept.place = place
         for maker, is_injective in gone.inputs.items():
             del maker.users[gone]
             _add_edge(maker, kept, is_injective)
@@ -88,17 +87,48 @@ class Regions:
 
     def has_detour(self, maker: Region, user: Region) -> bool:
         """Whether something leads from one region to the other by way of a third: fused, they would form a cycle."""
-        stack = [region for region in maker.users if region is not user]
-        seen = set(stack)
-        while stack:
-            region = stack.pop()
-            for following in region.users:
-                if following is user:
-                    return True
-                if following not in seen and following is not maker and following.first < user.last:
-                    seen.add(following)
-                    stack.append(following)
-        return False
+        if len(maker.users) > len(user.inputs):  # fewer ways to follow back
+            return maker in _leading_to(user, maker)
+        return user in _following(maker, user)
+
+
+def _following(maker: Region, user: Region) -> set[Region]:
+    """What needs `maker` by way of others than `user` itself, up to the place of `user`."""
+    return _between(maker, user, lambda region: region.users)
+
+
+def _leading_to(user: Region, maker: Region) -> set[Region]:
+    """What `user` needs by way of others than `maker` itself, back to the place of `maker`."""
+    return _between(user, maker, lambda region: region.inputs)
+
+
+def _between(start: Region, end: Region, following: Callable[[Region], Iterable[Region]]) -> set[Region]:
+    """What can be reached from `start` by way of others than `end` itself, between the places of the two."""
+    low, high = sorted((start.place, end.place))
+    found: set[Region] = set()
+    stack = [region for region in following(start) if region is not end]
+    while stack:
+        region = stack.pop()
+        if region not in found and low <= region.place <= high:
+            found.add(region)
+            stack.extend(following(region))
+    return found
+
+
+def _make_room(maker: Region, user: Region) -> int:
+    """A place for both in one: what `user` needs is moved before it, what needs `maker` behind it."""
+    before = sorted(_leading_to(user, maker), key=_place)
+    behind = sorted(_following(maker, user), key=_place)
+    places = sorted([maker.place, user.place, *map(_place, (*before, *behind))])
+    for region, place in zip(before, places, strict=False):
+        region.place = place
+    for region, place in zip(reversed(behind), reversed(places), strict=False):
+        region.place = place
+    return places[len(before)]
+
+
+def _place(region: Region) -> int:
+    return region.place
 
 
 def _connect(region: Region, node: Node, makers: list[Region | None]) -> None:
@@ -130,11 +160,11 @@ def _aligned(shape: Shape | None) -> Shape | None:
     return shape[start:]
 
 
-def values_between(maker: Region, user: Region) -> list[Edge]:
-    """What one region reads of another."""
-    reading = set(user.nodes)
-    made = (value for node in maker.nodes for value in node.outputs if value is not None)
-    return [value for value in made if any(node in reading for node in value.outputs)]
+def reads_between(maker: Region, user: Region) -> Iterator[tuple[Edge, Node]]:
+    """What one region reads of another, with the operator that reads it."""
+    makers = set(maker.nodes)
+    for node in user.nodes:
+        yield from ((value, node) for value in node.inputs if value is not None and value.producer in makers)
 
 
 def same_size(a: Region, b: Region) -> bool:

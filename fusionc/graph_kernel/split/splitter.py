@@ -37,7 +37,7 @@ def split(
                 for neighbour in fitting:
                     current = regions.fuse(current, neighbour)
         count.seconds = perf_counter() - start
-    return sorted(regions, key=lambda region: region.first), counts
+    return sorted(regions, key=lambda region: min(node.position for node in region.nodes)), counts
 
 
 def _fitting(region: Region, found: Sequence[Region], most: int) -> list[Region]:

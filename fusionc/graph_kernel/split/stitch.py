@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from fusionc.graph_kernel.operators import ADDRESSING, ROW_BY_ROW, Kind, kind_of
 from fusionc.graph_kernel.split.patterns import SplitPattern
-from fusionc.graph_kernel.split.regions import Region, Regions, values_between
+from fusionc.graph_kernel.split.regions import Region, Regions, reads_between
 from fusionc.graph_kernel.split.rows import row_of
 from fusionc.model.graph import Edge, Node, Shape
 
@@ -28,7 +28,7 @@ def _may_join(maker: Region, user: Region) -> bool:
         return False
     length = len(next(iter(rows), ()))
     is_stitched = all(_is_stitched(node, length) for region in (maker, user) for node in region.nodes)
-    return is_stitched and all(_is_read_once(value, user, length) for value in values_between(maker, user))
+    return is_stitched and all(_is_read_once(value, node, length) for value, node in reads_between(maker, user))
 
 
 def _is_stitched(node: Node, length: int) -> bool:
@@ -45,14 +45,10 @@ def _is_stitched(node: Node, length: int) -> bool:
     return not length or (before[-length:] == after[-length:] and None not in after[-length:])
 
 
-def _is_read_once(value: Edge, user: Region, length: int) -> bool:
-    """Whether no operator of `user` reads an element of a value again, other than along the row."""
-    inside = set(user.nodes)
-    for node in value.outputs:
-        is_one_to_one = node.op in ROW_BY_ROW or (node.op in ADDRESSING and node.op not in _REPEATING)
-        if node in inside and not is_one_to_one and not _fits(value, node.outputs[0], length):
-            return False
-    return True
+def _is_read_once(value: Edge, node: Node, length: int) -> bool:
+    """Whether an operator reads no element of a value again, other than along the row."""
+    is_one_to_one = node.op in ROW_BY_ROW or (node.op in ADDRESSING and node.op not in _REPEATING)
+    return is_one_to_one or _fits(value, node.outputs[0], length)
 
 
 def _fits(value: Edge, result: Edge | None, length: int) -> bool:

@@ -23,7 +23,7 @@ static size_t size_of(const gk_kernel *kernel, int tensor, const int64_t *sizes)
 int main(void) {
   int32_t number;
   while (fread(&number, sizeof number, 1, stdin) == 1) {
-    const gk_kernel *kernel = gk_kernels[number];
+    const gk_kernel *kernel = gk_operators[number].kernel;
     int64_t *in[GK_TENSORS], *out[GK_TENSORS];
     char *tensors[GK_TENSORS];
     gk_piece pieces[GK_PIECES];

@@ -11,6 +11,7 @@ import pytest
 from areas import area_of, differences, kernel_model, plain_model, random_array, session
 
 from fusionc.graph_kernel import kernels
+from fusionc.graph_kernel.area import Area
 
 sys.path.insert(0, str(Path(__file__).parents[3] / "benchmarks"))
 import area_fuzz
@@ -57,6 +58,28 @@ def test_a_row_may_be_divided_by_what_has_no_inverse(kind: str) -> None:
     x = np.concatenate([largest * np.array([1, 0.5, 0.25, -1], dtype), np.zeros_like(largest)], axis=1)
     wanted = session(plain_model(area)).run(None, {"x": x})
     assert not differences(wanted, session(kernel_model(area), kernels.build([area]).library).run(None, {"x": x}), 1e-6)
+
+
+SIGNED = ["Abs(x)", "Neg(x)", "Sign(x)", "Relu(x)", "Ceil(x)", "Round(x)", "Sqrt(x)", "LeakyRelu(x)", "HardSwish(x)",
+          "Softsign(x)", "Tanh(x)", "Clip(x)", "Max(x, y)", "Min(x, y)", "Mod <fmod = 1>(x, y)", "Mul(x, y)", "Pow(x, h)"]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def signed() -> tuple[list[Area], kernels.Built]:
+    text = "g (float[N] x, float[N] y) => (float[N] z) <float h = {{0.5}}> {{ t = {} z = Reciprocal(t) }}"
+    areas = [area_of(text.format(call), name=f"signed_{k}") for k, call in enumerate(SIGNED)]
+    return areas, kernels.build(areas)
+
+
+@pytest.mark.parametrize("number", range(len(SIGNED)), ids=SIGNED)
+def test_zeros_keep_their_signs(number: int, signed: tuple[list[Area], kernels.Built]) -> None:
+    areas, built = signed
+    area = areas[number]
+    x = np.array([0.0, -0.0, -0.3, 0.4, -1, 1, -np.inf, np.inf, np.nan], np.float32)
+    plain, kernel = session(plain_model(area)), session(kernel_model(area), built.library)
+    for y in (np.roll(x, 3), np.zeros_like(x), -np.zeros_like(x)):
+        feeds = {"x": x, "y": y}
+        assert not differences(plain.run(None, feeds), kernel.run(None, feeds), 1e-5)
 
 
 def test_what_has_no_float16_is_infinite() -> None:

@@ -43,6 +43,24 @@ def test_sizes_that_contradict_the_area_are_an_error() -> None:
         kernel.run(None, {"x": np.zeros((2, 3, 4), np.float32), "s": np.zeros(4, np.float32)})
 
 
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("(float[4] z) <int64 i = {5}> { a = Neg(x) z = Gather(a, i) }", "Gather beyond the end"),
+        ("(float[4] z) <int64 i = {-4}> { a = Neg(x) z = Gather(a, i) }", "Gather beyond the end"),
+        ("(float[4] z) <int64[1] s = {0}> { a = Neg(x) z = Squeeze(a, s) }", "Squeeze of a size that is not 1"),
+        ("(float[2,4] z) <int64[2] s = {2, 4}> { a = Reshape(x, s) z = Neg(a) }", "cannot change the number"),
+        ("(float[?,4] z) { a = Neg(x) y, v, w, u, z = Split <num_outputs = 5>(a) }", "more parts than there are"),
+        ("(float[?,4] z) <int64[2] s = {1, 4}> { a = Neg(x) y, z = Split(a, s) }", "parts of Split are not the whole"),
+    ],
+)
+def test_sizes_that_an_operator_cannot_take_are_an_error(text: str, message: str) -> None:
+    area = area_of(f"g (float[N,4] x) => {text}")
+    kernel = session(kernel_model(area), kernels.build([area]).library)
+    with pytest.raises(Exception, match=message):
+        kernel.run(None, {"x": np.zeros((3, 4), np.float32)})
+
+
 @pytest.mark.parametrize("n, m", [(5, 5), (1, 5), (5, 1), (1, 1), (0, 1), (0, 0)])
 def test_an_unknown_size_may_broadcast(n: int, m: int) -> None:
     area = area_of(CHAIN)
@@ -189,6 +207,32 @@ def test_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # which does not count
     monkeypatch.setattr(Path, "home", home)
     assert compile.cache_folder().is_dir() and compile.cache_folder().is_absolute()
+
+
+REGISTERED_WHILE_RUNNING = """
+import sys, threading, time
+import numpy as np, onnxruntime as ort
+options = ort.SessionOptions()
+options.intra_op_num_threads = 1
+options.register_custom_ops_library(sys.argv[2])
+session = ort.InferenceSession(sys.argv[1], options)
+end = time.monotonic() + 4
+def run():
+    while time.monotonic() < end:
+        session.run(None, {"x": np.ones(3, np.float32), "y": np.ones(3, np.float32)})
+threads = [threading.Thread(target=run) for _ in range(2)]
+for thread in threads:
+    thread.start()
+while time.monotonic() < end:
+    ort.SessionOptions().register_custom_ops_library(sys.argv[2])
+"""
+
+
+def test_a_library_may_be_registered_while_it_runs(tmp_path: Path) -> None:
+    area = area_of(CHAIN)
+    onnx.save(kernel_model(area), tmp_path / "out.onnx")
+    call = [sys.executable, "-c", REGISTERED_WHILE_RUNNING, tmp_path / "out.onnx", kernels.build([area]).library]
+    assert not subprocess.run([str(part) for part in call], check=False).returncode
 
 
 def test_register_kernels(tmp_path: Path) -> None:

@@ -62,6 +62,23 @@ CASES = [
         ["c", "y"],
     ),
     (
+        "rows of different lengths in two operands",
+        "agraph (float[N,8] x, float[N,8,4] z) => (float[N,8] y) <int64[1] last = {-1}> {"
+        "p = Softmax (x)  q = ReduceMax <keepdims = 0> (z, last)  y = Add (p, q) }",
+        ["p y", "q"],
+    ),
+    (
+        "a row of which some are picked",
+        "agraph (float[4,8] x) => (float[3,8] y) <int64[3] picks = {0, 0, 1}> {"
+        "p = Softmax (x)  y = Gather (p, picks) }",
+        ["p", "y"],
+    ),
+    (
+        "a reduction over nothing",
+        "agraph (float[N,8] x) => (float[N,8] y) { r = ReduceSum <noop_with_empty_axes = 1> (x)  y = Neg (r) }",
+        ["r", "y"],
+    ),
+    (
         "a transposition that takes elements apart",
         "agraph (float[N,M] x) => (float[M,N] y) { e = Exp (x)  y = Transpose <perm = [1, 0]> (e) }",
         ["e", "y"],
@@ -74,3 +91,13 @@ def test_stitch(graph: str, expected: list[str]) -> None:
     regions, _ = split(build(parse(graph), "").main, [*PATTERNS, STITCH], lambda node: None, 200)
     names = [[n.outputs[0].name for n in sorted(r.nodes, key=lambda n: n.position)] for r in regions]
     assert [" ".join(group) for group in names] == expected
+
+
+@pytest.mark.parametrize(("opset", "expected"), [(12, ["p", "y"]), (13, ["p y"])])
+def test_the_row_of_an_older_softmax_has_all_axes(opset: int, expected: list[str]) -> None:
+    text = (
+        "agraph (float[N,8,4] x) => (float[N,8,1] y) { p = Softmax <axis = AXIS> (x)  y = ReduceMax <axes = [2]> (p) }"
+    )
+    main = build(parse(text.replace("AXIS", "1" if opset < 13 else "2"), opset=opset), "").main
+    regions, _ = split(main, [STITCH], lambda node: None, 200)
+    assert [" ".join(n.outputs[0].name for n in region.nodes[::-1]) for region in regions] == expected

@@ -88,3 +88,44 @@ def test_each_pattern_switched_off_is_seen(graph: str, flags: Flags, expected: i
 def test_the_number_of_operators_is_limited() -> None:
     assert max(len(area.split()) for area in areas(GELU, most=4)) == 4
     assert len(areas(GELU, most=1)) == 9
+
+
+@pytest.mark.parametrize("switched_off", ["bwd", "reduce"])
+@pytest.mark.parametrize(("count", "expected"), [(20, 1), (21, 2)])
+def test_at_most_20_operators_are_in_front_of_a_reduction(switched_off: str, count: int, expected: int) -> None:
+    lines = [f"v{i + 1} = {('Exp', 'Neg')[i % 2]} (v{i})" for i in range(count)]
+    graph = f"agraph (float[8,4] v0) => (float y) {{ {' '.join(lines)}  y = ReduceSum <keepdims = 0> (v{count}) }}"
+    assert len(areas(graph, Flags(disable_fusion_pattern=(switched_off,)))) == expected
+
+
+@pytest.mark.parametrize(("count", "expected"), [(5, 1), (6, 2), (8, 4)])
+def test_a_product_takes_5_outputs(count: int, expected: int) -> None:
+    outputs = ", ".join(f"float[8,4] y{i}" for i in range(count))
+    sums = " ".join(f"y{i} = Add (p, b)" for i in range(count))
+    graph = f"agraph (float[8,6] a, float[6,4] w, float[8,4] b) => ({outputs}) {{ p = MatMul (a, w) {sums} }}"
+    assert len(areas(graph)) == expected
+
+
+def test_a_product_takes_those_with_the_fewest_outputs() -> None:
+    graph = """agraph (float[8,6] a, float[6,4] w)
+    => (float[8,4] s, float[8,4] t, float[8,4] y1, float[8,4] y2, float[8,4] y3, float[8,4] y4) {
+        p = MatMul (a, w)  s = Exp (p)  t = Neg (s)  y1 = Abs (p)  y2 = Neg (p)  y3 = Sin (p)  y4 = Cos (p) }"""
+    assert areas(graph) == ["p y1 y2 y3 y4", "s t"]
+
+
+def test_two_reshapes_are_not_isolated() -> None:
+    graph = """agraph (float[8,4] a) => (float[4,8] y) <int64[1] one = {32}, int64[2] two = {4, 8}> {
+        r = Reshape (a, one)  s = Reshape (r, two)  y = Softmax (s) }"""
+    assert areas(graph) == ["r s", "y"]
+
+
+def test_what_is_enlarged_later_is_not_taken_forward() -> None:
+    graph = """agraph (float[1] a, float[4] b, float[8,4] x) => (float[8,4] y) <int64[2] shape = {1, 4}> {
+        p = Neg (a)  q = Exp (b)  s = Add (p, q)  r = Reshape (s, shape)  w = Neg (x)  y = Add (r, w) }"""
+    assert areas(graph, Flags(disable_fusion_pattern=("bwd",))) == ["p", "q s", "r w y"]
+
+
+def test_where_not_all_fit_the_smallest_are_taken() -> None:
+    graph = """agraph (float[8] a, float[8] b) => (float[8] y) {
+        p = Exp (a)  q = Neg (p)  r = Abs (q)  s = Sin (b)  y = Add (r, s) }"""
+    assert areas(graph, most=3) == ["p q r", "s y"]

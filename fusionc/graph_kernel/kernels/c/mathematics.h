@@ -183,7 +183,6 @@ GK_INLINE float gk_log1p_f32(float x, gk_machine m) {
 #define gk_erf_f64(x, m) erf(x)
 #define gk_log_f64(x, m) log(x)
 #define gk_log1p_f64(x, m) log1p(x)
-#define gk_expm1_f64(x, m) expm1(x)
 #define gk_exp_of_negative_f64(x, m) exp(x)
 GK_INLINE double gk_sigmoid_f64(double x, gk_machine m) {
   double e = exp(-fabs(x));
@@ -199,10 +198,10 @@ GK_INLINE float gk_any_expm1_f32(float x, gk_machine m) {
 #define gk_any_expm1_f64(x, m) expm1(x)
 
 #define GK_FOR_FLOATS(name, type, suffix)                                                                              \
-  GK_INLINE type gk_softplus_##name(type x, gk_machine m) {                                                               \
-    return (x > 0 ? x : 0) + gk_log1p_##name(gk_exp_of_negative_##name(-fabs##suffix(x), m), m);                                   \
+  GK_INLINE type gk_softplus_##name(type x, gk_machine m) {                                                            \
+    return (x > 0 ? x : 0) + gk_log1p_##name(gk_exp_of_negative_##name(-fabs##suffix(x), m), m);                       \
   }                                                                                                                    \
-  GK_INLINE type gk_sign_##name(type x) { return x > 0 ? 1 : x < 0 ? -1 : x; }                                         \
+  GK_INLINE type gk_sign_##name(type x) { return x > 0 ? 1 : x < 0 ? -1 : x + 0; } /* 0 for -0 */                      \
   GK_INLINE type gk_max_##name(type x, type y) {                                                                       \
     type larger = x > y ? x : y; /* y where either is NaN */                                                           \
     return x != x ? x : larger;                                                                                        \
@@ -244,8 +243,6 @@ GK_INLINE uint8_t gk_rem_u8(uint8_t x, uint8_t y) { return y ? (uint8_t)(x % y) 
 #define gk_mod_u8 gk_rem_u8
 GK_INLINE uint8_t gk_max_u8(uint8_t x, uint8_t y) { return x > y ? x : y; }
 GK_INLINE uint8_t gk_min_u8(uint8_t x, uint8_t y) { return x < y ? x : y; }
-GK_INLINE int32_t gk_max_b(int32_t x, int32_t y) { return x | y; }
-GK_INLINE int32_t gk_min_b(int32_t x, int32_t y) { return x & y; }
 
 /* float16 in memory; the exponent is moved by a multiplication, which makes subnormals right as well */
 GK_INLINE float gk_from_half(uint16_t half) {

@@ -75,41 +75,39 @@ static OrtStatus *gk_compute(void *self, OrtKernelContext *context) {
   return status || !failed ? status : GK_ORT_CreateStatus(gk_api)(GK_FAIL, "no memory for the rows of a kernel");
 }
 
-static void gk_fill(gk_operator *self, const gk_kernel *kernel) {
-  self->kernel = kernel;
-  self->operator= (OrtCustomOp){
-      .version = GK_OPERATOR,
-      .GetName = gk_name,
-      .GetExecutionProviderType = gk_provider,
-      .GetInputType = gk_input_type,
-      .GetInputTypeCount = gk_inputs,
-      .GetOutputType = gk_output_type,
-      .GetOutputTypeCount = gk_outputs,
-      .KernelDestroy = gk_destroy,
-      .GetInputCharacteristic = gk_nothing_of,
-      .GetOutputCharacteristic = gk_nothing_of,
-      .GetInputMemoryType = gk_nothing_of,
-      .CreateKernelV2 = gk_create,
-      .KernelComputeV2 = gk_compute,
-      .GetStartVersion = gk_version,
-      .GetEndVersion = gk_version,
-  };
-}
+/* Constant: a session may register the library while another one is running. */
+#define GK_OPERATOR_OF(kernel)                       \
+  {{                                                 \
+       .version = GK_OPERATOR,                       \
+       .GetName = gk_name,                           \
+       .GetExecutionProviderType = gk_provider,      \
+       .GetInputType = gk_input_type,                \
+       .GetInputTypeCount = gk_inputs,               \
+       .GetOutputType = gk_output_type,              \
+       .GetOutputTypeCount = gk_outputs,             \
+       .KernelDestroy = gk_destroy,                  \
+       .GetInputCharacteristic = gk_nothing_of,      \
+       .GetOutputCharacteristic = gk_nothing_of,     \
+       .GetInputMemoryType = gk_nothing_of,          \
+       .CreateKernelV2 = gk_create,                  \
+       .KernelComputeV2 = gk_compute,                \
+       .GetStartVersion = gk_version,                \
+       .GetEndVersion = gk_version,                  \
+   },                                                \
+   &kernel},
+static const gk_operator gk_operators[] = {GK_KERNELS(GK_OPERATOR_OF)};
 
 __attribute__((visibility("default"))) OrtStatus *RegisterCustomOps(OrtSessionOptions *, const OrtApiBase *);
 
 /* What onnxruntime calls when the library is registered, once for each session that wants it. */
 OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base) {
-  static gk_operator operators[sizeof gk_kernels / sizeof *gk_kernels];
   OrtDomain *domain;
   OrtApi *api = base->GetApi(GK_API);
   if (!api) /* there is no table to make a status with; an older one has that entry at the same place */
     return GK_ORT_CreateStatus(base->GetApi(1))(GK_FAIL, "these kernels need onnxruntime 1.20 or newer");
-  gk_api = api;
+  gk_api = api; /* the same for every session */
   OrtStatus *status = GK_ORT_CreateDomain(api)("fusionc.gk", &domain);
-  for (size_t i = 0; i < sizeof gk_kernels / sizeof *gk_kernels && !status; ++i) {
-    gk_fill(&operators[i], gk_kernels[i]);
-    status = GK_ORT_AddOperator(api)(domain, &operators[i].operator);
-  }
+  for (size_t i = 0; i < sizeof gk_operators / sizeof *gk_operators && !status; ++i)
+    status = GK_ORT_AddOperator(api)(domain, &gk_operators[i].operator);
   return status ? status : GK_ORT_AddDomain(api)(options, domain);
 }

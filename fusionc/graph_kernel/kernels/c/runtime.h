@@ -109,7 +109,7 @@ typedef struct {
   char *const *base;
   ptrdiff_t units, tasks, chunks, n, scratch;
   int first, rows; /* the outermost grid loop that is left, and the one whose turns are rows of one call */
-  int failed;
+  _Atomic int failed;
 } gk_work;
 
 static void gk_units(const gk_work *w, ptrdiff_t unit, ptrdiff_t end, char *scratch) {
@@ -151,7 +151,7 @@ static void gk_task(void *work, size_t task) {
 /* Runs one piece. NULL, or what `parallel` says; sets *failed if there is no memory. */
 static void *gk_run(const gk_form *form, gk_piece *q, char *const *tensors, gk_parallel *parallel, void *context,
                     int *failed) {
-  static int machine = -1;
+  static _Atomic int machine = -1;
   if (machine < 0) machine = gk_best_body();
   char *base[GK_ACCESSES];
   gk_work w = {form, q, form->bodies[machine], base, 1, 1, 1, 1, 0, 0, 0, 0};
@@ -188,19 +188,23 @@ static void *gk_run(const gk_form *form, gk_piece *q, char *const *tensors, gk_p
 /* The bodies of a piece: `fast` are strides along the last row variable that are constants, `any` those of the piece. */
 #define GK_LIST(...) __VA_ARGS__
 #define GK_PARAMETERS const gk_piece *q, char *const *base, ptrdiff_t rows, ptrdiff_t n, char *scratch
+#define GK_BODY(name, machine, fused, ...)                                      \
+  static void name##_##machine(GK_PARAMETERS) {                                 \
+    name##_body(q, base, rows, n, scratch, gk_machine_with(fused), __VA_ARGS__);\
+  }
 #if defined(__x86_64__)
 #define GK_AVX2 __attribute__((target("avx2,fma")))
 #define GK_AVX512 __attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512")))
-#define GK_BODIES(name, fast, any)                                                                                     \
-  static void name##_0(GK_PARAMETERS) { name##_body(q, base, rows, n, scratch, gk_machine_with(0), fast); }                             \
-  GK_AVX2 static void name##_1(GK_PARAMETERS) { name##_body(q, base, rows, n, scratch, gk_machine_with(1), fast); }                     \
-  GK_AVX512 static void name##_2(GK_PARAMETERS) { name##_body(q, base, rows, n, scratch, gk_machine_with(1), fast); }                   \
-  static void name##_3(GK_PARAMETERS) { name##_body(q, base, rows, n, scratch, gk_machine_with(0), any); }                              \
+#define GK_BODIES(name, fast, any)                                              \
+  GK_BODY(name, 0, 0, fast)                                                     \
+  GK_AVX2 GK_BODY(name, 1, 1, fast)                                             \
+  GK_AVX512 GK_BODY(name, 2, 1, fast)                                           \
+  GK_BODY(name, 3, 0, any)                                                      \
   static gk_body *const name##_bodies[] = {name##_0, name##_1, name##_2, name##_3};
 #else
-#define GK_BODIES(name, fast, any)                                                                                     \
-  static void name##_0(GK_PARAMETERS) { name##_body(q, base, rows, n, scratch, gk_machine_with(GK_FUSED), fast); }                      \
-  static void name##_3(GK_PARAMETERS) { name##_body(q, base, rows, n, scratch, gk_machine_with(GK_FUSED), any); }                       \
+#define GK_BODIES(name, fast, any)                                              \
+  GK_BODY(name, 0, GK_FUSED, fast)                                              \
+  GK_BODY(name, 3, GK_FUSED, any)                                               \
   static gk_body *const name##_bodies[] = {name##_0, name##_0, name##_0, name##_3};
 #if defined(__FP_FAST_FMAF)
 #define GK_FUSED 1
