@@ -105,7 +105,7 @@ def commit(match: Match, results: Sequence[Edge], tape: Tape, pass_name: str) ->
     graph.model.version += 1
     graph.model.types.note_commit(pairs, new_nodes)
     _import_domains(graph, new_nodes)
-    if any(_comes_before_its_input(user, new) for new in results for user in new.outputs):
+    if any(_comes_before_its_input(user, new) for old, new in pairs for user in moved[id(old)]):
         renumber(graph)
     return [*new_nodes, *around, *_near(freed)]
 

@@ -70,7 +70,8 @@ def _version(command: tuple[str, ...]) -> str:
 def compiled(text: str, flags: Sequence[str] = FLAGS) -> Path:
     """The library of a C text, from the cache if it was compiled before by the same compiler with the same flags.
 
-    Safe when several processes do it at once. Raises NoCompiler, or DoesNotCompile.
+    Safe when several processes do it at once. Raises NoCompiler, DoesNotCompile, or FusioncError where the
+    cache cannot be written.
     """
     command = compiler()
     key = "\0".join([text, *command, *flags, _version(tuple(command))])
@@ -79,6 +80,19 @@ def compiled(text: str, flags: Sequence[str] = FLAGS) -> Path:
         with suppress(OSError):
             library.touch()  # the cache forgets what was not wanted for longest
         return library
+    try:
+        _compile(command, flags, text, library)
+    except OSError as error:
+        raise FusioncError(
+            f"the cache of kernels cannot be written: {error.strerror}",
+            where=str(library.parent),
+            hint="make room there, or name another folder in the environment variable XDG_CACHE_HOME",
+        ) from error
+    _forget_oldest(library.parent)
+    return library
+
+
+def _compile(command: Sequence[str], flags: Sequence[str], text: str, library: Path) -> None:
     with tempfile.TemporaryDirectory(dir=library.parent, prefix="build-") as folder:
         source, built = Path(folder, "kernels.c"), Path(folder, "kernels.so")
         source.write_text(text)
@@ -93,8 +107,6 @@ def compiled(text: str, flags: Sequence[str] = FLAGS) -> Path:
                 run.stderr.strip() or run.stdout.strip() or f"the C compiler {command[0]} failed without a word"
             )
         built.replace(library)
-    _forget_oldest(library.parent)
-    return library
 
 
 def _forget_oldest(folder: Path) -> None:

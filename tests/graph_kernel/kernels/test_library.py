@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import shutil
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 from areas import area_of, differences, kernel_model, plain_model, session
 
 import fusionc
+from fusionc.errors import FusioncError
 from fusionc.graph_kernel import kernels
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.kernels import compile
@@ -143,6 +145,17 @@ def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
     built = compile.compiled("int three(void) { return 3; }\n")
     assert built.is_file() and compile.compiled("int three(void) { return 3; }\n") == built
+
+
+def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write_text(self: Path, text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(Path, "write_text", write_text)
+    with pytest.raises(FusioncError, match="the cache of kernels cannot be written: No space left") as caught:
+        compile.compiled("int four(void) { return 4; }\n")
+    assert caught.value.where == str(compile.cache_folder())
 
 
 def test_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
