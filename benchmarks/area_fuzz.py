@@ -6,8 +6,8 @@
 
 The reference is onnxruntime with its optimizers off; an area of float16 is computed there as kernels do it: in float,
 rounded at its outputs. Floats may differ by a share of themselves, or as much as the reference does when its inputs and
-what its exponentials and the like compute are moved by a few units in the last place. Integers and booleans are equal. An area that no kernel can compute is counted
-with its reason. Exit code 1 if anything differs.
+what its exponentials and the like compute are moved by a few units in the last place. Integers and booleans are equal.
+An area that no kernel can compute is counted with its reason. Exit code 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -39,31 +39,10 @@ _LEAST = 1e-6  # what should be 0 is seldom exactly that
 _NOISE = 100  # how many times the effect of noise in the inputs is still noise
 _DRAWS = 12  # a square root, say, rounds most small moves away
 _UNITS = 4  # in the last place: what an exponential may be off
-_INEXACT = frozenset(
-    [
-        "Celu",
-        "Cos",
-        "Elu",
-        "Erf",
-        "Exp",
-        "Gelu",
-        "LayerNormalization",
-        "Log",
-        "LogSoftmax",
-        "Mish",
-        "Pow",
-        "RMSNormalization",
-        "ReduceLogSum",
-        "ReduceLogSumExp",
-        "Selu",
-        "Sigmoid",
-        "Sin",
-        "Softmax",
-        "Softplus",
-        "Swish",
-        "Tanh",
-    ]
-)
+_INEXACT = frozenset({
+    "Celu", "Cos", "Elu", "Erf", "Exp", "Gelu", "LayerNormalization", "Log", "LogSoftmax", "Mish", "Pow",
+    "RMSNormalization", "ReduceLogSum", "ReduceLogSumExp", "Selu", "Sigmoid", "Sin", "Softmax", "Softplus", "Swish", "Tanh",
+})  # fmt: skip
 
 
 def in_float(model: onnx.ModelProto) -> onnx.ModelProto:
@@ -99,24 +78,19 @@ def in_float(model: onnx.ModelProto) -> onnx.ModelProto:
 def noisy_runs(model: onnx.ModelProto, feeds: Mapping[str, np.ndarray]) -> list[list[np.ndarray]]:
     """Outputs where the inputs, and each element of what inexact operators compute, are off by a little."""
     # the curve in a Gelu is off by units of what it is, which is more than the Gelu, where that is near 0
-    model = onnx.shape_inference.infer_shapes(model)
-    model = onnx.inliner.inline_selected_functions(model, [("", "Gelu"), ("", "Mish")], inline_schema_functions=True)
-    noisy, nodes, exact = onnx.ModelProto(), list[onnx.NodeProto](), dict[str, str]()
-    noisy.CopyFrom(model)
-    count = len(model.graph.output)
-    types = {v.name: v.type.tensor_type.elem_type for v in onnx.shape_inference.infer_shapes(model).graph.value_info}
-    types |= {v.name: v.type.tensor_type.elem_type for v in model.graph.output}
-    for node in model.graph.node:
-        node = onnx.NodeProto.FromString(node.SerializeToString())
-        nodes.append(node)
-        if node.op_type in _INEXACT:
-            name = node.output[0]
-            node.output[0] = exact[f"{name}.noise"] = f"{name}.exact"
-            nodes.append(helper.make_node("Mul", [node.output[0], f"{name}.noise"], [name]))
-            noisy.graph.input.append(helper.make_tensor_value_info(f"{name}.noise", types[name], None))
-            noisy.graph.output.append(helper.make_tensor_value_info(node.output[0], types[name], None))
-    del noisy.graph.node[:]
-    noisy.graph.node.extend(nodes)
+    noisy = onnx.inliner.inline_selected_functions(
+        onnx.shape_inference.infer_shapes(model), [("", "Gelu"), ("", "Mish")], inline_schema_functions=True
+    )
+    count, exact = len(noisy.graph.output), dict[str, str]()
+    typed = onnx.shape_inference.infer_shapes(noisy).graph
+    types = {v.name: v.type.tensor_type.elem_type for v in (*typed.value_info, *typed.output)}
+    for place in reversed([k for k, node in enumerate(noisy.graph.node) if node.op_type in _INEXACT]):
+        node = noisy.graph.node[place]
+        name = node.output[0]
+        node.output[0] = exact[f"{name}.noise"] = f"{name}.exact"
+        noisy.graph.node.insert(place + 1, helper.make_node("Mul", [node.output[0], f"{name}.noise"], [name]))
+        noisy.graph.input.append(helper.make_tensor_value_info(f"{name}.noise", types[name], None))
+        noisy.graph.output.append(helper.make_tensor_value_info(node.output[0], types[name], None))
     one = session(noisy, threads=1)
     rng = np.random.default_rng(0)
     dtypes = {name: helper.tensor_dtype_to_np_dtype(types[name.removesuffix(".noise")]) for name in exact}
@@ -135,7 +109,7 @@ def finding(area: Area, feeds: Mapping[str, np.ndarray], got: Sequence[np.ndarra
     has_half = any(value.dtype == TensorProto.FLOAT16 for value in area.values.values())
     model = plain_model(area)
     if has_half:
-        in_float(model)
+        model = in_float(model)
     plain = session(model, threads=1)
     wanted = plain.run(None, dict(feeds))
     share = 2e-3 if has_half else _SHARE

@@ -114,7 +114,7 @@ def convert(
             with _timed(report, "load"):
                 proto = load(source)
             kernels.inherit(proto, library_of(source))
-            if (read.flags.is_on and target == "onnxruntime-cpu") or kernels.file is not None:
+            if (read.flags.is_on and kernels.is_for_onnxruntime) or kernels.file is not None:
                 _require_place(library_of(destination))
             report.operators_before, report.bytes_before = _operators(proto), _bytes_on_disk(proto, source)
             with _timed(report, "fuse"):

@@ -35,23 +35,24 @@ class KernelLibrary:
     _saved: dict[str, float] = field(default_factory=dict)
 
     @property
-    def _is_for_onnxruntime(self) -> bool:
+    def is_for_onnxruntime(self) -> bool:
+        """Whether areas get kernels; for other targets they are functions alone."""
         return self.target == "onnxruntime-cpu"
 
     def inherit(self, model: onnx.ModelProto, library: Path) -> None:
         """Go on using the kernels that an earlier conversion has made for a model, if there are any."""
         areas = [function for function in model.functions if function.domain == DOMAIN]
-        if areas and library.is_file() and self._is_for_onnxruntime:
+        if areas and library.is_file() and self.is_for_onnxruntime:
             self.file, self.is_inherited = library, True
             self.operators = frozenset(node.op_type for area in areas for node in area.node)
 
     def reason_against(self, area: Area) -> str | None:
         """Why an area cannot be; None where it can."""
-        return reason_against(area) if self._is_for_onnxruntime else any_standard_operator(area)
+        return reason_against(area) if self.is_for_onnxruntime else any_standard_operator(area)
 
     def saves(self, area: Area) -> float:
         """Estimated seconds that the kernel of an area saves in each run; functions alone cost nothing."""
-        if not self._is_for_onnxruntime:
+        if not self.is_for_onnxruntime:
             return math.inf
         if area.name not in self._saved:  # its name says what it computes
             try:
@@ -66,7 +67,7 @@ class KernelLibrary:
             self.missing = dict.fromkeys((area.name for area in areas), "the model has kernels already")
             return self.missing
         self.file, self.missing = None, {}
-        if not self._is_for_onnxruntime or not areas:
+        if not self.is_for_onnxruntime or not areas:
             return {}
         try:
             built = build(areas)

@@ -57,9 +57,9 @@ class Flags:
         """All values on one line, for the log."""
         return json.dumps(asdict(self))
 
-    def lists_of_operators(self) -> dict[str, tuple[str, ...]]:
-        """The flags whose values are names of operators."""
-        return {key: value for key, value in vars(self).items() if key.endswith(("_ops", "_ops_only"))}
+    def entries(self, *endings: str) -> list[tuple[str, str]]:
+        """Every entry of the lists whose flags end like this, with the name of the flag."""
+        return [(key, entry) for key, value in vars(self).items() if key.endswith(endings) for entry in value]
 
     def expands(self, default: Iterable[str]) -> frozenset[str]:
         """The operators that are expanded, `default` being those that are without a flag."""

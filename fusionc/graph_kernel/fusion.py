@@ -133,14 +133,10 @@ class GraphKernelFusion:
 def unknown_patterns(flags: Flags) -> list[str]:
     """A warning for each entry of enable_fusion_pattern_only and disable_fusion_pattern that is part of no name."""
     known = [pattern.name for pattern in _SPLIT_PATTERNS]
-    listed = {
-        "enable_fusion_pattern_only": flags.enable_fusion_pattern_only,
-        "disable_fusion_pattern": flags.disable_fusion_pattern,
-    }
-    wrong = [(which, part) for which, parts in listed.items() for part in parts if not any(part in n for n in known)]
     return [
         f'the flag "--{which}": no split pattern has "{part}" in its name; they are {", ".join(known)}'
-        for which, part in wrong
+        for which, part in flags.entries("_fusion_pattern", "_fusion_pattern_only")
+        if not any(part in name for name in known)
     ]
 
 

@@ -70,7 +70,7 @@ def kind_of(op: str) -> Kind:
 
 def misnamed(flags: Flags) -> list[str]:
     """A warning for each name in a list of operators that is none of ONNX's. With a domain, it may be anybody's."""
-    listed = [(which, name) for which, names in flags.lists_of_operators().items() for name in names]
+    listed = flags.entries("_ops", "_ops_only")
     wrong = [(which, name) for which, name in listed if "." not in name and not onnx.defs.has(name)]
     known = sorted({schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain}) if wrong else []
     found = []

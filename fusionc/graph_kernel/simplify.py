@@ -61,15 +61,10 @@ def simplifier(registry: Mapping[str, Pass], flags: Flags, stages: Stages) -> Si
 def unknown_rules(registry: Mapping[str, Pass], flags: Flags) -> list[str]:
     """A warning for each entry of enable_simplify_exprs_only and disable_simplify_exprs that is no rule's id."""
     known = {pattern.name for name in (_EXACT, _INEXACT) for pattern in registry[name].patterns}
-    listed = {
-        "enable_simplify_exprs_only": flags.enable_simplify_exprs_only,
-        "disable_simplify_exprs": flags.disable_simplify_exprs,
-    }
     return [
         f'the flag "--{which}": there is no rule "{name}" here; "fusionc passes {_EXACT}" and "fusionc passes '
         f'{_INEXACT}" list their patterns, which are the rules'
-        for which, names in listed.items()
-        for name in names
+        for which, name in flags.entries("_simplify_exprs", "_simplify_exprs_only")
         if name not in known
     ]
 

@@ -107,15 +107,20 @@ def _cast(call: Call, arguments: Sequence[Step | None]) -> Step:
     (x,) = _given(arguments)
     to = kind_of(call.dtype)
     if to.name == x.kind.name:
-        return call.op("gk_round_to_half({0})", x, cost=5) if call.dtype == TensorProto.FLOAT16 else call.op("{0}", x)
+        return _as_half(call, x) if call.dtype == TensorProto.FLOAT16 else call.op("{0}", x)
     if to is BOOL:
         return call.op("{0} != 0", x)
     if x.kind.is_float and not to.is_float:
         whole = f"gk_int64_{x.kind.name}({{0}})" if to.name == "i64" else f"gk_int32_{x.kind.name}({{0}})"
         return call.op(f"({to.local}){whole}", x, cost=3)
     if call.dtype == TensorProto.FLOAT16:
-        return call.op("gk_round_to_half((float){0})", x, cost=5)
+        return _as_half(call, x)
     return call.op(f"({to.local}){{0}}", x)
+
+
+def _as_half(call: Call, x: Step) -> Step:
+    """The nearest float16, as a float."""
+    return call.steps.op(kind_of(TensorProto.FLOAT16), "gk_round_to_half((float){0})", x, cost=5)
 
 
 def _clip(call: Call, arguments: Sequence[Step | None]) -> Step:
@@ -142,8 +147,6 @@ def _bounded(call: Call, x: Step, low: Step | None, high: Step | None) -> Step:
 
 def _relu(call: Call, arguments: Sequence[Step | None]) -> Step:
     (x,) = _given(arguments)
-    if not x.kind.is_float:
-        return _template("gk_max_$({0}, 0)", kinds=("i32", "i64", "i8"))(call, arguments)
     return _bounded(call, x, call.steps.literal(call.kind, 0.0), None)
 
 
@@ -180,7 +183,7 @@ def _is_infinite(call: Call, arguments: Sequence[Step | None]) -> Step:
     tests = ["{0} == INFINITY"] * bool(positive) + ["{0} == -INFINITY"] * bool(negative)
     (x,) = _given(arguments)
     if x.kind.stored == "uint16_t":  # what is finite in float may have no float16
-        x = call.steps.op(x.kind, "gk_round_to_half({0})", x, cost=8)
+        x = _as_half(call, x)
     return call.op(" || ".join(tests) or "0 * ({0} == 0)", x)
 
 
@@ -266,7 +269,7 @@ ELEMENTWISE: dict[str, Rule] = {
     "Softsign": _template("{0} / (1 + fabs@({0}))", 4),
     "Sin": _template("sin@({0})", 100),
     "Cos": _template("cos@({0})", 100),
-    "Relu": _relu,
+    "Relu": _by_kind(_relu, _template("gk_max_$({0}, 0)", kinds=("i32", "i64", "i8"))),
     "LeakyRelu": _exponential("{0} < 0 ? {1} * {0} : {0}", alpha=0.01),
     "PRelu": _template("{0} < 0 ? {1} * {0} : {0}", kinds=(*_FLOATS, "i32", "i64")),
     "ThresholdedRelu": _exponential("{0} > {1} ? {0} : 0", alpha=1.0),

@@ -40,10 +40,10 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     text = "#include <stddef.h>\n#include <stdint.h>\nenum { GK_VARIABLES = 1, GK_ACCESSES = 1 };\n"
     text += _part("mathematics.h") + _part("runtime.h") + MACHINE
     for name in FUNCTIONS:
-        for machine, target in (("plain", ""), ("fused", "FUSED")):
+        for machine, target in (("plain", ""), ("fused", "FUSED"), ("emulated", "")):
             text += (
                 f"EXPORT {target} void {name}_{machine}(const float *x, float *y, ptrdiff_t n) {{\n"
-                f"gk_machine machine = gk_machine_with({int(machine == 'fused')});\n"
+                f"gk_machine machine = gk_machine_with({int(machine != 'plain')});\n"
                 f"#pragma omp simd\nfor (ptrdiff_t i = 0; i < n; ++i) y[i] = gk_{name}_f32(x[i], machine); }}\n"
             )
     return ctypes.CDLL(str(compile.compiled(text)))
@@ -66,7 +66,7 @@ def _samples(low: float, high: float) -> np.ndarray:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_at_most_4_units_in_the_last_place(name: str, machine: str, library: ctypes.CDLL) -> None:
     if machine == "fused" and not library.fuses():
-        pytest.skip("this machine does not multiply and add at once")
+        machine = "emulated"  # the C library multiplies and adds with one rounding, too, and takes its time
     function, low, high = FUNCTIONS[name]
     x = _samples(low, high)
     with np.errstate(all="ignore"):

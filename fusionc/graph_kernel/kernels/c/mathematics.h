@@ -192,7 +192,7 @@ GK_INLINE double gk_sigmoid_f64(double x, gk_machine m) {
 
 /* an exponential less 1 of any float */
 GK_INLINE float gk_any_expm1_f32(float x, gk_machine m) {
-  float small = gk_expm1_f32(x < -80.0f ? -80.0f : x > 80.0f ? 80.0f : x, m);
+  float small = gk_expm1_f32(gk_at_most(gk_at_least(x, -80.0f), 80.0f), m);
   return x > 80.0f ? gk_exp_f32(x, m) : small;
 }
 #define gk_any_expm1_f64(x, m) expm1(x)
