@@ -53,6 +53,7 @@ def test_it_is_off_by_default() -> None:
     assert not onnx.load("out.onnx").functions and not Path("out.kernels.so").exists()
 
 
+@pytest.mark.usefixtures("needs_a_compiler")
 def test_a_function_and_a_kernel() -> None:
     report = fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
     model = onnx.load("out.onnx")
@@ -68,6 +69,7 @@ def test_a_function_and_a_kernel() -> None:
     np.testing.assert_allclose(run("out.onnx", kernels=True), before, rtol=0, atol=1e-6)
 
 
+@pytest.mark.usefixtures("needs_a_compiler")
 def test_a_library_goes_with_its_model() -> None:
     fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
     assert Path("out.kernels.so").exists()
@@ -107,6 +109,7 @@ def test_without_a_compiler_there_are_functions_only(monkeypatch: pytest.MonkeyP
     assert any("no C compiler" in notice for notice in report.notices)
 
 
+@pytest.mark.usefixtures("needs_a_compiler")
 def test_a_second_conversion_finds_nothing() -> None:
     fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
     report = fusionc.convert("out.onnx", output="again.onnx", enable_graph_kernel=True)
@@ -147,6 +150,7 @@ def test_the_library_of_another_machine_is_named() -> None:
     assert not isinstance(caught.value, fusionc.VerificationError) and not Path("again.onnx").exists()
 
 
+@pytest.mark.usefixtures("needs_a_compiler")
 def test_the_largest_element_may_be_no_number() -> None:
     """onnxruntime lets a NaN through or not, depending on where it lies."""
     text = """agraph (float[N,64] x) => (float[N,1] y) <int64[1] a = {-1}> {
@@ -158,6 +162,7 @@ def test_the_largest_element_may_be_no_number() -> None:
     assert all("NaN and Inf left out, for which ReduceMax" in str(one.verification) for one in (report, again))
 
 
+@pytest.mark.usefixtures("needs_a_compiler")
 def test_the_same_bytes_again() -> None:
     for name in ("one", "two"):
         fusionc.convert("in.onnx", output=f"{name}.onnx", enable_graph_kernel=True, verify=False)
@@ -201,6 +206,7 @@ def test_the_lines_of_the_log() -> None:
     assert any("Expp" in notice for notice in report.notices)
 
 
+@pytest.mark.usefixtures("needs_a_compiler")
 def test_dumps() -> None:
     for _ in range(2):
         report = fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags="--dump_as_text", verify=False)
@@ -231,6 +237,7 @@ def test_debug_mode_names_the_stage_that_differs(monkeypatch: pytest.MonkeyPatch
     assert not Path("wrong.onnx").exists()
 
 
+@pytest.mark.usefixtures("needs_a_compiler")
 def test_a_wrong_kernel_is_named_and_nothing_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
     from fusionc.graph_kernel.kernels import elementwise
 
