@@ -16,6 +16,7 @@ from fusionc.graph_kernel.kernels.view import View
 
 _CHOICE = re.compile(r"\?|gk_(max|min)_")  # of one of two numbers
 _BLOCK = 512  # elements; what stages hand on stays in the first cache
+_STRIP = 32  # elements; several vectors, so that their instructions can be mixed
 
 
 class PieceText:
@@ -125,9 +126,9 @@ class PieceText:
         lines = []
         for a, access in enumerate(self.accesses):
             stored = self._kind(access).stored
-            const = "const " if a < self._loads else ""
+            const, alone = ("const ", "") if a < self._loads else ("", "restrict ")
             row = f" + j * q->stride[{a}][{len(self.grid) - 1}]" if self.grid else ""
-            lines.append(f"{const}{stored} *const p{a} = ({const}{stored} *)base[{a}]{row};")
+            lines.append(f"{const}{stored} *{alone}const p{a} = ({const}{stored} *)base[{a}]{row};")
         for phase in range(self._phases.count):
             known = [s for s, its in self._phases.of.items() if its == phase and not self._phases.is_rowwise(s)]
             lines += [self._assign(step) for step in known if step.constant is None and not step.reduction]
@@ -145,6 +146,8 @@ class PieceText:
             assert step.reduction
             before.append(f"{step.kind.local} v{step.number} = {step.reduction.start};")
         stages = Stages(self._phases, phase)
+        if self.divisible and self._may_be_long() and all(step.cost < HEAVY for step in self._phases.of):
+            return self._strips(stages, phase)
         if stages.count == 1:
             return before + self._nested(self._stage(stages, 0, phase, "0", "n"), phase)
         block = [f"const ptrdiff_t end = n - begin < {_BLOCK} ? n : begin + {_BLOCK};"]
@@ -153,6 +156,33 @@ class PieceText:
             block += self._stage(stages, stage, phase, "begin", "end")
         blocks = [f"for (ptrdiff_t begin = 0; begin < n; begin += {_BLOCK}) {{", *_indented(block), "}"]
         return before + self._nested(blocks, phase)
+
+    def _may_be_long(self) -> bool:
+        """Whether a row can be long, together with the loops that every access walks through as if they were one."""
+        loops = self.grid + self.row
+        length = loops[-1].extent
+        for outer, inner in zip(reversed(loops[:-1]), reversed(loops), strict=False):
+            if any(self._stride(x, outer) != self._stride(x, inner) * inner.extent for x in self.accesses):
+                break
+            length *= outer.extent
+        return length.number is None or length.number >= _BLOCK
+
+    def _strips(self, stages: Stages, phase: int) -> list[str]:
+        """The loop over a row in which nothing is reduced; a long one in strips, each of which asks for a later one.
+
+        The last strip ends where the row does: what it computes once more is the same again.
+        """
+        ahead = [f"GK_AHEAD(p{a} + at, t{a}, {_STRIP});" for a, x in enumerate(self.accesses) if self._is_rowwise(x)]
+        strip = [f"const ptrdiff_t at = begin < n - {_STRIP} ? begin : n - {_STRIP};", *ahead]
+        return [
+            f"if (n >= {_BLOCK}) {{",
+            f"  for (ptrdiff_t begin = 0; begin < n; begin += {_STRIP}) {{",
+            *_indented(_indented(strip + self._stage(stages, 0, phase, "at", f"at + {_STRIP}"))),
+            "  }",
+            "} else {",
+            *_indented(self._stage(stages, 0, phase, "0", "n")),
+            "}",
+        ]
 
     def _stage(self, stages: Stages, stage: int, phase: int, begin: str, end: str) -> list[str]:
         clauses, inner = "", list[str]()

@@ -60,6 +60,38 @@ def test_a_row_may_be_divided_by_what_has_no_inverse(kind: str) -> None:
     assert not differences(wanted, session(kernel_model(area), kernels.build([area]).library).run(None, {"x": x}), 1e-6)
 
 
+LONG = {
+    "of one size": "(float[N] x, float[N] y) => (float[N] a, float[N] z) { a = Sub(x, y) z = Max(a, x) }",
+    "float16": "(float16[N] x, float16[N] y) => (float16[N] z) { a = Sub(x, y) z = Max(a, x) }",
+    "double and bool": "(double[N] x, bool[N] y) => (double[N] z) { a = Neg(x) z = Where(y, a, x) }",
+    "int64": "(int64[N] x, int64[1] y) => (int64[N] z) { a = Sub(x, y) z = Min(a, x) }",
+    "every other element": "(float[N] x, float[M] y) => (float[K] z) <int64[1] s = {0}, int64[1] e = {9223372036854775807},"
+    " int64[1] a = {0}, int64[1] t = {2}> { c = Slice(x, s, e, a, t) z = Add(c, y) }",
+    "transposed": "(float[N,3] x, float[3,N] y) => (float[3,N] z) { c = Transpose <perm = [1, 0]> (x) z = Add(c, y) }",
+    "rows": "(float[3,N] x, float[N] y) => (float[3,N] z) { a = Sub(x, y) z = Max(a, x) }",
+}
+
+
+@pytest.fixture(scope="module")
+def long_rows() -> tuple[dict[str, Area], kernels.Built]:
+    areas = {name: area_of(f"g {text}", name=f"long_{k}") for k, (name, text) in enumerate(LONG.items())}
+    return areas, kernels.build(list(areas.values()))
+
+
+@pytest.mark.parametrize("n", [0, 31, 511, 512, 513, 543, 544, 2047, 2049, 2081, 300_001])
+@pytest.mark.parametrize("name", LONG)
+def test_long_rows_are_computed_to_their_ends(
+    name: str, n: int, long_rows: tuple[dict[str, Area], kernels.Built]
+) -> None:
+    area, sizes = long_rows[0][name], {"N": n, "M": (n + 1) // 2}
+    rng = np.random.default_rng(n)
+    shapes = {key: [sizes.get(str(d), d) for d in area.values[key].shape] for key in area.inputs}
+    feeds = {key: random_array(rng, area.values[key].dtype, shape, edges=True) for key, shape in shapes.items()}
+    wanted = session(plain_model(area)).run(None, feeds)
+    found = session(kernel_model(area), long_rows[1].library).run(None, feeds)
+    assert not differences(wanted, found, 0.0)
+
+
 SIGNED = ["Abs(x)", "Neg(x)", "Sign(x)", "Relu(x)", "Ceil(x)", "Round(x)", "Sqrt(x)", "LeakyRelu(x)", "HardSwish(x)",
           "Softsign(x)", "Tanh(x)", "Clip(x)", "Max(x, y)", "Min(x, y)", "Mod <fmod = 1>(x, y)", "Mul(x, y)", "Pow(x, h)"]  # fmt: skip
 

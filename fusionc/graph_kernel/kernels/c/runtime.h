@@ -185,6 +185,13 @@ static void *gk_run(const gk_form *form, gk_piece *q, char *const *tensors, gk_p
   return error;
 }
 
+/* Asks for the cache lines of `count` elements that lie 2 KiB beyond p. Where the caches hold other things, waiting for
+ * memory takes most of the time of a cheap kernel, and the processor itself looks ahead to the end of a page at most. */
+#define GK_AHEAD(p, stride, count)                                                      \
+  if ((stride) == 1)                                                                    \
+    for (size_t line = 0; line < (count) * sizeof *(p); line += 64)                     \
+      __builtin_prefetch((const void *)((uintptr_t)(p) + 2048 + line), 0, 3)
+
 /* The bodies of a piece: `fast` are strides along the last row variable that are constants, `any` those of the piece. */
 #define GK_LIST(...) __VA_ARGS__
 #define GK_PARAMETERS const gk_piece *q, char *const *base, ptrdiff_t rows, ptrdiff_t n, char *scratch
