@@ -126,9 +126,9 @@ class PieceText:
         lines = []
         for a, access in enumerate(self.accesses):
             stored = self._kind(access).stored
-            const, alone = ("const ", "") if a < self._loads else ("", "restrict ")
+            const = "const " if a < self._loads else ""
             row = f" + j * q->stride[{a}][{len(self.grid) - 1}]" if self.grid else ""
-            lines.append(f"{const}{stored} *{alone}const p{a} = ({const}{stored} *)base[{a}]{row};")
+            lines.append(f"{const}{stored} *const p{a} = ({const}{stored} *)base[{a}]{row};")
         for phase in range(self._phases.count):
             known = [s for s, its in self._phases.of.items() if its == phase and not self._phases.is_rowwise(s)]
             lines += [self._assign(step) for step in known if step.constant is None and not step.reduction]
@@ -168,20 +168,14 @@ class PieceText:
         return length.number is None or length.number >= _BLOCK
 
     def _strips(self, stages: Stages, phase: int) -> list[str]:
-        """The loop over a row in which nothing is reduced; a long one in strips, each of which asks for a later one.
-
-        The last strip ends where the row does: what it computes once more is the same again.
-        """
+        """The loop over a row in which nothing is reduced; a long one in strips, each of which asks for a later one."""
         ahead = [f"GK_AHEAD(p{a} + at, t{a}, {_STRIP});" for a, x in enumerate(self.accesses) if self._is_rowwise(x)]
-        strip = [f"const ptrdiff_t at = begin < n - {_STRIP} ? begin : n - {_STRIP};", *ahead]
         return [
-            f"if (n >= {_BLOCK}) {{",
-            f"  for (ptrdiff_t begin = 0; begin < n; begin += {_STRIP}) {{",
-            *_indented(_indented(strip + self._stage(stages, 0, phase, "at", f"at + {_STRIP}"))),
-            "  }",
-            "} else {",
-            *_indented(self._stage(stages, 0, phase, "0", "n")),
+            "ptrdiff_t at = 0;",
+            f"for (const ptrdiff_t end = n < {_BLOCK} ? 0 : n - n % {_STRIP}; at < end; at += {_STRIP}) {{",
+            *_indented(ahead + self._stage(stages, 0, phase, "at", f"at + {_STRIP}")),
             "}",
+            *self._stage(stages, 0, phase, "at", "n"),
         ]
 
     def _stage(self, stages: Stages, stage: int, phase: int, begin: str, end: str) -> list[str]:
