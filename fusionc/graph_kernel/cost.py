@@ -46,6 +46,12 @@ class Cost:
             return _LAYOUT
         return None if self._saves(cut.area) > 0 else _SLOWER
 
+    def reason_against_packet(self, cut: Cut) -> str | None:
+        """Why a packet does not pay; None where it does."""
+        if all(isinstance(dim, int) for value in cut.inputs for dim in value.shape or ()):
+            return _SHAPES
+        return None if self._saves(cut.area) > 0 else _SLOWER
+
 
 def _is_shape(value: Edge) -> bool:
     return value.elem_type == TensorProto.INT64 and value.rank is not None and value.rank <= 1

@@ -27,6 +27,8 @@ EFFECTIVE: dict[str, Kind] = {
     "disable_pass": "list",
     "enable_fusion_pattern_only": "list",
     "disable_fusion_pattern": "list",
+    "enable_packet_ops_only": "list",
+    "disable_packet_ops": "list",
 }
 
 # Of a chip, of another code generator, of training, or of tuning that the kernels here do not need.
@@ -61,6 +63,4 @@ WITHOUT_EFFECT: dict[str, Kind] = {
     "enable_cce_lib_ops": "list",
     "enable_cce_lib_ops_only": "list",
     "disable_cce_lib_ops": "list",
-    "enable_packet_ops_only": "list",
-    "disable_packet_ops": "list",
 }

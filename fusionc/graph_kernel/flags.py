@@ -47,6 +47,8 @@ class Flags:
     disable_pass: tuple[str, ...] = ()
     enable_fusion_pattern_only: tuple[str, ...] = ()
     disable_fusion_pattern: tuple[str, ...] = ()
+    enable_packet_ops_only: tuple[str, ...] = ()
+    disable_packet_ops: tuple[str, ...] = ()
 
     @property
     def is_on(self) -> bool:
@@ -74,6 +76,10 @@ class Flags:
         if self.enable_fusion_pattern_only:
             return any(part in name for part in self.enable_fusion_pattern_only)
         return not any(part in name for part in self.disable_fusion_pattern)
+
+    def has_packet(self, op: str) -> bool:
+        """Whether what an operator reads may come from a packet."""
+        return op in self.enable_packet_ops_only if self.enable_packet_ops_only else op not in self.disable_packet_ops
 
     def has_rule(self, rule: str) -> bool:
         """Whether a rule of arithmetic simplification is applied, by its id (1.5)."""

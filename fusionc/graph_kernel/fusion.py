@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fusionc.graph_kernel.area import DOMAIN, Area
@@ -15,11 +15,13 @@ from fusionc.graph_kernel.emit import ADDRESSES, emit, has_addressing, pass_of
 from fusionc.graph_kernel.expand import Expander
 from fusionc.graph_kernel.flags import Flags
 from fusionc.graph_kernel.operators import CLUSTER as CLUSTER_OPERATORS
+from fusionc.graph_kernel.operators import SOURCE_OF_SIZES
+from fusionc.graph_kernel.packet import packets_of
 from fusionc.graph_kernel.plan import Plan, Planner, Watch
 from fusionc.graph_kernel.simplify import simplifier
 from fusionc.graph_kernel.split.patterns import PATTERNS, SplitPattern
 from fusionc.graph_kernel.split.stitch import STITCH
-from fusionc.graph_kernel.stages import BUILD, CLUSTER, EXPANDER, OP_COMBINER, SPLITTER, Stages
+from fusionc.graph_kernel.stages import BUILD, CLUSTER, EXPANDER, OP_COMBINER, PACKET, SPLITTER, Stages
 from fusionc.model.graph import Graph, Model, Node
 from fusionc.rewrite import Pass
 from fusionc.rewrite.apply import Ledger
@@ -99,7 +101,7 @@ class GraphKernelFusion:
 
     def _areas_of(self, graph: Graph, fused: Fused) -> list[tuple[Cut, str | None]]:
         """The areas that a graph may have, each with what speaks against it."""
-        contents = Contents(self.flags.clusters(CLUSTER_OPERATORS), self.reason_against)
+        contents = self._contents()
         expander = Expander(self.flags, self.stages.runs(EXPANDER), contents.of_node)
         planner = Planner(
             expander,
@@ -120,7 +122,16 @@ class GraphKernelFusion:
         fused.plans += plans
         fused.splits += _summed([count for plan in plans for count in plan.patterns])
         cost = Cost(graph, self.saves)
-        return [(cut, cost.reason_against(cut)) for plan in plans for cut in plan.cuts if self._is_wanted(cut)]
+        judged = [(cut, cost.reason_against(cut)) for plan in plans for cut in plan.cuts if self._is_wanted(cut)]
+        if self.stages.runs(PACKET):
+            taken = {node for cut, reason in judged if reason is None for node in cut.nodes}
+            with self.stages.timed(PACKET):
+                packets = packets_of(graph, taken, self._contents({SOURCE_OF_SIZES}), self.flags)
+            judged += [(cut, cost.reason_against_packet(cut)) for cut in packets if self._is_wanted(cut)]
+        return judged
+
+    def _contents(self, more: Collection[str] = ()) -> Contents:
+        return Contents(self.flags.clusters(CLUSTER_OPERATORS).union(more), self.reason_against)
 
     def _is_wanted(self, cut: Cut) -> bool:
         return pass_of(cut) in self.enabled and (ADDRESSES in self.enabled or not has_addressing(cut))

@@ -19,8 +19,10 @@ _LONGEST_NAME = 64  # characters of an area's name, apart from what makes it uni
 _DIGITS = 12
 
 
-def area_of(nodes: Sequence[Node], inputs: Sequence[Edge], outputs: Sequence[Edge]) -> Area | None:
-    """The area of operators in topological order; equal ones give equal areas.
+def area_of(
+    nodes: Sequence[Node], inputs: Sequence[Edge], outputs: Sequence[Edge], origin: str = "split"
+) -> Area | None:
+    """The area of operators in topological order; equal ones give equal areas. `origin` is what has made it.
 
     None where a type is unknown, or where nothing comes out.
     """
@@ -49,7 +51,7 @@ def area_of(nodes: Sequence[Node], inputs: Sequence[Edge], outputs: Sequence[Edg
     ends = tuple(names[v] for v in inputs), tuple(names[v] for v in outputs)
     area = Area("", protos, *ends, values, nodes[0].graph.opset, constants)
     operators = "_".join(node.op for node in nodes)[:_LONGEST_NAME].rstrip("_")
-    return replace(area, name=f"{operators}_split_{_digest(area)}")
+    return replace(area, name=f"{operators}_{origin}_{_digest(area)}")
 
 
 def _renamed(node: Node, names: Mapping[Edge, str]) -> onnx.NodeProto:

@@ -53,6 +53,8 @@ ADDRESSING = frozenset(_ADDRESSING.split())
 # Operators that compute rows, one by one.
 ROW_BY_ROW = frozenset(_ROW_BY_ROW.split())
 CLUSTER = frozenset(_ELEMENTWISE.split()) | ADDRESSING | ROW_BY_ROW
+# The operator whose result depends on sizes alone; what is computed from it is a packet.
+SOURCE_OF_SIZES = "Shape"
 # Operators that may stand as their definition. Those of Softplus and Mish overflow; those of LayerNormalization and
 # RMSNormalization compute shapes, and in float32 where runtimes compute in the type of the input.
 EXPAND = frozenset(_EXPAND.split()) | {f"{MICROSOFT}.{name}" for name in ("BiasGelu", "FastGelu", "Gelu", "QuickGelu")}

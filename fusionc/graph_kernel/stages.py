@@ -55,7 +55,8 @@ CSE = StagePass(2, "highlevelopt1", 7, "graph_kernel_cse", 2)
 TRANSFORM_OPS = StagePass(2, "highlevelopt1", 8, "transform_op_optimizer", 2)
 SPLITTER = StagePass(3, "split", 4, "graph_kernel_splitter", 1)
 BUILD = StagePass(6, "build", 5, "graph_kernel_build", 1)
-STAGE_PASSES = (EXPANDER, OP_COMBINER, CLUSTER, SIMPLIFY, CSE, TRANSFORM_OPS, SPLITTER, BUILD)
+PACKET = StagePass(8, "kernelpacket", 0, "symbol_engine_extender", 1)
+STAGE_PASSES = (EXPANDER, OP_COMBINER, CLUSTER, SIMPLIFY, CSE, TRANSFORM_OPS, SPLITTER, BUILD, PACKET)
 
 
 class Stages:

@@ -20,14 +20,14 @@ class Lines(list[str]):
 @pytest.mark.parametrize(
     ("flags", "expected"),
     [
-        (Flags(opt_level=1), "1.3 1.5 3.4 6.5"),
-        (Flags(opt_level=2), "1.3 1.5 2.4 2.7 2.8 3.4 6.5"),
-        (Flags(opt_level=3), "1.3 1.4 1.5 2.4 2.7 2.8 3.4 6.5"),
-        (Flags(opt_level=2, enable_parallel_op_combine=True), "1.3 1.4 1.5 2.4 2.7 2.8 3.4 6.5"),
-        (Flags(opt_level=2, disable_pass=("2.4", "highlevelopt1.graph_kernel_cse")), "1.3 1.5 2.8 3.4 6.5"),
-        (Flags(opt_level=1, enable_pass=("2.4",)), "1.3 1.5 2.4 3.4 6.5"),
-        (Flags(opt_level=2, enable_pass=("2.4",), disable_pass=("2.4",)), "1.3 1.5 2.7 2.8 3.4 6.5"),
-        (Flags(opt_level=2, disable_pass=("arithmetic_simplify", "2")), "1.3 1.5 2.4 2.7 2.8 3.4 6.5"),
+        (Flags(opt_level=1), "1.3 1.5 3.4 6.5 8.0"),
+        (Flags(opt_level=2), "1.3 1.5 2.4 2.7 2.8 3.4 6.5 8.0"),
+        (Flags(opt_level=3), "1.3 1.4 1.5 2.4 2.7 2.8 3.4 6.5 8.0"),
+        (Flags(opt_level=2, enable_parallel_op_combine=True), "1.3 1.4 1.5 2.4 2.7 2.8 3.4 6.5 8.0"),
+        (Flags(opt_level=2, disable_pass=("2.4", "highlevelopt1.graph_kernel_cse")), "1.3 1.5 2.8 3.4 6.5 8.0"),
+        (Flags(opt_level=1, enable_pass=("2.4",)), "1.3 1.5 2.4 3.4 6.5 8.0"),
+        (Flags(opt_level=2, enable_pass=("2.4",), disable_pass=("2.4",)), "1.3 1.5 2.7 2.8 3.4 6.5 8.0"),
+        (Flags(opt_level=2, disable_pass=("arithmetic_simplify", "2")), "1.3 1.5 2.4 2.7 2.8 3.4 6.5 8.0"),
     ],
 )
 def test_which_stage_passes_run(flags: Flags, expected: str) -> None:

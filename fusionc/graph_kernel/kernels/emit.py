@@ -39,6 +39,7 @@ class PieceText:
         for store in piece.stores:
             self._stores[len(self.accesses)] = store
             self.accesses.append(store.access)
+        self.numbers = [step.size for step in self._phases.of if step.size is not None]
 
     def body(self) -> str:
         """The function that computes some rows, and its versions for several machines."""
@@ -88,6 +89,7 @@ class PieceText:
                 lines.append(f"q[{number}].offset[{a}] = {access.index.offset};")
             for variable, size in access.index.terms:
                 lines.append(f"q[{number}].stride[{a}][{(self.grid + self.row).index(variable)}] = {size};")
+        lines += [f"q[{number}].number[{k}] = {size};" for k, size in enumerate(self.numbers)]
         return lines
 
     @property
@@ -240,6 +242,8 @@ class PieceText:
             a = self.accesses.index(step.access)
             at = f"{self._pointer(a)}[i * t{a}]" if self._is_rowwise(step.access) else f"*p{a}"
             value = step.template.format(at)
+        elif step.size is not None:
+            value = f"({step.kind.local})q->number[{self.numbers.index(step.size)}]"
         else:
             operands = (f"k{a.number}" if _hides(step, a) else self._operand(a) for a in step.arguments)
             value = step.template.format(*operands)

@@ -17,6 +17,7 @@ from fusionc.graph_kernel.kernels.elementwise import ELEMENTWISE, Call
 from fusionc.graph_kernel.kernels.index import CutWanted, Index, SplitWanted, Variable, linear, of
 from fusionc.graph_kernel.kernels.kinds import Kind
 from fusionc.graph_kernel.kernels.reductions import REDUCTIONS
+from fusionc.graph_kernel.kernels.shape import SHAPE
 from fusionc.graph_kernel.kernels.sizes import ONE, Size, Sum, Unsupported, product
 from fusionc.graph_kernel.kernels.steps import Access, Reduction, Step, Steps
 from fusionc.graph_kernel.kernels.view import Shape, View
@@ -65,7 +66,7 @@ def infer_shapes(view: View) -> None:
 
 
 def _shapes_of(view: View, node: onnx.NodeProto) -> list[Shape]:
-    for table in (ADDRESSING, REDUCTIONS):
+    for table in (ADDRESSING, REDUCTIONS, SHAPE):
         if node.op_type in table:
             return table[node.op_type][0](view, node)
     if node.op_type not in ELEMENTWISE:
@@ -189,6 +190,8 @@ class Pull:
             return self.at(*ADDRESSING[node.op_type][1](view, node, k, at))
         if node.op_type in REDUCTIONS:
             return REDUCTIONS[node.op_type][1](self, node, k, at)
+        if node.op_type in SHAPE:
+            return SHAPE[node.op_type][1](self, node, k, at)
         arguments = [self.broadcast(operand, view.shapes[name], at) if operand else None for operand in node.input]
         call = Call(self.steps, node, view.kind(name), view.dtype(name), view.area.opset)
         return ELEMENTWISE[node.op_type](call, arguments)

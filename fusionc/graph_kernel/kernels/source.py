@@ -36,6 +36,7 @@ class Kernel:
     variables: int
     accesses: int
     pieces: int
+    numbers: int
     tensors: int
     rank: int
 
@@ -72,6 +73,7 @@ def _lowered(area: Area) -> Kernel:
         variables=max(len(piece.grid) + len(piece.row) for piece in pieces),
         accesses=accesses,
         pieces=len(pieces),
+        numbers=max(len(piece.numbers) for piece in pieces),
         tensors=len(tensors),
         rank=max(1, *(len(area.values[name].shape) for name in (*area.inputs, *area.outputs))),
     )
@@ -133,6 +135,7 @@ def _file(kernels: Sequence[Kernel], entries: Sequence[str]) -> str:
         "GK_VARIABLES": max(k.variables for k in kernels),
         "GK_ACCESSES": max(k.accesses for k in kernels),
         "GK_PIECES": max(k.pieces for k in kernels),
+        "GK_NUMBERS": max(1, *(k.numbers for k in kernels)),
         "GK_TENSORS": max(k.tensors for k in kernels),
         "GK_RANK": max(k.rank for k in kernels),
     }

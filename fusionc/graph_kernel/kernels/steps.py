@@ -10,6 +10,7 @@ import numpy as np
 
 from fusionc.graph_kernel.kernels.index import Index, Variable
 from fusionc.graph_kernel.kernels.kinds import Kind, literal
+from fusionc.graph_kernel.kernels.sizes import Size
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,8 @@ class Step:
     """A value of C type `kind.local`.
 
     `template` is its C expression, {0}, {1} … are the arguments. A load has an access, a reduction how it reduces its
-    argument over all row variables. `cost` is that of one element, in sixteenths of a nanosecond.
+    argument over all row variables, a size of a tensor that size. `cost` is that of one element, in sixteenths of a
+    nanosecond.
     """
 
     number: int
@@ -48,6 +50,7 @@ class Step:
     cost: int
     access: Access | None = None
     reduction: Reduction | None = None
+    size: Size | None = None
 
     @cached_property
     def is_reduced(self) -> bool:
@@ -57,7 +60,7 @@ class Step:
     @property
     def constant(self) -> str | None:
         """The literal if it is one."""
-        return self.template if not (self.arguments or self.variables or self.access) else None
+        return self.template if self.template and not (self.arguments or self.variables or self.access) else None
 
 
 @dataclass
@@ -77,6 +80,12 @@ class Steps:
     def literal(self, kind: Kind, value: np.generic | float) -> Step:
         return self.op(kind, literal(kind, value), cost=0)
 
+    def size(self, kind: Kind, size: Size) -> Step:
+        """How large a tensor is: a literal where that is known."""
+        if size.number is not None:
+            return self.literal(kind, size.number)
+        return self._make((kind.name, size), kind, "", (), frozenset(), 0, size=size)
+
     def load(self, kind: Kind, access: Access) -> Step:
         variables = access.index.variables
         return self._make((kind, access), kind, kind.load, (), variables, 2, access)
@@ -95,9 +104,10 @@ class Steps:
         cost: int,
         access: Access | None = None,
         reduction: Reduction | None = None,
+        size: Size | None = None,
     ) -> Step:
         if key not in self._known:
-            step = Step(len(self.made), kind, template, arguments, variables, cost, access, reduction)
+            step = Step(len(self.made), kind, template, arguments, variables, cost, access, reduction, size)
             self._known[key] = step
             self.made.append(step)
         return self._known[key]

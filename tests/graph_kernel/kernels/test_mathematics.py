@@ -37,7 +37,7 @@ EXPORT int fuses(void) { return GK_FUSED; }
 
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
-    text = "#include <stddef.h>\n#include <stdint.h>\nenum { GK_VARIABLES = 1, GK_ACCESSES = 1 };\n"
+    text = "#include <stddef.h>\n#include <stdint.h>\nenum { GK_VARIABLES = 1, GK_ACCESSES = 1, GK_NUMBERS = 1 };\n"
     text += _part("mathematics.h") + _part("runtime.h") + MACHINE
     for name in FUNCTIONS:
         for machine, target in (("plain", ""), ("fused", "FUSED"), ("emulated", "")):

@@ -19,6 +19,7 @@ typedef struct {
   ptrdiff_t extent[GK_VARIABLES];
   ptrdiff_t stride[GK_ACCESSES][GK_VARIABLES];
   ptrdiff_t offset[GK_ACCESSES];
+  ptrdiff_t number[GK_NUMBERS]; /* sizes that are computed with */
 } gk_piece;
 
 typedef void gk_body(const gk_piece *, char *const *base, ptrdiff_t rows, ptrdiff_t n, char *scratch);
