@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
@@ -77,9 +77,11 @@ class Flags:
             return any(part in name for part in self.enable_fusion_pattern_only)
         return not any(part in name for part in self.disable_fusion_pattern)
 
-    def has_packet(self, op: str) -> bool:
-        """Whether what an operator reads may come from a packet."""
-        return op in self.enable_packet_ops_only if self.enable_packet_ops_only else op not in self.disable_packet_ops
+    def has_packet(self, users: Collection[str]) -> bool:
+        """Whether there may be a packet that these operators use."""
+        if self.enable_packet_ops_only:
+            return bool(users) and all(user in self.enable_packet_ops_only for user in users)
+        return not any(user in self.disable_packet_ops for user in users)
 
     def has_rule(self, rule: str) -> bool:
         """Whether a rule of arithmetic simplification is applied, by its id (1.5)."""

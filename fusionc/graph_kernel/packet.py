@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection
+from dataclasses import replace
 
+from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.cluster import clusters_of
 from fusionc.graph_kernel.cluster_model import is_seen_outside
 from fusionc.graph_kernel.contents import Contents
@@ -42,7 +44,16 @@ def _packet(nodes: list[Node]) -> Cut | None:
     inputs = [v for v in dict.fromkeys(read) if embedded(v) is None]
     outputs = _results(nodes)
     area = area_of(nodes, inputs, outputs, "packet")
-    return None if area is None else Cut(area, tuple(nodes), tuple(inputs), tuple(outputs))
+    return None if area is None else Cut(_of_any_sizes(area), tuple(nodes), tuple(inputs), tuple(outputs))
+
+
+def _of_any_sizes(area: Area) -> Area:
+    """The area without equal symbols: no operator in it needs equal sizes, and onnxruntime asks for none."""
+    values = {
+        name: replace(v, shape=tuple(d if isinstance(d, int) else f"{name}_{axis}" for axis, d in enumerate(v.shape)))
+        for name, v in area.values.items()
+    }
+    return replace(area, values=values)
 
 
 def _results(nodes: list[Node]) -> list[Edge]:
@@ -61,4 +72,4 @@ def _is_wanted(nodes: list[Node], flags: Flags) -> bool:
     """Whether the flags allow a packet for every operator that uses it."""
     inside = set(nodes)
     users = [user for value in _results(nodes) for user in value.outputs if user not in inside]
-    return all(flags.has_packet(qualified(user.op, user.domain)) for user in users)
+    return flags.has_packet({qualified(user.op, user.domain) for user in users})

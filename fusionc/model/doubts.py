@@ -108,8 +108,13 @@ def _only(output: Edge, is_certain: Callable[[int | str | None], bool]) -> Doubt
 
 
 def _slice(node: Node, x: Edge, output: Edge) -> Doubt | None:
-    """In opset 10, dimensions that onnx does not know stay as they are."""
-    return _only(output, lambda dim: isinstance(dim, int)) if node.graph.opset == 10 else None
+    """In opset 10, dimensions that onnx does not know stay as they are. Backwards, the largest end is the front."""
+    if node.graph.opset == 10:
+        return _only(output, lambda dim: isinstance(dim, int))
+    ends, steps = (None if v is None else v.constant() for v in [*node.inputs[2:5:2], None, None][:2])
+    if ends is None or steps is None or ends.shape != steps.shape:
+        return None
+    return Doubt(None) if ((steps < 0) & np.isin(ends, (2**31 - 1, 2**63 - 1))).any() else None
 
 
 def _attention(node: Node, x: Edge, output: Edge) -> Doubt | None:

@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from fused import fuse
 from harness import assert_same_numbers, interface, parse
 
 from fusionc.graph_kernel.flags import Flags
+from fusionc.graph_kernel.kernels import build
 
 HEAD = """agraph (float[N,4,M] x, float[K] y) => (int64[P] z)
     <int64 i = {2}, int64[1] j = {0}, int64 one = {1}, int64 o = {0}>"""
@@ -60,6 +63,7 @@ FLAGS: list[tuple[Mapping[str, Any], bool]] = [
     ({"opt_level": 1}, True),
     ({"enable_packet_ops_only": ("Range",)}, True),
     ({"enable_packet_ops_only": ("Reshape", "Mul")}, False),
+    ({"enable_packet_ops_only": ("Range", "Mul")}, True),
     ({"disable_packet_ops": ("Mul", "Rang")}, True),
     ({"disable_packet_ops": ("Range",)}, False),
     ({"disable_pass": ("8.0",)}, False),
@@ -103,3 +107,18 @@ def test_what_an_area_has_taken() -> None:
     model = parse(f"agraph (float[N,4] x, float[K] y) => (float[K] z) <int64 i = {{0}}> {{ {text} }}")
     result, fused = fuse(model)
     assert not packets(result) and all(count.matched == count.effected for count in fused.counts)
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_sizes_of_one_symbol_may_differ() -> None:
+    """onnxruntime does not ask whether they are equal, and nothing that reads sizes alone needs it."""
+    model = parse("agraph (float[N,N] x, float[N] y) => (int64[2] z) { s = Shape (x)  t = Shape (y)  z = Add (s, t) }")
+    result, fused = fuse(model)
+    assert packets(result) == ["Shape+Shape+Add"]
+    (area,) = fused.areas
+    built = build([area])
+    options = onnxruntime.SessionOptions()
+    options.register_custom_ops_library(str(built.library))
+    session = onnxruntime.InferenceSession(result.SerializeToString(), options)
+    feeds = {"x": np.ones((2, 3), np.float32), "y": np.ones(5, np.float32)}
+    assert session.run(None, feeds)[0].tolist() == [7, 8]

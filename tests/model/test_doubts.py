@@ -116,6 +116,20 @@ CASES = [
     ),
     Case("no axes to squeeze", "h = Squeeze (x, s)", "1,2,1", None, "int64[0] s = {}"),
     Case(
+        "backwards to the largest end",
+        "h = Slice (x, a, b, c, s)",
+        "3,4",
+        None,
+        "int64[1] a = {2}, int64[1] b = {9223372036854775807}, int64[1] c = {0}, int64[1] s = {-2}",
+    ),
+    Case(
+        "backwards to the smallest end",
+        "h = Slice (x, a, b, c, s)",
+        "3,4",
+        (2, 4),
+        "int64[1] a = {2}, int64[1] b = {-9223372036854775808}, int64[1] c = {0}, int64[1] s = {-2}",
+    ),
+    Case(
         "an extreme step",
         "h = Slice (x, a, b, c, s)",
         "5",

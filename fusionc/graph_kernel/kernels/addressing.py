@@ -16,6 +16,7 @@ from fusionc.graph_kernel.kernels.view import Shape, View, as_first, attribute, 
 
 Place = tuple[str, tuple[Index, ...]]
 _FAR = 2**62  # beyond every size; ONNX writes "to the end" as the largest int64
+_FOREVER = 2**31 - 1  # or as the largest int32
 
 
 def _axis(node: onnx.NodeProto, rank: int) -> int:
@@ -157,6 +158,8 @@ def _slices(view: View, node: onnx.NodeProto) -> dict[int, tuple[int, int, int]]
     axes = numbers(view, node, 3, "axes")
     steps = numbers(view, node, 4, "steps") or [1] * len(starts)
     axes = list(range(len(starts))) if axes is None else [a + rank if a < 0 else a for a in axes]
+    if any(step < 0 and end >= _FOREVER for end, step in zip(ends, steps, strict=True)):
+        raise Unsupported("onnxruntime reads the end of a Slice backwards in a way of its own")
     return {
         a: (max(-_FAR, min(s, _FAR)), max(-_FAR, min(e, _FAR)), max(-_FAR, min(t, _FAR)))
         for a, s, e, t in zip(axes, starts, ends, steps, strict=True)

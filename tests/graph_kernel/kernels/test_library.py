@@ -100,6 +100,14 @@ def test_what_no_kernel_computes_is_refused_in_words() -> None:
     assert kernels.build([area]).library is None
 
 
+@pytest.mark.parametrize("end", [2**31 - 1, 2**63 - 1])
+def test_a_slice_backwards_to_the_largest_end_is_refused(end: int) -> None:
+    """By the standard it is empty, in onnxruntime it goes on to the front."""
+    numbers = f"int64[1] s = {{-1}}, int64[1] e = {{{end}}}, int64[1] a = {{0}}, int64[1] t = {{-1}}"
+    area = area_of(f"g (float[N] x) => (float[M] z) <{numbers}> {{ y = Slice(x, s, e, a, t) z = Neg(y) }}")
+    assert kernels.reason_against(area) == "onnxruntime reads the end of a Slice backwards in a way of its own"
+
+
 def test_what_an_area_saves() -> None:
     def chain(count: int) -> str:
         calls = " ".join(f"v{k + 1} = Neg(v{k})" for k in range(count))
