@@ -30,17 +30,22 @@ def cut(region: Region, originals: Mapping[str, Edge], cluster: Iterable[Node]) 
     operator of which a part is elsewhere cannot be cut, nor can what simplification has entangled with its neighbours.
     """
     nodes = sorted(region.nodes, key=lambda node: node.position)
-    inside = set(nodes)
-    read = [v for node in nodes for v in node.inputs if v is not None and v.producer not in inside]
-    inputs = [v for v in dict.fromkeys(read) if embedded(v) is None]
-    made = [v for node in nodes for v in node.outputs if v is not None]
-    outputs = [v for v in made if is_seen_outside(v, inside)]
+    inputs, outputs = ends_of(nodes)
     if any(v.name not in originals for v in (*inputs, *outputs)):
         return None
     read_there, made_there = (tuple(originals[v.name] for v in values) for values in (inputs, outputs))
     replaced = _between(set(read_there), made_there, set(cluster))
     area = None if replaced is None else area_of(nodes, inputs, outputs)
     return None if area is None or replaced is None else Cut(area, replaced, read_there, made_there)
+
+
+def ends_of(nodes: Sequence[Node]) -> tuple[list[Edge], list[Edge]]:
+    """What operators read from outside, but for constants that become part of a kernel, and what is needed outside."""
+    inside = set(nodes)
+    read = [v for node in nodes for v in node.inputs if v is not None and v.producer not in inside]
+    made = [v for node in nodes for v in node.outputs if v is not None]
+    inputs = [v for v in dict.fromkeys(read) if embedded(v) is None]
+    return inputs, [v for v in made if is_seen_outside(v, inside)]
 
 
 def _between(inputs: set[Edge], outputs: Sequence[Edge], cluster: set[Node]) -> tuple[Node, ...] | None:

@@ -12,13 +12,11 @@ from dataclasses import replace
 
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.cluster import clusters_of
-from fusionc.graph_kernel.cluster_model import is_seen_outside
 from fusionc.graph_kernel.contents import Contents
-from fusionc.graph_kernel.cut import Cut
+from fusionc.graph_kernel.cut import Cut, ends_of
 from fusionc.graph_kernel.flags import Flags
 from fusionc.graph_kernel.make_area import area_of
 from fusionc.graph_kernel.operators import SOURCE_OF_SIZES, qualified
-from fusionc.graph_kernel.values import embedded
 from fusionc.model.graph import Edge, Graph, Node
 
 _MOST_ELEMENTS = 16  # of a value; each is a piece of the kernel
@@ -34,15 +32,12 @@ def packets_of(graph: Graph, taken: Collection[Node], contents: Contents, flags:
         if is_candidate and all(_is_small(v) for v in node.outputs) and contents.of_node(node) is None:
             members.add(node)
     groups = clusters_of(graph, members.__contains__)
-    cuts = [_packet(nodes) for nodes in groups if len(nodes) > 1 and _is_wanted(nodes, flags)]
-    return [cut for cut in cuts if cut is not None and contents.of_area(cut.area) is None]
+    cuts = [_packet(nodes) for nodes in groups if len(nodes) > 1]
+    return [cut for cut in cuts if cut is not None and _is_wanted(cut, flags) and contents.of_area(cut.area) is None]
 
 
 def _packet(nodes: list[Node]) -> Cut | None:
-    inside = set(nodes)
-    read = [v for node in nodes for v in node.inputs if v is not None and v.producer not in inside]
-    inputs = [v for v in dict.fromkeys(read) if embedded(v) is None]
-    outputs = _results(nodes)
+    inputs, outputs = ends_of(nodes)
     area = area_of(nodes, inputs, outputs, "packet")
     return None if area is None else Cut(_of_any_sizes(area), tuple(nodes), tuple(inputs), tuple(outputs))
 
@@ -56,11 +51,6 @@ def _of_any_sizes(area: Area) -> Area:
     return replace(area, values=values)
 
 
-def _results(nodes: list[Node]) -> list[Edge]:
-    inside = set(nodes)
-    return [v for node in nodes for v in node.outputs if v is not None and is_seen_outside(v, inside)]
-
-
 def _is_small(value: Edge | None) -> bool:
     if value is None or value.shape is None:
         return False
@@ -68,8 +58,7 @@ def _is_small(value: Edge | None) -> bool:
     return len(sizes) == len(value.shape) and math.prod(sizes) <= _MOST_ELEMENTS
 
 
-def _is_wanted(nodes: list[Node], flags: Flags) -> bool:
+def _is_wanted(cut: Cut, flags: Flags) -> bool:
     """Whether the flags allow a packet for every operator that uses it."""
-    inside = set(nodes)
-    users = [user for value in _results(nodes) for user in value.outputs if user not in inside]
+    users = {user for value in cut.outputs for user in value.outputs}.difference(cut.nodes)
     return flags.has_packet({qualified(user.op, user.domain) for user in users})

@@ -16,7 +16,7 @@ from fusionc.graph_kernel.kernels.view import View
 
 _CHOICE = re.compile(r"\?|gk_(max|min)_")  # of one of two numbers
 _BLOCK = 512  # elements; what stages hand on stays in the first cache
-_STRIP = 32  # elements; several vectors, so that their instructions can be mixed
+_STRIP = 32  # elements between two requests for memory: a few cache lines
 
 
 class PieceText:
@@ -39,7 +39,7 @@ class PieceText:
         for store in piece.stores:
             self._stores[len(self.accesses)] = store
             self.accesses.append(store.access)
-        self.numbers = [step.size for step in self._phases.of if step.size is not None]
+        self.numbers = list(dict.fromkeys(step.size for step in self._phases.of if step.size is not None))
 
     def body(self) -> str:
         """The function that computes some rows, and its versions for several machines."""

@@ -23,6 +23,7 @@ from fusionc.graph_kernel.kernels.steps import Access, Reduction, Step, Steps
 from fusionc.graph_kernel.kernels.view import Shape, View
 
 _MOST_PIECES = 16
+_COMPUTED = REDUCTIONS | SHAPE
 
 
 @dataclass(frozen=True)
@@ -66,7 +67,7 @@ def infer_shapes(view: View) -> None:
 
 
 def _shapes_of(view: View, node: onnx.NodeProto) -> list[Shape]:
-    for table in (ADDRESSING, REDUCTIONS, SHAPE):
+    for table in (ADDRESSING, _COMPUTED):
         if node.op_type in table:
             return table[node.op_type][0](view, node)
     if node.op_type not in ELEMENTWISE:
@@ -188,10 +189,8 @@ class Pull:
         node, k = view.producers[name]
         if node.op_type in ADDRESSING:
             return self.at(*ADDRESSING[node.op_type][1](view, node, k, at))
-        if node.op_type in REDUCTIONS:
-            return REDUCTIONS[node.op_type][1](self, node, k, at)
-        if node.op_type in SHAPE:
-            return SHAPE[node.op_type][1](self, node, k, at)
+        if node.op_type in _COMPUTED:
+            return _COMPUTED[node.op_type][1](self, node, k, at)
         arguments = [self.broadcast(operand, view.shapes[name], at) if operand else None for operand in node.input]
         call = Call(self.steps, node, view.kind(name), view.dtype(name), view.area.opset)
         return ELEMENTWISE[node.op_type](call, arguments)
