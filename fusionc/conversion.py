@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from time import perf_counter
 
@@ -17,33 +15,21 @@ from fusionc.areas.library import KernelLibrary
 from fusionc.areas.register import library_of
 from fusionc.areas.run import fusion_of, tell_of_areas, tell_of_flags
 from fusionc.custom.loading import load_passes
-from fusionc.custom.watchdog import watchdog
 from fusionc.disk.load import load
-from fusionc.disk.save import Saved, save
-from fusionc.errors import FusioncError, UsageError, VerificationError
+from fusionc.disk.save import save
+from fusionc.errors import FusioncError, UsageError
 from fusionc.graph_kernel.flags import read_flags
-from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
 from fusionc.graph_kernel.stages import switched
-from fusionc.model.build import build
+from fusionc.job import Job, Progress, Shapes, verified
 from fusionc.model.operators import KERNELS
 from fusionc.model.tensors import byte_size
 from fusionc.model.walk import nodes_of, tensors_of
-from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
 from fusionc.report import Plog, Report, write_fusion_result
 from fusionc.report.graph_dump import GraphDump
-from fusionc.rewrite import Pass
-from fusionc.rewrite.apply import Commit, Ledger
-from fusionc.rewrite.counters import PatternCount
-from fusionc.rewrite.pipeline import run
 from fusionc.switches import decide
-from fusionc.target_opset import raise_opset
 
 TARGETS = ("onnxruntime-cpu", "onnx")
-# Whether these let a NaN through depends in onnxruntime on where it lies; kernels let it through always.
-_NAN_BY_PLACE = frozenset({"LogSoftmax", "ReduceLogSumExp", "ReduceMax", "ReduceMin"})
-Progress = Callable[[str], None]
-Shapes = Mapping[str, tuple[int, ...]]
 
 
 def convert(
@@ -108,7 +94,7 @@ def convert(
                 wanted -= {p.name for p in registry if p.is_pattern_fusion}
             fusion = fusion_of(read.flags, registry, wanted, kernels)
             passes = [p for p in registry if p.name in wanted]
-            job = _Job(source, destination, passes, target, target_opset, input_shape, tell, custom, fusion, kernels)
+            job = Job(source, destination, passes, target, target_opset, input_shape, tell, custom, fusion, kernels)
             dump = None if dump_graph is None else GraphDump(Path(dump_graph), [source, destination])
             tell("loading")
             with _timed(report, "load"):
@@ -130,7 +116,7 @@ def convert(
                 if verify:
                     kernels.require_loadable()
                     with _timed(report, "verify"):
-                        report.verification = _verify(saved, job, done)
+                        report.verification = verified(saved, job, done)
                 if kernels.file is not None:
                     report.kernels = library_of(destination)
                     saved = saved.beside(kernels.file, report.kernels)
@@ -198,125 +184,6 @@ def _check_arguments(external_weight: int | None, input_shape: Shapes | None, ta
         raise UsageError(f"input_shape is {input_shape!r}, not a mapping", hint=hint, code="E10001")
     if target not in TARGETS:
         raise UsageError(f"target is {target!r}", hint=f"give one of {', '.join(TARGETS)}", code="E10001")
-
-
-@dataclass
-class _Optimized:
-    """What the passes and graph kernel fusion have made of a model."""
-
-    proto: onnx.ModelProto
-    counts: list[PatternCount]
-    ledger: Ledger
-    fused: Fused
-
-
-@dataclass
-class _Job:
-    """A conversion that can be repeated. Is its result right? And if not: which rewrite broke it?"""
-
-    source: Path
-    destination: Path
-    passes: list[Pass]
-    target: str
-    target_opset: int | None
-    shapes: Shapes | None
-    tell: Progress
-    custom: Mapping[str, str]  # the places of users' passes
-    fusion: GraphKernelFusion
-    kernels: KernelLibrary
-
-    def optimized(self, proto: onnx.ModelProto, limit: int | None = None, dump: GraphDump | None = None) -> _Optimized:
-        """The optimized proto after at most `limit` rewrites. With every pass off it is the one that was loaded."""
-        ledger = Ledger(limit)
-        if self.target_opset is not None:
-            proto = raise_opset(proto, self.target_opset)
-        if dump is not None:
-            dump.write(proto, "input")
-        counts: list[PatternCount] = []
-        fused = Fused()
-        if self.passes:
-            model = build(proto, os.fspath(self.source.parent), self.target)
-            after = None if dump is None else lambda name: dump.write(write_back(model), name)
-            with watchdog(self.custom, self.tell if limit is None else lambda _: None) as begin:
-                counts = run(model, self.passes, ledger, begin, after)
-            if self.fusion.flags.is_on and not ledger.is_closed:
-                self.tell("graph kernel fusion")
-                fused = self.fusion.run(model, ledger)
-            proto = write_back(model)
-        if dump is not None:
-            dump.write(proto, "output")
-        return _Optimized(proto, [*counts, *fused.counts], ledger, fused)
-
-    def verdict(self, candidate: Path, counts: Sequence[PatternCount]) -> tuple[bool, str]:
-        """Whether a model is valid and computes what the original computes, and a sentence on it.
-
-        `counts` say what took effect: some passes are for finite numbers only.
-        """
-        from fusionc.verify import check_model, verify
-
-        try:
-            check_model(self.source, candidate)
-        except VerificationError as error:
-            return False, error.what
-        effective = {count.pass_name for count in counts if count.effected}
-        finite = sorted(p.name for p in self.passes if p.is_for_finite and p.name in effective)
-        check = partial(verify, self.source, candidate, input_shape=self.shapes, progress=self.tell)
-        found = check(nonfinite=not finite)
-        if found.status == "equal" and self.kernels.file is not None:
-            finite += sorted(_NAN_BY_PLACE & self.kernels.operators)
-            found = check(nonfinite=not finite, kernels=self.kernels.file)
-            summary = f"with generated kernels and without: {found.summary}"
-        else:
-            summary = f"not verified: {found.summary}" if found.status == "impossible" else found.summary
-        if finite and found.status == "equal":
-            summary = f"{summary}; NaN and Inf left out, for which {', '.join(finite)} may give other results"
-        return found.status != "different", summary
-
-    def again(self, limit: int) -> tuple[bool, Commit | None]:
-        """The same conversion, stopped after `limit` rewrites: whether the model is right, and the last rewrite."""
-        self.tell(f"looking for the rewrite at fault: {limit}")
-        done = self.optimized(load(self.source), limit)
-        with save(done.proto, self.source.parent, self.destination) as saved:
-            return self.verdict(saved.model, done.counts)[0], done.ledger.last
-
-
-def _verify(saved: Saved, job: _Job, done: _Optimized) -> str:
-    """A sentence on the saved model, of which `done` says how it was made. Raises VerificationError that names the
-    rewrite at fault."""
-    from fusionc.verify import first_bad
-
-    job.tell("verifying")
-    is_right, summary = job.verdict(saved.model, done.counts)
-    rewrites = done.ledger.count
-    if is_right:
-        return summary
-    what, source = f"the result does not compute what the model computes: {summary}", str(job.source)
-    if job.target_opset is not None and not job.again(0)[0]:
-        hint = "nothing was written; leave --target_opset out, or give another one"
-        raise VerificationError(what, where=f"{source}, raised to opset {job.target_opset}", hint=hint, code="E13028")
-    if not rewrites:
-        raise VerificationError(
-            f"the result differs although nothing was rewritten: {summary}",
-            where=source,
-            hint="the model gives another answer each time; use --no-verify if that is meant",
-            code="E13028",
-        )
-    number = first_bad(rewrites, lambda limit: job.again(limit)[0])
-    guilty = job.again(number)[1]
-    assert guilty is not None
-    place = job.custom.get(guilty.pass_name)
-    at = f"at {', '.join(guilty.nodes) or 'the whole graph'} (rewrite {number} of {rewrites})"
-    where = ", ".join(filter(None, (guilty.pass_name, place, f"pattern {guilty.pattern}", at)))
-    off = f'convert with --optimization_switch "{guilty.pass_name}:off"'
-    is_approximate = any(p.name == guilty.pass_name and p.numerics == "approximate" for p in job.passes)
-    hint = (
-        f"the pass is approximate, too much so for this model; {off}"
-        if is_approximate
-        else f"{off}, and please report it"
-    )
-    if place is not None:
-        hint = f'correct the pass, or switch it off: --optimization_switch "{guilty.pass_name}:off"'
-    raise VerificationError(what, where=where, hint=f"nothing was written; {hint}", code="E13028")
 
 
 def _of_no_use(report: Report, custom: Mapping[str, str]) -> list[str]:

@@ -136,7 +136,7 @@ def test_a_wrong_converter_is_to_blame(monkeypatch: pytest.MonkeyPatch) -> None:
         next(node for node in proto.graph.node if node.op_type == "Relu").op_type = "Neg"
         return proto
 
-    monkeypatch.setattr("fusionc.conversion.raise_opset", wrong)
+    monkeypatch.setattr("fusionc.job.raise_opset", wrong)
     with pytest.raises(fusionc.VerificationError) as caught:
         fusionc.convert(SAMPLES / "conv_bn.onnx", output="out.onnx", target_opset=23)
     assert "raised to opset 23" in caught.value.where and not Path("out.onnx").exists()

@@ -1,0 +1,150 @@
+"""A conversion that can be repeated, so that a wrong result has a culprit: the rewrite at fault."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import onnx
+
+from fusionc.areas.library import KernelLibrary
+from fusionc.custom.watchdog import watchdog
+from fusionc.disk.load import load
+from fusionc.disk.save import Saved, save
+from fusionc.errors import VerificationError
+from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
+from fusionc.model.build import build
+from fusionc.model.write_back import write_back
+from fusionc.report.graph_dump import GraphDump
+from fusionc.rewrite import Pass
+from fusionc.rewrite.apply import Commit, Ledger
+from fusionc.rewrite.counters import PatternCount
+from fusionc.rewrite.pipeline import run
+from fusionc.target_opset import raise_opset
+
+Progress = Callable[[str], None]
+Shapes = Mapping[str, tuple[int, ...]]
+# Whether these let a NaN through depends in onnxruntime on where it lies; kernels let it through always.
+_NAN_BY_PLACE = frozenset({"LogSoftmax", "ReduceLogSumExp", "ReduceMax", "ReduceMin"})
+
+
+@dataclass
+class Optimized:
+    """What the passes and graph kernel fusion have made of a model."""
+
+    proto: onnx.ModelProto
+    counts: list[PatternCount]
+    ledger: Ledger
+    fused: Fused
+
+
+@dataclass
+class Job:
+    """A conversion that can be repeated. Is its result right? And if not: which rewrite broke it?"""
+
+    source: Path
+    destination: Path
+    passes: list[Pass]
+    target: str
+    target_opset: int | None
+    shapes: Shapes | None
+    tell: Progress
+    custom: Mapping[str, str]  # the places of users' passes
+    fusion: GraphKernelFusion
+    kernels: KernelLibrary
+
+    def optimized(self, proto: onnx.ModelProto, limit: int | None = None, dump: GraphDump | None = None) -> Optimized:
+        """The optimized proto after at most `limit` rewrites. With every pass off it is the one that was loaded."""
+        ledger = Ledger(limit)
+        if self.target_opset is not None:
+            proto = raise_opset(proto, self.target_opset)
+        if dump is not None:
+            dump.write(proto, "input")
+        counts: list[PatternCount] = []
+        fused = Fused()
+        if self.passes:
+            model = build(proto, os.fspath(self.source.parent), self.target)
+            after = None if dump is None else lambda name: dump.write(write_back(model), name)
+            with watchdog(self.custom, self.tell if limit is None else lambda _: None) as begin:
+                counts = run(model, self.passes, ledger, begin, after)
+            if self.fusion.flags.is_on and not ledger.is_closed:
+                self.tell("graph kernel fusion")
+                fused = self.fusion.run(model, ledger)
+            proto = write_back(model)
+        if dump is not None:
+            dump.write(proto, "output")
+        return Optimized(proto, [*counts, *fused.counts], ledger, fused)
+
+    def verdict(self, candidate: Path, counts: Sequence[PatternCount]) -> tuple[bool, str]:
+        """Whether a model is valid and computes what the original computes, and a sentence on it.
+
+        `counts` say what took effect: some passes are for finite numbers only.
+        """
+        from fusionc.verify import check_model, verify
+
+        try:
+            check_model(self.source, candidate)
+        except VerificationError as error:
+            return False, error.what
+        effective = {count.pass_name for count in counts if count.effected}
+        finite = sorted(p.name for p in self.passes if p.is_for_finite and p.name in effective)
+        check = partial(verify, self.source, candidate, input_shape=self.shapes, progress=self.tell)
+        found = check(nonfinite=not finite)
+        if found.status == "equal" and self.kernels.file is not None:
+            finite += sorted(_NAN_BY_PLACE & self.kernels.operators)
+            found = check(nonfinite=not finite, kernels=self.kernels.file)
+            summary = f"with generated kernels and without: {found.summary}"
+        else:
+            summary = f"not verified: {found.summary}" if found.status == "impossible" else found.summary
+        if finite and found.status == "equal":
+            summary = f"{summary}; NaN and Inf left out, for which {', '.join(finite)} may give other results"
+        return found.status != "different", summary
+
+    def again(self, limit: int) -> tuple[bool, Commit | None]:
+        """The same conversion, stopped after `limit` rewrites: whether the model is right, and the last rewrite."""
+        self.tell(f"looking for the rewrite at fault: {limit}")
+        done = self.optimized(load(self.source), limit)
+        with save(done.proto, self.source.parent, self.destination) as saved:
+            return self.verdict(saved.model, done.counts)[0], done.ledger.last
+
+
+def verified(saved: Saved, job: Job, done: Optimized) -> str:
+    """A sentence on the saved model, of which `done` says how it was made. Raises VerificationError that names the
+    rewrite at fault."""
+    from fusionc.verify import first_bad
+
+    job.tell("verifying")
+    is_right, summary = job.verdict(saved.model, done.counts)
+    rewrites = done.ledger.count
+    if is_right:
+        return summary
+    what, source = f"the result does not compute what the model computes: {summary}", str(job.source)
+    if job.target_opset is not None and not job.again(0)[0]:
+        hint = "nothing was written; leave --target_opset out, or give another one"
+        raise VerificationError(what, where=f"{source}, raised to opset {job.target_opset}", hint=hint, code="E13028")
+    if not rewrites:
+        raise VerificationError(
+            f"the result differs although nothing was rewritten: {summary}",
+            where=source,
+            hint="the model gives another answer each time; use --no-verify if that is meant",
+            code="E13028",
+        )
+    number = first_bad(rewrites, lambda limit: job.again(limit)[0])
+    guilty = job.again(number)[1]
+    assert guilty is not None
+    place = job.custom.get(guilty.pass_name)
+    at = f"at {', '.join(guilty.nodes) or 'the whole graph'} (rewrite {number} of {rewrites})"
+    where = ", ".join(filter(None, (guilty.pass_name, place, f"pattern {guilty.pattern}", at)))
+    off = f'convert with --optimization_switch "{guilty.pass_name}:off"'
+    is_approximate = any(p.name == guilty.pass_name and p.numerics == "approximate" for p in job.passes)
+    hint = (
+        f"the pass is approximate, too much so for this model; {off}"
+        if is_approximate
+        else f"{off}, and please report it"
+    )
+    if place is not None:
+        hint = f'correct the pass, or switch it off: --optimization_switch "{guilty.pass_name}:off"'
+    raise VerificationError(what, where=where, hint=f"nothing was written; {hint}", code="E13028")
