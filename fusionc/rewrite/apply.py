@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import traceback
-from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
@@ -111,7 +111,7 @@ def _matches(pass_: Pass, pattern: Pattern, graph: Graph) -> Iterator[tuple[obje
     The caller commits a match before it takes the next, and what that may have made possible is looked at again.
     """
     if pattern.find is not None:
-        yield from ((object(), match) for match in pattern.find(graph))
+        yield from _found(pattern.find, graph)
         return
     if pattern.formula is None:
         raise TypeError(f"pattern {pattern.name} of {pass_.name} has neither a formula nor a find")
@@ -134,6 +134,22 @@ def _matches(pass_: Pass, pattern: Pattern, graph: Graph) -> Iterator[tuple[obje
             if near not in queued and near.graph is graph:
                 queued.add(near)
                 queue.append(near)
+
+
+def _found(find: Callable[[Graph], Iterable[Match]], graph: Graph) -> Iterator[tuple[object, Match]]:
+    """What a pass finds itself. It may have collected matches before the first was committed: one that has lost a node
+    or a value by that is dropped, and the search begins anew."""
+    begun, is_complete = graph.model.version, False
+    while not is_complete:
+        is_complete, version = True, graph.model.version
+        times: Counter[object] = Counter()
+        for match in find(graph):
+            if graph.model.version != begun and match.is_stale:
+                is_complete = graph.model.version == version
+                continue
+            place = (match.nodes, match.outputs, match.drops)
+            times[place] += 1
+            yield (place, times[place]), match
 
 
 def _downstream(nodes: Iterable[Node], reach: int, anchors: Sequence[tuple[str, str]]) -> list[Node]:

@@ -25,7 +25,8 @@ class Pattern:
 
     `formula` is what is searched; several formulas are several outputs, the first one being where the search begins.
     `where` says what of the structure a formula cannot say: without it, there is no match. A pass whose matter is not
-    local, or has any number of outputs, gives `find` instead: it walks the graph and yields matches itself.
+    local, or has any number of outputs, gives `find` instead: it walks the graph and yields matches itself. Each is
+    committed before the next is asked for; one of which a part has gone by then is dropped, and `find` asked again.
     `rewrite` builds the replacement on a tape or refuses; left out, the pass's own is used.
     """
 

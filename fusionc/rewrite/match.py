@@ -48,6 +48,11 @@ class Match:
         self.changed: list[Node] = []  # filled in when the match is committed: where to look again
 
     @property
+    def is_stale(self) -> bool:
+        """Whether a node or value that the match holds has left the graph since the match was found."""
+        return not all(map(_is_there, (self.nodes, self.outputs, self.drops, self.captures)))
+
+    @property
     def opset(self) -> int:
         """The version of the standard operator set that the graph imports."""
         return self.graph.opset
@@ -57,3 +62,12 @@ class Match:
             return self.__dict__["captures"][name]
         except KeyError:
             raise AttributeError(f"the pattern captures no {name!r}") from None
+
+
+def _is_there(item: object) -> bool:
+    if isinstance(item, Node):
+        return item.is_in_graph
+    if isinstance(item, Edge):
+        return item.graph.values.get(item.name) is item
+    held = item.values() if isinstance(item, Mapping) else item if isinstance(item, tuple | list | set) else ()
+    return all(map(_is_there, held))

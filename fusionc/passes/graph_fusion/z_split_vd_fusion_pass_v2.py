@@ -8,22 +8,29 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
 def _find(graph: Graph) -> Iterator[Match]:
     """Slices of one value along one axis that are all of it, without a gap and without an overlap."""
-    groups: dict[tuple[Edge, int], list[tuple[int, int, Node]]] = {}
+    seen: set[tuple[Edge, int]] = set()
     for node in graph.of_operator("Slice"):
-        piece = piece_of(node)
-        if piece is not None:
-            x, axis, start, end = piece
-            groups.setdefault((x, axis), []).append((start, end, node))
-    for (x, axis), pieces in groups.items():
-        pieces.sort(key=lambda piece: piece[:2])
+        found = piece_of(node) if node.is_in_graph else None
+        if found is None or found[:2] in seen:
+            continue
+        x, axis = found[:2]
+        seen.add((x, axis))
+        pieces = sorted(_pieces(x, axis, graph), key=lambda piece: piece[:2])
         bounds = [0, *(end for _, end, _ in pieces)]
         whole = None if x.shape is None else x.shape[axis]
         if len(pieces) > 1 and [start for start, _, _ in pieces] == bounds[:-1] and bounds[-1] == whole:
             nodes = [node for _, _, node in pieces]
-            if all(node.is_in_graph for node in nodes):
-                sizes = [end - start for start, end, _ in pieces]
-                outputs = [value for node in nodes for value in node.outputs if value is not None]
-                yield Match(graph, nodes, outputs, {"x": x, "axis": axis, "sizes": sizes})
+            sizes = [end - start for start, end, _ in pieces]
+            outputs = [value for node in nodes for value in node.outputs if value is not None]
+            yield Match(graph, nodes, outputs, {"x": x, "axis": axis, "sizes": sizes})
+
+
+def _pieces(x: Edge, axis: int, graph: Graph) -> Iterator[tuple[int, int, Node]]:
+    """Start, end and Slice of each piece of a value along an axis."""
+    for node in x.outputs:
+        piece = piece_of(node) if node.graph is graph else None
+        if piece is not None and piece[:2] == (x, axis):
+            yield *piece[2:], node
 
 
 class ZSplitVDFusionPassV2(Pass):

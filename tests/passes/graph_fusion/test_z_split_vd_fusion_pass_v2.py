@@ -52,6 +52,15 @@ FIRES = [
     ),
     Fires("opset 11", graph(), ["Split"], opset=11),
     Fires(
+        "pieces of a piece",
+        graph(
+            "h = Slice (x, z, a, ax) t = Slice (x, a, e, ax) p = Slice (h, z, one, ax) q = Slice (h, one, e, ax)",
+            out="float[N,1,3] p, float[N,1,3] q, float[N,4,3] t",
+        ),
+        ["Split", "Split"],
+        effected=2,
+    ),
+    Fires(
         "attributes",
         "agraph (float[6,N] x) => (float[2,N] p, float[4,N] q) { p = Slice <axes = [0], starts = [0], ends = [2]> (x) q = Slice <axes = [0], starts = [2], ends = [99]> (x) }",
         ["Split"],
