@@ -16,6 +16,7 @@ import click
 from click.testing import CliRunner
 
 from fusionc.cli import main as cli
+from fusionc.cli.atc_options import IGNORED, REFUSED
 from fusionc.passes import PASSES
 from fusionc.rewrite import Pass
 from fusionc.switches import template
@@ -46,6 +47,19 @@ def cli_page() -> str:
     for words in ([], *([name] for name in cli.list_commands(click.Context(cli)))):
         result = CliRunner().invoke(cli, [*words, "--help"], prog_name="fusionc", terminal_width=100)
         lines += ["", f"## fusionc {' '.join(words)}".rstrip(), "", "```text", result.output.rstrip(), "```"]
+    lines += ["", "## ATC's other options", "", "Those that would change the result are refused, with exit code 2:", ""]
+    lines += ["| option | asks for | what to do instead |", "|---|---|---|"]
+    for name, (asks_for, instead, harmless) in REFUSED.items():
+        values = f" (but for {', '.join(f'`{value}`' for value in harmless)})" if harmless else ""
+        lines.append(f"| `--{name}`{values} | {asks_for} | {instead} |")
+    lines += [
+        "",
+        "These are accepted, have no effect, and are named in a notice:",
+        "",
+        "| options | why |",
+        "|---|---|",
+    ]
+    lines += [f"| {', '.join(f'`--{name}`' for name in names.split())} | {why} |" for why, names in IGNORED.items()]
     return "\n".join(lines) + "\n"
 
 

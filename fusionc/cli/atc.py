@@ -1,4 +1,4 @@
-"""ATC's habits: how it spells options, and the options of its that mean nothing here."""
+"""ATC's habits: how it spells options, and what becomes of those that fusionc has not."""
 
 from __future__ import annotations
 
@@ -8,23 +8,12 @@ from typing import TypeVar
 
 import click
 
+from fusionc.cli.atc_options import IGNORED, REFUSED
+from fusionc.errors import UsageError
 from fusionc.graph_kernel.flag_table import EFFECTIVE, WITHOUT_EFFECT
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., object])
 
-_WITHOUT_EFFECT = """
-ac_parallel_enable aicore_num allow_hf32 atomic_clean_policy auto_tune_mode buffer_optimize build_config check_report
-cluster_config compression_optimize_conf core_type customize_dtypes debug_dir deterministic deterministic_level
-disable_reuse_memory display_model_info dump_mode dynamic_batch_size dynamic_dims dynamic_image_size
-enable_attr_compression enable_compress_weight enable_scope_fusion_passes enable_single_stream enable_small_channel
-h2d_overlapped_with_compute hccl_sub_comm_config host_env_cpu host_env_os input_format input_fp16_nodes
-input_shape_range insert_op_conf is_input_adjust_hw_layout is_output_adjust_hw_layout is_weight_clip jit_compile
-keep_dtype mdl_bank_path modify_mixlist multi_stream_parallel_mode om oo_constant_folding oo_dead_code_elimination
-oo_level op_bank_path op_compiler_cache_dir op_compiler_cache_mode op_debug_config op_debug_level op_name_map
-op_precision_mode op_select_implmode optypelist_for_implmode out_nodes output_type precision_mode precision_mode_v2
-quant_dumpable raw_ge_options raw_ge_options_ignore_unsupported shape_generalized_build_mode singleop soc_version
-sparsity static_model_ops_lower_limit status_check tiling_schedule_optimize topo_sorting_mode virtual_type weight
-"""
 _BOOLEANS = dict.fromkeys(("0", "f", "false", "n", "no"), 0) | dict.fromkeys(("1", "t", "true", "y", "yes"), 1)
 _GIVEN = "fusionc.without_effect"
 
@@ -53,10 +42,12 @@ def atc_bool(_ctx: click.Context, _parameter: click.Parameter, value: str | None
     return _BOOLEANS[value.lower()]
 
 
-def options_without_effect(command: _Decorated) -> _Decorated:
-    """Accept ATC's other options, hidden, so that a command line written for ATC runs as it is."""
-    for name in _WITHOUT_EFFECT.split():
+def other_options(command: _Decorated) -> _Decorated:
+    """Take ATC's other options, hidden: those that would change the result end the command, the others do nothing."""
+    for name in (name for names in IGNORED.values() for name in names.split()):
         command = click.option(f"--{name}", hidden=True, expose_value=False, callback=_remember)(command)
+    for name in REFUSED:
+        command = click.option(f"--{name}", hidden=True, expose_value=False, callback=_refuse)(command)
     return command
 
 
@@ -92,3 +83,15 @@ def _key(name: str) -> str:
 def _remember(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
     if value is not None:
         ctx.meta.setdefault(_GIVEN, []).append(parameter.opts[0])
+
+
+def _refuse(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
+    """Raises UsageError unless the value asks for what is done anyway."""
+    if value is None:
+        return
+    option = parameter.opts[0]
+    refused = REFUSED[_key(option)]
+    if not all(part.strip().lower() in refused.harmless for part in value.split(",")):
+        what = f"{option} asks for {refused.asks_for}, which fusionc does not make"
+        raise UsageError(what, where=f"{option}={value}", hint=refused.instead, code="E10001")
+    _remember(ctx, parameter, value)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fusionc.cli.atc import AtcCommand, atc_bool, notices, options_without_effect
+from fusionc.cli.atc import AtcCommand, atc_bool, notices, other_options
 from fusionc.cli.custom import custom_passes_option
 from fusionc.cli.failures import EXIT_CODES, show_tracebacks
 from fusionc.cli.files import write_text
@@ -123,7 +123,7 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
     callback=_only_onnx,
     help="Only 5 (ONNX).",
 )
-@options_without_effect
+@other_options
 @click.pass_context
 def command(
     ctx: click.Context,
@@ -149,7 +149,7 @@ def command(
     """Optimize an ONNX model, verify the result and write it.
 
     Options may be written as for ATC: --fusion_switch_file, --fusion-switch-file, -fusion_switch_file. ATC's other
-    options are accepted and have no effect.
+    options are refused where they would change the result, and have no effect where they would not.
     """
     if mode == "1" and json_file is None:
         raise click.UsageError("--mode 1 needs --json FILE.", ctx)

@@ -54,12 +54,12 @@ def test_what_is_no_boolean(run: Any, fake_convert: Any) -> None:
 
 def test_other_options_of_atc_are_accepted_with_one_notice(run: Any, fake_convert: Any) -> None:
     result = run(
-        "convert", "--soc_version=Ascend310P3", "-input-format", "NCHW", "--model", "in.onnx", "--out_nodes", "-a:0"
+        "convert", "--soc_version=Ascend310P3", "-input-format", "NCHW", "--model", "in.onnx", "--debug_dir", "-a:0"
     )
     assert result.exit_code == 0
     assert fake_convert.report.notices == [
         "from the conversion",
-        "accepted, no effect: --soc_version, --input_format, --out_nodes",
+        "accepted, no effect: --soc_version, --input_format, --debug_dir",
     ]
     assert result.stdout.count("accepted, no effect") == 1
 
