@@ -22,7 +22,8 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx import ModelProto, helper, numpy_helper
+from variants import inside_function, wrap_in_if
 
 from fusionc.model.build import build
 from fusionc.model.write_back import write_back
@@ -109,17 +110,19 @@ def assert_fires(pass_: Pass, case: Fires) -> None:
     assert [node.op_type for node in result.graph.node] == list(case.operators)
     if case.inside_if:
         _assert_sound(pass_, wrap_in_if(model), case, 2 * case.effected)
+    if case.ir_version >= 8:  # there, types are unknown and constants are nodes: it may well be refused
+        _assert_sound(pass_, inside_function(model), case, None, seeds=1)
 
 
-def _assert_sound(pass_: Pass, model: ModelProto, case: Fires, times: int) -> ModelProto:
+def _assert_sound(pass_: Pass, model: ModelProto, case: Fires, times: int | None, seeds: int = 3) -> ModelProto:
     onnx.checker.check_model(model, full_check=True)
     assert optimize(model, [])[0] == model, "switched off, the pass changes something"
     result, counts = optimize(model, [pass_], case.target)
-    assert effected(counts) == times
+    assert times is None or effected(counts) == times
     assert all(count.matched == count.effected + sum(count.refused.values()) for count in counts)
     onnx.checker.check_model(result, full_check=True)
     assert interface(result) == interface(model)
-    assert_same_numbers(model, result, pass_.numerics, case.sizes, edge_values=case.edge_values)
+    assert_same_numbers(model, result, pass_.numerics, case.sizes, edge_values=case.edge_values, seeds=seeds)
     again, counts = optimize(result, [pass_], case.target)
     assert effected(counts) == 0, "a second run takes effect"
     assert again == result
@@ -201,46 +204,6 @@ def seen_by_subgraph(graph: str, value: str, value_type: str) -> str:
     ]
     end = f"seen = If (which) <{', '.join(branches)}> }}"
     return f"{head}, bool which) => ({value_type} seen, {body.strip().removesuffix('}')} {end}"
-
-
-def wrap_in_if(model: ModelProto) -> ModelProto:
-    """The same graph in both branches of an If that a new input `branch` decides; constants stay outside."""
-    wrapped = ModelProto()
-    wrapped.CopyFrom(model)
-    graph = wrapped.graph
-    inner = onnx.GraphProto(name="branch")
-    inner.node.extend(graph.node)
-    inner.value_info.extend(graph.value_info)
-    inner.output.extend(graph.output)
-    del graph.node[:], graph.value_info[:]
-    branches = {}
-    for which in ("then", "else"):
-        branch = branches[which] = onnx.GraphProto()
-        branch.CopyFrom(inner)
-        names = {name: f"{name}_{which}" for node in branch.node for name in node.output if name}
-        for node in branch.node:
-            node.name = f"{node.name}_{which}" if node.name else ""
-            _rename_inputs(node, names)
-            node.output[:] = [names.get(name, name) for name in node.output]
-        for value in [*branch.output, *branch.value_info]:
-            value.name = names.get(value.name, value.name)
-    graph.input.append(helper.make_tensor_value_info("branch", TensorProto.BOOL, []))
-    outputs = [output.name for output in graph.output]
-    graph.node.append(
-        helper.make_node("If", ["branch"], outputs, then_branch=branches["then"], else_branch=branches["else"])
-    )
-    return wrapped
-
-
-def _rename_inputs(node: onnx.NodeProto, names: dict[str, str]) -> None:
-    """In the subgraphs of the node, too; no test model shadows a name there."""
-    node.input[:] = [names.get(name, name) for name in node.input]
-    for attribute in node.attribute:
-        for body in [attribute.g] if attribute.HasField("g") else []:
-            for inner in body.node:
-                _rename_inputs(inner, names)
-            for output in body.output:
-                output.name = names.get(output.name, output.name)
 
 
 def interface(model: ModelProto) -> list[Any]:

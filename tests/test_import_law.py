@@ -56,7 +56,7 @@ def test_the_engine_stays_small() -> None:
     """Lines of code, without comments and docstrings, of what every pass depends on."""
     engine = [p for name in ("model", "rewrite", "switches") for p in (ROOT / name).rglob("*.py")]
     lines = {p: code_lines(p) for p in engine if p.name != "ascend_names.py"}
-    assert sum(count for p, count in lines.items() if p.name not in SHAPES) <= 2282
+    assert sum(count for p, count in lines.items() if p.name not in SHAPES) <= 2287
     assert sum(count for p, count in lines.items() if p.name in SHAPES) <= 780
 
 

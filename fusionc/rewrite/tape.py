@@ -16,6 +16,7 @@ from fusionc.model.graph import Constant, Edge, Graph, Node, Value
 from fusionc.model.operators import MICROSOFT
 from fusionc.rewrite.match import refuse
 
+_ITS_OWN = object()  # the element type that an array has already
 _RAISED_FROM_IR = 4  # the IR version since which a model may be raised to one that has functions
 
 
@@ -87,13 +88,18 @@ class Tape:
         made = self.node(function.name, inputs, domain=function.domain, outputs=len(function.output))
         return made if isinstance(made, tuple) else (made,)
 
-    def const(self, array: Any, *, like: Edge | None = None, dtype: Any = None) -> Constant:
+    def const(self, array: Any, *, like: Edge | None = None, dtype: Any = _ITS_OWN) -> Constant:
         """A new constant, in the element type of `like` unless `dtype` says otherwise.
 
-        Computed in a wider type and rounded here once; refuses where a finite number becomes infinite by that.
+        Computed in a wider type and rounded here once; refuses where a finite number becomes infinite by that, and
+        where the type is to be that of a value of which it is unknown, as in the body of a function.
         """
         values = np.asarray(array)
-        wanted = np.dtype(dtype) if dtype is not None else values.dtype if like is None else _dtype_of(like)
+        wanted = None if dtype is _ITS_OWN or dtype is None else np.dtype(dtype)
+        if wanted is None and like is not None:
+            wanted = _dtype_of(like)
+        if wanted is None and (like is not None or dtype is None):
+            refuse("the element type is unknown")
         if wanted is not None and values.dtype != wanted:
             with np.errstate(over="ignore"):
                 rounded = values.astype(wanted)

@@ -10,7 +10,8 @@ import numpy as np
 import onnx
 import pytest
 from fused import DEFAULT, fuse
-from harness import assert_same_numbers, interface, parse, session, wrap_in_if
+from harness import assert_same_numbers, interface, parse, session
+from variants import wrap_in_if
 
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.cluster_model import cluster_proto

@@ -6,9 +6,10 @@ from collections import Counter
 
 import onnx
 import pytest
-from harness import all_nodes, effected, optimize, parse, wrap_in_if
+from harness import all_nodes, effected, optimize, parse
 from onnx import ModelProto
 from onnx.defs import OpSchema, get_all_schemas
+from variants import wrap_in_if
 
 from fusionc.model.operators import RANDOM_OR_STATEFUL
 from fusionc.passes import PASSES as REGISTRY

@@ -26,6 +26,7 @@ from harness import (
     session,
 )
 from onnx import ModelProto, TensorProto, helper, numpy_helper
+from variants import constants_as_nodes, copy_of
 
 from fusionc.model.operators import RANDOM_OR_STATEFUL
 from fusionc.passes import PASSES
@@ -64,13 +65,6 @@ def test_constants_in_constant_nodes(pass_: Pass, case: Fires) -> None:
     expected, counts = optimize(model, [pass_], case.target)
     assert effected(counts) == effected(optimize(variant, [pass_], case.target)[1])
     assert without_constants(result) == without_constants(expected)
-
-
-@every_case
-def test_inside_a_function(pass_: Pass, case: Fires) -> None:
-    """There, types are unknown and constants are nodes."""
-    if case.ir_version >= 8:
-        right_result(pass_, inside_function(model_of(case)), case)
 
 
 @every_case
@@ -160,38 +154,8 @@ def right_result(pass_: Pass, model: ModelProto, case: Fires) -> ModelProto:
 # -- variants ----------------------------------------------------------------------------------------------------------
 
 
-def copy_of(model: ModelProto) -> ModelProto:
-    copy = ModelProto()
-    copy.CopyFrom(model)
-    return copy
-
-
 def without_constants(model: ModelProto) -> dict[str, int]:
     return {op: count for op, count in operators(model).items() if op != "Constant"}
-
-
-def constants_as_nodes(model: ModelProto) -> ModelProto:
-    variant = copy_of(model)
-    constants = {tensor.name for tensor in model.graph.initializer}
-    nodes = [helper.make_node("Constant", [], [tensor.name], value=tensor) for tensor in model.graph.initializer]
-    inputs = [value for value in model.graph.input if value.name not in constants]
-    del variant.graph.initializer[:], variant.graph.input[:], variant.graph.node[:]
-    variant.graph.input.extend(inputs)
-    variant.graph.node.extend([*nodes, *model.graph.node])
-    return variant
-
-
-def inside_function(model: ModelProto) -> ModelProto:
-    """One call of a model-local function that holds the whole graph."""
-    variant = constants_as_nodes(model)
-    inputs = [value.name for value in variant.graph.input]
-    outputs = [value.name for value in variant.graph.output]
-    function = helper.make_function("own", "body", inputs, outputs, variant.graph.node, model.opset_import)
-    variant.functions.append(function)
-    variant.opset_import.append(helper.make_opsetid("own", 1))
-    del variant.graph.node[:], variant.graph.value_info[:]
-    variant.graph.node.append(helper.make_node("body", inputs, outputs, domain="own"))
-    return variant
 
 
 def inner_tensors(model: ModelProto) -> Iterator[onnx.ValueInfoProto]:

@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 import pytest
 from harness import effected, optimize, parse
+from variants import inside_function
 
 from fusionc.errors import FusioncError
 from fusionc.model.build import build
@@ -299,3 +300,12 @@ def test_new_constants_round_once_and_never_overflow() -> None:
     assert onnx.numpy_helper.to_array(tensor) == np.float16(1 / 3)
     too_large = make(op.Abs(op.Relu(x)), lambda m, new: new.Add(m.x, new.const(1e6, like=m.x)))
     assert only(optimize(model, [too_large])[1]) == (0, {"a constant would overflow in float16": 1})
+
+
+@pytest.mark.parametrize("options", [lambda m: {"like": m.x}, lambda m: {"dtype": m.x.dtype}], ids=["like", "dtype"])
+def test_a_new_constant_of_an_unknown_type_is_refused(options: Callable[[Match], dict[str, Any]]) -> None:
+    """In the body of a function nobody knows it: the constant would be of double."""
+    third = make(op.Abs(op.Relu(x)), lambda m, new: new.Add(m.x, new.const(1 / 3, **options(m))))
+    model = inside_function(parse("agraph (float[N] x) => (float[N] y) { a = Relu (x) y = Abs (a) }"))
+    result, counts = optimize(model, [third])
+    assert [count.refused for count in counts] == [{}, {"the element type is unknown": 1}] and result == model
