@@ -19,7 +19,7 @@ from fusionc.cli import main as cli
 from fusionc.cli.atc_options import IGNORED, REFUSED
 from fusionc.passes import PASSES
 from fusionc.rewrite import Pass
-from fusionc.switches import template
+from fusionc.switches import PassNames, template
 
 ROOT = Path(__file__).parent.parent
 NOTE = "<!-- Written by docs/generate.py from the registry of passes; `make docs` writes it anew. -->"
@@ -39,6 +39,9 @@ def passes_page(passes: Sequence[Pass]) -> str:
         lines += [f"- never matches: {p.never_matches}"] if p.never_matches else []
         lines += ["- switched by `--pattern_fusion_pass`, too"] if p.is_pattern_fusion else []
         lines += ["", "```text", p.documentation, "```"]
+    lines += ["", "## Other names", "", "A name of CANN, MindSpore or TorchAir switches every pass that does its work."]
+    lines += ["", "| name | stands for |", "|---|---|"]
+    lines += [f"| {name} | {', '.join(p.name for p in found)} |" for name, found in PassNames(passes).aliases()]
     return "\n".join(lines) + "\n"
 
 

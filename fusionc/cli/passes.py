@@ -25,7 +25,8 @@ if TYPE_CHECKING:
 def command(name: str | None, custom_passes: tuple[Path, ...]) -> None:
     """List the passes in the order in which they run, or print the documentation of the pass NAME.
 
-    NAME may be an alias. A default of "must" is a pass that a switch file cannot switch off.
+    NAME may be another name of a pass, or of several. A default of "must" is a pass that a switch file cannot switch
+    off.
     """
     from fusionc.custom.loading import load_passes
 
@@ -38,9 +39,14 @@ def command(name: str | None, custom_passes: tuple[Path, ...]) -> None:
 
 def _show_list(passes: Sequence[Pass]) -> None:
     from fusionc.report.table import show_table
+    from fusionc.switches import PassNames
 
     rows = [[p.name, p.kind, p.default, p.numerics, p.summary] for p in passes]
     show_table(["pass", "kind", "default", "numerics", "what it does"], rows, sys.stdout)
+    aliases = [[name, ", ".join(p.name for p in found)] for name, found in PassNames(passes).aliases()]
+    if aliases:
+        click.echo()
+        show_table(["other name", "stands for"], aliases, sys.stdout)
 
 
 def _show_pass(name: str, passes: Sequence[Pass]) -> None:
@@ -49,22 +55,25 @@ def _show_pass(name: str, passes: Sequence[Pass]) -> None:
 
     names = PassNames(passes)
     found = names.find(name)
-    if found is None:
+    if not found:
         if names.is_ascend_only(name):
             click.echo(f"{name} is Ascend only: it is accepted in switch files and has no effect here.")
             return
         hint = '"fusionc passes" without a name lists all of them'
         raise UsageError(names.complaint(name), where="fusionc passes NAME", hint=hint, code="E10001")
-    click.echo(found.name)
-    facts = [
-        ("kind", found.kind),
-        ("default", found.default),
-        ("numerics", found.numerics),
-        ("aliases", ", ".join(found.aliases) or "none"),
-        ("patterns", ", ".join(pattern.name for pattern in found.patterns) or "none"),
-    ]
-    facts += [("NaN and Inf", "may give other results, verification leaves them out")] if found.is_for_finite else []
-    facts += [("never matches", found.never_matches)] if found.never_matches else []
-    facts += [("switched by", "--pattern_fusion_pass, too")] if found.is_pattern_fusion else []
-    show_facts(facts, sys.stdout)
-    click.echo(f"\n{found.documentation}")
+    if len(found) > 1:
+        click.echo(f"{name} stands for {len(found)} passes: {', '.join(p.name for p in found)}\n")
+    for number, p in enumerate(found):
+        facts = [
+            ("kind", p.kind),
+            ("default", p.default),
+            ("numerics", p.numerics),
+            ("aliases", ", ".join(p.aliases) or "none"),
+            ("patterns", ", ".join(pattern.name for pattern in p.patterns) or "none"),
+        ]
+        facts += [("NaN and Inf", "may give other results, verification leaves them out")] if p.is_for_finite else []
+        facts += [("never matches", p.never_matches)] if p.never_matches else []
+        facts += [("switched by", "--pattern_fusion_pass, too")] if p.is_pattern_fusion else []
+        click.echo(f"\n{p.name}" if number else p.name)
+        show_facts(facts, sys.stdout)
+        click.echo(f"\n{p.documentation}")

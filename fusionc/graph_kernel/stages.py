@@ -7,6 +7,7 @@ would not can be enabled.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -113,21 +114,22 @@ def _names(pass_: Pass) -> list[str]:
 
 
 def complaints(passes: Sequence[Pass], flags: Flags) -> list[str]:
-    """A warning for each entry of enable_pass and disable_pass that is the name of no pass, or of several."""
-    owners: dict[str, list[str]] = {}
-    for names in [*(_names(p) for p in passes), *(p.names for p in STAGE_PASSES)]:
-        for name in names:
-            owners.setdefault(name, []).append(names[0])
+    """A warning for each entry of enable_pass and disable_pass that is the name of no pass."""
+    names = [*(_names(p) for p in passes), *(p.names for p in STAGE_PASSES)]
+    known = dict.fromkeys(name for own in names for name in own)
     found = []
     for which, listed in (("enable", flags.enable_pass), ("disable", flags.disable_pass)):
         for name in listed:
-            if name not in owners:
-                near = get_close_matches(name, owners, n=1) if name[0].isalpha() else []
-                advice = f' Did you mean "{near[0]}"?' if near else ""
+            if name not in known:
+                near = _stages_called(name) or get_close_matches(name, known, n=1) if name[0].isalpha() else []
+                advice = f" Did you mean {' or '.join(json.dumps(one) for one in near)}?" if near else ""
                 found.append(f'graph kernel pass {which} flag "{name}" is not valid!{advice}')
-            elif len(owners[name]) > 1:
-                found.append(f"More than one graph kernel pass {which} by {name}!")
     return found
+
+
+def _stages_called(name: str) -> list[str]:
+    """The full names of the stage passes of which only the last part was given."""
+    return [p.names[1] for p in STAGE_PASSES if p.name == name]
 
 
 def write_passes(passes: Sequence[Pass], enabled: frozenset[str], seconds: Mapping[str, float], log: Log) -> None:

@@ -28,14 +28,43 @@ class Switches:
     notices: tuple[str, ...]
 
 
+@dataclass(frozen=True)
+class _Wish:
+    """What was written of a pass: under which name, and how many passes that name stands for."""
+
+    on: bool
+    key: str
+    reach: int
+
+
 @dataclass
 class _Wishes:
     """What one source asks for: by pass name, by section ("ALL"), and in names that only Ascend has."""
 
-    own: dict[str, bool] = field(default_factory=dict)
+    by_pass: dict[str, _Wish] = field(default_factory=dict)
     every: dict[str, bool] = field(default_factory=dict)
     ascend_only: list[str] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
+
+    @property
+    def own(self) -> dict[str, bool]:
+        return {name: wish.on for name, wish in self.by_pass.items()}
+
+    def add(self, key: str, on: bool, found: Sequence[Pass]) -> None:
+        """Note a wish for all passes of a name.
+
+        Of two names of one pass, the one that stands for fewer passes counts; of two such, which in CANN are two
+        passes, the one that is off.
+        """
+        wish = _Wish(on, key, len(found))
+        for p in found:
+            known = self.by_pass.setdefault(p.name, wish)
+            if known.reach == wish.reach and known.on != on:
+                off, other = (known, wish) if on else (wish, known)
+                self.by_pass[p.name] = off
+                self.notices.append(f'"{off.key}" and "{other.key}" are one pass here, {p.name}: "off" counts')
+            elif known.reach > wish.reach:
+                self.by_pass[p.name] = wish
 
 
 def decide(
@@ -53,7 +82,7 @@ def decide(
     names = PassNames(passes)
     file = _Wishes() if switch_file is None else _wishes_of_file(read(switch_file), names)
     option = _Wishes() if optimization_switch is None else _wishes_of_option(optimization_switch, names, passes)
-    notices = file.notices
+    notices = [*file.notices, *option.notices]
     ascend_only = list(dict.fromkeys([*file.ascend_only, *option.ascend_only]))
     if ascend_only:
         notices.append(f"Ascend only: no effect here: {_listed(ascend_only)}")
@@ -72,8 +101,8 @@ def decide(
             if every and not on[p.name]:
                 still_off.append(p.name)
     if still_off:
-        what = '"ALL": "on" does not switch on what is off by default, an own entry does'
-        notices.append(f"{what}: {_listed(still_off)}")
+        what = f'"ALL": "on" leaves off what is off by default ({len(still_off)} passes); an own entry switches one on'
+        notices.append(f'{what}, "fusionc passes" lists them')
     notices += _settle_must(passes, file, option, on)
     never = [f"{p.name}: {p.never_matches}" for p in passes if p.never_matches and on[p.name]]
     notices += [f"never matches: {'; '.join(never)}"] if never else []
@@ -117,19 +146,15 @@ def _settle_must(passes: Sequence[Pass], file: _Wishes, option: _Wishes, on: dic
 
 def _wishes_of_file(file: SwitchFile, names: PassNames) -> _Wishes:
     wishes = _Wishes()
-    written: dict[str, str] = {}
     misplaced = []
     for entry in file.entries:
         found = names.find(entry.key)
         if entry.key == _ALL:
             wishes.every |= dict.fromkeys(SECTIONS if entry.section is None else (entry.section,), entry.on)
-        elif found is not None:
-            if wishes.own.setdefault(found.name, entry.on) != entry.on:
-                complaint = f"{quote(entry.key)} and {quote(written[found.name])} are one pass, with different values"
-                file.mistakes.append((entry.at, complaint))
-            written.setdefault(found.name, entry.key)
-            if entry.section not in (None, found.kind):
-                misplaced.append(f"{entry.key} ({found.kind})")
+        elif found:
+            wishes.add(entry.key, entry.on, found)
+            if entry.section not in (None, *(p.kind for p in found)):
+                misplaced.append(f"{entry.key} ({found[0].kind})")
         elif names.is_ascend_only(entry.key):
             wishes.ascend_only.append(entry.key)
         else:
@@ -152,30 +177,29 @@ def _wishes_of_file(file: SwitchFile, names: PassNames) -> _Wishes:
 def _wishes_of_option(text: str, names: PassNames, passes: Sequence[Pass]) -> _Wishes:
     wishes = _Wishes()
     mistakes: list[str] = []
-    written: dict[str, str] = {}
+    written: set[str] = set()
     all_must: bool | None = None
     for part in filter(None, (part.strip() for part in text.split(";"))):
         key, colon, value = (piece.strip() for piece in part.partition(":"))
         on = switch_value(value)
         found = names.find(key)
-        name = found.name if found is not None else key
         if not colon:
             mistakes.append(f"{quote(part)} is neither PassName:on nor PassName:off")
         elif on is None:
             mistakes.append(value_complaint(key, value))
-        elif name in written:
-            mistakes.append(f"{quote(key)} is given twice, first as {quote(written[name])}")
+        elif key in written:
+            mistakes.append(f"{quote(key)} is given twice")
         elif key == _ALL:
             mistakes.append('"ALL" is not allowed here, only in a switch file')
-        elif found is not None:
-            wishes.own[name] = on
+        elif found:
+            wishes.add(key, on, found)
         elif key == _ALL_MUST:
             all_must = on
         elif names.is_ascend_only(key):
             wishes.ascend_only.append(key)
         else:
             mistakes.append(names.complaint(key))
-        written.setdefault(name, key)
+        written.add(key)
     if not mistakes and not written:
         mistakes.append(f"{quote(text)} names no pass")
     if mistakes:
@@ -187,7 +211,8 @@ def _wishes_of_option(text: str, names: PassNames, passes: Sequence[Pass]) -> _W
             code="E10001",
         )
     if all_must is not None:
-        wishes.own = {p.name: all_must for p in passes if p.default == "must"} | wishes.own
+        must = {p.name: _Wish(all_must, _ALL_MUST, len(passes)) for p in passes if p.default == "must"}
+        wishes.by_pass = must | wishes.by_pass
     return wishes
 
 

@@ -16,14 +16,22 @@ _LONGEST_SHOWN = 120
 
 
 class PassNames:
-    """Looks up names over one registry."""
+    """Looks up names over one registry. An alias may stand for several passes, in their order."""
 
     def __init__(self, passes: Sequence[Pass]) -> None:
-        self._passes = {name: p for p in passes for name in (p.name, *p.aliases)}
+        found: dict[str, list[Pass]] = {}
+        for p in passes:
+            for name in (p.name, *p.aliases):
+                found.setdefault(name, []).append(p)
+        self._passes = {name: tuple(named) for name, named in found.items()}
 
-    def find(self, name: str) -> Pass | None:
-        """The pass of that name or alias; None where the registry has none."""
-        return self._passes.get(name)
+    def find(self, name: str) -> tuple[Pass, ...]:
+        """The passes of that name or alias; none where the registry has none."""
+        return self._passes.get(name, ())
+
+    def aliases(self) -> list[tuple[str, tuple[Pass, ...]]]:
+        """All names that are not the own name of a pass, in alphabetical order, with the passes they stand for."""
+        return [(name, found) for name, found in sorted(self._passes.items()) if name not in {p.name for p in found}]
 
     def is_ascend_only(self, name: str) -> bool:
         """Whether the name is one of CANN's or MindSpore's that the registry does not have."""

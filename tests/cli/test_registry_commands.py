@@ -25,7 +25,7 @@ class ZLastFusionPass(Pass):
 
     numerics = "rounding"
     default = "must"
-    aliases: ClassVar[tuple[str, ...]] = ("z_last", "z_end")
+    aliases: ClassVar[tuple[str, ...]] = ("z_last", "both")
     patterns: ClassVar[tuple[Pattern, ...]] = (Pattern("one"), Pattern("two"))
 
 
@@ -33,6 +33,7 @@ class ASecondFusionPass(UBFusionPass):
     """Does [little] :smile:."""
 
     default = "off"
+    aliases: ClassVar[tuple[str, ...]] = ("both",)
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +48,17 @@ def test_the_list_is_in_execution_order(run: Any) -> None:
         "pass               kind         default  numerics  what it does",
         "ZLastFusionPass    GraphFusion  must     rounding  Runs first, whatever its name.",
         "ASecondFusionPass  UBFusion     off      bitwise   Does [little] :smile:.",
+        "",
+        "other name  stands for",
+        "both        ZLastFusionPass, ASecondFusionPass",
+        "z_last      ZLastFusionPass",
     ]
+
+
+def test_a_name_that_stands_for_several_passes(run: Any) -> None:
+    lines = run("passes", "both").stdout.splitlines()
+    assert lines[:3] == ["both stands for 2 passes: ZLastFusionPass, ASecondFusionPass", "", "ZLastFusionPass"]
+    assert "ASecondFusionPass" in lines and "Does [little] :smile:." in lines
 
 
 @pytest.mark.parametrize("name", ["ZLastFusionPass", "z_last"])
@@ -57,7 +68,7 @@ def test_one_pass_in_full(run: Any, name: str) -> None:
         "kind      GraphFusion",
         "default   must",
         "numerics  rounding",
-        "aliases   z_last, z_end",
+        "aliases   z_last, both",
         "patterns  one, two",
         "",
         "Runs first, whatever its name.",
@@ -67,8 +78,8 @@ def test_one_pass_in_full(run: Any, name: str) -> None:
     ]
 
 
-def test_a_pass_without_aliases_and_patterns(run: Any) -> None:
-    assert run("passes", "ASecondFusionPass").stdout.splitlines()[4:6] == ["aliases   none", "patterns  none"]
+def test_a_pass_without_patterns(run: Any) -> None:
+    assert run("passes", "ASecondFusionPass").stdout.splitlines()[4:6] == ["aliases   both", "patterns  none"]
 
 
 def test_an_unknown_pass_names_the_nearest(run: Any) -> None:

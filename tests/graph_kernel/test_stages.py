@@ -58,6 +58,12 @@ def test_a_name_that_is_none_gets_a_warning() -> None:
     ]
 
 
+def test_the_last_part_of_a_stage_pass_gets_its_full_name() -> None:
+    assert complaints(PASSES, Flags(disable_pass=("graph_kernel_cse",))) == [
+        'graph kernel pass disable flag "graph_kernel_cse" is not valid! Did you mean "highlevelopt1.graph_kernel_cse"?'
+    ]
+
+
 def test_the_lines_of_the_stages() -> None:
     stages, lines = Stages(Flags(opt_level=1)), Lines()
     with stages.timed(STAGE_PASSES[0]):

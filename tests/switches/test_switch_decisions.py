@@ -62,7 +62,8 @@ def test_all_on_does_not_switch_on_what_is_off_by_default(registry: Sequence[Pas
     switches = decide(registry, switch_file=write(tmp_path, {"ALL": "on"}, {"ALL": "on", "FastGeluFusionPass": "on"}))
     assert switches.enabled == DEFAULT | {"FastGeluFusionPass"}
     assert switches.notices == (
-        '"ALL": "on" does not switch on what is off by default, an own entry does: SubFusionPass',
+        '"ALL": "on" leaves off what is off by default (1 passes); an own entry switches one on, "fusionc passes" '
+        "lists them",
     )
 
 
@@ -76,6 +77,30 @@ def test_an_alias_is_the_pass(registry: Sequence[Pass], tmp_path: Path, name: st
 def test_an_alias_and_its_name_may_agree(registry: Sequence[Pass], tmp_path: Path) -> None:
     file = write(tmp_path, {"SoftmaxFusionPass": "off", "SoftmaxSmallOpFusionPass": "off"})
     assert decide(registry, switch_file=file).enabled == DEFAULT - {"SoftmaxSmallOpFusionPass"}
+
+
+def test_of_two_names_of_one_pass_off_counts(registry: Sequence[Pass], tmp_path: Path) -> None:
+    """In CANN they are two passes, and a file may have both: what one is off for must not happen."""
+    for first, second in (("on", "off"), ("off", "on")):
+        file = write(tmp_path, {"SoftmaxFusionPass": first, "SoftmaxSmallOpFusionPass": second})
+        option = f"SoftmaxFusionPass:{first};SoftmaxSmallOpFusionPass:{second}"
+        for switches in (decide(registry, switch_file=file), decide(registry, optimization_switch=option)):
+            assert switches.enabled == DEFAULT - {"SoftmaxSmallOpFusionPass"}
+            (notice,) = switches.notices
+            assert '"SoftmaxSmallOpFusionPass"' in notice and '"SoftmaxFusionPass"' in notice and '"off"' in notice
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_of_a_name_for_several_passes_and_one_for_fewer_the_latter_counts(
+    make_pass: Callable[..., Pass], tmp_path: Path, order: int
+) -> None:
+    passes = [make_pass("FirstPass", aliases=("both",)), make_pass("SecondPass", kind="UBFusion", aliases=("both",))]
+    entries = dict([("both", "off"), ("SecondPass", "on")][::order])
+    assert decide(passes, switch_file=write(tmp_path, {"both": "off"})) == Switches(frozenset(), ())
+    assert decide(passes, optimization_switch="both:off") == Switches(frozenset(), ())
+    assert decide(passes, switch_file=write(tmp_path, entries)).enabled == {"SecondPass"}
+    option = ";".join(f"{name}:{value}" for name, value in entries.items())
+    assert decide(passes, optimization_switch=option) == Switches(frozenset({"SecondPass"}), ())
 
 
 def test_the_other_section_is_accepted_and_its_all_is_not_used(registry: Sequence[Pass], tmp_path: Path) -> None:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 
@@ -11,9 +11,16 @@ from fusionc.switches.names import nearest
 
 def test_the_registry_comes_first(registry: Sequence[Pass]) -> None:
     names = PassNames(registry)
-    assert names.find("TbeConv2DReluv2Pass") is registry[5] and not names.is_ascend_only("TbeConv2DReluv2Pass")
-    assert names.find("TfMergeSubFusionPass") is None and names.is_ascend_only("TfMergeSubFusionPass")
-    assert names.find("None") is None and not names.is_ascend_only("None")
+    assert names.find("TbeConv2DReluv2Pass") == (registry[5],) and not names.is_ascend_only("TbeConv2DReluv2Pass")
+    assert names.find("TfMergeSubFusionPass") == () and names.is_ascend_only("TfMergeSubFusionPass")
+    assert names.find("None") == () and not names.is_ascend_only("None")
+
+
+def test_a_name_may_stand_for_several_passes(make_pass: Callable[..., Pass]) -> None:
+    first, second = make_pass("FirstPass", aliases=("both",)), make_pass("SecondPass", aliases=("both", "2"))
+    names = PassNames((first, second))
+    assert names.find("both") == (first, second) and names.find("SecondPass") == (second,)
+    assert names.aliases() == [("2", (second,)), ("both", (first, second))]
 
 
 @pytest.mark.parametrize(

@@ -67,6 +67,7 @@ class AConv2dMulFusion(Pass):
     """
 
     numerics = "rounding"
+    aliases = ("AConv2dMulFusionPass",)
     patterns = (
         Pattern("MulConv", _scaled(x * c), _multiply),
         Pattern("DivConv", _scaled(x / c), _divide),

@@ -59,6 +59,7 @@ class AReduceSumFusionPass(Pass):
     source   CANN's AReduceSumFusionPass; the passes of onnx-optimizer and OnnxSlim for Reduce and Unsqueeze
     """
 
+    aliases = ("AReduceMeanFusionPass",)
     patterns = (
         Pattern("ReduceNothing", reduce_once(), without_reduce, where=reduces_nothing),
         Pattern(

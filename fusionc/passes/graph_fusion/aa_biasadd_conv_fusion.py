@@ -16,6 +16,7 @@ class AABiasaddConvFusion(Pass):
 
     numerics = "rounding"
     default = "must"
+    aliases = ("Conv2DbpInputBiasAddFusionPass", "Conv3DbpInputBiasAddFusionPass")
     patterns = (
         Pattern("ConvAdd", _CONVOLUTION + const("c")),
         Pattern("ConvSub", op.Sub(_CONVOLUTION, const("c"), _as="sub")),

@@ -85,6 +85,7 @@ class ArithmeticSimplifyPass(Pass):
     source   MindSpore's arithmetic_simplify, rules 1.0 to 1.39
     """
 
+    aliases = ("AlgebraicSimplificationPass",)
     patterns = (
         _without_zero("1.0", x + c, -1.0),
         Pattern("1.1", op.Add(x, op.Neg(x)), lambda m, new: zeros(new, m.x), where=_of_integers),

@@ -63,6 +63,7 @@ class BatchMatMulFusionPass(Pass):
     """
 
     numerics = "rounding"
+    aliases = ("transpose_matmul_fusion", "BatchmatmulFusionPass", "BatchMatMulTransposeFusionPass")
     patterns = (
         Pattern(
             "TransposeGemm",

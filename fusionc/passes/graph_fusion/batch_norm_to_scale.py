@@ -64,6 +64,7 @@ class BatchNormToScalePass(Pass):
     """
 
     numerics = "rounding"
+    aliases = ("HostBNFusionPass", "BatchNormBnInferFusionPass", "SingleBatchNormFusion")
     patterns = (
         *(
             Pattern(f"{name}Batchnorm", batchnorm_of(op[name](x, c, _as="step")), _before)

@@ -27,6 +27,7 @@ class CastRemovePass(Pass):
     source   CANN's CastRemovePass
     """
 
+    aliases = ("CastRemoveFusionPass",)
     patterns = (
         Pattern("CastToSame", op.Cast(x, _as="cast"), where=lambda m: m.x.elem_type == m.cast.attr("to")),
         Pattern("CastCast", op.Cast(op.Cast(x, _as="inner"), _as="outer"), _cast_cast),

@@ -34,6 +34,7 @@ class ConvScaleFusionPass(Pass):
     """
 
     numerics = "rounding"
+    aliases = ("AConv2dMulFusionPass",)
     patterns = (
         Pattern("ConvMul", _CONVOLUTION(x, W, B, _as="conv") * c, _scale_after),
         Pattern("ConvDiv", op.Div(_CONVOLUTION(x, W, B, _as="conv"), c, _as="div"), _scale_after),

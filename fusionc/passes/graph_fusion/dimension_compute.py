@@ -41,6 +41,7 @@ class DimensionComputePass(Pass):
     source   CANN's DimensionComputePass and ShapeOperateOpRemovePass
     """
 
+    aliases = ("ShapeOperateOpRemovePass",)
     patterns = (
         Pattern("Shape", op.Shape(x, _as="shape"), where=_is_known),
         Pattern("ShapeGather", op.Gather(_SHAPE, const("index")), where=_is_known),

@@ -22,6 +22,7 @@ class IdentityPass(Pass):
     source   CANN's IdentityPass; the other operators are what onnx-simplifiers call no-ops
     """
 
+    aliases = ("AddNPass",)
     patterns = (
         Pattern("Identity", op.Identity(x)),
         Pattern("OneInput", op["Concat", "Sum", "Max", "Min", "Mean"](x)),

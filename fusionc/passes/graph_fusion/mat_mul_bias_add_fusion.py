@@ -29,6 +29,7 @@ class MatMulBiasAddFusionPass(Pass):
     """
 
     numerics = "rounding"
+    aliases = ("matmul_elemwise_fusion",)
     patterns = (
         Pattern("MatMulBiasAdd", _sum_of(a @ b)),
         Pattern("GemmBiasAdd", _sum_of(op.Gemm(a, b, _as="gemm")), _into_gemm),

@@ -50,6 +50,7 @@ class NoUseReshapeRemovePass(Pass):
     source   CANN's NoUseReshapeRemovePass and ReshapeRemovePass
     """
 
+    aliases = ("ReshapeRemovePass",)
     patterns = (
         Pattern(
             "Reshape", op["Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand"](x, rest("options")), where=_same_shape

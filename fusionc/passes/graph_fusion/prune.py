@@ -53,6 +53,7 @@ class PrunePass(Pass):
     """
 
     default = "must"
+    aliases = ("UnusedConstPass",)
     patterns = (
         Pattern("DeadNode", find=_dead_nodes),
         Pattern("UnusedConstant", find=_unused_constants),

@@ -54,6 +54,7 @@ class RemoveSameConstPass(Pass):
     source   CANN's RemoveSameConstPass and ConstantFuseSamePass
     """
 
+    aliases = ("ConstantFuseSamePass",)
     patterns = (Pattern("SameConstant", find=_find),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:

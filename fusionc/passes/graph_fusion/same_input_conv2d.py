@@ -50,6 +50,7 @@ class SameInputConv2dPass(Pass):
 
     numerics = "rounding"
     default = "off"
+    aliases = ("SameInputConv2dFixpipePass",)
     patterns = (Pattern("SameInputConv", find=_find),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:

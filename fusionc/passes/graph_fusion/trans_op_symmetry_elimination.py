@@ -55,6 +55,7 @@ class TransOpSymmetryEliminationPass(Pass):
     source   CANN's TransOpSymmetryEliminationPass and PermutePass
     """
 
+    aliases = ("PermutePass",)
     patterns = (
         Pattern("TransposeTranspose", op.Transpose(op.Transpose(x, _as="first"), _as="second"), transpose_transpose),
         Pattern(

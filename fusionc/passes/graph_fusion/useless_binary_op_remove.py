@@ -31,6 +31,7 @@ class UselessBinaryOpRemovePass(Pass):
     source   CANN's UselessBinaryOpRemovePass and AlgebraicSimplificationPass
     """
 
+    aliases = ("AlgebraicSimplificationPass",)
     patterns = (
         Pattern("AddZero", x + c, where=lambda m: is_zero(m.c, -1.0)),
         Pattern("SubZero", x - c, where=lambda m: is_zero(m.c, 1.0)),

@@ -45,6 +45,7 @@ class ZSplitVDFusionPassV2(Pass):
     source   CANN's ZSplitVDFusionPassV2
     """
 
+    aliases = ("StridedSliceDToSplitFusionPass",)
     patterns = (Pattern("SlicesSplit", find=_find),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:

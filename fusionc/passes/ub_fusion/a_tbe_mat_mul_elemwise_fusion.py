@@ -22,7 +22,13 @@ class ATbeMatMulElemwiseFusionPass(UBFusionPass):
     """
 
     numerics = "rounding"
-    aliases = ("matmul_elemwise_fusion",)
+    aliases = (
+        "matmul_elemwise_fusion",
+        "ATbeMatmulElemwiseFusionPass",
+        "TbeBatchMatmulElementWiseFusionPass",
+        "TbeFullyconnectionElemwiseDequantFusionPass",
+        "MatmulGeneralizedUbFusion",
+    )
     patterns = (
         Pattern("GemmActivation", _ACTIVATIONS(op.Gemm(a, b, maybe(c), _as="product"), _as="activation")),
         Pattern("MatMulActivation", _ACTIVATIONS(op.MatMul(a, b, _as="product"), _as="activation")),

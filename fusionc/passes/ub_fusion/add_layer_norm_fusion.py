@@ -26,7 +26,13 @@ class AddLayerNormFusionPass(UBFusionPass):
 
     numerics = "rounding"
     default = "off"
-    aliases = ("add_layer_norm_fusion", "add_layer_norm_v3_fusion", "add_layer_norm_ext_fusion")
+    aliases = (
+        "add_layer_norm_fusion",
+        "add_layer_norm_v3_fusion",
+        "add_layer_norm_ext_fusion",
+        "AddLayerNormV3FusionPass",
+        "ZInplaceAddLayerNormFusionPass",
+    )
     patterns = (
         *patterns_of("AddBiasLayerNorm", _norm(_BIASED), _BIASED),
         *patterns_of("AddLayerNorm", _norm(SUM)),

@@ -19,7 +19,7 @@ class AddRmsNormFusionPass(UBFusionPass):
 
     numerics = "rounding"
     default = "off"
-    aliases = ("add_rms_norm_fusion", "InplaceAddRmsNormFusionPass")
+    aliases = ("add_rms_norm_fusion", "InplaceAddRmsNormFusionPass", "AddRmsNormFusionGraphPass")
     patterns = patterns_of("AddRmsNorm", rms_norm(SUM))
 
     def rewrite(self, m: Match, new: Tape) -> Result:

@@ -33,6 +33,7 @@ class BiasGeluFusionPass(UBFusionPass):
     """
 
     numerics = "rounding"
+    aliases = ("matmul_elemwise_fusion",)
     patterns = (
         Pattern("BiasGelu", either(op.Gelu(_SUM, approximate="none"), ms.Gelu(_SUM), written_gelu(_SUM))),
         Pattern("BiasGeluTanh", either(op.Gelu(_SUM, approximate="tanh"), written_tanh_gelu(_SUM)), _tanh_with_bias),

@@ -21,6 +21,7 @@ class TbeConvDoubleInFusionPass(UBFusionPass):
 
     numerics = "rounding"
     default = "off"
+    aliases = ("TbeConv3dElemwisePass",)
     patterns = (
         Pattern("ConvAddActivation", activated(_SUM)),
         Pattern("ConvAddClip", clipped(_SUM)),

@@ -16,7 +16,12 @@ class TbeConvElemwiseFusionPass(UBFusionPass):
     """
 
     numerics = "rounding"
-    aliases = ("TbeConv2DReluv2Pass", "ConvClipByValueFusionPass")
+    aliases = (
+        "TbeConv2DReluv2Pass",
+        "ConvClipByValueFusionPass",
+        "TbeDepthwiseConvElemwiseFusionPass",
+        "TbeConv3dElemwisePass",
+    )
     patterns = (
         Pattern("ConvActivation", activated(_CONV)),
         Pattern("ConvClip", clipped(_CONV)),

@@ -11,3 +11,5 @@ class TbeEltwiseFusionPass(AreaPass):
     algebra  the kernel computes what the operators compute, one element after the other
     source   CANN's TbeEltwiseFusionPass
     """
+
+    aliases = ("TbeEltwiseCastFusionPass", "TbeDynamicElemwiseBroadcastFusionPass")

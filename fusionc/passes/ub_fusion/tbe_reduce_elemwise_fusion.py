@@ -11,3 +11,5 @@ class TbeReduceElemwiseFusionPass(AreaPass):
     algebra  the kernel adds up in another order
     source   CANN's TbeReduceElemwiseFusionPass
     """
+
+    aliases = ("TbeDynamicElemwiseReduceFusionPass",)

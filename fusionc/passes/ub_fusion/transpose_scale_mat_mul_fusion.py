@@ -87,6 +87,7 @@ class TransposeScaleMatMulFusionPass(UBFusionPass):
     """
 
     numerics = "rounding"
+    aliases = ("transpose_matmul_fusion", "TbeBatchMatmulElementWiseFusionPass", "BatchMatMulTransposeFusionPass")
     patterns = (
         Pattern("ScaleOfProduct", _scaled(_product(a, b))),
         Pattern("ScaleOfLeft", _product(_scaled(a), b)),
