@@ -58,7 +58,7 @@ class BatchMatMulFusionPass(Pass):
     after    Gemm with transA, transB; MatMul(b, a)ᵀ, and without the Transpose where one follows that undoes it
     refuses  other ranks than 2 for a Gemm; integers, for which runtimes have no Gemm; a Transpose that moves other axes
              than the last two
-    algebra  aᵀ·bᵀ = (b·a)ᵀ
+    algebra  aᵀ·bᵀ = (b·a)ᵀ; onnxruntime sums in another order where an operand is transposed
     source   CANN's BatchMatMulFusionPass and TransposedUpdateFusionPass
     """
 

@@ -12,7 +12,7 @@ class MatMulReshapeBiasAddFusionPass(Pass):
     after    Reshape(MatMul(a, W) + B)
     refuses  a Reshape that does not keep the last axis, whole or cut into several; a bias that varies along others
     algebra  the last dimensions that the Reshape makes have as many elements as the last one it takes, so that they
-             count the same columns
+             count the same columns; each sum is the same, bit by bit
     source   CANN's MatMulReshapeBiasAddFusionPass; the bias joins the product in MatMulBiasAddFusionPass
     """
 

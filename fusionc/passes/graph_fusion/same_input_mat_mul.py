@@ -8,6 +8,8 @@ from fusionc.passes.splitting import new_split
 from fusionc.passes.weights import FLOATS, LARGE, SHARED, array_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 
+_SPLIT = "InferenceMatmulSplitFusionPass"  # off by default: who switches it on wants its products apart
+
 
 def _added(product: Node) -> Node | None:
     """The Add of a constant vector that alone uses a MatMul."""
@@ -32,13 +34,18 @@ def _is_row(bias: Edge | None, product: Node) -> bool:
     return bias.shape == (rows if product.attr("transB") else columns,)
 
 
+def _is_to_stay(node: Node) -> bool:
+    """Whether a pass that wants products apart says of itself that it has made this one."""
+    return any(_SPLIT in text for text in (node.proto.doc_string, *(p.value for p in node.proto.metadata_props)))
+
+
 def _groups(graph: Graph) -> Iterator[list[Node]]:
     """Products of one value that are computed in the same way, weights and bias apart."""
     groups: dict[tuple[object, ...], list[Node]] = {}
     for node in [*graph.of_operator("MatMul"), *graph.of_operator("Gemm")]:
         x, weight = node.inputs[:2]
         is_matrix = weight is not None and weight.is_constant and weight.rank == 2
-        if x is None or x.is_constant or not is_matrix or node.has_references:
+        if x is None or x.is_constant or not is_matrix or node.has_references or _is_to_stay(node):
             continue
         bias = node.inputs[2] if len(node.inputs) > 2 else None
         if bias is not None and not _is_row(bias, node):
@@ -85,7 +92,8 @@ class SameInputMatMulPass(Pass):
     before   x·W₁ [+ B₁], x·W₂ [+ B₂], … (query, key and value of an attention), by MatMul, Add or by Gemm
     after    Split(x·[W₁ W₂ …] [+ [B₁ B₂ …]])
     refuses  integers; a rank that is unknown; large weights that are used elsewhere, unless it is in the same way
-    never    what would not make the graph smaller: two products without a bias
+    never    what would not make the graph smaller: two products without a bias; what InferenceMatmulSplitFusionPass
+             has split, where it is on
     algebra  the columns of a product are computed one by one
     source   MindSpore's op combine
     """

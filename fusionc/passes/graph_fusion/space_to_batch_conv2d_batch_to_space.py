@@ -30,7 +30,8 @@ class SpaceToBatchConv2dBatchToSpacePass(Pass):
              SpaceToDepth work on the batch
     after    Conv(x, W, B?) with b times the dilations and pads, between Transposes where x has its channels last
     refuses  strides; a Conv that computes its own padding; two block sizes; the channel order CRD
-    algebra  y[b·i + r] = Σ W[k]·x[b·(i + k·d) + r] = Σ W[k]·x[(b·i + r) + k·(b·d)]
+    algebra  y[b·i + r] = Σ W[k]·x[b·(i + k·d) + r] = Σ W[k]·x[(b·i + r) + k·(b·d)]; a dilated Conv may have another
+             kernel, which sums in another order
     source   how TensorFlow writes dilations (SpaceToBatchND, BatchToSpaceND), as tf2onnx exports it; CANN's
              SpaceToBatchConv2dBatchToSpacePass. The Pad before and the Slice behind it stay, or go into the Conv
     """

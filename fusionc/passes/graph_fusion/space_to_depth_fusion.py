@@ -114,7 +114,7 @@ class SpaceToDepthFusionPass(Pass):
              unknown number of channels; in front of a Conv: a Gather that is no other order of the channels, groups,
              large weights that are used elsewhere
     never    Slices that do not reach the end, or of which one is missing
-    algebra  the definition of SpaceToDepth; the channels of a Conv are summed in any order
+    algebra  the definition of SpaceToDepth, bit by bit; only a Conv behind it sums its channels in another order
     source   tf2onnx; torch's PixelUnshuffle; the Focus layer of YOLOv5 and YOLOX
     """
 

@@ -45,11 +45,11 @@ class AddRmsNormDynamicQuantFusionPass(UBFusionPass):
     refuses  opset below 14; a last axis of unknown length; rank 1; elements other than float32; other bounds; a least
              s that is not one number; other targets
     never    the sum and its normalization: AddRmsNormFusionPass joins these
-    algebra  the definition of QuantizeLinear; |x / s| ≤ 127, so that −128 stands for NaN alone, as in rows of zeros,
-             for which Cast makes 0. Rows without an element of at least 2.3e-41 are not the same: there s has no
-             precision, and Cast leaves the range of int8, which ONNX does not define; nor, where Clip keeps s from
-             zero, rows with an infinity beside a number above 1e36: Clip cuts s off, and Max, which is used instead,
-             does not
+    algebra  the definition of QuantizeLinear, which divides and rounds as the parts do, bit by bit; |x / s| ≤ 127,
+             so that −128 stands for NaN alone, as in rows of zeros, for which Cast makes 0. Rows without an element of
+             at least 2.3e-41 are not the same: there s has no precision, and Cast leaves the range of int8, which ONNX
+             does not define; nor, where Clip keeps s from zero, rows with an infinity beside a number above 1e36: Clip
+             cuts s off, and Max, which is used instead, does not
     source   TorchAir's npu_add_rms_norm_dynamic_quant; measured: it takes 0.85 to 1.0 of the time where all dimensions
              are known, else 0.92, and 1.1 for a single row
     """

@@ -8,6 +8,6 @@ class FusionVirtualOpSetSwitch(AreaPass):
     after    the same area with them inside: they cost nothing
     refuses  nothing itself: the areas count for the other passes
     never    without --enable_graph_kernel; off, no area has such an operator
-    algebra  an element is read where it lies
+    algebra  an element is read where it lies; which operators share a kernel decides how these round
     source   CANN's FusionVirtualOpSetSwitch
     """

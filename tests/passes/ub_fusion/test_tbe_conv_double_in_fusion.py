@@ -17,7 +17,6 @@ def graph(
 IMAGE = {"x": "float[N,3,8,8] x", "z": "float[N,4,6,6] z", "W": "float[4,3,3,3] W", "y": "float[N,4,6,6] y"}
 UNKNOWN = "the addend is not known to have the shape of the convolution"
 STAYS = [
-    Stays("an image", graph(**IMAGE), "onnxruntime computes it in blocks of channels"),
     Stays("an addend that is broadcast", graph(z="float[N,4,1] z"), UNKNOWN),
     Stays("an addend that enlarges", graph(z="float[2,N,4,6] z", y="float[2,N,4,6] y"), UNKNOWN),
     Stays("another symbol", graph(z="float[M,4,6] z", y="float[K,4,6] y"), UNKNOWN),
@@ -39,6 +38,8 @@ STAYS = [
 
 FIRES = [
     *[Fires(f, graph(f"{f} (s)"), ["FusedConv"]) for f in ("Relu", "Sigmoid", "Tanh", "LeakyRelu", "HardSigmoid")],
+    Fires("an image", graph(**IMAGE), ["FusedConv"]),
+    Fires("an image, Clip", graph("Clip <min = 0.0, max = 6.0> (s)", **IMAGE), ["FusedConv"], opset=9),
     Fires("commuted", graph(add="Add (z, c)"), ["FusedConv"]),
     Fires("without bias", graph(conv="Conv (x, W)"), ["FusedConv"]),
     Fires("parameters", graph("HardSigmoid <alpha = 0.3, beta = 0.4> (s)"), ["FusedConv"]),
