@@ -27,6 +27,7 @@ from fusionc.model.walk import nodes_of, tensors_of
 from fusionc.passes import PASSES
 from fusionc.report import Plog, Report, write_fusion_result
 from fusionc.report.graph_dump import GraphDump
+from fusionc.runtime.process import start, step_limit
 from fusionc.switches import decide
 
 TARGETS = ("onnxruntime-cpu", "onnx")
@@ -50,6 +51,7 @@ def convert(
     dump_graph: str | os.PathLike[str] | None = None,
     enable_graph_kernel: bool = False,
     graph_kernel_flags: str | None = None,
+    timeout: float | None = None,
     progress: Progress | None = None,
 ) -> Report:
     """Optimize an ONNX model, verify the result in onnxruntime, write it, and report what was done.
@@ -63,20 +65,22 @@ def convert(
     built-in passes that do what TorchAir's do. `dump_graph` is a folder for the graph after every pass that took
     effect; a former dump there is removed. `enable_graph_kernel` makes areas of operators, with generated kernels in
     <output>.kernels.so; `graph_kernel_flags` ("--opt_level=2 --disable_pass=…") say how, and switch it on, too.
-    `progress` is called with a word on what is being done.
+    `timeout` limits the seconds of one step of onnxruntime, loading a model or running it once; 0 is no limit, the
+    default is 300. `progress` is called with a word on what is being done.
 
     Raises VerificationError, and writes nothing, where the result does not compute what the model computes; it names
     the rewrite at fault. Raises UsageError for wrong switches and files that are not there, FusioncError for everything
     else that goes wrong.
     """
-    _check_arguments(external_weight, input_shape, target)
+    _check_arguments(external_weight, input_shape, target, timeout)
+    start()  # it imports onnxruntime meanwhile
     source = Path(model)
     destination = output_path(source, None if output is None else Path(output))
     report = Report(source, destination)
     tell = progress or (lambda _: None)
     started = perf_counter()
     kernels = KernelLibrary(target)
-    with Plog(log) as plog:
+    with Plog(log) as plog, step_limit(timeout):
         try:
             registry = load_passes([Path(file) for file in custom_passes])
             switches = decide(
@@ -175,13 +179,15 @@ def _require_place(library: Path) -> None:
         raise UsageError(problem, where=str(library), hint=hint, code="E10001")
 
 
-def _check_arguments(external_weight: int | None, input_shape: Shapes | None, target: str) -> None:
+def _check_arguments(external_weight: int | None, input_shape: Shapes | None, target: str, timeout: float | None) -> None:
     """What the command line has checked already, for those who call `convert` themselves."""
     if external_weight not in (None, 0, 1):
         raise UsageError(f"external_weight is {external_weight!r}", hint="give 0, 1 or None", code="E10001")
     if input_shape is not None and not isinstance(input_shape, Mapping):
         hint = 'give {"x": (1, 3, 224, 224)}'
         raise UsageError(f"input_shape is {input_shape!r}, not a mapping", hint=hint, code="E10001")
+    if timeout is not None and not timeout >= 0:
+        raise UsageError(f"timeout is {timeout!r}", hint="give seconds, 0 for no limit, or None", code="E10001")
     if target not in TARGETS:
         raise UsageError(f"target is {target!r}", hint=f"give one of {', '.join(TARGETS)}", code="E10001")
 

@@ -14,6 +14,8 @@ from fusionc.errors import FusioncError
 from fusionc.graph_kernel.area import DOMAIN, Area
 from fusionc.graph_kernel.contents import any_standard_operator
 from fusionc.graph_kernel.kernels import NoCompiler, Unsupported, build, compiler, reason_against, saves, source
+from fusionc.runtime.errors import RunError
+from fusionc.runtime.process import request
 
 
 @dataclass
@@ -86,13 +88,11 @@ class KernelLibrary:
         """Raise FusioncError where onnxruntime cannot load the library: then what made it is to blame, no area."""
         if self.file is None:
             return
-        import onnxruntime
-
         try:
-            onnxruntime.SessionOptions().register_custom_ops_library(str(self.file.resolve()))
+            request("load_library", str(self.file.resolve()))
             return
-        except Exception as error:  # onnxruntime's exceptions share no base class
-            said = f"onnxruntime says: {str(error).splitlines()[0]}"
+        except RunError as error:
+            said = f"onnxruntime says: {error}"
         if self.is_inherited:
             what = "the kernels beside the model cannot be loaded; were they made on another kind of machine?"
             hint = "convert the original model again on this machine, or move the library away: areas run without it"

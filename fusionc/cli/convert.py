@@ -13,6 +13,7 @@ from fusionc.cli.custom import custom_passes_option
 from fusionc.cli.failures import EXIT_CODES, show_tracebacks
 from fusionc.cli.files import write_text
 from fusionc.cli.input_shape import Shapes, parse_input_shape
+from fusionc.cli.timeout import timeout_option
 from fusionc.errors import FusioncError
 from fusionc.report.plog import LEVELS
 
@@ -54,6 +55,7 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
     callback=parse_input_shape,
     help="Sizes that verification runs with; -1 is any. Does not change the model.",
 )
+@timeout_option
 @click.option("--no-verify", is_flag=True, help="Do not run both models to compare their outputs.")
 @click.option(
     "--target",
@@ -133,6 +135,7 @@ def command(
     optimization_switch: str | None,
     external_weight: int | None,
     input_shape: Shapes | None,
+    timeout: float | None,
     no_verify: bool,
     target: str,
     target_opset: int | None,
@@ -160,6 +163,9 @@ def command(
         elif mode == "1" and json_file is not None:
             _write_json(model, json_file, notices(ctx))
         else:
+            from fusionc.runtime.process import start
+
+            start()  # it needs some time, as the imports here do
             from fusionc.conversion import convert
             from fusionc.report.progress import Progress
 
@@ -181,6 +187,7 @@ def command(
                     dump_graph=dump_graph,
                     enable_graph_kernel=enable_graph_kernel,
                     graph_kernel_flags=graph_kernel_flags,
+                    timeout=timeout,
                     progress=progress,
                 )
             report.notices += notices(ctx)

@@ -9,6 +9,7 @@ import click
 from fusionc.cli.atc import AtcCommand
 from fusionc.cli.failures import log_debug_option
 from fusionc.cli.input_shape import Shapes, parse_input_shape
+from fusionc.cli.timeout import timeout_option
 
 _EXIT_CODES = {"equal": 0, "different": 3, "impossible": 1}
 _EPILOG = """\b
@@ -25,14 +26,20 @@ Exit codes:
 @click.option(
     "--input_shape", metavar='"x:1,3,224,224"', callback=parse_input_shape, help="Sizes to run the models with."
 )
+@timeout_option
 @log_debug_option
 @click.pass_context
-def command(ctx: click.Context, reference: Path, candidate: Path, input_shape: Shapes | None) -> None:
+def command(
+    ctx: click.Context, reference: Path, candidate: Path, input_shape: Shapes | None, timeout: float | None
+) -> None:
     """Run the models REFERENCE and CANDIDATE in onnxruntime and compare every output."""
+    from fusionc.runtime.process import start, step_limit
+
+    start()  # it needs some time, as the imports here do
     from fusionc.report.progress import Progress
     from fusionc.verify import verify
 
-    with Progress() as progress:
+    with Progress() as progress, step_limit(timeout):
         verification = verify(reference, candidate, input_shape=input_shape, progress=progress)
     click.echo(verification.summary)
     for difference in verification.differences if len(verification.differences) > 1 else ():

@@ -10,8 +10,9 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from fusionc.runtime.errors import RunError
+from fusionc.runtime.runner import Feeds, Runner
 from fusionc.verify.compare import largest_difference
-from fusionc.verify.runner import Feeds, RunError, Runner
 from fusionc.verify.seeding import random_nodes, set_seeds
 
 _LARGEST_MODEL = 1_500_000_000  # bytes; a larger model is not copied to move its weights

@@ -8,14 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from fusionc.runtime.errors import Crashed, OutOfMemory, Overdue, RunError
+from fusionc.runtime.runner import Runner
 from fusionc.verify.domains import Domain
 from fusionc.verify.feeds import Style, has_floats, make_feeds
 from fusionc.verify.ports import Port
-from fusionc.verify.runner import RunError, Runner
 from fusionc.verify.sizes import SizeChoices, Sizes
 
 _MOST_PROPOSALS = 200
 _REDRAWS = 8
+_PATIENCE = 6  # what a reference may cost that fails in these ways; then no more inputs are tried
+_COSTS: dict[type[RunError], int] = {OutOfMemory: 1, Crashed: 2, Overdue: _PATIENCE}
 _NARROWER: tuple[Style, ...] = (
     Style(),
     Style(integers="binary"),
@@ -55,6 +58,8 @@ class Search:
         self._reference, self._ports, self._domains = reference, ports, domains
         self._choices = SizeChoices(ports, fixed, likely)
         self.first_error = ""
+        self.left_out: list[str] = []  # why inputs were not compared that end or block onnxruntime
+        self._cost = 0
 
     def samples(self, seeds: Sequence[int], constants: Mapping[str, Any], nonfinite: bool) -> Iterator[Sample]:
         """One sample per seed, with changing sizes, then the edges, NaN and Inf among them where `nonfinite` says so.
@@ -134,11 +139,18 @@ class Search:
     def _attempt(
         self, sizes: Sizes, style: Style, seed: int, constants: Mapping[str, Any] | None = None
     ) -> Sample | None:
+        if self._cost >= _PATIENCE:
+            return None
         feeds = {**make_feeds(self._ports, self._domains, sizes, style, seed), **(constants or {})}
         try:
             outputs = self._reference.run(feeds)
         except RunError as error:
-            self.first_error = self.first_error or str(error)
+            cost = _COSTS.get(type(error), 0)
+            if not self.first_error or (cost and not self._cost):
+                self.first_error = str(error)
+            if cost:
+                self._cost += cost
+                self.left_out.append(str(error))
             return None
         label = ", ".join((f"seed {seed}", " ".join(f"{symbol}={size}" for symbol, size in sizes.items())))
         return Sample(label.rstrip(", "), sizes, style, seed, feeds, outputs)

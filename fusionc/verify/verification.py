@@ -13,17 +13,19 @@ import numpy as np
 import onnx
 
 from fusionc.disk.load import load
-from fusionc.errors import UsageError
+from fusionc.errors import FusioncError, UsageError
+from fusionc.runtime.errors import OutOfMemory, RunError
+from fusionc.runtime.runner import Runner, closes_runners
 from fusionc.verify.compare import Mismatch, compare, largest_magnitude
 from fusionc.verify.domains import domains
 from fusionc.verify.noise import Noise, excused
 from fusionc.verify.ports import Port, interface_differences, overridable, required_inputs
 from fusionc.verify.result import Difference, Verification
-from fusionc.verify.runner import RunError, Runner
 from fusionc.verify.search import Sample, Search
 from fusionc.verify.seeding import random_nodes, set_seeds
 
 
+@closes_runners
 def verify(
     reference: Path,
     candidate: Path,
@@ -55,6 +57,8 @@ def verify(
     defaults = _defaults(model, reference.parent)
     try:
         other_model, other = _open(candidate, kernels)
+    except OutOfMemory as error:
+        raise _too_large(candidate, error) from error
     except RunError as error:
         if next(search.samples(seeds, defaults, nonfinite), None) is None:
             return Verification("impossible", 0, f"onnxruntime cannot run {reference}: {search.first_error}")
@@ -67,7 +71,7 @@ def verify(
         return Verification("impossible", 0, f"{reference} has no outputs to compare")
     del model  # holds all weights that are not in external files
 
-    verdict = _Verdict(other, Noise(reference, runner))
+    verdict = _Verdict(candidate, other, Noise(reference, runner))
     for wanted in search.samples(seeds, defaults, nonfinite):
         # Where the reference is unstable no difference counts, and no equality: an edge is left out then, other
         # values are drawn in place of a seed's.
@@ -81,14 +85,14 @@ def verify(
             return _different(verdict.runs, *differences)
     if verdict.runs == 0:
         return Verification("impossible", 0, f"onnxruntime cannot run {reference}: {search.first_error}")
-    return Verification("equal", verdict.runs, verdict.summary())
+    return Verification("equal", verdict.runs, verdict.summary(search.left_out))
 
 
 class _Verdict:
     """Judges one sample after the other. `runs` counts those that were compared and found the same."""
 
-    def __init__(self, candidate: Runner, noise: Noise) -> None:
-        self._candidate, self._noise = candidate, noise
+    def __init__(self, path: Path, candidate: Runner, noise: Noise) -> None:
+        self._path, self._candidate, self._noise = path, candidate, noise
         self._scales: dict[str, float] = {}
         self.runs = self._widened = self._left_out = 0
 
@@ -100,6 +104,8 @@ class _Verdict:
         """
         try:
             found = self._candidate.run(sample.feeds)
+        except OutOfMemory as error:
+            raise _too_large(self._path, error) from error
         except RunError as error:
             return "different", [Difference("", sample.label, f"the reference runs, the candidate does not: {error}")]
         mismatches: dict[str, Mismatch] = {}
@@ -120,13 +126,14 @@ class _Verdict:
         self.runs += 1
         return "same", []
 
-    def summary(self) -> str:
-        """A sentence on runs that were all the same."""
+    def summary(self, left_out: Sequence[str]) -> str:
+        """A sentence on runs that were all the same; `left_out` says why the reference did not run on other inputs."""
         parts = [f"equal in {self.runs} runs"]
         if self._widened:
             parts.append(f"in {self._widened} of them within the rounding that the reference itself amplifies")
         if self._left_out:
             parts.append(f"{self._left_out} left out where the reference is unstable")
+        parts += [f"{number} left out, on which the reference fails: {why}" for why, number in Counter(left_out).items()]
         return "; ".join(parts)
 
     def _is_noise(self, sample: Sample, mismatches: Mapping[str, Mismatch]) -> bool:
@@ -189,6 +196,14 @@ def _defaults(model: onnx.ModelProto, folder: Path) -> dict[str, Any]:
 def _weight_dims(model: onnx.ModelProto) -> list[int]:
     """The dimensions of the weights, the most frequent first."""
     return [size for size, _ in Counter(dim for tensor in model.graph.initializer for dim in tensor.dims).most_common()]
+
+
+def _too_large(candidate: Path, error: OutOfMemory) -> FusioncError:
+    return FusioncError(
+        f"there is not enough memory to run the model beside the one that it is compared with: {error}",
+        where=str(candidate),
+        hint="give smaller sizes with --input_shape, free some memory, or leave the verification out: --no-verify",
+    )
 
 
 def _different(runs: int, *differences: Difference) -> Verification:

@@ -21,13 +21,13 @@ TESTS = Path(__file__).parent
 SECTIONS = ["before", "after", "refuses", "algebra", "source"]
 MODEL = {  # the questions that a pass may ask; the rest of the room reads, writes and changes models
     "fusionc.cpu_kernels",
-    "fusionc.evaluate",
     "fusionc.model.dimensions",
     "fusionc.model.graph",
     "fusionc.model.operators",
     "fusionc.model.tensors",
     "fusionc.model.types",
     "fusionc.model.walk",
+    "fusionc.runtime.evaluate",
 }
 OUTSIDE = {
     "builtins",

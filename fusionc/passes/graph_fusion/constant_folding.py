@@ -3,15 +3,14 @@ from typing import Any
 
 import numpy as np
 
-from fusionc.evaluate import can_evaluate, evaluate, needed_inputs
 from fusionc.model.graph import Graph, Node, Value
 from fusionc.passes.folding import freed_bytes, known_bytes, stored_bytes
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
+from fusionc.runtime.evaluate import can_evaluate, evaluate, needed_inputs
 
 BUDGET = 1 << 20  # bytes by which folding may make a model larger, in all
 _BATCH = 256 << 20  # bytes of results that are computed together, as far as they are known
 _GROWS = "the model would grow by more than 1 MiB"
-_FAILS = "onnxruntime cannot compute it"
 
 
 def _foldable(graph: Graph, rejected: dict[Node, str]) -> dict[Node, None]:
@@ -86,12 +85,13 @@ def _find(graph: Graph) -> Iterator[Match]:
         frontier = _frontier(foldable, rejected, left)
         new: dict[Node, str] = {}
         for batch in _batches(frontier):
-            results = evaluate(batch, list(foldable))
-            chosen, spent = _affordable(results, BUDGET - graph.model.folding_growth)
+            found = evaluate(batch, list(foldable))
+            chosen, spent = _affordable(found.arrays, BUDGET - graph.model.folding_growth)
             graph.model.folding_growth += spent
-            new.update({node: _GROWS if node in results else _FAILS for node in batch if node not in chosen})
+            new.update({node: _GROWS for node in found.arrays if node not in chosen})
+            new.update(found.reasons)
             for node in chosen:
-                arrays = results[node]
+                arrays = found.arrays[node]
                 yield Match(graph, (node,), list(arrays), {"arrays": list(arrays.values()), "reason": ""})
         if not new:
             break

@@ -1,0 +1,73 @@
+"""How much memory a process may take, so that hunger is an exception and not the end of some process."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+_KEPT_FREE = 1 / 16  # of what is available: for the process that waits, and for others
+_GROUPS = Path("/sys/fs/cgroup")
+
+
+def available() -> int | None:
+    """Bytes that this machine, and the control groups of this process, still have; None where nobody says."""
+    known = [*_of_machine(), *_of_groups()]
+    return int(max(min(known), 0) * (1 - _KEPT_FREE)) if known else None
+
+
+def limit_growth(most: int | None = None) -> int | None:
+    """Let this process take what is available from now on, at most `most` bytes; returns that number.
+
+    Only memory of its own counts, no file that is mapped. Without effect (None) on systems that have no such limit.
+    """
+    try:
+        import resource
+
+        held = int(Path("/proc/self/statm").read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE")
+    except (ImportError, OSError):
+        return None
+    growth = min((size for size in (available(), most) if size is not None), default=None)
+    hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
+    soft = hard if growth is None else held + growth
+    resource.setrlimit(resource.RLIMIT_DATA, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
+    return growth
+
+
+def _of_machine() -> Iterator[int]:
+    for line in _lines(Path("/proc/meminfo")):
+        if line.startswith("MemAvailable:"):
+            yield int(line.split()[1]) * 1024
+
+
+def _of_groups() -> Iterator[int]:
+    """What is left of the limit of each control group around this process, in both versions of the interface."""
+    for line in _lines(Path("/proc/self/cgroup")):
+        _, controllers, name = line.split(":", 2)
+        if not controllers:
+            base, files = _GROUPS, ("memory.max", "memory.current", ("inactive_file", "active_file"))
+        elif "memory" in controllers.split(","):
+            base = _GROUPS / "memory"
+            files = ("memory.limit_in_bytes", "memory.usage_in_bytes", ("total_inactive_file", "total_active_file"))
+        else:
+            continue
+        own = base / name.strip("/")
+        for group in (own, *own.parents):
+            yield from _left(group, *files)
+            if group == base:
+                break
+
+
+def _left(group: Path, most: str, used: str, caches: tuple[str, ...]) -> Iterator[int]:
+    numbers = [next(_lines(group / file), "") for file in (most, used)]
+    if not all(number.isdigit() for number in numbers):  # no such group here, or no limit
+        return
+    cached = [int(line.split()[1]) for line in _lines(group / "memory.stat") if line.split()[0] in caches]
+    yield int(numbers[0]) - int(numbers[1]) + sum(cached)
+
+
+def _lines(file: Path) -> Iterator[str]:
+    try:
+        yield from file.read_text().splitlines()
+    except (OSError, ValueError):
+        return

@@ -1,0 +1,241 @@
+"""The process that runs onnxruntime, as its caller sees it: one for each thread that needs one.
+
+It is started early, so that it imports onnxruntime while the caller loads a model, and serves all conversions of its
+thread. It ends with its caller; one that crashed, or that was ended because it took too long, is replaced.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic
+from typing import IO, Any, TypeVar
+
+from fusionc.errors import FusioncError
+from fusionc.runtime import wire, worker
+from fusionc.runtime.errors import Crashed, OutOfMemory, Overdue, RunError
+
+STEP_SECONDS = 300.0  # for making a session, or running a model once
+_START_SECONDS = 120.0
+_LARGEST_PRINT = 1 << 16  # bytes that the process may have printed before they are forgotten
+_Result = TypeVar("_Result")
+
+
+class _State(threading.local):
+    process: Process | None = None
+    seconds = STEP_SECONDS
+
+
+_state = _State()
+_all: weakref.WeakSet[Process] = weakref.WeakSet()
+
+
+def start() -> Process:
+    """The process of this thread; a new one where there is none, which makes itself ready meanwhile."""
+    if _state.process is None:
+        _state.process = Process()
+    return _state.process
+
+
+def current() -> Process | None:
+    """The process of this thread, if there is one."""
+    return _state.process
+
+
+@contextmanager
+def step_limit(seconds: float | None) -> Iterator[None]:
+    """Limit every step inside: making a session, or running a model once. None is the default, 0 no limit."""
+    before, _state.seconds = _state.seconds, STEP_SECONDS if seconds is None else seconds
+    try:
+        yield
+    finally:
+        _state.seconds = before
+
+
+def request(name: str, *arguments: Any, most: float | None = None) -> Any:
+    """What a method of `sessions.Sessions` returns in the process of this thread, in at most `most` seconds, if that
+    is less than the limit of a step.
+
+    Raises RunError where onnxruntime fails: Crashed where it ends the process, Overdue where it takes too long,
+    OutOfMemory where there is not enough.
+    """
+    limits = [seconds for seconds in (most, _state.seconds) if seconds]
+    return start().ask(name, arguments, min(limits, default=None))
+
+
+def insist(attempt: Callable[[], _Result]) -> _Result:
+    """What `attempt` returns. A crash, or a lack of memory, counts only where it happens again in a new process, which
+    holds nothing of what others did before."""
+    try:
+        return attempt()
+    except (Crashed, OutOfMemory):
+        start().end()
+    return attempt()
+
+
+class Process:
+    """One such process."""
+
+    def __init__(self) -> None:
+        self._is_ready = False
+        self._printed = _printed_file()
+        # What the caller's own paths are is for the process to find what the caller has found.
+        paths = [*filter(None, sys.path), str(Path(__file__).parents[2])]
+        command = [sys.executable, "-I", "-S", str(Path(worker.__file__).resolve()), *map(os.path.abspath, paths)]
+        try:
+            self._child = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._printed, cwd=os.sep, bufsize=0
+            )
+        except (OSError, ValueError) as error:
+            raise _unstartable(str(error)) from error
+        assert self._child.stdin is not None and self._child.stdout is not None
+        self._pipes: tuple[IO[bytes], IO[bytes]] = self._child.stdin, self._child.stdout
+        self._out, self._in = self._child.stdin.fileno(), self._child.stdout.fileno()
+        os.set_blocking(self._out, False)  # a process that does not read must not hold up its caller
+        self._end = weakref.finalize(self, _end, self._child, self._pipes, self._printed)
+        _all.add(self)
+
+    @property
+    def id(self) -> int:
+        """The system's number of it."""
+        return self._child.pid
+
+    def ask(self, name: str, arguments: Sequence[Any], seconds: float | None) -> Any:
+        """What `request` does."""
+        try:
+            self._wait_until_ready()
+            deadline = None if seconds is None else monotonic() + seconds
+            self._forget_what_was_printed()
+            wire.send(self._out, (name, arguments), deadline)
+            kind, value = wire.receive(self._in, deadline, _loads)
+        except TimeoutError as error:
+            self.end()
+            raise Overdue(f"it takes longer than {seconds:g} s, the limit of one step (--timeout)") from error
+        except (EOFError, BrokenPipeError) as error:
+            raise self._what_ended_it() from error
+        except BaseException:  # Ctrl-C, say: an answer to nobody's question may come
+            self.end()
+            raise
+        if kind == worker.DONE:
+            return value
+        text = _one_line(value)
+        raise OutOfMemory(text or "there is not enough memory") if kind == worker.HUNGRY else RunError(text)
+
+    def end(self) -> None:
+        """End it, whatever it does; the next request of this thread starts another one."""
+        if _state.process is self:
+            _state.process = None
+        self._end()
+
+    def leave(self) -> None:
+        """In a process that was forked from the caller: it is the caller's, so forget it."""
+        if self._end.detach() is not None:
+            for pipe in self._pipes:
+                pipe.close()
+
+    def _wait_until_ready(self) -> None:
+        if self._is_ready:
+            return
+        try:
+            kind, value = wire.receive(self._in, monotonic() + _START_SECONDS, _loads)
+        except (EOFError, TimeoutError) as error:
+            said = self._last_words() or "it says nothing"
+            self.end()
+            raise _unstartable(said) from error
+        if kind == worker.BROKEN:
+            self.end()
+            raise _unstartable(_one_line(value))
+        self._is_ready = True
+
+    def _what_ended_it(self) -> RunError:
+        try:
+            code = self._child.wait(10)
+        except subprocess.TimeoutExpired:  # its pipes are closed, it is not: something in it has done that
+            code = 0
+        said = self._last_words()
+        self.end()
+        if "bad_alloc" in said:
+            return OutOfMemory(said)
+        try:
+            how = signal.Signals(-code).name
+        except ValueError:
+            how = f"exit code {code}"
+        return Crashed(", ".join(filter(None, (f"it ends the process ({how})", said))))
+
+    def _last_words(self) -> str:
+        """The end of what the process has printed, in one line."""
+        size = os.fstat(self._printed).st_size
+        text = os.pread(self._printed, 2000, max(0, size - 2000)).decode(errors="replace")
+        lines = [line.strip() for line in text.splitlines() if line.strip()]
+        return "".join(c for c in " ".join(lines[-2:]) if c.isprintable())[-300:]
+
+    def _forget_what_was_printed(self) -> None:
+        if os.fstat(self._printed).st_size > _LARGEST_PRINT:
+            os.ftruncate(self._printed, 0)
+
+
+def _end(child: subprocess.Popen[bytes], pipes: Sequence[IO[bytes]], printed: int) -> None:
+    child.kill()
+    child.wait()
+    for pipe in pipes:
+        pipe.close()
+    os.close(printed)
+
+
+def _printed_file() -> int:
+    """A file without a name for what the process prints, of which only the end is wanted."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("fusionc")
+    else:
+        import tempfile
+
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    return descriptor
+
+
+def _unstartable(said: str) -> FusioncError:
+    return FusioncError(
+        f"the process that runs onnxruntime cannot be started: {said}",
+        where=sys.executable,
+        hint="check that this Python can import onnxruntime; install it again: pip install onnxruntime",
+    )
+
+
+class _Unpickler(pickle.Unpickler):
+    """Makes arrays and plain data, and nothing else."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        if module.split(".")[0] == "numpy" and name in ("_frombuffer", "_reconstruct", "ndarray", "dtype", "scalar"):
+            return super().find_class(module, name)
+        if (module, name) == (wire.__name__, wire.Raw.__name__):
+            return wire.Raw
+        raise pickle.UnpicklingError(f"{module}.{name}")
+
+
+def _loads(body: bytes, buffers: Sequence[Any]) -> Any:
+    return _Unpickler(io.BytesIO(body), buffers=buffers).load()
+
+
+def _one_line(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= 400 else text[:397] + "..."
+
+
+def _after_fork() -> None:
+    _state.process = None
+    for process in list(_all):
+        process.leave()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

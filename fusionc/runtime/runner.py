@@ -1,0 +1,129 @@
+"""A model in onnxruntime, loaded once and run as often as one likes."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Mapping
+from functools import wraps
+from itertools import count
+from pathlib import Path
+from typing import Any, ParamSpec, TypeVar
+
+import numpy as np
+import onnx
+
+from fusionc.runtime.process import Process, current, insist, request, start
+from fusionc.runtime.wire import Raw
+
+Feeds = Mapping[str, Any]
+
+# Types that numpy does not know; onnxruntime takes and gives them as bytes.
+_RAW_TYPES = {
+    f"tensor({name})": getattr(onnx.TensorProto, name.upper())
+    for name in (
+        "bfloat16",
+        "float8e4m3fn",
+        "float8e4m3fnuz",
+        "float8e5m2",
+        "float8e5m2fnuz",
+        "int4",
+        "uint4",
+        "int2",
+        "uint2",
+    )
+}
+_SUB_BYTE = ("tensor(int4)", "tensor(uint4)", "tensor(int2)", "tensor(uint2)")
+_numbers = count()
+_Parameters = ParamSpec("_Parameters")
+_Result = TypeVar("_Result")
+
+
+class _State(threading.local):
+    opened: list[Runner] | None = None
+
+
+_state = _State()
+
+
+def closes_runners(function: Callable[_Parameters, _Result]) -> Callable[_Parameters, _Result]:
+    """Whatever runners the function makes are closed when it returns."""
+
+    @wraps(function)
+    def closing(*args: _Parameters.args, **kwargs: _Parameters.kwargs) -> _Result:
+        before, _state.opened = _state.opened, []
+        try:
+            return function(*args, **kwargs)
+        finally:
+            for runner in _state.opened:
+                runner.close()
+            _state.opened = before
+
+    return closing
+
+
+class Runner:
+    """Runs one model with onnxruntime's own optimizers off.
+
+    `source` is the model's path, so that external data and files beyond 2 GB work, or its bytes together with the
+    `folder` of its external data. With `fresh`, every run gets a new session: operators that draw random numbers then
+    draw the same ones in every run. `kernels` is a library with operators of the model's own.
+
+    A crash counts only where it happens again in a new process that has nothing but this model; so does a lack of
+    memory. Other runners that were open in the old process open again by themselves.
+    """
+
+    def __init__(
+        self, source: Path | bytes, *, folder: Path | None = None, fresh: bool = False, kernels: Path | None = None
+    ) -> None:
+        self._number, self._is_fresh = next(_numbers), fresh
+        self._source = (
+            source if isinstance(source, bytes) else os.path.abspath(source),
+            None if folder is None else os.path.abspath(folder),
+            None if kernels is None else str(kernels.resolve()),
+        )
+        self._home: Process | None = None  # the process that has the session
+        self.outputs: list[str] = []
+        self._types: dict[str, str] = {}
+        if _state.opened is not None:
+            _state.opened.append(self)
+        insist(self._open)
+
+    def run(self, feeds: Feeds) -> list[Any]:
+        """The value of every output, in the order of `outputs`. Raises RunError."""
+        raw = {kind for kind in self._types.values() if kind in _RAW_TYPES}
+        values = {name: self._handed_over(name, value) for name, value in feeds.items()}
+
+        def run() -> list[Any]:
+            self._open()
+            return [_received(value) for value in request("run", self._number, values, raw, self._is_fresh)]
+
+        return insist(run)
+
+    def close(self) -> None:
+        """Free the session; the next run would make another one."""
+        if self._home is not None and self._home is current():
+            request("close", self._number)
+        self._home = None
+
+    def _open(self) -> None:
+        process = start()
+        if self._home is not process:
+            self.outputs, self._types = request("open", self._number, *self._source)
+            self._home = process
+
+    def _handed_over(self, name: str, value: Any) -> Any:
+        kind = self._types.get(name)
+        if kind not in _RAW_TYPES or not isinstance(value, np.ndarray):
+            return value
+        data = np.frombuffer(onnx.numpy_helper.from_array(value).raw_data, np.uint8)
+        return Raw(_RAW_TYPES[kind], value.shape, data)
+
+
+def _received(value: Any) -> Any:
+    if not isinstance(value, Raw):
+        return value
+    kind = str(value.elem_type)
+    if kind in _SUB_BYTE:  # compared exactly, so that the packed bytes do
+        return value.data
+    return value.data.view(onnx.helper.tensor_dtype_to_np_dtype(_RAW_TYPES[kind])).reshape(value.shape)

@@ -1,0 +1,82 @@
+"""Messages between the two processes: pickles with a length before them, large arrays as they lie in memory."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import select
+import struct
+from collections.abc import Callable, Sequence
+from time import monotonic
+from typing import Any, NamedTuple
+
+_COUNT = struct.Struct("<I")
+_LARGE = 16 * 1024  # bytes; smaller buffers are copied into the pickle
+
+
+class Raw(NamedTuple):
+    """A tensor of elements that numpy has not: their type, by ONNX's number or onnxruntime's name, and their bytes."""
+
+    elem_type: int | str
+    shape: tuple[int, ...]
+    data: Any
+
+
+Loads = Callable[[bytes, Sequence[Any]], Any]
+
+
+def send(descriptor: int, message: Any, deadline: float | None = None) -> None:
+    """Write a message. Raises TimeoutError where the other side has not read it at `deadline` (time.monotonic)."""
+    buffers: list[memoryview] = []
+
+    def stays_inside(buffer: pickle.PickleBuffer) -> bool:
+        view = buffer.raw()
+        if view.nbytes >= _LARGE:
+            buffers.append(view)
+        return view.nbytes < _LARGE
+
+    body = pickle.dumps(message, protocol=5, buffer_callback=stays_inside)
+    lengths = [len(body), *(buffer.nbytes for buffer in buffers)]
+    head = _COUNT.pack(len(lengths)) + struct.pack(f"<{len(lengths)}Q", *lengths)
+    for left in (memoryview(head), memoryview(body), *buffers):
+        while left:
+            _wait(descriptor, select.POLLOUT, deadline)
+            try:
+                left = left[os.write(descriptor, left) :]
+            except BlockingIOError:  # less room than poll counts as some
+                continue
+
+
+def receive(descriptor: int, deadline: float | None = None, loads: Loads | None = None) -> Any:
+    """The next message. Raises EOFError where the other side has gone, TimeoutError at `deadline`.
+
+    `loads` makes it of the pickle and its buffers, by default pickle itself.
+    """
+    (count,) = _COUNT.unpack(_read(descriptor, _COUNT.size, deadline))
+    lengths = struct.unpack(f"<{count}Q", _read(descriptor, 8 * count, deadline))
+    body, *buffers = (_read(descriptor, length, deadline) for length in lengths)
+    return loads(body, buffers) if loads is not None else pickle.loads(body, buffers=buffers)
+
+
+def _read(descriptor: int, length: int, deadline: float | None) -> Any:
+    import numpy as np  # neither `fusionc --help` nor the start of the other process waits for it
+
+    buffer = np.empty(length, np.uint8)  # unlike a bytearray, not filled with zeros first
+    left = buffer.data
+    while left:
+        _wait(descriptor, select.POLLIN, deadline)
+        count = os.readv(descriptor, [left])
+        if not count:
+            raise EOFError
+        left = left[count:]
+    return buffer
+
+
+def _wait(descriptor: int, event: int, deadline: float | None) -> None:
+    left = None if deadline is None else 1000 * (deadline - monotonic())
+    if left is not None and left <= 0:
+        raise TimeoutError
+    ready = select.poll()
+    ready.register(descriptor, event)
+    if not ready.poll(left):
+        raise TimeoutError

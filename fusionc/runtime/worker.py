@@ -1,0 +1,79 @@
+"""The program of the other process: it answers one request after the other until nobody can ask any more.
+
+Started as a file, with the caller's sys.path as arguments, so that it finds the same onnxruntime and no module that
+only happens to lie in the current folder.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import signal
+import sys
+import threading
+from typing import Any
+
+READY = "ready"
+DONE, FAILED, HUNGRY, BROKEN = "done", "failed", "hungry", "broken"  # what an answer starts with
+_HUNGER = ("bad_alloc", "bad allocation", "Failed to allocate memory", "Unable to allocate")
+_LARGEST_FILE = 64 << 20  # bytes; what somebody prints for ever ends there
+
+
+def _main(requests: int, answers: int) -> None:
+    from fusionc.runtime import wire
+
+    try:
+        from fusionc.runtime.sessions import Sessions
+
+        sessions = Sessions()
+    except Exception as error:  # onnxruntime, or what it needs, is not whole
+        wire.send(answers, (BROKEN, f"{type(error).__name__}: {error}"))
+        return
+    wire.send(answers, (READY, None))
+    while True:
+        name, arguments = wire.receive(requests)
+        answer: tuple[str, Any]
+        try:
+            answer = DONE, getattr(sessions, name)(*arguments)
+        except MemoryError as error:
+            answer = HUNGRY, str(error)
+        except Exception as error:  # onnxruntime's exceptions share no base class
+            answer = HUNGRY if any(word in str(error) for word in _HUNGER) else FAILED, str(error)
+        del arguments
+        wire.send(answers, answer)
+        del answer
+
+
+def _end_with_the_caller(requests: int) -> None:
+    """The other end of the pipe closes when the caller ends, however it ends; nobody wants an answer then."""
+    gone = select.poll()
+    gone.register(requests, 0)
+    gone.poll()
+    os._exit(0)
+
+
+def _start() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both; the caller decides
+    requests, answers = os.dup(0), os.dup(1)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    standard = [path for path in sys.path if path]
+    sys.path[:] = [*standard, *(path for path in sys.argv[1:] if path not in standard)]
+    try:
+        import resource
+    except ImportError:
+        pass
+    else:
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+        resource.setrlimit(resource.RLIMIT_FSIZE, (_LARGEST_FILE, _LARGEST_FILE))
+    threading.Thread(target=_end_with_the_caller, args=(requests,), daemon=True).start()
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        _main(requests, answers)
+    os._exit(0)  # nothing to clean up, and nobody to wait for it
+
+
+if __name__ == "__main__":
+    _start()
