@@ -179,7 +179,9 @@ def _require_place(library: Path) -> None:
         raise UsageError(problem, where=str(library), hint=hint, code="E10001")
 
 
-def _check_arguments(external_weight: int | None, input_shape: Shapes | None, target: str, timeout: float | None) -> None:
+def _check_arguments(
+    external_weight: int | None, input_shape: Shapes | None, target: str, timeout: float | None
+) -> None:
     """What the command line has checked already, for those who call `convert` themselves."""
     if external_weight not in (None, 0, 1):
         raise UsageError(f"external_weight is {external_weight!r}", hint="give 0, 1 or None", code="E10001")

@@ -18,7 +18,7 @@ from fusionc.verify.sizes import SizeChoices, Sizes
 _MOST_PROPOSALS = 200
 _REDRAWS = 8
 _PATIENCE = 6  # what a reference may cost that fails in these ways; then no more inputs are tried
-_COSTS: dict[type[RunError], int] = {OutOfMemory: 1, Crashed: 2, Overdue: _PATIENCE}
+_COSTS: dict[type[RunError], int] = {OutOfMemory: 1, Crashed: 3, Overdue: _PATIENCE}
 _NARROWER: tuple[Style, ...] = (
     Style(),
     Style(integers="binary"),

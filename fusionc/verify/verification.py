@@ -133,7 +133,9 @@ class _Verdict:
             parts.append(f"in {self._widened} of them within the rounding that the reference itself amplifies")
         if self._left_out:
             parts.append(f"{self._left_out} left out where the reference is unstable")
-        parts += [f"{number} left out, on which the reference fails: {why}" for why, number in Counter(left_out).items()]
+        parts += [
+            f"{number} left out, on which the reference fails: {why}" for why, number in Counter(left_out).items()
+        ]
         return "; ".join(parts)
 
     def _is_noise(self, sample: Sample, mismatches: Mapping[str, Mismatch]) -> bool:

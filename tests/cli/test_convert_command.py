@@ -33,7 +33,7 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
         "--optimization_switch=P:on;Q:off", "--external_weight=1", "--input_shape=x:1,3;ids:", "--no-verify",
         "--log=warning", "--export_compile_stat=2", "--mode=0", "--target=onnx", "--target_opset=23",
         "--custom_passes=a.py", "--custom_passes=b.py", "--pattern_fusion_pass=false", "--dump_graph=d",
-        "--enable_graph_kernel", "--graph_kernel_flags", "--opt_level=3 --disable_pass=P",
+        "--enable_graph_kernel", "--graph_kernel_flags", "--opt_level=3 --disable_pass=P", "--timeout=1.5",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     (call,) = fake_convert.calls
@@ -55,6 +55,7 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
         "dump_graph": Path("d"),
         "enable_graph_kernel": True,
         "graph_kernel_flags": "--opt_level=3 --disable_pass=P",
+        "timeout": 1.5,
     }
 
 
@@ -79,6 +80,7 @@ def test_defaults(run: Any, fake_convert: Any) -> None:
         "dump_graph": None,
         "enable_graph_kernel": False,
         "graph_kernel_flags": None,
+        "timeout": None,
     }
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from fusionc.errors import UsageError
+from fusionc.runtime import process
 
 
 @pytest.fixture
@@ -56,3 +57,17 @@ def test_errors(run: Any, answer: SimpleNamespace) -> None:
 def test_verify_usage_errors(run: Any, answer: SimpleNamespace, words: list[str]) -> None:
     assert run("verify", *words).exit_code == 2
     assert answer.calls == []
+
+
+def test_a_limit_for_every_step(run: Any, stand_in: Callable[..., None]) -> None:
+    limits: list[float] = []
+
+    def verify(*_: Path, **__: Any) -> SimpleNamespace:
+        limits.append(process._state.seconds)
+        return SimpleNamespace(status="equal", summary="equal", differences=[])
+
+    stand_in("fusionc.verify", verify=verify)
+    for words in (["--timeout", "2.5"], ["--timeout=0"], []):
+        assert run("verify", "a.onnx", "b.onnx", *words).exit_code == 0
+    assert limits == [2.5, 0, 300]
+    assert run("verify", "a.onnx", "b.onnx", "--timeout=-1").exit_code == 2
