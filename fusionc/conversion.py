@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,10 +13,11 @@ from time import perf_counter
 import onnx
 
 from fusionc.areas.library import KernelLibrary
-from fusionc.areas.register import library_of
+from fusionc.areas.place import library_for, published
 from fusionc.areas.run import fusion_of, tell_of_areas, tell_of_flags
 from fusionc.custom.loading import load_passes
 from fusionc.disk.load import load
+from fusionc.disk.places import require_place
 from fusionc.disk.save import save
 from fusionc.errors import FusioncError, UsageError
 from fusionc.graph_kernel.flags import read_flags
@@ -76,6 +78,7 @@ def convert(
     start()  # it imports onnxruntime meanwhile
     source = Path(model)
     destination = output_path(source, None if output is None else Path(output))
+    _spare(destination, [*custom_passes, *([fusion_switch_file] if fusion_switch_file is not None else [])])
     report = Report(source, destination)
     tell = progress or (lambda _: None)
     started = perf_counter()
@@ -103,12 +106,12 @@ def convert(
             tell("loading")
             with _timed(report, "load"):
                 proto = load(source)
-            kernels.inherit(proto, library_of(source))
-            if (read.flags.is_on and kernels.is_for_onnxruntime) or kernels.file is not None:
-                _require_place(library_of(destination))
+            require_place(destination)
+            kernels.inherit(proto, library_for(source))
             report.operators_before, report.bytes_before = _operators(proto), _bytes_on_disk(proto, source)
             with _timed(report, "fuse"):
                 done = job.optimized(proto, dump=dump)
+            published(kernels.file, destination, source)  # whether the library has a place, before all is verified
             report.patterns = done.counts
             report.operators_after = _operators(done.proto)
             report.pattern_lines = plog.patterns([*done.counts, *done.fused.splits])
@@ -121,12 +124,9 @@ def convert(
                     kernels.require_loadable()
                     with _timed(report, "verify"):
                         report.verification = verified(saved, job, done)
-                if kernels.file is not None:
-                    report.kernels = library_of(destination)
-                    saved = saved.beside(kernels.file, report.kernels)
-                else:
-                    saved = saved.without(library_of(destination))
-                saved.publish()
+                library = published(kernels.file, destination, source)
+                report.kernels = library.place if library.file is not None else None
+                saved.publish(library)
             write_fusion_result(report.patterns, export_compile_stat, report.notices)
         except Exception as error:
             explained = _damage(error, source) or error
@@ -163,7 +163,9 @@ def output_path(model: Path, output: Path | None) -> Path:
         path = path.with_name(f"{path.name}.onnx")
     if path.is_dir() or (output is not None and output.is_dir()):
         problem = "is a folder"
-    elif path.resolve() == model.resolve() or (path.exists() and model.exists() and path.samefile(model)):
+    elif _is_loop(path):
+        problem = "is a symbolic link that leads back to itself"
+    elif _is_same(path, model):
         problem = "is the model itself, which is never overwritten"
     else:
         return path
@@ -172,11 +174,26 @@ def output_path(model: Path, output: Path | None) -> Path:
     )
 
 
-def _require_place(library: Path) -> None:
-    """Raise UsageError where the library of the result cannot be written."""
-    if library.is_dir():
-        problem, hint = "the kernels of the result would lie where a folder is", "remove it, or give another --output"
-        raise UsageError(problem, where=str(library), hint=hint, code="E10001")
+def _spare(output: Path, read: Sequence[str | os.PathLike[str]]) -> None:
+    """Raise UsageError where the result would be written over a file that the conversion reads."""
+    for file in read:
+        if _is_same(output, Path(file)):
+            what, hint = "the output is a file that the conversion reads", "give --output another file name"
+            raise UsageError(what, where=str(output), hint=hint, code="E10001")
+
+
+def _is_loop(path: Path) -> bool:
+    try:
+        path.stat()
+    except OSError as error:
+        return error.errno == errno.ELOOP
+    return False
+
+
+def _is_same(path: Path, other: Path) -> bool:
+    return os.path.realpath(path) == os.path.realpath(other) or (
+        path.exists() and other.exists() and path.samefile(other)
+    )
 
 
 def _check_arguments(

@@ -13,7 +13,8 @@ import onnx
 from fusionc.areas.library import KernelLibrary
 from fusionc.custom.watchdog import watchdog
 from fusionc.disk.load import load
-from fusionc.disk.save import Saved, save
+from fusionc.disk.publish import Saved
+from fusionc.disk.save import save
 from fusionc.errors import VerificationError
 from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
 from fusionc.model.build import build

@@ -14,3 +14,14 @@ def _no_log_in_the_home_folder(tmp_path_factory: pytest.TempPathFactory) -> Iter
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FUSIONC_PROCESS_LOG_PATH", str(tmp_path_factory.mktemp("log")))
         yield
+
+
+@pytest.fixture(scope="session")
+def needs_a_compiler() -> None:
+    """Without one there are no kernels, only functions: what is asked of kernels cannot be seen then."""
+    from fusionc.graph_kernel.kernels import NoCompiler, compiler
+
+    try:
+        compiler()
+    except NoCompiler as missing:
+        pytest.skip(str(missing))

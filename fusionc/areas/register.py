@@ -7,24 +7,20 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from fusionc.areas.place import SUFFIX, library_for
 from fusionc.errors import FusioncError, UsageError
 
-_SUFFIX = ".kernels.so"
 _REGISTERED: WeakKeyDictionary[Any, Path] = WeakKeyDictionary()  # session options → the library that they have
-
-
-def library_of(model: str | os.PathLike[str]) -> Path:
-    """Where the kernels of a model file lie: out.onnx → out.kernels.so."""
-    return Path(model).with_suffix(_SUFFIX)
 
 
 def register_kernels(session_options: Any, model: str | os.PathLike[str]) -> None:
     """Let a session run the generated kernels of a model.
 
     `session_options` is the onnxruntime.SessionOptions that the session will be made with, `model` the path of the
-    model file; its kernels lie beside it. Options take the kernels of one model: give each model its own, of which a
-    process may have many. Without this call the model computes the same, with onnxruntime's operators. Raises
-    UsageError if there is no library or the options have another one, FusioncError if it is none for this machine.
+    model file; its kernels lie beside it. They are machine code, which this call loads whoever made it: call it for
+    models that you trust. Options take the kernels of one model: give each model its own, of which a process may have
+    many. Without this call the model computes the same, with onnxruntime's operators. Raises UsageError if there is no
+    library or the options have another one, FusioncError if it is none for this machine.
     """
     library = _library_there(Path(model))
     place, former = library.resolve(), _REGISTERED.get(session_options)
@@ -51,12 +47,12 @@ def register_kernels(session_options: Any, model: str | os.PathLike[str]) -> Non
 
 def _library_there(model: Path) -> Path:
     """The library beside a model. Raises UsageError where there is none."""
-    if model.name.endswith(_SUFFIX):
+    if model.name.endswith(SUFFIX):
         problem, where = "this is a library of kernels, not a model", model
         hint = "give the path of the model, with .onnx at its end: its kernels are found beside it"
     elif not model.name or model.is_dir():
         problem, where, hint = "the model is a folder", model, "give the path of the model file"
-    elif (library := library_of(model)).is_file():
+    elif (library := library_for(model)).is_file():
         return library
     elif not model.exists():
         problem, where, hint = "the model does not exist", model, "check the path: its kernels are looked for beside it"

@@ -3,23 +3,25 @@
 Where the weights go: external ones stay external. In the model's own folder the result goes on using the original
 file; elsewhere the file is copied, or repacked where rewriting has left parts of it unused. Nothing is read into
 memory to be written. `external_weight` 1 moves all weights of the graph into one file of the result, 0 moves all
-into the model; without it, weights move out only where the model would pass protobuf's limit.
+into the model; without it, weights move out only where the model would pass protobuf's limit. `publish` says how the
+files come to their places.
 """
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
 import onnx
 from onnx import TensorProto
 
+from fusionc.disk.places import beside, cannot_be_written, workshop
+from fusionc.disk.publish import Saved, data_of, in_the_way, is_copy, short
 from fusionc.errors import FusioncError, UsageError
 from fusionc.model import tensors, walk
 
@@ -29,41 +31,6 @@ _CHUNK = 16 << 20
 _PAGE = 4096  # offsets at page boundaries let a runtime map the weights
 
 
-@dataclass(frozen=True)
-class Saved:
-    """Files written in a temporary folder: `model` can be run from there, `publish` moves all to their places."""
-
-    model: Path
-    moves: tuple[tuple[Path, Path], ...]
-    outdated: Path | None = None  # what belonged to an older model of that name, and goes
-
-    def publish(self) -> None:
-        """Move the files to their places, the model last. An older model of that name goes first where it would
-        otherwise be left beside weights that are not its own, should this be interrupted."""
-        *weights, (_, output) = self.moves
-        if any(target.exists() for _, target in weights) and output.exists():
-            os.replace(output, self.model.with_name("before"))
-        for source, target in self.moves:
-            os.replace(source, target)
-        if self.outdated is not None and not self.outdated.is_dir():  # a folder is nobody's library
-            self.outdated.unlink(missing_ok=True)
-
-    def beside(self, file: Path, target: Path) -> Saved:
-        """The same files and a copy of one more, for `target`, which lies beside the model now and later."""
-        copy = self.model.with_name(target.name)
-        shutil.copyfile(file, copy)
-        *weights, model = self.moves
-        return Saved(self.model, (*weights, (copy, target), model))
-
-    def without(self, target: Path) -> Saved:
-        """The same files, and nothing at `target`."""
-        return Saved(self.model, self.moves, target)
-
-    @property
-    def nbytes(self) -> int:
-        return sum(source.stat().st_size for source, _ in self.moves)
-
-
 @contextmanager
 def save(proto: onnx.ModelProto, folder: Path, output: Path, external_weight: int | None = None) -> Iterator[Saved]:
     """Write `proto`, whose external data lies in `folder`, for `output`, into a temporary folder beside it.
@@ -71,31 +38,26 @@ def save(proto: onnx.ModelProto, folder: Path, output: Path, external_weight: in
     Changes where the proto says that its weights are. Whatever happens, the temporary folder is removed.
     Raises FusioncError where the target cannot be written or the weights do not fit.
     """
-    try:
-        workshop = Path(tempfile.mkdtemp(prefix=".fusionc-", dir=output.parent))
-    except OSError as error:
-        raise FusioncError(
-            f"the result cannot be written: {error.strerror}",
-            where=str(output.parent),
-            hint="create the folder, or give another one with --output",
-            code="E13004",
-        ) from error
-    try:
-        yield _Writer(proto, folder, output, workshop).write(external_weight)
-    finally:
-        shutil.rmtree(workshop, ignore_errors=True)
+    with workshop(output.parent) as temporary:
+        try:
+            saved = _Writer(proto, folder, output, temporary).write(external_weight)
+        except OSError as error:
+            raise cannot_be_written(error, output) from error
+        yield saved
 
 
 class _Writer:
     def __init__(self, proto: onnx.ModelProto, folder: Path, output: Path, workshop: Path) -> None:
         self.proto, self.folder, self.output, self.workshop = proto, folder, output, workshop
-        self.data_name = output.name + ".data"
-        self.moves: list[tuple[Path, Path]] = []
+        self.set = workshop / "set"  # the files of the result as they will lie beside each other
+        self.model = self.set / output.name
+        self.data: list[tuple[Path, Path]] = []
 
     def write(self, external_weight: int | None) -> Saved:
         everything = list(walk.tensors_of(self.proto))
         external = [t for t in everything if t.data_location == TensorProto.EXTERNAL]
         self._spare_weights(external)
+        self.set.mkdir()
         movable = [t for t in _initializers(self.proto.graph) if tensors.byte_size(t) >= _WORTH_MOVING]
         inline = sum(tensors.byte_size(t) for t in everything if t.data_location != TensorProto.EXTERNAL)
         if external_weight == 0:
@@ -106,9 +68,8 @@ class _Writer:
         else:
             self._keep_files(external)
         self._require_space(sum(tensors.byte_size(t) for t in everything if t.data_location != TensorProto.EXTERNAL))
-        model = self.workshop / self.output.name
-        model.write_bytes(self.proto.SerializeToString())
-        return Saved(model, (*self.moves, (model, self.output)))
+        self.model.write_bytes(self.proto.SerializeToString())
+        return Saved(self.model, self.output, tuple(self.data), self.workshop)
 
     def _spare_weights(self, external: list[TensorProto]) -> None:
         """Refuse an output that is a data file of the model, or of the result."""
@@ -139,61 +100,64 @@ class _Writer:
                 _make_inline(tensor, file.read(tensors.byte_size(tensor)))
 
     def _keep_files(self, external: list[TensorProto]) -> None:
-        """Let the result use the original files: linked for the check in the same folder, else copied or repacked."""
+        """Let the result use the original files: in the same folder as they are, else copied or repacked."""
         files: dict[str, list[TensorProto]] = {}
         for tensor in external:
             files.setdefault(tensors.external_entries(tensor)["location"], []).append(tensor)
-        same_folder = os.path.realpath(self.folder) == os.path.realpath(self.output.parent)
+        if files and os.path.realpath(self.folder) == os.path.realpath(self.output.parent):
+            self.model = self.output.with_name(beside(self.workshop))  # onnx refuses links to data
+            return
         for location, members in files.items():
             source, target = self.folder / location, self.output.parent / location
-            temporary = self.workshop / location
+            temporary = self.set / location
             temporary.parent.mkdir(parents=True, exist_ok=True)
-            if same_folder:
-                _link(source, temporary)
-                continue
             used = sum(tensors.byte_size(t) for t in members)
             if used < source.stat().st_size // 2:  # rewriting has left most of the file behind
+                self.data.clear()
                 self._pack(external, external)
                 return
-            if target.exists() and not _same_content(source, target):
+            if not os.path.realpath(target).startswith(os.path.realpath(self.output.parent) + os.sep):
+                raise in_the_way(target)  # a link leads out of the folder
+            shutil.copyfile(source, temporary)
+            if is_copy(target, source):
+                continue
+            if os.path.lexists(target):
                 raise FusioncError(
                     "a file with the name of the model's external data is already there, and it is another one",
                     where=str(target),
                     hint="give another folder with --output, or --external_weight 1",
                     code="E13004",
                 )
-            shutil.copyfile(source, temporary)
-            target.parent.mkdir(parents=True, exist_ok=True)
-            self.moves.append((temporary, target))
+            self.data.append((temporary, target))
 
     def _pack(self, chosen: list[TensorProto], external: list[TensorProto]) -> None:
         """Stream the chosen tensors, and every external one, into the data file of the result."""
-        target = self.output.parent / self.data_name
-        sources = {tensors.external_range(t, os.fspath(self.folder))[0] for t in external}
-        if os.path.realpath(target) in sources:
-            raise FusioncError(
-                "the weights of the result would be written over those of the model",
-                where=str(target),
-                hint="give another name with --output",
-                code="E13004",
-            )
-        temporary = self.workshop / self.data_name
         ordered = dict.fromkeys(map(id, chosen))
         everything = chosen + [t for t in external if id(t) not in ordered]
         if not everything:
             return
+        places: list[tuple[TensorProto, int, int]] = []
+        temporary = self.workshop / "packed"
         with open(temporary, "wb") as file:
+            hashed = _HashedFile(file)
             for tensor in everything:
-                self._append(tensor, file)
-        self.moves.append((temporary, target))
+                if tensor.data_type != TensorProto.STRING:
+                    places.append((tensor, *self._append(tensor, hashed)))
+        target = data_of(self.output, short(hashed.hash.hexdigest()))
+        for tensor, offset, size in places:
+            _make_external(tensor, target.name, offset, size)
+        temporary = temporary.replace(self.set / target.name)
+        if not os.path.lexists(target):
+            self.data.append((temporary, target))
+        elif not is_copy(target, temporary):
+            raise in_the_way(target)
 
-    def _append(self, tensor: TensorProto, file: BinaryIO) -> None:
-        if tensor.data_type == TensorProto.STRING:
-            return
+    def _append(self, tensor: TensorProto, file: _HashedFile) -> tuple[int, int]:
+        """The offset and the size of the tensor in the file."""
         size = tensors.byte_size(tensor)
         if size >= _PAGE:
-            file.seek(-file.tell() % _PAGE, os.SEEK_CUR)
-        offset = file.tell()
+            file.write(bytes(-file.size % _PAGE))
+        offset = file.size
         if tensor.data_location == TensorProto.EXTERNAL:
             path, start, _ = tensors.external_range(tensor, os.fspath(self.folder))
             with open(path, "rb") as source:
@@ -202,7 +166,19 @@ class _Writer:
                     file.write(source.read(min(_CHUNK, size - at)))
         else:
             file.write(_raw_bytes(tensor))
-        _make_external(tensor, self.data_name, offset, size)
+        return offset, size
+
+
+class _HashedFile:
+    """Writes a file and computes the hash of its content."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self.hash, self.size = file, hashlib.sha256(), 0
+
+    def write(self, data: bytes) -> None:
+        self._file.write(data)
+        self.hash.update(data)
+        self.size += len(data)
 
 
 def _initializers(graph: onnx.GraphProto) -> list[TensorProto]:
@@ -231,20 +207,3 @@ def _make_external(tensor: TensorProto, location: str, offset: int, length: int)
     tensor.data_location = TensorProto.EXTERNAL
     for key, value in (("location", location), ("offset", offset), ("length", length)):
         tensor.external_data.add(key=key, value=str(value))
-
-
-def _link(source: Path, target: Path) -> None:
-    try:
-        os.link(os.path.realpath(source), target)
-    except OSError:  # a file system without hard links
-        shutil.copyfile(source, target)
-
-
-def _same_content(a: Path, b: Path) -> bool:
-    if a.stat().st_size != b.stat().st_size:
-        return False
-    with open(a, "rb") as first, open(b, "rb") as second:
-        while chunk := first.read(_CHUNK):
-            if chunk != second.read(_CHUNK):
-                return False
-    return True

@@ -11,6 +11,7 @@ import numpy as np
 import onnx
 
 from fusionc.graph_kernel.area import DOMAIN, Area, Operand
+from fusionc.graph_kernel.kernels.source import generator
 from fusionc.graph_kernel.values import edges_of, embedded, named, operand_of
 from fusionc.model.graph import Edge, Node
 from fusionc.model.tensors import to_proto
@@ -73,7 +74,9 @@ def function_of(area: Area) -> onnx.FunctionProto:
 
 
 def _digest(area: Area) -> str:
-    """What makes the name of an area that of its contents: what it computes, of which types and shapes."""
+    """What makes the name of an area that of its contents: what it computes, of which types and shapes, and what makes
+    its kernel. So a model never calls a kernel that was made for another area or by another version of fusionc."""
     text = hashlib.sha256(function_of(area).SerializeToString(deterministic=True))
     text.update(repr(sorted((o.name, o.dtype, o.shape) for o in area.values.values())).encode())
+    text.update(generator())
     return text.hexdigest()[:_DIGITS]

@@ -31,17 +31,18 @@ def write_fusion_result(counts: list[PatternCount], export_compile_stat: int, no
     temporary = folder / f"{_FILE_NAME}.{os.getpid()}"
     content = _content(counts)
     try:
-        file.unlink(missing_ok=True)
         if not content:
+            file.unlink(missing_ok=True)
             return None
         folder.mkdir(parents=True, exist_ok=True)
         temporary.write_text(json.dumps(content, indent=4, sort_keys=True) + "\n", encoding="utf-8")
         temporary.replace(file)
     except OSError as error:
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
         notices.append(f"{file} is not written: {error.strerror}")
         return None
+    finally:  # it is there still where that failed or was interrupted
+        with suppress(OSError):
+            temporary.unlink(missing_ok=True)
     return file
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -26,8 +27,8 @@ class GraphDump:
 
     def __init__(self, folder: Path, used: Sequence[Path] = ()) -> None:
         for path in used:
-            file = path.resolve()
-            if file.parent == folder.resolve() and _NAME.fullmatch(file.name):
+            file = Path(os.path.realpath(path))
+            if file.parent == Path(os.path.realpath(folder)) and _NAME.fullmatch(file.name):
                 what, hint = "the graph is dumped into files of such names", "give another folder with --dump_graph"
                 raise UsageError(what, where=str(path), hint=hint, code="E10001")
         self.folder = folder

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +12,7 @@ from onnx import TensorProto, helper, numpy_helper
 import fusionc
 from fusionc.disk import save as saving
 from fusionc.disk.load import load
+from fusionc.disk.publish import digest
 from fusionc.disk.save import save
 from fusionc.errors import FusioncError, UsageError
 from fusionc.model import tensors
@@ -59,7 +59,16 @@ def assert_right(path: Path) -> None:
 
 
 def files(folder: Path) -> list[str]:
-    return sorted(path.name for path in folder.iterdir())
+    """Their names; `<hash>` where a name has that of the content."""
+    return sorted(
+        path.name.replace(digest(path), "<hash>") if path.is_file() else path.name for path in folder.iterdir()
+    )
+
+
+def data_of(model: Path) -> Path:
+    (found,) = model.parent.glob(f"{model.name}.*.data")
+    assert found.name == f"{model.name}.{digest(found)}.data" and locations(model) - {""} == {found.name}
+    return found
 
 
 def test_in_the_same_folder_the_file_is_shared(external: Path) -> None:
@@ -94,15 +103,15 @@ def test_a_file_of_which_most_is_not_needed_any_more_is_repacked(tmp_path: Path)
     onnx.save(big, folder / "in.onnx", save_as_external_data=True, location="weights.bin", size_threshold=0)
     target = tmp_path / "out.onnx"
     fusionc.convert(folder / "in.onnx", output=target)
-    assert files(tmp_path) == ["model", "out.onnx", "out.onnx.data"]
-    assert (tmp_path / "out.onnx.data").stat().st_size == A.nbytes + B.nbytes
+    assert files(tmp_path) == ["model", "out.onnx", "out.onnx.<hash>.data"]
+    assert data_of(target).stat().st_size == A.nbytes + B.nbytes
     assert_right(target)
 
 
 def test_external_weight_1_moves_all_weights_out(tmp_path: Path) -> None:
     onnx.save(model(), tmp_path / "in.onnx")
     fusionc.convert(tmp_path / "in.onnx", output=tmp_path / "out.onnx", external_weight=1)
-    assert locations(tmp_path / "out.onnx") == {"out.onnx.data"}
+    assert data_of(tmp_path / "out.onnx").stat().st_size == A.nbytes + B.nbytes
     assert_right(tmp_path / "out.onnx")
 
 
@@ -116,7 +125,7 @@ def test_weights_beyond_the_limit_move_out_by_themselves(tmp_path: Path, monkeyp
     monkeypatch.setattr(saving, "LIMIT", A.nbytes)
     onnx.save(model(), tmp_path / "in.onnx")
     fusionc.convert(tmp_path / "in.onnx", output=tmp_path / "out.onnx")
-    assert locations(tmp_path / "out.onnx") == {"out.onnx.data"}
+    assert data_of(tmp_path / "out.onnx").is_file()
     with pytest.raises(FusioncError, match="more than one protobuf file can hold"):
         fusionc.convert(tmp_path / "in.onnx", output=tmp_path / "out2.onnx", external_weight=0)
     assert not (tmp_path / "out2.onnx").exists()
@@ -125,9 +134,10 @@ def test_weights_beyond_the_limit_move_out_by_themselves(tmp_path: Path, monkeyp
 def test_the_weights_of_the_input_are_never_overwritten(tmp_path: Path) -> None:
     onnx.save(model(), tmp_path / "in.onnx", save_as_external_data=True, location="out.onnx.data", size_threshold=0)
     before = (tmp_path / "out.onnx.data").read_bytes()
-    with pytest.raises(FusioncError, match="written over"):
-        fusionc.convert(tmp_path / "in.onnx", output=tmp_path / "out.onnx", external_weight=1)
+    fusionc.convert(tmp_path / "in.onnx", output=tmp_path / "out.onnx", external_weight=1)
     assert (tmp_path / "out.onnx.data").read_bytes() == before
+    assert_right(tmp_path / "in.onnx")
+    assert_right(tmp_path / "out.onnx")
 
 
 @pytest.mark.parametrize("location", ["../secret.bin", "/etc/hostname", "link.bin", ""])
@@ -175,7 +185,7 @@ def test_typed_fields_and_four_bits_move_out_and_in_again(tmp_path: Path) -> Non
     before = {t.name: numpy_helper.to_array(t) for t in proto.graph.initializer}
     with save(proto, tmp_path, tmp_path / "out.onnx", 1) as saved:
         saved.publish()
-    assert locations(tmp_path / "out.onnx") == {"out.onnx.data"}
+    assert data_of(tmp_path / "out.onnx").is_file()
     for name, array in weights(tmp_path / "out.onnx").items():
         np.testing.assert_array_equal(array, before[name])
     with save(load(tmp_path / "out.onnx"), tmp_path, tmp_path / "in.onnx", 0) as saved:
@@ -188,14 +198,9 @@ def test_three_runs_give_the_same_bytes(tmp_path: Path) -> None:
     sample = Path(__file__).parents[2] / "sample_models" / "transformer_block.onnx"
     for i in range(3):
         fusionc.convert(sample, output=tmp_path / f"{i}.onnx", external_weight=1, verify=False)
-        os.rename(tmp_path / f"{i}.onnx.data", tmp_path / f"{i}.data")
-    results = {(tmp_path / f"{i}.data").read_bytes() for i in range(3)}
-    protos = {load_bytes(tmp_path / f"{i}.onnx").replace(f"{i}.onnx.data".encode(), b"") for i in range(3)}
+    results = {data_of(tmp_path / f"{i}.onnx").read_bytes() for i in range(3)}
+    protos = {(tmp_path / f"{i}.onnx").read_bytes().replace(f"{i}.onnx.".encode(), b"") for i in range(3)}
     assert len(results) == len(protos) == 1
-
-
-def load_bytes(path: Path) -> bytes:
-    return path.read_bytes()
 
 
 @pytest.mark.parametrize("elsewhere", [False, True])
@@ -212,20 +217,22 @@ def test_the_result_never_goes_over_the_weights(tmp_path: Path, elsewhere: bool)
     assert elsewhere is False or not target.exists()
 
 
-def test_interrupted_between_weights_and_model_no_old_model_is_left(
-    external: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The old model beside the new weights would compute something else."""
-    target = tmp_path / "out.onnx"
-    fusionc.convert(external, output=target, external_weight=1)
-    replace = os.replace
+def test_a_data_file_is_no_second_name_of_the_models_own(external: Path) -> None:
+    """onnx refuses data that has two names: the model itself would not load while it is converted."""
 
-    def interrupted(source: Path, destination: Path) -> None:
-        if Path(destination) == target:
-            raise KeyboardInterrupt
-        replace(source, destination)
+    def look(_: str) -> None:
+        onnx.checker.check_model(external)
+        assert (external.parent / "weights.bin").stat().st_nlink == 1
 
-    monkeypatch.setattr(saving.os, "replace", interrupted)
-    with pytest.raises(KeyboardInterrupt):
-        fusionc.convert(external, output=target, external_weight=1)
-    assert not target.exists()
+    fusionc.convert(external, output=external.parent / "out.onnx", progress=look)
+
+
+def test_a_file_that_a_link_leads_to_is_not_written(external: Path, tmp_path: Path) -> None:
+    (external.parent / "sub").mkdir()
+    onnx.save(model(), external, save_as_external_data=True, location="sub/weights.bin", size_threshold=0)
+    for name in ("out", "elsewhere"):
+        (tmp_path / name).mkdir()
+    (tmp_path / "out" / "sub").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(FusioncError, match="which fusionc did not make"):
+        fusionc.convert(external, output=tmp_path / "out" / "out.onnx")
+    assert files(tmp_path / "elsewhere") == [] and files(tmp_path / "out") == ["sub"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import resources
 
 import numpy as np
@@ -154,6 +155,17 @@ def _file(kernels: Sequence[Kernel], entries: Sequence[str]) -> str:
             _part("operators.h"),
         ]
     )
+
+
+@cache
+def generator() -> bytes:
+    """A hash of what makes kernels: those of two versions of it may differ."""
+    text = hashlib.sha256()
+    package = resources.files(__package__)
+    for file in sorted([*package.iterdir(), *(package / "c").iterdir()], key=lambda file: file.name):
+        if file.name.endswith((".py", ".h")):
+            text.update(file.read_bytes())
+    return text.digest()
 
 
 def _part(name: str) -> str:

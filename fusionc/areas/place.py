@@ -1,0 +1,96 @@
+"""Where the library of a model lies, and which one fusionc made: one that it did not make is left alone."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Sequence
+from pathlib import Path
+
+from fusionc.disk.publish import Library, digest, in_the_way, is_copy
+from fusionc.errors import FusioncError, UsageError
+
+SUFFIX = ".kernels.so"
+_MARK = b"kernels of areas, made by fusionc"  # which operators.h puts into each library
+
+
+def library_of(model: str | os.PathLike[str]) -> Path:
+    """Where the kernels of a model file lie: out.onnx → out.kernels.so; other names keep their ends, so that no two
+    models have one library: out.ONNX → out.ONNX.kernels.so."""
+    path = Path(model)
+    return path.with_name(path.name.removesuffix(".onnx") + SUFFIX)
+
+
+def published(file: Path | None, model: Path, source: Path) -> Library:
+    """How the library `file`, None for none, goes beside `model`, which was made of the model `source`.
+
+    Raises UsageError where a folder is in its place, FusioncError where another file is that fusionc did not make, or
+    the library of `source`.
+    """
+    place = library_of(model)
+    is_of_source = os.path.realpath(place) == os.path.realpath(library_of(source))
+    if file is None:
+        outdated = [place] if is_own(place) and not is_of_source else []
+        return Library(None, place, place, (*outdated, *_waiting(place)))
+    if place.is_dir():
+        problem, hint = "the kernels of the result would lie where a folder is", "remove it, or give another --output"
+        raise UsageError(problem, where=str(place), hint=hint, code="E10001")
+    if os.path.lexists(place) and not is_copy(place, file):
+        if is_of_source:
+            what, hint = "the kernels of the result would be written over those of the model", "give another --output"
+            raise FusioncError(what, where=str(place), hint=hint, code="E10001")
+        if not is_own(place):
+            raise in_the_way(place)
+    waiting = place.with_name(f"{_stem(place)}.{digest(file)}{SUFFIX}")
+    return Library(file, place, waiting, tuple(other for other in _waiting(place) if other != waiting))
+
+
+def library_for(model: Path) -> Path:
+    """The library that a session of a model should use, where there is one.
+
+    That is the one at its usual place, but while a conversion replaces the model, and after one that was killed then,
+    it may be one that waits for that place: the one with the kernels that the model calls.
+    """
+    place = library_of(model)
+    waiting = _waiting(place)
+    if not waiting or not model.is_file():
+        return place
+    import onnx
+
+    from fusionc.model.operators import KERNELS
+
+    functions = onnx.load(os.fspath(model), load_external_data=False).functions
+    names = [function.name.encode() + b"\0" for function in functions if function.domain == KERNELS]
+    return max((place, *waiting), key=lambda library: _count(names, library))
+
+
+def is_own(library: Path) -> bool:
+    """Whether fusionc made a library. It is read, not loaded."""
+    try:
+        return stat.S_ISREG(library.lstat().st_mode) and _MARK in library.read_bytes()
+    except OSError:
+        return False
+
+
+def _waiting(place: Path) -> list[Path]:
+    """The libraries that conversions have left under names of their content."""
+    form = re.compile(rf"{re.escape(_stem(place))}\.([0-9a-f]+){re.escape(SUFFIX)}")
+    try:
+        found = [(path, form.fullmatch(path.name)) for path in sorted(place.parent.iterdir())]
+    except OSError:
+        return []
+    return [path for path, name in found if name and is_own(path) and digest(path) == name[1]]
+
+
+def _stem(library: Path) -> str:
+    return library.name.removesuffix(SUFFIX)
+
+
+def _count(names: Sequence[bytes], library: Path) -> int:
+    """How many of the names of kernels a library has."""
+    try:
+        content = library.read_bytes()
+    except OSError:  # it has come to its place by now
+        return 0
+    return sum(name in content for name in names)

@@ -1,0 +1,105 @@
+"""Where files may be written: a temporary folder beside the result, a lock on its folder, and whether there is a way.
+
+The temporary folder `.fusionc-…` is on the file system of the result, so that moving out of it is renaming. It is
+locked while its process lives: one whose lock is free was left by a process that was killed, and the next conversion
+in that folder removes it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+
+from fusionc.errors import FusioncError
+
+if sys.platform != "win32":
+    import fcntl
+
+_PREFIX = ".fusionc-"
+_WORKSHOP = re.compile(re.escape(_PREFIX) + "[a-z0-9_]{8}")
+
+
+def cannot_be_written(error: OSError, where: Path) -> FusioncError:
+    """What to say where the system refuses to write the result."""
+    return FusioncError(
+        f"the result cannot be written: {error.strerror or error}",
+        where=str(where),
+        hint="give a folder that exists, can be written and has room with --output",
+        code="E13004",
+    )
+
+
+def require_place(output: Path) -> None:
+    """Raise FusioncError where no file can be put, before much time is spent on making one."""
+    with workshop(output.parent):
+        pass
+    with suppress(FileNotFoundError):
+        folder, present = os.stat(output.parent), os.lstat(output)
+        is_sticky = hasattr(os, "geteuid") and folder.st_mode & stat.S_ISVTX
+        if is_sticky and os.geteuid() not in (0, folder.st_uid, present.st_uid):
+            what = "the result cannot be written: in this folder nobody may replace the files of others"
+            raise FusioncError(what, where=str(output), hint="give another --output", code="E13004")
+
+
+@contextmanager
+def workshop(folder: Path) -> Iterator[Path]:
+    """A temporary folder inside `folder`, which is gone afterwards. Raises FusioncError where it cannot be made."""
+    try:
+        with locked(folder):
+            _remove_abandoned(folder)
+            path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=folder))
+            in_use = ExitStack()
+            in_use.enter_context(locked(path))
+    except OSError as error:
+        raise cannot_be_written(error, folder) from error
+    try:
+        with in_use:
+            yield path
+    finally:
+        _remove(path)
+
+
+def beside(workshop: Path) -> str:
+    """The name of a file beside a temporary folder that goes with it."""
+    return f"{workshop.name}.onnx"
+
+
+def _remove(workshop: Path) -> None:
+    with suppress(OSError):
+        workshop.with_name(beside(workshop)).unlink(missing_ok=True)
+    shutil.rmtree(workshop, ignore_errors=True)
+
+
+@contextmanager
+def locked(folder: Path, *, is_patient: bool = True) -> Iterator[bool]:
+    """Keep other conversions from a folder. Whether it is locked now: not every file system can do it, and with
+    `is_patient` False nobody waits for others."""
+    if sys.platform == "win32":
+        yield False
+        return
+    with ExitStack() as closing:
+        is_locked = False
+        with suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+            closing.callback(os.close, descriptor)
+            fcntl.flock(descriptor, fcntl.LOCK_EX if is_patient else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            is_locked = True
+        yield is_locked
+
+
+def _remove_abandoned(folder: Path) -> None:
+    """Remove temporary folders whose processes were killed."""
+    if not hasattr(os, "getuid"):
+        return
+    for path in folder.iterdir():
+        if _WORKSHOP.fullmatch(path.name):
+            with suppress(OSError), locked(path, is_patient=False) as is_free:
+                if is_free and not path.is_symlink() and path.stat().st_uid == os.getuid():
+                    _remove(path)

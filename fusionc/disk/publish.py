@@ -1,0 +1,222 @@
+"""Files in a temporary folder → their places, so that at every instant the old set or the new one is there, complete.
+
+A set is a model, its data and its library of kernels. Only the renaming of one file is atomic: that of the model. So
+the other files of the new set lie beside those of the old one before it, and each model finds its own:
+
+1. The data goes to a name of its content, `out.onnx.<hash>.data`, which the tensors of the new model have. The same
+   weights always have the same name, whatever lies on the disk.
+2. The library goes to a name of its content, too, `out.<hash>.kernels.so`. An area is called by a hash of what it
+   computes: `register_kernels` takes the library that has the kernels which the model calls.
+3. The model is renamed over the old one.
+4. The library is renamed to `out.kernels.so`, over the old one. (Who registers that file without asking fusionc and
+   comes between 3 and 4 has kernels that the model does not call: it runs as functions, right, though slower.)
+5. Data and libraries of older sets go, if fusionc wrote them and no file in the folder mentions them any more.
+
+All is on the disk, not only in its cache, before the next step. A process that is killed between two steps leaves the
+old set (before 3) or the new one, and what it left besides goes with the next conversion to that output. Where
+a step fails or is interrupted, those before it are taken back.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import mmap
+import os
+import re
+import shutil
+import stat
+from collections.abc import Collection
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from fusionc.disk.places import cannot_be_written, locked
+from fusionc.errors import FusioncError
+
+_CHUNK = 16 << 20
+_DIGITS = 16  # of a hash in a name
+_LARGEST_MODEL = 1 << 31  # bytes; protobuf's limit
+
+
+@dataclass(frozen=True)
+class Library:
+    """The library of kernels that goes beside a model, to `place`; until the model is there it is at `waiting`.
+
+    `file` is None where the model has none. `outdated` are those of older models of that name, which go.
+    """
+
+    file: Path | None
+    place: Path
+    waiting: Path
+    outdated: tuple[Path, ...]
+
+
+@dataclass(frozen=True)
+class Saved:
+    """Files that are written but not yet in their places: `model` can be run, `publish` moves all to where they belong.
+
+    `data` are the files that go beside the model, and where; `workshop` is the temporary folder.
+    """
+
+    model: Path
+    output: Path
+    data: tuple[tuple[Path, Path], ...]
+    workshop: Path
+
+    def publish(self, library: Library | None = None) -> None:
+        """Move the files to their places. Raises FusioncError where that fails; then all is as it was."""
+        with locked(self.output.parent):
+            try:
+                _Publication(self, library).run()
+            except OSError as error:
+                raise cannot_be_written(error, self.output) from error
+            with suppress(OSError):
+                _remove(library.outdated if library is not None else ())
+                _remove(_outdated_data(self.output, {target for _, target in self.data}))
+
+
+class _Publication:
+    def __init__(self, saved: Saved, library: Library | None) -> None:
+        self.model, self.output, self.moves = saved.model, saved.output, list(saved.data)
+        self.former = saved.workshop / "former"
+        self.had_former = os.path.lexists(saved.output)
+        self.made: list[Path] = []  # folders
+        self.library: Library | None = None
+        if library is not None and library.file is not None and not is_copy(library.place, library.file):
+            self.library, copy = library, saved.workshop / library.waiting.name
+            shutil.copyfile(library.file, copy)
+            self.moves.append((copy, library.waiting))
+
+    def run(self) -> None:
+        for file in (self.model, *(file for file, _ in self.moves)):
+            _sync(file)
+        try:
+            for file, target in self.moves:
+                self._make_folder(target.parent)
+                _put(file, target)
+            for folder in {self.output.parent, *(target.parent for _, target in self.moves)}:
+                _sync_folder(folder)
+            with suppress(OSError):  # a file system without hard links: then there is no way back from the next step
+                os.link(self.output, self.former, follow_symlinks=False)
+            os.replace(self.model, self.output)
+            _sync_folder(self.output.parent)
+            if self.library is not None:
+                os.replace(self.library.waiting, self.library.place)
+        except BaseException:
+            if os.path.lexists(self.model) or (self.library is not None and os.path.lexists(self.library.waiting)):
+                self._undo()
+            raise
+
+    def _make_folder(self, folder: Path) -> None:
+        """The folder of a data file, which may be one inside the model's."""
+        for missing in reversed([path for path in (folder, *folder.parents) if not path.exists()]):
+            self.made.append(missing)
+            missing.mkdir(exist_ok=True)
+
+    def _undo(self) -> None:
+        """Take back what was done; how far that was is seen from the files."""
+        if not os.path.lexists(self.model):
+            if self.had_former and not os.path.lexists(self.former):
+                return  # the new set is complete, and stays
+            try:
+                os.replace(self.former, self.output) if self.had_former else self.output.unlink()
+            except OSError:
+                return
+        for file, target in self.moves:
+            with suppress(OSError):
+                if not os.path.lexists(file):
+                    target.unlink()
+        for folder in reversed(self.made):
+            with suppress(OSError):
+                folder.rmdir()
+
+
+def _put(file: Path, target: Path) -> None:
+    """Give a file its name, but never over another one: the same content may be there.
+
+    Not by a second link: onnx refuses data that has two names.
+    """
+    if not os.path.lexists(target):
+        os.rename(file, target)
+    elif not is_copy(target, file):
+        raise in_the_way(target)
+
+
+def in_the_way(target: Path) -> FusioncError:
+    """What to say where something lies at the place of a file of the result."""
+    return FusioncError(
+        "a file of the result would be written over another one, which fusionc did not make",
+        where=str(target),
+        hint="move it away, or give another --output",
+        code="E13004",
+    )
+
+
+def is_copy(path: Path, original: Path) -> bool:
+    """Whether `path` is a regular file, not a link to one, with the content of `original`."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    if not stat.S_ISREG(status.st_mode) or status.st_size != original.stat().st_size:
+        return False
+    with open(path, "rb") as first, open(original, "rb") as second:
+        while chunk := first.read(_CHUNK):
+            if chunk != second.read(_CHUNK):
+                return False
+    return True
+
+
+def digest(path: Path) -> str:
+    """The hash of a file's content that is part of its name."""
+    with open(path, "rb") as file:
+        return short(hashlib.file_digest(file, "sha256").hexdigest())
+
+
+def short(hexadecimal: str) -> str:
+    """As much of a SHA-256 as names have."""
+    return hexadecimal[:_DIGITS]
+
+
+def data_of(output: Path, content: str) -> Path:
+    """The data file of a model whose content has this hash."""
+    return output.with_name(f"{output.name}.{content}.data")
+
+
+def _outdated_data(output: Path, kept: Collection[Path]) -> list[Path]:
+    """Data files of older models at `output`: such a name has the hash of the content, and nothing mentions it."""
+    form = re.compile(rf"{re.escape(output.name)}\.[0-9a-f]{{{_DIGITS}}}\.data")
+    files = [path for path in output.parent.iterdir() if stat.S_ISREG(path.lstat().st_mode)]
+    found = [path for path in files if form.fullmatch(path.name) and path not in kept]
+    for file in files if found else ():
+        if file.suffix not in (".data", ".so"):
+            found = [path for path in found if not _mentions(file, path.name)]
+    return [path for path in found if data_of(output, digest(path)) == path]
+
+
+def _mentions(file: Path, name: str) -> bool:
+    """Whether a file that may be a model has a name in it."""
+    if not 0 < file.stat().st_size < _LARGEST_MODEL:
+        return False
+    with open(file, "rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        return content.find(os.fsencode(name)) >= 0
+
+
+def _remove(files: Collection[Path]) -> None:
+    for file in files:
+        with suppress(OSError):
+            file.unlink()
+
+
+def _sync(file: Path) -> None:
+    descriptor = os.open(file, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _sync_folder(folder: Path) -> None:
+    """As far as its file system can: some do not let folders be opened for it."""
+    with suppress(OSError):
+        _sync(folder)
