@@ -8,8 +8,8 @@ import pytest
 from harness import parse
 
 from fusionc.model.build import build
-from fusionc.model.graph import Edge, Graph
-from fusionc.model.types import same_after_reshape, same_shape
+from fusionc.model.graph import Edge, Graph, Shape
+from fusionc.model.types import broadcasts_into, same_after_reshape, same_shape
 
 
 def graph_of(text: str, opset: int = 18) -> Graph:
@@ -201,3 +201,35 @@ def test_one_dimension_follows_from_the_others_where_nothing_else_is_known_of_it
     assert not same_after_reshape(("B", "T"), ("B", "S"))
     assert not same_after_reshape(("B", None), (None, "T"))
     assert not same_after_reshape((0, 8), (0, None))
+
+
+@pytest.mark.parametrize(
+    ("small", "large", "fits"),
+    [
+        (None, None, False),
+        (None, (2, 3), False),
+        (None, (), False),
+        ((), None, True),
+        ((), (), True),
+        ((), (2, "N", None), True),
+        ((1,), None, False),
+        ((1,), (), False),
+        ((1,), (None,), True),
+        ((1, 1), (3,), False),
+        ((3,), (2, 3), True),
+        ((2,), (2, 3), False),
+        ((1, 3), (2, 3), True),
+        ((2, 1), (2, 3), True),
+        ((3, 1), (2, 3), False),
+        ((3,), (2, 1), False),
+        (("N",), ("M", "N"), True),
+        (("N",), ("N", "M"), False),
+        (("N",), (2,), False),
+        ((2,), ("N",), False),
+        ((None,), (None,), False),
+        ((None, 3), (None, 3), False),
+    ],
+)
+def test_what_broadcasts_into_a_shape(small: Shape | None, large: Shape | None, fits: bool) -> None:
+    """Nothing is known of a shape that is not known; a number without axes changes no shape at all."""
+    assert broadcasts_into(small, large) is fits

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from harness import effected, optimize, parse
+from harness import assert_same_numbers, effected, optimize, parse
 from variants import inside_function
 
 from fusionc.errors import FusioncError
@@ -68,6 +68,28 @@ def test_a_replacement_that_would_form_a_cycle_is_refused() -> None:
 
     result, counts = optimize(model, [make((op.Neg(x), op.Relu(x)), rewrite)])
     assert only(counts) == (0, {"the replacement would form a cycle": 1}) and result == model
+
+
+SEEN = """agraph (float[N] x, bool c) => (float[N] y, float[N] z) {
+    a = Relu (x)
+    z = If (c) <then_branch = t () => (float[N] p) { p = Neg (a) },
+                else_branch = e () => (float[N] q) {
+                    q = If (c) <then_branch = u () => (float[N] r) { r = Add (a, a) },
+                                else_branch = v () => (float[N] s) { s = Abs (x) }> }>
+    y = Identity (a) }"""
+
+
+def test_a_value_that_becomes_an_output_has_its_name_in_subgraphs_too() -> None:
+    """y takes the place of a, also where branches, and branches of branches, use a by its name."""
+    model = parse(SEEN)
+    result, counts = optimize(model, [make(op.Identity(x), lambda m, new: m.x)])
+    assert effected(counts) == 1
+    onnx.checker.check_model(result, full_check=True)
+    outer = result.graph.node[1]
+    inner = outer.attribute[1].g.node[0]
+    used = [result.graph.node[0].output[0], outer.attribute[0].g.node[0].input[0], *inner.attribute[0].g.node[0].input]
+    assert used == ["y"] * 4
+    assert_same_numbers(model, result, "bitwise", {})
 
 
 def test_two_outputs_get_a_valid_order() -> None:

@@ -1,0 +1,226 @@
+"""Is one value the same as another? A table with values just inside and just outside each tolerance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from fusionc.verify.compare import Mismatch, compare, largest_difference, largest_magnitude
+from fusionc.verify.noise import excused
+
+# By type: the share of the largest element by which one of 0 may be off, that by which the largest element itself may
+# be off (both together), and the share of the largest up to which the tolerance may grow.
+LIMITS = {
+    "float64": (1e-7, 2e-7, 8e-3),
+    "float32": (1e-4, 1.1e-3, 8e-3),
+    "float16": (4e-3, 8e-3, 5e-3),
+    "bfloat16": (2e-2, 4e-2, 2e-2),
+    "float8_e4m3fn": (2e-2, 4e-2, 2e-2),
+    "float8_e4m3fnuz": (2e-2, 4e-2, 2e-2),
+    "float8_e5m2": (2e-2, 4e-2, 2e-2),
+    "float8_e5m2fnuz": (2e-2, 4e-2, 2e-2),
+}
+NAMES = list(LIMITS)
+EXACT = ["int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "bool"]
+
+
+def dtype_of(name: str) -> np.dtype[Any]:
+    return np.dtype(getattr(ml_dtypes, name, name))
+
+
+def neighbours(name: str, limit: float) -> tuple[float, float]:
+    """The largest number of a type below a limit, and the smallest above it, both 0.1 % from it where the type can."""
+    dtype = dtype_of(name)
+    if dtype.itemsize > 2:
+        return limit * 0.999, limit * 1.001
+    with np.errstate(invalid="ignore"):
+        every = np.arange(2 ** (8 * dtype.itemsize - 1), dtype=f"u{dtype.itemsize}").view(dtype).astype(np.float64)
+    every = every[np.isfinite(every)]
+    return float(every[every < limit * 0.999].max()), float(every[every > limit * 1.001].min())
+
+
+def off_by(name: str, values: list[float], error: float) -> Mismatch | None:
+    """Two arrays of a type of which the second element differs by so much."""
+    reference = np.array(values, np.float64).astype(dtype_of(name))
+    candidate = reference.copy()
+    candidate[1] = np.float64(values[1]) + error
+    assert np.isclose(float(candidate[1]) - float(reference[1]), error, rtol=1e-3, atol=0)
+    return compare(reference, candidate)
+
+
+@pytest.mark.parametrize("scale", [1.0, 8.0, 0.5])
+@pytest.mark.parametrize("name", NAMES)
+def test_an_element_beside_the_largest(name: str, scale: float) -> None:
+    inside, outside = neighbours(name, LIMITS[name][0] * scale)
+    for sign in (1, -1):
+        assert off_by(name, [scale, 0], sign * inside) is None
+        assert off_by(name, [-scale, 0], sign * inside) is None
+        found = off_by(name, [scale, 0], sign * outside)
+        assert found is not None and found.error == pytest.approx(outside, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "inside", "outside"),
+    [
+        ("float64", 1.0, 1.99e-7, 2.01e-7),
+        ("float64", 0.5, 1.49e-7, 1.51e-7),
+        ("float32", 1.0, 1.09e-3, 1.11e-3),
+        ("float32", 0.5, 5.9e-4, 6.1e-4),
+        ("float16", 1.0, 16 / 2048, 17 / 2048),  # of 0.008
+        ("float16", 0.5, 12 / 2048, 13 / 2048),  # of 0.006
+        ("bfloat16", 1.0, 10 / 256, 11 / 256),  # of 0.04
+        ("bfloat16", 0.5, 7 / 256, 8 / 256),  # of 0.03
+    ],
+)
+def test_more_is_allowed_the_larger_an_element_is(name: str, value: float, inside: float, outside: float) -> None:
+    """A share of the largest one, which is 1, and a share of itself."""
+    for sign in (1, -1):
+        assert off_by(name, [1, sign * value], -sign * inside) is None
+        assert off_by(name, [1, sign * value], -sign * outside) is not None
+
+
+@pytest.mark.parametrize("name", NAMES[4:])
+def test_the_next_number_of_8_bits_is_another(name: str) -> None:
+    assert off_by(name, [0, 1], float(ml_dtypes.finfo(dtype_of(name)).eps)) is not None
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_how_far_a_tolerance_may_grow(name: str) -> None:
+    absolute, _, widest = LIMITS[name]
+    inside, outside = neighbours(name, widest)
+    if widest > absolute:
+        found = off_by(name, [1, 0], inside)
+        assert found is not None and found.within_widest
+    found = off_by(name, [1, 0], outside)
+    assert found is not None and not found.within_widest
+
+
+def test_no_type_that_can_tell_accepts_1_percent() -> None:
+    for name in ("float64", "float32", "float16"):
+        absolute, both, widest = LIMITS[name]
+        assert max(both, widest + both - absolute) < 0.01
+        found = compare(*(np.array([factor], dtype_of(name)) for factor in (1.0, 1.01)))
+        assert found is not None and not found.within_widest
+
+
+@pytest.mark.parametrize(
+    ("name", "largest"), [("float64", 1e300), ("float32", 1e30), ("float16", 3e4), ("bfloat16", 1e30)]
+)
+def test_magnitudes_that_stand_for_infinity_hide_nothing(name: str, largest: float) -> None:
+    """A mask filled with the lowest number is no scale for the rest; a large number is."""
+    dtype = dtype_of(name)
+    for factor, is_scale in ((0.99, True), (1.01, False)):
+        reference = np.array([-largest * factor, 1], np.float64).astype(dtype)
+        candidate = np.array([-largest * factor, 1.5], np.float64).astype(dtype)
+        assert (compare(reference, candidate) is None) is is_scale
+        assert largest_magnitude(reference) == (abs(float(reference[0])) if is_scale else 1)
+    assert largest_magnitude(np.array([np.nan, -np.inf, -2], dtype)) == 2
+    assert largest_magnitude(np.zeros(0, dtype)) == 0
+
+
+def test_a_scale_from_elsewhere() -> None:
+    zeros, small = np.zeros(3, np.float32), np.array([0, 0, 0.9e-4], np.float32)
+    assert compare(zeros, zeros) is None and compare(zeros, small) is not None
+    assert compare(zeros, small, least_scale=1) is None
+    assert compare([zeros], [small], least_scale=1) is None and compare({1: zeros}, {1: small}, least_scale=1) is None
+    assert compare(zeros, small, least_scale=0.5) is not None
+    one = np.array([2, 0], np.float32)
+    assert compare(one, one + np.array([0, 1.9e-4], np.float32), least_scale=1) is None  # the larger of the two
+
+
+@pytest.mark.parametrize("name", EXACT)
+def test_what_is_no_float_is_exact(name: str) -> None:
+    reference = np.array([1, 0, 1]).astype(name)
+    assert compare(reference, reference.copy()) is None
+    candidate = reference.copy()
+    candidate[2] = 0
+    found = compare(reference, candidate)
+    assert found is not None and found.error is None and not found.within_widest
+    assert found.reason.startswith("1 of 3 elements differ, first at [2]: ")
+    assert largest_magnitude(reference) == 0 and largest_difference(reference, candidate) == 0
+
+
+@pytest.mark.parametrize(("name", "part"), [("complex64", "float32"), ("complex128", "float64")])
+def test_each_part_of_a_complex_number_is_a_float(name: str, part: str) -> None:
+    limit = LIMITS[part][0]
+    reference = np.array([1, 0], name)
+    for turn in (1, 1j):
+        assert compare(reference, reference + np.array([0, limit * 0.99 * turn], name)) is None
+        assert compare(reference, reference + np.array([0, limit * 1.01 * turn], name)) is not None
+    assert largest_magnitude(np.array([1 + 3j, -2], name)) == 3
+    assert largest_difference(reference, np.array([1, 2j], name)) == 2
+
+
+MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)
+OTHERS = {
+    "type": (MATRIX.astype(np.float64), "has the type float64, the reference has float32"),
+    "shape": (MATRIX.T.copy(), "has the shape [3, 2], the reference has [2, 3]"),
+    "a value less": (None, "has no value"),
+    "a sequence": ([MATRIX], "is a sequence or a map where the reference gives a tensor"),
+    "a map": ({"a": 1.0}, "is a sequence or a map where the reference gives a tensor"),
+    "NaN": (
+        np.where(MATRIX == 4, np.nan, MATRIX).astype(np.float32),
+        "NaN at other places than in the reference (1 of 6), first at [1, 1]: nan for 4",
+    ),
+    "two elements": (
+        MATRIX + np.array([[0, 0, 0.5], [0, 1, 0]], np.float32),
+        "2 of 6 elements differ by more than the tolerance of float32, worst at [1, 1]: 5 for 4 (off by 1, largest "
+        "value 5)",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_the_reason_says_what_differs(name: str) -> None:
+    candidate, reason = OTHERS[name]
+    found = compare(MATRIX, candidate)
+    assert found is not None and found.reason == reason
+    assert (found.error is None) is (name != "two elements")
+
+
+def test_values_that_are_no_tensors() -> None:
+    ones = np.ones(2, np.float32)
+    found = compare([ones, ones], [ones, ones * 2])
+    assert found == Mismatch(
+        "element 1: 2 of 2 elements differ by more than the tolerance of float32, worst at [0]: 2 for 1 (off by 1, "
+        "largest value 1)",
+        1.0,
+        False,
+    )
+    assert compare([ones], ones) == Mismatch("is not a sequence, the reference gives one")
+    assert compare([ones], [ones, ones]) == Mismatch("has 2 elements, the reference has 1")
+    assert compare({"a": ones}, [ones]) == Mismatch("is not a map, the reference gives one")
+    assert compare({"a": ones}, {"b": ones}) == Mismatch("has the keys b, the reference has a")
+    assert compare({1: 1.0, 2: 0.0}, {1: 1.0, 2: 0.9e-4}) is None  # maps hold float32
+    assert compare({1: 1.0, 2: 0.0}, {1: 1.0, 2: 1.1e-4}) is not None
+    assert compare({1: "a"}, {1: "b"}) is not None and compare({}, {}) is None
+    assert compare(None, ones) == Mismatch("the reference has no value, the candidate has")
+    long = compare(dict.fromkeys(range(100), 1.0), dict.fromkeys(range(1, 101), 1.0))
+    assert long is not None and "has the keys 1, 2, 3" in long.reason and "20, 21, 22..., the ref" in long.reason
+    assert largest_magnitude([ones, {"a": -3 * ones}]) == 3 and largest_magnitude([]) == 0
+
+
+def test_the_largest_difference() -> None:
+    a, b = np.array([1, np.nan, 2, np.inf], np.float32), np.array([1.5, 7, 4, 7], np.float32)
+    assert largest_difference(a, b) == 2 and largest_difference([a, b], [a, b]) == 0
+    assert largest_difference({"k": a}, {"k": b}) == 2 and largest_difference([a[:1], a], [b[:1], b]) == 2
+    assert largest_difference(a, b[:3]) == 0 and largest_difference([], []) == 0
+
+
+@pytest.mark.parametrize(
+    ("errors", "is_excused"),
+    [
+        ({}, True),
+        ({"y": 4.0}, True),
+        ({"y": 4.01}, False),
+        ({"y": 3.9, "z": 0.4}, True),
+        ({"y": 3.9, "z": 0.41}, False),
+        ({"y": 4.1, "z": 0.4}, False),
+    ],
+)
+def test_errors_of_the_size_of_the_noise(errors: dict[str, float], is_excused: bool) -> None:
+    """Up to four times what the reference itself makes of a unit in the last place; every output counts."""
+    assert excused(errors, {"y": 1.0, "z": 0.1, "other": 0.0}) is is_excused
