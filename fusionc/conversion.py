@@ -6,7 +6,7 @@ import errno
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from time import perf_counter
 
@@ -29,6 +29,8 @@ from fusionc.model.walk import nodes_of, tensors_of
 from fusionc.passes import PASSES
 from fusionc.report import Plog, Report, write_fusion_result
 from fusionc.report.graph_dump import GraphDump
+from fusionc.requested import Requests
+from fusionc.requested.input_shape import Size
 from fusionc.runtime.process import start, step_limit
 from fusionc.switches import decide
 
@@ -42,8 +44,11 @@ def convert(
     fusion_switch_file: str | os.PathLike[str] | None = None,
     optimization_switch: str | None = None,
     external_weight: int | None = None,
-    input_shape: Shapes | None = None,
+    input_shape: Mapping[str, Sequence[Size]] | None = None,
+    out_nodes: str | None = None,
+    output_type: str | None = None,
     verify: bool = True,
+    verify_shape: Shapes | None = None,
     export_compile_stat: int = 0,
     log: str | None = None,
     target: str = "onnxruntime-cpu",
@@ -60,21 +65,24 @@ def convert(
 
     `output` is the file to write, by default <model>_fusionc.onnx in the current folder. `fusion_switch_file` and
     `optimization_switch` ("P:on;Q:off", which beats the file) say which passes run. `external_weight` 0 puts the
-    weights into the model, 1 into a file beside it; by default they stay where they are. `input_shape` gives the
-    sizes of inputs that verification uses. `target` is "onnxruntime-cpu", or "onnx" for any runtime. `target_opset`
-    raises the model to a newer version of the standard operator set first; by default it keeps its own.
-    `custom_passes` are Python files with users' passes; `pattern_fusion_pass` False switches off all of these, and the
-    built-in passes that do what TorchAir's do. `dump_graph` is a folder for the graph after every pass that took
-    effect; a former dump there is removed. `enable_graph_kernel` makes areas of operators, with generated kernels in
-    <output>.kernels.so; `graph_kernel_flags` ("--opt_level=2 --disable_pass=…") say how, and switch it on, too.
-    `timeout` limits the seconds of one step of onnxruntime, loading a model or running it once; 0 is no limit, the
-    default is 300. `progress` is called with a word on what is being done.
+    weights into the model, 1 into a file beside it; by default they stay where they are. `input_shape` fixes the sizes
+    of inputs ({"x": (1, 3, -1, (64, 256))}; -1 and ranges leave a dimension open), `out_nodes` ("conv1:0;relu2:1", or
+    names of values) makes these the outputs, `output_type` ("FP16") converts the outputs: all of it before anything
+    else, so that the result is verified against the model that was asked for. `verify_shape` gives the sizes of inputs
+    that verification uses. `target` is "onnxruntime-cpu", or "onnx" for any runtime. `target_opset` raises the model to
+    a newer version of the standard operator set first; by default it keeps its own. `custom_passes` are Python files
+    with users' passes; `pattern_fusion_pass` False switches off all of these, and the built-in passes that do what
+    TorchAir's do. `dump_graph` is a folder for the graph after every pass that took effect; a former dump there is
+    removed. `enable_graph_kernel` makes areas of operators, with generated kernels in <output>.kernels.so;
+    `graph_kernel_flags` ("--opt_level=2 --disable_pass=…") say how, and switch it on, too. `timeout` limits
+    the seconds of one step of onnxruntime, loading a model or running it once; 0 is no limit, the default is 300.
+    `progress` is called with a word on what is being done.
 
     Raises VerificationError, and writes nothing, where the result does not compute what the model computes; it names
     the rewrite at fault. Raises UsageError for wrong switches and files that are not there, FusioncError for everything
     else that goes wrong.
     """
-    _check_arguments(external_weight, input_shape, target, timeout)
+    _check_arguments(external_weight, input_shape, verify_shape, target, timeout)
     start()  # it imports onnxruntime meanwhile
     source = Path(model)
     destination = output_path(source, None if output is None else Path(output))
@@ -83,7 +91,7 @@ def convert(
     tell = progress or (lambda _: None)
     started = perf_counter()
     kernels = KernelLibrary(target)
-    with Plog(log) as plog, step_limit(timeout):
+    with Plog(log) as plog, step_limit(timeout), ExitStack() as stack:
         try:
             registry = load_passes([Path(file) for file in custom_passes])
             switches = decide(
@@ -101,7 +109,10 @@ def convert(
                 wanted -= {p.name for p in registry if p.is_pattern_fusion}
             fusion = fusion_of(read.flags, registry, wanted, kernels)
             passes = [p for p in registry if p.name in wanted]
-            job = Job(source, destination, passes, target, target_opset, input_shape, tell, custom, fusion, kernels)
+            requests = Requests(input_shape, out_nodes, output_type)
+            job = Job(
+                source, destination, passes, target, target_opset, requests, verify_shape, tell, custom, fusion, kernels
+            )
             dump = None if dump_graph is None else GraphDump(Path(dump_graph), [source, destination])
             tell("loading")
             with _timed(report, "load"):
@@ -109,6 +120,8 @@ def convert(
             require_place(destination)
             kernels.inherit(proto, library_for(source))
             report.operators_before, report.bytes_before = _operators(proto), _bytes_on_disk(proto, source)
+            requests.apply(proto, os.fspath(source.parent))
+            reference = stack.enter_context(job.reference()) if verify else source
             with _timed(report, "fuse"):
                 done = job.optimized(proto, dump=dump)
             published(kernels.file, destination, source)  # whether the library has a place, before all is verified
@@ -123,7 +136,7 @@ def convert(
                 if verify:
                     kernels.require_loadable()
                     with _timed(report, "verify"):
-                        report.verification = verified(saved, job, done)
+                        report.verification = verified(saved, job, done, reference)
                 library = published(kernels.file, destination, source)
                 report.kernels = library.place if library.file is not None else None
                 saved.publish(library)
@@ -197,14 +210,15 @@ def _is_same(path: Path, other: Path) -> bool:
 
 
 def _check_arguments(
-    external_weight: int | None, input_shape: Shapes | None, target: str, timeout: float | None
+    external_weight: int | None, input_shape: object, verify_shape: object, target: str, timeout: float | None
 ) -> None:
     """What the command line has checked already, for those who call `convert` themselves."""
     if external_weight not in (None, 0, 1):
         raise UsageError(f"external_weight is {external_weight!r}", hint="give 0, 1 or None", code="E10001")
-    if input_shape is not None and not isinstance(input_shape, Mapping):
-        hint = 'give {"x": (1, 3, 224, 224)}'
-        raise UsageError(f"input_shape is {input_shape!r}, not a mapping", hint=hint, code="E10001")
+    for name, shapes in (("input_shape", input_shape), ("verify_shape", verify_shape)):
+        if shapes is not None and not isinstance(shapes, Mapping):
+            hint = 'give {"x": (1, 3, 224, 224)}'
+            raise UsageError(f"{name} is {shapes!r}, not a mapping", hint=hint, code="E10001")
     if timeout is not None and not timeout >= 0:
         raise UsageError(f"timeout is {timeout!r}", hint="give seconds, 0 for no limit, or None", code="E10001")
     if target not in TARGETS:

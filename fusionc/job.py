@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -15,11 +16,12 @@ from fusionc.custom.watchdog import watchdog
 from fusionc.disk.load import load
 from fusionc.disk.publish import Saved
 from fusionc.disk.save import save
-from fusionc.errors import VerificationError
+from fusionc.errors import UsageError, VerificationError
 from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
 from fusionc.model.build import build
 from fusionc.model.write_back import write_back
 from fusionc.report.graph_dump import GraphDump
+from fusionc.requested import Requests
 from fusionc.rewrite import Pass
 from fusionc.rewrite.apply import Commit, Ledger
 from fusionc.rewrite.counters import PatternCount
@@ -51,11 +53,44 @@ class Job:
     passes: list[Pass]
     target: str
     target_opset: int | None
-    shapes: Shapes | None
+    requests: Requests
+    shapes: Shapes | None  # to verify with
     tell: Progress
     custom: Mapping[str, str]  # the places of users' passes
     fusion: GraphKernelFusion
     kernels: KernelLibrary
+
+    def original(self) -> onnx.ModelProto:
+        """The model with what was asked to change of it."""
+        proto = load(self.source)
+        self.requests.apply(proto, os.fspath(self.source.parent))
+        return proto
+
+    @contextmanager
+    def reference(self) -> Iterator[Path]:
+        """What the result is compared with, as a file: the model, or one with what was asked to change of it.
+
+        Raises UsageError where that is no valid model.
+        """
+        from fusionc.verify import fault_of
+
+        if not self.requests:
+            yield self.source
+            return
+        proto = self.original()
+        ranges = self.requests.sizes_to_run(proto)
+        self.shapes = {**ranges, **(self.shapes or {})}
+        with save(proto, self.source.parent, self.destination) as saved:
+            del proto
+            fault = fault_of(saved.model)
+            if fault is not None and fault_of(self.source) is None:
+                raise self.no_such_model(fault)
+            yield saved.model
+
+    def no_such_model(self, reason: str) -> UsageError:
+        """What to say where the model is right, and the one that was asked for is not."""
+        what = f"the model does not work with what was asked to change of it: {reason}"
+        return UsageError(what, where=str(self.requests), hint="ask for other sizes or outputs", code="E10001")
 
     def optimized(self, proto: onnx.ModelProto, limit: int | None = None, dump: GraphDump | None = None) -> Optimized:
         """The optimized proto after at most `limit` rewrites. With every pass off it is the one that was loaded."""
@@ -79,7 +114,7 @@ class Job:
             dump.write(proto, "output")
         return Optimized(proto, [*counts, *fused.counts], ledger, fused)
 
-    def verdict(self, candidate: Path, counts: Sequence[PatternCount]) -> tuple[bool, str]:
+    def verdict(self, reference: Path, candidate: Path, counts: Sequence[PatternCount]) -> tuple[bool, str]:
         """Whether a model is valid and computes what the original computes, and a sentence on it.
 
         `counts` say what took effect: some passes are for finite numbers only.
@@ -87,13 +122,16 @@ class Job:
         from fusionc.verify import check_model, verify
 
         try:
-            check_model(self.source, candidate)
+            check_model(reference, candidate)
         except VerificationError as error:
             return False, error.what
         effective = {count.pass_name for count in counts if count.effected}
         finite = sorted(p.name for p in self.passes if p.is_for_finite and p.name in effective)
-        check = partial(verify, self.source, candidate, input_shape=self.shapes, progress=self.tell)
+        check = partial(verify, reference, candidate, input_shape=self.shapes, progress=self.tell)
         found = check(nonfinite=not finite)
+        has_sizes = self.requests.input_shape is not None
+        if found.status == "impossible" and has_sizes and verify(self.source, self.source, seeds=(0,)).runs:
+            raise self.no_such_model(found.summary)
         if found.status == "equal" and self.kernels.file is not None:
             finite += sorted(_NAN_BY_PLACE & self.kernels.operators)
             found = check(nonfinite=not finite, kernels=self.kernels.file)
@@ -104,26 +142,26 @@ class Job:
             summary = f"{summary}; NaN and Inf left out, for which {', '.join(finite)} may give other results"
         return found.status != "different", summary
 
-    def again(self, limit: int) -> tuple[bool, Commit | None]:
+    def again(self, reference: Path, limit: int) -> tuple[bool, Commit | None]:
         """The same conversion, stopped after `limit` rewrites: whether the model is right, and the last rewrite."""
         self.tell(f"looking for the rewrite at fault: {limit}")
-        done = self.optimized(load(self.source), limit)
+        done = self.optimized(self.original(), limit)
         with save(done.proto, self.source.parent, self.destination) as saved:
-            return self.verdict(saved.model, done.counts)[0], done.ledger.last
+            return self.verdict(reference, saved.model, done.counts)[0], done.ledger.last
 
 
-def verified(saved: Saved, job: Job, done: Optimized) -> str:
+def verified(saved: Saved, job: Job, done: Optimized, reference: Path) -> str:
     """A sentence on the saved model, of which `done` says how it was made. Raises VerificationError that names the
     rewrite at fault."""
     from fusionc.verify import first_bad
 
     job.tell("verifying")
-    is_right, summary = job.verdict(saved.model, done.counts)
+    is_right, summary = job.verdict(reference, saved.model, done.counts)
     rewrites = done.ledger.count
     if is_right:
         return summary
     what, source = f"the result does not compute what the model computes: {summary}", str(job.source)
-    if job.target_opset is not None and not job.again(0)[0]:
+    if job.target_opset is not None and not job.again(reference, 0)[0]:
         hint = "nothing was written; leave --target_opset out, or give another one"
         raise VerificationError(what, where=f"{source}, raised to opset {job.target_opset}", hint=hint, code="E13028")
     if not rewrites:
@@ -133,8 +171,8 @@ def verified(saved: Saved, job: Job, done: Optimized) -> str:
             hint="the model gives another answer each time; use --no-verify if that is meant",
             code="E13028",
         )
-    number = first_bad(rewrites, lambda limit: job.again(limit)[0])
-    guilty = job.again(number)[1]
+    number = first_bad(rewrites, lambda limit: job.again(reference, limit)[0])
+    guilty = job.again(reference, number)[1]
     assert guilty is not None
     place = job.custom.get(guilty.pass_name)
     at = f"at {', '.join(guilty.nodes) or 'the whole graph'} (rewrite {number} of {rewrites})"

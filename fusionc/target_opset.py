@@ -17,7 +17,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, Valu
 from fusionc.errors import FusioncError, UsageError
 from fusionc.model.graph import opsets_of
 from fusionc.model.operators import canonical_domain
-from fusionc.model.walk import graphs_of, nodes_of
+from fusionc.model.walk import graphs_of, nodes_of, reads_of
 from fusionc.runtime.errors import RunError
 from fusionc.runtime.runner import Runner
 
@@ -116,7 +116,7 @@ class _Raising:
         alone.node.extend(graph.node)
         alone.initializer.extend(t for t in graph.initializer if _is_small(t))
         held = {tensor.name for tensor in alone.initializer}
-        given = {name for node in graph.node for name in _read(node)} - _made(graph.node) - held - {""}
+        given = {name for node in graph.node for name in reads_of(node)} - _made(graph.node) - held
         alone.input.extend(_value(name, types) for name in sorted(given | {v.name for v in graph.input} - held))
         alone.output.extend(graph.output)
         model = ModelProto(ir_version=10, graph=alone)
@@ -158,17 +158,6 @@ def _restored(node: NodeProto, original: NodeProto | None) -> NodeProto:
 
 def _made(nodes: Iterable[NodeProto]) -> set[str]:
     return {name for node in nodes for name in node.output if name}
-
-
-def _read(node: NodeProto) -> set[str]:
-    """What a node and its subgraphs read; names that the subgraphs make themselves may be among them."""
-    names = set(node.input)
-    for attribute in node.attribute:
-        for body in graphs_of(attribute):
-            names |= {name for inner in body.node for name in _read(inner)} - _made(body.node)
-            names |= {value.name for value in body.output} - _made(body.node)
-            names -= {value.name for value in [*body.input, *body.initializer]}
-    return names
 
 
 def _value(name: str, types: Mapping[str, TypeProto]) -> ValueInfoProto:

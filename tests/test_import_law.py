@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "fusionc"
 HEIGHT = {
-    "__main__": 8, "cli": 7, "conversion": 6, "job": 5, "custom": 4, "areas": 4,
+    "__main__": 8, "cli": 7, "conversion": 6, "job": 5, "requested": 4, "custom": 4, "areas": 4,
     "passes": 3, "graph_kernel": 3, "verify": 3, "report": 3, "switches": 3, "target_opset": 3,
     "rewrite": 2, "disk": 1, "runtime": 1, "cpu_kernels": 1, "model": 0, "errors": -1,
 }  # fmt: skip
@@ -58,7 +58,7 @@ def test_the_engine_stays_small() -> None:
     lines = {p: code_lines(p) for p in engine if p.name != "ascend_names.py"}
     switches = sum(count for p, count in lines.items() if p.parent.name == "switches")
     assert switches <= 392
-    assert sum(count for p, count in lines.items() if p.name not in SHAPES) - switches <= 1915
+    assert sum(count for p, count in lines.items() if p.name not in SHAPES) - switches <= 1926
     assert sum(count for p, count in lines.items() if p.name in SHAPES) <= 780
 
 

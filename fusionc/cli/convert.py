@@ -12,7 +12,7 @@ from fusionc.cli.atc import AtcCommand, atc_bool, notices, other_options
 from fusionc.cli.custom import custom_passes_option
 from fusionc.cli.failures import EXIT_CODES, show_tracebacks
 from fusionc.cli.files import write_text
-from fusionc.cli.input_shape import Shapes, parse_input_shape
+from fusionc.cli.input_shape import Size, parse_run_shape, parse_sizes
 from fusionc.cli.timeout import timeout_option
 from fusionc.errors import FusioncError
 from fusionc.report.plog import LEVELS
@@ -52,8 +52,25 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
 @click.option(
     "--input_shape",
     metavar='"x:1,3,224,224"',
-    callback=parse_input_shape,
-    help="Sizes that verification runs with; -1 is any. Does not change the model.",
+    callback=parse_sizes,
+    help="Fix the sizes of inputs, and what follows from them; -1 and ranges (1~8) leave a dimension open.",
+)
+@click.option("--input_shape_range", hidden=True, callback=parse_sizes)
+@click.option(
+    "--out_nodes",
+    metavar='"conv1:0;relu2:1"',
+    help="Make these the outputs, nodes with the number of an output or names of values, and leave out what is behind.",
+)
+@click.option(
+    "--output_type",
+    metavar='FP16|"conv1:0:FP16"',
+    help="Convert the outputs, or those named, to FP32, FP16, DOUBLE, INT8 to INT64 or UINT8 to UINT64.",
+)
+@click.option(
+    "--verify_shape",
+    metavar='"x:1,3,224,224"',
+    callback=parse_run_shape,
+    help="Sizes of inputs to verify with, where those that fusionc finds are of no use. Does not change the model.",
 )
 @timeout_option
 @click.option("--no-verify", is_flag=True, help="Do not run both models to compare their outputs.")
@@ -134,7 +151,11 @@ def command(
     fusion_switch_file: Path | None,
     optimization_switch: str | None,
     external_weight: int | None,
-    input_shape: Shapes | None,
+    input_shape: dict[str, tuple[Size, ...]],
+    input_shape_range: dict[str, tuple[Size, ...]],
+    out_nodes: str | None,
+    output_type: str | None,
+    verify_shape: dict[str, tuple[int, ...]] | None,
     timeout: float | None,
     no_verify: bool,
     target: str,
@@ -156,6 +177,8 @@ def command(
     """
     if mode == "1" and json_file is None:
         raise click.UsageError("--mode 1 needs --json FILE.", ctx)
+    if twice := sorted(input_shape.keys() & input_shape_range.keys()):
+        raise click.UsageError(f"--input_shape and --input_shape_range both name {', '.join(twice)}.", ctx)
     click.echo(_START)
     try:
         if mode == "6":
@@ -176,7 +199,10 @@ def command(
                     fusion_switch_file=fusion_switch_file,
                     optimization_switch=optimization_switch,
                     external_weight=external_weight,
-                    input_shape=input_shape,
+                    input_shape={**input_shape, **input_shape_range} or None,
+                    out_nodes=out_nodes,
+                    output_type=output_type,
+                    verify_shape=verify_shape,
                     verify=not no_verify,
                     export_compile_stat=int(export_compile_stat),
                     log=log,

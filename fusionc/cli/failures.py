@@ -55,7 +55,13 @@ def exit_on_failure(ctx: click.Context) -> Iterator[None]:
     except FusioncError as error:
         _show(ctx, error)
     except MemoryError:
-        _show(ctx, FusioncError("there is not enough memory", hint="give smaller sizes with --input_shape"))
+        _show(
+            ctx,
+            FusioncError(
+                "there is not enough memory",
+                hint="give smaller sizes, to convert with --verify_shape, to verify with --input_shape",
+            ),
+        )
     except OSError as error:
         if error.errno == errno.EPIPE:
             raise  # whoever read our output has gone: click ends quietly

@@ -1,4 +1,4 @@
-"""--input_shape "x:1,3,224,224;ids:-1,16": the sizes that verification runs the models with."""
+"""Shapes on the command line: "x:1,3,224,224;ids:-1,1~16"."""
 
 from __future__ import annotations
 
@@ -6,33 +6,47 @@ import re
 
 import click
 
-Shapes = dict[str, tuple[int, ...]]
+Size = int | tuple[int, int]
 
 # ATC's open dimension, and what is run for it. Not 1: broadcasting would hide differences.
-_OPEN, _SIZE_OF_OPEN = "-1", 2
+_OPEN, _SIZE_OF_OPEN = -1, 2
 
 
-def parse_input_shape(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> Shapes | None:
-    """A click callback: shapes by input name.
+def parse_sizes(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> dict[str, tuple[Size, ...]]:
+    """A click callback: by input name a size, -1 or a range (smallest, largest) for each dimension.
 
-    A name may contain colons; no dimensions mean a scalar. Of ATC's range 1~8 the upper end is taken.
+    The largest of a range is -1 where there is none. A name may contain colons; no dimensions mean a scalar. Brackets
+    around the dimensions, as in ATC's --input_shape_range, mean nothing.
     """
-    if value is None:
-        return None
-    shapes: Shapes = {}
-    for part in filter(None, (part.strip() for part in value.split(";"))):
+    shapes: dict[str, tuple[Size, ...]] = {}
+    for part in filter(None, (part.strip() for part in (value or "").split(";"))):
         name, _, dims = (piece.strip() for piece in part.rpartition(":"))
+        if dims.startswith("[") and dims.endswith("]"):
+            dims = dims[1:-1].strip()
         sizes = re.split(r"\s*,\s*", dims) if dims else []
         if not name or not all(re.fullmatch(r"(\d+~)?(\d+|-1)", size) for size in sizes):
             raise click.BadParameter(f'"{part}" is not of the form name:1,3,224,224.')
         if name in shapes:
             raise click.BadParameter(f'"{name}" is given twice.')
         shapes[name] = tuple(map(_size, sizes))
-    if not shapes:
+    if value is not None and not shapes:
         raise click.BadParameter(f'"{value}" names no input.')
     return shapes
 
 
-def _size(text: str) -> int:
+def parse_run_shape(
+    ctx: click.Context, parameter: click.Parameter, value: str | None
+) -> dict[str, tuple[int, ...]] | None:
+    """A click callback: shapes to run a model with, by input name. Of a range 1~8 the upper end is taken."""
+    shapes = parse_sizes(ctx, parameter, value)
+    return {name: tuple(map(_size_to_run, shape)) for name, shape in shapes.items()} or None
+
+
+def _size(text: str) -> Size:
     lower, _, upper = text.rpartition("~")
-    return int(upper) if upper != _OPEN else max(_SIZE_OF_OPEN, int(lower or 0))
+    return (int(lower), int(upper)) if lower else int(upper)
+
+
+def _size_to_run(size: Size) -> int:
+    lower, upper = size if isinstance(size, tuple) else (_SIZE_OF_OPEN, size)
+    return upper if upper != _OPEN else max(lower, _SIZE_OF_OPEN)

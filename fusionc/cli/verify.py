@@ -8,7 +8,7 @@ import click
 
 from fusionc.cli.atc import AtcCommand
 from fusionc.cli.failures import log_debug_option
-from fusionc.cli.input_shape import Shapes, parse_input_shape
+from fusionc.cli.input_shape import parse_run_shape
 from fusionc.cli.timeout import timeout_option
 
 _EXIT_CODES = {"equal": 0, "different": 3, "impossible": 1}
@@ -24,13 +24,17 @@ Exit codes:
 @click.argument("reference", type=click.Path(path_type=Path))
 @click.argument("candidate", type=click.Path(path_type=Path))
 @click.option(
-    "--input_shape", metavar='"x:1,3,224,224"', callback=parse_input_shape, help="Sizes to run the models with."
+    "--input_shape", metavar='"x:1,3,224,224"', callback=parse_run_shape, help="Sizes to run the models with."
 )
 @timeout_option
 @log_debug_option
 @click.pass_context
 def command(
-    ctx: click.Context, reference: Path, candidate: Path, input_shape: Shapes | None, timeout: float | None
+    ctx: click.Context,
+    reference: Path,
+    candidate: Path,
+    input_shape: dict[str, tuple[int, ...]] | None,
+    timeout: float | None,
 ) -> None:
     """Run the models REFERENCE and CANDIDATE in onnxruntime and compare every output."""
     from fusionc.runtime.process import start, step_limit

@@ -55,3 +55,15 @@ def _initializers(graph: GraphProto) -> Iterator[TensorProto]:
     yield from graph.initializer
     for sparse in graph.sparse_initializer:
         yield from (sparse.values, sparse.indices)
+
+
+def reads_of(node: NodeProto) -> set[str]:
+    """What a node and its subgraphs read, without what the subgraphs have of their own."""
+    names = set(node.input)
+    for attribute in node.attribute:
+        for body in graphs_of(attribute):
+            own = {value.name for value in [*body.input, *body.initializer]}
+            own |= {name for inner in body.node for name in inner.output}
+            names |= {name for inner in body.node for name in reads_of(inner)} - own
+            names |= {value.name for value in body.output} - own
+    return names - {""}

@@ -21,7 +21,7 @@ def write_back(model: Model) -> onnx.ModelProto:
         if graph.changed:
             _write_graph(graph)
     kept = {id(function.proto) for function in model.functions.values()}
-    _keep(model.proto.functions, lambda function: id(function) in kept)
+    keep(model.proto.functions, lambda function: id(function) in kept)
     for domain, version in model.imports_added.items():
         if domain not in {entry.domain for entry in model.proto.opset_import}:
             model.proto.opset_import.add(domain=domain, version=version)
@@ -37,17 +37,17 @@ def _write_graph(graph: Graph) -> None:
     new_constants = [c for c in graph.constants() if not isinstance(c.data, onnx.TensorProto)]
     if isinstance(proto, onnx.GraphProto):
         _write_constants(graph, proto, new_constants)
-        _keep(proto.quantization_annotation, lambda entry: entry.tensor_name in graph.values)
+        keep(proto.quantization_annotation, lambda entry: entry.tensor_name in graph.values)
         new_constants = []
-    _keep(proto.value_info, lambda info: info.name in graph.values)
+    keep(proto.value_info, lambda info: info.name in graph.values)
     _write_nodes(graph, new_constants)
 
 
 def _write_constants(graph: Graph, proto: onnx.GraphProto, new_constants: list[Constant]) -> None:
     declared = {t.name for t in proto.initializer}
-    _keep(proto.initializer, lambda tensor: tensor.name in graph.values)
+    keep(proto.initializer, lambda tensor: tensor.name in graph.values)
     if graph.model.ir_version < 4:
-        _keep(proto.input, lambda info: info.name not in declared or info.name in graph.values)
+        keep(proto.input, lambda info: info.name not in declared or info.name in graph.values)
     for constant in new_constants:
         tensor = proto.initializer.add()
         tensor.CopyFrom(tensors.to_proto(constant.values, constant.name))
@@ -78,7 +78,7 @@ def _write_nodes(graph: Graph, as_nodes: list[Constant]) -> None:
             added.CopyFrom(node.proto)
             node.proto = added
         place[id(node.proto)] = len(place)
-    _keep(fields, lambda proto: id(proto) in place, lambda proto: place[id(proto)])
+    keep(fields, lambda proto: id(proto) in place, lambda proto: place[id(proto)])
 
 
 def _write_edges(node: Node) -> None:
@@ -90,7 +90,7 @@ def _write_edges(node: Node) -> None:
         node.proto.output[:] = outputs
 
 
-def _keep(field: Any, is_kept: Callable[[Any], bool], order: Callable[[Any], int] | None = None) -> None:
+def keep(field: Any, is_kept: Callable[[Any], bool], order: Callable[[Any], int] | None = None) -> None:
     """Keep the entries of a repeated field that `is_kept` accepts, in their order or in the one of `order`."""
     entries = list(field)  # holds the entries, so that their identities stay valid while they are sorted
     kept = [entry for entry in entries if is_kept(entry)]

@@ -12,8 +12,9 @@ import onnx
 from numpy.typing import NDArray
 
 from fusionc.verify.domains import Domain
+from fusionc.verify.formulas import Sizes
 from fusionc.verify.ports import Port
-from fusionc.verify.sizes import Sizes, shape_of
+from fusionc.verify.sizes import shape_of
 
 _WORDS = ("a", "bc", "def", "the quick fox", "Zürich", "", "42")
 _LARGEST_COUNT = 4

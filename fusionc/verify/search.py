@@ -12,8 +12,9 @@ from fusionc.runtime.errors import Crashed, OutOfMemory, Overdue, RunError
 from fusionc.runtime.runner import Runner
 from fusionc.verify.domains import Domain
 from fusionc.verify.feeds import Style, has_floats, make_feeds
+from fusionc.verify.formulas import Sizes
 from fusionc.verify.ports import Port
-from fusionc.verify.sizes import SizeChoices, Sizes
+from fusionc.verify.sizes import SizeChoices
 
 _MOST_PROPOSALS = 200
 _REDRAWS = 8

@@ -2,28 +2,18 @@
 
 from __future__ import annotations
 
-import ast
-import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from itertools import combinations
 
+from fusionc.verify.formulas import Sizes, evaluate, formula_of, symbols_of
 from fusionc.verify.ports import Port
-
-Sizes = Mapping[str, int]
 
 # Sizes that models with constraints between their dimensions tend to accept.
 _LADDER = (1, 2, 3, 4, 8, 16, 32, 64, 128, 224, 256, 512, 768, 1024, 5, 6, 7, 12, 24, 48, 96, 384)
 _RANKS = (2, 3, 4, 1, 0)
 _MOST_LIKELY = 12
 _MOST_ELEMENTS = 1 << 24  # of one input
-_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Div: operator.floordiv,
-}
 
 
 def rank_symbol(port: Port) -> str:
@@ -57,9 +47,9 @@ class SizeChoices:
             for axis, dim in enumerate(port.dims or ()):
                 if isinstance(dim, str) and dim not in fixed:
                     self._axes.setdefault(dim, (port, axis))
-        self._formulas = {symbol: tree for symbol in self._axes if (tree := _formula(symbol))}
+        self._formulas = {symbol: tree for symbol in self._axes if (tree := formula_of(symbol))}
         for tree in self._formulas.values():
-            for name in _names(tree):
+            for name in symbols_of(tree):
                 if name not in self._axes and name not in fixed:
                     self._axes[name] = (self._ports[0], 0)
         self.symbols = [symbol for symbol in self._axes if symbol not in self._formulas]
@@ -138,7 +128,7 @@ class SizeChoices:
         """The sizes with fixed and computed symbols added; nothing where they are negative or too large."""
         result = {**sizes, **self._fixed}
         for symbol, tree in self._formulas.items():
-            value = _evaluate(tree, result)
+            value = evaluate(tree, result)
             if value is None or value < 0:
                 return
             result[symbol] = value
@@ -200,32 +190,3 @@ def _declared_elements(port: Port) -> int:
     for dim in port.dims or ():
         elements *= dim if isinstance(dim, int) else 1
     return elements
-
-
-def _formula(symbol: str) -> ast.expr | None:
-    """The parsed formula, where a symbol is one: "past + 1", "2*s0 - seq"."""
-    if re.fullmatch(r"[\w\s+\-*/()]+", symbol) is None or not re.search(r"[+\-*/]", symbol):
-        return None
-    try:
-        tree = ast.parse(symbol.strip(), mode="eval").body
-    except SyntaxError:
-        return None
-    allowed = (ast.BinOp, ast.Name, ast.Constant, ast.Load, ast.operator)
-    return tree if all(isinstance(node, allowed) for node in ast.walk(tree)) else None
-
-
-def _names(tree: ast.expr) -> list[str]:
-    return [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
-
-
-def _evaluate(tree: ast.expr, sizes: Sizes) -> int | None:
-    if isinstance(tree, ast.Constant) and isinstance(tree.value, int):
-        return tree.value
-    if isinstance(tree, ast.Name):
-        return sizes.get(tree.id)
-    if isinstance(tree, ast.BinOp) and type(tree.op) in _OPERATORS:
-        left, right = _evaluate(tree.left, sizes), _evaluate(tree.right, sizes)
-        if left is None or right is None or (right == 0 and isinstance(tree.op, (ast.Div, ast.FloorDiv))):
-            return None
-        return _OPERATORS[type(tree.op)](left, right)
-    return None

@@ -164,7 +164,7 @@ def _with_shapes(ports: Sequence[Port], shapes: Mapping[str, tuple[int, ...]]) -
         if name not in names:
             raise UsageError(
                 f"the model has no input {name}",
-                where="--input_shape",
+                where="the sizes to run with",
                 hint=f"its inputs are: {', '.join(names)}",
                 code="E10001",
             )
@@ -178,7 +178,7 @@ def _with_shapes(ports: Sequence[Port], shapes: Mapping[str, tuple[int, ...]]) -
             declared = ",".join(map(str, dims))
             raise UsageError(
                 f"the shape {','.join(map(str, shape))} does not fit the input {name}",
-                where="--input_shape",
+                where="the sizes to run with",
                 hint=f"the model declares {name}:{declared}; equal names mean equal sizes",
                 code="E10001",
             )

@@ -30,7 +30,9 @@ def write_model(file: Path) -> None:
 def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> None:
     result = run(
         "convert", "--model=in.onnx", "--output=dir/out", "--framework=5", "--fusion_switch_file=s.cfg",
-        "--optimization_switch=P:on;Q:off", "--external_weight=1", "--input_shape=x:1,3;ids:", "--no-verify",
+        "--optimization_switch=P:on;Q:off", "--external_weight=1", "--input_shape=x:1,3;ids:",
+        "--input_shape_range=y:[1~8,-1]", "--out_nodes=a:0;b:1", "--output_type=FP16", "--verify_shape=y:4,-1",
+        "--no-verify",
         "--log=warning", "--export_compile_stat=2", "--mode=0", "--target=onnx", "--target_opset=23",
         "--custom_passes=a.py", "--custom_passes=b.py", "--pattern_fusion_pass=false", "--dump_graph=d",
         "--enable_graph_kernel", "--graph_kernel_flags", "--opt_level=3 --disable_pass=P", "--timeout=1.5",
@@ -44,7 +46,10 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
         "fusion_switch_file": Path("s.cfg"),
         "optimization_switch": "P:on;Q:off",
         "external_weight": 1,
-        "input_shape": {"x": (1, 3), "ids": ()},
+        "input_shape": {"x": (1, 3), "ids": (), "y": ((1, 8), -1)},
+        "out_nodes": "a:0;b:1",
+        "output_type": "FP16",
+        "verify_shape": {"y": (4, 2)},
         "verify": False,
         "export_compile_stat": 2,
         "log": "warning",
@@ -70,6 +75,9 @@ def test_defaults(run: Any, fake_convert: Any) -> None:
         "optimization_switch": None,
         "external_weight": None,
         "input_shape": None,
+        "out_nodes": None,
+        "output_type": None,
+        "verify_shape": None,
         "verify": True,
         "export_compile_stat": 1,
         "log": None,
@@ -166,6 +174,10 @@ def test_interrupted(run: Any, fake_convert: Any) -> None:
         (["--model=a", "--input_shape=x:-2"], '"x:-2" is not of the form'),
         (["--model=a", "--input_shape=x:1;x:2"], '"x" is given twice'),
         (["--model=a", "--input_shape=;"], '";" names no input'),
+        (["--model=a", "--input_shape="], '"" names no input'),
+        (["--model=a", "--input_shape_range=x:[1~a]"], '"x:[1~a]" is not of the form'),
+        (["--model=a", "--input_shape=x:1;y:2", "--input_shape_range=x:[1]"], "both name x"),
+        (["--model=a", "--verify_shape=x"], '"x" is not of the form name:1,3,224,224'),
         (["--model=a", "word"], "unexpected extra argument"),
     ],
 )
@@ -177,19 +189,25 @@ def test_usage_errors(run: Any, fake_convert: Any, words: list[str], reason: str
 
 
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("text", "sizes", "to_run"),
     [
-        ("x:1,3,224,224", {"x": (1, 3, 224, 224)}),
-        (" x : 1 , 3 ; ids:0; ", {"x": (1, 3), "ids": (0,)}),
-        ("a:0:1,2", {"a:0": (1, 2)}),
-        ("x:", {"x": ()}),
-        ("x:-1,3", {"x": (2, 3)}),
-        ("x:1~8,4~-1,1~-1", {"x": (8, 4, 2)}),
+        ("x:1,3,224,224", {"x": (1, 3, 224, 224)}, {"x": (1, 3, 224, 224)}),
+        (" x : 1 , 3 ; ids:0; ", {"x": (1, 3), "ids": (0,)}, {"x": (1, 3), "ids": (0,)}),
+        ("a:0:1,2", {"a:0": (1, 2)}, {"a:0": (1, 2)}),
+        ("x:", {"x": ()}, {"x": ()}),
+        ("x:-1,3", {"x": (-1, 3)}, {"x": (2, 3)}),
+        ("x:1~8,4~-1,1~-1", {"x": ((1, 8), (4, -1), (1, -1))}, {"x": (8, 4, 2)}),
+        ("x:[1~8, 4]; y:[]", {"x": ((1, 8), 4), "y": ()}, {"x": (8, 4), "y": ()}),
     ],
 )
-def test_input_shape(run: Any, fake_convert: Any, text: str, expected: dict[str, tuple[int, ...]]) -> None:
-    assert run("convert", "--model", "in.onnx", "--input_shape", text).exit_code == 0
-    assert fake_convert.calls[0]["input_shape"] == expected
+@pytest.mark.parametrize("option", ["input_shape", "input_shape_range", "verify_shape"])
+def test_shapes(run: Any, fake_convert: Any, option: str, text: str, sizes: Any, to_run: Any) -> None:
+    assert run("convert", "--model", "in.onnx", f"--{option}", text).exit_code == 0
+    shapes = {name: fake_convert.calls[0][name] for name in ("input_shape", "verify_shape")}
+    expected = {"input_shape": None, "verify_shape": to_run} if option == "verify_shape" else {
+        "input_shape": sizes, "verify_shape": None
+    }  # fmt: skip
+    assert shapes == expected
 
 
 def test_mode_6_shows_the_model(run: Any, fake_convert: Any, tmp_path: Path) -> None:

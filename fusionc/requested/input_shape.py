@@ -1,0 +1,201 @@
+"""--input_shape "x:1,3,224,224;ids:-1,1~16": the sizes of inputs become those, and what follows from them.
+
+A number fixes a dimension; -1 and a range of sizes leave it as it is. A dimension that has a name is fixed wherever the
+model declares it, in formulas over it, too: equal names are equal sizes. Where the model left a size of another value
+open, that is inferred anew, so that what it declares is true of the fixed sizes.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from onnx import GraphProto, ModelProto, TensorShapeProto, TypeProto, ValueInfoProto
+
+from fusionc.errors import UsageError
+from fusionc.model.build import build
+from fusionc.model.walk import graphs_of
+from fusionc.verify.formulas import evaluate, formula_of, with_sizes
+
+# A number, -1 for an open dimension, or the smallest and the largest size of one; the largest may be -1, too.
+Size = int | tuple[int, int]
+OPEN = -1
+_SIZE_OF_OPEN = 2  # what is run for it; not 1: broadcasting would hide differences
+_NAMELESS = ("", "?", "None", "-1")  # how exporters call every dimension that they do not know
+_OPTION = "--input_shape"
+
+
+def fix_sizes(model: ModelProto, shapes: Mapping[str, Sequence[Size]], folder: str) -> None:
+    """Give the inputs of a model, whose external data lies in `folder`, these shapes.
+
+    Raises UsageError where an input is not there, has another rank or another size, or a name would mean two sizes.
+    """
+    inputs = _resizable(model)
+    given = _Given()
+    for name, shape in shapes.items():
+        if name not in inputs:
+            hint = f"its inputs are: {', '.join(inputs)}" if inputs else "it has no input whose shape could change"
+            raise UsageError(f"the model has no input {name}", where=_OPTION, hint=hint, code="E10016")
+        for axis, (dim, size) in enumerate(zip(_dims_of(inputs[name], name, shape), shape, strict=True)):
+            given.fix(dim, size, f"{name}[{axis}]")
+    given.require_consistency()
+    if not given.is_change:
+        return
+    graphs = list(_graphs(model.graph))
+    known = {symbol: size for symbol, (size, _) in given.sizes.items()}
+    open_dims = [
+        (number, info, axis)
+        for number, graph in enumerate(graphs)
+        for info in [*graph.value_info, *graph.output]
+        for axis, dim in enumerate(info.type.tensor_type.shape.dim)
+        if not _is_fixed(dim)
+    ]
+    for declared in _declared_values(model.graph):
+        _substitute(declared.type, known)
+    built = build(model, folder)
+    for number, info, axis in open_dims:
+        value = built.graphs[number].values.get(info.name)
+        found = None if value is None else value.shape
+        dims = info.type.tensor_type.shape.dim
+        if found is not None and len(found) == len(dims) and isinstance(inferred := found[axis], int):
+            dims[axis].dim_value = inferred
+
+
+def sizes_to_run(model: ModelProto, shapes: Mapping[str, Sequence[Size]]) -> dict[str, tuple[int, ...]]:
+    """Shapes to run the changed model with, for the inputs that got a range: its largest size, 2 for what is open."""
+    inputs = _resizable(model)
+    ranged = {name: shape for name, shape in shapes.items() if any(isinstance(size, tuple) for size in shape)}
+    most: dict[str, int] = {}  # by the names of dimensions
+    for name, shape in ranged.items():
+        for dim, size in zip(inputs[name].tensor_type.shape.dim, shape, strict=True):
+            if dim.dim_param not in _NAMELESS and isinstance(size, tuple):
+                most[dim.dim_param] = min(_largest(size), most.get(dim.dim_param, _largest(size)))
+    return {
+        name: tuple(
+            dim.dim_value if _is_fixed(dim) else most.get(dim.dim_param, _largest(size))
+            for dim, size in zip(inputs[name].tensor_type.shape.dim, shape, strict=True)
+        )
+        for name, shape in ranged.items()
+    }
+
+
+def _largest(size: Size) -> int:
+    lower, upper = size if isinstance(size, tuple) else (_SIZE_OF_OPEN, size)
+    return upper if upper != OPEN else max(lower, _SIZE_OF_OPEN)
+
+
+@dataclass
+class _Given:
+    """What the dimensions of the inputs become. A place is written as x[0]."""
+
+    sizes: dict[str, tuple[int, str]] = field(default_factory=dict)  # of names, and the place where each was given
+    ranges: list[tuple[str, tuple[int, int], str]] = field(default_factory=list)
+    is_change: bool = False
+
+    def fix(self, dim: TensorShapeProto.Dimension, size: Size, place: str) -> None:
+        """Give a dimension without a name its size, remember what a name means."""
+        if size == OPEN:
+            return
+        lower, upper = _limits(size)
+        if lower < 1 or upper < lower:
+            hint = "a size is 1 or more, -1 leaves it open, 1~8 is a range"
+            raise UsageError(f"{place} cannot be {_text(size)}", where=_OPTION, hint=hint, code="E10001")
+        if _is_fixed(dim):
+            if not lower <= dim.dim_value <= upper:
+                what = f"{place} is {dim.dim_value} in the model, and cannot become {_text(size)}"
+                hint = f"give {dim.dim_value} or -1, or export the model with a dynamic dimension there"
+                raise UsageError(what, where=_OPTION, hint=hint, code="E10001")
+        elif isinstance(size, tuple):
+            self.ranges.append((dim.dim_param, size, place))
+        elif dim.dim_param in _NAMELESS:
+            dim.dim_value, self.is_change = size, True
+        else:
+            first, other = self.sizes.setdefault(dim.dim_param, (size, place))
+            self.is_change = True
+            if first != size:
+                raise _contradiction(f"{other} and {place} are both {dim.dim_param}", f"{first} and {size}")
+
+    def require_consistency(self) -> None:
+        """Raises UsageError where a range or a formula says another size than the names do."""
+        known = {symbol: size for symbol, (size, _) in self.sizes.items()}
+        for symbol, given, place in self.ranges:
+            lower, upper = _limits(given)
+            size = with_sizes(symbol, known) if symbol not in _NAMELESS else lower
+            if isinstance(size, int) and not lower <= size <= upper:
+                raise _contradiction(f"{place} is {symbol}, which is {size}", f"{size} and {_text(given)}")
+        for symbol, (size, place) in self.sizes.items():
+            tree = formula_of(symbol)
+            value = None if tree is None else evaluate(tree, known)
+            if value not in (None, size):
+                raise _contradiction(f"{place} is {symbol}, which is {value}", f"{value} and {size}")
+
+
+def _contradiction(reason: str, sizes: str) -> UsageError:
+    what = f"the sizes contradict each other: {reason} in the model, and it would be {sizes}"
+    return UsageError(what, where=_OPTION, hint="equal names mean equal sizes; give equal ones", code="E10001")
+
+
+def _limits(size: Size) -> tuple[int, float]:
+    lower, upper = size if isinstance(size, tuple) else (size, size)
+    return lower, math.inf if upper == OPEN else upper
+
+
+def _text(size: Size) -> str:
+    return "~".join(map(str, size)) if isinstance(size, tuple) else str(size)
+
+
+def _is_fixed(dim: TensorShapeProto.Dimension) -> bool:
+    return dim.HasField("dim_value") and dim.dim_value >= 0  # negative: some exporters' way to say that it is open
+
+
+def _resizable(model: ModelProto) -> dict[str, TypeProto]:
+    """The types of the inputs that a caller must feed."""
+    stored = {tensor.name for tensor in model.graph.initializer}
+    stored |= {tensor.values.name for tensor in model.graph.sparse_initializer}
+    return {value.name: value.type for value in model.graph.input if value.name not in stored}
+
+
+def _dims_of(type_: TypeProto, name: str, shape: Sequence[Size]) -> list[TensorShapeProto.Dimension]:
+    """The dimensions that an input declares; as many open ones as the new shape has where it declares no shape."""
+    if not type_.HasField("tensor_type"):
+        raise UsageError(f"the input {name} is no tensor", where=_OPTION, hint="leave it out", code="E10001")
+    declared = type_.tensor_type.shape
+    if not type_.tensor_type.HasField("shape"):
+        declared.SetInParent()
+        declared.dim.extend(TensorShapeProto.Dimension() for _ in shape)
+    if len(declared.dim) != len(shape):
+        dims = ",".join(str(dim.dim_value) if _is_fixed(dim) else dim.dim_param or "?" for dim in declared.dim)
+        what = f"{name} has {len(declared.dim)} dimensions in the model, not {len(shape)}"
+        raise UsageError(what, where=_OPTION, hint=f"the model declares {name}:{dims}", code="E10001")
+    return list(declared.dim)
+
+
+def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
+    """A graph and those inside it, in the order in which `build` numbers them."""
+    yield graph
+    for node in graph.node:
+        for attribute in node.attribute:
+            for body in graphs_of(attribute):
+                yield from _graphs(body)
+
+
+def _declared_values(graph: GraphProto) -> Iterator[ValueInfoProto]:
+    """What a graph and the branches inside it declare. In a loop a name may stand for another size each time."""
+    yield from [*graph.input, *graph.value_info, *graph.output]
+    for node in graph.node:
+        for attribute in node.attribute if node.op_type == "If" else ():
+            for body in graphs_of(attribute):
+                yield from _declared_values(body)
+
+
+def _substitute(type_: TypeProto, known: Mapping[str, int]) -> None:
+    for kind in ("sequence_type", "optional_type"):
+        if type_.HasField(kind):
+            _substitute(getattr(type_, kind).elem_type, known)
+    for dim in type_.tensor_type.shape.dim if type_.HasField("tensor_type") else ():
+        size = with_sizes(dim.dim_param, known) if dim.dim_param else ""
+        if isinstance(size, int):
+            dim.dim_value = size
+        elif size != dim.dim_param:
+            dim.dim_param = size

@@ -1,0 +1,66 @@
+"""The values that ATC's options name: "conv1:0" is output 0 of the node conv1, any other name is that of a value."""
+
+from __future__ import annotations
+
+import difflib
+
+from onnx import ModelProto, TypeProto, ValueInfoProto
+
+from fusionc.errors import FusioncError, UsageError
+from fusionc.model.build import build
+
+
+def value_named(model: ModelProto, name: str, option: str) -> str:
+    """The name of the value of the main graph that `name` means.
+
+    Raises UsageError where it means none, or two.
+    """
+    node_name, colon, index = name.rpartition(":")
+    nodes = [node for node in model.graph.node if colon and index.isdecimal() and node.name == node_name]
+    found: set[str] = {node.output[int(index)] for node in nodes if int(index) < len(node.output)} - {""}
+    made = {output for node in model.graph.node for output in node.output if output}
+    outputs = {value.name for value in model.graph.output}
+    if name in made | outputs:
+        found.add(name)
+    if len(found) == 1:
+        return found.pop()
+    if found:
+        what = f"{name} means several values: {', '.join(sorted(found))}"
+        raise UsageError(what, where=option, hint="give the name of the value itself", code="E10016")
+    if nodes:
+        what = f"the node {node_name} has no output {index}"
+        hint = f"its outputs are: {', '.join(filter(None, nodes[0].output))}"
+        raise UsageError(what, where=option, hint=hint, code="E10016")
+    names = [*made, *(f"{node.name}:0" for node in model.graph.node if node.name)]
+    near = difflib.get_close_matches(name, sorted(names), n=1)
+    hint = f"did you mean {near[0]}?" if near else f"its outputs are: {', '.join(sorted(outputs))}"
+    what = f"the model has no output of a node that is called {name}"
+    raise UsageError(what, where=option, hint=f"{hint} Give node:index or the name of a value", code="E10016")
+
+
+def described(model: ModelProto, name: str, folder: str) -> ValueInfoProto:
+    """A declaration of a value of the main graph: what the model declares, or what is inferred.
+
+    Raises FusioncError where the type of its elements is not known.
+    """
+    for declared in (*model.graph.output, *model.graph.value_info):
+        if declared.name == name and declared.HasField("type"):
+            copy = ValueInfoProto()
+            copy.CopyFrom(declared)
+            return copy
+    built = build(model, folder)
+    type_ = built.types.of(built.main.values[name])
+    if type_ is None or not _says_elements(type_):
+        what = f"the type of {name} is not known"
+        hint = "declare it in the value_info of the model, or give another output"
+        raise FusioncError(what, where=f"the value {name}", hint=hint, code="E10001")
+    result = ValueInfoProto(name=name, type=type_)
+    own = {dim.dim_param for value in model.graph.input for dim in value.type.tensor_type.shape.dim}
+    for dim in result.type.tensor_type.shape.dim:
+        if dim.dim_param not in own:  # inference has names of its own, which mean nothing to a reader
+            dim.ClearField("dim_param")
+    return result
+
+
+def _says_elements(type_: TypeProto) -> bool:
+    return type_.WhichOneof("value") != "tensor_type" or type_.tensor_type.elem_type != 0

@@ -1,0 +1,61 @@
+"""--out_nodes "conv1:0;relu2:1": the outputs of a model become those, in that order, and what only others need goes.
+
+The inputs stay, those that nothing needs any more, too: whoever feeds the model feeds it as before.
+"""
+
+from __future__ import annotations
+
+from onnx import ModelProto, NodeProto
+
+from fusionc.errors import UsageError
+from fusionc.model.walk import reads_of
+from fusionc.model.write_back import keep
+from fusionc.requested.names import described, value_named
+
+_OPTION = "--out_nodes"
+
+
+def cut(model: ModelProto, out_nodes: str, folder: str) -> None:
+    """Make these values of the main graph its outputs. The external data of the model lies in `folder`.
+
+    Raises UsageError where one is not there or is named twice, FusioncError where nothing is known of its type.
+    """
+    graph = model.graph
+    if model.training_info:
+        what = "the model has information for training, which needs its outputs"
+        raise UsageError(what, where=_OPTION, hint="leave the option out, or export without it", code="E10001")
+    names = [value_named(model, part, _OPTION) for part in filter(None, map(str.strip, out_nodes.split(";")))]
+    if not names or len(set(names)) < len(names):
+        twice = next((name for name in names if names.count(name) > 1), None)
+        what = f"{twice} is named twice" if twice else "no output is named"
+        raise UsageError(what, where=_OPTION, hint='write it as "conv1:0;relu2:1"', code="E10001")
+    outputs = [described(model, name, folder) for name in names]
+    graph.value_info.extend(value for value in graph.output if value.name not in names)  # an inner value, from now on
+    del graph.output[:]
+    graph.output.extend(outputs)
+
+    nodes = list(graph.node)  # holds the entries, so that their identities stay valid
+    kept = _needed(nodes, names)
+    unused = {name for node in nodes if id(node) not in kept for name in [*node.output, *reads_of(node)]}
+    unused -= {name for node in nodes if id(node) in kept for name in [*node.output, *reads_of(node)]} | set(names)
+    if model.ir_version >= 4:
+        unused -= {value.name for value in graph.input}
+    stored = {tensor.name for tensor in graph.initializer}
+    keep(graph.node, lambda node: id(node) in kept)
+    keep(graph.initializer, lambda tensor: tensor.name not in unused)
+    keep(graph.input, lambda value: value.name not in unused or value.name not in stored)
+    keep(graph.value_info, lambda value: value.name not in unused and value.name not in names)
+    keep(graph.quantization_annotation, lambda annotation: annotation.tensor_name not in unused)
+
+
+def _needed(nodes: list[NodeProto], names: list[str]) -> set[int]:
+    """The identities of the nodes that these values are made of."""
+    makers = {name: node for node in nodes for name in node.output if name}
+    needed: set[int] = set()
+    waiting = [makers[name] for name in names if name in makers]
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in needed:
+            needed.add(id(node))
+            waiting += [makers[name] for name in reads_of(node) if name in makers]
+    return needed

@@ -1,0 +1,113 @@
+"""--output_type FP16, or "conv1:0:FP16;relu2:0:FP32": a Cast behind outputs that have another type.
+
+The outputs keep their names. What the model computes before the Cast gets a new one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
+
+from fusionc.errors import UsageError
+from fusionc.model.graph import opsets_of
+from fusionc.model.tensors import type_name
+from fusionc.model.walk import graphs_of, nodes_of
+from fusionc.requested.names import value_named
+
+_OPTION = "--output_type"
+_TYPES: dict[str, int] = {
+    "FP32": TensorProto.FLOAT,
+    "FP16": TensorProto.FLOAT16,
+    "DOUBLE": TensorProto.DOUBLE,
+    **{name: TensorProto.DataType.Value(name) for bits in (8, 16, 32, 64) for name in (f"UINT{bits}", f"INT{bits}")},
+}
+_NOT_NUMBERS = (TensorProto.UNDEFINED, TensorProto.STRING, TensorProto.COMPLEX64, TensorProto.COMPLEX128)
+
+
+def cast_outputs(model: ModelProto, output_type: str) -> None:
+    """Give outputs another type of elements, all of them or the ones that are named.
+
+    Raises UsageError for a type that there is not, and for an output that is not there or cannot be converted.
+    """
+    opset = opsets_of(model).get("", 0)
+    if opset < 6:
+        what = f"a Cast needs version 6 of the standard operators or newer, the model has {opset or 'none'}"
+        raise UsageError(what, where=_OPTION, hint="raise the model with onnx.version_converter first", code="E10001")
+    wanted = _wanted(model, output_type)
+    taken = {name for node in nodes_of(model) for name in [node.name, *node.output]}
+    stored = {value.name for value in (*model.graph.input, *model.graph.initializer)}
+    for output in model.graph.output:
+        type_ = wanted.get(output.name)
+        if type_ is None or type_ == output.type.tensor_type.elem_type:
+            continue
+        if output.type.tensor_type.elem_type in _NOT_NUMBERS or output.name in stored:
+            reason = "is an input, or a weight, itself" if output.name in stored else "is no tensor of numbers"
+            hint = "name the other outputs only, each with its type"
+            raise UsageError(f"the output {output.name} {reason}", where=_OPTION, hint=hint, code="E10001")
+        _cast(model.graph, output, type_, taken)
+
+
+def _wanted(model: ModelProto, output_type: str) -> dict[str, int]:
+    """The type of each output that shall have one."""
+    parts = [part for part in map(str.strip, output_type.split(";")) if part]
+    if len(parts) == 1 and ":" not in parts[0]:
+        return dict.fromkeys((value.name for value in model.graph.output), _type_called(parts[0]))
+    wanted: dict[str, int] = {}
+    for part in parts:
+        place, _, type_ = (piece.strip() for piece in part.rpartition(":"))
+        name = value_named(model, place, _OPTION)
+        if name not in {value.name for value in model.graph.output}:
+            hint = "name it in --out_nodes, too"
+            raise UsageError(f"{place} is no output of the model", where=_OPTION, hint=hint, code="E10001")
+        if wanted.setdefault(name, _type_called(type_)) != _type_called(type_):
+            raise UsageError(f"{name} is to have two types", where=_OPTION, hint="give one", code="E10001")
+    if not wanted:
+        raise UsageError("no type is given", where=_OPTION, hint=f"give one of {', '.join(_TYPES)}", code="E10001")
+    return wanted
+
+
+def _type_called(name: str) -> int:
+    if name.upper() not in _TYPES:
+        hint = f"give one of {', '.join(_TYPES)}"
+        raise UsageError(f"{name!r} is no type of outputs", where=_OPTION, hint=hint, code="E10001")
+    return _TYPES[name.upper()]
+
+
+def _cast(graph: GraphProto, output: ValueInfoProto, type_: int, taken: set[str]) -> None:
+    inner = _free(f"{output.name}_{type_name(output.type.tensor_type.elem_type)}", taken)
+    _rename(graph.node, output.name, inner)
+    for annotation in graph.quantization_annotation:
+        if annotation.tensor_name == output.name:
+            annotation.tensor_name = inner
+    declared = graph.value_info.add()
+    declared.CopyFrom(output)
+    declared.name = inner
+    name = _free(f"{output.name}_cast", taken)
+    graph.node.append(helper.make_node("Cast", [inner], [output.name], name=name, to=type_))
+    output.type.tensor_type.elem_type = type_
+
+
+def _free(name: str, taken: set[str]) -> str:
+    number, free = 1, name
+    while free in taken:
+        number, free = number + 1, f"{name}_{number + 1}"
+    taken.add(free)
+    return free
+
+
+def _rename(nodes: Iterable[NodeProto], old: str, new: str) -> None:
+    """Rename a value where it is made and read, in the graphs inside that do not call something else so, too."""
+    for node in nodes:
+        for names in (node.input, node.output):
+            if old in names:
+                names[:] = [new if name == old else name for name in names]
+        for attribute in node.attribute:
+            for body in graphs_of(attribute):
+                own = {value.name for value in (*body.input, *body.initializer)}
+                own |= {name for inner in body.node for name in inner.output}
+                if old not in own:
+                    _rename(body.node, old, new)
+                    for value in body.output:
+                        if value.name == old:
+                            value.name = new

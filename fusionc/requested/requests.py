@@ -1,0 +1,41 @@
+"""All that was asked for, in the order in which it is done."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from onnx import ModelProto
+
+from fusionc.requested.input_shape import Size, fix_sizes, sizes_to_run
+from fusionc.requested.out_nodes import cut
+from fusionc.requested.output_type import cast_outputs
+
+
+@dataclass(frozen=True)
+class Requests:
+    """ATC's --input_shape, --out_nodes and --output_type; None is a model as it is."""
+
+    input_shape: Mapping[str, Sequence[Size]] | None = None
+    out_nodes: str | None = None
+    output_type: str | None = None
+
+    def __bool__(self) -> bool:
+        return not (self.input_shape is None and self.out_nodes is None and self.output_type is None)
+
+    def apply(self, model: ModelProto, folder: str) -> None:
+        """Change the model, whose external data lies in `folder`. Raises UsageError for what does not fit it."""
+        if self.input_shape is not None:
+            fix_sizes(model, self.input_shape, folder)
+        if self.out_nodes is not None:
+            cut(model, self.out_nodes, folder)
+        if self.output_type is not None:
+            cast_outputs(model, self.output_type)
+
+    def sizes_to_run(self, changed: ModelProto) -> dict[str, tuple[int, ...]]:
+        """Shapes for the inputs of the changed model that got a range of sizes: a run needs one of these."""
+        return sizes_to_run(changed, self.input_shape or {})
+
+    def __str__(self) -> str:
+        given = {"input_shape": self.input_shape, "out_nodes": self.out_nodes, "output_type": self.output_type}
+        return ", ".join(f"--{name}" for name, value in given.items() if value is not None)

@@ -1,0 +1,226 @@
+"""--input_shape: the sizes of inputs, and what follows from them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import onnx
+import pytest
+from harness import assert_same_numbers, operators, parse
+from onnx import ModelProto
+
+import fusionc
+from fusionc.errors import UsageError
+from fusionc.requested.input_shape import Size, fix_sizes, sizes_to_run
+
+PAIR = """agraph (float[N,4] x, float[N,M] z) => (float[N,P] y, float[N,M] w) <float[N,4] a> {
+    a = Relu (x) y = Concat <axis = 1> (a, z) w = Neg (z)
+}"""
+
+
+def fixed(model: ModelProto, shapes: Mapping[str, Sequence[Size]]) -> ModelProto:
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    fix_sizes(copy, shapes, "")
+    return copy
+
+
+def declared(model: ModelProto) -> dict[str, tuple[int | str, ...]]:
+    """The dimensions of all values of the main graph that are declared."""
+    values = [*model.graph.input, *model.graph.value_info, *model.graph.output]
+    return {
+        value.name: tuple(
+            dim.dim_value if dim.HasField("dim_value") else dim.dim_param or "?"
+            for dim in value.type.tensor_type.shape.dim
+        )
+        for value in values
+    }
+
+
+def test_a_name_is_fixed_wherever_it_stands() -> None:
+    model = parse(PAIR)
+    result = fixed(model, {"x": (3, 4)})
+    assert declared(result) == {"x": (3, 4), "z": (3, "M"), "a": (3, 4), "y": (3, "P"), "w": (3, "M")}
+    onnx.checker.check_model(result, full_check=True)
+    assert_same_numbers(model, result, "bitwise", {"N": 3})
+
+
+def test_what_follows_is_inferred() -> None:
+    """Nothing in the model says that P is M + 4."""
+    result = fixed(parse(PAIR), {"x": (3, -1), "z": (3, 5)})
+    assert declared(result) == {"x": (3, 4), "z": (3, 5), "a": (3, 4), "y": (3, 9), "w": (3, 5)}
+
+
+def test_only_what_was_asked_for_changes() -> None:
+    model = parse(PAIR)
+    result = fixed(model, {"z": (-1, 5)})
+    assert declared(result) == {"x": ("N", 4), "z": ("N", 5), "a": ("N", 4), "y": ("N", 9), "w": ("N", 5)}
+    for part in ("node", "initializer", "doc_string", "name"):
+        assert getattr(result.graph, part) == getattr(model.graph, part)
+    assert fixed(model, {"x": (-1, 4), "z": (-1, (1, 9))}) == model
+
+
+@pytest.mark.parametrize(
+    ("past", "total", "expected"),
+    [((2, 6), "past + seq", "6 + seq"), ((2, 6), "2*past - past//2", 9), ((2, 6), "past-size", "6 - size")],
+)
+def test_a_formula_over_names(past: tuple[int, int], total: str, expected: int | str) -> None:
+    model = parse("agraph (float[B,past] p, float[B,T] t) => (float[B,T] y) { y = Neg (t) }")
+    for value in (model.graph.input[1], model.graph.output[0]):
+        value.type.tensor_type.shape.dim[1].dim_param = total
+    assert declared(fixed(model, {"p": past})) == {"p": past, "t": (2, expected), "y": (2, expected)}
+
+
+def nameless(name: str) -> Callable[[], ModelProto]:
+    def make() -> ModelProto:
+        model = parse("agraph (float[N,4] x) => (float[N,M] y) { y = Neg (x) }")
+        for dim in model.graph.input[0].type.tensor_type.shape.dim:
+            dim.dim_param = name
+        if name == "negative":
+            for dim in model.graph.input[0].type.tensor_type.shape.dim:
+                dim.dim_value = -1
+        return model
+
+    return make
+
+
+@pytest.mark.parametrize("name", ["", "?", "None", "-1", "negative"])
+def test_dimensions_that_nobody_knows_are_not_one(name: str) -> None:
+    assert declared(fixed(parse(nameless(name)), {"x": (3, 4)})) == {"x": (3, 4), "y": (3, 4)}
+
+
+def test_an_input_without_a_shape_gets_one() -> None:
+    model = parse("agraph (float[N] x) => (float[N] y) { y = Neg (x) }")
+    model.graph.input[0].type.tensor_type.ClearField("shape")
+    assert declared(fixed(model, {"x": (3,)})) == {"x": (3,), "y": (3,)}
+    assert fixed(model, {"x": ()}).graph.input[0].type.tensor_type.HasField("shape")
+
+
+def test_a_scalar() -> None:
+    model = parse("agraph (float x, float[N] z) => (float[N] y) { y = Add (x, z) }")
+    assert declared(fixed(model, {"x": (), "z": (5,)})) == {"x": (), "z": (5,), "y": (5,)}
+
+
+def test_branches_and_loops() -> None:
+    """In a branch a name means what it means outside; what a loop carries may have another size each time."""
+    model = parse(
+        """agraph (float[N] x, bool c, int64 count) => (float[N] y, float[R] z) {
+            y = If (c) <then_branch = t () => (float[N] p) { p = Neg (x) },
+                        else_branch = e () => (float[N] q) { q = Relu (x) }>
+            z = Loop (count, c, x) <body = b (int64 i, bool on, float[N] s) => (bool go, float[R] r) {
+                go = Identity (on) r = Concat <axis = 0> (s, s) }>
+        }"""
+    )
+    result = fixed(model, {"x": (3,)})
+    branches = [attribute.g.output[0] for attribute in result.graph.node[0].attribute]
+    assert [value.type.tensor_type.shape.dim[0].dim_value for value in branches] == [3, 3]
+    assert result.graph.node[1] == model.graph.node[1]
+    assert declared(result)["z"] == ("R",)
+    onnx.checker.check_model(result, full_check=True)
+    assert_same_numbers(model, result, "bitwise", {"N": 3})
+
+
+@pytest.mark.parametrize(
+    ("shapes", "what", "hint"),
+    [
+        ({"a": (1, 4)}, "the model has no input a", "its inputs are: x, z"),
+        ({"x": (1, 4, 1)}, "x has 2 dimensions in the model, not 3", "the model declares x:N,4"),
+        ({"x": ()}, "x has 2 dimensions in the model, not 0", "the model declares x:N,4"),
+        ({"x": (1, 5)}, "x[1] is 4 in the model, and cannot become 5", "give 4 or -1"),
+        ({"x": (1, (5, 9))}, "x[1] is 4 in the model, and cannot become 5~9", "give 4 or -1"),
+        ({"x": (0, 4)}, "x[0] cannot be 0", "1 or more"),
+        ({"x": ((3, 2), 4)}, "x[0] cannot be 3~2", "1 or more"),
+        (
+            {"x": (1, 4), "z": (2, -1)},
+            "x[0] and z[0] are both N in the model, and it would be 1 and 2",
+            "equal names mean equal sizes",
+        ),
+        ({"x": (9, 4), "z": ((1, 8), -1)}, "z[0] is N, which is 9 in the model, and it would be 9 and 1~8", "equal"),
+    ],
+)
+def test_what_does_not_fit(shapes: Mapping[str, Sequence[Size]], what: str, hint: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        fixed(parse(PAIR), shapes)
+    assert what in caught.value.what and hint in caught.value.hint and caught.value.exit_code == 2
+
+
+def test_a_formula_and_its_parts_contradict_each_other() -> None:
+    model = parse("agraph (float[N] x, float[M] z) => (float[N] y) { y = Neg (x) }")
+    model.graph.input[1].type.tensor_type.shape.dim[0].dim_param = "2*N"
+    assert declared(fixed(model, {"x": (3,), "z": (6,)}))["z"] == (6,)
+    with pytest.raises(UsageError, match=r"z\[0\] is 2\*N, which is 6 in the model, and it would be 6 and 7"):
+        fixed(model, {"x": (3,), "z": (7,)})
+
+
+def test_weights_and_what_is_no_tensor_have_no_sizes_to_choose() -> None:
+    model = parse(
+        "agraph (float[N] x, float[1] k, seq(float[N]) s) => (float[N] y) <float[1] k = {1}> { y = Add (x, k) }"
+    )
+    with pytest.raises(UsageError, match="no input k"):
+        fixed(model, {"k": (1,)})
+    with pytest.raises(UsageError, match="the input s is no tensor"):
+        fixed(model, {"s": (1,)})
+
+
+@pytest.mark.parametrize(
+    ("shapes", "expected"),
+    [
+        ({"x": (3, 4)}, {}),
+        ({"x": ((1, 8), 4)}, {"x": (8, 4)}),
+        ({"x": ((1, 8), 4), "z": ((2, 6), (5, -1))}, {"x": (6, 4), "z": (6, 5)}),
+        ({"z": (-1, (1, -1))}, {"z": (2, 2)}),
+    ],
+)
+def test_ranges_say_what_to_run(shapes: Mapping[str, Sequence[Size]], expected: dict[str, tuple[int, ...]]) -> None:
+    assert sizes_to_run(fixed(parse(PAIR), shapes), shapes) == expected
+
+
+# -- conversions -------------------------------------------------------------------------------------------------------
+
+FLATTEN = """agraph (float[N,4,6] x) => (float[N,M] y) <int64[1] first = {0}, int64[1] rest = {-1}> {
+    s = Shape (x) n = Gather <axis = 0> (s, first) t = Concat <axis = 0> (n, rest) r = Reshape (x, t) y = Relu (r)
+}"""
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def test_a_conversion_folds_what_follows_from_the_sizes() -> None:
+    onnx.save(parse(FLATTEN), "in.onnx")
+    off = "NoUseReshapeRemovePass:off;ShapeReshapePass:off"
+    fusionc.convert("in.onnx", output="open.onnx", optimization_switch=off)
+    report = fusionc.convert("in.onnx", output="out.onnx", optimization_switch=off, input_shape={"x": (3, 4, 6)})
+    result = onnx.load("out.onnx")
+    assert declared(result)["x"] == (3, 4, 6) and declared(result)["y"] == (3, 24)
+    assert operators(result) == {"Reshape": 1, "Relu": 1}
+    assert declared(onnx.load("open.onnx"))["x"] == ("N", 4, 6)
+    assert report.verification is not None and report.verification.startswith("equal in ")
+    assert_same_numbers(onnx.load("in.onnx"), result, "bitwise", {"N": 3})
+
+
+def test_sizes_that_the_model_does_not_take() -> None:
+    """24 elements for each 3: nothing declares it, running the model shows it."""
+    onnx.save(parse("agraph (float[N] x) => (float[M,24] y) <int64[2] s = {-1,24}> { y = Reshape (x, s) }"), "in.onnx")
+    with pytest.raises(fusionc.UsageError, match="does not work with what was asked to change") as caught:
+        fusionc.convert("in.onnx", output="out.onnx", input_shape={"x": (25,)})
+    assert caught.value.where == "--input_shape"
+    assert fusionc.convert("in.onnx", output="out.onnx", input_shape={"x": (48,)}).verification is not None
+
+
+def test_a_range_stays_dynamic_and_is_verified_with_its_largest_size() -> None:
+    text = "agraph (float[N] x) => (float[M,24] y) <int64[2] s = {-1,24}> { y = Reshape (x, s) }"
+    onnx.save(parse(text), "in.onnx")
+    report = fusionc.convert("in.onnx", output="out.onnx", input_shape={"x": ((1, 72),)})
+    assert declared(onnx.load("out.onnx")) == {"x": ("N",), "y": ("M", 24)}
+    assert report.verification is not None and report.verification.startswith("equal in ")
+
+
+def test_sizes_for_verification_only() -> None:
+    onnx.save(parse(FLATTEN), "in.onnx")
+    fusionc.convert("in.onnx", output="out.onnx", verify_shape={"x": (3, 4, 6)})
+    assert declared(onnx.load("out.onnx"))["x"] == ("N", 4, 6)
+    with pytest.raises(fusionc.UsageError, match="does not fit the input x"):
+        fusionc.convert("in.onnx", output="out.onnx", verify_shape={"x": (3, 5, 6)})

@@ -1,0 +1,152 @@
+"""--output_type: a Cast behind the outputs, which keep their names."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from harness import parse
+from onnx import ModelProto, TensorProto
+
+import fusionc
+from fusionc.errors import UsageError
+from fusionc.requested.output_type import cast_outputs
+
+TWO = """agraph (float[N,4] x) => (float[N,4] y, float[N,4] z, int64[K] i) { y = Relu (x) z = Neg (y) i = Shape (z) }"""
+
+
+def named(model: ModelProto) -> ModelProto:
+    for node in model.graph.node:
+        node.name = node.op_type.lower()
+    return model
+
+
+def after_cast(model: ModelProto, output_type: str) -> ModelProto:
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    cast_outputs(copy, output_type)
+    onnx.checker.check_model(copy, full_check=True)
+    return copy
+
+
+def run(model: ModelProto, x: np.ndarray) -> dict[str, np.ndarray]:
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    names = [output.name for output in session.get_outputs()]
+    return dict(zip(names, session.run(None, {"x": x}), strict=True))
+
+
+X = np.array([[-1.5, 0, 2.25, 200]], np.float32)
+
+
+@pytest.mark.parametrize(
+    ("given", "types"),
+    [
+        ("FP16", ("float16", "float16", "float16")),
+        ("fp32", ("float32", "float32", "float32")),
+        ("DOUBLE", ("float64", "float64", "float64")),
+        ("UINT8", ("uint8", "uint8", "uint8")),
+        ("INT64", ("int64", "int64", "int64")),
+        ("relu:0:FP16", ("float16", "float32", "int64")),
+        ("y:FP16;neg:0:INT32", ("float16", "int32", "int64")),
+        ("shape:0:INT32;", ("float32", "float32", "int32")),
+    ],
+)
+def test_names_and_types(given: str, types: tuple[str, ...]) -> None:
+    model = named(parse(TWO))
+    before, after = run(model, abs(X)), run(after_cast(model, given), abs(X))
+    assert list(after) == list(before) == ["y", "z", "i"]
+    assert tuple(value.dtype.name for value in after.values()) == types
+    for name, value in before.items():
+        if name != "z":  # of a negative number as an unsigned one nothing is certain
+            assert (after[name] == value.astype(after[name].dtype)).all()
+
+
+def test_what_has_the_type_already_gets_no_cast() -> None:
+    model = parse(TWO)
+    assert after_cast(model, "y:FP32;i:INT64") == model
+
+
+def test_what_reads_an_output_reads_what_it_was() -> None:
+    model = parse(
+        """agraph (float[N] x, bool c) => (float[N] y, float[N] z) { y = Relu (x)
+            z = If (c) <then_branch = t () => (float[N] p) { p = Neg (y) },
+                        else_branch = e () => (float[N] q) { q = Abs (y) }>
+        }"""
+    )
+    model.graph.quantization_annotation.add(tensor_name="y")
+    result = after_cast(model, "y:INT8")
+    inner = {node.op_type: list(node.input) for a in result.graph.node[1].attribute for node in a.g.node}
+    assert inner == {"Neg": ["y_float"], "Abs": ["y_float"]}
+    assert result.graph.quantization_annotation[0].tensor_name == "y_float"
+    assert [(v.name, v.type.tensor_type.elem_type) for v in result.graph.value_info] == [("y_float", TensorProto.FLOAT)]
+
+
+def test_a_subgraph_may_call_something_else_so() -> None:
+    model = parse(
+        """agraph (float[N] x, int64 n, bool c) => (float[N] y, float[N] z) { y = Relu (x)
+            z = Loop (n, c, y) <body = b (int64 i, bool go, float[N] s) => (bool more, float[N] r)
+                { more = Identity (go) r = Neg (s) }> }"""
+    )
+    body = model.graph.node[1].attribute[0].g
+    body.input[2].name = body.node[1].input[0] = "y"
+    result = ModelProto()
+    result.CopyFrom(model)
+    cast_outputs(result, "y:FP16")
+    assert list(result.graph.node[1].input) == ["n", "c", "y_float"]
+    assert result.graph.node[1].attribute[0].g == body
+
+
+def test_new_names_are_free() -> None:
+    model = parse("agraph (float[N] x) => (float[N] y, float[N] y_float) { y = Relu (x) y_float = Neg (y) }")
+    result = after_cast(model, "y:FP16")
+    assert list(result.graph.node[0].output) == ["y_float_2"]
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ("FP8", "'FP8' is no type of outputs"),
+        ("", "no type is given"),
+        ("relu:0:FLOAT", "'FLOAT' is no type of outputs"),
+        ("a:FP16", "a is no output of the model"),
+        ("relo:0:FP16", "no output of a node that is called relo:0"),
+        ("y:FP16;relu:0:FP32", "y is to have two types"),
+        ("FP16;FP32", "no output of a node that is called"),
+    ],
+)
+def test_what_makes_no_sense(given: str, what: str) -> None:
+    model = named(parse("agraph (float[N] x) => (float[N] y) { y = Relu (x) a = Neg (x) }"))
+    with pytest.raises(UsageError) as caught:
+        after_cast(model, given)
+    assert what in caught.value.what and caught.value.hint and caught.value.exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "opset", "what"),
+    [
+        ("agraph (float[N] x) => (float[N] x) {}", 18, "the output x is an input, or a weight, itself"),
+        ("agraph (string[N] x) => (string[N] y) { y = Identity (x) }", 18, "the output y is no tensor of numbers"),
+        ("agraph (float[N] x) => (seq(float[N]) y) { y = SequenceConstruct (x) }", 18, "is no tensor of numbers"),
+        ("agraph (float[N] x) => (float[N] y) { y = Relu (x) }", 5, "a Cast needs version 6"),
+    ],
+)
+def test_what_cannot_be_converted(text: str, opset: int, what: str) -> None:
+    with pytest.raises(UsageError, match=what):
+        after_cast(parse(text, opset), "FP16")
+
+
+@pytest.mark.parametrize("output_type", ["FP16", "UINT8", "INT32"])
+def test_a_conversion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output_type: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    sample = Path(__file__).parents[2] / "sample_models" / "conv_bn.onnx"
+    report = fusionc.convert(sample, output="out.onnx", output_type=output_type)
+    before, after = onnx.load(sample), onnx.load("out.onnx")
+    assert [value.name for value in after.graph.output] == [value.name for value in before.graph.output]
+    assert {v.type.tensor_type.elem_type for v in after.graph.output} == {
+        {"FP16": TensorProto.FLOAT16}.get(output_type) or TensorProto.DataType.Value(output_type)
+    }
+    assert report.operators_after["Cast"] == len(after.graph.output)
+    assert report.verification is not None and report.verification.startswith("equal in ")
