@@ -56,7 +56,7 @@ def convert(
     custom_passes: Sequence[str | os.PathLike[str]] = (),
     pattern_fusion_pass: bool = True,
     dump_graph: str | os.PathLike[str] | None = None,
-    enable_graph_kernel: bool = False,
+    enable_graph_kernel: bool | None = None,
     graph_kernel_flags: str | None = None,
     timeout: float | None = None,
     progress: Progress | None = None,
@@ -74,9 +74,9 @@ def convert(
     with users' passes; `pattern_fusion_pass` False switches off all of these, and the built-in passes that do what
     TorchAir's do. `dump_graph` is a folder for the graph after every pass that took effect; a former dump there is
     removed. `enable_graph_kernel` makes areas of operators, with generated kernels in <output>.kernels.so;
-    `graph_kernel_flags` ("--opt_level=2 --disable_pass=…") say how, and switch it on, too. `timeout` limits
-    the seconds of one step of onnxruntime, loading a model or running it once; 0 is no limit, the default is 300.
-    `progress` is called with a word on what is being done.
+    `graph_kernel_flags` ("--opt_level=2 --dump_as_text") say how, and switch it on, too, unless it is False. `timeout`
+    limits the seconds of one step of onnxruntime, loading a model or running it once; 0 is no limit, the default is
+    300. `progress` is called with a word on what is being done.
 
     Raises VerificationError, and writes nothing, where the result does not compute what the model computes; it names
     the rewrite at fault. Raises UsageError for wrong switches and files that are not there, FusioncError for everything
@@ -102,7 +102,7 @@ def convert(
             )
             report.notices += switches.notices
             read = read_flags(graph_kernel_flags, is_enabled=enable_graph_kernel)
-            report.notices += tell_of_flags(read, registry, plog)
+            report.notices += tell_of_flags(read, registry, kernels.is_for_onnxruntime, plog)
             custom = {p.name: p.place for p in registry if p not in PASSES}
             wanted = switched(registry, switches.enabled, read.flags)
             if not pattern_fusion_pass:

@@ -2,12 +2,44 @@
 
 from __future__ import annotations
 
+import onnx.defs
 import pytest
 
-from fusionc.graph_kernel.flags import Flags
+from fusionc.graph_kernel.flag_table import EFFECTIVE
+from fusionc.graph_kernel.flags import Flags, read_flags
+from fusionc.graph_kernel.fusion import unknown_patterns
+from fusionc.graph_kernel.operator_names import reason_against
+from fusionc.graph_kernel.operators import misnamed
 from fusionc.graph_kernel.stages import complaints, switched
 from fusionc.passes import PASSES
 from fusionc.switches import PassNames, decide
+
+# "Custom fusion": its appendices 1 and 2, the operators that are expanded and clustered
+OPERATORS = """
+Adam AdamApplyOneWithDecayAssign Addcmul AddN BiasAdd BiasAddGrad FillV2 GeLU Gelu FastGelu FastGeluGrad FastGeLU
+FastGeLUGrad SiLU SiLUGrad GeLUGrad RsqrtGrad SqrtGrad Square Tile ClipByNormNoDivSum FusedMulAdd Sigmoid SigmoidGrad
+SigmoidCrossEntropyWithLogits SigmoidCrossEntropyWithLogitsGrad SquaredDifference TanhGrad OnesLike ZerosLike ReduceMean
+LogSoftmaxGrad ReLU ReluGrad AssignAdd LambApplyOptimizerAssign LambApplyWeightAssign AdamApplyOneWithDecay ExpandDims
+Squeeze SoftmaxGradExt ApplyMomentum LeakyReLUExt EluExt SoftplusExt SoftplusGradExt RepeatInterleaveInt HShrink
+HSigmoid HSwish BinaryCrossEntropy Erf Tanh Cosh Sinh ClampScalar DivMod BCEWithLogitsLoss AcoshExt AsinhExt MeanExt
+Erfc AdamWeightDecay BatchMatMul Dropout DropoutGrad MaximumGrad MinimumGrad LayerNorm LayerNormGrad LogSoftmax MatMul
+ArgMaxWithValue ArgMinWithValue Slice Softmax SoftmaxCrossEntropyWithLogits EqualCount SquareSumAll IdentityMath
+StandardNormal Softplus SoftplusGrad
+Abs Add BroadcastTo Cast Exp Log Maximum Minimum Mul Neg Pow Div RealDiv Reciprocal Rsqrt Sqrt Sub Equal NotEqual
+Greater GreaterEqual Less LessEqual LogicalAnd LogicalOr LogicalNot Select Assign ReduceSum IsFinite Reshape Transpose
+Floor Ceil Trunc Round ACos Acosh ArgMax Argmin Asin Asinh Atan Atan2 Cos Expm1 FloorDiv FloorMod IsInf IsNan Mod
+ReduceMax ReduceMin Sign Sin StridedSlice CumSum OneHot
+"""
+# Its appendix 4, the split patterns, and its flags
+PATTERNS = """
+elemwise_broadcast_fwd_depth elemwise_broadcast_fwd_width elemwise_broadcast_bwd_depth elemwise_broadcast_bwd_width
+reduce_fwd_depth reduce_fwd_width reshape slice elemany_addn matmul_depth
+"""
+FLAGS = """
+opt_level enable_expand_ops disable_expand_ops enable_expand_ops_only enable_cluster_ops disable_cluster_ops
+enable_cluster_ops_only enable_packet_ops_only disable_packet_ops disable_fusion_pattern enable_fusion_pattern_only
+enable_pass disable_pass dump_as_text enable_debug_mode
+"""
 
 NAMES = PassNames(PASSES)
 DEFAULT = decide(PASSES).enabled
@@ -80,6 +112,49 @@ def test_a_documented_name_switches_off_what_does_its_work(name: str, passes: st
     assert not any("Ascend only" in notice for notice in switches.notices)
     assert switched(PASSES, enabled, Flags(disable_pass=(name,))) == enabled - doers
     assert switched(PASSES, enabled - doers, Flags(enable_pass=(name,))) == enabled
+
+
+@pytest.mark.parametrize("name", sorted(set(OPERATORS.split())))
+def test_an_operator_of_the_documents_is_one_of_onnx_or_has_a_reason(name: str) -> None:
+    flags = read_flags(f"--disable_cluster_ops={name}", is_enabled=True).flags
+    operators = flags.disable_cluster_ops
+    reason = reason_against(name)
+    if reason is None:
+        assert all(onnx.defs.has(*operator.rpartition(".")[::-2]) or "microsoft" in operator for operator in operators)
+        assert not misnamed(flags)
+    else:
+        assert operators == (name,) and not onnx.defs.has(name)
+        assert misnamed(flags) == [f'the flag "--disable_cluster_ops": ONNX has no operator "{name}": {reason}']
+
+
+@pytest.mark.parametrize(
+    ("name", "operators"),
+    [
+        ("RealDiv", "Div"), ("Maximum", "Max"), ("Minimum", "Min"), ("Select", "Where"), ("LogicalNot", "Not"),
+        ("BroadcastTo", "Expand"), ("ReLU", "Relu"), ("GeLU", "Gelu com.microsoft.Gelu"), ("AddN", "Sum"),
+        ("StridedSlice", "Slice"), ("Rsqrt", "Reciprocal Sqrt"), ("Square", "Pow"), ("LayerNorm", "LayerNormalization"),
+        ("Exp", "Exp"), ("own.Thing", "own.Thing"),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("flag", [key for key in EFFECTIVE if "_ops" in key])
+def test_an_operator_of_mindspore_in_any_list(flag: str, name: str, operators: str) -> None:
+    assert getattr(read_flags(f"--{flag}={name}", is_enabled=True).flags, flag) == tuple(operators.split())
+
+
+@pytest.mark.parametrize("name", PATTERNS.split())
+def test_a_split_pattern_of_the_documents_is_there(name: str) -> None:
+    assert not unknown_patterns(Flags(disable_fusion_pattern=(name,)))
+
+
+@pytest.mark.parametrize("name", FLAGS.split())
+def test_a_flag_of_the_documents_has_an_effect(name: str) -> None:
+    assert name in EFFECTIVE
+
+
+@pytest.mark.parametrize("text", ["--enable_expand_ops=Square --enable_cluster_ops=MatMul,Add", "--opt_level=3"])
+def test_the_flags_of_the_examples_are_read_without_a_warning(text: str) -> None:
+    read = read_flags(text, is_enabled=None)
+    assert read.flags.is_on and not read.warnings and not misnamed(read.flags)
 
 
 def test_the_switches_that_vllm_documents_are_taken() -> None:

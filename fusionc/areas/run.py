@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from fusionc.areas.library import KernelLibrary
 from fusionc.graph_kernel.dump import dump
 from fusionc.graph_kernel.flags import Flags, ReadFlags
 from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion, unknown_patterns
-from fusionc.graph_kernel.operators import misnamed
+from fusionc.graph_kernel.operators import misnamed, of_no_use
 from fusionc.graph_kernel.simplify import unknown_rules
-from fusionc.graph_kernel.stages import Stages, complaints, write_passes
+from fusionc.graph_kernel.stages import CLUSTER, SPLITTER, Stages, complaints, write_passes
 from fusionc.report import Plog
 from fusionc.report.report import totals
 from fusionc.rewrite import Pass
@@ -32,7 +33,7 @@ def fusion_of(
     )
 
 
-def tell_of_flags(read: ReadFlags, registry: Sequence[Pass], plog: Plog) -> list[str]:
+def tell_of_flags(read: ReadFlags, registry: Sequence[Pass], has_kernels: bool, plog: Plog) -> list[str]:
     """Log what is wrong with the flags; that, and which of them have no effect, is returned for the user."""
     flags, by_name = read.flags, {p.name: p for p in registry}
     warnings = [*read.warnings, *complaints(registry, flags), *misnamed(flags)]
@@ -41,7 +42,7 @@ def tell_of_flags(read: ReadFlags, registry: Sequence[Pass], plog: Plog) -> list
         plog.warning("GraphKernelFlags", warning)
     if read.flags.is_on:
         plog.info("GraphKernelFlags", f'graph_kernel_flags = "{read.raw}", all flags: {read.flags.as_json()}')
-    return [*warnings, *read.notices]
+    return [*warnings, *read.notices, *(of_no_use(flags, has_kernels) if flags.is_on else [])]
 
 
 def tell_of_areas(
@@ -58,10 +59,21 @@ def tell_of_areas(
         plog.warning("GraphKernelBuild", f"{what} {reason}")
     told = list(kernels.notices)
     if not fused.areas and not kernels.is_inherited:
-        why = "every one was refused" if any(count.matched for count in fused.counts) else "no operators fit together"
+        why = _why_none(fused, fusion)
         told.append(f"graph kernel fusion has made no area, {why}: there are no kernels, and none to register")
     if fused.raised_ir:
         told.append(f"the IR version is raised to {fused.raised_ir}: areas are functions, which older ones lack")
     if fusion.flags.dump_as_text:
         told += dump(fused, kernels.source(fused.areas))
     return told
+
+
+def _why_none(fused: Fused, fusion: GraphKernelFusion) -> str:
+    """Why there is no area."""
+    stages = [stage_pass.names[1] for stage_pass in (CLUSTER, SPLITTER) if not fusion.stages.runs(stage_pass)]
+    if stages:
+        return f"the stage pass {stages[0]} is off"
+    reasons = [f"{name} is off ({times} would fit)" for name, times in Counter(fused.unwanted).items()]
+    if any(count.matched for count in fused.counts):
+        reasons.append(f"every {'other ' if reasons else ''}one was refused")
+    return ", ".join(reasons) or "no operators fit together"

@@ -33,12 +33,31 @@ class _LazyGroup(click.Group):
         command: click.Command = importlib.import_module(f"fusionc.cli.{name}").command
         return command
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        words = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            for name in COMMANDS:
+                command = self.get_command(ctx, name)
+                if command is not None and _has_option(command, words[0]):
+                    what = f"{words[0].partition('=')[0]} is an option of a command; write: fusionc {name} {words[0]} …"
+                    raise click.UsageError(what, click.Context(command, ctx, name)) from error
+            raise
+
     def invoke(self, ctx: click.Context) -> object:
         for name in ("SIGTERM", "SIGHUP"):  # so that what is half done is cleaned up, as after Ctrl-C
             if hasattr(signal, name) and threading.current_thread() is threading.main_thread():
                 signal.signal(getattr(signal, name), _stop)
         with exit_on_failure(ctx):
             return super().invoke(ctx)
+
+
+def _has_option(command: click.Command, word: str) -> bool:
+    from fusionc.cli.atc import key_of
+
+    names = [name for parameter in command.params for name in parameter.opts if name.startswith("--")]
+    return key_of(word.partition("=")[0]) in map(key_of, names)
 
 
 def _stop(number: int, _frame: object) -> None:

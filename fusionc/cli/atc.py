@@ -26,7 +26,7 @@ class AtcCommand(click.Command):
         try:
             return super().parse_args(ctx, respelled(args, options))
         except click.NoSuchOption as error:
-            name = _key(error.option_name)
+            name = key_of(error.option_name)
             if name in (*EFFECTIVE, *WITHOUT_EFFECT) and any(option.name == "graph_kernel_flags" for option in options):
                 what = f'--{name} is a flag of graph kernel fusion: --graph_kernel_flags "--{name}=..."'
                 raise click.UsageError(what, ctx) from error
@@ -59,7 +59,7 @@ def notices(ctx: click.Context) -> list[str]:
 
 def respelled(args: list[str], options: Sequence[click.Option]) -> list[str]:
     """`args` with every option named as it is declared. Values are left alone, whatever they begin with."""
-    declared = {_key(name): (name, option) for option in options for name in option.opts if len(name) > 2}
+    declared = {key_of(name): (name, option) for option in options for name in option.opts if len(name) > 2}
     result: list[str] = []
     rest = iter(args)
     for arg in rest:
@@ -69,14 +69,20 @@ def respelled(args: list[str], options: Sequence[click.Option]) -> list[str]:
         elif len(name) < 3 or not name.startswith("-"):
             result.append(arg)
         else:
-            spelling, option = declared.get(_key(name), (f"--{name.lstrip('-')}", None))
+            spelling, option = declared.get(key_of(name), (f"--{name.lstrip('-')}", None))
             result.append(spelling + equals + value)
-            if option is not None and not option.is_flag and not equals:
+            if option is not None and not option.is_flag and not _stands_alone(option) and not equals:
                 result += islice(rest, 1)
     return result
 
 
-def _key(name: str) -> str:
+def _stands_alone(option: click.Option) -> bool:
+    """Whether the value of an option may be left out."""
+    return isinstance(option.flag_value, str)
+
+
+def key_of(name: str) -> str:
+    """An option as it is compared, however it is spelled."""
     return name.lstrip("-").replace("-", "_")
 
 
@@ -90,7 +96,7 @@ def _refuse(ctx: click.Context, parameter: click.Parameter, value: str | None) -
     if value is None:
         return
     option = parameter.opts[0]
-    refused = REFUSED[_key(option)]
+    refused = REFUSED[key_of(option)]
     if not all(part.strip().lower() in refused.harmless for part in value.split(",")):
         what = f"{option} asks for {refused.asks_for}, which fusionc does not make"
         raise UsageError(what, where=f"{option}={value}", hint=refused.instead, code="E10001")

@@ -11,7 +11,7 @@ import click
 from fusionc.cli.atc import AtcCommand, atc_bool, notices, other_options
 from fusionc.cli.custom import custom_passes_option
 from fusionc.cli.failures import EXIT_CODES, show_tracebacks
-from fusionc.cli.files import write_text
+from fusionc.cli.files import FilePath, write_text
 from fusionc.cli.input_shape import Size, parse_run_shape, parse_sizes
 from fusionc.cli.timeout import timeout_option
 from fusionc.errors import FusioncError
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _START = "FUSIONC start working now, please wait for a moment."
 _SUCCESS = "FUSIONC run success, welcome to the next use."
 _FAILURE = "FUSIONC run failed, Please check the detail log, Try 'fusionc convert --help' for more information"
-_FILE = click.Path(path_type=Path)
+_FILE = FilePath()
 
 
 def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> None:
@@ -90,7 +90,8 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
 @custom_passes_option
 @click.option(
     "--pattern_fusion_pass",
-    type=click.Choice(["true", "false"]),
+    metavar="true|false",
+    callback=atc_bool,
     default="true",
     show_default=True,
     help="Whether passes of your own, and those that do what TorchAir's do, run.",
@@ -103,7 +104,10 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
 )
 @click.option(
     "--enable_graph_kernel",
-    is_flag=True,
+    metavar="[true|false]",
+    callback=atc_bool,
+    is_flag=False,
+    flag_value="true",
     help="Make one operator of those that fit together, with a kernel in <output>.kernels.so.",
 )
 @click.option(
@@ -161,9 +165,9 @@ def command(
     target: str,
     target_opset: int | None,
     custom_passes: tuple[Path, ...],
-    pattern_fusion_pass: str,
+    pattern_fusion_pass: int,
     dump_graph: Path | None,
-    enable_graph_kernel: bool,
+    enable_graph_kernel: int | None,
     graph_kernel_flags: str | None,
     export_compile_stat: str,
     log: str | None,
@@ -209,9 +213,9 @@ def command(
                     target=target,
                     target_opset=target_opset,
                     custom_passes=custom_passes,
-                    pattern_fusion_pass=pattern_fusion_pass == "true",
+                    pattern_fusion_pass=bool(pattern_fusion_pass),
                     dump_graph=dump_graph,
-                    enable_graph_kernel=enable_graph_kernel,
+                    enable_graph_kernel=None if enable_graph_kernel is None else bool(enable_graph_kernel),
                     graph_kernel_flags=graph_kernel_flags,
                     timeout=timeout,
                     progress=progress,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
+
+from fusionc.cli.files import FilePath
 
 custom_passes_option = click.option(
     "--custom_passes",
-    type=click.Path(path_type=Path),
+    type=FilePath(),
     multiple=True,
     metavar="FILE",
     help="A Python file with passes of your own; may be given several times.",

@@ -1,10 +1,25 @@
-"""Text that a command writes to a file."""
+"""The files of a command: paths that options take, and text that is written."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
+
+import click
 
 from fusionc.errors import FusioncError, UsageError
+
+
+class FilePath(click.Path):
+    """The path of a file or folder, as a Path. An empty one, which Path would make the current folder, is an error."""
+
+    def __init__(self) -> None:
+        super().__init__(path_type=Path)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if value == "":
+            self.fail("it is empty; give a path, or leave the option out.", param, ctx)
+        return super().convert(value, param, ctx)
 
 
 def write_text(path: Path, text: str) -> None:

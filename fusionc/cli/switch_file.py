@@ -9,11 +9,11 @@ import click
 from fusionc.cli.atc import AtcCommand
 from fusionc.cli.custom import custom_passes_option
 from fusionc.cli.failures import log_debug_option
-from fusionc.cli.files import write_text
+from fusionc.cli.files import FilePath, write_text
 
 
 @click.command(cls=AtcCommand)
-@click.option("--output", type=click.Path(path_type=Path), metavar="FILE", help="Write it there instead of showing it.")
+@click.option("--output", type=FilePath(), metavar="FILE", help="Write it there instead of showing it.")
 @custom_passes_option
 @log_debug_option
 def command(output: Path | None, custom_passes: tuple[Path, ...]) -> None:

@@ -8,6 +8,7 @@ import click
 
 from fusionc.cli.atc import AtcCommand
 from fusionc.cli.failures import log_debug_option
+from fusionc.cli.files import FilePath
 from fusionc.cli.input_shape import parse_run_shape
 from fusionc.cli.timeout import timeout_option
 
@@ -21,8 +22,8 @@ Exit codes:
 
 
 @click.command(cls=AtcCommand, epilog=_EPILOG)
-@click.argument("reference", type=click.Path(path_type=Path))
-@click.argument("candidate", type=click.Path(path_type=Path))
+@click.argument("reference", type=FilePath())
+@click.argument("candidate", type=FilePath())
 @click.option(
     "--input_shape", metavar='"x:1,3,224,224"', callback=parse_run_shape, help="Sizes to run the models with."
 )

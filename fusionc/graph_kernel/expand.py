@@ -8,11 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from functools import cache
 
+import numpy as np
 import onnx
 import onnx.inliner
+import onnx.numpy_helper
 
 from fusionc.graph_kernel.flags import Flags
-from fusionc.graph_kernel.operators import EXPAND, qualified
+from fusionc.graph_kernel.operators import EXPAND, SQUARE, qualified
 from fusionc.model import operators
 from fusionc.model.graph import Node
 from fusionc.model.operators import MICROSOFT
@@ -60,6 +62,9 @@ class Expander:
 
     def expand(self, proto: onnx.ModelProto, names: Iterable[str]) -> onnx.ModelProto:
         """The model with these operators as basic ones, and those that their definitions are written in."""
+        if SQUARE in names:
+            names = [name for name in names if name != SQUARE]
+            _expand_squares(proto.graph)
         ids, opset = [_split(name) for name in sorted(names)], proto.opset_import[0].version
         own = {node.op_type for node in proto.graph.node if node.domain == MICROSOFT}
         proto.functions.extend(_definition(op, opset) for op in sorted(own))
@@ -80,7 +85,21 @@ def _split(name: str) -> tuple[str, str]:
     return domain, op
 
 
+def _expand_squares(graph: onnx.GraphProto) -> None:
+    squares = {t.name for t in graph.initializer if _is_two(onnx.numpy_helper.to_array(t))}
+    for node in graph.node:
+        if not node.domain and node.op_type == SQUARE and node.input[1] in squares:
+            node.op_type, node.input[1] = "Mul", node.input[0]
+
+
+def _is_two(exponent: np.ndarray) -> bool:
+    return exponent.shape == () and bool(exponent == 2)
+
+
 def _has_definition(node: Node) -> bool:
+    if not node.domain and node.op == SQUARE:
+        exponent = node.inputs[1].constant() if node.inputs[1] is not None else None
+        return exponent is not None and _is_two(exponent)
     if node.domain == MICROSOFT:
         has_bias = len(node.inputs) == 2 and None not in node.inputs
         return node.op in _DEFINITIONS and node.graph.opset >= _CAST_LIKE and (node.op != "FastGelu" or has_bias)

@@ -6,6 +6,10 @@ from typing import Literal
 
 Kind = Literal["bool", "int", "uint", "text", "list"]
 
+# enable_pass and disable_pass may put one of these, and a dot, in front of the name of a pass. What has another name
+# there is a stage of graph kernel fusion.
+MANAGERS = ("fusion_group", "backend_fusion")
+
 # In the order of MindSpore's list. Their defaults are those of `flags.Flags`.
 EFFECTIVE: dict[str, Kind] = {
     "opt_level": "uint",

@@ -15,13 +15,15 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from fusionc.graph_kernel.flag_table import EFFECTIVE, WITHOUT_EFFECT, Kind
+from fusionc.graph_kernel.flag_table import EFFECTIVE, MANAGERS, WITHOUT_EFFECT, Kind
+from fusionc.graph_kernel.operator_names import onnx_names
 
 VARIABLE = "MS_DEV_GRAPH_KERNEL_FLAGS"
 HIGHEST_LEVEL = 3
 _TRUE, _FALSE = ("", "true", "True", "on", "1"), ("false", "False", "off", "0")
 _INT_BITS = 64
 _UINT_BITS = 32
+_LISTS_OF_OPERATORS = ("_ops", "_ops_only")
 
 
 @dataclass(frozen=True)
@@ -30,7 +32,7 @@ class Flags:
 
     opt_level: int = 0
     dump_as_text: bool = False
-    enable_stitch_fusion: bool = True
+    enable_stitch_fusion: bool = False
     enable_debug_mode: bool = False
     enable_parallel_op_combine: bool = False
     exact_precision_mode: bool = True
@@ -92,35 +94,46 @@ class Flags:
 
 @dataclass(frozen=True)
 class ReadFlags:
-    """Flags as they were read: the string, and what to say about it. `is_given` where there was any string."""
+    """Flags as they were read: the string, and what to say about it."""
 
     flags: Flags
     raw: str
-    is_given: bool
     warnings: tuple[str, ...]
     notices: tuple[str, ...]
 
 
-def read_flags(option: str | None, *, is_enabled: bool) -> ReadFlags:
+def read_flags(option: str | None, *, is_enabled: bool | None) -> ReadFlags:
     """The flags of the environment where the variable is set, else those of `option`.
 
-    Graph kernel fusion is on where it `is_enabled` or any flag is given, at level 2 unless a level is given.
+    Unless a level is given, graph kernel fusion runs at level 2 where it `is_enabled`, or where nobody says (None) and
+    any flag asks for it; switching passes of the registry does not.
     """
     variable = os.environ.get(VARIABLE)
     raw = option if variable is None else variable
     given, warnings = _pairs(raw or "")
     reader = _Reader(warnings)
-    flags = reader.flags(given, default_level=2 if is_enabled or given else 0)
+    is_asked_for = any(_asks_for_graph_kernels(key, value) for key, value in given.items())
+    flags = reader.flags(given, default_level=2 if is_enabled or (is_enabled is None and is_asked_for) else 0)
     notices = []
     if reader.ineffective:
         notices.append(f"graph kernel flags without effect here, they serve a chip: {', '.join(reader.ineffective)}")
-    if warnings and not (given or is_enabled):
+    if warnings and not given and is_enabled is None:
         notices.append("graph kernel fusion stays off: no flag could be read")
+    if is_enabled is False and is_asked_for and not flags.is_on:
+        notices.append("graph kernel fusion is switched off: its flags have no effect")
     if variable is not None and option is not None:
         notices.append(f"the environment variable {VARIABLE} is set: --graph_kernel_flags is not used")
     if variable is not None and is_enabled and not flags.is_on:
         notices.append(f"the environment variable {VARIABLE} sets opt_level to 0: graph kernel fusion stays off")
-    return ReadFlags(flags, raw or "", bool(given), tuple(warnings), tuple(notices))
+    return ReadFlags(flags, raw or "", tuple(warnings), tuple(notices))
+
+
+def _asks_for_graph_kernels(key: str, value: str) -> bool:
+    """Whether a flag means graph kernel fusion itself, and not only a pass that runs without it, too."""
+    if key not in ("enable_pass", "disable_pass"):
+        return key in EFFECTIVE or key in WITHOUT_EFFECT
+    managers = (entry.partition(".")[0] for entry in value.split(",") if "." in entry)
+    return any(manager not in MANAGERS for manager in managers)
 
 
 def _pairs(text: str) -> tuple[dict[str, str], list[str]]:
@@ -189,6 +202,7 @@ class _Reader:
         if values["opt_level"] > HIGHEST_LEVEL:
             self._warnings.append(f"opt_level {values['opt_level']} is above {HIGHEST_LEVEL}, which is used")
             values["opt_level"] = HIGHEST_LEVEL
+        values.setdefault("enable_stitch_fusion", values["opt_level"] == HIGHEST_LEVEL)
         return Flags(**values)
 
     def _value(self, key: str, text: str, kind: Kind) -> Any:
@@ -200,18 +214,18 @@ class _Reader:
         elif kind in ("text", "list"):
             items = tuple(filter(None, text.split(",")))
             value = (text if kind == "text" else items) if items else None
+        if value and key.endswith(_LISTS_OF_OPERATORS):
+            value = tuple(dict.fromkeys(operator for name in value for operator in onnx_names(name)))
         if value is None:
             self._warnings.append(f'the value "{text}" of the flag "--{key}" is invalid, its default is used')
         return value
 
 
 def _number(text: str, kind: Kind) -> int | None:
-    if not re.fullmatch(r"[+-]?[0-9]{1,40}", text):
+    if not re.fullmatch(r"\+?[0-9]{1,40}" if kind == "uint" else r"[+-]?[0-9]{1,40}", text):
         return None
-    number, bits = int(text), _UINT_BITS if kind == "uint" else _INT_BITS
-    if abs(number) >= 2 ** (bits if kind == "uint" else bits - 1):
-        return None
-    return number % 2**bits if kind == "uint" else number  # a negative number wraps around there, too
+    number, bits = int(text), _UINT_BITS if kind == "uint" else _INT_BITS - 1
+    return number if abs(number) < 2**bits else None
 
 
 def _chosen(

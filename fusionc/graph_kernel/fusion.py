@@ -37,14 +37,16 @@ class Fused:
     """What graph kernel fusion did.
 
     `areas` are those that the model has now, each once, `counts` how often each pass made one. `splits` counts for each
-    pattern of split, `plans` is what became of each cluster. `raised_ir` is the IR version that the model
-    needed for them, 0 where it had it.
+    pattern of split, `plans` is what became of each cluster. `unwanted` are the names of passes that are off, once for
+    each area that they would have made. `raised_ir` is the IR version that the model needed for the areas, 0 where it
+    had it.
     """
 
     areas: list[Area] = field(default_factory=list)
     counts: list[PatternCount] = field(default_factory=list)
     splits: list[PatternCount] = field(default_factory=list)
     plans: list[Plan] = field(default_factory=list)
+    unwanted: list[str] = field(default_factory=list)
     raised_ir: int = 0
 
 
@@ -122,19 +124,27 @@ class GraphKernelFusion:
         fused.plans += plans
         fused.splits += _summed([count for plan in plans for count in plan.patterns])
         cost = Cost(graph, self.saves)
-        judged = [(cut, cost.reason_against(cut)) for plan in plans for cut in plan.cuts if self._is_wanted(cut)]
+        cuts = self._wanted([cut for plan in plans for cut in plan.cuts], fused)
+        judged = [(cut, cost.reason_against(cut)) for cut in cuts]
         if self.stages.runs(PACKET):
             taken = {node for cut, reason in judged if reason is None for node in cut.nodes}
             with self.stages.timed(PACKET):
                 packets = packets_of(graph, taken, self._contents({SOURCE_OF_SIZES}), self.flags)
-            judged += [(cut, cost.reason_against_packet(cut)) for cut in packets if self._is_wanted(cut)]
+            judged += [(cut, cost.reason_against_packet(cut)) for cut in self._wanted(packets, fused)]
         return judged
 
     def _contents(self, more: Collection[str] = ()) -> Contents:
         return Contents(self.flags.clusters(CLUSTER_OPERATORS).union(more), self.reason_against)
 
-    def _is_wanted(self, cut: Cut) -> bool:
-        return pass_of(cut) in self.enabled and (ADDRESSES in self.enabled or not has_addressing(cut))
+    def _wanted(self, cuts: Sequence[Cut], fused: Fused) -> list[Cut]:
+        """Those whose passes are on; the others are noted."""
+        wanted = []
+        for cut in cuts:
+            needed = (pass_of(cut), ADDRESSES) if has_addressing(cut) else (pass_of(cut),)
+            off = [name for name in needed if name not in self.enabled]
+            fused.unwanted += off
+            wanted += [] if off else [cut]
+        return wanted
 
     def _patterns(self) -> list[SplitPattern]:
         found = [pattern for pattern in _SPLIT_PATTERNS if self.flags.has_pattern(pattern.name)]

@@ -15,10 +15,9 @@ from difflib import get_close_matches
 from time import perf_counter
 from typing import Protocol
 
+from fusionc.graph_kernel.flag_table import MANAGERS
 from fusionc.graph_kernel.flags import Flags
 from fusionc.rewrite import Pass
-
-_MANAGERS = ("fusion_group", "backend_fusion")
 
 
 class Log(Protocol):
@@ -110,7 +109,7 @@ def switched(passes: Sequence[Pass], enabled: frozenset[str], flags: Flags) -> f
 
 def _names(pass_: Pass) -> list[str]:
     own = (pass_.name, *pass_.aliases)
-    return [*own, *(f"{manager}.{name}" for manager in _MANAGERS for name in own)]
+    return [*own, *(f"{manager}.{name}" for manager in MANAGERS for name in own)]
 
 
 def complaints(passes: Sequence[Pass], flags: Flags) -> list[str]:

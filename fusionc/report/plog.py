@@ -48,6 +48,7 @@ class Plog:
             )
         self.file: Path | None = None
         self.notices: list[str] = []
+        self._is_quiet = level is not None and level in LEVELS[LEVELS.index("warning") :]
         self.level = level or _level_of_environment(self.notices)
         stdout = "LOG_PRINT_TO_STDOUT" if variable("LOG_PRINT_TO_STDOUT") else "SLOG_PRINT_TO_STDOUT"
         self._to_stdout = checked(stdout, "[01]", "0 or 1", self.notices) == "1"
@@ -85,8 +86,8 @@ class Plog:
     def patterns(self, counts: Iterable[PatternCount]) -> list[str]:
         """Log a line for each pattern that matched, in the order given, and at level debug each reason for a refusal.
 
-        Returns the lines of the patterns that are not on stdout already, whatever the level: a command whose output
-        is not a terminal prints them.
+        Returns the lines of the patterns that are not on stdout already: a command whose output is not a terminal
+        prints them. A level of the environment does not keep them back, as it holds for every run; `level` does.
         """
         frame = sys._getframe(1)
         not_on_stdout = []
@@ -95,7 +96,7 @@ class Plog:
             if count.matched:
                 message = f"{place}, matched_times={count.matched}, effected_times={count.effected}."
                 line = self._write("info", "RunOnePattern", message, frame)
-                if not (self._to_stdout and self._shows("info")):
+                if not self._is_quiet and not (self._to_stdout and self._shows("info")):
                     not_on_stdout.append(line)
             for reason, times in count.refused.items():
                 what = " ".join(reason.split())

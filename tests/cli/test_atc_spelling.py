@@ -74,3 +74,49 @@ def test_an_unknown_option_names_the_nearest(run: Any, fake_convert: Any, word: 
 def test_words_after_two_hyphens_are_not_options(run: Any, fake_convert: Any) -> None:
     result = run("convert", "--model", "in.onnx", "--", "-output")
     assert result.exit_code == 2 and "unexpected extra argument (-output)" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        (["--enable_graph_kernel"], True),
+        (["--enable_graph_kernel", "--no-verify"], True),
+        (["--enable_graph_kernel=True"], True),
+        (["-enable-graph-kernel", "True"], True),
+        (["--enable_graph_kernel=1"], True),
+        (["--enable_graph_kernel=False"], False),
+        (["--enable_graph_kernel", "false", "--no-verify"], False),
+        ([], None),
+    ],
+)
+def test_graph_kernels_are_switched_as_in_mindspore(
+    run: Any, fake_convert: Any, words: list[str], expected: bool | None
+) -> None:
+    result = run("convert", "--model=in.onnx", *words)
+    assert result.exit_code == 0, result.output
+    (call,) = fake_convert.calls
+    assert call["enable_graph_kernel"] is expected and call["verify"] is ("--no-verify" not in words)
+
+
+@pytest.mark.parametrize(("value", "expected"), [("True", True), ("False", False), ("true", True), ("false", False)])
+def test_pattern_fusion_is_switched_as_in_torchair(run: Any, fake_convert: Any, value: str, expected: bool) -> None:
+    assert run("convert", "--model=in.onnx", f"--pattern_fusion_pass={value}").exit_code == 0
+    assert fake_convert.calls[0]["pattern_fusion_pass"] is expected
+
+
+@pytest.mark.parametrize("option", ["model", "output", "fusion_switch_file", "custom_passes", "dump_graph", "json"])
+def test_an_empty_path_is_not_the_current_folder(run: Any, fake_convert: Any, option: str) -> None:
+    result = run("convert", "--model=in.onnx", f"--{option}=")
+    assert result.exit_code == 2 and fake_convert.calls == []
+    assert f"--{option}" in result.stderr and "it is empty" in result.stderr
+
+
+@pytest.mark.parametrize("word", ["--model=in.onnx", "--model", "-model", "--fusion-switch-file=a"])
+def test_an_option_without_its_command_names_the_command(run: Any, word: str) -> None:
+    result = run(word)
+    assert result.exit_code == 2 and f"write: fusionc convert {word}" in result.stderr
+    assert "No such option" not in result.stderr
+
+
+def test_an_option_of_nobody_is_no_option(run: Any) -> None:
+    assert "No such option" in run("--modle=in.onnx").stderr

@@ -86,7 +86,7 @@ def test_defaults(run: Any, fake_convert: Any) -> None:
         "custom_passes": (),
         "pattern_fusion_pass": True,
         "dump_graph": None,
-        "enable_graph_kernel": False,
+        "enable_graph_kernel": None,
         "graph_kernel_flags": None,
         "timeout": None,
     }

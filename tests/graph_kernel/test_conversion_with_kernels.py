@@ -33,6 +33,9 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     onnx.save(parse(CHAIN), "in.onnx")
 
 
+STITCHED = "--opt_level=3"  # where the whole of CHAIN is one area
+
+
 def log_of(report: fusionc.Report) -> str:
     assert report.log_file is not None
     return report.log_file.read_text()
@@ -55,7 +58,7 @@ def test_it_is_off_by_default() -> None:
 
 @pytest.mark.usefixtures("needs_a_compiler")
 def test_a_function_and_a_kernel() -> None:
-    report = fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
+    report = fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags=STITCHED)
     model = onnx.load("out.onnx")
     assert [node.domain for node in model.graph.node] == ["fusionc.gk"]
     assert [o.version for o in model.opset_import if o.domain == "fusionc.gk"] == [1]
@@ -176,21 +179,57 @@ def test_the_same_bytes_again() -> None:
 )
 def test_switches_of_the_passes(name: str, graph: str) -> None:
     onnx.save(parse(graph), "in.onnx")
-    report = fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True, export_compile_stat=1)
+    flags = {"enable_graph_kernel": True, "graph_kernel_flags": STITCHED}
+    report = fusionc.convert("in.onnx", output="out.onnx", export_compile_stat=1, **flags)
     line = next(line for line in report.pattern_lines if f"UBFusionPass[{name}]" in line)
     assert "pattern=area, matched_times=1, effected_times=1." in line
     assert json.loads(Path("fusion_result.json").read_text())["session_and_graph_id_0_0"]["ub_fusion"][name]
     off = {
-        "switch": {"optimization_switch": f"{name}:off", "enable_graph_kernel": True},
-        "flag": {"graph_kernel_flags": f"--disable_pass={name}"},
+        "switch": {**flags, "optimization_switch": f"{name}:off"},
+        "flag": {"graph_kernel_flags": f"{STITCHED} --disable_pass={name}"},
     }
     for how in off.values():
-        fusionc.convert("in.onnx", output="out.onnx", **how)
+        report = fusionc.convert("in.onnx", output="out.onnx", **how)
         assert not onnx.load("out.onnx").functions
+        (notice,) = report.notices
+        assert notice.startswith(f"graph kernel fusion has made no area, {name} is off (1 would fit):")
+        assert "no operators fit together" not in notice
+
+
+@pytest.mark.parametrize("stage", ["cluster.graph_kernel_cluster", "3.4"])
+def test_a_stage_that_is_off_is_why_there_is_no_area(stage: str) -> None:
+    flags = f"{STITCHED} --disable_pass={stage}"
+    (notice,) = fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags=flags).notices
+    name = {"3.4": "split.graph_kernel_splitter"}.get(stage, stage)
+    assert notice.startswith(f"graph kernel fusion has made no area, the stage pass {name} is off:")
+
+
+def test_a_product_that_no_kernel_computes_is_said() -> None:
+    flags = "--enable_cluster_ops=MatMul,Add"
+    said = fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags=flags, verify=False).notices
+    assert any(notice.startswith("no kernel computes MatMul") and "--target onnx" in notice for notice in said)
+    said = fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags=flags, verify=False, target="onnx").notices
+    assert not any("no kernel computes" in notice for notice in said)
+
+
+def test_a_square_is_expanded() -> None:
+    text = "agraph (float[N,8] x) => (float[N,8] y) <float two = {2}, float p = {3}> { a = Exp (x)  b = Pow (a, two)"
+    onnx.save(parse(f"{text}  c = Pow (b, p)  y = Neg (c) }}", opset=18), "in.onnx")
+    for flags, squares in (("", 2), (" --enable_expand_ops=Square", 1)):
+        fusionc.convert(
+            "in.onnx",
+            output="out.onnx",
+            target="onnx",
+            optimization_switch="PowToMulPass:off;ArithmeticSimplifyPass:off",
+            graph_kernel_flags=f"--opt_level=1{flags}",
+        )
+        (area,) = onnx.load("out.onnx").functions
+        assert [node.op_type for node in area.node].count("Pow") == squares
 
 
 def test_the_lines_of_the_log() -> None:
-    flags = "--opt_level=1 --enable_pass=2.7 --disable_pass=1.3,IdentityPass,NoSuchPass --disable_cluster_ops=Expp"
+    flags = "--opt_level=1 --enable_stitch_fusion --enable_pass=2.7 --disable_pass=1.3,IdentityPass,NoSuchPass"
+    flags += " --disable_cluster_ops=Expp"
     report = fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags=flags)
     log = log_of(report)
     assert "graph kernel passes: SwitchDeadBranchElimination,FunctionInlinePass,IdentityPass," in log
@@ -244,7 +283,7 @@ def test_a_wrong_kernel_is_named_and_nothing_is_written(monkeypatch: pytest.Monk
     sub = elementwise.ELEMENTWISE["Sub"]
     monkeypatch.setitem(elementwise.ELEMENTWISE, "Sub", lambda call, inputs: sub(call, inputs[::-1]))
     with pytest.raises(fusionc.VerificationError, match="TbeReduceElemwiseFusionPass, pattern area"):
-        fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
+        fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags=STITCHED)
     assert not Path("out.onnx").exists() and not Path("out.kernels.so").exists()
 
 

@@ -10,7 +10,7 @@ import pytest
 from fusionc.graph_kernel.flag_table import EFFECTIVE, WITHOUT_EFFECT
 from fusionc.graph_kernel.flags import VARIABLE, Flags, ReadFlags, read_flags
 from fusionc.graph_kernel.fusion import unknown_patterns
-from fusionc.graph_kernel.operators import misnamed
+from fusionc.graph_kernel.operators import misnamed, of_no_use
 from fusionc.graph_kernel.simplify import unknown_rules
 from fusionc.graph_kernel.split.patterns import PATTERNS
 from fusionc.graph_kernel.split.stitch import STITCH
@@ -33,7 +33,7 @@ VALID = [  # text, what it changes
     ("--exact_precision_mode=off", {"exact_precision_mode": False}),
     ("--exact_precision_mode=0", {"exact_precision_mode": False}),
     ("--composite_op_limit_size=-1", {"composite_op_limit_size": -1}),
-    ("--enable_expand_ops=Square", {"enable_expand_ops": ("Square",)}),
+    ("--enable_expand_ops=Square", {"enable_expand_ops": ("Pow",)}),
     ("--enable_cluster_ops=MatMul,,Add,", {"enable_cluster_ops": ("MatMul", "Add")}),
 ]
 WRONG = [  # text, what it changes nevertheless, what the warning says
@@ -44,8 +44,8 @@ WRONG = [  # text, what it changes nevertheless, what the warning says
     ("--=1", {}, '"--=1" is invalid'),
     ("--\topt_level=1", {}, "Unknown flag: \topt_level"),
     ("--opt_level=1 --opt_level=3", {"opt_level": 1}, '"--opt_level" is repeated'),
-    ("--opt_level=4", {"opt_level": 3}, "opt_level 4 is above 3"),
-    ("--opt_level=-1", {"opt_level": 3}, "opt_level 4294967295 is above 3"),
+    ("--opt_level=4", {"opt_level": 3, "enable_stitch_fusion": True}, "opt_level 4 is above 3"),
+    ("--opt_level=-1", {}, 'the value "-1" of the flag "--opt_level" is invalid, its default is used'),
     ("--opt_level=2.5", {}, 'the value "2.5" of the flag "--opt_level"'),
     ("--opt_level=2x", {}, 'the value "2x" of the flag "--opt_level"'),
     ("--opt_level", {}, 'the value "" of the flag "--opt_level"'),
@@ -66,7 +66,7 @@ def changed(flags: Flags) -> dict[str, object]:
     return {key: value for key, value in vars(flags).items() if value != default[key]}
 
 
-def read(text: str | None, is_enabled: bool = True) -> ReadFlags:
+def read(text: str | None, is_enabled: bool | None = True) -> ReadFlags:
     return read_flags(text, is_enabled=is_enabled)
 
 
@@ -102,7 +102,7 @@ def test_a_misspelt_flag_gets_its_nearest_name() -> None:
 
 
 def test_flags_that_cannot_be_read_switch_nothing_on() -> None:
-    found = read("opt_level=3", is_enabled=False)
+    found = read("opt_level=3", is_enabled=None)
     assert not found.flags.is_on and found.notices == ("graph kernel fusion stays off: no flag could be read",)
 
 
@@ -110,7 +110,7 @@ def test_a_file_stands_for_all_flags(tmp_path: Path) -> None:
     file = tmp_path / "flags.json"
     file.write_text(json.dumps({"enable_expand_ops": "Square", "opt_level": "1", "dump_as_text": ""}))
     found = read(f"--disable_pass=X --path={file} --disable_expand_ops=Y")
-    assert changed(found.flags) == {"enable_expand_ops": ("Square",), "opt_level": 1, "dump_as_text": True}
+    assert changed(found.flags) == {"enable_expand_ops": ("Pow",), "opt_level": 1, "dump_as_text": True}
     assert not found.warnings
 
 
@@ -123,10 +123,47 @@ def test_a_wrong_file_is_a_warning(tmp_path: Path, content: str) -> None:
 
 
 def test_when_it_is_on() -> None:
-    assert not read(None, is_enabled=False).flags.is_on
+    assert not read(None, is_enabled=None).flags.is_on
     assert read(None, is_enabled=True).flags.opt_level == 2
-    assert read("--dump_as_text", is_enabled=False).flags.opt_level == 2
+    assert read("--dump_as_text", is_enabled=None).flags.opt_level == 2
     assert not read("--opt_level=0", is_enabled=True).flags.is_on
+
+
+@pytest.mark.parametrize(
+    ("flag", "expected"),
+    [
+        ("--disable_pass=add_rms_norm_fusion", False),
+        ("--enable_pass=ConvBatchnormFusionPass,fusion_group.shape_reshape --disable_pass=backend_fusion.A", False),
+        ("--unknown=1", False),
+        ("--disable_pass=2.4", True),
+        ("--disable_pass=shape_reshape,highlevelopt1.arithmetic_simplify", True),
+        ("--disable_pass=shape_reshape --disable_cluster_ops=Exp", True),
+    ],
+)
+def test_switching_passes_does_not_switch_graph_kernels_on(
+    monkeypatch: pytest.MonkeyPatch, flag: str, expected: bool
+) -> None:
+    assert read(flag, is_enabled=None).flags.is_on is expected
+    monkeypatch.setenv(VARIABLE, flag)
+    assert read(None, is_enabled=None).flags.is_on is expected and read(None, is_enabled=True).flags.is_on
+
+
+def test_who_says_no_means_it_unless_a_level_is_given() -> None:
+    found = read("--dump_as_text", is_enabled=False)
+    assert not found.flags.is_on
+    assert found.notices == ("graph kernel fusion is switched off: its flags have no effect",)
+    assert read("--opt_level=1", is_enabled=False).flags.opt_level == 1
+
+
+def test_stitch_belongs_to_level_3() -> None:
+    assert [read(f"--opt_level={level}").flags.enable_stitch_fusion for level in range(4)] == [
+        False,
+        False,
+        False,
+        True,
+    ]
+    assert read("--opt_level=1 --enable_stitch_fusion").flags.enable_stitch_fusion
+    assert not read("--opt_level=3 --enable_stitch_fusion=false").flags.enable_stitch_fusion
 
 
 @pytest.mark.parametrize("value", ["", "--opt_level=1"])
@@ -140,7 +177,7 @@ def test_the_environment_wins_where_it_is_set(monkeypatch: pytest.MonkeyPatch, v
 def test_an_environment_that_switches_it_off_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(VARIABLE, "--opt_level=0")
     assert any(f"{VARIABLE} sets opt_level to 0" in notice for notice in read(None).notices)
-    assert not read(None, is_enabled=False).notices
+    assert not read(None, is_enabled=None).notices
 
 
 def test_flags_of_a_chip_are_named() -> None:
@@ -176,6 +213,20 @@ def test_an_operator_that_there_is_not_is_a_warning(which: str) -> None:
         f'the flag "--{which}": ONNX has no operator "exp"; did you mean "Exp"?',
         f'the flag "--{which}": ONNX has no operator "Zzz"',
     ]
+
+
+def test_what_is_added_to_no_use_says_why() -> None:
+    flags = read("--enable_cluster_ops=MatMul,Add --enable_expand_ops=Square,Exp,Selu").flags
+    kernels, anyway, basic = (
+        "no kernel computes MatMul, so",
+        "--enable_cluster_ops: Add may be",
+        "no definition of Exp by",
+    )
+    found = of_no_use(flags, has_kernels=True)
+    assert [part in text for part, text in zip((kernels, basic, anyway), found, strict=True)] == [True] * 3
+    assert "--target onnx" in found[0]
+    assert not any(kernels in text for text in of_no_use(flags, has_kernels=False))
+    assert not of_no_use(Flags(disable_cluster_ops=("Add", "MatMul"), disable_expand_ops=("Exp",)), has_kernels=True)
 
 
 @pytest.mark.parametrize(

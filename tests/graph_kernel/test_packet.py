@@ -105,7 +105,7 @@ def test_flags(flags: Mapping[str, Any], expected: bool) -> None:
 def test_what_an_area_has_taken() -> None:
     text = "s = Shape (x)  d = Gather (s, i)  f = Cast <to = 1> (d)  z = Div (y, f)"
     model = parse(f"agraph (float[N,4] x, float[K] y) => (float[K] z) <int64 i = {{0}}> {{ {text} }}")
-    result, fused = fuse(model)
+    result, fused = fuse(model, Flags(opt_level=3, enable_stitch_fusion=True))
     assert not packets(result) and all(count.matched == count.effected for count in fused.counts)
 
 

@@ -160,10 +160,17 @@ def test_lines_that_the_level_keeps_from_stdout_are_left_to_print(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("FUSIONC_LOG_PRINT_TO_STDOUT", "1")
-    with Plog("error") as log:
+    monkeypatch.setenv("ASCEND_GLOBAL_LOG_LEVEL", "3")
+    with Plog() as log:
         left_to_print = log.patterns(COUNTS)
     assert capsys.readouterr().out == ""
     assert [message for line in left_to_print for message in messages(line)] == MESSAGES
+
+
+@pytest.mark.parametrize(("option", "lines"), [("debug", 2), ("info", 2), ("warning", 0), ("error", 0), ("null", 0)])
+def test_a_level_that_was_asked_for_keeps_the_lines_back(option: str, lines: int) -> None:
+    with Plog(option) as log:
+        assert len(log.patterns(COUNTS)) == lines
 
 
 def test_a_full_file_is_followed_by_the_next_and_the_newest_are_kept(
