@@ -23,9 +23,8 @@ class KernelLibrary:
     """Makes the library of a conversion.
 
     For a target without kernels, and on a machine without a compiler, areas are functions and there is no `file`.
-    `notices` say why; `missing` says it of single areas, by their names. `operators` are those in areas with kernels. A
-    model that was converted before may bring its library along (`inherit`): then that is the library, and there are no
-    more areas.
+    `notices` say why; `missing` says it of single areas, by their names. A model that was converted before may bring
+    its library along (`inherit`): then that is the library, and there are no more areas.
     """
 
     target: str
@@ -33,7 +32,6 @@ class KernelLibrary:
     is_inherited: bool = False
     notices: list[str] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
-    operators: frozenset[str] = frozenset()
     _saved: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -46,7 +44,6 @@ class KernelLibrary:
         areas = [function for function in model.functions if function.domain == DOMAIN]
         if areas and library.is_file() and self.is_for_onnxruntime:
             self.file, self.is_inherited = library, True
-            self.operators = frozenset(node.op_type for area in areas for node in area.node)
 
     def reason_against(self, area: Area) -> str | None:
         """Why an area cannot be; None where it can."""
@@ -77,7 +74,6 @@ class KernelLibrary:
             self.notices = [f"{error.what}: {error.hint}"]
             return {}
         self.file, self.missing = built.library, built.failed
-        self.operators = frozenset(node.op_type for a in areas if a.name not in built.failed for node in a.nodes)
         return self.missing
 
     def source(self, areas: Sequence[Area]) -> str:

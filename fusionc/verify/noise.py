@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from fusionc.runtime.errors import RunError
 from fusionc.runtime.runner import Feeds, Runner
 from fusionc.verify.compare import largest_difference
 from fusionc.verify.seeding import random_nodes, set_seeds
+from fusionc.verify.undecided import Reach, settled
 
 _LARGEST_MODEL = 1_500_000_000  # bytes; a larger model is not copied to move its weights
 _DRAWS = 3
@@ -30,8 +31,9 @@ class Noise:
         self._path, self._reference = path, reference
         self._moved: Runner | None = None
 
-    def measure(self, feeds: Feeds, outputs: list[Any]) -> dict[str, float]:
-        """The largest change of each output, given the values that the reference computes on `feeds`."""
+    def measure(self, feeds: Feeds, outputs: Sequence[Any], reaches: Sequence[Reach | None]) -> dict[str, float]:
+        """The largest change of each output, given the values that the reference computes on `feeds`, where
+        it goes farther than other orders of reductions reach."""
         largest = dict.fromkeys(self._reference.outputs, 0.0)
         runner = self._moved = self._moved or self._with_moved_weights()
         for draw in range(_DRAWS):
@@ -41,8 +43,8 @@ class Noise:
                 found = runner.run(moved)
             except RunError:
                 continue
-            for name, value, other in zip(largest, outputs, found, strict=True):
-                largest[name] = max(largest[name], largest_difference(value, other))
+            for name, value, other, reach in zip(largest, outputs, found, reaches, strict=True):
+                largest[name] = max(largest[name], largest_difference(*settled(value, other, reach)))
         return largest
 
     def _with_moved_weights(self) -> Runner:

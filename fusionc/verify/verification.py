@@ -23,6 +23,7 @@ from fusionc.verify.ports import Port, interface_differences, overridable, requi
 from fusionc.verify.result import Difference, Verification
 from fusionc.verify.search import Sample, Search
 from fusionc.verify.seeding import random_nodes, set_seeds
+from fusionc.verify.undecided import Reach, Undecided, is_open, settled
 
 
 @closes_runners
@@ -71,7 +72,7 @@ def verify(
         return Verification("impossible", 0, f"{reference} has no outputs to compare")
     del model  # holds all weights that are not in external files
 
-    verdict = _Verdict(candidate, other, Noise(reference, runner))
+    verdict = _Verdict(candidate, other, Noise(reference, runner), Undecided(reference))
     for wanted in search.samples(seeds, defaults, nonfinite):
         # Where the reference is unstable no difference counts, and no equality: an edge is left out then, other
         # values are drawn in place of a seed's.
@@ -79,28 +80,33 @@ def verify(
             if progress:
                 progress(f"run {verdict.runs + 1}: {sample.label}")
             outcome, differences = verdict.judge(sample)
-            if outcome != "unstable":
+            if outcome not in ("unstable", "undecided"):
                 break
         if outcome == "different" or (outcome == "unstable" and not wanted.edge):
             return _different(verdict.runs, *differences)
+    if verdict.is_undecided and verdict.left_out:
+        why = "all that the model computes on every input that was tried depends on the order of its reductions"
+        return Verification("impossible", 0, why)
     if verdict.runs == 0:
         return Verification("impossible", 0, f"onnxruntime cannot run {reference}: {search.first_error}")
     return Verification("equal", verdict.runs, verdict.summary(search.left_out))
 
 
 class _Verdict:
-    """Judges one sample after the other. `runs` counts those that were compared and found the same."""
+    """Judges one sample after the other. `runs` counts those that were compared and found the same, `left_out` those
+    on which the reference decides nothing."""
 
-    def __init__(self, path: Path, candidate: Runner, noise: Noise) -> None:
-        self._path, self._candidate, self._noise = path, candidate, noise
+    def __init__(self, path: Path, candidate: Runner, noise: Noise, undecided: Undecided) -> None:
+        self._path, self._candidate, self._noise, self._undecided = path, candidate, noise, undecided
         self._scales: dict[str, float] = {}
-        self.runs = self._widened = self._left_out = 0
+        self.runs = self._widened = self.left_out = self._in_part = 0
+        self.is_undecided = True  # until an ordinary sample has shown the same
 
-    def judge(self, sample: Sample) -> tuple[Literal["same", "different", "unstable"], list[Difference]]:
+    def judge(self, sample: Sample) -> tuple[Literal["same", "different", "unstable", "undecided"], list[Difference]]:
         """What the candidate computes differently on this sample, and what that means.
 
         "unstable": the reference itself, with weights and inputs moved by one unit in the last place, differs from
-        itself about as much.
+        itself about as much. "undecided": all of an output depends on the order of reductions.
         """
         try:
             found = self._candidate.run(sample.feeds)
@@ -108,39 +114,61 @@ class _Verdict:
             raise _too_large(self._path, error) from error
         except RunError as error:
             return "different", [Difference("", sample.label, f"the reference runs, the candidate does not: {error}")]
-        mismatches: dict[str, Mismatch] = {}
-        for name, ours, theirs in zip(self._candidate.outputs, sample.outputs, found, strict=True):
-            # On zeros an output may vanish but for rounding; its scale is then that of the ordinary runs.
-            mismatch = compare(ours, theirs, least_scale=self._scales.get(name, 0.0) if sample.edge else 0.0)
-            if mismatch:
-                mismatches[name] = mismatch
-            if not sample.edge:
-                self._scales[name] = max(self._scales.get(name, 0.0), largest_magnitude(ours))
+        mismatches = self._mismatches(sample, sample.outputs, found)
+        if not sample.edge:
+            for name, value in zip(self._candidate.outputs, sample.outputs, strict=True):
+                self._scales[name] = max(self._scales.get(name, 0.0), largest_magnitude(value))
+        was_different, reaches = bool(mismatches), list[Reach | None]()
+        if mismatches:
+            reaches = self._undecided.reaches(sample.feeds, sample.outputs)
+            pairs = [settled(*values) for values in zip(sample.outputs, found, reaches, strict=True)]
+            mismatches = self._mismatches(sample, [ours for ours, _ in pairs], [theirs for _, theirs in pairs])
+            if not mismatches and any(map(is_open, sample.outputs, reaches)):
+                self.left_out += 1
+                return "undecided", []
         differences = [Difference(name, sample.label, mismatch.reason) for name, mismatch in mismatches.items()]
-        if mismatches and not self._is_noise(sample, mismatches):
+        if mismatches and not self._is_noise(sample, mismatches, reaches):
             return "different", differences
         if mismatches and (sample.edge or not all(mismatch.within_widest for mismatch in mismatches.values())):
-            self._left_out += 1
+            self.left_out += 1
             return "unstable", differences
         self._widened += bool(mismatches)
+        self._in_part += was_different and not mismatches
+        self.is_undecided &= sample.edge
         self.runs += 1
         return "same", []
+
+    def _mismatches(self, sample: Sample, ours: Sequence[Any], theirs: Sequence[Any]) -> dict[str, Mismatch]:
+        names = self._candidate.outputs
+        compared = {
+            name: compare(one, other, least_scale=self._least_scale(sample, name))
+            for name, one, other in zip(names, ours, theirs, strict=True)
+        }
+        return {name: mismatch for name, mismatch in compared.items() if mismatch}
+
+    def _least_scale(self, sample: Sample, name: str) -> float:
+        """On zeros an output may vanish but for rounding; its scale is then that of the ordinary runs."""
+        return self._scales.get(name, 0.0) if sample.edge else 0.0
 
     def summary(self, left_out: Sequence[str]) -> str:
         """A sentence on runs that were all the same; `left_out` says why the reference did not run on other inputs."""
         parts = [f"equal in {self.runs} runs"]
         if self._widened:
             parts.append(f"in {self._widened} of them within the rounding that the reference itself amplifies")
-        if self._left_out:
-            parts.append(f"{self._left_out} left out where the reference is unstable")
+        if self._in_part:
+            parts.append(f"in {self._in_part} of them but for elements that depend on the order of a reduction")
+        if self.left_out:
+            parts.append(f"{self.left_out} left out where the reference is unstable")
         parts += [
             f"{number} left out, on which the reference fails: {why}" for why, number in Counter(left_out).items()
         ]
         return "; ".join(parts)
 
-    def _is_noise(self, sample: Sample, mismatches: Mapping[str, Mismatch]) -> bool:
+    def _is_noise(self, sample: Sample, mismatches: Mapping[str, Mismatch], reaches: Sequence[Reach | None]) -> bool:
         errors = {name: mismatch.error for name, mismatch in mismatches.items() if mismatch.error is not None}
-        return len(errors) == len(mismatches) and excused(errors, self._noise.measure(sample.feeds, sample.outputs))
+        return len(errors) == len(mismatches) and excused(
+            errors, self._noise.measure(sample.feeds, sample.outputs, reaches)
+        )
 
 
 def _open(path: Path, kernels: Path | None = None) -> tuple[onnx.ModelProto, Runner]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from onnx import helper, numpy_helper
 
 from fusionc.graph_kernel.area import DOMAIN, Area, Operand
 from fusionc.graph_kernel.make_area import function_of
+from fusionc.verify.undecided import Undecided, settled
 
 Feeds = Mapping[str, np.ndarray]
 
@@ -110,6 +112,17 @@ def differences(wanted: Sequence[np.ndarray], got: Sequence[np.ndarray], share: 
         if wrong.any():
             return f"output {k}: {_where(one, other, wrong)}"
     return ""
+
+
+def settled_by(
+    model: onnx.ModelProto, feeds: Feeds, wanted: Sequence[np.ndarray], got: Sequence[np.ndarray]
+) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Both outputs, the elements made the same that depend in this model on the order of a reduction."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "plain.onnx")
+        onnx.save(model, path)
+        reaches = Undecided(path).reaches(feeds, wanted)
+    return [settled(*values) for values in zip(wanted, got, reaches, strict=True)]
 
 
 def _alike(a: np.ndarray, b: np.ndarray) -> np.ndarray:

@@ -1,0 +1,240 @@
+"""By how much the result of a reduction depends on the order in which its elements are taken.
+
+Processors take them in other orders: one after the other, or in as many parts as a vector has elements. So a sum of
+large numbers of both signs is a number here and infinite there, and a product that passes through infinity or 0 is NaN
+in one order only. The table of all operators that reduce is here; verification and the tests of kernels read it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[Any]
+Floats = NDArray[np.float64]
+Attributes = Mapping[str, Any]
+_PARTS = (1, 2, 4, 8, 16, 32, 64)  # the elements of a vector, several vectors at once
+_MARGIN = 4  # in powers of two: an order between these comes by somewhat more
+_Finish = Callable[[Floats, int], Floats]  # of a sum of that many elements
+
+
+def spreads(op: str, attributes: Attributes, inputs: Sequence[Array | None], outputs: Sequence[Array]) -> list[Floats]:
+    """For each of the first outputs, how far its elements may be from what another order gives.
+
+    0 where every order gives the same, infinity where it may be anything: NaN, infinite, or another number. The
+    operator is one of REDUCTIONS, its inputs are floats and, where there are any, axes.
+    """
+    x = inputs[0]
+    assert x is not None and x.dtype.kind == "f"
+    with np.errstate(all="ignore"):
+        found = REDUCTIONS[op](x, attributes, inputs[1:], outputs)
+    pairs = zip(found, outputs, strict=True)
+    return [_of_half(spread, result) if x.dtype == np.float16 else spread for spread, result in pairs]
+
+
+def _of_half(spread: Floats, result: Array) -> Floats:
+    """onnxruntime computes float16 in float32, and rounds what comes of it or goes on with it as it is."""
+    size = np.abs(result.astype(np.float64))
+    most = float(np.finfo(np.float16).max)
+    return np.where(size >= most * (1 - 2**-10), np.inf, np.maximum(spread, size * 2**-11))
+
+
+def _axes(x: Array, attributes: Attributes, more: Sequence[Array | None]) -> tuple[int, ...]:
+    given = more[0] if more and more[0] is not None else attributes.get("axes", ())
+    axes = tuple(int(axis) % x.ndim for axis in np.ravel(given))
+    if axes or attributes.get("noop_with_empty_axes", 0):
+        return axes
+    return tuple(range(x.ndim))
+
+
+class _Rows:
+    """The elements of a reduction: those that are summed lie on the last axis, in the type that computes."""
+
+    def __init__(self, x: Array, axes: tuple[int, ...]) -> None:
+        info = np.finfo(np.float64 if x.dtype.itemsize > 4 else np.float32)
+        kept = [axis for axis in range(x.ndim) if axis not in axes]
+        moved = np.transpose(x, [*kept, *axes]).astype(info.dtype)
+        self.count = math.prod(x.shape[axis] for axis in axes)
+        self.elements = moved.reshape(*(x.shape[axis] for axis in kept), self.count)
+        self.largest, self.exponents = float(info.max), (int(info.minexp), int(info.maxexp))
+        self.digits = int(info.nmant) + 1
+        self.rounding = float(info.eps) / 2
+        self.noise = self.rounding * np.sqrt(self.count) if self.count > 2 else 0.0  # two have one order
+        self.slack = self.rounding * (self.count + 8)
+
+    def has(self, test: Callable[[Array], Array]) -> Array:
+        return np.asarray(test(self.elements).any(-1))
+
+
+def _sum(rows: _Rows, terms: Array, finish: _Finish) -> Floats:
+    """Of what is made of a sum: its error, and everything where one order overflows and another does not."""
+    finite = np.isfinite(terms)
+    wide = np.where(finite, terms, 0).astype(np.float64)
+    unit = np.maximum(np.abs(wide).max(-1, keepdims=True, initial=0), np.finfo(np.float64).tiny)
+    up, down = (np.maximum(sign * wide / unit, 0).sum(-1) for sign in (1, -1))
+    unit = unit[..., 0]
+    most, slack = rows.largest / unit, rows.slack
+    may_rise, may_fall = up >= most * (1 - slack), down >= most * (1 - slack)
+    must_rise, must_fall = up - down >= most * (1 + slack), down - up >= most * (1 + slack)
+    plus, minus, nan = ((test(terms)).any(-1) for test in (np.isposinf, np.isneginf, np.isnan))
+    same = np.where(plus, ~may_fall, np.where(minus, ~may_rise, ~may_rise & ~may_fall))
+    same |= ~plus & ~minus & ((must_rise & ~may_fall) | (must_fall & ~may_rise))
+    same |= nan | (plus & minus)
+    total, error = (up - down) * unit, rows.noise * (up + down) * unit
+    of_total = finish(total, rows.count)
+    off = [np.abs(finish(total + sign * error, rows.count) - of_total) for sign in (1, -1)]
+    off = [np.where(np.isnan(one), np.inf, one) for one in off]
+    spread = np.where(error > 0, np.maximum(*off), 0)
+    return np.where(same, np.where(plus | minus | nan | may_rise | may_fall, 0, spread), np.inf)
+
+
+def _total(value: Floats, count: int) -> Floats:
+    return value
+
+
+def _mean(value: Floats, count: int) -> Floats:
+    return value / count
+
+
+def _root(value: Floats, count: int) -> Floats:
+    return np.asarray(np.sqrt(value))
+
+
+def _log(value: Floats, count: int) -> Floats:
+    return np.asarray(np.log(value))
+
+
+def _product(rows: _Rows) -> Floats:
+    """Infinite and 0 on the way, what comes last is lost: NaN where both are."""
+    x = rows.elements.astype(np.float64)
+    is_number = np.isfinite(x) & (x != 0)
+    powers = np.log2(np.abs(np.where(is_number, x, 1)))
+    lowest, highest = _on_the_way(powers)
+    total, (least, most) = powers.sum(-1), rows.exponents
+    overflows, underflows = highest >= most - _MARGIN, lowest <= least + _MARGIN
+    nan, inf, zero = rows.has(np.isnan), rows.has(np.isinf), rows.has(lambda e: e == 0)
+    same = np.where(zero, ~overflows, np.where(inf, ~underflows, ~overflows & ~underflows))
+    is_nothing = total <= least - rows.digits - _MARGIN  # below the smallest number that there is
+    same |= ~zero & ~inf & ((~underflows & (total >= most + _MARGIN)) | (~overflows & is_nothing))
+    same |= nan | (zero & inf)
+    size = np.exp2(np.where(same & is_number.all(-1) & ~overflows & ~underflows, total, -np.inf))
+    return np.where(same, rows.noise * size, np.inf)
+
+
+def _on_the_way(powers: Floats) -> tuple[Floats, Floats]:
+    """The least and the largest sum of exponents that an order of processors comes by: in 1 to 64 parts, each of
+    neighbours or of every so many elements, and then the parts."""
+    lowest, highest = np.zeros(powers.shape[:-1]), np.zeros(powers.shape[:-1])
+    for parts in _PARTS:
+        missing = -powers.shape[-1] % parts
+        padded = np.concatenate([powers, np.zeros((*powers.shape[:-1], missing))], -1)
+        of_neighbours = padded.reshape(*powers.shape[:-1], parts, -1)
+        of_every_so_many = np.swapaxes(padded.reshape(*powers.shape[:-1], -1, parts), -1, -2)
+        for order in (of_neighbours, of_every_so_many, of_every_so_many[..., ::-1]):
+            for sums in (order.cumsum(-1), order.sum(-1, keepdims=True).cumsum(-2)):
+                lowest = np.minimum(lowest, sums.min((-1, -2), initial=0))
+                highest = np.maximum(highest, sums.max((-1, -2), initial=0))
+    return lowest, highest
+
+
+def _reduced(rule: Callable[[_Rows], Floats]) -> Any:
+    """An operator whose only output are the results of rows."""
+
+    def of(x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]) -> list[Floats]:
+        axes = _axes(x, attributes, more)
+        if not axes or not x.size:
+            return [np.zeros(outputs[0].shape)]
+        return [rule(_Rows(x, axes)).reshape(outputs[0].shape)]
+
+    return of
+
+
+def _extreme(rows: _Rows) -> Floats:
+    """onnxruntime lets a NaN through or not, depending on where it lies; kernels let it through always."""
+    return np.where(rows.has(np.isnan), np.inf, 0.0)
+
+
+def _log_of_powers(rows: _Rows) -> Floats:
+    """The logarithm of a sum that is rounded, and the largest element, each of which may cancel the other. Whether a
+    NaN is the largest depends on where it lies."""
+    largest = rows.elements.max(-1, initial=-np.inf).astype(np.float64)
+    rounded = np.where(np.isfinite(largest), rows.noise + rows.rounding * np.abs(largest), 0)
+    return np.where(np.isnan(largest), np.inf, rounded)
+
+
+def _softmax(x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]) -> list[Floats]:
+    """The largest of a row is taken off before powers are summed: nothing overflows, nothing cancels."""
+    return [np.zeros(x.shape)]
+
+
+def _log_softmax(
+    x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
+) -> list[Floats]:
+    """The same, but whether a NaN or an infinity makes all of a row NaN depends on where it lies.
+
+    Rows are those of all versions of the operator: up to opset 12, all axes from the one that is named made a row.
+    """
+    axis = int(attributes.get("axis", -1)) % max(x.ndim, 1)
+    largest = x.max(tuple(range(axis, x.ndim)), keepdims=True, initial=-np.inf)
+    return [np.broadcast_to(np.where(largest < np.inf, 0.0, np.inf), x.shape)]
+
+
+def _layer_normalized(
+    x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
+) -> list[Floats]:
+    """The variance is the mean of squared distances, or the mean of squares less the squared mean: where that cancels
+    or overflows, each gives something else; with an infinity in a row, its mean is infinite or NaN."""
+    axis = int(attributes.get("axis", -1)) % x.ndim
+    rows = _Rows(x, tuple(range(axis, x.ndim)))
+    if not rows.elements.size:
+        return [np.zeros(output.shape) for output in outputs]
+    wide = rows.elements.astype(np.float64)
+    squares, variance = (wide * wide).mean(-1), wide.var(-1) + float(attributes.get("epsilon", 1e-5))
+    of_mean = _sum(rows, rows.elements, _mean)
+    of_variance = (rows.noise + rows.rounding) * squares
+    overflows = ~(squares * rows.count < rows.largest * (1 - rows.slack))
+    is_open = (overflows & np.isfinite(wide).all(-1)) | (of_variance >= variance)
+    relative = of_variance / (2 * variance)
+    inverse = 1 / np.sqrt(variance)
+    normal = np.abs((wide - wide.mean(-1, keepdims=True)) * inverse[..., None])
+    each = normal * relative[..., None] + (of_mean * inverse)[..., None]
+    scale = more[0] if more and more[0] is not None else np.ones(())
+    each = each.reshape(x.shape) * np.abs(scale.astype(np.float64))
+    every = np.broadcast_to(is_open[..., None], wide.shape).reshape(x.shape)
+    no_nan = ~rows.has(np.isnan) & rows.has(np.isinf)
+    found = [
+        np.where(every, np.inf, np.nan_to_num(each)),
+        np.where(no_nan | is_open, np.inf, np.nan_to_num(of_mean)),
+        np.where(is_open, np.inf, np.nan_to_num(relative * inverse)),
+    ]
+    return [spread.reshape(output.shape) for spread, output in zip(found[: len(outputs)], outputs, strict=True)]
+
+
+def _root_mean_square(
+    x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
+) -> list[Floats]:
+    """Squares have one sign: their sum overflows in every order or in none."""
+    return [np.zeros(output.shape) for output in outputs]
+
+
+# What every operator that reduces says of its outputs.
+REDUCTIONS: dict[str, Callable[[Array, Attributes, Sequence[Array | None], Sequence[Array]], list[Floats]]] = {
+    "ReduceSum": _reduced(lambda rows: _sum(rows, rows.elements, _total)),
+    "ReduceMean": _reduced(lambda rows: _sum(rows, rows.elements, _mean)),
+    "ReduceL1": _reduced(lambda rows: _sum(rows, np.abs(rows.elements), _total)),
+    "ReduceL2": _reduced(lambda rows: _sum(rows, np.square(rows.elements), _root)),
+    "ReduceSumSquare": _reduced(lambda rows: _sum(rows, np.square(rows.elements), _total)),
+    "ReduceLogSum": _reduced(lambda rows: _sum(rows, rows.elements, _log)),
+    "ReduceProd": _reduced(_product),
+    "ReduceMax": _reduced(_extreme),
+    "ReduceMin": _reduced(_extreme),
+    "ReduceLogSumExp": _reduced(_log_of_powers),
+    "Softmax": _softmax,
+    "LogSoftmax": _log_softmax,
+    "LayerNormalization": _layer_normalized,
+    "RMSNormalization": _root_mean_square,
+}

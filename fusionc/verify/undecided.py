@@ -1,0 +1,206 @@
+"""Which elements of the outputs the model leaves open: those that depend on the order of a reduction."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnx.inliner
+from numpy.typing import NDArray
+
+from fusionc.model.walk import nodes_of
+from fusionc.reduction_order import REDUCTIONS, spreads
+from fusionc.runtime.errors import RunError
+from fusionc.runtime.runner import Feeds, Runner, closes_runners
+from fusionc.verify.seeding import random_nodes, set_seeds
+
+_LARGEST_MODEL = 1_500_000_000  # bytes without external data; protobuf writes no more than 2 GB
+_FLOATS = (np.float16, np.float32, np.float64)
+_LEAST_OPSET = 9  # Where is an operator from there on
+# What stands for a result that may be anything: one of these for all such, then each its own.
+_ANYTHING = (np.nan, np.inf, -np.inf, 0.0)
+_DRAWS = 4
+_LARGER = 4  # times the reach that was seen: other orders go farther than the draws
+Reach = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class _Change:
+    """Other values for some elements of what a reduction gives."""
+
+    name: str
+    result: NDArray[Any]
+    spread: NDArray[np.float64]
+
+    @property
+    def where(self) -> NDArray[np.bool_]:
+        return np.asarray(self.spread > 0)
+
+    def values(self, anything: Sequence[float], rng: np.random.Generator) -> NDArray[Any]:
+        signs = rng.choice(np.array([-1.0, 1.0]), self.spread.shape)
+        is_open = np.isinf(self.spread)
+        with np.errstate(all="ignore"):
+            moved = self.result.astype(np.float64) + signs * np.where(is_open, 0, self.spread)
+            chosen = rng.choice(np.array(anything), self.spread.shape)
+            return np.asarray(np.where(is_open, chosen, moved).astype(self.result.dtype))
+
+
+class Undecided:
+    """Runs the reference with the results of its reductions moved as far as another order moves them."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @closes_runners
+    def reaches(self, feeds: Feeds, outputs: Sequence[Any]) -> list[Reach | None]:
+        """For each output, how far other orders move its elements, infinity where they make NaN, an infinity or
+        another integer of one; None where none moves anything, or the output is no tensor.
+
+        `outputs` are what the reference computes on `feeds`. Reductions inside of If, Loop and Scan are not looked at:
+        with such ones, anything may come of inputs that are not finite.
+        """
+        nothing: list[Reach | None] = [None] * len(outputs)
+        model = onnx.load(self._path, load_external_data=False)
+        if model.ByteSize() > _LARGEST_MODEL or not any(node.op_type in REDUCTIONS for node in nodes_of(model)):
+            return nothing
+        if model.functions:
+            model = onnx.inliner.inline_local_functions(model)
+        if _opset(model) < _LEAST_OPSET:
+            return nothing
+        if _has_inner_reductions(model) and not all(map(_is_finite, feeds.values())):
+            return [_anything(value) for value in outputs]
+        try:
+            changes = list(self._changes(model, feeds))
+        except RunError:  # memory, say
+            return nothing
+        found = nothing
+        for run in self._runs(model, changes, feeds) if changes else ():
+            moved = [_anything(value) if run is None else _moved(value, run[k]) for k, value in enumerate(outputs)]
+            found = [_farther(*pair) for pair in zip(found, moved, strict=True)]
+        return found
+
+    def _changes(self, model: onnx.ModelProto, feeds: Feeds) -> Iterator[_Change]:
+        """What another order makes of each reduction of the main graph, given what it reads here."""
+        nodes = [node for node in model.graph.node if _is_reduction(node)]
+        wanted = list(dict.fromkeys(name for node in nodes for name in (*node.input, *node.output) if name))
+        if not wanted:
+            return
+        shown = onnx.ModelProto()
+        shown.CopyFrom(model)
+        del shown.graph.output[:]
+        for number, name in enumerate(wanted):  # an output may be no input and no initializer
+            seen = f"{name}.seen.{number}"
+            shown.graph.node.append(onnx.helper.make_node("Identity", [name], [seen]))
+            shown.graph.output.append(onnx.ValueInfoProto(name=seen))
+        values = dict(zip(wanted, self._runner(shown).run(feeds), strict=True))
+        for node in nodes:
+            named = node.output[: [*node.output, ""].index("")]  # what comes behind an omitted one is left out
+            results = [(name, values[name]) for name in named]
+            if values[node.input[0]].dtype not in _FLOATS or any(value.dtype not in _FLOATS for _, value in results):
+                continue
+            attributes = {a.name: onnx.helper.get_attribute_value(a) for a in node.attribute}
+            inputs = [values[name] if name else None for name in node.input]
+            of_node = spreads(node.op_type, attributes, inputs, [value for _, value in results])
+            for (name, value), spread in zip(results, of_node, strict=True):
+                if spread.any():
+                    yield _Change(name, value, spread)
+
+    def _runs(self, model: onnx.ModelProto, changes: Sequence[_Change], feeds: Feeds) -> Iterator[list[Any] | None]:
+        """The outputs where the results of reductions are others; None where the model does not run with these."""
+        changed = {change.name: change for change in changes}
+        nodes = list(model.graph.node)
+        del model.graph.node[:]
+        for node in nodes:
+            chosen = []
+            for k, name in enumerate(node.output):
+                if name in changed:
+                    node.output[k] = f"{name}.computed"
+                    parts = [f"{name}.is_other", f"{name}.other", node.output[k]]
+                    chosen.append(onnx.helper.make_node("Where", parts, [name]))
+                    kind = onnx.helper.np_dtype_to_tensor_dtype(changed[name].result.dtype)
+                    for part, dtype in zip(parts, (onnx.TensorProto.BOOL, kind), strict=False):
+                        model.graph.input.append(onnx.helper.make_tensor_value_info(part, dtype, None))
+            model.graph.node.extend([node, *chosen])
+        runner = self._runner(model)
+        rng = np.random.default_rng(0)
+        for anything in (*((value,) for value in _ANYTHING), *[_ANYTHING] * _DRAWS):
+            more: dict[str, Any] = {}
+            for change in changes:
+                more |= {f"{change.name}.is_other": change.where, f"{change.name}.other": change.values(anything, rng)}
+            try:
+                yield runner.run({**feeds, **more})
+            except RunError:
+                yield None
+
+    def _runner(self, model: onnx.ModelProto) -> Runner:
+        draws = bool(random_nodes(model))
+        set_seeds(model)
+        return Runner(model.SerializeToString(), folder=self._path.parent, fresh=draws)
+
+
+def settled(reference: Any, candidate: Any, reach: Reach | None) -> tuple[Any, Any]:
+    """Both values, the elements that are no farther from each other than other orders reach made the same."""
+    if reach is None:
+        return reference, candidate
+    if np.isinf(reach).all():
+        return reference, reference
+    ours, theirs = np.array(reference), np.array(candidate)
+    if ours.shape == theirs.shape and ours.dtype == theirs.dtype:
+        same = np.isinf(reach)
+        if ours.dtype.kind == "f":
+            with np.errstate(all="ignore"):
+                same |= np.abs(theirs.astype(np.float64) - ours) <= _LARGER * reach
+        ours[same] = theirs[same] = np.zeros((), ours.dtype)
+    return ours, theirs
+
+
+def is_open(reference: Any, reach: Reach | None) -> bool:
+    """Whether of all elements of a value another order may leave nothing."""
+    if reach is None or not reach.size:
+        return False
+    size = np.abs(reference.astype(np.float64)) if reference.dtype.kind == "f" else np.inf
+    return bool((np.isinf(reach) | (reach >= size)).all())
+
+
+def _moved(value: Any, other: Any) -> Reach | None:
+    if not isinstance(value, np.ndarray) or not isinstance(other, np.ndarray):
+        return None
+    if value.shape != other.shape:
+        return _anything(value)
+    if value.dtype.kind != "f":
+        return np.where(value != other, np.inf, 0.0)
+    with np.errstate(all="ignore"):
+        off = np.abs(value.astype(np.float64) - other.astype(np.float64))
+    return np.where((value == other) | (np.isnan(value) & np.isnan(other)), 0.0, np.where(np.isnan(off), np.inf, off))
+
+
+def _farther(one: Reach | None, other: Reach | None) -> Reach | None:
+    if other is None or not other.any():
+        return one
+    return other if one is None else np.maximum(one, other)
+
+
+def _anything(value: Any) -> Reach | None:
+    return np.full(value.shape, np.inf) if isinstance(value, np.ndarray) else None
+
+
+def _opset(model: onnx.ModelProto) -> int:
+    return max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
+
+
+def _is_reduction(node: onnx.NodeProto) -> bool:
+    return node.domain in ("", "ai.onnx") and node.op_type in REDUCTIONS
+
+
+def _has_inner_reductions(model: onnx.ModelProto) -> bool:
+    return sum(map(_is_reduction, nodes_of(model))) > sum(map(_is_reduction, model.graph.node))
+
+
+def _is_finite(value: Any) -> bool:
+    values: Mapping[Any, Any] | Sequence[Any] = value if isinstance(value, list | dict) else [value]
+    arrays = [np.asarray(item) for item in (values.values() if isinstance(values, Mapping) else values)]
+    return all(bool(np.isfinite(array).all()) for array in arrays if array.dtype.kind == "f")

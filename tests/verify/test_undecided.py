@@ -1,0 +1,113 @@
+"""What depends on the order of a reduction is no difference; everything else still is one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+from harness import parse
+
+from fusionc.verify import Verification, verify
+
+HEAD = (
+    "agraph (float[N,100] x{more}) => ({result}[{rows}] y) "
+    "<int64[1] a = {{1}}, int64[1] e = {{-999}}, int64[1] m = {{-1}}>"
+)
+FACTOR = "f = Constant <value = float {{{}}}> ()"
+# Behind the reduction of b, p is what it gives; between, its elements may be turned around.
+PRODUCT = ("s = Mul (x, x) b = Add (s, x)", "ReduceProd")
+LARGE = (f"{FACTOR.format('2e35')} b = Mul (x, f)", "ReduceSum")
+CANCELS = (f"{FACTOR.format('1e3')} w = Mul (x, f) s = Neg (w) b = Concat <axis = 1> (w, x, s)", "ReduceSum")
+SUMS = {"a product": PRODUCT, "a sum of large numbers": LARGE, "a sum that cancels": CANCELS}
+
+
+def body(made: tuple[str, str], behind: str = "y = Identity (p)", *, turned: bool = False) -> str:
+    b = "b = Identity (b0)" if not turned else "b = Slice (b0, m, e, a, m)"
+    first, op = made
+    return f"{first.replace('b = ', 'b0 = ')} {b} p = {op} <keepdims = 0> (b, a) {behind}"
+
+
+def judge(
+    tmp_path: Path, given: str, other: str, *, more: str = "", result: str = "float", rows: str = "N"
+) -> Verification:
+    head = HEAD.format(more=more, result=result, rows=rows)
+    onnx.save(parse(f"{head} {{ {given} }}"), tmp_path / "a.onnx")
+    onnx.save(parse(f"{head} {{ {other} }}"), tmp_path / "b.onnx")
+    return verify(tmp_path / "a.onnx", tmp_path / "b.onnx")
+
+
+@pytest.mark.parametrize("case", SUMS)
+def test_another_order_is_the_same(tmp_path: Path, case: str) -> None:
+    found = judge(tmp_path, body(SUMS[case]), body(SUMS[case], turned=True))
+    assert found.status == "equal" and found.runs >= 4, found
+
+
+@pytest.mark.parametrize("case", SUMS)
+def test_a_wrong_factor_is_a_difference(tmp_path: Path, case: str) -> None:
+    factor = 2 if case == "a sum that cancels" else 1.01
+    wrong = f"g = Constant <value = float {{{factor}}}> () y = Mul (p, g)"
+    for turned in (False, True):
+        assert judge(tmp_path, body(SUMS[case]), body(SUMS[case], wrong, turned=turned)).status == "different"
+
+
+@pytest.mark.parametrize("case", SUMS)
+def test_a_nan_that_is_lost_is_a_difference(tmp_path: Path, case: str) -> None:
+    """Some rows have a NaN among their elements: that makes it NaN in every order."""
+    wrong = "n = IsNaN (p) c = Constant <value = float {7}> () y = Where (n, c, p)"
+    for turned in (False, True):
+        found = judge(tmp_path, body(SUMS[case]), body(SUMS[case], wrong, turned=turned))
+        assert found.status == "different" and found.differences[0].run.startswith("NaN"), found
+
+
+def test_it_is_followed_to_where_it_is_seen(tmp_path: Path) -> None:
+    """A truth value, a row that is chosen, a sum that it is part of."""
+    for behind, result, rows in (
+        ("n = IsNaN (p) y = Not (n)", "bool", "N"),
+        ("i = ArgMax <keepdims = 0, axis = 0> (p) y = Gather (x, i)", "float", "100"),
+        ("y = ReduceSum <keepdims = 1> (p)", "float", "1"),
+    ):
+        given, same = (body(PRODUCT, behind, turned=turned) for turned in (False, True))
+        assert judge(tmp_path, given, same, result=result, rows=rows).status == "equal", behind
+    wrong = body(PRODUCT, "n = IsNaN (p) y = Identity (n)")
+    assert judge(tmp_path, body(PRODUCT, "n = IsNaN (p) y = Not (n)"), wrong, result="bool").status == "different"
+
+
+def test_what_no_input_decides_is_not_verified(tmp_path: Path) -> None:
+    far = (f"{FACTOR.format('1e20')} w = Mul (x, f) s = Reciprocal (w) b = Concat <axis = 1> (w, s)", "ReduceProd")
+    found = judge(tmp_path, body(far), body(far, "y = Neg (p)"))
+    assert found.status == "impossible" and "depends on the order" in found.summary
+
+
+def test_in_a_branch_only_finite_inputs_count(tmp_path: Path) -> None:
+    """What is read there is not known: NaN and infinities say nothing then, ordinary numbers do."""
+    text = "t = branch () => (float[N] {1}) {{ q{1} = ReduceMax <keepdims = 0> (x, a) {1} = {0} (q{1}) }}"
+    branches = [
+        text.format("Identity", name).replace("t =", f"{which}_branch =")
+        for which, name in (("then", "r"), ("else", "s"))
+    ]
+    other = [branch.replace("Identity (q", "Neg (q") for branch in branches]
+    nan = [branch.replace("ReduceMax <keepdims = 0> (x, a)", "ReduceMax <keepdims = 0> (z, a)") for branch in branches]
+    kept = "n = IsNaN (x) c = Constant <value = float {-9}> () z = Where (n, c, x)"
+    given = f"y = If (which) <{', '.join(branches)}>"
+    assert judge(tmp_path, given, f"{kept} y = If (which) <{', '.join(nan)}>", more=", bool which").status == "equal"
+    assert judge(tmp_path, given, f"y = If (which) <{', '.join(other)}>", more=", bool which").status == "different"
+
+
+def test_functions_are_looked_into(tmp_path: Path) -> None:
+    paths = []
+    for name, turned in (("a", False), ("b", True)):
+        model = parse(f"{HEAD.format(more='', result='float', rows='N')} {{ {body(PRODUCT, turned=turned)} }}")
+        function = model.functions.add(name="inner", domain="own", input=["x"], output=["y"])
+        function.opset_import.add(domain="", version=18)
+        for initializer in model.graph.initializer:
+            value = onnx.helper.make_attribute("value", initializer)
+            function.node.append(onnx.helper.make_node("Constant", [], [initializer.name]))
+            function.node[-1].attribute.append(value)
+        function.node.extend(model.graph.node)
+        del model.graph.node[:], model.graph.initializer[:]
+        model.graph.node.append(onnx.helper.make_node("inner", ["x"], ["y"], domain="own"))
+        model.opset_import.add(domain="own", version=1)
+        paths.append(tmp_path / f"{name}.onnx")
+        onnx.save(model, paths[-1])
+    assert verify(*paths).status == "equal"
