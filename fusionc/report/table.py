@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import shutil
+import textwrap
+from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 from fusionc.report.report import Report
+
+_LEAST_TEXT = 24  # columns, of text that explains; with less room it gets lines of its own
+_INDENT = "    "
+_ANY_WIDTH = 10_000
 
 
 def show_report(report: Report, stream: TextIO) -> None:
@@ -49,10 +55,11 @@ def show_table(headers: Sequence[str], rows: Sequence[Sequence[str]], stream: Te
 
 
 def show_facts(facts: Sequence[tuple[str, str]], stream: TextIO) -> None:
-    """Print names and values, one a line, the values aligned."""
+    """Print names and values, one a line, the values aligned; in a terminal long ones go on below themselves."""
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
-        print(f"{name.ljust(width)}  {value}".rstrip(), file=stream)
+        first = f"{name.ljust(width)}  "
+        print(_wrapped(first, value, " " * len(first), _width(stream)), file=stream)
 
 
 def size_text(count: int) -> str:
@@ -84,20 +91,59 @@ def _facts(report: Report) -> list[tuple[str, str]]:
 
 
 def _show_in_terminal(headers: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO) -> None:
+    """A table of columns where the screen has room for them, else a paragraph for each row.
+
+    Only the last column, if it holds text, is broken, between words: a name that is broken in two cannot be copied.
+    """
     from rich import box
     from rich.console import Console
+    from rich.measure import Measurement
     from rich.table import Table
 
     table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for header in headers:
-        # A pass name that is broken in two cannot be copied.
+    for number, header in enumerate(headers, 1):
+        is_number, is_last = header.startswith(">"), number == len(headers)
         table.add_column(
             header.lstrip(">"),
-            justify="right" if header.startswith(">") else "left",
+            justify="right" if is_number else "left",
             overflow="fold",
-            no_wrap=header == "pass",
+            no_wrap=is_number or not is_last,
+            min_width=_LEAST_TEXT if is_last and not is_number else None,
         )
     for row in rows:
         table.add_row(*row)
     # Names and reasons hold [brackets] and :colons:, which are not meant as markup.
-    Console(file=stream, markup=False, emoji=False, highlight=False).print(table)
+    console = Console(file=stream, markup=False, emoji=False, highlight=False)
+    if Measurement.get(console, console.options.update(max_width=_ANY_WIDTH), table).minimum <= console.width:
+        console.print(table)
+        return
+    for row in rows:
+        for line in _paragraph(headers, row, console.width):
+            print(line, file=stream)
+
+
+def _paragraph(headers: Sequence[str], row: Sequence[str], width: int) -> Iterator[str]:
+    """A row in lines of its own: its names, then its numbers with their headers, then its text."""
+    numbers = [at for at, header in enumerate(headers) if header.startswith(">")]
+    names = range(numbers[0] if numbers else len(headers) - 1)
+    yield _wrapped("", "  ".join(row[at] for at in names), _INDENT, width)
+    facts = ", ".join(f"{headers[at].lstrip('>')} {row[at]}" for at in numbers)
+    text = row[-1] if len(headers) - 1 not in (*names, *numbers) else ""
+    rest = f"{facts}, {headers[-1]} {text}" if facts and text else facts or text
+    if rest:
+        yield _wrapped(_INDENT, rest, 2 * _INDENT, width)
+
+
+def _wrapped(first: str, text: str, further: str, width: int | None) -> str:
+    """Text behind `first`, in lines of this width, the others behind `further`; words stay whole."""
+    if width is None:
+        return f"{first}{text}".rstrip()
+    lines = textwrap.wrap(
+        text, width, initial_indent=first, subsequent_indent=further, break_long_words=False, break_on_hyphens=False
+    )
+    return "\n".join(lines) or first.rstrip()
+
+
+def _width(stream: TextIO) -> int | None:
+    """That of the terminal; None where the output is not one."""
+    return shutil.get_terminal_size().columns if stream.isatty() else None

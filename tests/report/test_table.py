@@ -66,15 +66,57 @@ def test_a_pipe_gets_whole_lines() -> None:
     ]
 
 
-def test_a_terminal_gets_a_table_that_fits(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
+def shown(monkeypatch: pytest.MonkeyPatch, width: int, what: Report) -> list[str]:
+    """The lines that a terminal of that width gets, without colours."""
+    monkeypatch.setenv("COLUMNS", str(width))
     stream = Terminal()
-    show_report(report(), stream)
-    table = re.sub("\x1b\\[[0-9;]*m", "", stream.getvalue()).partition("operator")[0]
-    assert max(map(len, table.splitlines())) <= 80
-    words = table.split()
-    assert words.count("ConvBatchnormFusionPass") == 3 and "[x]" in words and ":smile:" in words
+    show_report(what, stream)
+    return re.sub("\x1b\\[[0-9;]*m", "", stream.getvalue()).splitlines()
+
+
+@pytest.mark.parametrize("width", [60, 80, 160])
+def test_a_terminal_gets_what_fits_with_every_word_whole(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    lines = shown(monkeypatch, width, report())
+    assert max(map(len, lines)) <= width
+    words = " ".join(lines).split()
+    assert words.count("ConvBatchnormFusionPass") == 3 and words.count("GraphFusion") == 1
+    assert "[x]" in words and ":smile:" in words and "com.microsoft.FusedConv" in words
     assert [f"node_{number}" for number in range(40)] == [w.rstrip(",") for w in words if w.startswith("node_")]
+
+
+LONG = "InferenceQbmmAllreduceAddFusionPass"  # the longest name of a pass
+
+
+@pytest.mark.parametrize("width", [60, 80, 160])
+def test_long_names_stay_whole_and_reasons_below_what_they_explain(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    what = report()
+    counts = [PatternCount(0, "GraphFusion", LONG, "a", effected=1234, refused={REASON: 2, "dynamic": 1}, seconds=9.9)]
+    what.patterns = [*counts, PatternCount(0, "UBFusion", "AnyPass", "b", refused={"no reason": 1})]
+    what.notices = [f"{LONG} is told of: {REASON}"]
+    what.operators_after |= {"Add_Mul_split_0123456789abcdef": 3}
+    lines = shown(monkeypatch, width, what)
+    assert max(map(len, lines)) <= width
+    words = [word.rstrip(",:") for line in lines for word in line.split()]
+    assert words.count(LONG) == 4 and words.count("GraphFusion") == 1
+    assert {"1237", "1234", "9900.0", "UBFusion", "Add_Mul_split_0123456789abcdef"} <= set(words)
+    assert words.index("[x]") < words.index("node_39") < words.index("dynamic") < words.index("operator")
+    first = next(number for number, line in enumerate(lines) if "[x]" in line)
+    below = lines[first + 1 : next(number for number, line in enumerate(lines) if "node_39" in line) + 1]
+    assert below and all(line.startswith("    ") for line in below)
+    notice = next(number for number, line in enumerate(lines) if line.startswith("notice"))
+    assert lines[notice + 1].startswith(" " * len("verification  "))
+
+
+def test_a_narrow_terminal_gets_paragraphs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "40")
+    stream = Terminal()
+    rows = [["ConvBatchnormFusionPass", "GraphFusion", "on", "Folds one into the other, and says so."]]
+    show_table(["pass", "kind", "default", "what it does"], rows, stream)
+    assert stream.getvalue().splitlines() == [
+        "ConvBatchnormFusionPass  GraphFusion  on",
+        "    Folds one into the other, and says",
+        "        so.",
+    ]
 
 
 def test_nothing_to_tell() -> None:
