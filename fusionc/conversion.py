@@ -121,22 +121,24 @@ def convert(
             kernels.inherit(proto, library_for(source))
             report.operators_before, report.bytes_before = _operators(proto), _bytes_on_disk(proto, source)
             requests.apply(proto, os.fspath(source.parent))
+            types = requests.types(proto)
             reference = stack.enter_context(job.reference()) if verify else source
             with _timed(report, "fuse"):
                 done = job.optimized(proto, dump=dump)
             published(kernels.file, destination, source)  # whether the library has a place, before all is verified
             report.patterns = done.counts
-            report.operators_after = _operators(done.proto)
             report.pattern_lines = plog.patterns([*done.counts, *done.fused.splits])
             report.notices += tell_of_areas(done.fused, fusion, kernels, done.counts, plog)
             report.notices += _of_no_use(report, custom)
             tell("saving")
             with save(done.proto, source.parent, destination, external_weight) as saved:
-                report.bytes_after = _bytes_on_disk(done.proto, saved.model)
                 if verify:
                     kernels.require_loadable()
                     with _timed(report, "verify"):
                         report.verification = verified(saved, job, done, reference)
+                job.finish(saved, done, types, reference if verify else None)
+                report.operators_after = _operators(done.proto)
+                report.bytes_after = _bytes_on_disk(done.proto, saved.model)
                 library = published(kernels.file, destination, source)
                 report.kernels = library.place if library.file is not None else None
                 saved.publish(library)

@@ -22,6 +22,7 @@ from fusionc.model.build import build
 from fusionc.model.write_back import write_back
 from fusionc.report.graph_dump import GraphDump
 from fusionc.requested import Requests
+from fusionc.requested.output_type import cast_outputs
 from fusionc.rewrite import Pass
 from fusionc.rewrite.apply import Commit, Ledger
 from fusionc.rewrite.counters import PatternCount
@@ -138,6 +139,16 @@ class Job:
         if finite and found.status == "equal":
             summary = f"{summary}; NaN and Inf left out, for which {', '.join(finite)} may give other results"
         return found.status != "different", summary
+
+    def finish(self, saved: Saved, done: Optimized, types: Mapping[str, int], reference: Path | None) -> None:
+        """Convert outputs of the saved result to these types; with a reference, check that it stays a valid model."""
+        from fusionc.verify import check_model
+
+        if types:
+            cast_outputs(done.proto, types)
+            saved.model.write_bytes(done.proto.SerializeToString())
+            if reference is not None:
+                check_model(reference, saved.model)
 
     def again(self, reference: Path, limit: int) -> tuple[bool, Commit | None]:
         """The same conversion, stopped after `limit` rewrites: whether the model is right, and the last rewrite."""

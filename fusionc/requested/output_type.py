@@ -1,11 +1,13 @@
 """--output_type FP16, or "conv1:0:FP16;relu2:0:FP32": a Cast behind outputs that have another type.
 
-The outputs keep their names. What the model computes before the Cast gets a new one.
+The outputs keep their names. What the model computes before the Cast gets a new one. The Cast comes last, behind a
+model that is verified without it: a number that is rounded in another way may be another integer, 2 for 2.9999999, or
+be infinite as a float16, and neither says anything about the passes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
@@ -25,8 +27,8 @@ _TYPES: dict[str, int] = {
 _NOT_NUMBERS = (TensorProto.UNDEFINED, TensorProto.STRING, TensorProto.COMPLEX64, TensorProto.COMPLEX128)
 
 
-def cast_outputs(model: ModelProto, output_type: str) -> None:
-    """Give outputs another type of elements, all of them or the ones that are named.
+def types_of_outputs(model: ModelProto, output_type: str) -> dict[str, int]:
+    """The outputs that get another type of elements, and which (a TensorProto.DataType).
 
     Raises UsageError for a type that there is not, and for an output that is not there or cannot be converted.
     """
@@ -35,17 +37,23 @@ def cast_outputs(model: ModelProto, output_type: str) -> None:
         what = f"a Cast needs version 6 of the standard operators or newer, the model has {opset or 'none'}"
         raise UsageError(what, where=_OPTION, hint="raise the model with onnx.version_converter first", code="E10001")
     wanted = _wanted(model, output_type)
-    taken = {name for node in nodes_of(model) for name in [node.name, *node.output]}
     stored = {value.name for value in (*model.graph.input, *model.graph.initializer)}
-    for output in model.graph.output:
-        type_ = wanted.get(output.name)
-        if type_ is None or type_ == output.type.tensor_type.elem_type:
-            continue
-        if output.type.tensor_type.elem_type in _NOT_NUMBERS or output.name in stored:
-            reason = "is an input, or a weight, itself" if output.name in stored else "is no tensor of numbers"
+    types = {value.name: value.type.tensor_type.elem_type for value in model.graph.output}
+    wanted = {name: type_ for name, type_ in wanted.items() if types[name] != type_}
+    for name in wanted:
+        if types[name] in _NOT_NUMBERS or name in stored:
+            reason = "is an input, or a weight, itself" if name in stored else "is no tensor of numbers"
             hint = "name the other outputs only, each with its type"
-            raise UsageError(f"the output {output.name} {reason}", where=_OPTION, hint=hint, code="E10001")
-        _cast(model.graph, output, type_, taken)
+            raise UsageError(f"the output {name} {reason}", where=_OPTION, hint=hint, code="E10001")
+    return wanted
+
+
+def cast_outputs(model: ModelProto, types: Mapping[str, int]) -> None:
+    """Put a Cast behind each of these outputs."""
+    taken = {name for node in nodes_of(model) for name in [node.name, *node.output]}
+    for output in model.graph.output:
+        if output.name in types:
+            _cast(model.graph, output, types[output.name], taken)
 
 
 def _wanted(model: ModelProto, output_type: str) -> dict[str, int]:

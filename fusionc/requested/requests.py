@@ -1,4 +1,4 @@
-"""All that was asked for, in the order in which it is done."""
+"""All that was asked for: sizes and outputs before the passes, types of outputs behind them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from onnx import ModelProto
 
 from fusionc.requested.input_shape import Size, fix_sizes, sizes_to_run
 from fusionc.requested.out_nodes import cut
-from fusionc.requested.output_type import cast_outputs
+from fusionc.requested.output_type import types_of_outputs
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,8 @@ class Requests:
     output_type: str | None = None
 
     def __bool__(self) -> bool:
-        return not (self.input_shape is None and self.out_nodes is None and self.output_type is None)
+        """Whether the model changes before the passes see it."""
+        return self.input_shape is not None or self.out_nodes is not None
 
     def apply(self, model: ModelProto, folder: str) -> None:
         """Change the model, whose external data lies in `folder`. Raises UsageError for what does not fit it."""
@@ -29,13 +30,18 @@ class Requests:
             fix_sizes(model, self.input_shape, folder)
         if self.out_nodes is not None:
             cut(model, self.out_nodes, folder)
-        if self.output_type is not None:
-            cast_outputs(model, self.output_type)
+
+    def types(self, changed: ModelProto) -> dict[str, int]:
+        """The outputs of the changed model that get another type in the end, and which.
+
+        Raises UsageError for what does not fit the model.
+        """
+        return {} if self.output_type is None else types_of_outputs(changed, self.output_type)
 
     def sizes_to_run(self, changed: ModelProto) -> dict[str, tuple[int, ...]]:
         """Shapes for the inputs of the changed model that got a range of sizes: a run needs one of these."""
         return sizes_to_run(changed, self.input_shape or {})
 
     def __str__(self) -> str:
-        given = {"input_shape": self.input_shape, "out_nodes": self.out_nodes, "output_type": self.output_type}
+        given = {"input_shape": self.input_shape, "out_nodes": self.out_nodes}
         return ", ".join(f"--{name}" for name, value in given.items() if value is not None)
