@@ -58,6 +58,7 @@ def convert(
     dump_graph: str | os.PathLike[str] | None = None,
     enable_graph_kernel: bool | None = None,
     graph_kernel_flags: str | None = None,
+    trust_kernels: bool = False,
     timeout: float | None = None,
     progress: Progress | None = None,
 ) -> Report:
@@ -74,9 +75,10 @@ def convert(
     with users' passes; `pattern_fusion_pass` False switches off all of these, and the built-in passes that do what
     TorchAir's do. `dump_graph` is a folder for the graph after every pass that took effect; a former dump there is
     removed. `enable_graph_kernel` makes areas of operators, with generated kernels in <output>.kernels.so;
-    `graph_kernel_flags` ("--opt_level=2 --dump_as_text") say how, and switch it on, too, unless it is False. `timeout`
-    limits the seconds of one step of onnxruntime, loading a model or running it once; 0 is no limit, the default is
-    300. `progress` is called with a word on what is being done.
+    `graph_kernel_flags` ("--opt_level=2 --dump_as_text") say how, and switch it on, too, unless it is False.
+    `trust_kernels` loads and keeps the kernels of a model that has some, even where another user or machine made them.
+    `timeout` limits the seconds of one step of onnxruntime, loading a model or running it once; 0 is no limit, the
+    default is 300. `progress` is called with a word on what is being done.
 
     Raises VerificationError, and writes nothing, where the result does not compute what the model computes; it names
     the rewrite at fault. Raises UsageError for wrong switches and files that are not there, FusioncError for everything
@@ -118,7 +120,7 @@ def convert(
             with _timed(report, "load"):
                 proto = load(source)
             require_place(destination)
-            kernels.inherit(proto, library_for(source))
+            report.notices += kernels.inherit(proto, library_for(source), trust_kernels)
             report.operators_before, report.bytes_before = _operators(proto), _bytes_on_disk(proto, source)
             requests.apply(proto, os.fspath(source.parent))
             types = requests.types(proto)

@@ -13,7 +13,18 @@ import onnx
 from fusionc.errors import FusioncError
 from fusionc.graph_kernel.area import DOMAIN, Area
 from fusionc.graph_kernel.contents import any_standard_operator
-from fusionc.graph_kernel.kernels import NoCompiler, Unsupported, build, compiler, reason_against, saves, source
+from fusionc.graph_kernel.kernels import (
+    NoCompiler,
+    Unsupported,
+    build,
+    compiler,
+    known,
+    reason_against,
+    reason_against_keeping,
+    saves,
+    snapshot,
+    source,
+)
 from fusionc.runtime.errors import RunError
 from fusionc.runtime.process import request
 
@@ -24,12 +35,12 @@ class KernelLibrary:
 
     For a target without kernels, and on a machine without a compiler, areas are functions and there is no `file`.
     `notices` say why; `missing` says it of single areas, by their names. A model that was converted before may bring
-    its library along (`inherit`): then that is the library, and there are no more areas.
+    its library along (`inherited`): then `file` is a copy of that, and there are no more areas.
     """
 
     target: str
     file: Path | None = None
-    is_inherited: bool = False
+    inherited: Path | None = None
     notices: list[str] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
     _saved: dict[str, float] = field(default_factory=dict)
@@ -39,11 +50,21 @@ class KernelLibrary:
         """Whether areas get kernels; for other targets they are functions alone."""
         return self.target == "onnxruntime-cpu"
 
-    def inherit(self, model: onnx.ModelProto, library: Path) -> None:
-        """Go on using the kernels that an earlier conversion has made for a model, if there are any."""
+    def inherit(self, model: onnx.ModelProto, library: Path, is_trusted: bool) -> list[str]:
+        """Go on using the kernels that an earlier conversion has made for a model, if there are any.
+
+        That is machine code. Unless the user trusts it, only what was compiled here, by this user, is loaded or goes
+        with the result; of others, the user is told. What is used is a copy that nobody changes meanwhile.
+        """
         areas = [function for function in model.functions if function.domain == DOMAIN]
-        if areas and library.is_file() and self.is_for_onnxruntime:
-            self.file, self.is_inherited = library, True
+        if not areas or not library.is_file() or not self.is_for_onnxruntime:
+            return []
+        file = known(library) or (snapshot(library) if is_trusted else None)
+        if file is None:
+            what = f"{library} was not compiled by this user's fusionc, so it is neither loaded nor given to the result"
+            return [f"{what}, whose areas run without kernels; use --trust_kernels if you know who made it"]
+        self.file, self.inherited = file, library
+        return []
 
     def reason_against(self, area: Area) -> str | None:
         """Why an area cannot be; None where it can."""
@@ -62,7 +83,7 @@ class KernelLibrary:
 
     def build(self, areas: Sequence[Area]) -> Mapping[str, str]:
         """Make the kernels of all areas, and return why there is none, by the names of those without one."""
-        if self.is_inherited:
+        if self.inherited is not None:
             self.missing = dict.fromkeys((area.name for area in areas), "the model has kernels already")
             return self.missing
         self.file, self.missing = None, {}
@@ -74,6 +95,7 @@ class KernelLibrary:
             self.notices = [f"{error.what}: {error.hint}"]
             return {}
         self.file, self.missing = built.library, built.failed
+        self.notices = [reason] if (reason := reason_against_keeping()) else []
         return self.missing
 
     def source(self, areas: Sequence[Area]) -> str:
@@ -89,10 +111,10 @@ class KernelLibrary:
             return
         except RunError as error:
             said = f"onnxruntime says: {error}"
-        if self.is_inherited:
+        if self.inherited is not None:
             what = "the kernels beside the model cannot be loaded; were they made on another kind of machine?"
             hint = "convert the original model again on this machine, or move the library away: areas run without it"
-            raise FusioncError(what, where=str(self.file), hint=f"nothing was written; {hint}. {said}")
+            raise FusioncError(what, where=str(self.inherited), hint=f"nothing was written; {hint}. {said}")
         self.file.unlink(missing_ok=True)  # from the cache: what makes it next may be right
         raise FusioncError(
             f"the C compiler has made a library of kernels that cannot be loaded: {shlex.join(compiler())}",

@@ -8,7 +8,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
-from fusionc.disk.publish import Library, digest, in_the_way, is_copy
+from fusionc.disk.publish import Library, contains, digest, in_the_way, is_copy
 from fusionc.errors import FusioncError, UsageError
 
 SUFFIX = ".kernels.so"
@@ -68,7 +68,7 @@ def library_for(model: Path) -> Path:
 def is_own(library: Path) -> bool:
     """Whether fusionc made a library. It is read, not loaded."""
     try:
-        return stat.S_ISREG(library.lstat().st_mode) and _MARK in library.read_bytes()
+        return stat.S_ISREG(library.lstat().st_mode) and contains(library, _MARK)
     except OSError:
         return False
 
@@ -90,7 +90,6 @@ def _stem(library: Path) -> str:
 def _count(names: Sequence[bytes], library: Path) -> int:
     """How many of the names of kernels a library has."""
     try:
-        content = library.read_bytes()
+        return sum(contains(library, name) for name in names)
     except OSError:  # it has come to its place by now
         return 0
-    return sum(name in content for name in names)

@@ -58,7 +58,7 @@ def tell_of_areas(
         what = f"Nodes that with kernel name [{name}] do not have compile cache after compiling and will be split."
         plog.warning("GraphKernelBuild", f"{what} {reason}")
     told = list(kernels.notices)
-    if not fused.areas and not kernels.is_inherited:
+    if not fused.areas and kernels.inherited is None:
         why = _why_none(fused, fusion)
         told.append(f"graph kernel fusion has made no area, {why}: there are no kernels, and none to register")
     if fused.raised_ir:

@@ -117,6 +117,11 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
     "lists them; --disable_cluster_ops=Exp,Log, say, keeps operators out of kernels.",
 )
 @click.option(
+    "--trust_kernels",
+    is_flag=True,
+    help="Load the kernels beside a model that has areas, whoever made them, and let the result use them, too.",
+)
+@click.option(
     "--export_compile_stat",
     type=click.Choice(["0", "1", "2"]),
     default="1",
@@ -169,6 +174,7 @@ def command(
     dump_graph: Path | None,
     enable_graph_kernel: int | None,
     graph_kernel_flags: str | None,
+    trust_kernels: bool,
     export_compile_stat: str,
     log: str | None,
     mode: str,
@@ -217,6 +223,7 @@ def command(
                     dump_graph=dump_graph,
                     enable_graph_kernel=None if enable_graph_kernel is None else bool(enable_graph_kernel),
                     graph_kernel_flags=graph_kernel_flags,
+                    trust_kernels=trust_kernels,
                     timeout=timeout,
                     progress=progress,
                 )

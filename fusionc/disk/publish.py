@@ -189,17 +189,17 @@ def _outdated_data(output: Path, kept: Collection[Path]) -> list[Path]:
     files = [path for path in output.parent.iterdir() if stat.S_ISREG(path.lstat().st_mode)]
     found = [path for path in files if form.fullmatch(path.name) and path not in kept]
     for file in files if found else ():
-        if file.suffix not in (".data", ".so"):
-            found = [path for path in found if not _mentions(file, path.name)]
+        if file.suffix not in (".data", ".so") and file.stat().st_size < _LARGEST_MODEL:
+            found = [path for path in found if not contains(file, os.fsencode(path.name))]
     return [path for path in found if data_of(output, digest(path)) == path]
 
 
-def _mentions(file: Path, name: str) -> bool:
-    """Whether a file that may be a model has a name in it."""
-    if not 0 < file.stat().st_size < _LARGEST_MODEL:
+def contains(file: Path, text: bytes) -> bool:
+    """Whether these bytes are somewhere in a file, of which not all needs to fit into the memory."""
+    if not file.stat().st_size:
         return False
     with open(file, "rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
-        return content.find(os.fsencode(name)) >= 0
+        return content.find(text) >= 0
 
 
 def _remove(files: Collection[Path]) -> None:

@@ -3,11 +3,13 @@
 view, sizes, index      what is known of the values of an area: sizes in C, where elements lie
 addressing, elementwise, reductions    the operators
 pull → phases → emit    an area → nests of loops → passes over a row → C functions
-source, compile, build  areas → C text → a library, with a cache
+source, compile, build  areas → C text → a library
+cache                   the libraries of this user, which are the only ones that are trusted
 c/                      the parts of every C text: onnxruntime's interface, mathematics, how kernels run
 """
 
 from fusionc.graph_kernel.kernels.build import Built, build
+from fusionc.graph_kernel.kernels.cache import known, reason_against_keeping, snapshot
 from fusionc.graph_kernel.kernels.compile import DoesNotCompile, NoCompiler, compiler
 from fusionc.graph_kernel.kernels.cost import saves
 from fusionc.graph_kernel.kernels.sizes import Unsupported
@@ -20,8 +22,11 @@ __all__ = [
     "Unsupported",
     "build",
     "compiler",
+    "known",
     "lower",
     "reason_against",
+    "reason_against_keeping",
     "saves",
+    "snapshot",
     "source",
 ]

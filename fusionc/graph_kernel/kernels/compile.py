@@ -1,4 +1,4 @@
-"""C text → a shared library, with the compiler of the machine or that of the optional extra, and a cache."""
+"""C text → a shared library, with the compiler of the machine or that of the optional extra."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
-from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from fusionc.errors import FusioncError
+from fusionc.graph_kernel.kernels.cache import cache_folder, forget_oldest, is_usable, keep
 
 # NaN, infinities, signs of zeros and the order of operations are kept. Only errno and traps, which nobody asks about,
 # are given up: loops over conditions become vectors. A multiplication and an addition are fused where the text says so.
@@ -23,8 +23,6 @@ FLAGS = (
     "-std=c11", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-fopenmp-simd", "-fno-math-errno",
     "-fno-trapping-math", "-ffp-contract=off", "-fwrapv", "-w",
 )  # fmt: skip
-
-_MOST = 1000  # libraries in the cache, of some 100 KB each
 
 
 class NoCompiler(FusioncError):
@@ -76,9 +74,8 @@ def compiled(text: str, flags: Sequence[str] = FLAGS) -> Path:
     command = compiler()
     key = "\0".join([text, *command, *flags, _version(tuple(command))])
     library = cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.so"
-    if library.is_file():
-        with suppress(OSError):
-            library.touch()  # the cache forgets what was not wanted for longest
+    if is_usable(library):
+        keep(library)
         return library
     try:
         _compile(command, flags, text, library)
@@ -88,7 +85,7 @@ def compiled(text: str, flags: Sequence[str] = FLAGS) -> Path:
             where=str(library.parent),
             hint="make room there, or name another folder in the environment variable XDG_CACHE_HOME",
         ) from error
-    _forget_oldest(library.parent)
+    forget_oldest(library.parent)
     return library
 
 
@@ -106,30 +103,5 @@ def _compile(command: Sequence[str], flags: Sequence[str], text: str, library: P
             raise DoesNotCompile(
                 run.stderr.strip() or run.stdout.strip() or f"the C compiler {command[0]} failed without a word"
             )
+        built.chmod(0o700)  # whatever the mask of the user allows: what others could write is not used
         built.replace(library)
-
-
-def _forget_oldest(folder: Path) -> None:
-    """Leave no more libraries than a cache should have. Safe when several processes do it at once."""
-    times = dict[Path, float]()
-    for library in folder.glob("*.so"):
-        with suppress(FileNotFoundError):
-            times[library] = library.stat().st_mtime
-    for library in sorted(times, key=times.__getitem__)[:-_MOST]:
-        library.unlink(missing_ok=True)
-
-
-def cache_folder() -> Path:
-    """Where kernels are kept for this user; where that cannot be written, a folder for this process alone."""
-    home = Path(os.environ.get("XDG_CACHE_HOME", ""))
-    try:
-        folder = (home if home.is_absolute() else Path.home() / ".cache") / "fusionc" / "kernels"
-        folder.mkdir(parents=True, exist_ok=True)
-        return folder if os.access(folder, os.W_OK) else Path(_own_folder().name)
-    except (OSError, RuntimeError):  # RuntimeError: a user without a home
-        return Path(_own_folder().name)
-
-
-@cache
-def _own_folder() -> tempfile.TemporaryDirectory[str]:
-    return tempfile.TemporaryDirectory(prefix="fusionc-kernels-")  # which goes with the process

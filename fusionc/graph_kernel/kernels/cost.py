@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from fusionc.graph_kernel.area import Area, Operand
-from fusionc.graph_kernel.kernels.compile import cache_folder
+from fusionc.graph_kernel.kernels.cache import cache_folder
 from fusionc.graph_kernel.kernels.emit import PieceText
 from fusionc.graph_kernel.kernels.pull import infer_shapes, pieces_of
 from fusionc.graph_kernel.kernels.sizes import Unsupported

@@ -19,7 +19,7 @@ import fusionc
 from fusionc.errors import FusioncError
 from fusionc.graph_kernel import kernels
 from fusionc.graph_kernel.area import Area
-from fusionc.graph_kernel.kernels import compile
+from fusionc.graph_kernel.kernels import cache, compile
 
 CHAIN = "g (float[N] x, float[M] y) => (float[K] z) { a = Add(x, y) z = Mul(a, x) }"
 NORM = "g (float[N,C] x, float[C] s) => (float[N,C] z) { z = LayerNormalization(x, s) }"
@@ -163,7 +163,7 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Path, "write_text", write_text)
     with pytest.raises(FusioncError, match="the cache of kernels cannot be written: No space left") as caught:
         compile.compiled("int four(void) { return 4; }\n")
-    assert caught.value.where == str(compile.cache_folder())
+    assert caught.value.where == str(cache.cache_folder())
 
 
 def test_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -179,7 +179,7 @@ def test_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_the_cache_forgets_what_was_not_wanted_for_longest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(compile, "_MOST", 2)
+    monkeypatch.setattr(cache, "_MOST", 2)
     texts = [f"int one(void) {{ return {k}; }}\n" for k in range(3)]
     first, second = compile.compiled(texts[0]), compile.compiled(texts[1])
     os.utime(first, (1, 1))
@@ -227,7 +227,7 @@ def test_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # which does not count
     monkeypatch.setattr(Path, "home", home)
-    assert compile.cache_folder().is_dir() and compile.cache_folder().is_absolute()
+    assert cache.cache_folder().is_dir() and cache.cache_folder().is_absolute()
 
 
 REGISTERED_WHILE_RUNNING = """

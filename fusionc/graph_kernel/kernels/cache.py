@@ -1,0 +1,94 @@
+"""The libraries that this user's fusionc has compiled, and the only ones that it loads unasked.
+
+The folder belongs to the user and is open to nobody else, and so does every library in it: else it is not used.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import tempfile
+from contextlib import suppress
+from functools import cache
+from pathlib import Path
+
+from fusionc.disk.publish import is_copy
+
+_MOST = 1000  # libraries in the cache, of some 100 KB each
+
+
+def cache_folder() -> Path:
+    """Where kernels are kept for this user; where that cannot be, a folder for this process alone."""
+    return Path(_own_folder().name) if reason_against_keeping() else _usual_folder()
+
+
+def reason_against_keeping() -> str:
+    """Why kernels are not kept where they usually are; empty where they are."""
+    try:
+        folder = _usual_folder()
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for path in (folder.parent, folder):
+            if not _is_own(path.lstat()) or not path.is_dir():
+                return f"the cache of kernels {folder} is not used, because {path} belongs to another user"
+            if hasattr(os, "getuid") and path.stat().st_mode & 0o077:
+                path.chmod(0o700)
+        return "" if os.access(folder, os.W_OK) else f"the cache of kernels {folder} cannot be written"
+    except OSError as error:
+        return f"the cache of kernels cannot be used: {error.strerror}"
+    except RuntimeError:
+        return "the cache of kernels cannot be used: the user has no home"
+
+
+def is_usable(library: Path) -> bool:
+    """Whether a file of the cache is the user's own, and nobody else can have written it."""
+    try:
+        status = library.lstat()
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode) and _is_own(status) and not status.st_mode & 0o022
+
+
+def known(library: Path) -> Path | None:
+    """The file in the cache with the content of `library`; None if this user's fusionc has not compiled it."""
+    for kept in cache_folder().glob("*.so"):
+        with suppress(OSError):
+            if is_usable(kept) and is_copy(kept, library):
+                keep(kept)
+                return kept
+    return None
+
+
+def snapshot(library: Path) -> Path:
+    """A copy of a library for this process, which does not make it a known one."""
+    return Path(shutil.copyfile(library, Path(tempfile.mkdtemp(dir=_own_folder().name), library.name)))
+
+
+def keep(library: Path) -> None:
+    """Note that a library is wanted: the cache forgets what was not wanted for longest."""
+    with suppress(OSError):
+        library.touch()
+
+
+def forget_oldest(folder: Path) -> None:
+    """Leave no more libraries than a cache should have. Safe when several processes do it at once."""
+    times = dict[Path, float]()
+    for library in folder.glob("*.so"):
+        with suppress(FileNotFoundError):
+            times[library] = library.stat().st_mtime
+    for library in sorted(times, key=times.__getitem__)[:-_MOST]:
+        library.unlink(missing_ok=True)
+
+
+def _usual_folder() -> Path:
+    home = Path(os.environ.get("XDG_CACHE_HOME", ""))
+    return (home if home.is_absolute() else Path.home() / ".cache") / "fusionc" / "kernels"
+
+
+def _is_own(status: os.stat_result) -> bool:
+    return not hasattr(os, "getuid") or status.st_uid == os.getuid()
+
+
+@cache
+def _own_folder() -> tempfile.TemporaryDirectory[str]:
+    return tempfile.TemporaryDirectory(prefix="fusionc-kernels-")  # which goes with the process
