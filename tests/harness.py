@@ -30,9 +30,9 @@ from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
 from fusionc.rewrite import Pass
 from fusionc.rewrite.apply import Ledger
-from fusionc.rewrite.commit import FROM_KEY, PASS_KEY
 from fusionc.rewrite.counters import PatternCount
 from fusionc.rewrite.pipeline import run
+from fusionc.rewrite.provenance import FROM_KEY, PASS_KEY
 
 # What two runs may differ by, as a share of the largest element: nothing, or the rounding of a few operations.
 TOLERANCE = {"float16": 4e-3, "float32": 2e-6, "float64": 1e-13}

@@ -41,7 +41,7 @@ def build_graph(model: Model, proto: onnx.GraphProto | onnx.FunctionProto, paren
     for node in nodes:
         # A subgraph may use any value of this scope, so it is built when all of them are declared.
         node.inputs = tuple(_resolve(graph, name) for name in node.proto.input)
-        node.bodies = tuple(build_graph(model, body, graph) for body in _bodies(node.proto))
+        node.bodies = tuple(build_graph(model, body, graph) for body in bodies_of(node.proto))
         for body in node.bodies:
             body.owner = node
     for position, node in enumerate(_sorted(graph, nodes)):
@@ -120,7 +120,8 @@ def _resolve(graph: Graph, name: str) -> Edge | None:
     return dangling
 
 
-def _bodies(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+def bodies_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
+    """The subgraphs in the attributes of a node."""
     found: list[onnx.GraphProto] = []
     for attribute in node.attribute:
         if attribute.type == AttributeProto.GRAPH:

@@ -206,6 +206,7 @@ class Node(gs.Node):
         self.position = 0.0  # topological order: larger than that of every producer
         self.is_in_graph = False
         self.bodies: tuple[Graph, ...] = ()  # the subgraphs in its attributes, in the order of the proto
+        self.captured: tuple[Edge, ...] = ()  # of a node on a tape: what subgraphs will read that it is to get
         self.cached_constant: np.ndarray[Any, Any] | None = None
         self._attrs: dict[str, Any] | None = None
 
@@ -242,6 +243,12 @@ class Node(gs.Node):
             if recursive:
                 for node in body.nodes:
                     yield from node.subgraphs(recursive=True)
+
+    def captures(self) -> list[Edge]:
+        """The values of the graphs around it that its subgraphs read or hand out, each once."""
+        inside = dict.fromkeys(self.subgraphs(recursive=True))
+        read = (v for body in inside for v in (*(v for n in body.nodes for v in n.inputs), *body.outputs))
+        return list(dict.fromkeys(v for v in read if v is not None and v.graph not in inside))
 
     def label(self) -> str:
         """What to call this node in a message, also where it has no name."""

@@ -11,7 +11,7 @@ from typing import Any
 import onnx
 
 from fusionc.model import tensors
-from fusionc.model.build import topological_order
+from fusionc.model.build import bodies_of, topological_order
 from fusionc.model.graph import GROWTH_KEY, Constant, Graph, Model, Node
 
 
@@ -76,9 +76,21 @@ def _write_nodes(graph: Graph, as_nodes: list[Constant]) -> None:
         if id(node.proto) not in known:
             added = fields.add()
             added.CopyFrom(node.proto)
-            node.proto = added
+            _rebind(node, added)
         place[id(node.proto)] = len(place)
     keep(fields, lambda proto: id(proto) in place, lambda proto: place[id(proto)])
+
+
+def _rebind(node: Node, proto: onnx.NodeProto) -> None:
+    """Let a copy of a node's proto be its proto, and what the copy holds that of its subgraphs."""
+    node.proto = proto
+    for body, copy in zip(node.bodies, bodies_of(proto), strict=True):
+        existing = list(body.proto.node)
+        copies = {id(old): new for old, new in zip(existing, copy.node, strict=True)}
+        body.proto = copy
+        for inner in body.nodes:
+            if id(inner.proto) in copies:  # the others are new, too
+                _rebind(inner, copies[id(inner.proto)])
 
 
 def _write_edges(node: Node) -> None:

@@ -18,24 +18,23 @@ def inlined(
 ) -> list[Edge]:
     """The outputs of a subgraph or function body, its nodes made anew where they are wanted.
 
-    `inputs` stand for the inputs of the body, `attributes` for the parameters of a function. Refuses bodies that hold
-    control flow of their own, and operators that mean something else at the other graph's opset.
+    `inputs` stand for the inputs of the body, `attributes` for the parameters of a function. Nodes with subgraphs of
+    their own are moved: out of a function, which may have other calls, that is refused, as are operators that mean
+    something else at the other graph's opset.
     """
     values: dict[Edge, Edge | None] = dict(zip(body.inputs, inputs, strict=False))
     values.update(dict.fromkeys(body.inputs[len(inputs) :]))
     values.update({constant: new.const(constant.values, like=constant) for constant in body.constants()})
     for node in body.ordered():
-        if node.bodies:
-            refuse("control flow inside what would be inlined")
         _require_same_meaning(node, new.graph)
         given = [None if value is None else _translated(value, values, body) for value in node.inputs]
-        made = new.node(
-            node.op,
-            given,
-            domain=node.domain,
-            like=_resolved(node, attributes or {}),
-            outputs=len(node.outputs),
-        )
+        if node.bodies and body.is_function:
+            refuse("control flow inside what would be inlined")
+        if node.bodies:
+            made = new.move(node, given, _known(node, values, body))
+        else:
+            like = _resolved(node, attributes or {})
+            made = new.node(node.op, given, domain=node.domain, like=like, outputs=len(node.outputs))
         for old, value in zip(node.outputs, made if isinstance(made, tuple) else (made,), strict=True):
             if old is not None:
                 values[old] = value
@@ -43,6 +42,12 @@ def inlined(
     if any(value is None for value in results):
         refuse("an output that is not given")
     return [value for value in results if value is not None]
+
+
+def _known(node: Node, values: Mapping[Edge, Edge | None], body: Graph) -> dict[Edge, Edge]:
+    """What the subgraphs of a node read of the body that holds it, and what stands for that."""
+    pairs = {value: _translated(value, values, body) for value in node.captures()}
+    return {value: found for value, found in pairs.items() if found is not None and found is not value}
 
 
 def _translated(value: Edge, values: Mapping[Edge, Edge | None], body: Graph) -> Edge | None:

@@ -8,7 +8,7 @@ the replacement made useless is gone; new nodes have names and say where they co
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import onnx
 
@@ -17,11 +17,9 @@ from fusionc.model.build import build_graph, topological_order
 from fusionc.model.graph import Constant, Edge, Graph, Node, Value, release, shape_of, users
 from fusionc.model.operators import MICROSOFT
 from fusionc.rewrite.match import Match, refuse
+from fusionc.rewrite.provenance import origin_of, stamp
 from fusionc.rewrite.tape import Tape
 
-PASS_KEY, FROM_KEY = "fusionc.pass", "fusionc.from"
-_MOST_SOURCES = 64  # names of nodes that a node is said to come from
-_METADATA_IR = 10  # the IR version since which nodes have metadata_props
 _FUNCTIONS_IR = 8  # the IR version since which models have functions
 
 
@@ -52,7 +50,7 @@ def commit(match: Match, results: Sequence[Edge], tape: Tape, pass_name: str) ->
             raise TypeError(f"the rewrite returned a {type(new).__name__} instead of a value of the graph")
     new_nodes = _reachable(results, tape)
     made = {value for node in new_nodes for value in node.outputs} | set(tape.constants)
-    for value in (*results, *(value for node in new_nodes for value in node.inputs)):
+    for value in (*results, *(value for node in new_nodes for value in _reads(node))):
         if value is None or value in made or graph.is_visible(value, graph):
             continue
         if value.graph.model is graph.model and value.graph.values.get(value.name) is value:
@@ -62,6 +60,10 @@ def commit(match: Match, results: Sequence[Edge], tape: Tape, pass_name: str) ->
     for old, new in pairs:
         _check_type(old, new, match)
         _check_names(old, new, is_made=new in made)
+    taken = {old.name for old, _ in pairs}
+    bodies = (body for old, _ in tape.moved.values() for body in old.subgraphs(recursive=True))
+    if any(not taken.isdisjoint(body.values) for body in bodies):
+        refuse("a subgraph gives another value the same name")
     renamed = [new for old, new in pairs if old.is_output or new in made]
     if len(set(renamed)) < len(renamed):
         refuse("two outputs would become one value")
@@ -69,7 +71,7 @@ def commit(match: Match, results: Sequence[Edge], tape: Tape, pass_name: str) ->
 
     for function in tape.functions:
         _define(graph, function)
-    origins = [_origin(node) for node in match.nodes]
+    origins = [origin_of(node) for node in match.nodes]
     around = [node for value in match.outputs for node in value.outputs]
     freed = [value for node in match.nodes for value in node.inputs if value is not None]
     _name(match, tape, new_nodes, made, {new: old.name for old, new in pairs if new in made})
@@ -85,6 +87,8 @@ def commit(match: Match, results: Sequence[Edge], tape: Tape, pass_name: str) ->
         graph.add_value(constant)
     for node, position in zip(new_nodes, positions, strict=True):
         graph.add_node(node, position)
+        if node in tape.moved:
+            _adopt(node, *tape.moved[node])
     for old, new in pairs:
         for user in moved[id(old)]:
             if user in old._uses:
@@ -97,7 +101,7 @@ def commit(match: Match, results: Sequence[Edge], tape: Tape, pass_name: str) ->
         graph.model.types.declare(node)
     for node in match.nodes:
         graph.remove_node(node)
-    _stamp(new_nodes, match.nodes, origins, pass_name, graph.model.ir_version)
+    stamp(new_nodes, match.nodes, origins, pass_name, graph.model.ir_version)
     for drop in match.drops:
         _drop(drop)
     _sweep(freed)
@@ -125,12 +129,16 @@ def _reachable(results: Iterable[Edge], tape: Tape) -> list[Node]:
         node = stack.pop()
         if node in on_tape and node not in needed:
             needed.add(node)
-            stack.extend(v.producer for v in node.inputs if v is not None and v.producer is not None)
+            stack.extend(v.producer for v in _reads(node) if v is not None and v.producer is not None)
     return [node for node in tape.nodes if node in needed]
 
 
+def _reads(node: Node) -> tuple[Edge | None, ...]:
+    return (*node.inputs, *node.captured)
+
+
 def _constants(nodes: Iterable[Node], results: Iterable[Edge], tape: Tape) -> list[Constant]:
-    values = dict.fromkeys(v for node in nodes for v in node.inputs)
+    values = dict.fromkeys(v for node in nodes for v in _reads(node))
     values.update(dict.fromkeys(results))
     return [value for value in values if isinstance(value, Constant) and value in tape.constants]
 
@@ -173,7 +181,7 @@ def _positions(match: Match, new_nodes: Sequence[Node], existing: Sequence[Edge]
     """
     inside, made = set(match.nodes), set(new_nodes)
     latest = max((node.position for node in match.nodes), default=0)
-    inputs = [v for node in new_nodes for v in node.inputs if v is not None and v.producer not in made]
+    inputs = [v for node in new_nodes for v in _reads(node) if v is not None and v.producer not in made]
     inputs.extend(existing)
     producers = {v.producer for v in inputs if v.producer is not None and v.graph is match.graph}
     if producers & inside:
@@ -225,7 +233,7 @@ def _name(
     for constant, wish in tape.constants.items():
         if constant in taken_over:
             constant.name = taken_over[constant]
-        elif any(constant in node.inputs for node in nodes):
+        elif any(constant in _reads(node) for node in nodes):
             constant.name = model.unique_name(f"{(wish or base).removesuffix('_fused')}_fused")
 
 
@@ -235,6 +243,25 @@ def _rename(value: Edge, name: str) -> None:
     value.graph.add_value(value)
     for user in value.outputs:
         user.graph.changed = True
+
+
+def _adopt(node: Node, old: Node, values: Mapping[Edge, Edge]) -> None:
+    """Give a node the subgraphs of the one that it stands for, and these the values that there are now."""
+    node.bodies, old.bodies, node.captured = old.bodies, (), ()
+    del node.proto.metadata_props[:]
+    node.proto.doc_string = ""
+    for body in node.bodies:
+        body.parent, body.owner = node.graph, node
+    for body in node.subgraphs(recursive=True):
+        for inner in body.nodes:
+            for value in dict.fromkeys(inner.inputs):
+                if value is not None and value in values:
+                    body.replace_input(inner, value, values[value])
+        for value in [value for value in body.outputs if value in values]:
+            value.output_of.remove(body)
+            values[value].output_of.append(body)
+            body.outputs = [values[v] if v is value else v for v in body.outputs]
+            body.changed = True
 
 
 def _hand_over(old: Edge, new: Edge) -> None:
@@ -247,41 +274,6 @@ def _hand_over(old: Edge, new: Edge) -> None:
 def _comes_before_its_input(user: Node, value: Edge) -> bool:
     node = _in_graph(user, value.graph)
     return node is not None and value.producer is not None and node.position <= value.producer.position
-
-
-def _origin(node: Node) -> tuple[list[str], list[str]]:
-    """The passes that made a node and the nodes of the original model that it stands for."""
-    props = {p.key: p.value for p in node.proto.metadata_props}
-    if PASS_KEY in props:
-        return props[PASS_KEY].split(","), props.get(FROM_KEY, "").split(",")
-    return [], [node.label()]
-
-
-def _stamp(
-    new_nodes: Iterable[Node],
-    old_nodes: Sequence[Node],
-    origins: Sequence[tuple[list[str], list[str]]],
-    pass_name: str,
-    ir_version: int,
-) -> None:
-    """Write provenance, and keep the metadata of what was replaced: for each key, the first node's that has it."""
-    passes = dict.fromkeys(name for made_by, _ in origins for name in made_by)
-    passes[pass_name] = None
-    sources = list(dict.fromkeys(name for _, names in origins for name in names))
-    if len(sources) > _MOST_SOURCES:
-        sources = [*sources[:_MOST_SOURCES], "…"]
-    for node in new_nodes:
-        docs = dict.fromkeys(old.proto.doc_string for old in old_nodes if old.proto.doc_string)
-        if ir_version < _METADATA_IR:
-            docs[f"{PASS_KEY}={','.join(passes)}; {FROM_KEY}={','.join(sources)}"] = None
-        else:
-            merged = {PASS_KEY: ",".join(passes), FROM_KEY: ",".join(sources)}
-            for old in old_nodes:
-                for prop in old.proto.metadata_props:
-                    merged.setdefault(prop.key, prop.value)
-            for key, value in merged.items():
-                node.proto.metadata_props.add(key=key, value=value)
-        node.proto.doc_string = "\n".join(docs)
 
 
 def _drop(drop: Constant | Graph) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ class Tape:
         self.nodes: list[Node] = []
         self.constants: dict[Constant, str] = {}  # with the name that each would like to have
         self.functions: list[onnx.FunctionProto] = []  # that the new nodes call
+        self.moved: dict[Node, tuple[Node, Mapping[Edge, Edge]]] = {}  # with what their subgraphs read instead
 
     def __getattr__(self, op: str) -> Callable[..., Any]:
         if op.startswith("_"):
@@ -64,21 +65,38 @@ class Tape:
         given = list(inputs)
         while given and given[-1] is None:
             given.pop()
-        number = len(self.nodes)
-        wanted = [True] * outputs if isinstance(outputs, int) else outputs
-        made = [Value(f"new {number}.{i}", self.graph) if is_wanted else None for i, is_wanted in enumerate(wanted)]
-        node = Node(proto, self.graph, given, made)
+        node = self._add(proto, given, [True] * outputs if isinstance(outputs, int) else outputs)
+        made = node.outputs
         proto.input.extend("" if value is None else value.name for value in given)
         proto.output.extend("" if value is None else value.name for value in made)
-        for value in made:
-            if value is not None:
-                value.producer = node
-        self.nodes.append(node)
         try:
             self.graph.model.types.infer_node(node)
         except (InferenceError, ValidationError):
             refuse(f"onnx rejects the new {op}")
-        return made[0] if len(made) == 1 else tuple(made)
+        return made[0] if len(made) == 1 else made
+
+    def move(self, node: Node, inputs: Sequence[Edge | None], values: Mapping[Edge, Edge]) -> tuple[Value | None, ...]:
+        """A node with its subgraphs, of a graph that goes with this rewrite; returns its outputs, as many as it has.
+
+        The subgraphs read what `values` says in place of the values of that graph.
+        """
+        moved = self._add(node.proto, inputs, [value is not None for value in node.outputs])
+        moved.captured = tuple(values.get(value, value) for value in node.captures())
+        for old, value in zip(node.outputs, moved.outputs, strict=True):
+            if old is not None and value is not None:
+                value.proto_type = old.proto_type
+        self.moved[moved] = (node, values)
+        return moved.outputs
+
+    def _add(self, proto: onnx.NodeProto, inputs: Sequence[Edge | None], wanted: Sequence[bool]) -> Node:
+        names = [f"new {len(self.nodes)}.{i}" for i in range(len(wanted))]
+        made = [Value(name, self.graph) if w else None for name, w in zip(names, wanted, strict=True)]
+        node = Node(proto, self.graph, inputs, made)
+        for value in made:
+            if value is not None:
+                value.producer = node
+        self.nodes.append(node)
+        return node
 
     def call(self, function: onnx.FunctionProto, inputs: Sequence[Edge]) -> tuple[Value, ...]:
         """A call of a model-local function that the model gets with it, unless it has it. Returns all outputs."""

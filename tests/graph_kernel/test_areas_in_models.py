@@ -18,7 +18,7 @@ from fusionc.graph_kernel.cluster_model import cluster_proto
 from fusionc.graph_kernel.expand import Expander
 from fusionc.graph_kernel.flags import Flags
 from fusionc.model.build import build
-from fusionc.rewrite.commit import FROM_KEY, PASS_KEY
+from fusionc.rewrite.provenance import FROM_KEY, PASS_KEY
 
 CHAIN = "agraph (float[N,4] x) => (float[N,4] y) { a = Exp (x)  b = Tanh (a)  y = Neg (b) }"
 CHAIN_OF_FIVE = """agraph (float[N,4] x) => (float[N,4] y) {

@@ -1,6 +1,9 @@
+from collections import Counter
+
 import numpy as np
 import onnx
-from harness import Fires, Stays, tables
+import pytest
+from harness import Fires, Stays, assert_same_numbers, effected, operators, optimize, parse, pass_of, tables
 from onnx import TensorProto, helper, numpy_helper
 
 
@@ -52,6 +55,19 @@ def branch_with_a_sparse_initializer() -> onnx.ModelProto:
 
 
 NESTED = "p = If (d) <then_branch = tt () => (float[N,4] a) { a = Exp (h) }, else_branch = ee () => (float[N,4] b) { b = Neg (h) }>"
+INNER = """r = If (d) <then_branch = tt () => (float[N,4] a) { a = Add (h2, h2) },
+    else_branch = ee () => (float[N,4] b) { f = Neg (h) b = Mul (f, h2) }> p = Neg (r)"""
+DEEP = """e2 = Exp (h) p = If (d) <
+    then_branch = tt () => (float[N,4] a) { a = If (g) <then_branch = t3 () => (float[N,4] i) { i = Add (e2, h) },
+                                                        else_branch = e3 () => (float[N,4] j) { j = Neg (e2) }> },
+    else_branch = ee () => (float[N,4] b) { b = Abs (e2) }>"""
+TWICE = """e2 = Exp (h) r = If (d) <then_branch = t1 () => (float[N,4] a) { a = Neg (e2) },
+                                 else_branch = e1 () => (float[N,4] b) { b = Abs (e2) }>
+    s = If (d) <then_branch = t2 () => (float[N,4] i) { i = Neg (r) },
+                else_branch = e3 () => (float[N,4] j) { j = Add (r, e2) }> p = Add (r, s)"""
+LOOP = """n = Constant <value = int64 {3}> () go = Constant <value = bool {1}> () e2 = Exp (h)
+    r = Loop (n, go, h) <body = lb (int64 i, bool on, float[N,4] v) => (bool still, float[N,4] w)
+        { still = Identity (on) w = Add (v, e2) }> p = Neg (r)"""
 STAYS = [
     Stays(
         "a branch with a sparse initializer",
@@ -61,13 +77,38 @@ STAYS = [
     ),
     Stays("an open condition", graph("float k", x="float[N,4] x, bool c"), None),
     Stays(
-        "control flow inside", graph(then=NESTED, x="float[N,4] x, bool d"), "control flow inside what would be inlined"
+        "a value inside has the name that the result will have",
+        graph(then=NESTED.replace("a)", "y)").replace("a =", "y ="), x="float[N,4] x, bool d"),
+        "a subgraph gives another value the same name",
     ),
     Stays("a Loop that runs", loop("int64 n = {2}"), None),
     Stays("a Loop whose collection is used", loop(y="float[N,4] y, float[M,N,4] s"), "what the Loop collects is used"),
 ]
 
 FIRES = [
+    Fires("a choice inside", graph(then=NESTED, x="float[N,4] x, bool d"), ["Relu", "If"]),
+    Fires(
+        "a choice inside that reads values and constants of the branch",
+        graph(then=f"k = Constant <value = float {{2.0}}> () h2 = Mul (h, k) {INNER}", x="float[N,4] x, bool d"),
+        ["Relu", "Constant", "Mul", "If", "Neg"],
+    ),
+    Fires(
+        "a condition that the branch computes",
+        graph(then=f"h2 = Abs (h) n = Not (d) {INNER}".replace("If (d)", "If (n)"), x="float[N,4] x, bool d"),
+        ["Relu", "Abs", "Not", "If", "Neg"],
+    ),
+    Fires("choices in the choice inside", graph(then=DEEP, x="float[N,4] x, bool d, bool g"), ["Relu", "Exp", "If"]),
+    Fires("two choices, of one value", graph(then=TWICE, x="float[N,4] x, bool d"), ["Relu", "Exp", "If", "If", "Add"]),
+    Fires("a Loop inside", graph(then=LOOP), ["Relu", "Constant", "Constant", "Exp", "Loop", "Neg"]),
+    Fires(
+        "a decided choice whose branch holds an open one",
+        graph(
+            then=f"h2 = Abs (h) p = If (c) <then_branch = tu () => (float[N,4] v) {{ {INNER.replace('p =', 'v =')} }}, else_branch = eu () => (float[N,4] w) {{ w = Neg (h2) }}>",
+            x="float[N,4] x, bool d",
+        ),
+        ["Relu", "Abs", "If", "Neg"],
+        effected=2,
+    ),
     Fires("true", graph(), ["Relu", "Neg"]),
     Fires("false", graph("bool[1] c = {0}"), ["Relu", "Abs"]),
     Fires(
@@ -83,3 +124,18 @@ FIRES = [
 ]
 
 test_stays, test_fires = tables("SwitchDeadBranchElimination", STAYS, FIRES)
+
+
+@pytest.mark.parametrize("names", [("SwitchDeadBranchElimination", "IdempotentOpPass"), ("IdempotentOpPass", "SwitchDeadBranchElimination")])  # fmt: skip
+def test_what_is_rewritten_inside_before_and_after_is_written(names: tuple[str, str]) -> None:
+    """The subgraphs that are moved are rewritten by other passes, at two depths, before and after."""
+    then = DEEP.replace("a = If", "s = Abs (h) q = Abs (s) a = If").replace(
+        "i = Add (e2, h)", "m = Relu (q) n = Relu (m) i = Add (n, e2)"
+    )
+    model = parse(graph(then=then, x="float[N,4] x, bool d, bool g"))
+    result, counts = optimize(model, [pass_of(name) for name in names])
+    assert effected(counts) == 3
+    onnx.checker.check_model(result, full_check=True)
+    left = operators(model) - Counter({"If": 1, "Relu": 1, "Abs": 1}) - Counter({"Abs": 1})  # the branch not taken
+    assert operators(result) == left
+    assert_same_numbers(model, result, "bitwise", {}, seeds=4)
