@@ -1,7 +1,7 @@
 """What a pass asks about the runtime that the model is made for."""
 
-from fusionc.cpu_kernels import has_cpu_kernel
 from fusionc.rewrite import Match, refuse
+from fusionc.runtime.cpu_kernels import has_cpu_kernel
 
 
 def require_onnxruntime(m: Match) -> None:

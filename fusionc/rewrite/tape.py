@@ -10,11 +10,11 @@ import onnx
 from onnx.checker import ValidationError
 from onnx.shape_inference import InferenceError
 
-from fusionc.cpu_kernels import has_cpu_kernel
 from fusionc.model import operators, tensors
 from fusionc.model.graph import Constant, Edge, Graph, Node, Value
 from fusionc.model.operators import MICROSOFT
 from fusionc.rewrite.match import refuse
+from fusionc.runtime.cpu_kernels import has_cpu_kernel
 
 _ITS_OWN = object()  # the element type that an array has already
 _RAISED_FROM_IR = 4  # the IR version since which a model may be raised to one that has functions

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import onnxruntime as ort
+from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema, get_all_opkernel_def
 
 from fusionc.runtime.memory import limit_growth
 from fusionc.runtime.wire import Raw
@@ -75,6 +76,17 @@ class Sessions:
     def load_library(self, path: str) -> None:
         """Load a library of custom operators."""
         ort.SessionOptions().register_custom_ops_library(path)
+
+    def operators(self) -> tuple[list[tuple[Any, ...]], list[tuple[Any, ...]]]:
+        """The kernels of the CPU, each with its domain, operator, first and last version and type constraints; and
+        the operators, each with its domain, name, first version and the type parameters of its inputs."""
+        kernels = [
+            (k.domain, k.op_name, *k.version_range, dict(k.type_constraints))
+            for k in get_all_opkernel_def()
+            if k.provider in _PROVIDERS
+        ]
+        schemas = get_all_operator_schema()
+        return kernels, [(s.domain, s.name, s.since_version, tuple(i.typeStr for i in s.inputs)) for s in schemas]
 
 
 def _options() -> ort.SessionOptions:

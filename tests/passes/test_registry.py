@@ -20,13 +20,13 @@ FOLDER = Path(passes.__file__).parent
 TESTS = Path(__file__).parent
 SECTIONS = ["before", "after", "refuses", "algebra", "source"]
 MODEL = {  # the questions that a pass may ask; the rest of the room reads, writes and changes models
-    "fusionc.cpu_kernels",
     "fusionc.model.dimensions",
     "fusionc.model.graph",
     "fusionc.model.operators",
     "fusionc.model.tensors",
     "fusionc.model.types",
     "fusionc.model.walk",
+    "fusionc.runtime.cpu_kernels",
     "fusionc.runtime.evaluate",
 }
 OUTSIDE = {

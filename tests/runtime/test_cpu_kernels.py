@@ -7,8 +7,8 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper
 
-from fusionc.cpu_kernels import has_cpu_kernel
 from fusionc.model.operators import MICROSOFT
+from fusionc.runtime.cpu_kernels import has_cpu_kernel
 
 FLOAT, HALF, DOUBLE = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE
 U8, I8, I32, I64, BOOL = TensorProto.UINT8, TensorProto.INT8, TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL

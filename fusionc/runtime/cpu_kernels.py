@@ -1,0 +1,45 @@
+"""What the installed onnxruntime can run on a CPU: asked once, never assumed."""
+
+from __future__ import annotations
+
+from functools import cache, partial
+
+from fusionc.model.operators import canonical_domain
+from fusionc.model.tensors import type_name
+from fusionc.runtime.process import insist, request
+
+_Key = tuple[str, str]  # domain and operator
+
+
+@cache
+def _tables() -> tuple[
+    dict[_Key, list[tuple[int, int, dict[str, list[str]]]]], dict[_Key, list[tuple[int, tuple[str, ...]]]]
+]:
+    """Of each operator its kernels (the first and last version, and which types each type parameter may be), and since
+    which version its inputs have which type parameters."""
+    kernels: dict[_Key, list[tuple[int, int, dict[str, list[str]]]]] = {}
+    parameters: dict[_Key, list[tuple[int, tuple[str, ...]]]] = {}
+    defined, known = insist(partial(request, "operators"))
+    for domain, op, first, last, constraints in defined:
+        kernels.setdefault((canonical_domain(domain), op), []).append((first, last, constraints))
+    for domain, op, since, names in known:
+        parameters.setdefault((canonical_domain(domain), op), []).append((since, names))
+    return kernels, {key: sorted(versions) for key, versions in parameters.items()}
+
+
+@cache
+def has_cpu_kernel(op: str, domain: str, version: int, *elem_types: int) -> bool:
+    """Whether the installed onnxruntime has a CPU kernel of this operator and version that takes these elements.
+
+    `elem_types` are those of the inputs, in order, 0 for one that is left out. One kernel must take all of them.
+    """
+    kernels, known = _tables()
+    versions = [parameters for since, parameters in known.get((domain, op), ()) if since <= version]
+    if not versions:
+        return False
+    parameters = versions[-1] + versions[-1][-1:] * len(elem_types)  # the last input may be there several times
+    wanted = [(p, f"tensor({type_name(t)})") for p, t in zip(parameters, elem_types, strict=False) if t]
+    return any(
+        first <= version <= last and all(name in constraints.get(parameter, (name,)) for parameter, name in wanted)
+        for first, last, constraints in kernels.get((domain, op), ())
+    )
