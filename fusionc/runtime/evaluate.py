@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -54,10 +54,12 @@ def needed_inputs(node: Node) -> tuple[Edge | None, ...]:
 
 @dataclass
 class Evaluated:
-    """The used outputs of nodes, and of the others why onnxruntime cannot compute them."""
+    """The used outputs of nodes, and of the others why onnxruntime cannot compute them. It is `costly` to try those
+    again that end or block it."""
 
-    arrays: dict[Node, dict[Value, Array]]
-    reasons: dict[Node, str]
+    arrays: dict[Node, dict[Value, Array]] = field(default_factory=dict)
+    reasons: dict[Node, str] = field(default_factory=dict)
+    costly: list[Node] = field(default_factory=list)
 
 
 def evaluate(wanted: Sequence[Node], available: Sequence[Node]) -> Evaluated:
@@ -72,12 +74,12 @@ def evaluate(wanted: Sequence[Node], available: Sequence[Node]) -> Evaluated:
             needed.update(v.producer for v in needed_inputs(node) if v is not None and v.producer is not None)
     nodes = [node for node in available if node in needed]
     if not nodes:
-        return Evaluated({}, {})
+        return Evaluated()
     try:
         known = _run(nodes, {o: None for node in wanted for o in _used(node)}, {})
     except RunError:
         return _one_by_one(set(wanted), nodes)
-    return Evaluated({node: {o: known[o] for o in _used(node)} for node in wanted}, {})
+    return Evaluated({node: {o: known[o] for o in _used(node)} for node in wanted})
 
 
 def _used(node: Node) -> list[Value]:
@@ -86,21 +88,21 @@ def _used(node: Node) -> list[Value]:
 
 def _one_by_one(wanted: Collection[Node], nodes: Sequence[Node]) -> Evaluated:
     """The same, in as many runs as there are nodes."""
-    found = Evaluated({}, {})
+    found = Evaluated()
     known: dict[Edge, Array] = {}
     last_use = {v: node for node in nodes for v in needed_inputs(node) if v is not None and v.producer is not None}
-    costly = 0
     for node in nodes:
         inputs = [v for v in needed_inputs(node) if v is not None]
         if all(v.is_constant or v in known for v in inputs):
-            if costly >= _PATIENCE:
+            if len(found.costly) >= _PATIENCE:
                 found.reasons[node] = "folding was given up here: too many others end or block onnxruntime"
                 continue
             try:
                 outputs = insist(partial(_run, [node], dict.fromkeys(_used(node)), known))
             except RunError as error:
                 found.reasons[node] = _reason(error)
-                costly += isinstance(error, Crashed | Overdue)
+                if isinstance(error, Crashed | Overdue | OutOfMemory):
+                    found.costly.append(node)
                 continue
             known.update(outputs)
             if node in wanted:
@@ -123,10 +125,16 @@ def _reason(error: RunError) -> str:
 
 def _run(nodes: Sequence[Node], targets: Mapping[Value, None], known: Mapping[Edge, Array]) -> dict[Value, Array]:
     """These values, by one run of exactly these nodes. Raises RunError."""
-    model, feeds = _model(nodes, targets, known)
+    try:
+        model, feeds = _model(nodes, targets, known)
+        data = model.SerializeToString()
+    except MemoryError as error:
+        raise OutOfMemory(str(error)) from error
+    except Exception as error:  # what protobuf cannot hold, such as 2 GB of elements that numpy has not
+        raise RunError(str(error)) from error
     most = _MOST_MEMORY + 3 * sum(array.nbytes for array in feeds.values())
     names = [value.name for value in targets]
-    arrays = request("compute", model.SerializeToString(), names, feeds, most, most=_SECONDS)
+    arrays = request("compute", data, names, feeds, most, most=_SECONDS)
     return dict(zip(targets, arrays, strict=True))
 
 

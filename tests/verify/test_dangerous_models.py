@@ -12,6 +12,7 @@ from dangerous import ENDLESS, HUNGRY, OVERFLOW, PLAIN, SPLIT, saved
 
 from fusionc.conversion import convert
 from fusionc.errors import FusioncError, VerificationError
+from fusionc.runtime.errors import RunError
 from fusionc.runtime.process import Process, step_limit
 from fusionc.verify import verify
 
@@ -117,6 +118,21 @@ def test_a_crash_while_folding_refuses_the_fold(tmp_path: Path, monkeypatch: pyt
     monkeypatch.chdir(tmp_path)
     more = SPLIT.replace("y = Add(a, x)", "e = Neg(d) f = Add(e, x) g = Sub(f, a) y = Abs(g)")
     text = more.replace("int64[2] s", "int64[2] d = {1, 2}, int64[2] s")
+    crashes = count_crashes(monkeypatch)
     report = convert(saved(text, tmp_path / "a.onnx"), output="out.onnx", verify=False)
     (count,) = [count for count in report.patterns if count.pattern == "ConstantFolding"]
     assert count.effected == 1 and count.refused == {"onnxruntime crashes when it computes it": 1}
+    assert len(crashes) == 3  # of all nodes together, and twice of the one; not again in the next round
+
+
+def count_crashes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    found: list[str] = []
+    why = Process._what_ended_it
+
+    def count(self: Process) -> RunError:
+        error = why(self)
+        found.append(str(error))
+        return error
+
+    monkeypatch.setattr(Process, "_what_ended_it", count)
+    return found

@@ -1,0 +1,72 @@
+"""How large a model becomes when the calls of its functions are expanded, as onnxruntime and onnx's inference do it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+import onnx
+
+from fusionc.errors import FusioncError
+from fusionc.model.operators import canonical_domain
+from fusionc.model.walk import graphs_of
+
+MOST_NODES = 100_000  # that expanding may add to those that are written; inference takes seconds for so many
+_Key = tuple[str, str, str]
+
+
+def require_expandable(model: onnx.ModelProto, where: str) -> None:
+    """Raise FusioncError where functions call themselves, or one another so often that nothing can expand them.
+
+    Nothing is expanded for that: it takes time linear in what is written.
+    """
+    bodies = {_key(f.domain, f.name, f.overload): _counted(f.node) for f in model.functions}
+    if not bodies:
+        return
+    sizes = _sizes(bodies, where)
+    written = _counted(model.graph.node)
+    expanded = sum(count * sizes.get(key, 1) for key, count in written.items())
+    if expanded - written.total() > MOST_NODES:
+        raise FusioncError(
+            f"the functions of the model call one another so often that it has {expanded:,} nodes without them",
+            where=where,
+            hint=f"onnxruntime would make them all; export it so that calls add at most {MOST_NODES:,} nodes",
+            code="E13005",
+        )
+
+
+def _sizes(bodies: dict[_Key, Counter[_Key]], where: str) -> dict[_Key, int]:
+    """The nodes of each function when everything that it calls is expanded; callees first, without recursion."""
+    sizes: dict[_Key, int] = {}
+    callees = {key: iter([called for called in counts if called in bodies]) for key, counts in bodies.items()}
+    for start in bodies:
+        path, open_ = [start] if start not in sizes else [], {start}
+        while path:
+            key = path[-1]
+            missing = next((called for called in callees[key] if called not in sizes), None)
+            if missing is None:
+                sizes[key] = sum(count * sizes.get(called, 1) for called, count in bodies[key].items())
+                open_.discard(path.pop())
+            elif missing in open_:
+                what = f"the function {missing[1]!r} calls itself, by way of others or not"
+                hint = "the model is not valid ONNX; export it again"
+                raise FusioncError(what, where=where, hint=hint, code="E13005")
+            else:
+                path.append(missing)
+                open_.add(missing)
+    return sizes
+
+
+def _counted(nodes: Iterable[onnx.NodeProto]) -> Counter[_Key]:
+    """How often each operator is there, in subgraphs too."""
+    counts: Counter[_Key] = Counter()
+    pending = [nodes]
+    while pending:
+        for node in pending.pop():
+            counts[_key(node.domain, node.op_type, node.overload)] += 1
+            pending += [graph.node for attribute in node.attribute for graph in graphs_of(attribute)]
+    return counts
+
+
+def _key(domain: str, name: str, overload: str) -> _Key:
+    return canonical_domain(domain), name, overload

@@ -1,0 +1,95 @@
+"""Functions that call one another: how many nodes a model has without them is known before anything expands them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import onnx
+import pytest
+from onnx import FunctionProto, ModelProto, TensorProto, helper
+
+from fusionc.conversion import convert
+from fusionc.errors import FusioncError
+from fusionc.runtime.expansion import MOST_NODES, require_expandable
+from fusionc.verify import verify
+
+OPSETS = [helper.make_opsetid("", 18), helper.make_opsetid("local", 1)]
+
+
+def function(name: str, *calls: str) -> FunctionProto:
+    """A function whose body calls these functions, one after the other; "Neg" is the operator."""
+    values = ["x", *(f"v{number}" for number in range(1, len(calls))), "y"]
+    nodes = [
+        helper.make_node(call, [values[i]], [values[i + 1]], domain="" if call == "Neg" else "local")
+        for i, call in enumerate(calls)
+    ]
+    return helper.make_function("local", name, ["x"], ["y"], nodes, OPSETS)
+
+
+def model(functions: Sequence[FunctionProto], call: str) -> ModelProto:
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [2]) for name in "xy")
+    graph = helper.make_graph([helper.make_node(call, ["x"], ["y"], domain="local")], "g", [x], [y])
+    return helper.make_model(graph, functions=functions, opset_imports=OPSETS, ir_version=10)
+
+
+def doubling(times: int) -> ModelProto:
+    more = [function(f"f{number}", f"f{number - 1}", f"f{number - 1}") for number in range(1, times + 1)]
+    return model([function("f0", "Neg"), *more], f"f{times}")
+
+
+@pytest.fixture
+def giant(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """41 functions in 10 KB; every one calls the one before twice."""
+    monkeypatch.chdir(tmp_path)
+    onnx.save(doubling(40), "giant.onnx")
+    return Path("giant.onnx")
+
+
+def test_what_nothing_can_expand_is_an_error_at_once(giant: Path) -> None:
+    begin = time.monotonic()
+    for passes in ("", "FunctionInlinePass:on"):
+        for opset in (None, 23):
+            with pytest.raises(FusioncError, match="1,099,511,627,776 nodes"):
+                convert(giant, output="out.onnx", optimization_switch=passes or None, target_opset=opset)
+    with pytest.raises(FusioncError, match="1,099,511,627,776 nodes"):
+        verify(giant, giant)
+    assert time.monotonic() - begin < 5 and not Path("out.onnx").exists()
+
+
+@pytest.mark.parametrize("calls", [{"a": ["a"]}, {"a": ["Neg", "b"], "b": ["c"], "c": ["Neg", "a"]}])
+def test_a_function_that_calls_itself_is_an_error(calls: dict[str, list[str]], tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    onnx.save(model([function(name, *called) for name, called in calls.items()], "a"), path)
+    with pytest.raises(FusioncError, match="calls itself") as caught:
+        convert(path, output=tmp_path / "out.onnx")
+    assert caught.value.where == str(path)
+
+
+def test_the_bound_is_on_what_calls_add() -> None:
+    calls = ["f"] * 1000
+    for count, is_too_many in ((MOST_NODES // 1000, False), (MOST_NODES // 1000 + 2, True)):
+        wide = model([function("f", *["Neg"] * count), function("g", *calls)], "g")
+        if is_too_many:
+            with pytest.raises(FusioncError, match="102,000 nodes"):
+                require_expandable(wide, "m")
+        else:
+            require_expandable(wide, "m")
+
+
+def test_calls_in_subgraphs_count() -> None:
+    wide = doubling(16)
+    require_expandable(wide, "m")
+    body = helper.make_graph(list(wide.graph.node) * 2, "b", [], [])
+    nodes = [helper.make_node("If", ["c"], ["z"], then_branch=body, else_branch=body)]
+    wide.graph.node.extend(nodes)
+    with pytest.raises(FusioncError, match="327,681 nodes"):
+        require_expandable(wide, "m")
+
+
+def test_a_chain_of_many_functions_takes_linear_time() -> None:
+    chain = [function("f0", "Neg"), *(function(f"f{i}", f"f{i - 1}") for i in range(1, 20_000))]
+    begin = time.monotonic()
+    require_expandable(model(chain[::-1], "f19999"), "m")
+    assert time.monotonic() - begin < 5
