@@ -1,3 +1,5 @@
+import numpy as np
+
 from fusionc.passes.moving import reshape_reshape, transpose_of_groups, transpose_transpose
 from fusionc.passes.sinking import between_transposes, of_transposes, sink
 from fusionc.passes.slicing import axes_of, new_unsqueeze
@@ -37,17 +39,44 @@ def _twice(m: Match, new: Tape) -> Result:
     return new_unsqueeze(new, m.x, both, m.second.op)
 
 
+def _one_reshape(m: Match, new: Tape) -> Result:
+    """One Reshape, the axes of one element that come or go behind it being part of its shape."""
+    target, axes, shape = m.shape.constant(), axes_of(m.second), m.first.outputs[0].shape
+    if target is None or axes is None:
+        refuse("the shape or the axes are not known before the model runs")
+    if any(user.is_op("Expand") for user in m.second.outputs[0].outputs):
+        refuse("an Expand repeats the new axis, by which attention is found")
+    wanted = [int(size) for size in target]
+    copied = [at for at, size in enumerate(wanted) if size == 0 and not m.first.attr("allowzero")]
+    for at in copied if shape is not None else ():
+        wanted[at] = shape[at] if isinstance(shape[at], int) else 0
+    is_longer = m.second.op == "Unsqueeze"
+    rank = len(wanted) + (len(axes) if is_longer else 0)
+    places = sorted(axis % rank for axis in axes)
+    if any(wanted[at] == 0 and at > places[0] - is_longer for at in copied if is_longer or at not in places):
+        refuse("the shape copies a dimension that would move")
+    if is_longer:
+        for at in places:
+            wanted.insert(at, 1)
+    else:
+        if any(wanted[at] != 1 and (shape is None or shape[at] != 1) for at in places):
+            refuse("an axis is not known to have one element")
+        wanted = [size for at, size in enumerate(wanted) if at not in places]
+    return new.Reshape(m.x, new.const(np.array(wanted, np.int64), like=m.shape), like=m.first)
+
+
 class TransOpSymmetryEliminationPass(Pass):
     """Two operators that move or reshape, one after the other, become one or none.
 
-    before   Transpose(Transpose(x)); Reshape(Reshape(x)), and Flatten, Squeeze, Unsqueeze before a Reshape;
-             Squeeze(Unsqueeze(x)) and Unsqueeze(Squeeze(x)) of the same axes; Unsqueeze(Unsqueeze(x)),
-             Squeeze(Squeeze(x)); Reshape(Transpose(Reshape(x))), axes being joined, moved and parted again, as torch
-             turns the keys of attention; Transpose(f(Transpose(a), …)), f(Transpose(a), Transpose(b), …) of one
-             order, where f is made of elementwise operators
+    before   Transpose(Transpose(x)); Reshape(Reshape(x)), and Flatten, Squeeze, Unsqueeze before a Reshape or Squeeze,
+             Unsqueeze behind it; Squeeze(Unsqueeze(x)) and Unsqueeze(Squeeze(x)) of the same axes;
+             Unsqueeze(Unsqueeze(x)), Squeeze(Squeeze(x)); Reshape(Transpose(Reshape(x))), axes being joined, moved and
+             parted again, as torch turns the keys of attention; Transpose(f(Transpose(a), …)),
+             f(Transpose(a), Transpose(b), …) of one order, where f is made of elementwise operators
     after    Transpose(x) or x; Reshape(x); x; Unsqueeze(x), Squeeze(x); Transpose(x); f(a, …), Transpose(f(a, b, …))
     refuses  a Reshape to a shape that copies dimensions (0), or is not known; other axes; axes that are not
-             known to be joined and parted again
+             known to be joined and parted again, or to have one element; what an Expand repeats, by which attention is
+             found
     never    where the number of Transposes stays; constants of a higher rank, or large ones used elsewhere; pairs of
              Casts, which are CastRemovePass's
     algebra  permutations compose; the order of elements does not depend on shapes in between; what is computed element
@@ -75,6 +104,14 @@ class TransOpSymmetryEliminationPass(Pass):
         ),
         *(
             Pattern(f"{name}{name}", op[name](op[name](x, rest("a"), _as="first"), rest("b"), _as="second"), _twice)
+            for name in ("Unsqueeze", "Squeeze")
+        ),
+        *(
+            Pattern(
+                f"Reshape{name}",
+                op[name](op.Reshape(x, var("shape"), _as="first"), rest("b"), _as="second"),
+                _one_reshape,
+            )
             for name in ("Unsqueeze", "Squeeze")
         ),
         Pattern(

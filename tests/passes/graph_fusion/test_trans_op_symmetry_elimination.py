@@ -43,6 +43,8 @@ def grouped(
 
 NOT_PARTED = "the axes are not known to be joined and parted again"
 TWO = "float[2,3,N] x, float[2,3,N] w"
+COPIES = "the shape copies a dimension that would move"
+UNKNOWN_SHAPE = "the shape or the axes are not known before the model runs"
 STAYS = [
     Stays(
         "no Transpose less",
@@ -152,7 +154,58 @@ STAYS = [
     ),
 ]
 
+STAYS += [
+    Stays("an unknown shape behind", graph("Reshape (a, t)", "Unsqueeze (b, s)", "int64[1] s = {0}", "float[2,3] x", "p,q,r", inputs=", int64[2] t"), UNKNOWN_SHAPE),
+    Stays("unknown axes behind", graph("Reshape (a, t)", "Unsqueeze (b, s)", "int64[2] t = {3, 2}", "float[2,3] x", "p,q,r", inputs=", int64[1] s"), UNKNOWN_SHAPE),
+    Stays("unwritten axes behind", graph("Reshape (a, t)", "Squeeze (b)", "int64[3] t = {3, 1, 2}", "float[2,3] x", "p,q"), UNKNOWN_SHAPE),
+    Stays("a copied dimension that would move", graph("Reshape (a, t)", "Unsqueeze (b, s)", "int64[2] t = {0, -1}, int64[1] s = {0}", "float[N,3,4] x"), COPIES),
+    Stays("a copied dimension behind that would move", graph("Reshape (a, t)", "Squeeze (b, s)", "int64[3] t = {1, 0, -1}, int64[1] s = {0}", "float[1,N,3,4] x", "p,q"), COPIES),
+    Stays("an axis that may be longer", graph("Reshape (a, t)", "Squeeze (b, s)", "int64[3] t = {-1, 3, 4}, int64[1] s = {0}", "float[N,3,4] x", "p,q"), "an axis is not known to have one element"),
+    Stays("a copied axis that may be longer", graph("Reshape (a, t)", "Squeeze (b, s)", "int64[2] t = {0, -1}, int64[1] s = {0}", "float[N,3,4] x", "p"), "an axis is not known to have one element"),
+    Stays("what an Expand repeats", graph("Reshape (a, t)", "Unsqueeze (b, s)", "int64[2] t = {-1, 4}, int64[1] s = {1}, int64[3] w = {1, 2, 1}", "float[N,3,4] x").replace("Neg (c)", "Expand (c, w)"), "an Expand repeats the new axis, by which attention is found"),
+    Stays("a Reshape that is used elsewhere", graph("Reshape (a, t)", "Unsqueeze (b, s)", "int64[2] t = {-1, 4}, int64[1] s = {1}", "float[N,3,4] x", more=", float[u,v] z"), "an interior value is used elsewhere"),
+]  # fmt: skip
+
 FIRES = [
+    *[
+        Fires(
+            f"Reshape, {name}",
+            graph("Reshape (a, t)", f"{name.split()[0]} (b, s)", constants, x, y),
+            ["Relu", "Reshape", "Neg"],
+        )
+        for name, constants, x, y in (
+            ("Unsqueeze behind", "int64[3] t = {-1, 2, 6}, int64[1] s = {3}", "float[N,3,4] x", "p,q,r,s"),
+            ("Unsqueeze in front", "int64[2] t = {-1, 6}, int64[2] s = {0, -2}", "float[N,3,4] x", "p,q,r,s"),
+            ("Unsqueeze of a scalar", "int64[0] t = {}, int64[2] s = {0, 1}", "float[1,1,1] x", "p,q"),
+            ("Unsqueeze behind what is copied", "int64[2] t = {0, -1}, int64[1] s = {1}", "float[N,3,4] x", "p,q,r"),
+            (
+                "Unsqueeze before a known one that is copied",
+                "int64[2] t = {-1, 0}, int64[1] s = {0}",
+                "float[N,3,4] x",
+                "p,q,r",
+            ),
+            ("Squeeze", "int64[4] t = {1, -1, 1, 6}, int64[2] s = {-2, 0}", "float[N,3,4] x", "p,q"),
+            ("Squeeze behind what is copied", "int64[3] t = {0, 1, -1}, int64[1] s = {1}", "float[N,3,4] x", "p,q"),
+            ("Squeeze of what is copied", "int64[2] t = {0, -1}, int64[1] s = {0}", "float[1,N,4] x", "p"),
+            ("Squeeze of what is left", "int64[3] t = {3, -1, 4}, int64[1] s = {1}", "float[3,4] x", "p,q"),
+        )
+    ],
+    Fires(
+        "Reshape that takes 0 for 0, Unsqueeze",
+        graph(
+            "Reshape <allowzero = 1> (a, t)",
+            "Unsqueeze (b, s)",
+            "int64[2] t = {0, 4}, int64[1] s = {0}",
+            "float[N,0,4] x",
+        ),
+        ["Relu", "Reshape", "Neg"],
+    ),
+    Fires(
+        "Reshape, Unsqueeze, opset 11",
+        graph("Reshape (a, t)", "Unsqueeze <axes = [1]> (b)", "int64[2] t = {-1, 4}", "float[N,3,4] x"),
+        ["Relu", "Reshape", "Neg"],
+        opset=11,
+    ),
     Fires("back again", graph(f"{TURN} (a)", "Transpose <perm = [2, 0, 1]> (b)"), ["Relu", "Neg"]),
     Fires("further", graph(f"{TURN} (a)", f"{TURN} (b)"), ["Relu", "Transpose", "Neg"]),
     Fires("the default twice", graph("Transpose (a)", "Transpose (b)"), ["Relu", "Neg"]),
