@@ -9,6 +9,7 @@ from fusionc.model.tensors import type_name
 from fusionc.runtime.process import insist, request
 
 _Key = tuple[str, str]  # domain and operator
+_OPEN = 2**31 - 1  # "until the operator changes": such a kernel runs the version that it is for, and no later one
 
 
 @cache
@@ -34,12 +35,14 @@ def has_cpu_kernel(op: str, domain: str, version: int, *elem_types: int) -> bool
     `elem_types` are those of the inputs, in order, 0 for one that is left out. One kernel must take all of them.
     """
     kernels, known = _tables()
-    versions = [parameters for since, parameters in known.get((domain, op), ()) if since <= version]
+    versions = [found for found in known.get((domain, op), ()) if found[0] <= version]
     if not versions:
         return False
-    parameters = versions[-1] + versions[-1][-1:] * len(elem_types)  # the last input may be there several times
+    since, parameters = versions[-1]
+    parameters += parameters[-1:] * len(elem_types)  # the last input may be there several times
     wanted = [(p, f"tensor({type_name(t)})") for p, t in zip(parameters, elem_types, strict=False) if t]
     return any(
-        first <= version <= last and all(name in constraints.get(parameter, (name,)) for parameter, name in wanted)
+        (first == since or first < since <= last < _OPEN)
+        and all(name in constraints.get(parameter, (name,)) for parameter, name in wanted)
         for first, last, constraints in kernels.get((domain, op), ())
     )

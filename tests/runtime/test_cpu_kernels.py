@@ -82,3 +82,9 @@ def test_onnxruntime_agrees(types: tuple[int, int, int]) -> None:
     except Exception:  # onnxruntime raises many types
         runs = False
     assert runs == has_cpu_kernel("MatMulIntegerToFloat", MICROSOFT, 1, *kinds)
+
+
+def test_a_kernel_for_an_older_version_is_none_for_a_newer_one() -> None:
+    """onnxruntime has had none for RoiAlign since the operator changed in opset 22."""
+    assert has_cpu_kernel("RoiAlign", "", 21, FLOAT, FLOAT, TensorProto.INT64) and has_cpu_kernel("Relu", "", 23, FLOAT)
+    assert not has_cpu_kernel("RoiAlign", "", 22, FLOAT, FLOAT, TensorProto.INT64)

@@ -1,0 +1,61 @@
+"""A model of a newer opset: onnx's own version converter, what it has wrong put right, and nothing else changed."""
+
+from __future__ import annotations
+
+import onnx
+import onnx.inliner
+from onnx import ModelProto
+
+from fusionc.errors import UsageError
+from fusionc.model.graph import opsets_of
+from fusionc.model.operators import canonical_domain
+from fusionc.target_opset.converter import Converter
+from fusionc.target_opset.limits import OPTION, cannot, check_kernels, fault_of, light, newest_opset
+
+__all__ = ["newest_opset", "raise_opset"]
+
+
+def raise_opset(model: ModelProto, version: int) -> ModelProto:
+    """The model at this version of the standard operator set; the model itself where it has that already.
+
+    Calls of model-local functions are inlined. Raises UsageError where the version is older than the model's or newer
+    than what onnxruntime accepts, FusioncError where onnx cannot convert one of the operators.
+    """
+    current = opsets_of(model).get("", 0)
+    if version == current or not current:
+        return model
+    if version < current:
+        raise UsageError(
+            f"the model's opset is {current} already: it can be raised, not lowered",
+            where=OPTION,
+            hint=f"give {current} to {newest_opset()}, or leave the option out",
+            code="E10001",
+        )
+    if version > newest_opset():
+        raise UsageError(
+            f"the installed onnxruntime runs models up to opset {newest_opset()}, not {version}",
+            where=OPTION,
+            hint=f"give at most {newest_opset()}",
+            code="E10001",
+        )
+    if model.functions:
+        model = onnx.inliner.inline_local_functions(model)
+    imports = [entry for entry in model.opset_import if canonical_domain(entry.domain)]
+    check_kernels(model, current, version)
+    before = light(model)
+    Converter(model, imports, current, version).graph(model.graph, {})
+    if model.ir_version < 4:  # there, initializers had to be inputs; from then on it means that callers may give them
+        stored = {tensor.name for tensor in model.graph.initializer}
+        callers = [value for value in model.graph.input if value.name not in stored]
+        del model.graph.input[:]
+        model.graph.input.extend(callers)
+    for entry in model.opset_import:
+        if not canonical_domain(entry.domain):
+            entry.version = version
+    model.ir_version = max(
+        model.ir_version, onnx.helper.find_min_ir_version_for([onnx.helper.make_opsetid("", version)])
+    )
+    fault = fault_of(light(model))
+    if fault is not None and fault_of(before) is None:
+        raise cannot(current, version, fault)
+    return model

@@ -1,0 +1,93 @@
+"""What can be raised, and how far."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import onnx
+from onnx import GraphProto, ModelProto, TensorProto
+
+from fusionc.errors import FusioncError, UsageError
+from fusionc.model import operators
+from fusionc.model.operators import canonical_domain
+from fusionc.model.walk import nodes_of
+from fusionc.runtime.cpu_kernels import has_cpu_kernel
+from fusionc.runtime.errors import RunError
+from fusionc.runtime.runner import Runner
+
+OPTION = "--target_opset"
+_SMALL = 1024  # elements; larger tensors are never axes, sizes or the like
+
+
+@cache
+def newest_opset() -> int:
+    """The newest standard operator set that the installed onnxruntime and onnx both know."""
+    for version in range(onnx.defs.onnx_opset_version(), 0, -1):
+        value = onnx.helper.make_tensor_value_info("x", TensorProto.FLOAT, [1])
+        graph = onnx.helper.make_graph([], "empty", [value], [value])
+        imports = [onnx.helper.make_opsetid("", version)]
+        probe = onnx.helper.make_model(graph, opset_imports=imports, ir_version=8)
+        try:
+            Runner(probe.SerializeToString()).close()
+        except RunError:
+            continue
+        return version
+    raise FusioncError("onnxruntime runs no model at all", hint="install it again: pip install onnxruntime")
+
+
+def check_kernels(model: ModelProto, old: int, new: int) -> None:
+    """Raise UsageError where onnxruntime runs an operator of the model as it is, and not in its newer version."""
+    for op in sorted({node.op_type for node in nodes_of(model) if not canonical_domain(node.domain)}):
+        schema = operators.schema(op, "", new)
+        if schema is None or operators.is_composite(op, "", new):
+            continue
+        if has_cpu_kernel(op, "", old) and not has_cpu_kernel(op, "", new):
+            raise UsageError(
+                f"onnxruntime has no kernel for {op} of opset {schema.since_version}",
+                where=OPTION,
+                hint=f"give at most {schema.since_version - 1}",
+                code="E10001",
+            )
+
+
+def cannot(old: int, new: int, why: object) -> FusioncError:
+    """That the model cannot be raised, as an error."""
+    return FusioncError(
+        f"onnx cannot raise the model from opset {old} to {new}: {why}",
+        where=OPTION,
+        hint="give a lower one, or leave the option out",
+        code="E10001",
+    )
+
+
+def light(model: ModelProto) -> ModelProto:
+    """The model with its large weights as inputs."""
+    graph = GraphProto(name=model.graph.name or "graph")
+    for name in ("node", "input", "output", "value_info", "sparse_initializer"):
+        getattr(graph, name).extend(getattr(model.graph, name))
+    declared = {value.name for value in graph.input}
+    for tensor in model.graph.initializer:
+        if is_small(tensor):
+            graph.initializer.append(tensor)
+        elif tensor.name not in declared:
+            graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+    light = ModelProto(ir_version=model.ir_version, graph=graph)
+    light.opset_import.extend(model.opset_import)
+    return light
+
+
+def fault_of(model: ModelProto) -> str | None:
+    """What onnx.checker says against a model, in one line."""
+    try:
+        onnx.checker.check_model(model, full_check=True)
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+        return " ".join(str(error).split())
+    return None
+
+
+def is_small(tensor: TensorProto) -> bool:
+    """Whether the elements may be axes, sizes or the like, and are in the model."""
+    count = 1
+    for dim in tensor.dims:
+        count *= dim
+    return count <= _SMALL and tensor.data_location != TensorProto.EXTERNAL

@@ -1,0 +1,81 @@
+"""Operators that mean something else in a newer opset, which onnx's version converter leaves as they are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import numpy as np
+import onnx
+from onnx import GraphProto, NodeProto
+
+from fusionc.model.operators import canonical_domain
+from fusionc.target_opset.limits import cannot
+
+# The opsets since which they mean what they do now.
+_SCAN, _RESIZE, _DROPOUT, _HARDMAX = 9, 11, 12, 13
+
+
+class Meanings:
+    """What the nodes of one graph, without those of its subgraphs, compute before and after the converter."""
+
+    def __init__(self, graph: GraphProto, old: int, new: int) -> None:
+        self._graph, self._old, self._new = graph, old, new
+        self._nearest: dict[str, str] = {}  # by the output of a Resize that has no nearest_mode yet
+
+    def write_out(self, used: Iterable[str], fresh: Callable[[str], str]) -> None:
+        """Write by other operators what would lose its meaning; FusioncError where that cannot be.
+
+        `used` are the names of the values that somebody uses, `fresh` gives new ones.
+        """
+        nodes, needed = list(self._graph.node), set(used)
+        del self._graph.node[:]
+        for node in nodes:
+            written = [node]
+            if self._changes(node, _SCAN, "Scan"):
+                raise cannot(self._old, self._new, "Scan of opset 8 takes a batch, newer ones do not")
+            if self._changes(node, _DROPOUT, "Dropout") and needed.intersection(node.output[1:]):
+                raise cannot(self._old, self._new, f"the mask of Dropout is false before opset {_DROPOUT}, then true")
+            if self._changes(node, _RESIZE, "Resize", "Upsample"):
+                self._nearest[node.output[0]] = self._nearest_mode(node, nodes)
+            if self._changes(node, _HARDMAX, "Hardmax"):
+                written = _by_one_axis(node, fresh)
+            self._graph.node.extend(written)
+
+    def complete(self, nodes: Iterable[NodeProto]) -> None:
+        """Give what the converter has made the attributes that say what was implied before."""
+        for node in nodes:
+            if node.op_type == "Resize" and node.output[0] in self._nearest:
+                implied = {
+                    "coordinate_transformation_mode": "asymmetric",
+                    "nearest_mode": self._nearest[node.output[0]],
+                }
+                node.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in implied.items())
+
+    def _changes(self, node: NodeProto, since: int, *operators: str) -> bool:
+        return self._old < since <= self._new and node.op_type in operators and not canonical_domain(node.domain)
+
+    def _nearest_mode(self, node: NodeProto, nodes: Iterable[NodeProto]) -> str:
+        """The element that "nearest" takes: the one before it where the result is larger, else the one behind it."""
+        mode = next((attribute.s for attribute in node.attribute if attribute.name == "mode"), b"nearest")
+        if node.op_type == "Upsample" or mode != b"nearest":
+            return "floor"
+        made = [n.attribute[0].t for n in nodes if n.op_type == "Constant" and node.input[1] in n.output]
+        found = [*made, *(tensor for tensor in self._graph.initializer if tensor.name == node.input[1])]
+        scales = onnx.numpy_helper.to_array(found[0]) if found else np.array([0.5, 2])
+        if scales.min() < 1 < scales.max():
+            why = "Resize of opset 10 takes another nearest element, unless its scales are constants, all up or down"
+            raise cannot(self._old, self._new, why)
+        return "floor" if scales.min() >= 1 else "ceil"
+
+
+def _by_one_axis(hardmax: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
+    """Of all elements from an axis on, which is what it was, by the Hardmax of one axis, which is what it is."""
+    axis = next((attribute.i for attribute in hardmax.attribute if attribute.name == "axis"), 1)
+    (x,), (y,) = hardmax.input, hardmax.output
+    shape, rows, one = (fresh(f"{y}_{what}") for what in ("shape", "rows", "hardmax"))
+    return [
+        onnx.helper.make_node("Shape", [x], [shape]),
+        onnx.helper.make_node("Flatten", [x], [rows], axis=axis),
+        onnx.helper.make_node("Hardmax", [rows], [one], hardmax.name, axis=1),
+        onnx.helper.make_node("Reshape", [one, shape], [y], hardmax.name),
+    ]
