@@ -44,6 +44,18 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
     "--optimization_switch", metavar='"P:on;Q:off"', help="Single switches; they beat those of the switch file."
 )
 @click.option(
+    "--oo_level",
+    type=click.Choice(["O1", "O3"]),
+    default="O3",
+    show_default=True,
+    help="O1: no fusion, only constants and known sizes folded, dead branches and nodes removed; O3: all passes. "
+    "Switches that name a pass beat this option and the next two.",
+)
+@click.option("--oo_constant_folding", metavar="true|false", callback=atc_bool, help="Fold constants and known sizes.")
+@click.option(
+    "--oo_dead_code_elimination", metavar="true|false", callback=atc_bool, help="Remove branches that are never taken."
+)
+@click.option(
     "--external_weight",
     metavar="0|1",
     callback=atc_bool,
@@ -159,6 +171,9 @@ def command(
     output: Path | None,
     fusion_switch_file: Path | None,
     optimization_switch: str | None,
+    oo_level: str,
+    oo_constant_folding: int | None,
+    oo_dead_code_elimination: int | None,
     external_weight: int | None,
     input_shape: dict[str, tuple[Size, ...]],
     input_shape_range: dict[str, tuple[Size, ...]],
@@ -208,6 +223,9 @@ def command(
                     output=output,
                     fusion_switch_file=fusion_switch_file,
                     optimization_switch=optimization_switch,
+                    oo_level=oo_level,
+                    oo_constant_folding=oo_constant_folding != 0,
+                    oo_dead_code_elimination=oo_dead_code_elimination != 0,
                     external_weight=external_weight,
                     input_shape={**input_shape, **input_shape_range} or None,
                     out_nodes=out_nodes,

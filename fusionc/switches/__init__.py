@@ -1,7 +1,8 @@
-"""Which passes run: the switch file and --optimization_switch, turned into one set of decisions."""
+"""Which passes run: the switch file, --optimization_switch and --oo_level, turned into one set of decisions."""
 
 from fusionc.switches.decide import Switches, decide
+from fusionc.switches.levels import Levels
 from fusionc.switches.names import PassNames
 from fusionc.switches.template import template
 
-__all__ = ["PassNames", "Switches", "decide", "template"]
+__all__ = ["Levels", "PassNames", "Switches", "decide", "template"]

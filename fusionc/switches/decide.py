@@ -1,13 +1,15 @@
-"""Decides which passes run, in CANN's order: --optimization_switch, must-stay-on, own entry, ALL, default."""
+"""Decides which passes run, in CANN's order: --optimization_switch, must-stay-on, own entry, levels, ALL, default."""
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from fusionc.errors import UsageError
+from fusionc.switches.levels import Levels
 from fusionc.switches.names import PassNames, quote
 from fusionc.switches.switch_file import SECTIONS, SwitchFile, read, switch_value, value_complaint
 
@@ -72,12 +74,14 @@ def decide(
     *,
     switch_file: Path | None = None,
     optimization_switch: str | None = None,
+    levels: Levels | None = None,
     pattern_fusion_pass: bool = True,
 ) -> Switches:
-    """Which of `passes` run. `pattern_fusion_pass` False switches those of pattern fusion off, whatever else says.
+    """Which of `passes` run. `levels` switch off what neither the file nor the option switches on by its name;
+    `pattern_fusion_pass` False switches those of pattern fusion off, whatever else says.
 
     Raises UsageError: E21001 the switch file cannot be opened, E21002 its content is wrong (all mistakes at once),
-    E10001 the value of --optimization_switch is wrong.
+    E10001 the value of --optimization_switch or --oo_level is wrong.
     """
     names = PassNames(passes)
     file = _Wishes() if switch_file is None else _wishes_of_file(read(switch_file), names)
@@ -104,6 +108,10 @@ def decide(
         what = f'"ALL": "on" leaves off what is off by default ({len(still_off)} passes); an own entry switches one on'
         notices.append(f'{what}, "fusionc passes" lists them')
     notices += _settle_must(passes, file, option, on)
+    named = file.own | option.own
+    below = {name: why for name, why in (levels or Levels()).off(on).items() if on.get(name) and not named.get(name)}
+    on |= dict.fromkeys(below, False)
+    notices += [f"off by {why}: {count} passes" for why, count in Counter(below.values()).items()]
     never = [f"{p.name}: {p.never_matches}" for p in passes if p.never_matches and on[p.name]]
     notices += [f"never matches: {'; '.join(never)}"] if never else []
     if not pattern_fusion_pass:

@@ -1,0 +1,39 @@
+"""ATC's --oo_level, --oo_constant_folding and --oo_dead_code_elimination: which passes each of them switches off.
+
+CANN knows the levels O1 and O3. O3, the default, is all passes. O1 is what static sizes need: constant folding, shapes
+that are known, branches that are never taken, and the removal of what is left over; no fusion, not even those that a
+switch file cannot switch off. A name in the switch file or in --optimization_switch beats all three; "ALL" does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from fusionc.errors import UsageError
+
+CONSTANT_FOLDING = frozenset({"ConstantFoldingPass", "DimensionComputePass"})
+DEAD_CODE_ELIMINATION = frozenset({"SwitchDeadBranchElimination"})
+AT_O1 = CONSTANT_FOLDING | DEAD_CODE_ELIMINATION | {"PrunePass"}
+LEVELS = ("O1", "O3")
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The three options."""
+
+    level: str = "O3"
+    constant_folding: bool = True
+    dead_code_elimination: bool = True
+
+    def off(self, names: Iterable[str]) -> dict[str, str]:
+        """Which of these passes are off, and by which option. Raises UsageError for a level that there is not."""
+        if self.level not in LEVELS:
+            hint = f"give one of {', '.join(LEVELS)}"
+            raise UsageError(f"there is no level {self.level}", where="--oo_level", hint=hint, code="E10001")
+        off = {name: "--oo_level O1" for name in names if self.level == "O1" and name not in AT_O1}
+        if not self.constant_folding:
+            off |= dict.fromkeys(CONSTANT_FOLDING, "--oo_constant_folding false")
+        if not self.dead_code_elimination:
+            off |= dict.fromkeys(DEAD_CODE_ELIMINATION, "--oo_dead_code_elimination false")
+        return off
