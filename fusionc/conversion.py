@@ -17,7 +17,7 @@ from fusionc.areas.place import library_for, published
 from fusionc.areas.run import fusion_of, tell_of_areas, tell_of_flags
 from fusionc.custom.loading import load_passes
 from fusionc.disk.load import load
-from fusionc.disk.places import require_place
+from fusionc.disk.places import is_same, require_place
 from fusionc.disk.save import save
 from fusionc.errors import FusioncError, UsageError
 from fusionc.graph_kernel.flags import read_flags
@@ -197,7 +197,7 @@ def output_path(model: Path, output: Path | None) -> Path:
         problem = "is a folder"
     elif _is_loop(path):
         problem = "is a symbolic link that leads back to itself"
-    elif _is_same(path, model):
+    elif is_same(path, model):
         problem = "is the model itself, which is never overwritten"
     else:
         return path
@@ -209,7 +209,7 @@ def output_path(model: Path, output: Path | None) -> Path:
 def _spare(output: Path, read: Sequence[str | os.PathLike[str]]) -> None:
     """Raise UsageError where the result would be written over a file that the conversion reads."""
     for file in read:
-        if _is_same(output, Path(file)):
+        if is_same(output, Path(file)):
             what, hint = "the output is a file that the conversion reads", "give --output another file name"
             raise UsageError(what, where=str(output), hint=hint, code="E10001")
 
@@ -220,12 +220,6 @@ def _is_loop(path: Path) -> bool:
     except OSError as error:
         return error.errno == errno.ELOOP
     return False
-
-
-def _is_same(path: Path, other: Path) -> bool:
-    return os.path.realpath(path) == os.path.realpath(other) or (
-        path.exists() and other.exists() and path.samefile(other)
-    )
 
 
 def _check_arguments(

@@ -8,6 +8,7 @@ import stat
 from collections.abc import Sequence
 from pathlib import Path
 
+from fusionc.disk.places import require_replaceable
 from fusionc.disk.publish import Library, contains, digest, in_the_way, is_copy
 from fusionc.errors import FusioncError, UsageError
 
@@ -42,6 +43,7 @@ def published(file: Path | None, model: Path, source: Path) -> Library:
             raise FusioncError(what, where=str(place), hint=hint, code="E10001")
         if not is_own(place):
             raise in_the_way(place)
+        require_replaceable(place)
     waiting = place.with_name(f"{_stem(place)}.{digest(file)}{SUFFIX}")
     return Library(file, place, waiting, tuple(other for other in _waiting(place) if other != waiting))
 

@@ -14,7 +14,7 @@ from fusionc.cli.failures import EXIT_CODES, show_tracebacks
 from fusionc.cli.files import FilePath, write_text
 from fusionc.cli.input_shape import Size, parse_run_shape, parse_sizes
 from fusionc.cli.timeout import timeout_option
-from fusionc.errors import FusioncError
+from fusionc.errors import FusioncError, UsageError
 from fusionc.report.plog import LEVELS
 
 if TYPE_CHECKING:
@@ -274,8 +274,11 @@ def _show_information(model: Path, found: list[str]) -> None:
 
 def _write_json(model: Path, file: Path, found: list[str]) -> None:
     from fusionc.disk.load import load
+    from fusionc.disk.places import is_same
     from fusionc.report.model_info import model_as_json
     from fusionc.report.table import show_facts
 
+    if is_same(file, model):
+        raise UsageError("--json names the model itself", where=str(file), hint="give another name", code="E10001")
     write_text(file, model_as_json(load(model)))
     show_facts([("output", str(file)), *(("notice", notice) for notice in found)], sys.stdout)

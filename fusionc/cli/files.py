@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,24 @@ class FilePath(click.Path):
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a text file as UTF-8. Raises FusioncError E13004 if that is not possible, UsageError for a model's name."""
+    """Write a text file as UTF-8, all of it or nothing.
+
+    Raises FusioncError E13004 if that is not possible, UsageError for a model's name.
+    """
     if path.suffix.lower() == ".onnx":
         hint = "give a name that ends in .json"
         raise UsageError("text would be written where a model belongs", where=str(path), hint=hint, code="E10001")
     try:
-        path.write_text(text, encoding="utf-8", newline="\n")
+        place = Path(os.path.realpath(path))
+        if place.exists() and not place.is_file():  # a terminal, say
+            place.write_text(text, encoding="utf-8", newline="\n")
+            return
+        temporary = place.with_name(f"{place.name}.{os.getpid()}")
+        try:
+            temporary.write_text(text, encoding="utf-8", newline="\n")
+            temporary.replace(place)
+        finally:
+            temporary.unlink(missing_ok=True)
     except OSError as error:
         what = f"file {path} cannot be written: {error.strerror}"
         raise FusioncError(what, hint="choose a folder that exists and can be written", code="E13004") from error

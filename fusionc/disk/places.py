@@ -36,16 +36,28 @@ def cannot_be_written(error: OSError, where: Path) -> FusioncError:
     )
 
 
+def is_same(path: Path, other: Path) -> bool:
+    """Whether two paths lead to one file, which need not be there."""
+    return os.path.realpath(path) == os.path.realpath(other) or (
+        path.exists() and other.exists() and path.samefile(other)
+    )
+
+
 def require_place(output: Path) -> None:
     """Raise FusioncError where no file can be put, before much time is spent on making one."""
     with workshop(output.parent):
         pass
+    require_replaceable(output)
+
+
+def require_replaceable(path: Path) -> None:
+    """Raise FusioncError where something lies that only its owner, or that of its folder, may replace."""
     with suppress(FileNotFoundError):
-        folder, present = os.stat(output.parent), os.lstat(output)
+        folder, present = os.stat(path.parent), os.lstat(path)
         is_sticky = hasattr(os, "geteuid") and folder.st_mode & stat.S_ISVTX
         if is_sticky and os.geteuid() not in (0, folder.st_uid, present.st_uid):
             what = "the result cannot be written: in this folder nobody may replace the files of others"
-            raise FusioncError(what, where=str(output), hint="give another --output", code="E13004")
+            raise FusioncError(what, where=str(path), hint="give another --output", code="E13004")
 
 
 @contextmanager

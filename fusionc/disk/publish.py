@@ -83,6 +83,8 @@ class _Publication:
         self.made: list[Path] = []  # folders
         self.library: Library | None = None
         if library is not None and library.file is not None and not is_copy(library.place, library.file):
+            if any(target == library.place for _, target in saved.data):
+                raise in_the_way(library.place)
             self.library, copy = library, saved.workshop / library.waiting.name
             shutil.copyfile(library.file, copy)
             self.moves.append((copy, library.waiting))

@@ -10,6 +10,7 @@ from harness import parse
 
 import fusionc
 from fusionc.areas.place import is_own, library_of
+from fusionc.graph_kernel import make_area
 
 GATE = "agraph (float[N,8] x) => (float[N,8] y) { s = Sigmoid (x)  t = Tanh (x)  y = Mul (s, t) }"
 
@@ -104,3 +105,14 @@ def test_files_that_the_conversion_reads_are_not_written() -> None:
         with pytest.raises(fusionc.UsageError, match="a file that the conversion reads"):
             fusionc.convert("in.onnx", output=name, **{option: value})
         assert Path(name).read_text() == "{}"
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_another_version_of_what_makes_kernels_names_areas_otherwise(monkeypatch: pytest.MonkeyPatch) -> None:
+    """So a library of an older version never computes for a model of a newer one."""
+    names = []
+    for version in (b"1", b"2", b"1"):
+        monkeypatch.setattr(make_area, "generator", lambda version=version: version)
+        fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True, verify=False)
+        names.append(onnx.load("out.onnx").functions[0].name)
+    assert names[0] == names[2] != names[1]

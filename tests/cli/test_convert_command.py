@@ -240,6 +240,28 @@ def test_mode_1_writes_json(run: Any, fake_convert: Any, tmp_path: Path) -> None
     assert fake_convert.calls == []
 
 
+def test_mode_1_never_writes_over_the_model(run: Any, fake_convert: Any, tmp_path: Path) -> None:
+    write_model(tmp_path / "in.json")
+    before = (tmp_path / "in.json").read_bytes()
+    result = run("convert", "--model", "in.json", "--mode", "1", "--json", "./in.json")
+    assert result.exit_code == 2 and "--json names the model itself" in result.stderr
+    assert (tmp_path / "in.json").read_bytes() == before
+
+
+def test_a_text_is_written_wholly_or_not_at_all(
+    run: Any, fake_convert: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def half(self: Path, text: str, **options: Any) -> int:
+        self.write_bytes(text.encode()[:9])
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    write_model(tmp_path / "in.onnx")
+    (tmp_path / "out.json").write_text("old")
+    monkeypatch.setattr(Path, "write_text", half)
+    assert run("convert", "--model", "in.onnx", "--mode", "1", "--json", "out.json").exit_code == 1
+    assert sorted(os.listdir(tmp_path)) == ["in.onnx", "out.json"] and (tmp_path / "out.json").read_text() == "old"
+
+
 def test_json_without_mode_1_is_a_conversion(run: Any, fake_convert: Any, tmp_path: Path) -> None:
     assert run("convert", "--model", "in.onnx", "--json", "out.json").exit_code == 0
     assert len(fake_convert.calls) == 1 and not (tmp_path / "out.json").exists()

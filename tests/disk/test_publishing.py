@@ -274,9 +274,14 @@ def test_the_file_of_another_user_in_a_sticky_folder(tmp_path: Path, monkeypatch
     output.touch()
     require_place(output)
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    place = tmp_path / "out.kernels.so"
+    place.write_bytes(MARK)
+    with pytest.raises(FusioncError, match="nobody may replace the files of others"):
+        published(library(tmp_path, "New_split_2"), output, tmp_path / "in.onnx")
+    place.unlink()
     with pytest.raises(FusioncError, match="nobody may replace the files of others"):
         require_place(output)
-    assert [path.name for path in tmp_path.iterdir()] == ["out.onnx"]
+    assert {path.name for path in tmp_path.iterdir()} == {"out.onnx", "New_split_2"}
 
 
 def test_a_link_at_the_output_is_replaced(tmp_path: Path) -> None:
@@ -299,6 +304,17 @@ def test_without_hard_links(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         with ready(tmp_path, number, area) as publish:
             publish()
         assert what_is_there(tmp_path) == number
+
+
+def test_weights_that_are_called_as_the_library(tmp_path: Path) -> None:
+    for name in ("in", "out"):
+        (tmp_path / name).mkdir()
+    source, output = tmp_path / "in" / "in.onnx", tmp_path / "out" / "out.onnx"
+    onnx.save(model(1, "A_1"), source, save_as_external_data=True, location="out.kernels.so", size_threshold=0)
+    proto = onnx.load(source, load_external_data=False)
+    with save(proto, source.parent, output) as saved, pytest.raises(FusioncError, match="over another one"):
+        saved.publish(published(library(tmp_path, "A_1"), output, source))
+    assert not list((tmp_path / "out").iterdir())
 
 
 def test_folders_of_data_go_where_it_fails(tmp_path: Path) -> None:
