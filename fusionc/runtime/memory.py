@@ -5,9 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic
 
 _KEPT_FREE = 1 / 16  # of what is available: for the process that waits, and for others
 _GROUPS = Path("/sys/fs/cgroup")
+_AGAIN = 1.0  # seconds after which the system is asked again
+_last: tuple[float, int | None] = (-_AGAIN, None)
 
 
 def available() -> int | None:
@@ -27,11 +30,19 @@ def limit_growth(most: int | None = None) -> int | None:
         held = int(Path("/proc/self/statm").read_text().split()[5]) * os.sysconf("SC_PAGE_SIZE")
     except (ImportError, OSError):
         return None
-    growth = min((size for size in (available(), most) if size is not None), default=None)
+    growth = min((size for size in (_recently_available(), most) if size is not None), default=None)
     hard = resource.getrlimit(resource.RLIMIT_DATA)[1]
     soft = hard if growth is None else held + growth
     resource.setrlimit(resource.RLIMIT_DATA, (soft if hard == resource.RLIM_INFINITY else min(soft, hard), hard))
     return growth
+
+
+def _recently_available() -> int | None:
+    """What was available within the last second: many steps are much shorter than the question."""
+    global _last
+    if monotonic() - _last[0] >= _AGAIN:
+        _last = monotonic(), available()
+    return _last[1]
 
 
 def _of_machine() -> Iterator[int]:

@@ -88,12 +88,14 @@ class Process:
     def __init__(self) -> None:
         self._is_ready = False
         self._printed = _printed_file()
-        # What the caller's own paths are is for the process to find what the caller has found.
+        # With the caller's paths it finds what the caller has found, behind the standard modules.
         paths = [*filter(None, sys.path), str(Path(__file__).parents[2])]
-        command = [sys.executable, "-I", "-S", str(Path(worker.__file__).resolve()), *map(os.path.abspath, paths)]
+        command = [sys.executable or "", "-P", "-S", str(Path(worker.__file__).resolve()), *map(os.path.abspath, paths)]
+        environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+        pipe = subprocess.PIPE
         try:
             self._child = subprocess.Popen(
-                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=self._printed, cwd=os.sep, bufsize=0
+                command, stdin=pipe, stdout=pipe, stderr=self._printed, cwd=os.sep, bufsize=0, env=environment
             )
         except (OSError, ValueError) as error:
             raise _unstartable(str(error)) from error

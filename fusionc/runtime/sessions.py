@@ -102,6 +102,8 @@ def _session(model: str | bytes, folder: str | None, kernels: str | None) -> ort
     # Planning the reuse of buffers takes quadratic time on graphs with dynamic shapes: 21 s instead of 0.2 s for
     # 6,000 nodes. Freed buffers go back to the arena either way.
     options.enable_mem_reuse = False
+    # A thread that waits for work by spinning takes the processor from the caller, whose turn it is between two runs.
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if folder is not None:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
     if kernels is not None:

@@ -129,6 +129,20 @@ def test_killed_between_two_runs_it_begins_again() -> None:
     assert plain.run(FEEDS)[0].tolist() == [4, 7]
 
 
+@pytest.mark.parametrize(
+    ("said", "error"), [("free(): invalid pointer", Crashed), ("what():  std::bad_alloc", OutOfMemory)]
+)
+def test_its_last_words_are_told(said: str, error: type[RunError]) -> None:
+    running = start()
+    running.ask("close", (0,), None)
+    with Path(f"/proc/{running.id}/fd/2").open("ab") as stream:
+        stream.write(f"long ago\nterminate called\n\x1b[31m{said}\n".encode())
+    os.kill(running.id, signal.SIGABRT)
+    with pytest.raises(error) as caught:
+        running.ask("close", (0,), None)
+    assert str(caught.value).endswith(f"terminate called [31m{said}")
+
+
 def test_threads_have_processes_of_their_own_which_end_with_them() -> None:
     found: dict[int, tuple[int, bool]] = {}
 
