@@ -34,6 +34,7 @@ from fusionc.requested.input_shape import Size
 from fusionc.runtime.expansion import require_expandable
 from fusionc.runtime.process import start, step_limit
 from fusionc.switches import Levels, decide
+from fusionc.target_opset import newest_opset
 
 TARGETS = ("onnxruntime-cpu", "onnx")
 
@@ -146,7 +147,7 @@ def convert(
             report.patterns = done.counts
             report.pattern_lines = plog.patterns([*done.counts, *done.fused.splits])
             report.notices += tell_of_areas(done.fused, fusion, kernels, done.counts, plog)
-            report.notices += _of_no_use(report, custom)
+            report.notices += [*_of_no_use(report, custom), *_of_a_newer_opset(report)]
             tell("saving")
             with save(done.proto, source.parent, destination, external_weight) as saved:
                 if verify:
@@ -245,6 +246,22 @@ def _of_no_use(report: Report, custom: Mapping[str, str]) -> list[str]:
     told = [f"{total.name} matched, and took no effect: {', '.join(total.refused)}" for total in idle]
     nowhere = [total.name for total in own if not total.matched]
     return [*told, f"matched nowhere: {', '.join(nowhere)}"] if nowhere else told
+
+
+def _of_a_newer_opset(report: Report) -> list[str]:
+    """What was refused for the opset of the model alone, and the one that would allow it, if onnxruntime runs that."""
+    waiting: dict[str, Counter[int]] = {}
+    for count in report.patterns:
+        if count.waiting:
+            waiting.setdefault(count.pass_name, Counter()).update(count.waiting)
+    newest = newest_opset() if waiting else 0
+    allowed = {name: {v: n for v, n in times.items() if v <= newest} for name, times in waiting.items()}
+    wanted = max((max(times, default=0) for times in allowed.values()), default=0)
+    told = []
+    for name, times in allowed.items():
+        since = f", from {max(times)}" if times and max(times) < wanted else ""
+        told += [f"{name} ({sum(times.values())}{since})"] if times else []
+    return [f"--target_opset {wanted} would allow: {', '.join(told)}"] if told else []
 
 
 @contextmanager

@@ -59,7 +59,7 @@ def apply(pass_: Pass, pattern: Pattern, graph: Graph, ledger: Ledger) -> Patter
     """
     count = PatternCount(graph.id, pass_.kind, pass_.name, pattern.name)
     start = perf_counter()
-    refused: dict[object, str] = {}
+    refused: dict[object, Refused] = {}
     labels: list[str] = []
     bound = 10 * len(graph.nodes) + 100
     try:
@@ -73,7 +73,7 @@ def apply(pass_: Pass, pattern: Pattern, graph: Graph, ledger: Ledger) -> Patter
             try:
                 match.changed = _rewrite(pass_, pattern, match)
             except Refused as refusal:
-                refused[anchor] = refusal.reason
+                refused[anchor] = refusal
                 continue
             count.effected += 1
             ledger.enter(graph, pass_, pattern, labels)
@@ -85,9 +85,11 @@ def apply(pass_: Pass, pattern: Pattern, graph: Graph, ledger: Ledger) -> Patter
         if isinstance(error, FusioncError) and _is_ours(traceback.extract_tb(error.__traceback__)[-1]):
             raise
         raise _failure(pass_, pattern, labels, error) from error
-    for anchor, reason in refused.items():
+    for anchor, found in refused.items():
         if not isinstance(anchor, Node) or anchor.is_in_graph:
-            count.refused[reason] = count.refused.get(reason, 0) + 1
+            count.refused[found.reason] = count.refused.get(found.reason, 0) + 1
+            if found.opset:
+                count.waiting[found.opset] = count.waiting.get(found.opset, 0) + 1
     count.seconds = perf_counter() - start
     return count
 

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 
 @dataclass
 class PatternCount:
-    """How often one pattern matched, took effect and was refused in one graph (0 is the main graph)."""
+    """How often one pattern matched, took effect and was refused in one graph (0 is the main graph).
+
+    `waiting` are those of the refused for which the opset of the model is the reason, by the one that would do.
+    """
 
     graph_id: int
     kind: str
@@ -15,6 +18,7 @@ class PatternCount:
     pattern: str
     effected: int = 0
     refused: dict[str, int] = field(default_factory=dict)
+    waiting: dict[int, int] = field(default_factory=dict)
     seconds: float = 0.0
 
     @property

@@ -11,14 +11,17 @@ from fusionc.model.graph import Constant, Edge, Graph, Node
 class Refused(Exception):
     """Raised by `refuse`; the engine counts the match as refused for this reason."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, opset: int = 0) -> None:
         super().__init__(reason)
-        self.reason = str(reason)
+        self.reason, self.opset = str(reason), opset
 
 
-def refuse(reason: str) -> NoReturn:
-    """Leave the match as it is. The reason is shown to the user: one phrase, the same for all such matches."""
-    raise Refused(reason)
+def refuse(reason: str, *, opset: int = 0) -> NoReturn:
+    """Leave the match as it is. The reason is shown to the user: one phrase, the same for all such matches.
+
+    `opset` is the version of the standard operator set from which on there would not be this reason, 0 for never.
+    """
+    raise Refused(reason, opset)
 
 
 class Match:

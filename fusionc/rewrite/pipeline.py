@@ -70,7 +70,7 @@ def _run_pass(model: Model, pass_: Pass, ledger: Ledger, counts: dict[tuple[int,
                 total.seconds += new.seconds
                 # A user asks why a pass did nothing, even where another pass took the place later.
                 if new.refused or total.effected:
-                    total.refused = new.refused
+                    total.refused, total.waiting = new.refused, new.waiting
     return effected
 
 

@@ -131,25 +131,32 @@ class Tape:
     def _require(self, op: str, domain: str, inputs: Sequence[Edge | None], is_new: bool) -> None:
         model, version = self.graph.model, self.graph.opset_of(domain)
         if domain == "" and operators.schema(op, domain, version) is None:
-            refuse(f"opset {version} has no {op}")
+            later = range(version + 1, onnx.defs.onnx_opset_version() + 1)
+            fitting = (v for v in later if operators.schema(op, "", v) and not self._lack(op, "", v, inputs, is_new))
+            refuse(f"opset {version} has no {op}", opset=next(fitting, 0))
         if domain == MICROSOFT and not model.is_for_onnxruntime:
             refuse(f"target {model.target} has no {op}")
+        if lack := self._lack(op, domain, version, inputs, is_new):
+            refuse(lack)
+
+    def _lack(self, op: str, domain: str, version: int, inputs: Sequence[Edge | None], is_new: bool) -> str:
+        """What keeps the target from running the operator in that version; empty where nothing does."""
         given = [value for value in inputs if value is not None]
         elem_types = [0 if value is None else value.elem_type for value in inputs]
         is_known = bool(given) and all(value.elem_type for value in given)
         # Of a composite operator the parts are there already: without a kernel for the whole there is nothing to gain.
         # Of others, onnxruntime computes float16 between two Casts where it has no kernel.
         is_strict = domain == "" and is_known and onnx.TensorProto.FLOAT16 not in elem_types
-        needs_kernel = (
-            is_new and model.is_for_onnxruntime and (is_strict or operators.is_composite(op, domain, version))
-        )
+        is_for_onnxruntime = self.graph.model.is_for_onnxruntime
+        needs_kernel = is_new and is_for_onnxruntime and (is_strict or operators.is_composite(op, domain, version))
         if domain != MICROSOFT and not needs_kernel:
-            return
+            return ""
         if not is_known:
-            refuse("the element type is unknown")
-        if not has_cpu_kernel(op, domain, version or 1, *elem_types):
-            names = dict.fromkeys(tensors.type_name(value.elem_type) for value in given)
-            refuse(f"no CPU kernel for {op} of {', '.join(names)}")
+            return "the element type is unknown"
+        if has_cpu_kernel(op, domain, version or 1, *elem_types):
+            return ""
+        names = dict.fromkeys(tensors.type_name(value.elem_type) for value in given)
+        return f"no CPU kernel for {op} of {', '.join(names)}"
 
 
 def _dtype_of(value: Edge) -> np.dtype[Any] | None:

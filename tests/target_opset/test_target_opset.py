@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
@@ -124,3 +125,41 @@ def test_passes_that_need_a_newer_opset(tmp_path: Path) -> None:
     report = fusionc.convert(tmp_path / "gelu.onnx", output=tmp_path / "out.onnx", target_opset=20)
     assert report.operators_after == {"Gelu": 1} and report.verification.startswith("equal")
     assert onnx.load(tmp_path / "out.onnx").opset_import[0].version == 20
+
+
+GELU = "b = Div (a, r)  c = Erf (b)  d = Add (c, one)  e = Mul (a, d)  y = Mul (e, half)"
+NORM = """m = ReduceMean <axes = [-1]> (x)  z = Sub (x, m)  s = Mul (z, z)  v = ReduceMean <axes = [-1]> (s)
+    w = Add (v, tiny)  q = Sqrt (w)  n = Div (z, q)  k = Mul (n, g)  a = Add (k, h)"""
+WRITTEN = f"""agraph (float[N,8] x) => (float[N,8] y) <float r = {{1.4142135}}, float one = {{1}}, float half = {{0.5}},
+    float tiny = {{0.00001}}, float[8] g = {{1, 2, 3, 4, 5, 6, 7, 8}}, float[8] h = {{1, 2, 3, 4, 5, 6, 7, 8}}> {{
+    {NORM} {GELU} }}"""
+
+
+def hints(text: str, opset: int, target: str = "onnxruntime-cpu", **options: Any) -> list[str]:
+    onnx.save(parse(text, opset), "in.onnx")
+    report = fusionc.convert("in.onnx", output="out.onnx", target=target, verify=False, **options)
+    return [notice for notice in report.notices if "--target_opset" in notice]
+
+
+def test_what_is_refused_for_its_opset_names_the_one_that_would_do(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    gelu = WRITTEN.replace(NORM, "a = Neg (x)")
+    assert hints(gelu, 17, "onnx") == ["--target_opset 20 would allow: GeluFusionPass (1)"]
+    assert hints(WRITTEN, 13, "onnx", optimization_switch="RmsNormFusionPass:off") == [
+        "--target_opset 20 would allow: GeluFusionPass (1), LayerNormFusionPass (2, from 17)"  # by two patterns
+    ]
+    assert hints(gelu, 20, "onnx") == []
+    report = fusionc.convert("in.onnx", output="out.onnx", target="onnx")
+    assert {total.name: total.effected for total in report.passes()}["GeluFusionPass"] == 1
+
+
+def test_an_opset_that_would_not_help_is_not_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """onnxruntime has no kernel for Mish, in whatever version."""
+    monkeypatch.chdir(tmp_path)
+    mish = "agraph (float[N,8] x) => (float[N,8] y) { a = Softplus (x)  b = Tanh (a)  y = Mul (x, b) }"
+    assert hints(mish, 17, "onnx") == ["--target_opset 18 would allow: MishFusionPass (1)"]
+    assert hints(mish, 17) == []
+    monkeypatch.setattr("fusionc.conversion.newest_opset", lambda: 17)
+    assert hints(mish, 17, "onnx") == []

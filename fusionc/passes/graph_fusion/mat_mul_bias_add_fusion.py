@@ -37,7 +37,7 @@ class MatMulBiasAddFusionPass(Pass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         if m.opset < 7:
-            refuse("before opset 7 Gemm does not broadcast")
+            refuse("before opset 7 Gemm does not broadcast", opset=7)
         if m.a.rank != 2 or m.b.rank != 2:
             refuse("the rank is unknown" if m.a.rank is None or m.b.rank is None else "the rank is not 2")
         if m.a.elem_type not in FLOATS:

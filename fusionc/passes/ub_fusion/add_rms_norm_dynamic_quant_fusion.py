@@ -70,7 +70,7 @@ class AddRmsNormDynamicQuantFusionPass(UBFusionPass):
         require_onnxruntime(m)
         x, scale = m.quotient.inputs[0], _scale(m, new)
         if m.opset < 14:
-            refuse("opset below 14: no shape with zeros for Reshape")
+            refuse("opset below 14: no shape with zeros for Reshape", opset=14)
         if x.elem_type != TensorProto.FLOAT:
             refuse("the elements are not float32")
         if x.rank is None or x.rank < 2:

@@ -62,7 +62,7 @@ class ResidualSumPass(UBFusionPass):
         if any(_differ(a, b) for a, b in zip(m.a.shape, m.b.shape, strict=True)):
             refuse("the shapes differ")
         if m.opset < 8 and not same_shape(m.a.shape, m.b.shape):
-            refuse("before opset 8 Sum does not broadcast")
+            refuse("before opset 8 Sum does not broadcast", opset=8)
         if _is_embedding(m.a) or _is_embedding(m.b):
             refuse("a sum of embeddings")
         return new.Sum(m.a, m.b)

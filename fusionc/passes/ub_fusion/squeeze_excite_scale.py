@@ -57,7 +57,7 @@ class SqueezeExciteScalePass(UBFusionPass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         if m.opset < 13:
-            refuse("before opset 13 Resize needs a region")
+            refuse("before opset 13 Resize needs a region", opset=13)
         x, s = _image_and_scale(m)
         if not all(isinstance(size, int) for size in x.shape or ()):
             refuse("the shape is not known before the model runs")
