@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import re
+import secrets
 import shutil
 import stat
 import sys
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -23,7 +23,7 @@ if sys.platform != "win32":
     import fcntl
 
 _PREFIX = ".fusionc-"
-_WORKSHOP = re.compile(re.escape(_PREFIX) + "[a-z0-9_]{8}")
+_WORKSHOP = re.compile(re.escape(_PREFIX) + "[0-9a-f]{8}")
 
 
 def cannot_be_written(error: OSError, where: Path) -> FusioncError:
@@ -63,19 +63,23 @@ def require_replaceable(path: Path) -> None:
 @contextmanager
 def workshop(folder: Path) -> Iterator[Path]:
     """A temporary folder inside `folder`, which is gone afterwards. Raises FusioncError where it cannot be made."""
-    try:
-        with locked(folder):
-            _remove_abandoned(folder)
-            path = Path(tempfile.mkdtemp(prefix=_PREFIX, dir=folder))
-            in_use = ExitStack()
-            in_use.enter_context(locked(path))
-    except OSError as error:
-        raise cannot_be_written(error, folder) from error
-    try:
-        with in_use:
+    path = folder / f"{_PREFIX}{secrets.token_hex(4)}"
+    with ExitStack() as in_use:
+        try:
+            try:
+                with locked(folder):
+                    _remove_abandoned(folder)
+                    path.mkdir(mode=0o700)
+                    in_use.enter_context(locked(path))
+            except OSError as error:
+                raise cannot_be_written(error, folder) from error
             yield path
-    finally:
-        _remove(path)
+        finally:
+            try:
+                _remove(path)
+            except BaseException:  # a signal
+                _remove(path)
+                raise
 
 
 def beside(workshop: Path) -> str:

@@ -201,6 +201,23 @@ def test_what_is_killed_leaves_the_old_set_or_the_new_one(
     assert at > 10 and seen == {old, 2}
 
 
+def test_a_signal_while_the_temporary_folder_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "out").mkdir()
+    rmtree, calls = shutil.rmtree, []
+
+    def interrupted(path: Path, **options: Any) -> None:
+        calls.append(path)
+        if len(calls) == 1:
+            raise KeyboardInterrupt
+        rmtree(path, **options)
+
+    with pytest.raises(KeyboardInterrupt), ready(tmp_path, 1, None) as publish:
+        publish()
+        monkeypatch.setattr(shutil, "rmtree", interrupted)
+    assert len(calls) == 2 and what_is_there(tmp_path) == 1
+    assert not any(path.name.startswith(".fusionc") for path in (tmp_path / "out").iterdir())
+
+
 def test_a_place_that_cannot_be_taken_leaves_all_as_it_was(tmp_path: Path) -> None:
     (tmp_path / "out").mkdir()
     with ready(tmp_path, 1, "Old_split_1") as publish:
