@@ -18,6 +18,7 @@ from fusionc.disk.publish import Saved
 from fusionc.disk.save import save
 from fusionc.errors import UsageError, VerificationError
 from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
+from fusionc.graph_kernel.stages import mindspore_names
 from fusionc.model.build import build
 from fusionc.model.write_back import write_back
 from fusionc.report.graph_dump import GraphDump
@@ -102,7 +103,8 @@ class Job:
         fused = Fused()
         if self.passes:
             model = build(proto, os.fspath(self.source.parent), self.target)
-            after = None if dump is None else lambda name: dump.write(write_back(model), name)
+            files = {p.name: "_".join([p.name, *mindspore_names(p)[:1]]) for p in self.passes}
+            after = None if dump is None else lambda name: dump.write(write_back(model), files[name])
             with watchdog(self.custom, self.tell if limit is None else lambda _: None) as begin:
                 counts = run(model, self.passes, ledger, begin, after)
             if self.fusion.flags.is_on and not ledger.is_closed:

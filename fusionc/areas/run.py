@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from collections import Counter
 from collections.abc import Sequence
 
@@ -11,11 +13,23 @@ from fusionc.graph_kernel.flags import Flags, ReadFlags
 from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion, unknown_patterns
 from fusionc.graph_kernel.operators import misnamed, of_no_use
 from fusionc.graph_kernel.simplify import unknown_rules
-from fusionc.graph_kernel.stages import CLUSTER, SPLITTER, Stages, complaints, write_passes
+from fusionc.graph_kernel.stages import CLUSTER, SPLITTER, Log, Stages, complaints, write_passes
 from fusionc.report import Plog
 from fusionc.report.report import totals
 from fusionc.rewrite import Pass
 from fusionc.rewrite.counters import PatternCount
+
+_LEVEL, _INFO = "GLOG_v", ("0", "1")  # MindSpore's level of what is logged, to stderr: debug and info
+
+
+class _Echo:
+    """Writes lines to stderr, too."""
+
+    def __init__(self, plog: Plog) -> None:
+        self._plog = plog
+
+    def info(self, function: str, message: str) -> None:
+        print(self._plog.info(function, message), file=sys.stderr)
 
 
 def fusion_of(
@@ -48,12 +62,18 @@ def tell_of_flags(read: ReadFlags, registry: Sequence[Pass], has_kernels: bool, 
 def tell_of_areas(
     fused: Fused, fusion: GraphKernelFusion, kernels: KernelLibrary, counts: Sequence[PatternCount], plog: Plog
 ) -> list[str]:
-    """Log the stages and all passes, and dump what is to be dumped; what the user should know is returned."""
+    """Log the stages and all passes, and dump what is to be dumped; what the user should know is returned.
+
+    Without graph kernels the passes are logged where the user asks for it as in MindSpore, by GLOG_v.
+    """
+    is_shown = os.environ.get(_LEVEL, "").strip() in _INFO
+    log: Log = _Echo(plog) if is_shown else plog
+    if fusion.flags.is_on or is_shown:
+        seconds = {total.name: total.seconds for total in totals(list(counts))}
+        write_passes(list(fusion.registry.values()), fusion.enabled, seconds, log)
     if not fusion.flags.is_on:
         return []
-    seconds = {total.name: total.seconds for total in totals(list(counts))}
-    write_passes(list(fusion.registry.values()), fusion.enabled, seconds, plog)
-    fusion.stages.write(plog)
+    fusion.stages.write(log)
     for name, reason in kernels.missing.items():
         what = f"Nodes that with kernel name [{name}] do not have compile cache after compiling and will be split."
         plog.warning("GraphKernelBuild", f"{what} {reason}")

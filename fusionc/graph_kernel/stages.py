@@ -23,7 +23,7 @@ from fusionc.rewrite import Pass
 class Log(Protocol):
     """What the stages say while they run."""
 
-    def info(self, function: str, message: str) -> None: ...
+    def info(self, function: str, message: str) -> object: ...
 
 
 @dataclass(frozen=True)
@@ -112,6 +112,11 @@ def _names(pass_: Pass) -> list[str]:
     return [*own, *(f"{manager}.{name}" for manager in MANAGERS for name in own)]
 
 
+def mindspore_names(pass_: Pass) -> tuple[str, ...]:
+    """The names that MindSpore and TorchAir have for a pass, which they write in small letters."""
+    return tuple(alias for alias in pass_.aliases if alias.islower())
+
+
 def complaints(passes: Sequence[Pass], flags: Flags) -> list[str]:
     """A warning for each entry of enable_pass and disable_pass that is the name of no pass."""
     names = [*(_names(p) for p in passes), *(p.names for p in STAGE_PASSES)]
@@ -132,11 +137,13 @@ def _stages_called(name: str) -> list[str]:
 
 
 def write_passes(passes: Sequence[Pass], enabled: frozenset[str], seconds: Mapping[str, float], log: Log) -> None:
-    """The list of all passes that can be switched, and for each whether and how long it ran."""
-    log.info("GetBackendFusionGroupPassManager", f"graph kernel passes: {','.join(p.name for p in passes)}.")
-    for number, pass_ in enumerate(passes):
-        name = f"graph kernel pass fusion_group_{number}_{pass_.name}"
-        if pass_.name in enabled:
-            log.info("RunPass", f"Run {name} in {seconds.get(pass_.name, 0.0) * 1e6:.2f} us")
-        else:
-            log.info("Run", f"{name} is disabled.")
+    """The list of all passes that can be switched, and for each whether and how long it ran, under all its names."""
+    names = {pass_: (pass_.name, *mindspore_names(pass_)) for pass_ in passes}
+    every = dict.fromkeys(name for own in names.values() for name in own)
+    log.info("GetBackendFusionGroupPassManager", f"graph kernel passes: {','.join(every)}.")
+    for number, (pass_, own) in enumerate(names.items()):
+        for name in (f"graph kernel pass fusion_group_{number}_{name}" for name in own):
+            if pass_.name in enabled:
+                log.info("RunPass", f"Run {name} in {seconds.get(pass_.name, 0.0) * 1e6:.2f} us")
+            else:
+                log.info("Run", f"{name} is disabled.")

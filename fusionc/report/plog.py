@@ -74,8 +74,9 @@ class Plog:
     def debug(self, function: str, message: str) -> None:
         self._write("debug", function, message, sys._getframe(1))
 
-    def info(self, function: str, message: str) -> None:
-        self._write("info", function, message, sys._getframe(1))
+    def info(self, function: str, message: str) -> str:
+        """Write a line, and return it."""
+        return self._write("info", function, message, sys._getframe(1))
 
     def warning(self, function: str, message: str) -> None:
         self._write("warning", function, message, sys._getframe(1))

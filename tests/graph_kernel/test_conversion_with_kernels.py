@@ -33,6 +33,7 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     onnx.save(parse(CHAIN), "in.onnx")
 
 
+OFF = "SplitConcatFusionPass:off"
 STITCHED = "--opt_level=3"  # where the whole of CHAIN is one area
 
 
@@ -236,6 +237,38 @@ def test_a_square_is_expanded() -> None:
         )
         (area,) = onnx.load("out.onnx").functions
         assert [node.op_type for node in area.node].count("Pow") == squares
+
+
+@pytest.mark.parametrize(("level", "is_shown"), [("0", True), ("1", True), ("2", False), ("", False), (None, False)])
+def test_the_passes_are_told_without_graph_kernels_as_in_mindspore(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], level: str | None, is_shown: bool
+) -> None:
+    monkeypatch.delenv("GLOG_v", raising=False)
+    if level is not None:
+        monkeypatch.setenv("GLOG_v", level)
+    monkeypatch.setenv(VARIABLE, "--disable_pass=add_rms_norm_fusion,split_concat_fusion")
+    report = fusionc.convert("in.onnx", output="out.onnx", verify=False)
+    assert not report.notices and not onnx.load("out.onnx").functions
+    lines = {
+        "graph kernel passes: SwitchDeadBranchElimination,FunctionInlinePass,",
+        "_split_concat_fusion is disabled.",
+        "_SplitConcatFusionPass is disabled.",
+        "_shape_reshape in ",
+    }
+    for text in (log_of(report), capsys.readouterr().err):
+        assert {line for line in lines if line in text} == (lines if is_shown else set())
+        assert "stage1_cluster" not in text
+
+
+def test_a_dump_has_the_name_of_mindspore_too() -> None:
+    text = """agraph (float[4,6] x) => (float[4,6] y) { a, b = Split <axis = 1, num_outputs = 2> (x)
+        c = Concat <axis = 1> (a, b)  y = Neg (c) }"""
+    onnx.save(parse(text, opset=18), "in.onnx")
+    fusionc.convert("in.onnx", output="out.onnx", dump_graph="steps", verify=False)
+    names = sorted(path.name.split("_", 1)[1] for path in Path("steps").glob("*.onnx"))
+    assert names == ["SplitConcatFusionPass_split_concat_fusion.onnx", "input.onnx", "output.onnx"]
+    fusionc.convert("in.onnx", output="out.onnx", dump_graph="steps", verify=False, optimization_switch=OFF)
+    assert len(list(Path("steps").glob("*.onnx"))) == 2  # a dump takes the place of the former one
 
 
 def test_the_lines_of_the_log() -> None:

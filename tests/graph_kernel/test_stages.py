@@ -75,6 +75,21 @@ def test_the_lines_of_the_stages() -> None:
     assert "graph kernel pass stage2_highlevelopt1_4_arithmetic_simplify is disabled." in lines
 
 
+def test_the_names_of_mindspore_are_in_the_lines() -> None:
+    lines, passes = Lines(), [p for p in PASSES if p.name in ("AddLayerNormFusionPass", "ATbeMatMulElemwiseFusionPass")]
+    write_passes(passes, frozenset({"ATbeMatMulElemwiseFusionPass"}), {}, lines)
+    assert lines == [
+        "graph kernel passes: AddLayerNormFusionPass,add_layer_norm_fusion,add_layer_norm_v3_fusion,"
+        "add_layer_norm_ext_fusion,ATbeMatMulElemwiseFusionPass,matmul_elemwise_fusion.",
+        "graph kernel pass fusion_group_0_AddLayerNormFusionPass is disabled.",
+        "graph kernel pass fusion_group_0_add_layer_norm_fusion is disabled.",
+        "graph kernel pass fusion_group_0_add_layer_norm_v3_fusion is disabled.",
+        "graph kernel pass fusion_group_0_add_layer_norm_ext_fusion is disabled.",
+        "Run graph kernel pass fusion_group_1_ATbeMatMulElemwiseFusionPass in 0.00 us",
+        "Run graph kernel pass fusion_group_1_matmul_elemwise_fusion in 0.00 us",
+    ]
+
+
 def test_the_list_of_passes() -> None:
     lines = Lines()
     write_passes(PASSES[:2], frozenset({PASSES[0].name}), {PASSES[0].name: 0.5}, lines)
