@@ -22,7 +22,7 @@ from fusionc.disk.save import save
 from fusionc.errors import FusioncError, UsageError
 from fusionc.graph_kernel.flags import read_flags
 from fusionc.graph_kernel.stages import switched
-from fusionc.job import Job, Progress, Shapes, verified
+from fusionc.job import Job, LeftOut, Progress, Shapes, verified
 from fusionc.model.operators import KERNELS
 from fusionc.model.tensors import byte_size
 from fusionc.model.walk import nodes_of, tensors_of
@@ -130,7 +130,6 @@ def convert(
             job = Job(
                 source, destination, passes, target, target_opset, requests, verify_shape, tell, custom, fusion, kernels
             )
-            dump = None if dump_graph is None else GraphDump(Path(dump_graph), [source, destination])
             tell("loading")
             with _timed(report, "load"):
                 proto = load(source)
@@ -141,25 +140,33 @@ def convert(
             requests.apply(proto, os.fspath(source.parent))
             types = requests.types(proto)
             reference = stack.enter_context(job.reference()) if verify else source
-            with _timed(report, "fuse"):
-                done = job.optimized(proto, dump=dump)
-            published(kernels.file, destination, source)  # whether the library has a place, before all is verified
-            report.patterns = done.counts
-            report.pattern_lines = plog.patterns([*done.counts, *done.fused.splits])
-            report.notices += tell_of_areas(done.fused, fusion, kernels, done.counts, plog)
-            report.notices += [*_of_no_use(report, custom), *_of_a_newer_opset(report)]
-            tell("saving")
-            with save(done.proto, source.parent, destination, external_weight) as saved:
-                if verify:
-                    kernels.require_loadable()
-                    with _timed(report, "verify"):
-                        report.verification = verified(saved, job, done, reference)
-                job.finish(saved, done, types, reference if verify else None)
-                report.operators_after = _operators(done.proto)
-                report.bytes_after = _bytes_on_disk(done.proto, saved.model)
-                library = published(kernels.file, destination, source)
-                report.kernels = library.place if library.file is not None else None
-                saved.publish(library)
+            done = None
+            while done is None:
+                dump = None if dump_graph is None else GraphDump(Path(dump_graph), [source, destination])
+                with _timed(report, "fuse"):
+                    done = job.optimized(proto, dump=dump)
+                published(kernels.file, destination, source)  # whether the library has a place, before all is verified
+                tell("saving")
+                try:
+                    with save(done.proto, source.parent, destination, external_weight) as saved:
+                        if verify:
+                            kernels.require_loadable()
+                            with _timed(report, "verify"):
+                                report.verification = verified(saved, job, done, reference)
+                        job.finish(saved, done, types, reference if verify else None)
+                        report.operators_after = _operators(done.proto)
+                        report.bytes_after = _bytes_on_disk(done.proto, saved.model)
+                        library = published(kernels.file, destination, source)
+                        report.kernels = library.place if library.file is not None else None
+                        saved.publish(library)
+                except LeftOut:
+                    proto, done = job.original(), None
+                finally:
+                    if done is not None:
+                        report.patterns = done.counts
+                        report.pattern_lines = plog.patterns([*done.counts, *done.fused.splits])
+                        report.notices += tell_of_areas(done.fused, fusion, kernels, done.counts, plog)
+                        report.notices += [*_of_no_use(report, custom), *_of_a_newer_opset(report), *job.notices()]
             write_fusion_result(report.patterns, export_compile_stat, report.notices)
         except Exception as error:
             explained = _damage(error, source) or error

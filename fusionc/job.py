@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
@@ -30,6 +30,7 @@ from fusionc.rewrite.counters import PatternCount
 from fusionc.rewrite.pipeline import run
 from fusionc.target_opset import raise_opset
 
+_MOST_LEFT_OUT = 8  # rewrites; more are a defect that is to be seen
 Progress = Callable[[str], None]
 Shapes = Mapping[str, tuple[int, ...]]
 
@@ -42,6 +43,19 @@ class Optimized:
     counts: list[PatternCount]
     ledger: Ledger
     fused: Fused
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """On a converted model, with a sentence on it; `is_loadable`: valid, and loaded by onnxruntime."""
+
+    is_right: bool
+    summary: str
+    is_loadable: bool
+
+
+class LeftOut(Exception):
+    """The result cannot be loaded with a rewrite that the job leaves out from now on: convert again."""
 
 
 @dataclass
@@ -59,6 +73,7 @@ class Job:
     custom: Mapping[str, str]  # the places of users' passes
     fusion: GraphKernelFusion
     kernels: KernelLibrary
+    left_out: list[Commit] = field(default_factory=list)  # rewrites with which the result could not be loaded
 
     def original(self) -> onnx.ModelProto:
         """The model with what was asked to change of it."""
@@ -94,7 +109,7 @@ class Job:
 
     def optimized(self, proto: onnx.ModelProto, limit: int | None = None, dump: GraphDump | None = None) -> Optimized:
         """The optimized proto after at most `limit` rewrites. With every pass off it is the one that was loaded."""
-        ledger = Ledger(limit)
+        ledger = Ledger(limit, self.left_out)
         if self.target_opset is not None:
             proto = raise_opset(proto, self.target_opset)
         if dump is not None:
@@ -115,8 +130,8 @@ class Job:
             dump.write(proto, "output")
         return Optimized(proto, [*counts, *fused.counts], ledger, fused)
 
-    def verdict(self, reference: Path, candidate: Path, counts: Sequence[PatternCount]) -> tuple[bool, str]:
-        """Whether a model is valid and computes what the original computes, and a sentence on it.
+    def verdict(self, reference: Path, candidate: Path, counts: Sequence[PatternCount]) -> Verdict:
+        """Whether a model is valid and computes what the original computes.
 
         `counts` say what took effect: some passes are for finite numbers only.
         """
@@ -125,7 +140,7 @@ class Job:
         try:
             check_model(reference, candidate)
         except VerificationError as error:
-            return False, error.what
+            return Verdict(False, error.what, is_loadable=False)
         effective = {count.pass_name for count in counts if count.effected}
         finite = sorted(p.name for p in self.passes if p.is_for_finite and p.name in effective)
         check = partial(verify, reference, candidate, input_shape=self.shapes, progress=self.tell)
@@ -140,7 +155,14 @@ class Job:
             summary = f"not verified: {found.summary}" if found.status == "impossible" else found.summary
         if finite and found.status == "equal":
             summary = f"{summary}; NaN and Inf left out, for which {', '.join(finite)} may give other results"
-        return found.status != "different", summary
+        return Verdict(found.status != "different", summary, found.is_loadable)
+
+    def notices(self) -> list[str]:
+        """What was left out so that the result can be loaded."""
+        return [
+            f"{commit.pass_name} left {', '.join(commit.nodes) or 'the graph'} as it is: the result could not be loaded"
+            for commit in self.left_out
+        ]
 
     def finish(self, saved: Saved, done: Optimized, types: Mapping[str, int], reference: Path | None) -> None:
         """Convert outputs of the saved result to these types; with a reference, check that it stays a valid model."""
@@ -157,26 +179,28 @@ class Job:
         self.tell(f"looking for the rewrite at fault: {limit}")
         done = self.optimized(self.original(), limit)
         with save(done.proto, self.source.parent, self.destination) as saved:
-            return self.verdict(reference, saved.model, done.counts)[0], done.ledger.last
+            return self.verdict(reference, saved.model, done.counts).is_right, done.ledger.last
 
 
 def verified(saved: Saved, job: Job, done: Optimized, reference: Path) -> str:
-    """A sentence on the saved model, of which `done` says how it was made. Raises VerificationError that names the
-    rewrite at fault."""
+    """A sentence on the saved model, of which `done` says how it was made.
+
+    Raises VerificationError that names the rewrite at fault; LeftOut where the model could not be loaded with that one.
+    """
     from fusionc.verify import first_bad
 
     job.tell("verifying")
-    is_right, summary = job.verdict(reference, saved.model, done.counts)
+    verdict = job.verdict(reference, saved.model, done.counts)
     rewrites = done.ledger.count
-    if is_right:
-        return summary
-    what, source = f"the result does not compute what the model computes: {summary}", str(job.source)
+    if verdict.is_right:
+        return verdict.summary
+    what, source = f"the result does not compute what the model computes: {verdict.summary}", str(job.source)
     if job.target_opset is not None and not job.again(reference, 0)[0]:
         hint = "nothing was written; leave --target_opset out, or give another one"
         raise VerificationError(what, where=f"{source}, raised to opset {job.target_opset}", hint=hint, code="E13028")
     if not rewrites:
         raise VerificationError(
-            f"the result differs although nothing was rewritten: {summary}",
+            f"the result differs although nothing was rewritten: {verdict.summary}",
             where=source,
             hint="the model gives another answer each time; use --no-verify if that is meant",
             code="E13028",
@@ -184,6 +208,9 @@ def verified(saved: Saved, job: Job, done: Optimized, reference: Path) -> str:
     number = first_bad(rewrites, lambda limit: job.again(reference, limit)[0])
     guilty = job.again(reference, number)[1]
     assert guilty is not None
+    if not verdict.is_loadable and guilty.pass_name not in job.custom and len(job.left_out) < _MOST_LEFT_OUT:
+        job.left_out.append(guilty)
+        raise LeftOut
     place = job.custom.get(guilty.pass_name)
     at = f"at {', '.join(guilty.nodes) or 'the whole graph'} (rewrite {number} of {rewrites})"
     where = ", ".join(filter(None, (guilty.pass_name, place, f"pattern {guilty.pattern}", at)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -16,7 +16,7 @@ from fusionc.rewrite import matcher
 from fusionc.rewrite.commit import check_private, commit
 from fusionc.rewrite.counters import PatternCount
 from fusionc.rewrite.definition import Pass, Pattern
-from fusionc.rewrite.match import Match, Refused
+from fusionc.rewrite.match import Match, Refused, refuse
 from fusionc.rewrite.pattern import Formula, depth, root_operators
 from fusionc.rewrite.tape import Tape
 
@@ -36,16 +36,21 @@ class Commit:
 
 
 class Ledger:
-    """Numbers the commits of a run, and stops them after `limit`."""
+    """Numbers the commits of a run, stops them after `limit`, and keeps away those that are `left_out`."""
 
-    def __init__(self, limit: int | None = None) -> None:
+    def __init__(self, limit: int | None = None, left_out: Sequence[Commit] = ()) -> None:
         self.limit = limit
+        self.left_out = left_out
         self.last: Commit | None = None
         self.count = 0
 
     @property
     def is_closed(self) -> bool:
         return self.limit is not None and self.count >= self.limit
+
+    def leaves_out(self, graph: Graph, pass_: Pass, pattern: Pattern, nodes: Iterable[str]) -> bool:
+        wanted = Commit(0, graph.id, pass_.name, pattern.name, tuple(nodes))
+        return any(replace(commit, number=0) == wanted for commit in self.left_out)
 
     def enter(self, graph: Graph, pass_: Pass, pattern: Pattern, nodes: Iterable[str]) -> None:
         self.count += 1
@@ -71,6 +76,8 @@ def apply(pass_: Pass, pattern: Pattern, graph: Graph, ledger: Ledger) -> Patter
                 continue
             labels = [node.label() for node in match.nodes]
             try:
+                if ledger.leaves_out(graph, pass_, pattern, labels):
+                    refuse("the result could not be loaded with it")
                 match.changed = _rewrite(pass_, pattern, match)
             except Refused as refusal:
                 refused[anchor] = refusal

@@ -28,10 +28,12 @@ class Verification:
     """The outcome of `verify`.
 
     `runs` counts the runs in which all outputs were compared. "impossible" means that onnxruntime cannot load or run
-    the reference itself, so that nothing could be compared; `summary` says why.
+    the reference itself, so that nothing could be compared; `summary` says why. `is_loadable` tells whether onnxruntime
+    loads the candidate.
     """
 
     status: Literal["equal", "different", "impossible"]
     runs: int
     summary: str
     differences: tuple[Difference, ...] = ()
+    is_loadable: bool = True

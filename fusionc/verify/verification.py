@@ -64,7 +64,8 @@ def verify(
     except RunError as error:
         if next(search.samples(seeds, defaults, nonfinite), None) is None:
             return Verification("impossible", 0, f"onnxruntime cannot run {reference}: {search.first_error}")
-        return _different(0, Difference("", "", f"onnxruntime cannot load {candidate}: {error}"))
+        found = _different(0, Difference("", "", f"onnxruntime cannot load {candidate}: {error}"))
+        return replace(found, is_loadable=False)
     changed = tuple(interface_differences(model, other_model))
     if changed:
         return _different(0, *changed)
