@@ -1,6 +1,56 @@
-"""`python -m fusionc` is the command `fusionc`."""
+"""`python -m fusionc` and the command `fusionc`: what has to be right before anything large is imported."""
 
-from fusionc.cli import main
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from contextlib import suppress
+
+
+def run() -> None:
+    """The command. Ctrl-C ends it without a traceback while modules are imported and while Python ends, too."""
+    is_asked = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # and not ignored, as behind nohup
+    if is_asked:
+        signal.signal(signal.SIGINT, _interrupted)
+    _open_missing_streams()
+    from fusionc.cli import main
+
+    try:
+        main(prog_name="fusionc")
+    finally:
+        _flush()
+        if is_asked:
+            signal.signal(signal.SIGINT, _interrupted)
+
+
+def _interrupted(_number: int, _frame: object) -> None:
+    with suppress(OSError):
+        os.write(2, b"fusionc: interrupted\n")
+    os._exit(130)
+
+
+def _open_missing_streams() -> None:
+    """Give what was closed (`fusionc … >&-`) to nobody: otherwise a model that is opened next would get its number."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", encoding="utf-8", closefd=False))
+
+
+def _flush() -> None:
+    """What cannot be written now is an error that was told already, not one more when Python ends."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
 
 if __name__ == "__main__":
-    main(prog_name="fusionc")
+    run()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,9 +16,10 @@ from fusionc.areas.place import library_for, published
 from fusionc.areas.run import fusion_of, tell_of_areas, tell_of_flags
 from fusionc.custom.loading import load_passes
 from fusionc.disk.load import load
+from fusionc.disk.paths import require_path
 from fusionc.disk.places import is_same, require_place
 from fusionc.disk.save import save
-from fusionc.errors import FusioncError, UsageError
+from fusionc.errors import FusioncError, UsageError, said
 from fusionc.graph_kernel.flags import read_flags
 from fusionc.graph_kernel.stages import switched
 from fusionc.job import Job, LeftOut, Progress, Shapes, verified
@@ -101,6 +101,7 @@ def convert(
     _check_arguments(external_weight, input_shape, verify_shape, target, timeout)
     start()  # it imports onnxruntime meanwhile
     source = Path(model)
+    require_path(source, "model")
     destination = output_path(source, None if output is None else Path(output))
     _spare(destination, [*custom_passes, *([fusion_switch_file] if fusion_switch_file is not None else [])])
     report = Report(source, destination)
@@ -169,7 +170,7 @@ def convert(
                         report.notices += [*_of_no_use(report, custom), *_of_a_newer_opset(report), *job.notices()]
             write_fusion_result(report.patterns, export_compile_stat, report.notices)
         except Exception as error:
-            explained = _damage(error, source) or error
+            explained = _explained(error, source)
             plog.error("Convert", " ".join(f"{explained}".split()))
             if isinstance(explained, FusioncError):
                 explained.log_file = plog.file
@@ -183,17 +184,23 @@ def convert(
     return report
 
 
-def _damage(error: Exception, source: Path) -> FusioncError | None:
-    """What to say of an error for which no pass and no writer is to blame: the model itself is not valid."""
+def _explained(error: Exception, source: Path) -> Exception:
+    """The error, with what may help where it says too little."""
     from fusionc.verify import fault_of
 
-    is_explained = isinstance(error, FusioncError) and error.code != "E20007"
-    if is_explained or isinstance(error, OSError | MemoryError):
-        return None
+    if isinstance(error, MemoryError):
+        hint = "convert it on a machine with more; smaller sizes in --verify_shape, or --no-verify, need less"
+        return FusioncError("there is not enough memory for this model", where=str(source), hint=hint)
+    if isinstance(error, OSError) or (isinstance(error, FusioncError) and error.code != "E20007"):
+        return error
+    # It need not be related: many a model runs that the checker rejects.
     fault = fault_of(source)
-    hint = "export the model again; onnx.checker tells more"
-    what = f"the model is not valid ONNX: {fault}"
-    return None if fault is None else FusioncError(what, where=str(source), hint=hint, code="E13005")
+    details = [] if fault is None else [f"onnx.checker says of the model: {fault}"]
+    if isinstance(error, FusioncError):
+        error.details += tuple(details)
+        return error
+    hint = "please report it, with what --log debug prints; export the model again if it is not right"
+    return FusioncError(f"the conversion failed: {said(error)}", where=str(source), hint=hint, details=details)
 
 
 def output_path(model: Path, output: Path | None) -> Path:
@@ -201,10 +208,9 @@ def output_path(model: Path, output: Path | None) -> Path:
     path = Path(f"{model.stem}_fusionc.onnx") if output is None else output
     if path.suffix.lower() != ".onnx" and path.name:
         path = path.with_name(f"{path.name}.onnx")
+    require_path(path, "output")
     if path.is_dir() or (output is not None and output.is_dir()):
         problem = "is a folder"
-    elif _is_loop(path):
-        problem = "is a symbolic link that leads back to itself"
     elif is_same(path, model):
         problem = "is the model itself, which is never overwritten"
     else:
@@ -220,14 +226,6 @@ def _spare(output: Path, read: Sequence[str | os.PathLike[str]]) -> None:
         if is_same(output, Path(file)):
             what, hint = "the output is a file that the conversion reads", "give --output another file name"
             raise UsageError(what, where=str(output), hint=hint, code="E10001")
-
-
-def _is_loop(path: Path) -> bool:
-    try:
-        path.stat()
-    except OSError as error:
-        return error.errno == errno.ELOOP
-    return False
 
 
 def _check_arguments(

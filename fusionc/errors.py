@@ -1,31 +1,56 @@
 """Errors for people: what went wrong, where, and what to do now."""
 
+from collections.abc import Sequence
+
+_SHOWN = 100  # details; who has more mistakes in a file has given another one than was meant
+
+
+def printable(text: str) -> str:
+    """The text on one line that no terminal and no log takes for anything else: control characters, ends of lines and
+    half surrogates become escapes (\\x1b, \\n). Names in models and files may hold any of them."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
+def said(error: BaseException) -> str:
+    """The kind of an error and its text, whatever somebody else's class makes of `str`."""
+    try:
+        return f"{type(error).__name__}: {error}".removesuffix(": ")
+    except Exception:
+        return type(error).__name__
+
 
 class FusioncError(Exception):
     """An error that ends the command with one readable block instead of a traceback.
 
     `code` is ATC's error code where ATC has one for the situation (E10001 a wrong value, E10410 a missing file, …).
-    `what` says what is wrong, `where` names the file, option or node, `hint` says what to do now.
+    `what` says what is wrong, each of `details` more of it on a line of its own, `where` names the file, option or
+    node, `hint` says what to do now. Text of others may hold any character: it is shown as `printable` has it.
     """
 
     exit_code = 1
 
-    def __init__(self, what: str, *, where: str = "", hint: str = "", code: str = "E19999") -> None:
+    def __init__(
+        self, what: str, *, where: str = "", hint: str = "", code: str = "E19999", details: Sequence[str] = ()
+    ) -> None:
         super().__init__(what)
-        self.what, self.where, self.hint, self.code = what, where, hint, code
+        self.what, self.where, self.hint, self.code, self.details = what, where, hint, code, tuple(details)
         self.log_file: object = None  # where there is more about it
 
     def __str__(self) -> str:
-        lines = [f"{self.code}: {self.what}"]
+        lines = [f"{self.code}: {self.what}", *(f"  {detail}" for detail in self.details[:_SHOWN])]
+        if len(self.details) > _SHOWN:
+            lines.append(f"  … and {len(self.details) - _SHOWN} more")
         if self.where:
             lines.append(f"  where: {self.where}")
         if self.hint:
             lines.append(f"  to do: {self.hint}")
-        return "\n".join(lines)
+        return "\n".join(map(printable, lines))
 
 
 class Terminated(SystemExit):
-    """Somebody asked the command to end: a signal, not code that calls sys.exit."""
+    """Somebody asked the command to end: a signal or a clock, not code that calls sys.exit."""
 
 
 class UsageError(FusioncError):

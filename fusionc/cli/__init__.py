@@ -10,6 +10,8 @@ import io
 import signal
 import sys
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import click
 
@@ -49,7 +51,7 @@ class _LazyGroup(click.Group):
         for name in ("SIGTERM", "SIGHUP"):  # so that what is half done is cleaned up, as after Ctrl-C
             if hasattr(signal, name) and threading.current_thread() is threading.main_thread():
                 signal.signal(getattr(signal, name), _stop)
-        with exit_on_failure(ctx):
+        with _ctrl_c_is_an_error(), exit_on_failure(ctx):
             return super().invoke(ctx)
 
 
@@ -58,6 +60,20 @@ def _has_option(command: click.Command, word: str) -> bool:
 
     names = [name for parameter in command.params for name in parameter.opts if name.startswith("--")]
     return key_of(word.partition("=")[0]) in map(key_of, names)
+
+
+@contextmanager
+def _ctrl_c_is_an_error() -> Iterator[None]:
+    """So that what is half done is cleaned up. Where it is ignored, as behind nohup, it stays so."""
+    before = signal.getsignal(signal.SIGINT)
+    if not callable(before) or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _stop(number: int, _frame: object) -> None:

@@ -14,7 +14,7 @@ from fusionc.cli.failures import EXIT_CODES, show_tracebacks
 from fusionc.cli.files import FilePath, write_text
 from fusionc.cli.input_shape import Size, parse_run_shape, parse_sizes
 from fusionc.cli.timeout import timeout_option
-from fusionc.errors import FusioncError, UsageError
+from fusionc.errors import FusioncError, UsageError, printable
 from fusionc.report.plog import LEVELS
 
 if TYPE_CHECKING:
@@ -250,7 +250,7 @@ def command(
     except Exception as error:
         click.echo(_FAILURE)
         if isinstance(error, FusioncError) and error.log_file is not None:
-            click.echo(f"log  {error.log_file}")
+            click.echo(printable(f"log  {error.log_file}"))
         raise
     click.echo(_SUCCESS)
 

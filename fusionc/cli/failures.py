@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import click
 
-from fusionc.errors import FusioncError
+from fusionc.errors import FusioncError, printable, said
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., object])
 
@@ -48,6 +48,8 @@ def exit_on_failure(ctx: click.Context) -> Iterator[None]:
     """Turn every failure inside into its block and its exit code. click's own are left to click."""
     try:
         yield
+    except click.UsageError as error:
+        raise click.UsageError(printable(error.format_message()), error.ctx or ctx) from error
     except (click.ClickException, click.exceptions.Exit, click.Abort):
         raise
     except KeyboardInterrupt:
@@ -55,24 +57,34 @@ def exit_on_failure(ctx: click.Context) -> Iterator[None]:
     except FusioncError as error:
         _show(ctx, error)
     except MemoryError:
-        _show(
-            ctx,
-            FusioncError(
-                "there is not enough memory",
-                hint="give smaller sizes, to convert with --verify_shape, to verify with --input_shape",
-            ),
-        )
+        hint = "give smaller sizes, to convert with --verify_shape, to verify with --input_shape"
+        _show(ctx, FusioncError("there is not enough memory", where=_command(ctx), hint=hint))
     except OSError as error:
         if error.errno == errno.EPIPE:
             raise  # whoever read our output has gone: click ends quietly
-        where, hint = str(error.filename or ""), "check the path, its permissions, and the space that is left there"
+        where, hint = (
+            str(error.filename or _command(ctx)),
+            "check the path, its permissions, and the space that is left there",
+        )
         _show(ctx, FusioncError(f"{error.strerror or error}", where=where, hint=hint, code="E13004"))
-    except Exception as error:
-        if isinstance(error.__context__, KeyboardInterrupt):  # a library made another error of it
+    except SystemExit:
+        raise
+    except BaseException as error:
+        if _is_interruption(error):
             _interrupted(ctx)
-        what = f"Internal Error! {type(error).__name__}: {error}"
         hint = "this is a defect of fusionc: run the command again with --log debug and report what it prints"
-        _show(ctx, FusioncError(what, hint=hint))
+        _show(ctx, FusioncError(f"Internal Error! {said(error)}", where=_command(ctx), hint=hint))
+
+
+def _is_interruption(error: BaseException | None) -> bool:
+    """Whether a library made another error of Ctrl-C."""
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__cause__ or error.__context__
+    return error is not None
+
+
+def _command(ctx: click.Context) -> str:
+    return f"{ctx.command_path} {ctx.invoked_subcommand or ''}".rstrip()
 
 
 def _interrupted(ctx: click.Context) -> None:

@@ -43,5 +43,6 @@ def write_text(path: Path, text: str) -> None:
         finally:
             temporary.unlink(missing_ok=True)
     except OSError as error:
-        what = f"file {path} cannot be written: {error.strerror}"
-        raise FusioncError(what, hint="choose a folder that exists and can be written", code="E13004") from error
+        hint = "choose a folder that exists and can be written"
+        what = f"the file cannot be written: {error.strerror}"
+        raise FusioncError(what, where=str(path), hint=hint, code="E13004") from error

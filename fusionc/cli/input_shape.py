@@ -24,7 +24,7 @@ def parse_sizes(_ctx: click.Context, _parameter: click.Parameter, value: str | N
         if dims.startswith("[") and dims.endswith("]"):
             dims = dims[1:-1].strip()
         sizes = re.split(r"\s*,\s*", dims) if dims else []
-        if not name or not all(re.fullmatch(r"(\d+~)?(\d+|-1)", size) for size in sizes):
+        if not name or not all(re.fullmatch(r"([0-9]{1,18}~)?([0-9]{1,18}|-1)", size) for size in sizes):
             raise click.BadParameter(f'"{part}" is not of the form name:1,3,224,224.')
         if name in shapes:
             raise click.BadParameter(f'"{name}" is given twice.')

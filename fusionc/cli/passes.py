@@ -12,7 +12,7 @@ import click
 from fusionc.cli.atc import AtcCommand
 from fusionc.cli.custom import custom_passes_option
 from fusionc.cli.failures import log_debug_option
-from fusionc.errors import UsageError
+from fusionc.errors import UsageError, printable
 
 if TYPE_CHECKING:
     from fusionc.rewrite.definition import Pass
@@ -57,7 +57,7 @@ def _show_pass(name: str, passes: Sequence[Pass]) -> None:
     found = names.find(name)
     if not found:
         if names.is_ascend_only(name):
-            click.echo(f"{name} is Ascend only: it is accepted in switch files and has no effect here.")
+            click.echo(f"{printable(name)} is Ascend only: it is accepted in switch files and has no effect here.")
             return
         hint = '"fusionc passes" without a name lists all of them'
         raise UsageError(names.complaint(name), where="fusionc passes NAME", hint=hint, code="E10001")

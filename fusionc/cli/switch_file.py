@@ -10,6 +10,7 @@ from fusionc.cli.atc import AtcCommand
 from fusionc.cli.custom import custom_passes_option
 from fusionc.cli.failures import log_debug_option
 from fusionc.cli.files import FilePath, write_text
+from fusionc.errors import printable
 
 
 @click.command(cls=AtcCommand)
@@ -26,4 +27,5 @@ def command(output: Path | None, custom_passes: tuple[Path, ...]) -> None:
         click.echo(text, nl=False)
     else:
         write_text(output, text)
-        click.echo(f"{output} is written; use it with: fusionc convert --fusion_switch_file {output}")
+        name = printable(str(output))
+        click.echo(f"{name} is written; use it with: fusionc convert --fusion_switch_file {name}")

@@ -11,6 +11,7 @@ from fusionc.cli.failures import log_debug_option
 from fusionc.cli.files import FilePath
 from fusionc.cli.input_shape import parse_run_shape
 from fusionc.cli.timeout import timeout_option
+from fusionc.errors import printable
 
 _EXIT_CODES = {"equal": 0, "different": 3, "impossible": 1}
 _EPILOG = """\b
@@ -46,7 +47,7 @@ def command(
 
     with Progress() as progress, step_limit(timeout):
         verification = verify(reference, candidate, input_shape=input_shape, progress=progress)
-    click.echo(verification.summary)
+    click.echo(printable(verification.summary))
     for difference in verification.differences if len(verification.differences) > 1 else ():
-        click.echo(f"  {difference}")
+        click.echo(printable(f"  {difference}"))
     ctx.exit(_EXIT_CODES[verification.status])

@@ -16,7 +16,7 @@ from typing import get_args
 
 from fusionc.custom import replacement
 from fusionc.custom.watchdog import watchdog
-from fusionc.errors import FusioncError, Terminated, UsageError
+from fusionc.errors import FusioncError, Terminated, UsageError, said
 from fusionc.passes import PASSES
 from fusionc.rewrite import Pass, Pattern
 from fusionc.rewrite.definition import Default, Kind, Numerics
@@ -83,11 +83,11 @@ def _passes_of(source: str, load: Callable[[], object]) -> list[Pass]:
         loaded = load()
         classes = [loaded] if isinstance(loaded, type) else _own_classes(loaded)
         made = [_made(member) for member in classes if issubclass(member, Pass)]
-    except (FusioncError, Terminated):
+    except (FusioncError, Terminated, KeyboardInterrupt):
         raise
     except SyntaxError as error:
         raise _failed(source, f"{error.filename or source}:{error.lineno or 1}", error) from error
-    except (Exception, SystemExit) as error:
+    except BaseException as error:  # of a user's file anything may come
         frames = traceback.extract_tb(error.__traceback__)
         own = [f for f in frames if not f.filename.startswith((_PACKAGE, "<")) and f.filename not in _LIBRARY]
         place = f"{own[-1].filename}:{own[-1].lineno}" if own else source
@@ -123,7 +123,7 @@ def _place(member: type) -> str:
 
 
 def _failed(source: str, where: str, error: BaseException) -> FusioncError:
-    reason = f"{type(error).__name__}: {error}".removesuffix(": ")
+    reason = said(error)
     what = f"the custom passes in {source} cannot be loaded: {reason}"
     return FusioncError(what, where=where, hint="correct the file", code="E20007")
 

@@ -10,17 +10,18 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from types import FrameType
 
-from fusionc.errors import FusioncError
+from fusionc.errors import FusioncError, Terminated
 
 SECONDS = 60.0  # for one run of a pass over a model, or for reading one file
 _AGAIN = 1.0  # seconds after which code that has caught the exception gets it again
 _PATIENCE = 5  # times; then the process ends
 
 
-class _Overdue(BaseException):
+class _Overdue(Terminated):
     """No Exception, so that `except Exception` in a user's loop does not catch it."""
 
     def __init__(self, place: str) -> None:
+        super().__init__(1)
         self.place = place
 
 

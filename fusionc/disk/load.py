@@ -8,6 +8,8 @@ from pathlib import Path
 import onnx
 from onnx import TensorProto
 
+from fusionc.disk.paths import require_path
+from fusionc.disk.validate import validate
 from fusionc.errors import FusioncError, UsageError
 from fusionc.model import tensors, walk
 
@@ -16,15 +18,12 @@ def load(path: Path) -> onnx.ModelProto:
     """Read a model without its external data, which is only checked: its files exist, are long enough, and lie in
     the model's folder.
 
-    Raises UsageError where there is no such file, FusioncError where it is no ONNX model.
+    Raises UsageError where there is no such file, FusioncError where it is no ONNX model or not a valid one.
     """
+    require_path(path, "model")
     if not path.is_file():
-        raise UsageError(
-            "the model is a folder" if path.is_dir() else "the model does not exist",
-            where=str(path),
-            hint="give the path of an .onnx file",
-            code="E10410",
-        )
+        problem = "is a folder" if path.is_dir() else "is no file" if path.exists() else "does not exist"
+        raise UsageError(f"the model {problem}", where=str(path), hint="give the path of an .onnx file", code="E10410")
     try:
         proto = onnx.load(os.fspath(path), format="protobuf", load_external_data=False)
     except OSError as error:
@@ -33,8 +32,9 @@ def load(path: Path) -> onnx.ModelProto:
         ) from error
     except Exception as error:  # protobuf's own, which have no common base
         raise _not_a_model(path) from error
-    if not proto.ir_version or not proto.HasField("graph"):
+    if not proto.HasField("graph"):
         raise _not_a_model(path)
+    validate(proto, str(path))
     for tensor in walk.tensors_of(proto):
         if tensor.data_location == TensorProto.EXTERNAL:
             tensors.external_range(tensor, os.fspath(path.parent))

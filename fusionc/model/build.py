@@ -40,28 +40,28 @@ def build_graph(model: Model, proto: onnx.GraphProto | onnx.FunctionProto, paren
     nodes = [_declare_node(graph, node) for node in proto.node]
     for node in nodes:
         # A subgraph may use any value of this scope, so it is built when all of them are declared.
-        node.inputs = tuple(_resolve(graph, name) for name in node.proto.input)
+        node.inputs = tuple(_resolve(graph, name, node.label()) for name in node.proto.input)
         node.bodies = tuple(build_graph(model, body, graph) for body in bodies_of(node.proto))
         for body in node.bodies:
             body.owner = node
     for position, node in enumerate(_sorted(graph, nodes)):
         graph.add_node(node, position)
     for output in proto.output:
-        value = _resolve(graph, output if isinstance(output, str) else output.name)
+        value = _resolve(graph, output if isinstance(output, str) else output.name, "an output")
         assert value is not None
         value.output_of.append(graph)
         graph.outputs.append(value)
     return graph
 
 
+def _invalid(what: str, graph: Graph, place: str = "") -> FusioncError:
+    hint = "the model is not valid ONNX; export it again"
+    return FusioncError(what, where=f"graph {graph.proto.name!r}{place}", hint=hint, code="E13005")
+
+
 def _declare(graph: Graph, value: Edge) -> None:
     if value.name in graph.values:
-        raise FusioncError(
-            f"the name {value.name!r} is given to two values of one graph",
-            where=f"graph {graph.proto.name!r}",
-            hint="the model is not valid ONNX; export it again",
-            code="E13005",
-        )
+        raise _invalid(f"the name {value.name!r} is given to two values of one graph", graph)
     graph.model.reserve(value.name)
     graph.add_value(value)
 
@@ -80,7 +80,7 @@ def _declare_inputs_and_constants(graph: Graph, proto: onnx.GraphProto) -> None:
     overridable = set(graph.values)
     training = graph.model.proto.training_info
     changing = {b.key for info in training for b in (*info.initialization_binding, *info.update_binding)}
-    for tensor in proto.initializer:
+    for tensor in {t.name: t for t in proto.initializer}.values():  # of two of one name onnxruntime takes the last
         if tensor.name not in overridable:
             is_fixed = tensor.name not in changing
             _declare(graph, Constant(tensor.name, graph, tensor) if is_fixed else Value(tensor.name, graph))
@@ -106,7 +106,7 @@ def _declare_node(graph: Graph, proto: onnx.NodeProto) -> Node:
     return Node(proto, graph, outputs=outputs)
 
 
-def _resolve(graph: Graph, name: str) -> Edge | None:
+def _resolve(graph: Graph, name: str, user: str) -> Edge | None:
     if not name:
         return None
     scope: Graph | None = graph
@@ -114,10 +114,7 @@ def _resolve(graph: Graph, name: str) -> Edge | None:
         if name in scope.values:
             return scope.values[name]
         scope = scope.parent
-    # Nobody makes this value. The checker will say so; what is known of it is kept as it is.
-    dangling = Value(name, graph)
-    _declare(graph, dangling)
-    return dangling
+    raise _invalid(f"nothing makes the value {name!r}", graph, f", {user}")
 
 
 def bodies_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
@@ -182,10 +179,5 @@ def topological_order(graph: Graph, nodes: list[Node]) -> list[Node]:
                 heapq.heappush(ready, index[follower])
     if len(order) != len(nodes):
         stuck = next(node for node in nodes if waiting[node])
-        raise FusioncError(
-            "the nodes of a graph form a cycle",
-            where=f"graph {graph.proto.name!r}, at node {stuck.label()!r}",
-            hint="the model is not valid ONNX; export it again",
-            code="E13005",
-        )
+        raise _invalid("the nodes of a graph form a cycle", graph, f", at node {stuck.label()!r}")
     return order

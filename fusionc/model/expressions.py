@@ -6,36 +6,26 @@ expressions that are written alike are always equal. So inference, which compare
 
 from __future__ import annotations
 
-import ast
 from collections.abc import Iterator
-from functools import lru_cache
 from typing import Any
 
 Element = int | str | tuple[int, int]  # a number, a symbol, or (identity of a value, axis) for a dimension without one
 _MARK = "="  # how expressions begin
 Sum = dict[tuple[Any, ...], int]  # products of atoms, each with its factor; the empty product is one
 _LONGEST = 400  # characters
+_SUMS: dict[str, Sum] = {}  # what was written here; a symbol of the model's own is none, whatever it looks like
 
 
 def is_expression(symbol: str) -> bool:
-    """Whether a symbol may be an expression: no other begins so, unless the model's own do."""
-    return symbol.startswith(_MARK)
+    """Whether a symbol is an expression."""
+    return symbol in _SUMS
 
 
 def sum_of(element: Element) -> Sum:
     if isinstance(element, int):
         return {(): element} if element else {}
-    written = _written(element) if isinstance(element, str) and element.startswith(_MARK) else None
+    written = _SUMS.get(element) if isinstance(element, str) else None
     return dict(written) if written is not None else {(element,): 1}
-
-
-@lru_cache(maxsize=4096)
-def _written(text: str) -> tuple[tuple[tuple[Any, ...], int], ...] | None:
-    try:
-        found = ast.literal_eval(text.removeprefix(_MARK))
-    except (SyntaxError, ValueError):  # a symbol of the model's own
-        return None
-    return found if isinstance(found, tuple) else None
 
 
 def element_of(total: Sum) -> Element | None:
@@ -50,7 +40,10 @@ def element_of(total: Sum) -> Element | None:
         atom: Element = product[0]
         return atom
     text = _MARK + repr(tuple(terms))
-    return text if len(text) <= _LONGEST else None
+    if len(text) > _LONGEST:
+        return None
+    _SUMS[text] = dict(terms)
+    return text
 
 
 def _is_least(atom: Any) -> bool:

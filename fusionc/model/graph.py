@@ -330,7 +330,8 @@ class Graph:
     def add_node(self, node: Node, position: float) -> None:
         node.graph, node.position, node.is_in_graph = self, position, True
         self.nodes[node] = None
-        self.by_operator.setdefault((node.domain, node.op), {})[node] = None
+        if node.inputs or node.outputs:  # without both it does nothing, whatever its operator
+            self.by_operator.setdefault((node.domain, node.op), {})[node] = None
         for value in node.inputs:
             if value is not None:
                 value._uses[node] = value._uses.get(node, 0) + 1
@@ -342,7 +343,7 @@ class Graph:
     def remove_node(self, node: Node) -> None:
         """Take the node out; its outputs must be unused. Values of its subgraphs stop being uses as well."""
         del self.nodes[node]
-        del self.by_operator[(node.domain, node.op)][node]
+        self.by_operator.get((node.domain, node.op), {}).pop(node, None)
         node.is_in_graph = False
         release(node)
         for output in node.outputs:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import ml_dtypes
@@ -49,7 +50,7 @@ def byte_size(tensor: TensorProto) -> int:
     """Bytes of the elements as they are stored, computed from the dimensions."""
     if tensor.data_type == TensorProto.STRING:
         return sum(len(s) for s in tensor.string_data)
-    count = int(np.prod(tensor.dims, dtype=np.int64)) if tensor.dims else 1
+    count: int = prod(tensor.dims)
     bits = _BITS.get(tensor.data_type) or onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type).itemsize * 8
     return (count * bits + 7) // 8
 
@@ -82,8 +83,8 @@ def external_range(tensor: TensorProto, folder: str) -> tuple[str, int, int]:
     """
     entries = external_entries(tensor)
     location = entries.get("location", "")
-    root = os.path.realpath(folder or ".")
-    path = os.path.realpath(os.path.join(root, location))
+    root, hint = os.path.realpath(folder or "."), "export the model again, with its weights"
+    path = os.path.realpath(os.path.join(root, location.replace("\0", "")))
     where = f"external data of tensor {tensor.name!r}: {location!r}"
     if not location or os.path.isabs(location) or os.path.commonpath([root, path]) != root:
         raise FusioncError(
@@ -97,9 +98,10 @@ def external_range(tensor: TensorProto, folder: str) -> tuple[str, int, int]:
         offset, length = int(entries.get("offset", 0)), int(entries.get("length", size))
     except ValueError:
         what = "offset and length of external data must be whole numbers"
-        raise FusioncError(what, where=where, code="E13005") from None
-    if not os.path.isfile(path):
-        raise FusioncError("the file of external data does not exist", where=where, code="E10410")
+        raise FusioncError(what, where=where, hint=hint, code="E13005") from None
+    if "\0" in location or not os.path.isfile(path):
+        hint = f"copy the file of weights to {root}, or {hint}"
+        raise FusioncError("the file of external data does not exist", where=where, hint=hint, code="E10410")
     if offset < 0 or length < size or offset + length > os.path.getsize(path):
         raise FusioncError(
             "the file of external data is shorter than the tensor",

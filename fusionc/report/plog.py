@@ -20,7 +20,7 @@ from pathlib import Path
 from types import FrameType, TracebackType
 from typing import TYPE_CHECKING
 
-from fusionc.errors import UsageError
+from fusionc.errors import UsageError, printable
 from fusionc.report.environment import checked, variable
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ class Plog:
         stamp = f"{now:%Y-%m-%d-%H:%M:%S}.{now.microsecond // 1000:03}.{now.microsecond % 1000:03}"
         line = (
             f"[{level.upper()}] FUSIONC({os.getpid()},fusionc):{stamp} [{source}]{threading.get_native_id()} "
-            f"{function}:{message}"
+            f"{function}:{printable(message)}"
         )
         if self._shows(level):
             if self._to_stdout:

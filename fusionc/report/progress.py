@@ -7,6 +7,8 @@ import threading
 from types import TracebackType
 from typing import TYPE_CHECKING
 
+from fusionc.errors import printable
+
 if TYPE_CHECKING:
     from rich.status import Status
 
@@ -58,4 +60,4 @@ class Progress:
 def _text(message: str) -> str:
     from rich.markup import escape
 
-    return escape(message)
+    return escape(printable(message))

@@ -7,6 +7,7 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from typing import TextIO
 
+from fusionc.errors import printable
 from fusionc.report.report import Report
 
 _LEAST_TEXT = 24  # columns, of text that explains; with less room it gets lines of its own
@@ -41,6 +42,7 @@ def show_report(report: Report, stream: TextIO) -> None:
 
 def show_table(headers: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO) -> None:
     """Print rows under headers. A header that begins with ">" is that of a column of numbers."""
+    rows = [list(map(printable, row)) for row in rows]
     if stream.isatty():
         _show_in_terminal(headers, rows, stream)
         return
@@ -59,7 +61,7 @@ def show_facts(facts: Sequence[tuple[str, str]], stream: TextIO) -> None:
     width = max(len(name) for name, _ in facts)
     for name, value in facts:
         first = f"{name.ljust(width)}  "
-        print(_wrapped(first, value, " " * len(first), _width(stream)), file=stream)
+        print(_wrapped(first, printable(value), " " * len(first), _width(stream)), file=stream)
 
 
 def size_text(count: int) -> str:

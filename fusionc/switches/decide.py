@@ -225,9 +225,8 @@ def _wishes_of_option(text: str, names: PassNames, passes: Sequence[Pass]) -> _W
 
 
 def _fail(mistakes: list[str], source: str, *, where: str, hint: str, code: str) -> None:
-    count = len(mistakes)
-    what = mistakes[0] if count == 1 else "\n  ".join([f"{count} mistakes in {source}", *mistakes])
-    raise UsageError(what, where=where, hint=hint, code=code)
+    what, details = (mistakes[0], []) if len(mistakes) == 1 else (f"{len(mistakes)} mistakes in {source}", mistakes)
+    raise UsageError(what, where=where, hint=hint, code=code, details=details)
 
 
 def _listed(names: Iterable[str]) -> str:

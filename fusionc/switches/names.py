@@ -24,6 +24,7 @@ class PassNames:
             for name in (p.name, *p.aliases):
                 found.setdefault(name, []).append(p)
         self._passes = {name: tuple(named) for name, named in found.items()}
+        self._searches = iter(range(100))  # for the nearest name, which takes long: nobody reads more
 
     def find(self, name: str) -> tuple[Pass, ...]:
         """The passes of that name or alias; none where the registry has none."""
@@ -39,7 +40,7 @@ class PassNames:
 
     def complaint(self, name: str) -> str:
         """Why `name` is no pass, with the nearest name if there is one."""
-        near = nearest(name, [*ASCEND_NAMES, *self._passes])
+        near = nearest(name, [*ASCEND_NAMES, *self._passes]) if next(self._searches, None) is not None else None
         advice = f"did you mean {quote(near)}?" if near else '"fusionc passes" lists the names'
         return f"{quote(name)} is not a pass; {advice}"
 

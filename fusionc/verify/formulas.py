@@ -2,71 +2,104 @@
 
 from __future__ import annotations
 
-import ast
 import operator
 import re
 from collections.abc import Callable, Mapping
 
 Sizes = Mapping[str, int]
+Formula = tuple[str, ...]  # names, numbers and operators in postfix order, so that one of any length is one loop
 
-_OPERATORS: dict[type[ast.operator], Callable[[int, int], int]] = {
-    ast.Add: operator.add,
-    ast.Sub: operator.sub,
-    ast.Mult: operator.mul,
-    ast.FloorDiv: operator.floordiv,
-    ast.Div: operator.floordiv,
+_LARGEST = 1 << 63  # what a dimension can be
+_OPERATORS: dict[str, Callable[[int, int], int]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "//": operator.floordiv,
+    "/": operator.floordiv,
 }
+_TOKEN = re.compile(r"[^\W\d]\w*|[0-9]{1,18}|//|[+\-*/()]")
+_OPERAND = 3  # binds more than any operator
 
 
-def formula_of(symbol: str) -> ast.expr | None:
-    """The parsed formula, where a symbol is one: "past + 1", "2*s0 - seq"."""
-    if re.fullmatch(r"[\w\s+\-*/()]+", symbol) is None or not re.search(r"[+\-*/]", symbol):
+def formula_of(symbol: str) -> Formula | None:
+    """The formula, where a symbol is one: "past + 1", "2*s0 - seq"."""
+    tokens = _TOKEN.findall(symbol)
+    if not any(token in _OPERATORS for token in tokens) or _TOKEN.sub("", symbol).strip():
         return None
-    try:
-        tree = ast.parse(symbol.strip(), mode="eval").body
-    except SyntaxError:
-        return None
-    allowed = (ast.BinOp, ast.Name, ast.Constant, ast.Load, ast.operator)
-    return tree if all(isinstance(node, allowed) for node in ast.walk(tree)) else None
-
-
-def symbols_of(tree: ast.expr) -> list[str]:
-    """The names in a formula."""
-    return [node.id for node in ast.walk(tree) if isinstance(node, ast.Name)]
-
-
-def evaluate(tree: ast.expr, sizes: Sizes) -> int | None:
-    """What the formula gives for these sizes; None where one is missing, or the divisor is 0."""
-    if isinstance(tree, ast.Constant) and isinstance(tree.value, int):
-        return tree.value
-    if isinstance(tree, ast.Name):
-        return sizes.get(tree.id)
-    if isinstance(tree, ast.BinOp) and type(tree.op) in _OPERATORS:
-        left, right = evaluate(tree.left, sizes), evaluate(tree.right, sizes)
-        if left is None or right is None or (right == 0 and isinstance(tree.op, (ast.Div, ast.FloorDiv))):
+    result: list[str] = []
+    waiting: list[str] = []  # operators and open parentheses
+    is_operand_next = True
+    for token in tokens:
+        if is_operand_next != (token not in _OPERATORS and token != ")"):
             return None
-        return _OPERATORS[type(tree.op)](left, right)
-    return None
+        if token == "(":
+            waiting.append(token)
+        elif is_operand_next:
+            result.append(token)
+            is_operand_next = False
+        elif token == ")":
+            while waiting and waiting[-1] != "(":
+                result.append(waiting.pop())
+            if not waiting:
+                return None
+            waiting.pop()
+        else:
+            while waiting and waiting[-1] != "(" and _binds(waiting[-1]) >= _binds(token):
+                result.append(waiting.pop())
+            waiting.append(token)
+            is_operand_next = True
+    result += reversed(waiting)
+    return None if is_operand_next or "(" in waiting else tuple(result)
+
+
+def symbols_of(formula: Formula) -> list[str]:
+    """The names in a formula."""
+    return [token for token in formula if token not in _OPERATORS and not token.isdecimal()]
+
+
+def evaluate(formula: Formula, sizes: Sizes) -> int | None:
+    """What the formula gives for these sizes; None where one is missing, the divisor is 0, or no dimension is as
+    large."""
+    stack: list[int] = []
+    for token in formula:
+        if token in _OPERATORS:
+            right, left = stack.pop(), stack.pop()
+            if right == 0 and token in ("/", "//"):
+                return None
+            value: int | None = _OPERATORS[token](left, right)
+        else:
+            value = int(token) if token.isdecimal() else sizes.get(token)
+        if value is None or abs(value) > _LARGEST:
+            return None
+        stack.append(value)
+    return stack.pop()
 
 
 def with_sizes(symbol: str, sizes: Sizes) -> int | str:
     """The symbol once these sizes are known: a number, or the formula over what is still open."""
     if symbol in sizes:
         return sizes[symbol]
-    tree = formula_of(symbol)
-    if tree is None or not any(name in sizes for name in symbols_of(tree)):
+    formula = formula_of(symbol)
+    if formula is None or not any(name in sizes for name in symbols_of(formula)):
         return symbol
-    value = evaluate(tree, sizes)
+    value = evaluate(formula, sizes)
     if value is not None:
         return value if value >= 0 else symbol
-    return ast.unparse(_Known(sizes).visit(tree))
+    return _text(tuple(str(sizes.get(token, token)) for token in formula))
 
 
-class _Known(ast.NodeTransformer):
-    """Puts sizes in the places of their names."""
+def _text(formula: Formula) -> str:
+    stack: list[tuple[str, int]] = []
+    for token in formula:
+        if token not in _OPERATORS:
+            stack.append((token, _OPERAND))
+            continue
+        (right, below), (left, above) = stack.pop(), stack.pop()
+        own = _binds(token)
+        left, right = left if above >= own else f"({left})", right if below > own else f"({right})"
+        stack.append((f"{left} {token} {right}", own))
+    return stack.pop()[0]
 
-    def __init__(self, sizes: Sizes) -> None:
-        self._sizes = sizes
 
-    def visit_Name(self, node: ast.Name) -> ast.expr:
-        return ast.Constant(self._sizes[node.id]) if node.id in self._sizes else node
+def _binds(operator_: str) -> int:
+    return 1 if operator_ in "+-" else 2

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
+from math import prod
 from pathlib import Path
 from typing import Any, Literal
 
@@ -25,6 +26,8 @@ from fusionc.verify.result import Difference, Verification
 from fusionc.verify.search import Sample, Search
 from fusionc.verify.seeding import random_nodes, set_seeds
 from fusionc.verify.undecided import Reach, Undecided, is_open, settled
+
+_MOST_ELEMENTS = 1 << 31  # of an input
 
 
 @closes_runners
@@ -55,6 +58,9 @@ def verify(
     except RunError as error:
         return Verification("impossible", 0, f"onnxruntime cannot load {reference}: {error}")
     ports, fixed = _with_shapes(required_inputs(model), input_shape or {})
+    for port in ports:
+        if port.dims is not None and (count := _least_elements(port.dims)) > _MOST_ELEMENTS:
+            return Verification("impossible", 0, f"the input {port.name} of {count:,} elements is too large to be run")
     search = Search(runner, ports, domains(model, ports), fixed, _weight_dims(model))
     defaults = _defaults(model, reference.parent)
     try:
@@ -213,6 +219,10 @@ def _with_shapes(ports: Sequence[Port], shapes: Mapping[str, tuple[int, ...]]) -
                 code="E10001",
             )
     return [replace(port, dims=shapes[port.name]) if port.name in shapes else port for port in ports], fixed
+
+
+def _least_elements(dims: Sequence[int | str]) -> int:
+    return prod(dim for dim in dims if isinstance(dim, int))
 
 
 def _defaults(model: onnx.ModelProto, folder: Path) -> dict[str, Any]:

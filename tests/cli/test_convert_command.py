@@ -140,8 +140,8 @@ def test_what_nobody_foresaw_is_one_block(run: Any, fake_convert: Any) -> None:
     fake_convert.error = KeyError("weights")
     result = run("convert", "--model", "in.onnx")
     assert result.stdout.splitlines() == [START, FAILURE]
-    first, hint = result.stderr.splitlines()
-    assert first == "E19999: Internal Error! KeyError: 'weights'"
+    first, where, hint = result.stderr.splitlines()
+    assert first == "E19999: Internal Error! KeyError: 'weights'" and where == "  where: fusionc convert"
     assert "--log debug" in hint and "report" in hint
     assert result.exit_code == 1
 
@@ -277,7 +277,8 @@ def test_a_missing_model_in_the_other_modes(run: Any, words: list[str]) -> None:
 def test_json_that_cannot_be_written(run: Any, tmp_path: Path) -> None:
     write_model(tmp_path / "in.onnx")
     result = run("convert", "--model=in.onnx", "--mode=1", "--json=none/out.json")
-    assert result.exit_code == 1 and result.stderr.startswith("E13004: file none/out.json cannot be written: ")
+    assert result.exit_code == 1 and result.stderr.startswith("E13004: the file cannot be written: ")
+    assert "  where: none/out.json\n" in result.stderr
 
 
 @pytest.mark.parametrize("word", ["--disable_cluster_ops=Exp", "--opt-level=3", "-dump_as_text", "--online_tuning=1"])

@@ -29,11 +29,18 @@ def test_nodes_out_of_order_are_ordered_once_something_changes() -> None:
     assert optimize(model, [pass_of("DropOutPass")])[0] == model
 
 
-def test_a_value_that_nobody_makes_survives() -> None:
+def test_a_value_that_nobody_makes_is_named_with_its_user() -> None:
     model = parse("agraph (float[N] x) => (float[N] y) { a = Add (x, ghost) b = Identity (a) y = Neg (b) }")
-    result, counts = optimize(model, [pass_of("IdentityPass")])
-    assert effected(counts) == 1
-    assert list(result.graph.node[0].input) == ["x", "ghost"]
+    with pytest.raises(FusioncError, match="nothing makes the value 'ghost'") as caught:
+        optimize(model, [pass_of("IdentityPass")])
+    assert caught.value.code == "E13005" and "Add:a" in caught.value.where
+
+
+def test_of_two_initializers_of_one_name_the_last_counts() -> None:
+    """As in onnxruntime, which runs such a model."""
+    model = parse("agraph (float[N] x) => (float[N] y) <float[1] w = {2.0}, float[1] v = {1.0}> { y = Mul (x, w) }")
+    model.graph.initializer[1].name = "w"
+    assert build(model, "").main.values["w"].constant().tolist() == [1.0]
 
 
 def test_a_subgraph_may_shadow_a_name_and_goes_on_meaning_its_own() -> None:

@@ -18,7 +18,7 @@ def mistakes_of(registry: Sequence[Pass], file: Path) -> list[str]:
     error = caught.value
     assert (error.code, error.exit_code) == ("E21002", 2)
     assert str(file) in error.where and error.hint
-    first, *rest = error.what.split("\n  ")
+    first, rest = error.what, list(error.details)
     if rest:
         assert first == f"{len(rest)} mistakes in the switch file"
     lines = rest or [first]
@@ -169,7 +169,7 @@ def test_one_mistake_in_the_option(registry: Sequence[Pass], text: str, expected
 def test_all_mistakes_in_the_option_at_once(registry: Sequence[Pass]) -> None:
     with pytest.raises(UsageError) as caught:
         decide(registry, optimization_switch="ALL:on;Foo:on")
-    assert caught.value.what.split("\n  ") == [
+    assert [caught.value.what, *caught.value.details] == [
         "2 mistakes in --optimization_switch",
         '--optimization_switch: "ALL" is not allowed here, only in a switch file',
         '--optimization_switch: "Foo" is not a pass; "fusionc passes" lists the names',

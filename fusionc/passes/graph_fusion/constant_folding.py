@@ -22,7 +22,7 @@ def _foldable(graph: Graph, rejected: dict[Node, str]) -> dict[Node, int]:
     found: dict[Node, int] = {}
     spent = _spent.get(graph.model, 0)
     for node in graph.ordered():
-        if node in rejected or not can_evaluate(node):
+        if node in rejected or not node.outputs or not can_evaluate(node):
             continue
         if all(value is None or value.is_constant or value.producer in found for value in needed_inputs(node)):
             reason, work = reason_against(node, spent)

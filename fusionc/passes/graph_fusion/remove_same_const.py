@@ -35,7 +35,7 @@ def _groups(constants: Iterable[Constant], key: Callable[[Constant], object]) ->
 
 
 def _find(graph: Graph) -> Iterator[Match]:
-    for alike in _groups(graph.constants(), lambda c: (c.elem_type, c.shape)):
+    for alike in _groups((c for c in graph.constants() if c.is_used), lambda c: (c.elem_type, c.shape)):
         for similar in _groups(alike, _sample):
             for kept, *others in _groups(similar, _hash):
                 for constant in others:

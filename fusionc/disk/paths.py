@@ -1,0 +1,38 @@
+"""Paths that the user gives."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from fusionc.errors import UsageError
+
+_NO_PATH = {
+    errno.ELOOP: "is a symbolic link that leads back to itself",
+    errno.ENAMETOOLONG: "has a name that is too long",
+}
+
+
+def require_path(path: Path, what: str) -> None:
+    """Raise UsageError E10001 where no file can lie at a path: `what` is its part in the conversion.
+
+    Not UTF-8 is wrong, too: onnx and onnxruntime cannot open such a file.
+    """
+    problem = _problem(path)
+    if problem:
+        hint = "give another path; a link or another name for the file will do"
+        raise UsageError(f"the {what} {problem}", where=str(path), hint=hint, code="E10001")
+
+
+def _problem(path: Path) -> str | None:
+    try:
+        os.path.abspath(path).encode()
+        path.stat()
+    except UnicodeEncodeError:
+        return "lies at a path that is not UTF-8"
+    except ValueError:
+        return "has a NUL in its name"
+    except OSError as error:
+        return _NO_PATH.get(error.errno or 0)
+    return None

@@ -1,0 +1,91 @@
+"""Whether the nodes of a model are calls of their operators: as many inputs and outputs, and the attributes, that the
+operator has in the opset that the model imports. onnxruntime asks the same of every node that it knows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cache
+from typing import NamedTuple
+
+from onnx import AttributeProto, NodeProto
+from onnx.defs import OpSchema
+
+from fusionc.model.operators import canonical_domain, schema
+
+_INTERNAL = "__"  # how attributes begin that onnx itself leaves on nodes
+_Single = OpSchema.FormalParameterOption.Single
+
+
+class _Call(NamedTuple):
+    """What an operator takes; attributes with their types, and those that must be there."""
+
+    inputs: range
+    outputs: range
+    single_inputs: frozenset[int]
+    single_outputs: frozenset[int]
+    attributes: Mapping[str, int]
+    required: frozenset[str]
+
+
+def _type_of(attribute: OpSchema.Attribute) -> int:
+    number: int = AttributeProto.AttributeType.Value(str(attribute.type).rpartition(".")[2])
+    return number
+
+
+@cache
+def _call(operator: str, domain: str, version: int) -> _Call | None:
+    found = schema(operator, domain, version)
+    if found is None or found.deprecated:
+        return None
+    return _Call(
+        range(found.min_input, found.max_input + 1),
+        range(found.min_output, found.max_output + 1),
+        frozenset(i for i, parameter in enumerate(found.inputs) if parameter.option == _Single),
+        frozenset(i for i, parameter in enumerate(found.outputs) if parameter.option == _Single),
+        {name: _type_of(attribute) for name, attribute in found.attributes.items()},
+        frozenset(name for name, attribute in found.attributes.items() if attribute.required),
+    )
+
+
+def fault_of_call(node: NodeProto, opsets: Mapping[str, int]) -> str | None:
+    """What is wrong with a node; None where nothing is, or its operator is not known in these opsets.
+
+    A node without inputs and outputs does nothing, and onnxruntime lets it be, but for Constant.
+    """
+    if not node.input and not node.output and node.op_type != "Constant":
+        return None
+    domain = canonical_domain(node.domain)
+    call = _call(node.op_type, domain, opsets[domain]) if domain in opsets else None
+    if call is None:
+        return None
+    for names, counts, single, kind in (
+        (node.input, call.inputs, call.single_inputs, "inputs"),
+        (node.output, call.outputs, call.single_outputs, "outputs"),
+    ):
+        if len(names) not in counts:
+            return f"has {len(names)} {kind}, not {_said(counts)}"
+        if "" in names and any(not name and i in single for i, name in enumerate(names)):
+            return f"has {kind} without a name, which it needs"
+    return _fault_of_attributes(node.attribute, call)
+
+
+def _said(counts: range) -> str:
+    if len(counts) == 1:
+        return str(counts[0])
+    return f"{counts[0]} or more" if counts[-1] > 1 << 20 else f"{counts[0]} to {counts[-1]}"
+
+
+def _fault_of_attributes(attributes: Iterable[AttributeProto], call: _Call) -> str | None:
+    names = [attribute.name for attribute in attributes]
+    for attribute in attributes:
+        expected = call.attributes.get(attribute.name)
+        if expected is None:
+            if not attribute.name.startswith(_INTERNAL):
+                return f"has an attribute {attribute.name!r}, which its operator does not know"
+        elif attribute.type != expected:
+            found, wanted = (AttributeProto.AttributeType.Name(number) for number in (attribute.type, expected))
+            return f"has an attribute {attribute.name!r} of type {found}, not {wanted}"
+    missing = sorted(call.required.difference(names))
+    if missing:
+        return f"has no attribute {missing[0]!r}, which its operator needs"
+    return f"has two attributes {names[0]!r}" if len(set(names)) < len(names) else None
