@@ -11,10 +11,11 @@ import click
 from fusionc.cli.atc import AtcCommand, atc_bool, notices, other_options
 from fusionc.cli.custom import custom_passes_option
 from fusionc.cli.failures import EXIT_CODES, show_tracebacks
-from fusionc.cli.files import FilePath, write_text
+from fusionc.cli.files import FilePath
 from fusionc.cli.input_shape import Size, parse_run_shape, parse_sizes
+from fusionc.cli.modes import check, model_of_mode, show_information, write_json
 from fusionc.cli.timeout import timeout_option
-from fusionc.errors import FusioncError, UsageError, printable
+from fusionc.errors import FusioncError, printable
 from fusionc.report.plog import LEVELS
 
 if TYPE_CHECKING:
@@ -32,7 +33,7 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
 
 
 @click.command(cls=AtcCommand, epilog=EXIT_CODES)
-@click.option("--model", type=_FILE, required=True, metavar="FILE", help="The ONNX model to read.")
+@click.option("--model", type=_FILE, metavar="FILE", help="The ONNX model to read.  [required]")
 @click.option(
     "--output",
     type=_FILE,
@@ -148,12 +149,20 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
 )
 @click.option(
     "--mode",
-    type=click.Choice(["0", "1", "6"]),
+    type=click.Choice(["0", "1", "3", "6"]),
     default="0",
     show_default=True,
-    help="0 convert; 1 write the model to --json, without weights above 1 KiB; 6 show what the model holds.",
+    help="0 convert; 1 write the model to --json, without weights above 1 KiB; 3 only check whether each operator runs "
+    "on the target; 6 show what the model holds.",
 )
+@click.option("--om", type=_FILE, metavar="FILE", help="The model of --mode 1 and 6, as ATC calls it there.")
 @click.option("--json", "json_file", type=_FILE, metavar="FILE", help="The file that --mode 1 writes.")
+@click.option(
+    "--dump_mode", type=click.Choice(["0", "1"]), default="0", help="1: --mode 1 writes inferred shapes, too."
+)
+@click.option(
+    "--check_report", type=_FILE, metavar="FILE", help="The file that --mode 3 writes. Default: check_result.json."
+)
 @click.option(
     "--framework",
     default="5",
@@ -167,7 +176,7 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
 @click.pass_context
 def command(
     ctx: click.Context,
-    model: Path,
+    model: Path | None,
     output: Path | None,
     fusion_switch_file: Path | None,
     optimization_switch: str | None,
@@ -193,23 +202,27 @@ def command(
     export_compile_stat: str,
     log: str | None,
     mode: str,
+    om: Path | None,
     json_file: Path | None,
+    dump_mode: str,
+    check_report: Path | None,
 ) -> None:
     """Optimize an ONNX model, verify the result and write it.
 
     Options may be written as for ATC: --fusion_switch_file, --fusion-switch-file, -fusion_switch_file. ATC's other
     options are refused where they would change the result, and have no effect where they would not.
     """
-    if mode == "1" and json_file is None:
-        raise click.UsageError("--mode 1 needs --json FILE.", ctx)
+    source = model_of_mode(ctx, mode, model, om, json_file)
     if twice := sorted(input_shape.keys() & input_shape_range.keys()):
         raise click.UsageError(f"--input_shape and --input_shape_range both name {', '.join(twice)}.", ctx)
     click.echo(_START)
     try:
         if mode == "6":
-            _show_information(model, notices(ctx))
+            show_information(source, notices(ctx))
+        elif mode == "3":
+            check(source, check_report, target, notices(ctx))
         elif mode == "1" and json_file is not None:
-            _write_json(model, json_file, notices(ctx))
+            write_json(source, json_file, notices(ctx), shapes=dump_mode == "1")
         else:
             from fusionc.runtime.process import start
 
@@ -219,7 +232,7 @@ def command(
 
             with Progress() as progress:
                 report = convert(
-                    model,
+                    source,
                     output=output,
                     fusion_switch_file=fusion_switch_file,
                     optimization_switch=optimization_switch,
@@ -262,23 +275,3 @@ def _show(report: Report) -> None:
         for line in report.pattern_lines:
             click.echo(line)
     show_report(report, sys.stdout)
-
-
-def _show_information(model: Path, found: list[str]) -> None:
-    from fusionc.disk.load import load
-    from fusionc.report.model_info import information
-    from fusionc.report.table import show_facts
-
-    show_facts([*information(load(model)), *(("notice", notice) for notice in found)], sys.stdout)
-
-
-def _write_json(model: Path, file: Path, found: list[str]) -> None:
-    from fusionc.disk.load import load
-    from fusionc.disk.places import is_same
-    from fusionc.report.model_info import model_as_json
-    from fusionc.report.table import show_facts
-
-    if is_same(file, model):
-        raise UsageError("--json names the model itself", where=str(file), hint="give another name", code="E10001")
-    write_text(file, model_as_json(load(model)))
-    show_facts([("output", str(file)), *(("notice", notice) for notice in found)], sys.stdout)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections import Counter
 
+import onnx
+import onnx.shape_inference
 from google.protobuf.json_format import MessageToJson
 from onnx import ModelProto, TensorProto, TypeProto
 
@@ -45,13 +47,15 @@ def information(model: ModelProto) -> list[tuple[str, str]]:
     ]
 
 
-def model_as_json(model: ModelProto) -> str:
+def model_as_json(model: ModelProto, *, shapes: bool = False) -> str:
     """The model in protobuf's JSON form, under the field names of onnx.proto.
 
     The data of tensors above SMALL_TENSOR_BYTES are left out: they are removed from `model` itself, so that weights
-    are never in memory twice.
+    are never in memory twice. `shapes` adds the types and shapes of inner values, as far as they can be inferred.
     """
     drop_large_data(model)
+    if shapes:
+        model = onnx.shape_inference.infer_shapes(model, data_prop=True)
     return str(MessageToJson(model, preserving_proto_field_name=True, ensure_ascii=False)) + "\n"
 
 

@@ -28,6 +28,11 @@ def _tables() -> tuple[
     return kernels, {key: sorted(versions) for key, versions in parameters.items()}
 
 
+def is_known(op: str, domain: str, version: int) -> bool:
+    """Whether the installed onnxruntime knows the operator in that version of its domain, with a kernel or without."""
+    return any(since <= version for since, _ in _tables()[1].get((domain, op), ()))
+
+
 @cache
 def has_cpu_kernel(op: str, domain: str, version: int, *elem_types: int) -> bool:
     """Whether the installed onnxruntime has a CPU kernel of this operator and version that takes these elements.

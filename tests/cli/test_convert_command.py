@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import errno
-import json
-import os
 import re
 import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
-from onnx import TensorProto, helper
 
 from fusionc.cli import main
 from fusionc.errors import FusioncError, UsageError, VerificationError
@@ -19,12 +16,6 @@ from fusionc.errors import FusioncError, UsageError, VerificationError
 START = "FUSIONC start working now, please wait for a moment."
 SUCCESS = "FUSIONC run success, welcome to the next use."
 FAILURE = "FUSIONC run failed, Please check the detail log, Try 'fusionc convert --help' for more information"
-
-
-def write_model(file: Path) -> None:
-    value = helper.make_tensor_value_info("x", TensorProto.FLOAT, [2])
-    graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [value], [])
-    file.write_bytes(helper.make_model(graph).SerializeToString())
 
 
 def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> None:
@@ -173,7 +164,12 @@ def test_interrupted(run: Any, fake_convert: Any) -> None:
     [
         ([], "Missing option '--model'"),
         (["--model=a", "--framework=3"], "only 5, which is ONNX"),
-        (["--model=a", "--mode=3"], "'3' is not one of '0', '1', '6'"),
+        (["--model=a", "--mode=5"], "'5' is not one of '0', '1', '3', '6'"),
+        (["--mode=6"], "Missing option '--om' or '--model'"),
+        (["--mode=3"], "Missing option '--model'"),
+        (["--mode=3", "--om=a"], "--om is for --mode 1 and 6"),
+        (["--om=a"], "--om is for --mode 1 and 6"),
+        (["--mode=6", "--om=a", "--model=b"], "--om and --model name different files"),
         (["--model=a", "--mode=1"], "--mode 1 needs --json FILE"),
         (["--model=a", "--oo_level=O2"], "'O2' is not one of 'O1', 'O3'"),
         (["--model=a", "--oo_constant_folding=maybe"], "'maybe' is not a boolean"),
@@ -220,65 +216,6 @@ def test_shapes(run: Any, fake_convert: Any, option: str, text: str, sizes: Any,
         "input_shape": sizes, "verify_shape": None
     }  # fmt: skip
     assert shapes == expected
-
-
-def test_mode_6_shows_the_model(run: Any, fake_convert: Any, tmp_path: Path) -> None:
-    write_model(tmp_path / "in.onnx")
-    result = run("convert", "--model", "in.onnx", "--mode", "6", "--soc_version=x")
-    lines = result.stdout.splitlines()
-    assert (result.exit_code, lines[0], lines[-1]) == (0, START, SUCCESS)
-    assert "input       x  float[2]" in lines and "operators   Relu 1" in lines
-    assert "notice      accepted, no effect: --soc_version" in lines
-    assert fake_convert.calls == [] and os.listdir(tmp_path) == ["in.onnx"]
-
-
-def test_mode_1_writes_json(run: Any, fake_convert: Any, tmp_path: Path) -> None:
-    write_model(tmp_path / "in.onnx")
-    result = run("convert", "--model", "in.onnx", "--mode", "1", "--json", "out.json")
-    assert result.exit_code == 0 and result.stdout.splitlines()[-1] == SUCCESS
-    assert json.loads((tmp_path / "out.json").read_text())["graph"]["node"][0]["op_type"] == "Relu"
-    assert fake_convert.calls == []
-
-
-def test_mode_1_never_writes_over_the_model(run: Any, fake_convert: Any, tmp_path: Path) -> None:
-    write_model(tmp_path / "in.json")
-    before = (tmp_path / "in.json").read_bytes()
-    result = run("convert", "--model", "in.json", "--mode", "1", "--json", "./in.json")
-    assert result.exit_code == 2 and "--json names the model itself" in result.stderr
-    assert (tmp_path / "in.json").read_bytes() == before
-
-
-def test_a_text_is_written_wholly_or_not_at_all(
-    run: Any, fake_convert: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def half(self: Path, text: str, **options: Any) -> int:
-        self.write_bytes(text.encode()[:9])
-        raise OSError(errno.ENOSPC, "No space left on device")
-
-    write_model(tmp_path / "in.onnx")
-    (tmp_path / "out.json").write_text("old")
-    monkeypatch.setattr(Path, "write_text", half)
-    assert run("convert", "--model", "in.onnx", "--mode", "1", "--json", "out.json").exit_code == 1
-    assert sorted(os.listdir(tmp_path)) == ["in.onnx", "out.json"] and (tmp_path / "out.json").read_text() == "old"
-
-
-def test_json_without_mode_1_is_a_conversion(run: Any, fake_convert: Any, tmp_path: Path) -> None:
-    assert run("convert", "--model", "in.onnx", "--json", "out.json").exit_code == 0
-    assert len(fake_convert.calls) == 1 and not (tmp_path / "out.json").exists()
-
-
-@pytest.mark.parametrize("words", [["--mode=6"], ["--mode=1", "--json=out.json"]])
-def test_a_missing_model_in_the_other_modes(run: Any, words: list[str]) -> None:
-    result = run("convert", "--model=none.onnx", *words)
-    assert result.exit_code == 2 and result.stdout.splitlines() == [START, FAILURE]
-    assert result.stderr.startswith("E10410: the model does not exist\n  where: none.onnx\n")
-
-
-def test_json_that_cannot_be_written(run: Any, tmp_path: Path) -> None:
-    write_model(tmp_path / "in.onnx")
-    result = run("convert", "--model=in.onnx", "--mode=1", "--json=none/out.json")
-    assert result.exit_code == 1 and result.stderr.startswith("E13004: the file cannot be written: ")
-    assert "  where: none/out.json\n" in result.stderr
 
 
 @pytest.mark.parametrize("word", ["--disable_cluster_ops=Exp", "--opt-level=3", "-dump_as_text", "--online_tuning=1"])

@@ -1,0 +1,102 @@
+"""ATC's modes that convert nothing: 1 writes a model as JSON, 3 checks it, 6 shows what it holds."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from fusionc.cli.files import write_text
+from fusionc.errors import FusioncError, UsageError
+from fusionc.report.environment import variable
+
+_MARK_OF_OM = b"IMOD"  # how the files begin that ATC makes
+
+
+def model_of_mode(ctx: click.Context, mode: str, model: Path | None, om: Path | None, json_file: Path | None) -> Path:
+    """The model that the mode is about: ATC calls it --model where it is converted or checked, --om elsewhere.
+
+    Raises click.UsageError where an option is missing, UsageError for a model that ATC has compiled.
+    """
+    if mode == "1" and json_file is None:
+        raise click.UsageError("--mode 1 needs --json FILE.", ctx)
+    if om is not None and mode not in ("1", "6"):
+        raise click.UsageError("--om is for --mode 1 and 6; give the model as --model.", ctx)
+    if om is not None and model is not None and om != model:
+        raise click.UsageError("--om and --model name different files; give one.", ctx)
+    chosen = om or model
+    if chosen is None:
+        name = "--om' or '--model" if mode in ("1", "6") else "--model"
+        raise click.UsageError(f"Missing option '{name}'.", ctx)
+    if om is not None and _is_compiled(om):
+        hint = "give the ONNX model that it was made from"
+        raise UsageError("the model is one that ATC has compiled", where=str(om), hint=hint, code="E10001")
+    return chosen
+
+
+def show_information(model: Path, found: Sequence[str]) -> None:
+    """Mode 6."""
+    from fusionc.disk.load import load
+    from fusionc.report.model_info import information
+    from fusionc.report.table import show_facts
+
+    show_facts([*information(load(model)), *(("notice", notice) for notice in found)], sys.stdout)
+
+
+def write_json(model: Path, file: Path, found: Sequence[str], *, shapes: bool) -> None:
+    """Mode 1."""
+    from fusionc.disk.load import load
+    from fusionc.report.model_info import model_as_json
+    from fusionc.report.table import show_facts
+
+    _spare(model, file, "--json")
+    write_text(file, model_as_json(load(model), shapes=shapes))
+    show_facts([("output", str(file)), *(("notice", notice) for notice in found)], sys.stdout)
+
+
+def check(model: Path, check_report: Path | None, target: str, found: Sequence[str]) -> None:
+    """Mode 3. Raises FusioncError where the model would not run."""
+    from fusionc.precheck import precheck
+    from fusionc.report.table import show_facts, show_table
+
+    file = check_report or Path(variable("WORK_PATH") or "", "check_result.json")
+    _spare(model, file, "--check_report")
+    result = precheck(model, target)
+    write_text(file, json.dumps(result, indent=4, ensure_ascii=False) + "\n")
+    causes = [cause["message"] for cause in result.get("cause", ())]
+    failed = [
+        [entry["name"], entry["type"], " ".join(cause["message"].split())]
+        for entry in result["op"]
+        for cause in entry.get("cause", ())
+    ]
+    if failed:
+        show_table(["node", "operator", "because"], failed, sys.stdout)
+    facts = [("operators", f"{result['total']}: {result['pass']} pass, {result['fail']} fail"), ("output", str(file))]
+    show_facts([*facts, *(("notice", notice) for notice in found)], sys.stdout)
+    if result["result"] != "success":
+        what = "; ".join(
+            [*([f"{result['fail']} of {result['total']} operators do not run"] if failed else []), *causes]
+        )
+        hint = "the file says why; --target onnx checks for any runtime" if failed and target != "onnx" else (
+            "the file says why; export the model again"
+        )  # fmt: skip
+        raise FusioncError(f"the model fails the check: {what}", where=str(file), hint=hint, code="E19010")
+
+
+def _spare(model: Path, file: Path, option: str) -> None:
+    """Raises UsageError where the file to write is the model."""
+    from fusionc.disk.places import is_same
+
+    if is_same(file, model):
+        raise UsageError(f"{option} names the model itself", where=str(file), hint="give another name", code="E10001")
+
+
+def _is_compiled(path: Path) -> bool:
+    try:
+        with path.open("rb") as file:
+            return file.read(len(_MARK_OF_OM)) == _MARK_OF_OM
+    except OSError:  # whoever reads it next says so
+        return False

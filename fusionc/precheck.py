@@ -1,0 +1,83 @@
+"""ATC's mode 3: would a model run on the target? Operator by operator, without running or changing it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from onnx import TensorProto
+
+from fusionc.disk.load import load
+from fusionc.model import operators
+from fusionc.model.build import build
+from fusionc.model.graph import Node
+from fusionc.model.tensors import type_name
+from fusionc.runtime.cpu_kernels import has_cpu_kernel, is_known
+from fusionc.verify import fault_of
+
+_UNSUPPORTED, _INVALID = 1, 2  # ATC's codes for an operator that there is not, and for one that cannot take its inputs
+
+
+def precheck(path: Path, target: str) -> dict[str, Any]:
+    """The content of ATC's check_result.json: how many operators there are, pass and fail, and each with its causes.
+
+    `cause` beside these is what onnx.checker has against the model as a whole. Raises FusioncError where the file is no
+    model.
+    """
+    model = build(load(path), os.fspath(path.parent), target)
+    nodes = [node for graph in model.graphs for node in graph.ordered()]
+    entries = [_entry(node) for node in nodes]
+    failed = sum(entry["result"] == "failed" for entry in entries)
+    fault = fault_of(path)
+    result: dict[str, Any] = {
+        "name": model.main.proto.name or path.stem,
+        "result": "failed" if failed or fault is not None else "success",
+        "total": len(entries),
+        "pass": len(entries) - failed,
+        "fail": failed,
+        "op": entries,
+    }
+    if fault is not None:
+        result["cause"] = [{"code": _INVALID, "message": fault}]
+    return result
+
+
+def _entry(node: Node) -> dict[str, Any]:
+    causes = [{"code": code, "message": message} for code, message in _causes(node)]
+    entry: dict[str, Any] = {"name": node.label(), "type": _name(node), "result": "failed" if causes else "success"}
+    return entry | ({"cause": causes} if causes else {})
+
+
+def _name(node: Node) -> str:
+    return f"{node.domain}.{node.op}" if node.domain else node.op
+
+
+def _causes(node: Node) -> Iterator[tuple[int, str]]:
+    model, version = node.graph.model, node.graph.opset_of(node.domain)
+    if model.is_for_onnxruntime and node.domain == operators.MICROSOFT:
+        version = version or 1  # the one that there is, whether the model says so or not
+    if (node.domain, node.op, node.proto.overload) in model.functions:
+        return
+    schema = operators.schema(node.op, node.domain, version)
+    place = f"version {version} of {node.domain or 'the standard operators'}"
+    if not version:
+        yield _INVALID, f"the model does not say which version of {node.domain or 'the standard operators'} it uses"
+    elif schema is None and not (model.is_for_onnxruntime and is_known(node.op, node.domain, version)):
+        yield _UNSUPPORTED, f"{_name(node)} is no operator of {place}"
+    elif model.is_for_onnxruntime and not node.is_op("Constant"):  # which onnxruntime makes an initializer
+        if _has_body(schema):
+            return  # written out in other operators where it has no kernel
+        types = [0 if value is None else value.elem_type for value in node.inputs]
+        # onnxruntime computes float16 in float32 where it has no kernel for it.
+        wider = [TensorProto.FLOAT if type_ == TensorProto.FLOAT16 else type_ for type_ in types]
+        if not has_cpu_kernel(node.op, node.domain, version):
+            yield _UNSUPPORTED, f"onnxruntime has no CPU kernel of {_name(node)} in {place}"
+        elif not any(has_cpu_kernel(node.op, node.domain, version, *some) for some in (types, wider)):
+            taken = ", ".join(type_name(type_) if type_ else "?" for type_ in types)
+            yield _INVALID, f"onnxruntime has no CPU kernel of {_name(node)} for inputs of the types {taken}"
+
+
+def _has_body(schema: Any) -> bool:
+    return schema is not None and (schema.has_function or schema.has_context_dependent_function)
