@@ -162,3 +162,9 @@ def test_the_switches_that_vllm_documents_are_taken() -> None:
     option = "AddRmsNormDynamicQuantFusionPass:off;MultiAddRmsNormDynamicQuantFusionPass:off"
     switches = decide(PASSES, optimization_switch=option)
     assert switches.enabled == DEFAULT - {"AddRmsNormDynamicQuantFusionPass"} and not switches.notices
+
+
+def test_the_first_flash_attention_is_the_one_with_a_mask() -> None:
+    """As in MindSpore, whose users switch it off by that name."""
+    summaries = [NAMES.find(f"FlashAttentionFusionV{number}")[0].summary for number in (1, 2)]
+    assert summaries[0].startswith("Attention with a mask ") and summaries[1].startswith("Attention without a mask ")

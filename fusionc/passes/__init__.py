@@ -85,8 +85,8 @@ _ORDER = (
     "graph_fusion.shape_reshape",
     # Attention: when the shapes of heads are constants, repeated transpositions are one, and Slices are Splits
     "graph_fusion.rotary_embedding_fusion",
-    "graph_fusion.flash_attention_fusion_v1",
     "graph_fusion.flash_attention_fusion_v2",
+    "graph_fusion.flash_attention_fusion_v1",  # the one with a mask
     # Arithmetic
     "graph_fusion.arithmetic_simplify",
     "graph_fusion.a_reduce_sum_fusion",

@@ -1,209 +1,118 @@
-from harness import Fires, Stays, tables
-
-C = "float c = {0.5}, float d = {2.0}, float[1] e = {0.5}"
-
-
-def graph(
-    body: str,
-    q: str = "float[B,2,3,4]",
-    k: str = "float[B,2,5,4]",
-    v: str = "float[B,2,5,4]",
-    y: str = "float[B,2,3,4]",
-    constants: str = "float c = {0.5}",
-    more: str = "",
-) -> str:
-    values = f"<{constants}>" if constants else ""
-    return f"agraph ({q} q, {k} k, {v} v) => ({y} y{more}) {values} {{ {body} }}"
+import numpy as np
+import pytest
+from harness import Fires, Stays, compare, effected, make_feeds, optimize, parse, pass_of, session, tables
 
 
-T = "t = Transpose <perm = [0, 1, 3, 2]> (k)"
-TAIL = "p = Softmax <axis = -1> (z) y = MatMul (p, v)"
-PLAIN = f"{T} s = MatMul (q, t) z = Mul (s, c) {TAIL}"
-GUARD = "p = Softmax <axis = -1> (z) n = IsNaN (p) w = Where (n, zero, p) y = MatMul (w, v)"
-FLAT = "f = Reshape (k, flat) g = Transpose <perm = [0, 2, 1]> (f) t = Reshape (g, back)"
-FLATTENED = "int64[3] flat = {-1, 5, 4}, int64[4] back = {-1, 2, 4, 5}"
-BLOCK = """r = Reshape (q, heads) a = Transpose <perm = [0, 2, 1, 3]> (r) u = Reshape (k, heads)
-    b = Transpose <perm = [0, 2, 3, 1]> (u) w = Reshape (v, heads) d = Transpose <perm = [0, 2, 1, 3]> (w)
-    s = MatMul (a, b) z = Mul (s, c) p = Softmax <axis = -1> (z) o = MatMul (p, d)
-    h = Transpose <perm = [0, 2, 1, 3]> (o) y = Reshape (h, merged)"""
-JOINED = {"q": "float[B,S,8]", "k": "float[B,L,8]", "v": "float[B,L,8]", "y": "float[B,S,8]"}
-HEADS = "float c = {0.5}, int64[4] heads = {0, 0, 2, 4}, int64[3] merged = {0, 0, -1}"
-REPEATED = """a = Unsqueeze (k, two) b = Expand (a, wide) g = Reshape (b, back) t = Transpose <perm = [0, 1, 3, 2]> (g)
-    l = Unsqueeze (v, two) m = Expand (l, wide) w = Reshape (m, back) s = MatMul (q, t) z = Mul (s, c)
-    p = Softmax <axis = -1> (z) y = MatMul (p, w)"""
-GROUPS = {"q": "float[B,6,3,4]", "k": "float[B,2,5,4]", "v": "float[B,2,5,4]", "y": "float[B,6,3,4]"}
-REPEATS = "float c = {0.5}, int64[1] two = {2}, int64[5] wide = {1, 1, 3, 1, 1}, int64[4] back = {0, 6, 5, 4}"
-PACKED = """agraph (float[B,S,24] x) => (float[B,S,8] y) <float c = {0.5}, int64[5] five = {0, 0, 3, 2, 4}, int64[3] ones = {1, 1, 1}, int64[1] first = {0}, int64[3] merged = {0, 0, 8}> {
-    r = Reshape (x, five) t = Transpose <perm = [2, 0, 3, 1, 4]> (r) i, j, l = Split <axis = 0> (t, ones)
-    q = Squeeze (i, first) k = Squeeze (j, first) v = Squeeze (l, first) u = Transpose <perm = [0, 1, 3, 2]> (k)
-    s = MatMul (q, u) z = Mul (s, c) p = Softmax <axis = -1> (z) o = MatMul (p, v)
+def graph(mask: str, tail: str = "", inputs: str = "bool[B,1,3,5] b", constants: str = "", y: str = "") -> str:
+    tail = tail or "p = Softmax <axis = -1> (a) y = MatMul (p, v)"
+    values = f"float c = {{0.5}}, float zero = {{0}}, float far = {{-10000}} {constants}"
+    return f"""agraph (float[B,2,3,4] q, float[B,2,5,4] k, float[B,2,5,4] v, {inputs}) => (float[B,2,3,4] y{y}) <{values}> {{
+        {mask} t = Transpose <perm = [0, 1, 3, 2]> (k) s = MatMul (q, t) z = Mul (s, c) a = Add (z, m) {tail} }}"""
+
+
+WHERE = "m = Where (b, zero, far)"
+GUARD = "p = Softmax <axis = -1> (a) n = IsNaN (p) w = Where (n, zero, p) y = MatMul (w, v)"
+CAUSAL = "float[3,5] m = {0, -inf, -inf, -inf, -inf, 0, 0, -inf, -inf, -inf, 0, 0, 0, -inf, -inf}"
+LOWEST = ", float low = {-3.4028234663852886e38}"
+INFINITE = ", float low = {-inf}"
+LOW = "m = Where (b, zero, low)"
+INTEGERS = "f = Cast <to = 1> (i) r = Sub (one, f) m = Mul (r, far)"
+BLOCK = """agraph (float[B,S,8] q, float[B,L,8] k, float[B,L,8] v, bool[B,1,1,L] b) => (float[B,S,8] y)
+    <float c = {0.5}, float zero = {0}, float far = {-10000}, int64[4] heads = {0, 0, 2, 4}, int64[3] merged = {0, 0, -1}> {
+    m = Where (b, zero, far) r = Reshape (q, heads) a = Transpose <perm = [0, 2, 1, 3]> (r) u = Reshape (k, heads)
+    t = Transpose <perm = [0, 2, 3, 1]> (u) w = Reshape (v, heads) d = Transpose <perm = [0, 2, 1, 3]> (w)
+    s = MatMul (a, t) z = Mul (s, c) x = Add (z, m) p = Softmax <axis = -1> (x) o = MatMul (p, d)
     h = Transpose <perm = [0, 2, 1, 3]> (o) y = Reshape (h, merged) }"""
 
-TORCH = (
-    "b0 = Shape <start = 0, end = 1> (q) b1 = Shape <start = 1, end = 2> (q) heads = Concat <axis = 0> (b0, b1, rest) "
-)
-ROWS = BLOCK.replace("Reshape (k, heads)", "Reshape (k, others)").replace("Reshape (v, heads)", "Reshape (v, others)")
-
-OPERATOR = BLOCK.replace("[0, 2, 3, 1]> (u)", "[0, 2, 1, 3]> (u)").replace(
-    "s = MatMul (a, b) z = Mul (s, c) p = Softmax <axis = -1> (z) o = MatMul (p, d)", "o = Attention (a, b, d)"
-)
-
+FIT = "the mask is not known to fit the scores"
+HEADS = "one mask for each head, and what it hides is unknown"
+ANY_RUNTIME = "not every runtime makes zeros of a hidden row"
 STAYS = [
-    Stays("opset 22", graph(PLAIN), "opset 22 has no Attention", opset=22),
-    Stays("double", graph(PLAIN).replace("float", "double"), "the elements are not float32", opset=23),
-    Stays("float16", graph(PLAIN.replace("z = Mul (s, c)", "z = Identity (s)"), constants="").replace("float", "float16").replace("z = Identity (s)", "").replace("(z)", "(s)"), "the elements are not float32", opset=23),
-    Stays("Softmax over the queries", graph(PLAIN.replace("axis = -1", "axis = 2")), "Softmax is not over the keys", opset=23),
-    Stays(
-        "rank 3",
-        graph(PLAIN.replace("[0, 1, 3, 2]", "[0, 2, 1]"), *("float[2,3,4]", "float[2,5,4]", "float[2,5,4]", "float[2,3,4]")),
-        "the rank is unknown or not 4",
-        opset=23,
-    ),
-    Stays("other heads of the query", graph(PLAIN, q="float[B,1,3,4]"), "the heads are not known to be the same", opset=23),
-    Stays("other heads of the value", graph(PLAIN, v="float[B,1,5,4]"), "the heads are not known to be the same", opset=23),
-    Stays("unknown heads", graph(PLAIN, k="float[B,N,5,4]"), "the heads are not known to be the same", opset=23),
-    Stays("one batch of keys", graph(PLAIN, k="float[1,2,5,4]"), "the batches are not known to be the same", opset=23),
-    Stays("unknown batches", graph(PLAIN, v="float[C,2,5,4]", y="float[?,2,3,4]"), "the batches are not known to be the same", opset=23),
-    Stays(
-        "one head",
-        graph(PLAIN, "float[B,1,3,4]", "float[B,1,5,4]", "float[B,1,5,4]", "float[B,1,3,4]"),
-        "one head, which the operator computes on one thread",
-        opset=23,
-    ),
-    Stays("a negative scale", graph(PLAIN, constants="float c = {-0.5}"), "the scale is not one positive number", opset=23),
-    Stays("a scale for each head", graph(PLAIN, constants="float[2,1,1] c"), "the scale is not one positive number", opset=23),
-    Stays("a scale that raises the rank", graph(PLAIN.replace("y =", "u =") + " y = Squeeze (u, x)", constants="float[1,1,1,1,1] c = {0.5}, int64[1] x = {0}"), "the scale is not one positive number", opset=23),
-    Stays("a very small scale", graph(PLAIN, constants="float c = {0.0000001}"), "a very small or large scale", opset=23),
-    Stays("the weights are used elsewhere", graph(f"{PLAIN} o = Neg (p)", more=", float[B,2,3,5] o"), "an interior value is used elsewhere", opset=23),
-    Stays("another guard", graph(f"{T} s = MatMul (q, t) z = Mul (s, c) {GUARD}", constants="float c = {0.5}, float zero = {1}"), None, opset=23),
-    Stays(
-        "values of fewer heads, repeated more often",
-        "agraph (float[B,4,3,4] q, float[B,2,5,4] k, float[B,1,5,4] v) => (float[B,4,3,4] y) <int64[1] two = {2}, int64[5] wide = {1, 1, 2, 1, 1}, int64[5] wider = {1, 1, 4, 1, 1}, int64[4] back = {0, 4, 5, 4}> { a = Unsqueeze (k, two) c = Expand (a, wide) g = Reshape (c, back) l = Unsqueeze (v, two) m = Expand (l, wider) w = Reshape (m, back) y = Attention (q, g, w) }",
-        "key and value have different heads",
-        opset=23,
-    ),
-    Stays(
-        "an unknown number of heads of the query",
-        graph(TORCH.replace("(q)", "(i0)") + OPERATOR.replace("(k, heads)", "(k, others)").replace("(v, heads)", "(v, others)"), constants="int64[2] rest = {-1, 4}, int64[4] others = {0, 0, 2, 4}, int64[3] merged = {0, 0, 8}", q="float[B,S] i0, float[U,V,8]", k="float[B,L,8]", v="float[B,L,8]", y="float[B,S,8]"),
-        "the number of heads is unknown",
-        opset=23,
-    ),
-    Stays(
-        "an unknown number of heads of the keys",
-        graph(TORCH.replace("(q)", "(i0)") + OPERATOR.replace("(q, heads)", "(q, others)"), constants="int64[2] rest = {-1, 4}, int64[4] others = {0, 0, 2, 4}, int64[3] merged = {0, 0, 8}", q="float[B,L] i0, float[B,S,8]", k="float[U,V,8]", v="float[U,V,8]", y="float[B,S,8]"),
-        "the number of heads is unknown",
-        opset=23,
-    ),
-    Stays("other heads of the split value", graph(OPERATOR.replace("(v, heads)", "(v, others)"), constants=HEADS + ", int64[4] others = {0, 0, 1, 4}", **JOINED | {"v": "float[B,L,4]"}), "the number of heads is unknown", opset=23),
-    Stays("heads of an unknown size", graph(OPERATOR, constants=HEADS.replace("heads = {0, 0, 2, 4}", "heads = {0, 0, 2, -1}"), q="float[B,S,D]", k="float[B,L,D]", v="float[B,L,D]", y="float[B,S,?]"), "the sizes of the heads are unknown", opset=23),
-    Stays(
-        "a Reshape behind them that exchanges two dimensions",
-        graph(OPERATOR.replace("(o)", "(i)").replace("o = Attention (a, b, d)", "o = Attention (a, b, d) i = Reshape (o, other)"), constants=HEADS.replace("float c = {0.5}", "int64[4] other = {-1, 3, 2, 4}"), **JOINED | {"q": "float[B,3,8]", "y": "float[B,2,12]"}),
-        "a Reshape behind the operator changes something",
-        opset=23,
-    ),
-    Stays(
-        "the key is not transposed",
-        graph(f"{FLAT} s = MatMul (q, t) {TAIL.replace('z', 's')}", k="float[B,2,4,5]", constants="int64[3] flat = {-1, 5, 4}, int64[4] back = {-1, 2, 4, 5}"),
-        "the key is not known to be transposed",
-        opset=23,
-    ),
+    Stays("opset 22", graph(WHERE), "opset 22 has no Attention", opset=22),
+    Stays("one mask from outside for each head", graph("", inputs="float[B,2,3,5] m"), HEADS, opset=23),
+    Stays("one mask from outside for each head, rank 3", graph("", inputs="float[2,3,5] m"), HEADS, opset=23),
+    Stays("infinite for each head", graph(LOW, inputs="bool[B,2,3,5] b", constants=INFINITE), HEADS, opset=23),
+    Stays("the lowest number, moved, for each head", graph("g = Where (b, zero, low) m = Unsqueeze (g, one)", inputs="bool[2,3,5] b", constants=LOWEST + ", int64[1] one = {0}"), HEADS, opset=23),
+    Stays("infinite with the guard for any runtime", graph(LOW, GUARD, constants=INFINITE), ANY_RUNTIME, opset=23, target="onnx"),
+    Stays("from outside with the guard for any runtime", graph("", GUARD, inputs="float[B,1,3,5] m"), ANY_RUNTIME, opset=23, target="onnx"),
+    Stays("another length of the queries", graph(WHERE, inputs="bool[B,1,M,5] b").replace("float[B,2,3,4] y", "float[B,2,?,4] y"), FIT, opset=23),
+    Stays("one mask for each other head", graph(WHERE, inputs="bool[B,H,3,5] b"), FIT, opset=23),
+    Stays("an unknown length", graph(WHERE, inputs="bool[B,1,3,M] b"), FIT, opset=23),
+    Stays("another batch", graph(WHERE, inputs="bool[C,1,3,5] b").replace("float[B,2,3,4] y", "float[?,2,3,4] y"), FIT, opset=23),
+    Stays("rank 1", graph(WHERE, inputs="bool[5] b"), "the rank of the mask is unknown, or not 2 to 4", opset=23),
+    Stays("Softmax over the heads", graph(WHERE, "p = Softmax <axis = 1> (a) y = MatMul (p, v)"), "Softmax is not over the keys", opset=23),
+    Stays("the sum is used elsewhere", graph(WHERE, "p = Softmax <axis = -1> (a) y = MatMul (p, v) o = Neg (a)", y=", float[B,2,3,5] o"), "an interior value is used elsewhere", opset=23),
 ]  # fmt: skip
 
-ONE = ["Attention"]
+ONE = ["Where", "Attention"]
+MOVED = ["ReduceMax", "Mul", "Sub", "Attention"]
+GUARDED = ["ReduceMax", "Max", "Mul", "Sub", "Attention"]
 FIRES = [
-    Fires(name, graph(f"{body} {TAIL}", constants=C), ONE, opset=23, zero_sizes=False)
-    for name, body in {
-        "the product times the scale": f"{T} s = MatMul (q, t) z = Mul (s, c)",
-        "the scale times the product": f"{T} s = MatMul (q, t) z = Mul (c, s)",
-        "the product divided": f"{T} s = MatMul (q, t) z = Div (s, d)",
-        "a scale of rank 1": f"{T} s = MatMul (q, t) z = Mul (s, e)",
-        "without a scale": f"{T} z = MatMul (q, t)",
-        "the scale on the query": f"r = Mul (q, c) {T} z = MatMul (r, t)",
-        "the query divided": f"r = Div (q, d) {T} z = MatMul (r, t)",
-        "the scale on both": f"r = Mul (q, c) {T} u = Mul (t, c) z = MatMul (r, u)",
-        "the scale on the key, then transposed": "u = Mul (k, c) t = Transpose <perm = [0, 1, 3, 2]> (u) z = MatMul (q, t)",
-    }.items()
-]
-FIRES += [
-    Fires("opset 24", graph(PLAIN), ONE, opset=24, zero_sizes=False),
-    Fires("for any runtime", graph(PLAIN), ONE, opset=23, zero_sizes=False, target="onnx"),
-    Fires("the axis counted from the front", graph(PLAIN.replace("axis = -1", "axis = 3")), ONE, opset=23, zero_sizes=False),
-    Fires("all symbolic", graph(PLAIN, "float[B,2,S,D]", "float[B,2,L,D]", "float[B,2,L,E]", "float[B,2,S,E]"), ONE, opset=23, zero_sizes=False),
-    Fires("one key for all heads", graph(PLAIN, k="float[B,1,5,4]", v="float[B,1,5,4]"), ONE, opset=23, zero_sizes=False),
-    Fires("values of another size", graph(PLAIN, v="float[B,2,5,7]", y="float[B,2,3,7]"), ONE, opset=23, zero_sizes=False),
-    Fires(
-        "the guard",
-        graph(f"{T} s = MatMul (q, t) z = Mul (s, c) {GUARD}", constants="float c = {0.5}, float zero = {0}"),
-        ONE,
-        opset=23,
-        zero_sizes=False,
-        edge_values=False,
-    ),
-    Fires(
-        "the key as it leaves a product",
-        graph(PLAIN.replace("[0, 1, 3, 2]", "[0, 2, 3, 1]"), k="float[B,5,2,4]"),
-        ["Transpose", "Attention"],
-        opset=23,
-        zero_sizes=False,
-    ),
-    Fires("the key on [batch · heads]", graph(f"{FLAT} z = MatMul (q, t) {TAIL}", constants=FLATTENED), ONE, opset=23, zero_sizes=False),
-    Fires(
-        "the key is used elsewhere",
-        graph(f"{PLAIN} o = Neg (t)", more=", float[B,2,4,5] o"),
-        ["Transpose", "Attention", "Neg"],
-        opset=23,
-        zero_sizes=False,
-    ),
-    Fires("split heads", graph(BLOCK, constants=HEADS, **JOINED), ONE, 2, opset=23, zero_sizes=False),
-    Fires(
-        "split heads, merged in two axes",
-        graph(BLOCK, constants=HEADS.replace("merged = {0, 0, -1}", "merged = {-1, 4, 2}"), **JOINED | {"y": "float[?,4,2]"}),
-        ["Attention", "Reshape"],
-        2,
-        opset=23,
-        zero_sizes=False,
-    ),
-    Fires(
-        "split heads, a Reshape behind them",
-        graph(BLOCK.replace("(o)", "(i)").replace("o = MatMul (p, d)", "o = MatMul (p, d) i = Reshape (o, same)"), constants=HEADS.replace("float c", "int64[4] same = {-1, 2, 3, 4}, float c"), **JOINED | {"q": "float[B,3,8]", "y": "float[B,3,8]"}),
-        ONE,
-        2,
-        opset=23,
-        zero_sizes=False,
-    ),
-    Fires(
-        "heads split as torch does",
-        graph(TORCH + BLOCK, constants="float c = {0.5}, int64[2] rest = {-1, 4}, int64[3] merged = {0, 0, -1}", **JOINED | {"k": "float[B,S,8]", "v": "float[B,S,8]"}),
-        ["Attention"],
-        2,
-        opset=23,
-        zero_sizes=False,
-    ),
-    Fires(
-        "heads split from rows",
-        graph(ROWS, constants="float c = {0.5}, int64[4] heads = {2, 3, 2, 4}, int64[4] others = {2, -1, 2, 4}, int64[3] merged = {0, 0, -1}", q="float[6,8]", k="float[10,8]", v="float[10,8]", y="float[2,3,8]"),
-        ["Reshape", "Reshape", "Reshape", "Attention"],
-        2,
-        opset=23,
-        zero_sizes=False,
-    ),
-    Fires(
-        "an unknown number of heads",
-        graph(
-            TORCH.replace("(q)", "(i0)") + BLOCK,
-            constants="float c = {0.5}, int64[2] rest = {-1, 4}, int64[3] merged = {0, 0, 8}",
-            q="float[B,S] i0, float[U,V,8]",
-            k="float[U,V,8]",
-            v="float[U,V,8]",
-            y="float[B,S,8]",
-        ),
-        ["Shape", "Shape", "Concat", "Reshape", "Transpose", "Reshape", "Reshape", "Transpose", "Transpose", "Attention", "Transpose", "Reshape"],
-        opset=23,
-        zero_sizes=False,
-    ),
-    Fires("repeated keys and values", graph(REPEATED, constants=REPEATS, **GROUPS), ONE, 2, opset=23, zero_sizes=False),
-    Fires("one product for all three", PACKED, ["Split", "Attention"], 2, opset=23, zero_sizes=False),
+    Fires("Where", graph(WHERE), ONE, opset=23, zero_sizes=False),
+    Fires("commuted", graph(WHERE).replace("Add (z, m)", "Add (m, z)"), ONE, opset=23, zero_sizes=False),
+    Fires("opset 24", graph(WHERE), ONE, opset=24, zero_sizes=False),
+    Fires("rank 2", graph(WHERE, inputs="bool[3,5] b"), ONE, opset=23, zero_sizes=False),
+    Fires("one for each head", graph(WHERE, inputs="bool[2,3,5] b"), ONE, opset=23, zero_sizes=False),
+    Fires("one for all queries", graph(WHERE, inputs="bool[B,1,1,5] b"), ["Where", "Expand", "Attention"], opset=23, zero_sizes=False),
+    Fires("a constant, causal", graph("", constants=f", {CAUSAL}"), ["Attention"], opset=23, zero_sizes=False),
+    Fires("a constant without hidden keys", graph("", constants=", float[2,3,5] m"), ["Attention"], opset=23, zero_sizes=False),
+    Fires("the lowest number", graph(LOW, constants=LOWEST), ONE, opset=23, zero_sizes=False),
+    Fires("the lowest number, as torch writes it", graph(LOW, constants=LOWEST, inputs="bool[B,1,3,5] b, float[B] unused"), ONE, opset=23, zero_sizes=False),
+    Fires("a constant with a row of the lowest number", graph("", constants=f", {CAUSAL}".replace("{0", "{-inf").replace("-inf", "-3.4028234663852886e38")), ["Attention"], opset=23, zero_sizes=False),
+    Fires("infinite with the guard", graph(LOW, GUARD, constants=INFINITE), ONE, opset=23, zero_sizes=False, edge_values=False),
+    Fires("a constant with a hidden row and the guard", graph("", GUARD, constants=f", {CAUSAL}".replace("{0", "{-inf")), ["Attention"], opset=23, zero_sizes=False, edge_values=False),
+    Fires("a whole operator, repeated keys", "agraph (float[B,4,3,4] q, float[B,2,5,4] k, float[B,2,5,4] v, bool[B,1,3,5] b) => (float[B,4,3,4] y) <int64[1] two = {2}, int64[5] wide = {1, 1, 2, 1, 1}, int64[4] back = {0, 4, 5, 4}> { a = Unsqueeze (k, two) c = Expand (a, wide) g = Reshape (c, back) l = Unsqueeze (v, two) m = Expand (l, wide) w = Reshape (m, back) y = Attention <softcap = 2.0> (q, g, w, b) }", ["Attention"], opset=23, zero_sizes=False),
+    Fires("integers", graph(INTEGERS, inputs="int64[B,1,3,5] i", constants=", float one = {1}"), ["Cast", "Sub", "Mul", "Attention"], opset=23, zero_sizes=False),
+    Fires("integers and the lowest number", graph(INTEGERS, inputs="int64[B,1,3,5] i", constants=", float one = {1}").replace("far = {-10000}", "far = {-3.4028234663852886e38}"), ["Cast", "Sub", "Mul", "Attention"], opset=23, zero_sizes=False, edge_values=False),
+    Fires("from outside", graph("", inputs="float[B,1,3,5] m"), MOVED, opset=23, zero_sizes=False),
+    Fires("from outside, opset 24, for any runtime", graph("", inputs="float[B,1,3,5] m"), MOVED, opset=24, zero_sizes=False, target="onnx"),
+    Fires("from outside, one for all", graph("", inputs="float[3,5] m"), MOVED, opset=23, zero_sizes=False),
+    Fires("from outside, a row of keys", graph("", inputs="float[B,1,1,5] m"), [*MOVED[:3], "Expand", "Attention"], opset=23, zero_sizes=False),
+    Fires("from outside, for each query", graph("", inputs="float[1,3,1] m"), ["ReduceMax", "Mul", "Sub", "Expand", "Attention"], opset=23, zero_sizes=False),
+    Fires("from outside with the guard", graph("", GUARD, inputs="float[B,1,3,5] m"), GUARDED, opset=23, zero_sizes=False, edge_values=False),
+    Fires("booleans, infinite", graph(LOW, constants=INFINITE), ["Where", *MOVED], opset=23, zero_sizes=False),
+    Fires("booleans, infinite, for any runtime", graph(LOW, constants=INFINITE), ["Where", *MOVED], opset=23, zero_sizes=False, target="onnx"),
+    Fires("a constant with a hidden row", graph("", constants=f", {CAUSAL}".replace("{0", "{-inf")), MOVED, opset=23, zero_sizes=False),
+    Fires("a constant with the lowest number and −∞", graph("", constants=f", {CAUSAL}".replace("{0, -inf", "{-3.4028234663852886e38, -inf")), MOVED, opset=23, zero_sizes=False),
+    Fires("a constant with rows of the lowest number, of −∞ and the guard", graph("", GUARD, constants=f", {CAUSAL}".replace("{0, -inf, -inf, -inf, -inf, 0, 0", "{-3.4028234663852886e38, -inf, -inf, -inf, -inf, -inf, -inf")), GUARDED, opset=23, zero_sizes=False, edge_values=False),
+    Fires("the lowest number, moved", graph("g = Where (b, zero, low) m = Unsqueeze (g, one)", inputs="bool[B,3,5] b", constants=LOWEST + ", int64[1] one = {1}"), ["Where", "Unsqueeze", *MOVED], opset=23, zero_sizes=False),
+    Fires("the lowest number or −∞ and the guard", graph("m = Where (b, low, low2)", GUARD, constants=LOWEST + ", float low2 = {-inf}"), ["Where", *GUARDED], opset=23, zero_sizes=False, edge_values=False),
+    Fires("the lowest number or another far below", graph("m = Where (b, low, low2)", constants=LOWEST + ", float low2 = {-2e38}"), ["Where", *MOVED], opset=23, zero_sizes=False),
+    Fires("a constant with the lowest number and another far below", graph("", constants=", float[3,5] m = {-3.4028234663852886e38, -3.2e38, -3.4028234663852886e38, -3.4028234663852886e38, -3.4028234663852886e38, -3.4028234663852886e38, -3.4028234663852886e38, -3.4028234663852886e38, -3.4028234663852886e38, -3.4028234663852886e38, 0, 0, 0, 0, 0}"), MOVED, opset=23, zero_sizes=False),
+    Fires("the lowest number for each key", graph(LOW, constants=", float[5] low = {-3.4028234663852886e38, 0, 0, 0, 0}"), ["Where", *MOVED], opset=23, zero_sizes=False),
+    Fires("the sum of two that hide", graph("g = Where (b, zero, low) m = Add (g, low)", constants=LOWEST), ["Where", "Add", *MOVED], opset=23, zero_sizes=False),
+    Fires("a product of floats", graph("m = Mul (i, far)", inputs="float[B,1,3,5] i"), ["Mul", *MOVED], opset=23, zero_sizes=False),
+    Fires("a product of two constants", graph("m = Mul (far, w)", constants=", float[3,5] w"), ["Mul", *MOVED], opset=23, zero_sizes=False),
+    Fires("two minus integers", graph(INTEGERS, inputs="int64[B,1,3,5] i", constants=", float one = {2}"), ["Cast", "Sub", "Mul", *MOVED], opset=23, zero_sizes=False),
+    Fires("one minus what was floats before", graph(INTEGERS, inputs="double[B,1,3,5] i", constants=", float one = {1}"), ["Cast", "Sub", "Mul", *MOVED], opset=23, zero_sizes=False),
+    Fires("a bias and a mask", graph("g = Where (b, zero, far) m = Add (g, w)", inputs="bool[B,1,3,5] b", constants=", float[2,3,5] w"), ["Where", "Add", "Attention"], opset=23, zero_sizes=False),
+    Fires("split heads, a row of keys", BLOCK, ["Where", "Shape", "Shape", "Concat", "Expand", "Attention"], 2, opset=23, zero_sizes=False),
 ]  # fmt: skip
 
 test_stays, test_fires = tables("FlashAttentionFusionV1", STAYS, FIRES)
+
+LOW_32, INF = np.finfo(np.float32).min, np.inf
+ROWS = {
+    "nothing": [0] * 5,
+    "some keys": [0, -INF, LOW_32, 0, -10000],
+    "all by the lowest number": [LOW_32] * 5,
+    "all by −∞": [-INF] * 5,
+    "all by either": [LOW_32, LOW_32, -INF, -INF, -INF],
+    "all but one far below": [LOW_32, -3.2e38, LOW_32, LOW_32, -INF],
+    "all by less than the lowest number": [-3.3e38] * 5,
+    "by the same number": [-10000] * 5,
+    "a large bias": [3e5, -3e5, 0, 1, 2],
+}
+
+
+@pytest.mark.parametrize("tail", ["", GUARD], ids=["", "guard"])
+@pytest.mark.parametrize("row", ROWS.values(), ids=list(ROWS))
+def test_a_mask_from_outside_hides_what_it_hid(row, tail):
+    """A row that hides all keys is NaN, zeros or equal weights, as it is when the attention is written out."""
+    model = parse(graph("", tail, inputs="float[B,1,3,5] m"), 23)
+    result, counts = optimize(model, [pass_of("FlashAttentionFusionV1")])
+    assert effected(counts) == 1
+    for seed in range(3):
+        feeds = make_feeds(model, {"": 2}, seed)
+        feeds["m"][0, 0, 1] = row
+        compare((session(model), session(result)), feeds, "rounding")
