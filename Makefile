@@ -47,10 +47,18 @@ sweep: .venv/installed-dev ## convert all real models of $(SHARED): default, all
 fuzz: .venv/installed-dev ## glue the models of the tests together, optimize them with random switches, compare
 	$(BIN)/python benchmarks/fuzz.py --runs 1000
 
+.venv-mutants/installed: pyproject.toml
+	$(PYTHON) -m venv .venv-mutants
+	.venv-mutants/bin/pip install --quiet --editable '.[dev]' cosmic-ray
+	@touch $@
+
+mutants: .venv-mutants/installed ## change fusionc at sampled places and see whether a test of that room fails
+	nice -n 15 .venv-mutants/bin/python benchmarks/mutants.py
+
 sizes: ## lines of each room
 	@for room in fusionc/*/; do printf '%6s  %s\n' "$$(cat $$(find $$room -name '*.py') | wc -l)" "$$room"; done
 
 clean: ## remove what make has made
-	rm -rf .venv build
+	rm -rf .venv .venv-mutants build
 
-.PHONY: help setup convert test check docs samples sweep fuzz sizes clean
+.PHONY: help setup convert test check docs samples sweep fuzz mutants sizes clean

@@ -1,0 +1,85 @@
+"""How much a reference amplifies rounding: what is moved, by how much, and what is measured of it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from harness import parse
+from onnx import numpy_helper
+
+from fusionc.runtime.runner import closes_runners
+from fusionc.verify.noise import Noise, _moved, _moved_value
+from fusionc.verify.verification import _open
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_each_number_moves_by_one_place_at_most(dtype: type) -> None:
+    values = np.random.default_rng(0).uniform(-2, 2, 3000).astype(dtype)
+    values[:6] = [0, -0.0, np.nan, np.inf, -np.inf, np.finfo(dtype).max]
+    moved = _moved(values, np.random.default_rng(1))
+    assert moved.dtype == values.dtype
+    with np.errstate(over="ignore", invalid="ignore"):
+        exact = (values.astype(np.float64) * 16) % 1 == 0
+        places = np.nextafter(values, dtype(-np.inf)), np.nextafter(values, dtype(np.inf))
+    down, up = ((moved == place) & (moved != values) for place in places)
+    same = (moved == values) | (np.isnan(moved) & np.isnan(values))
+    assert (down | up | same).all() and same[exact | ~np.isfinite(values)].all()
+    for share in (down, up, same & ~exact):
+        assert 800 < share.sum() < 1200
+
+
+def test_what_is_no_float_stays() -> None:
+    rng = np.random.default_rng(0)
+    numbers, words, third = np.arange(3), np.array(["a"], object), np.full(99, 1 / 3)
+    assert _moved_value(numbers, rng) is numbers and _moved_value(words, rng) is words
+    assert _moved_value("text", rng) == "text"
+    kept, moved = _moved_value([numbers, third], rng)
+    assert kept is numbers and not np.array_equal(moved, third)
+
+
+@closes_runners
+def measured(tmp_path: Path, text: str, weights: dict[str, np.ndarray[Any, Any]], **feeds: Any) -> dict[str, float]:
+    model = parse(text)
+    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in weights.items())
+    path = tmp_path / "m.onnx"
+    onnx.save(model, path, save_as_external_data=True, size_threshold=0, location="m.data")
+    _, runner = _open(path)
+    outputs = runner.run(feeds)
+    return Noise(path, runner).measure(feeds, outputs, [None] * len(outputs))
+
+
+SCALED = "agraph (float[N] x) => (float[N] y, float[N] z, int64[1] n) {{ {} z = Identity (x) n = Shape (x) }}"
+ULP = 2.0**-25  # of numbers between a quarter and a half
+
+
+def test_weights_and_inputs_are_moved(tmp_path: Path) -> None:
+    """A thousand times what is between a number and a weight: as many times a unit in the last place of each."""
+    text = SCALED.format("d = Sub (x, w) y = Mul (d, k)")
+    third, exact, k = np.full(64, 1 / 3, np.float32), np.full(64, 0.25, np.float32), np.float32(1024)
+    both = measured(tmp_path, text, {"w": third, "k": np.array(k)}, x=third)
+    assert both == {"y": 2 * 1024 * ULP, "z": ULP, "n": 0.0}
+    of_inputs = measured(tmp_path, text, {"w": exact, "k": np.array(k)}, x=third)
+    assert of_inputs == {"y": 1024 * ULP, "z": ULP, "n": 0.0}
+    of_weights = measured(tmp_path, text, {"w": third, "k": np.array(k)}, x=exact)
+    assert of_weights == {"y": 1024 * ULP, "z": 0.0, "n": 0.0}
+    assert measured(tmp_path, text, {"w": exact, "k": np.array(k)}, x=exact) == {"y": 0.0, "z": 0.0, "n": 0.0}
+
+
+@pytest.mark.parametrize("kind", ["float16", "double"])
+def test_weights_of_other_types_are_moved(tmp_path: Path, kind: str) -> None:
+    dtype = np.dtype("f2" if kind == "float16" else "f8")
+    weights = np.full(64, 1 / 3, dtype)
+    found = measured(
+        tmp_path, f"agraph ({kind}[N] x) => ({kind}[N] y) {{ y = Add (x, w) }}", {"w": weights}, x=np.zeros(64, dtype)
+    )
+    assert found == {"y": float(np.spacing(weights[0]))}
+
+
+def test_random_numbers_are_no_noise(tmp_path: Path) -> None:
+    """The moved model draws what the reference draws, in each run anew."""
+    text = "agraph (float[N] x) => (float[N] y) { r = RandomNormalLike (x) y = Add (r, x) }"
+    assert measured(tmp_path, text, {}, x=np.full(8, 0.25, np.float32)) == {"y": 0.0}
