@@ -96,7 +96,7 @@ class _Publication:
             for file, target in self.moves:
                 self._make_folder(target.parent)
                 _put(file, target)
-            for folder in {self.output.parent, *(target.parent for _, target in self.moves)}:
+            for folder in {target.parent for _, target in self.moves}:
                 _sync_folder(folder)
             with suppress(OSError):  # a file system without hard links: then there is no way back from the next step
                 os.link(self.output, self.former, follow_symlinks=False)
