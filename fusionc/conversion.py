@@ -235,13 +235,20 @@ def _check_arguments(
     if external_weight not in (None, 0, 1):
         raise UsageError(f"external_weight is {external_weight!r}", hint="give 0, 1 or None", code="E10001")
     for name, shapes in (("input_shape", input_shape), ("verify_shape", verify_shape)):
-        if shapes is not None and not isinstance(shapes, Mapping):
+        if shapes is not None and not (isinstance(shapes, Mapping) and all(map(_is_shape, shapes.values()))):
             hint = 'give {"x": (1, 3, 224, 224)}'
-            raise UsageError(f"{name} is {shapes!r}, not a mapping", hint=hint, code="E10001")
+            raise UsageError(f"{name} is {shapes!r}, not shapes by input name", hint=hint, code="E10001")
     if timeout is not None and not timeout >= 0:
         raise UsageError(f"timeout is {timeout!r}", hint="give seconds, 0 for no limit, or None", code="E10001")
     if target not in TARGETS:
         raise UsageError(f"target is {target!r}", hint=f"give one of {', '.join(TARGETS)}", code="E10001")
+
+
+def _is_shape(shape: object) -> bool:
+    """Whether this is a sequence of numbers and of pairs of numbers."""
+    sizes = shape if isinstance(shape, Sequence) and not isinstance(shape, str) else (None,)
+    pairs = (size if isinstance(size, tuple) else (size, size) for size in sizes)
+    return all(len(pair) == 2 and all(isinstance(size, int) for size in pair) for pair in pairs)
 
 
 def _of_no_use(report: Report, custom: Mapping[str, str]) -> list[str]:

@@ -146,7 +146,7 @@ class Job:
         check = partial(verify, reference, candidate, input_shape=self.shapes, progress=self.tell)
         found = check(nonfinite=not finite)
         has_sizes = self.requests.input_shape is not None
-        if found.status == "impossible" and has_sizes and verify(self.source, self.source, seeds=(0,)).runs:
+        if found.is_refused and has_sizes and verify(self.source, self.source, seeds=(0,)).runs:
             raise self.no_such_model(found.summary)
         if found.status == "equal" and self.kernels.file is not None:
             found = check(nonfinite=not finite, kernels=self.kernels.file)

@@ -124,7 +124,18 @@ def test_a_folder_is_no_output(given: str) -> None:
 
 @pytest.mark.parametrize(
     "argument",
-    [{"external_weight": 5}, {"input_shape": "x:1,3"}, {"target": "abacus"}, {"target_opset": 1}, {"oo_level": "O2"}],
+    [
+        {"external_weight": 5},
+        {"input_shape": "x:1,3"},
+        {"input_shape": {"x": 3}},
+        {"input_shape": {"x": "1,3"}},
+        {"input_shape": {"x": (1, 2.5)}},
+        {"input_shape": {"x": (1, (2, 3, 4))}},
+        {"verify_shape": {"x": (1, None)}},
+        {"target": "abacus"},
+        {"target_opset": 1},
+        {"oo_level": "O2"},
+    ],
 )
 def test_arguments_that_mean_nothing(argument: dict[str, Any]) -> None:
     with pytest.raises(fusionc.UsageError) as caught:

@@ -92,12 +92,12 @@ def _remember(ctx: click.Context, parameter: click.Parameter, value: str | None)
 
 
 def _refuse(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
-    """Raises UsageError unless the value asks for what is done anyway."""
+    """Raises UsageError unless the value asks for nothing, or for what is done anyway."""
     if value is None:
         return
     option = parameter.opts[0]
     refused = REFUSED[key_of(option)]
-    if not all(part.strip().lower() in refused.harmless for part in value.split(",")):
+    if not all(part.strip().lower() in ("", *refused.harmless) for part in value.split(",")):
         what = f"{option} asks for {refused.asks_for}, which fusionc does not make"
         raise UsageError(what, where=f"{option}={value}", hint=refused.instead, code="E10001")
     _remember(ctx, parameter, value)

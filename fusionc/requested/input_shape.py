@@ -21,6 +21,7 @@ from fusionc.verify.formulas import evaluate, formula_of, with_sizes
 # A number, -1 for an open dimension, or the smallest and the largest size of one; the largest may be -1, too.
 Size = int | tuple[int, int]
 OPEN = -1
+_LARGEST = 2**63 - 1
 _SIZE_OF_OPEN = 2  # what is run for it; not 1: broadcasting would hide differences
 _NAMELESS = ("", "?", "None", "-1")  # how exporters call every dimension that they do not know
 _OPTION = "--input_shape"
@@ -98,8 +99,8 @@ class _Given:
         if size == OPEN:
             return
         lower, upper = _limits(size)
-        if lower < 1 or upper < lower:
-            hint = "a size is 1 or more, -1 leaves it open, 1~8 is a range"
+        if not 1 <= lower <= _LARGEST or upper < lower:
+            hint = "a size is 1 or more, and fits 64 bits; -1 leaves it open, 1~8 is a range"
             raise UsageError(f"{place} cannot be {_text(size)}", where=_OPTION, hint=hint, code="E10001")
         if _is_fixed(dim):
             if not lower <= dim.dim_value <= upper:

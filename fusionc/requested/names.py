@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Sequence
 
 from onnx import ModelProto, TypeProto, ValueInfoProto
 
@@ -38,19 +39,26 @@ def value_named(model: ModelProto, name: str, option: str) -> str:
     raise UsageError(what, where=option, hint=f"{hint} Give node:index or the name of a value", code="E10016")
 
 
-def described(model: ModelProto, name: str, folder: str) -> ValueInfoProto:
-    """A declaration of a value of the main graph: what the model declares, or what is inferred.
+def described(model: ModelProto, names: Sequence[str], folder: str) -> list[ValueInfoProto]:
+    """Declarations of values of the main graph: what the model declares, or what is inferred.
 
-    Raises FusioncError where the type of its elements is not known.
+    Raises FusioncError where the type of the elements of one is not known.
     """
-    for declared in (*model.graph.output, *model.graph.value_info):
-        if declared.name == name and declared.HasField("type"):
-            copy = ValueInfoProto()
-            copy.CopyFrom(declared)
-            return copy
-    built = build(model, folder)
-    type_ = built.types.of(built.main.values[name])
-    if type_ is None or not _says_elements(type_):
+    declared = {v.name: v for v in (*model.graph.value_info, *model.graph.output) if v.HasField("type")}
+    missing = [name for name in names if name not in declared]
+    if missing:
+        built = build(model, folder)
+        types = {name: built.types.of(built.main.values[name]) for name in missing}
+        declared |= {name: _inferred(model, name, type_) for name, type_ in types.items()}
+    result = []
+    for name in names:
+        result.append(ValueInfoProto())
+        result[-1].CopyFrom(declared[name])
+    return result
+
+
+def _inferred(model: ModelProto, name: str, type_: TypeProto | None) -> ValueInfoProto:
+    if type_ is None or (type_.HasField("tensor_type") and not type_.tensor_type.elem_type):
         what = f"the type of {name} is not known"
         hint = "declare it in the value_info of the model, or give another output"
         raise FusioncError(what, where=f"the value {name}", hint=hint, code="E10001")
@@ -60,7 +68,3 @@ def described(model: ModelProto, name: str, folder: str) -> ValueInfoProto:
         if dim.dim_param not in own:  # inference has names of its own, which mean nothing to a reader
             dim.ClearField("dim_param")
     return result
-
-
-def _says_elements(type_: TypeProto) -> bool:
-    return type_.WhichOneof("value") != "tensor_type" or type_.tensor_type.elem_type != 0

@@ -29,7 +29,7 @@ def cut(model: ModelProto, out_nodes: str, folder: str) -> None:
         twice = next((name for name in names if names.count(name) > 1), None)
         what = f"{twice} is named twice" if twice else "no output is named"
         raise UsageError(what, where=_OPTION, hint='write it as "conv1:0;relu2:1"', code="E10001")
-    outputs = [described(model, name, folder) for name in names]
+    outputs = described(model, names, folder)
     graph.value_info.extend(value for value in graph.output if value.name not in names)  # an inner value, from now on
     del graph.output[:]
     graph.output.extend(outputs)

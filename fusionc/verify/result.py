@@ -29,7 +29,7 @@ class Verification:
 
     `runs` counts the runs in which all outputs were compared. "impossible" means that onnxruntime cannot load or run
     the reference itself, so that nothing could be compared; `summary` says why. `is_loadable` tells whether onnxruntime
-    loads the candidate.
+    loads the candidate, `is_refused` whether it cannot run the reference for other reasons than memory and time.
     """
 
     status: Literal["equal", "different", "impossible"]
@@ -37,3 +37,4 @@ class Verification:
     summary: str
     differences: tuple[Difference, ...] = ()
     is_loadable: bool = True
+    is_refused: bool = False

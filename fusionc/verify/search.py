@@ -59,6 +59,7 @@ class Search:
         self._reference, self._ports, self._domains = reference, ports, domains
         self._choices = SizeChoices(ports, fixed, likely)
         self.first_error = ""
+        self.is_refused = False  # whether that error is one of the model's, not of memory or time
         self.left_out: list[str] = []  # why inputs were not compared that end or block onnxruntime
         self._cost = 0
 
@@ -148,7 +149,7 @@ class Search:
         except RunError as error:
             cost = _COSTS.get(type(error), 0)
             if not self.first_error or (cost and not self._cost):
-                self.first_error = str(error)
+                self.first_error, self.is_refused = str(error), not cost
             if cost:
                 self._cost += cost
                 self.left_out.append(str(error))

@@ -56,7 +56,8 @@ def verify(
     try:
         model, runner = _open(reference)
     except RunError as error:
-        return Verification("impossible", 0, f"onnxruntime cannot load {reference}: {error}")
+        why = f"onnxruntime cannot load {reference}: {error}"
+        return Verification("impossible", 0, why, is_refused=type(error) is RunError)
     ports, fixed = _with_shapes(required_inputs(model), input_shape or {})
     for port in ports:
         if port.dims is not None and (count := _least_elements(port.dims)) > _MOST_ELEMENTS:
@@ -69,7 +70,7 @@ def verify(
         raise _too_large(candidate, error) from error
     except RunError as error:
         if next(search.samples(seeds, defaults, nonfinite), None) is None:
-            return Verification("impossible", 0, f"onnxruntime cannot run {reference}: {search.first_error}")
+            return _impossible(reference, search)
         found = _different(0, Difference("", "", f"onnxruntime cannot load {candidate}: {error}"))
         return replace(found, is_loadable=False)
     changed = tuple(interface_differences(model, other_model))
@@ -96,8 +97,13 @@ def verify(
         why = "all that the model computes on every input that was tried depends on the order of its reductions"
         return Verification("impossible", 0, why)
     if verdict.runs == 0:
-        return Verification("impossible", 0, f"onnxruntime cannot run {reference}: {search.first_error}")
+        return _impossible(reference, search)
     return Verification("equal", verdict.runs, verdict.summary(search.left_out))
+
+
+def _impossible(reference: Path, search: Search) -> Verification:
+    why = f"onnxruntime cannot run {reference}: {search.first_error}"
+    return Verification("impossible", 0, why, is_refused=search.is_refused)
 
 
 class _Verdict:
@@ -244,7 +250,8 @@ def _too_large(candidate: Path, error: OutOfMemory) -> FusioncError:
     return FusioncError(
         f"there is not enough memory to run the model beside the one that it is compared with: {error}",
         where=str(candidate),
-        hint="give smaller sizes with --input_shape, free some memory, or leave the verification out: --no-verify",
+        hint="give smaller sizes, to convert with --verify_shape, to verify with --input_shape; free some memory, or "
+        "leave the verification out: --no-verify",
     )
 
 

@@ -54,7 +54,8 @@ def test_what_would_change_the_result_is_refused(run: Any, fake_convert: Any, na
     "word",
     [
         "--precision_mode=must_keep_origin_dtype", "--precision_mode_v2=origin", "--input_format=NCHW",
-        "-input-format=ND", "--enable_compress_weight=false", "--is_input_adjust_hw_layout=false,false",
+        "-input-format=ND", "--enable_compress_weight=false", "--insert_op_conf=",
+        "--is_input_adjust_hw_layout=false,false",
     ],
 )  # fmt: skip
 def test_what_is_so_anyway_is_not_refused(run: Any, fake_convert: Any, word: str) -> None:

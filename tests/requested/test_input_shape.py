@@ -131,6 +131,7 @@ def test_branches_and_loops() -> None:
         ({"x": (1, (5, 9))}, "x[1] is 4 in the model, and cannot become 5~9", "give 4 or -1"),
         ({"x": (0, 4)}, "x[0] cannot be 0", "1 or more"),
         ({"x": ((3, 2), 4)}, "x[0] cannot be 3~2", "1 or more"),
+        ({"x": (2**63, 4)}, "x[0] cannot be 9223372036854775808", "fits 64 bits"),
         (
             {"x": (1, 4), "z": (2, -1)},
             "x[0] and z[0] are both N in the model, and it would be 1 and 2",
@@ -208,6 +209,13 @@ def test_sizes_that_the_model_does_not_take() -> None:
         fusionc.convert("in.onnx", output="out.onnx", input_shape={"x": (25,)})
     assert caught.value.where == "--input_shape"
     assert fusionc.convert("in.onnx", output="out.onnx", input_shape={"x": (48,)}).verification is not None
+
+
+def test_sizes_that_are_too_large_to_be_run() -> None:
+    onnx.save(parse("agraph (float[N] x) => (float[N] y) { y = Neg (x) }"), "in.onnx")
+    report = fusionc.convert("in.onnx", output="out.onnx", input_shape={"x": (10**12,)})
+    assert report.verification is not None and report.verification.startswith("not verified: the input x of ")
+    assert declared(onnx.load("out.onnx"))["y"] == (10**12,)
 
 
 def test_a_range_stays_dynamic_and_is_verified_with_its_largest_size() -> None:
