@@ -126,8 +126,15 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
 @click.option(
     "--graph_kernel_flags",
     metavar='"--K=V …"',
-    help="Flags of graph kernel fusion, as in MS_DEV_GRAPH_KERNEL_FLAGS; they switch it on. docs/graph_kernel.md "
-    "lists them; --disable_cluster_ops=Exp,Log, say, keeps operators out of kernels.",
+    help="Flags of graph kernel fusion, as in MS_DEV_GRAPH_KERNEL_FLAGS; all but --enable_pass and --disable_pass "
+    "switch it on. docs/graph_kernel.md lists them; --disable_cluster_ops=Exp,Log, say, keeps these out of kernels.",
+)
+@click.option(
+    "--jit_level",
+    type=click.Choice(["O0", "O1", "O2"]),
+    default="O0",
+    show_default=True,
+    help="O1 is MindSpore's word for --enable_graph_kernel.",
 )
 @click.option(
     "--trust_kernels",
@@ -198,6 +205,7 @@ def command(
     dump_graph: Path | None,
     enable_graph_kernel: int | None,
     graph_kernel_flags: str | None,
+    jit_level: str,
     trust_kernels: bool,
     export_compile_stat: str,
     log: str | None,
@@ -215,6 +223,8 @@ def command(
     source = model_of_mode(ctx, mode, model, om, json_file)
     if twice := sorted(input_shape.keys() & input_shape_range.keys()):
         raise click.UsageError(f"--input_shape and --input_shape_range both name {', '.join(twice)}.", ctx)
+    if enable_graph_kernel is None and jit_level == "O1":
+        enable_graph_kernel = 1
     click.echo(_START)
     try:
         if mode == "6":

@@ -86,6 +86,9 @@ def test_words_after_two_hyphens_are_not_options(run: Any, fake_convert: Any) ->
         (["--enable_graph_kernel=1"], True),
         (["--enable_graph_kernel=False"], False),
         (["--enable_graph_kernel", "false", "--no-verify"], False),
+        (["--jit_level=O1"], True),
+        (["--jit_level=O0"], None),
+        (["--jit_level=O1", "--enable_graph_kernel=False"], False),
         ([], None),
     ],
 )
