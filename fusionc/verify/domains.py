@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 import onnx
 
 from fusionc.verify.dataflow import Dataflow, Place, Use
+from fusionc.verify.fitting import Fit, fit_of
 from fusionc.verify.operands import COUNTS, DEFAULT_AXIS, INDICES, PASSED_ON, POSITIVE, ROTARY_INDICES, ZEROS
 from fusionc.verify.ports import Dim, Port
 
@@ -26,7 +27,8 @@ class Domain:
 
     Every value is below each of `limits` (sizes, or names of symbols) and at least `least`. `whole`: used as an
     index, a size or a count, whatever its type. `mask`: used as a truth value or cast to float, so that 0 and 1 are
-    what it holds. `positive`: floats above 0. `shape`: the target of a Reshape.
+    what it holds. `positive`: floats above 0. `shape`: the target of a Reshape. `fit`: what values must fit other
+    operands.
     """
 
     limits: set[Dim] = field(default_factory=set)
@@ -35,6 +37,7 @@ class Domain:
     mask: bool = False
     positive: bool = False
     shape: bool = False
+    fit: Fit | None = None
 
     def limit(self, sizes: Mapping[str, int]) -> int | None:
         """The smallest limit under these sizes of the symbols."""
@@ -56,6 +59,8 @@ def _domain(flow: Dataflow, port: Port) -> Domain:
     while queue:
         place, offset, whole = queue.popleft()
         for use in flow.uses(place):
+            if place == start and domain.fit is None:
+                domain.fit = fit_of(flow, use)
             if whole:
                 _apply(domain, flow, use, offset)
             elif use.operand in COUNTS.get(use.node.op_type, ()) and use.node.op_type in ("Resize", "Upsample"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -26,11 +26,12 @@ class Style:
 
     floats: "normal" is normal(0, 1); "positive" lies in 0.1 to 1.1; "mixed" spans magnitudes from 1e-3 to 1e3, with
     signed zeros, denormals and ties of rounding in between; "nonfinite" is normal with a few NaN and Inf.
-    integers: "wide" are small ones where no use limits them, "binary" 0 and 1, "ends" the ends of the range.
+    integers: "wide" are small ones where no use limits them, "binary" 0 and 1, "ends" the ends of the range; "batch"
+    are shapes that begin with the first size of another input.
     """
 
     floats: Literal["normal", "positive", "ones", "zeros", "mixed", "nonfinite"] = "normal"
-    integers: Literal["wide", "binary", "ones", "zeros", "ends"] = "wide"
+    integers: Literal["wide", "binary", "ones", "zeros", "ends", "batch"] = "wide"
 
 
 def make_feeds(
@@ -38,7 +39,8 @@ def make_feeds(
 ) -> dict[str, Any]:
     """A value for each input."""
     feeds: dict[str, Any] = {}
-    for number, port in enumerate(ports):
+    every = list(ports)
+    for number, port in enumerate(every):
         rng = np.random.default_rng((seed, number))
         if port.optional and seed % 2 == 1:
             feeds[port.name] = None
@@ -51,7 +53,20 @@ def make_feeds(
             feeds[port.name] = _map(port, style, rng)
         else:
             feeds[port.name] = _tensor(port, domains[port.name], sizes, style, rng)
+    if style.integers == "batch":
+        feeds.update(_with_batch(every, domains, sizes, feeds))
     return feeds
+
+
+def _with_batch(
+    ports: Iterable[Port], domains: Mapping[str, Domain], sizes: Sizes, feeds: Mapping[str, Any]
+) -> Iterator[tuple[str, Any]]:
+    shapes = [port.name for port in ports if domains[port.name].shape or domains[port.name].least]
+    batch = next((shape_of(port, sizes)[0] for port in ports if port.name not in shapes and shape_of(port, sizes)), 1)
+    for name in shapes:
+        if isinstance(feeds[name], np.ndarray) and feeds[name].ndim == 1:
+            others = range(2, len(feeds[name]) + 1)
+            yield name, np.array([batch, *others][: len(feeds[name])], feeds[name].dtype)
 
 
 def has_floats(ports: Iterable[Port]) -> bool:
@@ -67,6 +82,11 @@ def _tensor(port: Port, domain: Domain, sizes: Sizes, style: Style, rng: np.rand
     if dtype.kind == "b":
         return _truth(shape, style, rng)
     is_float = port.element_type in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE) or "float" in dtype.name
+    fitting = None
+    if domain.fit is not None and style.integers in ("wide", "ends"):
+        fitting = domain.fit.values(shape, sizes, rng)
+    if fitting is not None:
+        return fitting.astype(dtype)
     if dtype.kind == "c":
         return (_floats(shape, dtype, domain, style, rng) + 1j * _floats(shape, dtype, domain, style, rng)).astype(
             dtype
@@ -124,7 +144,7 @@ def _integers(
     rng: np.random.Generator,
 ) -> NDArray[Any]:
     limit = domain.limit(sizes)
-    if domain.shape:
+    if domain.shape and not domain.least:
         return np.array([*[1] * (shape[0] - 1), -1] if shape and shape[0] else [], dtype=np.int64).reshape(shape)
     if style.integers == "zeros":
         return np.full(shape, domain.least)

@@ -26,6 +26,7 @@ _NARROWER: tuple[Style, ...] = (
     Style(integers="ones"),
     Style(integers="zeros"),
     Style(floats="ones"),
+    Style(integers="batch"),
 )
 
 

@@ -13,7 +13,7 @@ def _is(value: Edge | None, wanted: bool) -> bool:
 
 def _decided_ifs(graph: Graph) -> Iterator[Match]:
     for node in graph.of_operator("If"):
-        (condition,) = node.inputs
+        condition = node.inputs[0] if node.inputs else None  # onnxruntime runs a model with one that has nothing at all
         for wanted in (True, False):
             if _is(condition, wanted) and not node.has_references:
                 branch = node.attr("then_branch" if wanted else "else_branch")
