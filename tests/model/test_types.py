@@ -10,6 +10,7 @@ from harness import parse
 from fusionc.model.build import build
 from fusionc.model.graph import Edge, Graph, Shape
 from fusionc.model.types import broadcasts_into, same_after_reshape, same_shape
+from fusionc.rewrite import Tape
 
 
 def graph_of(text: str, opset: int = 18) -> Graph:
@@ -92,6 +93,20 @@ def test_a_commit_that_teaches_nothing_asks_for_no_new_inference() -> None:
     graph.model.types.note_commit([(known, known)], [known.inputs[0]])
     graph.model.types.begin_pass()
     assert value(graph, "n").shape == before
+
+
+def test_what_stands_for_a_value_inherits_only_what_onnx_does_not_know() -> None:
+    graph = graph_of(
+        "agraph (float[2,3] x, int64[2] s) => (float[a,b] y) { h = Reshape (x, s) k = Relu (x) y = Neg (h) }"
+    )
+    tape = Tape(graph)
+    relu, neg = tape.Relu(value(graph, "x")), tape.Neg(value(graph, "h"))
+    graph.model.types.inherit(value(graph, "h"), relu)
+    assert relu.shape == (2, 3)  # and not that of h, of which nothing is known
+    foreign = tape.node("F", [value(graph, "x")], domain="own")
+    assert foreign.shape is None
+    graph.model.types.inherit(value(graph, "k"), foreign)
+    assert foreign.shape == (2, 3) and neg.shape != (2, 3)
 
 
 def test_unknown_is_none_and_not_a_guess() -> None:

@@ -75,6 +75,49 @@ def test_indices_inside_a_local_function() -> None:
     assert domains(model, required_inputs(model))["ids"].limits == {7}
 
 
+OPERANDS = {
+    "Gather, the last axis": ("float[4,5] x, int64[3] i", "Gather <axis = -1> (x, i)", {5}),
+    "GatherElements": ("float[4,5] x, int64[4,2] i", "GatherElements <axis = 1> (x, i)", {5}),
+    "GatherND": ("float[4,5,6] x, int64[3,2] i", "GatherND (x, i)", {4, 5, 6}),
+    "GatherND of a batch": ("float[4,5,6] x, int64[4,1] i", "GatherND <batch_dims = 1> (x, i)", {5, 6}),
+    "ScatterElements": ("float[4,5] x, int64[4,2] i, float[4,2] u", "ScatterElements <axis = 1> (x, i, u)", {5}),
+    "ScatterND": ("float[4,5] x, int64[3,1] i, float[3,5] u", "ScatterND (x, i, u)", {4, 5}),
+    "RoiAlign": ("float[2,3,8,9] x, float[4,4] r, int64[4] i", "RoiAlign (x, r, i)", {2}),
+    "ReverseSequence": ("float[5,4] x, int64[4] i", "ReverseSequence (x, i)", {5}),
+    "ReverseSequence, the other way": (
+        "float[4,5] x, int64[4] i",
+        "ReverseSequence <batch_axis = 0, time_axis = 1> (x, i)",
+        {5},
+    ),
+    **{
+        op: (
+            f"float[6,2,3] x, float[1,{n},3] w, float[1,{n},4] r, float[1,{2 * n}] b, int32[2] i",
+            f"{op} <hidden_size = 4> (x, w, r, b, i)",
+            {6},
+        )
+        for op, n in (("LSTM", 16), ("GRU", 12), ("RNN", 4))
+    },
+    "NegativeLogLikelihoodLoss": ("float[4,5] x, int64[4] i", "NegativeLogLikelihoodLoss (x, i)", {5}),
+    "SoftmaxCrossEntropyLoss": ("float[4,5] x, int64[4] i", "SoftmaxCrossEntropyLoss (x, i)", {5}),
+    "TopK": ("float[4,5] x, int64[1] i", "TopK (x, i)", {5}),
+    "TopK of the first axis": ("float[4,5] x, int64[1] i", "TopK <axis = 0> (x, i)", {4}),
+    "TensorScatter": ("float[2,3,6,4] x, float[2,3,1,4] u, int64[2] i", "TensorScatter (x, u, i)", {6}),
+    "RotaryEmbedding": (
+        "float[2,3,4,8] x, float[9,4] c, float[9,4] s, int64[2,4] i",
+        "RotaryEmbedding (x, c, s, i)",
+        {9},
+    ),
+}
+
+
+@pytest.mark.parametrize(("inputs", "call", "limits"), OPERANDS.values(), ids=OPERANDS)
+def test_what_each_operator_indexes(inputs: str, call: str, limits: set[int]) -> None:
+    model = parse(f"agraph ({inputs}) => (float y) {{ y{', z' * call.startswith('TopK')} = {call} }}", 24)
+    found = domains(model, required_inputs(model))["i"]
+    are_counts = call.startswith(("TopK", "Reverse", "LSTM", "GRU", "RNN"))
+    assert found.limits == limits and found.whole and found.least == int(are_counts)
+
+
 def test_masks_sizes_and_variances() -> None:
     model = parse("""agraph (int64[N] mask, int64[2] repeats, int64 k, float[3] variance, float[N,3] x)
         => (float[a,b] y, float[N] m, float[N,3] z) <float[3] one> {
@@ -113,6 +156,16 @@ def test_different_symbols_have_different_sizes_and_fixed_ones_stay() -> None:
     choices = sizes_of(("a", ["M", "K"]), ("b", ["K", "L"]), fixed={"K": 11})
     first = next(choices.first())
     assert first["K"] == 11 and {sizes["K"] for sizes in choices.second(first)} == {11}
+
+
+def test_batches_images_and_many_axes_keep_their_sizes() -> None:
+    """Two names of a batch are mostly one size; images have sizes of their own, and large tensors small ones."""
+    batches = next(sizes_of(("a", ["batch_a", "K"]), ("b", ["batch_b", "L"])).first())
+    assert batches["batch_a"] == batches["batch_b"] and batches["K"] != batches["L"]
+    images = next(sizes_of(("a", ["b", 3, "height", "h"]), ("c", ["width", "w"])).first())
+    assert images["height"] == images["h"] == 64 and images["width"] == images["w"] == 96
+    many = next(sizes_of(("a", ["B", "P", "Q", "R", "S"]), ("c", ["T", "U"])).first())
+    assert max(many[name] for name in "BPQRS") == 3 and many["T"] != many["U"]
 
 
 def test_edges_hold_what_they_promise() -> None:
