@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
+import onnx
 import onnx.defs
 import pytest
+from harness import parse
 
+import fusionc
 from fusionc.graph_kernel.flag_table import EFFECTIVE
 from fusionc.graph_kernel.flags import Flags, read_flags
 from fusionc.graph_kernel.fusion import unknown_patterns
@@ -162,6 +168,51 @@ def test_the_switches_that_vllm_documents_are_taken() -> None:
     option = "AddRmsNormDynamicQuantFusionPass:off;MultiAddRmsNormDynamicQuantFusionPass:off"
     switches = decide(PASSES, optimization_switch=option)
     assert switches.enabled == DEFAULT - {"AddRmsNormDynamicQuantFusionPass"} and not switches.notices
+
+
+ONES = ", ".join(["1"] * 36)
+IMAGE = f"agraph (float[1,4,8,8] x) => (float[N,C,H,W] y) <float[4,1,3,3] w = {{{ONES}}}> {{"
+PLANE = """agraph (float[4,6] x) => (float[N,M] y) <float one = {1}, float[6] c = {1, 2, 3, 4, 5, 6},
+    float[6] d = {1, 2, 3, 4, 5, 6}, float[6,2] w = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12}, float[2] b = {1, 2},
+    int64[2] s = {4, 6}, int64[1] zero = {0}, int64[1] three = {3}, int64[1] six = {6}, int64[1] axis = {1}> {"""
+WORK = [  # a documented name, a model, and what stays of it where the name is off
+    ("AlgebraicSimplificationPass", f"{PLANE} a = Mul (x, one)  y = Neg (a) }}", "Mul Neg"),
+    ("ReshapeRemovePass", f"{PLANE} a = Neg (x)  e = Reshape (a, s)  y = Exp (e) }}", "Neg Reshape Exp"),
+    ("AddNPass", f"{PLANE} a = Sum (x)  y = Neg (a) }}", "Sum Neg"),
+    ("StridedSliceDToSplitFusionPass", f"{PLANE} a = Slice (x, zero, three, axis)  e = Slice (x, three, six, axis)  "
+     "f = Exp (a)  g = Neg (e)  y = Mul (f, g) }", "Slice Slice Exp Neg Mul"),
+    ("matmul_elemwise_fusion", f"{PLANE} a = MatMul (x, w)  e = Add (a, b)  y = Relu (e) }}", "MatMul Add Relu"),
+    ("TbeDepthwiseConvElemwiseFusionPass", f"{IMAGE} a = Conv <group = 4> (x, w)  y = Relu (a) }}", "Conv Relu"),
+    ("TbeConv3dElemwisePass", f"{IMAGE} a = Conv <group = 4> (x, w)  y = Sigmoid (a) }}", "Conv Sigmoid"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "text", "kept"), WORK, ids=[name for name, *_ in WORK])
+def test_what_a_documented_name_is_off_for_stays_as_it_is(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, text: str, kept: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    onnx.save(parse(text, opset=18), "in.onnx")
+
+    def operators(**options: str) -> list[str]:
+        fusionc.convert("in.onnx", output="out.onnx", verify=False, **options)
+        return sorted(node.op_type for node in onnx.load("out.onnx").graph.node)
+
+    assert operators() != sorted(kept.split())
+    assert operators(optimization_switch=f"{name}:off") == sorted(kept.split())
+    assert operators(graph_kernel_flags=f"--disable_pass={name}") == sorted(kept.split())
+    Path("cfg.json").write_text(json.dumps({"Switch": {"GraphFusion": {name: "off"}}}))
+    assert operators(fusion_switch_file="cfg.json") == sorted(kept.split())
+
+
+def test_equal_constants_stay_where_their_documented_name_is_off(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    onnx.save(parse(f"{PLANE} a = Exp (x)  e = Mul (a, c)  f = Sin (e)  y = Mul (f, d) }}", opset=18), "in.onnx")
+    for name, expected in (("", 1), ("ConstantFuseSamePass:off", 2)):
+        fusionc.convert("in.onnx", output="out.onnx", verify=False, optimization_switch=name or None)
+        assert len(onnx.load("out.onnx").graph.initializer) == expected
 
 
 def test_the_first_flash_attention_is_the_one_with_a_mask() -> None:
