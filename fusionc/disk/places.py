@@ -16,6 +16,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from time import monotonic, sleep
 
 from fusionc.errors import FusioncError
 
@@ -64,13 +65,15 @@ def require_replaceable(path: Path) -> None:
 def workshop(folder: Path) -> Iterator[Path]:
     """A temporary folder inside `folder`, which is gone afterwards. Raises FusioncError where it cannot be made."""
     path = folder / f"{_PREFIX}{secrets.token_hex(4)}"
+    while os.path.lexists(path):
+        path = folder / f"{_PREFIX}{secrets.token_hex(4)}"
     with ExitStack() as in_use:
         try:
             try:
-                with locked(folder):
-                    _remove_abandoned(folder)
+                _remove_abandoned(folder)
+                while not path.exists():  # another conversion may take it for an abandoned one, until it is locked
                     path.mkdir(mode=0o700)
-                    in_use.enter_context(locked(path))
+                    in_use.enter_context(locked(path, 1))
             except OSError as error:
                 raise cannot_be_written(error, folder) from error
             yield path
@@ -94,28 +97,52 @@ def _remove(workshop: Path) -> None:
 
 
 @contextmanager
-def locked(folder: Path, *, is_patient: bool = True) -> Iterator[bool]:
-    """Keep other conversions from a folder. Whether it is locked now: not every file system can do it, and with
-    `is_patient` False nobody waits for others."""
+def locked(folder: Path, seconds: float = 0) -> Iterator[bool]:
+    """Keep other conversions from a folder: whether it is locked now.
+
+    Waits for others so long, and then goes on: a script may hold the same lock, to run conversions one by one, and not
+    every file system has locks.
+    """
     if sys.platform == "win32":
         yield False
         return
     with ExitStack() as closing:
-        is_locked = False
+        is_locked, deadline = False, monotonic() + seconds
         with suppress(OSError):
             descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
             closing.callback(os.close, descriptor)
-            fcntl.flock(descriptor, fcntl.LOCK_EX if is_patient else fcntl.LOCK_EX | fcntl.LOCK_NB)
-            is_locked = True
+            while not is_locked:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    is_locked = True
+                except BlockingIOError:
+                    if monotonic() >= deadline:
+                        break
+                    sleep(0.01)
         yield is_locked
+
+
+def is_alone(workshop: Path) -> bool:
+    """Whether no other conversion has a temporary folder beside this one: what nobody uses is nobody's then."""
+    others = [path for path in _workshops(workshop.parent) if path.name != workshop.name]
+    for other in others:
+        with locked(other) as is_free:
+            if not is_free and other.exists():
+                return False
+    return True
+
+
+def _workshops(folder: Path) -> list[Path]:
+    found = [path for path in folder.iterdir() if _WORKSHOP.fullmatch(path.name)]
+    return [path for path in found if path.is_dir() and not path.is_symlink()]
 
 
 def _remove_abandoned(folder: Path) -> None:
     """Remove temporary folders whose processes were killed."""
     if not hasattr(os, "getuid"):
         return
-    for path in folder.iterdir():
-        if _WORKSHOP.fullmatch(path.name):
-            with suppress(OSError), locked(path, is_patient=False) as is_free:
-                if is_free and not path.is_symlink() and path.stat().st_uid == os.getuid():
+    with suppress(OSError):
+        for path in _workshops(folder):
+            with locked(path) as is_free:
+                if is_free and path.stat().st_uid == os.getuid():
                     _remove(path)

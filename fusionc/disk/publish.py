@@ -10,7 +10,8 @@ the other files of the new set lie beside those of the old one before it, and ea
 3. The model is renamed over the old one.
 4. The library is renamed to `out.kernels.so`, over the old one. (Who registers that file without asking fusionc and
    comes between 3 and 4 has kernels that the model does not call: it runs as functions, right, though slower.)
-5. Data and libraries of older sets go, if fusionc wrote them and no file in the folder mentions them any more.
+5. Data and libraries of older sets go, if fusionc wrote them and no file in the folder mentions them any more; while
+   another conversion works in the folder, they stay for the next one to remove.
 
 All is on the disk, not only in its cache, before the next step. A process that is killed between two steps leaves the
 old set (before 3) or the new one, and what it left besides goes with the next conversion to that output. Where
@@ -30,7 +31,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from fusionc.disk.places import cannot_be_written, locked
+from fusionc.disk.places import cannot_be_written, is_alone, locked
 from fusionc.errors import FusioncError
 
 _CHUNK = 16 << 20
@@ -65,14 +66,15 @@ class Saved:
 
     def publish(self, library: Library | None = None) -> None:
         """Move the files to their places. Raises FusioncError where that fails; then all is as it was."""
-        with locked(self.output.parent):
+        with locked(self.output.parent, 1):
             try:
                 _Publication(self, library).run()
             except OSError as error:
                 raise cannot_be_written(error, self.output) from error
             with suppress(OSError):
-                _remove(library.outdated if library is not None else ())
-                _remove(_outdated_data(self.output, {target for _, target in self.data}))
+                if is_alone(self.workshop):  # else another one may be about to use what this one does not
+                    _remove(library.outdated if library is not None else ())
+                    _remove(_outdated_data(self.output, {target for _, target in self.data}))
 
 
 class _Publication:

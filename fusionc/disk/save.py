@@ -119,9 +119,7 @@ class _Writer:
             if not os.path.realpath(target).startswith(os.path.realpath(self.output.parent) + os.sep):
                 raise in_the_way(target)  # a link leads out of the folder
             shutil.copyfile(source, temporary)
-            if is_copy(target, source):
-                continue
-            if os.path.lexists(target):
+            if os.path.lexists(target) and not is_copy(target, source):
                 raise FusioncError(
                     "a file with the name of the model's external data is already there, and it is another one",
                     where=str(target),
@@ -147,10 +145,9 @@ class _Writer:
         for tensor, offset, size in places:
             _make_external(tensor, target.name, offset, size)
         temporary = temporary.replace(self.set / target.name)
-        if not os.path.lexists(target):
-            self.data.append((temporary, target))
-        elif not is_copy(target, temporary):
+        if os.path.lexists(target) and not is_copy(target, temporary):
             raise in_the_way(target)
+        self.data.append((temporary, target))
 
     def _append(self, tensor: TensorProto, file: _HashedFile) -> tuple[int, int]:
         """The offset and the size of the tensor in the file."""

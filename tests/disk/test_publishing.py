@@ -7,7 +7,7 @@ import errno
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from fusionc.areas.place import library_for, published
-from fusionc.disk.places import require_place
+from fusionc.disk.places import locked, require_place, workshop
 from fusionc.disk.save import save
 from fusionc.errors import FusioncError
 
@@ -201,6 +201,23 @@ def test_what_is_killed_leaves_the_old_set_or_the_new_one(
     assert at > 10 and seen == {old, 2}
 
 
+@pytest.mark.parametrize("error", [PermissionError(errno.EACCES, "Permission denied"), KeyboardInterrupt()])
+@pytest.mark.parametrize("name", ["iterdir", "mkdir"])
+def test_what_goes_wrong_before_there_is_a_temporary_folder(
+    name: str, error: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def failing(self: Path, *_: Any, **__: Any) -> None:
+        raise error
+
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "file").touch()
+    with monkeypatch.context() as patch, suppress(FusioncError, KeyboardInterrupt):
+        patch.setattr(Path, name, failing)
+        with workshop(tmp_path):
+            pass
+    assert [path.name for path in tmp_path.rglob("*")] == ["mine", "file"]
+
+
 def test_a_signal_while_the_temporary_folder_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "out").mkdir()
     rmtree, calls = shutil.rmtree, []
@@ -274,14 +291,37 @@ def test_data_that_another_model_uses_stays(name: str, tmp_path: Path) -> None:
 
 
 def test_two_conversions_to_one_output(tmp_path: Path) -> None:
-    """Neither removes what the other one is about to publish."""
+    """Neither removes what the other one is about to publish, or takes for granted."""
     (tmp_path / "out").mkdir()
-    with ready(tmp_path, 1, "Old_split_1") as first, ready(tmp_path, 2, "New_split_2") as second:
+    with ready(tmp_path, 3, None) as publish:
+        publish()
+    with ready(tmp_path, 1, "Old_split_1") as first, ready(tmp_path, 3, None) as third:
         first()
-        second()
-    assert what_is_there(tmp_path) == 2
-    names = [path.name for path in (tmp_path / "out").iterdir()]
-    assert len(names) == 3
+        assert what_is_there(tmp_path) == 1
+        third()
+    assert what_is_there(tmp_path) == 3
+    with ready(tmp_path, 2, "New_split_2") as publish:  # the last one clears up
+        publish()
+    assert what_is_there(tmp_path) == 2 and len(list((tmp_path / "out").iterdir())) == 3
+
+
+def test_data_that_went_meanwhile_is_there_again(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    with ready(tmp_path, 1, None) as publish:
+        publish()
+    (data,) = (tmp_path / "out").glob("*.data")
+    with ready(tmp_path, 1, None) as publish:
+        data.unlink()
+        publish()
+    assert what_is_there(tmp_path) == 1 and data.exists()
+
+
+def test_a_script_may_hold_the_lock_of_the_folder(tmp_path: Path) -> None:
+    """`flock out fusionc convert --output out/out.onnx` runs conversions one by one."""
+    (tmp_path / "out").mkdir()
+    with locked(tmp_path / "out"), ready(tmp_path, 1, None) as publish:
+        publish()
+    assert what_is_there(tmp_path) == 1
 
 
 def test_the_file_of_another_user_in_a_sticky_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
