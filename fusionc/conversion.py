@@ -31,7 +31,6 @@ from fusionc.report import Plog, Report, write_fusion_result
 from fusionc.report.graph_dump import GraphDump
 from fusionc.requested import Requests
 from fusionc.requested.input_shape import Size
-from fusionc.runtime.expansion import require_expandable
 from fusionc.runtime.process import start, step_limit
 from fusionc.switches import Levels, decide
 from fusionc.target_opset import newest_opset
@@ -134,7 +133,6 @@ def convert(
             tell("loading")
             with _timed(report, "load"):
                 proto = load(source)
-                require_expandable(proto, str(source))
             require_place(destination)
             report.notices += kernels.inherit(proto, library_for(source), trust_kernels)
             report.operators_before, report.bytes_before = _operators(proto), _bytes_on_disk(proto, source)

@@ -1,5 +1,5 @@
 """What everything else relies on in a model that was read: names are text, element types exist, weights are as long as
-their shapes say, no function calls itself.
+their shapes say, functions can be expanded.
 
 It is less than onnx.checker asks for, because onnxruntime runs more: nothing that it runs is refused here, apart from
 names that are not UTF-8, which its Python interface cannot give back either.
@@ -13,6 +13,7 @@ from math import prod
 
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, helper
 
+from fusionc.disk.expansion import require_expandable
 from fusionc.disk.validate_nodes import fault_of_call
 from fusionc.errors import FusioncError
 from fusionc.model import walk
@@ -43,7 +44,7 @@ def validate(model: ModelProto, file: str) -> None:
         for graph in graphs:
             _check_types(graph, file)
         _check_weights(model, file)
-        _check_functions(model.functions, file)
+        require_expandable(model, file)
         _check_nodes(model, file)
     except UnicodeDecodeError as error:  # in a field that is not looked at above
         raise _wrong(f"the name {error.object!r} is not UTF-8", file) from None
@@ -241,35 +242,3 @@ def _used(model: ModelProto) -> frozenset[str]:
         if isinstance(graph, GraphProto):
             found.update(value.name for value in graph.output)
     return frozenset(found)
-
-
-def _check_functions(functions: Iterable[FunctionProto], file: str) -> None:
-    """Refuse functions that call themselves, directly or through others."""
-    known = {(f.domain, f.name, f.overload): f for f in functions}
-    calls = {key: _calls(function, known) for key, function in known.items()}
-    done: set[tuple[str, str, str]] = set()
-    for start in known:
-        path, pending = {start}, [(start, iter(calls[start]))]
-        while pending:
-            key, rest = pending[-1]
-            called = next(rest, None)
-            if called is None:
-                pending.pop()
-                path.discard(key)
-                done.add(key)
-            elif called in path:
-                raise _wrong(f"the function {known[called].name!r} calls itself", f"{file}, function {key[1]!r}")
-            elif called not in done:
-                path.add(called)
-                pending.append((called, iter(calls[called])))
-
-
-def _calls(function: FunctionProto, known: Iterable[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
-    pending, found = [function.node], []
-    while pending:
-        for node in pending.pop():
-            key = (node.domain, node.op_type, node.overload)
-            if key in known:
-                found.append(key)
-            pending += [graph.node for attribute in node.attribute for graph in walk.graphs_of(attribute)]
-    return found

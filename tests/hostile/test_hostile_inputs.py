@@ -10,6 +10,7 @@ import hostile_flags
 import hostile_models
 import hostile_names
 import hostile_passes
+import hostile_runs
 import hostile_switches
 import hostile_tensors
 import pytest
@@ -29,6 +30,7 @@ CASES = [
         hostile_switches,
         hostile_flags,
         hostile_passes,
+        hostile_runs,
     )
     for case in topic.CASES
 ]

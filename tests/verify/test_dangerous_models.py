@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -136,3 +137,16 @@ def count_crashes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(Process, "_what_ended_it", count)
     return found
+
+
+def test_two_threads_convert_at_once(tmp_path: Path) -> None:
+    def work(text: str, number: int) -> str:
+        path = saved(text, tmp_path / f"{number}.onnx")
+        with step_limit(10):
+            return convert(path, output=tmp_path / f"out{number}.onnx", export_compile_stat=0).verification
+
+    with ThreadPoolExecutor(2) as pool:
+        found = list(pool.map(work, (SPLIT, PLAIN, PLAIN, OVERFLOW, PLAIN, PLAIN), range(6)))
+    assert ["SIGSEGV" in found[0], "SIGFPE" in found[3]] == [True, True]
+    assert {found[number] for number in (1, 2, 4, 5)} == {"equal in 5 runs"}
+    assert len(list(tmp_path.glob("out*.onnx"))) == 6

@@ -48,9 +48,9 @@ def _sizes(bodies: dict[_Key, Counter[_Key]], where: str) -> dict[_Key, int]:
                 sizes[key] = sum(count * sizes.get(called, 1) for called, count in bodies[key].items())
                 open_.discard(path.pop())
             elif missing in open_:
-                what = f"the function {missing[1]!r} calls itself, by way of others or not"
-                hint = "the model is not valid ONNX; export it again"
-                raise FusioncError(what, where=where, hint=hint, code="E13005")
+                what = f"the model is not valid: the function {missing[1]!r} calls itself"
+                place = f"{where}, function {key[1]!r}"
+                raise FusioncError(what, where=place, hint="export the model again, or correct it there", code="E13005")
             else:
                 path.append(missing)
                 open_.add(missing)
