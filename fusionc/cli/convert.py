@@ -32,6 +32,10 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
         raise click.BadParameter(f"{value!r} is not supported: only 5, which is ONNX, is.")
 
 
+def _external_weight(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
+    return 1 if value == "2" else atc_bool(ctx, parameter, value)
+
+
 @click.command(cls=AtcCommand, epilog=EXIT_CODES)
 @click.option("--model", type=_FILE, metavar="FILE", help="The ONNX model to read.  [required]")
 @click.option(
@@ -52,21 +56,35 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
     help="O1: no fusion, only constants and known sizes folded, dead branches and nodes removed; O3: all passes. "
     "Switches that name a pass beat this option and the next two.",
 )
-@click.option("--oo_constant_folding", metavar="true|false", callback=atc_bool, help="Fold constants and known sizes.")
 @click.option(
-    "--oo_dead_code_elimination", metavar="true|false", callback=atc_bool, help="Remove branches that are never taken."
+    "--oo_constant_folding",
+    metavar="true|false",
+    default="true",
+    show_default=True,
+    callback=atc_bool,
+    help="Fold constants and known sizes.",
+)
+@click.option(
+    "--oo_dead_code_elimination",
+    metavar="true|false",
+    default="true",
+    show_default=True,
+    callback=atc_bool,
+    help="Remove branches that are never taken.",
 )
 @click.option(
     "--external_weight",
     metavar="0|1",
-    callback=atc_bool,
-    help="Weights in the model (0) or in a file beside it (1). Default: beside it only where they are too large.",
+    callback=_external_weight,
+    help="Weights in the model (0) or in one file beside it (1, or 2 as in ATC). Default: beside it only where they "
+    "are too large.",
 )
 @click.option(
     "--input_shape",
     metavar='"x:1,3,224,224"',
     callback=parse_sizes,
-    help="Fix the sizes of inputs, and what follows from them; -1 and ranges (1~8) leave a dimension open.",
+    help="Fix the sizes of inputs, and what follows from them; -1 and ranges (1~8) leave a dimension open. ATC's "
+    "--input_shape_range does the same.",
 )
 @click.option("--input_shape_range", hidden=True, callback=parse_sizes)
 @click.option(
@@ -188,8 +206,8 @@ def command(
     fusion_switch_file: Path | None,
     optimization_switch: str | None,
     oo_level: str,
-    oo_constant_folding: int | None,
-    oo_dead_code_elimination: int | None,
+    oo_constant_folding: int,
+    oo_dead_code_elimination: int,
     external_weight: int | None,
     input_shape: dict[str, tuple[Size, ...]],
     input_shape_range: dict[str, tuple[Size, ...]],
@@ -247,8 +265,8 @@ def command(
                     fusion_switch_file=fusion_switch_file,
                     optimization_switch=optimization_switch,
                     oo_level=oo_level,
-                    oo_constant_folding=oo_constant_folding != 0,
-                    oo_dead_code_elimination=oo_dead_code_elimination != 0,
+                    oo_constant_folding=bool(oo_constant_folding),
+                    oo_dead_code_elimination=bool(oo_dead_code_elimination),
                     external_weight=external_weight,
                     input_shape={**input_shape, **input_shape_range} or None,
                     out_nodes=out_nodes,

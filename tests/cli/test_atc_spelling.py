@@ -48,8 +48,14 @@ def test_booleans(run: Any, fake_convert: Any, value: str, expected: int) -> Non
 
 
 def test_what_is_no_boolean(run: Any, fake_convert: Any) -> None:
-    result = run("convert", "--model=a.onnx", "--external_weight=2")
-    assert result.exit_code == 2 and "'2' is not a boolean" in result.stderr
+    result = run("convert", "--model=a.onnx", "--external_weight=3")
+    assert result.exit_code == 2 and "'3' is not a boolean" in result.stderr
+
+
+def test_external_weight_has_a_third_value_in_atc(run: Any, fake_convert: Any) -> None:
+    """1 is a file for each weight there, 2 one for all, which is what 1 is here."""
+    assert run("convert", "--model=a.onnx", "--external_weight=2").exit_code == 0
+    assert fake_convert.calls[0]["external_weight"] == 1
 
 
 def test_other_options_of_atc_are_accepted_with_one_notice(run: Any, fake_convert: Any) -> None:
