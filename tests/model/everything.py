@@ -59,7 +59,7 @@ def _graph(graph: onnx.GraphProto) -> None:
     # not in topological order, the standard domain in both spellings, optional inputs and outputs left out
     _node(graph.node.add(op_type="Add", input=["middle", "default"], output=["y"], domain="ai.onnx"))
     _node(graph.node.add(op_type="Clip", input=["x", "", "default"], output=["middle"]))
-    _node(graph.node.add(op_type="Dropout", input=["x"], output=["", "unused_mask"]))
+    _node(graph.node.add(op_type="GRU", input=["x", "x", "x"], output=["", "unused_state"]))
     custom = _node(graph.node.add(op_type="Everything", input=["x"], output=["custom"], domain="my.own"))
     custom.attribute.extend(_attributes())
     call = _node(graph.node.add(op_type="call", input=["x"], output=["called"], domain="my.own", overload="two"))

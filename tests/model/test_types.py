@@ -148,6 +148,10 @@ MADE = {
     ),
     "a number beside a symbol": ("e = Unsqueeze (x, minus) r = Add (e, k)", ("batch", 2, 1)),
     "Slice of all": ("r = Slice (x, zero1, far, one1)", ("batch", "seq")),
+    "Slice to beyond everything": (
+        "beyond = Constant <value = int64[1] {1073741825}> () r = Slice (x, zero1, beyond, one1)",
+        ("batch", "seq"),
+    ),
     "a limit beside what it limits": (
         "t = Slice (table, zero1, m1, one1) r = Add (x, t)",
         ("batch", "seq"),
@@ -186,6 +190,8 @@ def test_shapes_that_are_computed_from_dimensions(name: str) -> None:
         "a quotient that leaves something over": "n = Gather (s, one) d = Div (n, two) r = Range (zero, d, one)",
         "two symbols that are added": "r = Add (x, z)",
         "Slice from one": "r = Slice (x, one1, far, one1)",
+        "Slice to a number": "r = Slice (x, zero1, five1, one1)",
+        "Slice to just not beyond everything": "r = Slice (x, zero1, edge1, one1)",
         "Slice in steps": "r = Slice (x, zero1, far, one1, two1)",
         "Slice to another symbol": "r = Slice (x, zero1, n1, one1)",
         "Expand to another symbol": "c = Concat <axis = 0> (m1, n1) r = Expand (x, c)",
@@ -194,7 +200,8 @@ def test_shapes_that_are_computed_from_dimensions(name: str) -> None:
 def test_shapes_that_do_not_follow(name: str, body: str) -> None:
     graph = graph_of(f"""agraph (float[batch,seq] x, float[other] z) => (float y) <
         int64 zero = {{0}}, int64 one = {{1}}, int64 two = {{2}}, int64[1] zero1 = {{0}}, int64[1] one1 = {{1}},
-        int64[1] two1 = {{2}}, int64[1] far = {{9223372036854775807}}, int64[1] minus = {{-1}}> {{
+        int64[1] two1 = {{2}}, int64[1] five1 = {{5}}, int64[1] edge1 = {{1073741824}},
+        int64[1] far = {{9223372036854775807}}, int64[1] minus = {{-1}}> {{
         b1 = Shape (z) s = Shape (x) n1 = Shape <start = 0, end = 1> (x) m1 = Shape <start = 1> (x) {body}
         y = ReduceSum <keepdims = 0> (r) }}""")
     shape = value(graph, "r").shape

@@ -186,6 +186,18 @@ def test_edges_hold_what_they_promise() -> None:
     assert np.array_equal(draw(Style()), draw(Style()))
 
 
+def test_a_mask_shows_the_first_of_every_row() -> None:
+    """So that it hides nothing whole; a mask of single elements may be anything."""
+    ports = [
+        Port("mask", "tensor", onnx.TensorProto.BOOL, (1, 40, 3)),
+        Port("gate", "tensor", onnx.TensorProto.BOOL, (40, 1)),
+    ]
+    model = parse("agraph (bool[1,40,3] mask, bool[40,1] gate) => (bool[1,40,3] y) { y = And (mask, gate) }")
+    for seed in range(3):
+        drawn = make_feeds(ports, domains(model, ports), {}, Style(), seed)
+        assert drawn["mask"][..., 0].all() and not drawn["mask"].all() and not drawn["gate"].all()
+
+
 def test_a_switch_is_on_and_off() -> None:
     ports = [Port("a", "tensor", onnx.TensorProto.BOOL, ()), Port("b", "tensor", onnx.TensorProto.BOOL, (1,))]
     model = parse("agraph (bool a, bool[1] b) => (bool y) { y = And (a, b) }")
