@@ -26,7 +26,13 @@ convert: .venv/installed ## convert a sample model; the result, the log and fusi
 	@cat build/log/debug/plog/* | grep "GraphId" | grep -v "effected_times=0" | grep "effected_times="
 
 test: .venv/installed-dev ## run the tests
-	$(BIN)/python -m pytest -n 2
+	$(BIN)/python -m pytest -n 2 -m "not timing"
+
+timing: .venv/installed-dev ## run the tests that measure time, which say something on an idle machine alone
+	$(BIN)/python -m pytest -m timing
+
+processors: .venv/installed-dev ## tests of kernels, verification and passes on emulated processors (hours)
+	$(BIN)/python benchmarks/processors.py $(PROCESSORS)
 
 check: .venv/installed-dev ## lint, types, and whether the generated files are fresh
 	$(BIN)/ruff check .
@@ -61,4 +67,4 @@ sizes: ## lines of each room
 clean: ## remove what make has made
 	rm -rf .venv .venv-mutants build
 
-.PHONY: help setup convert test check docs samples sweep fuzz mutants sizes clean
+.PHONY: help setup convert test timing processors check docs samples sweep fuzz mutants sizes clean

@@ -167,19 +167,26 @@ def _log_of_powers(rows: _Rows) -> Floats:
 
 
 def _softmax(x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]) -> list[Floats]:
-    """The largest of a row is taken off before powers are summed: nothing overflows, nothing cancels."""
-    return [np.zeros(x.shape)]
+    """The largest of a row is taken off before powers are summed: nothing overflows, nothing cancels. What is subnormal
+    has few digits, and is 0 on processors that have none of it."""
+    info = np.finfo(np.float64 if x.dtype.itemsize > 4 else np.float32)
+    tiny = np.abs(outputs[0].astype(np.float64)) < info.tiny
+    is_near = tiny & (outputs[0] != 0) | (x - _largest(x, attributes) > np.log(float(info.smallest_subnormal)) - 2)
+    return [np.where(tiny & is_near, 2 * float(info.smallest_subnormal), 0)]
+
+
+def _largest(x: Array, attributes: Attributes) -> Array:
+    """Of the rows of a softmax. Rows are those of all versions of the operator: up to opset 12, all axes from the one
+    that is named made a row."""
+    axis = int(attributes.get("axis", -1)) % max(x.ndim, 1)
+    return np.asarray(x.max(tuple(range(axis, x.ndim)), keepdims=True, initial=-np.inf))
 
 
 def _log_softmax(
     x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
 ) -> list[Floats]:
-    """The same, but whether a NaN or an infinity makes all of a row NaN depends on where it lies.
-
-    Rows are those of all versions of the operator: up to opset 12, all axes from the one that is named made a row.
-    """
-    axis = int(attributes.get("axis", -1)) % max(x.ndim, 1)
-    largest = x.max(tuple(range(axis, x.ndim)), keepdims=True, initial=-np.inf)
+    """The same, but whether a NaN or an infinity makes all of a row NaN depends on where it lies."""
+    largest = _largest(x, attributes)
     return [np.broadcast_to(np.where(largest < np.inf, 0.0, np.inf), x.shape)]
 
 

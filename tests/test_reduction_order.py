@@ -102,6 +102,12 @@ AXES = {  # of 3×2×2 elements, three of which overflow and are 0
 }
 
 
+def test_what_is_subnormal_behind_a_softmax_has_few_digits() -> None:
+    x = np.array([[0, -50, -86, -95, -104, -200]], np.float32)
+    (spread,) = spreads("Softmax", {}, [x], [np.exp(x)])
+    assert (spread > 0).tolist() == [[False, False, False, True, True, False]] and spread.max() < 1e-44
+
+
 @pytest.mark.parametrize("axes", AXES)
 def test_axes_and_rows_are_those_of_the_operator(axes: tuple[int, ...]) -> None:
     x = np.ones((3, 2, 2), np.float32)

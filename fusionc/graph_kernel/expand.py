@@ -5,6 +5,7 @@ An operator that a kernel can contain as it is stays as it is: its kernel is the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from functools import cache
 
@@ -54,7 +55,7 @@ class Expander:
     def takes(self, node: Node) -> bool:
         """Whether this operator is expanded."""
         name = qualified(node.op, node.domain)
-        if name not in self._names or node.bodies:
+        if name not in self._names or node.bodies or not _has_numbers(node):
             return False
         if name not in self._forced and self._reason_against(node) is None:
             return False
@@ -94,6 +95,13 @@ def _expand_squares(graph: onnx.GraphProto) -> None:
 
 def _is_two(exponent: np.ndarray) -> bool:
     return exponent.shape == () and bool(exponent == 2)
+
+
+def _has_numbers(node: Node) -> bool:
+    """Whether all attributes are numbers; with NaN and infinities definitions and onnxruntime give other results."""
+    return all(
+        math.isfinite(number) for attribute in node.proto.attribute for number in (attribute.f, *attribute.floats)
+    )
 
 
 def _has_definition(node: Node) -> bool:

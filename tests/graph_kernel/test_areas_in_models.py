@@ -290,6 +290,7 @@ def test_parallel_products_are_joined_at_level_3() -> None:
     assert calls(fuse(model, Flags(opt_level=3))[0]) == ["MatMul", "Split"]
 
 
+@pytest.mark.timing
 def test_it_takes_linear_time() -> None:
     seconds = []
     for count in (300, 3_000):

@@ -105,6 +105,7 @@ def test_clusters_form_no_cycle(seed: int) -> None:
         visit(vertex, frozenset())
 
 
+@pytest.mark.timing
 def test_it_takes_linear_time() -> None:
     seconds = []
     for count in (5_000, 50_000):

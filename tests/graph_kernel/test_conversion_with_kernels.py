@@ -178,6 +178,22 @@ def test_what_depends_on_the_order_of_a_reduction_stops_no_conversion(reduced: s
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
+@pytest.mark.parametrize("op", ["LeakyRelu", "Elu", "HardSigmoid", "Selu", "Celu"])
+def test_attributes_that_are_no_numbers_stop_no_conversion(op: str) -> None:
+    """Neither in a kernel nor as their definition these are what onnxruntime computes."""
+    model = parse(
+        f"agraph (float[N,64] x) => (float[N,64] y) {{ a = Sigmoid (x) b = {op} (a) c = Neg (b) y = Abs (c) }}"
+    )
+    for value in (float("nan"), float("inf"), float("-inf")):
+        del model.graph.node[1].attribute[:]
+        model.graph.node[1].attribute.append(onnx.helper.make_attribute("alpha", value))
+        onnx.save(model, "odd.onnx")
+        for flags in ("--opt_level=2", f"--enable_expand_ops={op}"):
+            fusionc.convert("odd.onnx", output="out.onnx", enable_graph_kernel=True, graph_kernel_flags=flags)
+            assert op in [node.op_type for node in onnx.load("out.onnx").graph.node]
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
 def test_the_same_bytes_again() -> None:
     for name in ("one", "two"):
         fusionc.convert("in.onnx", output=f"{name}.onnx", enable_graph_kernel=True, verify=False)

@@ -14,6 +14,7 @@ from scaling import chain, identities, one_constant, projections, repeated, seco
 SQUARE = 20  # how much more a node would cost in the larger model if time grew with the square
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("make", [chain, identities, repeated, one_constant, projections])
 def test_twenty_times_the_nodes_cost_twenty_times_the_time(make: type) -> None:
     ratio = seconds_per_node(make, 12_000, 1) / seconds_per_node(make, 600, 3)

@@ -40,8 +40,11 @@ class Call:
         return self.steps.op(self.kind, template, *arguments, cost=cost)
 
     def number(self, name: str, default: float) -> Step:
-        """A float attribute."""
-        return self.steps.literal(self.kind, float(np.float32(attribute(self.node, name, default))))
+        """A float attribute. Raises Unsupported where it, or what is divided by it, is no number."""
+        value = float(np.float32(attribute(self.node, name, default)))
+        if not math.isfinite(value) or (self.node.op_type == "Celu" and not value):
+            raise Unsupported(f"no kernel computes {self.node.op_type} where {name} is {value:g}")
+        return self.steps.literal(self.kind, value)
 
 
 Rule = Callable[[Call, Sequence[Step | None]], Step]
@@ -145,11 +148,6 @@ def _bounded(call: Call, x: Step, low: Step | None, high: Step | None) -> Step:
     return x
 
 
-def _relu(call: Call, arguments: Sequence[Step | None]) -> Step:
-    (x,) = _given(arguments)
-    return _bounded(call, x, call.steps.literal(call.kind, 0.0), None)
-
-
 def _pow(call: Call, arguments: Sequence[Step | None]) -> Step:
     x, power = _given(arguments)
     simple = {"1": "{0}", "2": "{0} * {0}", "3": "{0} * {0} * {0}"}
@@ -240,6 +238,7 @@ _ARITHMETIC: dict[str, Rule] = {
     "Min": _template("gk_min_$({0}, {1})", 2, _ALL),
 }
 _ANY = (*_ALL, "b")
+_SELU = "{2} * ({0} > 0 ? {0} : {1} * gk_any_expm1_$({0}, machine))"
 _ELU = "{0} < 0 ? {1} * gk_any_expm1_$({0}, machine) : {0}"
 ELEMENTWISE: dict[str, Rule] = {
     "Add": _ARITHMETIC["Add"],
@@ -269,16 +268,12 @@ ELEMENTWISE: dict[str, Rule] = {
     "Softsign": _template("{0} / (1 + fabs@({0}))", 4),
     "Sin": _template("sin@({0})", 100),
     "Cos": _template("cos@({0})", 100),
-    "Relu": _by_kind(_relu, _template("gk_max_$({0}, 0)", kinds=("i32", "i64", "i8"))),
+    "Relu": _by_kind(_template("{0} < 0 ? 0 : {0}"), _template("gk_max_$({0}, 0)", kinds=("i32", "i64", "i8"))),
     "LeakyRelu": _exponential("{0} < 0 ? {1} * {0} : {0}", alpha=0.01),
     "PRelu": _template("{0} < 0 ? {1} * {0} : {0}", kinds=(*_FLOATS, "i32", "i64")),
     "ThresholdedRelu": _exponential("{0} > {1} ? {0} : 0", alpha=1.0),
     "Elu": _exponential(_ELU, alpha=1.0),
-    "Selu": _exponential(
-        "{2} * ({0} > 0 ? {0} : {1} * gk_any_expm1_$({0}, machine))",
-        alpha=1.67326319217681884765625,
-        gamma=1.05070102214813232421875,
-    ),
+    "Selu": _exponential(_SELU, alpha=1.67326319217681884765625, gamma=1.05070102214813232421875),
     "Celu": _exponential("({0} > 0 ? {0} : 0) + ({0} > 0 ? 0 : {1} * gk_any_expm1_$({0} / {1}, machine))", alpha=1.0),
     "HardSigmoid": _hard_sigmoid_rule,
     "HardSwish": _hard_swish,

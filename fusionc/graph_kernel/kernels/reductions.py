@@ -110,7 +110,9 @@ def _softmax(pull: Pull, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> S
     axes = [axis] if view.area.opset >= 13 else list(range(axis, rank))  # once it made two dimensions of all
 
     largest = pull.over(name, at, axes, _plain_max(kind), lambda x: x)
-    exp = f"gk_exp_of_negative_{kind.name}({{0}} - {{1}}, machine)"
+    # A sum of 1 and more does not show what is subnormal; the logarithm of an element does.
+    function = "gk_exp_of_negative" if node.op_type == "LogSoftmax" else "gk_exp"
+    exp = f"{function}_{kind.name}({{0}} - {{1}}, machine)"
     total = pull.over(name, at, axes, SUM, lambda x: pull.steps.op(kind, exp, x, largest, cost=6))
     x = pull.at(name, at)
     if node.op_type == "LogSoftmax":

@@ -8,13 +8,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+import standalone
 
 from fusionc.graph_kernel import kernels
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.kernels import compile
 
 _FLAGS = (
-    *(flag for flag in compile.FLAGS if flag != "-shared"), "-O1", "-g",
+    *standalone.FLAGS, "-O1", "-g",
     "-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all",
 )  # fmt: skip
 
@@ -44,23 +45,16 @@ def findings(
     counts["refused"] += sum(reason is not None for reason in reasons.values())
     good = {name: area for name, area in areas.items() if reasons[name] is None}
     text = folder / "sanitized.c"
-    text.write_text(kernels.source(list(good.values())) + (Path(__file__).parent / "sanitized.c").read_text())
+    text.write_text(standalone.program(list(good.values())))
     program = folder / "sanitized"
     made = _compile(text, program)
     assert not made.returncode, made.stderr
     found = []
     for number, (name, area) in enumerate(good.items()):
         counts["compared"] += 1
-        calls = b"".join(_call(number, area, one) for one in feeds[name])
+        calls = b"".join(standalone.call(number, area, one) for one in feeds[name])
         run = subprocess.run([program], input=calls, capture_output=True, check=False)
         if run.returncode:
             lines = (run.stdout + run.stderr).decode(errors="replace").splitlines()
             found.append(f"{name}: exit code {run.returncode}: {' | '.join(lines[:4])}")
     return found
-
-
-def _call(number: int, area: Area, feeds: Mapping[str, np.ndarray]) -> bytes:
-    parts = [np.int32(number).tobytes()]
-    for name in area.inputs:
-        parts += [np.array(feeds[name].shape, np.int64).tobytes(), np.ascontiguousarray(feeds[name]).tobytes()]
-    return b"".join(parts)

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from areas import area_of, differences, kernel_model, plain_model, random_array, session, settled_by
+from onnx import helper
 
 from fusionc.graph_kernel import kernels
 from fusionc.graph_kernel.area import Area
@@ -60,6 +61,35 @@ def test_a_row_may_be_divided_by_what_has_no_inverse(kind: str) -> None:
     x = np.concatenate([largest * np.array([1, 0.5, 0.25, -1], dtype), np.zeros_like(largest)], axis=1)
     wanted = session(plain_model(area)).run(None, {"x": x})
     assert not differences(wanted, session(kernel_model(area), kernels.build([area]).library).run(None, {"x": x}), 1e-6)
+
+
+@pytest.mark.parametrize("kind", ["float", "float16", "double"])
+def test_the_logarithm_of_a_softmax_is_finite_as_far_as_floats_go(kind: str) -> None:
+    area = area_of(f"g ({kind}[N,M] x) => ({kind}[N,M] z) {{ s = Softmax(x) z = Log(s) }}")
+    x = np.array([[0, -50, -87, -88, -90, -95, -100, -103, -800]]).astype(
+        {"float": "f4", "double": "f8"}.get(kind, "f2")
+    )
+    wanted = session(plain_model(area)).run(None, {"x": x})
+    found = session(kernel_model(area), kernels.build([area]).library).run(None, {"x": x})
+    assert not differences(wanted, found, 1e-3) and np.isfinite(found[0][0, :8]).all()
+
+
+ATTRIBUTES = {"LeakyRelu": ["alpha"], "Elu": ["alpha"], "HardSigmoid": ["alpha", "beta"], "Selu": ["alpha", "gamma"],
+              "ThresholdedRelu": ["alpha"], "Celu": ["alpha"]}  # fmt: skip
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize(("op", "name"), [(op, name) for op, names in ATTRIBUTES.items() for name in names])
+def test_no_kernel_has_attributes_that_are_no_numbers(op: str, name: str, value: float) -> None:
+    area = area_of(f"g (float[N] x) => (float[N] z) {{ z = {op} (x) }}")
+    assert kernels.reason_against(area) is None
+    area.nodes[0].attribute.append(helper.make_attribute(name, value))
+    assert kernels.reason_against(area) == f"no kernel computes {op} where {name} is {value:g}"
+
+
+def test_no_kernel_divides_by_the_attribute_of_celu_where_it_is_0() -> None:
+    area = area_of("g (float[N] x) => (float[N] z) { z = Celu <alpha = 0.0> (x) }")
+    assert kernels.reason_against(area) == "no kernel computes Celu where alpha is 0"
 
 
 LONG = {

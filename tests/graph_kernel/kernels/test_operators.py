@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from areas import area_of, differences, kernel_model, plain_model, random_array, session
@@ -118,6 +120,7 @@ NOT_OF_ONNXRUNTIME = [
     )),
 ]  # fmt: skip
 CASES = {name: case for name, case in EVERY.items() if name not in REFUSED and name not in NOT_OF_ONNXRUNTIME}
+SIZES = [(1, 1), (3, 5), (5, 64), (7, 100), (1, 3000), (0, 4)]  # of N and M
 # no integer is NaN, and onnxruntime's Sign of float16 makes it 0
 _NO_NAN = ("Cast", "Sign(x), float16")
 
@@ -150,15 +153,20 @@ def test_as_onnxruntime(name: str, library: tuple[dict[str, Area], kernels.Built
     areas, built = library
     area, share = areas[name], CASES[name][1]
     plain, kernel = session(plain_model(area)), session(kernel_model(area), built.library)
-    for seed, (n, m) in enumerate([(1, 1), (3, 5), (5, 64), (7, 100), (1, 3000), (0, 4)]):
+    for seed, (n, m) in enumerate(SIZES):
         if 0 in (n, m) and ("Reduce" in name or "max" in name) and not name.startswith("ReduceMean"):
             continue  # the largest of nothing
-        feeds = _feeds(area, seed, n, m, name)
-        wanted, got = plain.run(None, feeds), kernel.run(None, feeds)
-        if area.nodes[0].op_type in REDUCTIONS:
-            got = _as_ordered(area, feeds, wanted, got)
-        found = differences(wanted, got, share)
+        feeds = feeds_of(area, seed, n, m, name)
+        found = difference(area, plain, share, feeds, kernel.run(None, feeds))
         assert not found, f"{n}×{m}: {found}"
+
+
+def difference(area: Area, plain: Any, share: float, feeds: dict[str, np.ndarray], got: list[np.ndarray]) -> str:
+    """How what a kernel gave differs from what onnxruntime computes in the session `plain`, "" if it does not."""
+    wanted = plain.run(None, feeds)
+    if area.nodes[0].op_type in REDUCTIONS:
+        got = _as_ordered(area, feeds, wanted, got)
+    return differences(wanted, got, share)
 
 
 def _as_ordered(
@@ -178,7 +186,7 @@ def _as_ordered(
     return ordered
 
 
-def _feeds(area: Area, seed: int, n: int, m: int, name: str) -> dict[str, np.ndarray]:
+def feeds_of(area: Area, seed: int, n: int, m: int, name: str) -> dict[str, np.ndarray]:
     rng = np.random.default_rng(seed)
     edges = not name.startswith(_NO_NAN)
     feeds = {}

@@ -1,0 +1,215 @@
+"""Run the tests of kernels, verification and passes on several processors, by emulation.
+
+    make processors                                      what is below, one processor after the other
+    python benchmarks/processors.py Nehalem arm64        only these
+    python benchmarks/processors.py --tests tests/verify Haswell
+
+`native` is this machine's own processor; the others are emulated by qemu-x86_64 (Debian's package qemu-user): Python,
+onnxruntime and what they start, compilers excepted. Then the tests of kernels run once more with the C code built for
+that processor (-march). `arm64` builds the kernels with aarch64-linux-gnu-gcc (Debian's gcc-aarch64-linux-gnu and
+libc6-dev-arm64-cross), runs them without onnxruntime in qemu-aarch64, and compares the numbers with onnxruntime's here.
+One line tells of each. Exit code 1 if anything fails, 2 if something is not installed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parent))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "graph_kernel" / "kernels"))
+import area_fuzz
+import standalone
+import test_operators
+from area_models import Maker
+from areas import area_of, plain_model, session
+
+from fusionc.graph_kernel import kernels
+from fusionc.graph_kernel.area import Area
+
+ROOT = Path(__file__).parents[1]
+MARCH = {"native": "native", "Nehalem": "nehalem", "SandyBridge": "sandybridge", "Haswell": "haswell", "EPYC": "znver1"}
+ARM64 = "arm64"
+TESTS = ["tests/graph_kernel", "tests/verify", "tests/passes", "tests/test_reduction_order.py"]
+KERNELS = "tests/graph_kernel/kernels"
+FEATURES = """
+from numpy._core._multiarray_umath import __cpu_features__ as has
+names = {"AVX512F": "AVX-512", "AVX2": "AVX2", "AVX": "AVX", "SSE42": "SSE4.2", "SSE3": "SSE3"}
+print(next((name for key, name in names.items() if has.get(key)), "no vectors"))
+"""
+AREAS = 200  # random ones, for arm64
+Feeds = Mapping[str, np.ndarray]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("processors", nargs="*", default=[*MARCH, ARM64], metavar="PROCESSOR")
+    parser.add_argument("--tests", nargs="+", default=TESTS, metavar="PATH")
+    parser.add_argument("--folder", type=Path, default=ROOT / "build" / "processors")
+    args = parser.parse_args()
+    if problem := _problem(args.processors):
+        print(problem, file=sys.stderr)
+        return 2
+    os.chdir(ROOT)
+    lines = []
+    for name in args.processors:
+        print(f"== {name}", flush=True)
+        lines.append(on_arm64() if name == ARM64 else on_x86(name, args.tests, args.folder.resolve() / name))
+    print("\n".join(line for line, _ in lines))
+    return int(not all(is_right for _, is_right in lines))
+
+
+def _problem(names: Sequence[str]) -> str | None:
+    unknown = [name for name in names if name not in (*MARCH, ARM64)]
+    if unknown:
+        return f"no such processor here: {', '.join(unknown)}; there are {', '.join((*MARCH, ARM64))}"
+    needed = {"cc": "gcc"}
+    if set(names) - {"native", ARM64}:
+        needed["qemu-x86_64"] = "qemu-user"
+    if ARM64 in names:
+        needed |= {"qemu-aarch64": "qemu-user", "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"}
+    missing = {program: package for program, package in needed.items() if shutil.which(program) is None}
+    if not missing:
+        return None
+    packages = " ".join(dict.fromkeys(missing.values()))
+    return (
+        f"not installed: {', '.join(missing)}; on Debian and Ubuntu: apt-get install --no-install-recommends {packages}"
+    )
+
+
+# -- x86-64 ------------------------------------------------------------------------------------------------------------
+
+
+def on_x86(name: str, tests: Sequence[str], folder: Path) -> tuple[str, bool]:
+    """A line on a processor, and whether all tests passed."""
+    begin = time.monotonic()
+    python = str(_emulated(name, folder)) if name != "native" else sys.executable
+    has = subprocess.run([python, "-c", FEATURES], capture_output=True, text=True, check=True).stdout.strip()
+    environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
+    plain, is_right = _pytest(python, tests, environment)
+    tuned = f"cc -march={MARCH[name]}"
+    built, is_built_right = _pytest(python, [KERNELS], {**environment, "CC": tuned})
+    seconds = time.monotonic() - begin
+    return f"{name} ({has}): {plain}; kernels with {tuned}: {built}; {seconds:,.0f} s", is_right and is_built_right
+
+
+def _pytest(python: str, tests: Sequence[str], environment: Mapping[str, str]) -> tuple[str, bool]:
+    """What pytest counts, and whether nothing fails."""
+    command = [python, "-m", "pytest", "-n", "2", "-m", "not timing", "-p", "no:cacheprovider", "-vv", *tests]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as run:
+        assert run.stdout is not None
+        last, passed = "", 0
+        for line in run.stdout:
+            last = line.strip("= \n") or last
+            passed += " PASSED " in line
+            if " PASSED " in line and passed % 1000 == 0:
+                print(f"{passed:,} passed", flush=True)
+            elif line.strip() and " PASSED " not in line and not line.startswith("tests/"):
+                print(line, end="", flush=True)
+    return re.sub(r" in .*", "", last), run.returncode == 0
+
+
+def _emulated(name: str, folder: Path) -> Path:
+    """A Python that runs in the emulator, as do all that it starts by its own name: its environment is this one."""
+    shutil.rmtree(folder, ignore_errors=True)
+    (folder / "bin").mkdir(parents=True)
+    python = folder / "bin" / "python"
+    shutil.copy(Path(sys.prefix, "pyvenv.cfg"), folder)
+    library = Path(sysconfig.get_path("stdlib", vars={"installed_base": "", "base": ""})).relative_to("/")
+    (folder / library).parent.mkdir(parents=True)
+    (folder / library).symlink_to(Path(sys.prefix) / library)
+    real = Path(sys.executable).resolve()
+    model = ",".join([name, *(f"-{feature}" for feature in _not_emulated(name, real))])
+    command = f"qemu-x86_64 -cpu {model} -0 {shlex.quote(str(python))} {shlex.quote(str(real))}"
+    python.write_text(f'#!/bin/sh\nexec {command} "$@"\n')
+    python.chmod(0o755)
+    return python
+
+
+def _not_emulated(name: str, program: Path) -> list[str]:
+    """Features of a processor without which the emulator does, and says so whenever it starts."""
+    run = subprocess.run(["qemu-x86_64", "-cpu", name, program, "-V"], capture_output=True, text=True, check=True)
+    return sorted(set(re.findall(r"\.([a-z0-9-]+) \[bit", run.stderr)))
+
+
+# -- arm64 -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Case:
+    """An area, inputs for it, and what says how the outputs of its kernel differ from onnxruntime's, "" if not."""
+
+    name: str
+    area: Area
+    feeds: list[Feeds]
+    difference: Callable[[Feeds, list[np.ndarray]], str]
+
+
+def on_arm64() -> tuple[str, bool]:
+    """A line on kernels that are built for arm64 and compared with onnxruntime here, and whether they are the same."""
+    begin, runs, found = time.monotonic(), 0, 0
+    with tempfile.TemporaryDirectory() as folder:
+        for kind, cases in (("operators", _operators()), ("random areas", _random_areas())):
+            good = [case for case in cases if kernels.reason_against(case.area) is None]
+            text, program = Path(folder, "kernels.c"), Path(folder, "kernels")
+            text.write_text(standalone.program([case.area for case in good]))
+            flags = [*standalone.FLAGS, "-static"]
+            subprocess.run(["aarch64-linux-gnu-gcc", *flags, "-o", program, text, "-lm"], check=True)
+            print(f"{len(good)} {kind}", flush=True)
+            for number, case in enumerate(good):
+                for feeds in case.feeds:
+                    what = _on_arm64(program, number, case, feeds)
+                    runs += 1
+                    if what:
+                        found += 1
+                        print(f"{case.name}: {what}", flush=True)
+    return f"arm64: {found} of {runs} runs of kernels differ; {time.monotonic() - begin:,.0f} s", not found
+
+
+def _on_arm64(program: Path, number: int, case: Case, feeds: Feeds) -> str:
+    calls = standalone.call(number, case.area, feeds)
+    run = subprocess.run(["qemu-aarch64", str(program)], input=calls, capture_output=True, check=False)
+    if run.returncode:
+        return f"exit code {run.returncode}"
+    return case.difference(feeds, standalone.outputs(case.area, run.stdout))
+
+
+def _operators() -> Iterator[Case]:
+    for number, (name, (text, share)) in enumerate(test_operators.CASES.items()):
+        area = area_of(text, name=f"op_{number}")
+        sizes = [size for size in test_operators.SIZES if 0 not in size]
+        feeds = [test_operators.feeds_of(area, seed, *size, name) for seed, size in enumerate(sizes)]
+        yield Case(name, area, feeds, partial(test_operators.difference, area, session(plain_model(area)), share))
+
+
+def _random_areas() -> Iterator[Case]:
+    for number in range(AREAS):
+        maker = Maker(f"5/{number}")
+        area = maker.area(f"area_{number}")
+        try:
+            session(plain_model(area))
+        except Exception as error:
+            if "NOT_IMPLEMENTED" not in str(error):  # not every operator has a kernel for every type there
+                raise
+            continue
+        feeds = [maker.feeds(turn) for turn in range(2)]
+        yield Case(f"area 5/{number}", area, feeds, partial(area_fuzz.finding, area, counts=Counter()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
