@@ -67,20 +67,28 @@ class Runner:
 
     `source` is the model's path, so that external data and files beyond 2 GB work, or its bytes together with the
     `folder` of its external data. With `fresh`, every run gets a new session: operators that draw random numbers then
-    draw the same ones in every run. `kernels` is a library with operators of the model's own.
+    draw the same ones in every run. `kernels` is a library with operators of the model's own. With `is_optimized`, the
+    basic optimizers are on.
 
     A crash counts only where it happens again in a new process that has nothing but this model; so does a lack of
     memory. Other runners that were open in the old process open again by themselves.
     """
 
     def __init__(
-        self, source: Path | bytes, *, folder: Path | None = None, fresh: bool = False, kernels: Path | None = None
+        self,
+        source: Path | bytes,
+        *,
+        folder: Path | None = None,
+        fresh: bool = False,
+        kernels: Path | None = None,
+        is_optimized: bool = False,
     ) -> None:
         self._number, self._is_fresh = next(_numbers), fresh
         self._source = (
             source if isinstance(source, bytes) else os.path.abspath(source),
             None if folder is None else os.path.abspath(folder),
             None if kernels is None else str(kernels.resolve()),
+            is_optimized,
         )
         self._home: Process | None = None  # the process that has the session
         self.outputs: list[str] = []

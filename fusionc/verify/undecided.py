@@ -71,7 +71,7 @@ class Undecided:
             model = onnx.inliner.inline_local_functions(model)
         if _opset(model) < _LEAST_OPSET:
             return nothing
-        if _has_inner_reductions(model) and not all(map(_is_finite, feeds.values())):
+        if _has_inner_reductions(model) and not all(map(is_finite, feeds.values())):
             return [_anything(value) for value in outputs]
         try:
             changes = list(self._changes(model, feeds))
@@ -80,7 +80,7 @@ class Undecided:
         found = nothing
         for run in self._runs(model, changes, feeds) if changes else ():
             moved = [_anything(value) if run is None else _moved(value, run[k]) for k, value in enumerate(outputs)]
-            found = [_farther(*pair) for pair in zip(found, moved, strict=True)]
+            found = [farther(*pair) for pair in zip(found, moved, strict=True)]
         return found
 
     def _changes(self, model: onnx.ModelProto, feeds: Feeds) -> Iterator[_Change]:
@@ -178,7 +178,8 @@ def _moved(value: Any, other: Any) -> Reach | None:
     return np.where((value == other) | (np.isnan(value) & np.isnan(other)), 0.0, np.where(np.isnan(off), np.inf, off))
 
 
-def _farther(one: Reach | None, other: Reach | None) -> Reach | None:
+def farther(one: Reach | None, other: Reach | None) -> Reach | None:
+    """Of each element the farther of two reaches."""
     if other is None or not other.any():
         return one
     return other if one is None else np.maximum(one, other)
@@ -200,7 +201,8 @@ def _has_inner_reductions(model: onnx.ModelProto) -> bool:
     return sum(map(_is_reduction, nodes_of(model))) > sum(map(_is_reduction, model.graph.node))
 
 
-def _is_finite(value: Any) -> bool:
+def is_finite(value: Any) -> bool:
+    """Whether a value holds neither NaN nor infinities."""
     values: Mapping[Any, Any] | Sequence[Any] = value if isinstance(value, list | dict) else [value]
     arrays = [np.asarray(item) for item in (values.values() if isinstance(values, Mapping) else values)]
     return all(bool(np.isfinite(array).all()) for array in arrays if array.dtype.kind == "f")

@@ -23,8 +23,9 @@ from fusionc.verify.noise import Noise, excused
 from fusionc.verify.ports import Port, interface_differences, overridable, required_inputs
 from fusionc.verify.result import Difference, Verification
 from fusionc.verify.search import Sample, Search
+from fusionc.verify.second_way import SecondWay
 from fusionc.verify.seeding import random_nodes, set_seeds
-from fusionc.verify.undecided import Reach, Undecided, is_open, settled
+from fusionc.verify.undecided import Reach, Undecided, is_finite, is_open, settled
 
 _MOST_ELEMENTS = 1 << 31  # of an input
 
@@ -80,7 +81,7 @@ def verify(
         return Verification("impossible", 0, f"{reference} has no outputs to compare")
     del model  # holds all weights that are not in external files
 
-    verdict = _Verdict(candidate, other, Noise(reference, runner), Undecided(reference))
+    verdict = _Verdict(candidate, other, Noise(reference, runner), Undecided(reference), SecondWay(reference))
     for wanted in search.samples(seeds, defaults, nonfinite):
         # Where the reference is unstable no difference counts, and no equality: an edge is left out then, other
         # values are drawn in place of a seed's.
@@ -109,8 +110,9 @@ class _Verdict:
     """Judges one sample after the other. `runs` counts those that were compared and found the same, `left_out` those
     on which the reference decides nothing."""
 
-    def __init__(self, path: Path, candidate: Runner, noise: Noise, undecided: Undecided) -> None:
-        self._path, self._candidate, self._noise, self._undecided = path, candidate, noise, undecided
+    def __init__(self, path: Path, candidate: Runner, noise: Noise, undecided: Undecided, second: SecondWay) -> None:
+        self._path, self._candidate, self._noise = path, candidate, noise
+        self._undecided, self._second_way = undecided, second
         self._scales: dict[str, float] = {}
         self.runs = self._widened = self.left_out = self._in_part = 0
         self.is_undecided = True  # until an ordinary sample has shown the same
@@ -134,8 +136,10 @@ class _Verdict:
         was_different, reaches = bool(mismatches), list[Reach | None]()
         if mismatches:
             reaches = self._undecided.reaches(sample.feeds, sample.outputs)
-            pairs = [settled(*values) for values in zip(sample.outputs, found, reaches, strict=True)]
-            mismatches = self._mismatches(sample, [ours for ours, _ in pairs], [theirs for _, theirs in pairs])
+            mismatches = self._unsettled(sample, found, reaches)
+            if mismatches and not all(map(is_finite, sample.feeds.values())):
+                reaches = self._second_way.reaches(sample.feeds, sample.outputs, reaches)
+                mismatches = self._unsettled(sample, found, reaches)
             if not mismatches and any(map(is_open, sample.outputs, reaches)):
                 self.left_out += 1
                 return "undecided", []
@@ -150,6 +154,10 @@ class _Verdict:
         self.is_undecided &= sample.edge
         self.runs += 1
         return "same", []
+
+    def _unsettled(self, sample: Sample, found: Sequence[Any], reaches: Sequence[Reach | None]) -> dict[str, Mismatch]:
+        pairs = [settled(*values) for values in zip(sample.outputs, found, reaches, strict=True)]
+        return self._mismatches(sample, [ours for ours, _ in pairs], [theirs for _, theirs in pairs])
 
     def _mismatches(self, sample: Sample, ours: Sequence[Any], theirs: Sequence[Any]) -> dict[str, Mismatch]:
         names = self._candidate.outputs

@@ -1,0 +1,54 @@
+"""Where the reference itself, run in another way, has NaN and infinities at other places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from fusionc.runtime.errors import RunError
+from fusionc.runtime.runner import Feeds, Runner, closes_runners
+from fusionc.verify.seeding import random_nodes
+from fusionc.verify.undecided import Reach, farther
+
+
+class SecondWay:
+    """Runs the reference with onnxruntime's basic optimizers on.
+
+    They compute from constants what depends on constants alone, as fusionc does, and onnxruntime multiplies by a
+    constant matrix in another way than by one that is computed: on inputs that are not finite it gives NaN here and
+    infinity there. Where the model does so by itself, such an input decides nothing.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+
+    @closes_runners
+    def reaches(self, feeds: Feeds, outputs: Sequence[Any], reaches: Sequence[Reach | None]) -> list[Reach | None]:
+        """The reaches of the outputs, infinity where `outputs` are NaN or infinite and the second way gives another
+        of these, or the other way round."""
+        if random_nodes(onnx.load(self._path, load_external_data=False)):
+            return list(reaches)
+        try:
+            others = Runner(self._path, is_optimized=True).run(feeds)
+        except RunError:
+            return list(reaches)
+        moved = [_moved_places(*pair) for pair in zip(outputs, others, strict=True)]
+        return [farther(*pair) for pair in zip(reaches, moved, strict=True)]
+
+
+def _moved_places(value: Any, other: Any) -> Reach | None:
+    if not isinstance(value, np.ndarray) or not isinstance(other, np.ndarray) or value.dtype.kind != "f":
+        return None
+    if value.shape != other.shape:
+        return None
+    return np.where(_kinds(value) != _kinds(other), np.inf, 0.0)
+
+
+def _kinds(values: NDArray[Any]) -> NDArray[np.int64]:
+    """0 for numbers, and one number each for NaN and the infinities."""
+    return np.asarray(np.isnan(values) + 2 * np.isposinf(values) + 3 * np.isneginf(values))
