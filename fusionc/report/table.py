@@ -102,23 +102,24 @@ def _show_in_terminal(headers: Sequence[str], rows: Sequence[Sequence[str]], str
     from rich.measure import Measurement
     from rich.table import Table
 
-    table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for number, header in enumerate(headers, 1):
-        is_number, is_last = header.startswith(">"), number == len(headers)
-        table.add_column(
-            header.lstrip(">"),
-            justify="right" if is_number else "left",
-            overflow="fold",
-            no_wrap=is_number or not is_last,
-            min_width=_LEAST_TEXT if is_last and not is_number else None,
-        )
-    for row in rows:
-        table.add_row(*row)
     # Names and reasons hold [brackets] and :colons:, which are not meant as markup.
     console = Console(file=stream, markup=False, emoji=False, highlight=False)
-    if Measurement.get(console, console.options.update(max_width=_ANY_WIDTH), table).minimum <= console.width:
-        console.print(table)
-        return
+    for gap in (1, 0):  # besides the one that the box has
+        table = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, gap, 0, 0))
+        for number, header in enumerate(headers, 1):
+            is_number, is_last = header.startswith(">"), number == len(headers)
+            table.add_column(
+                header.lstrip(">"),
+                justify="right" if is_number else "left",
+                overflow="fold",
+                no_wrap=is_number or not is_last,
+                min_width=_LEAST_TEXT if is_last and not is_number else None,
+            )
+        for row in rows:
+            table.add_row(*row)
+        if Measurement.get(console, console.options.update(max_width=_ANY_WIDTH), table).minimum <= console.width:
+            console.print(table)
+            return
     for row in rows:
         for line in _paragraph(headers, row, console.width):
             print(line, file=stream)

@@ -107,6 +107,14 @@ def test_long_names_stay_whole_and_reasons_below_what_they_explain(monkeypatch: 
     assert lines[notice + 1].startswith(" " * len("verification  "))
 
 
+def test_80_columns_hold_a_table_of_the_longest_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    what = report()
+    what.patterns = [PatternCount(0, "GraphFusion", LONG, "a", effected=1234, refused={"dynamic": 1}, seconds=9.9)]
+    words = [line.split() for line in shown(monkeypatch, 80, what)]
+    assert ["kind", "pass", "matched", "effected", "refused", "ms"] in words
+    assert ["GraphFusion", LONG, "1235", "1234", "1", "9900.0"] in words
+
+
 def test_a_narrow_terminal_gets_paragraphs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "40")
     stream = Terminal()
