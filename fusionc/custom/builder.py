@@ -149,9 +149,8 @@ def to_edge(operand: Any, like: Edge | None, tape: Tape) -> Edge | None:
     """A value, or a number as a new constant."""
     if operand is None or isinstance(operand, Value):
         return None if operand is None else operand.edge
-    if isinstance(operand, bool | int | float):  # in the type of what it is combined with
-        dtype = None if like is None else like.dtype
-        return tape.const(np.asarray(operand), dtype=dtype)
+    if isinstance(operand, bool | int | float):  # in the type of what it is combined with, or, as an index, its own
+        return tape.const(np.asarray(operand)) if like is None else tape.const(np.asarray(operand), dtype=like.dtype)
     array = np.asarray(operand)
     if array.dtype.kind in "OSU":
         raise TypeError(f"{operand!r:.60} is neither a value of the model nor a number")
