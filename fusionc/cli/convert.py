@@ -14,6 +14,7 @@ from fusionc.cli.failures import EXIT_CODES, show_tracebacks
 from fusionc.cli.files import FilePath
 from fusionc.cli.input_shape import Size, parse_run_shape, parse_sizes
 from fusionc.cli.modes import check, model_of_mode, show_information, write_json
+from fusionc.cli.signals import held_back
 from fusionc.cli.timeout import timeout_option
 from fusionc.errors import FusioncError, printable
 from fusionc.report.plog import LEVELS
@@ -255,7 +256,8 @@ def command(
             from fusionc.runtime.process import start
 
             start()  # it needs some time, as the imports here do
-            from fusionc.conversion import convert
+            with held_back():
+                from fusionc.conversion import convert
             from fusionc.report.progress import Progress
 
             with Progress() as progress:

@@ -10,6 +10,7 @@ from fusionc.cli.atc import AtcCommand
 from fusionc.cli.failures import log_debug_option
 from fusionc.cli.files import FilePath
 from fusionc.cli.input_shape import parse_run_shape
+from fusionc.cli.signals import held_back
 from fusionc.cli.timeout import timeout_option
 from fusionc.errors import printable
 
@@ -43,7 +44,9 @@ def command(
 
     start()  # it needs some time, as the imports here do
     from fusionc.report.progress import Progress
-    from fusionc.verify import verify
+
+    with held_back():
+        from fusionc.verify import verify
 
     with Progress() as progress, step_limit(timeout):
         verification = verify(reference, candidate, input_shape=input_shape, progress=progress)
