@@ -27,7 +27,8 @@ for folder in ("tests", "tests/passes"):
         sys.path.insert(0, str(ROOT / folder))
 
 from harness import Stays, all_nodes, make_feeds, parse, session, wrap_in_if  # noqa: E402
-from test_variations import constants_as_nodes, copy_of, inside_function, load_fires  # noqa: E402
+from test_variations import load_fires  # noqa: E402
+from variants import constants_as_nodes, copy_of, inside_function  # noqa: E402
 
 from fusionc.model.operators import RANDOM_OR_STATEFUL  # noqa: E402
 from fusionc.passes import PASSES  # noqa: E402

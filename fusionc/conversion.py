@@ -19,7 +19,7 @@ from fusionc.disk.load import load
 from fusionc.disk.paths import require_path
 from fusionc.disk.places import is_same, require_place
 from fusionc.disk.save import save
-from fusionc.errors import FusioncError, UsageError, said
+from fusionc.errors import Defect, FusioncError, UsageError, said
 from fusionc.graph_kernel.flags import read_flags
 from fusionc.graph_kernel.stages import switched
 from fusionc.job import Job, LeftOut, Progress, Shapes, verified
@@ -32,6 +32,7 @@ from fusionc.report.graph_dump import GraphDump
 from fusionc.requested import Requests
 from fusionc.requested.input_shape import Size
 from fusionc.runtime.process import start, step_limit
+from fusionc.runtime.runner import fault_of_loading
 from fusionc.switches import Levels, decide
 from fusionc.target_opset import newest_opset
 
@@ -183,22 +184,25 @@ def convert(
 
 
 def _explained(error: Exception, source: Path) -> Exception:
-    """The error, with what may help where it says too little."""
-    from fusionc.verify import fault_of
+    """The error, with what may help where it says too little.
 
+    What nobody foresaw is the fault of a model that onnxruntime cannot load. onnx.checker is not asked: it has
+    complaints about many a model that runs, which need not be related.
+    """
     if isinstance(error, MemoryError):
         hint = "convert it on a machine with more; smaller sizes in --verify_shape, or --no-verify, need less"
         return FusioncError("there is not enough memory for this model", where=str(source), hint=hint)
-    if isinstance(error, OSError) or (isinstance(error, FusioncError) and error.code != "E20007"):
+    if isinstance(error, OSError) or (isinstance(error, FusioncError) and not isinstance(error, Defect)):
         return error
-    # It need not be related: many a model runs that the checker rejects.
-    fault = fault_of(source)
-    details = [] if fault is None else [f"onnx.checker says of the model: {fault}"]
-    if isinstance(error, FusioncError):
-        error.details += tuple(details)
+    if not isinstance(error, Defect):
+        hint = "please report it, with what --log debug prints"
+        error = Defect(f"the conversion failed: {said(error)}", where=str(source), hint=hint)
+    fault = fault_of_loading(source)
+    if fault is None:
         return error
-    hint = "please report it, with what --log debug prints; export the model again if it is not right"
-    return FusioncError(f"the conversion failed: {said(error)}", where=str(source), hint=hint, details=details)
+    what = f"the model is not valid: onnxruntime cannot load it: {fault}"
+    hint = "export the model again; leave out with --optimization_switch what fails on it"
+    return FusioncError(what, where=str(source), hint=hint, code="E13005", details=[error.what])
 
 
 def output_path(model: Path, output: Path | None) -> Path:
@@ -236,7 +240,7 @@ def _check_arguments(
         if shapes is not None and not (isinstance(shapes, Mapping) and all(map(_is_shape, shapes.values()))):
             hint = 'give {"x": (1, 3, 224, 224)}'
             raise UsageError(f"{name} is {shapes!r}, not shapes by input name", hint=hint, code="E10001")
-    if timeout is not None and not timeout >= 0:
+    if timeout is not None and not 0 <= timeout <= 1e9:
         raise UsageError(f"timeout is {timeout!r}", hint="give seconds, 0 for no limit, or None", code="E10001")
     if target not in TARGETS:
         raise UsageError(f"target is {target!r}", hint=f"give one of {', '.join(TARGETS)}", code="E10001")

@@ -49,6 +49,10 @@ class FusioncError(Exception):
         return "\n".join(map(printable, lines))
 
 
+class Defect(FusioncError):
+    """What is fusionc's own fault, if the model is right."""
+
+
 class Terminated(SystemExit):
     """Somebody asked the command to end: a signal or a clock, not code that calls sys.exit."""
 

@@ -1,8 +1,8 @@
 """What everything else relies on in a model that was read: names are text, element types exist, weights are as long as
 their shapes say, functions can be expanded.
 
-It is less than onnx.checker asks for, because onnxruntime runs more: nothing that it runs is refused here, apart from
-names that are not UTF-8, which its Python interface cannot give back either.
+It is less than onnx.checker asks for, because onnxruntime runs more. Of what it runs only this is refused here: names
+that are not UTF-8, which its Python interface cannot give back either, and operators of ONNX in no version at all.
 """
 
 from __future__ import annotations
@@ -142,6 +142,8 @@ def _check_nodes(model: ModelProto, file: str) -> None:
         for graph in _graphs_in(root):
             for node in graph.node:
                 fault = fault_of_call(node, opsets)
+                if fault is None and "" not in opsets and not canonical_domain(node.domain) and node.output:
+                    fault = "is an operator of ONNX, of which no opset is imported"
                 if fault is not None:
                     raise _wrong(f"the {_label(node)} {fault}", f"{file}, graph {graph.name!r}")
 

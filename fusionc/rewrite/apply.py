@@ -10,7 +10,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from fusionc.errors import FusioncError, Terminated, said
+from fusionc.errors import Defect, FusioncError, Terminated, said
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.rewrite import matcher
 from fusionc.rewrite.commit import check_private, commit
@@ -195,10 +195,10 @@ def _failure(pass_: Pass, pattern: Pattern, nodes: Sequence[str], error: BaseExc
     own = [f"{f.filename}:{f.lineno}" for f in frames if not _is_ours(f) and "site-packages" not in f.filename]
     # Of a user's pass the last line of its own.
     place = own[-1] if own else pass_.place or f"{frames[-1].filename}:{frames[-1].lineno}"
-    todo = "correct the pass, or switch it off:" if pass_.place else "switch the pass off, and please report this:"
-    return FusioncError(
+    kind, todo = (FusioncError, "correct the pass, or") if pass_.place else (Defect, "please report it, and")
+    return kind(
         f"{pass_.name} failed: {said(error)}",
         where=f"{place}, pattern {pattern.name} at {', '.join(nodes) or 'the graph'}",
-        hint=f'{todo} --optimization_switch "{pass_.name}:off"',
+        hint=f'{todo} switch it off: --optimization_switch "{pass_.name}:off"',
         code="E20007",
     )

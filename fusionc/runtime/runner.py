@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 import onnx
 
+from fusionc.runtime.errors import RunError
 from fusionc.runtime.process import Process, current, insist, request, start
 from fusionc.runtime.wire import Raw
 
@@ -60,6 +61,15 @@ def closes_runners(function: Callable[_Parameters, _Result]) -> Callable[_Parame
             _state.opened = before
 
     return closing
+
+
+def fault_of_loading(path: Path) -> str | None:
+    """Why onnxruntime cannot load a model; None where it can."""
+    try:
+        Runner(path).close()
+    except RunError as error:
+        return str(error)
+    return None
 
 
 class Runner:
