@@ -21,6 +21,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 from onnx.backend.test.case.node import collect_testcases
 
@@ -75,7 +76,9 @@ def _trouble(model: onnx.ModelProto, inputs: Sequence[Any] | None) -> str:
 
 
 def _fed(value: Any) -> Any:
-    return onnx.numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else value
+    if isinstance(value, onnx.TensorProto):
+        return onnx.numpy_helper.to_array(value)
+    return np.asarray(value) if isinstance(value, np.generic) else value
 
 
 def main() -> int:
