@@ -9,8 +9,9 @@ from onnx import TensorProto
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.cut import Cut
 from fusionc.graph_kernel.operators import Kind, kind_of
-from fusionc.model.graph import Edge, Graph, Node
+from fusionc.model.graph import Edge, Graph, Node, users
 from fusionc.model.operators import MICROSOFT
+from fusionc.runtime.cpu_kernels import has_cpu_kernel
 
 # onnxruntime keeps float32 images in a blocked layout from the first of these to the last, and through what lies
 # between as long as it knows each operator.
@@ -23,6 +24,7 @@ _IMAGE_RANK = 4
 _ALONE = "fewer than two operators that move memory"
 _SHAPES = "it computes shapes, which onnxruntime does when it loads the model"
 _SLOWER = "its kernel is estimated to take longer than its operators one by one"
+_HALF = "it would round to float16 what onnxruntime keeps in float32 from operator to operator"
 _LAYOUT = "it lies between convolutions, where onnxruntime keeps a blocked layout"
 
 
@@ -44,6 +46,8 @@ class Cost:
             return _SHAPES
         if any(v in self._from_image for v in cut.inputs) and any(v in self._to_image for v in cut.outputs):
             return _LAYOUT
+        if _breaks_float32(cut):
+            return _HALF
         return None if self._saves(cut.area) > 0 else _SLOWER
 
     def reason_against_packet(self, cut: Cut) -> str | None:
@@ -55,6 +59,19 @@ class Cost:
 
 def _is_shape(value: Edge) -> bool:
     return value.elem_type == TensorProto.INT64 and value.rank is not None and value.rank <= 1
+
+
+def _breaks_float32(cut: Cut) -> bool:
+    """Whether an operator beside the area has no kernel for float16: onnxruntime computes it in float32, and hands that
+    on to the next such operator without rounding, but not to the kernel of an area and back."""
+    before = [value.producer for value in cut.inputs if value.elem_type == TensorProto.FLOAT16]
+    behind = users([value for value in cut.outputs if value.elem_type == TensorProto.FLOAT16])
+    return any(node is not None and node not in cut.nodes and _is_in_float32(node) for node in (*before, *behind))
+
+
+def _is_in_float32(node: Node) -> bool:
+    types = [0 if value is None else value.elem_type for value in node.inputs]
+    return not has_cpu_kernel(node.op, node.domain, node.graph.opset_of(node.domain), *types)
 
 
 def _reached(

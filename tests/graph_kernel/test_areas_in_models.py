@@ -300,3 +300,25 @@ def test_it_takes_linear_time() -> None:
         fuse(model)
         seconds.append(perf_counter() - start)
     assert seconds[1] < 30 * seconds[0] + 0.5
+
+
+HALF = {
+    "behind a matrix product": "h = MatMul (x, w)  a = Exp (h)  b = Neg (a)  y = Abs (b)",
+    "before a matrix product": "a = Exp (x)  b = Neg (a)  c = Abs (b)  y = MatMul (c, w)",
+    "between two": "h = MatMul (x, w)  a = Exp (h)  b = Neg (a)  c = Abs (b)  y = MatMul (c, w)",
+}
+
+
+@pytest.mark.parametrize("body", HALF.values(), ids=HALF)
+def test_a_chain_that_onnxruntime_computes_in_float32_is_not_broken(body: str) -> None:
+    for kind, is_area in (("float16", False), ("float", True)):
+        model = parse(f"agraph ({kind}[N,4] x) => ({kind}[N,4] y) <{kind}[4,4] w> {{ {body} }}")
+        result, fused = fuse(model)
+        assert ("Exp+Neg+Abs" in calls(result)) == is_area
+        reasons = [reason for count in fused.counts for reason in count.refused]
+        assert any("keeps in float32" in reason for reason in reasons) != is_area
+
+
+def test_an_area_of_float16_with_no_such_neighbour_stays() -> None:
+    model = parse("agraph (float16[N,4] x) => (float16[N,4] y) { a = Exp (x)  b = Neg (a)  y = Abs (b) }")
+    assert calls(fuse(model)[0]) == ["Exp+Neg+Abs"]
