@@ -105,15 +105,18 @@ def verdict(tree: Path, tests: list[str], limit: float) -> str:
         os.environ["PYTHONPATH"] = str(tree)
         code = next((c for name in tests if (c := pytest.main(["-xq", "-p", "no:cacheprovider", name]))), 0)
         os._exit(int(code != 0))
-    end = time.monotonic() + limit
-    while time.monotonic() < end:
-        done, status = os.waitpid(child, os.WNOHANG)
-        if done:
-            return "survived" if status == 0 else "killed"
-        time.sleep(0.05)
-    os.killpg(child, signal.SIGKILL)
-    os.waitpid(child, 0)
-    return "too slow"
+    end, done = time.monotonic() + limit, 0
+    try:
+        while time.monotonic() < end:
+            done, status = os.waitpid(child, os.WNOHANG)
+            if done:
+                return "survived" if status == 0 else "killed"
+            time.sleep(0.05)
+        return "too slow"
+    finally:  # also after Ctrl-C
+        if not done:
+            os.killpg(child, signal.SIGKILL)
+            os.waitpid(child, 0)
 
 
 def main() -> None:

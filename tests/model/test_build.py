@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from harness import effected, optimize, parse, pass_of
+from onnx import helper, numpy_helper
 
 from fusionc.errors import FusioncError
 from fusionc.model.build import build
@@ -72,3 +74,16 @@ def test_a_model_local_function_is_optimized_as_well() -> None:
     assert [node.op_type for node in result.functions[0].node] == ["Constant", "Neg", "Add"]
     assert {count.graph_id for count in counts if count.effected} == {1}
     onnx.checker.check_model(result, full_check=True)
+
+
+def test_a_sparse_initializer_is_a_value_of_its_own_graph() -> None:
+    """Also where only subgraphs read it: both read the same one."""
+    model = parse("""agraph (float[3] x, bool c) => (float[3] y) {
+        y = If (c) <then_branch = t () => (float[3] p) { p = Add (x, w) },
+                    else_branch = e () => (float[3] q) { q = Mul (x, w) }> }""")
+    values, places = (numpy_helper.from_array(np.array([n], d), "w") for n, d in ((2, np.float32), (1, np.int64)))
+    model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, places, [3]))
+    graph = build(model, "").main
+    (choice,) = graph.nodes
+    read = [node.inputs[1] for body in choice.bodies for node in body.nodes]
+    assert read == [graph.values["w"]] * 2 and not graph.values["w"].is_constant

@@ -110,3 +110,8 @@ def test_a_file_that_is_not_there(tmp_path: Path, location: str) -> None:
     (tmp_path / "folder").mkdir()
     with pytest.raises(FusioncError, match="does not exist"):
         external_range(external(5, location=location), str(tmp_path))
+
+
+def test_a_tensor_without_elements_in_a_file_without_bytes(tmp_path: Path) -> None:
+    (tmp_path / "w.bin").touch()
+    assert to_array(external(0), str(tmp_path)).shape == (0,)

@@ -13,7 +13,7 @@ from onnx import helper
 from fusionc.verify.domains import domains
 from fusionc.verify.feeds import Style, make_feeds
 from fusionc.verify.ports import Port, required_inputs
-from fusionc.verify.seeding import random_nodes
+from fusionc.verify.seeding import random_nodes, set_seeds
 from fusionc.verify.sizes import SizeChoices
 
 IDS = "agraph (int64[N,S] ids) => (float[N,S,3] y) <float[7,3] table{}> {{ {} }}"
@@ -102,6 +102,16 @@ OPERANDS = {
     "TopK": ("float[4,5] x, int64[1] i", "TopK (x, i)", {5}),
     "TopK of the first axis": ("float[4,5] x, int64[1] i", "TopK <axis = 0> (x, i)", {4}),
     "TensorScatter": ("float[2,3,6,4] x, float[2,3,1,4] u, int64[2] i", "TensorScatter (x, u, i)", {6}),
+    **{
+        f"EmbedLayerNormalization, {what}": (
+            f"int32[1,2] {'i' if at == 0 else 'o'}, int32[1,2] {'i' if at == 1 else 's'}, float[7,4] w, float[5,4] p,"
+            f" float[3,4] t, float[4] g, float[4] b, int32[1,2] {'i' if at == 7 else 'n'}",
+            f"com.microsoft.EmbedLayerNormalization ({'i' if at == 0 else 'o'}, {'i' if at == 1 else 's'}, w, p, t, g,"
+            f" b, , {'i' if at == 7 else 'n'})",
+            {rows},
+        )
+        for what, at, rows in (("words", 0, 7), ("segments", 1, 3))
+    },
     "RotaryEmbedding": (
         "float[2,3,4,8] x, float[9,4] c, float[9,4] s, int64[2,4] i",
         "RotaryEmbedding (x, c, s, i)",
@@ -210,6 +220,21 @@ def test_dropout_draws_random_numbers_in_training_only() -> None:
         d = Dropout (x, r, mode) e = Dropout (d, r) y = Identity (e) }}"""
     assert len(random_nodes(parse(text.format(1)))) == 1
     assert random_nodes(parse(text.format(0))) == []
+
+
+def test_seeds_are_of_the_type_that_an_operator_wants_and_differ() -> None:
+    model = parse("""agraph (float[N] x) => (float[N] y) <float r = {0.5}, bool mode = {1}> {
+        a = RandomNormalLike (x) b = RandomNormalLike (x) c = Bernoulli (x) d = RandomUniformLike <seed = 3.0> (x)
+        e = Dropout (x, r, mode) y = Sum (a, b, c, d, e) }""")
+    set_seeds(model)
+    seeds = [next(a for a in node.attribute if a.name == "seed") for node in random_nodes(model)]
+    kinds = [
+        onnx.AttributeProto.INT if node.op_type == "Dropout" else onnx.AttributeProto.FLOAT
+        for node in model.graph.node[:5]
+    ]
+    assert [seed.type for seed in seeds] == kinds
+    values = [onnx.helper.get_attribute_value(seed) for seed in seeds]
+    assert len(set(values)) == 5 and values[3] == 3
 
 
 def test_random_nodes_in_bodies_and_functions_are_found() -> None:
