@@ -2,7 +2,8 @@
 their shapes say, functions can be expanded.
 
 It is less than onnx.checker asks for, because onnxruntime runs more. Of what it runs only this is refused here: names
-that are not UTF-8, which its Python interface cannot give back either, and operators of ONNX in no version at all.
+that are not UTF-8, which its Python interface cannot give back either, operators of ONNX in no version at all, and
+attributes that refer to the call of a function outside of one.
 """
 
 from __future__ import annotations
@@ -144,6 +145,8 @@ def _check_nodes(model: ModelProto, file: str) -> None:
                 fault = fault_of_call(node, opsets)
                 if fault is None and "" not in opsets and not canonical_domain(node.domain) and node.output:
                     fault = "is an operator of ONNX, of which no opset is imported"
+                if root is model.graph and any(attribute.ref_attr_name for attribute in node.attribute):
+                    fault = "takes an attribute from the call of a function, which it is not in"
                 if fault is not None:
                     raise _wrong(f"the {_label(node)} {fault}", f"{file}, graph {graph.name!r}")
 
