@@ -542,13 +542,13 @@ def test_a_product_just_below_the_bound_is_computed(size: int, left: bool) -> No
 
 def test_a_fold_that_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evaluate, "_SECONDS", 0.5)
+    monkeypatch.setattr(folding, "_MOST_WORK", 1 << 60)  # of which this pooling needs hours
+    monkeypatch.setattr(folding, "_MOST_TOGETHER", 1 << 60)
     model = parse(
-        "agraph (float[N] x) => (float[N] y) <float a, int64[2] s = {2500, 2500}> { c = ConstantOfShape (s) "
-        "d = Det (c) e = Exp (a) f = Add (d, e) y = Add (x, f) }"
-    )
-    model.graph.node[0].attribute.append(
-        helper.make_attribute("value", numpy_helper.from_array(np.ones(1, np.float32)))
+        "agraph (float[N] x) => (float[N] y) <float[1] a, int64[4] s = {1, 1, 3001, 3001}> { c = ConstantOfShape (s) "
+        "d = LpPool <kernel_shape = [3001, 3001], pads = [1500, 1500, 1500, 1500]> (c) m = ReduceMax <keepdims = 0> (d) "
+        "e = Exp (a) f = Add (m, e) y = Add (x, f) }"
     )
     result, counts = optimize(model, [pass_of("ConstantFoldingPass")])
-    assert "Det" in operators(result) and "Exp" not in operators(result)
+    assert "LpPool" in operators(result) and "Exp" not in operators(result)
     assert "onnxruntime takes longer than 0.5 s to compute it" in {r for count in counts for r in count.refused}
