@@ -19,6 +19,7 @@ Floats = NDArray[np.float64]
 Attributes = Mapping[str, Any]
 _PARTS = (1, 2, 4, 8, 16, 32, 64)  # the elements of a vector, several vectors at once
 _MARGIN = 4  # in powers of two: an order between these comes by somewhat more
+_OF_WHOLE_NUMBERS = ("ReduceSum", "ReduceL1", "ReduceSumSquare", "ReduceMax", "ReduceMin", "ReduceProd")
 _Finish = Callable[[Floats, int], Floats]  # of a sum of that many elements
 
 
@@ -33,14 +34,18 @@ def spreads(op: str, attributes: Attributes, inputs: Sequence[Array | None], out
     with np.errstate(all="ignore"):
         found = REDUCTIONS[op](x, attributes, inputs[1:], outputs)
     pairs = zip(found, outputs, strict=True)
-    return [_of_half(spread, result) if x.dtype == np.float16 else spread for spread, result in pairs]
+    if x.dtype != np.float16:
+        return found
+    is_whole = op in _OF_WHOLE_NUMBERS and bool((np.rint(x) == x).all())
+    return [_of_half(spread, result, is_whole) for spread, result in pairs]
 
 
-def _of_half(spread: Floats, result: Array) -> Floats:
+def _of_half(spread: Floats, result: Array, is_whole: bool) -> Floats:
     """onnxruntime computes float16 in float32, and rounds what comes of it or goes on with it as it is."""
     size = np.abs(result.astype(np.float64))
     most = float(np.finfo(np.float16).max)
-    return np.where(size >= most * (1 - 2**-10), np.inf, np.maximum(spread, size * 2**-11))
+    is_exact = is_whole & (spread == 0) & (size <= 1 / float(np.finfo(np.float16).eps))
+    return np.where(size >= most * (1 - 2**-10), np.inf, np.where(is_exact, 0, np.maximum(spread, size * 2**-11)))
 
 
 def _axes(x: Array, attributes: Attributes, more: Sequence[Array | None]) -> tuple[int, ...]:
@@ -85,11 +90,19 @@ def _sum(rows: _Rows, terms: Array, finish: _Finish) -> Floats:
     same |= ~plus & ~minus & ((must_rise & ~may_fall) | (must_fall & ~may_rise))
     same |= nan | (plus & minus)
     total, error = (up - down) * unit, rows.noise * (up + down) * unit
+    if finish is _total:  # what is summed exactly, such as a mask, may be a count that sizes come of
+        error = np.where(_is_exact(rows, wide, (up + down) * unit), 0, error)
     of_total = finish(total, rows.count)
     off = [np.abs(finish(total + sign * error, rows.count) - of_total) for sign in (1, -1)]
     off = [np.where(np.isnan(one), np.inf, one) for one in off]
     spread = np.where(error > 0, np.maximum(*off), 0)
     return np.where(same, np.where(plus | minus | nan | may_rise | may_fall, 0, spread), np.inf)
+
+
+def _is_exact(rows: _Rows, terms: Floats, size: Floats) -> Floats:
+    """Whether all partial sums are multiples of one power of two, and small enough multiples to need no rounding."""
+    step = np.exp2(np.ceil(np.log2(np.maximum(size, np.finfo(np.float64).tiny))) - rows.digits)[..., None]
+    return np.asarray((np.rint(terms / step) == terms / step).all(-1))
 
 
 def _total(value: Floats, count: int) -> Floats:
@@ -122,7 +135,8 @@ def _product(rows: _Rows) -> Floats:
     same |= ~zero & ~inf & ((~underflows & (total >= most + _MARGIN)) | (~overflows & is_nothing))
     same |= nan | (zero & inf)
     size = np.exp2(np.where(same & is_number.all(-1) & ~overflows & ~underflows, total, -np.inf))
-    return np.where(same, rows.noise * size, np.inf)
+    is_exact = (np.rint(x) == x).all(-1) & (size <= 2.0**rows.digits)
+    return np.where(same, np.where(is_exact, 0, rows.noise * size), np.inf)
 
 
 def _on_the_way(powers: Floats) -> tuple[Floats, Floats]:

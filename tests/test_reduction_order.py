@@ -164,3 +164,28 @@ def test_orders_of_processors_differ_by_no_more_than_the_spread(op: str) -> None
                     same = np.array_equal(other, found[0], equal_nan=True) or abs(other - found[0]) <= allowed
                     assert same, (row.tolist(), found, spread)
     assert min(seen.values()) > 20, seen
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+@pytest.mark.parametrize("op", ["ReduceSum", "ReduceL1", "ReduceSumSquare", "ReduceProd", "ReduceMax", "ReduceMin"])
+def test_whole_numbers_have_one_result(op: str, dtype: type) -> None:
+    row = np.array([[1, -1, 0, 1, 1, 1, 2, 3]], dtype)
+    result = np.array(
+        [{"ReduceSum": 8, "ReduceL1": 10, "ReduceSumSquare": 18, "ReduceMax": 3, "ReduceMin": -1}.get(op, 0)]
+    )
+    assert not spreads(op, {"axes": [1], "keepdims": 0}, [row], [result.astype(dtype)])[0].any()
+
+
+def test_sums_that_need_no_rounding_have_one_result() -> None:
+    assert not spread_of("ReduceSum", [1.5, 2.25, -3, 1000]).any()
+    assert not spread_of("ReduceSum", [2.0**23, 1, 1, 1]).any()
+    assert spread_of("ReduceSum", [2.0**24, 1, 1, 1]).all()
+    assert spread_of("ReduceSum", [1.1, 2.25, -3, 1000]).all()
+    assert spread_of("ReduceProd", [5001, 5003, 5007]).all()
+
+
+def test_the_mean_of_whole_numbers_is_rounded() -> None:
+    assert spread_of("ReduceMean", [1, 2, 2]).all()
+    assert spreads("ReduceMean", {"axes": [1], "keepdims": 0}, [np.ones((1, 4), np.float16)], [np.ones(1, np.float16)])[
+        0
+    ].all()

@@ -111,3 +111,14 @@ def test_functions_are_looked_into(tmp_path: Path) -> None:
         paths.append(tmp_path / f"{name}.onnx")
         onnx.save(model, paths[-1])
     assert verify(*paths).status == "equal"
+
+
+@pytest.mark.parametrize("kind", [1, 10])
+def test_a_count_of_a_mask_leaves_nothing_open(tmp_path: Path, kind: int) -> None:
+    """A sum of zeros and ones is the same in every order, so that what it is a size of is, too."""
+    given = f"""s = Sign (x) b = Abs (s) h = Cast <to = {kind}> (b) c = ReduceSum <keepdims = 0> (h, a)
+        i = Cast <to = 7> (c) l = ReduceMax <keepdims = 1> (i) k = Constant <value = int64[1] {{0}}> ()
+        d = Slice (x, k, l, a) p = Tanh (d)"""
+    wrong = "f = Constant <value = float {1.01}> () y = Mul (p, f)"
+    found = judge(tmp_path, f"{given} y = Identity (p)", f"{given} {wrong}")
+    assert found.status == "different" and found.runs == 0, found
