@@ -60,9 +60,8 @@ def commit(match: Match, results: Sequence[Edge], tape: Tape, pass_name: str) ->
     for old, new in pairs:
         _check_type(old, new, match)
         _check_names(old, new, is_made=new in made)
-    taken = {old.name for old, _ in pairs}
     bodies = (body for old, _ in tape.moved.values() for body in old.subgraphs(recursive=True))
-    if any(not taken.isdisjoint(body.values) for body in bodies):
+    if any(not graph.values.keys().isdisjoint(body.values) for body in bodies):
         refuse("a subgraph gives another value the same name")
     renamed = [new for old, new in pairs if old.is_output or new in made]
     if len(set(renamed)) < len(renamed):

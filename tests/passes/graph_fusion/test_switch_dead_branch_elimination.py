@@ -81,6 +81,11 @@ STAYS = [
         graph(then=NESTED.replace("a)", "y)").replace("a =", "y ="), x="float[N,4] x, bool d"),
         "a subgraph gives another value the same name",
     ),
+    Stays(
+        "a value inside has the name of one that is computed later",
+        graph(then=NESTED, x="float[N,4] x, bool d").replace("y = If", "z = If")[:-1] + "a = Exp (x) y = Add (z, a) }",
+        "a subgraph gives another value the same name",
+    ),
     Stays("a Loop that runs", loop("int64 n = {2}"), None),
     Stays("a Loop whose collection is used", loop(y="float[N,4] y, float[M,N,4] s"), "what the Loop collects is used"),
 ]
