@@ -14,7 +14,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto,
 from fusionc.errors import UsageError
 from fusionc.model.graph import opsets_of
 from fusionc.model.tensors import type_name
-from fusionc.model.walk import graphs_of, nodes_of
+from fusionc.model.walk import graphs_of, nodes_of, tensors_of
 from fusionc.requested.names import value_named
 
 _OPTION = "--output_type"
@@ -50,10 +50,16 @@ def types_of_outputs(model: ModelProto, output_type: str) -> dict[str, int]:
 
 def cast_outputs(model: ModelProto, types: Mapping[str, int]) -> None:
     """Put a Cast behind each of these outputs."""
-    taken = {name for node in nodes_of(model) for name in [node.name, *node.output]}
-    for output in model.graph.output:
+    taken = {name for node in nodes_of(model) for name in [node.name, *node.input, *node.output]}
+    bodies = [body for node in nodes_of(model) for attribute in node.attribute for body in graphs_of(attribute)]
+    taken |= {value.name for graph in (model.graph, *bodies) for value in (*graph.input, *graph.value_info)}
+    taken |= {tensor.name for tensor in tensors_of(model)}
+    outputs = {output.name: output for output in model.graph.output}
+    for name in [name for name in outputs if name in types]:
+        _cast(model.graph, outputs[name], types[name], taken)
+    for output in model.graph.output:  # the same one may be listed twice
         if output.name in types:
-            _cast(model.graph, output, types[output.name], taken)
+            output.type.tensor_type.elem_type = types[output.name]
 
 
 def _wanted(model: ModelProto, output_type: str) -> dict[str, int]:
@@ -85,6 +91,9 @@ def _type_called(name: str) -> int:
 def _cast(graph: GraphProto, output: ValueInfoProto, type_: int, taken: set[str]) -> None:
     inner = _free(f"{output.name}_{type_name(output.type.tensor_type.elem_type)}", taken)
     _rename(graph.node, output.name, inner)
+    for tensor in (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)):
+        if tensor.name == output.name:  # what passes have computed
+            tensor.name = inner
     for annotation in graph.quantization_annotation:
         if annotation.tensor_name == output.name:
             annotation.tensor_name = inner
@@ -93,7 +102,6 @@ def _cast(graph: GraphProto, output: ValueInfoProto, type_: int, taken: set[str]
     declared.name = inner
     name = _free(f"{output.name}_cast", taken)
     graph.node.append(helper.make_node("Cast", [inner], [output.name], name=name, to=type_))
-    output.type.tensor_type.elem_type = type_
 
 
 def _free(name: str, taken: set[str]) -> str:

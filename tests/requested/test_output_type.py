@@ -182,3 +182,35 @@ def test_a_wrong_type_is_found_before_anything_else(
     monkeypatch.setattr("fusionc.job.build", None)
     with pytest.raises(UsageError, match="is no type of outputs"):
         fusionc.convert("in.onnx", output="out.onnx", output_type="FP8", verify=verify)
+
+
+def test_an_output_that_is_computed_from_constants_is_cast(tmp_path: Path) -> None:
+    text = "agraph (float[4] x) => (float[4] y, float[2] c) <float[2] a = {1, 2}> { y = Abs (x) c = Add (a, a) }"
+    onnx.save(parse(text), tmp_path / "a.onnx")
+    fusionc.convert(tmp_path / "a.onnx", output=tmp_path / "b", output_type="c:FP16")
+    found = run(onnx.load(tmp_path / "b.onnx"), X[0])
+    assert found["c"].dtype == np.float16 and found["c"].tolist() == [2, 4]
+
+
+def test_the_new_name_is_nobodys() -> None:
+    """Neither that of an input, nor of a weight, nor of what a value is only said to be."""
+    model = parse("""agraph (float[4] x, float[4] y_float) => (float[4] y) <float[4] y_float_2 = {1, 2, 3, 4}>
+        { z = Add (y_float, y_float_2) y = Mul (x, z) }""")
+    model.graph.value_info.append(onnx.helper.make_tensor_value_info("y_float_3", TensorProto.INT64, [7]))
+    made = after_cast(model, "FP16")
+    assert [node.output[0] for node in made.graph.node] == ["z", "y_float_4", "y"]
+
+
+def test_an_output_that_is_listed_twice_gets_one_cast() -> None:
+    model = parse("agraph (float[1,4] x) => (float[1,4] y) { y = Abs (x) }")
+    model.graph.output.append(model.graph.output[0])
+    made = ModelProto()
+    made.CopyFrom(model)
+    cast_outputs(made, types_of_outputs(made, "FP16"))
+    assert [node.op_type for node in made.graph.node] == ["Abs", "Cast"]
+    assert [
+        value.dtype
+        for value in onnxruntime.InferenceSession(made.SerializeToString(), providers=["CPUExecutionProvider"]).run(
+            None, {"x": X}
+        )
+    ] == [np.float16] * 2
