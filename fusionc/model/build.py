@@ -130,19 +130,9 @@ def bodies_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
 
 def dependencies(node: Node) -> list[Node]:
     """The nodes of the same graph that must come before `node`, those that its subgraphs need included."""
-    needed: dict[Node, None] = {}
-    stack = [node]
-    while stack:
-        current = stack.pop()
-        for value in current.inputs:
-            if value is not None and value.graph is node.graph and value.producer is not None:
-                needed[value.producer] = None
-        for body in current.bodies:
-            stack.extend(body.nodes)
-            for value in body.outputs:  # a body may hand out a value of this graph without touching it
-                if value.graph is node.graph and value.producer is not None:
-                    needed[value.producer] = None
-    return list(needed)
+    read = (*node.inputs, *node.captures())
+    makers = (v.producer for v in read if v is not None and v.graph is node.graph)
+    return list(dict.fromkeys(maker for maker in makers if maker is not None))
 
 
 def _sorted(graph: Graph, nodes: list[Node]) -> list[Node]:

@@ -57,13 +57,17 @@ def _initializers(graph: GraphProto) -> Iterator[TensorProto]:
         yield from (sparse.values, sparse.indices)
 
 
+def own_names(graph: GraphProto) -> set[str]:
+    """What a graph calls its own values; what it reads under other names is of a graph around it."""
+    return {value.name for value in (*graph.input, *graph.initializer)} | {o for n in graph.node for o in n.output}
+
+
 def reads_of(node: NodeProto) -> set[str]:
     """What a node and its subgraphs read, without what the subgraphs have of their own."""
     names = set(node.input)
     for attribute in node.attribute:
         for body in graphs_of(attribute):
-            own = {value.name for value in [*body.input, *body.initializer]}
-            own |= {name for inner in body.node for name in inner.output}
+            own = own_names(body)
             names |= {name for inner in body.node for name in reads_of(inner)} - own
             names |= {value.name for value in body.output} - own
     return names - {""}

@@ -14,7 +14,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto,
 from fusionc.errors import UsageError
 from fusionc.model.graph import opsets_of
 from fusionc.model.tensors import type_name
-from fusionc.model.walk import graphs_of, nodes_of, tensors_of
+from fusionc.model.walk import graphs_of, nodes_of, own_names, tensors_of
 from fusionc.requested.names import value_named
 
 _OPTION = "--output_type"
@@ -120,9 +120,7 @@ def _rename(nodes: Iterable[NodeProto], old: str, new: str) -> None:
                 names[:] = [new if name == old else name for name in names]
         for attribute in node.attribute:
             for body in graphs_of(attribute):
-                own = {value.name for value in (*body.input, *body.initializer)}
-                own |= {name for inner in body.node for name in inner.output}
-                if old not in own:
+                if old not in own_names(body):
                     _rename(body.node, old, new)
                     for value in body.output:
                         if value.name == old:

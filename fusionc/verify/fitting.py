@@ -12,6 +12,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from fusionc.model.operators import canonical_domain
 from fusionc.verify.dataflow import Dataflow, Use
 from fusionc.verify.formulas import Sizes
 from fusionc.verify.ports import Dim
@@ -53,7 +54,7 @@ class _Place:
 def fit_of(flow: Dataflow, use: Use) -> Fit | None:
     """How to choose the values of an operand; None where any will do."""
     node = use.node
-    if node.domain not in ("", "ai.onnx") or (node.op_type, use.operand) not in _FITTING:
+    if canonical_domain(node.domain) or (node.op_type, use.operand) not in _FITTING:
         return None
     return Fit(node, use.operand, tuple(flow.dims(use.scope, name) if name else None for name in node.input))
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from fusionc.runtime.errors import RunError
 from fusionc.runtime.runner import Feeds, Runner
 from fusionc.verify.compare import largest_difference
-from fusionc.verify.seeding import random_nodes, set_seeds
+from fusionc.verify.seeding import seeded_runner
 from fusionc.verify.undecided import Reach, settled
 
 _LARGEST_MODEL = 1_500_000_000  # bytes; a larger model is not copied to move its weights
@@ -59,10 +59,8 @@ class Noise:
                 tensor.CopyFrom(
                     onnx.numpy_helper.from_array(_moved(onnx.numpy_helper.to_array(tensor), rng), tensor.name)
                 )
-        draws = bool(random_nodes(model))
-        set_seeds(model)
         try:
-            return Runner(model.SerializeToString(), fresh=draws)
+            return seeded_runner(model)
         except RunError:
             return self._reference
 

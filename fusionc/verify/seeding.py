@@ -5,10 +5,12 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 import onnx
 
-from fusionc.model.operators import RANDOM
+from fusionc.model.operators import RANDOM, canonical_domain
+from fusionc.runtime.runner import Runner
 
 
 def random_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
@@ -19,9 +21,19 @@ def random_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
     for node in (node for nodes in graphs for node in _nodes(nodes)):
         if node.op_type == "Constant" and any(_is_false(attribute.t) for attribute in node.attribute):
             inference.add(node.output[0])
-        if node.domain in ("", "ai.onnx") and (node.op_type in RANDOM or _is_training(node, inference)):
+        if not canonical_domain(node.domain) and (node.op_type in RANDOM or _is_training(node, inference)):
             found.append(node)
     return found
+
+
+def seeded_runner(model: onnx.ModelProto, folder: Path | None = None, kernels: Path | None = None) -> Runner:
+    """A runner that draws the same random numbers in every run; the model gets seeds for that. Raises RunError.
+
+    `folder` is that of its external data, `kernels` a library of its own operators.
+    """
+    draws = bool(random_nodes(model))
+    set_seeds(model)
+    return Runner(model.SerializeToString(), folder=folder, fresh=draws, kernels=kernels)
 
 
 def set_seeds(model: onnx.ModelProto) -> None:

@@ -12,11 +12,13 @@ import onnx
 import onnx.inliner
 from numpy.typing import NDArray
 
+from fusionc.model.graph import opsets_of
+from fusionc.model.operators import canonical_domain
 from fusionc.model.walk import nodes_of
 from fusionc.reduction_order import REDUCTIONS, spreads
 from fusionc.runtime.errors import RunError
-from fusionc.runtime.runner import Feeds, Runner, closes_runners
-from fusionc.verify.seeding import random_nodes, set_seeds
+from fusionc.runtime.runner import Feeds, closes_runners
+from fusionc.verify.seeding import seeded_runner
 
 _LARGEST_MODEL = 1_500_000_000  # bytes without external data; protobuf writes no more than 2 GB
 _FLOATS = (np.float16, np.float32, np.float64)
@@ -69,7 +71,7 @@ class Undecided:
             return nothing
         if model.functions:
             model = onnx.inliner.inline_local_functions(model)
-        if _opset(model) < _LEAST_OPSET:
+        if opsets_of(model).get("", 0) < _LEAST_OPSET:
             return nothing
         if _has_inner_reductions(model) and not all(map(is_finite, feeds.values())):
             return [_anything(value) for value in outputs]
@@ -96,7 +98,7 @@ class Undecided:
             seen = f"{name}.seen.{number}"
             shown.graph.node.append(onnx.helper.make_node("Identity", [name], [seen]))
             shown.graph.output.append(onnx.ValueInfoProto(name=seen))
-        values = dict(zip(wanted, self._runner(shown).run(feeds), strict=True))
+        values = dict(zip(wanted, seeded_runner(shown, self._path.parent).run(feeds), strict=True))
         for node in nodes:
             named = node.output[: [*node.output, ""].index("")]  # what comes behind an omitted one is left out
             results = [(name, values[name]) for name in named]
@@ -125,7 +127,7 @@ class Undecided:
                     for part, dtype in zip(parts, (onnx.TensorProto.BOOL, kind), strict=False):
                         model.graph.input.append(onnx.helper.make_tensor_value_info(part, dtype, None))
             model.graph.node.extend([node, *chosen])
-        runner = self._runner(model)
+        runner = seeded_runner(model, self._path.parent)
         rng = np.random.default_rng(0)
         for anything in (*((value,) for value in _ANYTHING), *[_ANYTHING] * _DRAWS):
             more: dict[str, Any] = {}
@@ -135,11 +137,6 @@ class Undecided:
                 yield runner.run({**feeds, **more})
             except RunError:
                 yield None
-
-    def _runner(self, model: onnx.ModelProto) -> Runner:
-        draws = bool(random_nodes(model))
-        set_seeds(model)
-        return Runner(model.SerializeToString(), folder=self._path.parent, fresh=draws)
 
 
 def settled(reference: Any, candidate: Any, reach: Reach | None) -> tuple[Any, Any]:
@@ -189,12 +186,8 @@ def _anything(value: Any) -> Reach | None:
     return np.full(value.shape, np.inf) if isinstance(value, np.ndarray) else None
 
 
-def _opset(model: onnx.ModelProto) -> int:
-    return max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")), default=0)
-
-
 def _is_reduction(node: onnx.NodeProto) -> bool:
-    return node.domain in ("", "ai.onnx") and node.op_type in REDUCTIONS
+    return not canonical_domain(node.domain) and node.op_type in REDUCTIONS
 
 
 def _has_inner_reductions(model: onnx.ModelProto) -> bool:

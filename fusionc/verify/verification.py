@@ -24,7 +24,7 @@ from fusionc.verify.ports import Port, interface_differences, overridable, requi
 from fusionc.verify.result import Difference, Verification
 from fusionc.verify.search import Sample, Search
 from fusionc.verify.second_way import SecondWay
-from fusionc.verify.seeding import random_nodes, set_seeds
+from fusionc.verify.seeding import random_nodes, seeded_runner
 from fusionc.verify.undecided import Reach, Undecided, is_finite, is_open, settled
 
 _MOST_ELEMENTS = 1 << 31  # of an input
@@ -201,8 +201,7 @@ def _open(path: Path, kernels: Path | None = None) -> tuple[onnx.ModelProto, Run
         return model, Runner(path, kernels=kernels)
     seeded = onnx.ModelProto()
     seeded.CopyFrom(model)
-    set_seeds(seeded)
-    return model, Runner(seeded.SerializeToString(), folder=path.parent, fresh=True, kernels=kernels)
+    return model, seeded_runner(seeded, path.parent, kernels)
 
 
 def _with_shapes(ports: Sequence[Port], shapes: Mapping[str, tuple[int, ...]]) -> tuple[list[Port], dict[str, int]]:
