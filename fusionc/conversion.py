@@ -16,8 +16,8 @@ from fusionc.areas.place import library_for, published
 from fusionc.areas.run import fusion_of, tell_of_areas, tell_of_flags
 from fusionc.custom.loading import load_passes
 from fusionc.disk.load import load
-from fusionc.disk.paths import require_path
-from fusionc.disk.places import is_same, require_place
+from fusionc.disk.paths import is_same, require_path
+from fusionc.disk.places import require_place
 from fusionc.disk.save import save
 from fusionc.errors import Defect, FusioncError, UsageError, said
 from fusionc.graph_kernel.flags import read_flags

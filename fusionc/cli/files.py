@@ -8,6 +8,7 @@ from typing import Any
 
 import click
 
+from fusionc.disk.texts import replace_text
 from fusionc.errors import FusioncError, UsageError
 
 
@@ -36,12 +37,7 @@ def write_text(path: Path, text: str) -> None:
         if place.exists() and not place.is_file():  # a terminal, say
             place.write_text(text, encoding="utf-8", newline="\n")
             return
-        temporary = place.with_name(f"{place.name}.{os.getpid()}")
-        try:
-            temporary.write_text(text, encoding="utf-8", newline="\n")
-            temporary.replace(place)
-        finally:
-            temporary.unlink(missing_ok=True)
+        replace_text(place, text)
     except OSError as error:
         hint = "choose a folder that exists and can be written"
         what = f"the file cannot be written: {error.strerror}"

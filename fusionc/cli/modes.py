@@ -88,7 +88,7 @@ def check(model: Path, check_report: Path | None, target: str, found: Sequence[s
 
 def _spare(model: Path, file: Path, option: str) -> None:
     """Raises UsageError where the file to write is the model."""
-    from fusionc.disk.places import is_same
+    from fusionc.disk.paths import is_same
 
     if is_same(file, model):
         raise UsageError(f"{option} names the model itself", where=str(file), hint="give another name", code="E10001")

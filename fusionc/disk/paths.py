@@ -25,6 +25,13 @@ def require_path(path: Path, what: str) -> None:
         raise UsageError(f"the {what} {problem}", where=str(path), hint=hint, code="E10001")
 
 
+def is_same(path: Path, other: Path) -> bool:
+    """Whether two paths lead to one file, which need not be there."""
+    return os.path.realpath(path) == os.path.realpath(other) or (
+        path.exists() and other.exists() and path.samefile(other)
+    )
+
+
 def _problem(path: Path) -> str | None:
     try:
         os.path.abspath(path).encode()

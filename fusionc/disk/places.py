@@ -37,13 +37,6 @@ def cannot_be_written(error: OSError, where: Path) -> FusioncError:
     )
 
 
-def is_same(path: Path, other: Path) -> bool:
-    """Whether two paths lead to one file, which need not be there."""
-    return os.path.realpath(path) == os.path.realpath(other) or (
-        path.exists() and other.exists() and path.samefile(other)
-    )
-
-
 def require_place(output: Path) -> None:
     """Raise FusioncError where no file can be put, before much time is spent on making one."""
     with workshop(output.parent):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import os
-from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from fusionc.disk.texts import replace_text
 from fusionc.report.environment import variable
 from fusionc.report.report import totals
 
@@ -28,21 +28,16 @@ def write_fusion_result(counts: list[PatternCount], export_compile_stat: int, no
     work_path = variable("WORK_PATH")
     folder = Path(work_path, "FE", str(os.getpid())) if work_path else Path()
     file = folder / _FILE_NAME
-    temporary = folder / f"{_FILE_NAME}.{os.getpid()}"
     content = _content(counts)
     try:
         if not content:
             file.unlink(missing_ok=True)
             return None
         folder.mkdir(parents=True, exist_ok=True)
-        temporary.write_text(json.dumps(content, indent=4, sort_keys=True) + "\n", encoding="utf-8")
-        temporary.replace(file)
+        replace_text(file, json.dumps(content, indent=4, sort_keys=True) + "\n")
     except OSError as error:
         notices.append(f"{file} is not written: {error.strerror}")
         return None
-    finally:  # it is there still where that failed or was interrupted
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
     return file
 
 
