@@ -7,17 +7,13 @@ from __future__ import annotations
 
 import importlib
 import io
-import signal
 import sys
-import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import click
 
 from fusionc.cli.failures import EXIT_CODES, exit_on_failure
 from fusionc.cli.patient_stream import PatientStream
-from fusionc.errors import Terminated
+from fusionc.cli.signals import ended_by_errors
 
 COMMANDS = ("convert", "verify", "passes", "switch_file")
 
@@ -48,10 +44,7 @@ class _LazyGroup(click.Group):
             raise
 
     def invoke(self, ctx: click.Context) -> object:
-        for name in ("SIGTERM", "SIGHUP"):  # so that what is half done is cleaned up, as after Ctrl-C
-            if hasattr(signal, name) and threading.current_thread() is threading.main_thread():
-                signal.signal(getattr(signal, name), _stop)
-        with _ctrl_c_is_an_error(), exit_on_failure(ctx):
+        with ended_by_errors(), exit_on_failure(ctx):
             return super().invoke(ctx)
 
 
@@ -60,24 +53,6 @@ def _has_option(command: click.Command, word: str) -> bool:
 
     names = [name for parameter in command.params for name in parameter.opts if name.startswith("--")]
     return key_of(word.partition("=")[0]) in map(key_of, names)
-
-
-@contextmanager
-def _ctrl_c_is_an_error() -> Iterator[None]:
-    """So that what is half done is cleaned up. Where it is ignored, as behind nohup, it stays so."""
-    before = signal.getsignal(signal.SIGINT)
-    if not callable(before) or threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
-
-
-def _stop(number: int, _frame: object) -> None:
-    raise Terminated(128 + number)
 
 
 def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:

@@ -1,4 +1,4 @@
-"""Signals that come at a bad time wait."""
+"""Signals end a command by an error, unless they are ignored; those that come at a bad time wait."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import signal
 
 import pytest
 
-from fusionc.cli.signals import held_back
+from fusionc.cli.signals import ended_by_errors, held_back
+from fusionc.errors import Terminated
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -26,11 +27,20 @@ def test_a_signal_waits_until_an_import_is_done(number: signal.Signals) -> None:
         signal.signal(number, before)
 
 
-def test_a_signal_that_is_ignored_stays_so() -> None:
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_a_command_by_an_error(number: signal.Signals) -> None:
+    before = signal.getsignal(number)
+    with pytest.raises(KeyboardInterrupt if number == signal.SIGINT else Terminated), ended_by_errors(), held_back():
+        signal.raise_signal(number)
+    assert signal.getsignal(number) == before
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_that_is_ignored_stays_so(number: signal.Signals) -> None:
+    before = signal.signal(number, signal.SIG_IGN)
     try:
-        with held_back():
-            signal.raise_signal(signal.SIGINT)
-        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+        with ended_by_errors(), held_back():
+            signal.raise_signal(number)
+        assert signal.getsignal(number) is signal.SIG_IGN
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(number, before)
