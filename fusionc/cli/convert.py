@@ -13,7 +13,7 @@ from fusionc.cli.custom import custom_passes_option
 from fusionc.cli.failures import EXIT_CODES, show_tracebacks
 from fusionc.cli.files import FilePath
 from fusionc.cli.input_shape import Size, parse_run_shape, parse_sizes
-from fusionc.cli.modes import check, model_of_mode, show_information, write_json
+from fusionc.cli.modes import check, mode_options, model_of_mode, show_information, write_json
 from fusionc.cli.signals import held_back
 from fusionc.cli.timeout import timeout_option
 from fusionc.errors import FusioncError, printable
@@ -173,22 +173,7 @@ def _external_weight(ctx: click.Context, parameter: click.Parameter, value: str 
     callback=show_tracebacks,
     help="Level of the log; debug also shows the traceback of a failure. Default: info.",
 )
-@click.option(
-    "--mode",
-    type=click.Choice(["0", "1", "3", "6"]),
-    default="0",
-    show_default=True,
-    help="0 convert; 1 write the model to --json, without weights above 1 KiB; 3 only check whether each operator runs "
-    "on the target; 6 show what the model holds.",
-)
-@click.option("--om", type=_FILE, metavar="FILE", help="The model of --mode 1 and 6, as ATC calls it there.")
-@click.option("--json", "json_file", type=_FILE, metavar="FILE", help="The file that --mode 1 writes.")
-@click.option(
-    "--dump_mode", type=click.Choice(["0", "1"]), default="0", help="1: --mode 1 writes inferred shapes, too."
-)
-@click.option(
-    "--check_report", type=_FILE, metavar="FILE", help="The file that --mode 3 writes. Default: check_result.json."
-)
+@mode_options
 @click.option(
     "--framework",
     default="5",

@@ -4,16 +4,44 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import TypeVar
 
 import click
 
-from fusionc.cli.files import write_text
+from fusionc.cli.files import FilePath, write_text
 from fusionc.errors import FusioncError, UsageError
 from fusionc.report.environment import variable
 
+_Decorated = TypeVar("_Decorated", bound=Callable[..., object])
+_FILE = FilePath()
 _MARK_OF_OM = b"IMOD"  # how the files begin that ATC makes
+_OPTIONS = (
+    click.option(
+        "--mode",
+        type=click.Choice(["0", "1", "3", "6"]),
+        default="0",
+        show_default=True,
+        help="0 convert; 1 write the model to --json, without weights above 1 KiB; 3 only check whether each operator "
+        "runs on the target; 6 show what the model holds.",
+    ),
+    click.option("--om", type=_FILE, metavar="FILE", help="The model of --mode 1 and 6, as ATC calls it there."),
+    click.option("--json", "json_file", type=_FILE, metavar="FILE", help="The file that --mode 1 writes."),
+    click.option(
+        "--dump_mode", type=click.Choice(["0", "1"]), default="0", help="1: --mode 1 writes inferred shapes, too."
+    ),
+    click.option(
+        "--check_report", type=_FILE, metavar="FILE", help="The file that --mode 3 writes. Default: check_result.json."
+    ),
+)
+
+
+def mode_options(command: _Decorated) -> _Decorated:
+    """The options that say what is done instead of a conversion."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
 
 
 def model_of_mode(ctx: click.Context, mode: str, model: Path | None, om: Path | None, json_file: Path | None) -> Path:
