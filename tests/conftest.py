@@ -1,3 +1,4 @@
+import signal
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,6 +7,9 @@ import pytest
 
 for folder in (".", "model"):  # so that every test finds `harness` and `everything`
     sys.path.insert(0, str(Path(__file__).parent / folder))
+
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell has it in the background; commands inherit it
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -29,6 +30,16 @@ ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
 
 def runner(text: str) -> Runner:
     return Runner(model(text).SerializeToString())
+
+
+@contextmanager
+def started(*command: str, **options: Any) -> Iterator[subprocess.Popen[str]]:
+    """A command that is ended where the test fails, however long it would run."""
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT, **options) as caller:
+        try:
+            yield caller
+        finally:
+            caller.kill()
 
 
 def is_alive(number: int) -> bool:
@@ -221,8 +232,8 @@ def test_modules_named_like_standard_ones_are_not_imported(tmp_path: Path) -> No
 
 
 def test_it_ends_when_its_caller_is_killed(tmp_path: Path) -> None:
-    command = [sys.executable, "-c", PROGRAM.format(more=""), str(saved(ENDLESS, tmp_path / "m.onnx"))]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=ENVIRONMENT) as caller:
+    path = str(saved(ENDLESS, tmp_path / "m.onnx"))
+    with started(sys.executable, "-c", PROGRAM.format(more=""), path) as caller:
         assert caller.stdout is not None
         number = int(caller.stdout.readline())
         time.sleep(0.2)  # it is in the middle of the run
@@ -238,10 +249,7 @@ def children(number: int) -> list[int]:
 def test_ctrl_c_in_the_middle_of_a_run_leaves_nothing(tmp_path: Path) -> None:
     path = saved(ENDLESS, tmp_path / "m.onnx")
     command = [sys.executable, "-m", "fusionc", "convert", "--model", str(path), "--output", "out.onnx"]
-    pipe = subprocess.PIPE
-    with subprocess.Popen(
-        command, cwd=tmp_path, env=ENVIRONMENT, stdout=pipe, stderr=pipe, text=True, start_new_session=True
-    ) as caller:
+    with started(*command, cwd=tmp_path, stderr=subprocess.PIPE, start_new_session=True) as caller:
         assert wait_until(lambda: any(seconds_of(child) > 1.0 for child in children(caller.pid)))
         (number,) = children(caller.pid)
         os.killpg(caller.pid, signal.SIGINT)
