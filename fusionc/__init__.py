@@ -59,3 +59,8 @@ def __getattr__(name: str) -> Any:
     if name not in _HOMES:
         raise AttributeError(f"module 'fusionc' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    """For `help` and completion, to which a name that is imported on first use is invisible."""
+    return sorted({*globals(), *__all__})

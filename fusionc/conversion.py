@@ -14,6 +14,7 @@ import onnx
 from fusionc.areas.library import KernelLibrary
 from fusionc.areas.place import library_for, published
 from fusionc.areas.run import fusion_of, tell_of_areas, tell_of_flags
+from fusionc.arguments import check_arguments
 from fusionc.custom.loading import load_passes
 from fusionc.disk.load import load
 from fusionc.disk.paths import is_same, require_path
@@ -35,8 +36,6 @@ from fusionc.runtime.process import start, step_limit
 from fusionc.runtime.runner import fault_of_loading
 from fusionc.switches import Levels, decide
 from fusionc.target_opset import newest_opset
-
-TARGETS = ("onnxruntime-cpu", "onnx")
 
 
 def convert(
@@ -98,7 +97,7 @@ def convert(
     the rewrite at fault. Raises UsageError for wrong switches and files that are not there, FusioncError for everything
     else that goes wrong.
     """
-    _check_arguments(external_weight, input_shape, verify_shape, target, timeout)
+    check_arguments(locals())
     start()  # it imports onnxruntime meanwhile
     source = Path(model)
     require_path(source, "model")
@@ -134,12 +133,13 @@ def convert(
             tell("loading")
             with _timed(report, "load"):
                 proto = load(source)
-            require_place(destination)
-            report.notices += kernels.inherit(proto, library_for(source), trust_kernels)
-            report.operators_before, report.bytes_before = _operators(proto), _bytes_on_disk(proto, source)
-            requests.apply(proto, os.fspath(source.parent))
-            types = requests.types(proto)
-            reference = stack.enter_context(job.reference()) if verify else source
+                require_place(destination)
+                report.notices += kernels.inherit(proto, library_for(source), trust_kernels)
+                report.operators_before, report.bytes_before = _operators(proto), _bytes_on_disk(proto, source)
+            with _timed(report, "prepare"):
+                requests.apply(proto, os.fspath(source.parent))
+                types = requests.types(proto)
+                reference = stack.enter_context(job.reference()) if verify else source
             done = None
             while done is None:
                 dump = None if dump_graph is None else GraphDump(Path(dump_graph), [source, destination])
@@ -148,17 +148,20 @@ def convert(
                 published(kernels.file, destination, source)  # whether the library has a place, before all is verified
                 tell("saving")
                 try:
-                    with save(done.proto, source.parent, destination, external_weight) as saved:
+                    with ExitStack() as files:
+                        with _timed(report, "save"):
+                            saved = files.enter_context(save(done.proto, source.parent, destination, external_weight))
                         if verify:
                             kernels.require_loadable()
                             with _timed(report, "verify"):
                                 report.verification = verified(saved, job, done, reference)
-                        job.finish(saved, done, types, reference if verify else None)
-                        report.operators_after = _operators(done.proto)
-                        report.bytes_after = _bytes_on_disk(done.proto, saved.model)
-                        library = published(kernels.file, destination, source)
-                        report.kernels = library.place if library.file is not None else None
-                        saved.publish(library)
+                        with _timed(report, "save"):
+                            job.finish(saved, done, types, reference if verify else None)
+                            report.operators_after = _operators(done.proto)
+                            report.bytes_after = _bytes_on_disk(done.proto, saved.model)
+                            library = published(kernels.file, destination, source)
+                            report.kernels = library.place if library.file is not None else None
+                            saved.publish(library)
                 except LeftOut:
                     proto, done = job.original(), None
                 finally:
@@ -230,29 +233,6 @@ def _spare(output: Path, read: Sequence[str | os.PathLike[str]]) -> None:
             raise UsageError(what, where=str(output), hint=hint, code="E10001")
 
 
-def _check_arguments(
-    external_weight: int | None, input_shape: object, verify_shape: object, target: str, timeout: float | None
-) -> None:
-    """What the command line has checked already, for those who call `convert` themselves."""
-    if external_weight not in (None, 0, 1):
-        raise UsageError(f"external_weight is {external_weight!r}", hint="give 0, 1 or None", code="E10001")
-    for name, shapes in (("input_shape", input_shape), ("verify_shape", verify_shape)):
-        if shapes is not None and not (isinstance(shapes, Mapping) and all(map(_is_shape, shapes.values()))):
-            hint = 'give {"x": (1, 3, 224, 224)}'
-            raise UsageError(f"{name} is {shapes!r}, not shapes by input name", hint=hint, code="E10001")
-    if timeout is not None and not 0 <= timeout <= 1e9:
-        raise UsageError(f"timeout is {timeout!r}", hint="give seconds, 0 for no limit, or None", code="E10001")
-    if target not in TARGETS:
-        raise UsageError(f"target is {target!r}", hint=f"give one of {', '.join(TARGETS)}", code="E10001")
-
-
-def _is_shape(shape: object) -> bool:
-    """Whether this is a sequence of numbers and of pairs of numbers."""
-    sizes = shape if isinstance(shape, Sequence) and not isinstance(shape, str) else (None,)
-    pairs = (size if isinstance(size, tuple) else (size, size) for size in sizes)
-    return all(len(pair) == 2 and all(isinstance(size, int) for size in pair) for pair in pairs)
-
-
 def _of_no_use(report: Report, custom: Mapping[str, str]) -> list[str]:
     """Users' passes that matched and did nothing, and why; those that matched nowhere."""
     own = [total for total in report.passes() if total.name in custom]
@@ -280,9 +260,12 @@ def _of_a_newer_opset(report: Report) -> list[str]:
 
 @contextmanager
 def _timed(report: Report, stage: str) -> Iterator[None]:
+    """Add the seconds that this takes to those of a stage."""
     start = perf_counter()
-    yield
-    report.stages[stage] = perf_counter() - start
+    try:
+        yield
+    finally:
+        report.stages[stage] = report.stages.get(stage, 0.0) + perf_counter() - start
 
 
 def _bytes_on_disk(proto: onnx.ModelProto, path: Path) -> int:

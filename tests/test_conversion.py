@@ -15,6 +15,7 @@ import pytest
 from harness import operators, parse
 
 import fusionc
+from fusionc import conversion
 from fusionc.conversion import output_path
 from fusionc.passes.graph_fusion.conv2d_transpose_batchnorm_fusion import Conv2DTransposeBatchnormFusionPass
 from fusionc.passes.graph_fusion.conv_batchnorm_fusion import ConvBatchnormFusionPass
@@ -218,3 +219,33 @@ def test_what_is_for_finite_numbers_is_verified_with_these_only() -> None:
     assert "NaN and Inf left out, for which MultiHeadAttentionFusionPass may give other results" in report.verification
     report = fusionc.convert("in.onnx", output="out.onnx", optimization_switch="MultiHeadAttentionFusionPass:off")
     assert report.verification == "equal in 6 runs"
+
+
+def test_the_stages_account_for_the_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is asked to change is prepared, and written for the verification; a large model takes time to save."""
+    clock = iter(range(1_000_000))
+    slow = {"reference": 0, "save": 0, "publish": 0}
+
+    def taking(name: str, seconds: int, work: Any) -> Any:
+        def slowly(*arguments: Any, **named: Any) -> Any:
+            slow[name] += 1
+            for _ in range(seconds):
+                next(clock)
+            return work(*arguments, **named)
+
+        return slowly
+
+    monkeypatch.setattr(conversion, "perf_counter", lambda: float(next(clock)))
+    monkeypatch.setattr(conversion.Job, "reference", taking("reference", 1000, conversion.Job.reference))
+    monkeypatch.setattr(conversion, "save", taking("save", 200, conversion.save))
+    monkeypatch.setattr(conversion, "published", taking("publish", 30, conversion.published))
+    report = fusionc.convert(SAMPLES / "conv_bn.onnx", output="out.onnx", out_nodes="features")
+    assert list(report.stages) == ["load", "prepare", "fuse", "save", "verify"]
+    assert report.stages["prepare"] > 1000 and 230 < report.stages["save"] < 300
+    assert slow["save"] == 1 and report.seconds - sum(report.stages.values()) < 60
+
+
+def test_help_and_completion_know_the_names_that_are_imported_on_first_use() -> None:
+    program = "import fusionc; print(set(fusionc.__all__) - set(dir(fusionc)))"
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"

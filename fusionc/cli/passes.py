@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from fusionc.rewrite.definition import Pass
 
 
-@click.command(cls=AtcCommand)
+@click.command(cls=AtcCommand, short_help="List the passes, or explain one.")
 @click.argument("name", required=False)
 @custom_passes_option
 @log_debug_option

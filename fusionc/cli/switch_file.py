@@ -13,7 +13,7 @@ from fusionc.cli.files import FilePath, write_text
 from fusionc.errors import printable
 
 
-@click.command(cls=AtcCommand)
+@click.command(cls=AtcCommand, short_help="Show or write a complete switch file.")
 @click.option("--output", type=FilePath(), metavar="FILE", help="Write it there instead of showing it.")
 @custom_passes_option
 @log_debug_option

@@ -23,7 +23,7 @@ Exit codes:
   3  different"""
 
 
-@click.command(cls=AtcCommand, epilog=_EPILOG)
+@click.command(cls=AtcCommand, epilog=_EPILOG, short_help="Compare what two models compute.")
 @click.argument("reference", type=FilePath())
 @click.argument("candidate", type=FilePath())
 @click.option(

@@ -87,7 +87,8 @@ def _facts(report: Report) -> list[tuple[str, str]]:
         facts.append(("output", str(report.output)))
     if report.kernels is not None:
         facts.append(("kernels", str(report.kernels)))
-    stages = ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in report.stages.items())
+    seconds = {stage: f"{time:.2f}" for stage, time in report.stages.items()}
+    stages = ", ".join(f"{stage} {text}" for stage, text in seconds.items() if text != "0.00")
     facts.append(("time", f"{report.seconds:.2f} s" + (f" ({stages})" if stages else "")))
     return facts
 

@@ -34,7 +34,7 @@ def value_named(model: ModelProto, name: str, option: str) -> str:
         raise UsageError(what, where=option, hint=hint, code="E10016")
     names = [*made, *(f"{node.name}:0" for node in model.graph.node if node.name)]
     near = difflib.get_close_matches(name, sorted(names), n=1)
-    hint = f"did you mean {near[0]}?" if near else f"its outputs are: {', '.join(sorted(outputs))}"
+    hint = f"did you mean {near[0]}?" if near else f"its outputs are: {', '.join(sorted(outputs))}."
     what = f"the model has no output of a node that is called {name}"
     raise UsageError(what, where=option, hint=f"{hint} Give node:index or the name of a value", code="E10016")
 

@@ -105,13 +105,13 @@ def decide(
             if every and not on[p.name]:
                 still_off.append(p.name)
     if still_off:
-        what = f'"ALL": "on" leaves off what is off by default ({len(still_off)} passes); an own entry switches one on'
-        notices.append(f'{what}, "fusionc passes" lists them')
+        what = f'"ALL": "on" leaves off what is off by default (passes: {len(still_off)})'
+        notices.append(f'{what}; an own entry switches one on, "fusionc passes" lists them')
     notices += _settle_must(passes, file, option, on)
     named = file.own | option.own
     below = {name: why for name, why in (levels or Levels()).off(on).items() if on.get(name) and not named.get(name)}
     on |= dict.fromkeys(below, False)
-    notices += [f"off by {why}: {count} passes" for why, count in Counter(below.values()).items()]
+    notices += [f"off by {why}: {count} pass{'es' * (count > 1)}" for why, count in Counter(below.values()).items()]
     never = [f"{p.name}: {p.never_matches}" for p in passes if p.never_matches and on[p.name]]
     notices += [f"never matches: {'; '.join(never)}"] if never else []
     if not pattern_fusion_pass:

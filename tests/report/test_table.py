@@ -37,7 +37,7 @@ def report() -> Report:
         notices=["Ascend only: no effect here: A"],
         log_file=Path("log/plog-1_2.log"),
         seconds=1.5,
-        stages={"load": 0.5, "passes": 1.0},
+        stages={"load": 0.5, "prepare": 0.004, "passes": 1.0},
     )
 
 

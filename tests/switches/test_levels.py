@@ -82,3 +82,7 @@ def test_conversions(
     report = fusionc.convert("in.onnx", output="out.onnx", **options)
     assert operators(onnx.load("out.onnx")) == expected
     assert report.verification is not None and report.verification.startswith("equal in ")
+
+
+def test_one_pass_is_not_passes() -> None:
+    assert "off by --oo_dead_code_elimination false: 1 pass" in decide(PASSES, levels=Levels("O1", True, False)).notices

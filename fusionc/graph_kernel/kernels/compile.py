@@ -31,7 +31,7 @@ class NoCompiler(FusioncError):
     def __init__(self, what: str = "no C compiler was found") -> None:
         super().__init__(
             f"{what}, so areas stay functions without kernels",
-            hint="install one (cc, or `pip install fusionc[kernels]`) or name one in the environment variable CC",
+            hint="install one (cc, or `pip install ziglang`) or name one in the environment variable CC",
         )
 
 

@@ -1,0 +1,52 @@
+"""The arguments of `fusionc.convert`: what the command line has checked already, for those who call it themselves."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from fusionc.errors import UsageError
+
+_SWITCHES = (
+    "verify", "oo_constant_folding", "oo_dead_code_elimination", "pattern_fusion_pass", "enable_graph_kernel",
+    "trust_kernels",
+)  # fmt: skip
+TARGETS = ("onnxruntime-cpu", "onnx")
+
+
+def check_arguments(given: Mapping[str, Any]) -> None:
+    """Raise UsageError where the type or the range of one of these arguments is wrong.
+
+    Text is refused where True or False is wanted: "false" would count as True.
+    """
+    for name in _SWITCHES:
+        if not isinstance(given[name], bool | None):
+            raise _wrong(name, given, "give True or False")
+    if given["external_weight"] not in (None, 0, 1):
+        raise _wrong("external_weight", given, "give 0, 1 or None")
+    for name in ("input_shape", "verify_shape"):
+        shapes = given[name]
+        if shapes is not None and not (isinstance(shapes, Mapping) and all(map(_is_shape, shapes.values()))):
+            raise _wrong(name, given, 'give {"x": (1, 3, 224, 224)}', ", not shapes by input name")
+    timeout = given["timeout"]
+    if timeout is not None and not (isinstance(timeout, int | float) and 0 <= timeout <= 1e9):
+        raise _wrong("timeout", given, "give seconds, 0 for no limit, or None")
+    opset = given["target_opset"]
+    if opset is not None and not (isinstance(opset, int) and opset > 0):
+        raise _wrong("target_opset", given, "give a number, or None for the opset of the model")
+    if isinstance(given["custom_passes"], str | os.PathLike):
+        raise _wrong("custom_passes", given, 'give a list of files: ["my_passes.py"]')
+    if given["target"] not in TARGETS:
+        raise _wrong("target", given, f"give one of {', '.join(TARGETS)}")
+
+
+def _wrong(name: str, given: Mapping[str, Any], hint: str, wanted: str = "") -> UsageError:
+    return UsageError(f"{name} is {given[name]!r}{wanted}", hint=hint, code="E10001")
+
+
+def _is_shape(shape: object) -> bool:
+    """Whether this is a sequence of numbers and of pairs of numbers."""
+    sizes = shape if isinstance(shape, Sequence) and not isinstance(shape, str) else (None,)
+    pairs = (size if isinstance(size, tuple) else (size, size) for size in sizes)
+    return all(len(pair) == 2 and all(isinstance(size, int) for size in pair) for pair in pairs)
