@@ -13,6 +13,7 @@ import onnx
 
 from fusionc.areas.library import KernelLibrary
 from fusionc.custom.watchdog import watchdog
+from fusionc.disk.checker import fault_of
 from fusionc.disk.load import load
 from fusionc.disk.publish import Saved
 from fusionc.disk.save import save
@@ -87,8 +88,6 @@ class Job:
 
         Raises UsageError where that is no valid model.
         """
-        from fusionc.verify import fault_of
-
         if not self.requests:
             yield self.source
             return

@@ -9,13 +9,13 @@ from typing import Any
 
 from onnx import TensorProto
 
+from fusionc.disk.checker import fault_of
 from fusionc.disk.load import load
 from fusionc.model import operators
 from fusionc.model.build import build
 from fusionc.model.graph import Node
 from fusionc.model.tensors import type_name
 from fusionc.runtime.cpu_kernels import has_cpu_kernel, is_known
-from fusionc.verify import fault_of
 
 _UNSUPPORTED, _INVALID = 1, 2  # ATC's codes for an operator that there is not, and for one that cannot take its inputs
 

@@ -206,7 +206,6 @@ class Node(gs.Node):
         self.position = 0.0  # topological order: larger than that of every producer
         self.is_in_graph = False
         self.bodies: tuple[Graph, ...] = ()  # the subgraphs in its attributes, in the order of the proto
-        self.captured: tuple[Edge, ...] = ()  # of a node on a tape: what subgraphs will read that it is to get
         self.cached_constant: np.ndarray[Any, Any] | None = None
         self._attrs: dict[str, Any] | None = None
 

@@ -50,7 +50,7 @@ def commit(match: Match, results: Sequence[Edge], tape: Tape, pass_name: str) ->
             raise TypeError(f"the rewrite returned a {type(new).__name__} instead of a value of the graph")
     new_nodes = _reachable(results, tape)
     made = {value for node in new_nodes for value in node.outputs} | set(tape.constants)
-    for value in (*results, *(value for node in new_nodes for value in _reads(node))):
+    for value in (*results, *(value for node in new_nodes for value in tape.reads(node))):
         if value is None or value in made or graph.is_visible(value, graph):
             continue
         if value.graph.model is graph.model and value.graph.values.get(value.name) is value:
@@ -66,7 +66,8 @@ def commit(match: Match, results: Sequence[Edge], tape: Tape, pass_name: str) ->
     renamed = [new for old, new in pairs if old.is_output or new in made]
     if len(set(renamed)) < len(renamed):
         refuse("two outputs would become one value")
-    positions = _positions(match, new_nodes, [new for new in results if new not in made])
+    read = [value for node in new_nodes for value in tape.reads(node) if value is not None and value not in made]
+    positions = _positions(match, new_nodes, [*read, *(new for new in results if new not in made)])
 
     for function in tape.functions:
         _define(graph, function)
@@ -128,16 +129,12 @@ def _reachable(results: Iterable[Edge], tape: Tape) -> list[Node]:
         node = stack.pop()
         if node in on_tape and node not in needed:
             needed.add(node)
-            stack.extend(v.producer for v in _reads(node) if v is not None and v.producer is not None)
+            stack.extend(v.producer for v in tape.reads(node) if v is not None and v.producer is not None)
     return [node for node in tape.nodes if node in needed]
 
 
-def _reads(node: Node) -> tuple[Edge | None, ...]:
-    return (*node.inputs, *node.captured)
-
-
 def _constants(nodes: Iterable[Node], results: Iterable[Edge], tape: Tape) -> list[Constant]:
-    values = dict.fromkeys(v for node in nodes for v in _reads(node))
+    values = dict.fromkeys(v for node in nodes for v in tape.reads(node))
     values.update(dict.fromkeys(results))
     return [value for value in values if isinstance(value, Constant) and value in tape.constants]
 
@@ -173,15 +170,13 @@ def _check_names(old: Edge, new: Edge, *, is_made: bool) -> None:
             refuse("a subgraph gives another value the same name")
 
 
-def _positions(match: Match, new_nodes: Sequence[Node], existing: Sequence[Edge]) -> list[float]:
+def _positions(match: Match, new_nodes: Sequence[Node], inputs: Sequence[Edge]) -> list[float]:
     """Where in the order the new nodes go: behind the root and the last input, before the first user if that can be.
 
     Refuses where an input of the replacement depends on what is replaced.
     """
-    inside, made = set(match.nodes), set(new_nodes)
+    inside = set(match.nodes)
     latest = max((node.position for node in match.nodes), default=0)
-    inputs = [v for node in new_nodes for v in _reads(node) if v is not None and v.producer not in made]
-    inputs.extend(existing)
     producers = {v.producer for v in inputs if v.producer is not None and v.graph is match.graph}
     if producers & inside:
         refuse("the replacement would use a value that it removes")
@@ -232,7 +227,7 @@ def _name(
     for constant, wish in tape.constants.items():
         if constant in taken_over:
             constant.name = taken_over[constant]
-        elif any(constant in _reads(node) for node in nodes):
+        elif any(constant in tape.reads(node) for node in nodes):
             constant.name = model.unique_name(f"{(wish or base).removesuffix('_fused')}_fused")
 
 
@@ -246,7 +241,7 @@ def _rename(value: Edge, name: str) -> None:
 
 def _adopt(node: Node, old: Node, values: Mapping[Edge, Edge]) -> None:
     """Give a node the subgraphs of the one that it stands for, and these the values that there are now."""
-    node.bodies, old.bodies, node.captured = old.bodies, (), ()
+    node.bodies, old.bodies = old.bodies, ()
     del node.proto.metadata_props[:]
     node.proto.doc_string = ""
     for body in node.bodies:

@@ -33,6 +33,7 @@ class Tape:
         self.constants: dict[Constant, str] = {}  # with the name that each would like to have
         self.functions: list[onnx.FunctionProto] = []  # that the new nodes call
         self.moved: dict[Node, tuple[Node, Mapping[Edge, Edge]]] = {}  # with what their subgraphs read instead
+        self._captured: dict[Node, tuple[Edge, ...]] = {}  # what that is, of each of these
 
     def __getattr__(self, op: str) -> Callable[..., Any]:
         if op.startswith("_"):
@@ -81,12 +82,16 @@ class Tape:
         The subgraphs read what `values` says in place of the values of that graph.
         """
         moved = self._add(node.proto, inputs, [value is not None for value in node.outputs])
-        moved.captured = tuple(values.get(value, value) for value in node.captures())
+        self._captured[moved] = tuple(values.get(value, value) for value in node.captures())
         for old, value in zip(node.outputs, moved.outputs, strict=True):
             if old is not None and value is not None:
                 value.proto_type = old.proto_type
         self.moved[moved] = (node, values)
         return moved.outputs
+
+    def reads(self, node: Node) -> tuple[Edge | None, ...]:
+        """What a new node will read, its subgraphs included."""
+        return (*node.inputs, *self._captured.get(node, ()))
 
     def _add(self, proto: onnx.NodeProto, inputs: Sequence[Edge | None], wanted: Sequence[bool]) -> Node:
         names = [f"new {len(self.nodes)}.{i}" for i in range(len(wanted))]

@@ -6,11 +6,12 @@ import onnx
 import onnx.inliner
 from onnx import ModelProto
 
+from fusionc.disk.checker import fault_of
 from fusionc.errors import UsageError
 from fusionc.model.graph import opsets_of
 from fusionc.model.operators import canonical_domain
 from fusionc.target_opset.converter import Converter
-from fusionc.target_opset.limits import OPTION, cannot, check_kernels, fault_of, light, newest_opset
+from fusionc.target_opset.limits import OPTION, cannot, check_kernels, light, newest_opset
 
 __all__ = ["newest_opset", "raise_opset"]
 

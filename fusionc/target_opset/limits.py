@@ -76,15 +76,6 @@ def light(model: ModelProto) -> ModelProto:
     return light
 
 
-def fault_of(model: ModelProto) -> str | None:
-    """What onnx.checker says against a model, in one line."""
-    try:
-        onnx.checker.check_model(model, full_check=True)
-    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        return " ".join(str(error).split())
-    return None
-
-
 def is_small(tensor: TensorProto) -> bool:
     """Whether the elements may be axes, sizes or the like, and are in the model."""
     count = 1

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import onnx
-
+from fusionc.disk.checker import fault_of
 from fusionc.errors import VerificationError
 
 
@@ -21,12 +20,3 @@ def check_model(reference: Path, candidate: Path) -> None:
             where=str(candidate),
             hint="switch passes off one after another to find the one at fault, and report it",
         )
-
-
-def fault_of(path: Path) -> str | None:
-    """What onnx.checker says against a model file, in one line; None where it accepts it."""
-    try:
-        onnx.checker.check_model(str(path), full_check=True)
-    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
-        return " ".join(str(error).split())
-    return None
