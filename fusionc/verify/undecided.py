@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from fusionc.model.graph import opsets_of
 from fusionc.model.operators import canonical_domain
-from fusionc.model.walk import nodes_of
+from fusionc.model.walk import graphs_of, nodes_of, reads_of
 from fusionc.reduction_order import REDUCTIONS, spreads
 from fusionc.runtime.errors import RunError
 from fusionc.runtime.runner import Feeds, closes_runners
@@ -63,7 +63,7 @@ class Undecided:
         another integer of one; None where none moves anything, or the output is no tensor.
 
         `outputs` are what the reference computes on `feeds`. Reductions inside of If, Loop and Scan are not looked at:
-        with such ones, anything may come of inputs that are not finite.
+        behind such ones, anything may come of inputs that are not finite.
         """
         nothing: list[Reach | None] = [None] * len(outputs)
         model = onnx.load(self._path, load_external_data=False)
@@ -73,7 +73,9 @@ class Undecided:
             model = onnx.inliner.inline_local_functions(model)
         if opsets_of(model).get("", 0) < _LEAST_OPSET:
             return nothing
-        if _has_inner_reductions(model) and not all(map(is_finite, feeds.values())):
+        behind = set() if all(map(is_finite, feeds.values())) else _behind_inner_reductions(model)
+        unseen = [output.name in behind for output in model.graph.output]
+        if all(unseen):
             return [_anything(value) for value in outputs]
         try:
             changes = list(self._changes(model, feeds))
@@ -83,7 +85,7 @@ class Undecided:
         for run in self._runs(model, changes, feeds) if changes else ():
             moved = [_anything(value) if run is None else _moved(value, run[k]) for k, value in enumerate(outputs)]
             found = [farther(*pair) for pair in zip(found, moved, strict=True)]
-        return found
+        return [_anything(value) if skip else one for value, skip, one in zip(outputs, unseen, found, strict=True)]
 
     def _changes(self, model: onnx.ModelProto, feeds: Feeds) -> Iterator[_Change]:
         """What another order makes of each reduction of the main graph, given what it reads here."""
@@ -190,8 +192,18 @@ def _is_reduction(node: onnx.NodeProto) -> bool:
     return not canonical_domain(node.domain) and node.op_type in REDUCTIONS
 
 
-def _has_inner_reductions(model: onnx.ModelProto) -> bool:
-    return sum(map(_is_reduction, nodes_of(model))) > sum(map(_is_reduction, model.graph.node))
+def _behind_inner_reductions(model: onnx.ModelProto) -> set[str]:
+    """The values of the main graph that come of a node with reductions inside."""
+    found: set[str] = set()
+    for node in model.graph.node:
+        if _has_reductions(node) or not found.isdisjoint(reads_of(node)):
+            found.update(filter(None, node.output))
+    return found
+
+
+def _has_reductions(node: onnx.NodeProto) -> bool:
+    inside = (inner for attribute in node.attribute for body in graphs_of(attribute) for inner in body.node)
+    return any(_is_reduction(inner) or _has_reductions(inner) for inner in inside)
 
 
 def is_finite(value: Any) -> bool:

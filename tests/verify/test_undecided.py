@@ -94,6 +94,24 @@ def test_in_a_branch_only_finite_inputs_count(tmp_path: Path) -> None:
     assert judge(tmp_path, given, f"y = If (which) <{', '.join(other)}>", more=", bool which").status == "different"
 
 
+def test_beside_a_branch_all_inputs_count(tmp_path: Path) -> None:
+    """What does not come of the branch with a reduction is compared on NaN and infinities, too."""
+    branches = [
+        f"{which}_branch = {which} () => (float[N] {name}) {{ {name} = ReduceMax <keepdims = 0> (x, a) }}"
+        for which, name in (("then", "r"), ("else", "s"))
+    ]
+    head = HEAD.replace("({result}", "(float[N] z, {result}")
+    given = f"z = If (which) <{', '.join(branches)}> p = Exp (x)"
+    wrong = "n = IsNaN (p) c = Constant <value = float {-9}> () y = Where (n, c, p)"
+    paths = []
+    for name, behind in (("a", "y = Identity (p)"), ("b", wrong)):
+        paths.append(tmp_path / f"{name}.onnx")
+        text = head.format(more=", bool which", result="float", rows="N,100")
+        onnx.save(parse(f"{text} {{ {given} {behind} }}"), paths[-1])
+    found = verify(*paths)
+    assert found.status == "different" and found.differences[0].run.startswith("NaN"), found
+
+
 def test_functions_are_looked_into(tmp_path: Path) -> None:
     paths = []
     for name, turned in (("a", False), ("b", True)):
