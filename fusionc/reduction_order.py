@@ -199,9 +199,9 @@ def _largest(x: Array, attributes: Attributes) -> Array:
 def _log_softmax(
     x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]
 ) -> list[Floats]:
-    """The same, but whether a NaN or an infinity makes all of a row NaN depends on where it lies."""
+    """The same, but whether a NaN or an infinity makes all of a row NaN depends on where it lies; a NaN stays one."""
     largest = _largest(x, attributes)
-    return [np.broadcast_to(np.where(largest < np.inf, 0.0, np.inf), x.shape)]
+    return [np.where((largest < np.inf) | np.isnan(x), 0.0, np.inf)]
 
 
 def _layer_normalized(

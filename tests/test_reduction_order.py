@@ -73,6 +73,11 @@ def test_what_depends_on_the_order(op: str, row: list[float]) -> None:
     assert np.isinf(spread_of(op, row)).any()
 
 
+def test_a_nan_is_one_behind_a_logarithm_of_softmax() -> None:
+    """The rest of its row may be something else."""
+    assert spread_of("LogSoftmax", [np.nan, 1, 2]).tolist() == [[0, np.inf, np.inf]]
+
+
 def test_double_goes_farther() -> None:
     assert np.isfinite(spread_of("ReduceSum", [LARGE, LARGE, -LARGE], np.float64)).all()
     assert np.isinf(spread_of("ReduceSum", [1e308, 1e308, -1e308], np.float64)).all()
