@@ -32,6 +32,7 @@ from fusionc.report import Plog, Report, write_fusion_result
 from fusionc.report.graph_dump import GraphDump
 from fusionc.requested import Requests
 from fusionc.requested.input_shape import Size
+from fusionc.runtime.errors import Overdue
 from fusionc.runtime.process import start, step_limit
 from fusionc.runtime.runner import fault_of_loading
 from fusionc.switches import Levels, decide
@@ -197,6 +198,9 @@ def _explained(error: Exception, source: Path) -> Exception:
         return FusioncError("there is not enough memory for this model", where=str(source), hint=hint)
     if isinstance(error, OSError) or (isinstance(error, FusioncError) and not isinstance(error, Defect)):
         return error
+    late = error.__cause__ if isinstance(error, Defect) else error
+    if isinstance(late, Overdue):
+        return FusioncError(f"onnxruntime is not quick enough: {late}", where=str(source), hint="give it more seconds")
     if not isinstance(error, Defect):
         hint = "please report it, with what --log debug prints"
         error = Defect(f"the conversion failed: {said(error)}", where=str(source), hint=hint)

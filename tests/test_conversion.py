@@ -20,6 +20,7 @@ from fusionc.conversion import output_path
 from fusionc.passes.graph_fusion.conv2d_transpose_batchnorm_fusion import Conv2DTransposeBatchnormFusionPass
 from fusionc.passes.graph_fusion.conv_batchnorm_fusion import ConvBatchnormFusionPass
 from fusionc.rewrite import Match, Tape
+from fusionc.runtime.errors import Overdue
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "sample_models"
@@ -249,3 +250,16 @@ def test_help_and_completion_know_the_names_that_are_imported_on_first_use() -> 
     program = "import fusionc; print(set(fusionc.__all__) - set(dir(fusionc)))"
     done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"
+
+
+@pytest.mark.parametrize("place", ["a pass", "elsewhere"])
+def test_a_limit_that_is_too_short_is_no_fault_of_the_model(monkeypatch: pytest.MonkeyPatch, place: str) -> None:
+    def overdue(*_: object) -> None:
+        raise Overdue("it takes longer than 0.001 s")
+
+    owner, name = (ConvBatchnormFusionPass, "rewrite") if place == "a pass" else (conversion.Job, "optimized")
+    monkeypatch.setattr(owner, name, lambda *_, **__: overdue())
+    with pytest.raises(fusionc.FusioncError) as caught:
+        fusionc.convert(SAMPLES / "conv_bn.onnx", output="out.onnx")
+    assert caught.value.what == "onnxruntime is not quick enough: it takes longer than 0.001 s"
+    assert caught.value.hint == "give it more seconds" and not Path("out.onnx").exists()

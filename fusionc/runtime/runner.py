@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 import onnx
 
-from fusionc.runtime.errors import RunError
+from fusionc.runtime.errors import Overdue, RunError
 from fusionc.runtime.process import Process, current, insist, request, start
 from fusionc.runtime.wire import Raw
 
@@ -64,11 +64,11 @@ def closes_runners(function: Callable[_Parameters, _Result]) -> Callable[_Parame
 
 
 def fault_of_loading(path: Path) -> str | None:
-    """Why onnxruntime cannot load a model; None where it can."""
+    """Why onnxruntime cannot load a model; None where it can, or has not had the time to say."""
     try:
         Runner(path).close()
     except RunError as error:
-        return str(error)
+        return None if isinstance(error, Overdue) else str(error)
     return None
 
 

@@ -70,4 +70,6 @@ def test_a_limit_for_every_step(run: Any, stand_in: Callable[..., None]) -> None
     for words in (["--timeout", "2.5"], ["--timeout=0"], []):
         assert run("verify", "a.onnx", "b.onnx", *words).exit_code == 0
     assert limits == [2.5, 0, 300]
-    assert run("verify", "a.onnx", "b.onnx", "--timeout=-1").exit_code == 2
+    for word in ("-1", "nan", "1e10", "abc"):
+        result = run("verify", "a.onnx", "b.onnx", f"--timeout={word}")
+        assert result.exit_code == 2 and f"'{word}' is no number of seconds from 0 to 1e9" in result.stderr

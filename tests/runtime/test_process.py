@@ -21,7 +21,7 @@ from fusionc.errors import FusioncError
 from fusionc.runtime import process
 from fusionc.runtime.errors import Crashed, OutOfMemory, Overdue, RunError
 from fusionc.runtime.process import current, request, start, step_limit
-from fusionc.runtime.runner import Runner, closes_runners
+from fusionc.runtime.runner import Runner, closes_runners, fault_of_loading
 
 ROOT = Path(__file__).parents[2]
 FEEDS = {"x": np.array([1, 2], np.int64)}
@@ -98,6 +98,15 @@ def test_an_endless_run_ends_at_the_limit() -> None:
         endless.run(FEEDS)
     assert time.monotonic() - begin < 20 and not is_alive(first)
     assert runner(PLAIN).run(FEEDS)[0].tolist() == [4, 7]
+
+
+def test_a_model_that_had_no_time_to_load_is_not_said_to_be_at_fault(tmp_path: Path) -> None:
+    path = tmp_path / "m.onnx"
+    path.write_bytes(model(PLAIN).SerializeToString())
+    with step_limit(1e-9):
+        assert fault_of_loading(path) is None
+    path.write_bytes(b"no model")
+    assert fault_of_loading(path) is not None
 
 
 def test_the_limit_of_an_inner_block_ends_with_it() -> None:
