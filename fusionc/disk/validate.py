@@ -2,8 +2,8 @@
 their shapes say, functions can be expanded.
 
 It is less than onnx.checker asks for, because onnxruntime runs more. Of what it runs only this is refused here: names
-that are not UTF-8, which its Python interface cannot give back either, operators of ONNX in no version at all, and
-attributes that refer to the call of a function outside of one.
+that are not UTF-8, which its Python interface cannot give back either, operators of ONNX in no version at all,
+attributes that refer to the call of a function outside of one, and weights that are segments, which onnx cannot read.
 """
 
 from __future__ import annotations
@@ -219,6 +219,8 @@ def _fault(tensor: TensorProto) -> str | None:
     dims = list(tensor.dims)
     if any(dim < 0 for dim in dims) or prod(dim for dim in dims if dim) >= _ELEMENTS:
         return f"has the shape {dims}"
+    if tensor.HasField("segment"):
+        return "is a segment of a tensor, which onnx cannot read"
     count = prod(dims)
     if tensor.data_location == TensorProto.EXTERNAL:
         return None

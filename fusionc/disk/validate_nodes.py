@@ -13,7 +13,7 @@ from onnx.defs import OpSchema
 from fusionc.model.operators import canonical_domain, schema
 
 _INTERNAL = "__"  # how attributes begin that onnx itself leaves on nodes
-_Single = OpSchema.FormalParameterOption.Single
+_Single, _Variadic = OpSchema.FormalParameterOption.Single, OpSchema.FormalParameterOption.Variadic
 
 
 class _Call(NamedTuple):
@@ -22,6 +22,7 @@ class _Call(NamedTuple):
     inputs: range
     outputs: range
     single_inputs: frozenset[int]
+    first_of_many: int  # the input from which on there may be any number, none of them left out
     single_outputs: frozenset[int]
     attributes: Mapping[str, int]
     required: frozenset[str]
@@ -41,6 +42,7 @@ def _call(operator: str, domain: str, version: int) -> _Call | None:
         range(found.min_input, found.max_input + 1),
         range(found.min_output, found.max_output + 1),
         frozenset(i for i, parameter in enumerate(found.inputs) if parameter.option == _Single),
+        next((i for i, parameter in enumerate(found.inputs) if parameter.option == _Variadic), found.max_input),
         frozenset(i for i, parameter in enumerate(found.outputs) if parameter.option == _Single),
         {name: _type_of(attribute) for name, attribute in found.attributes.items()},
         frozenset(name for name, attribute in found.attributes.items() if attribute.required),
@@ -58,13 +60,13 @@ def fault_of_call(node: NodeProto, opsets: Mapping[str, int]) -> str | None:
     call = _call(node.op_type, domain, opsets[domain]) if domain in opsets else None
     if call is None:
         return None
-    for names, counts, single, kind in (
-        (node.input, call.inputs, call.single_inputs, "inputs"),
-        (node.output, call.outputs, call.single_outputs, "outputs"),
+    for names, counts, single, many, kind in (
+        (node.input, call.inputs, call.single_inputs, call.first_of_many, "inputs"),
+        (node.output, call.outputs, call.single_outputs, len(node.output), "outputs"),
     ):
         if len(names) not in counts:
             return f"has {len(names)} {kind}, not {_said(counts)}"
-        if "" in names and any(not name and i in single for i, name in enumerate(names)):
+        if "" in names and any(not name and (i in single or i >= many) for i, name in enumerate(names)):
             return f"has {kind} without a name, which it needs"
     return _fault_of_attributes(node.attribute, call)
 

@@ -70,8 +70,7 @@ def numbers(constant: Edge) -> Array:
 
 def product(a: Array, b: Array) -> Array:
     """Refuses where two numbers that are not 0 become 0."""
-    with np.errstate(all="ignore"):
-        result = np.asarray(a * b)
+    result = np.asarray(a * b)
     if not is_integer(result) and ((result == 0) & (a != 0) & (b != 0)).any():
         refuse(TOO_SMALL)
     return result
@@ -81,8 +80,7 @@ def inverse(a: Array) -> Array:
     """One over each element. Refuses integers."""
     if is_integer(a):
         refuse(NO_FLOATS)
-    with np.errstate(all="ignore"):
-        return np.asarray(1 / a)
+    return np.asarray(1 / a)
 
 
 def rounded(new: Tape, exact: Array, *like: Edge) -> Constant:
@@ -111,8 +109,7 @@ def negated(new: Tape, constant: Edge) -> Constant:
     array = array_of(constant)
     if would_double(constant, array.size):
         refuse("a large constant is used elsewhere")
-    with np.errstate(all="ignore"):
-        return new.const(np.asarray(np.negative(array)).astype(array.dtype), like=constant, dtype=array.dtype)
+    return new.const(np.asarray(np.negative(array)).astype(array.dtype), like=constant, dtype=array.dtype)
 
 
 def zeros(new: Tape, x: Edge) -> Edge:

@@ -34,8 +34,7 @@ def affine(m: Match, channels: int | None = None) -> tuple[Array, Array]:
     wanted = scale.shape[:1] if channels is None else (channels,)
     if any(statistic.shape != wanted for statistic in (scale, offset, mean, variance)):
         refuse("not one statistic for each channel")
-    with np.errstate(divide="ignore", invalid="ignore"):
-        factor = scale / np.sqrt(variance + m.bn.attr("epsilon"))
+    factor = scale / np.sqrt(variance + m.bn.attr("epsilon"))
     return factor, offset - mean * factor
 
 

@@ -10,6 +10,8 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+import numpy as np
+
 from fusionc.errors import Defect, FusioncError, Terminated, said
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.rewrite import matcher
@@ -57,6 +59,7 @@ class Ledger:
         self.last = Commit(self.count, graph.id, pass_.name, pattern.name, tuple(nodes))
 
 
+@np.errstate(all="ignore")  # what overflows is refused where it becomes a constant
 def apply(pass_: Pass, pattern: Pattern, graph: Graph, ledger: Ledger) -> PatternCount:
     """Run one pattern of a pass on a graph until it finds nothing more to do there.
 

@@ -124,8 +124,7 @@ class Tape:
         if wanted is None and (like is not None or dtype is None):
             refuse("the element type is unknown")
         if wanted is not None and values.dtype != wanted:
-            with np.errstate(over="ignore"):
-                rounded = values.astype(wanted)
+            rounded = values.astype(wanted)
             if wanted.kind not in "iubOSU" and not np.array_equal(_finite(rounded), _finite(values)):
                 refuse(f"a constant would overflow in {wanted.name}")
             values = rounded

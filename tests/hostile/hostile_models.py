@@ -153,6 +153,9 @@ CASES = [
     Case("a node without inputs", model(_node("Relu", [], ["u"])), ("E13005", "'u' (Relu) has 0 inputs, not 1")),
     Case("a node with empty inputs", model(_node("Relu", [""], ["u"])), ("E13005", "has inputs without a name")),
     Case(
+        "one of any number of inputs is empty", model(_node("Sum", ["x", ""], ["u"])), ("E13005", "has inputs without")
+    ),
+    Case(
         "a node with too many inputs", model(_node("Relu", ["x", "x", "x"], ["u"])), ("E13005", "has 3 inputs, not 1")
     ),
     Case("a node with empty outputs", model(_node("Relu", ["x"], [""])), ("E13005", "has outputs without a name")),

@@ -104,10 +104,13 @@ CASES = [
     Case("a weight of 2^62 elements", model(_weight_of(dims=[2**62], float_data=[1])), ("'w'",)),
     Case("a weight of 2^64 elements", model(_weight_of(dims=[2**62, 4], float_data=[1])), ("'w'",)),
     Case("a weight of 2^64 elements that are none", model(_weight_of(dims=[2**62, 4, 0], raw_data=b"")), ("'w'",)),
+    Case(
+        "a segment", model(_weight_of(float_data=[1], segment=TensorProto.Segment(begin=0, end=1))), ("'w'", "segment")
+    ),
     Case("short raw data that nothing uses", model(_unused_of(raw_data=b"123")), (), 0),
     Case("a negative dimension that nothing uses", model(_unused_of(dims=[-1], raw_data=b"1234")), (), 0),
     Case("2^62 elements that nothing uses", model(_unused_of(dims=[2**62, 4], raw_data=b"1234")), (), 0),
-    # Case("an input of 2^62 elements", model(_dim(2**62)), ("not verified",), 0),
+    Case("an input of 2^62 elements", model(_dim(2**62)), ("not verified",), 0),
     Case("an input of -1 elements", model(_dim(-1)), (), 0),
     Case("an input of -2^63 elements", model(_dim(-(2**63))), (), 0),
     Case("an output of -5 elements", model(_dim(-5, of_output=True)), (), 0),

@@ -15,7 +15,7 @@ from fusionc.errors import FusioncError
 from fusionc.model.build import build
 from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
-from fusionc.rewrite import Match, Pass, Pattern, Tape, either, keep, op, refuse, var
+from fusionc.rewrite import Match, Pass, Pattern, Tape, const, either, keep, op, refuse, var
 from fusionc.rewrite.apply import Ledger
 from fusionc.rewrite.pattern import Formula
 from fusionc.rewrite.pipeline import ROUNDS, run
@@ -213,6 +213,15 @@ def test_a_pass_that_raises_is_named_with_file_and_line() -> None:
 def test_a_pass_that_returns_nonsense(result: Callable[[Match, Tape], Any]) -> None:
     with pytest.raises(FusioncError, match="OwnPass failed"):
         optimize(parse(MODEL), [make(op.Relu(x), result)])
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("c", ["0", "-1e-38", "nan"])
+def test_nothing_is_printed_of_what_overflows(c: str) -> None:
+    pattern = op.Mul(op.Relu(x), const("c"))
+    factor = make(pattern, lambda m, new: new.Mul(m.x, new.const(1e30 / m.c.constant(), like=m.x)))
+    model = parse(f"agraph (float[N] x) => (float[N] y) <float c = {{{c}}}> {{ a = Relu (x) y = Mul (a, c) }}")
+    assert only(optimize(model, [factor])[1]) == (1, {})
 
 
 def test_a_capture_that_does_not_exist() -> None:

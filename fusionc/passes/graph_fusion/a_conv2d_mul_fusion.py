@@ -40,8 +40,7 @@ def _multiply(m: Match, new: Tape) -> Result:
 
 
 def _divide(m: Match, new: Tape) -> Result:
-    with np.errstate(divide="ignore"):
-        factor = 1 / _per_input(m)
+    factor = 1 / _per_input(m)
     return new.Conv(m.x, scale_inputs(new, m.conv, m.W, factor), m.B, like=m.conv)
 
 

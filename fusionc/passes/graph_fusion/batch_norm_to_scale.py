@@ -23,8 +23,7 @@ def _affine(m: Match, is_before: bool) -> tuple[Array, Array]:
     """The operation with the constant as a factor and an addend."""
     numbers = _constant(m, is_before)
     if m.step.op in ("Mul", "Div"):
-        with np.errstate(divide="ignore"):
-            return (1 / numbers if m.step.op == "Div" else numbers), np.zeros_like(numbers)
+        return (1 / numbers if m.step.op == "Div" else numbers), np.zeros_like(numbers)
     return np.ones_like(numbers), -numbers if m.step.op == "Sub" else numbers
 
 

@@ -48,8 +48,7 @@ def _addends(m: Match, new: Tape) -> Result:
     (sign, first), (outer_sign, second) = _shift(m.inner, m.c), _shift(m.outer, m.d)
     if outer_sign < 0:
         sign, first = -sign, _negative(first)
-    with np.errstate(all="ignore"):
-        both = np.asarray(first + second)
+    both = np.asarray(first + second)
     if not is_integer(both) and (np.abs(both) < np.maximum(np.abs(first), np.abs(second)) / 4).any():
         refuse("the constants cancel")  # so that the first may be there to cut off digits of x
     constant = rounded(new, both, m.c, m.d)

@@ -26,15 +26,14 @@ def _scale(m: Match, new: Tape) -> Result:
         refuse("the elements are no floating-point numbers")
     moves = [m.captures[name] for name in ("inner", "outer") if m.captures.get(name) is not None]
     count, value = columns(m), next(v for v in m.root.inputs if v is not None and not v.is_constant)
-    with np.errstate(divide="ignore"):
-        if not moves:
-            factor = per_column(m.c, count, value.rank)
-        else:
-            factor = m.c.constant().astype(np.float64)
-            if factor.size != 1 or not broadcasts_into(factor.shape, value.shape):
-                refuse("not one number for all columns, behind what moves them")
-        factor = np.broadcast_to(factor.reshape(-1), (count,))
-        result = scale_columns(m, new, 1 / factor if m.root.op == "Div" else factor)
+    if not moves:
+        factor = per_column(m.c, count, value.rank)
+    else:
+        factor = m.c.constant().astype(np.float64)
+        if factor.size != 1 or not broadcasts_into(factor.shape, value.shape):
+            refuse("not one number for all columns, behind what moves them")
+    factor = np.broadcast_to(factor.reshape(-1), (count,))
+    result = scale_columns(m, new, 1 / factor if m.root.op == "Div" else factor)
     for move in moves:
         result = new.node(move.op, [result, *move.inputs[1:]], like=move)
     return result
