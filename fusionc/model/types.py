@@ -20,6 +20,7 @@ from fusionc.model.dimensions import SAME_SHAPE, Element, shape_made
 from fusionc.model.doubts import Doubt, doubt_of, is_fatal
 from fusionc.model.expressions import atoms, is_expression, replaced
 from fusionc.model.graph import Constant, Edge, Graph, Model, Node, Shape, shape_of
+from fusionc.model.inference import infer
 
 _SMALL = 1024  # elements; larger tensors never are shapes, axes or sizes, and inference goes without them
 INVENTED = "unk__"  # how the symbols begin that onnx invents for dimensions it does not know
@@ -157,9 +158,7 @@ class Types:
         skeleton = _Skeleton(self._model, self._doubts, self._told)
         while True:
             try:
-                result = shape_inference.infer_shapes(
-                    skeleton.proto, check_type=False, strict_mode=False, data_prop=True
-                )
+                result = infer(skeleton.proto)
             except Exception:  # onnx gives up on the whole model, for example for a wrong attribute: nothing is known
                 return
             _read(main, result.graph, skeleton, self._generation)

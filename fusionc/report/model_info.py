@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 
-import onnx
-import onnx.shape_inference
 from google.protobuf.json_format import MessageToJson
 from onnx import ModelProto, TensorProto, TypeProto
 
+from fusionc.model.inference import infer
 from fusionc.model.tensors import byte_size
 from fusionc.model.walk import nodes_of, tensors_of
 from fusionc.report.table import size_text
@@ -55,7 +54,7 @@ def model_as_json(model: ModelProto, *, shapes: bool = False) -> str:
     """
     drop_large_data(model)
     if shapes:
-        model = onnx.shape_inference.infer_shapes(model, data_prop=True)
+        model = infer(model)
     return str(MessageToJson(model, preserving_proto_field_name=True, ensure_ascii=False)) + "\n"
 
 

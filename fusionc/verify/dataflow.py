@@ -9,6 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import onnx
 
+from fusionc.model.inference import infer
 from fusionc.verify.ports import Dim, tensor_dims
 
 _SMALL = 1024  # elements; larger tensors hold no shapes and are left out of shape inference
@@ -203,8 +204,8 @@ def _inferred_dims(model: onnx.ModelProto) -> dict[str, tuple[Dim, ...]]:
     light.opset_import.extend(model.opset_import)
     light.functions.extend(model.functions)
     try:
-        inferred = onnx.shape_inference.infer_shapes(light, data_prop=True)
+        known = infer(light)
     except Exception:  # a model that cannot be inferred has no inferred shapes; whether it runs is not decided here
         return {}
-    found = {value.name: tensor_dims(value) for value in inferred.graph.value_info}
+    found = {value.name: tensor_dims(value) for value in known.graph.value_info}
     return {name: dims for name, dims in found.items() if dims is not None}
