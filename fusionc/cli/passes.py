@@ -50,7 +50,7 @@ def _show_list(passes: Sequence[Pass]) -> None:
 
 
 def _show_pass(name: str, passes: Sequence[Pass]) -> None:
-    from fusionc.report.table import show_facts
+    from fusionc.report.table import show_facts, show_text
     from fusionc.switches import PassNames
 
     names = PassNames(passes)
@@ -76,4 +76,5 @@ def _show_pass(name: str, passes: Sequence[Pass]) -> None:
         facts += [("switched by", "--pattern_fusion_pass, too")] if p.is_pattern_fusion else []
         click.echo(f"\n{p.name}" if number else p.name)
         show_facts(facts, sys.stdout)
-        click.echo(f"\n{p.documentation}")
+        click.echo()
+        show_text(p.documentation, sys.stdout)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -62,6 +63,14 @@ def show_facts(facts: Sequence[tuple[str, str]], stream: TextIO) -> None:
     for name, value in facts:
         first = f"{name.ljust(width)}  "
         print(_wrapped(first, printable(value), " " * len(first), _width(stream)), file=stream)
+
+
+def show_text(text: str, stream: TextIO) -> None:
+    """Print lines as they are; in a terminal long ones go on below what stands behind their first word."""
+    for line in text.splitlines():
+        label = re.match(r"\S*\s{2,}|", line)
+        first = label.group() if label is not None else ""
+        print(_wrapped(first, line.removeprefix(first), " " * len(first), _width(stream)), file=stream)
 
 
 def size_text(count: int) -> str:

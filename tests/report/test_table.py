@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fusionc.report import Report
-from fusionc.report.table import show_report, show_table, size_text
+from fusionc.report.table import show_report, show_table, show_text, size_text
 from fusionc.rewrite.counters import PatternCount
 
 REASON = "the value [x] is used :smile: by " + ", ".join(f"node_{number}" for number in range(40))
@@ -158,3 +158,23 @@ def test_a_table_without_rows_is_its_headers() -> None:
 )
 def test_size_text(count: int, text: str) -> None:
     assert size_text(count) == text
+
+
+def test_the_text_of_a_pass_keeps_its_sections(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = (
+        "What it does.\n\nafter    Conv(x, W·a, offset)\n"
+        "refuses  training mode; weights that a narrow type\n         cannot hold; all else"
+    )
+    monkeypatch.setenv("COLUMNS", "40")
+    terminal, pipe = Terminal(), io.StringIO()
+    for stream in (terminal, pipe):
+        show_text(text, stream)
+    assert pipe.getvalue() == f"{text}\n"
+    assert terminal.getvalue().splitlines() == [
+        "What it does.",
+        "",
+        "after    Conv(x, W·a, offset)",
+        "refuses  training mode; weights that a",
+        "         narrow type",
+        "         cannot hold; all else",
+    ]
