@@ -12,7 +12,7 @@ from fusionc.model.operators import canonical_domain
 from fusionc.target_opset.limits import cannot
 
 # The opsets since which they mean what they do now.
-_SCAN, _RESIZE, _DROPOUT, _HARDMAX = 9, 11, 12, 13
+_SCAN, _RESIZE, _DROPOUT, _HARDMAX, _GROUPS = 9, 11, 12, 13, 21
 
 
 class Meanings:
@@ -39,6 +39,8 @@ class Meanings:
                 self._nearest[node.output[0]] = self._nearest_mode(node, nodes)
             if self._changes(node, _HARDMAX, "Hardmax"):
                 written = _by_one_axis(node, fresh)
+            if self._changes(node, _GROUPS, "GroupNormalization"):
+                written = _by_channel(node, fresh)
             self._graph.node.extend(written)
 
     def complete(self, nodes: Iterable[NodeProto]) -> None:
@@ -79,3 +81,29 @@ def _by_one_axis(hardmax: NodeProto, fresh: Callable[[str], str]) -> list[NodePr
         onnx.helper.make_node("Hardmax", [rows], [one], hardmax.name, axis=1),
         onnx.helper.make_node("Reshape", [one, shape], [y], hardmax.name),
     ]
+
+
+def _by_channel(norm: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
+    """With scale and bias for each channel, which they are, of those for each group, which they were."""
+    x, *given = norm.input
+    groups = next(attribute.i for attribute in norm.attribute if attribute.name == "num_groups")
+    count, column, channels, size, wide, flat = (
+        fresh(f"{norm.output[0]}_{what}") for what in ("groups", "column", "channels", "size", "wide", "flat")
+    )
+    made = [
+        onnx.helper.make_node("Constant", [], [count], value_ints=[groups]),
+        onnx.helper.make_node("Constant", [], [column], value_ints=[groups, 1]),
+        onnx.helper.make_node("Constant", [], [flat], value_ints=[-1]),
+        onnx.helper.make_node("Shape", [x], [channels], start=1, end=2),
+        onnx.helper.make_node("Div", [channels, count], [size]),
+        onnx.helper.make_node("Concat", [count, size], [wide], axis=0),
+    ]
+    for at, name in enumerate(given, start=1):
+        rows, repeated, each = (fresh(f"{name}_{what}") for what in ("rows", "repeated", "each"))
+        made += [
+            onnx.helper.make_node("Reshape", [name, column], [rows]),
+            onnx.helper.make_node("Expand", [rows, wide], [repeated]),
+            onnx.helper.make_node("Reshape", [repeated, flat], [each]),
+        ]
+        norm.input[at] = each
+    return [*made, norm]

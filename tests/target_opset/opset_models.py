@@ -89,6 +89,7 @@ _OTHERS: list[Model] = [
     ("GlobalMaxPool", f"({_IMAGE}) => (float[1,4,1,1] y) {{ y = GlobalMaxPool (x) }}", 7, NEWEST),
     ("GridSample", f"({_IMAGE}, float[1,3,3,2] g) => (float[1,4,3,3] y) {{ y = GridSample (x, g) }}", 16, NEWEST),
     ("GridSample, cubic", f"({_IMAGE}, float[1,3,3,2] g) => (float[1,4,3,3] y) {{ y = GridSample <mode = \"bicubic\"> (x, g) }}", 16, 19),
+    ("GroupNormalization of groups", f"({_IMAGE}) => (float[1,4,6,6] y) <float[2] s, float[2] b> {{ y = GroupNormalization <num_groups = 2> (x, s, b) }}", 18, 20),
     ("GroupNormalization", f"({_IMAGE}) => (float[1,4,6,6] y) <float[4] s, float[4] b> {{ y = GroupNormalization <num_groups = 2> (x, s, b) }}", 21, NEWEST),
     ("If", f"({_X}, bool c) => (float[2,3,4] y) {{ y = If (c) <then_branch = t () => (float[2,3,4] p) {{ p = Softmax (x) }}, else_branch = e () => (float[2,3,4] r) {{ r = Clip (x) }}> }}", 7, NEWEST),
     ("InstanceNormalization", f"({_IMAGE}) => (float[1,4,6,6] y) <float[4] s, float[4] b> {{ y = InstanceNormalization (x, s, b) }}", 7, NEWEST),
