@@ -21,6 +21,7 @@ _LARGEST_FILE = 64 << 20  # bytes; what somebody prints for ever ends there
 
 
 def _main(requests: int, answers: int) -> None:
+    from fusionc.errors import said
     from fusionc.runtime import wire
 
     try:
@@ -28,7 +29,7 @@ def _main(requests: int, answers: int) -> None:
 
         sessions = Sessions()
     except Exception as error:  # onnxruntime, or what it needs, is not whole
-        wire.send(answers, (BROKEN, f"{type(error).__name__}: {error}"))
+        wire.send(answers, (BROKEN, said(error)))
         return
     wire.send(answers, (READY, None))
     while True:

@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
+from fusionc.model.tensors import byte_size
 from fusionc.runtime.errors import RunError
 from fusionc.runtime.runner import Feeds, Runner
 from fusionc.verify.compare import largest_difference
@@ -49,7 +50,7 @@ class Noise:
 
     def _with_moved_weights(self) -> Runner:
         model = onnx.load(self._path, load_external_data=False)
-        size = sum(int(np.prod(tensor.dims, dtype=np.int64)) * 4 for tensor in model.graph.initializer)
+        size = sum(map(byte_size, model.graph.initializer))
         if size > _LARGEST_MODEL:
             return self._reference
         onnx.external_data_helper.load_external_data_for_model(model, str(self._path.parent))

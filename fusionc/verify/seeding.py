@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import onnx
 
 from fusionc.model.operators import RANDOM, canonical_domain
+from fusionc.model.walk import nodes_of
 from fusionc.runtime.runner import Runner
 
 
 def random_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
     """The nodes that draw random numbers, in subgraphs and functions too."""
-    graphs = [model.graph.node, *(function.node for function in model.functions)]
     inference = {tensor.name for tensor in model.graph.initializer if _is_false(tensor)}
     found = []
-    for node in (node for nodes in graphs for node in _nodes(nodes)):
+    for node in nodes_of(model):
         if node.op_type == "Constant" and any(_is_false(attribute.t) for attribute in node.attribute):
             inference.add(node.output[0])
         if not canonical_domain(node.domain) and (node.op_type in RANDOM or _is_training(node, inference)):
@@ -62,11 +61,3 @@ def _is_training(node: onnx.NodeProto, inference: set[str]) -> bool:
 
 def _is_false(tensor: onnx.TensorProto) -> bool:
     return tensor.data_type == onnx.TensorProto.BOOL and not any(tensor.raw_data) and not any(tensor.int32_data)
-
-
-def _nodes(nodes: Iterable[onnx.NodeProto]) -> Iterator[onnx.NodeProto]:
-    for node in nodes:
-        yield node
-        for attribute in node.attribute:
-            if attribute.type == onnx.AttributeProto.GRAPH:
-                yield from _nodes(attribute.g.node)

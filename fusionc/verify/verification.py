@@ -14,7 +14,7 @@ import numpy as np
 import onnx
 
 from fusionc.disk.load import load
-from fusionc.errors import FusioncError, UsageError
+from fusionc.errors import FusioncError, UsageError, said
 from fusionc.runtime.errors import OutOfMemory, RunError
 from fusionc.runtime.runner import Runner, closes_runners
 from fusionc.verify.compare import Mismatch, compare, largest_magnitude
@@ -196,7 +196,7 @@ def _open(path: Path, kernels: Path | None = None) -> tuple[onnx.ModelProto, Run
     try:
         model = onnx.load(path, load_external_data=False)
     except Exception as error:  # protobuf, the file system and onnx raise errors of their own
-        raise RunError(f"{type(error).__name__}: {error}") from error
+        raise RunError(said(error)) from error
     if not random_nodes(model):
         return model, Runner(path, kernels=kernels)
     seeded = onnx.ModelProto()

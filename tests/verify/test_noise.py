@@ -12,6 +12,7 @@ from harness import parse
 from onnx import numpy_helper
 
 from fusionc.runtime.runner import closes_runners
+from fusionc.verify import noise
 from fusionc.verify.noise import Noise, _moved, _moved_value
 from fusionc.verify.verification import _open
 
@@ -83,3 +84,15 @@ def test_random_numbers_are_no_noise(tmp_path: Path) -> None:
     """The moved model draws what the reference draws, in each run anew."""
     text = "agraph (float[N] x) => (float[N] y) { r = RandomNormalLike (x) y = Add (r, x) }"
     assert measured(tmp_path, text, {}, x=np.full(8, 0.25, np.float32)) == {"y": 0.0}
+
+
+def test_a_model_of_more_bytes_than_are_copied_keeps_its_weights(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Doubles of 8 bytes each; protobuf would refuse to write as many as 4 bytes let through."""
+    weights = {"w": np.full(100, 1 / 3)}
+    text = "agraph (double[100] x) => (double[100] y) { y = Sub (w, x) }"
+    for most, moves in ((800, True), (799, False)):
+        monkeypatch.setattr(noise, "_LARGEST_MODEL", most)
+        found = measured(tmp_path, text, weights, x=np.zeros(100))
+        assert (found["y"] > 0) == moves
