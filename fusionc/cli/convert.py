@@ -13,7 +13,7 @@ from fusionc.cli.custom import custom_passes_option
 from fusionc.cli.failures import EXIT_CODES, show_tracebacks
 from fusionc.cli.files import FilePath
 from fusionc.cli.input_shape import Size, parse_run_shape, parse_sizes
-from fusionc.cli.modes import check, mode_options, model_of_mode, show_information, write_json
+from fusionc.cli.modes import check, mode_options, model_of_mode, of_no_use, show_information, write_json
 from fusionc.cli.signals import held_back
 from fusionc.cli.timeout import timeout_option
 from fusionc.errors import FusioncError, printable
@@ -229,14 +229,15 @@ def command(
         raise click.UsageError(f"--input_shape and --input_shape_range both name {', '.join(twice)}.", ctx)
     if enable_graph_kernel is None and jit_level == "O1":
         enable_graph_kernel = 1
+    notes = notices(ctx, of_no_use(ctx, mode))
     click.echo(_START)
     try:
         if mode == "6":
-            show_information(source, notices(ctx))
+            show_information(source, notes)
         elif mode == "3":
-            check(source, check_report, target, notices(ctx))
+            check(source, check_report, target, notes)
         elif mode == "1" and json_file is not None:
-            write_json(source, json_file, notices(ctx), shapes=dump_mode == "1")
+            write_json(source, json_file, notes, shapes=dump_mode == "1")
         else:
             from fusionc.runtime.process import start
 
@@ -273,7 +274,7 @@ def command(
                     timeout=timeout,
                     progress=progress,
                 )
-            report.notices += notices(ctx)
+            report.notices += notes
             _show(report)
     except Exception as error:
         click.echo(_FAILURE)

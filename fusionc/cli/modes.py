@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import click
+from click.core import ParameterSource
 
 from fusionc.cli.files import FilePath, write_text
 from fusionc.errors import FusioncError, UsageError
@@ -36,12 +37,28 @@ _OPTIONS = (
     ),
 )
 
+_OF_OTHER_MODES = {"json_file", "dump_mode", "check_report"}
+_ALWAYS = {"mode", "model", "framework", "log"}
+_KNOWN = {  # the options that have a meaning, None for all but those of other modes
+    "0": None,
+    "1": _ALWAYS | {"om", "json_file", "dump_mode"},
+    "3": _ALWAYS | {"check_report", "target"},
+    "6": _ALWAYS | {"om"},
+}
+
 
 def mode_options(command: _Decorated) -> _Decorated:
     """The options that say what is done instead of a conversion."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
+
+
+def of_no_use(ctx: click.Context, mode: str) -> list[str]:
+    """The options that were given and that this mode has no use for."""
+    known, options = _KNOWN[mode], [p for p in ctx.command.params if p.expose_value and p.name]
+    given = [p for p in options if ctx.get_parameter_source(p.name or "") is ParameterSource.COMMANDLINE]
+    return [p.opts[0] for p in given if (p.name in _OF_OTHER_MODES if known is None else p.name not in known)]
 
 
 def model_of_mode(ctx: click.Context, mode: str, model: Path | None, om: Path | None, json_file: Path | None) -> Path:

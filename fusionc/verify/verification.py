@@ -28,6 +28,7 @@ from fusionc.verify.seeding import random_nodes, seeded_runner
 from fusionc.verify.undecided import Reach, Undecided, is_finite, is_open, settled
 
 _MOST_ELEMENTS = 1 << 31  # of an input
+_SIZES = "--verify_shape (of fusionc verify: --input_shape)"
 
 
 @closes_runners
@@ -212,7 +213,7 @@ def _with_shapes(ports: Sequence[Port], shapes: Mapping[str, tuple[int, ...]]) -
         if name not in names:
             raise UsageError(
                 f"the model has no input {name}",
-                where="the sizes to run with",
+                where=_SIZES,
                 hint=f"its inputs are: {', '.join(names)}",
                 code="E10001",
             )
@@ -226,7 +227,7 @@ def _with_shapes(ports: Sequence[Port], shapes: Mapping[str, tuple[int, ...]]) -
             declared = ",".join(map(str, dims))
             raise UsageError(
                 f"the shape {','.join(map(str, shape))} does not fit the input {name}",
-                where="the sizes to run with",
+                where=_SIZES,
                 hint=f"the model declares {name}:{declared}; equal names mean equal sizes",
                 code="E10001",
             )

@@ -142,3 +142,22 @@ def test_mode_3_of_a_model_that_does_not_run(
     assert (where, hint) == (f"  where: {file}", "  to do: the file says why; export the model again")
     assert "NoSuchOperator:y" in result.stdout
     assert json.loads((tmp_path / file).read_text())["fail"] == 1
+
+
+@pytest.mark.parametrize(
+    ("mode", "words", "told"),
+    [
+        ("0", ["--json=j", "--soc_version=x", "--check_report=c"], "--soc_version, --json, --check_report"),
+        ("0", ["--output=o", "--target=onnx", "--framework=5"], ""),
+        ("1", ["--json=j", "--dump_mode=1", "--output=o", "--no-verify"], "--output, --no-verify"),
+        ("3", ["--check_report=c", "--target=onnx", "--log=info", "--dump_mode=1"], "--dump_mode"),
+        ("6", ["--target=onnx", "--framework=5"], "--target"),
+    ],
+)
+def test_an_option_of_another_mode_is_named(
+    run: Any, fake_convert: Any, tmp_path: Path, mode: str, words: list[str], told: str
+) -> None:
+    write_model(tmp_path / "in.onnx")
+    result = run("convert", "--model", "in.onnx", "--mode", mode, *words)
+    notices = [line.split(None, 1)[1] for line in result.stdout.splitlines() if "accepted, no effect" in line]
+    assert result.exit_code == 0 and notices == ([f"accepted, no effect: {told}"] if told else [])

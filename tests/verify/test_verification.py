@@ -108,8 +108,9 @@ def test_shapes_that_do_not_fit_are_the_users_mistake(tmp_path: Path) -> None:
     model = parse(GRAPH.format("y = Abs (q)"))
     with pytest.raises(UsageError, match="does not fit"):
         judge(tmp_path, model, model, input_shape={"x": (2, 5)})
-    with pytest.raises(UsageError, match="no input z"):
+    with pytest.raises(UsageError, match="no input z") as caught:
         judge(tmp_path, model, model, input_shape={"z": (2, 4)})
+    assert "--verify_shape" in caught.value.where
 
 
 # -- comparing values --------------------------------------------------------------------------------------------------
