@@ -25,12 +25,13 @@ class Style:
     """What the values look like. Uses that allow less than the style asks for always win.
 
     floats: "normal" is normal(0, 1); "positive" lies in 0.1 to 1.1; "mixed" spans magnitudes from 1e-3 to 1e3, with
-    signed zeros, denormals and ties of rounding in between; "nonfinite" is normal with a few NaN and Inf.
+    signed zeros, denormals and ties of rounding in between; "nonfinite" is normal with a few NaN and Inf, "nan" with
+    a few NaN.
     integers: "wide" are small ones where no use limits them, "binary" 0 and 1, "ends" the ends of the range; "batch"
     are shapes that begin with the first size of another input.
     """
 
-    floats: Literal["normal", "positive", "ones", "zeros", "mixed", "nonfinite"] = "normal"
+    floats: Literal["normal", "positive", "ones", "zeros", "mixed", "nonfinite", "nan"] = "normal"
     integers: Literal["wide", "binary", "ones", "zeros", "ends", "batch"] = "wide"
 
 
@@ -113,6 +114,8 @@ def _floats(
         return _sprinkled(values, (-0.0, 0.0, 0.5, -1.5, 2.5, 1.0, smallest, -smallest), rng)
     if style.floats == "nonfinite":
         return _sprinkled(normal, (np.nan, np.inf, -np.inf), rng)
+    if style.floats == "nan":  # an infinity in the same row hides that one is lost: it makes another
+        return _sprinkled(normal, (np.nan,), rng)
     return normal
 
 

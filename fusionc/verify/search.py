@@ -99,6 +99,7 @@ class Search:
         )
         if floats and nonfinite:
             yield from self._edge("NaN and Inf", sizes, replace(style, floats="nonfinite"), base)
+            yield from self._edge("NaN", sizes, replace(style, floats="nan"), base)
 
     def redraws(self, sample: Sample) -> Iterator[Sample]:
         """Samples like this one with other values."""
