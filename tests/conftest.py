@@ -8,8 +8,10 @@ import pytest
 for folder in (".", "model"):  # so that every test finds `harness` and `everything`
     sys.path.insert(0, str(Path(__file__).parent / folder))
 
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:  # as a shell has it in the background; commands inherit it
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# Ignored as in the background of a shell or behind nohup, which commands inherit.
+for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) == signal.SIG_IGN:
+        signal.signal(number, handler)
 
 
 @pytest.fixture(scope="session", autouse=True)
