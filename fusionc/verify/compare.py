@@ -39,6 +39,7 @@ _PARTS_OF_COMPLEX = {"complex64": "float32", "complex128": "float64"}
 # Magnitudes near the end of a type's range stand for infinity (masks filled with the lowest number); as a scale they
 # would hide every other element.
 _LARGEST_SCALE = {"float64": 1e300, "float32": 1e30, "bfloat16": 1e30, "float16": 3e4}
+_NOT_FINITE = (("NaN", np.isnan), ("+Inf", np.isposinf), ("-Inf", np.isneginf))
 
 
 @dataclass(frozen=True)
@@ -100,6 +101,19 @@ def largest_difference(reference: Any, other: Any) -> float:
     return float(np.abs(x[finite] - y[finite]).max(initial=0.0))
 
 
+def unequal(reference: NDArray[Any], candidate: NDArray[Any]) -> NDArray[np.bool_]:
+    """Which elements of two arrays of one shape and type are not the same, up to the tolerance of the type."""
+    name = _PARTS_OF_COMPLEX.get(reference.dtype.name, reference.dtype.name)
+    if name not in TOLERANCES:
+        return np.asarray(reference != candidate)
+    a, b = _as_float64(candidate), _as_float64(reference)
+    error, slack = _error_and_slack(a, b, name)
+    wrong = error > TOLERANCES[name].absolute * _scale(b, name) + slack
+    for _, is_such in _NOT_FINITE:
+        wrong |= is_such(a) != is_such(b)
+    return np.asarray(wrong.any(axis=-1) if reference.dtype.kind == "c" else wrong)
+
+
 def _compare_maps(reference: Mapping[Any, Any], candidate: Any, least_scale: float) -> Mismatch | None:
     if not isinstance(candidate, Mapping):
         return Mismatch("is not a map, the reference gives one")
@@ -146,8 +160,8 @@ def _compare_arrays(reference: NDArray[Any], candidate: NDArray[Any], least_scal
 
 def _compare_floats(reference: NDArray[Any], candidate: NDArray[Any], name: str, least_scale: float) -> Mismatch | None:
     a, b = _as_float64(candidate), _as_float64(reference)
-    for what, test in (("NaN", np.isnan), ("+Inf", np.isposinf), ("-Inf", np.isneginf)):
-        moved = test(a) != test(b)
+    for what, is_such in _NOT_FINITE:
+        moved = is_such(a) != is_such(b)
         if moved.any():
             place = _first(moved)
             return Mismatch(
@@ -156,9 +170,7 @@ def _compare_floats(reference: NDArray[Any], candidate: NDArray[Any], name: str,
             )
     tolerance = TOLERANCES[name]
     scale = max(_scale(b, name), least_scale)
-    finite = np.isfinite(b)
-    error = np.abs(np.subtract(a, b, where=finite, out=np.zeros_like(b)))
-    slack = tolerance.relative * np.abs(np.where(finite, b, 0.0))
+    error, slack = _error_and_slack(a, b, name)
     wrong = error > tolerance.absolute * scale + slack
     if not wrong.any():
         return None
@@ -171,6 +183,13 @@ def _compare_floats(reference: NDArray[Any], candidate: NDArray[Any], name: str,
         float(error.max()),
         not bool((error > tolerance.widest * scale + slack).any()),
     )
+
+
+def _error_and_slack(a: NDArray[Any], b: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[Any]]:
+    """|a - b| where b is finite, else 0; and what of it the relative tolerance allows."""
+    finite = np.isfinite(b)
+    error = np.abs(np.subtract(a, b, where=finite, out=np.zeros_like(b)))
+    return error, TOLERANCES[name].relative * np.abs(np.where(finite, b, 0.0))
 
 
 def _as_float64(array: NDArray[Any]) -> NDArray[np.float64]:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,12 @@ from numpy.typing import NDArray
 from fusionc.model.tensors import byte_size
 from fusionc.runtime.errors import RunError
 from fusionc.runtime.runner import Feeds, Runner
-from fusionc.verify.compare import largest_difference
+from fusionc.verify.compare import unequal
 from fusionc.verify.seeding import seeded_runner
-from fusionc.verify.undecided import Reach, settled
+from fusionc.verify.undecided import Reach
 
 _LARGEST_MODEL = 1_500_000_000  # bytes; a larger model is not copied to move its weights
-_DRAWS = 3
+_DRAWS = 8
 
 
 class Noise:
@@ -32,21 +33,14 @@ class Noise:
         self._path, self._reference = path, reference
         self._moved: Runner | None = None
 
-    def measure(self, feeds: Feeds, outputs: Sequence[Any], reaches: Sequence[Reach | None]) -> dict[str, float]:
-        """The largest change of each output, given the values that the reference computes on `feeds`, where
-        it goes farther than other orders of reductions reach."""
-        largest = dict.fromkeys(self._reference.outputs, 0.0)
+    def draws(self, feeds: Feeds) -> Iterator[list[Any]]:
+        """The outputs of the reference on `feeds`, moved in one way after the other."""
         runner = self._moved = self._moved or self._with_moved_weights()
         for draw in range(_DRAWS):
             rng = np.random.default_rng(draw)
             moved = {name: _moved_value(value, rng) for name, value in feeds.items()}
-            try:
-                found = runner.run(moved)
-            except RunError:
-                continue
-            for name, value, other, reach in zip(largest, outputs, found, reaches, strict=True):
-                largest[name] = max(largest[name], largest_difference(*settled(value, other, reach)))
-        return largest
+            with suppress(RunError):
+                yield runner.run(moved)
 
     def _with_moved_weights(self) -> Runner:
         model = onnx.load(self._path, load_external_data=False)
@@ -82,6 +76,15 @@ def _moved(values: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
     with np.errstate(invalid="ignore", over="ignore"):
         exact = np.rint(values * 16) == values * 16
     return np.asarray(np.where(exact | ~np.isfinite(values), values, moved), values.dtype)
+
+
+def steps(reference: Any, candidate: Any, moved: Any) -> Reach | None:
+    """Infinity where the candidate gives what the reference gives when moved, and not what it gives otherwise: an
+    input or a weight that lies on a step, such as that of Floor, decides nothing there."""
+    values = (reference, candidate, moved)
+    if not all(isinstance(value, np.ndarray) for value in values) or len({value.shape for value in values}) > 1:
+        return None
+    return np.where(unequal(reference, candidate) & ~unequal(moved, candidate), np.inf, 0.0)
 
 
 def excused(errors: Mapping[str, float], noise: Mapping[str, float]) -> bool:

@@ -17,15 +17,15 @@ from fusionc.disk.load import load
 from fusionc.errors import FusioncError, UsageError, said
 from fusionc.runtime.errors import OutOfMemory, RunError
 from fusionc.runtime.runner import Runner, closes_runners
-from fusionc.verify.compare import Mismatch, compare, largest_magnitude
+from fusionc.verify.compare import Mismatch, compare, largest_difference, largest_magnitude
 from fusionc.verify.domains import domains
-from fusionc.verify.noise import Noise, excused
+from fusionc.verify.noise import Noise, excused, steps
 from fusionc.verify.ports import Port, interface_differences, overridable, required_inputs
 from fusionc.verify.result import Difference, Verification
 from fusionc.verify.search import Sample, Search
 from fusionc.verify.second_way import SecondWay
 from fusionc.verify.seeding import random_nodes, seeded_runner
-from fusionc.verify.undecided import Reach, Undecided, is_finite, is_open, settled
+from fusionc.verify.undecided import Reach, Undecided, farther, is_finite, is_open, settled
 
 _MOST_ELEMENTS = 1 << 31  # of an input
 _SIZES = "--verify_shape (of fusionc verify: --input_shape)"
@@ -122,7 +122,7 @@ class _Verdict:
         """What the candidate computes differently on this sample, and what that means.
 
         "unstable": the reference itself, with weights and inputs moved by one unit in the last place, differs from
-        itself about as much. "undecided": all of an output depends on the order of reductions.
+        itself about as much. "undecided": the order of reductions, or rounding, decides all of an output.
         """
         try:
             found = self._candidate.run(sample.feeds)
@@ -141,12 +141,14 @@ class _Verdict:
             if mismatches and not all(map(is_finite, sample.feeds.values())):
                 reaches = self._second_way.reaches(sample.feeds, sample.outputs, reaches)
                 mismatches = self._unsettled(sample, found, reaches)
-            if not mismatches and any(map(is_open, sample.outputs, reaches)):
-                self.left_out += 1
-                return "undecided", []
         differences = [Difference(name, sample.label, mismatch.reason) for name, mismatch in mismatches.items()]
-        if mismatches and not self._is_noise(sample, mismatches, reaches):
-            return "different", differences
+        if mismatches:
+            is_noise, mismatches, reaches = self._amplified(sample, found, reaches)
+            if not is_noise:
+                return "different", differences
+        if was_different and not mismatches and any(map(is_open, sample.outputs, reaches)):
+            self.left_out += 1
+            return "undecided", []
         if mismatches and (sample.edge or not all(mismatch.within_widest for mismatch in mismatches.values())):
             self.left_out += 1
             return "unstable", differences
@@ -178,7 +180,9 @@ class _Verdict:
         if self._widened:
             parts.append(f"in {self._widened} of them within the rounding that the reference itself amplifies")
         if self._in_part:
-            parts.append(f"in {self._in_part} of them but for elements that depend on the order of a reduction")
+            parts.append(
+                f"in {self._in_part} of them but for elements that the order of a reduction or rounding decides"
+            )
         if self.left_out:
             parts.append(f"{self.left_out} left out where the reference is unstable")
         parts += [
@@ -186,11 +190,23 @@ class _Verdict:
         ]
         return "; ".join(parts)
 
-    def _is_noise(self, sample: Sample, mismatches: Mapping[str, Mismatch], reaches: Sequence[Reach | None]) -> bool:
-        errors = {name: mismatch.error for name, mismatch in mismatches.items() if mismatch.error is not None}
-        return len(errors) == len(mismatches) and excused(
-            errors, self._noise.measure(sample.feeds, sample.outputs, reaches)
-        )
+    def _amplified(
+        self, sample: Sample, found: Sequence[Any], reaches: Sequence[Reach | None]
+    ) -> tuple[bool, dict[str, Mismatch], list[Reach | None]]:
+        """Whether the reference, moved by rounding, differs from itself as much as the candidate does; what is left
+        of the mismatches without the elements in which it itself gives the other value; the reaches with these."""
+        noise = dict.fromkeys(self._candidate.outputs, 0.0)
+        left, reaches = self._unsettled(sample, found, reaches), list(reaches)
+        for moved in self._noise.draws(sample.feeds):
+            for name, value, other, reach in zip(noise, sample.outputs, moved, reaches, strict=True):
+                noise[name] = max(noise[name], largest_difference(*settled(value, other, reach)))
+            seen = map(steps, sample.outputs, found, moved)
+            reaches = [farther(*pair) for pair in zip(reaches, seen, strict=True)]
+            left = self._unsettled(sample, found, reaches)
+            errors = {name: mismatch.error for name, mismatch in left.items() if mismatch.error is not None}
+            if len(errors) == len(left) and excused(errors, noise):
+                return True, left, reaches
+        return False, left, reaches
 
 
 def _open(path: Path, kernels: Path | None = None) -> tuple[onnx.ModelProto, Runner]:

@@ -13,8 +13,9 @@ from onnx import numpy_helper
 
 from fusionc.runtime.runner import closes_runners
 from fusionc.verify import noise
-from fusionc.verify.noise import Noise, _moved, _moved_value
-from fusionc.verify.verification import _open
+from fusionc.verify.compare import largest_difference
+from fusionc.verify.noise import Noise, _moved, _moved_value, steps
+from fusionc.verify.verification import _open, verify
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
@@ -50,7 +51,11 @@ def measured(tmp_path: Path, text: str, weights: dict[str, np.ndarray[Any, Any]]
     onnx.save(model, path, save_as_external_data=True, size_threshold=0, location="m.data")
     _, runner = _open(path)
     outputs = runner.run(feeds)
-    return Noise(path, runner).measure(feeds, outputs, [None] * len(outputs))
+    moved = list(Noise(path, runner).draws(feeds))
+    assert len(moved) > 1
+    return {
+        name: max(largest_difference(outputs[k], other[k]) for other in moved) for k, name in enumerate(runner.outputs)
+    }
 
 
 SCALED = "agraph (float[N] x) => (float[N] y, float[N] z, int64[1] n) {{ {} z = Identity (x) n = Shape (x) }}"
@@ -96,3 +101,43 @@ def test_a_model_of_more_bytes_than_are_copied_keeps_its_weights(
         monkeypatch.setattr(noise, "_LARGEST_MODEL", most)
         found = measured(tmp_path, text, weights, x=np.zeros(100))
         assert (found["y"] > 0) == moves
+
+
+@pytest.mark.parametrize(
+    "reference, candidate, moved, expected",
+    [
+        ([3, 7, 7, 7], [3, 6, 6, 7], [3, 7, 6, 6], [False, False, True, False]),
+        ([True, True], [True, False], [False, False], [False, True]),
+        ([3.0, 7.0, 7.0], [3.001, 6.0, 6.002], [3.0, 7.0, 6.0], [False, False, True]),
+        ([1.0, np.nan, 1.0], [np.inf, 1.0, np.nan], [np.inf, np.inf, np.nan], [True, False, True]),
+        (["a", "b"], ["b", "b"], ["b", "a"], [True, False]),
+    ],
+)
+def test_where_the_reference_itself_steps(reference: Any, candidate: Any, moved: Any, expected: list[bool]) -> None:
+    dtype = {str: object, float: np.float32}.get(type(reference[0]))
+    values = [np.array(value, dtype) for value in (reference, candidate, moved)]
+    assert np.array_equal(steps(*values), np.where(expected, np.inf, 0.0))
+    assert steps(values[0], values[1], values[2][:1]) is None
+    assert steps([values[0]], [values[1]], [values[2]]) is None
+
+
+QUANTIZED = """agraph (float[N, 64] x) => (int32[N, 64] y) {
+    axis = Constant <value_ints = [1]> () m = ReduceMax (x, axis) c = Constant <value_float = 49.0> ()
+    %s
+    y = Cast <to = 6> (f)
+}"""
+DIVIDED = "s = Div (m, c) q = Div (x, s) f = Floor (q)"
+MULTIPLIED = "r = Div (c, m) q = Mul (x, r) f = Floor (q)"
+ONE_LESS = "r = Div (c, m) q = Mul (x, r) e = Floor (q) one = Constant <value_float = 1.0> () f = Sub (e, one)"
+
+
+@pytest.mark.parametrize("steps, status", [(MULTIPLIED, "equal"), (ONE_LESS, "different")])
+def test_an_integer_on_a_step_decides_nothing(tmp_path: Path, steps: str, status: str) -> None:
+    """The largest element of a row is 49 steps of the row's scale, or just below: 48 and 49 are both right for it,
+    but nothing else is."""
+    paths = [tmp_path / "reference.onnx", tmp_path / "candidate.onnx"]
+    for path, text in zip(paths, (DIVIDED, steps), strict=True):
+        onnx.save(parse(QUANTIZED % text), path)
+    found = verify(*paths)
+    assert found.status == status, found.summary
+    assert ("rounding decides" in found.summary) == (status == "equal")
