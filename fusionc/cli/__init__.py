@@ -11,6 +11,7 @@ import sys
 
 import click
 
+from fusionc import __version__
 from fusionc.cli.failures import EXIT_CODES, exit_on_failure
 from fusionc.cli.patient_stream import PatientStream
 from fusionc.cli.signals import ended_by_errors
@@ -58,7 +59,7 @@ def _has_option(command: click.Command, word: str) -> bool:
 def _show_version(ctx: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
     if wanted:
         runtime = ", ".join(f"{name} {_version(name)}" for name in ("onnx", "onnxruntime"))
-        click.echo(f"fusionc {_version('fusionc')} ({runtime})")
+        click.echo(f"fusionc {__version__} ({runtime})")
         ctx.exit()
 
 
