@@ -44,13 +44,12 @@ from harness import _with_edges as with_edges
 from harness import all_nodes, interface, operators
 
 import fusionc
-from fusionc.model.build import build
 from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
 from fusionc.rewrite import Pass
-from fusionc.rewrite.apply import Ledger
-from fusionc.rewrite.counters import PatternCount
+from fusionc.rewrite.log import PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import run
+from fusionc.shapes.inference import typed_model
 from fusionc.target_opset import newest_opset, raise_opset
 from fusionc.verify import first_bad
 
@@ -128,11 +127,13 @@ class Plan:
         if self.glued.zero_sizes:
             yield make_feeds(model, {**sizes, "": 0}, 0)
 
-    def optimized(self, model: ModelProto, limit: int | None = None) -> tuple[ModelProto, list[PatternCount], Ledger]:
-        ledger = Ledger(limit)
-        graph = build(copy_of(model), "", self.target)
-        counts = run(graph, self.passes, ledger)
-        return write_back(graph), counts, ledger
+    def optimized(
+        self, model: ModelProto, limit: int | None = None
+    ) -> tuple[ModelProto, list[PatternCount], RewriteLog]:
+        log = RewriteLog(limit)
+        graph = typed_model(copy_of(model), "", self.target)
+        counts = run(graph, self.passes, log)
+        return write_back(graph), counts, log
 
     def examine(self) -> str | None:
         """What is wrong, or None."""

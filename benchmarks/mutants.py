@@ -37,6 +37,8 @@ ROOT = Path(__file__).parents[1]
 ROOMS = {  # the folder, and what runs for it, the quick ones first; a test file of the module's own name comes before
     "model": ("fusionc/model", ["tests/model", "tests/rewrite/test_engine.py", "tests/passes/test_small_models.py",
                                 "tests/traps", "tests/test_conversion.py"]),
+    "shapes": ("fusionc/shapes", ["tests/shapes", "tests/rewrite/test_engine.py", "tests/passes/test_small_models.py",
+                                  "tests/traps", "tests/test_conversion.py"]),
     "rewrite": ("fusionc/rewrite", ["tests/rewrite/test_engine.py", "tests/rewrite/test_pattern_language.py",
                                     "tests/passes/test_small_models.py", "tests/traps",
                                     "tests/passes/graph_fusion/test_switch_dead_branch_elimination.py",

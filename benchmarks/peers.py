@@ -28,12 +28,12 @@ from onnx import ModelProto
 from rich.console import Console
 from sweep import hydrated
 
-from fusionc.model.build import build
 from fusionc.model.walk import nodes_of
 from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
-from fusionc.rewrite.apply import Ledger
+from fusionc.rewrite.log import RewriteLog
 from fusionc.rewrite.pipeline import run
+from fusionc.shapes.inference import typed_model
 from fusionc.target_opset import raise_opset
 
 Optimizer = Callable[[ModelProto], ModelProto]
@@ -43,8 +43,8 @@ MARGIN = 2  # nodes
 def fusionc(model: ModelProto, target_opset: int | None = None) -> ModelProto:
     if target_opset is not None:
         model = raise_opset(model, target_opset)
-    graph = build(model, "")
-    run(graph, [p for p in PASSES if p.kind == "GraphFusion" and p.default != "off"], Ledger())
+    graph = typed_model(model, "")
+    run(graph, [p for p in PASSES if p.kind == "GraphFusion" and p.default != "off"], RewriteLog())
     return write_back(graph)
 
 

@@ -25,12 +25,12 @@ from rich.console import Console
 
 from fusionc.disk.load import load
 from fusionc.disk.save import save
-from fusionc.model.build import build
 from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
 from fusionc.rewrite import Pass
-from fusionc.rewrite.apply import Ledger
+from fusionc.rewrite.log import RewriteLog
 from fusionc.rewrite.pipeline import run
+from fusionc.shapes.inference import typed_model
 from fusionc.switches import decide
 from fusionc.verify import verify
 
@@ -72,16 +72,16 @@ def configurations(default_only: bool) -> Iterator[tuple[str, list[Pass]]]:
 def convert(path: Path, passes: Sequence[Pass], folder: Path) -> tuple[str, int, onnx.ModelProto]:
     """One word on the outcome, how often a pass took effect, and the result."""
     original, proto = load(path), load(path)
-    ledger = Ledger()
+    log = RewriteLog()
     if passes:
-        graph = build(proto, os.fspath(path.parent))
-        run(graph, passes, ledger)
+        graph = typed_model(proto, os.fspath(path.parent))
+        run(graph, passes, log)
         proto = write_back(graph)
-    if not ledger.count:
+    if not log.count:
         return ("same" if proto == original else "CHANGED"), 0, proto
     with save(proto, path.parent, folder / "result.onnx", None) as saved:
         found = verify(path, saved.model)
-    return (found.status if found.status != "different" else f"DIFFERENT {found.summary}"), ledger.count, proto
+    return (found.status if found.status != "different" else f"DIFFERENT {found.summary}"), log.count, proto
 
 
 def leftovers(proto: onnx.ModelProto) -> int:

@@ -20,15 +20,14 @@ from fusionc.disk.save import save
 from fusionc.errors import UsageError, VerificationError
 from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
 from fusionc.graph_kernel.stages import mindspore_names
-from fusionc.model.build import build
 from fusionc.model.write_back import write_back
 from fusionc.report.graph_dump import GraphDump
 from fusionc.requested import Requests
 from fusionc.requested.output_type import cast_outputs
 from fusionc.rewrite import Pass
-from fusionc.rewrite.apply import Commit, Ledger
-from fusionc.rewrite.counters import PatternCount
+from fusionc.rewrite.log import Commit, PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import run
+from fusionc.shapes.inference import typed_model
 from fusionc.target_opset import raise_opset
 
 _MOST_LEFT_OUT = 8  # rewrites; more are a defect that is to be seen
@@ -42,7 +41,7 @@ class Optimized:
 
     proto: onnx.ModelProto
     counts: list[PatternCount]
-    ledger: Ledger
+    log: RewriteLog
     fused: Fused
 
 
@@ -108,7 +107,7 @@ class Job:
 
     def optimized(self, proto: onnx.ModelProto, limit: int | None = None, dump: GraphDump | None = None) -> Optimized:
         """The optimized proto after at most `limit` rewrites. With every pass off it is the one that was loaded."""
-        ledger = Ledger(limit, self.left_out)
+        log = RewriteLog(limit, self.left_out)
         if self.target_opset is not None:
             proto = raise_opset(proto, self.target_opset)
         if dump is not None:
@@ -116,18 +115,18 @@ class Job:
         counts: list[PatternCount] = []
         fused = Fused()
         if self.passes:
-            model = build(proto, os.fspath(self.source.parent), self.target)
+            model = typed_model(proto, os.fspath(self.source.parent), self.target)
             files = {p.name: "_".join([p.name, *mindspore_names(p)[:1]]) for p in self.passes}
             after = None if dump is None else lambda name: dump.write(write_back(model), files[name])
             with watchdog(self.custom, self.tell if limit is None else lambda _: None) as begin:
-                counts = run(model, self.passes, ledger, begin, after)
-            if self.fusion.flags.is_on and not ledger.is_closed:
+                counts = run(model, self.passes, log, begin, after)
+            if self.fusion.flags.is_on and not log.is_closed:
                 self.tell("graph kernel fusion")
-                fused = self.fusion.run(model, ledger)
+                fused = self.fusion.run(model, log)
             proto = write_back(model)
         if dump is not None:
             dump.write(proto, "output")
-        return Optimized(proto, [*counts, *fused.counts], ledger, fused)
+        return Optimized(proto, [*counts, *fused.counts], log, fused)
 
     def verdict(self, reference: Path, candidate: Path, counts: Sequence[PatternCount]) -> Verdict:
         """Whether a model is valid and computes what the original computes.
@@ -178,7 +177,7 @@ class Job:
         self.tell(f"looking for the rewrite at fault: {limit}")
         done = self.optimized(self.original(), limit)
         with save(done.proto, self.source.parent, self.destination) as saved:
-            return self.verdict(reference, saved.model, done.counts).is_right, done.ledger.last
+            return self.verdict(reference, saved.model, done.counts).is_right, done.log.last
 
 
 def verified(saved: Saved, job: Job, done: Optimized, reference: Path) -> str:
@@ -190,7 +189,7 @@ def verified(saved: Saved, job: Job, done: Optimized, reference: Path) -> str:
 
     job.tell("verifying")
     verdict = job.verdict(reference, saved.model, done.counts)
-    rewrites = done.ledger.count
+    rewrites = done.log.count
     if verdict.is_right:
         return verdict.summary
     what, source = f"the result does not compute what the model computes: {verdict.summary}", str(job.source)

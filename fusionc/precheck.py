@@ -12,10 +12,10 @@ from onnx import TensorProto
 from fusionc.disk.checker import fault_of
 from fusionc.disk.load import load
 from fusionc.model import operators
-from fusionc.model.build import build
 from fusionc.model.graph import Node
 from fusionc.model.tensors import type_name
 from fusionc.runtime.cpu_kernels import has_cpu_kernel, is_known
+from fusionc.shapes.inference import typed_model
 
 _UNSUPPORTED, _INVALID = 1, 2  # ATC's codes for an operator that there is not, and for one that cannot take its inputs
 
@@ -26,7 +26,7 @@ def precheck(path: Path, target: str) -> dict[str, Any]:
     `cause` beside these is what onnx.checker has against the model as a whole. Raises FusioncError where the file is no
     model.
     """
-    model = build(load(path), os.fspath(path.parent), target)
+    model = typed_model(load(path), os.fspath(path.parent), target)
     nodes = [node for graph in model.graphs for node in graph.ordered()]
     entries = [_entry(node) for node in nodes]
     failed = sum(entry["result"] == "failed" for entry in entries)

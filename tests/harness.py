@@ -25,14 +25,13 @@ import pytest
 from onnx import ModelProto, helper, numpy_helper
 from variants import inside_function, wrap_in_if
 
-from fusionc.model.build import build
 from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
 from fusionc.rewrite import Pass
-from fusionc.rewrite.apply import Ledger
-from fusionc.rewrite.counters import PatternCount
+from fusionc.rewrite.log import PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import run
 from fusionc.rewrite.provenance import FROM_KEY, PASS_KEY
+from fusionc.shapes.inference import typed_model
 
 # What two runs may differ by, as a share of the largest element: nothing, or the rounding of a few operations.
 TOLERANCE = {"float16": 4e-3, "float32": 2e-6, "float64": 1e-13}
@@ -140,9 +139,9 @@ def optimize(
     copy = ModelProto()
     copy.CopyFrom(model)
     if not passes:
-        return write_back(build(copy, "", target)), []
-    graph = build(copy, "", target)
-    counts = run(graph, passes, Ledger())
+        return write_back(typed_model(copy, "", target)), []
+    graph = typed_model(copy, "", target)
+    counts = run(graph, passes, RewriteLog())
     return write_back(graph), counts
 
 

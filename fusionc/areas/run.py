@@ -17,7 +17,7 @@ from fusionc.graph_kernel.stages import CLUSTER, SPLITTER, Log, Stages, complain
 from fusionc.report import Plog
 from fusionc.report.report import totals
 from fusionc.rewrite import Pass
-from fusionc.rewrite.counters import PatternCount
+from fusionc.rewrite.log import PatternCount
 
 _LEVEL, _INFO = "GLOG_v", ("0", "1")  # MindSpore's level of what is logged, to stderr: debug and info
 

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 import onnx
 
 from fusionc.graph_kernel.values import edges_of, named, operand_of
-from fusionc.model.build import build
 from fusionc.model.graph import Edge, Graph, Model, Node
 from fusionc.model.operators import MICROSOFT
 from fusionc.model.tensors import to_proto
-from fusionc.model.types import INVENTED
+from fusionc.shapes.expressions import INVENTED
+from fusionc.shapes.inference import typed_model
 
 _IR_VERSION = 10
 _MOST_COPIED = 1024  # elements of a constant that simplification may look at; larger ones are inputs
@@ -44,7 +44,7 @@ def cluster_proto(graph: Graph, nodes: Sequence[Node]) -> onnx.ModelProto | None
 
 def cluster_model(proto: onnx.ModelProto) -> Model:
     """The model in memory. It counts as one for any runtime: what leads to areas is standard operators."""
-    return build(proto, "", "onnx")
+    return typed_model(proto, "", "onnx")
 
 
 def is_seen_outside(value: Edge, inside: set[Node]) -> bool:

@@ -9,8 +9,8 @@ from fusionc.graph_kernel.make_area import function_of
 from fusionc.graph_kernel.operators import ADDRESSING, ROW_BY_ROW, Kind, kind_of
 from fusionc.model.graph import Edge, Graph
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
-from fusionc.rewrite.apply import Ledger, apply
-from fusionc.rewrite.counters import PatternCount
+from fusionc.rewrite.apply import apply
+from fusionc.rewrite.log import PatternCount, RewriteLog
 
 # The passes of CANN that make such areas; the most special one that fits names the area.
 SEVERAL_OUTPUTS, REDUCTION = "TbeMultiOutputFusionPass", "TbeReduceElemwiseFusionPass"
@@ -33,7 +33,7 @@ def has_addressing(cut: Cut) -> bool:
     return any(node.op_type in ADDRESSING for node in cut.area.nodes)
 
 
-def emit(graph: Graph, cuts: Sequence[tuple[Cut, str | None]], pass_: Pass, ledger: Ledger) -> PatternCount:
+def emit(graph: Graph, cuts: Sequence[tuple[Cut, str | None]], pass_: Pass, log: RewriteLog) -> PatternCount:
     """Put the areas of one pass into the graph, those without a reason against them, and count them."""
 
     def find(_: Graph) -> Iterator[Match]:
@@ -45,7 +45,7 @@ def emit(graph: Graph, cuts: Sequence[tuple[Cut, str | None]], pass_: Pass, ledg
     def rewrite(m: Match, new: Tape) -> Result:
         return refuse(m.reason) if m.reason else new.call(function_of(m.area), m.inputs)
 
-    return apply(pass_, Pattern("area", find=find, rewrite=rewrite), graph, ledger)
+    return apply(pass_, Pattern("area", find=find, rewrite=rewrite), graph, log)
 
 
 def _current(value: Edge) -> Edge:

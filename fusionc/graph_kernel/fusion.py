@@ -24,8 +24,7 @@ from fusionc.graph_kernel.split.stitch import STITCH
 from fusionc.graph_kernel.stages import BUILD, CLUSTER, EXPANDER, OP_COMBINER, PACKET, SPLITTER, Stages
 from fusionc.model.graph import Graph, Model, Node
 from fusionc.rewrite import Pass
-from fusionc.rewrite.apply import Ledger
-from fusionc.rewrite.counters import PatternCount
+from fusionc.rewrite.log import PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import is_alive, run
 
 _COMBINER_PASS = "SameInputMatMulPass"
@@ -79,12 +78,12 @@ class GraphKernelFusion:
     build: Callable[[Sequence[Area]], Mapping[str, str]] = no_kernels
     watch: Watch | None = None
 
-    def run(self, model: Model, ledger: Ledger) -> Fused:
+    def run(self, model: Model, log: RewriteLog) -> Fused:
         """Make areas in all graphs of the model, functions excepted."""
         fused, ir_version = Fused(), model.ir_version
         if self.stages.runs(OP_COMBINER):
             with self.stages.timed(OP_COMBINER):
-                fused.counts += run(model, [self.registry[_COMBINER_PASS]], ledger)
+                fused.counts += run(model, [self.registry[_COMBINER_PASS]], log)
         if not self.stages.runs(CLUSTER) or not self.stages.runs(SPLITTER):
             return fused
         graphs = [graph for graph in model.graphs if is_alive(graph) and not graph.in_function]
@@ -96,7 +95,7 @@ class GraphKernelFusion:
             built = [(cut, reason or failed.get(cut.area.name)) for cut, reason in cuts]
             for name in dict.fromkeys(pass_of(cut) for cut, _ in cuts):
                 own = [(cut, reason) for cut, reason in built if pass_of(cut) == name]
-                fused.counts.append(emit(graph, own, self.registry[name], ledger))
+                fused.counts.append(emit(graph, own, self.registry[name], log))
         fused.areas = [area for name, area in wanted.items() if (DOMAIN, name, "") in model.functions]
         fused.raised_ir = model.ir_version if model.ir_version != ir_version else 0
         return fused

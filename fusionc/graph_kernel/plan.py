@@ -25,7 +25,7 @@ from fusionc.graph_kernel.stages import CLUSTER, EXPANDER, SPLITTER, StagePass, 
 from fusionc.graph_kernel.values import edges_of
 from fusionc.model.graph import Graph, Model, Node
 from fusionc.model.write_back import write_back
-from fusionc.rewrite.counters import PatternCount
+from fusionc.rewrite.log import PatternCount
 
 Watch = Callable[[StagePass, onnx.ModelProto], None]
 

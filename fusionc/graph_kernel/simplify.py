@@ -12,7 +12,7 @@ from fusionc.graph_kernel.flags import HIGHEST_LEVEL, Flags
 from fusionc.graph_kernel.stages import CSE, SIMPLIFY, TRANSFORM_OPS, StagePass, Stages
 from fusionc.model.graph import Model
 from fusionc.rewrite import Pass
-from fusionc.rewrite.apply import Ledger
+from fusionc.rewrite.log import RewriteLog
 from fusionc.rewrite.pipeline import run
 
 # What definitions are full of: casts to the type that is there, shapes of known size, constants of constants.
@@ -31,14 +31,14 @@ class Simplifier:
 
     def tidy(self, model: Model) -> None:
         """Clean up behind expansion."""
-        run(model, self.tidy_passes, Ledger())
+        run(model, self.tidy_passes, RewriteLog())
 
     def simplify(self, model: Model, after: Callable[[StagePass], None]) -> None:
         """Run the stage passes that are on. `after` is called behind each that changes anything."""
         for stage_pass, passes in self.stage_passes.items():
             before = model.version
             with self.stages.timed(stage_pass):
-                run(model, passes, Ledger())
+                run(model, passes, RewriteLog())
             if model.version != before:
                 self.stages.note_change(stage_pass)
                 after(stage_pass)

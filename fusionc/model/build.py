@@ -10,17 +10,17 @@ from onnx import AttributeProto
 from fusionc.errors import FusioncError
 from fusionc.model.graph import Constant, Edge, Graph, Model, Node, Value
 from fusionc.model.operators import canonical_domain
-from fusionc.model.types import Types
 from fusionc.model.walk import training_nodes
 
 
 def build(proto: onnx.ModelProto, folder: str, target: str = "onnxruntime-cpu") -> Model:
-    """The model in memory, for that runtime. The proto stays as it is until `write_back` writes what changed.
+    """The model in memory, for that runtime; `shapes.inference.typed_model` gives it types as well.
+
+    The proto stays as it is until `write_back` writes what changed.
 
     Raises FusioncError for a model that is not in single assignment form or has a cycle.
     """
     model = Model(proto, folder, target)
-    model.types = Types(model)
     build_graph(model, proto.graph, None)
     for function in proto.functions:
         graph = build_graph(model, function, None)

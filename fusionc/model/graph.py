@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import onnx
@@ -18,13 +18,35 @@ import onnx_graphsurgeon as gs
 
 from fusionc.model import operators, tensors
 
-if TYPE_CHECKING:
-    from fusionc.model.types import Types
-
 Shape = tuple["int | str | None", ...]
 GROWTH_KEY = "fusionc.folding_growth"
 _END = 64  # elements
 _CACHE_BYTES = 64 * 1024  # arrays up to this size are kept after the first reading
+
+
+class Types(Protocol):
+    """What tells the types of a model's values: `shapes.inference`."""
+
+    def of(self, value: Edge, *, rank_only: bool = False) -> onnx.TypeProto | None:
+        """The type of a value as far as it can be known; `rank_only` says that its dimensions do not matter."""
+
+    def known(self, value: Edge) -> onnx.TypeProto | None:
+        """The type of a value as far as it is known by now."""
+
+    def begin_pass(self) -> None:
+        """A pass starts: it may have the types refreshed once."""
+
+    def note_commit(self, replaced: Sequence[tuple[Edge, Edge]], new_nodes: Sequence[Node]) -> None:
+        """The graph has changed."""
+
+    def infer_node(self, node: Node) -> None:
+        """Give the outputs of a node that is not in the graph yet their types."""
+
+    def declare(self, node: Node) -> None:
+        """Keep what is known of the outputs of a new node, where onnx does not know its operator."""
+
+    def inherit(self, old: Edge, new: Edge) -> None:
+        """`new` stands where `old` stood."""
 
 
 class Edge:

@@ -13,9 +13,9 @@ import numpy as np
 
 from fusionc.model.graph import Constant, Edge
 from fusionc.model.tensors import float_info, to_proto
-from fusionc.model.types import broadcasts_into
 from fusionc.passes.weights import array_of, would_double
 from fusionc.rewrite import Match, Result, Tape, refuse
+from fusionc.shapes.equality import broadcasts_into
 
 Array = np.ndarray[Any, Any]
 NO_FLOATS = "the elements are no floating-point numbers"

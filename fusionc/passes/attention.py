@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 from onnx import TensorProto
 
-from fusionc.model.dimensions import dimension
 from fusionc.model.graph import Edge, Shape
-from fusionc.model.types import same_after_reshape
 from fusionc.passes.heads import batch_of, heads_of
 from fusionc.passes.slicing import new_unsqueeze
 from fusionc.rewrite import Match, Tape, const, either, keep, op, refuse, var
 from fusionc.rewrite.pattern import Formula
+from fusionc.shapes.elements import dimension
+from fusionc.shapes.equality import same_after_reshape
 
 q, k, v, mask = var("q"), var("k"), var("v"), var("mask")
 _LARGEST_SCALE = 2.0**12  # beyond it and its reciprocal, it may matter for the range where the scale is applied

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from fusionc.model.dimensions import elements
 from fusionc.model.graph import Edge, Shape
-from fusionc.model.types import same_after_reshape
 from fusionc.passes.attention import attention, k, q, v
 from fusionc.passes.heads import SPLIT, heads_of, packed, side_by_side, split, unrepeated
 from fusionc.passes.splitting import new_split
 from fusionc.rewrite import Match, Pattern, Result, Tape, either, op, refuse, var
 from fusionc.rewrite.pattern import Formula
+from fusionc.shapes.elements import elements
+from fusionc.shapes.equality import same_after_reshape
 
 
 def merged(formula: Formula) -> Formula:

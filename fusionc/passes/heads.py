@@ -9,10 +9,10 @@ import numpy as np
 
 from fusionc.model.graph import Edge, Node, Shape
 from fusionc.model.operators import MICROSOFT
-from fusionc.model.types import same_after_reshape, same_shape
 from fusionc.passes.slicing import axes_of
 from fusionc.passes.splitting import axis_of, sizes_of
 from fusionc.rewrite import Tape, refuse
+from fusionc.shapes.equality import same_after_reshape, same_shape
 
 Heads = int | str | tuple[Shape, int] | None
 _UNPACKED = [2, 0, 3, 1, 4]  # [batch, length, 3, heads, size] to three times [batch, heads, length, size]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from fusionc.model.graph import Node, Shape
-from fusionc.model.types import same_shape
 from fusionc.rewrite import Match, Result, Tape, refuse
+from fusionc.shapes.equality import same_shape
 
 
 def order_of(node: Node) -> list[int]:

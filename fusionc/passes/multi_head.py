@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from fusionc.model.dimensions import dimension
 from fusionc.model.graph import Edge, Node
 from fusionc.passes.attention import SCORES, attention, guarded_attention, mask, scores_of
 from fusionc.passes.attention_operator import is_merged, merged_or_single, reshaped
@@ -19,6 +18,7 @@ from fusionc.passes.slicing import new_unsqueeze
 from fusionc.passes.splitting import axis_of
 from fusionc.rewrite import Match, Pattern, Result, Tape, either, keep, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula, OpFormula
+from fusionc.shapes.elements import dimension
 
 Made = tuple[Edge, Edge | None, Edge | None]  # the heads side by side, keys and values with those of the past
 Rewrite = Callable[[Match, Tape], Made]

@@ -9,10 +9,10 @@ import numpy as np
 from onnx import TensorProto
 
 from fusionc.model.graph import Edge
-from fusionc.model.types import same_shape
 from fusionc.passes.weights import array_of
 from fusionc.rewrite import Match, Tape, const, either, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula, OpFormula
+from fusionc.shapes.equality import same_shape
 
 x, scale, offset, epsilon = var("x"), var("scale"), var("offset"), const("epsilon")
 

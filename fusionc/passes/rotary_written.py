@@ -8,13 +8,13 @@ from typing import Any
 from onnx import TensorProto
 
 from fusionc.model.operators import MICROSOFT
-from fusionc.model.types import same_after_reshape
 from fusionc.passes.heads import heads_of
 from fusionc.passes.rotary import is_last
 from fusionc.passes.slicing import Cut, axes_of, cuts_of, piece_of
 from fusionc.passes.splitting import sizes_of
 from fusionc.rewrite import Match, Pattern, Result, Tape, either, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula
+from fusionc.shapes.equality import same_after_reshape
 
 x, cos, sin = var("x"), var("cos"), var("sin")
 _split = op.Split(x, rest("sizes"), _as="split")

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 from onnx import TensorProto
 
-from fusionc.model.dimensions import meets
 from fusionc.model.graph import Edge, Shape
 from fusionc.model.operators import MICROSOFT
-from fusionc.model.types import same_shape
 from fusionc.passes.normalization import epsilon_of, root_mean_square
 from fusionc.passes.reduction import trailing_axis
 from fusionc.passes.weights import shape_of
 from fusionc.rewrite import Match, Pattern, Result, Tape, either, op, refuse, var
 from fusionc.rewrite.pattern import Formula, OpFormula
+from fusionc.shapes.elements import meets
+from fusionc.shapes.equality import same_shape
 
 _TYPES = ({TensorProto.FLOAT}, {TensorProto.FLOAT16})
 gamma = var("gamma")

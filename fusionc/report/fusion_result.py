@@ -12,7 +12,7 @@ from fusionc.report.environment import variable
 from fusionc.report.report import totals
 
 if TYPE_CHECKING:
-    from fusionc.rewrite.counters import PatternCount
+    from fusionc.rewrite.log import PatternCount
 
 _FILE_NAME = "fusion_result.json"
 

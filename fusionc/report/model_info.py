@@ -8,10 +8,10 @@ from collections import Counter
 from google.protobuf.json_format import MessageToJson
 from onnx import ModelProto, TensorProto, TypeProto
 
-from fusionc.model.inference import infer
 from fusionc.model.tensors import byte_size
 from fusionc.model.walk import nodes_of, tensors_of
 from fusionc.report.table import size_text
+from fusionc.shapes.onnx_inference import infer
 
 # Tensors up to this size are shapes, axes and scales, which a reader of the JSON wants to see.
 SMALL_TENSOR_BYTES = 1024

@@ -24,7 +24,7 @@ from fusionc.errors import UsageError, printable
 from fusionc.report.environment import checked, variable
 
 if TYPE_CHECKING:
-    from fusionc.rewrite.counters import PatternCount
+    from fusionc.rewrite.log import PatternCount
 
 LEVELS = ("debug", "info", "warning", "error", "null")
 FILE_BYTES = 20 * 2**20

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from fusionc.rewrite.counters import PatternCount
+    from fusionc.rewrite.log import PatternCount
 
 
 @dataclass

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from onnx import GraphProto, ModelProto, TensorShapeProto, TypeProto, ValueInfoProto
 
 from fusionc.errors import UsageError
-from fusionc.model.build import build
 from fusionc.model.walk import graphs_of
+from fusionc.shapes.inference import typed_model
 from fusionc.verify.formulas import evaluate, formula_of, with_sizes
 
 # A number, -1 for an open dimension, or the smallest and the largest size of one; the largest may be -1, too.
@@ -54,7 +54,7 @@ def fix_sizes(model: ModelProto, shapes: Mapping[str, Sequence[Size]], folder: s
     ]
     for declared in _declared_values(model.graph):
         _substitute(declared.type, known)
-    built = build(model, folder)
+    built = typed_model(model, folder)
     for number, info, axis in open_dims:
         value = built.graphs[number].values.get(info.name)
         found = None if value is None else value.shape

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from onnx import ModelProto, TypeProto, ValueInfoProto
 
 from fusionc.errors import FusioncError, UsageError
-from fusionc.model.build import build
+from fusionc.shapes.inference import typed_model
 
 
 def value_named(model: ModelProto, name: str, option: str) -> str:
@@ -47,7 +47,7 @@ def described(model: ModelProto, names: Sequence[str], folder: str) -> list[Valu
     declared = {v.name: v for v in (*model.graph.value_info, *model.graph.output) if v.HasField("type")}
     missing = [name for name in names if name not in declared]
     if missing:
-        built = build(model, folder)
+        built = typed_model(model, folder)
         types = {name: built.types.of(built.main.values[name]) for name in missing}
         declared |= {name: _inferred(model, name, type_) for name, type_ in types.items()}
     result = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import traceback
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -16,8 +15,8 @@ from fusionc.errors import Defect, FusioncError, Terminated, said
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.rewrite import matcher
 from fusionc.rewrite.commit import check_private, commit
-from fusionc.rewrite.counters import PatternCount
 from fusionc.rewrite.definition import Pass, Pattern
+from fusionc.rewrite.log import PatternCount, RewriteLog
 from fusionc.rewrite.match import Match, Refused, refuse
 from fusionc.rewrite.pattern import Formula, depth, root_operators
 from fusionc.rewrite.tape import Tape
@@ -26,41 +25,8 @@ _PACKAGE = str(Path(__file__).parents[1])
 _FEW_USERS = 16  # a value with more users than this does not become private by losing one
 
 
-@dataclass(frozen=True)
-class Commit:
-    """One rewrite that took effect, as the log tells it and as bisection names it."""
-
-    number: int
-    graph_id: int
-    pass_name: str
-    pattern: str
-    nodes: tuple[str, ...]
-
-
-class Ledger:
-    """Numbers the commits of a run, stops them after `limit`, and keeps away those that are `left_out`."""
-
-    def __init__(self, limit: int | None = None, left_out: Sequence[Commit] = ()) -> None:
-        self.limit = limit
-        self.left_out = left_out
-        self.last: Commit | None = None
-        self.count = 0
-
-    @property
-    def is_closed(self) -> bool:
-        return self.limit is not None and self.count >= self.limit
-
-    def leaves_out(self, graph: Graph, pass_: Pass, pattern: Pattern, nodes: Iterable[str]) -> bool:
-        wanted = Commit(0, graph.id, pass_.name, pattern.name, tuple(nodes))
-        return any(replace(commit, number=0) == wanted for commit in self.left_out)
-
-    def enter(self, graph: Graph, pass_: Pass, pattern: Pattern, nodes: Iterable[str]) -> None:
-        self.count += 1
-        self.last = Commit(self.count, graph.id, pass_.name, pattern.name, tuple(nodes))
-
-
 @np.errstate(all="ignore")  # what overflows is refused where it becomes a constant
-def apply(pass_: Pass, pattern: Pattern, graph: Graph, ledger: Ledger) -> PatternCount:
+def apply(pass_: Pass, pattern: Pattern, graph: Graph, log: RewriteLog) -> PatternCount:
     """Run one pattern of a pass on a graph until it finds nothing more to do there.
 
     Raises FusioncError where the pass itself fails or does not come to an end.
@@ -73,20 +39,20 @@ def apply(pass_: Pass, pattern: Pattern, graph: Graph, ledger: Ledger) -> Patter
     try:
         for anchor, match in _matches(pass_, pattern, graph):
             refused.pop(anchor, None)
-            if ledger.is_closed:
+            if log.is_closed:
                 break
             if match is None:
                 continue
             labels = [node.label() for node in match.nodes]
             try:
-                if ledger.leaves_out(graph, pass_, pattern, labels):
+                if log.leaves_out(graph, pass_, pattern, labels):
                     refuse("the result could not be loaded with it")
                 match.changed = _rewrite(pass_, pattern, match)
             except Refused as refusal:
                 refused[anchor] = refusal
                 continue
             count.effected += 1
-            ledger.enter(graph, pass_, pattern, labels)
+            log.enter(graph, pass_, pattern, labels)
             if count.effected > bound:
                 raise _endless(pass_, pattern, count.effected, graph)
     except (Terminated, KeyboardInterrupt):

@@ -9,9 +9,9 @@ import onnx
 from fusionc.errors import FusioncError
 from fusionc.model.graph import Graph, Model
 from fusionc.model.operators import KERNELS
-from fusionc.rewrite.apply import Ledger, apply
-from fusionc.rewrite.counters import PatternCount
+from fusionc.rewrite.apply import apply
 from fusionc.rewrite.definition import Pass
+from fusionc.rewrite.log import PatternCount, RewriteLog
 
 ROUNDS = 50
 
@@ -19,7 +19,7 @@ ROUNDS = 50
 def run(
     model: Model,
     passes: Sequence[Pass],
-    ledger: Ledger,
+    log: RewriteLog,
     progress: Callable[[str], None] | None = None,
     after: Callable[[str], None] | None = None,
 ) -> list[PatternCount]:
@@ -39,13 +39,13 @@ def run(
                 continue
             if progress is not None:
                 progress(pass_.name)
-            if _run_pass(model, pass_, ledger, counts):
+            if _run_pass(model, pass_, log, counts):
                 busy.append(pass_.name)
                 if after is not None:
                     after(pass_.name)
             else:
                 seen[pass_.name] = model.version
-        if not busy or ledger.is_closed:
+        if not busy or log.is_closed:
             return _in_order(counts, passes)
     raise FusioncError(
         f"the passes do not come to rest in {ROUNDS} rounds: {', '.join(busy)} still take effect",
@@ -55,14 +55,14 @@ def run(
     )
 
 
-def _run_pass(model: Model, pass_: Pass, ledger: Ledger, counts: dict[tuple[int, str, str], PatternCount]) -> bool:
+def _run_pass(model: Model, pass_: Pass, log: RewriteLog, counts: dict[tuple[int, str, str], PatternCount]) -> bool:
     effected = False
     model.types.begin_pass()
     for graph in model.graphs:
         if not is_alive(graph):
             continue
         for pattern in pass_.patterns:
-            new = apply(pass_, pattern, graph, ledger)
+            new = apply(pass_, pattern, graph, log)
             effected |= new.effected > 0
             total = counts.setdefault((graph.id, pass_.name, pattern.name), new)
             if total is not new:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import onnx
 
-from fusionc.model.inference import infer
+from fusionc.shapes.onnx_inference import infer
 from fusionc.verify.ports import Dim, tensor_dims
 
 _SMALL = 1024  # elements; larger tensors hold no shapes and are left out of shape inference

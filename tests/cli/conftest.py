@@ -13,7 +13,7 @@ from click.testing import CliRunner, Result
 
 from fusionc.cli import main
 from fusionc.report import Report
-from fusionc.rewrite.counters import PatternCount
+from fusionc.rewrite.log import PatternCount
 
 Run = Callable[..., Result]
 

@@ -10,11 +10,11 @@ from fusionc.graph_kernel.contents import ReasonAgainst, any_standard_operator
 from fusionc.graph_kernel.flags import Flags
 from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
 from fusionc.graph_kernel.stages import Stages
-from fusionc.model.build import build
 from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
-from fusionc.rewrite.apply import Ledger
+from fusionc.rewrite.log import RewriteLog
 from fusionc.rewrite.pipeline import run
+from fusionc.shapes.inference import typed_model
 
 DEFAULT = frozenset(p.name for p in PASSES if p.default != "off")
 
@@ -30,9 +30,9 @@ def fuse(
     copy = onnx.ModelProto()
     copy.CopyFrom(model)
     flags = flags or Flags(opt_level=2)
-    in_memory = build(copy, "")
+    in_memory = typed_model(copy, "")
     registry = {p.name: p for p in PASSES}
-    run(in_memory, [registry[name] for name in behind], Ledger())
+    run(in_memory, [registry[name] for name in behind], RewriteLog())
     fusion = GraphKernelFusion(flags, Stages(flags), registry, enabled, reason_against)
-    fused = fusion.run(in_memory, Ledger())
+    fused = fusion.run(in_memory, RewriteLog())
     return write_back(in_memory), fused

@@ -17,8 +17,8 @@ from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.cluster_model import cluster_proto
 from fusionc.graph_kernel.expand import Expander
 from fusionc.graph_kernel.flags import Flags
-from fusionc.model.build import build
 from fusionc.rewrite.provenance import FROM_KEY, PASS_KEY
+from fusionc.shapes.inference import typed_model
 
 CHAIN = "agraph (float[N,4] x) => (float[N,4] y) { a = Exp (x)  b = Tanh (a)  y = Neg (b) }"
 CHAIN_OF_FIVE = """agraph (float[N,4] x) => (float[N,4] y) {
@@ -129,7 +129,7 @@ def test_what_may_be_broadcast_has_a_size_of_its_own() -> None:
 
 
 def test_a_cluster_declares_no_symbol_that_inference_invents() -> None:
-    graph = build(parse(TWO_UNKNOWN), "").main
+    graph = typed_model(parse(TWO_UNKNOWN), "").main
     for node in graph.ordered():
         proto = cluster_proto(graph, [node])
         assert proto is not None and "unk__" not in str(proto)
@@ -256,7 +256,7 @@ def test_operators_of_onnxruntime_are_expanded(call: str) -> None:
 def test_one_of_two_operators_of_onnxruntime_is_expanded() -> None:
     text = """agraph (float[N,4] x) => (float[N,4] y) {
         a = com.microsoft.Gelu (x)  b = Tanh (a)  y = com.microsoft.QuickGelu (b) }"""
-    graph = build(parse(text), "").main
+    graph = typed_model(parse(text), "").main
     proto = cluster_proto(graph, graph.ordered())
     assert proto is not None
     expander = Expander(Flags(), True, lambda node: "it is composite")

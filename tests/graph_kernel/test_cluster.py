@@ -10,8 +10,8 @@ import pytest
 from harness import parse
 
 from fusionc.graph_kernel.cluster import clusters_of
-from fusionc.model.build import build
 from fusionc.model.graph import Graph, Node
+from fusionc.shapes.inference import typed_model
 
 CASES = [
     ("chain", "agraph (float[4] x) => (float[4] y) { a = Exp (x)  b = Neg (a)  y = Abs (b) }", ["a b y"]),
@@ -60,7 +60,7 @@ def names(groups: list[list[Node]]) -> list[str]:
 
 @pytest.mark.parametrize(("graph", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_clusters(graph: str, expected: list[str]) -> None:
-    assert names(clusters_of(build(parse(graph), "").main, lambda node: node.op not in WALLS)) == expected
+    assert names(clusters_of(typed_model(parse(graph), "").main, lambda node: node.op not in WALLS)) == expected
 
 
 def random_graph(count: int, seed: int, far: int) -> Graph:
@@ -74,7 +74,7 @@ def random_graph(count: int, seed: int, far: int) -> Graph:
     graph.output.add(name=f"v{count - 1}").type.tensor_type.elem_type = 1
     model = onnx.ModelProto(ir_version=10, graph=graph)
     model.opset_import.add(version=18)
-    return build(model, "").main
+    return typed_model(model, "").main
 
 
 @pytest.mark.parametrize("seed", range(20))

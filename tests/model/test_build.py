@@ -8,19 +8,19 @@ from harness import effected, optimize, parse, pass_of
 from onnx import helper, numpy_helper
 
 from fusionc.errors import FusioncError
-from fusionc.model.build import build
+from fusionc.shapes.inference import typed_model
 
 
 def test_a_cycle_is_an_error() -> None:
     model = parse("agraph (float[N] x) => (float[N] y) { a = Add (x, b) b = Relu (a) y = Neg (b) }")
     with pytest.raises(FusioncError, match="form a cycle"):
-        build(model, "")
+        typed_model(model, "")
 
 
 def test_a_name_given_twice_is_an_error() -> None:
     model = parse("agraph (float[N] x) => (float[N] y) { a = Relu (x) a = Neg (x) y = Abs (a) }")
     with pytest.raises(FusioncError, match="given to two values"):
-        build(model, "")
+        typed_model(model, "")
 
 
 def test_nodes_out_of_order_are_ordered_once_something_changes() -> None:
@@ -42,7 +42,7 @@ def test_of_two_initializers_of_one_name_the_last_counts() -> None:
     """As in onnxruntime, which runs such a model."""
     model = parse("agraph (float[N] x) => (float[N] y) <float[1] w = {2.0}, float[1] v = {1.0}> { y = Mul (x, w) }")
     model.graph.initializer[1].name = "w"
-    assert build(model, "").main.values["w"].constant().tolist() == [1.0]
+    assert typed_model(model, "").main.values["w"].constant().tolist() == [1.0]
 
 
 def test_a_subgraph_may_shadow_a_name_and_goes_on_meaning_its_own() -> None:
@@ -83,7 +83,7 @@ def test_a_sparse_initializer_is_a_value_of_its_own_graph() -> None:
                     else_branch = e () => (float[3] q) { q = Mul (x, w) }> }""")
     values, places = (numpy_helper.from_array(np.array([n], d), "w") for n, d in ((2, np.float32), (1, np.int64)))
     model.graph.sparse_initializer.append(helper.make_sparse_tensor(values, places, [3]))
-    graph = build(model, "").main
+    graph = typed_model(model, "").main
     (choice,) = graph.nodes
     read = [node.inputs[1] for body in choice.bodies for node in body.nodes]
     assert read == [graph.values["w"]] * 2 and not graph.values["w"].is_constant

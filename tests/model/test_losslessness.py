@@ -9,11 +9,11 @@ import pytest
 from everything import everything, unset_fields
 
 import fusionc
-from fusionc.model.build import build
 from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
-from fusionc.rewrite.apply import Ledger
+from fusionc.rewrite.log import RewriteLog
 from fusionc.rewrite.pipeline import run
+from fusionc.shapes.inference import typed_model
 
 ALL_OFF = '{"Switch": {"GraphFusion": {"ALL": "off"}, "UBFusion": {"ALL": "off"}}}'
 
@@ -39,7 +39,7 @@ def test_all_off_gives_the_same_model(tmp_path: Path) -> None:
 
 def test_the_graph_in_memory_loses_nothing() -> None:
     model = copy_of(everything())
-    assert write_back(build(model, "")) == everything()
+    assert write_back(typed_model(model, "")) == everything()
 
 
 def test_only_what_a_pass_rewrites_changes() -> None:
@@ -51,8 +51,8 @@ def test_only_what_a_pass_rewrites_changes() -> None:
     del expected.graph.node[-2]
     expected.graph.node[-1].input[0] = "called"
 
-    graph = build(model, "")
-    counts = run(graph, [p for p in PASSES if p.name == "IdentityPass"], Ledger())
+    graph = typed_model(model, "")
+    counts = run(graph, [p for p in PASSES if p.name == "IdentityPass"], RewriteLog())
     result = write_back(graph)
     assert sum(count.effected for count in counts) == 1
 
@@ -68,8 +68,8 @@ def test_only_what_a_pass_rewrites_changes() -> None:
 @pytest.mark.parametrize("pass_", PASSES, ids=lambda p: p.name)
 def test_every_pass_alone_survives_such_a_model(pass_: fusionc.rewrite.Pass) -> None:
     model = everything()
-    graph = build(model, "")
-    run(graph, [pass_], Ledger())
+    graph = typed_model(model, "")
+    run(graph, [pass_], RewriteLog())
     write_back(graph)
     functions = 0 if pass_.name == "FunctionInlinePass" else 1
     assert len(model.functions) == functions and len(model.training_info) == 1
@@ -83,8 +83,8 @@ def test_an_initializer_that_is_an_input_before_ir_version_4_goes_with_its_input
     model = onnx.parser.parse_model(text)
     if len(model.graph.input) == 1:
         pytest.fail("the parser no longer lists initializers as inputs")
-    graph = build(model, "")
-    run(graph, [p for p in PASSES if p.name == "ConstantFoldingPass"], Ledger())
+    graph = typed_model(model, "")
+    run(graph, [p for p in PASSES if p.name == "ConstantFoldingPass"], RewriteLog())
     result = write_back(graph)
     assert [value.name for value in result.graph.input] == ["x", result.graph.initializer[0].name]
     onnx.checker.check_model(result, full_check=True)

@@ -20,7 +20,7 @@ FOLDER = Path(passes.__file__).parent
 TESTS = Path(__file__).parent
 SECTIONS = ["before", "after", "refuses", "algebra", "source"]
 MODEL = {  # the questions that a pass may ask; the rest of the room reads, writes and changes models
-    "fusionc.model.dimensions",
+    "fusionc.shapes.elements",
     "fusionc.model.graph",
     "fusionc.model.operators",
     "fusionc.model.tensors",

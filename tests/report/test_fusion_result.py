@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fusionc.report import write_fusion_result
-from fusionc.rewrite.counters import PatternCount
+from fusionc.rewrite.log import PatternCount
 
 COUNTS = [
     PatternCount(0, "GraphFusion", "Zebra", "one", effected=1),

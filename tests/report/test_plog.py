@@ -12,7 +12,7 @@ import pytest
 
 from fusionc.errors import UsageError
 from fusionc.report import Plog, plog
-from fusionc.rewrite.counters import PatternCount
+from fusionc.rewrite.log import PatternCount
 
 COUNTS = [
     PatternCount(0, "GraphFusion", "Late", "late", effected=2, refused={"shared\n  value": 1, "dynamic": 3}),

@@ -3,7 +3,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from fusionc.report import PassTotal, Report
-from fusionc.rewrite.counters import PatternCount
+from fusionc.rewrite.log import PatternCount
 
 
 def test_counts_are_summed_by_pass_in_execution_order() -> None:

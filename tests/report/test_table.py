@@ -10,7 +10,7 @@ import pytest
 
 from fusionc.report import Report
 from fusionc.report.table import show_report, show_table, show_text, size_text
-from fusionc.rewrite.counters import PatternCount
+from fusionc.rewrite.log import PatternCount
 
 REASON = "the value [x] is used :smile: by " + ", ".join(f"node_{number}" for number in range(40))
 

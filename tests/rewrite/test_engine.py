@@ -12,13 +12,13 @@ from harness import assert_same_numbers, effected, optimize, parse
 from variants import inside_function
 
 from fusionc.errors import FusioncError
-from fusionc.model.build import build
 from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
 from fusionc.rewrite import Match, Pass, Pattern, Tape, const, either, keep, op, refuse, var
-from fusionc.rewrite.apply import Ledger
+from fusionc.rewrite.log import RewriteLog
 from fusionc.rewrite.pattern import Formula
 from fusionc.rewrite.pipeline import ROUNDS, run
+from fusionc.shapes.inference import typed_model
 
 x, y = var("x"), var("y")
 
@@ -297,11 +297,11 @@ def test_stopping_after_a_number_of_rewrites_is_exact() -> None:
     left = []
     for limit in range(5):
         model = parse(text)
-        graph, ledger = build(model, ""), Ledger(limit)
-        run(graph, PASSES, ledger)
+        graph, log = typed_model(model, ""), RewriteLog(limit)
+        run(graph, PASSES, log)
         left.append(sum(node.op_type == "Identity" for node in write_back(graph).graph.node))
-        assert ledger.count == min(limit, 3)
-        assert (ledger.last is None) == (limit == 0)
+        assert log.count == min(limit, 3)
+        assert (log.last is None) == (limit == 0)
     assert left == [3, 2, 1, 0, 0]
 
 

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 from harness import parse
 
-from fusionc.model.build import build
 from fusionc.rewrite import among, const, each, either, keep, known, maybe, op, rest, same, var
 from fusionc.rewrite.match import Match
 from fusionc.rewrite.matcher import match
 from fusionc.rewrite.pattern import Formula, ms
+from fusionc.shapes.inference import typed_model
 
 x, y = var("x"), var("y")
 
@@ -21,7 +21,7 @@ def find(formula: Formula | tuple[Formula, ...], body: str, constants: str = "",
     """Match at the node that makes `r`, in a graph of two inputs a, b and these nodes."""
     declared = f"<{constants}>" if constants else ""
     model = parse(f"agraph (float[2,2] a, float[2,2] b) => (float[n,m] r) {declared} {{ {body} }}", opset)
-    anchor = build(model, "").main.values["r"].producer
+    anchor = typed_model(model, "").main.values["r"].producer
     assert anchor is not None
     return match(formula if isinstance(formula, tuple) else (formula,), anchor)
 

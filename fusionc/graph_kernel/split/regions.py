@@ -10,7 +10,7 @@ from fusionc.graph_kernel.operators import Kind, kind_of
 from fusionc.graph_kernel.split.rows import Row, row_of
 from fusionc.graph_kernel.values import is_scalar_constant
 from fusionc.model.graph import Edge, Graph, Node, Shape
-from fusionc.model.types import same_shape
+from fusionc.shapes.equality import same_shape
 
 
 @dataclass(eq=False)

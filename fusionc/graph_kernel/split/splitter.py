@@ -8,7 +8,7 @@ from time import perf_counter
 from fusionc.graph_kernel.split.patterns import SplitPattern
 from fusionc.graph_kernel.split.regions import Region, Regions
 from fusionc.model.graph import Graph, Node
-from fusionc.rewrite.counters import PatternCount
+from fusionc.rewrite.log import PatternCount
 
 SPLITTER = "graph_kernel_splitter"
 _TOO_LARGE = "the area would have too many operators"

@@ -3,11 +3,11 @@ from collections.abc import Callable
 import numpy as np
 
 from fusionc.model.graph import Edge
-from fusionc.model.types import broadcasts_into
 from fusionc.passes.arithmetic import NO_FLOATS, check_fits, negated, numbers, product, rounded
 from fusionc.passes.weights import FLOATS
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula
+from fusionc.shapes.equality import broadcasts_into
 
 Build = Callable[[Match, Tape], Result]
 a, b, c, d, k, q = var("a"), var("b"), var("c"), var("d"), const("k"), const("q")

@@ -1,11 +1,11 @@
 from collections.abc import Callable
 
-from fusionc.model.types import broadcasts_into, same_shape
 from fusionc.passes.arithmetic import check_fits, is_everywhere, is_never_negative, is_zero, negated, square, zeros
 from fusionc.passes.moving import reshape_reshape, transpose_transpose
 from fusionc.passes.reduction import join_reduces, reduce_once, reduce_twice, reduces_nothing, without_reduce
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula
+from fusionc.shapes.equality import broadcasts_into, same_shape
 
 x, y, c = var("x"), var("y"), const("c")
 _TWICE = op.Transpose(op.Transpose(x, _as="first"), _as="second")

@@ -1,9 +1,9 @@
 import numpy as np
 
-from fusionc.model.types import broadcasts_into
 from fusionc.passes.clipping import Interval, interval_of, largest_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula
+from fusionc.shapes.equality import broadcasts_into
 
 
 def _limited(value: Formula, name: str) -> Formula:

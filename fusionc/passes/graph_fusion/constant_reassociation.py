@@ -3,11 +3,11 @@ from typing import Any
 import numpy as np
 
 from fusionc.model.graph import Edge, Node
-from fusionc.model.types import broadcasts_into
 from fusionc.passes.arithmetic import inverse, is_integer, numbers, product, rounded
 from fusionc.passes.gelu import keep_gelu
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, var
 from fusionc.rewrite.pattern import Formula
+from fusionc.shapes.equality import broadcasts_into
 
 Array = np.ndarray[Any, Any]
 

@@ -1,7 +1,7 @@
 import numpy as np
 
-from fusionc.model.dimensions import Element, elements
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, keep, op, rest, var
+from fusionc.shapes.elements import Element, elements
 
 x = var("x")
 _SHAPE = keep(op.Shape(x, _as="shape"))

@@ -1,12 +1,12 @@
 import numpy as np
 
-from fusionc.model.types import broadcasts_into
 from fusionc.passes.batchnorm import affine, batchnorm_of
 from fusionc.passes.gelu import keep_gelu
 from fusionc.passes.linear import LINEAR, columns, per_column, scale_columns
 from fusionc.passes.weights import FLOATS, scaled
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula
+from fusionc.shapes.equality import broadcasts_into
 
 x, c = var("x"), const("c")
 _SMALLEST_SCALE = 2**-6  # two of them together: that of attention with heads of 2²⁴ elements

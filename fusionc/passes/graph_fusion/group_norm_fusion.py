@@ -1,6 +1,6 @@
-from fusionc.model.types import same_after_reshape
 from fusionc.passes.normalization import channel_vector
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
+from fusionc.shapes.equality import same_after_reshape
 
 x = var("x")
 _GROUPS = op.InstanceNormalization(op.Reshape(x, var("first")), const("ones"), const("zeros"), _as="norm")

@@ -1,7 +1,7 @@
-from fusionc.model.types import same_shape
 from fusionc.passes.normalization import NORMALIZED, epsilon_of, is_plain, offset, require_narrow, scale, scale_of
 from fusionc.passes.reduction import trailing_axis
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
+from fusionc.shapes.equality import same_shape
 
 
 class LayerNormFusionPass(Pass):

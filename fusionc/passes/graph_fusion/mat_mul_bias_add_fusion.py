@@ -1,7 +1,7 @@
-from fusionc.model.types import broadcasts_into
 from fusionc.passes.weights import FLOATS
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, either, op, refuse, var
 from fusionc.rewrite.pattern import Formula
+from fusionc.shapes.equality import broadcasts_into
 
 a, b, c = var("a"), var("b"), var("c")
 

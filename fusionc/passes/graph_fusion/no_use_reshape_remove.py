@@ -1,6 +1,6 @@
 from fusionc.model.graph import Edge
-from fusionc.model.types import same_shape
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, rest, var
+from fusionc.shapes.equality import same_shape
 
 x = var("x")
 

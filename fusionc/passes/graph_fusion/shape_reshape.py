@@ -1,7 +1,7 @@
 import numpy as np
 
-from fusionc.model.dimensions import dimension, elements
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, var
+from fusionc.shapes.elements import dimension, elements
 
 x, shape = var("x"), var("shape")
 

@@ -1,8 +1,8 @@
 from collections.abc import Callable
 
-from fusionc.model.types import broadcasts_into
 from fusionc.passes.arithmetic import check_fits, is_everywhere, is_zero
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
+from fusionc.shapes.equality import broadcasts_into
 
 x, y, c = var("x"), var("y"), const("c")
 

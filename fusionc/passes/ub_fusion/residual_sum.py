@@ -1,9 +1,9 @@
 from onnx import TensorProto
 
 from fusionc.model.graph import Edge
-from fusionc.model.types import same_shape
 from fusionc.passes.target import require_onnxruntime
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, op, refuse, var
+from fusionc.shapes.equality import same_shape
 
 
 def _is_normalized(m: Match) -> bool:

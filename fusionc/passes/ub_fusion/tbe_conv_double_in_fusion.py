@@ -1,7 +1,7 @@
 from fusionc.model.operators import MICROSOFT
-from fusionc.model.types import same_shape
 from fusionc.passes.fused_activation import activated, activation_attributes, clipped
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, maybe, op, refuse, var
+from fusionc.shapes.equality import same_shape
 
 _SUM = op.Conv(var("x"), var("W"), maybe(var("B")), _as="conv") + var("z")
 

@@ -5,10 +5,10 @@ import numpy as np
 
 from fusionc.model.graph import Edge
 from fusionc.model.operators import MICROSOFT
-from fusionc.model.types import broadcasts_into
 from fusionc.passes.moving import swaps_last_axes
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, const, either, op, refuse, var
 from fusionc.rewrite.pattern import Formula, ms
+from fusionc.shapes.equality import broadcasts_into
 
 a, b, c = var("a"), var("b"), const("c")
 _WIDEST = 40  # powers of two

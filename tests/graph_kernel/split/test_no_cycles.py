@@ -13,8 +13,8 @@ from fusionc.graph_kernel.split.patterns import PATTERNS
 from fusionc.graph_kernel.split.regions import Region
 from fusionc.graph_kernel.split.splitter import split
 from fusionc.graph_kernel.split.stitch import STITCH
-from fusionc.model.build import build
 from fusionc.model.graph import Graph
+from fusionc.shapes.inference import typed_model
 
 WAYS = [tuple(PATTERNS), (*PATTERNS, STITCH)]
 # Once s and q are one, r leads to u over p, t and q, which is made long after u.
@@ -45,12 +45,12 @@ def random_graph(seed: int) -> Graph:
         graph.node.add(op_type=op, input=[*inputs, *["shape"] * (op == "Reshape")], output=[f"v{i}"])
     graph.initializer.append(onnx.helper.make_tensor("shape", onnx.TensorProto.INT64, [2], [4, 4]))
     graph.output.extend(onnx.helper.make_tensor_value_info(f"v{i}", 1, [None, None]) for i in range(count - 3, count))
-    return build(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)]), "").main
+    return typed_model(onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", 18)]), "").main
 
 
 @pytest.mark.parametrize("patterns", WAYS)
 def test_over_a_late_operator(patterns: tuple[object, ...]) -> None:
-    graph = build(parse(OVER_A_LATE_OPERATOR), "").main
+    graph = typed_model(parse(OVER_A_LATE_OPERATOR), "").main
     assert_no_cycle(graph, split(graph, patterns, lambda node: None, 200)[0])
 
 

@@ -7,7 +7,7 @@ from harness import parse
 
 from fusionc.graph_kernel.split.patterns import PATTERNS
 from fusionc.graph_kernel.split.splitter import split
-from fusionc.model.build import build
+from fusionc.shapes.inference import typed_model
 
 CASES = [
     (  # equal symbols are equal sizes
@@ -148,7 +148,7 @@ CASES = [
 
 @pytest.mark.parametrize(("graph", "pattern", "expected"), CASES)
 def test_pattern(graph: str, pattern: str, expected: list[str]) -> None:
-    main = build(parse(graph), "").main
+    main = typed_model(parse(graph), "").main
     regions, (count,) = split(main, [p for p in PATTERNS if p.name == pattern], lambda node: None, 200)
     names = [[n.outputs[0].name for n in sorted(r.nodes, key=lambda n: n.position)] for r in regions]
     assert [" ".join(group) for group in names] == expected
@@ -156,6 +156,6 @@ def test_pattern(graph: str, pattern: str, expected: list[str]) -> None:
 
 
 def test_what_no_kernel_can_contain_is_not_fused() -> None:
-    main = build(parse("agraph (float[8] a) => (float[8] y) { b = Exp (a)  c = Neg (b)  y = Abs (c) }"), "").main
+    main = typed_model(parse("agraph (float[8] a) => (float[8] y) { b = Exp (a)  c = Neg (b)  y = Abs (c) }"), "").main
     regions, _ = split(main, PATTERNS, lambda node: "no" if node.op == "Neg" else None, 200)
     assert [len(region.nodes) for region in regions] == [1, 1, 1]

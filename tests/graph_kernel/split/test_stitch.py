@@ -8,7 +8,7 @@ from harness import parse
 from fusionc.graph_kernel.split.patterns import PATTERNS
 from fusionc.graph_kernel.split.splitter import split
 from fusionc.graph_kernel.split.stitch import STITCH
-from fusionc.model.build import build
+from fusionc.shapes.inference import typed_model
 
 CASES = [
     (
@@ -88,7 +88,7 @@ CASES = [
 
 @pytest.mark.parametrize(("graph", "expected"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
 def test_stitch(graph: str, expected: list[str]) -> None:
-    regions, _ = split(build(parse(graph), "").main, [*PATTERNS, STITCH], lambda node: None, 200)
+    regions, _ = split(typed_model(parse(graph), "").main, [*PATTERNS, STITCH], lambda node: None, 200)
     names = [[n.outputs[0].name for n in sorted(r.nodes, key=lambda n: n.position)] for r in regions]
     assert [" ".join(group) for group in names] == expected
 
@@ -98,6 +98,6 @@ def test_the_row_of_an_older_softmax_has_all_axes(opset: int, expected: list[str
     text = (
         "agraph (float[N,8,4] x) => (float[N,8,1] y) { p = Softmax <axis = AXIS> (x)  y = ReduceMax <axes = [2]> (p) }"
     )
-    main = build(parse(text.replace("AXIS", "1" if opset < 13 else "2"), opset=opset), "").main
+    main = typed_model(parse(text.replace("AXIS", "1" if opset < 13 else "2"), opset=opset), "").main
     regions, _ = split(main, [STITCH], lambda node: None, 200)
     assert [" ".join(n.outputs[0].name for n in region.nodes[::-1]) for region in regions] == expected

@@ -8,7 +8,7 @@ from harness import parse
 from fusionc.graph_kernel.flags import Flags
 from fusionc.graph_kernel.split.patterns import PATTERNS
 from fusionc.graph_kernel.split.splitter import split
-from fusionc.model.build import build
+from fusionc.shapes.inference import typed_model
 
 GELU = """agraph (float[8,64] x) => (float[8,64] y)
 <float a = {0.044715}, float b = {0.7978846}, float half = {0.5}, float one = {1.0}> {
@@ -55,7 +55,7 @@ EXAMPLES = [  # graph, the outputs of the operators of each area
 
 
 def areas(graph: str, flags: Flags | None = None, most: int = 200) -> list[str]:
-    main = build(parse(graph), "").main
+    main = typed_model(parse(graph), "").main
     patterns = [p for p in PATTERNS if (flags or Flags()).has_pattern(p.name)]
     regions, counts = split(main, patterns, lambda node: None, most)
     assert all(count.matched == count.effected + sum(count.refused.values()) for count in counts)

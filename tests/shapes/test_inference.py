@@ -7,14 +7,14 @@ import onnx
 import pytest
 from harness import parse
 
-from fusionc.model.build import build
 from fusionc.model.graph import Edge, Graph, Shape
-from fusionc.model.types import broadcasts_into, same_after_reshape, same_shape
 from fusionc.rewrite import Tape
+from fusionc.shapes.equality import broadcasts_into, same_after_reshape, same_shape
+from fusionc.shapes.inference import typed_model
 
 
 def graph_of(text: str, opset: int = 18) -> Graph:
-    return build(parse(text, opset), "").main
+    return typed_model(parse(text, opset), "").main
 
 
 def value(graph: Graph, name: str) -> Edge:
@@ -41,13 +41,13 @@ def test_what_data_propagation_knows() -> None:
 def test_a_declaration_that_contradicts_inference_loses() -> None:
     model = parse("agraph (float[2,3] x) => (float[2,3] y) { h = Relu (x) y = Neg (h) }")
     model.graph.value_info.append(onnx.helper.make_tensor_value_info("h", onnx.TensorProto.FLOAT, [7, 7]))
-    assert value(build(model, "").main, "h").shape == (2, 3)
+    assert value(typed_model(model, "").main, "h").shape == (2, 3)
 
 
 def test_a_declaration_counts_for_operators_that_onnx_does_not_know() -> None:
     model = parse("agraph (float[2,3] x) => (float[a,b] y) { g = my.own.F (x) y = Neg (g) }")
     model.graph.value_info.append(onnx.helper.make_tensor_value_info("g", onnx.TensorProto.FLOAT, [6, 1]))
-    graph = build(model, "").main
+    graph = typed_model(model, "").main
     assert value(graph, "g").shape == value(graph, "y").shape == (6, 1)
 
 
@@ -55,7 +55,7 @@ def test_a_declaration_of_what_the_caller_decides_counts_for_nothing() -> None:
     """Whatever the model says of y, the caller may ask for another shape."""
     model = parse("agraph (float[2,3] x, int64[2] s) => (float[2,3] y) { h = Reshape (x, s) y = Neg (h) }")
     model.graph.value_info.append(onnx.helper.make_tensor_value_info("h", onnx.TensorProto.FLOAT, [2, 3]))
-    graph = build(model, "").main
+    graph = typed_model(model, "").main
     for name in ("h", "y"):
         shape = value(graph, name).shape
         assert shape is None or not any(isinstance(d, int) for d in shape)
@@ -120,7 +120,7 @@ def test_unknown_is_none_and_not_a_guess() -> None:
 def test_before_ir_version_3_there_is_one_opset() -> None:
     model = onnx.ModelProto(ir_version=2)
     model.graph.name = "g"
-    assert build(model, "").main.opset == 1
+    assert typed_model(model, "").main.opset == 1
 
 
 MADE = {
@@ -213,7 +213,7 @@ def test_large_constant_nodes_have_types() -> None:
     model = parse("agraph (float[N,64] x) => (float[a,b] y) { y = MatMul (x, W) }")
     weights = onnx.numpy_helper.from_array(np.ones((64, 64), np.float32))
     model.graph.node.insert(0, onnx.helper.make_node("Constant", [], ["W"], value=weights))
-    graph = build(model, "").main
+    graph = typed_model(model, "").main
     assert value(graph, "W").shape == (64, 64) and value(graph, "y").shape == ("N", 64)
 
 

@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from fusionc.model.expressions import (
+from fusionc.shapes.expressions import (
     Element,
     added,
     atoms,

@@ -16,20 +16,30 @@ import onnx
 from onnx import TensorProto, shape_inference
 
 from fusionc.model import operators, tensors
-from fusionc.model.dimensions import SAME_SHAPE, Element, shape_made
-from fusionc.model.doubts import Doubt, doubt_of, is_fatal
-from fusionc.model.expressions import atoms, is_expression, replaced
+from fusionc.model.build import build
 from fusionc.model.graph import Constant, Edge, Graph, Model, Node, Shape, shape_of
-from fusionc.model.inference import infer
+from fusionc.shapes.elements import SAME_SHAPE, Element, shape_made
+from fusionc.shapes.expressions import INVENTED, atoms, is_expression, is_invented, replaced
+from fusionc.shapes.onnx_inference import infer
+from fusionc.shapes.overrides import Override, is_fatal, override_of
 
 _SMALL = 1024  # elements; larger tensors never are shapes, axes or sizes, and inference goes without them
-INVENTED = "unk__"  # how the symbols begin that onnx invents for dimensions it does not know
 _DOUBTFUL = "fusionc.doubtful"  # the domain of nodes whose shapes inference must not say
 _OF_SHAPES = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)  # what shape arithmetic computes with
 _IR_VERSION = 10  # of the copy that inference sees: initializers need not be inputs there
 
 
-class Types:
+def typed_model(proto: onnx.ModelProto, folder: str, target: str = "onnxruntime-cpu") -> Model:
+    """The model in memory, for that runtime, which infers types when it is asked for them.
+
+    Raises FusioncError for a model that is not in single assignment form or has a cycle.
+    """
+    model = build(proto, folder, target)
+    model.types = TypeInference(model)
+    return model
+
+
+class TypeInference:
     """What is known about the types of all values of a model."""
 
     def __init__(self, model: Model) -> None:
@@ -37,7 +47,7 @@ class Types:
         self._generation = -1  # counts inferences
         self._outdated = False  # commits since the last inference
         self._may_refresh = False  # once per pass
-        self._doubts: dict[Node, Doubt] = {}
+        self._doubts: dict[Node, Override] = {}
         self._told: dict[Edge, onnx.TypeProto] = {}  # types that inference misses
 
     def of(self, value: Edge, *, rank_only: bool = False) -> onnx.TypeProto | None:
@@ -99,7 +109,7 @@ class Types:
         for name, output in zip(node.proto.output, node.outputs, strict=True):
             if output is not None and name in found:
                 output.proto_type = found[name]
-        doubt, first = doubt_of(node), node.outputs[0] if node.outputs else None
+        doubt, first = override_of(node), node.outputs[0] if node.outputs else None
         if doubt is not None and first is not None:
             first.proto_type = _type_in(doubt, first)
 
@@ -133,7 +143,7 @@ class Types:
         declared = new.graph.declared_types[new.name] = onnx.TypeProto()
         declared.CopyFrom(known)
         for dim in declared.tensor_type.shape.dim:
-            if dim.dim_param and _is_invented(dim.dim_param):  # it would mean something else after the next inference
+            if dim.dim_param and is_invented(dim.dim_param):  # it would mean something else after the next inference
                 dim.ClearField("dim_param")
 
     def _follow(self, skeleton: _Skeleton) -> _Symbols:
@@ -153,7 +163,7 @@ class Types:
         before = [(value, value.proto_type) for value in values if value.proto_type is not None]
         self._doubts = {node: doubt for node, doubt in self._doubts.items() if node.is_in_graph}
         slices = (node for graph in self._model.graphs for node in graph.of_operator("Slice"))
-        self._doubts.update({node: Doubt(None) for node in slices if is_fatal(node)})
+        self._doubts.update({node: Override(None) for node in slices if is_fatal(node)})
         self._told = {v: type_ for v, type_ in self._told.items() if v.producer and v.producer.is_in_graph}
         skeleton = _Skeleton(self._model, self._doubts, self._told)
         while True:
@@ -163,7 +173,7 @@ class Types:
                 return
             _read(main, result.graph, skeleton, self._generation)
             symbols = self._follow(skeleton)
-            doubts = {node: doubt for node in skeleton.certain() if (doubt := doubt_of(node)) is not None}
+            doubts = {node: doubt for node in skeleton.certain() if (doubt := override_of(node)) is not None}
             if doubts:
                 self._doubts.update(doubts)
                 skeleton = _Skeleton(self._model, self._doubts, self._told)
@@ -178,7 +188,7 @@ class _Skeleton:
     """A copy of the model for inference: without large weights, and without what the model itself declares of
     values that onnx can infer."""
 
-    def __init__(self, model: Model, doubts: Mapping[Node, Doubt], told: dict[Edge, onnx.TypeProto]) -> None:
+    def __init__(self, model: Model, doubts: Mapping[Node, Override], told: dict[Edge, onnx.TypeProto]) -> None:
         """The types in `told` are told to inference from the start, and `annotate` adds to them."""
         self._doubts, self._told = doubts, told
         self.proto = onnx.ModelProto(ir_version=_IR_VERSION)
@@ -271,7 +281,7 @@ class _Skeleton:
 class _Symbols:
     """What the symbols that inference invented stand for, as far as it follows from other dimensions."""
 
-    def __init__(self, doubts: Mapping[Node, Doubt], outer: _Symbols | None) -> None:
+    def __init__(self, doubts: Mapping[Node, Override], outer: _Symbols | None) -> None:
         self._doubts = doubts
         self._meanings: dict[str, Element] = {} if outer is None else dict(outer._meanings)
         self.found: dict[Edge, onnx.TypeProto] = {}  # types that are new to inference
@@ -285,7 +295,7 @@ class _Symbols:
             if output is None or node in self._doubts:
                 continue
             shape = shape_of(output.proto_type)
-            made = shape_made(node) if shape is None or any(map(_is_invented, shape)) else None
+            made = shape_made(node) if shape is None or any(map(is_invented, shape)) else None
             if made is not None and (shape is None or len(shape) == len(made)):
                 self._learn(output, (None,) * len(made) if shape is None else shape, made)
 
@@ -300,7 +310,7 @@ class _Symbols:
             if was is not None and dim is not None and was != dim:
                 self._meanings[str(was)] = dim
         output.proto_type = onnx.helper.make_tensor_type_proto(elem_type, dims)
-        certain = [None if _is_invented(dim) else dim for dim in dims]
+        certain = [None if is_invented(dim) else dim for dim in dims]
         if any(dim is not None and was != dim for was, dim in zip(shape, certain, strict=True)):
             self.found[output] = onnx.helper.make_tensor_type_proto(elem_type, certain)
 
@@ -330,15 +340,15 @@ class _Symbols:
 
 def _better(was: int | str | None, made: Element | None) -> int | str | None:
     """The one of two names of a dimension that says more."""
-    if made is None or not _is_invented(was) or any(isinstance(a, tuple) or a == was for a in atoms(made)):
+    if made is None or not is_invented(was) or any(isinstance(a, tuple) or a == was for a in atoms(made)):
         return was
     return made if isinstance(made, str) or (isinstance(made, int) and made >= 0) else was
 
 
-def _type_in(doubt: Doubt, output: Edge) -> onnx.TypeProto:
+def _type_in(doubt: Override, output: Edge) -> onnx.TypeProto:
     """The type of the output with the shape that is not in doubt."""
     elem_type = 0 if output.proto_type is None else output.proto_type.tensor_type.elem_type
-    dims = None if doubt.shape is None else [None if _is_invented(d) else d for d in doubt.shape]
+    dims = None if doubt.shape is None else [None if is_invented(d) else d for d in doubt.shape]
     return onnx.helper.make_tensor_type_proto(elem_type, dims)
 
 
@@ -350,18 +360,9 @@ def _teaches_nothing(old: Edge, new: Edge) -> bool:
 def _is_settled(value: Edge) -> bool:
     """Whether inference cannot say more of a value: its shape is known, and no shape is made of its elements."""
     shape = shape_of(value.proto_type)
-    if value.proto_type is None or shape is None or any(_is_invented(d) for d in shape):
+    if value.proto_type is None or shape is None or any(is_invented(d) for d in shape):
         return False
     return len(shape) > 1 or value.proto_type.tensor_type.elem_type not in _OF_SHAPES
-
-
-def _is_invented(dim: int | str | None) -> bool:
-    """Whether a dimension is unknown, or made of a symbol that only this inference knows."""
-    if dim is None or isinstance(dim, int):
-        return dim is None
-    if not is_expression(dim):
-        return dim.startswith(INVENTED)
-    return any(isinstance(atom, str) and atom.startswith(INVENTED) for atom in atoms(dim))
 
 
 def _read(graph: Graph, result: onnx.GraphProto, skeleton: _Skeleton, generation: int) -> None:
@@ -433,29 +434,3 @@ def _count(type_: onnx.TypeProto | None) -> int:
     for dim in type_.tensor_type.shape.dim:
         count *= dim.dim_value
     return count
-
-
-def same_shape(a: Sequence[int | str | None] | None, b: Sequence[int | str | None] | None) -> bool:
-    """Whether two shapes are known to be equal: every dimension the same number or the same symbol."""
-    return a is not None and b is not None and None not in a and tuple(a) == tuple(b)
-
-
-def same_after_reshape(a: Sequence[int | str | None] | None, b: Sequence[int | str | None] | None) -> bool:
-    """Whether two shapes with equally many elements are known to be equal: one dimension follows from the others.
-
-    Only one of which nothing is known: two that are, 7 and "length" say, may differ where another one is 0.
-    """
-    if a is None or b is None or len(a) != len(b):
-        return False
-    open_ = [pair for pair in zip(a, b, strict=True) if None in pair or pair[0] != pair[1]]
-    return len(open_) <= 1 and 0 not in (*a, *b) and all(any(map(_is_invented, pair)) for pair in open_)
-
-
-def broadcasts_into(small: Sequence[int | str | None] | None, large: Sequence[int | str | None] | None) -> bool:
-    """Whether a tensor of shape `small` is known to leave the shape `large` as it is when both are broadcast."""
-    if small is not None and len(small) == 0:
-        return True
-    if small is None or large is None or len(small) > len(large):
-        return False
-    pairs = zip(reversed(small), reversed(large), strict=False)
-    return all(a == 1 or (a is not None and a == b) for a, b in pairs)

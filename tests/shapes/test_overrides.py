@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pytest
 from harness import make_feeds, parse, session
 
-from fusionc.model.build import build
+from fusionc.shapes.inference import typed_model
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,7 @@ def test_known_dimensions_are_true(case: Case) -> None:
     model = parse(
         f"agraph (float[{case.x}] x) => (float[{names}] y) <{case.constants}> {{ {case.body} y = Neg (h) }}", case.opset
     )
-    values = build(model, "").main.values
+    values = typed_model(model, "").main.values
     assert values["h"].shape == case.known or (
         case.known and set(case.known) == {None} and not _numbers(values["h"].shape)
     )
@@ -170,7 +170,7 @@ def _numbers(shape: tuple[int | str | None, ...] | None) -> bool:
 def test_elements_do_not_pass_a_narrow_cast() -> None:
     model = parse("""agraph (float[300] x, float[1] o) => (float[n] y) {
         s = Shape (x) c = Cast <to = 2> (s) d = Cast <to = 7> (c) y = Expand (o, d) }""")
-    shape = build(model, "").main.values["y"].shape
+    shape = typed_model(model, "").main.values["y"].shape
     assert shape is None or shape[0] != 300
 
 
@@ -179,7 +179,7 @@ def test_a_carried_value_may_grow() -> None:
         g, s = Loop (n, yes, x, zero) <body = b (int64 i, bool c, float[1] carried, int64[1] old)
             => (bool c2, float[m] next, int64[1] size)
             { c2 = Identity (c) next = Concat <axis = 0> (carried, carried) size = Shape (carried) }> }""")
-    graph = build(model, "")
+    graph = typed_model(model, "")
     body = next(g for g in graph.graphs if g is not graph.main)
     shape = body.values["carried"].shape
     assert shape is None or shape == (None,) or isinstance(shape[0], str)

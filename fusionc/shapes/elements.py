@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from fusionc.model.expressions import Element, added, divided, is_dimension, least, limited, multiplied
 from fusionc.model.graph import Edge, Node
 from fusionc.model.operators import MICROSOFT, has_legacy_axis
+from fusionc.shapes.expressions import Element, added, divided, is_dimension, least, limited, multiplied
 
 __all__ = ["SAME_SHAPE", "Element", "dimension", "elements", "shape_made"]
 Dims = list[Element | None]  # None for what cannot be said

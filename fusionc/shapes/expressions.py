@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 Element = int | str | tuple[int, int]  # a number, a symbol, or (identity of a value, axis) for a dimension without one
+INVENTED = "unk__"  # how the symbols begin that onnx invents for dimensions it does not know
 _MARK = "="  # how expressions begin
 Sum = dict[tuple[Any, ...], int]  # products of atoms, each with its factor; the empty product is one
 _LONGEST = 400  # characters
@@ -112,6 +113,15 @@ def atoms(a: Element) -> Iterator[Element]:
                 yield from atoms(atom[2])
             else:
                 yield atom
+
+
+def is_invented(dim: int | str | None) -> bool:
+    """Whether a dimension is unknown, or made of a symbol that only this inference knows."""
+    if dim is None or isinstance(dim, int):
+        return dim is None
+    if not is_expression(dim):
+        return dim.startswith(INVENTED)
+    return any(isinstance(atom, str) and atom.startswith(INVENTED) for atom in atoms(dim))
 
 
 def replaced(a: Element, by: dict[str, Element]) -> Element:

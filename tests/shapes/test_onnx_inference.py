@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from harness import parse
 
-from fusionc.model.inference import infer
+from fusionc.shapes.onnx_inference import infer
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,66 @@
+"""What was done: a record of each rewrite, and of each pattern and graph how often it matched and took effect."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from fusionc.model.graph import Graph
+    from fusionc.rewrite.definition import Pass, Pattern
+
+
+@dataclass
+class PatternCount:
+    """How often one pattern matched, took effect and was refused in one graph (0 is the main graph).
+
+    Always matched == effected + sum(refused).
+    `waiting` are those of the refused for which the opset of the model is the reason, by the one that would do.
+    """
+
+    graph_id: int
+    kind: str
+    pass_name: str
+    pattern: str
+    effected: int = 0
+    refused: dict[str, int] = field(default_factory=dict)
+    waiting: dict[int, int] = field(default_factory=dict)
+    seconds: float = 0.0
+
+    @property
+    def matched(self) -> int:
+        return self.effected + sum(self.refused.values())
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One rewrite that took effect, as the log tells it and as bisection names it."""
+
+    number: int
+    graph_id: int
+    pass_name: str
+    pattern: str
+    nodes: tuple[str, ...]
+
+
+class RewriteLog:
+    """Numbers the rewrites of a run, stops them after `limit`, and keeps away those that are `left_out`."""
+
+    def __init__(self, limit: int | None = None, left_out: Sequence[Commit] = ()) -> None:
+        self.limit = limit
+        self.left_out = left_out
+        self.last: Commit | None = None
+        self.count = 0
+
+    @property
+    def is_closed(self) -> bool:
+        return self.limit is not None and self.count >= self.limit
+
+    def leaves_out(self, graph: Graph, pass_: Pass, pattern: Pattern, nodes: Iterable[str]) -> bool:
+        wanted = Commit(0, graph.id, pass_.name, pattern.name, tuple(nodes))
+        return any(replace(commit, number=0) == wanted for commit in self.left_out)
+
+    def enter(self, graph: Graph, pass_: Pass, pattern: Pattern, nodes: Iterable[str]) -> None:
+        self.count += 1
+        self.last = Commit(self.count, graph.id, pass_.name, pattern.name, tuple(nodes))
