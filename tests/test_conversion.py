@@ -17,8 +17,8 @@ from harness import operators, parse
 import fusionc
 from fusionc import conversion
 from fusionc.conversion import output_path
-from fusionc.passes.graph_fusion.conv2d_transpose_batchnorm_fusion import Conv2DTransposeBatchnormFusionPass
-from fusionc.passes.graph_fusion.conv_batchnorm_fusion import ConvBatchnormFusionPass
+from fusionc.passes.convolution.conv2d_transpose_batchnorm_fusion import Conv2DTransposeBatchnormFusionPass
+from fusionc.passes.convolution.conv_batchnorm_fusion import ConvBatchnormFusionPass
 from fusionc.rewrite import Match, Tape
 from fusionc.runtime.errors import Overdue
 

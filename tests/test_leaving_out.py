@@ -11,7 +11,7 @@ from harness import operators, parse
 
 import fusionc
 from fusionc.errors import VerificationError
-from fusionc.passes.graph_fusion.conv_batchnorm_fusion import ConvBatchnormFusionPass
+from fusionc.passes.convolution.conv_batchnorm_fusion import ConvBatchnormFusionPass
 from fusionc.rewrite import Match, Tape
 
 NORM = "BatchNormalization ({}, g, b, m, v)"

@@ -1,0 +1,46 @@
+"""What the passes about BatchNormalization have in common: in inference it is a factor and an addend per channel."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fusionc.model.graph import Node
+from fusionc.rewrite import Match, const, op, refuse
+from fusionc.rewrite.pattern import Formula, OpFormula
+
+Array = np.ndarray[Any, Any]
+
+
+def batchnorm_of(x: Formula) -> OpFormula:
+    """BatchNormalization of a formula with constant statistics, as `affine` wants it."""
+    return op.BatchNormalization(x, *map(const, ("scale", "offset", "mean", "variance")), _as="bn")
+
+
+def affine(m: Match, channels: int | None = None) -> tuple[Array, Array]:
+    """Factor and addend of each channel, in float64: bn(x) = x·factor + addend.
+
+    Refuses training mode, and statistics that do not have one number for each channel.
+    """
+    if not _is_inference(m.bn, m.opset):
+        refuse("batch normalization in training mode")
+    if not m.bn.attr("spatial", 1):
+        refuse("statistics per activation")
+    scale, offset, mean, variance = (
+        value.constant().astype(np.float64) for value in (m.scale, m.offset, m.mean, m.variance)
+    )
+    wanted = scale.shape[:1] if channels is None else (channels,)
+    if any(statistic.shape != wanted for statistic in (scale, offset, mean, variance)):
+        refuse("not one statistic for each channel")
+    factor = scale / np.sqrt(variance + m.bn.attr("epsilon"))
+    return factor, offset - mean * factor
+
+
+def _is_inference(bn: Node, opset: int) -> bool:
+    """Whether a BatchNormalization uses its stored statistics, in any of the operator's versions."""
+    if opset < 7:
+        return bool(bn.attr("is_test"))
+    if opset < 14:  # more than one output, or none of them left out, asks for training mode
+        return sum(output is not None for output in bn.outputs) == 1
+    return not bn.attr("training_mode")

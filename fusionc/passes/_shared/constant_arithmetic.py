@@ -1,0 +1,160 @@
+"""What the passes about arithmetic with constants have in common.
+
+Constants are combined in float64 and rounded once; integers are combined in their own type, where they wrap around as
+they do when the model runs.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from fusionc.model.graph import Constant, Edge
+from fusionc.model.tensors import float_info, to_proto
+from fusionc.passes._shared.weights import array_of, would_double
+from fusionc.rewrite import Match, Result, Tape, refuse
+from fusionc.shapes.equality import broadcasts_into
+
+Array = np.ndarray[Any, Any]
+NO_FLOATS = "the elements are no floating-point numbers"
+TOO_SMALL = "a constant would be too small for its type"
+_NEVER_NEGATIVE = frozenset({"Abs", "Exp", "Sigmoid", "Softmax", "ReduceL1", "ReduceL2", "ReduceSumSquare"})
+_KEEPS_SIGNS = frozenset(
+    {"Add", "Mul", "Sqrt", "ReduceSum", "ReduceMean", "Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze"}
+)
+
+
+def is_everywhere(value: Edge, number: float) -> bool:
+    """Whether a constant is this number in all of its elements, of which it has some."""
+    array = value.constant()
+    if array is None or not array.size or array.dtype.kind in "OSU":
+        return False
+    return bool((array == number).all())
+
+
+def is_zero(value: Edge, sign: float) -> bool:
+    """Whether a constant is a zero of this sign everywhere; integers have one zero. −0 + 0 is 0, not −0."""
+    array = value.constant()
+    if array is None or not is_everywhere(value, 0):
+        return False
+    return is_integer(array) or bool((np.copysign(1.0, array.astype(np.float64)) == sign).all())
+
+
+def check_fits(constant: Edge, x: Edge) -> None:
+    """Refuse a constant that may give the result a larger shape than x has."""
+    if not broadcasts_into(array_of(constant).shape, x.shape):
+        refuse("the constant may enlarge the result")
+
+
+def single_number(constant: Edge | None, x: Edge, default: float = 1.0) -> float:
+    """The only element of a constant that leaves x as large as it is; `default` where there is no constant."""
+    if constant is None:
+        return default
+    array = array_of(constant)
+    if array.size != 1 or not broadcasts_into(array.shape, x.shape):
+        refuse("the constant is not a single number")
+    return float(array.item())
+
+
+def is_integer(array: Array) -> bool:
+    return array.dtype.kind in "iu"
+
+
+def numbers(constant: Edge) -> Array:
+    """The elements to compute with: integers as they are, all others in float64."""
+    array = array_of(constant)
+    return array if is_integer(array) else array.astype(np.float64)
+
+
+def product(a: Array, b: Array) -> Array:
+    """Refuses where two numbers that are not 0 become 0."""
+    result = np.asarray(a * b)
+    if not is_integer(result) and ((result == 0) & (a != 0) & (b != 0)).any():
+        refuse(TOO_SMALL)
+    return result
+
+
+def inverse(a: Array) -> Array:
+    """One over each element. Refuses integers."""
+    if is_integer(a):
+        refuse(NO_FLOATS)
+    return np.asarray(1 / a)
+
+
+def rounded(new: Tape, exact: Array, *like: Edge) -> Constant:
+    """A new constant that stands for those of `like`, in their element type.
+
+    Refuses infinities, numbers below the smallest normal one, more elements than the largest of `like` has, and a
+    second large constant beside one that stays.
+    """
+    largest = max(like, key=lambda constant: array_of(constant).size)
+    if exact.size > array_of(largest).size:
+        refuse("the constants together would become larger")
+    if would_double(largest, exact.size):
+        refuse("a large constant is used elsewhere")
+    made = new.const(exact, dtype=array_of(largest).dtype, like=largest)
+    if not is_integer(exact):
+        if not np.isfinite(exact).all():
+            refuse("a constant would not be finite")
+        smallest = float(float_info(made.values.dtype).smallest_normal)
+        if ((np.abs(exact) < smallest) & (exact != 0)).any():
+            refuse(TOO_SMALL)
+    return made
+
+
+def negated(new: Tape, constant: Edge) -> Constant:
+    """The same constant with other signs; of integers, modulo their range."""
+    array = array_of(constant)
+    if would_double(constant, array.size):
+        refuse("a large constant is used elsewhere")
+    return new.const(np.asarray(np.negative(array)).astype(array.dtype), like=constant, dtype=array.dtype)
+
+
+def zeros(new: Tape, x: Edge) -> Edge:
+    """Zeros in the type and the shape of x, and without x where the shape is known."""
+    if x.dtype is None:
+        refuse("the element type is unknown")
+    shape = x.shape
+    is_known = shape is not None and all(isinstance(d, int) for d in shape)
+    size = new.const(np.array(shape, np.int64)) if is_known else new.Shape(x)
+    zero = to_proto(np.zeros(1, x.dtype), "value")
+    made: Edge = new.ConstantOfShape(size, value=zero)
+    return made
+
+
+def is_never_negative(value: Edge | None, depth: int = 12) -> bool:
+    """Whether no element of floating-point numbers can be below 0, or −0; NaN it may be."""
+    if value is None or depth == 0:
+        return False
+    if value.is_constant:
+        array = array_of(value)
+        return array.dtype.kind == "f" and not np.signbit(array).any()
+    node = value.producer
+    if node is None or node.domain != "" or node.has_references:
+        return False
+    if node.op in _NEVER_NEGATIVE or (node.op == "Mul" and node.inputs[0] is node.inputs[1]):
+        return True
+    if node.op == "Pow":
+        power = None if node.inputs[1] is None else node.inputs[1].constant()
+        return power is not None and bool((power > 0).all() and not np.any(power % 2))
+    if node.op not in _KEEPS_SIGNS:
+        return False
+    operands = node.inputs if node.op in ("Add", "Mul") else node.inputs[:1]
+    return all(is_never_negative(operand, depth - 1) for operand in operands)
+
+
+def is_power_of_two(array: Array) -> bool:
+    """Whether every element is ±2ⁿ."""
+    mantissa, _ = np.frexp(np.abs(array.astype(np.float64)))
+    return bool(array.size and math.isfinite(float(mantissa.sum())) and (mantissa == 0.5).all())
+
+
+def square(m: Match, new: Tape) -> Result:
+    """m.x ^ m.c as a product, for a constant that is 2."""
+    check_fits(m.c, m.x)
+    (result,) = m.outputs
+    if any(user.op == "ReduceMean" for user in result.outputs):
+        refuse("the mean of squares")  # runtimes recognize normalizations by the power
+    return new.Mul(m.x, m.x)

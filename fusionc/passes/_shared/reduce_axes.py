@@ -1,0 +1,121 @@
+"""What the passes about Reduce operators and normalizations have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fusionc.model.graph import Edge, Node
+from fusionc.passes._shared.slice_and_gather import new_unsqueeze
+from fusionc.rewrite import Match, Refused, Result, Tape, op, refuse, rest, var
+from fusionc.rewrite.pattern import OpFormula
+
+_OF_ONE_NUMBER = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")  # is that number
+
+
+def reduced_axes(node: Node, rank: int | None) -> list[int]:
+    """The axes that a Reduce operator reduces, counted from the front, in order; attribute or input by opset.
+
+    Refuses where they are not known before the model runs.
+    """
+    if rank is None:
+        refuse("the rank is unknown")
+    axes = node.attr("axes")
+    if not axes and len(node.inputs) > 1 and node.inputs[1] is not None:
+        given = node.inputs[1].constant()
+        if given is None:
+            refuse("the axes are not known before the model runs")
+        axes = [int(axis) for axis in given.reshape(-1)]
+    if not axes:
+        return [] if node.attr("noop_with_empty_axes") else list(range(rank))
+    return sorted(axis % rank for axis in axes) if rank else []
+
+
+def trailing_axis(node: Node, x: Edge) -> int:
+    """The first axis of a Reduce operator that keeps its dimensions and reduces all axes from there to the last.
+
+    Refuses other Reduce operators.
+    """
+    axes, rank = reduced_axes(node, x.rank), x.rank or 0
+    if not axes or axes != list(range(axes[0], rank)):
+        refuse("not the last axes are reduced")
+    if not node.attr("keepdims"):
+        refuse("the reduced axes are dropped")
+    return axes[0]
+
+
+def one_axis(node: Node, x: Edge) -> int:
+    """The only axis of a Reduce operator that keeps its dimensions, as written where the rank of x is unknown.
+
+    Refuses other Reduce operators.
+    """
+    if x.rank is None:
+        given = node.inputs[1].constant() if len(node.inputs) > 1 and node.inputs[1] is not None else None
+        axes = [int(axis) for axis in (node.attr("axes") or []) if given is None]
+        axes = axes if given is None else [int(axis) for axis in given.reshape(-1)]
+    else:
+        axes = reduced_axes(node, x.rank)
+    if len(axes) != 1:
+        refuse("not exactly one axis is reduced")
+    if not node.attr("keepdims"):
+        refuse("the reduced axes are dropped")
+    return axes[0]
+
+
+def reduce_twice(name: str) -> OpFormula:
+    """The formula of a Reduce of a Reduce of the same kind, as `join_reduces` wants it."""
+    return op[name](op[name](var("x"), rest("first"), _as="inner"), rest("second"), _as="outer")
+
+
+def join_reduces(m: Match, new: Tape) -> Result:
+    """Reduce(Reduce(x)) as one Reduce. Refuses where the order of the operations matters."""
+    if m.x.dtype is None:
+        refuse("the element type is unknown")
+    if m.x.dtype.kind not in "iu":  # integers wrap around, in whichever order; runtimes lose a NaN in some orders
+        refuse("floating-point numbers may come out in another way")
+    rank = m.x.rank
+    first, is_kept = reduced_axes(m.inner, rank), bool(m.inner.attr("keepdims"))
+    left = [axis for axis in range(rank) if is_kept or axis not in first]
+    second = [left[axis] for axis in reduced_axes(m.outer, len(left))]
+    keeps = bool(m.outer.attr("keepdims"))
+    if is_kept != keeps and not (is_kept and set(first) <= set(second)):
+        refuse("only one of them keeps its dimensions")
+    axes = sorted({*first, *second})
+    if not axes:
+        refuse("nothing is reduced")
+    return new_reduce(new, m.outer.op, m.x, axes, keepdims=keeps, like=m.outer)
+
+
+def reduce_once(names: Sequence[str] = _OF_ONE_NUMBER) -> OpFormula:
+    """The formula of a Reduce, as `reduces_nothing` and `without_reduce` want it."""
+    return op[tuple(names)](var("x"), rest("axes"), _as="reduce")
+
+
+def reduces_nothing(m: Match) -> bool:
+    """Whether all axes that a Reduce reduces are known to have one element."""
+    shape = m.x.shape  # once: asked again, after a new inference, it may be unknown
+    try:
+        axes = reduced_axes(m.reduce, None if shape is None else len(shape))
+    except Refused:
+        return False
+    return all(shape[axis] == 1 for axis in axes)
+
+
+def without_reduce(m: Match, new: Tape) -> Result:
+    """What a Reduce that reduces nothing leaves to do: at most a Squeeze."""
+    axes = reduced_axes(m.reduce, m.x.rank)
+    if m.reduce.attr("keepdims") or not axes:
+        return m.x
+    return new_unsqueeze(new, m.x, axes, "Squeeze")
+
+
+def new_reduce(
+    new: Tape, name: str, x: Edge, axes: Sequence[int], *, keepdims: bool = True, like: Node | None = None
+) -> Edge:
+    """A Reduce operator as the opset writes it."""
+    if new.graph.opset < (13 if name == "ReduceSum" else 18):
+        old: Edge = new.node(name, [x], like=like, axes=list(axes), keepdims=int(keepdims))
+        return old
+    made: Edge = new.node(name, [x, new.const(np.array(axes, np.int64))], like=like, keepdims=int(keepdims))
+    return made

@@ -1,0 +1,82 @@
+"""What the passes about written-out normalizations have in common: their formula, and what it captured."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from onnx import TensorProto
+
+from fusionc.model.graph import Edge
+from fusionc.passes._shared.weights import array_of
+from fusionc.rewrite import Match, Tape, const, either, op, refuse, rest, var
+from fusionc.rewrite.pattern import Formula, OpFormula
+from fusionc.shapes.equality import same_shape
+
+x, scale, offset, epsilon = var("x"), var("scale"), var("offset"), const("epsilon")
+
+
+def _centred(name: str) -> OpFormula:
+    """x − mean(x): exporters write it once, or once for each of its uses."""
+    return op.Sub(x, op.ReduceMean(x, rest(f"{name}_axes"), _as=name))
+
+
+def inverse_root(value: Formula, numerator: Formula) -> Formula:
+    """numerator / √value in the ways in which exporters write it."""
+    root = op.Sqrt(value)
+    inverse = either(op.Reciprocal(root), 1.0 / root, op.Pow(value, -0.5))
+    return either(numerator / root, numerator * inverse)
+
+
+_square = _centred("mean_of_square")
+_variance = op.ReduceMean(either(_square**2.0, _square * _square), rest("variance_axes"), _as="variance")
+NORMALIZED = inverse_root(_variance + epsilon, _centred("mean"))  # (x − mean(x)) / √(variance(x) + epsilon)
+MAX_ONES = 1 << 16  # elements of a scale that has to be made
+
+
+def root_mean_square(value: Formula) -> Formula:
+    """value / √(mean(value²) + epsilon)"""
+    mean = op.ReduceMean(either(value**2.0, value * value), rest("axes"), _as="mean")
+    return inverse_root(mean + epsilon, value)
+
+
+def is_plain(m: Match) -> bool:
+    """Whether no constant scales what the formula makes: where one does, it belongs to the normalization."""
+    users = [node for value in m.outputs for node in value.outputs if node.op == "Mul"]
+    return not any(value is not None and value.is_constant for node in users for value in node.inputs)
+
+
+def require_narrow(m: Match) -> None:
+    """Refuses elements that the operators, which compute in float32, would round."""
+    if m.x.elem_type not in (TensorProto.FLOAT, TensorProto.FLOAT16):
+        refuse("the elements are neither float32 nor float16")
+
+
+def epsilon_of(m: Match) -> float:
+    array = m.epsilon.constant()
+    if array.size != 1:
+        refuse("epsilon is not one number")
+    return float(array.item())
+
+
+def channel_vector(value: Edge, channels: int, rank: int) -> np.ndarray[Any, Any]:
+    """A constant of shape [C, 1, 1] or [1, C, 1, 1] as a vector. Refuses others."""
+    array = array_of(value)
+    shape = (1,) * (rank - array.ndim) + array.shape
+    if shape != (1, channels, *[1] * (rank - 2)):
+        refuse("the constant is not one number for each channel")
+    return array.reshape(-1)
+
+
+def scale_of(m: Match, new: Tape, axis: int) -> Edge:
+    """The captured scale of everything from `axis` on, or ones where the formula has none."""
+    normalized, factor = m.x.shape[axis:], m.captures.get("scale")
+    if factor is None:
+        if not all(isinstance(d, int) for d in normalized) or math.prod(normalized) > MAX_ONES:
+            refuse("the size of what is normalized is unknown")
+        return new.const(np.ones(normalized), dtype=m.x.dtype)
+    if not same_shape(factor.shape, normalized):
+        refuse("scale or offset has another shape than what is normalized")
+    edge: Edge = factor
+    return edge

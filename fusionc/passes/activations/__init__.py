@@ -1,0 +1,1 @@
+"""Activations that exporters write out, as operators."""

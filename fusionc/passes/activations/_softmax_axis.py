@@ -1,0 +1,19 @@
+"""What the passes about written-out Softmax have in common."""
+
+from __future__ import annotations
+
+from fusionc.model.graph import Edge, Node
+from fusionc.passes._shared.reduce_axes import one_axis
+from fusionc.rewrite import refuse
+
+
+def softmax_axis(x: Edge, *reductions: Node) -> int:
+    """The axis along which all of these reduce x, for a Softmax of x. Refuses what Softmax cannot do."""
+    axes = {one_axis(node, x) for node in reductions}
+    if len(axes) != 1:
+        refuse("not the same axes are reduced")
+    (axis,) = axes
+    opset, rank = reductions[0].graph.opset, x.rank
+    if opset < 13 and (axis != rank - 1 if rank is not None else axis != -1 or opset < 11):
+        refuse("Softmax of an opset below 13 takes all axes from the given one on", opset=13)
+    return axis

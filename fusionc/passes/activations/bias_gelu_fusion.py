@@ -1,0 +1,45 @@
+from fusionc.model.operators import MICROSOFT
+from fusionc.passes._shared.written_gelu import bias_of, written_gelu, written_tanh_gelu
+from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, either, op, var
+from fusionc.rewrite.pattern import ms
+
+x = var("x")
+_SUM = x + var("b")
+
+
+def _tanh_with_bias(m: Match, new: Tape) -> Result:
+    return new.node("FastGelu", bias_of(m), domain=MICROSOFT)
+
+
+def _plain(m: Match, new: Tape) -> Result:
+    return new.node("Gelu", [m.x], domain=MICROSOFT)
+
+
+def _tanh(m: Match, new: Tape) -> Result:
+    return new.node("FastGelu", [m.x], domain=MICROSOFT)
+
+
+class BiasGeluFusionPass(UBFusionPass):
+    """A bias and the GELU behind it become onnxruntime's BiasGelu, or FastGelu where it is the one with Tanh.
+
+    before   Gelu(x + b), as an operator or written out with Erf; the same with Tanh; GELU written out, without a bias
+    after    com.microsoft.BiasGelu(x, b); FastGelu(x, b); com.microsoft.Gelu(x), as below opset 20 there is no other;
+             FastGelu(x)
+    refuses  addends of which none is known to be one number for each column; elements other than float32 (there is
+             no kernel)
+    algebra  the definitions: FastGelu computes the formula with Tanh
+    source   CANN's MatMulGelu passes; onnxruntime's BiasGeluFusion; with Erf it takes 0.44 to 0.71 of the time, with
+             Tanh 0.30 to 0.45
+    """
+
+    numerics = "rounding"
+    aliases = ("matmul_elemwise_fusion",)
+    patterns = (
+        Pattern("BiasGelu", either(op.Gelu(_SUM, approximate="none"), ms.Gelu(_SUM), written_gelu(_SUM))),
+        Pattern("BiasGeluTanh", either(op.Gelu(_SUM, approximate="tanh"), written_tanh_gelu(_SUM)), _tanh_with_bias),
+        Pattern("Gelu", written_gelu(x), _plain),
+        Pattern("GeluTanh", written_tanh_gelu(x), _tanh),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        return new.node("BiasGelu", bias_of(m), domain=MICROSOFT)

@@ -1,0 +1,53 @@
+import numpy as np
+
+from fusionc.passes._shared.clipping import Interval, interval_of, largest_of
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, rest, var
+from fusionc.rewrite.pattern import Formula
+from fusionc.shapes.equality import broadcasts_into
+
+
+def _limited(value: Formula, name: str) -> Formula:
+    """One limit or two, as any operator that sets them."""
+    return either(
+        op.Relu(value, _as=name),
+        op.Clip(value, rest(f"{name}_limits"), _as=name),
+        op["Min", "Max"](value, const(f"{name}_limit"), _as=name),
+    )
+
+
+class ClipFusionPass(Pass):
+    """Limits that follow each other become one Clip or Relu.
+
+    before   two of Relu, Clip, Min and Max with a constant, one after the other; Max(x, 0)
+    after    Clip(x, low, high), or Relu(x)
+    refuses  limits that are not single known numbers, are NaN, or whose lower one is above the upper one; a constant
+             that may enlarge the result by broadcasting; types that Clip or Relu of the model's opset do not take;
+             a Clip before opset 6
+    algebra  min and max with numbers compose, a NaN stays one; a limit that Clip leaves out is the largest finite
+             number
+    source   onnxscript's min_max_to_clip and fuse_relus_clips
+    """
+
+    patterns = (
+        Pattern("Limits", _limited(_limited(var("x"), "first"), "second")),
+        Pattern("MaxZero", op.Max(var("x"), const("first_limit", 0.0), _as="first")),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        limits = Interval()
+        for name in ("first", "second"):
+            node, limit = m.captures.get(name), m.captures.get(f"{name}_limit")
+            if limit is not None and not broadcasts_into(limit.shape, m.x.shape):
+                refuse("the constant may enlarge the result")
+            if node is not None:
+                limits = limits.then(interval_of(node, limit))
+        if limits == Interval(low=0.0):
+            return new.Relu(m.x)
+        if m.opset < 6:
+            refuse("opset below 6")
+        largest = largest_of(m.x)
+        low = None if limits.low == -largest else limits.low
+        high = None if limits.high == largest else limits.high
+        if m.opset < 11:
+            return new.Clip(m.x, min=low, max=high)
+        return new.Clip(m.x, *(None if b is None else new.const(np.array(b, m.x.dtype)) for b in (low, high)))

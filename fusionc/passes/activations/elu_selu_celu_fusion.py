@@ -1,0 +1,66 @@
+from fusionc.passes._shared.constant_arithmetic import single_number
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, var
+from fusionc.rewrite.pattern import Formula
+
+x, alpha = var("x"), const("alpha")
+
+
+def _below(power: Formula) -> Formula:
+    """alpha · (Exp − 1), without alpha where it is 1."""
+    less_one = either(power - 1.0, power + -1.0)
+    return either(less_one * alpha, less_one)
+
+
+_ELU = _below(op.Exp(x))
+_CELU = op.Mul(either(op.Exp(x / const("divisor")) - 1.0, op.Exp(x / const("divisor")) + -1.0), alpha)
+
+
+def _number(m: Match, name: str) -> float:
+    return single_number(m.captures.get(name), m.x)
+
+
+def _elu_min(m: Match, new: Tape) -> Result:
+    if not _number(m, "alpha") > 0:  # min(0, …) would not be what is above 0
+        refuse("alpha is not positive")
+    return new.Elu(m.x, alpha=_number(m, "alpha"))
+
+
+def _selu(m: Match, new: Tape) -> Result:
+    gamma = _number(m, "gamma")
+    return new.Selu(m.x, alpha=m.elu.attr("alpha"), gamma=gamma)
+
+
+def _celu(m: Match, new: Tape) -> Result:
+    size = _number(m, "alpha")
+    if size <= 0 or _number(m, "divisor") != size:
+        refuse("not one positive number in both places")
+    return new.Celu(m.x, alpha=size)
+
+
+class EluSeluCeluFusionPass(Pass):
+    """Exponential linear units that are written out become Elu, Selu and Celu.
+
+    before   Where(x > 0, x, a · (Exp(x) − 1)), Where(x < 0 …) the other way round, also with ≥ and ≤;
+             Relu(x) + Min(0, a · (Exp(x) − 1)); Elu(x) · c; Relu(x) + Min(0, a · (Exp(x / a) − 1))
+    after    Elu(x), alpha = a; Selu(x), gamma = c; Celu(x), alpha = a
+    refuses  constants that are not single numbers, or may enlarge x; an alpha that is not positive beside Min
+    algebra  the definitions; at 0 both branches are 0
+    source   CANN's Elu, Selu and Celu fusion passes
+    """
+
+    numerics = "rounding"
+    patterns = (
+        Pattern(
+            "Elu",
+            either(
+                op.Where(op["Greater", "GreaterOrEqual"](x, 0.0), x, _ELU),
+                op.Where(op["Less", "LessOrEqual"](x, 0.0), _ELU, x),
+            ),
+        ),
+        Pattern("EluMin", op.Relu(x) + op.Min(_ELU, 0.0), _elu_min),
+        Pattern("Selu", op.Elu(x, _as="elu") * const("gamma"), _selu),
+        Pattern("Celu", op.Relu(x) + op.Min(_CELU, 0.0), _celu),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        return new.Elu(m.x, alpha=_number(m, "alpha"))

@@ -1,0 +1,37 @@
+from fusionc.model.operators import MICROSOFT
+from fusionc.passes._shared.written_gelu import bias_of, written_gelu
+from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, either, op, var
+from fusionc.rewrite.pattern import Formula, ms
+
+x = var("x")
+
+
+def _gelu(value: Formula) -> Formula:
+    return either(op.Gelu(value, approximate="none"), ms.Gelu(value), written_gelu(value))
+
+
+def _with_bias(m: Match, new: Tape) -> Result:
+    return new.node("FastGelu", bias_of(m), domain=MICROSOFT)
+
+
+class FastGeluFusionPass(UBFusionPass):
+    """GELU becomes onnxruntime's FastGelu, which computes Tanh instead of Erf.
+
+    before   Gelu(x), Gelu(x + b), as operators or written out with Erf; BiasGelu(x, b)
+    after    com.microsoft.FastGelu(x), FastGelu(x, b)
+    refuses  elements other than float32 (there is no kernel); with a bias: addends of which none is known to be one
+             number for each column
+    never    by default: it is no rounding
+    algebra  Erf(x / √2) is about Tanh(√(2/π) · (x + 0.044715 x³)): the results differ by up to 5e-4
+    source   CANN's FastGeluFusionPass; onnxruntime's GeluApproximation, which is off there, too
+    """
+
+    numerics = "approximate"
+    default = "off"
+    patterns = (
+        Pattern("FastGeluOfBias", either(_gelu(x + var("b")), ms.BiasGelu(x, var("b"))), _with_bias),
+        Pattern("FastGelu", _gelu(x)),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        return new.node("FastGelu", [m.x], domain=MICROSOFT)

@@ -1,0 +1,55 @@
+from fusionc.passes._shared.clipping import interval_of
+from fusionc.passes._shared.constant_arithmetic import single_number
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, rest, var
+
+x, c = var("x"), const("c")
+_LINE = op.Add(either(x * const("a"), x / const("d"), x), const("b"))
+_CLIP = op.Clip(_LINE, rest("limits"), _as="clip")
+
+
+def _number(m: Match, name: str, default: float) -> float:
+    return single_number(m.captures.get(name), m.x, default)
+
+
+def _slope(m: Match) -> tuple[float, float]:
+    """alpha and beta of max(0, min(1, alpha · x + beta)), if the limits are 0 and the number that divides."""
+    limits, size = interval_of(m.clip), 1.0
+    if "c" in m.captures:
+        size = _number(m, "c", 1.0)
+        size = size if m.last.op == "Div" else 1 / size if size else 0.0
+    if limits.low != 0 or size <= 0 or abs(limits.high / size - 1) > 1e-6:
+        refuse("the limits are not 0 and 1")
+    divisor = _number(m, "d", 1.0)
+    if divisor == 0:
+        refuse("division by zero")
+    return _number(m, "a", 1.0) / divisor / size, _number(m, "b", 0.0) / size
+
+
+def _product(m: Match, new: Tape) -> Result:
+    alpha, beta = _slope(m)
+    return new.Mul(m.x, new.HardSigmoid(m.x, alpha=alpha, beta=beta))
+
+
+class HardSigmoidFusionPass(Pass):
+    """A line between two limits becomes HardSigmoid.
+
+    before   Clip(x + 3, 0, 6) / 6, · 1/6; Clip(a · x + b, 0, 1); x · Clip(x + 3, 0, 6) / 6
+    after    HardSigmoid(x), alpha = 1/6, beta = 1/2 …; x · HardSigmoid(x)
+    refuses  other limits than 0 and the number that divides; division by zero; constants that are not single numbers or
+             may enlarge x
+    algebra  clip(x + b, 0, c) / c = max(0, min(1, x / c + b / c)) for c > 0
+    source   CANN's HardSigmoidFusionPass; onnxruntime joins HardSigmoid with the Conv before it, Add and Clip never
+    """
+
+    numerics = "rounding"
+    patterns = (
+        Pattern(
+            "HardSigmoidProduct", either(op.Div(x * _CLIP, c, _as="last"), op.Mul(x * _CLIP, c, _as="last")), _product
+        ),
+        Pattern("HardSigmoidScaled", either(op.Div(_CLIP, c, _as="last"), op.Mul(_CLIP, c, _as="last"))),
+        Pattern("HardSigmoid", _CLIP),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        alpha, beta = _slope(m)
+        return new.HardSigmoid(m.x, alpha=alpha, beta=beta)

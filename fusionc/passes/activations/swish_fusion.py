@@ -1,0 +1,36 @@
+from fusionc.passes._shared.constant_arithmetic import single_number
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, var
+
+x = var("x")
+_POWER = op.Exp(op.Neg(x)) + 1.0
+
+
+def _sigmoid(m: Match, new: Tape) -> Result:
+    return new.Sigmoid(m.x)
+
+
+def _product(m: Match, new: Tape) -> Result:
+    return new.Mul(m.x, new.Sigmoid(m.x))
+
+
+class SwishFusionPass(Pass):
+    """Sigmoid that is written out becomes Sigmoid, and x · Sigmoid(x) becomes Swish.
+
+    before   1 / (1 + Exp(−x)), Reciprocal(1 + Exp(−x)); x / (1 + Exp(−x)); x · Sigmoid(x), x · Sigmoid(alpha · x)
+    after    Sigmoid(x); x · Sigmoid(x); Swish(x)
+    refuses  Swish: opset below 24; a target that has no kernel (onnxruntime takes the operator apart again); an alpha
+             that may enlarge x
+    algebra  the definitions of Sigmoid and Swish; where Exp overflows, both sides are 0
+    source   CANN's SwishFusionPass
+    """
+
+    numerics = "rounding"
+    patterns = (
+        Pattern("Sigmoid", either(1.0 / _POWER, op.Reciprocal(_POWER)), _sigmoid),
+        Pattern("SigmoidProduct", x / _POWER, _product),
+        Pattern("Swish", x * op.Sigmoid(x)),
+        Pattern("SwishAlpha", x * op.Sigmoid(x * const("alpha"))),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        return new.Swish(m.x, alpha=single_number(m.captures.get("alpha"), m.x))

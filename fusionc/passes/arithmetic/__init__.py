@@ -1,0 +1,1 @@
+"""Formulas with constants, made shorter."""

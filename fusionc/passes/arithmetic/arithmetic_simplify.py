@@ -1,0 +1,126 @@
+from collections.abc import Callable
+
+from fusionc.passes._shared.constant_arithmetic import (
+    check_fits,
+    is_everywhere,
+    is_never_negative,
+    is_zero,
+    negated,
+    square,
+    zeros,
+)
+from fusionc.passes._shared.reduce_axes import join_reduces, reduce_once, reduce_twice, reduces_nothing, without_reduce
+from fusionc.passes._shared.transpose_and_reshape import reshape_reshape, transpose_transpose
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, rest, var
+from fusionc.rewrite.pattern import Formula
+from fusionc.shapes.equality import broadcasts_into, same_shape
+
+x, y, c = var("x"), var("y"), const("c")
+_TWICE = op.Transpose(op.Transpose(x, _as="first"), _as="second")
+_OPPOSITE = (
+    ("Greater", "LessOrEqual"),
+    ("LessOrEqual", "Greater"),
+    ("GreaterOrEqual", "Less"),
+    ("Less", "GreaterOrEqual"),
+)
+
+
+def _neutral(rule: str, formula: Formula, number: float) -> Pattern:
+    return Pattern(rule, formula, _x_if_it_fits, where=lambda m: is_everywhere(m.c, number))
+
+
+def _without_zero(rule: str, formula: Formula, sign: float) -> Pattern:
+    """The rule for a zero of that sign; one of the other sign would make −0 to 0, if x can be that."""
+
+    def where(m: Match) -> bool:
+        return is_zero(m.c, sign) or (is_everywhere(m.c, 0) and is_never_negative(m.x))
+
+    return Pattern(rule, formula, _x_if_it_fits, where=where)
+
+
+def _x_if_it_fits(m: Match, new: Tape) -> Result:
+    check_fits(m.c, m.x)
+    return m.x
+
+
+def _of_integers(m: Match) -> bool:
+    """Floating-point numbers are another matter: of NaN no comparison holds, and ∞ − ∞ is NaN."""
+    return m.x.dtype is not None and m.x.dtype.kind in "iu"
+
+
+def _select(m: Match, new: Tape) -> Result:
+    if not broadcasts_into(m.c.shape, m.x.shape):
+        refuse("the condition may enlarge the result")
+    return m.x
+
+
+def _sum_of_negatives(m: Match, new: Tape) -> Result:
+    return new.Neg(new.node("ReduceSum", [m.x, *m.axes], like=m.sum))
+
+
+def _not(opposite: str) -> Callable[[Match, Tape], Result]:
+    return lambda m, new: new.node(opposite, [m.x, m.y])
+
+
+def _undoes(m: Match) -> bool:
+    """Whether the second Transpose undoes the first."""
+    first, second = m.first.attr("perm"), m.second.attr("perm")
+    if not first or not second:
+        return not first and not second
+    return [first[axis] for axis in second] == sorted(first)
+
+
+def _slices_nothing_off(m: Match) -> bool:
+    steps = m.options[3] if len(m.options) > 3 else None
+    return same_shape(m.x.shape, m.outputs[0].shape) and (steps is None or is_everywhere(steps, 1))
+
+
+class ArithmeticSimplifyPass(Pass):
+    """The exact rules of graph kernel fusion; every pattern has the number of its rule.
+
+    before   x + 0, x − 0, x − c, x ^ 1, x ^ 2, Where(c, x, x), −(−x), x · 1, (−x) · c, x / 1; of integers also
+             x + (−x), ReduceSum(−x), ReduceSum(ReduceSum(x)) and Not of a comparison; ReduceMin and ReduceMax likewise,
+             Reduce over axes of size 1; Transposes or Reshapes one after the other, Slice of everything, Cast to the
+             same type
+    after    x, x + (−c), x · x, x · (−c), 0, −ReduceSum(x), the opposite comparison, one Reduce, Transpose or Reshape
+    refuses  what may enlarge the result; a large constant that is used elsewhere; a square of which the mean is taken,
+             by which runtimes recognize normalizations
+    never    x + 0 and x − −0 where x may be −0, which they make 0; 1.6, 1.38 and 1.39, which round (PowToMulPass,
+             MatMulBiasAddFusionPass); 1.11, which is no faster and hides a normalization from onnxruntime; 1.17 to
+             1.20, 1.30 and 1.31, for which ONNX has no operators; 1.22 and 1.24 (Dim1TransposeToSqueezePass); 1.36,
+             which is 1.35
+    algebra  each is an identity, of NaN, infinities and integers that wrap around, too
+    source   MindSpore's arithmetic_simplify, rules 1.0 to 1.39
+    """
+
+    aliases = ("AlgebraicSimplificationPass",)
+    patterns = (
+        _without_zero("1.0", x + c, -1.0),
+        Pattern("1.1", op.Add(x, op.Neg(x)), lambda m, new: zeros(new, m.x), where=_of_integers),
+        _without_zero("1.2", x - c, 1.0),
+        Pattern("1.3", x - c, lambda m, new: new.Add(m.x, negated(new, m.c))),
+        _neutral("1.4", x**c, 1),
+        Pattern("1.5", x**c, square, where=lambda m: is_everywhere(m.c, 2)),
+        Pattern("1.7", op.Where(var("c"), x, x), _select),
+        Pattern("1.8", op.Neg(op.Neg(x)), lambda m, new: m.x),
+        _neutral("1.9", x * c, 1),
+        Pattern("1.10", op.Mul(op.Neg(x), c), lambda m, new: new.Mul(m.x, negated(new, m.c))),
+        _neutral("1.12", x / c, 1),
+        Pattern("1.13", reduce_twice("ReduceSum"), join_reduces, where=_of_integers),
+        Pattern("1.14", reduce_twice("ReduceMin"), join_reduces),
+        Pattern("1.15", reduce_twice("ReduceMax"), join_reduces),
+        Pattern("1.16", op.ReduceSum(op.Neg(x), rest("axes"), _as="sum"), _sum_of_negatives, where=_of_integers),
+        Pattern("1.21", _TWICE, transpose_transpose, where=_undoes),
+        Pattern("1.23", op.Reshape(op.Reshape(x, rest("options")), var("shape"), _as="second"), reshape_reshape),
+        Pattern("1.25", op.Slice(x, rest("options")), lambda m, new: m.x, where=_slices_nothing_off),
+        *(
+            Pattern(f"1.{26 + i}", op.Not(op[name](x, y)), _not(opposite), where=_of_integers)
+            for i, (name, opposite) in enumerate(_OPPOSITE)
+        ),
+        *(
+            Pattern(f"1.{32 + i}", reduce_once([name]), without_reduce, where=reduces_nothing)
+            for i, name in enumerate(("ReduceSum", "ReduceMin", "ReduceMax"))
+        ),
+        Pattern("1.35", op.Cast(x, _as="cast"), lambda m, new: m.x, where=lambda m: m.x.elem_type == m.cast.attr("to")),
+        Pattern("1.37", _TWICE, transpose_transpose),
+    )

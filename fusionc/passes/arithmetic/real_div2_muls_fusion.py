@@ -1,0 +1,35 @@
+from fusionc.passes._shared.constant_arithmetic import inverse, is_power_of_two, numbers, rounded
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
+
+x, c = var("x"), const("c")
+
+
+def _is_exact(m: Match) -> bool:
+    return is_power_of_two(numbers(m.c))
+
+
+class RealDiv2MulsFusionPass(Pass):
+    """Division by a constant becomes multiplication by its reciprocal.
+
+    before   x / c
+    after    x · (1/c)
+    refuses  integers; a c that is 0 or infinite, or whose reciprocal is too small for its type; a quotient that Erf
+             takes, by which runtimes recognize Gelu; a scaled product of matrices, by which they recognize attention;
+             a large c that is used elsewhere
+    algebra  bit by bit the same where c is a power of two; else 1/c is rounded, once
+    source   CANN's RealDiv2MulsFusionPass, which takes scalars only
+    """
+
+    numerics = "rounding"
+    patterns = (
+        Pattern("PowerOfTwo", op.Div(x, c), where=_is_exact),
+        Pattern("OtherConstant", op.Div(x, c), where=lambda m: not _is_exact(m)),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        (quotient,) = m.outputs
+        if any(user.op == "Erf" for user in quotient.outputs):
+            refuse("Erf takes the quotient")
+        if m.x.producer is not None and m.x.producer.op == "MatMul":
+            refuse("the scale of a matrix product")
+        return new.Mul(m.x, rounded(new, inverse(numbers(m.c)), m.c))

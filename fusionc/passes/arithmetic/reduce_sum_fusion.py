@@ -1,0 +1,79 @@
+from fusionc.model.graph import Node
+from fusionc.passes._shared.reduce_axes import (
+    join_reduces,
+    reduce_once,
+    reduce_twice,
+    reduced_axes,
+    reduces_nothing,
+    without_reduce,
+)
+from fusionc.passes._shared.slice_and_gather import axes_of
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
+
+x = var("x")
+_REDUCES = (
+    "ReduceSum",
+    "ReduceMean",
+    "ReduceMax",
+    "ReduceMin",
+    "ReduceProd",
+    "ReduceL1",
+    "ReduceL2",
+    "ReduceLogSum",
+    "ReduceLogSumExp",
+    "ReduceSumSquare",
+    "ArgMax",
+    "ArgMin",
+)
+
+
+def _axes(node: Node, rank: int | None) -> list[int]:
+    if not node.op.startswith("Arg"):
+        return reduced_axes(node, rank)
+    if not rank:
+        refuse("the rank is unknown")
+    return [int(node.attr("axis")) % rank]
+
+
+def _moved(m: Match, new: Tape) -> Result:
+    """The axes that the Unsqueeze puts back, or the Squeeze drops, are those that the Reduce has reduced."""
+    moved, axes = axes_of(m.move), _axes(m.reduce, m.x.rank)
+    if moved is None:
+        refuse("the axes are not known before the model runs")
+    if not m.x.rank or sorted(axis % m.x.rank for axis in moved) != axes:
+        refuse("the axes differ")
+    return new.node(m.reduce.op, m.reduce.inputs, like=m.reduce, keepdims=int(m.move.op == "Unsqueeze"))
+
+
+class AReduceSumFusionPass(Pass):
+    """Reduce operators that reduce nothing go; what only drops or keeps dimensions becomes their attribute.
+
+    before   ReduceSum, Mean, Max, Min, Prod over axes of size 1; Unsqueeze of any Reduce, ArgMax or ArgMin along the
+             axes that it dropped, Squeeze of those that it kept; ReduceMax(ReduceMax(x)), ReduceMin likewise, ReduceSum
+             and ReduceProd of integers likewise
+    after    x or Squeeze(x); the Reduce with the other keepdims; one Reduce over all axes
+    refuses  axes that are not known; other axes; two Reduces of which only one keeps its dimensions; sums of
+             floating-point numbers over two times, as these would be rounded in another order
+    algebra  of one number, the sum, the mean, the product and the largest are that number; the largest of the largest
+             is the largest of all
+    source   CANN's AReduceSumFusionPass; the passes of onnx-optimizer and OnnxSlim for Reduce and Unsqueeze
+    """
+
+    aliases = ("AReduceMeanFusionPass",)
+    patterns = (
+        Pattern("ReduceNothing", reduce_once(), without_reduce, where=reduces_nothing),
+        Pattern(
+            "ReduceUnsqueeze",
+            op.Unsqueeze(op[_REDUCES](x, rest("a"), keepdims=0, _as="reduce"), rest("b"), _as="move"),
+            _moved,
+        ),
+        Pattern(
+            "ReduceSqueeze",
+            op.Squeeze(op[_REDUCES](x, rest("a"), keepdims=1, _as="reduce"), rest("b"), _as="move"),
+            _moved,
+        ),
+        *(
+            Pattern(f"{n}{n}", reduce_twice(n), join_reduces)
+            for n in ("ReduceMax", "ReduceMin", "ReduceSum", "ReduceProd")
+        ),
+    )

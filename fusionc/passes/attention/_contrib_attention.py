@@ -1,0 +1,191 @@
+"""What onnxruntime's own attention operators have in common: [batch, length, heads · size], and a mask of four axes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from fusionc.model.graph import Edge, Node
+from fusionc.passes._shared.reduce_axes import new_reduce
+from fusionc.passes._shared.slice_and_gather import new_unsqueeze
+from fusionc.passes._shared.split_and_concat import axis_of
+from fusionc.passes.attention._heads import SPLIT, batch_of, heads_of, ungrouped
+from fusionc.passes.attention._masks import full, hidden_by, shows_all
+from fusionc.passes.attention._standard_attention import is_merged, merged_or_single, reshaped
+from fusionc.passes.attention._written_attention import SCORES, attention, guarded_attention, mask, scores_of
+from fusionc.rewrite import Match, Pattern, Result, Tape, either, keep, op, refuse, rest, var
+from fusionc.rewrite.pattern import Formula, OpFormula
+from fusionc.shapes.elements import dimension
+
+Made = tuple[Edge, Edge | None, Edge | None]  # the heads side by side, keys and values with those of the past
+Rewrite = Callable[[Match, Tape], Made]
+_KEYS = op.Concat(var("past_key"), var("new_key"), _as="keys")
+_VALUES = op.Concat(var("past_value"), var("new_value"), _as="values")
+
+
+def _repeated(value: OpFormula, name: str) -> Formula:
+    """The same heads, or each of them several times."""
+    wide = op.Expand(op.Unsqueeze(value, rest(f"{name}_axes")), var(f"{name}_wide"), _as=f"{name}_expand")
+    return either(op.Reshape(wide, var(f"{name}_shape"), _as=f"{name}_repeat"), wide, value)
+
+
+def patterns(name: str, rewrite: Rewrite, where: Callable[[Match], bool]) -> tuple[Pattern, ...]:
+    """Attention that is written out, with its heads merged: without a mask, with one, and with one that needs a guard;
+    first those of which the keys and values are joined to those of the past.
+
+    The guard Where(IsNaN(weights), 0, weights) makes zeros of a row of which the mask hides all keys by −∞. It becomes
+    a Where of the mask behind the attention, from where the operators, which make NaN of such a row, do not see it.
+    """
+
+    def alone(m: Match, new: Tape) -> Result:
+        result, keys, _ = rewrite(m, new)
+        if keys is not None:
+            refuse("keys and values of the past are not joined to the new ones in one place")
+        return _as_before(m, result, new)
+
+    def joined(m: Match, new: Tape) -> Result:
+        result, keys, values = rewrite(m, new)
+        if keys is None or values is None:
+            refuse("the past is not joined as the operator does it")
+        return [_as_before(m, result, new), keys, values]
+
+    def unguarded(m: Match, new: Tape) -> Result:
+        rewrite(m, Tape(m.graph))  # what it refuses keeps its guard
+        return _zeroed(m, new)
+
+    def fits(m: Match, *, guard: bool = False) -> bool:
+        is_single = m.turn is not None or length_of_queries(m) == 1
+        return is_single and where(m) and _needs_guard(m) == guard
+
+    past, values = scores_of(_repeated(_KEYS, "k")), _repeated(_VALUES, "v")
+    together = (_KEYS, _VALUES)
+    return (
+        Pattern(
+            f"{name}Guard",
+            merged_or_single(guarded_attention(keep(SCORES + mask))),
+            unguarded,
+            where=lambda m: fits(m, guard=True),
+        ),
+        Pattern(f"{name}Past", (merged_or_single(attention(past, values)), *together), joined, where=fits),
+        Pattern(f"{name}PastMasked", (merged_or_single(attention(past + mask, values)), *together), joined, where=fits),
+        Pattern(name, merged_or_single(attention(SCORES)), alone, where=fits),
+        Pattern(f"{name}Masked", merged_or_single(attention(SCORES + mask)), alone, where=fits),
+    )
+
+
+def query_of(m: Match) -> Edge:
+    """The query of each head, also where those of one key stand as several of one head."""
+    return ungrouped(m.q) or m.q
+
+
+def key_of(m: Match) -> Edge:
+    """The key as it goes into the scores."""
+    return _whole(m, "k", m.captures.get("keys"))
+
+
+def value_of(m: Match) -> Edge:
+    """The value as the weights multiply it."""
+    return _whole(m, "v", m.captures.get("values"))
+
+
+def _whole(m: Match, name: str, concat: Node | None) -> Edge:
+    found = m.captures.get(f"{name}_repeat") or m.captures.get(f"{name}_expand") or concat
+    whole: Any = m.captures[name] if found is None else found.outputs[0]
+    value: Edge = whole
+    return value
+
+
+def length_of_queries(m: Match) -> int | str | None:
+    """How many queries there are for each head."""
+    shape = query_of(m).shape
+    return None if shape is None or len(shape) != 4 else shape[2]
+
+
+def past_of(value: Edge, query: Edge) -> tuple[Edge, Edge] | None:
+    """What a Concat joins along the axis of lengths, all of one batch: what there was, and what is new."""
+    node = value.producer
+    if node is None or not node.is_op("Concat") or node.has_references or len(node.inputs) != 2 or value.rank != 4:
+        return None
+    past, fresh = node.inputs
+    if axis_of(node, 4) != 2 or past is None or fresh is None or past.shape is None or fresh.shape is None:
+        return None
+    is_one_batch = dimension(past, 0) == dimension(batch_of(fresh), 0) == dimension(batch_of(query), 0)
+    is_alike = past.shape[1] == fresh.shape[1] and isinstance(past.shape[1], int) and past.shape[3] == fresh.shape[3]
+    return (past, fresh) if is_one_batch and is_alike and isinstance(past.shape[3], int) else None
+
+
+def _needs_guard(m: Match) -> bool:
+    if m.captures.get("guard") is None or m.captures.get("mask") is None:
+        return False
+    if shows_all(m.mask):
+        return False
+    hidden = hidden_by(m.mask)
+    return hidden is None or not all(map(math.isfinite, hidden))
+
+
+def _as_before(m: Match, made: Edge, new: Tape) -> Edge:
+    return made if is_merged(m, _heads(m), query_of(m), value_of(m)) else reshaped(m, made, new)
+
+
+def _zeroed(m: Match, new: Tape) -> Edge:
+    """The same without the guard, and zeros where the mask hides a whole row."""
+    rank, shape = m.mask.rank, m.mask.shape
+    if shape is None or (rank > 2 and shape[-3] != 1):
+        refuse("one mask for each head, and the guard")
+    heads, size = number_of_heads(m), None if m.v.shape is None else m.v.shape[3]
+    weights = new.Softmax(m.softmax.inputs[0], like=m.softmax)
+    result = new.MatMul(weights, m.v)
+    if m.captures.get("unchanged") is not None:
+        result = new.Reshape(result, m.same_shape, like=m.unchanged)
+    merges = is_merged(m, heads, query_of(m), m.v)
+    if m.turn is not None:
+        result = new.Transpose(result, perm=SPLIT)
+    if merges:
+        result = new.Reshape(result, m.shape, like=m.merge)
+    elif isinstance(size, int):
+        result = new.Reshape(result, new.const(np.array([0, 0 if m.turn is not None else 1, heads * size], np.int64)))
+    else:
+        refuse("the size of the heads is unknown")
+    # With keepdims, onnxruntime does not reduce the axes of a tensor without elements.
+    axes = [axis for axis in (rank - 3, rank - 1) if axis >= 0]
+    highest = new_reduce(new, "ReduceMax", m.mask, axes, keepdims=False)
+    hidden = new.Equal(highest, new.const(np.array(-np.inf, np.float32)))
+    hidden = new_unsqueeze(new, hidden, [rank - len(axes)])
+    made: Edge = new.Where(hidden, new.const(np.array(0, np.float32)), result)
+    return made if merges else reshaped(m, made, new)
+
+
+def number_of_heads(m: Match) -> int:
+    """The heads of the query; where only their size is known, from the product behind, which takes all of them."""
+    found = _heads(m)
+    return found if found else refuse("the number of heads is unknown")
+
+
+def _heads(m: Match) -> int:
+    heads, shape, merged_heads = heads_of(query_of(m)), value_of(m).shape, m.merge.outputs[0]
+    size = None if shape is None else shape[3]
+    if isinstance(heads, int):
+        return heads
+    for user in merged_heads.outputs:
+        weights = user.inputs[1] if user.is_op("MatMul") and user.graph is m.graph else None
+        if weights is None or weights.rank != 2 or weights.shape is None or user.inputs[0] is not merged_heads:
+            continue
+        width = weights.shape[0]
+        if isinstance(width, int) and isinstance(size, int) and 0 < size <= width and width % size == 0:
+            return width // size
+    return 0
+
+
+def added_mask(m: Match, query: Edge, key: Edge, new: Tape) -> Edge | None:
+    """The mask as the operators add it, [batch or 1, heads or 1, queries, keys]; None where there is none."""
+    given: Edge | None = m.captures.get("mask")
+    if given is None:
+        return None
+    whole, rank = full(given, given.shape, query, key, new), given.rank or 0
+    array = whole.constant()
+    if array is not None:
+        return new.const(array.reshape((1,) * (4 - rank) + array.shape), like=given)
+    return whole if rank == 4 else new_unsqueeze(new, whole, list(range(4 - rank)))

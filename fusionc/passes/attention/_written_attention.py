@@ -1,0 +1,126 @@
+"""Attention that is written out: its formula, and what it captured."""
+
+from __future__ import annotations
+
+import numpy as np
+from onnx import TensorProto
+
+from fusionc.model.graph import Edge, Shape
+from fusionc.passes._shared.slice_and_gather import new_unsqueeze
+from fusionc.passes.attention._heads import batch_of, heads_of
+from fusionc.rewrite import Match, Tape, const, either, keep, op, refuse, var
+from fusionc.rewrite.pattern import Formula
+from fusionc.shapes.elements import dimension
+from fusionc.shapes.equality import same_after_reshape
+
+q, k, v, mask = var("q"), var("k"), var("v"), var("mask")
+_LARGEST_SCALE = 2.0**12  # beyond it and its reciprocal, it may matter for the range where the scale is applied
+
+
+def _scaled(formula: Formula, name: str) -> Formula:
+    """The formula, or a constant times it, or it divided by a constant."""
+    return either(formula * const(name), formula / const(f"{name}_divisor"), formula)
+
+
+def scores_of(key: Formula) -> Formula:
+    """q·kᵀ·scale, the scale on q, on k, on both or on the product."""
+    flat = op.Reshape(_scaled(key, "k_scale"), var("flat_shape"), _as="flatten")
+    swapped = either(  # with its last two axes exchanged; torch does it on [batch · heads, length, size]
+        op.Transpose(_scaled(key, "k_scale"), _as="swap"),
+        op.Reshape(op.Transpose(flat, perm=[0, 2, 1]), var("key_shape"), _as="restore"),
+    )
+    return _scaled(op.MatMul(keep(_scaled(q, "q_scale")), keep(_scaled(swapped, "key_scale"))), "scale")
+
+
+SCORES = scores_of(k)
+
+
+def attention(scores: Formula, value: Formula = v) -> Formula:
+    """Softmax(scores)·v, also with the guard that makes rows of NaN zero."""
+    weights = op.Softmax(scores, _as="softmax")
+    return op.MatMul(either(_guarded(weights), weights), value)
+
+
+def guarded_attention(scores: Formula) -> Formula:
+    """The same, only with the guard."""
+    return op.MatMul(_guarded(op.Softmax(scores, _as="softmax")), v)
+
+
+def _guarded(weights: Formula) -> Formula:
+    return op.Where(op.IsNaN(weights, _as="guard"), 0.0, weights)
+
+
+def operands(m: Match, new: Tape, given: Edge | None = None, value: Edge | None = None) -> tuple[Edge, Edge, float]:
+    """Query, key and scale. Refuses what the operator cannot do. Key and value are `m.k` and `m.v` if not given."""
+    given, value = given or m.k, value or m.v
+    if any(one.elem_type != TensorProto.FLOAT for one in (m.q, given, value)):
+        refuse("the elements are not float32")
+    if m.q.rank != 4 or value.rank != 4 or given.rank not in (4, 5):
+        refuse("the rank is unknown or not 4")
+    if m.softmax.attr("axis") not in (-1, 3):
+        refuse("Softmax is not over the keys")
+    key = _key(m, given, new)
+    heads, key_heads, value_heads = (heads_of(one) for one in (m.q, key, value))
+    if key_heads is None or key_heads != value_heads or key_heads not in (heads, 1):
+        refuse("the heads are not known to be the same")
+    if heads == 1:
+        refuse("one head, which the operator computes on one thread")
+    batches = {dimension(batch_of(one), 0) for one in (m.q, key, value)}
+    if len(batches) != 1:
+        refuse("the batches are not known to be the same")
+    return m.q, key, _scale(m)
+
+
+def _scale(m: Match) -> float:
+    scale = 1.0
+    for name in ("q_scale", "k_scale", "key_scale", "scale"):
+        for factor, sign in ((m.captures.get(name), 1), (m.captures.get(f"{name}_divisor"), -1)):
+            if factor is None:
+                continue
+            array = factor.constant()
+            if array.size != 1 or array.ndim > 4 or not float(array.item()) > 0:
+                refuse("the scale is not one positive number")
+            scale *= float(array.item()) ** sign
+    if not 1 / _LARGEST_SCALE <= scale <= _LARGEST_SCALE:
+        refuse("a very small or large scale")
+    return scale
+
+
+def _key(m: Match, given: Edge, new: Tape) -> Edge:
+    """The key with its last two axes as they are in the query."""
+    if m.captures.get("swap") is not None:
+        order = m.swap.attr("perm") or [3, 2, 1, 0]
+        if len(order) != 4 or given.rank != 4:
+            refuse("the rank is unknown or not 4")
+        order = [*order[:2], order[3], order[2]]
+        return _moved(given, order, new)
+    swapped = m.restore.outputs[0].shape
+    if given.rank == 5:
+        return _of_five_axes(given, m.flatten.outputs[0].shape, swapped, new)
+    (batch, heads, length, size), flat = given.shape or (None,) * 4, m.flatten.outputs[0].shape
+    if None in (heads, length, size) or flat is None or tuple(flat[1:]) != (length, size):
+        refuse("the key is not known to be transposed")
+    if not same_after_reshape(swapped, (batch, heads, size, length)) or tuple(swapped[2:]) != (size, length):
+        refuse("the key is not known to be transposed")
+    return given
+
+
+def _of_five_axes(given: Edge, flat: Shape | None, swapped: Shape | None, new: Tape) -> Edge:
+    """The key, where what split or repeated it has become one with the Reshape to [batch · heads, length, size]."""
+    if flat is None or swapped is None or len(flat) != 3 or len(swapped) != 4 or given.shape is None:
+        refuse("the key is not known to be transposed")
+    batch, heads, size, length = swapped
+    if None in flat or tuple(flat[1:]) != (length, size):
+        refuse("the key is not known to be transposed")
+    if given.shape[0] == 1 and same_after_reshape(given.shape[1:], (batch, heads, length, size)):
+        return new_unsqueeze(new, given, [0], "Squeeze")
+    target = [d if isinstance(d, int) else -1 for d in (batch, heads, length, size)]
+    if target.count(-1) > 1 or 0 in target:
+        refuse("the rank is unknown or not 4")
+    made: Edge = new.Reshape(given, new.const(np.array(target, np.int64)))
+    return made
+
+
+def _moved(value: Edge, order: list[int], new: Tape) -> Edge:
+    made: Edge = value if order == [0, 1, 2, 3] else new.Transpose(value, perm=order)
+    return made

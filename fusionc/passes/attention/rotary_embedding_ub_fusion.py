@@ -1,0 +1,71 @@
+import numpy as np
+
+from fusionc.model.graph import Edge
+from fusionc.model.operators import MICROSOFT
+from fusionc.passes._shared.slice_and_gather import new_unsqueeze
+from fusionc.passes.attention._heads import length_of
+from fusionc.passes.attention._rotary_caches import repeated, rows_of
+from fusionc.passes.attention._written_rotary import patterns
+from fusionc.rewrite import Match, Result, Tape, UBFusionPass
+from fusionc.rewrite.pattern import ms
+
+
+def _turn(m: Match, new: Tape, *, is_half: bool, interleaved: int | None) -> Result:
+    found = [rows_of(value, m.x, new, is_half=is_half) for value in (m.cos, m.sin)]
+    size = m.x.shape[3] // 2
+    if all(is_shared for _, is_shared in found):
+        positions: Edge = new.const(np.zeros(1, np.int64))  # of the first row; the others follow it
+        tables = [_table(rows, size, new, is_shared=True) for rows, _ in found]
+    else:
+        caches = [repeated(rows, m.x, new) if is_shared else rows for rows, is_shared in found]
+        positions = _all_rows(m.x, new)
+        tables = [_table(rows, size, new, is_shared=False) for rows in caches]
+    return new.node("RotaryEmbedding", [m.x, positions, *tables], domain=MICROSOFT, interleaved=interleaved)
+
+
+def _table(rows: Edge, size: int, new: Tape, *, is_shared: bool) -> Edge:
+    """[batch, length, size] as [batch · length, size]."""
+    array = rows.constant()
+    if array is not None:
+        return new.const(array.reshape(-1, array.shape[-1]), like=rows)
+    if is_shared:
+        return new_unsqueeze(new, rows, [0], "Squeeze")
+    made: Edge = new.Reshape(rows, new.const(np.array([-1, size], np.int64)))
+    return made
+
+
+def _all_rows(x: Edge, new: Tape) -> Edge:
+    """The numbers of all rows, [batch, length]."""
+    lengths = [length_of(x, axis, new) for axis in (0, 2)]
+    known = [length.constant() for length in lengths]
+    if all(array is not None for array in known):
+        batch, length = (int(array[0]) for array in known if array is not None)
+        return new.const(np.arange(batch * length).reshape(batch, length))
+    first, step = _numbers(lengths[0], new), _numbers(lengths[1], new)
+    made: Edge = new.Add(new.Mul(new_unsqueeze(new, first, [1]), lengths[1]), step)
+    return made
+
+
+def _numbers(count: Edge, new: Tape) -> Edge:
+    """0, 1, 2 … up to a length."""
+    array = count.constant()
+    if array is not None:
+        return new.const(np.arange(int(array[0])))
+    end = new_unsqueeze(new, count, [0], "Squeeze")
+    made: Edge = new.Range(new.const(np.array(0, np.int64)), end, new.const(np.array(1, np.int64)))
+    return made
+
+
+class RotaryEmbeddingUbFusionPass(UBFusionPass):
+    """Rotary position embedding that is written out becomes onnxruntime's own RotaryEmbedding.
+
+    before   all that RotaryEmbeddingFusionPass takes
+    after    com.microsoft.RotaryEmbedding(x, positions, cos, sin): position 0 where one cosine is for all of a batch,
+             else all rows of [batch · length, size / 2]
+    refuses  what RotaryEmbeddingFusionPass refuses but the opset: from 23 on that pass comes first
+    algebra  the definition of RotaryEmbedding
+    source   onnxruntime's rotary embedding fusion
+    """
+
+    numerics = "rounding"
+    patterns = patterns(_turn, ms.RotaryEmbedding)

@@ -1,0 +1,1 @@
+"""What is left for the others is what the model really computes."""

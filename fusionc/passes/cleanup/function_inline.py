@@ -1,0 +1,38 @@
+from collections.abc import Iterator
+
+from fusionc.model.graph import Graph
+from fusionc.passes.cleanup._inlining import inlined
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
+
+
+def _calls(graph: Graph) -> Iterator[Match]:
+    functions = graph.model.functions
+    for node in graph.ordered():
+        function = functions.get((node.domain, node.op, node.proto.overload))
+        if function is not None and not node.has_references:
+            used = [i for i, value in enumerate(node.outputs) if value is not None]
+            outputs = [value for value in node.outputs if value is not None]
+            calls = sum(len(other.by_operator.get((node.domain, node.op), ())) for other in graph.model.graphs)
+            drops = (function,) if calls == 1 else ()
+            yield Match(graph, (node,), outputs, {"node": node, "function": function, "used": used}, drops=drops)
+
+
+class FunctionInlinePass(Pass):
+    """The call of a model-local function becomes the nodes of its body.
+
+    before   f(x, attribute = 3)
+    after    the body of f with x for its input and 3 for its attribute; f goes with its last call
+    refuses  bodies with control flow; operators that mean something else at the opset of the model
+    never    by default: a function may be what a runtime has a kernel for
+    algebra  the definition of a call
+    source   onnx's inliner; passes see types and constants that a function body hides
+    """
+
+    default = "off"
+    patterns = (Pattern("FunctionCall", find=_calls),)
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        proto = m.function.proto
+        attributes = {attribute.name: attribute for attribute in [*proto.attribute_proto, *m.node.proto.attribute]}
+        results = inlined(new, m.function, m.node.inputs, attributes)
+        return [results[place] for place in m.used]

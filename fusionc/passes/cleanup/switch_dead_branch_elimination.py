@@ -1,0 +1,58 @@
+from collections.abc import Iterator
+
+from fusionc.model.graph import Edge, Graph
+from fusionc.passes.cleanup._inlining import inlined
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
+
+
+def _is(value: Edge | None, wanted: bool) -> bool:
+    """Whether a value is a constant that says this."""
+    array = None if value is None else value.constant()
+    return array is not None and array.size == 1 and bool(array.reshape(()) > 0) is wanted
+
+
+def _decided_ifs(graph: Graph) -> Iterator[Match]:
+    for node in graph.of_operator("If"):
+        condition = node.inputs[0] if node.inputs else None  # onnxruntime runs a model with one that has nothing at all
+        for wanted in (True, False):
+            if _is(condition, wanted) and not node.has_references:
+                branch = node.attr("then_branch" if wanted else "else_branch")
+                used = [i for i, value in enumerate(node.outputs) if value is not None]
+                outputs = [value for value in node.outputs if value is not None]
+                yield Match(graph, (node,), outputs, {"branch": branch, "used": used})
+
+
+def _loops_that_never_run(graph: Graph) -> Iterator[Match]:
+    for node in graph.of_operator("Loop"):
+        count, condition, *initial = node.inputs
+        if _is(count, False) or _is(condition, False):
+            outputs = [value for value in node.outputs if value is not None and value.is_used]
+            yield Match(graph, (node,), outputs, {"node": node, "initial": initial})
+
+
+def _initial_values(m: Match, new: Tape) -> Result:
+    carried = dict(zip(m.node.outputs, m.initial, strict=False))
+    if any(value not in carried for value in m.outputs):
+        refuse("what the Loop collects is used")
+    return [carried[value] for value in m.outputs]
+
+
+class SwitchDeadBranchElimination(Pass):
+    """An If whose condition is known becomes its branch, a Loop that never runs its initial values.
+
+    before   If(true) with branches A and B; Loop with trip count 0, or with a condition that is false at once
+    after    the nodes of A; the initial values
+    refuses  a Loop whose collected values are used, which would be empty tensors of a shape that only its body tells;
+             control flow in the branch that gives a value the name of one that it would stand beside
+    algebra  the branch that is not taken computes nothing that anybody sees
+    source   CANN's SwitchDeadBranchElimination
+    """
+
+    patterns = (
+        Pattern("DecidedIf", find=_decided_ifs),
+        Pattern("LoopThatNeverRuns", find=_loops_that_never_run, rewrite=_initial_values),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        results = inlined(new, m.branch, ())
+        return [results[place] for place in m.used]

@@ -1,0 +1,48 @@
+from collections.abc import Callable
+
+from fusionc.passes._shared.constant_arithmetic import check_fits, is_everywhere, is_zero
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
+from fusionc.shapes.equality import broadcasts_into
+
+x, y, c = var("x"), var("y"), const("c")
+
+
+def _is(number: float) -> Callable[[Match], bool]:
+    return lambda m: is_everywhere(m.c, number)
+
+
+def _choose(m: Match, new: Tape) -> Result:
+    chosen, other = (m.x, m.y) if m.c.constant().all() else (m.y, m.x)
+    if not all(broadcasts_into(value.shape, chosen.shape) for value in (m.c, other)):
+        refuse("the other operands may enlarge the result")
+    return chosen
+
+
+class UselessBinaryOpRemovePass(Pass):
+    """An operation with its neutral element goes.
+
+    before   x + −0, x − 0 (x + 0 of integers), x · 1, x / 1, x ^ 1, x and true, x or false; Where of a condition
+             that is known
+    after    x; the operand that Where chooses
+    refuses  a constant, or an operand of Where, that may enlarge the result by broadcasting: where the shape of x is
+             not known to hold it
+    algebra  the neutral element leaves every number as it is, NaN, infinities and −0 too: −0 + 0
+             would be 0, so that + 0 stays
+    source   CANN's UselessBinaryOpRemovePass and AlgebraicSimplificationPass
+    """
+
+    aliases = ("AlgebraicSimplificationPass",)
+    patterns = (
+        Pattern("AddZero", x + c, where=lambda m: is_zero(m.c, -1.0)),
+        Pattern("SubZero", x - c, where=lambda m: is_zero(m.c, 1.0)),
+        Pattern("MulOne", x * c, where=_is(1)),
+        Pattern("DivOne", x / c, where=_is(1)),
+        Pattern("PowOne", x**c, where=_is(1)),
+        Pattern("AndTrue", op.And(x, c), where=_is(1)),
+        Pattern("OrFalse", op.Or(x, c), where=_is(0)),
+        Pattern("WhereConstant", op.Where(c, x, y), _choose, where=lambda m: _is(1)(m) or _is(0)(m)),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        check_fits(m.c, m.x)
+        return m.x

@@ -1,0 +1,97 @@
+"""What the convolution passes have in common: weights and biases seen per channel.
+
+Weights of a Conv are [M, C/g, …], those of a ConvTranspose [C, M/g, …], for g groups, C input and M output channels.
+They may be stored or computed from constants (`known`).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fusionc.model.graph import Edge, Node
+from fusionc.passes._shared.batchnorm import affine
+from fusionc.passes._shared.weights import array_of, scaled
+from fusionc.passes.convolution._windows import window_of
+from fusionc.rewrite import Match, Result, Tape, refuse
+
+Array = np.ndarray[Any, Any]
+
+
+def weight_shape(weight: Edge) -> tuple[int, ...]:
+    """The shape of the weights. Refuses where it is not known."""
+    shape = weight.shape
+    if shape is None or not all(isinstance(d, int) for d in shape):
+        refuse("the shape of the weights is unknown")
+    return tuple(d for d in shape if isinstance(d, int))
+
+
+def out_channels(conv: Node, shape: tuple[int, ...]) -> int:
+    """The number of output channels M, from the shape of the weights."""
+    return shape[0] if conv.op == "Conv" else shape[1] * int(conv.attr("group"))
+
+
+def scale_outputs(new: Tape, conv: Node, weight: Edge, factor: Array) -> Edge:
+    """Weights of which output channel m is multiplied by factor[m]. Refuses factors that the weights cannot take."""
+    shape = weight_shape(weight)
+    rest = [1] * (len(shape) - 2)
+    if conv.op == "Conv":
+        return scaled(new, weight, factor.reshape(-1, 1, *rest))
+    groups = int(conv.attr("group"))
+    rows = np.repeat(factor.reshape(groups, shape[1]), shape[0] // groups, axis=0)
+    return scaled(new, weight, rows.reshape(shape[0], shape[1], *rest))
+
+
+def scale_inputs(new: Tape, conv: Node, weight: Edge, factor: Array) -> Edge:
+    """Weights of a Conv of which what reads input channel c is multiplied by factor[c]."""
+    shape = weight_shape(weight)
+    groups = int(conv.attr("group"))
+    rows = np.repeat(factor.reshape(groups, shape[1]), shape[0] // groups, axis=0)
+    return scaled(new, weight, rows.reshape(shape[0], shape[1], *[1] * (len(shape) - 2)))
+
+
+def shift_inputs(conv: Node, weight: Edge, addend: Array) -> Array:
+    """What addend[c], added to each input channel c of a Conv, adds to each of its output channels, in float64.
+
+    Refuses a Conv with padding: zeros at the border are not added to.
+    """
+    shape = weight_shape(weight)
+    if not np.isfinite(addend).all():
+        refuse("the addend is not finite")
+    if not addend.any():
+        return np.zeros(shape[0])
+    if not window_of(conv, len(shape) - 2).is_unpadded:
+        refuse("the padding is not added to")
+    groups = int(conv.attr("group"))
+    rows = np.repeat(addend.reshape(groups, shape[1]), shape[0] // groups, axis=0)
+    sums = array_of(weight).reshape(shape[0], shape[1], -1).sum(2, dtype=np.float64)
+    return np.asarray((sums * rows).sum(1))
+
+
+def bias_or_zero(bias: Edge | None, channels: int) -> Array:
+    """The bias in float64, zeros where the convolution has none."""
+    array = None if bias is None else bias.constant()
+    return np.zeros(channels) if array is None else array.astype(np.float64)
+
+
+def per_channel(array: Array, channels: int, rank: int, axis: int = 1) -> Array:
+    """The constant as one number for each channel of a tensor of that rank, [N, C, …] unless `axis` says otherwise,
+    in float64.
+
+    Refuses where it varies along another axis, or would raise the rank of what it is combined with.
+    """
+    shape = (1,) * (rank - array.ndim) + array.shape
+    varies = any(size != 1 for i, size in enumerate(shape) if i != axis)
+    if array.ndim > rank or varies or shape[axis] not in (1, channels):
+        refuse("the constant is not one number for each channel")
+    return np.broadcast_to(array.astype(np.float64).reshape(-1), (channels,))
+
+
+def into_convolution(m: Match, new: Tape) -> Result:
+    """The convolution `m.conv` of `m.x`, `m.W`, `m.B` with the factor in its weights and the addend in its bias."""
+    channels = out_channels(m.conv, weight_shape(m.W))
+    factor, addend = affine(m, channels)
+    weight = scale_outputs(new, m.conv, m.W, factor)
+    bias = new.const(bias_or_zero(m.B, channels) * factor + addend, dtype=m.W.dtype, like=m.B or m.offset)
+    return new.node(m.conv.op, [m.x, weight, bias], like=m.conv)

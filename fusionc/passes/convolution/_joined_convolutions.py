@@ -1,0 +1,68 @@
+"""What the passes that join convolutions of one value have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from fusionc.model.graph import Edge, Node
+from fusionc.passes._shared.weights import array_of
+from fusionc.passes.convolution._channels import bias_or_zero
+from fusionc.passes.convolution._windows import window_of
+from fusionc.rewrite import Tape
+
+ELEMENTWISE = (
+    "Clip",
+    "Elu",
+    "HardSigmoid",
+    "HardSwish",
+    "LeakyRelu",
+    "Mish",
+    "Relu",
+    "Selu",
+    "Sigmoid",
+    "Softplus",
+    "Tanh",
+)
+
+
+def conv_key(conv: Node) -> tuple[Any, ...] | None:
+    """Equal for Convs that differ in the weights of their output channels alone; None for other operators, groups and
+    weights that are not constant."""
+    if not conv.is_op("Conv") or conv.has_references:
+        return None
+    x, weight, bias = [*conv.inputs, None][:3]
+    shape = weight.shape if weight is not None and weight.is_constant else None
+    if x is None or weight is None or shape is None or (bias is not None and not bias.is_constant):
+        return None
+    window = window_of(conv, len(shape) - 2)
+    return (x, window, shape[1:], weight.elem_type) if window.group == 1 else None
+
+
+def elementwise_key(node: Node) -> tuple[Any, ...] | None:
+    """Equal for elementwise operators that do the same to each element; None for other operators."""
+    if not node.is_op(*ELEMENTWISE) or node.has_references:
+        return None
+    options = [None if value is None else value.constant() for value in node.inputs[1:]]
+    if any(value is not None and o is None for value, o in zip(node.inputs[1:], options, strict=True)):
+        return None
+    attributes = tuple(sorted((name, repr(value)) for name, value in node.attrs.items()))
+    return node.op, attributes, tuple(None if o is None else (o.shape, o.tobytes()) for o in options)
+
+
+def one_conv(new: Tape, convs: Sequence[Node], activation: Node | None = None) -> tuple[Edge, list[int]]:
+    """The output channels of Convs with equal keys one after the other, and how many each of them has."""
+    weights, given = [conv.inputs[1] for conv in convs], [[*conv.inputs, None][2] for conv in convs]
+    arrays = [array_of(weight) for weight in weights if weight is not None]
+    sizes = [array.shape[0] for array in arrays]
+    bias = None
+    if any(given):
+        parts = [bias_or_zero(b, size) for b, size in zip(given, sizes, strict=True)]
+        bias = new.const(np.concatenate(parts), dtype=arrays[0].dtype)
+    weight = new.const(np.concatenate(arrays), like=weights[0])
+    result: Edge = new.Conv(convs[0].inputs[0], weight, bias, like=convs[0])
+    if activation is not None:
+        result = new.node(activation.op, [result, *activation.inputs[1:]], like=activation)
+    return result, sizes

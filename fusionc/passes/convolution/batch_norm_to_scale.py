@@ -1,0 +1,76 @@
+import numpy as np
+
+from fusionc.passes._shared.batchnorm import affine, batchnorm_of
+from fusionc.passes._shared.weights import array_of, scaled
+from fusionc.passes._shared.written_gelu import keep_gelu
+from fusionc.passes.convolution._channels import Array, per_channel
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
+
+x, c = var("x"), const("c")
+
+
+def _constant(m: Match, is_before: bool) -> Array:
+    channels, rank = array_of(m.scale).size, m.x.rank
+    if rank is None or rank < 2:
+        refuse("the rank is unknown")
+    numbers = per_channel(array_of(m.c), channels, rank)
+    if is_before and m.c.constant().size > 1 and m.x.shape[1] != channels:
+        refuse("the constant may enlarge what it is combined with")
+    return numbers
+
+
+def _affine(m: Match, is_before: bool) -> tuple[Array, Array]:
+    """The operation with the constant as a factor and an addend."""
+    numbers = _constant(m, is_before)
+    if m.step.op in ("Mul", "Div"):
+        return (1 / numbers if m.step.op == "Div" else numbers), np.zeros_like(numbers)
+    return np.ones_like(numbers), -numbers if m.step.op == "Sub" else numbers
+
+
+def _before(m: Match, new: Tape) -> Result:
+    keep_gelu(m.x)
+    factor, addend = affine(m)
+    inner_factor, inner_addend = _affine(m, is_before=True)
+    return _batchnorm(m, new, inner_factor, factor * inner_factor, factor * inner_addend + addend)
+
+
+def _after(m: Match, new: Tape) -> Result:
+    factor, addend = affine(m)
+    outer_factor, outer_addend = _affine(m, is_before=False)
+    return _batchnorm(m, new, outer_factor, factor * outer_factor, addend * outer_factor + outer_addend)
+
+
+def _batchnorm(m: Match, new: Tape, change: Array, factor: Array, addend: Array) -> Result:
+    """The BatchNormalization that multiplies by `factor` and adds `addend`, with the statistics it has."""
+    scale = scaled(new, m.scale, change)
+    offset = addend + array_of(m.mean).astype(np.float64) * factor
+    if not np.isfinite(offset).all():
+        refuse("the addend is not finite")
+    return new.BatchNormalization(m.x, scale, new.const(offset, like=m.offset), m.mean, m.variance, like=m.bn)
+
+
+class BatchNormToScalePass(Pass):
+    """Constants beside a BatchNormalization go into its scale and offset.
+
+    before   BatchNormalization(x·c), BatchNormalization(x)·c, the same with /, + and −
+    after    BatchNormalization(x) with scale·c; with an offset that holds the addend
+    refuses  training mode; statistics per activation (spatial 0, opset below 9); a constant that is not a scalar or one
+             number for each channel, or that may be what gives x its channels; an unknown rank; a factor or an addend
+             that is not finite; a scale that a narrow type cannot hold; the factor ½ of Gelu
+    never    a Mul and an Add in place of a BatchNormalization: that is one pass over memory more
+    algebra  bn(x) = a·x + d for each channel, and a composition of such functions is one
+    source   CANN's BatchNorm passes, which make it a scale so that neighbours can absorb it
+    """
+
+    numerics = "rounding"
+    aliases = ("HostBNFusionPass", "BatchNormBnInferFusionPass", "SingleBatchNormFusion")
+    patterns = (
+        *(
+            Pattern(f"{name}Batchnorm", batchnorm_of(op[name](x, c, _as="step")), _before)
+            for name in ("Mul", "Div", "Add", "Sub")
+        ),
+        *(
+            Pattern(f"Batchnorm{name}", op[name](batchnorm_of(x), c, _as="step"), _after)
+            for name in ("Mul", "Div", "Add", "Sub")
+        ),
+    )

@@ -1,0 +1,60 @@
+import math
+
+from fusionc.passes._shared.slice_and_gather import axes_of
+from fusionc.passes.convolution._channels import bias_or_zero, out_channels, per_channel, weight_shape
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, known, maybe, op, refuse, rest, var
+
+_CONVOLUTION = op["Conv", "ConvTranspose"](var("x"), known("W"), maybe(const("B")), _as="conv")
+_MOVED = op["Squeeze", "Reshape", "Flatten"](_CONVOLUTION, rest("options"), _as="move")
+
+
+def _squeezed(m: Match, rank: int) -> int:
+    axes, shape = axes_of(m.move), m.conv.outputs[0].shape
+    if axes is None:
+        if any(m.options) or shape is None or not all(isinstance(d, int) for d in shape):
+            refuse("the axes are not known before the model runs")
+        axes = [axis for axis, size in enumerate(shape) if size == 1]
+    axes = [axis % rank for axis in axes]
+    if 1 in axes:
+        refuse("the channels are squeezed")
+    return 0 if 0 in axes else 1
+
+
+def _reshaped(m: Match, channels: int) -> int:
+    old, shape = m.conv.outputs[0].shape, m.move.outputs[0].shape
+    if old is None or shape is None or len(shape) < 2 or shape[1] != channels or channels == 0:
+        refuse("the Reshape may not keep the channels")
+    images = (*old[2:], *shape[2:])
+    same_images = all(isinstance(d, int) and d > 0 for d in images) and math.prod(old[2:]) == math.prod(shape[2:])
+    if not same_images and (old[0] is None or old[0] != shape[0]):
+        refuse("the Reshape may not keep the channels")
+    return 1
+
+
+class Conv2DSqueezeBiasaddFusionPass(Pass):
+    """A constant that is added behind a Squeeze or Reshape of a convolution becomes its bias.
+
+    before   Squeeze(Conv(x, W, B?)) + c, or − c; the same with Reshape and Flatten, and with ConvTranspose
+    after    Squeeze(Conv(x, W, B ± c))
+    refuses  a Squeeze of the channels, or one whose axes are not known; a Reshape that may not keep batch and channels
+             as its first two axes; a constant that is not a scalar or one number for each channel
+    algebra  moving elements and adding one number to all of a channel commute, and (W∗x + B) + c = W∗x + (B + c)
+    source   CANN's Conv2DSqueezeBiasaddFusionPass
+    """
+
+    numerics = "rounding"
+    patterns = (
+        Pattern("ConvSqueezeAdd", _MOVED + const("c")),
+        Pattern("ConvSqueezeSub", op.Sub(_MOVED, const("c"), _as="sub")),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        shape, rank = weight_shape(m.W), m.move.outputs[0].rank
+        channels = out_channels(m.conv, shape)
+        axis = _squeezed(m, len(shape)) if m.move.op == "Squeeze" else _reshaped(m, channels)
+        if rank is None or rank <= axis:
+            refuse("the rank is unknown")
+        addend = per_channel(m.c.constant(), channels, rank, axis)
+        bias = bias_or_zero(m.B, channels) + (-addend if m.captures.get("sub") else addend)
+        conv = new.node(m.conv.op, [m.x, m.W, new.const(bias, dtype=m.W.dtype, like=m.c)], like=m.conv)
+        return new.node(m.move.op, [conv, *m.options], like=m.move)

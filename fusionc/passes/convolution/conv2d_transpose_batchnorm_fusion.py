@@ -1,0 +1,24 @@
+from fusionc.passes._shared.batchnorm import batchnorm_of
+from fusionc.passes.convolution._channels import into_convolution
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, known, maybe, op, var
+
+_CONV = op.ConvTranspose(var("x"), known("W"), maybe(const("B")), _as="conv")
+
+
+class Conv2DTransposeBatchnormFusionPass(Pass):
+    """BatchNormalization of a transposed convolution becomes the convolution.
+
+    before   BatchNormalization(ConvTranspose(x, W, B?), scale, offset, mean, variance)
+    after    ConvTranspose(x, W·a, (B − mean)·a + offset) with a = scale / √(variance + epsilon)
+    refuses  training mode; statistics per activation (spatial 0, opset below 9); weights that a narrow type cannot
+             hold; statistics that do not have one number for each channel; a factor that is not finite
+    algebra  as ConvBatchnormFusionPass; the weights of ConvTranspose are [C, M/g, …], so a goes along axis 1 of each
+             group
+    source   CANN's Conv2DTransposeBatchnormFusionPass
+    """
+
+    numerics = "rounding"
+    patterns = (Pattern("ConvTransposeBatchnorm", batchnorm_of(_CONV)),)
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        return into_convolution(m, new)

@@ -1,0 +1,23 @@
+from fusionc.passes._shared.batchnorm import batchnorm_of
+from fusionc.passes.convolution._channels import into_convolution
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, known, maybe, op, var
+
+_CONV = op.Conv(var("x"), known("W"), maybe(const("B")), _as="conv")
+
+
+class ConvBatchnormFusionPass(Pass):
+    """BatchNormalization of a convolution becomes the convolution.
+
+    before   BatchNormalization(Conv(x, W, B?), scale, offset, mean, variance)
+    after    Conv(x, W·a, (B − mean)·a + offset) with a = scale / √(variance + epsilon) for each output channel
+    refuses  training mode; statistics per activation (spatial 0, opset below 9); weights that a narrow type cannot
+             hold; statistics that do not have one number for each channel; a factor that is not finite
+    algebra  a·(W∗x + B − mean) + offset = (a·W)∗x + (B − mean)·a + offset, for 1-D to 3-D, groups and depthwise
+    source   CANN's ConvBatchnormFusionPass
+    """
+
+    numerics = "rounding"
+    patterns = (Pattern("ConvBatchnorm", batchnorm_of(_CONV)),)
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        return into_convolution(m, new)

@@ -1,0 +1,47 @@
+from fusionc.passes._shared.split_and_concat import axis_of
+from fusionc.passes._shared.weights import require_own
+from fusionc.passes.convolution._joined_convolutions import ELEMENTWISE, conv_key, elementwise_key, one_conv
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, each, op, refuse, rest, var
+
+_CONVS = op.Conv(var("x"), rest("weights"), _as="convs")
+
+
+def _are_siblings(m: Match) -> bool:
+    activations = m.captures.get("activations") or []
+    keys = [conv_key(conv) for conv in m.convs]
+    alike = [elementwise_key(node) for node in activations]
+    if len(set(m.convs)) < len(keys) or len(keys) < 2:
+        return False
+    return all(key is not None and key == keys[0] for key in keys) and all(
+        key is not None and key == alike[0] for key in alike
+    )
+
+
+class ConvConcatFusionPass(Pass):
+    """Convolutions of one value, concatenated along the channels, become one convolution.
+
+    before   Concat(Conv(x, W₀, B₀?), …, Conv(x, Wₙ, Bₙ?)), also with the same activation behind each Conv
+    after    Conv(x, Concat(W₀ … Wₙ), Concat(B₀ … Bₙ)), then the activation once
+    refuses  an axis other than the channels; large weights that are used elsewhere
+    never    Convs that differ in kernel, strides, pads or dilations, or have groups; weights that are no constants; a
+             Conv that the Concat takes twice
+    algebra  each output channel of a Conv depends on its own weights alone
+    source   what CANN's ConvConcatFusionPass, which lets the Convs write into the result of the Concat, is in ONNX
+    """
+
+    numerics = "rounding"
+    patterns = (
+        Pattern("ConvConcat", op.Concat(each(_CONVS), _as="concat"), where=_are_siblings),
+        Pattern(
+            "ConvActivationConcat",
+            op.Concat(each(op[ELEMENTWISE](_CONVS, rest("options"), _as="activations")), _as="concat"),
+            where=_are_siblings,
+        ),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        if axis_of(m.concat, m.convs[0].inputs[1].rank) != 1:
+            refuse("the axis is not the channels")
+        require_own(m, *(conv.inputs[1] for conv in m.convs))
+        activations = m.captures.get("activations") or [None]
+        return one_conv(new, m.convs, activations[0])[0]

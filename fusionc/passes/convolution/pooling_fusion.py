@@ -1,0 +1,142 @@
+import math
+
+import numpy as np
+
+from fusionc.model.graph import Edge, Node
+from fusionc.passes._shared.clipping import interval_of
+from fusionc.passes._shared.reduce_axes import reduced_axes
+from fusionc.passes._shared.target import require_kernel
+from fusionc.passes._shared.weights import FLOATS
+from fusionc.passes.convolution._blocked_layout import is_blocked
+from fusionc.passes.convolution._windows import covers_all, window_of, with_padding
+from fusionc.rewrite import Match, Pass, Pattern, Refused, Result, Tape, op, refuse, rest, var
+
+x = var("x")
+_PADDED = op.Pad(x, rest("options"), _as="pad")
+_AT_LEAST_ZERO = frozenset({"Relu", "Abs", "Exp", "Sigmoid", "HardSigmoid", "Softmax", "Softplus"})
+_KEEP_SIGNS = frozenset({"Add", "Concat", "Identity"})
+_MOST_SUMMED = 256  # elements of a channel: more, and rounding grows beyond what verification accepts of deep nets
+
+
+def _is_at_least_zero(value: Edge | None, depth: int = 8) -> bool:
+    node = None if value is None else value.producer
+    if node is None or depth == 0 or node.domain != "" or node.has_references:
+        return False
+    if node.op == "Clip":
+        try:
+            limits = interval_of(node)
+        except Refused:
+            return False
+        return limits.low >= 0 and limits.high >= 0  # the upper one comes last, even if it is below the lower one
+    if node.op in _AT_LEAST_ZERO:
+        return True
+    return node.op in _KEEP_SIGNS and all(_is_at_least_zero(operand, depth - 1) for operand in node.inputs)
+
+
+def _pads(m: Match) -> tuple[list[int], float]:
+    """The pads of both, and what the Pad writes. Refuses where a window could miss the image, or its end moves."""
+    kernel = m.pool.attr("kernel_shape")
+    if m.pool.attr("ceil_mode"):
+        refuse("the number of windows is rounded up")
+    if set(window_of(m.pool, len(kernel)).dilations) - {1}:
+        refuse("the window is dilated")
+    pads, value = with_padding(m.pool, m.pad, len(kernel))
+    if any(p >= k for p, k in zip(pads, [*kernel, *kernel], strict=True)):
+        refuse("the padding is not smaller than the window")
+    return pads, value
+
+
+def _pad_max(m: Match, new: Tape) -> Result:
+    pads, value = _pads(m)
+    dtype = m.x.dtype
+    if dtype is None:
+        refuse("the element type is unknown")
+    is_integer = dtype.kind in "iu"  # of which the absolute value, or a sum, may be negative
+    lowest = np.iinfo(dtype).min if is_integer else -np.inf
+    if value != lowest and (value > 0 or np.isnan(value) or is_integer or not _is_at_least_zero(m.x)):
+        refuse("the padding may be the maximum")
+    return new.MaxPool(m.x, like=m.pool, pads=pads, auto_pad=None)
+
+
+def _pad_average(m: Match, new: Tape) -> Result:
+    pads, value = _pads(m)
+    counts = m.pool.attr("count_include_pad")
+    if counts is None:
+        refuse("the opset cannot count the padding")
+    if not counts and any(window_of(m.pool, len(pads) // 2).pads):
+        refuse("padding of which one part is counted and the other is not")
+    if value != 0:
+        refuse("the padding is not zero")
+    return new.AveragePool(m.x, like=m.pool, pads=pads, auto_pad=None, count_include_pad=1)
+
+
+def _is_over_space(m: Match) -> bool:
+    rank = m.x.rank
+    if rank != 4 or not m.reduce.attr("keepdims") or not is_blocked(m.x):
+        return False
+    try:
+        return reduced_axes(m.reduce, rank) == list(range(2, rank))
+    except Refused:
+        return False
+
+
+def _is_normalization(m: Match) -> bool:
+    """Whether the mean is subtracted from x again, or is one of squares."""
+    maker, (mean,) = m.x.producer, m.outputs
+    squares = maker is not None and (maker.is_op("Pow") or (maker.is_op("Mul") and len(set(maker.inputs)) == 1))
+    return squares or any(user.is_op("Sub") and m.x in user.inputs for user in mean.outputs)
+
+
+def _global_mean(m: Match, new: Tape) -> Result:
+    if _is_normalization(m):
+        refuse("runtimes recognize normalizations by their mean")
+    space = m.x.shape[2:]
+    if not all(isinstance(d, int) for d in space) or math.prod(space) > _MOST_SUMMED:
+        refuse("the mean is one of many numbers, of which the global pool rounds the sum more")
+    return _global(m, new, "GlobalAveragePool")
+
+
+def _global_pool(m: Match, new: Tape) -> Result:
+    return _global(m, new, f"Global{m.pool.op}")
+
+
+def _global(m: Match, new: Tape, name: str) -> Result:
+    if m.x.elem_type not in FLOATS:
+        refuse("the elements are no floating-point numbers")
+    require_kernel(m, name)
+    return new.node(name, [m.x])
+
+
+def _is_full(m: Match) -> bool:
+    pool: Node = m.pool
+    return covers_all(pool, m.x, pool.attr("kernel_shape"))
+
+
+class PoolingFusionPass(Pass):
+    """A Pad before a pool becomes the padding of the pool; a mean or a pool over the whole image becomes a global one.
+
+    before   AveragePool(Pad(x, pads, 0)); MaxPool(Pad(x, pads, v)) with the lowest number as v, or with v ≤ 0 where x
+             is at least 0 (Relu); ReduceMean over all axes from 2 on; AveragePool, MaxPool with a window of full size
+    after    AveragePool(x) with these pads, counted; MaxPool(x) with these pads; GlobalAveragePool, GlobalMaxPool
+    refuses  padding by another value or mode, of batch or channels, negative, or not smaller than the window;
+             ceil_mode, dilations and auto_pad SAME beside a Pad; a pool that pads without counting beside a Pad,
+             or cannot count (opset below 7); the mean of a written-out normalization, or of more than 256 numbers;
+             element types without a kernel
+    never    the mean of anything but an image that comes from a Conv, directly or through activations, pools and sums:
+             elsewhere GlobalAveragePool takes 1.3 to 2.4 times as long; means without keepdims; kept: what a
+             maximum makes of a NaN
+    algebra  zeros that are counted are what AveragePool pads with; the maximum with what is below all others is the
+             maximum. Pools of onnxruntime read its blocked layout, Pad and ReduceMean do not; its
+             global mean rounds more (of 112 · 112 positive numbers 3e-6, ReduceMean 6e-7)
+    source   CANN's PoolingFusionPass has the name, torch's avg_pool2d and Keras' ZeroPadding2D the Pads; a 1×1 Conv
+             and the mean behind it take 0.91 to 0.99 of the time where the Conv is blocked
+    """
+
+    numerics = "rounding"
+    is_for_finite = True  # whether onnxruntime's maximum of a window with NaN is NaN depends on where it lies
+    patterns = (
+        Pattern("PadMaxPool", op.MaxPool(_PADDED, _as="pool"), _pad_max),
+        Pattern("PadAveragePool", op.AveragePool(_PADDED, _as="pool"), _pad_average),
+        Pattern("ReduceMean", op.ReduceMean(x, rest("axes"), _as="reduce"), _global_mean, where=_is_over_space),
+        Pattern("FullPool", op["AveragePool", "MaxPool"](x, _as="pool"), _global_pool, where=_is_full),
+    )

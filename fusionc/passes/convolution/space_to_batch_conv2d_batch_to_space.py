@@ -1,0 +1,59 @@
+from fusionc.model.graph import Edge, Node
+from fusionc.passes.convolution._windows import window_of
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, maybe, op, refuse, var
+from fusionc.rewrite.pattern import Formula, OpFormula
+
+_SWAP = [1, 0, 2, 3]
+
+
+def _swapped(formula: Formula) -> OpFormula:
+    return op.Transpose(formula, perm=_SWAP)
+
+
+_PIECES = _swapped(op.SpaceToDepth(op.Transpose(var("x"), _as="first"), _as="apart"))
+_CONV = op.Conv(_PIECES, var("W"), maybe(var("B")), _as="conv")
+
+
+def _perm(node: Node) -> list[int]:
+    return list(node.attr("perm") or [3, 2, 1, 0])
+
+
+def _transposed(new: Tape, value: Edge, perm: list[int]) -> Edge:
+    result: Edge = value if perm == sorted(perm) else new.Transpose(value, perm=perm)
+    return result
+
+
+class SpaceToBatchConv2dBatchToSpacePass(Pass):
+    """A convolution of every b-th pixel, for all b·b offsets as a batch, becomes a dilated convolution.
+
+    before   T(DepthToSpace(S(Conv(S(SpaceToDepth(T(x), b)), W, B?)), b)): S swaps batch and channels, T lets
+             SpaceToDepth work on the batch
+    after    Conv(x, W, B?) with b times the dilations and pads, between Transposes where x has its channels last
+    refuses  strides; a Conv that computes its own padding; two block sizes; the channel order CRD
+    algebra  y[b·i + r] = Σ W[k]·x[b·(i + k·d) + r] = Σ W[k]·x[(b·i + r) + k·(b·d)]; a dilated Conv may have another
+             kernel, which sums in another order
+    source   how TensorFlow writes dilations (SpaceToBatchND, BatchToSpaceND), as tf2onnx exports it; CANN's
+             SpaceToBatchConv2dBatchToSpacePass. The Pad before and the Slice behind it stay, or go into the Conv
+    """
+
+    numerics = "rounding"
+    patterns = (
+        Pattern("SpaceToBatchConv", op.Transpose(op.DepthToSpace(_swapped(_CONV), _as="together"), _as="last")),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        block = int(m.apart.attr("blocksize"))
+        if m.together.attr("blocksize") != block:
+            refuse("the block sizes differ")
+        if m.together.attr("mode", "DCR") != "DCR":
+            refuse("the blocks are in another order")
+        window = window_of(m.conv, 2)
+        if window.auto_pad:
+            refuse("the Conv computes its own padding")
+        if set(window.strides) != {1}:
+            refuse("the Conv has strides")
+        first, last = _perm(m.first), _perm(m.last)
+        image = _transposed(new, m.x, [first[axis] for axis in _SWAP])
+        dilations, pads = [d * block for d in window.dilations], [p * block for p in window.pads]
+        conv = new.Conv(image, m.W, m.B, like=m.conv, dilations=dilations, pads=pads, auto_pad=None)
+        return _transposed(new, conv, [_SWAP[axis] for axis in last])

@@ -1,0 +1,52 @@
+import numpy as np
+
+from fusionc.passes._shared.split_and_concat import are_all_pieces, axis_of
+from fusionc.passes._shared.weights import require_own
+from fusionc.passes.convolution._channels import bias_or_zero
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, each, maybe, op, refuse, rest, same, var
+
+_PIECE = same(op.Split(var("x"), rest("sizes"), _as="split"))[...]
+_ATTRIBUTES = ("auto_pad", "dilations", "group", "pads", "strides")
+
+
+def _one_conv_a_piece(m: Match) -> bool:
+    return len(m.convs) > 1 and are_all_pieces([conv.inputs[0] for conv in m.convs], m.split)
+
+
+class ASplitConv2dConcatPass(Pass):
+    """Equal convolutions of all pieces of a Split, concatenated again, become one grouped convolution.
+
+    before   Concat(Conv(Split(x)[0], W₀, B₀?), …, Conv(Split(x)[n−1], Wₙ₋₁, Bₙ₋₁?)), all along the channels
+    after    Conv(x, Concat(W₀ … Wₙ₋₁), Concat(B₀ … Bₙ₋₁)) with n times the groups
+    refuses  an axis other than the channels; weights of different shapes; different strides, pads, dilations or groups;
+             large weights that are used elsewhere
+    algebra  a grouped convolution is defined as exactly this
+    source   CANN's ASplitConv2dConcatPass; its SplitConvConcatFusionPass is a layout trick for what this one leaves
+    """
+
+    numerics = "rounding"
+    aliases = ("SplitConvConcatFusionPass",)
+    patterns = (
+        Pattern(
+            "SplitConvConcat",
+            op.Concat(each(op.Conv(_PIECE, const("weights"), maybe(const("biases")), _as="convs")), _as="concat"),
+            where=_one_conv_a_piece,
+        ),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        first, weights = m.convs[0], [weight.constant() for weight in m.weights]
+        rank = weights[0].ndim
+        if axis_of(m.split, rank) != 1 or axis_of(m.concat, rank) != 1:
+            refuse("the axis is not the channels")
+        if any(weight.shape != weights[0].shape for weight in weights):
+            refuse("the weights have different shapes")
+        if any(conv.attr(name) != first.attr(name) for conv in m.convs for name in _ATTRIBUTES):
+            refuse("the convolutions have different attributes")
+        require_own(m, *m.weights)
+        bias = None
+        if any(m.biases):
+            channels = weights[0].shape[0]
+            bias = new.const(np.concatenate([bias_or_zero(b, channels) for b in m.biases]), dtype=weights[0].dtype)
+        groups = len(m.convs) * int(first.attr("group"))
+        return new.Conv(m.x, new.const(np.concatenate(weights), like=m.weights[0]), bias, like=first, group=groups)

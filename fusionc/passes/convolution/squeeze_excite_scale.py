@@ -1,0 +1,68 @@
+import numpy as np
+from onnx import TensorProto
+
+from fusionc.model.graph import Edge
+from fusionc.passes.convolution._blocked_layout import is_blocked
+from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, op, refuse, var
+
+_BLOCK = 8
+_PARTS = 4  # of a block of input channels, what onnxruntime takes
+_KEEP_BLOCKS = ("Clip", "HardSigmoid", "Relu", "Sigmoid", "Tanh")
+
+
+def _is_of_conv(scale: Edge) -> bool:
+    """Whether this comes from a Conv with whole blocks of channels, by nothing but activations."""
+    node = scale.producer
+    while node is not None and node.is_op(*_KEEP_BLOCKS):
+        node = None if node.inputs[0] is None else node.inputs[0].producer
+    if node is None or not node.is_op("Conv"):
+        return False
+    shape = None if node.inputs[1] is None else node.inputs[1].shape
+    channels, taken = shape[:2] if shape else (None, None)
+    if not isinstance(channels, int) or not isinstance(taken, int) or channels % _BLOCK:
+        return False
+    return taken < _BLOCK or taken % _PARTS == 0
+
+
+def _image_and_scale(m: Match) -> tuple[Edge, Edge]:
+    """Both factors; the scale is the one of which the images have one pixel."""
+    return (m.s, m.x) if m.x.shape and m.x.shape[2:] == (1, 1) else (m.x, m.s)
+
+
+def _is_between_blocks(m: Match) -> bool:
+    (result,) = m.outputs
+    x, s = _image_and_scale(m)
+    image, scale = x.shape, s.shape
+    if image is None or scale is None or not m.graph.model.is_for_onnxruntime or x.elem_type != TensorProto.FLOAT:
+        return False
+    if len(image) != 4 or scale != (*image[:2], 1, 1) or set(image[2:]) == {1}:
+        return False
+    return any(user.is_op("Conv") for user in result.outputs) and _is_of_conv(s) and is_blocked(x)
+
+
+class SqueezeExciteScalePass(UBFusionPass):
+    """One factor for each channel of an image between convolutions is first enlarged to the size of the image.
+
+    before   x · s, with x and s from Convs of whole blocks of channels, x [N, C, H, W], s [N, C, 1, 1], and a Conv
+             that takes the product (squeeze and excite)
+    after    x · Resize(s), nearest, to [N, C, H, W]
+    refuses  dimensions that are not known before the model runs; opset below 13
+    never    images that onnxruntime does not compute in blocks of channels
+    algebra  Resize repeats the one element; onnxruntime multiplies two images of one shape in its blocked layout, and
+             leaves that layout for any other product
+    source   measured: MobileNetV3 takes 0.93 of the time, EfficientNet 0.97
+    """
+
+    patterns = (Pattern("SqueezeExcite", op.Mul(var("x"), var("s")), where=_is_between_blocks),)
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        if m.opset < 13:
+            refuse("before opset 13 Resize needs a region", opset=13)
+        x, s = _image_and_scale(m)
+        if not all(isinstance(size, int) for size in x.shape or ()):
+            refuse("the shape is not known before the model runs")
+        scales = new.const(np.array([1, 1, *(x.shape or ())[2:]], np.float32))
+        large = new.Resize(
+            s, None, scales, mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"
+        )
+        return new.Mul(x, large)

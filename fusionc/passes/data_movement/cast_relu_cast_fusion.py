@@ -1,0 +1,41 @@
+from onnx import TensorProto
+
+from fusionc.passes._shared.cast_types import holds
+from fusionc.passes._shared.target import require_kernel
+from fusionc.passes._shared.weights import FLOATS
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
+
+_EXACT = ("Relu", "Abs", "Neg", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Expand", "Identity")
+
+
+class CastReluCastFusionPass(Pass):
+    """An operator between a Cast to a wider type and the Cast back works on the narrow type.
+
+    before   Cast(f(Cast(x, wide), …), narrow), f one of Relu, Abs, Neg, Transpose, Reshape, Squeeze, Unsqueeze,
+             Flatten, Expand, Identity
+    after    f(x, …)
+    refuses  a first Cast that loses something; a last one to another type than that of x; integers with Relu, Abs and
+             Neg, which wrap around; elements that the target has no kernel for
+    never    Casts into or out of the branches of an If (CANN's SwapMergeCastFusionPass): ONNX runs one branch only,
+             so that nothing is saved by it
+    algebra  f moves numbers or changes their sign, or puts 0 for them: the narrow type holds the results
+    source   CANN's CastReluCastFusionPass
+    """
+
+    aliases = ("SwapMergeCastFusionPass",)
+    patterns = (
+        Pattern(
+            "CastReluCast",
+            op.Cast(op[_EXACT](op.Cast(var("x"), _as="widen"), rest("others"), _as="node"), _as="narrow"),
+        ),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        narrow = m.x.elem_type
+        if not narrow or m.narrow.attr("to") != narrow or not holds(m.widen.attr("to"), narrow):
+            refuse("not to a wider type and back")
+        if m.node.op in ("Relu", "Abs", "Neg") and narrow not in FLOATS:
+            refuse("the elements are no floating-point numbers")
+        if narrow != TensorProto.FLOAT16:  # which onnxruntime computes between two Casts where it has no kernel
+            require_kernel(m, m.node.op)
+        return new.node(m.node.op, [m.x, *m.others], like=m.node)

@@ -1,0 +1,92 @@
+import numpy as np
+
+from fusionc.model.graph import Edge
+from fusionc.passes._shared.slice_and_gather import Cut, new_slice, piece_of
+from fusionc.passes._shared.split_and_concat import axis_of
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, rest
+
+_LARGEST = 1 << 20  # bytes of a constant that is copied into a joined one
+_SMALL = 1024  # elements; a constant of so many may be needed elsewhere, too
+
+
+def _is_empty(value: Edge, axis: int | None) -> bool:
+    shape = value.shape
+    return axis is not None and shape is not None and len(shape) > axis and shape[axis] == 0
+
+
+def _groups(m: Match) -> list[list[Edge]]:
+    """The inputs, those that become one value together in one list; empty ones left out."""
+    first = next((v for v in m.inputs if v.rank is not None), None)
+    axis = axis_of(m.concat, None if first is None else first.rank)
+    groups: list[list[Edge]] = []
+    for value in m.inputs:
+        if _is_empty(value, axis):
+            continue
+        if groups and (_are_constants(groups[-1][-1], value) or _are_adjacent(groups[-1][-1], value, axis)):
+            groups[-1].append(value)
+        else:
+            groups.append([value])
+    return groups
+
+
+def _are_constants(a: Edge, b: Edge) -> bool:
+    return _may_be_joined(a) and _may_be_joined(b)
+
+
+def _may_be_joined(value: Edge) -> bool:
+    array = value.constant()
+    if array is None or not array.ndim or array.nbytes > _LARGEST:
+        return False
+    return array.size <= _SMALL or (value.use_count == 1 and value.outputs[0].inputs.count(value) == 1)
+
+
+def _are_adjacent(a: Edge, b: Edge, axis: int | None) -> bool:
+    left, right = piece_of(a.producer), piece_of(b.producer)
+    return (
+        left is not None
+        and right is not None
+        and left[0] is right[0]
+        and left[1] == right[1] == axis
+        and left[3] == right[2]
+    )
+
+
+def _can_join(m: Match) -> bool:
+    groups = _groups(m)
+    return 0 < len(groups) < len(m.inputs)
+
+
+class ZConcatExt2FusionPass(Pass):
+    """Inputs of a Concat that belong together become one; empty ones go.
+
+    before   Concat(x, c, d) with constants; Concat(x, empty); Concat(Slice(x, 0, 2), Slice(x, 2, 5))
+    after    Concat(x, cd); x; Slice(x, 0, 5), or x where that is all of it
+    refuses  nothing of its own
+    never    constants of more than 1 MiB, or large ones that are used elsewhere or twice; slices with a step; sizes
+             that are not known before the model runs
+    algebra  concatenation is associative and the empty tensor is its neutral element; cutting and joining undo each
+             other
+    source   CANN's ZConcatExt2FusionPass
+    """
+
+    default = "must"
+    patterns = (Pattern("ConcatParts", op.Concat(rest("inputs"), _as="concat"), where=_can_join),)
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        joined = [_join(group, m.concat.attr("axis"), new) for group in _groups(m)]
+        return joined[0] if len(joined) == 1 else new.node("Concat", joined, like=m.concat)
+
+
+def _join(group: list[Edge], axis: int, new: Tape) -> Edge:
+    if len(group) == 1:
+        return group[0]
+    if group[0].is_constant:
+        arrays = [array for value in group if (array := value.constant()) is not None]
+        return new.const(np.concatenate(arrays, axis), like=group[0])
+    first, last = piece_of(group[0].producer), piece_of(group[-1].producer)
+    assert first is not None and last is not None
+    x, at, start, _ = first
+    end = last[3]
+    if start == 0 and x.shape is not None and end == x.shape[at]:
+        return x
+    return new_slice(new, x, [Cut(at, start, end)])

@@ -1,0 +1,31 @@
+from fusionc.model.graph import Edge
+from fusionc.passes._shared.split_and_concat import axis_of
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, each, op, refuse, var
+
+
+def _repeats(value: Edge) -> list[int] | None:
+    array = value.constant()
+    return None if array is None else [int(i) for i in array]
+
+
+class ConcatTileFusionPass(Pass):
+    """Concat of values that are all tiled alike becomes Tile of the Concat.
+
+    before   Concat(Tile(a, [1, 3]), Tile(b, [1, 3])) along an axis that is repeated once
+    after    Tile(Concat(a, b), [1, 3])
+    refuses  other repeats, repeats that are not known before the model runs, or that repeat the joined axis
+    algebra  repeating along one axis and joining along another do not see each other
+    source   CANN's ConcatTileFusionPass
+    """
+
+    patterns = (Pattern("ConcatTile", op.Concat(each(op.Tile(var("xs"), var("repeats_of"))), _as="concat")),)
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        repeats = [_repeats(value) for value in m.repeats_of]
+        first = repeats[0]
+        if first is None or any(r != first for r in repeats):
+            refuse("the repeats differ, or are not known before the model runs")
+        axis = axis_of(m.concat, len(first))
+        if axis is None or first[axis] != 1:
+            refuse("the joined axis is repeated")
+        return new.Tile(new.node("Concat", m.xs, like=m.concat), m.repeats_of[0])

@@ -1,0 +1,101 @@
+import numpy as np
+
+from fusionc.passes._shared.slice_and_gather import axes_of, cuts_of
+from fusionc.passes._shared.split_and_concat import axis_of
+from fusionc.passes._shared.weights import array_of
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, rest, var
+
+x, index = var("x"), const("index")
+
+
+def _same_axis(a: int, b: int, rank: int | None) -> bool:
+    """Whether two axes of a value are the same one, as far as that is known."""
+    return a == b or (rank is not None and a % rank == b % rank)
+
+
+def _gather_unsqueeze(m: Match, new: Tape) -> Result:
+    axes, axis = axes_of(m.unsqueeze), m.gather.attr("axis")
+    if array_of(m.index).ndim or axes is None or len(axes) != 1 or not _same_axis(axis, axes[0], m.x.rank):
+        refuse("not a single element whose axis comes back")
+    return new.Gather(m.x, new.const(array_of(m.index).reshape(1), like=m.index), like=m.gather)
+
+
+def _slice_squeeze(m: Match, new: Tape) -> Result:
+    axes, cuts = axes_of(m.squeeze), cuts_of(m.slice)
+    if axes is None or cuts is None or len(axes) != 1 or len(cuts) != 1 or cuts[0].step != 1:
+        refuse("not one axis")
+    start = cuts[0].start
+    if not cuts[0].is_single or not _same_axis(cuts[0].axis, axes[0], m.x.rank):
+        refuse("not one element of one axis")
+    if m.x.shape is None or not isinstance(size := m.x.shape[cuts[0].axis], int) or not -size <= start < size:
+        refuse("it is not known that there is this element")
+    return new.Gather(m.x, new.const(np.array(start, np.int64)), axis=cuts[0].axis)
+
+
+def _gather_gather(m: Match, new: Tape) -> Result:
+    inner, outer = array_of(m.index), array_of(m.then)
+    if inner.ndim != 1:
+        refuse("the inner indices are no vector")
+    if not _same_axis(m.first.attr("axis"), m.second.attr("axis"), m.x.rank):
+        refuse("the axes differ")
+    if (outer >= inner.size).any() or (outer < -inner.size).any():
+        refuse("an index is out of bounds")
+    return new.Gather(m.x, new.const(inner[outer], like=m.index), like=m.first)
+
+
+def _gather_concat(m: Match, new: Tape) -> Result:
+    rank = m.inputs[0].rank
+    axis, at = axis_of(m.concat, rank), array_of(m.index)
+    if axis is None or not _same_axis(m.gather.attr("axis"), axis, rank):
+        refuse("the axes differ")
+    if at.size != 1 or at.reshape(()) < 0:
+        refuse("not one element, counted from the front")
+    place = int(at.reshape(()))
+    for value in m.inputs:
+        size = None if value.shape is None else value.shape[axis]
+        if not isinstance(size, int):
+            refuse("the sizes are not known before the model runs")
+        if place < size:
+            return new.Gather(value, new.const(np.full(at.shape, place), like=m.index), like=m.gather)
+        place -= size
+    refuse("an index is out of bounds")
+
+
+class GatherFusionPass(Pass):
+    """Gather and what stands around it become one Gather.
+
+    before   Unsqueeze(Gather(x, 3)) of the same axis; Squeeze(Slice(x, 3, 4)); Gather(Gather(x, c), d);
+             Gather(Concat(a, b), 3); GatherND(x, indices of one coordinate)
+    after    Gather(x, [3]); Gather(x, 3); Gather(x, c[d]); Gather(b, 1); Gather(x, indices)
+    refuses  other axes; elements of which it is not known that they exist, or where they lie
+    never    a Slice for a Gather of one known index: it would be a Squeeze more; GatherElements, whose indices are as
+             large as what it gives
+    algebra  an index of an index is an index; a vector of one index keeps the axis, a scalar drops it
+    source   CANN's GatherFusionPass; exporters write dimensions and tokens like this
+    """
+
+    patterns = (
+        Pattern(
+            "GatherUnsqueeze",
+            op.Unsqueeze(op.Gather(x, index, _as="gather"), rest("axes"), _as="unsqueeze"),
+            _gather_unsqueeze,
+        ),
+        Pattern(
+            "SliceSqueeze",
+            op.Squeeze(op.Slice(x, rest("bounds"), _as="slice"), rest("axes"), _as="squeeze"),
+            _slice_squeeze,
+        ),
+        Pattern(
+            "GatherGather", op.Gather(op.Gather(x, index, _as="first"), const("then"), _as="second"), _gather_gather
+        ),
+        Pattern(
+            "GatherConcat", op.Gather(op.Concat(rest("inputs"), _as="concat"), index, _as="gather"), _gather_concat
+        ),
+        Pattern("GatherND", op.GatherND(x, index, batch_dims=0)),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        at = array_of(m.index)
+        if at.shape[-1] != 1:
+            refuse("more than one coordinate")
+        return new.Gather(m.x, new.const(at[..., 0], like=m.index), axis=0)

@@ -1,0 +1,55 @@
+import numpy as np
+
+from fusionc.passes._shared.split_and_concat import are_all_pieces, axis_of, sizes_of
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, each, op, refuse, rest, same, var
+
+
+def _all_pieces(m: Match) -> bool:
+    return are_all_pieces(m.concat.inputs, m.split)
+
+
+class SplitConcatFusionPass(Pass):
+    """Concat of all pieces of a Split becomes x, or a transposition of x where the axis is another.
+
+    before   Concat(Split(x)[0], …, Split(x)[n−1])
+    after    the same axis: x; another axis: Reshape(Transpose(Reshape(x)))
+    refuses  axes that only an unknown rank could show to be equal; another axis where the pieces are not equal, or more
+             than one dimension is unknown or one is 0
+    algebra  cutting x along a into n pieces and laying them along b moves the index of the piece from a to b
+    source   MindSpore's split_concat_fusion
+    """
+
+    aliases = ("split_concat_fusion",)
+    patterns = (
+        Pattern(
+            "SplitConcat",
+            op.Concat(each(same(op.Split(var("x"), rest("sizes"), _as="split"))[...]), _as="concat"),
+            where=_all_pieces,
+        ),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        rank = m.x.rank
+        source, target = axis_of(m.split, rank), axis_of(m.concat, rank)
+        if source is None or target is None:
+            refuse("the rank is unknown")
+        if source == target:
+            return m.x
+        if rank is None:
+            refuse("the rank is unknown")
+        sizes, count = sizes_of(m.split), len(m.split.outputs)
+        if sizes is None or len(set(sizes)) != 1:
+            refuse("the pieces are not known to be equal")
+        dims = [d if isinstance(d, int) else -1 for d in m.x.shape]
+        dims[source] = sizes[0]
+        if 0 in dims:
+            refuse("a dimension is 0, which Reshape reads in another way")
+        if dims.count(-1) > 1:
+            refuse("more than one dimension is unknown")
+        cut = [*dims[:source], count, *dims[source:]]  # the index of the piece is axis `source` now
+        order = [axis for axis in range(len(cut)) if axis != source]
+        order.insert(target, source)
+        joined = list(dims)
+        joined[target] = -1 if dims[target] == -1 else dims[target] * count
+        apart = new.Reshape(m.x, new.const(np.array(cut, np.int64)))
+        return new.Reshape(new.Transpose(apart, perm=order), new.const(np.array(joined, np.int64)))

@@ -1,0 +1,46 @@
+from collections.abc import Iterator
+
+from fusionc.model.graph import Graph
+from fusionc.passes._shared.split_and_concat import axis_of, new_split, sizes_of
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
+
+
+def _find(graph: Graph) -> Iterator[Match]:
+    """A Split of a piece of a Split. It has any number of outputs, which a formula cannot say."""
+    for inner in graph.of_operator("Split"):
+        piece = inner.inputs[0]
+        outer = None if piece is None else piece.producer
+        if outer is None or not outer.is_op("Split") or outer.graph is not graph or outer.has_references:
+            continue
+        if inner.has_references or not inner.is_in_graph:
+            continue
+        at = next(i for i, output in enumerate(outer.outputs) if output is piece)
+        outputs = [*outer.outputs[:at], *inner.outputs, *outer.outputs[at + 1 :]]
+        yield Match(graph, (outer, inner), [o for o in outputs if o is not None], {
+            "outer": outer, "inner": inner, "at": at, "all_outputs": outputs, "x": outer.inputs[0],
+        })  # fmt: skip
+
+
+class ZSplitVDFusionPass(Pass):
+    """A Split of a piece of a Split of the same axis is merged into it.
+
+    before   p, q = Split(x); q1, q2 = Split(q)
+    after    p, q1, q2 = Split(x)
+    refuses  another axis; sizes that are not known before the model runs; a piece that is used as a whole as well
+    algebra  cutting a piece again is cutting the whole at both places
+    source   CANN's ZSplitVDFusionPass
+    """
+
+    default = "must"
+    patterns = (Pattern("SplitSplit", find=_find),)
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        rank = m.x.rank
+        axis = axis_of(m.outer, rank)
+        if axis is None or axis != axis_of(m.inner, rank):
+            refuse("the axes differ")
+        outer, inner = sizes_of(m.outer), sizes_of(m.inner)
+        if outer is None or inner is None:
+            refuse("the sizes are not known before the model runs")
+        made = new_split(new, m.x, [*outer[: m.at], *inner, *outer[m.at + 1 :]], axis)
+        return [value for value, old in zip(made, m.all_outputs, strict=True) if old is not None]

@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from fusionc.model.graph import Edge, Graph, Node
+from fusionc.passes._shared.slice_and_gather import axes_of, new_unsqueeze
+from fusionc.passes._shared.transpose_and_reshape import (
+    order_of,
+    reshape_reshape,
+    transpose_of_groups,
+    transpose_transpose,
+)
+from fusionc.passes._shared.weights import array_of, shape_of, would_double
+from fusionc.passes.data_movement._elementwise_operators import is_of_one, is_of_several
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
+
+_MOST = 64  # operators that one match looks through
+
+x = var("x")
+
+
+def _axes(m: Match) -> tuple[list[int], list[int]]:
+    axes = axes_of(m.first), axes_of(m.second)
+    if axes[0] is None or axes[1] is None:
+        refuse("the axes are not known before the model runs")
+    return axes[0], axes[1]
+
+
+def _undo(m: Match, new: Tape) -> Result:
+    first, second = _axes(m)
+    # Both count the axes of the larger tensor: what Unsqueeze makes, what Squeeze takes.
+    rank = m.first.outputs[0].rank if m.first.op == "Unsqueeze" else m.x.rank
+    if rank is None:
+        refuse("the rank is unknown")
+    if sorted(axis % rank for axis in first) != sorted(axis % rank for axis in second):
+        refuse("the axes differ")
+    return m.x
+
+
+def _twice(m: Match, new: Tape) -> Result:
+    """One Unsqueeze, or one Squeeze, for two: its axes are those of the largest tensor."""
+    first, second = _axes(m)
+    largest = m.x.rank if m.second.op == "Squeeze" else m.second.outputs[0].rank
+    if largest is None:
+        refuse("the rank is unknown")
+    outer, inner, others = (second, first, len(second)) if m.second.op == "Unsqueeze" else (first, second, len(first))
+    outer = [axis % largest for axis in outer]
+    free = [axis for axis in range(largest) if axis not in outer]  # where the axes of the tensor in between lie
+    both = sorted([*outer, *(free[axis % (largest - others)] for axis in inner)])
+    return new_unsqueeze(new, m.x, both, m.second.op)
+
+
+def _one_reshape(m: Match, new: Tape) -> Result:
+    """One Reshape, the axes of one element that come or go behind it being part of its shape."""
+    target, axes, shape = m.shape.constant(), axes_of(m.second), m.first.outputs[0].shape
+    if target is None or axes is None:
+        refuse("the shape or the axes are not known before the model runs")
+    if any(user.is_op("Expand") for user in m.second.outputs[0].outputs):
+        refuse("an Expand repeats the new axis, by which attention is found")
+    wanted = [int(size) for size in target]
+    copied = [at for at, size in enumerate(wanted) if size == 0 and not m.first.attr("allowzero")]
+    for at in copied if shape is not None else ():
+        wanted[at] = shape[at] if isinstance(shape[at], int) else 0
+    is_longer = m.second.op == "Unsqueeze"
+    rank = len(wanted) + (len(axes) if is_longer else 0)
+    places = sorted(axis % rank for axis in axes)
+    if any(wanted[at] == 0 and at > places[0] - is_longer for at in copied if is_longer or at not in places):
+        refuse("the shape copies a dimension that would move")
+    if is_longer:
+        for at in places:
+            wanted.insert(at, 1)
+    else:
+        if any(wanted[at] != 1 and (shape is None or shape[at] != 1) for at in places):
+            refuse("an axis is not known to have one element")
+        wanted = [size for at, size in enumerate(wanted) if at not in places]
+    return new.Reshape(m.x, new.const(np.array(wanted, np.int64), like=m.shape), like=m.first)
+
+
+@dataclass
+class _Sunk:
+    """Elementwise operators, and the Transposes of one and the same order that they begin with."""
+
+    graph: Graph
+    order: list[int] = field(default_factory=list)
+    leaves: dict[Edge, Node] = field(default_factory=dict)
+    nodes: dict[Node, None] = field(default_factory=dict)
+    fixed: dict[Edge, None] = field(default_factory=dict)  # what is broadcast
+
+    def add(self, value: Edge | None) -> bool:
+        """Take in everything that a value is computed from; False where something else than a Transpose begins it."""
+        if value is None or len(self.nodes) > _MOST:
+            return False
+        node = value.producer
+        if value.is_constant or _is_one(value):
+            self.fixed[value] = None
+            return True
+        if node is None or node.graph is not self.graph:
+            return False
+        if node in self.nodes or value in self.leaves:
+            return True
+        if node.is_op("Transpose") and not node.has_references:
+            order = order_of(node)
+            self.leaves[value], self.order = node, self.order or order
+            return bool(order) and order == self.order
+        if not is_of_one(node) and not is_of_several(node):
+            return False
+        self.nodes[node] = None
+        return all(map(self.add, node.inputs[:1] if is_of_one(node) else node.inputs))
+
+    @property
+    def is_movable(self) -> bool:
+        """Whether what is broadcast can be turned round."""
+        return bool(self.order and self.nodes) and all(map(self._can_turn, self.fixed))
+
+    def _can_turn(self, value: Edge) -> bool:
+        shape = shape_of(value)
+        if shape is None or len(shape) > len(self.order):
+            return False
+        return _is_one(value) or not would_double(value, array_of(value).size)
+
+    def private(self) -> list[Node]:
+        """The Transposes that nobody else uses."""
+        inside = self.nodes
+        return [n for v, n in self.leaves.items() if not v.is_output and all(u in inside for u in v.outputs)]
+
+    def turned(self, value: Edge, new: Tape) -> Edge:
+        """What is broadcast, as it lies beside the inputs of the Transposes."""
+        if _is_one(value):
+            return value
+        array = array_of(value)
+        full = array.reshape((1,) * (len(self.order) - array.ndim) + array.shape)
+        return new.const(full.transpose(np.argsort(self.order)), like=value)
+
+
+def _is_one(value: Edge) -> bool:
+    """Whether a value has one element."""
+    shape = shape_of(value)
+    return shape is not None and all(d == 1 for d in shape)
+
+
+def _match(graph: Graph, root: Node, sunk: _Sunk, then: list[int]) -> Match:
+    nodes = [*dict.fromkeys([root, *sunk.nodes, *sunk.private()])]
+    outputs = [value for value in root.outputs if value is not None]
+    return Match(graph, nodes, outputs, {"sunk": sunk, "then": then})
+
+
+def _between_transposes(graph: Graph) -> Iterator[Match]:
+    """Transposes of what elementwise operators make of Transposes."""
+    for root in graph.of_operator("Transpose"):
+        if not root.is_in_graph or root.has_references:
+            continue
+        sunk, then = _Sunk(graph), order_of(root)
+        if sunk.add(root.inputs[0]) and sunk.is_movable and len(then) == len(sunk.order):
+            order = [sunk.order[axis] for axis in then]
+            if sunk.private() or order == sorted(order):
+                yield _match(graph, root, sunk, order)
+
+
+def _of_transposes(graph: Graph) -> Iterator[Match]:
+    """Elementwise operators of several values that are all transposed, and used nowhere else."""
+    for root in graph.ordered() if len(graph.of_operator("Transpose")) > 1 else ():
+        if root.is_in_graph and is_of_several(root):
+            sunk = _Sunk(graph)
+            if sunk.add(root.outputs[0]) and sunk.is_movable and len(sunk.private()) > 1:
+                yield _match(graph, root, sunk, sunk.order)
+
+
+def _sink(m: Match, new: Tape) -> Result:
+    """The elementwise operators of what the Transposes take, and one Transpose behind them or none."""
+    made = {value: node.inputs[0] for value, node in m.sunk.leaves.items()}
+    made.update({value: m.sunk.turned(value, new) for value in m.sunk.fixed})
+    result = None
+    for node in sorted(m.sunk.nodes, key=lambda n: n.position):
+        inputs = list(node.inputs)
+        for position in range(1 if is_of_one(node) else len(inputs)):
+            inputs[position] = made[inputs[position]]
+        result = made[node.outputs[0]] = new.node(node.op, inputs, like=node)
+    return result if m.then == sorted(m.then) else new.Transpose(result, perm=m.then)
+
+
+class TransOpSymmetryEliminationPass(Pass):
+    """Two operators that move or reshape, one after the other, become one or none.
+
+    before   Transpose(Transpose(x)); Reshape(Reshape(x)), and Flatten, Squeeze, Unsqueeze before a Reshape or Squeeze,
+             Unsqueeze behind it; Squeeze(Unsqueeze(x)) and Unsqueeze(Squeeze(x)) of the same axes;
+             Unsqueeze(Unsqueeze(x)), Squeeze(Squeeze(x)); Reshape(Transpose(Reshape(x))), axes being joined, moved and
+             parted again, as torch turns the keys of attention; Transpose(f(Transpose(a), …)),
+             f(Transpose(a), Transpose(b), …) of one order, where f is made of elementwise operators
+    after    Transpose(x) or x; Reshape(x); x; Unsqueeze(x), Squeeze(x); Transpose(x); f(a, …), Transpose(f(a, b, …))
+    refuses  a Reshape to a shape that copies dimensions (0), or is not known; other axes; axes that are not
+             known to be joined and parted again, or to have one element; what an Expand repeats, by which attention is
+             found
+    never    where the number of Transposes stays; constants of a higher rank, or large ones used elsewhere; pairs of
+             Casts, which are CastRemovePass's
+    algebra  permutations compose; the order of elements does not depend on shapes in between; what is computed element
+             by element does not depend on where the elements lie
+    source   CANN's TransOpSymmetryEliminationPass and PermutePass
+    """
+
+    aliases = ("PermutePass",)
+    patterns = (
+        Pattern("TransposeTranspose", op.Transpose(op.Transpose(x, _as="first"), _as="second"), transpose_transpose),
+        Pattern(
+            "ReshapeReshape",
+            op.Reshape(
+                op["Reshape", "Flatten", "Squeeze", "Unsqueeze"](x, rest("options"), _as="first"),
+                var("shape"),
+                _as="second",
+            ),
+            reshape_reshape,
+        ),
+        Pattern(
+            "SqueezeUnsqueeze", op.Squeeze(op.Unsqueeze(x, rest("a"), _as="first"), rest("b"), _as="second"), _undo
+        ),
+        Pattern(
+            "UnsqueezeSqueeze", op.Unsqueeze(op.Squeeze(x, rest("a"), _as="first"), rest("b"), _as="second"), _undo
+        ),
+        *(
+            Pattern(f"{name}{name}", op[name](op[name](x, rest("a"), _as="first"), rest("b"), _as="second"), _twice)
+            for name in ("Unsqueeze", "Squeeze")
+        ),
+        *(
+            Pattern(
+                f"Reshape{name}",
+                op[name](op.Reshape(x, var("shape"), _as="first"), rest("b"), _as="second"),
+                _one_reshape,
+            )
+            for name in ("Unsqueeze", "Squeeze")
+        ),
+        Pattern(
+            "ReshapeTransposeReshape",
+            op.Reshape(op.Transpose(op.Reshape(x, rest("a")), _as="turn"), rest("b"), _as="second"),
+            transpose_of_groups,
+        ),
+        Pattern("TransposeElementwiseTranspose", rewrite=_sink, find=_between_transposes),
+        Pattern("ElementwiseOfTransposes", rewrite=_sink, find=_of_transposes),
+    )

@@ -1,1 +1,0 @@
-"""Passes that hold on any hardware: they emit operators of the standard domain only."""

@@ -1,0 +1,87 @@
+from fusionc.model.graph import Edge, Node
+from fusionc.passes._shared.transpose_and_reshape import swaps_last_axes
+from fusionc.passes._shared.weights import FLOATS
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, either, maybe, op, refuse, var
+
+a, b = var("a"), var("b")
+_A, _B = op.Transpose(a, _as="first"), op.Transpose(b, _as="second")
+
+
+def _exchanges(node: Node) -> bool:
+    """Whether a Transpose of a matrix, such as every operand of a Gemm is, does something."""
+    return bool(node.attr("perm") != [0, 1])
+
+
+def _into_gemm(m: Match, new: Tape) -> Result:
+    flags, operands = {}, [m.a, m.b]
+    for flag, name in (("transA", "first"), ("transB", "second")):
+        node = m.captures.get(name)
+        if node is not None:
+            flags[flag] = int(m.gemm.attr(flag)) ^ int(_exchanges(node))
+    return new.Gemm(*operands, m.c, like=m.gemm, **flags)
+
+
+def _product(m: Match, new: Tape) -> Result:
+    if m.a.rank is None or m.b.rank is None:
+        refuse("the rank is unknown")
+    if m.a.elem_type not in FLOATS:
+        refuse("the elements are no floating-point numbers")
+    first, second = m.captures.get("first"), m.captures.get("second")
+    return new.Gemm(
+        m.a,
+        m.b,
+        transA=int(_exchanges(first)) if first else None,
+        transB=int(_exchanges(second)) if second else None,
+    )
+
+
+def _exchanged(m: Match, new: Tape) -> Result:
+    """(aᵀ·bᵀ) = (b·a)ᵀ"""
+    ranks = (m.a.rank, m.b.rank)
+    if None in ranks or ranks[0] != ranks[1]:
+        refuse("the ranks are unknown or differ")
+    made: Edge = new.MatMul(m.b, m.a)
+    if m.captures.get("third") is not None:
+        return made
+    return new.Transpose(made, like=m.first, perm=m.first.attr("perm") or [1, 0])
+
+
+def _all_swap(m: Match) -> bool:
+    nodes = [m.captures.get(name) for name in ("first", "second", "third")]
+    return all(node is None or swaps_last_axes(node) for node in nodes)
+
+
+class BatchMatMulFusionPass(Pass):
+    """A Transpose of an operand goes into the matrix product.
+
+    before   Gemm(aᵀ, b, c?), Gemm(a, bᵀ, c?); MatMul(aᵀ, b), MatMul(a, bᵀ) of rank 2; MatMul(aᵀ, bᵀ) of any rank
+    after    Gemm with transA, transB; MatMul(b, a)ᵀ, and without the Transpose where one follows that undoes it
+    refuses  other ranks than 2 for a Gemm; integers, for which runtimes have no Gemm; a Transpose that moves other axes
+             than the last two
+    algebra  aᵀ·bᵀ = (b·a)ᵀ; onnxruntime sums in another order where an operand is transposed
+    source   CANN's BatchMatMulFusionPass and TransposedUpdateFusionPass
+    """
+
+    numerics = "rounding"
+    aliases = ("transpose_matmul_fusion", "BatchmatmulFusionPass", "BatchMatMulTransposeFusionPass")
+    patterns = (
+        Pattern(
+            "TransposeGemm",
+            op.Gemm(either(_A, a), either(_B, b), maybe(var("c")), _as="gemm"),
+            _into_gemm,
+            where=lambda m: m.captures.get("first") is not None or m.captures.get("second") is not None,
+        ),
+        Pattern("ProductTransposed", op.Transpose(op.MatMul(_A, _B), _as="third"), _exchanged, where=_all_swap),
+        Pattern(
+            "TransposeMatMul",
+            op.MatMul(either(_A, a), either(_B, b)),
+            _product,
+            where=lambda m: (m.captures.get("first") or m.captures.get("second")) is not None and _is_matrix(m),
+        ),
+        Pattern("TransposeBoth", op.MatMul(_A, _B), _exchanged, where=_all_swap),
+    )
+
+
+def _is_matrix(m: Match) -> bool:
+    """Products of higher ranks are no candidates for a Gemm at all; those of unknown rank may be."""
+    return m.a.rank in (2, None) and m.b.rank in (2, None)

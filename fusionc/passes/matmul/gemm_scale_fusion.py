@@ -1,0 +1,165 @@
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from fusionc.model.graph import Edge
+from fusionc.passes._shared.batchnorm import affine, batchnorm_of
+from fusionc.passes._shared.weights import FLOATS, array_of, scaled
+from fusionc.passes._shared.written_gelu import keep_gelu
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, maybe, op, refuse, rest, var
+from fusionc.rewrite.pattern import Formula
+from fusionc.shapes.equality import broadcasts_into
+
+Array = np.ndarray[Any, Any]
+
+
+def _linear_of(x: Formula) -> Formula:
+    """The three forms of a linear map of `x`, captured as `linear` (the MatMul or Gemm), `W` and `B`."""
+    product = op.MatMul(x, const("W"), _as="linear")
+    return either(product + const("B"), op.Gemm(x, const("W"), maybe(const("B")), _as="linear"), product)
+
+
+LINEAR = _linear_of(var("x"))
+
+
+def _columns(m: Match) -> int:
+    """How many columns the weights have. Refuses weights that are vectors."""
+    shape = m.W.constant().shape
+    if len(shape) < 2:
+        refuse("the weights are a vector")
+    return int(shape[-2] if m.linear.attr("transB") else shape[-1])
+
+
+def _scale_columns(m: Match, new: Tape, factor: Array, addend: Array | None = None) -> Edge:
+    """The linear map with column n multiplied by factor[n], and addend[n] added. float64 in, rounded once.
+
+    Refuses a bias that would become larger by that, and weights that cannot take the factor.
+    """
+    count, bias = _columns(m), m.captures.get("B")
+    is_gemm = m.linear.op == "Gemm"
+    along = factor.reshape(-1, 1) if m.linear.attr("transB") else factor
+    weight = scaled(new, m.W, along)
+    made = None
+    if bias is not None or addend is not None:
+        array = np.zeros(1) if bias is None else bias.constant().astype(np.float64)
+        sum_ = array * factor + (0 if addend is None else addend / _beta(m))
+        if sum_.size > max(array.size, count):
+            refuse("the bias would become larger")
+        made = new.const(sum_, dtype=m.W.dtype, like=bias)
+    if is_gemm:
+        result: Edge = new.Gemm(m.x, weight, made, like=m.linear)
+        return result
+    product: Edge = new.MatMul(m.x, weight)
+    return product if made is None else new.Add(product, made)
+
+
+def _beta(m: Match) -> float:
+    beta = float(m.linear.attr("beta")) if m.linear.op == "Gemm" else 1.0
+    if beta == 0:
+        refuse("Gemm without its bias")
+    return beta
+
+
+def _per_column(value: Edge, count: int, rank: int | None) -> Array:
+    """A constant as one number for each of `count` columns of a tensor of that rank, in float64.
+
+    Refuses where it varies along another axis, or would raise the rank.
+    """
+    array = array_of(value).astype(np.float64)
+    if array.ndim > (1 if rank is None else rank):
+        refuse("the constant may enlarge what it is combined with")
+    if any(size != 1 for size in array.shape[:-1]) or array.size not in (1, count):
+        refuse("the constant is not one number for each column")
+    return np.broadcast_to(array.reshape(-1), (count,))
+
+
+x, c = var("x"), const("c")
+_SMALLEST_SCALE = 2**-6  # two of them together: that of attention with heads of 2²⁴ elements
+
+
+def _moved(formula: Formula, name: str) -> Formula:
+    """The formula, or what an operator makes of it that only moves elements."""
+    moving = op["Reshape", "Transpose", "Unsqueeze", "Squeeze", "Flatten"]
+    return either(moving(formula, rest(f"{name}_options"), _as=name), formula)
+
+
+_MOVED = _moved(_moved(LINEAR, "inner"), "outer")
+
+
+def _scale(m: Match, new: Tape) -> Result:
+    if m.x.elem_type not in FLOATS:
+        refuse("the elements are no floating-point numbers")
+    moves = [m.captures[name] for name in ("inner", "outer") if m.captures.get(name) is not None]
+    count, value = _columns(m), next(v for v in m.root.inputs if v is not None and not v.is_constant)
+    if not moves:
+        factor = _per_column(m.c, count, value.rank)
+    else:
+        factor = m.c.constant().astype(np.float64)
+        if factor.size != 1 or not broadcasts_into(factor.shape, value.shape):
+            refuse("not one number for all columns, behind what moves them")
+    factor = np.broadcast_to(factor.reshape(-1), (count,))
+    result = _scale_columns(m, new, 1 / factor if m.root.op == "Div" else factor)
+    for move in moves:
+        result = new.node(move.op, [result, *move.inputs[1:]], like=move)
+    return result
+
+
+def _batchnorm(m: Match, new: Tape) -> Result:
+    if m.linear.outputs[0].rank != 2:  # channels are axis 1: of higher ranks not the columns
+        refuse("the rank is not 2")
+    return _scale_columns(m, new, *affine(m, _columns(m)))
+
+
+def _scale_before(m: Match, new: Tape) -> Result:
+    keep_gelu(m.x)
+    if m.x.elem_type not in FLOATS:
+        refuse("the elements are no floating-point numbers")
+    rows, array, rank = m.W.constant().shape, m.c.constant(), m.x.rank
+    if len(rows) < 2:
+        refuse("the weights are a vector")
+    is_column = bool(m.linear.attr("transB"))
+    depth = rows[-1] if is_column else rows[-2]
+    if array.size > 1 and (m.linear.attr("transA") or m.x.shape is None or m.x.shape[-1] != depth):
+        refuse("the constant is not one number for each row of the weights")
+    factor = _per_column(m.c, depth, rank)
+    weight = scaled(new, m.W, factor if is_column else factor.reshape(-1, 1))
+    return new.node(m.linear.op, [m.x, weight, *m.linear.inputs[2:]], like=m.linear)
+
+
+def _scale_both(m: Match, new: Tape) -> Result:
+    first, second = m.c.constant().astype(np.float64), m.d.constant().astype(np.float64)
+    if first.size != 1 or second.size != 1 or m.a.elem_type not in FLOATS:
+        refuse("not two single numbers")
+    if not all(_SMALLEST_SCALE <= abs(scale.item()) <= 1 for scale in (first, second)):
+        refuse("a scale above 1 or far below, which may keep intermediate results in range")
+    if not (broadcasts_into(first.shape, m.a.shape) and broadcasts_into(second.shape, m.b.shape)):
+        refuse("the constant may enlarge what it is combined with")
+    return new.MatMul(new.Mul(m.a, new.const((first * second).reshape(first.shape), like=m.c)), m.b)
+
+
+class GemmScaleFusionPass(Pass):
+    """Constant factors around a product with constant weights move into the weights.
+
+    before   (x·W + B)·c or /c, with MatMul or Gemm, directly or through Reshape and Transpose; (x·c)·W;
+             BatchNormalization(x·W + B); (a·c)·(b·d) with two single numbers
+    after    x·(W·c) + B·c; x·(c·W); (a·cd)·b
+    refuses  a constant that is not one number for each column (each row, before the product; a single one through
+             Reshape); two single numbers of which one is above 1 or below 1/64; weights that are no constants or that
+             a narrow type cannot hold; integers; what broadcasting would enlarge; a BatchNormalization of
+             another rank than 2; the factor ½ of Gelu
+    algebra  ((x·W + B)·c)ₙ = x·(W·c)ₙ + Bₙ·cₙ; scalars commute with the product, and with moving its elements
+    source   CANN's GemmScaleFusionPass and FullyConnectionPowerPass; the scale of attention on both operands is how
+             torch exports scaled_dot_product_attention
+    """
+
+    numerics = "rounding"
+    aliases = ("FullyConnectionPowerPass",)
+    patterns = (
+        Pattern("LinearMul", op.Mul(_MOVED, c, _as="root"), _scale),
+        Pattern("LinearDiv", op.Div(_MOVED, c, _as="root"), _scale),
+        Pattern("LinearBatchnorm", batchnorm_of(LINEAR), _batchnorm),
+        Pattern("MulLinear", op["MatMul", "Gemm"](x * c, const("W"), rest("bias"), _as="linear"), _scale_before),
+        Pattern("MulMatMulMul", op.MatMul(var("a") * c, var("b") * const("d")), _scale_both),
+    )

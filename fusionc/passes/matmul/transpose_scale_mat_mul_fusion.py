@@ -1,0 +1,113 @@
+import math
+from typing import Any
+
+import numpy as np
+
+from fusionc.model.graph import Edge
+from fusionc.model.operators import MICROSOFT
+from fusionc.passes._shared.transpose_and_reshape import swaps_last_axes
+from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, const, either, op, refuse, var
+from fusionc.rewrite.pattern import Formula, ms
+from fusionc.shapes.equality import broadcasts_into
+
+a, b, c = var("a"), var("b"), const("c")
+_WIDEST = 40  # powers of two
+_BEFORE_SOFTMAX = ("Add", "Cast", "Div", "Mul", "Sub", "Where")
+
+
+def _product(left: Formula, right: Formula) -> Formula:
+    return either(op.MatMul(left, right, _as="product"), ms.FusedMatMul(left, right, _as="product"))
+
+
+def _scaled(value: Formula) -> Formula:
+    return either(op.Mul(value, c, _as="scale"), op.Div(value, c, _as="scale"))
+
+
+def _transposed(value: Formula) -> Formula:
+    return op.Transpose(value, _as="transpose")
+
+
+def _is_swapped(m: Match) -> bool:
+    return swaps_last_axes(m.transpose)
+
+
+def _is_in_attention(value: Edge | None, depth: int = 4) -> bool:
+    """Whether a Softmax follows, or stands before one of the operands of a product."""
+    users = [] if value is None or depth == 0 else value.outputs
+    return any(
+        user.is_op("Softmax") or (user.is_op(*_BEFORE_SOFTMAX) and _is_in_attention(user.outputs[0], depth - 1))
+        for user in users
+    )
+
+
+def _fused(m: Match, new: Tape, **attributes: Any) -> Result:
+    makers = [value.producer for value in (m.a, m.b) if value.producer is not None]
+    if any(maker.is_op("DequantizeLinear") for maker in makers):
+        refuse("onnxruntime has a product of the quantized elements")
+    if any(maker.is_op("Softmax") for maker in makers) or _is_in_attention(m.outputs[0]):
+        refuse("onnxruntime looks for attentions at load")
+    return new.node("FusedMatMul", [m.a, m.b], domain=MICROSOFT, like=m.product, **attributes)
+
+
+def _flip(m: Match, new: Tape, side: str) -> Result:
+    if m.product.attr(f"transBatch{side}", 0):
+        refuse("the batch is transposed, too")
+    if any(value.rank is None or value.rank < 2 for value in (m.a, m.b)):
+        refuse("an operand may be a vector")
+    if side == "A" and m.b.rank == 2 and not all(isinstance(dim, int) and dim > 0 for dim in m.a.shape[:-2]):
+        refuse("a batch that may be empty beside a matrix")
+    terms = m.a.shape[-2] if side == "A" else m.b.shape[-1]
+    if not isinstance(terms, int) or terms == 0:
+        refuse("there may be no terms to sum")
+    return _fused(m, new, **{f"trans{side}": 1 - int(m.product.attr(f"trans{side}", 0))})
+
+
+def _left(m: Match, new: Tape) -> Result:
+    return _flip(m, new, "A")
+
+
+def _right(m: Match, new: Tape) -> Result:
+    return _flip(m, new, "B")
+
+
+class TransposeScaleMatMulFusionPass(UBFusionPass):
+    """Transposed and scaled operands, and a scaled result, become attributes of onnxruntime's FusedMatMul.
+
+    before   (c·a)·b, a·(c·b), c·(a·b), or divided by c, for a single constant number; Transpose(a)·b, a·Transpose(b)
+             where the last two axes are swapped
+    after    com.microsoft.FusedMatMul(a, b) with alpha, transA, transB
+    refuses  a factor that is 0, not finite, beyond 2^±40, not a single number, or may enlarge what it scales; of
+             float64 one that float32 has not; integers and float16 (there is no kernel); quantized operands, and
+             what stands around a Softmax: onnxruntime finds larger structures there; a transposition beside a vector,
+             which the kernel forgets, of an axis that may be empty, with which it leaves the result as it was, or of
+             the left operand beside one matrix where the batch may be empty, with which it fails
+    never    other permutations: with transBatch the kernel divides by zero where an axis is empty
+    algebra  (c·A)·B = A·(c·B) = c·(A·B); the kernel reads its operands along either axis
+    source   onnxruntime's MatmulTransposeFusion and MatMulScaleFusion make the same node at load
+    """
+
+    numerics = "rounding"
+    aliases = ("transpose_matmul_fusion", "TbeBatchMatmulElementWiseFusionPass", "BatchMatMulTransposeFusionPass")
+    patterns = (
+        Pattern("ScaleOfProduct", _scaled(_product(a, b))),
+        Pattern("ScaleOfLeft", _product(_scaled(a), b)),
+        Pattern("ScaleOfRight", _product(a, _scaled(b))),
+        Pattern("TransposeOfLeft", _product(_transposed(a), b), _left, where=_is_swapped),
+        Pattern("TransposeOfRight", _product(a, _transposed(b)), _right, where=_is_swapped),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        array, scaled = m.c.constant(), next((value for value in m.scale.inputs if value is not m.c), m.c)
+        if array.size != 1:
+            refuse("the factor is not a single number")
+        if not broadcasts_into(array.shape, scaled.shape):
+            refuse("the factor may enlarge what it scales")
+        factor = float(array.item())
+        if m.scale.op == "Div":
+            factor = 1 / factor if factor else math.inf
+        alpha = float(m.product.attr("alpha", 1.0)) * factor
+        if alpha == 0 or not math.isfinite(alpha) or abs(math.log2(abs(alpha))) > _WIDEST:
+            refuse("the factor is zero, not finite, or of an extreme size")
+        if array.dtype == np.float64 and float(np.float32(alpha)) != alpha:
+            refuse("alpha is stored in single precision")
+        return _fused(m, new, alpha=alpha)

@@ -1,0 +1,44 @@
+import numpy as np
+from onnx import TensorProto
+
+from fusionc.passes._shared.reduce_axes import reduced_axes
+from fusionc.passes._shared.written_norms import NORMALIZED, channel_vector, epsilon_of, is_plain
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, refuse
+
+
+class InstanceNormFusionPass(Pass):
+    """Instance normalization that is written out becomes InstanceNormalization.
+
+    before   (x − mean(x)) / √(mean((x − mean(x))²) + epsilon) · scale + offset over all axes behind the channels, in
+             the forms of LayerNormFusionPass; scale and offset constants of shape [C, 1, 1]; without both where
+             nothing scales the result
+    after    InstanceNormalization(x, scale, offset)
+    refuses  other axes; a number of channels, or a size of the image, that is not known (onnxruntime's operator does
+             not survive an empty image); constants that are not one number for each channel; elements other than
+             float32
+    algebra  the definition of InstanceNormalization
+    source   CANN's InstanceNormFusionPass
+    """
+
+    numerics = "rounding"
+    patterns = (
+        Pattern("InstanceNorm", NORMALIZED * const("factor") + const("addend")),
+        Pattern("InstanceNormPlain", NORMALIZED, where=is_plain),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        if m.x.elem_type != TensorProto.FLOAT:
+            refuse("the elements are not float32")
+        for node in (m.mean, m.mean_of_square, m.variance):
+            axes = reduced_axes(node, m.x.rank)
+            if m.x.rank < 3 or axes != list(range(2, m.x.rank)) or not node.attr("keepdims"):
+                refuse("not all axes behind the channels are reduced")
+        channels, *space = m.x.shape[1:]
+        if not all(isinstance(d, int) and d > 0 for d in space):
+            refuse("the size of the image is unknown")
+        if not isinstance(channels, int):
+            refuse("the number of channels is unknown")
+        ones, zeros = np.ones(channels, m.x.dtype), np.zeros(channels, m.x.dtype)
+        if "factor" in m.captures:
+            ones, zeros = channel_vector(m.factor, channels, m.x.rank), channel_vector(m.addend, channels, m.x.rank)
+        return new.InstanceNormalization(m.x, new.const(ones), new.const(zeros), epsilon=epsilon_of(m))

@@ -1,0 +1,34 @@
+from fusionc.passes._shared.reduce_axes import one_axis
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, rest, var
+
+x = var("x")
+_SUM = op.ReduceSum(either(x * x, x**2.0), rest("axes"), _as="reduce")
+_NORM = either(
+    op.ReduceL2(x, rest("axes"), _as="reduce"),
+    op.Sqrt(_SUM),
+    op.Sqrt(op.ReduceSumSquare(x, rest("axes"), _as="reduce")),
+)
+
+
+class L2NormFusionPass(Pass):
+    """Division by the Euclidean norm becomes LpNormalization.
+
+    before   x / ReduceL2(x), x / √(sum(x²)), and with the norm kept from zero: x / Clip(norm, min), Max(norm, min)
+    after    LpNormalization(x), p = 2
+    refuses  several axes; a norm that drops its axis
+    never    by default: a vector of zeros gives zeros, where it gave NaN; one that is shorter than the minimum gets
+             the length one
+    algebra  the definition of LpNormalization
+    source   CANN's L2NormFusionPass
+    """
+
+    numerics = "approximate"
+    default = "off"
+    patterns = (
+        Pattern("L2NormClip", x / op.Clip(_NORM, const("least"))),
+        Pattern("L2NormMax", x / op.Max(_NORM, const("least"))),
+        Pattern("L2Norm", x / _NORM),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        return new.LpNormalization(m.x, axis=one_axis(m.reduce, m.x), p=2)

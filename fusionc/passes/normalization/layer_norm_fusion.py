@@ -1,0 +1,45 @@
+from fusionc.passes._shared.reduce_axes import trailing_axis
+from fusionc.passes._shared.written_norms import (
+    NORMALIZED,
+    epsilon_of,
+    is_plain,
+    offset,
+    require_narrow,
+    scale,
+    scale_of,
+)
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
+from fusionc.shapes.equality import same_shape
+
+
+class LayerNormFusionPass(Pass):
+    """Layer normalization that is written out becomes LayerNormalization.
+
+    before   (x − mean(x)) / √(mean((x − mean(x))²) + epsilon) · scale + offset; also · Reciprocal(√…), · 1 / √…,
+             · (…)^−0.5, the square as Pow or Mul, x − mean(x) once or twice, without the offset, without both where
+             nothing scales the result
+    after    LayerNormalization(x, scale, offset?)
+    refuses  opset below 17; other axes than the last ones; elements other than float32 and float16 (the operator
+             computes in float32); a scale or an offset that has another shape than what is normalized
+    algebra  the definition of LayerNormalization
+    source   CANN's LayerNormFusionPass; onnxruntime makes the same node at load, but not of every form
+    """
+
+    numerics = "rounding"
+    patterns = (
+        Pattern("LayerNorm", NORMALIZED * scale + offset),
+        Pattern("LayerNormWithoutOffset", NORMALIZED * scale),
+        Pattern("LayerNormPlain", NORMALIZED, where=is_plain),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        require_narrow(m)
+        axes = {trailing_axis(node, m.x) for node in (m.mean, m.mean_of_square, m.variance)}
+        if len(axes) > 1:
+            refuse("not the same axes are reduced")
+        (axis,) = axes
+        addend = m.captures.get("offset")
+        if addend is not None and not same_shape(addend.shape, m.x.shape[axis:]):
+            refuse("scale or offset has another shape than what is normalized")
+        factor = scale_of(m, new, axis)
+        return new.LayerNormalization(m.x, factor, addend, axis=axis - m.x.rank, epsilon=epsilon_of(m))

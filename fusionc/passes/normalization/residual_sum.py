@@ -1,0 +1,68 @@
+from onnx import TensorProto
+
+from fusionc.model.graph import Edge
+from fusionc.passes._shared.target import require_onnxruntime
+from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, op, refuse, var
+from fusionc.shapes.equality import same_shape
+
+
+def _is_normalized(m: Match) -> bool:
+    """Whether a layer normalization is all that uses the sum; below opset 17, one that is written out."""
+    value = m.sum.outputs[0]
+    users = value.outputs
+    if value.is_output or any(user.graph is not m.graph or user.inputs[0] is not value for user in users):
+        return False
+    names = [user.op if user.domain == "" else "" for user in users]
+    if m.opset >= 17:
+        return names == ["LayerNormalization"]
+    return set(names) == {"ReduceMean", "Sub"}
+
+
+def _is_embedding(value: Edge) -> bool:
+    """Whether a value is looked up in a table, or the sum of one that is."""
+    node = value.producer
+    if node is not None and node.is_op("Add"):
+        return any(_is_looked_up(part) for part in node.inputs)
+    return _is_looked_up(value)
+
+
+def _is_looked_up(value: Edge | None) -> bool:
+    node = None if value is None else value.producer
+    return node is not None and node.is_op("Gather") and node.inputs[0] is not None and node.inputs[0].is_constant
+
+
+def _differ(a: int | str | None, b: int | str | None) -> bool:
+    """Whether two dimensions are certainly not the same. onnxruntime may know of two symbols that they are."""
+    if isinstance(a, int) and isinstance(b, int):
+        return a != b
+    return a is not None and b is not None and 1 in (a, b)
+
+
+class ResidualSumPass(UBFusionPass):
+    """The sum before a layer normalization is written so that onnxruntime leaves it alone.
+
+    before   LayerNormalization(Add(a, b)) where nothing else uses the sum; below opset 17 the normalization written out
+    after    LayerNormalization(Sum(a, b))
+    refuses  where onnxruntime would not join both anyway: ranks other than 3, shapes that differ, elements other than
+             float32, a sum with other users; a sum of embeddings, which it joins with their look-up; opset below 8 if
+             the shapes are not known to be equal; other targets
+    algebra  Sum of two values is Add; onnxruntime's SkipLayerNormalization, which it makes of Add, takes 2.8 to 6.7
+             times as long as the two operators
+    source   measured: BERT runs in 0.94 to 0.96 of the time
+    """
+
+    patterns = (Pattern("ResidualSum", op.Add(var("a"), var("b"), _as="sum"), where=_is_normalized),)
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        require_onnxruntime(m)
+        if m.a.elem_type != TensorProto.FLOAT:
+            refuse("the elements are not float32")
+        if m.a.rank != 3 or m.b.rank != 3:
+            refuse("the rank is not 3")
+        if any(_differ(a, b) for a, b in zip(m.a.shape, m.b.shape, strict=True)):
+            refuse("the shapes differ")
+        if m.opset < 8 and not same_shape(m.a.shape, m.b.shape):
+            refuse("before opset 8 Sum does not broadcast", opset=8)
+        if _is_embedding(m.a) or _is_embedding(m.b):
+            refuse("a sum of embeddings")
+        return new.Sum(m.a, m.b)

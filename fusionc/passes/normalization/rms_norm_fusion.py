@@ -1,0 +1,35 @@
+from onnx import TensorProto
+
+from fusionc.passes._shared.reduce_axes import trailing_axis
+from fusionc.passes._shared.written_norms import epsilon_of, is_plain, require_narrow, root_mean_square, scale, scale_of
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, var
+
+x = var("x")
+# A float16 model computes this in float32: the operator does so by itself.
+_CAST = op.Cast(root_mean_square(op.Cast(x, to=TensorProto.FLOAT)), to=TensorProto.FLOAT16)
+
+
+class RmsNormFusionPass(Pass):
+    """Root mean square normalization that is written out becomes RMSNormalization.
+
+    before   x / √(mean(x²) + epsilon) · scale; also · Reciprocal(√…), · 1 / √…, · (…)^−0.5, the square as Pow or Mul,
+             in float32 between two Casts of a float16 model, without the scale
+    after    RMSNormalization(x, scale)
+    refuses  opset below 23; other axes than the last ones; elements other than float32 and float16 (the operator
+             computes in float32); a scale that has another shape than what is normalized
+    algebra  the definition of RMSNormalization
+    source   TorchAir's and CANN's RmsNormFusionPass; onnxruntime finds some of these forms at load
+    """
+
+    numerics = "rounding"
+    patterns = (
+        Pattern("RmsNormCast", _CAST * scale),
+        Pattern("RmsNorm", root_mean_square(x) * scale),
+        Pattern("RmsNormCastPlain", _CAST, where=is_plain),
+        Pattern("RmsNormPlain", root_mean_square(x), where=is_plain),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        require_narrow(m)
+        axis = trailing_axis(m.mean, m.x)
+        return new.RMSNormalization(m.x, scale_of(m, new, axis), axis=axis - m.x.rank, epsilon=epsilon_of(m))
