@@ -41,6 +41,10 @@ check: .venv/installed-dev ## lint, types, and whether the generated files are f
 	$(BIN)/python docs/generate.py --check
 	$(BIN)/python sample_models/make.py --check
 
+PYTHONS ?= $(PYTHON)
+dist-check: ## build wheel and source distribution, install both in fresh environments (PYTHONS=...), run the tests there
+	$(PYTHON) benchmarks/distributions.py --python $(PYTHONS) $(if $(TESTS),--tests $(TESTS))
+
 docs: .venv/installed-dev ## write docs/ and switch_configs/ from the registry and --help
 	$(BIN)/python docs/generate.py
 
@@ -67,4 +71,4 @@ sizes: ## lines of each room
 clean: ## remove what make has made
 	rm -rf .venv .venv-mutants build
 
-.PHONY: help setup convert test timing processors check docs samples sweep fuzz mutants sizes clean
+.PHONY: help setup convert test timing processors check dist-check docs samples sweep fuzz mutants sizes clean

@@ -2,12 +2,11 @@
 
 docs/passes.md          all passes with their documentation
 docs/cli.md             every --help
-switch_configs/*.json   the default switches, all off, portable operators only, bit-exact passes only
+switch_configs/*.json   the presets of `fusionc switch_file`
 """
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -19,7 +18,7 @@ from fusionc.cli import main as cli
 from fusionc.cli.atc_options import IGNORED, REFUSED
 from fusionc.passes import PASSES
 from fusionc.rewrite import Pass
-from fusionc.switches import PassNames, template
+from fusionc.switches import PRESETS, PassNames, preset
 
 ROOT = Path(__file__).parent.parent
 NOTE = "<!-- Written by docs/generate.py from the registry of passes; `make docs` writes it anew. -->"
@@ -66,20 +65,11 @@ def cli_page() -> str:
     return "\n".join(lines) + "\n"
 
 
-def switches(graph_fusion: dict[str, str], ub_fusion: dict[str, str]) -> str:
-    return json.dumps({"Switch": {"GraphFusion": graph_fusion, "UBFusion": ub_fusion}}, indent=4) + "\n"
-
-
 def files(passes: Sequence[Pass]) -> Iterator[tuple[Path, str]]:
     yield ROOT / "docs/passes.md", passes_page(passes)
     yield ROOT / "docs/cli.md", cli_page()
-    configs, off = ROOT / "switch_configs", {"ALL": "off"}
-    exact = {kind: {p.name: "on" for p in passes if p.kind == kind and p.numerics == "bitwise" and p.default != "off"}
-             for kind in ("GraphFusion", "UBFusion")}  # fmt: skip
-    yield configs / "default.json", template(passes)
-    yield configs / "all_off.json", switches(off, off)
-    yield configs / "portable.json", switches({}, off)
-    yield configs / "exact.json", switches(off | exact["GraphFusion"], off | exact["UBFusion"])
+    for name in PRESETS:
+        yield ROOT / f"switch_configs/{name}.json", preset(name, passes)
 
 
 def main() -> int:

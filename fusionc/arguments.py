@@ -13,6 +13,7 @@ _SWITCHES = (
     "trust_kernels",
 )  # fmt: skip
 TARGETS = ("onnxruntime-cpu", "onnx")
+OO_LEVELS = ("O1", "O3")
 
 
 def check_arguments(given: Mapping[str, Any]) -> None:
@@ -37,8 +38,9 @@ def check_arguments(given: Mapping[str, Any]) -> None:
         raise _wrong("target_opset", given, "give a number, or None for the opset of the model")
     if isinstance(given["custom_passes"], str | os.PathLike):
         raise _wrong("custom_passes", given, 'give a list of files: ["my_passes.py"]')
-    if given["target"] not in TARGETS:
-        raise _wrong("target", given, f"give one of {', '.join(TARGETS)}")
+    for name, choices in (("target", TARGETS), ("oo_level", OO_LEVELS)):
+        if given[name] not in choices:
+            raise _wrong(name, given, f"give one of {', '.join(choices)}")
 
 
 def _wrong(name: str, given: Mapping[str, Any], hint: str, wanted: str = "") -> UsageError:

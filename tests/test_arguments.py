@@ -37,6 +37,7 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ("custom_passes", "my_passes.py", 'give a list of files: ["my_passes.py"]'),
         ("custom_passes", Path("my_passes.py"), 'give a list of files: ["my_passes.py"]'),
         ("target", "npu", "give one of onnxruntime-cpu, onnx"),
+        ("oo_level", "O2", "give one of O1, O3"),
     ],
 )
 def test_what_is_wrong_is_named(name: str, value: Any, hint: str) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from fusionc.arguments import OO_LEVELS, TARGETS
 from fusionc.cli.atc import AtcCommand, atc_bool, notices, other_options
 from fusionc.cli.custom import custom_passes_option
 from fusionc.cli.failures import EXIT_CODES, show_tracebacks
@@ -51,7 +52,7 @@ def _external_weight(ctx: click.Context, parameter: click.Parameter, value: str 
 )
 @click.option(
     "--oo_level",
-    type=click.Choice(["O1", "O3"]),
+    type=click.Choice(OO_LEVELS),
     default="O3",
     show_default=True,
     help="O1: no fusion, only constants and known sizes folded, dead branches and nodes removed; O3: all passes. "
@@ -108,8 +109,8 @@ def _external_weight(ctx: click.Context, parameter: click.Parameter, value: str 
 @click.option("--no-verify", is_flag=True, help="Do not run both models to compare their outputs.")
 @click.option(
     "--target",
-    type=click.Choice(["onnxruntime-cpu", "onnx"]),
-    default="onnxruntime-cpu",
+    type=click.Choice(TARGETS),
+    default=TARGETS[0],
     show_default=True,
     help="The runtime that the result is for; onnx is any.",
 )

@@ -1,4 +1,4 @@
-"""`fusionc switch_file`: a complete switch file to start from."""
+"""`fusionc switch_file`: a switch file to start from."""
 
 from __future__ import annotations
 
@@ -11,21 +11,26 @@ from fusionc.cli.custom import custom_passes_option
 from fusionc.cli.failures import log_debug_option
 from fusionc.cli.files import FilePath, write_text
 from fusionc.errors import printable
+from fusionc.switches.presets import PRESETS, preset
+
+_MEANINGS = "\b\nPresets:\n" + "\n".join(f"  {name:<10}{meaning}" for name, meaning in PRESETS.items())
 
 
-@click.command(cls=AtcCommand, short_help="Show or write a complete switch file.")
+@click.command(cls=AtcCommand, epilog=_MEANINGS, short_help="Show or write a switch file.")
+@click.option(
+    "--preset", "name", type=click.Choice(tuple(PRESETS)), default="default", show_default=True, help="Which one."
+)
 @click.option("--output", type=FilePath(), metavar="FILE", help="Write it there instead of showing it.")
 @custom_passes_option
 @log_debug_option
-def command(output: Path | None, custom_passes: tuple[Path, ...]) -> None:
-    """Show or write a switch file with every pass, in the order in which they run, at its default."""
+def command(name: str, output: Path | None, custom_passes: tuple[Path, ...]) -> None:
+    """Show or write a switch file, by default a complete one: every pass, in the order in which they run."""
     from fusionc.custom.loading import load_passes
-    from fusionc.switches import template
 
-    text = template(load_passes(custom_passes))
+    text = preset(name, load_passes(custom_passes))
     if output is None:
         click.echo(text, nl=False)
     else:
         write_text(output, text)
-        name = printable(str(output))
-        click.echo(f"{name} is written; use it with: fusionc convert --fusion_switch_file {name}")
+        shown = printable(str(output))
+        click.echo(f"{shown} is written; use it with: fusionc convert --fusion_switch_file {shown}")

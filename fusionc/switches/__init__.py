@@ -3,6 +3,6 @@
 from fusionc.switches.decide import Switches, decide
 from fusionc.switches.levels import Levels
 from fusionc.switches.names import PassNames
-from fusionc.switches.template import template
+from fusionc.switches.presets import PRESETS, preset
 
-__all__ = ["Levels", "PassNames", "Switches", "decide", "template"]
+__all__ = ["PRESETS", "Levels", "PassNames", "Switches", "decide", "preset"]

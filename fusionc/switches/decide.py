@@ -81,7 +81,7 @@ def decide(
     `pattern_fusion_pass` False switches those of pattern fusion off, whatever else says.
 
     Raises UsageError: E21001 the switch file cannot be opened, E21002 its content is wrong (all mistakes at once),
-    E10001 the value of --optimization_switch or --oo_level is wrong.
+    E10001 the value of --optimization_switch is wrong.
     """
     names = PassNames(passes)
     file = _Wishes() if switch_file is None else _wishes_of_file(read(switch_file), names)

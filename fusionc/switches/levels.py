@@ -10,12 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from fusionc.errors import UsageError
-
 CONSTANT_FOLDING = frozenset({"ConstantFoldingPass", "DimensionComputePass"})
 DEAD_CODE_ELIMINATION = frozenset({"SwitchDeadBranchElimination"})
 AT_O1 = CONSTANT_FOLDING | DEAD_CODE_ELIMINATION | {"PrunePass"}
-LEVELS = ("O1", "O3")
 
 
 @dataclass(frozen=True)
@@ -27,10 +24,7 @@ class Levels:
     dead_code_elimination: bool = True
 
     def off(self, names: Iterable[str]) -> dict[str, str]:
-        """Which of these passes are off, and by which option. Raises UsageError for a level that there is not."""
-        if self.level not in LEVELS:
-            hint = f"give one of {', '.join(LEVELS)}"
-            raise UsageError(f"there is no level {self.level}", where="--oo_level", hint=hint, code="E10001")
+        """Which of these passes are off, and by which option."""
         off = {name: "--oo_level O1" for name in names if self.level == "O1" and name not in AT_O1}
         if not self.constant_folding:
             off |= dict.fromkeys(CONSTANT_FOLDING, "--oo_constant_folding false")

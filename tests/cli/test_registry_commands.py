@@ -101,6 +101,18 @@ def test_the_switch_file_on_stdout(run: Any, command: str) -> None:
     }
 
 
+def test_the_switch_file_of_a_preset(run: Any) -> None:
+    off = {"ALL": "off"}
+    assert json.loads(run("switch_file", "--preset", "all_off").stdout) == {
+        "Switch": {"GraphFusion": off, "UBFusion": off}
+    }
+    assert json.loads(run("switch_file", "--preset=exact").stdout) == {
+        "Switch": {"GraphFusion": off | {"ZLastFusionPass": "on"}, "UBFusion": off}
+    }
+    result = run("switch_file", "--preset", "fast")
+    assert result.exit_code == 2 and "'default', 'portable', 'exact', 'all_off'" in result.stderr
+
+
 def test_the_switch_file_in_a_file(run: Any, tmp_path: Path) -> None:
     text = run("switch_file").stdout
     result = run("switch_file", "-output", "cfg.json")

@@ -1,4 +1,4 @@
-"""The switch files of CANN's documents load as they stand, and so does the template."""
+"""The switch files of CANN's documents load as they stand, and so do the presets."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from fusionc.passes import PASSES
 from fusionc.rewrite.definition import Pass
-from fusionc.switches import decide, template
+from fusionc.switches import PRESETS, decide, preset
 from fusionc.switches.ascend_names import ASCEND_NAMES
 
+ROOT = Path(__file__).parents[2]
 DOCUMENTED = {
     "some": '{ "Switch":{ "GraphFusion":{ "ConvToFullyConnectionFusionPass":"on", "SoftmaxFusionPass":"on", '
     '"ConvConcatFusionPass":"on", "MatMulBiasAddFusionPass":"on", "PoolingFusionPass":"on", '
@@ -41,8 +43,8 @@ def test_a_documented_switch_file_loads(
     assert len(decide(chosen, switch_file=file).notices) <= 3
 
 
-def test_the_template_is_complete_ordered_and_changes_nothing(registry: Sequence[Pass], tmp_path: Path) -> None:
-    text = template(registry)
+def test_the_default_is_complete_ordered_and_changes_nothing(registry: Sequence[Pass], tmp_path: Path) -> None:
+    text = preset("default", registry)
     assert list(json.loads(text)["Switch"]["GraphFusion"].items()) == [
         ("PrunePass", "on"),
         ("SoftmaxSmallOpFusionPass", "on"),
@@ -55,6 +57,28 @@ def test_the_template_is_complete_ordered_and_changes_nothing(registry: Sequence
     file = tmp_path / "cfg.json"
     file.write_text(text)
     assert decide(registry, switch_file=file) == decide(registry)
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_a_preset_does_what_it_is_for_and_says_nothing_needless(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "cfg.json"
+    file.write_text(preset(name, PASSES))
+    assert file.read_text() == (ROOT / f"switch_configs/{name}.json").read_text()
+    switches = decide(PASSES, switch_file=file)
+    enabled = [p for p in PASSES if p.name in switches.enabled]
+    match name:
+        case "default":
+            assert switches == decide(PASSES)
+        case "portable":
+            assert {p.kind for p in enabled} == {"GraphFusion"}
+        case "exact":
+            assert {p.numerics for p in enabled if p.default != "must"} == {"bitwise"}
+            assert {p.name for p in PASSES if p.default == "must"} <= switches.enabled
+        case _:
+            assert not enabled
+            [notice] = switches.notices  # in CANN, some passes would stay on
+            assert notice.endswith("the model is written as it was read")
+    assert name == "all_off" or not switches.notices
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,148 @@
+"""Build the source distribution and the wheel, and use both as a stranger would: in fresh environments, elsewhere.
+
+    make dist-check                                                 with this Python
+    make dist-check PYTHONS="python3.11 python3.13"                 with these
+    python benchmarks/distributions.py --tests tests/cli --python python3.11
+    python benchmarks/distributions.py --tests none                 without running the tests of the source distribution
+
+For each Python and each distribution: installed alone, the command converts a sample model with kernels, writes the
+switch files that come along, and takes the passes of one's own that README.md and docs/writing_a_pass.md show, which
+mypy --strict has nothing against. Then, with the first Python, the source distribution is unpacked in an empty folder,
+where `make check` and the tests run. Packages come from where pip takes them. Exit code 1 if anything fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+SNIPPETS = {  # a page, how its example of a pass begins, the pass, a model in which it matches
+    "my_passes.py": ("README.md", "# my_passes.py\n", "ReluScalePass", "h = Mul (x, two)  y = Relu (h)"),
+    "negation.py": ("docs/writing_a_pass.md", "from fusionc", "DoubleNegationPass", "h = Neg (x)  y = Neg (h)"),
+}
+WRITE_MODEL = """
+import sys, onnx.parser
+head = '<ir_version: 8, opset_import: ["" : 18]> agraph (float[N,4] x) => (float[N,4] y) <float two = {2}>'
+text = f"{head} {{ {sys.argv[1]} }}"
+onnx.save(onnx.parser.parse_model(text), "own.onnx")
+"""
+
+
+class Failed(Exception):
+    """A command did not do what it should; with what it printed."""
+
+
+def run(*words: str | Path, cwd: Path, expect: str = "") -> str:
+    """What a command prints. Raises Failed where it fails, or prints nothing like `expect`."""
+    outside = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    done = subprocess.run(
+        words,
+        cwd=cwd,
+        env=outside,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    if done.returncode or not re.search(expect, done.stdout):
+        raise Failed(f"{' '.join(map(str, words))}: exit code {done.returncode}\n{done.stdout}")
+    return done.stdout
+
+
+def environment(python: str, folder: Path, *packages: str | Path) -> Path:
+    """A new virtual environment with these packages; its folder of commands."""
+    run(python, "-m", "venv", folder, cwd=folder.parent)
+    binaries = folder / ("Scripts" if os.name == "nt" else "bin")
+    run(binaries / "python", "-m", "pip", "install", "--quiet", *packages, cwd=folder.parent)
+    return binaries
+
+
+def check_installed(python: str, distribution: Path, source: Path, folder: Path) -> str:
+    """Install a distribution, and use it in an empty folder. A sentence on what was seen."""
+    folder.mkdir()
+    binaries, work = environment(python, folder / "venv", distribution, "mypy"), folder / "work"
+    work.mkdir()
+    fusionc = partial(run, binaries / "fusionc", cwd=work)
+    version = fusionc("--version", expect=r"^fusionc \d+\.\d+").strip()
+    for sample in ("matmul_bias", "transformer_block"):
+        model = source / "sample_models" / f"{sample}.onnx"
+        output = f"{sample}_fused.onnx"
+        fusionc("convert", "--model", model, "--output", output, "--enable_graph_kernel", expect=r"equal \(")
+    if not list(work.glob("*.kernels.so")):
+        raise Failed("no library of kernels was made: is there a C compiler?")
+    for preset in sorted((source / "switch_configs").glob("*.json")):
+        if fusionc("switch_file", "--preset", preset.stem) != preset.read_text(encoding="utf-8"):
+            raise Failed(f"fusionc switch_file --preset {preset.stem} is not {preset}")
+    for name, (page, beginning, a_pass, nodes) in SNIPPETS.items():
+        code = re.search(f"```python\n({beginning}.*?)```", (source / page).read_text(encoding="utf-8"), re.DOTALL)
+        if code is None:
+            raise Failed(f"{page} shows no pass")
+        (work / name).write_text(code[1], encoding="utf-8")
+        run(binaries / "python", "-m", "mypy", "--strict", name, cwd=work)
+        run(binaries / "python", "-c", WRITE_MODEL, nodes, cwd=work)
+        expect = rf"\[{a_pass}\]: .*effected_times=1\."
+        fusionc("convert", "--model", "own.onnx", "--output", "own_fused.onnx", "--custom_passes", name, expect=expect)
+    kind = "wheel" if distribution.suffix == ".whl" else "source distribution"
+    python_version = run(binaries / "python", "--version", cwd=work).strip()
+    return f"{python_version}, {kind}: {version} converts with kernels, mypy --strict takes users' passes"
+
+
+def check_source(python: str, source: Path, tests: Sequence[str]) -> str:
+    """`make check`, and tests, in the unpacked source distribution. The last line of the tests."""
+    run("make", f"PYTHON={python}", "check", cwd=source)
+    words = (".venv/bin/python", "-m", "pytest", "-rs", "-m", "not timing", *tests)
+    output = run(*words, cwd=source, expect=r"\d+ passed")
+    return "\n".join(line for line in output.splitlines() if line.startswith("SKIPPED") or " passed" in line)
+
+
+def told(check: Callable[[], str]) -> bool:
+    """Whether a check holds; a line says so, and how long it took."""
+    start = time.monotonic()
+    try:
+        text, is_right = check(), True
+    except Failed as error:
+        text, is_right = str(error), False
+    print(f"{'ok' if is_right else 'FAILED'} ({time.monotonic() - start:.0f} s) {text}", flush=True)
+    return is_right
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--python", nargs="+", default=[sys.executable], help="the Pythons to install with")
+    parser.add_argument("--tests", nargs="+", default=["-n", "2"], help='what pytest is given, or "none"')
+    options = parser.parse_args()
+    pythons = [shutil.which(python) or python for python in options.python]
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        binaries = environment(pythons[0], folder / "build", "build")
+        run(binaries / "python", "-m", "build", "--outdir", folder / "dist", ROOT, cwd=folder)
+        [archive] = (folder / "dist").glob("*.tar.gz")
+        [wheel] = (folder / "dist").glob("*.whl")
+        (folder / "source").mkdir()
+        with tarfile.open(archive) as files:
+            files.extractall(folder / "source", filter="data")
+        source = next((folder / "source").iterdir())
+        checks = [
+            partial(check_installed, python, distribution, source, folder / f"{number}-{distribution.suffix[1:]}")
+            for number, python in enumerate(pythons)
+            for distribution in (wheel, archive)
+        ]
+        if options.tests != ["none"]:
+            checks.append(partial(check_source, pythons[0], source, options.tests))
+        held = [told(check) for check in checks]
+        return int(not all(held))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

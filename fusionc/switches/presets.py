@@ -1,0 +1,36 @@
+"""The switch files that come along, made from the registry."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from fusionc.switches.switch_file import SECTIONS
+
+if TYPE_CHECKING:
+    from fusionc.rewrite.definition import Pass
+
+PRESETS = {
+    "default": "every pass at its default, ready to be edited",
+    "portable": "GraphFusion only: standard operators, for any runtime",
+    "exact": "only passes whose results are equal bit by bit, and those that must stay on",
+    "all_off": "nothing runs: the result equals the model, field by field",
+}
+
+
+def preset(name: str, passes: Sequence[Pass]) -> str:
+    """The text of a switch file; in "default" and "exact" the passes are in order of execution."""
+    sections = {section: _entries(name, [p for p in passes if p.kind == section]) for section in SECTIONS}
+    if name == "portable":
+        sections["GraphFusion"] = {}
+    return json.dumps({"Switch": sections}, indent=4) + "\n"
+
+
+def _entries(name: str, passes: Sequence[Pass]) -> dict[str, str]:
+    if name == "default":
+        return {p.name: "off" if p.default == "off" else "on" for p in passes}
+    if name == "exact":
+        on = [p for p in passes if p.default == "must" or (p.default == "on" and p.numerics == "bitwise")]
+        return {"ALL": "off"} | {p.name: "on" for p in on}
+    return {"ALL": "off"}
