@@ -12,10 +12,10 @@ import pytest
 ROOT = Path(__file__).parent.parent / "fusionc"
 HEIGHT = {
     "__main__": 8, "cli": 7, "conversion": 6, "job": 5, "requested": 4, "precheck": 4, "custom": 4, "areas": 4,
-    "passes": 3, "graph_kernel": 3, "verify": 3, "report": 3, "switches": 3, "target_opset": 3,
+    "passes": 3, "graph_kernel": 3, "verify": 3, "report": 3, "switches": 4, "target_opset": 3,
     "rewrite": 2, "shapes": 1, "disk": 1, "runtime": 1, "reduction_order": 0, "model": 0, "arguments": 0, "errors": -1,
 }  # fmt: skip
-ENGINE = 3400  # lines of code
+ENGINE = 3183  # lines of code
 SMALL = 500  # lines; a longer module is more than one room
 
 

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fusionc.errors import UsageError
 from fusionc.switches.levels import Levels
-from fusionc.switches.names import PassNames, quote
-from fusionc.switches.switch_file import SECTIONS, SwitchFile, read, switch_value, value_complaint
+from fusionc.switches.names import PassNames
+from fusionc.switches.switch_file import ALL, OPTION, SECTIONS, WrittenSwitches, read_file, read_option
 
 if TYPE_CHECKING:
     from fusionc.rewrite.definition import Pass
 
-_ALL = "ALL"
 _ALL_MUST = "forbidden_close_pass"  # CANN's name for all the passes that a switch file cannot switch off
-_OPTION = "--optimization_switch"
+_EVERY_NAME = sys.maxsize  # a name that stands for more passes than any other
 _PATTERN_FUSION = "--pattern_fusion_pass"
 
 
@@ -52,17 +51,16 @@ class _Wishes:
     def own(self) -> dict[str, bool]:
         return {name: wish.on for name, wish in self.by_pass.items()}
 
-    def add(self, key: str, on: bool, found: Sequence[Pass]) -> None:
+    def add(self, wish: _Wish, found: Iterable[Pass]) -> None:
         """Note a wish for all passes of a name.
 
         Of two names of one pass, the one that stands for fewer passes counts; of two such, which in CANN are two
         passes, the one that is off.
         """
-        wish = _Wish(on, key, len(found))
         for p in found:
             known = self.by_pass.setdefault(p.name, wish)
-            if known.reach == wish.reach and known.on != on:
-                off, other = (known, wish) if on else (wish, known)
+            if known.reach == wish.reach and known.on != wish.on:
+                off, other = (known, wish) if wish.on else (wish, known)
                 self.by_pass[p.name] = off
                 self.notices.append(f'"{off.key}" and "{other.key}" are one pass here, {p.name}: "off" counts')
             elif known.reach > wish.reach:
@@ -84,8 +82,9 @@ def decide(
     E10001 the value of --optimization_switch is wrong.
     """
     names = PassNames(passes)
-    file = _Wishes() if switch_file is None else _wishes_of_file(read(switch_file), names)
-    option = _Wishes() if optimization_switch is None else _wishes_of_option(optimization_switch, names, passes)
+    must = [p for p in passes if p.default == "must"]
+    file = _Wishes() if switch_file is None else _wishes(read_file(switch_file), names, must)
+    option = _Wishes() if optimization_switch is None else _wishes(read_option(optimization_switch), names, must)
     notices = [*file.notices, *option.notices]
     ascend_only = list(dict.fromkeys([*file.ascend_only, *option.ascend_only]))
     if ascend_only:
@@ -143,7 +142,7 @@ def _settle_must(passes: Sequence[Pass], file: _Wishes, option: _Wishes, on: dic
             kept.append(p.name)
     notices = []
     if forced:
-        notices.append(f"off by {_OPTION}, although a switch file cannot switch them off: {_listed(forced)}")
+        notices.append(f"off by {OPTION}, although a switch file cannot switch them off: {_listed(forced)}")
     if kept:
         notices.append(f'cannot be switched off in a switch file, "off" is ignored: {_listed(kept)}')
     if dropped:
@@ -152,81 +151,29 @@ def _settle_must(passes: Sequence[Pass], file: _Wishes, option: _Wishes, on: dic
     return notices
 
 
-def _wishes_of_file(file: SwitchFile, names: PassNames) -> _Wishes:
-    wishes = _Wishes()
-    misplaced = []
-    for entry in file.entries:
+def _wishes(source: WrittenSwitches, names: PassNames, must: Sequence[Pass]) -> _Wishes:
+    """What is written, in terms of passes. `must` are those that a switch file cannot switch off."""
+    wishes, misplaced = _Wishes(), []
+    for entry in source.entries:
         found = names.find(entry.key)
-        if entry.key == _ALL:
+        if entry.key == ALL:
             wishes.every |= dict.fromkeys(SECTIONS if entry.section is None else (entry.section,), entry.on)
         elif found:
-            wishes.add(entry.key, entry.on, found)
+            wishes.add(_Wish(entry.on, entry.key, len(found)), found)
             if entry.section not in (None, *(p.kind for p in found)):
                 misplaced.append(f"{entry.key} ({found[0].kind})")
+        elif entry.key == _ALL_MUST and source.path is None:
+            wishes.add(_Wish(entry.on, entry.key, _EVERY_NAME), must)
         elif names.is_ascend_only(entry.key):
             wishes.ascend_only.append(entry.key)
         else:
-            file.mistakes.append((entry.at, names.complaint(entry.key)))
-    if file.mistakes:
-        _fail(
-            file.located_mistakes(),
-            "the switch file",
-            where=f"--fusion_switch_file {file.path}",
-            hint='correct the file; "fusionc passes" lists the names, "fusionc switch_file" prints a complete file',
-            code="E21002",
-        )
-    if file.without_effect:
-        wishes.notices.append(f"no effect here: {_listed(file.without_effect)} of {file.path}")
+            source.mistakes.append((entry.at, names.complaint(entry.key)))
+    source.refuse_mistakes()
+    if source.without_effect:
+        wishes.notices.append(f"no effect here: {_listed(source.without_effect)} of {source.path}")
     if misplaced:
         wishes.notices.append(f"accepted, though they belong to the other section: {_listed(misplaced)}")
     return wishes
-
-
-def _wishes_of_option(text: str, names: PassNames, passes: Sequence[Pass]) -> _Wishes:
-    wishes = _Wishes()
-    mistakes: list[str] = []
-    written: set[str] = set()
-    all_must: bool | None = None
-    for part in filter(None, (part.strip() for part in text.split(";"))):
-        key, colon, value = (piece.strip() for piece in part.partition(":"))
-        on = switch_value(value)
-        found = names.find(key)
-        if not colon:
-            mistakes.append(f"{quote(part)} is neither PassName:on nor PassName:off")
-        elif on is None:
-            mistakes.append(value_complaint(key, value))
-        elif key in written:
-            mistakes.append(f"{quote(key)} is given twice")
-        elif key == _ALL:
-            mistakes.append('"ALL" is not allowed here, only in a switch file')
-        elif found:
-            wishes.add(key, on, found)
-        elif key == _ALL_MUST:
-            all_must = on
-        elif names.is_ascend_only(key):
-            wishes.ascend_only.append(key)
-        else:
-            mistakes.append(names.complaint(key))
-        written.add(key)
-    if not mistakes and not written:
-        mistakes.append(f"{quote(text)} names no pass")
-    if mistakes:
-        _fail(
-            [f"{_OPTION}: {mistake}" for mistake in mistakes],
-            _OPTION,
-            where=_OPTION,
-            hint='write it as "PassName:on;OtherPassName:off"; "fusionc passes" lists the names',
-            code="E10001",
-        )
-    if all_must is not None:
-        must = {p.name: _Wish(all_must, _ALL_MUST, len(passes)) for p in passes if p.default == "must"}
-        wishes.by_pass = must | wishes.by_pass
-    return wishes
-
-
-def _fail(mistakes: list[str], source: str, *, where: str, hint: str, code: str) -> None:
-    what, details = (mistakes[0], []) if len(mistakes) == 1 else (f"{len(mistakes)} mistakes in {source}", mistakes)
-    raise UsageError(what, where=where, hint=hint, code=code, details=details)
 
 
 def _listed(names: Iterable[str]) -> str:

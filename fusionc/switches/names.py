@@ -7,7 +7,7 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from fusionc.switches.ascend_names import ASCEND_NAMES
+from fusionc.passes.ascend_names import ASCEND_NAMES
 
 if TYPE_CHECKING:
     from fusionc.rewrite.definition import Pass
@@ -40,9 +40,14 @@ class PassNames:
 
     def complaint(self, name: str) -> str:
         """Why `name` is no pass, with the nearest name if there is one."""
-        near = nearest(name, [*ASCEND_NAMES, *self._passes]) if next(self._searches, None) is not None else None
-        advice = f"did you mean {quote(near)}?" if near else '"fusionc passes" lists the names'
-        return f"{quote(name)} is not a pass; {advice}"
+        names = [*ASCEND_NAMES, *self._passes] if next(self._searches, None) is not None else []
+        return f"{quote(name)} is not a pass; " + advice(name, names, '"fusionc passes" lists the names')
+
+
+def advice(name: str, candidates: Iterable[str], otherwise: str) -> str:
+    """A question for the candidate most like `name`; `otherwise` where none is like it."""
+    near = nearest(name, candidates)
+    return f"did you mean {quote(near)}?" if near else otherwise
 
 
 def nearest(name: str, candidates: Iterable[str]) -> str | None:

@@ -1,22 +1,25 @@
-"""Reading a switch file: JSON as CANN documents it, or the older text form of one `Pass:on` or `Pass:off` a line.
+"""Reading switches as they are written: in a file, JSON as CANN documents it or the older text form, or in the option.
 
     {"Switch": {"GraphFusion": {"ALL": "off", "SoftmaxFusionPass": "on"}, "UBFusion": {"ALL": "off"}}}
 
-Every mistake is collected with its position, so that a file is corrected in one go. Whether a name is a pass is not
-asked here.
+The text form has one `Pass:on` or `Pass:off` a line, the option has them between semicolons. Every mistake is collected
+with its position, so that a file is corrected in one go. Whether a name is a pass is not asked here.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from fusionc.errors import UsageError
 from fusionc.switches.json_members import Member, members
-from fusionc.switches.names import nearest, quote
+from fusionc.switches.names import advice, quote
 
+ALL = "ALL"
+OPTION = "--optimization_switch"
 SECTIONS = ("GraphFusion", "UBFusion")
 # CANN reads these two as well; they order passes and exempt them from --oo_level, which fusionc has not.
 _WITHOUT_EFFECT = ("Priority", "ExceptionalPassOfO1Level")
@@ -24,7 +27,7 @@ _WITHOUT_EFFECT = ("Priority", "ExceptionalPassOfO1Level")
 
 @dataclass(frozen=True)
 class Entry:
-    """One switch as it was written, at the offset `at`. The text form knows no sections: `section` is None."""
+    """One switch as it was written, at the offset `at`. Only JSON knows sections: elsewhere `section` is None."""
 
     section: str | None
     key: str
@@ -33,27 +36,53 @@ class Entry:
 
 
 @dataclass
-class SwitchFile:
-    """What a switch file says, and what is wrong with it: sentences, each for the offset that it is about."""
+class WrittenSwitches:
+    """What a switch file says, or the option where `path` is None, and what is wrong with it: sentences, each for the
+    offset that it is about."""
 
-    path: Path
+    path: Path | None
     text: str
     entries: list[Entry] = field(default_factory=list)
     without_effect: list[str] = field(default_factory=list)
     mistakes: list[tuple[int, str]] = field(default_factory=list)
 
     def line(self, at: int) -> int:
+        """The number of the line at an offset; the first is 1."""
         return self.text.count("\n", 0, at) + 1
 
-    def located_mistakes(self) -> list[str]:
-        """One line for each mistake, in the order of the file: `path:line:column: sentence`."""
-        return [
-            f"{self.path}:{self.line(at)}:{at - self.text.rfind(chr(10), 0, at)}: {sentence}"
-            for at, sentence in sorted(self.mistakes)
-        ]
+    def refuse_mistakes(self) -> None:
+        """Raises UsageError, with one line for each mistake in the order of the text, if there is one: E21002 for a
+        file, E10001 for the option."""
+        if not self.mistakes:
+            return
+        source, where, code = "the switch file", f"--fusion_switch_file {self.path}", "E21002"
+        hint = 'correct the file; "fusionc passes" lists the names, "fusionc switch_file" prints a complete file'
+        if self.path is None:
+            source, where, code = OPTION, OPTION, "E10001"
+            hint = 'write it as "PassName:on;OtherPassName:off"; "fusionc passes" lists the names'
+        lines = [f"{self._place(at)}: {sentence}" for at, sentence in sorted(self.mistakes)]
+        what, details = (lines[0], []) if len(lines) == 1 else (f"{len(lines)} mistakes in {source}", lines)
+        raise UsageError(what, where=where, hint=hint, code=code, details=details)
+
+    def _place(self, at: int) -> str:
+        if self.path is None:
+            return OPTION
+        return f"{self.path}:{self.line(at)}:{at - self.text.rfind(chr(10), 0, at)}"
 
 
-def read(path: Path) -> SwitchFile:
+def read_option(text: str) -> WrittenSwitches:
+    """Read the value of --optimization_switch."""
+    option = WrittenSwitches(None, text)
+    _read_pairs(option, r"[^;]+", "")
+    option.mistakes += [
+        (e.at, f'"{ALL}" is not allowed here, only in a switch file') for e in option.entries if e.key == ALL
+    ]
+    if not option.entries and not option.mistakes:
+        option.mistakes.append((0, f"{quote(text)} names no pass"))
+    return option
+
+
+def read_file(path: Path) -> WrittenSwitches:
     """Read a switch file of either form.
 
     Raises UsageError E21001 if it cannot be opened; everything else that is wrong is in `mistakes`.
@@ -68,9 +97,9 @@ def read(path: Path) -> SwitchFile:
             code="E21001",
         ) from error
     try:
-        file = SwitchFile(path, data.decode("utf-8-sig"))
+        file = WrittenSwitches(path, data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:
-        file = SwitchFile(path, error.object[: error.start].decode())
+        file = WrittenSwitches(path, error.object[: error.start].decode())
         complaint = f"byte 0x{error.object[error.start]:02x} is not UTF-8; save the file as UTF-8"
         file.mistakes.append((len(file.text), complaint))
         return file
@@ -80,7 +109,7 @@ def read(path: Path) -> SwitchFile:
     elif content[0] in "{[" or content.startswith(("//", "/*", "#")):  # JSON has no comments: an error that says so
         _read_json(file)
     else:
-        _read_lines(file)
+        _read_pairs(file, r"[^\r\n]+", " (and JSON begins with {)")
     return file
 
 
@@ -101,7 +130,7 @@ def value_complaint(key: str, value: object) -> str:
     return f'{quote(key)} is {quote(value)}; allowed are exactly "on" and "off"{detail}'
 
 
-def _read_json(file: SwitchFile) -> None:
+def _read_json(file: WrittenSwitches) -> None:
     try:
         top = json.loads(file.text)
     except json.JSONDecodeError as error:
@@ -122,21 +151,19 @@ def _read_json(file: SwitchFile) -> None:
         elif member.key in SECTIONS:
             file.mistakes.append((member.key_at, f'{quote(member.key)} belongs inside "Switch"'))
         else:
-            near = nearest(member.key, (*_WITHOUT_EFFECT, "Switch"))
-            advice = f"did you mean {quote(near)}?" if near else 'switches belong inside "Switch"'
-            file.mistakes.append((member.key_at, f"{quote(member.key)} is not a key of a switch file; {advice}"))
+            hint = advice(member.key, (*_WITHOUT_EFFECT, "Switch"), 'switches belong inside "Switch"')
+            file.mistakes.append((member.key_at, f"{quote(member.key)} is not a key of a switch file; {hint}"))
 
 
-def _read_sections(file: SwitchFile, switch: Member) -> None:
+def _read_sections(file: WrittenSwitches, switch: Member) -> None:
     if not isinstance(switch.value, dict):
         complaint = '"Switch" must be an object: {"GraphFusion": {…}, "UBFusion": {…}}'
         file.mistakes.append((switch.value_at, complaint))
         return
     for section in _members(file, switch.value_at):
         if section.key not in SECTIONS:
-            near = nearest(section.key, SECTIONS)
-            advice = f"did you mean {quote(near)}?" if near else 'allowed are "GraphFusion" and "UBFusion"'
-            file.mistakes.append((section.key_at, f'{quote(section.key)} is not a section of "Switch"; {advice}'))
+            hint = advice(section.key, SECTIONS, 'allowed are "GraphFusion" and "UBFusion"')
+            file.mistakes.append((section.key_at, f'{quote(section.key)} is not a section of "Switch"; {hint}'))
         elif not isinstance(section.value, dict):
             file.mistakes.append((section.value_at, f'{quote(section.key)} must be an object: {{"ALL": "on"}}'))
         else:
@@ -148,36 +175,31 @@ def _read_sections(file: SwitchFile, switch: Member) -> None:
                     file.entries.append(Entry(section.key, entry.key, on, entry.key_at))
 
 
-def _members(file: SwitchFile, start: int) -> Iterator[Member]:
+def _members(file: WrittenSwitches, start: int) -> Iterator[Member]:
     """The members of the object that opens at `start`; a key that was there before is a mistake and left out."""
     first_at: dict[str, int] = {}
-    for member in members(file.text, start):
-        if member.key in first_at:
-            file.mistakes.append((member.key_at, _twice(file, member.key, first_at[member.key])))
-        else:
-            first_at[member.key] = member.key_at
-            yield member
+    return (m for m in members(file.text, start) if _is_new(file, m.key, m.key_at, first_at))
 
 
-def _read_lines(file: SwitchFile) -> None:
+def _read_pairs(source: WrittenSwitches, each: str, hint: str) -> None:
+    """Read `Pass:on` and `Pass:off` from the parts of the text that match the expression `each`."""
     first_at: dict[str, int] = {}
-    at = 0
-    for line in file.text.splitlines(keepends=True):
-        key, colon, value = (part.strip() for part in line.partition(":"))
-        on = switch_value(value)
+    for part in re.finditer(each, source.text):
+        key, colon, value = (piece.strip() for piece in part.group().partition(":"))
+        on, at = switch_value(value), part.start()
         if not key or not colon:
-            if line.strip():
-                complaint = "is neither PassName:on nor PassName:off (and JSON begins with {)"
-                file.mistakes.append((at, f"{quote(line.strip())} {complaint}"))
-        elif key in first_at:
-            file.mistakes.append((at, _twice(file, key, first_at[key])))
+            if written := part.group().strip():
+                source.mistakes.append((at, f"{quote(written)} is neither PassName:on nor PassName:off{hint}"))
         elif on is None:
-            file.mistakes.append((at, value_complaint(key, value)))
-        else:
-            first_at[key] = at
-            file.entries.append(Entry(None, key, on, at))
-        at += len(line)
+            source.mistakes.append((at, value_complaint(key, value)))
+        elif _is_new(source, key, at, first_at):
+            source.entries.append(Entry(None, key, on, at))
 
 
-def _twice(file: SwitchFile, key: str, first_at: int) -> str:
-    return f"{quote(key)} is given twice, first in line {file.line(first_at)}"
+def _is_new(source: WrittenSwitches, key: str, at: int, first_at: dict[str, int]) -> bool:
+    """Note where a key is; one that was there before is a mistake."""
+    if first_at.setdefault(key, at) == at:
+        return True
+    place = "" if source.path is None else f", first in line {source.line(first_at[key])}"
+    source.mistakes.append((at, f"{quote(key)} is given twice{place}"))
+    return False

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from fusionc.passes import PASSES
+from fusionc.passes.ascend_names import ASCEND_NAMES
 from fusionc.rewrite.definition import Pass
 from fusionc.switches import PRESETS, decide, preset
-from fusionc.switches.ascend_names import ASCEND_NAMES
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTED = {
