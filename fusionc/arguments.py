@@ -26,9 +26,11 @@ def check_arguments(given: Mapping[str, Any]) -> None:
             raise _wrong(name, given, "give True or False")
     if given["external_weight"] not in (None, 0, 1):
         raise _wrong("external_weight", given, "give 0, 1 or None")
-    for name in ("input_shape", "verify_shape"):
+    for name, ranges in (("input_shape", True), ("verify_shape", False)):
         shapes = given[name]
-        if shapes is not None and not (isinstance(shapes, Mapping) and all(map(_is_shape, shapes.values()))):
+        if shapes is not None and not (
+            isinstance(shapes, Mapping) and all(_is_shape(s, ranges) for s in shapes.values())
+        ):
             raise _wrong(name, given, 'give {"x": (1, 3, 224, 224)}', ", not shapes by input name")
     timeout = given["timeout"]
     if timeout is not None and not (isinstance(timeout, int | float) and 0 <= timeout <= 1e9):
@@ -47,8 +49,8 @@ def _wrong(name: str, given: Mapping[str, Any], hint: str, wanted: str = "") -> 
     return UsageError(f"{name} is {given[name]!r}{wanted}", hint=hint, code="E10001")
 
 
-def _is_shape(shape: object) -> bool:
-    """Whether this is a sequence of numbers and of pairs of numbers."""
+def _is_shape(shape: object, ranges: bool) -> bool:
+    """Whether this is a sequence of numbers and, with `ranges`, of pairs of numbers."""
     sizes = shape if isinstance(shape, Sequence) and not isinstance(shape, str) else (None,)
-    pairs = (size if isinstance(size, tuple) else (size, size) for size in sizes)
+    pairs = (size if isinstance(size, tuple) and ranges else (size, size) for size in sizes)
     return all(len(pair) == 2 and all(isinstance(size, int) for size in pair) for pair in pairs)

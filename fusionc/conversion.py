@@ -128,6 +128,7 @@ def convert(
             fusion = fusion_of(read.flags, registry, wanted, kernels)
             passes = [p for p in registry if p.name in wanted]
             requests = Requests(input_shape, out_nodes, output_type)
+            report.notices += requests.notices(verify_shape)
             job = Job(
                 source, destination, passes, target, target_opset, requests, verify_shape, tell, custom, fusion, kernels
             )

@@ -30,6 +30,7 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ("external_weight", 3, "give 0, 1 or None"),
         ("input_shape", "x:1,4", 'give {"x": (1, 3, 224, 224)}'),
         ("verify_shape", {"x": "1,4"}, 'give {"x": (1, 3, 224, 224)}'),
+        ("verify_shape", {"x": ((1, 2), 4)}, 'give {"x": (1, 3, 224, 224)}'),
         ("timeout", "3", "give seconds, 0 for no limit, or None"),
         ("timeout", float("nan"), "give seconds, 0 for no limit, or None"),
         ("target_opset", "23", "give a number, or None for the opset of the model"),

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import io
 import sys
+from difflib import get_close_matches
 
 import click
 
@@ -31,6 +32,15 @@ class _LazyGroup(click.Group):
             return None
         command: click.Command = importlib.import_module(f"fusionc.cli.{name}").command
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = args[0].replace("-", "_")
+        near = [] if name in COMMANDS else get_close_matches(name, COMMANDS, n=1)
+        if near and not ctx.resilient_parsing:
+            ctx.fail(f"No such command '{args[0]}'; did you mean {near[0]}?")
+        return super().resolve_command(ctx, args)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         words = list(args)

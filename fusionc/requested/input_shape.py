@@ -81,6 +81,16 @@ def sizes_to_run(model: ModelProto, shapes: Mapping[str, Sequence[Size]]) -> dic
     }
 
 
+def sizes_outside(run: Mapping[str, Sequence[int]], shapes: Mapping[str, Sequence[Size]]) -> list[str]:
+    """The sizes to run with that are none of those that were asked for, each with its place: "x[1] is 9, not 1~8"."""
+    return [
+        f"{name}[{axis}] is {size}, not {_text(asked)}"
+        for name, shape in shapes.items()
+        for axis, (size, asked) in enumerate(zip(run.get(name, ()), shape, strict=False))  # ranks are checked elsewhere
+        if asked != OPEN and not _limits(asked)[0] <= size <= _limits(asked)[1]
+    ]
+
+
 def _largest(size: Size) -> int:
     lower, upper = size if isinstance(size, tuple) else (_SIZE_OF_OPEN, size)
     return upper if upper != OPEN else max(lower, _SIZE_OF_OPEN)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from onnx import ModelProto
 
-from fusionc.requested.input_shape import Size, fix_sizes, sizes_to_run
+from fusionc.requested.input_shape import Size, fix_sizes, sizes_outside, sizes_to_run
 from fusionc.requested.out_nodes import cut
 from fusionc.requested.output_type import types_of_outputs
 
@@ -41,6 +41,11 @@ class Requests:
     def sizes_to_run(self, changed: ModelProto) -> dict[str, tuple[int, ...]]:
         """Shapes for the inputs of the changed model that got a range of sizes: a run needs one of these."""
         return sizes_to_run(changed, self.input_shape or {})
+
+    def notices(self, verify_shape: Mapping[str, Sequence[int]] | None) -> list[str]:
+        """Which sizes to verify with are not among those that were asked for."""
+        outside = sizes_outside(verify_shape or {}, self.input_shape or {})
+        return [f"--verify_shape is outside of --input_shape: {'; '.join(outside)}"] if outside else []
 
     def __str__(self) -> str:
         given = {"input_shape": self.input_shape, "out_nodes": self.out_nodes}

@@ -140,7 +140,16 @@ def test_help_documents_the_exit_codes(run: Any) -> None:
 
 def test_an_unknown_command(run: Any) -> None:
     result = run("optimise")
-    assert result.exit_code == 2 and "No such command 'optimise'" in result.stderr
+    assert result.exit_code == 2 and "No such command 'optimise'" in result.stderr and "mean" not in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("written", "meant"),
+    [("convrt", "convert"), ("Verify", "verify"), ("pass", "passes"), ("switch", "switch_file"), ("con", "convert")],
+)
+def test_a_misspelt_command_names_the_nearest(run: Any, written: str, meant: str) -> None:
+    result = run(written, "--model", "in.onnx")
+    assert result.exit_code == 2 and f"No such command '{written}'; did you mean {meant}?" in result.stderr
 
 
 @pytest.mark.parametrize("command", ["passes", "switch_file"])
@@ -154,11 +163,11 @@ def test_a_defect_can_be_reported(run: Any, stand_in: Callable[..., None], comma
 
 def test_a_terminal_without_unicode_gets_everything() -> None:
     program = """
-import sys, types
+import fusionc.passes
 from fusionc.cli import main
 from fusionc.rewrite.definition import Pass
 AnyPass = type("AnyPass", (Pass,), {"__doc__": "x − x → 0"})
-sys.modules["fusionc.passes"] = types.SimpleNamespace(PASSES=(AnyPass(),))
+fusionc.passes.PASSES = (AnyPass(),)
 main(["passes"])
 """
     done = subprocess.run(

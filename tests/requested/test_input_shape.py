@@ -232,3 +232,22 @@ def test_sizes_for_verification_only() -> None:
     assert declared(onnx.load("out.onnx"))["x"] == ("N", 4, 6)
     with pytest.raises(fusionc.UsageError, match="does not fit the input x"):
         fusionc.convert("in.onnx", output="out.onnx", verify_shape={"x": (3, 5, 6)})
+
+
+@pytest.mark.parametrize(
+    ("asked", "run", "told"),
+    [
+        ((-1, (2, 8)), (99, 9), "x[1] is 9, not 2~8"),
+        ((-1, (2, 8)), (99, 1), "x[1] is 1, not 2~8"),
+        (((4, -1), (2, 8)), (3, 9), "x[0] is 3, not 4~-1; x[1] is 9, not 2~8"),
+        (((4, -1), (2, 8)), (4, 8), ""),
+        ((3, 4), (3, 4), ""),
+    ],
+)
+def test_sizes_for_verification_outside_of_those_asked_for_are_told(asked: Any, run: Any, told: str) -> None:
+    """They are run all the same: they are what was asked to be run."""
+    onnx.save(parse("agraph (float[N,M] x) => (float[N,M] y) { y = Neg (x) }"), "in.onnx")
+    report = fusionc.convert("in.onnx", output="out.onnx", input_shape={"x": asked}, verify_shape={"x": run})
+    assert report.verification is not None and report.verification.startswith("equal in ")
+    expected = [f"--verify_shape is outside of --input_shape: {told}"] if told else []
+    assert [notice for notice in report.notices if "--verify_shape" in notice] == expected
