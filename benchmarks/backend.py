@@ -27,7 +27,7 @@ from onnx.backend.test.case.node import collect_testcases
 
 import fusionc
 from fusionc.errors import FusioncError
-from fusionc.runtime.errors import RunError
+from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Runner, closes_runners
 
 STORED = Path(onnx.__file__).parent / "backend/test/data"

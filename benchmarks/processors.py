@@ -45,7 +45,7 @@ from fusionc.graph_kernel.area import Area
 ROOT = Path(__file__).parents[1]
 MARCH = {"native": "native", "Nehalem": "nehalem", "SandyBridge": "sandybridge", "Haswell": "haswell", "EPYC": "znver1"}
 ARM64 = "arm64"
-TESTS = ["tests/graph_kernel", "tests/verify", "tests/passes", "tests/test_reduction_order.py"]
+TESTS = ["tests/graph_kernel", "tests/verify", "tests/passes"]
 KERNELS = "tests/graph_kernel/kernels"
 FEATURES = """
 from numpy._core._multiarray_umath import __cpu_features__ as has

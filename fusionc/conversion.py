@@ -32,8 +32,8 @@ from fusionc.report import Plog, Report, write_fusion_result
 from fusionc.report.graph_dump import GraphDump
 from fusionc.requested import Requests
 from fusionc.requested.input_shape import Size
-from fusionc.runtime.errors import Overdue
 from fusionc.runtime.process import start, step_limit
+from fusionc.runtime.run_errors import Overdue
 from fusionc.runtime.runner import fault_of_loading
 from fusionc.switches import Levels, decide
 from fusionc.target_opset import newest_opset

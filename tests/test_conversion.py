@@ -20,7 +20,7 @@ from fusionc.conversion import output_path
 from fusionc.passes.convolution.conv2d_transpose_batchnorm_fusion import Conv2DTransposeBatchnormFusionPass
 from fusionc.passes.convolution.conv_batchnorm_fusion import ConvBatchnormFusionPass
 from fusionc.rewrite import Match, Tape
-from fusionc.runtime.errors import Overdue
+from fusionc.runtime.run_errors import Overdue
 
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "sample_models"

@@ -5,6 +5,8 @@ from __future__ import annotations
 import ast
 import io
 import tokenize
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -13,10 +15,10 @@ ROOT = Path(__file__).parent.parent / "fusionc"
 HEIGHT = {
     "__main__": 8, "cli": 7, "conversion": 6, "job": 5, "requested": 4, "precheck": 4, "custom": 4, "areas": 4,
     "passes": 3, "graph_kernel": 3, "verify": 3, "report": 3, "switches": 4, "target_opset": 3,
-    "rewrite": 2, "shapes": 1, "disk": 1, "runtime": 1, "reduction_order": 0, "model": 0, "arguments": 0, "errors": -1,
+    "rewrite": 2, "shapes": 1, "disk": 1, "runtime": 1, "model": 0, "arguments": 0, "errors": -1,
 }  # fmt: skip
 ENGINE = 3183  # lines of code
-SMALL = 500  # lines; a longer module is more than one room
+SMALL = 300  # lines; a longer module is more than one room
 
 
 def room(module: str) -> str:
@@ -25,6 +27,13 @@ def room(module: str) -> str:
 
 
 MODULES = sorted(ROOT.rglob("*.py"))
+# What still breaks a law, until the room that it lies in is rebuilt.
+LONG = {
+    "graph_kernel/kernels/addressing.py", "model/graph.py", "rewrite/commit.py", "rewrite/pattern.py",
+    "shapes/elements.py", "shapes/inference.py",
+}  # fmt: skip
+TWICE = {"build.py", "cost.py", "emit.py", "operators.py", "Cut", "Kind", "Stages"}
+CIRCLES = {f"fusionc.graph_kernel.kernels.{name}" for name in ("pull", "reductions", "shape")}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
@@ -47,7 +56,42 @@ def test_imports_go_down(path: Path) -> None:
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))
 def test_a_module_is_one_room(path: Path) -> None:
-    assert len(path.read_text().splitlines()) <= SMALL
+    is_small = len(path.read_text().splitlines()) <= SMALL
+    assert is_small or str(path.relative_to(ROOT)) in LONG
+
+
+def test_no_modules_import_each_other_in_a_circle() -> None:
+    """Imports inside of functions count, too. Who imports nothing that is left is taken away until nobody can be."""
+    left = {module_name(path): set(imported_modules(path)) for path in MODULES if path != ROOT / "__init__.py"}
+    while free := {module for module, imported in left.items() if not imported & left.keys()}:
+        left = {module: imported for module, imported in left.items() if module not in free}
+    while ends := left.keys() - set().union(*left.values()):  # those above a circle
+        left = {module: imported for module, imported in left.items() if module not in ends}
+    assert left.keys() <= CIRCLES
+
+
+def test_no_file_name_and_no_public_class_name_is_there_twice() -> None:
+    names = [path.name for path in MODULES if path.name != "__init__.py"]
+    for path in MODULES:
+        classes = [node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)]
+        names += [name for name in classes if not name.startswith("_")]
+    assert {name for name, times in Counter(names).items() if times > 1} <= TWICE
+
+
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
+
+
+def imported_modules(path: Path) -> Iterator[str]:
+    """The modules of fusionc that a module imports, but for the public API, which imports nothing until it is used."""
+    known = {module_name(other) for other in MODULES} - {"fusionc"}
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            for alias in node.names:
+                module = f"{node.module}.{alias.name}"
+                yield from {module if module in known else node.module or ""} & known
+        elif isinstance(node, ast.Import):
+            yield from {alias.name for alias in node.names} & known
 
 
 def test_the_engine_stays_small() -> None:

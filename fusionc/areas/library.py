@@ -25,8 +25,8 @@ from fusionc.graph_kernel.kernels import (
     snapshot,
     source,
 )
-from fusionc.runtime.errors import RunError
 from fusionc.runtime.process import request
+from fusionc.runtime.run_errors import RunError
 
 
 @dataclass

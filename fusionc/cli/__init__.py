@@ -13,8 +13,8 @@ from difflib import get_close_matches
 import click
 
 from fusionc import __version__
-from fusionc.cli.failures import EXIT_CODES, exit_on_failure
-from fusionc.cli.patient_stream import PatientStream
+from fusionc.cli.broken_pipe import BrokenPipeSafeStream
+from fusionc.cli.exit_codes import EXIT_CODES, exit_on_failure
 from fusionc.cli.signals import ended_by_errors
 
 COMMANDS = ("convert", "verify", "passes", "switch_file")
@@ -30,7 +30,7 @@ class _LazyGroup(click.Group):
         name = cmd_name.replace("-", "_")
         if name not in COMMANDS:
             return None
-        command: click.Command = importlib.import_module(f"fusionc.cli.{name}").command
+        command: click.Command = importlib.import_module(f"fusionc.cli.{name}_command").command
         return command
 
     def resolve_command(
@@ -60,7 +60,7 @@ class _LazyGroup(click.Group):
 
 
 def _has_option(command: click.Command, word: str) -> bool:
-    from fusionc.cli.atc import key_of
+    from fusionc.cli.atc_spelling import key_of
 
     names = [name for parameter in command.params for name in parameter.opts if name.startswith("--")]
     return key_of(word.partition("=")[0]) in map(key_of, names)
@@ -90,4 +90,4 @@ def main() -> None:
     """An ONNX graph optimizer in the manner of ATC: fusion passes that can be switched, counted and verified."""
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")  # a name in a model may have any character
-        sys.stdout = PatientStream(sys.stdout)
+        sys.stdout = BrokenPipeSafeStream(sys.stdout)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Refused(NamedTuple):
+class RefusedOption(NamedTuple):
     """An option that would change the result: what it asks for, what to do instead, and the values of it that ask for
     nothing, because they are what fusionc does anyway."""
 
@@ -27,38 +27,40 @@ _LAYOUT = "inputs and outputs keep the layout of the model; leave the option out
 _FALSE = ("false", "0")
 
 REFUSED = {
-    "insert_op_conf": Refused(
+    "insert_op_conf": RefusedOption(
         "preprocessing of images in the model (AIPP)",
         "put the preprocessing into the model before it is converted, as nodes in front of its input",
     ),
-    "dynamic_batch_size": Refused("one model for several batch sizes", _SIZES),
-    "dynamic_image_size": Refused("one model for several image sizes", _SIZES),
-    "dynamic_dims": Refused("one model for several sizes", _SIZES),
-    "compress_weight_conf": Refused("compressed weights", "leave it out; weights are stored as they are"),
-    "enable_compress_weight": Refused("compressed weights", "leave it out; weights are stored as they are", _FALSE),
-    "compression_optimize_conf": Refused("quantization by calibration", _QUANTIZE),
-    "cal_conf": Refused("quantization by calibration", _QUANTIZE),
-    "singleop": Refused(
+    "dynamic_batch_size": RefusedOption("one model for several batch sizes", _SIZES),
+    "dynamic_image_size": RefusedOption("one model for several image sizes", _SIZES),
+    "dynamic_dims": RefusedOption("one model for several sizes", _SIZES),
+    "compress_weight_conf": RefusedOption("compressed weights", "leave it out; weights are stored as they are"),
+    "enable_compress_weight": RefusedOption(
+        "compressed weights", "leave it out; weights are stored as they are", _FALSE
+    ),
+    "compression_optimize_conf": RefusedOption("quantization by calibration", _QUANTIZE),
+    "cal_conf": RefusedOption("quantization by calibration", _QUANTIZE),
+    "singleop": RefusedOption(
         "models of single operators, from a JSON file", "write an ONNX model of one node, with onnx.helper say"
     ),
-    "weight": Refused(
+    "weight": RefusedOption(
         "weights of a Caffe model", "an ONNX model names the files of its weights itself; leave the option out"
     ),
-    "precision_mode": Refused("another precision", _PRECISION, ("must_keep_origin_dtype",)),
-    "precision_mode_v2": Refused("another precision", _PRECISION, ("origin",)),
-    "customize_dtypes": Refused("other types for single operators", _PRECISION),
-    "input_fp16_nodes": Refused("inputs of type float16", _PRECISION),
-    "is_input_adjust_hw_layout": Refused("inputs in the layout of the chip, NC1HWC0", _LAYOUT, _FALSE),
-    "is_output_adjust_hw_layout": Refused("outputs in the layout of the chip, NC1HWC0", _LAYOUT, _FALSE),
-    "input_format": Refused(
+    "precision_mode": RefusedOption("another precision", _PRECISION, ("must_keep_origin_dtype",)),
+    "precision_mode_v2": RefusedOption("another precision", _PRECISION, ("origin",)),
+    "customize_dtypes": RefusedOption("other types for single operators", _PRECISION),
+    "input_fp16_nodes": RefusedOption("inputs of type float16", _PRECISION),
+    "is_input_adjust_hw_layout": RefusedOption("inputs in the layout of the chip, NC1HWC0", _LAYOUT, _FALSE),
+    "is_output_adjust_hw_layout": RefusedOption("outputs in the layout of the chip, NC1HWC0", _LAYOUT, _FALSE),
+    "input_format": RefusedOption(
         "inputs in another layout",
         "put a Transpose in front of the input before the model is converted",
         ("nchw", "nd", "ncdhw"),
     ),
-    "shape_generalized_build_mode": Refused(
+    "shape_generalized_build_mode": RefusedOption(
         "dynamic sizes in place of fixed ones", "export the model with dynamic dimensions", ("shape_precise",)
     ),
-    "raw_ge_options": Refused("options from a JSON file", "give each option by its own name"),
+    "raw_ge_options": RefusedOption("options from a JSON file", "give each option by its own name"),
 }
 
 # Why they have no effect, and which they are.

@@ -26,10 +26,10 @@ from fusionc.rewrite import Tape
 from fusionc.rewrite.pattern import Arithmetic, Const, Formula, OpFormula
 
 _TAPE: ContextVar[Tape | None] = ContextVar("tape", default=None)
-_SEARCH: ContextVar[Search | None] = ContextVar("search", default=None)
+_SEARCH: ContextVar[CapturedAttributes | None] = ContextVar("search", default=None)
 
 
-class Search:
+class CapturedAttributes:
     """What a search function says beside its formula: which attributes stand for which argument."""
 
     def __init__(self) -> None:
@@ -46,7 +46,7 @@ class Search:
         return label
 
 
-class Value(Arithmetic[Any]):
+class BuiltValue(Arithmetic[Any]):
     """A value of the model in a replacement: operands of `op` and of + − · / @ **."""
 
     def __init__(self, edge: Edge) -> None:
@@ -70,9 +70,9 @@ op = _Builder()
 
 
 @contextmanager
-def searching() -> Iterator[Search]:
+def searching() -> Iterator[CapturedAttributes]:
     """Inside, `op` builds formulas."""
-    search = Search()
+    search = CapturedAttributes()
     token = _SEARCH.set(search)
     try:
         yield search
@@ -104,13 +104,13 @@ def _call(name: str, operands: tuple[Any, ...], options: dict[str, Any]) -> Any:
     likes = _likes(operands, operators.schema(name, domain, tape.graph.opset_of(domain)))
     edges = [to_edge(o, like, tape) for o, like in zip(operands, likes, strict=True)]
     made = tape.node(name, edges, domain=domain, **options)
-    return tuple(map(Value, made)) if isinstance(made, tuple) else Value(made)
+    return tuple(map(BuiltValue, made)) if isinstance(made, tuple) else BuiltValue(made)
 
 
 def _likes(operands: tuple[Any, ...], schema: onnx.defs.OpSchema | None) -> list[Edge | None]:
     """For each operand the value whose type it has, if it is a number: what the operator says must be of one type, else
     the first value, as far as the operator takes that type there: an index has its own."""
-    values = [(at, o.edge) for at, o in enumerate(operands) if isinstance(o, Value)]
+    values = [(at, o.edge) for at, o in enumerate(operands) if isinstance(o, BuiltValue)]
     if schema is None or not schema.inputs or not values:
         return [values[0][1] if values else None] * len(operands)
     formal = [schema.inputs[min(at, len(schema.inputs) - 1)] for at in range(len(operands))]
@@ -147,7 +147,7 @@ def _check(name: str, domain: str, attributes: list[str]) -> None:
 
 def to_edge(operand: Any, like: Edge | None, tape: Tape) -> Edge | None:
     """A value, or a number as a new constant."""
-    if operand is None or isinstance(operand, Value):
+    if operand is None or isinstance(operand, BuiltValue):
         return None if operand is None else operand.edge
     if isinstance(operand, bool | int | float):  # in the type of what it is combined with, or, as an index, its own
         return tape.const(np.asarray(operand)) if like is None else tape.const(np.asarray(operand), dtype=like.dtype)

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
-from fusionc.custom.builder import Search, Value, building, searching, to_edge
+from fusionc.custom.builder import BuiltValue, CapturedAttributes, building, searching, to_edge
 from fusionc.errors import UsageError
 from fusionc.rewrite import Match, Pass, Pattern, Tape, UBFusionPass, refuse
 from fusionc.rewrite.pattern import Const, Each, Either, Formula, OpFormula, Out, Var, names
@@ -138,7 +138,7 @@ def _place(function: Any) -> str:
     return f"{caller.f_code.co_filename}:{caller.f_lineno}"
 
 
-def _given(m: Match, argument: str, scalars: Mapping[str, float], search: Search) -> Any:
+def _given(m: Match, argument: str, scalars: Mapping[str, float], search: CapturedAttributes) -> Any:
     """What the replacement gets for an argument: a value, or the number that was found."""
     if argument in search.attributes:
         label, attribute = search.attributes[argument]
@@ -146,7 +146,7 @@ def _given(m: Match, argument: str, scalars: Mapping[str, float], search: Search
     if argument not in m.captures:
         return None
     if argument not in scalars:
-        return Value(m.captures[argument])
+        return BuiltValue(m.captures[argument])
     array = m.captures[argument].constant()
     if array.size != 1:
         refuse(f"{argument} is not a single number")

@@ -16,7 +16,7 @@ from onnx import GraphProto, ModelProto, TensorShapeProto, TypeProto, ValueInfoP
 from fusionc.errors import UsageError
 from fusionc.model.walk import graphs_of
 from fusionc.shapes.inference import typed_model
-from fusionc.verify.formulas import evaluate, formula_of, with_sizes
+from fusionc.verify.inputs.formulas import evaluate, formula_of, with_sizes
 
 # A number, -1 for an open dimension, or the smallest and the largest size of one; the largest may be -1, too.
 Size = int | tuple[int, int]

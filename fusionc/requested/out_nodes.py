@@ -10,7 +10,7 @@ from onnx import ModelProto, NodeProto
 from fusionc.errors import UsageError
 from fusionc.model.walk import reads_of
 from fusionc.model.write_back import keep
-from fusionc.requested.names import described, value_named
+from fusionc.requested.value_names import described, value_named
 
 _OPTION = "--out_nodes"
 

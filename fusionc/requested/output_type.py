@@ -15,7 +15,7 @@ from fusionc.errors import UsageError
 from fusionc.model.graph import opsets_of
 from fusionc.model.tensors import type_name
 from fusionc.model.walk import graphs_of, nodes_of, own_names, tensors_of
-from fusionc.requested.names import value_named
+from fusionc.requested.value_names import value_named
 
 _OPTION = "--output_type"
 _TYPES: dict[str, int] = {

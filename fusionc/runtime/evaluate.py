@@ -13,8 +13,8 @@ import onnx
 from fusionc.model.graph import Edge, Node, Value
 from fusionc.model.operators import MICROSOFT, QUANTIZATION, is_pure
 from fusionc.model.tensors import to_proto
-from fusionc.runtime.errors import Crashed, OutOfMemory, Overdue, RunError
 from fusionc.runtime.process import insist, request
+from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
 
 Array = np.ndarray[Any, Any]
 _LARGE = 16 * 1024  # bytes

@@ -22,7 +22,7 @@ from typing import IO, Any, TypeVar
 
 from fusionc.errors import FusioncError
 from fusionc.runtime import wire, worker
-from fusionc.runtime.errors import Crashed, OutOfMemory, Overdue, RunError
+from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
 
 STEP_SECONDS = 300.0  # for making a session, or running a model once
 _START_SECONDS = 120.0

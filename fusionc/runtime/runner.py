@@ -13,8 +13,8 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 import onnx
 
-from fusionc.runtime.errors import Overdue, RunError
 from fusionc.runtime.process import Process, current, insist, request, start
+from fusionc.runtime.run_errors import Overdue, RunError
 from fusionc.runtime.wire import Raw
 
 Feeds = Mapping[str, Any]

@@ -12,7 +12,7 @@ from fusionc.model import operators
 from fusionc.model.operators import canonical_domain
 from fusionc.model.walk import nodes_of
 from fusionc.runtime.cpu_kernels import has_cpu_kernel
-from fusionc.runtime.errors import RunError
+from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Runner
 
 OPTION = "--target_opset"

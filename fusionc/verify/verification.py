@@ -15,17 +15,17 @@ import onnx
 
 from fusionc.disk.load import load
 from fusionc.errors import FusioncError, UsageError, said
-from fusionc.runtime.errors import OutOfMemory, RunError
+from fusionc.runtime.run_errors import OutOfMemory, RunError
 from fusionc.runtime.runner import Runner, closes_runners
 from fusionc.verify.compare import Mismatch, compare, largest_difference, largest_magnitude
-from fusionc.verify.domains import domains
-from fusionc.verify.noise import Noise, excused, steps
-from fusionc.verify.ports import Port, interface_differences, overridable, required_inputs
+from fusionc.verify.conditioning import Conditioning, excused, steps
+from fusionc.verify.inputs.search import InputSearch, Sample
+from fusionc.verify.inputs.value_ranges import value_ranges
+from fusionc.verify.interface import Port, interface_differences, overridable, required_inputs
+from fusionc.verify.optimizer_dependence import OptimizerDependence
+from fusionc.verify.order_dependence import OrderDependence, Reach, farther, is_finite, is_open, settled
 from fusionc.verify.result import Difference, Verification
-from fusionc.verify.search import Sample, Search
-from fusionc.verify.second_way import SecondWay
 from fusionc.verify.seeding import random_nodes, seeded_runner
-from fusionc.verify.undecided import Reach, Undecided, farther, is_finite, is_open, settled
 
 _MOST_ELEMENTS = 1 << 31  # of an input
 _SIZES = "--verify_shape (of fusionc verify: --input_shape)"
@@ -63,7 +63,7 @@ def verify(
     for port in ports:
         if port.dims is not None and (count := _least_elements(port.dims)) > _MOST_ELEMENTS:
             return Verification("impossible", 0, f"the input {port.name} of {count:,} elements is too large to be run")
-    search = Search(runner, ports, domains(model, ports), fixed, _weight_dims(model))
+    search = InputSearch(runner, ports, value_ranges(model, ports), fixed, _weight_dims(model))
     defaults = _defaults(model, reference.parent)
     try:
         other_model, other = _open(candidate, kernels)
@@ -82,7 +82,7 @@ def verify(
         return Verification("impossible", 0, f"{reference} has no outputs to compare")
     del model  # holds all weights that are not in external files
 
-    verdict = _Verdict(candidate, other, Noise(reference, runner), Undecided(reference), SecondWay(reference))
+    verdict = _Verdict(reference, runner, candidate, other)
     for wanted in search.samples(seeds, defaults, nonfinite):
         # Where the reference is unstable no difference counts, and no equality: an edge is left out then, other
         # values are drawn in place of a seed's.
@@ -102,7 +102,7 @@ def verify(
     return Verification("equal", verdict.runs, verdict.summary(search.left_out))
 
 
-def _impossible(reference: Path, search: Search) -> Verification:
+def _impossible(reference: Path, search: InputSearch) -> Verification:
     why = f"onnxruntime cannot run {reference}: {search.first_error}"
     return Verification("impossible", 0, why, is_refused=search.is_refused)
 
@@ -111,9 +111,10 @@ class _Verdict:
     """Judges one sample after the other. `runs` counts those that were compared and found the same, `left_out` those
     on which the reference decides nothing."""
 
-    def __init__(self, path: Path, candidate: Runner, noise: Noise, undecided: Undecided, second: SecondWay) -> None:
-        self._path, self._candidate, self._noise = path, candidate, noise
-        self._undecided, self._second_way = undecided, second
+    def __init__(self, reference: Path, runner: Runner, path: Path, candidate: Runner) -> None:
+        self._path, self._candidate = path, candidate
+        self._conditioning = Conditioning(reference, runner)
+        self._order, self._optimizers = OrderDependence(reference), OptimizerDependence(reference)
         self._scales: dict[str, float] = {}
         self.runs = self._widened = self.left_out = self._in_part = 0
         self.is_undecided = True  # until an ordinary sample has shown the same
@@ -136,10 +137,10 @@ class _Verdict:
                 self._scales[name] = max(self._scales.get(name, 0.0), largest_magnitude(value))
         was_different, reaches = bool(mismatches), list[Reach | None]()
         if mismatches:
-            reaches = self._undecided.reaches(sample.feeds, sample.outputs)
+            reaches = self._order.reaches(sample.feeds, sample.outputs)
             mismatches = self._unsettled(sample, found, reaches)
             if mismatches and not all(map(is_finite, sample.feeds.values())):
-                reaches = self._second_way.reaches(sample.feeds, sample.outputs, reaches)
+                reaches = self._optimizers.reaches(sample.feeds, sample.outputs, reaches)
                 mismatches = self._unsettled(sample, found, reaches)
         differences = [Difference(name, sample.label, mismatch.reason) for name, mismatch in mismatches.items()]
         if mismatches:
@@ -197,7 +198,7 @@ class _Verdict:
         of the mismatches without the elements in which it itself gives the other value; the reaches with these."""
         noise = dict.fromkeys(self._candidate.outputs, 0.0)
         left, reaches = self._unsettled(sample, found, reaches), list(reaches)
-        for moved in self._noise.draws(sample.feeds):
+        for moved in self._conditioning.draws(sample.feeds):
             for name, value, other, reach in zip(noise, sample.outputs, moved, reaches, strict=True):
                 noise[name] = max(noise[name], largest_difference(*settled(value, other, reach)))
             seen = map(steps, sample.outputs, found, moved)

@@ -8,7 +8,7 @@ import click
 import pytest
 
 from fusionc.cli.atc_options import IGNORED, REFUSED
-from fusionc.cli.convert import command
+from fusionc.cli.convert_command import command
 
 # Every option of ATC's command line, as its documentation and its source list them.
 OF_ATC = """

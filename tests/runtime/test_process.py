@@ -19,8 +19,8 @@ from dangerous import ENDLESS, HUNGRY, OVERFLOW, PLAIN, SPLIT, model, saved
 
 from fusionc.errors import FusioncError
 from fusionc.runtime import process
-from fusionc.runtime.errors import Crashed, OutOfMemory, Overdue, RunError
 from fusionc.runtime.process import current, request, start, step_limit
+from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
 from fusionc.runtime.runner import Runner, closes_runners, fault_of_loading
 
 ROOT = Path(__file__).parents[2]

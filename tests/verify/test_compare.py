@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from fusionc.verify.compare import Mismatch, compare, largest_difference, largest_magnitude
-from fusionc.verify.noise import excused
+from fusionc.verify.conditioning import excused
 
 # By type: the share of the largest element by which one of 0 may be off, that by which the largest element itself may
 # be off (both together), and the share of the largest up to which the tolerance may grow.

@@ -13,8 +13,8 @@ from dangerous import ENDLESS, HUNGRY, OVERFLOW, PLAIN, SPLIT, saved
 
 from fusionc.conversion import convert
 from fusionc.errors import FusioncError, VerificationError
-from fusionc.runtime.errors import RunError
 from fusionc.runtime.process import Process, step_limit
+from fusionc.runtime.run_errors import RunError
 from fusionc.verify import verify
 
 CRASHES = {"a dropped output": (SPLIT, "SIGSEGV"), "the lowest number by -1": (OVERFLOW, "SIGFPE")}

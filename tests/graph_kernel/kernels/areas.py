@@ -14,7 +14,7 @@ from onnx import helper, numpy_helper
 
 from fusionc.graph_kernel.area import DOMAIN, Area, Operand
 from fusionc.graph_kernel.make_area import function_of
-from fusionc.verify.undecided import Undecided, settled
+from fusionc.verify.order_dependence import OrderDependence, settled
 
 Feeds = Mapping[str, np.ndarray]
 
@@ -121,7 +121,7 @@ def settled_by(
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "plain.onnx")
         onnx.save(model, path)
-        reaches = Undecided(path).reaches(feeds, wanted)
+        reaches = OrderDependence(path).reaches(feeds, wanted)
     return [settled(*values) for values in zip(wanted, got, reaches, strict=True)]
 
 

@@ -13,7 +13,7 @@ from fusionc.graph_kernel import kernels
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.kernels.reductions import REDUCTIONS as of_kernels
 from fusionc.model.tensors import type_name
-from fusionc.reduction_order import REDUCTIONS, spreads
+from fusionc.verify.reduction_order import REDUCTIONS, spreads
 
 FLOATS = [TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE]
 INTEGERS = [TensorProto.INT32, TensorProto.INT64]

@@ -10,9 +10,9 @@ import pytest
 from harness import parse
 
 from fusionc.verify import verify
-from fusionc.verify.domains import domains
-from fusionc.verify.feeds import Style, make_feeds
-from fusionc.verify.ports import required_inputs
+from fusionc.verify.inputs.feeds import Style, make_feeds
+from fusionc.verify.inputs.value_ranges import value_ranges
+from fusionc.verify.interface import required_inputs
 
 X = "float[2,3,4] x"
 IMAGE = "float[1,2,6,8] x"
@@ -83,12 +83,12 @@ def test_the_model_runs(name: str, tmp_path: Path) -> None:
     assert found.runs >= 4
     if wanted is not None:
         ports = required_inputs(model)
-        values = make_feeds(ports, domains(model, ports), {}, Style(), 0)[ports[1].name]
+        values = make_feeds(ports, value_ranges(model, ports), {}, Style(), 0)[ports[1].name]
         assert all(value == want for value, want in zip(values, wanted, strict=True) if want is not None)
 
 
 def test_scales_are_not_all_one() -> None:
     model = parse(f"agraph {CASES['scales'][0]}", 20)
     ports = required_inputs(model)
-    drawn = [make_feeds(ports, domains(model, ports), {}, Style(), seed)["k"] for seed in range(8)]
+    drawn = [make_feeds(ports, value_ranges(model, ports), {}, Style(), seed)["k"] for seed in range(8)]
     assert len(np.unique(drawn)) >= 3

@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterable, Iterator
 from itertools import combinations
 
-from fusionc.verify.formulas import Sizes, evaluate, formula_of, symbols_of
-from fusionc.verify.ports import Port
+from fusionc.verify.inputs.formulas import Sizes, evaluate, formula_of, symbols_of
+from fusionc.verify.interface import Port
 
 # Sizes that models with constraints between their dimensions tend to accept.
 _LADDER = (1, 2, 3, 4, 8, 16, 32, 64, 128, 224, 256, 512, 768, 1024, 5, 6, 7, 12, 24, 48, 96, 384)

@@ -10,13 +10,13 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from fusionc.runtime.errors import RunError
+from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, Runner, closes_runners
+from fusionc.verify.order_dependence import Reach, farther
 from fusionc.verify.seeding import random_nodes
-from fusionc.verify.undecided import Reach, farther
 
 
-class SecondWay:
+class OptimizerDependence:
     """Runs the reference with onnxruntime's basic optimizers on.
 
     They compute from constants what depends on constants alone, as fusionc does, and onnxruntime multiplies by a

@@ -1,8 +1,11 @@
-"""The option --timeout, for the commands that run onnxruntime."""
+"""The options that several commands have: --custom_passes, --timeout, --log debug."""
 
 from __future__ import annotations
 
 import click
+
+from fusionc.cli.exit_codes import show_tracebacks
+from fusionc.cli.files import FilePath
 
 
 def _seconds(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
@@ -15,10 +18,24 @@ def _seconds(context: click.Context, parameter: click.Parameter, text: str | Non
     return None if text is None else seconds
 
 
+custom_passes_option = click.option(
+    "--custom_passes",
+    type=FilePath(),
+    multiple=True,
+    metavar="FILE",
+    help="A Python file with passes of your own; may be given several times.",
+)
 timeout_option = click.option(
     "--timeout",
     callback=_seconds,
     metavar="SECONDS",
     help="How long one step of onnxruntime may take: loading a model, running it once. 0: as long as it likes. "
     "Default: 300.",
+)
+log_debug_option = click.option(  # for a command that writes no log
+    "--log",
+    type=click.Choice(["debug"]),
+    expose_value=False,
+    callback=show_tracebacks,
+    help="debug shows the traceback of a failure.",
 )

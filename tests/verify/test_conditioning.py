@@ -12,9 +12,9 @@ from harness import parse
 from onnx import numpy_helper
 
 from fusionc.runtime.runner import closes_runners
-from fusionc.verify import noise
+from fusionc.verify import conditioning
 from fusionc.verify.compare import largest_difference
-from fusionc.verify.noise import Noise, _moved, _moved_value, steps
+from fusionc.verify.conditioning import Conditioning, _moved, _moved_value, steps
 from fusionc.verify.verification import _open, verify
 
 
@@ -51,7 +51,7 @@ def measured(tmp_path: Path, text: str, weights: dict[str, np.ndarray[Any, Any]]
     onnx.save(model, path, save_as_external_data=True, size_threshold=0, location="m.data")
     _, runner = _open(path)
     outputs = runner.run(feeds)
-    moved = list(Noise(path, runner).draws(feeds))
+    moved = list(Conditioning(path, runner).draws(feeds))
     assert len(moved) > 1
     return {
         name: max(largest_difference(outputs[k], other[k]) for other in moved) for k, name in enumerate(runner.outputs)
@@ -98,7 +98,7 @@ def test_a_model_of_more_bytes_than_are_copied_keeps_its_weights(
     weights = {"w": np.full(100, 1 / 3)}
     text = "agraph (double[100] x) => (double[100] y) { y = Sub (w, x) }"
     for most, moves in ((800, True), (799, False)):
-        monkeypatch.setattr(noise, "_LARGEST_MODEL", most)
+        monkeypatch.setattr(conditioning, "_LARGEST_MODEL", most)
         found = measured(tmp_path, text, weights, x=np.zeros(100))
         assert (found["y"] > 0) == moves
 

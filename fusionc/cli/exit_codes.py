@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import errno
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TypeVar
 
 import click
 
 from fusionc.errors import FusioncError, printable, said
-
-_Decorated = TypeVar("_Decorated", bound=Callable[..., object])
 
 EXIT_CODES = """\b
 Exit codes:
@@ -29,18 +26,6 @@ def show_tracebacks(ctx: click.Context, _parameter: click.Parameter, log: str | 
     """A click callback of --log: at level debug a failure also shows its traceback."""
     ctx.meta[_TRACEBACKS] = log == "debug"
     return log
-
-
-def log_debug_option(command: _Decorated) -> _Decorated:
-    """`--log debug` for a command that writes no log."""
-    option = click.option(
-        "--log",
-        type=click.Choice(["debug"]),
-        expose_value=False,
-        callback=show_tracebacks,
-        help="debug shows the traceback of a failure.",
-    )
-    return option(command)
 
 
 @contextmanager

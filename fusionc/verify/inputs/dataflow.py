@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 
 from fusionc.shapes.onnx_inference import infer
-from fusionc.verify.ports import Dim, tensor_dims
+from fusionc.verify.interface import Dim, tensor_dims
 
 _SMALL = 1024  # elements; larger tensors hold no shapes and are left out of shape inference
 

@@ -12,17 +12,17 @@ import onnx
 from numpy.typing import NDArray
 
 from fusionc.model.tensors import byte_size
-from fusionc.runtime.errors import RunError
+from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, Runner
 from fusionc.verify.compare import unequal
+from fusionc.verify.order_dependence import Reach
 from fusionc.verify.seeding import seeded_runner
-from fusionc.verify.undecided import Reach
 
 _LARGEST_MODEL = 1_500_000_000  # bytes; a larger model is not copied to move its weights
 _DRAWS = 8
 
 
-class Noise:
+class Conditioning:
     """Runs the reference with every weight and input moved by at most one unit in the last place.
 
     A rewrite that only rounds differently, such as folding a scale into weights, moves weights that much. Where a

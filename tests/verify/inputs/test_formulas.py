@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from fusionc.verify.formulas import evaluate, formula_of, symbols_of, with_sizes
+from fusionc.verify.inputs.formulas import evaluate, formula_of, symbols_of, with_sizes
 
 SIZES = {"a": 7, "b_1": 3, "seq": 20}
 

@@ -6,7 +6,7 @@ import os
 from typing import Any, TextIO
 
 
-class PatientStream:
+class BrokenPipeSafeStream:
     """Writes to a stream until nobody reads it any more, and then to nowhere."""
 
     def __init__(self, stream: TextIO) -> None:

@@ -10,11 +10,11 @@ import pytest
 from harness import parse
 from onnx import helper
 
-from fusionc.verify.domains import domains
-from fusionc.verify.feeds import Style, make_feeds
-from fusionc.verify.ports import Port, required_inputs
+from fusionc.verify.inputs.feeds import Style, make_feeds
+from fusionc.verify.inputs.size_choices import SizeChoices
+from fusionc.verify.inputs.value_ranges import value_ranges
+from fusionc.verify.interface import Port, required_inputs
 from fusionc.verify.seeding import random_nodes, set_seeds
-from fusionc.verify.sizes import SizeChoices
 
 IDS = "agraph (int64[N,S] ids) => (float[N,S,3] y) <float[7,3] table{}> {{ {} }}"
 LIMITS = {
@@ -58,10 +58,10 @@ LIMITS = {
 @pytest.mark.parametrize(("graph", "limits"), LIMITS.values(), ids=LIMITS)
 def test_indices_stay_below_what_they_index(graph: str, limits: set[int | str]) -> None:
     model = parse(graph)
-    domain = domains(model, required_inputs(model))["ids"]
-    assert domain.limits == limits and domain.whole
+    allowed = value_ranges(model, required_inputs(model))["ids"]
+    assert allowed.limits == limits and allowed.whole
     sizes = {"N": 50, "S": 3, "B": 2, "P": 50}
-    drawn = make_feeds(required_inputs(model), domains(model, required_inputs(model)), sizes, Style(), 0)["ids"]
+    drawn = make_feeds(required_inputs(model), value_ranges(model, required_inputs(model)), sizes, Style(), 0)["ids"]
     lowest = min(3 if limit == "S" else int(limit) for limit in limits)
     assert drawn.min() == 0 and drawn.max() == lowest - 1
 
@@ -72,7 +72,7 @@ def test_indices_inside_a_local_function() -> None:
         '<domain: "my", opset_import: ["" : 18]> Lookup (data, at) => (found) { found = Gather (data, at) }'
     )
     model.functions.append(body)
-    assert domains(model, required_inputs(model))["ids"].limits == {7}
+    assert value_ranges(model, required_inputs(model))["ids"].limits == {7}
 
 
 OPERANDS = {
@@ -123,7 +123,7 @@ OPERANDS = {
 @pytest.mark.parametrize(("inputs", "call", "limits"), OPERANDS.values(), ids=OPERANDS)
 def test_what_each_operator_indexes(inputs: str, call: str, limits: set[int]) -> None:
     model = parse(f"agraph ({inputs}) => (float y) {{ y{', z' * call.startswith('TopK')} = {call} }}", 24)
-    found = domains(model, required_inputs(model))["i"]
+    found = value_ranges(model, required_inputs(model))["i"]
     are_counts = call.startswith(("TopK", "Reverse", "LSTM", "GRU", "RNN"))
     assert found.limits == limits and found.whole and found.least == int(are_counts)
 
@@ -133,7 +133,7 @@ def test_masks_sizes_and_variances() -> None:
         => (float[a,b] y, float[N] m, float[N,3] z) <float[3] one> {
         m = Cast <to = 1> (mask) t = Tile (x, repeats) ku = Reshape (k, one_) y, i = TopK (t, ku)
         one_ = Constant <value = int64[1] {1}> () z = BatchNormalization (x, one, one, one, variance) }""")
-    found = domains(model, required_inputs(model))
+    found = value_ranges(model, required_inputs(model))
     assert found["mask"].mask and not found["mask"].whole
     assert found["repeats"].least == found["k"].least == 1
     assert found["variance"].positive and not found["x"].positive
@@ -181,7 +181,7 @@ def test_batches_images_and_many_axes_keep_their_sizes() -> None:
 def test_edges_hold_what_they_promise() -> None:
     ports = [Port("x", "tensor", onnx.TensorProto.FLOAT, ("n", 50))]
     model = parse("agraph (float[n,50] x) => (float[n,50] y) { y = Abs (x) }")
-    found = domains(model, ports)
+    found = value_ranges(model, ports)
 
     def draw(style: Style) -> np.ndarray:
         return make_feeds(ports, found, {"n": 4}, style, 0)["x"]
@@ -204,14 +204,14 @@ def test_a_mask_shows_the_first_of_every_row() -> None:
     ]
     model = parse("agraph (bool[1,40,3] mask, bool[40,1] gate) => (bool[1,40,3] y) { y = And (mask, gate) }")
     for seed in range(3):
-        drawn = make_feeds(ports, domains(model, ports), {}, Style(), seed)
+        drawn = make_feeds(ports, value_ranges(model, ports), {}, Style(), seed)
         assert drawn["mask"][..., 0].all() and not drawn["mask"].all() and not drawn["gate"].all()
 
 
 def test_a_switch_is_on_and_off() -> None:
     ports = [Port("a", "tensor", onnx.TensorProto.BOOL, ()), Port("b", "tensor", onnx.TensorProto.BOOL, (1,))]
     model = parse("agraph (bool a, bool[1] b) => (bool y) { y = And (a, b) }")
-    drawn = [make_feeds(ports, domains(model, ports), {}, Style(), seed) for seed in (0, 1)]
+    drawn = [make_feeds(ports, value_ranges(model, ports), {}, Style(), seed) for seed in (0, 1)]
     assert [(bool(d["a"]), bool(d["b"])) for d in drawn] == [(True, False), (False, True)]
 
 

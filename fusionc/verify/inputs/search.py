@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from fusionc.runtime.errors import Crashed, OutOfMemory, Overdue, RunError
+from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
 from fusionc.runtime.runner import Runner
-from fusionc.verify.domains import Domain
-from fusionc.verify.feeds import Style, has_floats, make_feeds
-from fusionc.verify.formulas import Sizes
-from fusionc.verify.ports import Port
-from fusionc.verify.sizes import SizeChoices
+from fusionc.verify.inputs.feeds import Style, has_floats, make_feeds
+from fusionc.verify.inputs.formulas import Sizes
+from fusionc.verify.inputs.size_choices import SizeChoices
+from fusionc.verify.inputs.value_ranges import ValueRange
+from fusionc.verify.interface import Port
 
 _MOST_PROPOSALS = 200
 _REDRAWS = 8
@@ -46,18 +46,18 @@ class Sample:
     edge: bool = False
 
 
-class Search:
+class InputSearch:
     """Draws inputs for the reference. `fixed` and `likely` are those of SizeChoices."""
 
     def __init__(
         self,
         reference: Runner,
         ports: Sequence[Port],
-        domains: Mapping[str, Domain],
+        ranges: Mapping[str, ValueRange],
         fixed: Sizes,
         likely: Iterable[int],
     ) -> None:
-        self._reference, self._ports, self._domains = reference, ports, domains
+        self._reference, self._ports, self._ranges = reference, ports, ranges
         self._choices = SizeChoices(ports, fixed, likely)
         self.first_error = ""
         self.is_refused = False  # whether that error is one of the model's, not of memory or time
@@ -145,7 +145,7 @@ class Search:
     ) -> Sample | None:
         if self._cost >= _PATIENCE:
             return None
-        feeds = {**make_feeds(self._ports, self._domains, sizes, style, seed), **(constants or {})}
+        feeds = {**make_feeds(self._ports, self._ranges, sizes, style, seed), **(constants or {})}
         try:
             outputs = self._reference.run(feeds)
         except RunError as error:

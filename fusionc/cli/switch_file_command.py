@@ -6,9 +6,8 @@ from pathlib import Path
 
 import click
 
-from fusionc.cli.atc import AtcCommand
-from fusionc.cli.custom import custom_passes_option
-from fusionc.cli.failures import log_debug_option
+from fusionc.cli.atc_spelling import AtcCommand
+from fusionc.cli.common_options import custom_passes_option, log_debug_option
 from fusionc.cli.files import FilePath, write_text
 from fusionc.errors import printable
 from fusionc.switches.presets import PRESETS, preset

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from fusionc.arguments import OO_LEVELS, TARGETS
-from fusionc.cli.atc import AtcCommand, atc_bool, notices, other_options
-from fusionc.cli.custom import custom_passes_option
-from fusionc.cli.failures import EXIT_CODES, show_tracebacks
+from fusionc.cli.atc_spelling import AtcCommand, atc_bool, notices, other_options
+from fusionc.cli.common_options import custom_passes_option, timeout_option
+from fusionc.cli.exit_codes import EXIT_CODES, show_tracebacks
 from fusionc.cli.files import FilePath
-from fusionc.cli.input_shape import Size, parse_run_shape, parse_sizes
 from fusionc.cli.modes import check, mode_options, model_of_mode, of_no_use, show_information, write_json
+from fusionc.cli.shape_options import Size, parse_run_shape, parse_sizes
 from fusionc.cli.signals import held_back
-from fusionc.cli.timeout import timeout_option
 from fusionc.errors import FusioncError, printable
 from fusionc.report.plog import LEVELS
 

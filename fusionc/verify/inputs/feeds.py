@@ -11,10 +11,10 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from fusionc.verify.domains import Domain
-from fusionc.verify.formulas import Sizes
-from fusionc.verify.ports import Port
-from fusionc.verify.sizes import shape_of
+from fusionc.verify.inputs.formulas import Sizes
+from fusionc.verify.inputs.size_choices import shape_of
+from fusionc.verify.inputs.value_ranges import ValueRange
+from fusionc.verify.interface import Port
 
 _WORDS = ("a", "bc", "def", "the quick fox", "Zürich", "", "42")
 _LARGEST_COUNT = 4
@@ -36,7 +36,7 @@ class Style:
 
 
 def make_feeds(
-    ports: Iterable[Port], domains: Mapping[str, Domain], sizes: Sizes, style: Style, seed: int
+    ports: Iterable[Port], ranges: Mapping[str, ValueRange], sizes: Sizes, style: Style, seed: int
 ) -> dict[str, Any]:
     """A value for each input."""
     feeds: dict[str, Any] = {}
@@ -46,23 +46,23 @@ def make_feeds(
         if port.optional and seed % 2 == 1:
             feeds[port.name] = None
         elif port.kind == "sequence":
-            feeds[port.name] = [_tensor(port, domains[port.name], sizes, style, rng) for _ in range(2)]
+            feeds[port.name] = [_tensor(port, ranges[port.name], sizes, style, rng) for _ in range(2)]
         elif _dtype(port.element_type).kind == "b" and np.prod(shape_of(port, sizes)) == 1 and style.integers == "wide":
             # A switch: over the seeds it is on and off, and two switches are not always the same.
             feeds[port.name] = np.full(shape_of(port, sizes), (seed + number) % 2 == 0)
         elif port.kind == "map":
             feeds[port.name] = _map(port, style, rng)
         else:
-            feeds[port.name] = _tensor(port, domains[port.name], sizes, style, rng)
+            feeds[port.name] = _tensor(port, ranges[port.name], sizes, style, rng)
     if style.integers == "batch":
-        feeds.update(_with_batch(every, domains, sizes, feeds))
+        feeds.update(_with_batch(every, ranges, sizes, feeds))
     return feeds
 
 
 def _with_batch(
-    ports: Iterable[Port], domains: Mapping[str, Domain], sizes: Sizes, feeds: Mapping[str, Any]
+    ports: Iterable[Port], ranges: Mapping[str, ValueRange], sizes: Sizes, feeds: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any]]:
-    shapes = [port.name for port in ports if domains[port.name].shape or domains[port.name].least]
+    shapes = [port.name for port in ports if ranges[port.name].shape or ranges[port.name].least]
     batch = next((shape_of(port, sizes)[0] for port in ports if port.name not in shapes and shape_of(port, sizes)), 1)
     for name in shapes:
         if isinstance(feeds[name], np.ndarray) and feeds[name].ndim == 1:
@@ -75,7 +75,7 @@ def has_floats(ports: Iterable[Port]) -> bool:
     return any(_dtype(port.element_type).kind in "fV" for port in ports)
 
 
-def _tensor(port: Port, domain: Domain, sizes: Sizes, style: Style, rng: np.random.Generator) -> NDArray[Any]:
+def _tensor(port: Port, allowed: ValueRange, sizes: Sizes, style: Style, rng: np.random.Generator) -> NDArray[Any]:
     shape = shape_of(port, sizes)
     dtype = _dtype(port.element_type)
     if dtype.kind in "OUS":
@@ -84,25 +84,25 @@ def _tensor(port: Port, domain: Domain, sizes: Sizes, style: Style, rng: np.rand
         return _truth(shape, style, rng)
     is_float = port.element_type in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE) or "float" in dtype.name
     fitting = None
-    if domain.fit is not None and style.integers in ("wide", "ends"):
-        fitting = domain.fit.values(shape, sizes, rng)
+    if allowed.fit is not None and style.integers in ("wide", "ends"):
+        fitting = allowed.fit.values(shape, sizes, rng)
     if fitting is not None:
         return fitting.astype(dtype)
     if dtype.kind == "c":
-        return (_floats(shape, dtype, domain, style, rng) + 1j * _floats(shape, dtype, domain, style, rng)).astype(
+        return (_floats(shape, dtype, allowed, style, rng) + 1j * _floats(shape, dtype, allowed, style, rng)).astype(
             dtype
         )
-    if is_float and not domain.whole and not _is_mask(port):
-        return _floats(shape, dtype, domain, style, rng).astype(dtype)
-    return _integers(port, shape, dtype, domain, sizes, style, rng).astype(dtype)
+    if is_float and not allowed.whole and not _is_mask(port):
+        return _floats(shape, dtype, allowed, style, rng).astype(dtype)
+    return _integers(port, shape, dtype, allowed, sizes, style, rng).astype(dtype)
 
 
 def _floats(
-    shape: tuple[int, ...], dtype: np.dtype[Any], domain: Domain, style: Style, rng: np.random.Generator
+    shape: tuple[int, ...], dtype: np.dtype[Any], allowed: ValueRange, style: Style, rng: np.random.Generator
 ) -> NDArray[np.float64]:
-    if domain.least:  # the scales of a Resize
+    if allowed.least:  # the scales of a Resize
         return rng.integers(1, 3, shape).astype(np.float64)
-    if domain.positive or style.floats == "positive":
+    if allowed.positive or style.floats == "positive":
         return rng.uniform(0.1, 1.1, shape)
     if style.floats in ("zeros", "ones"):
         return np.full(shape, float(style.floats == "ones"))
@@ -141,25 +141,25 @@ def _integers(
     port: Port,
     shape: tuple[int, ...],
     dtype: np.dtype[Any],
-    domain: Domain,
+    allowed: ValueRange,
     sizes: Sizes,
     style: Style,
     rng: np.random.Generator,
 ) -> NDArray[Any]:
-    limit = domain.limit(sizes)
-    if domain.shape and not domain.least:
+    limit = allowed.limit(sizes)
+    if allowed.shape and not allowed.least:
         return np.array([*[1] * (shape[0] - 1), -1] if shape and shape[0] else [], dtype=np.int64).reshape(shape)
     if style.integers == "zeros":
-        return np.full(shape, domain.least)
+        return np.full(shape, allowed.least)
     if style.integers == "ones":
-        return np.full(shape, 1 if limit is None or limit > 1 else domain.least)
-    if domain.least:
+        return np.full(shape, 1 if limit is None or limit > 1 else allowed.least)
+    if allowed.least:
         return rng.integers(1, max(2, min(_LARGEST_COUNT, limit or _LARGEST_COUNT) + 1), shape)
     if limit is not None:
         return rng.choice([0, limit - 1], shape) if style.integers == "ends" else rng.integers(0, limit, shape)
-    if _is_mask(port) or style.integers == "binary" or (domain.mask and dtype.itemsize > 2):
+    if _is_mask(port) or style.integers == "binary" or (allowed.mask and dtype.itemsize > 2):
         return _truth(shape, style, rng).astype(np.int64)
-    if domain.whole:
+    if allowed.whole:
         return rng.integers(0, 2, shape)
     if dtype.itemsize <= 2 and dtype.kind in "iu":  # pixels and quantized values
         info = np.iinfo(dtype)

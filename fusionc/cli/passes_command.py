@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fusionc.cli.atc import AtcCommand
-from fusionc.cli.custom import custom_passes_option
-from fusionc.cli.failures import log_debug_option
+from fusionc.cli.atc_spelling import AtcCommand
+from fusionc.cli.common_options import custom_passes_option, log_debug_option
 from fusionc.errors import UsageError, printable
 
 if TYPE_CHECKING:

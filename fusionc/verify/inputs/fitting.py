@@ -13,9 +13,9 @@ import onnx
 from numpy.typing import NDArray
 
 from fusionc.model.operators import canonical_domain
-from fusionc.verify.dataflow import Dataflow, Use
-from fusionc.verify.formulas import Sizes
-from fusionc.verify.ports import Dim
+from fusionc.verify.inputs.dataflow import Dataflow, Use
+from fusionc.verify.inputs.formulas import Sizes
+from fusionc.verify.interface import Dim
 
 _LARGEST_BLOCK = 5
 _Dims = Sequence[int]

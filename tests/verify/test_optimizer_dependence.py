@@ -12,7 +12,7 @@ from onnx import ModelProto, numpy_helper
 
 from fusionc.runtime.runner import Runner, closes_runners
 from fusionc.verify import verification, verify
-from fusionc.verify.second_way import SecondWay
+from fusionc.verify.optimizer_dependence import OptimizerDependence
 
 LARGE, SMALL = 3e38, 1e-30
 
@@ -55,7 +55,9 @@ def test_what_the_model_does_itself_is_no_difference(paths: tuple[Path, Path]) -
 
 
 def test_it_would_be_one(paths: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification.SecondWay, "reaches", lambda self, feeds, outputs, reaches: list(reaches))
+    monkeypatch.setattr(
+        verification.OptimizerDependence, "reaches", lambda self, feeds, outputs, reaches: list(reaches)
+    )
     assert verify(*paths).status == "different"
 
 
@@ -73,5 +75,5 @@ def test_only_these_elements(tmp_path: Path) -> None:
     x = np.ones((1, 1, 6, 6), np.float32)
     x[0, 0, 2, 3] = np.nan
     outputs = Runner(path).run({"x": x})
-    y, z = SecondWay(path).reaches({"x": x}, outputs, [None, None])
+    y, z = OptimizerDependence(path).reaches({"x": x}, outputs, [None, None])
     assert y is not None and np.isinf(y).all() and z is None

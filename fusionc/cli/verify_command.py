@@ -6,12 +6,11 @@ from pathlib import Path
 
 import click
 
-from fusionc.cli.atc import AtcCommand
-from fusionc.cli.failures import log_debug_option
+from fusionc.cli.atc_spelling import AtcCommand
+from fusionc.cli.common_options import log_debug_option, timeout_option
 from fusionc.cli.files import FilePath
-from fusionc.cli.input_shape import parse_run_shape
+from fusionc.cli.shape_options import parse_run_shape
 from fusionc.cli.signals import held_back
-from fusionc.cli.timeout import timeout_option
 from fusionc.errors import printable
 
 _EXIT_CODES = {"equal": 0, "different": 3, "impossible": 1}

@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 
 import onnx
 
-from fusionc.verify.dataflow import Dataflow, Place, Use
-from fusionc.verify.fitting import Fit, fit_of
-from fusionc.verify.operands import COUNTS, DEFAULT_AXIS, INDICES, PASSED_ON, POSITIVE, ROTARY_INDICES, ZEROS
-from fusionc.verify.ports import Dim, Port
+from fusionc.verify.inputs.dataflow import Dataflow, Place, Use
+from fusionc.verify.inputs.fitting import Fit, fit_of
+from fusionc.verify.inputs.operands import COUNTS, DEFAULT_AXIS, INDICES, PASSED_ON, POSITIVE, ROTARY_INDICES, ZEROS
+from fusionc.verify.interface import Dim, Port
 
 _FLOATS = {
     onnx.TensorProto.FLOAT,
@@ -22,7 +22,7 @@ _FLOATS = {
 
 
 @dataclass
-class Domain:
+class ValueRange:
     """The values that the uses of an input allow.
 
     Every value is below each of `limits` (sizes, or names of symbols) and at least `least`. `whole`: used as an
@@ -45,38 +45,38 @@ class Domain:
         return min((size for size in known if size is not None), default=None)
 
 
-def domains(model: onnx.ModelProto, inputs: Iterable[Port]) -> dict[str, Domain]:
-    """The domain of each input, by name."""
+def value_ranges(model: onnx.ModelProto, inputs: Iterable[Port]) -> dict[str, ValueRange]:
+    """The range of each input, by name."""
     flow = Dataflow(model)
-    return {port.name: _domain(flow, port) for port in inputs}
+    return {port.name: _value_range(flow, port) for port in inputs}
 
 
-def _domain(flow: Dataflow, port: Port) -> Domain:
-    domain = Domain()
+def _value_range(flow: Dataflow, port: Port) -> ValueRange:
+    allowed = ValueRange()
     start = flow.input(port.name)
     queue = deque([(start, 0, port.element_type not in _FLOATS)])
     seen = {start}
     while queue:
         place, offset, whole = queue.popleft()
         for use in flow.uses(place):
-            if place == start and domain.fit is None:
-                domain.fit = fit_of(flow, use)
+            if place == start and allowed.fit is None:
+                allowed.fit = fit_of(flow, use)
             if whole:
-                _apply(domain, flow, use, offset)
+                _apply(allowed, flow, use, offset)
             elif use.operand in COUNTS.get(use.node.op_type, ()) and use.node.op_type in ("Resize", "Upsample"):
-                domain.least = 1
+                allowed.least = 1
             elif place == start and use.operand in POSITIVE.get(use.node.op_type, ()):
-                domain.positive = True
+                allowed.positive = True
             still_whole = _is_whole_after(use, whole)
             if whole and not still_whole:
-                domain.mask = True
+                allowed.mask = True
                 continue
             change = flow.added_constant(use) if use.node.op_type in ("Add", "Sub") else 0
             for reached in _reached(flow, use):
                 if reached not in seen:
                     seen.add(reached)
                     queue.append((reached, offset + change, still_whole))
-    return domain
+    return allowed
 
 
 def _is_whole_after(use: Use, whole: bool) -> bool:
@@ -95,23 +95,23 @@ def _reached(flow: Dataflow, use: Use) -> list[Place]:
     return [reached for place in places for reached in (place, *flow.leaves(place))]
 
 
-def _apply(domain: Domain, flow: Dataflow, use: Use, offset: int) -> None:
-    """Narrows the domain by what the use demands of an integer."""
+def _apply(allowed: ValueRange, flow: Dataflow, use: Use, offset: int) -> None:
+    """Narrows the range by what the use demands of an integer."""
     node, operand, scope = use
     op = node.op_type
     table = ROTARY_INDICES.get(node.domain, {}) if op == "RotaryEmbedding" else INDICES.get(op, {})
     if operand in table:
-        domain.whole = True
+        allowed.whole = True
         data_operand, axis = table[operand]
         for limit in _sizes(flow, node, scope, data_operand, axis):
-            domain.limits.add(max(1, limit - offset) if isinstance(limit, int) else limit)
+            allowed.limits.add(max(1, limit - offset) if isinstance(limit, int) else limit)
     if operand in COUNTS.get(op, ()):
-        domain.whole, domain.least = True, 1
+        allowed.whole, allowed.least = True, 1
     if operand in ZEROS.get(op, ()):
-        domain.whole = True
-        domain.limits.add(1)
+        allowed.whole = True
+        allowed.limits.add(1)
     if op == "Reshape" and operand == 1:
-        domain.whole = domain.shape = True
+        allowed.whole = allowed.shape = True
 
 
 def _sizes(flow: Dataflow, node: onnx.NodeProto, scope: int, operand: int, axis: int | str) -> list[Dim]:

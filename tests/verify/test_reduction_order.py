@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
-from fusionc.reduction_order import REDUCTIONS, spreads
+from fusionc.verify.reduction_order import REDUCTIONS, spreads
 
 Array = np.ndarray
 NAN, INF = np.nan, np.inf

@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 from fusionc.model.graph import opsets_of
 from fusionc.model.operators import canonical_domain
 from fusionc.model.walk import graphs_of, nodes_of, reads_of
-from fusionc.reduction_order import REDUCTIONS, spreads
-from fusionc.runtime.errors import RunError
+from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, closes_runners
+from fusionc.verify.reduction_order import REDUCTIONS, spreads
 from fusionc.verify.seeding import seeded_runner
 
 _LARGEST_MODEL = 1_500_000_000  # bytes without external data; protobuf writes no more than 2 GB
@@ -51,7 +51,7 @@ class _Change:
             return np.asarray(np.where(is_open, chosen, moved).astype(self.result.dtype))
 
 
-class Undecided:
+class OrderDependence:
     """Runs the reference with the results of its reductions moved as far as another order moves them."""
 
     def __init__(self, path: Path) -> None:
