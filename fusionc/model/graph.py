@@ -3,7 +3,8 @@
 Reading follows the onnx-graphsurgeon API (`node.op`, `node.inputs`, `node.attrs`, `tensor.inputs`, `node.o()`,
 `isinstance(t, gs.Constant)`), so that whoever knows it can write a pass. Three things differ on purpose: equality
 is identity, inputs and outputs are read-only tuples (an omitted optional input is None), and a node keeps its
-NodeProto, so that what no pass rewrites is written back untouched. Only `rewrite/commit.py` calls the mutators.
+NodeProto, so that what no pass rewrites is written back untouched. Only `model/build.py` and `rewrite/splice.py`
+change it.
 """
 
 from __future__ import annotations
@@ -30,23 +31,11 @@ class Types(Protocol):
     def of(self, value: Edge, *, rank_only: bool = False) -> onnx.TypeProto | None:
         """The type of a value as far as it can be known; `rank_only` says that its dimensions do not matter."""
 
-    def known(self, value: Edge) -> onnx.TypeProto | None:
-        """The type of a value as far as it is known by now."""
-
     def begin_pass(self) -> None:
         """A pass starts: it may have the types refreshed once."""
 
     def note_commit(self, replaced: Sequence[tuple[Edge, Edge]], new_nodes: Sequence[Node]) -> None:
         """The graph has changed."""
-
-    def infer_node(self, node: Node) -> None:
-        """Give the outputs of a node that is not in the graph yet their types."""
-
-    def declare(self, node: Node) -> None:
-        """Keep what is known of the outputs of a new node, where onnx does not know its operator."""
-
-    def inherit(self, old: Edge, new: Edge) -> None:
-        """`new` stands where `old` stood."""
 
 
 class Edge:
@@ -329,16 +318,7 @@ class Graph:
         """All nodes in topological order."""
         return sorted(self.nodes, key=lambda n: n.position)
 
-    def is_visible(self, value: Edge, graph: Graph) -> bool:
-        """Whether code in `graph` that says `value.name` means `value`: no scope between them shadows the name."""
-        scope: Graph | None = graph
-        while scope is not None:
-            if value.name in scope.values:
-                return scope.values[value.name] is value
-            scope = scope.parent
-        return False
-
-    # -- mutators, for rewrite/commit.py and model/build.py only ---------------------------------------------------
+    # For rewrite/splice.py and model/build.py only:
 
     def add_value(self, value: Edge) -> None:
         value.graph = self
@@ -360,29 +340,6 @@ class Graph:
             if output is not None:
                 output.producer = node
                 self.add_value(output)
-
-    def remove_node(self, node: Node) -> None:
-        """Take the node out; its outputs must be unused. Values of its subgraphs stop being uses as well."""
-        del self.nodes[node]
-        self.by_operator.get((node.domain, node.op), {}).pop(node, None)
-        node.is_in_graph = False
-        release(node)
-        for output in node.outputs:
-            if output is not None and output.producer is node:
-                output.producer = None
-                self.drop_value(output)
-        for body in node.subgraphs(recursive=True):
-            for inner in body.nodes:
-                release(inner)
-            for value in body.outputs:
-                value.output_of.remove(body)
-
-    def replace_input(self, node: Node, old: Edge, new: Edge) -> None:
-        """Let `node` read `new` wherever it read `old`."""
-        count = old._uses.pop(node)
-        new._uses[node] = new._uses.get(node, 0) + count
-        node.inputs = tuple(new if value is old else value for value in node.inputs)
-        node.graph.changed = True
 
     def __repr__(self) -> str:
         return f"Graph({self.id}, {len(self.nodes)} nodes)"
@@ -432,13 +389,6 @@ class Model:
 
 def _is_growth(entry: onnx.StringStringEntryProto) -> bool:
     return entry.key == GROWTH_KEY and entry.value.isdigit()
-
-
-def release(node: Node) -> None:
-    """Forget that `node` uses its inputs."""
-    for value in node.inputs:
-        if value is not None:
-            value._uses.pop(node, None)
 
 
 def shape_of(type_: onnx.TypeProto | None) -> Shape | None:

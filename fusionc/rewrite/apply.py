@@ -14,11 +14,12 @@ import numpy as np
 from fusionc.errors import Defect, FusioncError, Terminated, said
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.rewrite import matcher
-from fusionc.rewrite.commit import check_private, commit
+from fusionc.rewrite.check import check_private
 from fusionc.rewrite.definition import Pass, Pattern
 from fusionc.rewrite.log import PatternCount, RewriteLog
 from fusionc.rewrite.match import Match, Refused, refuse
 from fusionc.rewrite.pattern import Formula, depth, root_operators
+from fusionc.rewrite.splice import splice
 from fusionc.rewrite.tape import Tape
 
 _PACKAGE = str(Path(__file__).parents[1])
@@ -74,7 +75,7 @@ def _rewrite(pass_: Pass, pattern: Pattern, match: Match) -> list[Node]:
     check_private(match)
     tape = Tape(match.graph)
     returned = (pattern.rewrite or pass_.rewrite)(match, tape)
-    return commit(match, _results(returned), tape, pass_.name)
+    return splice(match, _results(returned), tape, pass_.name)
 
 
 def _results(returned: Any) -> Sequence[Edge]:

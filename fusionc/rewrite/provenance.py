@@ -14,7 +14,7 @@ _MOST_SOURCES = 64  # names of nodes that a node is said to come from
 _METADATA_IR = 10  # the IR version since which nodes have metadata_props
 
 
-def origin_of(node: Node) -> tuple[list[str], list[str]]:
+def _origin_of(node: Node) -> tuple[list[str], list[str]]:
     """The passes that made a node and the nodes of the original model that it stands for."""
     props = {p.key: p.value for p in node.proto.metadata_props}
     if PASS_KEY in props:
@@ -22,14 +22,9 @@ def origin_of(node: Node) -> tuple[list[str], list[str]]:
     return [], [node.label()]
 
 
-def stamp(
-    new_nodes: Iterable[Node],
-    old_nodes: Sequence[Node],
-    origins: Sequence[tuple[list[str], list[str]]],
-    pass_name: str,
-    ir_version: int,
-) -> None:
+def stamp(new_nodes: Iterable[Node], old_nodes: Sequence[Node], pass_name: str, ir_version: int) -> None:
     """Write provenance, and keep the metadata of what was replaced: for each key, the first node's that has it."""
+    origins = [_origin_of(node) for node in old_nodes]
     passes = dict.fromkeys(name for made_by, _ in origins for name in made_by)
     passes[pass_name] = None
     sources = list(dict.fromkeys(name for _, names in origins for name in names))

@@ -15,6 +15,7 @@ from fusionc.model.graph import Constant, Edge, Graph, Node, Value
 from fusionc.model.operators import MICROSOFT
 from fusionc.rewrite.match import refuse
 from fusionc.runtime.cpu_kernels import has_cpu_kernel
+from fusionc.shapes.inference import infer_node
 
 _ITS_OWN = object()  # the element type that an array has already
 _RAISED_FROM_IR = 4  # the IR version since which a model may be raised to one that has functions
@@ -71,7 +72,7 @@ class Tape:
         proto.input.extend("" if value is None else value.name for value in given)
         proto.output.extend("" if value is None else value.name for value in made)
         try:
-            self.graph.model.types.infer_node(node)
+            infer_node(node)
         except (InferenceError, ValidationError):
             refuse(f"onnx rejects the new {op}")
         return made[0] if len(made) == 1 else made

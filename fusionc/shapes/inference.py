@@ -61,87 +61,31 @@ class TypeInference:
             self._infer()
         return value.proto_type
 
-    def known(self, value: Edge) -> onnx.TypeProto | None:
-        """The type of a value as far as it is known by now."""
-        if self._generation < 0 and not value.graph.in_function:
-            self._infer()
-        return value.proto_type
-
     def begin_pass(self) -> None:
         """A pass starts: it may have the types refreshed once."""
         self._may_refresh = True
 
     def note_commit(self, replaced: Sequence[tuple[Edge, Edge]], new_nodes: Sequence[Node]) -> None:
-        """The graph has changed. A new inference may know more, unless the new values are as well known as the old."""
-        if not self._outdated:
-            made = (value for node in new_nodes for value in node.outputs if value is not None)
-            is_as_before = all(_teaches_nothing(old, new) for old, new in replaced)
-            self._outdated = not (is_as_before and all(_is_settled(value) for value in made))
+        """The graph has changed. A new inference may know more, unless the new values are as well known as the old.
 
-    def infer_node(self, node: Node) -> None:
-        """Give the outputs of a node that is not in the graph yet their types, as far as its inputs allow.
-
-        Raises onnx.shape_inference.InferenceError where the operator cannot take these inputs.
+        What was known of a value is kept for the one that stands for it where onnx does not know the new operator.
         """
-        graph = node.graph
-        schema = operators.schema(node.op, node.domain, graph.opset_of(node.domain))
-        if schema is None:
-            self._infer_foreign(node)
-        if schema is None or is_fatal(node):
-            return
-        types: dict[str, onnx.TypeProto] = {}
-        data: dict[str, TensorProto] = {}
-        for name, value in zip(node.proto.input, node.inputs, strict=True):
-            type_ = None if value is None else self.of(value)
-            if value is None or type_ is None:
-                continue
-            types[name] = type_
-            if value.is_constant and _count(type_) <= _SMALL:
-                array = value.constant()
-                if array is not None:
-                    data[name] = tensors.to_proto(array, name)
-        if any(name and name not in types for name in node.proto.input):
-            return
-        opsets = [onnx.helper.make_opsetid(d, v) for d, v in graph.opsets.items()]
-        found = shape_inference.infer_node_outputs(
-            schema, node.proto, types, data, opset_imports=opsets, ir_version=_IR_VERSION
-        )
-        for name, output in zip(node.proto.output, node.outputs, strict=True):
-            if output is not None and name in found:
-                output.proto_type = found[name]
-        doubt, first = override_of(node), node.outputs[0] if node.outputs else None
-        if doubt is not None and first is not None:
-            first.proto_type = _type_in(doubt, first)
+        stands_for = {new: old for old, new in replaced}
+        made = [value for node in new_nodes for value in node.outputs if value is not None]
+        for value in made:
+            if is_foreign(value.producer):
+                known = None if value not in stands_for else stands_for[value].proto_type
+                value.proto_type = value.proto_type if known is None else known
+                self._declare(value)
+        if not self._outdated:
+            is_as_before = all(_teaches_nothing(old, new) for old, new in replaced)
+            self._outdated = not (is_as_before and all(map(_is_settled, made)))
 
-    def _infer_foreign(self, node: Node) -> None:
-        """The type of what one of the target's own operators makes, as far as it follows from its first input."""
-        output, x = node.outputs[0], node.inputs[0] if node.inputs else None
-        made = None if output is None or output.proto_type is not None else shape_made(node)
-        if output is None or x is None or made is None or not x.elem_type:
+    def _declare(self, value: Edge) -> None:
+        if value.proto_type is None:
             return
-        output.proto_type = onnx.helper.make_tensor_type_proto(x.elem_type, [_better(None, dim) for dim in made])
-
-    def declare(self, node: Node) -> None:
-        """Keep what is known of the outputs of a new node, where onnx does not know its operator."""
-        known = operators.schema(node.op, node.domain, node.graph.opset_of(node.domain))
-        for value in node.outputs if known is None else ():
-            if value is not None and value.proto_type is not None:
-                self._declare(value, value.proto_type)
-
-    def inherit(self, old: Edge, new: Edge) -> None:
-        """`new` stands where `old` stood. What was known of it is kept where onnx knows nothing of the new operator."""
-        node = new.producer
-        if node is None or operators.schema(node.op, node.domain, node.graph.opset_of(node.domain)) is not None:
-            return
-        known = self.known(old)
-        if known is None:
-            return
-        new.proto_type = known
-        self._declare(new, known)
-
-    def _declare(self, new: Edge, known: onnx.TypeProto) -> None:
-        declared = new.graph.declared_types[new.name] = onnx.TypeProto()
-        declared.CopyFrom(known)
+        declared = value.graph.declared_types[value.name] = onnx.TypeProto()
+        declared.CopyFrom(value.proto_type)
         for dim in declared.tensor_type.shape.dim:
             if dim.dim_param and is_invented(dim.dim_param):  # it would mean something else after the next inference
                 dim.ClearField("dim_param")
@@ -182,6 +126,56 @@ class TypeInference:
         for value, type_ in before if self._generation else ():
             if not _has_shape(value.proto_type):  # what was known stays true where this inference knows less
                 value.proto_type = type_
+
+
+def infer_node(node: Node) -> None:
+    """Give the outputs of a node that is not in the graph yet their types, as far as its inputs allow.
+
+    Raises onnx.shape_inference.InferenceError where the operator cannot take these inputs.
+    """
+    graph = node.graph
+    schema = operators.schema(node.op, node.domain, graph.opset_of(node.domain))
+    if schema is None:
+        _infer_foreign(node)
+    if schema is None or is_fatal(node):
+        return
+    types: dict[str, onnx.TypeProto] = {}
+    data: dict[str, TensorProto] = {}
+    for name, value in zip(node.proto.input, node.inputs, strict=True):
+        type_ = None if value is None else graph.model.types.of(value)
+        if value is None or type_ is None:
+            continue
+        types[name] = type_
+        if value.is_constant and _count(type_) <= _SMALL:
+            array = value.constant()
+            if array is not None:
+                data[name] = tensors.to_proto(array, name)
+    if any(name and name not in types for name in node.proto.input):
+        return
+    opsets = [onnx.helper.make_opsetid(d, v) for d, v in graph.opsets.items()]
+    found = shape_inference.infer_node_outputs(
+        schema, node.proto, types, data, opset_imports=opsets, ir_version=_IR_VERSION
+    )
+    for name, output in zip(node.proto.output, node.outputs, strict=True):
+        if output is not None and name in found:
+            output.proto_type = found[name]
+    doubt, first = override_of(node), node.outputs[0] if node.outputs else None
+    if doubt is not None and first is not None:
+        first.proto_type = _type_in(doubt, first)
+
+
+def _infer_foreign(node: Node) -> None:
+    """The type of what one of the target's own operators makes, as far as it follows from its first input."""
+    output, x = node.outputs[0], node.inputs[0] if node.inputs else None
+    made = None if output is None or output.proto_type is not None else shape_made(node)
+    if output is None or x is None or made is None or not x.elem_type:
+        return
+    output.proto_type = onnx.helper.make_tensor_type_proto(x.elem_type, [_better(None, dim) for dim in made])
+
+
+def is_foreign(node: Node | None) -> bool:
+    """Whether onnx does not know the operator."""
+    return node is not None and operators.schema(node.op, node.domain, node.graph.opset_of(node.domain)) is None
 
 
 class _Skeleton:
@@ -251,7 +245,7 @@ class _Skeleton:
                     self._copy(next(bodies), list_attribute.graphs.add())
             else:
                 new.attribute.append(attribute)
-        if operators.schema(node.op, node.domain, node.graph.opset_of(node.domain)) is None:
+        if is_foreign(node):
             for output in node.outputs:
                 declared = None if output is None else node.graph.declared_types.get(output.name)
                 if output is not None and declared is not None:

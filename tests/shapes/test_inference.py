@@ -101,11 +101,11 @@ def test_what_stands_for_a_value_inherits_only_what_onnx_does_not_know() -> None
     )
     tape = Tape(graph)
     relu, neg = tape.Relu(value(graph, "x")), tape.Neg(value(graph, "h"))
-    graph.model.types.inherit(value(graph, "h"), relu)
+    graph.model.types.note_commit([(value(graph, "h"), relu)], [relu.producer])
     assert relu.shape == (2, 3)  # and not that of h, of which nothing is known
     foreign = tape.node("F", [value(graph, "x")], domain="own")
     assert foreign.shape is None
-    graph.model.types.inherit(value(graph, "k"), foreign)
+    graph.model.types.note_commit([(value(graph, "k"), foreign)], [foreign.producer])
     assert foreign.shape == (2, 3) and neg.shape != (2, 3)
 
 

@@ -3,7 +3,7 @@ from collections.abc import Iterator
 from fusionc.model.graph import Graph
 from fusionc.model.walk import training_nodes
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
-from fusionc.rewrite.commit import is_dead
+from fusionc.rewrite.splice import is_dead
 
 
 def _dead_nodes(graph: Graph) -> Iterator[Match]:

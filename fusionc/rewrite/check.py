@@ -1,0 +1,168 @@
+"""May a replacement stand where a match was? All of it is answered here, before anything in the graph has changed.
+
+What that guarantees for every pass: nobody else used what is replaced; no cycle; element types and known shapes of
+replaced values stay; graph outputs can keep their names; subgraphs go on meaning the same values by their names.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from fusionc.model.graph import Constant, Edge, Graph, Node, Value, shape_of, users
+from fusionc.rewrite.match import Match, refuse
+from fusionc.rewrite.tape import Tape
+
+
+@dataclass(frozen=True)
+class Replacement:
+    """What may be spliced in: nodes with their places in the order, constants, and what each output becomes."""
+
+    nodes: list[Node]
+    positions: list[float]
+    constants: list[Constant]
+    pairs: list[tuple[Edge, Edge]]  # a value that is replaced, and the one that stands for it
+    made: frozenset[Edge]  # all values that the graph has not yet
+
+
+def check_private(match: Match) -> None:
+    """Refuse a match whose interior values somebody else uses."""
+    inside = set(match.nodes)
+    outputs = set(match.outputs)
+    for node in match.nodes:
+        for value in node.outputs:
+            if value is None or value in outputs:
+                continue
+            if value.is_output:
+                refuse("an interior value is a graph output")
+            if value.use_count > len(inside) or any(user not in inside for user in value.outputs):
+                refuse("an interior value is used elsewhere")
+
+
+def check(match: Match, results: Sequence[Edge], tape: Tape) -> Replacement:
+    """The replacement of `match.outputs` by `results`, which the tape has made or the graph has.
+
+    Raises Refused where it would not be sound, TypeError where the rewrite returned something else than it must.
+    """
+    graph = match.graph
+    if len(results) != len(match.outputs):
+        raise TypeError(f"the rewrite returned {len(results)} values for {len(match.outputs)} outputs")
+    for new in results:
+        if not isinstance(new, Edge):
+            raise TypeError(f"the rewrite returned a {type(new).__name__} instead of a value of the graph")
+    nodes = _reachable(results, tape)
+    needed = dict.fromkeys(v for v in (*(v for node in nodes for v in tape.reads(node)), *results) if v is not None)
+    constants = [value for value in needed if isinstance(value, Constant) and value in tape.constants]
+    made = frozenset([*constants, *(v for node in nodes for v in node.outputs if v is not None)])
+    given = [value for value in needed if value not in made]
+    for value in given:
+        if _is_visible(value, graph):
+            continue
+        if value.graph.model is graph.model and value.graph.values.get(value.name) is value:
+            refuse("a subgraph gives another value the same name")
+        raise TypeError("the rewrite uses a value that is not in the graph, or not any more")
+    pairs = list(zip(match.outputs, results, strict=True))
+    for old, new in pairs:
+        _check_type(old, new, match)
+        _check_names(old, new, is_made=new in made)
+    bodies = (body for old, _ in tape.moved.values() for body in old.subgraphs(recursive=True))
+    if any(not graph.values.keys().isdisjoint(body.values) for body in bodies):
+        refuse("a subgraph gives another value the same name")
+    renamed = [new for old, new in pairs if old.is_output or new in made]
+    if len(set(renamed)) < len(renamed):
+        refuse("two outputs would become one value")
+    return Replacement(nodes, _positions(match, len(nodes), given), constants, pairs, made)
+
+
+def _reachable(results: Iterable[Edge], tape: Tape) -> list[Node]:
+    """The nodes of the tape that the results need, in the order they were made."""
+    needed: set[Node] = set()
+    stack = [value.producer for value in results if value.producer is not None]
+    on_tape = set(tape.nodes)
+    while stack:
+        node = stack.pop()
+        if node in on_tape and node not in needed:
+            needed.add(node)
+            stack.extend(v.producer for v in tape.reads(node) if v is not None and v.producer is not None)
+    return [node for node in tape.nodes if node in needed]
+
+
+def _is_visible(value: Edge, graph: Graph) -> bool:
+    """Whether code in `graph` that says `value.name` means `value`: no scope between them shadows the name."""
+    scope: Graph | None = graph
+    while scope is not None:
+        if value.name in scope.values:
+            return scope.values[value.name] is value
+        scope = scope.parent
+    return False
+
+
+def _check_type(old: Edge, new: Edge, match: Match) -> None:
+    if old.elem_type and new.elem_type and old.elem_type != new.elem_type:
+        refuse("the element type would change")
+    # What is known by now: of the value that stands for a shape nothing more can be found out before it is there.
+    before, after = shape_of(old.proto_type), shape_of(new.proto_type)
+    if before is not None and after is not None:
+        pairs = list(zip(before, after, strict=False))
+        if len(before) != len(after) or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs):
+            refuse("the shape would change")
+    elif match.literal_rank > 0:
+        # x·[1] has at least rank 1; without knowing x's rank nobody knows whether dropping the constant matters.
+        refuse("the rank is unknown, and a constant may have raised it")
+
+
+def _check_names(old: Edge, new: Edge, *, is_made: bool) -> None:
+    if is_made:
+        if isinstance(new, Constant) and old.is_output and new.graph.model.ir_version < 4:
+            refuse("before IR version 4 a constant cannot be a graph output")
+        return
+    if new is old:
+        refuse("the result is the value itself")
+    if old.is_output:
+        is_free = isinstance(new, Value) and new.producer is not None and not new.is_output and new.graph is old.graph
+        if not is_free or any(not _is_visible(old, user.graph) for user in new.outputs):
+            refuse("the result is a graph output and needs a name of its own")
+        return
+    for user in old.outputs:
+        if user.graph is not new.graph and not _is_visible(new, user.graph):
+            refuse("a subgraph gives another value the same name")
+
+
+def _positions(match: Match, count: int, inputs: Sequence[Edge]) -> list[float]:
+    """Where in the order `count` new nodes go: behind the root and the last input, before the first user if that can
+    be.
+
+    Refuses where an input of the replacement depends on what is replaced.
+    """
+    inside = set(match.nodes)
+    latest = max((node.position for node in match.nodes), default=0)
+    producers = {v.producer for v in inputs if v.producer is not None and v.graph is match.graph}
+    if producers & inside:
+        refuse("the replacement would use a value that it removes")
+    if producers:
+        latest = max(latest, *(p.position for p in producers))
+    seen: set[Node] = set()
+    outside = [user for value in match.outputs for user in value.outputs if user not in inside]
+    stack = list(outside)
+    while stack:  # only nodes up to the last input can lead there
+        node = node_in(match.graph, stack.pop())
+        if node is None or node in seen or node in inside or node.position > latest:
+            continue
+        if node in producers:
+            refuse("the replacement would form a cycle")
+        seen.add(node)
+        stack.extend(users([o for o in node.outputs if o is not None]))
+    following = (node_in(match.graph, user) for user in outside)
+    first_use = min((node.position for node in following if node is not None), default=math.inf)
+    behind = latest if latest < first_use else max((p.position for p in producers), default=-1.0)
+    step = max(min(first_use, behind + 1) - behind, 0.0) / (count + 1)
+    return [behind + step * (number + 1) for number in range(count)]
+
+
+def node_in(graph: Graph, node: Node) -> Node | None:
+    """The node of `graph` that is `node` or holds it in a subgraph."""
+    current: Node | None = node
+    while current is not None and current.graph is not graph:
+        current = current.graph.owner
+    return current

@@ -1,0 +1,228 @@
+"""The one module that changes a graph: it splices a replacement in, which `check` has found sound.
+
+Graph outputs keep their names; what the replacement made useless is gone; new nodes have names and say where they come
+from; a node whose subgraphs move takes them along.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
+
+import onnx
+
+from fusionc.model import operators
+from fusionc.model.build import build_graph, topological_order
+from fusionc.model.graph import Constant, Edge, Graph, Model, Node
+from fusionc.rewrite.check import Replacement, check, node_in
+from fusionc.rewrite.match import Match
+from fusionc.rewrite.provenance import stamp
+from fusionc.rewrite.tape import Tape
+
+_FUNCTIONS_IR = 8  # the IR version since which models have functions
+
+
+def splice(match: Match, results: Sequence[Edge], tape: Tape, pass_name: str) -> list[Node]:
+    """Replace `match.outputs` by `results`; returns the nodes near which something has changed.
+
+    Raises Refused, with the graph as it was, where the replacement would not be sound.
+    """
+    graph, model = match.graph, match.graph.model
+    new = check(match, results, tape)
+    for function in tape.functions:
+        _define(model, function)
+    for domain in dict.fromkeys(node.domain for node in new.nodes):
+        _import(graph, domain)
+    freed = [value for node in match.nodes for value in node.inputs if value is not None]
+    _name(match, tape, new)
+    for node in match.nodes:
+        _release(node)
+    users = [old.outputs for old, _ in new.pairs]
+    for old, _ in new.pairs:
+        old.graph.drop_value(old)
+    for old, value in new.pairs:
+        if old.is_output and value not in new.made:
+            _rename(value, old.name)
+    for constant in new.constants:
+        graph.add_value(constant)
+    for node, position in zip(new.nodes, new.positions, strict=True):
+        graph.add_node(node, position)
+        if node in tape.moved:
+            _adopt(node, *tape.moved[node])
+    for (old, value), its_users in zip(new.pairs, users, strict=True):
+        for user in its_users:
+            _replace_input(user, old, value)
+        if old.is_output:
+            _hand_over(old, value)
+    for node in match.nodes:
+        _remove(node)
+    stamp(new.nodes, match.nodes, pass_name, model.ir_version)
+    for drop in match.drops:
+        _drop(drop)
+    _sweep(freed)
+    graph.changed = True
+    model.version += 1
+    model.types.note_commit(new.pairs, new.nodes)
+    if any(
+        _comes_too_late(value, user)
+        for (_, value), its_users in zip(new.pairs, users, strict=True)
+        for user in its_users
+    ):
+        renumber(graph)
+    makers = (value.producer for value in freed if value.producer is not None)
+    return [*new.nodes, *chain(*users), *makers]
+
+
+def _comes_too_late(value: Edge, user: Node) -> bool:
+    """Whether the order of the nodes has the maker of a value behind one that uses it."""
+    node = node_in(value.graph, user)
+    return node is not None and value.producer is not None and node.position <= value.producer.position
+
+
+def renumber(graph: Graph) -> None:
+    """Make the positions of all nodes a topological order again."""
+    for position, node in enumerate(topological_order(graph, graph.ordered())):
+        node.position = position
+
+
+def _name(match: Match, tape: Tape, new: Replacement) -> None:
+    """New results take the names of what they replace; nodes take over names of replaced nodes where they can."""
+    model = match.graph.model
+    taken_over = {value: old.name for old, value in new.pairs if value in new.made}
+    names: dict[tuple[str, str], str] = {}
+    for node in match.nodes:
+        if node.name:
+            names.setdefault((node.domain, node.op), node.name)
+    base = match.outputs[0].name if match.outputs else ""
+    for node in new.nodes:
+        inherited = names.pop((node.domain, node.op), None)
+        node.proto.name = inherited or model.unique_name(f"{base}_{node.op}")
+        for value in node.outputs:
+            if value is not None:
+                value.name = taken_over.get(value) or model.unique_name(f"{base}_{node.op.lower()}")
+    for constant, wish in tape.constants.items():
+        if constant in new.made:
+            name = f"{(wish or base).removesuffix('_fused')}_fused"
+            constant.name = taken_over.get(constant) or model.unique_name(name)
+
+
+def _rename(value: Edge, name: str) -> None:
+    value.graph.drop_value(value)
+    value.name = name
+    value.graph.add_value(value)
+    for user in value.outputs:
+        user.graph.changed = True
+
+
+def _adopt(node: Node, old: Node, values: Mapping[Edge, Edge]) -> None:
+    """Give a node the subgraphs of the one that it stands for, and these the values that there are now."""
+    node.bodies, old.bodies = old.bodies, ()
+    del node.proto.metadata_props[:]
+    node.proto.doc_string = ""
+    for body in node.bodies:
+        body.parent, body.owner = node.graph, node
+    for body in node.subgraphs(recursive=True):
+        for inner in body.nodes:
+            for value in dict.fromkeys(inner.inputs):
+                if value is not None and value in values:
+                    _replace_input(inner, value, values[value])
+        for value in [value for value in body.outputs if value in values]:
+            value.output_of.remove(body)
+            values[value].output_of.append(body)
+            body.outputs = [values[v] if v is value else v for v in body.outputs]
+            body.changed = True
+
+
+def _hand_over(old: Edge, new: Edge) -> None:
+    """`new` is a graph output instead of `old`, under the same name."""
+    for graph in old.output_of:
+        graph.outputs = [new if value is old else value for value in graph.outputs]
+    new.output_of, old.output_of = old.output_of, []
+
+
+def _drop(drop: Constant | Graph) -> None:
+    if isinstance(drop, Constant):
+        drop.graph.drop_value(drop)
+        drop.graph.changed = True
+    else:
+        functions = drop.model.functions
+        for key in [key for key, function in functions.items() if function is drop]:
+            del functions[key]
+
+
+def _sweep(values: Iterable[Edge]) -> None:
+    """Remove constants and pure nodes that nobody needs any more, upwards from these values."""
+    stack = list(values)
+    while stack:
+        value = stack.pop()
+        if value.is_used or value.graph.values.get(value.name) is not value:
+            continue
+        producer = value.producer
+        if isinstance(value, Constant):
+            _drop(value)
+        elif producer is not None and is_dead(producer):
+            inner = [v for body in producer.subgraphs(recursive=True) for n in body.nodes for v in n.inputs]
+            stack.extend(v for v in (*producer.inputs, *inner) if v is not None)
+            _remove(producer)
+            producer.graph.changed = True
+
+
+def is_dead(node: Node) -> bool:
+    """Whether nobody needs a node that is still in its graph: no output is used, and running it has no effect.
+
+    In a graph that declares no output nobody can tell what is needed.
+    """
+    is_needed = not node.graph.outputs or any(output is not None and output.is_used for output in node.outputs)
+    return node.is_in_graph and not is_needed and operators.is_pure(node)
+
+
+def _release(node: Node) -> None:
+    """Forget that `node` uses its inputs."""
+    for value in node.inputs:
+        if value is not None:
+            value._uses.pop(node, None)
+
+
+def _remove(node: Node) -> None:
+    """Take the node out; its outputs must be unused. Values of its subgraphs stop being uses as well."""
+    graph = node.graph
+    del graph.nodes[node]
+    graph.by_operator.get((node.domain, node.op), {}).pop(node, None)
+    node.is_in_graph = False
+    _release(node)
+    for output in node.outputs:
+        if output is not None and output.producer is node:
+            output.producer = None
+            graph.drop_value(output)
+    for body in node.subgraphs(recursive=True):
+        for inner in body.nodes:
+            _release(inner)
+        for value in body.outputs:
+            value.output_of.remove(body)
+
+
+def _replace_input(node: Node, old: Edge, new: Edge) -> None:
+    """Let `node` read `new` wherever it read `old`."""
+    count = old._uses.pop(node)
+    new._uses[node] = new._uses.get(node, 0) + count
+    node.inputs = tuple(new if value is old else value for value in node.inputs)
+    node.graph.changed = True
+
+
+def _define(model: Model, function: onnx.FunctionProto) -> None:
+    """Give the model a function, and what it needs to hold one."""
+    key = (function.domain, function.name, function.overload)
+    if key not in model.functions:
+        proto = model.proto.functions.add()
+        proto.CopyFrom(function)
+        model.functions[key] = build_graph(model, proto, None)
+        model.proto.ir_version = max(model.ir_version, _FUNCTIONS_IR)
+
+
+def _import(graph: Graph, domain: str) -> None:
+    """An operator set that the graph does not import yet, in its only version."""
+    if domain not in graph.opsets:
+        graph.opsets[domain] = 1
+        if isinstance(graph.proto, onnx.FunctionProto):
+            graph.proto.opset_import.add(domain=domain, version=1)
+        graph.model.imports_added[domain] = 1
