@@ -29,7 +29,12 @@ from pathlib import Path
 ROOT = Path(__file__).parents[1]
 SNIPPETS = {  # a page, how its example of a pass begins, the pass, a model in which it matches
     "my_passes.py": ("README.md", "# my_passes.py\n", "ReluScalePass", "h = Mul (x, two)  y = Relu (h)"),
-    "negation.py": ("docs/writing_a_pass.md", "from fusionc", "DoubleNegationPass", "h = Neg (x)  y = Neg (h)"),
+    "negation.py": (
+        "docs/writing_a_pass.md",
+        "from fusionc",
+        "DoubleNegationPass",
+        "h = Neg (x)  g = Neg (h)  y = Exp (g)",
+    ),
 }
 WRITE_MODEL = """
 import sys, onnx.parser
@@ -97,7 +102,9 @@ def check_installed(python: str, distribution: Path, source: Path, folder: Path)
         run(binaries / "python", "-m", "mypy", "--strict", name, cwd=work)
         run(binaries / "python", "-c", WRITE_MODEL, nodes, cwd=work)
         expect = rf"\[{a_pass}\]: .*effected_times=1\."
-        fusionc("convert", "--model", "own.onnx", "--output", "own_fused.onnx", "--custom_passes", name, expect=expect)
+        (work / "only.json").write_text(f'{{"Switch": {{"GraphFusion": {{"ALL": "off", "{a_pass}": "on"}}}}}}')
+        options = ("--custom_passes", name, "--fusion_switch_file", "only.json")
+        fusionc("convert", "--model", "own.onnx", "--output", "own_fused.onnx", *options, expect=expect)
     kind = "wheel" if distribution.suffix == ".whl" else "source distribution"
     python_version = run(binaries / "python", "--version", cwd=work).strip()
     return f"{python_version}, {kind}: {version} converts with kernels, mypy --strict takes users' passes"

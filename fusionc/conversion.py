@@ -17,7 +17,7 @@ from fusionc.areas.run import fusion_of, tell_of_areas, tell_of_flags
 from fusionc.arguments import check_arguments
 from fusionc.custom.loading import load_passes
 from fusionc.disk.load import load
-from fusionc.disk.paths import is_same, require_path
+from fusionc.disk.paths import require_path, require_unread
 from fusionc.disk.places import require_place
 from fusionc.disk.save import save
 from fusionc.errors import Defect, FusioncError, UsageError, said
@@ -103,7 +103,10 @@ def convert(
     source = Path(model)
     require_path(source, "model")
     destination = output_path(source, None if output is None else Path(output))
-    _spare(destination, [*custom_passes, *([fusion_switch_file] if fusion_switch_file is not None else [])])
+    unwritable = {source: "the model itself", **{Path(file): "a file of custom passes" for file in custom_passes}}
+    if fusion_switch_file is not None:
+        unwritable[Path(fusion_switch_file)] = "the switch file"
+    require_unread(destination, "--output", unwritable)
     report = Report(source, destination)
     tell = progress or (lambda _: None)
     started = perf_counter()
@@ -214,28 +217,15 @@ def _explained(error: Exception, source: Path) -> Exception:
 
 
 def output_path(model: Path, output: Path | None) -> Path:
-    """Where the result goes. Raises UsageError where that is a folder or the model itself."""
+    """Where the result goes. Raises UsageError where that is a folder."""
     path = Path(f"{model.stem}_fusionc.onnx") if output is None else output
     if path.suffix.lower() != ".onnx" and path.name:
         path = path.with_name(f"{path.name}.onnx")
     require_path(path, "output")
     if path.is_dir() or (output is not None and output.is_dir()):
-        problem = "is a folder"
-    elif is_same(path, model):
-        problem = "is the model itself, which is never overwritten"
-    else:
-        return path
-    raise UsageError(
-        f"the output {problem}", where=str(output or path), hint="give --output another file name", code="E10001"
-    )
-
-
-def _spare(output: Path, read: Sequence[str | os.PathLike[str]]) -> None:
-    """Raise UsageError where the result would be written over a file that the conversion reads."""
-    for file in read:
-        if is_same(output, Path(file)):
-            what, hint = "the output is a file that the conversion reads", "give --output another file name"
-            raise UsageError(what, where=str(output), hint=hint, code="E10001")
+        hint = "give --output another file name"
+        raise UsageError("the output is a folder", where=str(output or path), hint=hint, code="E10001")
+    return path
 
 
 def _of_no_use(report: Report, custom: Mapping[str, str]) -> list[str]:

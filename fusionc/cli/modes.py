@@ -12,6 +12,7 @@ import click
 from click.core import ParameterSource
 
 from fusionc.cli.files import FilePath, write_text
+from fusionc.disk.paths import require_unread
 from fusionc.errors import FusioncError, UsageError
 from fusionc.report.environment import variable
 
@@ -97,7 +98,7 @@ def write_json(model: Path, file: Path, found: Sequence[str], *, shapes: bool) -
     from fusionc.report.model_info import model_as_json
     from fusionc.report.table import show_facts
 
-    _spare(model, file, "--json")
+    require_unread(file, "--json", {model: "the model itself"})
     write_text(file, model_as_json(load(model), shapes=shapes))
     show_facts([("output", str(file)), *(("notice", notice) for notice in found)], sys.stdout)
 
@@ -108,7 +109,7 @@ def check(model: Path, check_report: Path | None, target: str, found: Sequence[s
     from fusionc.report.table import show_facts, show_table
 
     file = check_report or Path(variable("WORK_PATH") or "", "check_result.json")
-    _spare(model, file, "--check_report")
+    require_unread(file, "--check_report", {model: "the model itself"})
     result = precheck(model, target)
     write_text(file, json.dumps(result, indent=4, ensure_ascii=False) + "\n")
     causes = [cause["message"] for cause in result.get("cause", ())]
@@ -129,14 +130,6 @@ def check(model: Path, check_report: Path | None, target: str, found: Sequence[s
             "the file says why; export the model again"
         )  # fmt: skip
         raise FusioncError(f"the model fails the check: {what}", where=str(file), hint=hint, code="E19010")
-
-
-def _spare(model: Path, file: Path, option: str) -> None:
-    """Raises UsageError where the file to write is the model."""
-    from fusionc.disk.paths import is_same
-
-    if is_same(file, model):
-        raise UsageError(f"{option} names the model itself", where=str(file), hint="give another name", code="E10001")
 
 
 def _is_compiled(path: Path) -> bool:

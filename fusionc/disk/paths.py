@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from fusionc.errors import UsageError
@@ -30,6 +31,14 @@ def is_same(path: Path, other: Path) -> bool:
     return os.path.realpath(path) == os.path.realpath(other) or (
         path.exists() and other.exists() and path.samefile(other)
     )
+
+
+def require_unread(written: Path, option: str, read: Mapping[Path, str]) -> None:
+    """Raise UsageError where the file that `option` names is one that the command reads; `read` says what each is."""
+    for file, what in read.items():
+        if is_same(written, file):
+            problem = f"{option} names {what}, which is read and never written over"
+            raise UsageError(problem, where=str(written), hint=f"give another name with {option}", code="E10001")
 
 
 def _problem(path: Path) -> str | None:

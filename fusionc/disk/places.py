@@ -17,12 +17,15 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
+from typing import BinaryIO
 
 from fusionc.errors import FusioncError
 
 if sys.platform != "win32":
     import fcntl
 
+_NUMBER, _BYTES = 0, 2  # the wire types in a ModelProto
+_GRAPH = 7  # the field of its graph
 _PREFIX = ".fusionc-"
 _WORKSHOP = re.compile(re.escape(_PREFIX) + "[0-9a-f]{8}")
 
@@ -42,6 +45,9 @@ def require_place(output: Path) -> None:
     with workshop(output.parent):
         pass
     require_replaceable(output)
+    if not _may_go(output):
+        what = "the result would replace a file that is no ONNX model"
+        raise FusioncError(what, where=str(output), hint="move it away, or give another --output", code="E13004")
 
 
 def require_replaceable(path: Path) -> None:
@@ -52,6 +58,40 @@ def require_replaceable(path: Path) -> None:
         if is_sticky and os.geteuid() not in (0, folder.st_uid, present.st_uid):
             what = "the result cannot be written: in this folder nobody may replace the files of others"
             raise FusioncError(what, where=str(path), hint="give another --output", code="E13004")
+
+
+def _may_go(path: Path) -> bool:
+    """Whether nobody loses what only this file holds: nothing is there, an empty file, a link, or a model."""
+    try:
+        return not path.is_file() or path.is_symlink() or path.stat().st_size == 0 or _is_model(path)
+    except (OSError, ValueError):
+        return False
+
+
+def _is_model(path: Path) -> bool:
+    """Whether a file has the form of a ModelProto with a graph. Its parts are skipped, not read: they may be large."""
+    fields, size = set(), path.stat().st_size
+    with path.open("rb") as file:
+        while file.tell() < size:
+            field, wire_type = divmod(_varint(file), 8)
+            value = _varint(file)
+            if field == 0 or wire_type not in (_NUMBER, _BYTES) or (wire_type == _BYTES and value > size):
+                return False
+            if wire_type == _BYTES:
+                file.seek(value, os.SEEK_CUR)
+            fields.add(field)
+        return file.tell() == size and _GRAPH in fields
+
+
+def _varint(file: BinaryIO) -> int:
+    """The next number in the encoding of protobuf. Raises ValueError where there is none."""
+    value = 0
+    for shift in range(0, 64, 7):
+        [byte] = file.read(1)  # none at the end
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value
+    raise ValueError
 
 
 @contextmanager

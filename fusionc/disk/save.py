@@ -20,9 +20,10 @@ from typing import BinaryIO
 import onnx
 from onnx import TensorProto
 
+from fusionc.disk.paths import require_unread
 from fusionc.disk.places import beside, cannot_be_written, workshop
 from fusionc.disk.publish import Saved, data_of, in_the_way, is_copy, short
-from fusionc.errors import FusioncError, UsageError
+from fusionc.errors import FusioncError
 from fusionc.model import tensors, walk
 
 LIMIT = 2_000_000_000  # bytes of weights in one protobuf file, with room for the rest (the limit is 2³¹ − 1)
@@ -74,14 +75,8 @@ class _Writer:
     def _spare_weights(self, external: list[TensorProto]) -> None:
         """Refuse an output that is a data file of the model, or of the result."""
         locations = {tensors.external_entries(t)["location"] for t in external}
-        taken = {os.path.realpath(folder / name) for folder in (self.folder, self.output.parent) for name in locations}
-        if os.path.realpath(self.output) in taken:
-            raise UsageError(
-                "the result would be written over the weights of the model",
-                where=str(self.output),
-                hint="give another name with --output",
-                code="E10001",
-            )
+        taken = [folder / name for folder in (self.folder, self.output.parent) for name in locations]
+        require_unread(self.output, "--output", dict.fromkeys(taken, "the weights of the model"))
 
     def _require_space(self, weights: int) -> None:
         if weights > LIMIT:

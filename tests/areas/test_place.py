@@ -99,10 +99,13 @@ def test_the_library_that_has_the_kernels_is_found(monkeypatch: pytest.MonkeyPat
 
 
 def test_files_that_the_conversion_reads_are_not_written() -> None:
-    for name, option in (("cfg.onnx", "fusion_switch_file"), ("passes.onnx", "custom_passes")):
+    for name, option, what in (
+        ("cfg.onnx", "fusion_switch_file", "the switch file"),
+        ("passes.onnx", "custom_passes", "a file of custom passes"),
+    ):
         Path(name).write_text("{}")
         value = name if option == "fusion_switch_file" else [name]
-        with pytest.raises(fusionc.UsageError, match="a file that the conversion reads"):
+        with pytest.raises(fusionc.UsageError, match=f"--output names {what}"):
             fusionc.convert("in.onnx", output=name, **{option: value})
         assert Path(name).read_text() == "{}"
 

@@ -18,7 +18,7 @@ def _noticed(name: str, *words: str, says: tuple[str, ...]) -> Case:
 
 CASES = [
     Case("options: none", valid, ("--model",), 2, ("convert",)),
-    Case("options: an unknown command", valid, ("No such command",), 2, ("convrt",)),
+    Case("options: an unknown command", valid, ("No such command", "convert?"), 2, ("convrt",)),
     Case("options: an unknown command with escapes", valid, ("No such command",), 2, ("\x1b[31mx\r\n",)),
     Case("options: a word too many", valid, ("word",), 2, (*CONVERT, "word")),
     Case("options: an empty model", valid, (), 2, ("convert", "--model", "")),
@@ -29,7 +29,7 @@ CASES = [
     Case(
         "options: the model for an output",
         valid,
-        ("is the model itself",),
+        ("names the model itself",),
         2,
         ("convert", "--model", "m.onnx", "--output", "m"),
     ),
