@@ -26,15 +26,15 @@ import onnx
 import onnx.inliner
 
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "graph_kernel" / "kernels"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "graph_kernel"))
 import sanitized
 from area_models import Maker
 from areas import differences, kernel_model, plain_model, session, settled_by
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
-from fusionc.graph_kernel import kernels
 from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.library.build_library import build
 
 _BATCH = 100  # areas in one library
 _SHARE = 2e-5
@@ -203,7 +203,7 @@ def run_batch(seed: int, numbers: Sequence[int], folder: Path, counts: Counter[s
         return sanitized.findings(
             areas, {n: [m.feeds(turn) for turn in range(2)] for n, m in makers.items()}, folder, counts
         )
-    built = kernels.build(list(areas.values()))
+    built = build(list(areas.values()))
     counts["refused"] += len(built.failed)
     counts.update(f"refused: {reason}" for reason in built.failed.values())
     findings = [f"{name}: {reason}" for name, reason in built.failed.items() if "error" in reason]

@@ -19,11 +19,11 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "graph_kernel" / "kernels"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "graph_kernel"))
 from areas import area_of, differences, kernel_model, plain_model, random_array
 
-from fusionc.graph_kernel import kernels
 from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.library.build_library import build
 
 _SECONDS = 0.8  # of each pair of sessions
 _THREADS = 2
@@ -86,7 +86,7 @@ def main(words: list[str]) -> None:
         name: area_of(text, name=f"case_{k}", opset=opset) for k, (name, (text, _, opset)) in enumerate(chosen.items())
     }
     print(f"{'case':34} {'onnxruntime':>12} {'A/A':>6} {'kernel':>10} {'times':>7}")
-    built = kernels.build(list(areas.values()))
+    built = build(list(areas.values()))
     if built.failed:
         sys.exit(str(built.failed))
     for name, area in areas.items():

@@ -44,11 +44,10 @@ ROOMS = {  # the folder, and what runs for it, the quick ones first; a test file
                                     "tests/passes/cleanup/test_switch_dead_branch_elimination.py",
                                     "tests/passes/cleanup/test_identity.py", "tests/test_conversion.py"]),
     "verify": ("fusionc/verify", ["tests/verify", "tests/test_conversion.py"]),
-    "kernels": ("fusionc/graph_kernel/kernels", ["tests/graph_kernel/kernels/test_addressing.py",
-                                                 "tests/graph_kernel/kernels/test_shape.py",
-                                                 "tests/graph_kernel/kernels/test_library.py",
-                                                 "tests/graph_kernel/kernels/test_runtime.py",
-                                                 "tests/graph_kernel/kernels"]),
+    "lower": ("fusionc/graph_kernel/lower", ["tests/graph_kernel/lower/test_data_movement.py",
+                                             "tests/graph_kernel/lower/test_shape_operator.py",
+                                             "tests/graph_kernel/c", "tests/graph_kernel/lower"]),
+    "library": ("fusionc/graph_kernel/library", ["tests/graph_kernel/library"]),
 }  # fmt: skip
 COPIED = ("fusionc", "tests", "sample_models", "switch_configs", "docs", "benchmarks", "pyproject.toml", "README.md")
 # Annotations and unions of types are written with |, and a decorator or a caught exception is no matter of numbers.

@@ -32,21 +32,22 @@ from pathlib import Path
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).parent))
-sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "graph_kernel" / "kernels"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "graph_kernel"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "graph_kernel" / "lower"))
 import area_fuzz
 import standalone
 import test_operators
 from area_models import Maker
 from areas import area_of, plain_model, session
 
-from fusionc.graph_kernel import kernels
 from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.c.source import reason_against
 
 ROOT = Path(__file__).parents[1]
 MARCH = {"native": "native", "Nehalem": "nehalem", "SandyBridge": "sandybridge", "Haswell": "haswell", "EPYC": "znver1"}
 ARM64 = "arm64"
 TESTS = ["tests/graph_kernel", "tests/verify", "tests/passes"]
-KERNELS = "tests/graph_kernel/kernels"
+KERNELS = ["tests/graph_kernel/lower", "tests/graph_kernel/c", "tests/graph_kernel/library"]
 FEATURES = """
 from numpy._core._multiarray_umath import __cpu_features__ as has
 names = {"AVX512F": "AVX-512", "AVX2": "AVX2", "AVX": "AVX", "SSE42": "SSE4.2", "SSE3": "SSE3"}
@@ -103,7 +104,7 @@ def on_x86(name: str, tests: Sequence[str], folder: Path) -> tuple[str, bool]:
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
     plain, is_right = _pytest(python, tests, environment)
     tuned = f"cc -march={MARCH[name]}"
-    built, is_built_right = _pytest(python, [KERNELS], {**environment, "CC": tuned})
+    built, is_built_right = _pytest(python, KERNELS, {**environment, "CC": tuned})
     seconds = time.monotonic() - begin
     return f"{name} ({has}): {plain}; kernels with {tuned}: {built}; {seconds:,.0f} s", is_right and is_built_right
 
@@ -165,7 +166,7 @@ def on_arm64() -> tuple[str, bool]:
     begin, runs, found = time.monotonic(), 0, 0
     with tempfile.TemporaryDirectory() as folder:
         for kind, cases in (("operators", _operators()), ("random areas", _random_areas())):
-            good = [case for case in cases if kernels.reason_against(case.area) is None]
+            good = [case for case in cases if reason_against(case.area) is None]
             text, program = Path(folder, "kernels.c"), Path(folder, "kernels")
             text.write_text(standalone.program([case.area for case in good]))
             flags = [*standalone.FLAGS, "-static"]

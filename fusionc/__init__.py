@@ -10,11 +10,11 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fusionc.areas.register import register_kernels
     from fusionc.conversion import convert
     from fusionc.custom.builder import op
     from fusionc.custom.replacement import register_replacement
     from fusionc.errors import FusioncError, UsageError, VerificationError
+    from fusionc.graph_kernel.library.register import register_kernels
     from fusionc.report import Report
     from fusionc.rewrite import Match, Pass, Pattern, Tape, UBFusionPass, refuse
 
@@ -49,7 +49,7 @@ _HOMES = {
     "UBFusionPass": "fusionc.rewrite",
     "op": "fusionc.custom.builder",
     "refuse": "fusionc.rewrite",
-    "register_kernels": "fusionc.areas.register",
+    "register_kernels": "fusionc.graph_kernel.library.register",
     "register_replacement": "fusionc.custom.replacement",
 }
 

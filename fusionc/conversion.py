@@ -11,9 +11,6 @@ from time import perf_counter
 
 import onnx
 
-from fusionc.areas.library import KernelLibrary
-from fusionc.areas.place import library_for, published
-from fusionc.areas.run import fusion_of, tell_of_areas, tell_of_flags
 from fusionc.arguments import check_arguments
 from fusionc.custom.loading import load_passes
 from fusionc.disk.load import load
@@ -21,8 +18,11 @@ from fusionc.disk.paths import require_path, require_unread
 from fusionc.disk.places import require_place
 from fusionc.disk.save import save
 from fusionc.errors import Defect, FusioncError, UsageError, said
-from fusionc.graph_kernel.flags import read_flags
-from fusionc.graph_kernel.stages import switched
+from fusionc.graph_kernel.flags.read_flags import read_flags
+from fusionc.graph_kernel.flags.stages import switched
+from fusionc.graph_kernel.library.kernel_library import KernelLibrary
+from fusionc.graph_kernel.library.location import library_for, published
+from fusionc.graph_kernel.messages import fusion_of, tell_of_areas, tell_of_flags
 from fusionc.job import Job, LeftOut, Progress, Shapes, verified
 from fusionc.model.operators import KERNELS
 from fusionc.model.tensors import byte_size

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import onnx
 
-from fusionc.areas.library import KernelLibrary
 from fusionc.custom.watchdog import watchdog
 from fusionc.disk.checker import fault_of
 from fusionc.disk.load import load
 from fusionc.disk.publish import Saved
 from fusionc.disk.save import save
 from fusionc.errors import UsageError, VerificationError
+from fusionc.graph_kernel.flags.stages import mindspore_names
 from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
-from fusionc.graph_kernel.stages import mindspore_names
+from fusionc.graph_kernel.library.kernel_library import KernelLibrary
 from fusionc.model.write_back import write_back
 from fusionc.report.graph_dump import GraphDump
 from fusionc.requested import Requests

@@ -25,7 +25,7 @@ def _no_log_in_the_home_folder(tmp_path_factory: pytest.TempPathFactory) -> Iter
 @pytest.fixture(scope="session")
 def needs_a_compiler() -> None:
     """Without one there are no kernels, only functions: what is asked of kernels cannot be seen then."""
-    from fusionc.graph_kernel.kernels import NoCompiler, compiler
+    from fusionc.graph_kernel.c.compile import NoCompiler, compiler
 
     try:
         compiler()

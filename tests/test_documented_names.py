@@ -11,12 +11,12 @@ import pytest
 from harness import parse
 
 import fusionc
-from fusionc.graph_kernel.flag_table import EFFECTIVE
-from fusionc.graph_kernel.flags import Flags, read_flags
+from fusionc.graph_kernel.flags.flag_table import EFFECTIVE
+from fusionc.graph_kernel.flags.operator_names import reason_against
+from fusionc.graph_kernel.flags.read_flags import Flags, read_flags
+from fusionc.graph_kernel.flags.stages import complaints, switched
 from fusionc.graph_kernel.fusion import unknown_patterns
-from fusionc.graph_kernel.operator_names import reason_against
-from fusionc.graph_kernel.operators import misnamed
-from fusionc.graph_kernel.stages import complaints, switched
+from fusionc.graph_kernel.select.operator_kinds import misnamed
 from fusionc.passes import PASSES
 from fusionc.switches import PassNames, decide
 

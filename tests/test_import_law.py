@@ -13,8 +13,8 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "fusionc"
 HEIGHT = {
-    "__main__": 8, "cli": 7, "conversion": 6, "job": 5, "requested": 4, "precheck": 4, "custom": 4, "areas": 4,
-    "passes": 3, "graph_kernel": 3, "verify": 3, "report": 3, "switches": 4, "target_opset": 3,
+    "__main__": 8, "cli": 7, "conversion": 6, "job": 5, "requested": 4, "precheck": 4, "custom": 4,
+    "passes": 3, "graph_kernel": 4, "verify": 3, "report": 3, "switches": 4, "target_opset": 3,
     "rewrite": 2, "shapes": 1, "disk": 1, "runtime": 1, "model": 0, "arguments": 0, "errors": -1,
 }  # fmt: skip
 ENGINE = 3166  # lines of code
@@ -29,11 +29,11 @@ def room(module: str) -> str:
 MODULES = sorted(ROOT.rglob("*.py"))
 # What still breaks a law, until the room that it lies in is rebuilt.
 LONG = {
-    "graph_kernel/kernels/addressing.py", "model/graph.py", "rewrite/pattern.py",
+    "graph_kernel/lower/data_movement.py", "model/graph.py", "rewrite/pattern.py",
     "shapes/elements.py", "shapes/inference.py",
 }  # fmt: skip
-TWICE = {"build.py", "cost.py", "emit.py", "operators.py", "Cut", "Kind", "Stages"}
-CIRCLES = {f"fusionc.graph_kernel.kernels.{name}" for name in ("pull", "reductions", "shape")}
+TWICE: set[str] = set()
+CIRCLES = {f"fusionc.graph_kernel.lower.{name}" for name in ("lowering", "reductions", "shape_operator")}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda p: str(p.relative_to(ROOT)))

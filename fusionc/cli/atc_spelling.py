@@ -10,7 +10,7 @@ import click
 
 from fusionc.cli.atc_options import IGNORED, REFUSED
 from fusionc.errors import UsageError
-from fusionc.graph_kernel.flag_table import EFFECTIVE, WITHOUT_EFFECT
+from fusionc.graph_kernel.flags.flag_table import EFFECTIVE, WITHOUT_EFFECT
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., object])
 

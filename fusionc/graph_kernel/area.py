@@ -14,7 +14,7 @@ DOMAIN = KERNELS
 
 
 @dataclass(frozen=True)
-class Operand:
+class AreaValue:
     """A value of an area. `dtype` is an onnx.TensorProto data type.
 
     A dimension is a number, or a symbol: values with the same symbol have the same size there. A size about which
@@ -40,6 +40,6 @@ class Area:
     nodes: tuple[onnx.NodeProto, ...]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    values: Mapping[str, Operand]
+    values: Mapping[str, AreaValue]
     opset: int
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)

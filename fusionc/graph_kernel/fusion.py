@@ -7,21 +7,21 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fusionc.graph_kernel.area import DOMAIN, Area
-from fusionc.graph_kernel.cluster import clusters_of
-from fusionc.graph_kernel.contents import Contents, ReasonAgainst
-from fusionc.graph_kernel.cost import Cost
-from fusionc.graph_kernel.cut import Cut
-from fusionc.graph_kernel.emit import ADDRESSES, emit, has_addressing, pass_of
-from fusionc.graph_kernel.expand import Expander
-from fusionc.graph_kernel.flags import Flags
-from fusionc.graph_kernel.operators import CLUSTER as CLUSTER_OPERATORS
-from fusionc.graph_kernel.operators import SOURCE_OF_SIZES
-from fusionc.graph_kernel.packet import packets_of
-from fusionc.graph_kernel.plan import Plan, Planner, Watch
-from fusionc.graph_kernel.simplify import simplifier
-from fusionc.graph_kernel.split.patterns import PATTERNS, SplitPattern
-from fusionc.graph_kernel.split.stitch import STITCH
-from fusionc.graph_kernel.stages import BUILD, CLUSTER, EXPANDER, OP_COMBINER, PACKET, SPLITTER, Stages
+from fusionc.graph_kernel.flags.read_flags import Flags
+from fusionc.graph_kernel.flags.stages import BUILD, CLUSTER, EXPANDER, OP_COMBINER, PACKET, SPLITTER, Stages
+from fusionc.graph_kernel.select.area_location import AreaLocation
+from fusionc.graph_kernel.select.cluster import clusters_of
+from fusionc.graph_kernel.select.cost import Cost
+from fusionc.graph_kernel.select.expand import Expander
+from fusionc.graph_kernel.select.operator_kinds import CLUSTER as CLUSTER_OPERATORS
+from fusionc.graph_kernel.select.operator_kinds import SOURCE_OF_SIZES
+from fusionc.graph_kernel.select.packet import packets_of
+from fusionc.graph_kernel.select.plan import Plan, Planner, StageObserver
+from fusionc.graph_kernel.select.replace_by_call import MOVES_DATA, moves_data, pass_of, replace_by_calls
+from fusionc.graph_kernel.select.simplify import simplifier
+from fusionc.graph_kernel.select.split.split_patterns import PATTERNS, SplitPattern
+from fusionc.graph_kernel.select.split.stitch import STITCH
+from fusionc.graph_kernel.select.supported_operators import ReasonAgainst, SupportedOperators
 from fusionc.model.graph import Graph, Model, Node
 from fusionc.rewrite import Pass
 from fusionc.rewrite.log import PatternCount, RewriteLog
@@ -76,7 +76,7 @@ class GraphKernelFusion:
     reason_against: ReasonAgainst
     saves: Callable[[Area], float] = always_pays
     build: Callable[[Sequence[Area]], Mapping[str, str]] = no_kernels
-    watch: Watch | None = None
+    observer: StageObserver | None = None
 
     def run(self, model: Model, log: RewriteLog) -> Fused:
         """Make areas in all graphs of the model, functions excepted."""
@@ -88,34 +88,39 @@ class GraphKernelFusion:
             return fused
         graphs = [graph for graph in model.graphs if is_alive(graph) and not graph.in_function]
         judged = {graph: self._areas_of(graph, fused) for graph in graphs}
-        wanted = {cut.area.name: cut.area for cuts in judged.values() for cut, reason in cuts if reason is None}
+        wanted = {
+            location.area.name: location.area
+            for locations in judged.values()
+            for location, reason in locations
+            if reason is None
+        }
         with self.stages.timed(BUILD):
             failed = self.build(list(wanted.values())) if self.stages.runs(BUILD) else {}
-        for graph, cuts in judged.items():
-            built = [(cut, reason or failed.get(cut.area.name)) for cut, reason in cuts]
-            for name in dict.fromkeys(pass_of(cut) for cut, _ in cuts):
-                own = [(cut, reason) for cut, reason in built if pass_of(cut) == name]
-                fused.counts.append(emit(graph, own, self.registry[name], log))
+        for graph, locations in judged.items():
+            built = [(location, reason or failed.get(location.area.name)) for location, reason in locations]
+            for name in dict.fromkeys(pass_of(location) for location, _ in locations):
+                own = [(location, reason) for location, reason in built if pass_of(location) == name]
+                fused.counts.append(replace_by_calls(graph, own, self.registry[name], log))
         fused.areas = [area for name, area in wanted.items() if (DOMAIN, name, "") in model.functions]
         fused.raised_ir = model.ir_version if model.ir_version != ir_version else 0
         return fused
 
-    def _areas_of(self, graph: Graph, fused: Fused) -> list[tuple[Cut, str | None]]:
+    def _areas_of(self, graph: Graph, fused: Fused) -> list[tuple[AreaLocation, str | None]]:
         """The areas that a graph may have, each with what speaks against it."""
-        contents = self._contents()
-        expander = Expander(self.flags, self.stages.runs(EXPANDER), contents.of_node)
+        supported = self._supported()
+        expander = Expander(self.flags, self.stages.runs(EXPANDER), supported.of_node)
         planner = Planner(
             expander,
             simplifier(self.registry, self.flags, self.stages),
             self._patterns(),
             self.flags.composite_op_limit_size,
-            contents,
+            supported,
             self.stages,
-            self.watch,
+            self.observer,
         )
 
         def is_clusterable(node: Node) -> bool:
-            return expander.takes(node) or contents.of_node(node) is None
+            return expander.takes(node) or supported.of_node(node) is None
 
         with self.stages.timed(CLUSTER):
             clusters = [nodes for nodes in clusters_of(graph, is_clusterable) if len(nodes) > 1]
@@ -123,26 +128,26 @@ class GraphKernelFusion:
         fused.plans += plans
         fused.splits += _summed([count for plan in plans for count in plan.patterns])
         cost = Cost(graph, self.saves)
-        cuts = self._wanted([cut for plan in plans for cut in plan.cuts], fused)
-        judged = [(cut, cost.reason_against(cut)) for cut in cuts]
+        locations = self._wanted([location for plan in plans for location in plan.locations], fused)
+        judged = [(location, cost.reason_against(location)) for location in locations]
         if self.stages.runs(PACKET):
-            taken = {node for cut, reason in judged if reason is None for node in cut.nodes}
+            taken = {node for location, reason in judged if reason is None for node in location.nodes}
             with self.stages.timed(PACKET):
-                packets = packets_of(graph, taken, self._contents({SOURCE_OF_SIZES}), self.flags)
-            judged += [(cut, cost.reason_against_packet(cut)) for cut in self._wanted(packets, fused)]
+                packets = packets_of(graph, taken, self._supported({SOURCE_OF_SIZES}), self.flags)
+            judged += [(location, cost.reason_against_packet(location)) for location in self._wanted(packets, fused)]
         return judged
 
-    def _contents(self, more: Collection[str] = ()) -> Contents:
-        return Contents(self.flags.clusters(CLUSTER_OPERATORS).union(more), self.reason_against)
+    def _supported(self, more: Collection[str] = ()) -> SupportedOperators:
+        return SupportedOperators(self.flags.clusters(CLUSTER_OPERATORS).union(more), self.reason_against)
 
-    def _wanted(self, cuts: Sequence[Cut], fused: Fused) -> list[Cut]:
+    def _wanted(self, locations: Sequence[AreaLocation], fused: Fused) -> list[AreaLocation]:
         """Those whose passes are on; the others are noted."""
         wanted = []
-        for cut in cuts:
-            needed = (pass_of(cut), ADDRESSES) if has_addressing(cut) else (pass_of(cut),)
+        for location in locations:
+            needed = (pass_of(location), MOVES_DATA) if moves_data(location) else (pass_of(location),)
             off = [name for name in needed if name not in self.enabled]
             fused.unwanted += off
-            wanted += [] if off else [cut]
+            wanted += [] if off else [location]
         return wanted
 
     def _patterns(self) -> list[SplitPattern]:

@@ -17,10 +17,10 @@ import onnxruntime
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
-from fusionc.areas.place import library_for, published
 from fusionc.disk.places import locked, require_place, workshop
 from fusionc.disk.save import save
 from fusionc.errors import FusioncError
+from fusionc.graph_kernel.library.location import library_for, published
 
 CALLS = ("replace", "rename", "link", "unlink", "remove", "rmdir", "mkdir", "open", "fsync")
 MARK = b"kernels of areas, made by fusionc\0"

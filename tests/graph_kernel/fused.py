@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import onnx
 
-from fusionc.graph_kernel.contents import ReasonAgainst, any_standard_operator
-from fusionc.graph_kernel.flags import Flags
+from fusionc.graph_kernel.flags.read_flags import Flags
+from fusionc.graph_kernel.flags.stages import Stages
 from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
-from fusionc.graph_kernel.stages import Stages
+from fusionc.graph_kernel.select.supported_operators import ReasonAgainst, any_standard_operator
 from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
 from fusionc.rewrite.log import RewriteLog

@@ -14,9 +14,9 @@ from harness import assert_same_numbers, interface, parse, session
 from variants import wrap_in_if
 
 from fusionc.graph_kernel.area import Area
-from fusionc.graph_kernel.cluster_model import cluster_proto
-from fusionc.graph_kernel.expand import Expander
-from fusionc.graph_kernel.flags import Flags
+from fusionc.graph_kernel.flags.read_flags import Flags
+from fusionc.graph_kernel.select.cluster_model import cluster_proto
+from fusionc.graph_kernel.select.expand import Expander
 from fusionc.rewrite.provenance import FROM_KEY, PASS_KEY
 from fusionc.shapes.inference import typed_model
 

@@ -14,10 +14,10 @@ import pytest
 from harness import parse
 
 import fusionc
-from fusionc.areas.library import KernelLibrary
-from fusionc.graph_kernel.flags import VARIABLE
-from fusionc.graph_kernel.simplify import Simplifier
-from fusionc.graph_kernel.stages import CSE, StagePass
+from fusionc.graph_kernel.flags.read_flags import VARIABLE
+from fusionc.graph_kernel.flags.stages import CSE, StagePass
+from fusionc.graph_kernel.library.kernel_library import KernelLibrary
+from fusionc.graph_kernel.select.simplify import Simplifier
 from fusionc.model.graph import Model
 
 CHAIN = """agraph (float[N,8] x, float[8] g) => (float[N,8] y) <float c = {0.5}> {
@@ -338,7 +338,7 @@ def test_debug_mode_names_the_stage_that_differs(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.usefixtures("needs_a_compiler")
 def test_a_wrong_kernel_is_named_and_nothing_is_written(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fusionc.graph_kernel.kernels import elementwise
+    from fusionc.graph_kernel.lower import elementwise
 
     sub = elementwise.ELEMENTWISE["Sub"]
     monkeypatch.setitem(elementwise.ELEMENTWISE, "Sub", lambda call, inputs: sub(call, inputs[::-1]))
@@ -348,10 +348,10 @@ def test_a_wrong_kernel_is_named_and_nothing_is_written(monkeypatch: pytest.Monk
 
 
 def test_what_does_not_compile_stays_as_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    from fusionc.areas import library
-    from fusionc.graph_kernel.kernels import Built
+    from fusionc.graph_kernel.library import kernel_library
+    from fusionc.graph_kernel.library.build_library import Built
 
-    monkeypatch.setattr(library, "build", lambda areas: Built(None, {a.name: "no" for a in areas}))
+    monkeypatch.setattr(kernel_library, "build", lambda areas: Built(None, {a.name: "no" for a in areas}))
     report = fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
     assert not onnx.load("out.onnx").functions
     assert "do not have compile cache after compiling and will be split." in log_of(report)

@@ -11,11 +11,11 @@ import pytest
 from fused import fuse
 from harness import Fires, assert_same_numbers, interface, parse
 
-from fusionc.graph_kernel.flags import Flags
-from fusionc.graph_kernel.kernels import reason_against
-from fusionc.graph_kernel.operators import CLUSTER, EXPAND
+from fusionc.graph_kernel.c.source import reason_against
+from fusionc.graph_kernel.flags.read_flags import Flags
+from fusionc.graph_kernel.select.operator_kinds import CLUSTER, EXPAND
 
-FILES = sorted((Path(__file__).parent.parent / "passes").glob("*_fusion/test_*.py"))
+FILES = sorted((Path(__file__).parent.parent / "passes").glob("*/test_*.py"))
 FLAGS = [
     Flags(opt_level=1),
     Flags(opt_level=3, enable_expand_ops=tuple(sorted(EXPAND | {"Softmax"}))),

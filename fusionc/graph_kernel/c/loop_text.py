@@ -1,0 +1,271 @@
+"""Loop nests as C functions."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Sequence
+
+from fusionc.graph_kernel.lower.area_info import AreaInfo
+from fusionc.graph_kernel.lower.c_types import CType
+from fusionc.graph_kernel.lower.index import Variable
+from fusionc.graph_kernel.lower.loop_schedule import HEAVY, LoopParts, LoopSchedule
+from fusionc.graph_kernel.lower.lowering import LoopNest, Store
+from fusionc.graph_kernel.lower.steps import Access, Step
+from fusionc.graph_kernel.lower.symbolic_sizes import ONE, ZERO, Size
+
+_CHOICE = re.compile(r"\?|gk_(max|min)_")  # of one of two numbers
+_BLOCK = 512  # elements; what parts hand on stays in the first cache
+_STRIP = 32  # elements between two requests for memory: a few cache lines
+
+
+class LoopNestText:
+    """The C code of one nest. `name` begins the names of its functions; `tensors` is the order of all tensors."""
+
+    def __init__(self, name: str, nest: LoopNest, info: AreaInfo, tensors: Sequence[str]) -> None:
+        self.name, self._info, self._tensors = name, info, tensors
+        self.divisible = not nest.row
+        if nest.row:
+            self.grid, self.row = nest.grid, nest.row
+        else:  # the innermost loop is the row, which any part of can be computed alone
+            self.grid, self.row = nest.grid[:-1], nest.grid[-1:] or (Variable(ONE),)
+        self._schedule = LoopSchedule(nest.stores, frozenset(self.row))
+        self._stores: dict[int, Store] = {}
+        self.accesses: list[Access] = []
+        for step in self._schedule.of:
+            if step.access and step.access not in self.accesses:
+                self.accesses.append(step.access)
+        self._loads = len(self.accesses)
+        for store in nest.stores:
+            self._stores[len(self.accesses)] = store
+            self.accesses.append(store.access)
+        self.numbers = list(dict.fromkeys(step.size for step in self._schedule.of if step.size is not None))
+
+    def body(self) -> str:
+        """The function that computes some rows, and its versions for several machines."""
+        strides = ", ".join(f"const ptrdiff_t t{a}" for a in range(len(self.accesses)))
+        head = f"GK_INLINE void {self.name}_body(GK_PARAMETERS, const gk_machine machine, {strides}) {{\n"
+        lines = []
+        if not self.divisible:
+            outer = [f"q->extent[{len(self.grid) + k}]" for k in range(len(self.row) - 1)]
+            lines.append(f"const ptrdiff_t length = {' * '.join([*outer, 'n'])};")
+        if self._schedule.passes.kept:
+            lines += self._buffers()
+        lines += self._hidden()
+        lines += ["for (ptrdiff_t j = 0; j < rows; ++j) {", *_indented(self._one_row()), "}"]
+        fast = ", ".join(str(self._unit(access)) for access in self.accesses)
+        last = len(self.grid) + len(self.row) - 1
+        any_ = ", ".join(f"q->stride[{a}][{last}]" for a in range(len(self.accesses)))
+        bodies = f"GK_BODIES({self.name}, GK_LIST({fast}), GK_LIST({any_}))"
+        return head + "\n".join(_indented(lines)) + "\n}\n" + bodies + "\n"
+
+    def form(self) -> tuple[str, str]:
+        """The table of accesses, and the initializer of the gk_form."""
+        rows = []
+        for access in self.accesses:
+            dtype_bytes = self._ctype(access).bytes
+            rows.append(
+                f"{{{self._tensors.index(access.tensor)}, {dtype_bytes}, {self._unit(access)},"
+                f" {int(self._is_rowwise(access))}}}"
+            )
+        table = f"static const gk_access {self.name}_accesses[] = {{{', '.join(rows)}}};\n"
+        values = (
+            f"{self.name}_bodies",
+            f"{self.name}_accesses",
+            len(rows),
+            len(self.grid),
+            len(self.row),
+            int(self.divisible),
+            sum(_bytes(step) for step in self._schedule.passes.kept),
+            self.cost,
+        )
+        return table, f"{{{', '.join(map(str, values))}}}"
+
+    def plan(self, number: int) -> list[str]:
+        """The statements that fill in sizes and strides; what is 0 is left out."""
+        lines = [f"q[{number}].extent[{k}] = {v.extent};" for k, v in enumerate(self.grid + self.row)]
+        for a, access in enumerate(self.accesses):
+            if access.index.offset.parts:
+                lines.append(f"q[{number}].offset[{a}] = {access.index.offset};")
+            for variable, size in access.index.terms:
+                lines.append(f"q[{number}].stride[{a}][{(self.grid + self.row).index(variable)}] = {size};")
+        lines += [f"q[{number}].number[{k}] = {size};" for k, size in enumerate(self.numbers)]
+        return lines
+
+    @property
+    def cost(self) -> int:
+        """Of an element, in sixteenths of a nanosecond."""
+        return sum(step.cost for step in self._schedule.of) + 2 * len(self._stores)
+
+    def _ctype(self, access: Access) -> CType:
+        return self._info.ctype(access.tensor)
+
+    def _stride(self, access: Access, variable: Variable) -> Size:
+        return dict(access.index.terms).get(variable, ZERO)
+
+    def _unit(self, access: Access) -> int:
+        """The stride along the innermost loop that the fast version is made for."""
+        number = self._stride(access, self.row[-1]).number
+        return 1 if number is None or abs(number) > 1024 else number
+
+    def _is_rowwise(self, access: Access) -> bool:
+        return bool(access.index.variables & set(self.row))
+
+    def _buffers(self) -> list[str]:
+        lines, offset = [], 0
+        for step in sorted(self._schedule.passes.kept, key=lambda s: -_bytes(s)):  # so that each is aligned
+            local = step.ctype.local
+            lines.append(f"{local} *const b{step.number} = ({local} *)(scratch + {offset} * length);")
+            offset += _bytes(step)
+        return lines
+
+    def _hidden(self) -> list[str]:
+        """Literals as variables whose values the compiler does not see."""
+        hidden = dict.fromkeys(a for step in self._schedule.of for a in step.arguments if _hides(step, a))
+        return [f"{a.ctype.local} k{a.number} = {a.constant}; GK_HIDE(k{a.number});" for a in hidden]
+
+    def _one_row(self) -> list[str]:
+        lines = []
+        for a, access in enumerate(self.accesses):
+            stored = self._ctype(access).stored
+            const = "const " if a < self._loads else ""
+            row = f" + j * q->stride[{a}][{len(self.grid) - 1}]" if self.grid else ""
+            lines.append(f"{const}{stored} *const p{a} = ({const}{stored} *)base[{a}]{row};")
+        for phase in range(self._schedule.count):
+            known = [s for s, its in self._schedule.of.items() if its == phase and not self._schedule.is_rowwise(s)]
+            lines += [self._assign(step) for step in known if step.constant is None and not step.reduction]
+            for a, store in self._stores.items():
+                if not self._schedule.is_stored_in_row(store) and self._schedule.of[store.step] == phase:
+                    lines.append(f"*p{a} = {self._stored(a, store.step)};")
+            if self._schedule.roots(phase):
+                lines += self._pass(phase)
+        return lines
+
+    def _pass(self, phase: int) -> list[str]:
+        """One loop over the row, or one over blocks of it with a loop for each part."""
+        before = []
+        for step in self._schedule.reductions(phase):
+            assert step.reduction
+            before.append(f"{step.ctype.local} v{step.number} = {step.reduction.start};")
+        parts = LoopParts(self._schedule, phase)
+        if self.divisible and self._may_be_long() and all(step.cost < HEAVY for step in self._schedule.of):
+            return self._strips(parts, phase)
+        if parts.count == 1:
+            return before + self._nested(self._part_of_loop(parts, 0, phase, "0", "n"), phase)
+        block = [f"const ptrdiff_t end = n - begin < {_BLOCK} ? n : begin + {_BLOCK};"]
+        block += [f"{step.ctype.local} w{step.number}[{_BLOCK}];" for step in parts.passes.kept]
+        for part in range(parts.count):
+            block += self._part_of_loop(parts, part, phase, "begin", "end")
+        blocks = [f"for (ptrdiff_t begin = 0; begin < n; begin += {_BLOCK}) {{", *_indented(block), "}"]
+        return before + self._nested(blocks, phase)
+
+    def _may_be_long(self) -> bool:
+        """Whether a row can be long, together with the loops that every access walks through as if they were one."""
+        loops = self.grid + self.row
+        length = loops[-1].extent
+        for outer, inner in zip(reversed(loops[:-1]), reversed(loops), strict=False):
+            if any(self._stride(x, outer) != self._stride(x, inner) * inner.extent for x in self.accesses):
+                break
+            length *= outer.extent
+        return length.number is None or length.number >= _BLOCK
+
+    def _strips(self, parts: LoopParts, phase: int) -> list[str]:
+        """The loop over a row in which nothing is reduced; a long one in strips, each of which asks for a later one."""
+        ahead = [f"GK_AHEAD(p{a} + at, t{a}, {_STRIP});" for a, x in enumerate(self.accesses) if self._is_rowwise(x)]
+        return [
+            "ptrdiff_t at = 0;",
+            f"for (const ptrdiff_t end = n < {_BLOCK} ? 0 : n - n % {_STRIP}; at < end; at += {_STRIP}) {{",
+            *_indented(ahead + self._part_of_loop(parts, 0, phase, "at", f"at + {_STRIP}")),
+            "}",
+            *self._part_of_loop(parts, 0, phase, "at", "n"),
+        ]
+
+    def _part_of_loop(self, parts: LoopParts, part: int, phase: int, begin: str, end: str) -> list[str]:
+        clauses, inner = "", list[str]()
+        steps = parts.passes.within(part)
+        for step in steps:
+            if parts.passes.reads(step, part):
+                inner.append(f"const {step.ctype.local} v{step.number} = w{step.number}[i - begin];")
+            elif self._schedule.passes.reads(step, phase):
+                inner.append(f"const {step.ctype.local} v{step.number} = {self._buffer(step)}[i];")
+            elif step.constant is None:
+                inner.append(self._assign(step))
+        for step in self._schedule.reductions(phase):
+            if parts.of.get(step.arguments[0], 0) == part:
+                assert step.reduction
+                clauses += f" reduction({step.reduction.clause} : v{step.number})"
+                result = step.reduction.combine.format(f"v{step.number}", self._operand(step.arguments[0]))
+                inner.append(f"v{step.number} = {result};")
+        for a, store in self._stores.items():
+            its_part = parts.of.get(store.step, 0)
+            if self._schedule.is_stored_in_row(store) and self._schedule.of[store.step] == phase and its_part == part:
+                inner.append(f"{self._pointer(a)}[i * t{a}] = {self._stored(a, store.step)};")
+        for step in self._schedule.passes.kept:
+            if self._schedule.of[step] == phase and parts.of[step] == part:
+                inner.append(f"{self._buffer(step)}[i] = v{step.number};")
+        inner += [f"w{s.number}[i - begin] = v{s.number};" for s in parts.passes.kept if parts.of[s] == part]
+        loop = f"for (ptrdiff_t i = {begin}; i < {end}; ++i) {{"
+        # one sum waits for the last; several vectors of sums do not wait for one another
+        several = " simdlen(32)" if clauses and all(s.ctype.name == "f32" and s.cost < HEAVY for s in steps) else ""
+        return [f"#pragma omp simd{several}{clauses}", loop, *_indented(inner), "}"]
+
+    def _nested(self, loop: list[str], phase: int) -> list[str]:
+        """The loops over all row variables but the last around a loop over that."""
+        outer = len(self.row) - 1
+        if not outer:
+            return loop
+        pointers = []
+        for a, access in enumerate(self.accesses):
+            if self._is_rowwise(access):
+                steps = "".join(f" + r{k} * q->stride[{a}][{len(self.grid) + k}]" for k in range(outer))
+                const = "const " if a < self._loads else ""
+                pointers.append(f"{const}{self._ctype(access).stored} *const o{a} = p{a}{steps};")
+        at = "r0"
+        for k in range(1, outer):
+            at = f"({at} * q->extent[{len(self.grid) + k}] + r{k})"
+        for step in self._schedule.passes.kept:
+            pointers.append(f"{step.ctype.local} *const c{step.number} = b{step.number} + {at} * n;")
+        lines = pointers + loop
+        for k in reversed(range(outer)):
+            extent = f"q->extent[{len(self.grid) + k}]"
+            lines = [f"for (ptrdiff_t r{k} = 0; r{k} < {extent}; ++r{k}) {{", *_indented(lines), "}"]
+        return lines
+
+    def _pointer(self, a: int) -> str:
+        return f"o{a}" if len(self.row) > 1 and self._is_rowwise(self.accesses[a]) else f"p{a}"
+
+    def _buffer(self, step: Step) -> str:
+        return f"{'c' if len(self.row) > 1 else 'b'}{step.number}"
+
+    def _assign(self, step: Step) -> str:
+        if step.access:
+            a = self.accesses.index(step.access)
+            at = f"{self._pointer(a)}[i * t{a}]" if self._is_rowwise(step.access) else f"*p{a}"
+            value = step.template.format(at)
+        elif step.size is not None:
+            value = f"({step.ctype.local})q->number[{self.numbers.index(step.size)}]"
+        else:
+            operands = (f"k{a.number}" if _hides(step, a) else self._operand(a) for a in step.arguments)
+            value = step.template.format(*operands)
+        return f"const {step.ctype.local} v{step.number} = {value};"
+
+    def _operand(self, step: Step) -> str:
+        if step.constant is not None:
+            return f"({step.ctype.local}){step.constant}" if step.constant[0] != "(" else f"({step.constant})"
+        return f"v{step.number}"
+
+    def _stored(self, a: int, step: Step) -> str:
+        return self._ctype(self.accesses[a]).store.format(self._operand(step))
+
+
+def _hides(step: Step, argument: Step) -> bool:
+    """Whether a step that may be a bound takes a literal: one that the compiler sees costs it an instruction more."""
+    return argument.constant is not None and argument.ctype.is_float and bool(_CHOICE.search(step.template))
+
+
+def _bytes(step: Step) -> int:
+    return 8 if step.ctype.local in ("double", "int64_t") else 4
+
+
+def _indented(lines: list[str]) -> list[str]:
+    return [line if line.startswith("#") else textwrap.indent(line, "  ") for line in lines]

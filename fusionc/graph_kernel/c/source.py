@@ -1,0 +1,197 @@
+"""Areas as one C file."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+import numpy as np
+import onnx
+
+from fusionc.graph_kernel.area import Area, AreaValue
+from fusionc.graph_kernel.c.loop_text import LoopNestText
+from fusionc.graph_kernel.lower.area_info import AreaInfo
+from fusionc.graph_kernel.lower.c_types import ctype_of, table
+from fusionc.graph_kernel.lower.lowering import infer_shapes, loop_nests_of
+from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
+
+_MOST_ACCESSES = 128
+_MOST_TENSORS = 64
+_NAME = "GK_NAME"  # stands for the name of a kernel's functions until its text is complete
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The C code of an area, which does not depend on the names of its values.
+
+    `name` is the operator's, `text` has the functions and tables, `function` begins their names. The rest are the
+    numbers that arrays must be large enough for.
+    """
+
+    name: str
+    function: str
+    text: str
+    variables: int
+    accesses: int
+    nests: int
+    numbers: int
+    tensors: int
+    rank: int
+
+
+def kernel_of(area: Area) -> Kernel:
+    """Raises Unsupported, with the reason in words, if a kernel cannot compute an area."""
+    try:
+        return _lowered(area)
+    except RecursionError:
+        raise Unsupported("its longest chain of operators is too long") from None
+
+
+def _lowered(area: Area) -> Kernel:
+    info = AreaInfo(area)
+    for name in (*area.inputs, *area.outputs):
+        if name not in area.values:
+            raise Unsupported(f"nothing is known of {name}")
+        ctype_of(area.values[name].dtype)
+    infer_shapes(info)
+    made = loop_nests_of(info)
+    used = {s.access.tensor for nest in made for s in nest.steps.made if s.access}
+    tables = [name for name in area.constants if name in used]
+    tensors = [*area.inputs, *area.outputs, *tables]
+    nests = [LoopNestText(f"{_NAME}_{k}", nest, info, tensors) for k, nest in enumerate(made)]
+    accesses = max(len(nest.accesses) for nest in nests)
+    if accesses > _MOST_ACCESSES or len(tensors) > _MOST_TENSORS:
+        raise Unsupported("it reads and writes too many tensors")
+    text = _text(info, nests, tables)
+    function = "gk_" + hashlib.sha256(text.encode()).hexdigest()[:12]
+    return Kernel(
+        name=area.name,
+        function=function,
+        text=text.replace(_NAME, function),
+        variables=max(len(nest.grid) + len(nest.row) for nest in nests),
+        accesses=accesses,
+        nests=len(nests),
+        numbers=max(len(nest.numbers) for nest in nests),
+        tensors=len(tensors),
+        rank=max(1, *(len(area.values[name].shape) for name in (*area.inputs, *area.outputs))),
+    )
+
+
+def _text(info: AreaInfo, nests: Sequence[LoopNestText], tables: Sequence[str]) -> str:
+    area, parts = info.area, list[str]()
+    for k, name in enumerate(tables):
+        ctype, array = info.ctype(name), area.constants[name]
+        parts.append(f"static const {ctype.stored} {_NAME}_t{k}[] = {{{table(ctype, array)}}};\n")
+    parts += [nest.body() for nest in nests]
+    forms = [nest.form() for nest in nests]
+    parts += [accesses for accesses, _ in forms]
+    parts.append(f"static const gk_form {_NAME}_forms[] = {{{', '.join(form for _, form in forms)}}};\n")
+    fill = [line for number, nest in enumerate(nests) for line in nest.plan(number)]
+    sizes = [
+        f"out[{k}][{axis}] = {size};"
+        for k, name in enumerate(area.outputs)
+        for axis, size in enumerate(info.shapes[name])
+    ]
+    plan = [*info.sizes.lines, *sizes, f"memset(q, 0, {len(nests)} * sizeof *q);", *fill, "return NULL;"]
+    parts.append(
+        f"static const char *{_NAME}_plan(const int64_t *const *in, int64_t *const *out, gk_piece *q) {{\n"
+        + "".join(f"  {line}\n" for line in plan)
+        + "}\n"
+    )
+    ports = [area.values[name] for name in (*area.inputs, *area.outputs)]
+    parts.append(f"static const short {_NAME}_types[] = {{{', '.join(str(port.dtype) for port in ports)}}};\n")
+    parts.append(f"static const short {_NAME}_ranks[] = {{{', '.join(str(len(port.shape)) for port in ports)}}};\n")
+    pointers = ", ".join([*(f"{_NAME}_t{k}" for k in range(len(tables))), "NULL"])
+    parts.append(f"static const void *const {_NAME}_tables[] = {{{pointers}}};\n")
+    return "\n".join(parts)
+
+
+def _entry(kernel: Kernel, area: Area) -> str:
+    f = kernel.function
+    return (
+        f'static const gk_kernel op_{kernel.name} = {{"{kernel.name}", {len(area.inputs)}, {len(area.outputs)},'
+        f" {kernel.nests}, {f}_types, {f}_ranks, {f}_plan, {f}_forms, {f}_tables}};\n"
+    )
+
+
+def source(areas: Sequence[Area]) -> str:
+    """The C text of a library with the kernels of areas. Areas that compute the same share their functions.
+
+    Raises Unsupported if one of them cannot be lowered, ValueError if two that differ have the same name.
+    """
+    kernels: dict[str, tuple[Kernel, Area]] = {}
+    for area in areas:
+        kernel = kernel_of(area)
+        known = kernels.setdefault(area.name, (kernel, area))[0]
+        if known.function != kernel.function:
+            raise ValueError(f"two different areas have the name {area.name}")
+    return _file([kernel for kernel, _ in kernels.values()], [_entry(*pair) for pair in kernels.values()])
+
+
+def _file(kernels: Sequence[Kernel], entries: Sequence[str]) -> str:
+    bounds = {
+        "GK_VARIABLES": max(k.variables for k in kernels),
+        "GK_ACCESSES": max(k.accesses for k in kernels),
+        "GK_PIECES": max(k.nests for k in kernels),
+        "GK_NUMBERS": max(1, *(k.numbers for k in kernels)),
+        "GK_TENSORS": max(k.tensors for k in kernels),
+        "GK_RANK": max(k.rank for k in kernels),
+    }
+    each = " ".join(f"each(op_{kernel.name})" for kernel in kernels)
+    return "\n".join(
+        [
+            "/* Kernels of areas, made by fusionc. */",
+            f"enum {{ {', '.join(f'{name} = {n}' for name, n in bounds.items())} }};",
+            _part("compiler.h"),
+            _part("onnxruntime_api.h"),
+            _part("mathematics.h"),
+            _part("runtime.h"),
+            *dict.fromkeys(kernel.text for kernel in kernels),
+            *entries,
+            f"#define GK_KERNELS(each) {each}\n",
+            _part("operators.h"),
+        ]
+    )
+
+
+@cache
+def generator() -> bytes:
+    """A hash of what makes kernels: those of two versions of it may differ."""
+    text = hashlib.sha256()
+    package = resources.files("fusionc.graph_kernel")
+    files = [*(package / "lower").iterdir(), *(package / "c").iterdir()]
+    for file in sorted(files, key=lambda file: file.name):
+        if file.name.endswith((".py", ".h")):
+            text.update(file.read_bytes())
+    return text.digest()
+
+
+def _part(name: str) -> str:
+    return (resources.files(__package__) / name).read_text()
+
+
+def alone(
+    node: onnx.NodeProto, values: Mapping[str, AreaValue], constants: Mapping[str, np.ndarray], opset: int
+) -> Area:
+    """The area of one operator."""
+    return Area(
+        name="alone",
+        nodes=(node,),
+        inputs=tuple(dict.fromkeys(name for name in node.input if name and name not in constants)),
+        outputs=tuple(name for name in node.output if name),
+        values=values,
+        opset=opset,
+        constants={name: constants[name] for name in node.input if name in constants},
+    )
+
+
+def reason_against(area: Area) -> str | None:
+    """Why a kernel cannot compute an area, None if it can."""
+    try:
+        kernel_of(area)
+    except Unsupported as error:
+        return str(error)
+    return None

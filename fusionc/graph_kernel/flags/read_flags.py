@@ -1,0 +1,234 @@
+"""graph_kernel_flags: a string like "--opt_level=2 --disable_cluster_ops=Exp,Log", by MindSpore's own rules.
+
+Flags are separated by blanks; `--key` alone is `--key=true`; of a repeated flag the first one counts;
+`--path=flags.json` stands for the whole string. What is wrong is a warning, never an error, and its default stays.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+from fusionc.graph_kernel.flags.flag_table import EFFECTIVE, MANAGERS, WITHOUT_EFFECT, FlagType
+from fusionc.graph_kernel.flags.operator_names import onnx_names
+
+VARIABLE = "MS_DEV_GRAPH_KERNEL_FLAGS"
+HIGHEST_LEVEL = 3
+_TRUE, _FALSE = ("", "true", "True", "on", "1"), ("false", "False", "off", "0")
+_INT_BITS = 64
+_UINT_BITS = 32
+_LISTS_OF_OPERATORS = ("_ops", "_ops_only")
+
+
+@dataclass(frozen=True)
+class Flags:
+    """All flags that decide something. A list that is empty was not given."""
+
+    opt_level: int = 0
+    dump_as_text: bool = False
+    enable_stitch_fusion: bool = False
+    enable_debug_mode: bool = False
+    enable_parallel_op_combine: bool = False
+    exact_precision_mode: bool = True
+    composite_op_limit_size: int = 200
+    enable_expand_ops: tuple[str, ...] = ()
+    enable_expand_ops_only: tuple[str, ...] = ()
+    disable_expand_ops: tuple[str, ...] = ()
+    enable_cluster_ops: tuple[str, ...] = ()
+    enable_cluster_ops_only: tuple[str, ...] = ()
+    disable_cluster_ops: tuple[str, ...] = ()
+    enable_simplify_exprs_only: tuple[str, ...] = ()
+    disable_simplify_exprs: tuple[str, ...] = ()
+    enable_pass: tuple[str, ...] = ()
+    disable_pass: tuple[str, ...] = ()
+    enable_fusion_pattern_only: tuple[str, ...] = ()
+    disable_fusion_pattern: tuple[str, ...] = ()
+    enable_packet_ops_only: tuple[str, ...] = ()
+    disable_packet_ops: tuple[str, ...] = ()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether graph kernel fusion runs at all."""
+        return self.opt_level > 0
+
+    def as_json(self) -> str:
+        """All values on one line, for the log."""
+        return json.dumps(asdict(self))
+
+    def entries(self, *endings: str) -> list[tuple[str, str]]:
+        """Every entry of the lists whose flags end like this, with the name of the flag."""
+        return [(key, entry) for key, value in vars(self).items() if key.endswith(endings) for entry in value]
+
+    def expands(self, default: Iterable[str]) -> frozenset[str]:
+        """The operators that are expanded, `default` being those that are without a flag."""
+        return _chosen(default, self.enable_expand_ops_only, self.enable_expand_ops, self.disable_expand_ops)
+
+    def clusters(self, default: Iterable[str]) -> frozenset[str]:
+        """The operators that may be in a cluster, `default` being those that may without a flag."""
+        return _chosen(default, self.enable_cluster_ops_only, self.enable_cluster_ops, self.disable_cluster_ops)
+
+    def has_pattern(self, name: str) -> bool:
+        """Whether a split pattern runs. What is listed need only be a part of its name."""
+        if self.enable_fusion_pattern_only:
+            return any(part in name for part in self.enable_fusion_pattern_only)
+        return not any(part in name for part in self.disable_fusion_pattern)
+
+    def has_packet(self, users: Collection[str]) -> bool:
+        """Whether there may be a packet that these operators use."""
+        if self.enable_packet_ops_only:
+            return bool(users) and all(user in self.enable_packet_ops_only for user in users)
+        return not any(user in self.disable_packet_ops for user in users)
+
+    def has_rule(self, rule: str) -> bool:
+        """Whether a rule of arithmetic simplification is applied, by its id (1.5)."""
+        if self.enable_simplify_exprs_only:
+            return rule in self.enable_simplify_exprs_only
+        return rule not in self.disable_simplify_exprs
+
+
+@dataclass(frozen=True)
+class ReadFlags:
+    """Flags as they were read: the string, and what to say about it."""
+
+    flags: Flags
+    raw: str
+    warnings: tuple[str, ...]
+    notices: tuple[str, ...]
+
+
+def read_flags(option: str | None, *, is_enabled: bool | None) -> ReadFlags:
+    """The flags of the environment where the variable is set, else those of `option`.
+
+    Unless a level is given, graph kernel fusion runs at level 2 where it `is_enabled`, or where nobody says (None) and
+    any flag asks for it; switching passes of the registry does not.
+    """
+    variable = os.environ.get(VARIABLE)
+    raw = option if variable is None else variable
+    given, warnings = _pairs(raw or "")
+    reader = _Reader(warnings)
+    is_asked_for = any(_asks_for_graph_kernels(key, value) for key, value in given.items())
+    flags = reader.flags(given, default_level=2 if is_enabled or (is_enabled is None and is_asked_for) else 0)
+    notices = []
+    if reader.ineffective:
+        notices.append(f"graph kernel flags without effect here, they serve a chip: {', '.join(reader.ineffective)}")
+    if warnings and not given and is_enabled is None:
+        notices.append("graph kernel fusion stays off: no flag could be read")
+    if is_enabled is False and is_asked_for and not flags.is_on:
+        notices.append("graph kernel fusion is switched off: its flags have no effect")
+    if variable is not None and option is not None:
+        notices.append(f"the environment variable {VARIABLE} is set: --graph_kernel_flags is not used")
+    if variable is not None and is_enabled and not flags.is_on:
+        notices.append(f"the environment variable {VARIABLE} sets opt_level to 0: graph kernel fusion stays off")
+    return ReadFlags(flags, raw or "", tuple(warnings), tuple(notices))
+
+
+def _asks_for_graph_kernels(key: str, value: str) -> bool:
+    """Whether a flag means graph kernel fusion itself, and not only a pass that runs without it, too."""
+    if key not in ("enable_pass", "disable_pass"):
+        return key in EFFECTIVE or key in WITHOUT_EFFECT
+    managers = (entry.partition(".")[0] for entry in value.split(",") if "." in entry)
+    return any(manager not in MANAGERS for manager in managers)
+
+
+def _pairs(text: str) -> tuple[dict[str, str], list[str]]:
+    """The flags as they are written, and warnings."""
+    given: dict[str, str] = {}
+    warnings: list[str] = []
+    for token in filter(None, text.split(" ")):
+        found = re.fullmatch(r"--([^=]+)(?:=([^=]+))?", token)
+        if found is None:
+            warnings.append(f'the flag "{token}" is invalid. The format is "--key=value", with blanks between flags')
+            continue
+        key, value = found[1], found[2] or ""
+        if key == "path":
+            return _pairs_of_file(Path(value), warnings), warnings
+        if key in given:
+            warnings.append(f'the flag "--{key}" is repeated, the first one counts')
+        given.setdefault(key, value)
+    return given, warnings
+
+
+def _pairs_of_file(path: Path, warnings: list[str]) -> dict[str, str]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        warnings.append(f'the file of flags "{path}" cannot be read: {reason}')
+        return {}
+    if not isinstance(content, dict):
+        warnings.append(f'the file of flags "{path}" is not a JSON object')
+        return {}
+    for key, value in content.items():
+        if not isinstance(value, str):
+            warnings.append(f'the value of "{key}" in "{path}" is not a string')
+    return {key: value for key, value in content.items() if isinstance(value, str)}
+
+
+class _Reader:
+    """Turns the text of flags into values. `ineffective` are the flags that were given and decide nothing here."""
+
+    def __init__(self, warnings: list[str]) -> None:
+        self._warnings = warnings
+        self.ineffective: list[str] = []
+
+    def flags(self, given: Mapping[str, str], *, default_level: int) -> Flags:
+        """The flags; those that are not given, or not understood, have their defaults."""
+        values: dict[str, Any] = {"opt_level": default_level}
+        unknown = []
+        for key, text in given.items():
+            kind = EFFECTIVE.get(key) or WITHOUT_EFFECT.get(key)
+            if kind is None:
+                unknown.append(key)
+                continue
+            value = self._value(key, text, kind)
+            if key in WITHOUT_EFFECT:
+                self.ineffective.append(key)
+            elif value is not None:
+                values[key] = value
+        self._warnings += [f"Unknown flag: {key}" for key in unknown]
+        if unknown:
+            known = [field.name for field in fields(Flags)]
+            near = dict.fromkeys(name for key in unknown for name in get_close_matches(key, known, n=1))
+            advice = f"did you mean {', '.join(near)}? Those" if near else "those"
+            self._warnings.append(
+                f"unknown graph kernel flags have no effect; {advice} that have one: {', '.join(known)}"
+            )
+        if values["opt_level"] > HIGHEST_LEVEL:
+            self._warnings.append(f"opt_level {values['opt_level']} is above {HIGHEST_LEVEL}, which is used")
+            values["opt_level"] = HIGHEST_LEVEL
+        values.setdefault("enable_stitch_fusion", values["opt_level"] == HIGHEST_LEVEL)
+        return Flags(**values)
+
+    def _value(self, key: str, text: str, kind: FlagType) -> Any:
+        value: Any = None
+        if kind == "bool" and text in _TRUE + _FALSE:
+            value = text in _TRUE
+        elif kind in ("int", "uint"):
+            value = _number(text, kind)
+        elif kind in ("text", "list"):
+            items = tuple(filter(None, text.split(",")))
+            value = (text if kind == "text" else items) if items else None
+        if value and key.endswith(_LISTS_OF_OPERATORS):
+            value = tuple(dict.fromkeys(operator for name in value for operator in onnx_names(name)))
+        if value is None:
+            self._warnings.append(f'the value "{text}" of the flag "--{key}" is invalid, its default is used')
+        return value
+
+
+def _number(text: str, kind: FlagType) -> int | None:
+    if not re.fullmatch(r"\+?[0-9]{1,40}" if kind == "uint" else r"[+-]?[0-9]{1,40}", text):
+        return None
+    number, bits = int(text), _UINT_BITS if kind == "uint" else _INT_BITS - 1
+    return number if abs(number) < 2**bits else None
+
+
+def _chosen(
+    default: Iterable[str], only: tuple[str, ...], more: tuple[str, ...], less: tuple[str, ...]
+) -> frozenset[str]:
+    return frozenset(only) if only else (frozenset(default) | frozenset(more)) - frozenset(less)

@@ -1,0 +1,149 @@
+"""The passes of graph kernel fusion, by MindSpore's names and ids, and the switches that reach all passes.
+
+A stage pass is called `stage.pass` or `id.id` in enable_pass and disable_pass, a pass of the registry by its name or
+alias, also behind MindSpore's `fusion_group.` or `backend_fusion.`. A pass that would run can be disabled, one that
+would not can be enabled.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from difflib import get_close_matches
+from time import perf_counter
+from typing import Protocol
+
+from fusionc.graph_kernel.flags.flag_table import MANAGERS
+from fusionc.graph_kernel.flags.read_flags import Flags
+from fusionc.rewrite import Pass
+
+
+class Log(Protocol):
+    """What the stages say while they run."""
+
+    def info(self, function: str, message: str) -> object: ...
+
+
+@dataclass(frozen=True)
+class StagePass:
+    """One pass of a stage, run from optimization level `level` on."""
+
+    stage_id: int
+    stage: str
+    pass_id: int
+    name: str
+    level: int
+
+    @property
+    def full_name(self) -> str:
+        return f"stage{self.stage_id}_{self.stage}_{self.pass_id}_{self.name}"
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """What enable_pass and disable_pass may call it."""
+        return f"{self.stage_id}.{self.pass_id}", f"{self.stage}.{self.name}"
+
+
+# Those of MindSpore's table that have something to do here, under their ids there.
+EXPANDER = StagePass(1, "cluster", 3, "graph_kernel_expander", 1)
+OP_COMBINER = StagePass(1, "cluster", 4, "graph_kernel_op_combiner", 3)
+CLUSTER = StagePass(1, "cluster", 5, "graph_kernel_cluster", 1)
+SIMPLIFY = StagePass(2, "highlevelopt1", 4, "arithmetic_simplify", 2)
+CSE = StagePass(2, "highlevelopt1", 7, "graph_kernel_cse", 2)
+TRANSFORM_OPS = StagePass(2, "highlevelopt1", 8, "transform_op_optimizer", 2)
+SPLITTER = StagePass(3, "split", 4, "graph_kernel_splitter", 1)
+BUILD = StagePass(6, "build", 5, "graph_kernel_build", 1)
+PACKET = StagePass(8, "kernelpacket", 0, "symbol_engine_extender", 1)
+STAGE_PASSES = (EXPANDER, OP_COMBINER, CLUSTER, SIMPLIFY, CSE, TRANSFORM_OPS, SPLITTER, BUILD, PACKET)
+
+
+class Stages:
+    """Which stage passes run, and how long they took."""
+
+    def __init__(self, flags: Flags) -> None:
+        self._on = {p: _is_on(p.names, _meets(p, flags), flags) for p in STAGE_PASSES}
+        self._seconds = dict.fromkeys(STAGE_PASSES, 0.0)
+        self._changed: set[StagePass] = set()
+
+    def runs(self, pass_: StagePass) -> bool:
+        return self._on[pass_]
+
+    @contextmanager
+    def timed(self, pass_: StagePass) -> Iterator[None]:
+        """Add the time of what is inside to the pass."""
+        start = perf_counter()
+        yield
+        self._seconds[pass_] += perf_counter() - start
+
+    def note_change(self, pass_: StagePass) -> None:
+        self._changed.add(pass_)
+
+    def write(self, log: Log) -> None:
+        """The lines of all stage passes, in the order in which they run."""
+        for pass_, is_on in self._on.items():
+            name = f"graph kernel pass {pass_.full_name}"
+            if not is_on:
+                log.info("Run", f"{name} is disabled.")
+                continue
+            log.info("Run", f"{name} is enabled.")
+            log.info("RunPass", f"Run {name} in {self._seconds[pass_] * 1e6:.2f} us")
+            if pass_ in self._changed:
+                log.info("RunPass", f"{name} changed.")
+
+
+def _meets(pass_: StagePass, flags: Flags) -> bool:
+    return flags.opt_level >= pass_.level or (pass_ is OP_COMBINER and flags.enable_parallel_op_combine)
+
+
+def _is_on(names: Iterable[str], meets_conditions: bool, flags: Flags) -> bool:
+    listed = flags.disable_pass if meets_conditions else flags.enable_pass
+    return meets_conditions != any(name in listed for name in names)
+
+
+def switched(passes: Sequence[Pass], enabled: frozenset[str], flags: Flags) -> frozenset[str]:
+    """The names of the passes of the registry that run: `enabled`, as enable_pass and disable_pass change it."""
+    return frozenset(p.name for p in passes if _is_on(_names(p), p.name in enabled, flags))
+
+
+def _names(pass_: Pass) -> list[str]:
+    own = (pass_.name, *pass_.aliases)
+    return [*own, *(f"{manager}.{name}" for manager in MANAGERS for name in own)]
+
+
+def mindspore_names(pass_: Pass) -> tuple[str, ...]:
+    """The names that MindSpore and TorchAir have for a pass, which they write in small letters."""
+    return tuple(alias for alias in pass_.aliases if alias.islower())
+
+
+def complaints(passes: Sequence[Pass], flags: Flags) -> list[str]:
+    """A warning for each entry of enable_pass and disable_pass that is the name of no pass."""
+    names = [*(_names(p) for p in passes), *(p.names for p in STAGE_PASSES)]
+    known = dict.fromkeys(name for own in names for name in own)
+    found = []
+    for which, listed in (("enable", flags.enable_pass), ("disable", flags.disable_pass)):
+        for name in listed:
+            if name not in known:
+                near = _stages_called(name) or get_close_matches(name, known, n=1) if name[0].isalpha() else []
+                advice = f" Did you mean {' or '.join(json.dumps(one) for one in near)}?" if near else ""
+                found.append(f'graph kernel pass {which} flag "{name}" is not valid!{advice}')
+    return found
+
+
+def _stages_called(name: str) -> list[str]:
+    """The full names of the stage passes of which only the last part was given."""
+    return [p.names[1] for p in STAGE_PASSES if p.name == name]
+
+
+def write_passes(passes: Sequence[Pass], enabled: frozenset[str], seconds: Mapping[str, float], log: Log) -> None:
+    """The list of all passes that can be switched, and for each whether and how long it ran, under all its names."""
+    names = {pass_: (pass_.name, *mindspore_names(pass_)) for pass_ in passes}
+    every = dict.fromkeys(name for own in names.values() for name in own)
+    log.info("GetBackendFusionGroupPassManager", f"graph kernel passes: {','.join(every)}.")
+    for number, (pass_, own) in enumerate(names.items()):
+        for name in (f"graph kernel pass fusion_group_{number}_{name}" for name in own):
+            if pass_.name in enabled:
+                log.info("RunPass", f"Run {name} in {seconds.get(pass_.name, 0.0) * 1e6:.2f} us")
+            else:
+                log.info("Run", f"{name} is disabled.")

@@ -1,0 +1,118 @@
+"""The kernels of one conversion: which areas can have one, the library with them, and whether it is right."""
+
+from __future__ import annotations
+
+import math
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import onnx
+
+from fusionc.errors import FusioncError
+from fusionc.graph_kernel.area import DOMAIN, Area
+from fusionc.graph_kernel.c.compile import NoCompiler, compiler
+from fusionc.graph_kernel.c.source import reason_against, source
+from fusionc.graph_kernel.library.build_library import build
+from fusionc.graph_kernel.library.cache import known, reason_against_keeping, snapshot
+from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
+from fusionc.graph_kernel.select.supported_operators import any_standard_operator
+from fusionc.graph_kernel.select.time_estimate import saves
+from fusionc.runtime.process import request
+from fusionc.runtime.run_errors import RunError
+
+
+@dataclass
+class KernelLibrary:
+    """Makes the library of a conversion.
+
+    For a target without kernels, and on a machine without a compiler, areas are functions and there is no `file`.
+    `notices` say why; `missing` says it of single areas, by their names. A model that was converted before may bring
+    its library along (`inherited`): then `file` is a copy of that, and there are no more areas.
+    """
+
+    target: str
+    file: Path | None = None
+    inherited: Path | None = None
+    notices: list[str] = field(default_factory=list)
+    missing: dict[str, str] = field(default_factory=dict)
+    _saved: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def is_for_onnxruntime(self) -> bool:
+        """Whether areas get kernels; for other targets they are functions alone."""
+        return self.target == "onnxruntime-cpu"
+
+    def inherit(self, model: onnx.ModelProto, library: Path, is_trusted: bool) -> list[str]:
+        """Go on using the kernels that an earlier conversion has made for a model, if there are any.
+
+        That is machine code. Unless the user trusts it, only what was compiled here, by this user, is loaded or goes
+        with the result; of others, the user is told. What is used is a copy that nobody changes meanwhile.
+        """
+        areas = [function for function in model.functions if function.domain == DOMAIN]
+        if not areas or not library.is_file() or not self.is_for_onnxruntime:
+            return []
+        file = known(library) or (snapshot(library) if is_trusted else None)
+        if file is None:
+            what = f"{library} was not compiled by this user's fusionc, so it is neither loaded nor given to the result"
+            return [f"{what}, whose areas run without kernels; use --trust_kernels if you know who made it"]
+        self.file, self.inherited = file, library
+        return []
+
+    def reason_against(self, area: Area) -> str | None:
+        """Why an area cannot be; None where it can."""
+        return reason_against(area) if self.is_for_onnxruntime else any_standard_operator(area)
+
+    def saves(self, area: Area) -> float:
+        """Estimated seconds that the kernel of an area saves in each run; functions alone cost nothing."""
+        if not self.is_for_onnxruntime:
+            return math.inf
+        if area.name not in self._saved:  # its name says what it computes
+            try:
+                self._saved[area.name] = saves(area, {})
+            except Unsupported:  # it may be of sizes that are hard to guess
+                self._saved[area.name] = 0.0
+        return self._saved[area.name]
+
+    def build(self, areas: Sequence[Area]) -> Mapping[str, str]:
+        """Make the kernels of all areas, and return why there is none, by the names of those without one."""
+        if self.inherited is not None:
+            self.missing = dict.fromkeys((area.name for area in areas), "the model has kernels already")
+            return self.missing
+        self.file, self.missing = None, {}
+        if not self.is_for_onnxruntime or not areas:
+            return {}
+        try:
+            built = build(areas)
+        except NoCompiler as error:
+            self.notices = [f"{error.what}: {error.hint}"]
+            return {}
+        self.file, self.missing = built.library, built.failed
+        self.notices = [reason] if (reason := reason_against_keeping()) else []
+        return self.missing
+
+    def source(self, areas: Sequence[Area]) -> str:
+        """The C text of the kernels; empty where there are none."""
+        return source(areas) if self.file is not None and areas else ""
+
+    def require_loadable(self) -> None:
+        """Raise FusioncError where onnxruntime cannot load the library: then what made it is to blame, no area."""
+        if self.file is None:
+            return
+        try:
+            request("load_library", str(self.file.resolve()))
+            return
+        except RunError as error:
+            said = f"onnxruntime says: {error}"
+        if self.inherited is not None:
+            what = "the kernels beside the model cannot be loaded; were they made on another kind of machine?"
+            hint = "convert the original model again on this machine, or move the library away: areas run without it"
+            raise FusioncError(what, where=str(self.inherited), hint=f"nothing was written; {hint}. {said}")
+        self.file.unlink(missing_ok=True)  # from the cache: what makes it next may be right
+        raise FusioncError(
+            f"the C compiler has made a library of kernels that cannot be loaded: {shlex.join(compiler())}",
+            where=str(self.file),
+            hint="nothing was written; name another compiler in the environment variable CC, or use --no-verify where "
+            f"the kernels are for another machine. {said}",
+        )

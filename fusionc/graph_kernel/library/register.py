@@ -1,0 +1,65 @@
+"""Kernels for a session of onnxruntime."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from fusionc.errors import FusioncError, UsageError
+from fusionc.graph_kernel.library.location import SUFFIX, library_for
+
+_REGISTERED: WeakKeyDictionary[Any, Path] = WeakKeyDictionary()  # session options → the library that they have
+
+
+def register_kernels(session_options: Any, model: str | os.PathLike[str]) -> None:
+    """Let a session run the generated kernels of a model.
+
+    `session_options` is the onnxruntime.SessionOptions that the session will be made with, `model` the path of the
+    model file; its kernels lie beside it. They are machine code, which this call loads whoever made it: call it for
+    models that you trust. Options take the kernels of one model: give each model its own, of which a process may have
+    many. Without this call the model computes the same, with onnxruntime's operators. Raises UsageError if there is no
+    library or the options have another one, FusioncError if it is none for this machine.
+    """
+    library = _library_there(Path(model))
+    place, former = library.resolve(), _REGISTERED.get(session_options)
+    if former == place:
+        return
+    if former is not None:  # onnxruntime would say so only when the session is made
+        raise UsageError(
+            f"these session options have the kernels of another model already: {former.name}",
+            where=str(library),
+            hint="make onnxruntime.SessionOptions for each model; one process may have many",
+            code="E10001",
+        )
+    register = session_options.register_custom_ops_library
+    try:
+        register(str(place))
+    except Exception as error:
+        raise FusioncError(
+            "the kernels cannot be loaded; were they made on another kind of machine?",
+            where=str(library),
+            hint=f"convert the model again on this one. onnxruntime says: {str(error).splitlines()[0]}",
+        ) from error
+    _REGISTERED[session_options] = place
+
+
+def _library_there(model: Path) -> Path:
+    """The library beside a model. Raises UsageError where there is none."""
+    if model.name.endswith(SUFFIX):
+        problem, where = "this is a library of kernels, not a model", model
+        hint = "give the path of the model, with .onnx at its end: its kernels are found beside it"
+    elif not model.name or model.is_dir():
+        problem, where, hint = "the model is a folder", model, "give the path of the model file"
+    elif (library := library_for(model)).is_file():
+        return library
+    elif not model.exists():
+        problem, where, hint = "the model does not exist", model, "check the path: its kernels are looked for beside it"
+    else:
+        problem, where = f"{model.name} has no kernels beside it", library
+        hint = (
+            "keep both files that a conversion with --enable_graph_kernel has written in one folder. If it has written "
+            "no library (its report says why), leave this call out: the model runs as it is"
+        )
+    raise UsageError(problem, where=str(where), hint=hint, code="E10410")

@@ -1,0 +1,80 @@
+"""What the operators of an area say of its values: sizes in C, types, producers, constants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+
+from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.lower.c_types import CType, ctype_of
+from fusionc.graph_kernel.lower.symbolic_sizes import Size, SizeCode, Unsupported
+from fusionc.model.operators import decode_attribute
+from fusionc.model.tensors import element_type
+
+KernelShape = tuple[Size, ...]
+
+
+class AreaInfo:
+    """An area while it is lowered. Shapes are filled in by `infer_shapes`."""
+
+    def __init__(self, area: Area) -> None:
+        self.area, self.sizes = area, SizeCode()
+        self.shapes: dict[str, KernelShape] = {}
+        self.symbols: dict[str, Size] = {}
+        self.producers = {name: (node, k) for node in area.nodes for k, name in enumerate(node.output) if name}
+        for name, array in area.constants.items():
+            self.shapes[name] = tuple(Size(n) for n in array.shape)
+
+    def dtype(self, name: str) -> int:
+        if name in self.area.constants:
+            return element_type(self.area.constants[name].dtype)
+        return self.area.values[name].dtype
+
+    def ctype(self, name: str) -> CType:
+        return ctype_of(self.dtype(name))
+
+    def declared(self, name: str, axis: int) -> Size | None:
+        """What the area says of a dimension: a number, or the size that its symbol was bound to."""
+        dim = self.area.values[name].shape[axis]
+        return Size(dim) if isinstance(dim, int) else self.symbols.get(dim)
+
+
+def attribute(node: onnx.NodeProto, name: str, default: Any = None) -> Any:
+    for item in node.attribute:
+        if item.name == name:
+            return decode_attribute(item)
+    return default
+
+
+def constant(info: AreaInfo, node: onnx.NodeProto, k: int) -> np.ndarray | None:
+    """The value of an input that may be omitted. Raises Unsupported if it is no constant."""
+    name = node.input[k] if k < len(node.input) else ""
+    if not name:
+        return None
+    if name not in info.area.constants:
+        raise Unsupported(f"input {k} of {node.op_type} is no constant")
+    return info.area.constants[name]
+
+
+def numbers(info: AreaInfo, node: onnx.NodeProto, k: int, name: str) -> list[int] | None:
+    """Axes and the like: an input, or an attribute in older opsets."""
+    array = constant(info, node, k)
+    found = attribute(node, name) if array is None else array.ravel()
+    return None if found is None else [int(v) for v in found]
+
+
+def as_first(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
+    """The shape of an output that has that of the first input."""
+    return [info.shapes[node.input[0]]]
+
+
+def axes_of(axes: list[int] | None, rank: int) -> list[int]:
+    """Axes counted from the front, in order; all if there are none. Raises Unsupported if they are no axes."""
+    if axes is None:
+        return list(range(rank))
+    found = sorted({axis + rank if axis < 0 else axis for axis in axes})
+    if len(found) != len(axes) or any(not 0 <= axis < rank for axis in found):
+        raise Unsupported("axes out of range")
+    return found

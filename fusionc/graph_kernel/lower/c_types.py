@@ -1,0 +1,72 @@
+"""Element types: how a value lies in memory, and in which C type kernels compute with it.
+
+float16 is computed as float: values between the operators of an area keep float's precision, and only a Cast and the
+outputs are rounded.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from onnx import TensorProto
+
+from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
+
+
+@dataclass(frozen=True)
+class CType:
+    """`name` ends the names of C functions; `stored` is the C type in memory, `local` that of a variable."""
+
+    name: str
+    stored: str
+    local: str
+    bytes: int
+    load: str = "{}"
+    store: str = "{}"
+
+    @property
+    def is_float(self) -> bool:
+        return self.name in ("f32", "f64")
+
+
+F32 = CType("f32", "float", "float", 4)
+I64 = CType("i64", "int64_t", "int64_t", 8)
+BOOL = CType("b", "uint8_t", "int32_t", 1)  # as wide as a float, so that both fit into one vector
+_CTYPES: dict[int, CType] = {
+    TensorProto.FLOAT: F32,
+    TensorProto.FLOAT16: CType("f32", "uint16_t", "float", 2, "gk_from_half({})", "gk_to_half({})"),
+    TensorProto.DOUBLE: CType("f64", "double", "double", 8),
+    TensorProto.INT32: CType("i32", "int32_t", "int32_t", 4),
+    TensorProto.INT64: I64,
+    TensorProto.INT8: CType("i8", "int8_t", "int8_t", 1),
+    TensorProto.UINT8: CType("u8", "uint8_t", "uint8_t", 1),
+    TensorProto.BOOL: BOOL,
+}
+
+
+def ctype_of(dtype: int) -> CType:
+    """Raises Unsupported for types that kernels do not compute with."""
+    if dtype not in _CTYPES:
+        raise Unsupported(f"no kernel computes with {TensorProto.DataType.Name(dtype)}")
+    return _CTYPES[dtype]
+
+
+def literal(ctype: CType, value: np.generic | float) -> str:
+    """A C constant."""
+    if not ctype.is_float:
+        number = int(value)
+        return "INT64_MIN" if number == -(2**63) else f"INT64_C({number})" if ctype is I64 else str(number)
+    real = float(value)
+    if np.isnan(real):
+        return "NAN"
+    if np.isinf(real):
+        return "INFINITY" if real > 0 else "-INFINITY"
+    return real.hex() + ("f" if ctype.name == "f32" else "")
+
+
+def table(ctype: CType, array: np.ndarray) -> str:
+    """The elements of a C array, as they lie in memory."""
+    if ctype.stored == "uint16_t":
+        return ", ".join(map(str, array.view(np.uint16).ravel()))
+    return ", ".join(literal(ctype, value) for value in array.ravel())

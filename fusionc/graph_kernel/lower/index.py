@@ -1,0 +1,123 @@
+"""Where an element lies: numbers that depend on the variables of loops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from fusionc.graph_kernel.lower.symbolic_sizes import NOTHING, ONE, Size, SizeSum, Unsupported, product
+
+
+@dataclass(frozen=True, eq=False)
+class Variable:
+    """A loop from 0 to below `extent`."""
+
+    extent: Size
+
+
+@dataclass(frozen=True)
+class Index:
+    """`offset` plus variables times sizes. A term of size 0 is never kept."""
+
+    offset: SizeSum = NOTHING
+    terms: tuple[tuple[Variable, Size], ...] = ()
+
+    def __add__(self, other: Index) -> Index:
+        factors: dict[Variable, SizeSum] = {}
+        for variable, size in self.terms + other.terms:
+            factors[variable] = factors.get(variable, SizeSum()) + size
+        terms = []
+        for variable, total in factors.items():
+            factor = total.size
+            if factor is None:
+                raise Unsupported("an index is no multiple of a loop's variable")
+            if factor.factor:
+                terms.append((variable, factor))
+        return Index(self.offset + other.offset, tuple(terms))
+
+    def times(self, size: Size) -> Index:
+        if not size.factor:
+            return Index()
+        return Index(self.offset.times(size), tuple((variable, factor * size) for variable, factor in self.terms))
+
+    def moved(self, by: Size | SizeSum) -> Index:
+        return Index(self.offset + by, self.terms)
+
+    @property
+    def variables(self) -> frozenset[Variable]:
+        return frozenset(variable for variable, _ in self.terms)
+
+    @property
+    def digits(self) -> list[tuple[Variable, Size]]:
+        """The terms, the smallest sizes first."""
+        return sorted(self.terms, key=lambda term: (len(term[1].atoms), term[1].factor))
+
+    @property
+    def lone(self) -> Variable | None:
+        """The variable if the index is one and nothing else."""
+        if len(self.terms) == 1 and not self.offset.parts and self.terms[0][1] == ONE:
+            return self.terms[0][0]
+        return None
+
+    def replaced(self, new: Mapping[Variable, Index]) -> Index:
+        result = Index(self.offset)
+        for variable, size in self.terms:
+            result += new.get(variable, of(variable)).times(size)
+        return result
+
+
+def of(variable: Variable) -> Index:
+    return Index(SizeSum(), ((variable, ONE),))
+
+
+def strides(shape: Sequence[Size]) -> list[Size]:
+    """How far apart the elements along each axis are when the last axis is the innermost."""
+    return [product(shape[axis + 1 :]) for axis in range(len(shape))]
+
+
+def linear(indices: Sequence[Index], shape: Sequence[Size]) -> Index:
+    """The number of an element in a tensor that lies row by row."""
+    result = Index()
+    for index, stride in zip(indices, strides(shape), strict=True):
+        result += index.times(stride)
+    return result
+
+
+def divided(index: Index, shape: Sequence[Size]) -> list[Index] | None:
+    """The indices whose number `linear` gives, if each term belongs to one axis, else None."""
+    if index.offset.parts:
+        return None
+    parts: list[Index] = [Index() for _ in shape]
+    for variable, size in index.terms:
+        for axis, stride in enumerate(strides(shape)):
+            quotient = size.over(stride)
+            if quotient is not None and shape[axis] != ONE and size.over(stride * shape[axis]) is None:
+                parts[axis] += Index(SizeSum(), ((variable, quotient),))
+                break
+        else:
+            return None
+    return parts if all(_stays_below(part, size) for part, size in zip(parts, shape, strict=True)) else None
+
+
+def _stays_below(index: Index, size: Size) -> bool:
+    """The terms are digits of a number, and together they count up to a divisor of `size`."""
+    reach = ONE
+    for variable, factor in index.digits:
+        if factor.over(reach) is None:
+            return False
+        reach = factor * variable.extent
+    return size.over(reach) is not None
+
+
+class SplitWanted(Exception):
+    """A loop has to be several, of these extents, before an element can be found."""
+
+    def __init__(self, variable: Variable, extents: Sequence[Size]) -> None:
+        self.variable, self.extents = variable, tuple(extents)
+
+
+class CutWanted(Exception):
+    """A loop has to become several, one after another, of these extents."""
+
+    def __init__(self, variable: Variable, extents: Sequence[Size]) -> None:
+        self.variable, self.extents = variable, tuple(extents)

@@ -1,0 +1,133 @@
+"""Which passes over a row compute which steps, and what is kept from one pass to the next.
+
+A step that a later pass needs again is computed again if that is cheap, else it is kept in a buffer.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from fusionc.graph_kernel.lower.index import Variable
+from fusionc.graph_kernel.lower.lowering import Store
+from fusionc.graph_kernel.lower.steps import Step
+
+_CHEAP = 4  # what it costs to compute a step again rather than to keep it
+_READ = 2  # what it costs to read a buffer
+HEAVY = 6  # exponentials and the like
+
+
+class LoopPasses:
+    """The passes of `steps`, arguments first, each of which belongs to the pass that `of` says.
+
+    `roots` are wanted in their own pass for what becomes of them. `given` need not be computed: they lie in buffers.
+    `kept` are the steps that need buffers.
+    """
+
+    def __init__(
+        self, steps: Sequence[Step], of: Mapping[Step, int], roots: Sequence[Step], given: frozenset[Step]
+    ) -> None:
+        self._steps, self._of, self._roots, self._given = steps, of, roots, given
+        self.kept: list[Step] = []
+        wanted = self._wanted()
+        cost: dict[Step, int] = {}
+        for step in steps:
+            cost[step] = _READ if step in given else step.cost + sum(cost.get(a, 0) for a in step.arguments)
+            if cost[step] > _CHEAP and max(wanted[step], default=0) > of[step]:
+                self.kept.append(step)
+                cost[step] = _READ
+        wanted = self._wanted()
+        self.kept = [step for step in self.kept if max(wanted[step], default=0) > of[step]]
+
+    def within(self, number: int) -> list[Step]:
+        """The steps that a pass computes or reads, arguments first."""
+        ends = self._given.union(step for step in self.kept if self._of[step] < number)
+        needed = {step for step in (*self._roots, *self.kept) if self._of[step] == number}
+        for step in reversed(self._steps):
+            if step in needed and step not in ends:
+                needed.update(step.arguments)
+        return [step for step in self._steps if step in needed]
+
+    def reads(self, step: Step, number: int) -> bool:
+        """Whether a pass takes a step from the buffer that an earlier one has filled."""
+        return step in self.kept and self._of[step] < number
+
+    def _wanted(self) -> dict[Step, set[int]]:
+        """The passes in which each step is wanted."""
+        wanted: dict[Step, set[int]] = defaultdict(set)
+        for step in self._roots:
+            wanted[step].add(self._of[step])
+        for step in reversed(self._steps):
+            if step not in self._given:
+                for argument in step.arguments:
+                    wanted[argument] |= {self._of[step]} if step in self.kept else wanted[step]
+        return wanted
+
+
+class LoopSchedule:
+    """What of a loop nest is computed before, in and after which loop over the row.
+
+    A reduction is known after the loop over all its elements, so what needs it belongs to the next one. `of` has the
+    loop of each step that is needed; a step that does not depend on the row is known before it.
+    """
+
+    def __init__(self, stores: Sequence[Store], row: frozenset[Variable]) -> None:
+        self._stores, self._row = stores, row
+        self.of: dict[Step, int] = {}
+        for step in _cone(store.step for store in stores):
+            phase = max((self.of[argument] for argument in step.arguments), default=0)
+            self.of[step] = phase + 1 if step.reduction else phase
+        self.count = 1 + max(self.of[store.step] for store in stores)
+        steps = [step for step in self.of if self.is_rowwise(step)]
+        roots = [root for phase in range(self.count) for root in self.roots(phase)]
+        self.passes = LoopPasses(steps, self.of, [root for root in roots if self.is_rowwise(root)], frozenset())
+
+    def is_rowwise(self, step: Step) -> bool:
+        return bool(step.variables & self._row)
+
+    def is_stored_in_row(self, store: Store) -> bool:
+        return bool(store.access.index.variables & self._row)
+
+    def reductions(self, phase: int) -> list[Step]:
+        """Those that a loop completes."""
+        return [step for step, its in self.of.items() if step.reduction and its == phase + 1]
+
+    def roots(self, phase: int) -> list[Step]:
+        """The steps that a loop is there for: arguments of reductions, and what is stored."""
+        found = [step.arguments[0] for step in self.reductions(phase)]
+        return [*found, *(s.step for s in self._stores if self.is_stored_in_row(s) and self.of[s.step] == phase)]
+
+
+class LoopParts:
+    """The parts of one loop over a row, each with at most one exponential or the like.
+
+    A processor overlaps the computations of several elements only if each is short, so a part is computed for a block
+    of elements before the next part is.
+    """
+
+    def __init__(self, schedule: LoopSchedule, phase: int) -> None:
+        steps = schedule.passes.within(phase)
+        given = frozenset(step for step in steps if schedule.passes.reads(step, phase))
+        self.of: dict[Step, int] = {}
+        last = heavy = 0
+        for step in steps:
+            if step.cost >= HEAVY and step not in given:
+                heavy += 1
+                last += heavy > 1
+            self.of[step] = last
+        self.count = last + 1
+        kept = [step for step in schedule.passes.kept if schedule.of[step] == phase]
+        roots = [step for step in (*schedule.roots(phase), *kept) if schedule.is_rowwise(step)]
+        self.passes = LoopPasses(steps, self.of, roots, given)
+
+
+def _cone(roots: Iterable[Step]) -> list[Step]:
+    """All that steps are computed from, arguments first."""
+    found: set[Step] = set()
+    stack = list(roots)
+    while stack:
+        step = stack.pop()
+        if step not in found:
+            found.add(step)
+            stack += step.arguments
+    return sorted(found, key=lambda step: step.number)

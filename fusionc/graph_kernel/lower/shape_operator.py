@@ -1,0 +1,46 @@
+"""Shape: the sizes of an input as elements. A kernel knows them before its loops run, so each is a number there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+import onnx
+
+from fusionc.graph_kernel.lower.area_info import AreaInfo, KernelShape, attribute
+from fusionc.graph_kernel.lower.index import CutWanted, Index
+from fusionc.graph_kernel.lower.steps import Step
+from fusionc.graph_kernel.lower.symbolic_sizes import ONE, Size, Unsupported
+
+if TYPE_CHECKING:
+    from fusionc.graph_kernel.lower.lowering import Lowering
+
+
+def _asked(info: AreaInfo, node: onnx.NodeProto) -> KernelShape:
+    """The sizes that are asked for. Bounds beyond the rank are moved to it, and a negative one counts from the end."""
+    shape = info.shapes[node.input[0]]
+    return shape[attribute(node, "start", 0) : attribute(node, "end", len(shape))]
+
+
+def _shapes(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
+    return [(Size(len(_asked(info, node))),)]
+
+
+def _element(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Step:
+    sizes, index = _asked(lowering.info, node), at[0]
+    for variable, _ in index.terms:
+        if variable.extent.factor and variable.extent.number is not None:
+            raise CutWanted(variable, [ONE] * variable.extent.number)
+    place = index.offset.size
+    if index.terms or place is None or place.number is None or not 0 <= place.number < len(sizes):
+        raise Unsupported("it is not known which size is read")
+    return lowering.steps.size(lowering.info.ctype(node.output[0]), sizes[place.number])
+
+
+SHAPE: dict[
+    str,
+    tuple[
+        Callable[[AreaInfo, onnx.NodeProto], list[KernelShape]],
+        Callable[[Lowering, onnx.NodeProto, int, Sequence[Index]], Step],
+    ],
+] = {"Shape": (_shapes, _element)}

@@ -1,0 +1,113 @@
+"""The computation of one element, step by step, as functions of the variables of loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from fusionc.graph_kernel.lower.c_types import CType, literal
+from fusionc.graph_kernel.lower.index import Index, Variable
+from fusionc.graph_kernel.lower.symbolic_sizes import Size
+
+
+@dataclass(frozen=True)
+class Access:
+    """An element of a tensor: `tensor` is the name of an input, output or constant, `index` counts elements."""
+
+    tensor: str
+    index: Index
+
+
+@dataclass(frozen=True)
+class Reduction:
+    """How elements become one. `start` and `combine` are C expressions, {0} is the result so far, {1} the element.
+
+    `clause` is what OpenMP calls it, so that several elements can be combined at once.
+    """
+
+    start: str
+    combine: str
+    clause: str
+
+
+@dataclass(frozen=True, eq=False)
+class Step:
+    """A value of C type `ctype.local`.
+
+    `template` is its C expression, {0}, {1} … are the arguments. A load has an access, a reduction how it reduces its
+    argument over all row variables, a size of a tensor that size. `cost` is that of one element, in sixteenths of a
+    nanosecond.
+    """
+
+    number: int
+    ctype: CType
+    template: str
+    arguments: tuple[Step, ...]
+    variables: frozenset[Variable]
+    cost: int
+    access: Access | None = None
+    reduction: Reduction | None = None
+    size: Size | None = None
+
+    @cached_property
+    def is_reduced(self) -> bool:
+        """Whether it is made of a reduction."""
+        return self.reduction is not None or any(argument.is_reduced for argument in self.arguments)
+
+    @property
+    def constant(self) -> str | None:
+        """The literal if it is one."""
+        return self.template if self.template and not (self.arguments or self.variables or self.access) else None
+
+
+@dataclass
+class Steps:
+    """All steps of a nest, arguments first. Equal ones are made once."""
+
+    made: list[Step] = field(default_factory=list)
+    _known: dict[object, Step] = field(default_factory=dict)
+
+    def copy(self) -> Steps:
+        return Steps(self.made.copy(), self._known.copy())
+
+    def op(self, ctype: CType, template: str, *arguments: Step, cost: int = 1) -> Step:
+        variables = frozenset[Variable]().union(*(a.variables for a in arguments))
+        return self._make((ctype.name, template, arguments), ctype, template, arguments, variables, cost)
+
+    def literal(self, ctype: CType, value: np.generic | float) -> Step:
+        return self.op(ctype, literal(ctype, value), cost=0)
+
+    def size(self, ctype: CType, size: Size) -> Step:
+        """How large a tensor is: a literal where that is known."""
+        if size.number is not None:
+            return self.literal(ctype, size.number)
+        return self._make((ctype.name, size), ctype, "", (), frozenset(), 0, size=size)
+
+    def load(self, ctype: CType, access: Access) -> Step:
+        variables = access.index.variables
+        return self._make((ctype, access), ctype, ctype.load, (), variables, 2, access)
+
+    def reduce(self, ctype: CType, reduction: Reduction, step: Step, row: Sequence[Variable]) -> Step:
+        variables = step.variables - frozenset(row)
+        return self._make((ctype.name, reduction, step), ctype, "", (step,), variables, 2, None, reduction)
+
+    def _make(
+        self,
+        key: object,
+        ctype: CType,
+        template: str,
+        arguments: tuple[Step, ...],
+        variables: frozenset[Variable],
+        cost: int,
+        access: Access | None = None,
+        reduction: Reduction | None = None,
+        size: Size | None = None,
+    ) -> Step:
+        if key not in self._known:
+            step = Step(len(self.made), ctype, template, arguments, variables, cost, access, reduction, size)
+            self._known[key] = step
+            self.made.append(step)
+        return self._known[key]

@@ -1,0 +1,144 @@
+"""Sizes that are known when a kernel runs: products of numbers and C variables, and the C code for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+
+class Unsupported(Exception):
+    """A kernel cannot compute an area; the text says why."""
+
+
+@dataclass(frozen=True)
+class Size:
+    """A number times C variables, which are sorted by name; equal products are equal sizes."""
+
+    factor: int
+    atoms: tuple[str, ...] = ()
+
+    def __mul__(self, other: Size) -> Size:
+        factor = self.factor * other.factor
+        return Size(factor, tuple(sorted(self.atoms + other.atoms)) if factor else ())
+
+    def __str__(self) -> str:
+        """The C expression."""
+        if not self.atoms:
+            return str(self.factor)
+        product = " * ".join(self.atoms)
+        return product if self.factor == 1 else f"{self.factor} * {product}"
+
+    @property
+    def number(self) -> int | None:
+        return None if self.atoms else self.factor
+
+    def over(self, other: Size) -> Size | None:
+        """The quotient if it is a size whatever the variables are, else None."""
+        if not other.factor or self.factor % other.factor:
+            return None
+        left = list(self.atoms)
+        for atom in other.atoms:
+            if atom not in left:
+                return None
+            left.remove(atom)
+        return Size(self.factor // other.factor, tuple(left))
+
+
+ONE, ZERO = Size(1), Size(0)
+
+
+def product(sizes: Iterable[Size]) -> Size:
+    result = ONE
+    for size in sizes:
+        result *= size
+    return result
+
+
+@dataclass(frozen=True)
+class SizeSum:
+    """A sum of sizes, one for each product of C variables."""
+
+    parts: tuple[Size, ...] = ()
+
+    def __add__(self, other: SizeSum | Size) -> SizeSum:
+        factors = {part.atoms: part.factor for part in self.parts}
+        for part in other.parts if isinstance(other, SizeSum) else (other,):
+            factors[part.atoms] = factors.get(part.atoms, 0) + part.factor
+        return SizeSum(tuple(Size(factor, atoms) for atoms, factor in sorted(factors.items()) if factor))
+
+    def times(self, size: Size) -> SizeSum:
+        result = SizeSum()
+        for part in self.parts:
+            result += part * size
+        return result
+
+    def __str__(self) -> str:
+        """The C expression."""
+        return " + ".join(map(str, self.parts)) or "0"
+
+    @property
+    def size(self) -> Size | None:
+        """The sum if it is a single size."""
+        if not self.parts:
+            return ZERO
+        return self.parts[0] if len(self.parts) == 1 else None
+
+
+NOTHING = SizeSum()
+
+
+@dataclass
+class SizeCode:
+    """C statements that compute sizes and return a message where the sizes of inputs contradict the area."""
+
+    lines: list[str] = field(default_factory=list)
+    _known: dict[str, Size] = field(default_factory=dict)
+    _checked: set[str] = field(default_factory=set)
+
+    def variable(self, expression: str) -> Size:
+        """The variable that holds what a C expression gives; equal expressions share one."""
+        if expression not in self._known:
+            name = f"s{len(self._known)}"
+            self._known[expression] = Size(1, (name,))
+            self.lines.append(f"const int64_t {name} = {expression};")
+        return self._known[expression]
+
+    def sum(self, sizes: Iterable[Size]) -> Size:
+        total = SizeSum()
+        for size in sizes:
+            total += size
+        return total.size or self.variable(str(total))
+
+    def check(self, condition: str, message: str) -> None:
+        if condition not in self._checked:
+            self._checked.add(condition)
+            self.lines.append(f'if (!({condition})) return "{message}";')
+
+    def equal(self, one: Size, other: Size, message: str) -> None:
+        """Two sizes have to be equal. Raises Unsupported if they never are."""
+        if one == other:
+            return
+        if one.number is not None and other.number is not None:
+            raise Unsupported(message)
+        self.check(f"{one} == {other}", message)
+
+    def broadcast(self, one: Size, other: Size) -> Size:
+        """The size of two that are broadcast to one another."""
+        if one == other or other == ONE:
+            return one
+        if one == ONE:
+            return other
+        message = "sizes cannot be broadcast"
+        for size, number in ((one, other.number), (other, one.number)):
+            if number is not None:
+                if size.number is not None:
+                    raise Unsupported(message)
+                self.check(f"{size} == 1 || {size} == {number}", message)
+                return Size(number)
+        first, second = sorted((str(one), str(other)))
+        self.check(f"{first} == {second} || {first} == 1 || {second} == 1", message)
+        return self.variable(f"{first} == 1 ? {second} : {first}")
+
+    def unless_one(self, size: Size) -> Size:
+        """1, or 0 where `size` is 1: what the stride is multiplied by that may belong to a broadcast."""
+        return self.variable(f"{size} != 1")

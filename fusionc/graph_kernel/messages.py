@@ -1,0 +1,99 @@
+"""The switches of graph kernel fusion put together, and what the log and the user are told of it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections import Counter
+from collections.abc import Sequence
+
+from fusionc.graph_kernel.dump_as_text import dump
+from fusionc.graph_kernel.flags.read_flags import Flags, ReadFlags
+from fusionc.graph_kernel.flags.stages import CLUSTER, SPLITTER, Log, Stages, complaints, write_passes
+from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion, unknown_patterns
+from fusionc.graph_kernel.library.kernel_library import KernelLibrary
+from fusionc.graph_kernel.select.operator_kinds import misnamed, of_no_use
+from fusionc.graph_kernel.select.simplify import unknown_rules
+from fusionc.report import Plog
+from fusionc.report.report import totals
+from fusionc.rewrite import Pass
+from fusionc.rewrite.log import PatternCount
+
+_LEVEL, _INFO = "GLOG_v", ("0", "1")  # MindSpore's level of what is logged, to stderr: debug and info
+
+
+class _Echo:
+    """Writes lines to stderr, too."""
+
+    def __init__(self, plog: Plog) -> None:
+        self._plog = plog
+
+    def info(self, function: str, message: str) -> None:
+        print(self._plog.info(function, message), file=sys.stderr)
+
+
+def fusion_of(
+    flags: Flags, registry: Sequence[Pass], enabled: frozenset[str], kernels: KernelLibrary
+) -> GraphKernelFusion:
+    """Graph kernel fusion with these flags, the passes of the registry that are `enabled`, and their kernels."""
+    by_name = {p.name: p for p in registry}
+    observer = None
+    if flags.enable_debug_mode:
+        from fusionc.graph_kernel.stage_check import StageCheck
+
+        observer = StageCheck().see
+    return GraphKernelFusion(
+        flags, Stages(flags), by_name, enabled, kernels.reason_against, kernels.saves, kernels.build, observer
+    )
+
+
+def tell_of_flags(read: ReadFlags, registry: Sequence[Pass], has_kernels: bool, plog: Plog) -> list[str]:
+    """Log what is wrong with the flags; that, and which of them have no effect, is returned for the user."""
+    flags, by_name = read.flags, {p.name: p for p in registry}
+    warnings = [*read.warnings, *complaints(registry, flags), *misnamed(flags)]
+    warnings += [*unknown_patterns(flags), *unknown_rules(by_name, flags)]
+    for warning in warnings:
+        plog.warning("GraphKernelFlags", warning)
+    if read.flags.is_on:
+        plog.info("GraphKernelFlags", f'graph_kernel_flags = "{read.raw}", all flags: {read.flags.as_json()}')
+    return [*warnings, *read.notices, *(of_no_use(flags, has_kernels) if flags.is_on else [])]
+
+
+def tell_of_areas(
+    fused: Fused, fusion: GraphKernelFusion, kernels: KernelLibrary, counts: Sequence[PatternCount], plog: Plog
+) -> list[str]:
+    """Log the stages and all passes, and dump what is to be dumped; what the user should know is returned.
+
+    Without graph kernels the passes are logged where the user asks for it as in MindSpore, by GLOG_v.
+    """
+    is_shown = os.environ.get(_LEVEL, "").strip() in _INFO
+    log: Log = _Echo(plog) if is_shown else plog
+    if fusion.flags.is_on or is_shown:
+        seconds = {total.name: total.seconds for total in totals(list(counts))}
+        write_passes(list(fusion.registry.values()), fusion.enabled, seconds, log)
+    if not fusion.flags.is_on:
+        return []
+    fusion.stages.write(log)
+    for name, reason in kernels.missing.items():
+        what = f"Nodes that with kernel name [{name}] do not have compile cache after compiling and will be split."
+        plog.warning("GraphKernelBuild", f"{what} {reason}")
+    told = list(kernels.notices)
+    if not fused.areas and kernels.inherited is None:
+        why = _why_none(fused, fusion)
+        told.append(f"graph kernel fusion has made no area, {why}: there are no kernels, and none to register")
+    if fused.raised_ir:
+        told.append(f"the IR version is raised to {fused.raised_ir}: areas are functions, which older ones lack")
+    if fusion.flags.dump_as_text:
+        told += dump(fused, kernels.source(fused.areas))
+    return told
+
+
+def _why_none(fused: Fused, fusion: GraphKernelFusion) -> str:
+    """Why there is no area."""
+    stages = [stage_pass.names[1] for stage_pass in (CLUSTER, SPLITTER) if not fusion.stages.runs(stage_pass)]
+    if stages:
+        return f"the stage pass {stages[0]} is off"
+    reasons = [f"{name} is off ({times} would fit)" for name, times in Counter(fused.unwanted).items()]
+    if any(count.matched for count in fused.counts):
+        reasons.append(f"every {'other ' if reasons else ''}one was refused")
+    return ", ".join(reasons) or "no operators fit together"

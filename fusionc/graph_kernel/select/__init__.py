@@ -1,0 +1,1 @@
+"""Which operators become one area: clusters, expanded, simplified, split by patterns, judged by what they cost."""

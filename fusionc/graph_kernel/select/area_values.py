@@ -1,0 +1,62 @@
+"""Values as kernels see them: their types and sizes, and which constants become part of a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import onnx
+
+from fusionc.graph_kernel.area import AreaValue
+from fusionc.model.graph import Edge, Node
+
+_MOST_EMBEDDED = 64  # integers; a table of axes, sizes or indices that a kernel is made for
+
+
+def edges_of(node: Node) -> Iterator[Edge]:
+    """What a node reads and writes, without what is omitted."""
+    for edge in (*node.inputs, *node.outputs):
+        if edge is not None:
+            yield edge
+
+
+def named(node: Node) -> onnx.NodeProto:
+    """The proto of a node with the names that its operands have now, without its own name and origin."""
+    proto = onnx.NodeProto(op_type=node.op, domain=node.domain, attribute=node.proto.attribute)
+    proto.input.extend("" if value is None else value.name for value in node.inputs)
+    proto.output.extend("" if value is None else value.name for value in node.outputs)
+    return proto
+
+
+def is_scalar_constant(value: Edge) -> bool:
+    """Whether a value is a constant of one element."""
+    return value.is_constant and value.shape is not None and all(dim == 1 for dim in value.shape)
+
+
+def embedded(edge: Edge) -> np.ndarray[Any, Any] | None:
+    """The elements of a constant that becomes part of the kernel: one number, or a small table of integers.
+
+    Larger ones are inputs, so that layers that differ in their weights alone share one kernel.
+    """
+    return edge.constant() if is_scalar_constant(edge) or _is_table(edge) else None
+
+
+def _is_table(edge: Edge) -> bool:
+    shape = edge.shape if edge.is_constant else None
+    if shape is None or len(shape) != 1 or edge.dtype is None:
+        return False
+    return edge.dtype.kind in "iu" and isinstance(shape[0], int) and shape[0] <= _MOST_EMBEDDED
+
+
+def area_value_of(edge: Edge) -> AreaValue | None:
+    """A value as kernels see it; None where its element type or its rank is unknown."""
+    shape, elem_type = edge.shape, edge.elem_type
+    if shape is None or not elem_type:
+        return None
+    return AreaValue(edge.name, elem_type, tuple(symbol(edge, axis, dim) for axis, dim in enumerate(shape)))
+
+
+def symbol(edge: Edge, axis: int, dim: int | str | None) -> int | str:
+    """A dimension. One that is unknown gets a symbol of its own."""
+    return f"{edge.name}[{axis}]" if dim is None else dim

@@ -1,0 +1,80 @@
+"""A cluster as a model of its own, in which the stages work. The model it came from stays as it is meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import onnx
+
+from fusionc.graph_kernel.select.area_values import area_value_of, edges_of, named
+from fusionc.model.graph import Edge, Graph, Model, Node
+from fusionc.model.operators import MICROSOFT
+from fusionc.model.tensors import to_proto
+from fusionc.shapes.expressions import INVENTED
+from fusionc.shapes.inference import typed_model
+
+_IR_VERSION = 10
+_MOST_COPIED = 1024  # elements of a constant that simplification may look at; larger ones are inputs
+
+
+def cluster_proto(graph: Graph, nodes: Sequence[Node]) -> onnx.ModelProto | None:
+    """The model of these nodes; None where a type is missing that it has to declare."""
+    proto = onnx.ModelProto(ir_version=_IR_VERSION)
+    proto.opset_import.add(domain="", version=graph.opset)
+    proto.opset_import.add(domain=MICROSOFT, version=1)
+    proto.graph.name = "cluster"
+    inside, known = set(nodes), set[Edge]()
+    for node in nodes:
+        proto.graph.node.append(named(node))
+        for edge in edges_of(node):
+            if edge in known or (edge.producer in inside and edge.graph is graph):
+                continue
+            known.add(edge)
+            if not _declare(edge, proto.graph):
+                return None
+    for node in nodes:
+        for output in node.outputs:
+            if output is not None and is_seen_outside(output, inside):
+                info = _info(output)
+                if info is None:
+                    return None
+                proto.graph.output.append(info)
+    return proto
+
+
+def cluster_model(proto: onnx.ModelProto) -> Model:
+    """The model in memory. It counts as one for any runtime: what leads to areas is standard operators."""
+    return typed_model(proto, "", "onnx")
+
+
+def is_seen_outside(value: Edge, inside: set[Node]) -> bool:
+    """Whether anything but these nodes needs a value."""
+    return value.is_output or value.is_pinned or any(user not in inside for user in value.outputs)
+
+
+def _declare(edge: Edge, graph: onnx.GraphProto) -> bool:
+    """Make a value from outside a constant or an input."""
+    array = edge.constant() if edge.is_constant and _size(edge) <= _MOST_COPIED else None
+    info = _info(edge) if array is None else None
+    if array is not None:
+        graph.initializer.append(to_proto(array, edge.name))
+        graph.value_info.append(onnx.helper.make_tensor_value_info(edge.name, edge.elem_type, array.shape))
+    elif info is not None:
+        graph.input.append(info)
+    return array is not None or info is not None
+
+
+def _size(edge: Edge) -> int:
+    size = 1
+    for dim in edge.shape or ():
+        size *= dim if isinstance(dim, int) else _MOST_COPIED + 1
+    return size if edge.shape is not None else _MOST_COPIED + 1
+
+
+def _info(edge: Edge) -> onnx.ValueInfoProto | None:
+    """The declaration. Symbols that were invented outside are not those that inference invents in the cluster."""
+    operand = area_value_of(edge)
+    if operand is None:
+        return None
+    dims = [dim.replace(INVENTED, "size ") if isinstance(dim, str) else dim for dim in operand.shape]
+    return onnx.helper.make_tensor_value_info(edge.name, operand.dtype, dims)

@@ -1,0 +1,119 @@
+"""One cluster through the stages: expand, simplify, split. What is found are areas; the model is not touched.
+
+Where an area cannot be cut out of the model, an expanded operator or a simplification reaches beyond it, and not every
+kernel that the parts allow can be made. Then the cluster is tried again with less, at last as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import onnx
+
+from fusionc.graph_kernel.flags.stages import CLUSTER, EXPANDER, SPLITTER, StagePass, Stages
+from fusionc.graph_kernel.select.area_location import AreaLocation, located
+from fusionc.graph_kernel.select.area_values import edges_of
+from fusionc.graph_kernel.select.cluster_model import cluster_model, cluster_proto
+from fusionc.graph_kernel.select.expand import Expander
+from fusionc.graph_kernel.select.operator_kinds import qualified
+from fusionc.graph_kernel.select.simplify import Simplifier
+from fusionc.graph_kernel.select.split.regions import Region
+from fusionc.graph_kernel.select.split.split_patterns import SplitPattern
+from fusionc.graph_kernel.select.split.splitter import split
+from fusionc.graph_kernel.select.split.stitch import STITCH
+from fusionc.graph_kernel.select.supported_operators import SupportedOperators
+from fusionc.model.graph import Graph, Model, Node
+from fusionc.model.write_back import write_back
+from fusionc.rewrite.log import PatternCount
+
+StageObserver = Callable[[StagePass, onnx.ModelProto], None]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What became of one cluster."""
+
+    nodes: tuple[Node, ...]
+    locations: tuple[AreaLocation, ...] = ()
+    regions: tuple[Region, ...] = ()
+    patterns: tuple[PatternCount, ...] = ()
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """How much is tried: which operators are expanded, whether anything is simplified, how it is split."""
+
+    expanded: frozenset[str]
+    is_simplified: bool
+    patterns: tuple[SplitPattern, ...]
+
+
+@dataclass(frozen=True)
+class Planner:
+    """The stages with their switches. `observer` sees the model of a cluster before the first stage and after each."""
+
+    expander: Expander
+    simplifier: Simplifier
+    patterns: Sequence[SplitPattern]
+    most_operators: int
+    supported: SupportedOperators
+    stages: Stages
+    observer: StageObserver | None = None
+
+    def plan(self, graph: Graph, nodes: Sequence[Node]) -> Plan:
+        """The areas of a cluster."""
+        originals = {edge.name: edge for node in nodes for edge in edges_of(node)}
+        for attempt in self._attempts(nodes):
+            proto = cluster_proto(graph, nodes)
+            if proto is None:
+                break
+            model = self._prepared(proto, attempt)
+            with self.stages.timed(SPLITTER):
+                regions, counts = split(
+                    model.main, attempt.patterns, self.supported.of_node, self.most_operators, graph.id
+                )
+                made = [region for region in regions if region.is_composite and not region.is_lone]
+                locations = [located(region, originals, nodes) for region in made]
+                possible = tuple(c for c in locations if c is not None and self.supported.of_area(c.area) is None)
+            if len(possible) == len(made) or attempt == self._least:
+                return Plan(tuple(nodes), possible, tuple(regions), tuple(counts))
+        return Plan(tuple(nodes))
+
+    @property
+    def _least(self) -> Attempt:
+        return Attempt(frozenset(), False, tuple(p for p in self.patterns if p is not STITCH))
+
+    def _attempts(self, nodes: Sequence[Node]) -> Iterator[Attempt]:
+        """What is tried, one after the other until all areas that are found are possible."""
+        names = frozenset(qualified(node.op, node.domain) for node in nodes if self.expander.takes(node))
+        fewer = [names - {name} for name in sorted(names)] if len(names) > 1 else []
+        every = tuple(self.patterns)
+        for expanded in dict.fromkeys([names, *fewer, frozenset[str]()]):
+            yield Attempt(expanded, True, every)
+        yield Attempt(frozenset(), False, every)
+        yield self._least
+
+    def _prepared(self, proto: onnx.ModelProto, attempt: Attempt) -> Model:
+        if self.observer is not None:
+            self.observer(CLUSTER, _copy(proto))
+        with self.stages.timed(EXPANDER):
+            model = cluster_model(self.expander.expand(proto, attempt.expanded) if attempt.expanded else proto)
+            if attempt.expanded:
+                self.simplifier.tidy(model)
+        if attempt.expanded:
+            self.stages.note_change(EXPANDER)
+            self._show(EXPANDER, model)
+        if attempt.is_simplified:
+            self.simplifier.simplify(model, lambda stage_pass: self._show(stage_pass, model))
+        return model
+
+    def _show(self, stage_pass: StagePass, model: Model) -> None:
+        if self.observer is not None:
+            self.observer(stage_pass, _copy(write_back(model)))
+
+
+def _copy(proto: onnx.ModelProto) -> onnx.ModelProto:
+    copy = onnx.ModelProto()
+    copy.CopyFrom(proto)
+    return copy

@@ -1,0 +1,56 @@
+"""An area takes the place of its operators in the model, as a call of a function that has them as its body."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fusionc.graph_kernel.select.area_location import AreaLocation
+from fusionc.graph_kernel.select.make_area import function_of
+from fusionc.graph_kernel.select.operator_kinds import DATA_MOVEMENT, ROW_BY_ROW, OperatorKind, kind_of
+from fusionc.model.graph import Edge, Graph
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
+from fusionc.rewrite.apply import apply
+from fusionc.rewrite.log import PatternCount, RewriteLog
+
+# The passes of CANN that make such areas; the most special one that fits names the area.
+SEVERAL_OUTPUTS, REDUCTION = "TbeMultiOutputFusionPass", "TbeReduceElemwiseFusionPass"
+ELEMENTWISE, ANY = "TbeEltwiseFusionPass", "AutomaticUbFusion"
+MOVES_DATA = "FusionVirtualOpSetSwitch"  # whether there is addressing in areas
+
+
+def pass_of(location: AreaLocation) -> str:
+    """The name of the pass that an area counts for, and by which it is switched off."""
+    operators = {node.op_type for node in location.area.nodes}
+    if len(location.outputs) > 1:
+        return SEVERAL_OUTPUTS
+    if operators & ROW_BY_ROW:
+        return REDUCTION
+    return ELEMENTWISE if all(kind_of(op) == OperatorKind.ELEMWISE for op in operators) else ANY
+
+
+def moves_data(location: AreaLocation) -> bool:
+    """Whether operators that only move elements are in the area."""
+    return any(node.op_type in DATA_MOVEMENT for node in location.area.nodes)
+
+
+def replace_by_calls(
+    graph: Graph, locations: Sequence[tuple[AreaLocation, str | None]], pass_: Pass, log: RewriteLog
+) -> PatternCount:
+    """Put the areas of one pass into the graph, those without a reason against them, and count them."""
+
+    def find(_: Graph) -> Iterator[Match]:
+        for location, reason in locations:
+            # What made an input may have become an area itself by now; its values kept their names.
+            inputs = [_current(value) for value in location.inputs]
+            yield Match(
+                graph, location.nodes, location.outputs, {"area": location.area, "inputs": inputs, "reason": reason}
+            )
+
+    def rewrite(m: Match, new: Tape) -> Result:
+        return refuse(m.reason) if m.reason else new.call(function_of(m.area), m.inputs)
+
+    return apply(pass_, Pattern("area", find=find, rewrite=rewrite), graph, log)
+
+
+def _current(value: Edge) -> Edge:
+    return value.graph.values.get(value.name, value)

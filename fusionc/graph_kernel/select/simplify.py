@@ -1,0 +1,77 @@
+"""Simplify: what expansion leaves behind is tidied up, then rules, equal operators and turned layouts, by level.
+
+All of it is done by passes of the registry, on the model of one cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from fusionc.graph_kernel.flags.read_flags import HIGHEST_LEVEL, Flags
+from fusionc.graph_kernel.flags.stages import CSE, SIMPLIFY, TRANSFORM_OPS, StagePass, Stages
+from fusionc.model.graph import Model
+from fusionc.rewrite import Pass
+from fusionc.rewrite.log import RewriteLog
+from fusionc.rewrite.pipeline import run
+
+# What definitions are full of: casts to the type that is there, shapes of known size, constants of constants.
+_TIDY = ("IdentityPass", "CastRemovePass", "DimensionComputePass", "ConstantFoldingPass", "NoUseReshapeRemovePass")
+_EXACT, _INEXACT = "ArithmeticSimplifyPass", "ArithmeticInexactPass"
+_EQUAL, _TURNED = "CommonSubexpressionEliminationPass", "TransOpSymmetryEliminationPass"
+
+
+@dataclass(frozen=True)
+class Simplifier:
+    """The passes of each stage pass, with only the rules that the flags leave them."""
+
+    tidy_passes: tuple[Pass, ...]
+    stage_passes: Mapping[StagePass, tuple[Pass, ...]]
+    stages: Stages
+
+    def tidy(self, model: Model) -> None:
+        """Clean up behind expansion."""
+        run(model, self.tidy_passes, RewriteLog())
+
+    def simplify(self, model: Model, after: Callable[[StagePass], None]) -> None:
+        """Run the stage passes that are on. `after` is called behind each that changes anything."""
+        for stage_pass, passes in self.stage_passes.items():
+            before = model.version
+            with self.stages.timed(stage_pass):
+                run(model, passes, RewriteLog())
+            if model.version != before:
+                self.stages.note_change(stage_pass)
+                after(stage_pass)
+
+
+def simplifier(registry: Mapping[str, Pass], flags: Flags, stages: Stages) -> Simplifier:
+    """What simplification does with these flags. `registry` has the passes by name."""
+    rules = [registry[_EXACT]]
+    if flags.opt_level >= HIGHEST_LEVEL and not flags.exact_precision_mode:
+        rules.append(registry[_INEXACT])
+    passes = {
+        SIMPLIFY: tuple(_with_rules(rules, flags)),
+        CSE: (registry[_EQUAL],),
+        TRANSFORM_OPS: (registry[_TURNED],),
+    }
+    running = {stage_pass: found for stage_pass, found in passes.items() if stages.runs(stage_pass)}
+    return Simplifier(tuple(registry[name] for name in _TIDY), running, stages)
+
+
+def unknown_rules(registry: Mapping[str, Pass], flags: Flags) -> list[str]:
+    """A warning for each entry of enable_simplify_exprs_only and disable_simplify_exprs that is no rule's id."""
+    known = {pattern.name for name in (_EXACT, _INEXACT) for pattern in registry[name].patterns}
+    return [
+        f'the flag "--{which}": there is no rule "{name}" here; "fusionc passes {_EXACT}" and "fusionc passes '
+        f'{_INEXACT}" list their patterns, which are the rules'
+        for which, name in flags.entries("_simplify_exprs", "_simplify_exprs_only")
+        if name not in known
+    ]
+
+
+def _with_rules(passes: list[Pass], flags: Flags) -> Iterator[Pass]:
+    """The passes without the patterns that the flags switch off."""
+    for pass_ in passes:
+        kept = tuple(pattern for pattern in pass_.patterns if flags.has_rule(pattern.name))
+        limited: Pass = type(pass_.name, (type(pass_),), {"patterns": kept, "__doc__": pass_.documentation})()
+        yield limited

@@ -1,0 +1,182 @@
+"""Regions: groups of operators of one cluster, at first one for each operator, and what leads from one to another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+
+from fusionc.graph_kernel.select.area_values import is_scalar_constant
+from fusionc.graph_kernel.select.operator_kinds import OperatorKind, kind_of
+from fusionc.graph_kernel.select.split.rows import Row, row_of
+from fusionc.model.graph import Edge, Graph, Node, Shape
+from fusionc.shapes.equality import same_shape
+
+
+@dataclass(eq=False)
+class Region:
+    """Operators that become one kernel, `dominant` being the one of the highest kind.
+
+    `inputs` are the regions that this one reads, each with whether every element of it is read where it lies
+    (INJECTIVE) or may be read several times (a broadcast). `rows` are what its reductions go over. `reason` is why no
+    kernel can contain the operator; such a region is never fused. `is_composite` where the region is worth a kernel of
+    its own by MindSpore's rules. `place` is a topological order: higher than that of every region that this one reads.
+    """
+
+    nodes: list[Node]
+    dominant: Node
+    kind: OperatorKind
+    is_output: bool
+    is_composite: bool
+    reason: str | None
+    place: int
+    rows: frozenset[Row]
+    inputs: dict[Region, bool] = field(default_factory=dict)
+    users: dict[Region, None] = field(default_factory=dict)
+
+    @property
+    def is_lone(self) -> bool:
+        return len(self.nodes) == 1
+
+
+class Regions:
+    """All regions of a cluster. What is fused goes on as one of the two regions."""
+
+    def __init__(self, graph: Graph, reason_against: Callable[[Node], str | None]) -> None:
+        self._regions: dict[Region, None] = {}
+        by_node: dict[Node, Region] = {}
+        for place, node in enumerate(n for n in graph.ordered() if not n.is_op("Constant")):
+            kind = kind_of(node.op) if node.domain == "" else OperatorKind.OPAQUE
+            is_output = any(value is not None and value.is_output for value in node.outputs)
+            rows = frozenset(row for row in (row_of(node),) if row is not None)
+            reason = reason_against(node)
+            region = Region([node], node, kind, is_output, kind != OperatorKind.RESHAPE, reason, place, rows)
+            self._regions[region] = None
+            by_node[node] = region
+            makers = [None if v is None or v.producer is None else by_node.get(v.producer) for v in node.inputs]
+            _connect(region, node, makers)
+
+    def __iter__(self) -> Iterator[Region]:
+        """The regions, in the order of their first operators."""
+        return iter(list(self._regions))
+
+    def __contains__(self, region: Region) -> bool:
+        return region in self._regions
+
+    def fuse(self, a: Region, b: Region) -> Region:
+        """Put two regions into one, and return it. One of them reads the other, without a detour."""
+        maker, user = (a, b) if b in a.users else (b, a)
+        place = _make_room(maker, user)
+        kept, gone = (a, b) if len(a.nodes) >= len(b.nodes) else (b, a)
+        leader = a if a.kind >= b.kind else b
+        kept.kind = max(a.kind, b.kind)
+        kept.dominant = leader.dominant
+        kept.nodes += gone.nodes
+        kept.is_output = a.is_output or b.is_output
+        kept.is_composite = a.is_composite or b.is_composite
+        kept.rows = a.rows | b.rows
+        kept.place = place
+        for maker, is_injective in gone.inputs.items():
+            del maker.users[gone]
+            _add_edge(maker, kept, is_injective)
+        for user in gone.users:
+            is_injective = user.inputs.pop(gone)
+            _add_edge(kept, user, is_injective)
+        del self._regions[gone]
+        return kept
+
+    def has_detour(self, maker: Region, user: Region) -> bool:
+        """Whether something leads from one region to the other by way of a third: fused, they would form a cycle."""
+        if len(maker.users) > len(user.inputs):  # fewer ways to follow back
+            return maker in _leading_to(user, maker)
+        return user in _following(maker, user)
+
+
+def _following(maker: Region, user: Region) -> set[Region]:
+    """What needs `maker` by way of others than `user` itself, up to the place of `user`."""
+    return _between(maker, user, lambda region: region.users)
+
+
+def _leading_to(user: Region, maker: Region) -> set[Region]:
+    """What `user` needs by way of others than `maker` itself, back to the place of `maker`."""
+    return _between(user, maker, lambda region: region.inputs)
+
+
+def _between(start: Region, end: Region, following: Callable[[Region], Iterable[Region]]) -> set[Region]:
+    """What can be reached from `start` by way of others than `end` itself, between the places of the two."""
+    low, high = sorted((start.place, end.place))
+    found: set[Region] = set()
+    stack = [region for region in following(start) if region is not end]
+    while stack:
+        region = stack.pop()
+        if region not in found and low <= region.place <= high:
+            found.add(region)
+            stack.extend(following(region))
+    return found
+
+
+def _make_room(maker: Region, user: Region) -> int:
+    """A place for both in one: what `user` needs is moved before it, what needs `maker` behind it."""
+    before = sorted(_leading_to(user, maker), key=_place)
+    behind = sorted(_following(maker, user), key=_place)
+    places = sorted([maker.place, user.place, *map(_place, (*before, *behind))])
+    for region, place in zip(before, places, strict=False):
+        region.place = place
+    for region, place in zip(reversed(behind), reversed(places), strict=False):
+        region.place = place
+    return places[len(before)]
+
+
+def _place(region: Region) -> int:
+    return region.place
+
+
+def _connect(region: Region, node: Node, makers: list[Region | None]) -> None:
+    """Draw the edges to one new operator, and correct its kind where they broadcast."""
+    output = node.outputs[0]
+    is_scalar_apart = sum(value is not None and not is_scalar_constant(value) for value in node.inputs) <= 1
+    for value, maker in zip(node.inputs, makers, strict=True):
+        if value is None or maker is None:
+            continue
+        is_injective = region.kind != OperatorKind.BROADCAST
+        if region.kind == OperatorKind.ELEMWISE and len(node.inputs) > 1 and not is_scalar_apart:
+            is_injective = output is not None and same_shape(_aligned(value.shape), _aligned(output.shape))
+        _add_edge(maker, region, is_injective)
+    if region.kind == OperatorKind.ELEMWISE and not all(region.inputs.values()):
+        region.kind = OperatorKind.BROADCAST
+
+
+def _add_edge(maker: Region, user: Region, is_injective: bool) -> None:
+    if maker is not user:
+        maker.users[user] = None
+        user.inputs[maker] = user.inputs.get(maker, True) and is_injective
+
+
+def _aligned(shape: Shape | None) -> Shape | None:
+    """A shape without the leading ones, which broadcasting adds."""
+    if shape is None:
+        return None
+    start = next((i for i, dim in enumerate(shape) if dim != 1), len(shape))
+    return shape[start:]
+
+
+def reads_between(maker: Region, user: Region) -> Iterator[tuple[Edge, Node]]:
+    """What one region reads of another, with the operator that reads it."""
+    makers = set(maker.nodes)
+    for node in user.nodes:
+        yield from ((value, node) for value in node.inputs if value is not None and value.producer in makers)
+
+
+def same_size(a: Region, b: Region) -> bool:
+    """Whether the dominant operators are known to make equally many elements."""
+    first, second = _result_shape(a), _result_shape(b)
+    if first is None or second is None:
+        return False
+    sizes = [math.prod(d for d in shape if isinstance(d, int)) for shape in (first, second)]
+    symbols = [sorted(str(d) for d in shape if not isinstance(d, int)) for shape in (first, second)]
+    return sizes[0] == sizes[1] and symbols[0] == symbols[1] and None not in (*first, *second)
+
+
+def _result_shape(region: Region) -> Shape | None:
+    output = region.dominant.outputs[0]
+    return None if output is None else output.shape

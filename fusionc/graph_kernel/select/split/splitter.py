@@ -1,0 +1,54 @@
+"""Runs the patterns of split over the regions of a cluster: each once over all of them, in topological order."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from time import perf_counter
+
+from fusionc.graph_kernel.select.split.regions import Region, Regions
+from fusionc.graph_kernel.select.split.split_patterns import SplitPattern
+from fusionc.model.graph import Graph, Node
+from fusionc.rewrite.log import PatternCount
+
+SPLITTER = "graph_kernel_splitter"
+_TOO_LARGE = "the area would have too many operators"
+
+
+def split(
+    graph: Graph,
+    patterns: Sequence[SplitPattern],
+    reason_against: Callable[[Node], str | None],
+    most: int,
+    graph_id: int = 0,
+) -> tuple[list[Region], list[PatternCount]]:
+    """The regions of a cluster, and what each pattern did. `most` is the number of operators that one may have."""
+    regions = Regions(graph, reason_against)
+    counts = [PatternCount(graph_id, "GraphKernel", SPLITTER, pattern.name) for pattern in patterns]
+    for pattern, count in zip(patterns, counts, strict=True):
+        start = perf_counter()
+        for region in regions:
+            current = region
+            while current in regions and current.reason is None and (found := pattern.find(current, regions)):
+                fitting = _fitting(current, found, most)
+                if not fitting:
+                    count.refused[_TOO_LARGE] = count.refused.get(_TOO_LARGE, 0) + 1
+                    break
+                count.effected += 1
+                for neighbour in fitting:
+                    current = regions.fuse(current, neighbour)
+        count.seconds = perf_counter() - start
+    return sorted(regions, key=lambda region: min(node.position for node in region.nodes)), counts
+
+
+def _fitting(region: Region, found: Sequence[Region], most: int) -> list[Region]:
+    """Those that can be taken without too many operators, the smallest first where not all can."""
+    room = most - len(region.nodes)
+    if sum(len(neighbour.nodes) for neighbour in found) <= room:
+        return list(found)
+    fitting = []
+    for neighbour in sorted(found, key=lambda r: len(r.nodes)):
+        room -= len(neighbour.nodes)
+        if room < 0:
+            break
+        fitting.append(neighbour)
+    return fitting

@@ -1,0 +1,67 @@
+"""The pattern that MindSpore has for chips alone: a reduction and what needs its result are one kernel, row by row.
+
+The kernels here go over a row as often as they have to, while it is in the cache, and take moved elements from where
+they lie. So regions join whose reductions go over the same row, as long as nothing is computed more than once.
+"""
+
+from __future__ import annotations
+
+from fusionc.graph_kernel.select.operator_kinds import DATA_MOVEMENT, ROW_BY_ROW, OperatorKind, kind_of
+from fusionc.graph_kernel.select.split.regions import Region, Regions, reads_between
+from fusionc.graph_kernel.select.split.rows import row_of
+from fusionc.graph_kernel.select.split.split_patterns import SplitPattern
+from fusionc.model.graph import Edge, Node, Shape
+
+_REPEATING = ("Expand", "Gather")  # operators that read an element again
+
+
+def _stitch(region: Region, regions: Regions) -> list[Region]:
+    for maker in region.inputs:
+        if _may_join(maker, region) and not regions.has_detour(maker, region):
+            return [maker]
+    return []
+
+
+def _may_join(maker: Region, user: Region) -> bool:
+    rows = maker.rows | user.rows
+    if maker.reason is not None or len(rows) > 1:
+        return False
+    length = len(next(iter(rows), ()))
+    is_stitched = all(_is_stitched(node, length) for region in (maker, user) for node in region.nodes)
+    return is_stitched and all(_is_read_once(value, node, length) for value, node in reads_between(maker, user))
+
+
+def _is_stitched(node: Node, length: int) -> bool:
+    """Whether a kernel that goes over rows of so many axes can have this operator in it."""
+    if node.op in ROW_BY_ROW:
+        return row_of(node) is not None
+    if node.op not in DATA_MOVEMENT:
+        return kind_of(node.op) == OperatorKind.ELEMWISE
+    before, after = (_shape(values[0]) for values in (node.inputs, node.outputs))
+    if node.op == "Transpose":  # those that take elements apart are better made by onnxruntime, in blocks
+        kept = max(length, 1)
+        perm = node.attr("perm")
+        return bool(perm) and perm[-kept:] == list(range(len(perm) - kept, len(perm)))
+    return not length or (before[-length:] == after[-length:] and None not in after[-length:])
+
+
+def _is_read_once(value: Edge, node: Node, length: int) -> bool:
+    """Whether an operator reads no element of a value again, other than along the row."""
+    is_one_to_one = node.op in ROW_BY_ROW or (node.op in DATA_MOVEMENT and node.op not in _REPEATING)
+    return is_one_to_one or _fits(value, node.outputs[0], length)
+
+
+def _fits(value: Edge, result: Edge | None, length: int) -> bool:
+    small, whole = _shape(value), _shape(result)
+    small = (1,) * (len(whole) - len(small)) + small
+    start = len(whole) - length
+    is_along = small[start:] == whole[start:] or all(dim == 1 for dim in small[start:])
+    return None not in whole and small[:start] == whole[:start] and is_along
+
+
+def _shape(value: Edge | None) -> Shape:
+    """Of operators that kernels can contain, all ranks are known."""
+    return (value.shape if value is not None else None) or ()
+
+
+STITCH = SplitPattern("stitch", _stitch)

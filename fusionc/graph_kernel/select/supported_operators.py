@@ -1,0 +1,55 @@
+"""What a kernel can contain: the question that cluster and split ask of every operator, and of an area as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.select.area_values import embedded
+from fusionc.graph_kernel.select.make_area import area_of
+from fusionc.graph_kernel.select.operator_kinds import qualified
+from fusionc.model.graph import Node
+
+ReasonAgainst = Callable[[Area], str | None]
+
+
+def any_standard_operator(area: Area) -> str | None:
+    """For functions without kernels: whatever has a meaning in every runtime may be in an area."""
+    others = (qualified(node.op_type, node.domain) for node in area.nodes if node.domain)
+    return next((f"{name} is not a standard operator" for name in others), None)
+
+
+class SupportedOperators:
+    """Asks about operators and areas, about equal ones once.
+
+    `allowed` are the names of operators that may be in clusters at all, `reason_against` says why no kernel can be made
+    of an area, None where one can.
+    """
+
+    def __init__(self, allowed: frozenset[str], reason_against: ReasonAgainst) -> None:
+        self._allowed = allowed
+        self._reason_against = reason_against
+        self._of_areas: dict[str, str | None] = {}
+        self._of_nodes: dict[Node, str | None] = {}
+
+    def of_area(self, area: Area) -> str | None:
+        """Why no kernel can be made of an area; None where one can."""
+        if area.name not in self._of_areas:  # its name says what it computes
+            self._of_areas[area.name] = self._reason_against(area)
+        return self._of_areas[area.name]
+
+    def of_node(self, node: Node) -> str | None:
+        """Why an operator cannot be in an area; None where it can."""
+        if node not in self._of_nodes:
+            self._of_nodes[node] = self._find(node)
+        return self._of_nodes[node]
+
+    def _find(self, node: Node) -> str | None:
+        name = qualified(node.op, node.domain)
+        if name not in self._allowed:
+            return f"{name} is not in the list of operators for clusters"
+        if node.bodies:
+            return "it holds a subgraph"
+        read = [value for value in dict.fromkeys(node.inputs) if value is not None and embedded(value) is None]
+        area = area_of([node], read, [value for value in node.outputs if value is not None])
+        return "an element type or a rank is unknown" if area is None else self.of_area(area)

@@ -1,0 +1,145 @@
+"""What an area saves: its time as a kernel against that of its operators one by one."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from functools import cache
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from fusionc.graph_kernel.area import Area, AreaValue
+from fusionc.graph_kernel.c.loop_text import LoopNestText
+from fusionc.graph_kernel.c.source import alone
+from fusionc.graph_kernel.library.cache import cache_folder
+from fusionc.graph_kernel.lower.area_info import AreaInfo
+from fusionc.graph_kernel.lower.lowering import infer_shapes, loop_nests_of
+from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
+
+_LAUNCH = 0.7e-6  # seconds that onnxruntime spends on an operator beside computing, a kernel's shapes included
+_UNKNOWN = 64  # the size that a symbol stands for which nobody gives a size
+_MOST_CHANGED, _MOST_TRIED = 8, 300  # symbols that another size is looked for, and sizes that are tried for each
+_NEAR = 256 * 1024  # bytes; what is larger is not in the near caches any more when the next operator reads it
+
+
+def saves(area: Area, sizes: Mapping[str, int]) -> float:
+    """Estimated seconds, on one thread, that a kernel of an area saves for each run; below 0 it costs.
+
+    `sizes` says what the symbols of its inputs stand for. Raises Unsupported if a kernel cannot compute the area of
+    these sizes, or if no sizes are found that it can have.
+    """
+    sized = _sized(area, _possible(area, sizes))
+    one_by_one = sum(_seconds(alone(node, sized.values, area.constants, area.opset)) for node in area.nodes)
+    return one_by_one - _seconds(sized)
+
+
+def _possible(area: Area, sizes: Mapping[str, int]) -> Mapping[str, int]:
+    """Sizes for all symbols of the inputs: those that are given, and as many others as possible are `_UNKNOWN`.
+
+    A symbol may stand for a few numbers only, as that of what is added to 3 elements: it is 3 or 1. What fits is looked
+    for among the numbers of the area, for one symbol after the other.
+    """
+    symbols = dict.fromkeys(d for name in area.inputs for d in area.values[name].shape if isinstance(d, str))
+    chosen = {symbol: sizes.get(symbol, _UNKNOWN) for symbol in symbols}
+    reached = _reached(_info(area, chosen))
+    for _ in range(_MOST_CHANGED):
+        if reached == len(area.nodes):
+            break
+        changes = ({**chosen, s: n} for s in symbols if s not in sizes for n in _numbers(area))
+        tried = ((_reached(_info(area, change)), change) for change in islice(changes, _MOST_TRIED))
+        better = next((one for one in tried if one[0] > reached), None)
+        if better is None:
+            break
+        reached, chosen = better
+    return chosen
+
+
+def _numbers(area: Area) -> list[int]:
+    """Sizes that are written in an area: dimensions, and what tables of sizes and indices need. The largest first."""
+    found = {1, *(d for v in area.values.values() for d in v.shape if isinstance(d, int))}
+    for array in area.constants.values():
+        found.update(array.shape)
+        if array.dtype.kind in "iu" and array.size:
+            magnitudes = np.abs(array.astype(np.float64))
+            found.update(int(n) for n in (magnitudes.sum(), magnitudes.max() + 1, magnitudes.max()) if n < _NEAR)
+    return sorted(found, reverse=True)
+
+
+def _info(area: Area, sizes: Mapping[str, int]) -> AreaInfo:
+    """An area as it is lowered, with numbers for the sizes of its inputs; those of inner values follow from them."""
+
+    def number(dim: int | str) -> int:
+        return dim if isinstance(dim, int) else sizes[dim]
+
+    given = {
+        name: replace(v, shape=tuple(map(number, v.shape))) for name, v in area.values.items() if name in area.inputs
+    }
+    inner = {
+        name: AreaValue(name, v.dtype, tuple(f"{name}.{axis}" for axis in range(len(v.shape))))
+        for name, v in area.values.items()
+        if name not in given
+    }
+    return AreaInfo(replace(area, values={**given, **inner}))
+
+
+def _reached(info: AreaInfo) -> int:
+    """How many operators have results of known sizes until sizes contradict one another."""
+    with suppress(Unsupported):
+        infer_shapes(info)
+    return sum(any(name in info.shapes for name in node.output) for node in info.area.nodes)
+
+
+def _sized(area: Area, sizes: Mapping[str, int]) -> Area:
+    """An area with numbers for all sizes."""
+    info = _info(area, sizes)
+    infer_shapes(info)
+    shapes = {name: tuple(size.number or 0 for size in info.shapes[name]) for name in area.values}
+    return replace(area, values={name: AreaValue(name, v.dtype, shapes[name]) for name, v in area.values.items()})
+
+
+def _seconds(area: Area) -> float:
+    """Of an area whose sizes are numbers: computing, or moving what lies far away, whatever takes longer."""
+    info = AreaInfo(area)
+    infer_shapes(info)
+    total = _LAUNCH
+    for nest in loop_nests_of(info):
+        text = LoopNestText("nest", nest, info, [*area.inputs, *area.outputs, *area.constants])
+        elements = 1
+        for variable in (*nest.grid, *nest.row):
+            elements *= variable.extent.number or 0
+        computing = elements * text.cost / 16e9
+        moved = sum(elements * info.ctype(access.tensor).bytes for access in text.accesses if access.index.terms)
+        total += max(computing, moved * _seconds_per_byte() if moved > _NEAR else 0.0)
+    return total
+
+
+@cache
+def _seconds_per_byte() -> float:
+    """How long this machine takes to move a byte that is in no near cache; measured once and kept."""
+    kept = cache_folder() / "seconds_per_byte.json"
+    try:
+        return float(json.loads(kept.read_text()))
+    except (OSError, ValueError, TypeError):
+        measured = _measured()
+    with tempfile.NamedTemporaryFile("w", dir=kept.parent, delete=False) as file:
+        json.dump(measured, file)
+    os.replace(Path(file.name), kept)
+    return measured
+
+
+def _measured() -> float:
+    source = np.ones(4 * 1024 * 1024, np.float32)
+    target = np.empty_like(source)
+    times = []
+    for _ in range(7):
+        begin = time.perf_counter()
+        np.copyto(target, source)
+        times.append(time.perf_counter() - begin)
+    return min(times) / (source.nbytes + target.nbytes)

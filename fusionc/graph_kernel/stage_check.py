@@ -1,0 +1,43 @@
+"""enable_debug_mode: the model of every cluster is checked and compared after every stage of graph kernel fusion."""
+
+from __future__ import annotations
+
+import tempfile
+from pathlib import Path
+
+import onnx
+
+from fusionc.errors import VerificationError
+from fusionc.graph_kernel.flags.stages import CLUSTER, StagePass
+from fusionc.verify import verify
+
+
+class StageCheck:
+    """Sees the model of a cluster first as it was cut out, and then after every stage pass that changed it."""
+
+    def __init__(self) -> None:
+        self._before: onnx.ModelProto | None = None
+
+    def see(self, stage_pass: StagePass, model: onnx.ModelProto) -> None:
+        """Compare a cluster with what it was one stage before. Raises VerificationError that names the stage pass."""
+        before, self._before = self._before, model
+        if stage_pass is CLUSTER or before is None:
+            return
+        with tempfile.TemporaryDirectory(prefix="fusionc-") as folder:
+            files = [Path(folder, name) for name in ("before.onnx", "after.onnx")]
+            for file, proto in zip(files, (before, model), strict=True):
+                file.write_bytes(proto.SerializeToString())
+            try:
+                onnx.checker.check_model(str(files[1]), full_check=True)
+                found = verify(*files)
+                problem = found.summary if found.status == "different" else ""
+            except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+                problem = " ".join(str(error).split())
+        if problem:
+            operators = "_".join(node.op_type for node in before.graph.node)
+            raise VerificationError(
+                f"graph kernel pass {stage_pass.full_name} changes what a cluster computes: {problem}",
+                where=f"the cluster {operators}",
+                hint=f'nothing was written; use --graph_kernel_flags "--disable_pass={stage_pass.names[0]}"',
+                code="E13028",
+            )

@@ -1,0 +1,92 @@
+"""The project's own functions: how far they are from the truth, over floats of every size."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from fusionc.graph_kernel.c import compile
+from fusionc.graph_kernel.c.source import _part
+
+pytestmark = pytest.mark.usefixtures("needs_a_compiler")
+
+FUNCTIONS: dict[str, tuple[Callable[[np.ndarray], np.ndarray], float, float]] = {
+    "exp": (np.exp, -110.0, 95.0),
+    "log": (np.log, 1e-45, 3.4e38),
+    "tanh": (np.tanh, -15.0, 15.0),
+    "erf": (np.vectorize(math.erf, otypes=[float]), -6.0, 6.0),
+    "sigmoid": (lambda x: 1 / (1 + np.exp(-x)), -86.0, 100.0),
+    "exp_of_negative": (np.exp, -87.0, 0.0),
+    "any_expm1": (np.expm1, -100.0, 88.0),
+    "log1p": (np.log1p, 0.0, 1e30),
+}
+# Whether this machine multiplies and adds at once is asked of the kernels' own runtime.
+MACHINE = """
+#define EXPORT __attribute__((visibility("default")))
+#if defined(__x86_64__) /* some of the bodies do, where the processor can */
+#define FUSED GK_AVX2
+EXPORT int fuses(void) { return gk_best_body() > 0; }
+#else /* all of them do, or none */
+#define FUSED
+EXPORT int fuses(void) { return GK_FUSED; }
+#endif
+"""
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    text = "#include <stddef.h>\n#include <stdint.h>\nenum { GK_VARIABLES = 1, GK_ACCESSES = 1, GK_NUMBERS = 1 };\n"
+    text += _part("mathematics.h") + _part("runtime.h") + MACHINE
+    for name in FUNCTIONS:
+        for machine, target in (("plain", ""), ("fused", "FUSED"), ("emulated", "")):
+            text += (
+                f"EXPORT {target} void {name}_{machine}(const float *x, float *y, ptrdiff_t n) {{\n"
+                f"gk_machine machine = gk_machine_with({int(machine != 'plain')});\n"
+                f"#pragma omp simd\nfor (ptrdiff_t i = 0; i < n; ++i) y[i] = gk_{name}_f32(x[i], machine); }}\n"
+            )
+    return ctypes.CDLL(str(compile.compiled(text)))
+
+
+def _applied(library: ctypes.CDLL, name: str, x: np.ndarray) -> np.ndarray:
+    y = np.empty_like(x)
+    pointer = ctypes.POINTER(ctypes.c_float)
+    getattr(library, name)(x.ctypes.data_as(pointer), y.ctypes.data_as(pointer), ctypes.c_ssize_t(x.size))
+    return y
+
+
+def _samples(low: float, high: float) -> np.ndarray:
+    sizes = np.geomspace(1e-38, max(abs(low), abs(high)), 100_000)
+    every = np.concatenate([np.linspace(low, min(high, 1e4), 300_000), sizes, -sizes]).astype(np.float32)
+    return every[(every >= low) & (every <= high)]
+
+
+@pytest.mark.parametrize("machine", ["plain", "fused"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_at_most_4_units_in_the_last_place(name: str, machine: str, library: ctypes.CDLL) -> None:
+    if machine == "fused" and not library.fuses():
+        machine = "emulated"  # the C library multiplies and adds with one rounding, too, and takes its time
+    function, low, high = FUNCTIONS[name]
+    x = _samples(low, high)
+    with np.errstate(all="ignore"):
+        wanted = function(x.astype(np.float64))
+        got = _applied(library, f"{name}_{machine}", x).astype(np.float64)
+        in_float = wanted.astype(np.float32)
+        unit = np.spacing(np.abs(in_float)).astype(np.float64)
+        off = np.where(in_float == got, 0, np.abs(got - wanted) / unit)
+    assert np.nanmax(off) <= 4, f"{np.nanmax(off)} at {x[np.nanargmax(off)]}"
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_what_is_no_number(name: str, library: ctypes.CDLL) -> None:
+    edges = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0], np.float32)
+    if name == "exp_of_negative":
+        edges = edges[[0, 2, 3, 4]]
+    if name == "log1p":
+        edges = edges[[0, 1, 3]]
+    with np.errstate(all="ignore"):
+        wanted = FUNCTIONS[name][0](edges.astype(np.float64))
+    assert np.array_equal(_applied(library, f"{name}_plain", edges), wanted.astype(np.float32), equal_nan=True)

@@ -1,0 +1,42 @@
+"""Generated C as a program of its own, without onnxruntime: under sanitizers, or on another kind of processor."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from onnx import helper
+
+from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.c import compile
+from fusionc.graph_kernel.c.source import source
+
+FLAGS = tuple(flag for flag in compile.FLAGS if flag != "-shared")
+
+
+def program(areas: Sequence[Area]) -> str:
+    """The C text of a program with the kernels of areas, which are known by their numbers."""
+    return source(areas) + (Path(__file__).parent / "standalone.c").read_text()
+
+
+def call(number: int, area: Area, feeds: Mapping[str, np.ndarray]) -> bytes:
+    """What the program reads to run the kernel of that number."""
+    parts = [np.int32(number).tobytes()]
+    for name in area.inputs:
+        parts += [np.array(feeds[name].shape, np.int64).tobytes(), np.ascontiguousarray(feeds[name]).tobytes()]
+    return b"".join(parts)
+
+
+def outputs(area: Area, written: bytes) -> list[np.ndarray]:
+    """The outputs of one run, as the program has written them."""
+    found, at = list[np.ndarray](), 0
+    for value in (area.values[name] for name in area.outputs):
+        shape = np.frombuffer(written, np.int64, len(value.shape), at).tolist()
+        at += 8 * len(shape)
+        dtype, count = helper.tensor_dtype_to_np_dtype(value.dtype), math.prod(shape)
+        found.append(np.frombuffer(written, dtype, count, at).reshape(shape))
+        at += found[-1].nbytes
+    assert at == len(written)
+    return found
