@@ -18,7 +18,7 @@ from fusionc.rewrite.check import check_private
 from fusionc.rewrite.definition import Pass, Pattern
 from fusionc.rewrite.log import PatternCount, RewriteLog
 from fusionc.rewrite.match import Match, Refused, refuse
-from fusionc.rewrite.pattern import Formula, depth, root_operators
+from fusionc.rewrite.pattern import depth, names, root_operators
 from fusionc.rewrite.splice import splice
 from fusionc.rewrite.tape import Tape
 
@@ -92,9 +92,10 @@ def _matches(pass_: Pass, pattern: Pattern, graph: Graph) -> Iterator[tuple[obje
     if pattern.find is not None:
         yield from _found(pattern.find, graph)
         return
-    if pattern.formula is None:
+    formulas = pattern.formulas
+    if not formulas:
         raise TypeError(f"pattern {pattern.name} of {pass_.name} has neither a formula nor a find")
-    formulas: tuple[Formula, ...] = pattern.formula if isinstance(pattern.formula, tuple) else (pattern.formula,)
+    absent = dict.fromkeys(name for p in pass_.patterns for formula in p.formulas for name in names(formula))
     anchors = root_operators(formulas[0])
     reach = max(map(depth, formulas))
     queue = deque(sorted((n for key in anchors for n in graph.by_operator.get(key, ())), key=lambda n: n.position))
@@ -104,7 +105,7 @@ def _matches(pass_: Pass, pattern: Pattern, graph: Graph) -> Iterator[tuple[obje
         queued.discard(node)
         if not node.is_in_graph:
             continue
-        match = matcher.match(formulas, node)
+        match = matcher.match(formulas, node, absent)
         if match is None or (pattern.where is not None and not pattern.where(match)):
             yield node, None
             continue

@@ -36,6 +36,13 @@ class Pattern:
     find: Callable[[Graph], Iterable[Match]] | None = None
     where: Callable[[Match], bool] | None = None
 
+    @property
+    def formulas(self) -> tuple[Formula, ...]:
+        """What is searched, as many as there are outputs; none where `find` does it."""
+        if self.formula is None:
+            return ()
+        return self.formula if isinstance(self.formula, tuple) else (self.formula,)
+
 
 class Pass:
     """Base of all passes, the built-in ones and the users' own. The class name is the switch key.

@@ -28,8 +28,9 @@ class Match:
     """The captures of a pattern as attributes (`m.x`, `m.conv`), and what the rewrite replaces.
 
     `nodes` are taken out of the graph, `outputs` are the values that the rewrite must provide anew, in the order of
-    the pattern's outputs. An optional input that is left out is None. A pass that finds its matches itself makes
-    these objects itself; `drops` then names constants and functions that go without any replacement.
+    the pattern's outputs. An optional input that is left out is None, and so is what only other patterns of the pass
+    capture. A pass that finds its matches itself makes these objects itself; `drops` then names constants and functions
+    that go without any replacement.
     """
 
     def __init__(

@@ -6,7 +6,7 @@ with c commutative ones tries at most 2^c orders, and gives up on each at the fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -53,22 +53,24 @@ class _State:
         return _State(self.graph, captured, self.bound, self.nodes, self.kept, self.literal_rank)
 
 
-def match(formulas: Sequence[Formula], anchor: Node) -> Match | None:
-    """The first solution in which `formulas[0]` is made by `anchor`; further formulas are further outputs."""
+def match(formulas: Sequence[Formula], anchor: Node, absent: Mapping[str, None]) -> Match | None:
+    """The first solution in which `formulas[0]` is made by `anchor`; further formulas are further outputs.
+
+    `absent` has the names that the match has in any case: None where the solution captures nothing of that name.
+    """
     if isinstance(formulas[0], OpFormula) and not _orders(formulas[0], anchor):
         return None
     for value in [o for o in anchor.outputs if o is not None]:
         for state in _solve(formulas[0], value, _State(anchor.graph)):
             for solution, values in _solve_others(formulas[1:], state, (value,)):
-                return _to_match(formulas, solution, values, anchor)
+                return _to_match(solution, values, absent)
     return None
 
 
-def _to_match(formulas: Sequence[Formula], state: _State, outputs: tuple[Edge, ...], anchor: Node) -> Match:
-    missing = {name: None for formula in formulas for name in names(formula)}
+def _to_match(state: _State, outputs: tuple[Edge, ...], absent: Mapping[str, None]) -> Match:
     replaced = {value.producer for value in outputs}  # what is handed out is replaced, wherever it was found
     nodes = [node for node in state.nodes if node not in state.kept or node in replaced]
-    return Match(anchor.graph, nodes, outputs, missing | state.captures, literal_rank=state.literal_rank)
+    return Match(state.graph, nodes, outputs, {**absent, **state.captures}, literal_rank=state.literal_rank)
 
 
 def _solve_others(

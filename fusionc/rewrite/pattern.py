@@ -84,7 +84,7 @@ Operand = Formula | float | int
 
 @dataclass(frozen=True, eq=False)
 class Var(Formula):
-    """Any value; the same one wherever the name occurs again."""
+    """Any value, called `m.<name>` in the rewrite; the same one wherever the name occurs again."""
 
     name: str
 
@@ -150,7 +150,7 @@ class Either(Formula):
 
 @dataclass(frozen=True, eq=False)
 class Maybe(Formula):
-    """An input that may be left out."""
+    """An input that may be left out; what it captures is then None."""
 
     inner: Formula
 
@@ -160,7 +160,7 @@ class Maybe(Formula):
 
 @dataclass(frozen=True, eq=False)
 class Rest(Formula):
-    """All remaining inputs, captured as a list."""
+    """All remaining inputs, captured as the list `m.<name>`."""
 
     name: str
 
@@ -237,11 +237,13 @@ def _formula(operand: Operand) -> Formula:
 
 op = _Operators("")
 ms = _Operators(MICROSOFT)
-
-
-def var(name: str) -> Var:
-    """Any value, called `m.<name>` in the rewrite."""
-    return Var(name)
+var = Var
+rest = Rest
+maybe = Maybe
+each = Each
+among = Among
+same = Same
+keep = Keep
 
 
 def const(name: str = "", value: float | None = None) -> Const:
@@ -257,36 +259,6 @@ def known(name: str) -> Const:
 def either(*alternatives: Formula) -> Either:
     """The first of these that matches."""
     return Either(alternatives)
-
-
-def maybe(inner: Formula) -> Maybe:
-    """An optional input; where it is left out, what it captures is None."""
-    return Maybe(inner)
-
-
-def rest(name: str) -> Rest:
-    """All remaining inputs as a list."""
-    return Rest(name)
-
-
-def each(inner: Formula) -> Each:
-    """All remaining inputs, each matching; captures become lists."""
-    return Each(inner)
-
-
-def among(inner: Formula) -> Among:
-    """All remaining inputs, of which at least one matches."""
-    return Among(inner)
-
-
-def same(inner: OpFormula) -> Same:
-    """Inside `each`: the same node every time."""
-    return Same(inner)
-
-
-def keep(inner: Formula) -> Keep:
-    """Matched, but left in the graph and free to be used elsewhere."""
-    return Keep(inner)
 
 
 def walk(formula: Formula) -> Iterator[Formula]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, overload
 
 import numpy as np
 import onnx
@@ -17,6 +17,7 @@ from fusionc.rewrite.match import refuse
 from fusionc.runtime.cpu_kernels import has_cpu_kernel
 from fusionc.shapes.inference import infer_node
 
+_Inputs = Sequence[Edge | None]
 _ITS_OWN = object()  # the element type that an array has already
 _RAISED_FROM_IR = 4  # the IR version since which a model may be raised to one that has functions
 
@@ -36,22 +37,26 @@ class Tape:
         self.moved: dict[Node, tuple[Node, Mapping[Edge, Edge]]] = {}  # with what their subgraphs read instead
         self._captured: dict[Node, tuple[Edge, ...]] = {}  # what that is, of each of these
 
-    def __getattr__(self, op: str) -> Callable[..., Any]:
+    def __getattr__(self, op: str) -> Callable[..., Value]:
         if op.startswith("_"):
             raise AttributeError(op)
         return lambda *inputs, **options: self.node(op, inputs, **options)
 
+    @overload
+    def node(self, op: str, inputs: _Inputs, *, outputs: int | Sequence[bool], **options: Any) -> tuple[Value, ...]: ...
+    @overload
+    def node(self, op: str, inputs: _Inputs, **options: Any) -> Value: ...
     def node(
         self,
         op: str,
-        inputs: Sequence[Edge | None],
+        inputs: _Inputs,
         *,
         domain: str = "",
         like: Node | None = None,
-        outputs: int | Sequence[bool] = 1,
+        outputs: int | Sequence[bool] = 0,
         **attributes: Any,
     ) -> Any:
-        """A new node; returns its output, or a tuple of them where there are several.
+        """A new node; returns its one output, or a tuple of those that `outputs` asks for.
 
         `like` lends the attributes (and keeps unknown ones); `attributes` change them, None removes one. Trailing
         inputs that are None are left out. `outputs` is their number, or says of each whether it is wanted: None stands
@@ -67,15 +72,14 @@ class Tape:
         given = list(inputs)
         while given and given[-1] is None:
             given.pop()
-        node = self._add(proto, given, [True] * outputs if isinstance(outputs, int) else outputs)
-        made = node.outputs
+        node = self._add(proto, given, [True] * (outputs or 1) if isinstance(outputs, int) else outputs)
         proto.input.extend("" if value is None else value.name for value in given)
-        proto.output.extend("" if value is None else value.name for value in made)
+        proto.output.extend("" if value is None else value.name for value in node.outputs)
         try:
             infer_node(node)
         except (InferenceError, ValidationError):
             refuse(f"onnx rejects the new {op}")
-        return made[0] if len(made) == 1 else made
+        return node.outputs if outputs else node.outputs[0]
 
     def move(self, node: Node, inputs: Sequence[Edge | None], values: Mapping[Edge, Edge]) -> tuple[Value | None, ...]:
         """A node with its subgraphs, of a graph that goes with this rewrite; returns its outputs, as many as it has.
@@ -95,8 +99,7 @@ class Tape:
         return (*node.inputs, *self._captured.get(node, ()))
 
     def _add(self, proto: onnx.NodeProto, inputs: Sequence[Edge | None], wanted: Sequence[bool]) -> Node:
-        names = [f"new {len(self.nodes)}.{i}" for i in range(len(wanted))]
-        made = [Value(name, self.graph) if w else None for name, w in zip(names, wanted, strict=True)]
+        made = [Value(f"new {len(self.nodes)}.{at}", self.graph) if w else None for at, w in enumerate(wanted)]
         node = Node(proto, self.graph, inputs, made)
         for value in made:
             if value is not None:
@@ -109,8 +112,7 @@ class Tape:
         if self.graph.model.ir_version < _RAISED_FROM_IR:
             refuse(f"a model of IR version {self.graph.model.ir_version} lists its constants as inputs")
         self.functions.append(function)
-        made = self.node(function.name, inputs, domain=function.domain, outputs=len(function.output))
-        return made if isinstance(made, tuple) else (made,)
+        return self.node(function.name, inputs, domain=function.domain, outputs=len(function.output))
 
     def const(self, array: Any, *, like: Edge | None = None, dtype: Any = _ITS_OWN) -> Constant:
         """A new constant, in the element type of `like` unless `dtype` says otherwise.
@@ -121,7 +123,8 @@ class Tape:
         values = np.asarray(array)
         wanted = None if dtype is _ITS_OWN or dtype is None else np.dtype(dtype)
         if wanted is None and like is not None:
-            wanted = _dtype_of(like)
+            stored = like.constant() if like.dtype is None else None  # in a function body, types are unknown
+            wanted = like.dtype if stored is None else stored.dtype
         if wanted is None and (like is not None or dtype is None):
             refuse("the element type is unknown")
         if wanted is not None and values.dtype != wanted:
@@ -164,12 +167,5 @@ class Tape:
         return f"no CPU kernel for {op} of {', '.join(names)}"
 
 
-def _dtype_of(value: Edge) -> np.dtype[Any] | None:
-    """The element type; that of a constant also in a function body, where types are unknown."""
-    array = value.constant() if value.dtype is None else None
-    return value.dtype if array is None else array.dtype
-
-
-def _finite(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    finite: np.ndarray[Any, Any] = np.isfinite(array.astype(np.float64))
-    return finite
+def _finite(array: np.ndarray[Any, Any]) -> Any:
+    return np.isfinite(array.astype(np.float64))

@@ -229,6 +229,15 @@ def test_a_capture_that_does_not_exist() -> None:
         optimize(parse(MODEL), [make(op.Relu(x), lambda m, new: m.z)])
 
 
+def test_what_only_another_pattern_of_the_pass_captures_is_none() -> None:
+    """A rewrite that several patterns share need not ask which of them matched."""
+    patterns = (Pattern("Added", op.Add(op.Abs(x), const("c"))), Pattern("Alone", op.Abs(x)))
+    members = {"patterns": patterns, "rewrite": lambda self, m, new: new.Relu(m.x) if m.c is None else m.x}
+    model = parse("agraph (float[N] x) => (float[N] y) { a = Relu (x) y = Abs (a) }")
+    result, counts = optimize(model, [type("OwnPass", (Pass,), members)()])
+    assert effected(counts) == 1 and [node.op_type for node in result.graph.node] == ["Relu", "Relu"]
+
+
 def test_a_search_that_raises_is_named_as_well() -> None:
     def find(graph: Any) -> Any:
         yield Match(graph, nodes=list(graph.nodes)[:1])

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 from harness import parse
 
-from fusionc.rewrite import among, const, each, either, keep, known, maybe, op, rest, same, var
+from fusionc.rewrite import Pattern, among, const, each, either, keep, known, maybe, op, rest, same, var
 from fusionc.rewrite.match import Match
 from fusionc.rewrite.matcher import match
 from fusionc.rewrite.pattern import Formula, ms
+from fusionc.rewrite.pattern import names as captured
 from fusionc.shapes.inference import typed_model
 
 x, y = var("x"), var("y")
@@ -23,7 +24,8 @@ def find(formula: Formula | tuple[Formula, ...], body: str, constants: str = "",
     model = parse(f"agraph (float[2,2] a, float[2,2] b) => (float[n,m] r) {declared} {{ {body} }}", opset)
     anchor = typed_model(model, "").main.values["r"].producer
     assert anchor is not None
-    return match(formula if isinstance(formula, tuple) else (formula,), anchor)
+    formulas = Pattern("", formula).formulas
+    return match(formulas, anchor, dict.fromkeys(name for each_ in formulas for name in captured(each_)))
 
 
 def names(found: Match | None) -> dict[str, Any]:

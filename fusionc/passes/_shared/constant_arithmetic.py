@@ -120,8 +120,7 @@ def zeros(new: Tape, x: Edge) -> Edge:
     is_known = shape is not None and all(isinstance(d, int) for d in shape)
     size = new.const(np.array(shape, np.int64)) if is_known else new.Shape(x)
     zero = to_proto(np.zeros(1, x.dtype), "value")
-    made: Edge = new.ConstantOfShape(size, value=zero)
-    return made
+    return new.ConstantOfShape(size, value=zero)
 
 
 def is_never_negative(value: Edge | None, depth: int = 12) -> bool:

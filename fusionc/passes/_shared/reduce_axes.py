@@ -115,7 +115,5 @@ def new_reduce(
 ) -> Edge:
     """A Reduce operator as the opset writes it."""
     if new.graph.opset < (13 if name == "ReduceSum" else 18):
-        old: Edge = new.node(name, [x], like=like, axes=list(axes), keepdims=int(keepdims))
-        return old
-    made: Edge = new.node(name, [x, new.const(np.array(axes, np.int64))], like=like, keepdims=int(keepdims))
-    return made
+        return new.node(name, [x], like=like, axes=list(axes), keepdims=int(keepdims))
+    return new.node(name, [x, new.const(np.array(axes, np.int64))], like=like, keepdims=int(keepdims))

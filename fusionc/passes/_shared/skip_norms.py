@@ -44,7 +44,7 @@ def epsilon_of_last(m: Match) -> float:
     value: Edge = m.sum.outputs[0]
     if value.rank is None:
         refuse("the rank is unknown")
-    norm = m.captures.get("norm")
+    norm = m.norm
     if norm is None:
         axis, epsilon = trailing_axis(m.mean, value), epsilon_of(m)
         is_wide = m.mean.outputs[0].elem_type == TensorProto.FLOAT

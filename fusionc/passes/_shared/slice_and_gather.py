@@ -60,11 +60,9 @@ def new_slice(new: Tape, x: Edge, cuts: Sequence[Cut]) -> Edge:
     axes, starts = [c.axis for c in cuts], [min(c.start, _LAST) for c in cuts]
     ends, steps = [min(c.end, _LAST) for c in cuts], [c.step for c in cuts]
     if new.graph.opset < 10:
-        old: Edge = new.Slice(x, axes=axes, starts=starts, ends=ends)
-        return old
+        return new.Slice(x, axes=axes, starts=starts, ends=ends)
     inputs = [starts, ends, axes] if all(step == 1 for step in steps) else [starts, ends, axes, steps]
-    made: Edge = new.Slice(x, *(new.const(np.array(numbers, np.int64)) for numbers in inputs))
-    return made
+    return new.Slice(x, *(new.const(np.array(numbers, np.int64)) for numbers in inputs))
 
 
 def piece_of(node: Node | None) -> tuple[Edge, int, int, int] | None:
@@ -94,7 +92,5 @@ def axes_of(node: Node) -> list[int] | None:
 def new_unsqueeze(new: Tape, x: Edge, axes: Sequence[int], op: str = "Unsqueeze") -> Edge:
     """An Unsqueeze (or Squeeze) as the opset writes it."""
     if new.graph.opset < 13:
-        old: Edge = new.node(op, [x], axes=list(axes))
-        return old
-    made: Edge = new.node(op, [x, new.const(np.array(axes, np.int64))])
-    return made
+        return new.node(op, [x], axes=list(axes))
+    return new.node(op, [x, new.const(np.array(axes, np.int64))])

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from fusionc.model.graph import Edge, Node
+from fusionc.model.graph import Edge, Node, Value
 from fusionc.rewrite import Tape
 
 
@@ -39,13 +38,11 @@ def sizes_of(split: Node) -> list[int] | None:
     return None if last < 0 else [piece] * (count - 1) + [last]
 
 
-def new_split(new: Tape, x: Edge, sizes: Sequence[int], axis: int) -> Any:
-    """A Split of these sizes as the opset writes it; returns its outputs as a tuple."""
+def new_split(new: Tape, x: Edge, sizes: Sequence[int], axis: int) -> tuple[Value, ...]:
+    """A Split of these sizes as the opset writes it; returns its outputs."""
     if new.graph.opset < 13:
-        made = new.Split(x, outputs=len(sizes), axis=axis, split=list(sizes))
-    else:
-        made = new.Split(x, new.const(np.array(sizes, np.int64)), outputs=len(sizes), axis=axis)
-    return made if isinstance(made, tuple) else (made,)
+        return new.node("Split", [x], outputs=len(sizes), axis=axis, split=list(sizes))
+    return new.node("Split", [x, new.const(np.array(sizes, np.int64))], outputs=len(sizes), axis=axis)
 
 
 def are_all_pieces(pieces: Sequence[Edge | None], split: Node) -> bool:

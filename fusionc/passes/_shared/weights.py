@@ -65,8 +65,7 @@ def scaled(new: Tape, weight: Edge, factor: Array) -> Edge:
     made = new.const(exact, dtype=weight.dtype, like=None if array is None else weight)
     if _is_coarse(made.values, exact):
         refuse("the scaled weights are too small for their type")
-    result: Edge = made if array is not None else new.Mul(weight, made)
-    return result
+    return made if array is not None else new.Mul(weight, made)
 
 
 def _is_coarse(rounded: Array, exact: Array) -> bool:

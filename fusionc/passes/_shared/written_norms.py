@@ -71,7 +71,7 @@ def channel_vector(value: Edge, channels: int, rank: int) -> np.ndarray[Any, Any
 
 def scale_of(m: Match, new: Tape, axis: int) -> Edge:
     """The captured scale of everything from `axis` on, or ones where the formula has none."""
-    normalized, factor = m.x.shape[axis:], m.captures.get("scale")
+    normalized, factor = m.x.shape[axis:], m.scale
     if factor is None:
         if not all(isinstance(d, int) for d in normalized) or math.prod(normalized) > MAX_ONES:
             refuse("the size of what is normalized is unknown")

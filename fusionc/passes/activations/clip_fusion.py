@@ -36,7 +36,7 @@ class ClipFusionPass(Pass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         limits = Interval()
         for name in ("first", "second"):
-            node, limit = m.captures.get(name), m.captures.get(f"{name}_limit")
+            node, limit = getattr(m, name), getattr(m, f"{name}_limit")
             if limit is not None and not broadcasts_into(limit.shape, m.x.shape):
                 refuse("the constant may enlarge the result")
             if node is not None:

@@ -16,7 +16,7 @@ _CELU = op.Mul(either(op.Exp(x / const("divisor")) - 1.0, op.Exp(x / const("divi
 
 
 def _number(m: Match, name: str) -> float:
-    return single_number(m.captures.get(name), m.x)
+    return single_number(getattr(m, name), m.x)
 
 
 def _elu_min(m: Match, new: Tape) -> Result:

@@ -8,13 +8,13 @@ _CLIP = op.Clip(_LINE, rest("limits"), _as="clip")
 
 
 def _number(m: Match, name: str, default: float) -> float:
-    return single_number(m.captures.get(name), m.x, default)
+    return single_number(getattr(m, name), m.x, default)
 
 
 def _slope(m: Match) -> tuple[float, float]:
     """alpha and beta of max(0, min(1, alpha · x + beta)), if the limits are 0 and the number that divides."""
     limits, size = interval_of(m.clip), 1.0
-    if "c" in m.captures:
+    if m.c is not None:
         size = _number(m, "c", 1.0)
         size = size if m.last.op == "Div" else 1 / size if size else 0.0
     if limits.low != 0 or size <= 0 or abs(limits.high / size - 1) > 1e-6:

@@ -33,4 +33,4 @@ class SwishFusionPass(Pass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        return new.Swish(m.x, alpha=single_number(m.captures.get("alpha"), m.x))
+        return new.Swish(m.x, alpha=single_number(m.alpha, m.x))

@@ -83,17 +83,17 @@ def query_of(m: Match) -> Edge:
 
 def key_of(m: Match) -> Edge:
     """The key as it goes into the scores."""
-    return _whole(m, "k", m.captures.get("keys"))
+    return _whole(m, "k", m.keys)
 
 
 def value_of(m: Match) -> Edge:
     """The value as the weights multiply it."""
-    return _whole(m, "v", m.captures.get("values"))
+    return _whole(m, "v", m.values)
 
 
 def _whole(m: Match, name: str, concat: Node | None) -> Edge:
-    found = m.captures.get(f"{name}_repeat") or m.captures.get(f"{name}_expand") or concat
-    whole: Any = m.captures[name] if found is None else found.outputs[0]
+    found = getattr(m, f"{name}_repeat") or getattr(m, f"{name}_expand") or concat
+    whole: Any = getattr(m, name) if found is None else found.outputs[0]
     value: Edge = whole
     return value
 
@@ -118,7 +118,7 @@ def past_of(value: Edge, query: Edge) -> tuple[Edge, Edge] | None:
 
 
 def _needs_guard(m: Match) -> bool:
-    if m.captures.get("guard") is None or m.captures.get("mask") is None:
+    if m.guard is None or m.mask is None:
         return False
     if shows_all(m.mask):
         return False
@@ -138,7 +138,7 @@ def _zeroed(m: Match, new: Tape) -> Edge:
     heads, size = number_of_heads(m), None if m.v.shape is None else m.v.shape[3]
     weights = new.Softmax(m.softmax.inputs[0], like=m.softmax)
     result = new.MatMul(weights, m.v)
-    if m.captures.get("unchanged") is not None:
+    if m.unchanged is not None:
         result = new.Reshape(result, m.same_shape, like=m.unchanged)
     merges = is_merged(m, heads, query_of(m), m.v)
     if m.turn is not None:
@@ -152,9 +152,9 @@ def _zeroed(m: Match, new: Tape) -> Edge:
     # With keepdims, onnxruntime does not reduce the axes of a tensor without elements.
     axes = [axis for axis in (rank - 3, rank - 1) if axis >= 0]
     highest = new_reduce(new, "ReduceMax", m.mask, axes, keepdims=False)
-    hidden = new.Equal(highest, new.const(np.array(-np.inf, np.float32)))
-    hidden = new_unsqueeze(new, hidden, [rank - len(axes)])
-    made: Edge = new.Where(hidden, new.const(np.array(0, np.float32)), result)
+    is_lowest = new.Equal(highest, new.const(np.array(-np.inf, np.float32)))
+    hidden = new_unsqueeze(new, is_lowest, [rank - len(axes)])
+    made = new.Where(hidden, new.const(np.array(0, np.float32)), result)
     return made if merges else reshaped(m, made, new)
 
 
@@ -181,7 +181,7 @@ def _heads(m: Match) -> int:
 
 def added_mask(m: Match, query: Edge, key: Edge, new: Tape) -> Edge | None:
     """The mask as the operators add it, [batch or 1, heads or 1, queries, keys]; None where there is none."""
-    given: Edge | None = m.captures.get("mask")
+    given: Edge | None = m.mask
     if given is None:
         return None
     whole, rank = full(given, given.shape, query, key, new), given.rank or 0

@@ -86,10 +86,8 @@ def rejoined(value: Edge, width: int, new: Tape) -> Edge:
     if reshape is None or reshape.outputs[0] is value:
         refuse("the heads are not split by a Reshape")
     if target is None:
-        joint: Edge = new.Reshape(reshape.outputs[0], new.const(np.array([0, 0, width], np.int64)))
-        return joint
-    made: Edge = new.Reshape(reshape.inputs[0], new.const(np.array([*target[:2], width], np.int64)), like=reshape)
-    return made
+        return new.Reshape(reshape.outputs[0], new.const(np.array([0, 0, width], np.int64)))
+    return new.Reshape(reshape.inputs[0], new.const(np.array([*target[:2], width], np.int64)), like=reshape)
 
 
 def side_by_side(value: Edge, heads: int, new: Tape) -> Edge | None:
@@ -102,8 +100,7 @@ def side_by_side(value: Edge, heads: int, new: Tape) -> Edge | None:
     if rotary is None:
         return part
     given = [part, *rotary.inputs[1:]]
-    made: Edge = new.node("RotaryEmbedding", given, domain=rotary.domain, like=rotary, num_heads=heads)
-    return made
+    return new.node("RotaryEmbedding", given, domain=rotary.domain, like=rotary, num_heads=heads)
 
 
 def packed(values: Sequence[Edge]) -> tuple[Edge, int] | None:
@@ -192,8 +189,7 @@ def length_of(value: Edge, axis: int, new: Tape) -> Edge:
             if source.shape is not None and length in source.shape:
                 value, axis = source, source.shape.index(length)
                 break
-    made: Edge = new.Shape(value, start=axis, end=axis + 1)
-    return made
+    return new.Shape(value, start=axis, end=axis + 1)
 
 
 def _made_before(value: Edge) -> Iterator[Edge]:
@@ -205,13 +201,11 @@ def _made_before(value: Edge) -> Iterator[Edge]:
 
 def expanded(x: Edge, lengths: list[Edge], new: Tape) -> Edge:
     """x, broadcast to at least these lengths of its last axes."""
-    made: Edge = new.Expand(x, vector_of(lengths, new))
-    return made
+    return new.Expand(x, vector_of(lengths, new))
 
 
 def vector_of(parts: Sequence[Edge], new: Tape) -> Edge:
     """Vectors, one behind the other: a constant where all of them are."""
     known = [part.constant() for part in parts]
     arrays = [array for array in known if array is not None]
-    made: Edge = new.const(np.concatenate(arrays)) if len(arrays) == len(known) else new.Concat(*parts, axis=0)
-    return made
+    return new.const(np.concatenate(arrays)) if len(arrays) == len(known) else new.Concat(*parts, axis=0)

@@ -79,8 +79,7 @@ def _half(value: Edge, new: Tape) -> Edge:
     if above is None or not _is_apart(node, above, inputs[1 - at] if node.op == "Mul" else None, rank):
         refuse(_UNKNOWN)
     inputs[at] = _half(above, new)
-    made: Edge = new.node(node.op, inputs, like=node)
-    return made
+    return new.node(node.op, inputs, like=node)
 
 
 def _is_apart(node: Node, above: Edge, factor: Edge | None, rank: int) -> bool:

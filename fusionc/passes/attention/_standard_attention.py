@@ -61,7 +61,7 @@ def _with_heads_inside(m: Match, new: Tape) -> Result:
     if parts is None:
         refuse("the sizes of the heads are unknown")
     more = list(m.attention.inputs)[3:]
-    made: Edge = new.Attention(*parts, *more, like=m.attention, q_num_heads=heads, kv_num_heads=key_heads)
+    made = new.Attention(*parts, *more, like=m.attention, q_num_heads=heads, kv_num_heads=key_heads)
     return made if is_merged(m, heads, m.q, m.v) else reshaped(m, made, new)
 
 
@@ -71,8 +71,7 @@ def reshaped(m: Match, made: Edge, new: Tape) -> Edge:
     target = elements(m.shape)
     if target is None or (not m.merge.attr("allowzero") and any(e == 0 or not isinstance(e, int) for e in target[2:])):
         refuse("the heads are merged in an unknown way")
-    result: Edge = new.Reshape(made, m.shape, like=m.merge)
-    return result
+    return new.Reshape(made, m.shape, like=m.merge)
 
 
 def inside(three: tuple[Edge, Edge, Edge], heads: tuple[int, int, int], new: Tape) -> list[Edge] | None:
@@ -88,7 +87,7 @@ def inside(three: tuple[Edge, Edge, Edge], heads: tuple[int, int, int], new: Tap
 
 def is_merged(m: Match, heads: int, query: Edge, value: Edge) -> bool:
     """Whether the heads are known to be side by side, on three axes, in the result."""
-    if m.captures.get("unchanged") is not None:
+    if m.unchanged is not None:
         before, after = m.unchanged.inputs[0].shape, m.unchanged.outputs[0].shape
         if not same_after_reshape(before, after):
             refuse("a Reshape behind the operator changes something")

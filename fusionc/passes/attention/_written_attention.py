@@ -74,7 +74,7 @@ def operands(m: Match, new: Tape, given: Edge | None = None, value: Edge | None 
 def _scale(m: Match) -> float:
     scale = 1.0
     for name in ("q_scale", "k_scale", "key_scale", "scale"):
-        for factor, sign in ((m.captures.get(name), 1), (m.captures.get(f"{name}_divisor"), -1)):
+        for factor, sign in ((getattr(m, name), 1), (getattr(m, f"{name}_divisor"), -1)):
             if factor is None:
                 continue
             array = factor.constant()
@@ -88,7 +88,7 @@ def _scale(m: Match) -> float:
 
 def _key(m: Match, given: Edge, new: Tape) -> Edge:
     """The key with its last two axes as they are in the query."""
-    if m.captures.get("swap") is not None:
+    if m.swap is not None:
         order = m.swap.attr("perm") or [3, 2, 1, 0]
         if len(order) != 4 or given.rank != 4:
             refuse("the rank is unknown or not 4")
@@ -117,10 +117,8 @@ def _of_five_axes(given: Edge, flat: Shape | None, swapped: Shape | None, new: T
     target = [d if isinstance(d, int) else -1 for d in (batch, heads, length, size)]
     if target.count(-1) > 1 or 0 in target:
         refuse("the rank is unknown or not 4")
-    made: Edge = new.Reshape(given, new.const(np.array(target, np.int64)))
-    return made
+    return new.Reshape(given, new.const(np.array(target, np.int64)))
 
 
 def _moved(value: Edge, order: list[int], new: Tape) -> Edge:
-    made: Edge = value if order == [0, 1, 2, 3] else new.Transpose(value, perm=order)
-    return made
+    return value if order == [0, 1, 2, 3] else new.Transpose(value, perm=order)

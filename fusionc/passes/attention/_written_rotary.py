@@ -72,7 +72,7 @@ def patterns(turn: Callable[..., Result], operators: Any) -> tuple[Pattern, ...]
 
 def _require_halves(m: Match) -> None:
     size = _size(m)
-    if m.captures.get("split") is not None:
+    if m.split is not None:
         are_halves = is_last(m.split, m.x) and sizes_of(m.split) == [size // 2] * 2
     else:
         pieces = piece_of(m.low), piece_of(m.high)

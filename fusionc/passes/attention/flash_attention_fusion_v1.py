@@ -40,7 +40,7 @@ def _without_lowest(m: Match, new: Tape) -> Edge:
         if node is not None and array is not None and array.size == 1 and array.item() == LOWEST:
             inputs = list(node.inputs)
             inputs[at] = new.const(np.full(array.shape, _LOW), like=value)
-            changed: Edge = new.node(node.op, inputs, like=node)
+            changed = new.node(node.op, inputs, like=node)
             if hidden_by(changed) == {_LOW_AS_STORED}:
                 return changed
     return _moved_by_row(m, hidden, new)
@@ -51,7 +51,7 @@ def _moved_by_row(m: Match, hidden: set[float] | None, new: Tape) -> Edge:
     all keys by the lowest number it makes some of the next ones, of one that hides them by −∞ NaN, as Softmax does.
     With the guard that makes zeros of the latter, it stays −∞."""
     given: Edge = m.mask
-    shape, is_guarded = given.shape, m.captures.get("guard") is not None
+    shape, is_guarded = given.shape, m.guard is not None
     if is_guarded and not new.graph.model.is_for_onnxruntime:
         refuse("not every runtime makes zeros of a hidden row")
     if is_guarded and hidden is not None and LOWEST not in hidden:
@@ -61,8 +61,7 @@ def _moved_by_row(m: Match, hidden: set[float] | None, new: Tape) -> Edge:
     largest = new_reduce(new, "ReduceMax", given, [-1])
     if is_guarded:
         largest = new.Max(largest, new.const(np.array(LOWEST, np.float32)))
-    moved: Edge = new.Sub(given, new.Mul(largest, new.const(np.array(_SHARE, np.float32))))
-    return moved
+    return new.Sub(given, new.Mul(largest, new.const(np.array(_SHARE, np.float32))))
 
 
 class FlashAttentionFusionV1(Pass):

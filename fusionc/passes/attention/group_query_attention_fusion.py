@@ -52,8 +52,8 @@ def _group_query(m: Match, new: Tape) -> Made:
     attributes: dict[str, Any] = {"num_heads": heads, "kv_num_heads": key_heads, "scale": scale, "causal": 0}
     if not pasts:
         return new.node("GroupQueryAttention", inputs, domain=MICROSOFT, **attributes), None, None
-    made: Made = new.node("GroupQueryAttention", inputs, domain=MICROSOFT, outputs=3, **attributes)
-    return made
+    made, keys, values = new.node("GroupQueryAttention", inputs, domain=MICROSOFT, outputs=3, **attributes)
+    return made, keys, values
 
 
 def _pasts(query: Edge, key: Edge, value: Edge) -> tuple[list[Edge], tuple[Edge, Edge, Edge]]:

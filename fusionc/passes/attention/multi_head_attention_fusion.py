@@ -26,15 +26,15 @@ def _multi_head(m: Match, new: Tape) -> Made:
     if heads_of(key) != heads_of(query):
         refuse("one key for all heads")
     attributes: dict[str, Any] = {"num_heads": heads, "scale": scale}
-    old = [past_of(one, query) for one in (key, value)] if "keys" in m.captures else [None, None]
+    old = [past_of(one, query) for one in (key, value)] if m.keys is not None else [None, None]
     if old[0] is not None and old[1] is not None:
         pasts, fresh = zip(*(pair for pair in old if pair is not None), strict=True)
         parts = inside((query, fresh[0], fresh[1]), (heads, heads, heads), new)
         if parts is None or pasts[0].shape is None or pasts[0].shape != pasts[1].shape or None in pasts[0].shape:
             refuse("query, key and value are not made of heads side by side")
         inputs = [*parts, None, None, added_mask(m, query, key, new), *pasts]
-        made: Made = new.node("MultiHeadAttention", inputs, domain=MICROSOFT, outputs=3, **attributes)
-        return made
+        made, keys, values = new.node("MultiHeadAttention", inputs, domain=MICROSOFT, outputs=3, **attributes)
+        return made, keys, values
     parts = inside((query, key, value), (heads, heads, heads), new) or _with_whole_keys(query, key, value, heads, new)
     inputs = [*parts, None, None, added_mask(m, query, key, new)]
     return new.node("MultiHeadAttention", inputs, domain=MICROSOFT, **attributes), None, None

@@ -17,8 +17,7 @@ def _repeated(value: Formula) -> Formula:
 def _with_rows(value: Edge, matrices: int, rows: Edge, new: Tape) -> Edge:
     """The elements of [batch, …, size] as [batch, matrices, rows, size]."""
     before, behind = new.const(np.array([0, matrices], np.int64)), new.const(np.array([0], np.int64))
-    made: Edge = new.Reshape(value, vector_of([before, rows, behind], new))
-    return made
+    return new.Reshape(value, vector_of([before, rows, behind], new))
 
 
 class RepeatedMatMulUbFusionPass(UBFusionPass):
@@ -61,6 +60,6 @@ class RepeatedMatMulUbFusionPass(UBFusionPass):
         rows, times = length_of(m.a, 2, new), new.const(np.array([heads // groups], np.int64))
         known = rows.constant()
         below = new.Mul(rows, times) if known is None else new.const(known * (heads // groups))
-        turned = m.x if m.captures.get("turn") is None else new.Transpose(m.x, like=m.turn, perm=_KEYS)
+        turned = m.x if m.turn is None else new.Transpose(m.x, like=m.turn, perm=_KEYS)
         product = new.MatMul(_with_rows(m.a, groups, below, new), turned, like=m.product)
         return _with_rows(product, heads, rows, new)

@@ -30,8 +30,7 @@ def _table(rows: Edge, size: int, new: Tape, *, is_shared: bool) -> Edge:
         return new.const(array.reshape(-1, array.shape[-1]), like=rows)
     if is_shared:
         return new_unsqueeze(new, rows, [0], "Squeeze")
-    made: Edge = new.Reshape(rows, new.const(np.array([-1, size], np.int64)))
-    return made
+    return new.Reshape(rows, new.const(np.array([-1, size], np.int64)))
 
 
 def _all_rows(x: Edge, new: Tape) -> Edge:
@@ -42,8 +41,7 @@ def _all_rows(x: Edge, new: Tape) -> Edge:
         batch, length = (int(array[0]) for array in known if array is not None)
         return new.const(np.arange(batch * length).reshape(batch, length))
     first, step = _numbers(lengths[0], new), _numbers(lengths[1], new)
-    made: Edge = new.Add(new.Mul(new_unsqueeze(new, first, [1]), lengths[1]), step)
-    return made
+    return new.Add(new.Mul(new_unsqueeze(new, first, [1]), lengths[1]), step)
 
 
 def _numbers(count: Edge, new: Tape) -> Edge:
@@ -52,8 +50,7 @@ def _numbers(count: Edge, new: Tape) -> Edge:
     if array is not None:
         return new.const(np.arange(int(array[0])))
     end = new_unsqueeze(new, count, [0], "Squeeze")
-    made: Edge = new.Range(new.const(np.array(0, np.int64)), end, new.const(np.array(1, np.int64)))
-    return made
+    return new.Range(new.const(np.array(0, np.int64)), end, new.const(np.array(1, np.int64)))
 
 
 class RotaryEmbeddingUbFusionPass(UBFusionPass):

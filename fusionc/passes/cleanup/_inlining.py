@@ -8,7 +8,7 @@ from typing import Any
 import onnx
 from onnx import NodeProto
 
-from fusionc.model.graph import Edge, Graph, Node
+from fusionc.model.graph import Edge, Graph, Node, Value
 from fusionc.model.operators import schema
 from fusionc.rewrite import Tape, refuse
 
@@ -30,12 +30,13 @@ def inlined(
         given = [None if value is None else _translated(value, values, body) for value in node.inputs]
         if node.bodies and body.is_function:
             refuse("control flow inside what would be inlined")
+        made: Sequence[Value | None]
         if node.bodies:
             made = new.move(node, given, _known(node, values, body))
         else:
             like = _resolved(node, attributes or {})
             made = new.node(node.op, given, domain=node.domain, like=like, outputs=len(node.outputs))
-        for old, value in zip(node.outputs, made if isinstance(made, tuple) else (made,), strict=True):
+        for old, value in zip(node.outputs, made, strict=True):
             if old is not None:
                 values[old] = value
     results = [_translated(value, values, body) for value in body.outputs]

@@ -9,7 +9,7 @@ _SHAPE = keep(op.Shape(x, _as="shape"))
 
 def _picked(m: Match) -> list[Element] | None:
     """The dimensions that the Shape holds, or that the Gather or Slice takes out of it, as far as they are known."""
-    if "index" not in m.captures:
+    if m.index is None:
         return elements(m.outputs[0])
     dims, index = elements(m.shape.outputs[0]), m.index.constant()
     if dims is None or (index >= len(dims)).any() or (index < -len(dims)).any():
@@ -51,4 +51,4 @@ class DimensionComputePass(Pass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         picked = np.array(_picked(m), np.int64)
-        return new.const(picked.reshape(m.index.shape) if "index" in m.captures else picked)
+        return new.const(picked.reshape(m.index.shape) if m.index is not None else picked)

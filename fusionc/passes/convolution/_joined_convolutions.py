@@ -62,7 +62,7 @@ def one_conv(new: Tape, convs: Sequence[Node], activation: Node | None = None) -
         parts = [bias_or_zero(b, size) for b, size in zip(given, sizes, strict=True)]
         bias = new.const(np.concatenate(parts), dtype=arrays[0].dtype)
     weight = new.const(np.concatenate(arrays), like=weights[0])
-    result: Edge = new.Conv(convs[0].inputs[0], weight, bias, like=convs[0])
+    result = new.Conv(convs[0].inputs[0], weight, bias, like=convs[0])
     if activation is not None:
         result = new.node(activation.op, [result, *activation.inputs[1:]], like=activation)
     return result, sizes

@@ -26,5 +26,5 @@ class AABiasaddConvFusion(Pass):
         shape = weight_shape(m.W)
         channels = out_channels(m.conv, shape)
         addend = per_channel(m.c.constant(), channels, len(shape))
-        bias = bias_or_zero(m.B, channels) + (-addend if m.captures.get("sub") else addend)
+        bias = bias_or_zero(m.B, channels) + (-addend if m.sub else addend)
         return new.node(m.conv.op, [m.x, m.W, new.const(bias, dtype=m.W.dtype, like=m.c)], like=m.conv)

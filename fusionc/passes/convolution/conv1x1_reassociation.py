@@ -10,7 +10,7 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, maybe, op
 
 def _is_pointwise(m: Match, which: str) -> bool:
     """Whether this one of both looks at one place at a time, and at every place."""
-    node, weight = m.captures[which], m.captures["V" if which == "inner" else "W"].constant()
+    node, weight = getattr(m, which), getattr(m, "V" if which == "inner" else "W").constant()
     return set(weight.shape[2:]) <= {1} and window_of(node, weight.ndim - 2).is_plain
 
 

@@ -46,9 +46,9 @@ def _divide(m: Match, new: Tape) -> Result:
 
 def _add(m: Match, new: Tape) -> Result:
     addend = _per_input(m)
-    shift = shift_inputs(m.conv, m.W, -addend if m.captures.get("sub") else addend)
+    shift = shift_inputs(m.conv, m.W, -addend if m.sub else addend)
     bias = bias_or_zero(m.B, len(shift)) + shift
-    weight = scale_inputs(new, m.conv, m.W, -np.ones_like(addend)) if m.captures.get("reversed") else m.W
+    weight = scale_inputs(new, m.conv, m.W, -np.ones_like(addend)) if m.reversed else m.W
     return new.Conv(m.x, weight, new.const(bias, dtype=m.W.dtype, like=m.B or m.c), like=m.conv)
 
 

@@ -55,6 +55,6 @@ class Conv2DSqueezeBiasaddFusionPass(Pass):
         if rank is None or rank <= axis:
             refuse("the rank is unknown")
         addend = per_channel(m.c.constant(), channels, rank, axis)
-        bias = bias_or_zero(m.B, channels) + (-addend if m.captures.get("sub") else addend)
+        bias = bias_or_zero(m.B, channels) + (-addend if m.sub else addend)
         conv = new.node(m.conv.op, [m.x, m.W, new.const(bias, dtype=m.W.dtype, like=m.c)], like=m.conv)
         return new.node(m.move.op, [conv, *m.options], like=m.move)

@@ -7,7 +7,7 @@ _CONVS = op.Conv(var("x"), rest("weights"), _as="convs")
 
 
 def _are_siblings(m: Match) -> bool:
-    activations = m.captures.get("activations") or []
+    activations = m.activations or []
     keys = [conv_key(conv) for conv in m.convs]
     alike = [elementwise_key(node) for node in activations]
     if len(set(m.convs)) < len(keys) or len(keys) < 2:
@@ -43,5 +43,5 @@ class ConvConcatFusionPass(Pass):
         if axis_of(m.concat, m.convs[0].inputs[1].rank) != 1:
             refuse("the axis is not the channels")
         require_own(m, *(conv.inputs[1] for conv in m.convs))
-        activations = m.captures.get("activations") or [None]
+        activations = m.activations or [None]
         return one_conv(new, m.convs, activations[0])[0]

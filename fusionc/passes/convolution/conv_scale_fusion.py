@@ -16,7 +16,7 @@ _CONVOLUTION = op["Conv", "ConvTranspose"]
 def _scale_after(m: Match, new: Tape) -> Result:
     shape, constant = weight_shape(m.W), m.c.constant().astype(np.float64)
     channels = out_channels(m.conv, shape)
-    factor = per_channel(1 / constant if m.captures.get("div") else constant, channels, len(shape))
+    factor = per_channel(1 / constant if m.div else constant, channels, len(shape))
     bias = m.B and new.const(bias_or_zero(m.B, channels) * factor, like=m.B)
     return new.node(m.conv.op, [m.x, scale_outputs(new, m.conv, m.W, factor), bias], like=m.conv)
 

@@ -19,8 +19,7 @@ def _perm(node: Node) -> list[int]:
 
 
 def _transposed(new: Tape, value: Edge, perm: list[int]) -> Edge:
-    result: Edge = value if perm == sorted(perm) else new.Transpose(value, perm=perm)
-    return result
+    return value if perm == sorted(perm) else new.Transpose(value, perm=perm)
 
 
 class SpaceToBatchConv2dBatchToSpacePass(Pass):

@@ -121,8 +121,7 @@ class _Selection:
         if self.is_dropped:
             array = index.constant()
             index = new_unsqueeze(new, index, [0]) if array is None else new.const(array.reshape(1), like=index)
-        made: Edge = new.Gather(value, index, axis=axis)
-        return made
+        return new.Gather(value, index, axis=axis)
 
 
 def _selection_of(node: Node) -> _Selection | None:

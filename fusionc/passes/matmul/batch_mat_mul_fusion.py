@@ -1,4 +1,4 @@
-from fusionc.model.graph import Edge, Node
+from fusionc.model.graph import Node
 from fusionc.passes._shared.transpose_and_reshape import swaps_last_axes
 from fusionc.passes._shared.weights import FLOATS
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, either, maybe, op, refuse, var
@@ -15,7 +15,7 @@ def _exchanges(node: Node) -> bool:
 def _into_gemm(m: Match, new: Tape) -> Result:
     flags, operands = {}, [m.a, m.b]
     for flag, name in (("transA", "first"), ("transB", "second")):
-        node = m.captures.get(name)
+        node = getattr(m, name)
         if node is not None:
             flags[flag] = int(m.gemm.attr(flag)) ^ int(_exchanges(node))
     return new.Gemm(*operands, m.c, like=m.gemm, **flags)
@@ -26,7 +26,7 @@ def _product(m: Match, new: Tape) -> Result:
         refuse("the rank is unknown")
     if m.a.elem_type not in FLOATS:
         refuse("the elements are no floating-point numbers")
-    first, second = m.captures.get("first"), m.captures.get("second")
+    first, second = m.first, m.second
     return new.Gemm(
         m.a,
         m.b,
@@ -40,14 +40,14 @@ def _exchanged(m: Match, new: Tape) -> Result:
     ranks = (m.a.rank, m.b.rank)
     if None in ranks or ranks[0] != ranks[1]:
         refuse("the ranks are unknown or differ")
-    made: Edge = new.MatMul(m.b, m.a)
-    if m.captures.get("third") is not None:
+    made = new.MatMul(m.b, m.a)
+    if m.third is not None:
         return made
     return new.Transpose(made, like=m.first, perm=m.first.attr("perm") or [1, 0])
 
 
 def _all_swap(m: Match) -> bool:
-    nodes = [m.captures.get(name) for name in ("first", "second", "third")]
+    nodes = [getattr(m, name) for name in ("first", "second", "third")]
     return all(node is None or swaps_last_axes(node) for node in nodes)
 
 
@@ -69,14 +69,14 @@ class BatchMatMulFusionPass(Pass):
             "TransposeGemm",
             op.Gemm(either(_A, a), either(_B, b), maybe(var("c")), _as="gemm"),
             _into_gemm,
-            where=lambda m: m.captures.get("first") is not None or m.captures.get("second") is not None,
+            where=lambda m: m.first is not None or m.second is not None,
         ),
         Pattern("ProductTransposed", op.Transpose(op.MatMul(_A, _B), _as="third"), _exchanged, where=_all_swap),
         Pattern(
             "TransposeMatMul",
             op.MatMul(either(_A, a), either(_B, b)),
             _product,
-            where=lambda m: (m.captures.get("first") or m.captures.get("second")) is not None and _is_matrix(m),
+            where=lambda m: (m.first or m.second) is not None and _is_matrix(m),
         ),
         Pattern("TransposeBoth", op.MatMul(_A, _B), _exchanged, where=_all_swap),
     )

@@ -44,7 +44,7 @@ class BatchMatMulV2ReshapeFusionPass(Pass):
     patterns = (Pattern("ReshapeProductReshape", op.Reshape(_PRODUCT, var("shape"), _as="unflatten")),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        flat, result, bias = m.flatten.outputs[0], m.unflatten.outputs[0], m.captures.get("B")
+        flat, result, bias = m.flatten.outputs[0], m.unflatten.outputs[0], m.B
         if m.x.elem_type not in FLOATS:
             refuse("the elements are no floating-point numbers")
         if flat.rank is None or m.x.rank is None or result.rank is None:

@@ -120,8 +120,7 @@ def _arranged(new: Tape, value: Edge, labels: str, wanted: str) -> Edge:
     """The value with its axes in another order."""
     if labels == wanted:
         return value
-    made: Edge = new.Transpose(value, perm=[labels.index(label) for label in wanted])
-    return made
+    return new.Transpose(value, perm=[labels.index(label) for label in wanted])
 
 
 def _summed(new: Tape, value: Edge, labels: str, kept: str) -> tuple[Edge, str]:
@@ -161,8 +160,7 @@ def _reshaped(new: Tape, value: Edge, dims: Sequence[Sequence[Dim]], is_kept: Se
         target.append(math.prod(numbers) if len(numbers) == len(group) else 0 if stays else -1)
     if target.count(-1) > 1 or (-1 in target and 0 in target):  # with 0 elements, −1 would be anything
         refuse("more than one dimension is unknown")
-    made: Edge = new.Reshape(value, new.const(np.array(target, np.int64)))
-    return made
+    return new.Reshape(value, new.const(np.array(target, np.int64)))
 
 
 class EinsumPass(Pass):

@@ -37,7 +37,7 @@ def _scale_columns(m: Match, new: Tape, factor: Array, addend: Array | None = No
 
     Refuses a bias that would become larger by that, and weights that cannot take the factor.
     """
-    count, bias = _columns(m), m.captures.get("B")
+    count, bias = _columns(m), m.B
     is_gemm = m.linear.op == "Gemm"
     along = factor.reshape(-1, 1) if m.linear.attr("transB") else factor
     weight = scaled(new, m.W, along)
@@ -49,9 +49,8 @@ def _scale_columns(m: Match, new: Tape, factor: Array, addend: Array | None = No
             refuse("the bias would become larger")
         made = new.const(sum_, dtype=m.W.dtype, like=bias)
     if is_gemm:
-        result: Edge = new.Gemm(m.x, weight, made, like=m.linear)
-        return result
-    product: Edge = new.MatMul(m.x, weight)
+        return new.Gemm(m.x, weight, made, like=m.linear)
+    product = new.MatMul(m.x, weight)
     return product if made is None else new.Add(product, made)
 
 
@@ -91,7 +90,7 @@ _MOVED = _moved(_moved(LINEAR, "inner"), "outer")
 def _scale(m: Match, new: Tape) -> Result:
     if m.x.elem_type not in FLOATS:
         refuse("the elements are no floating-point numbers")
-    moves = [m.captures[name] for name in ("inner", "outer") if m.captures.get(name) is not None]
+    moves = [getattr(m, name) for name in ("inner", "outer") if getattr(m, name) is not None]
     count, value = _columns(m), next(v for v in m.root.inputs if v is not None and not v.is_constant)
     if not moves:
         factor = _per_column(m.c, count, value.rank)

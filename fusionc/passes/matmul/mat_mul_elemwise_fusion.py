@@ -39,7 +39,7 @@ class ATbeMatMulElemwiseFusionPass(UBFusionPass):
             refuse("before opset 7 Gemm does not broadcast", opset=7)
         if m.a.rank != 2 or m.b.rank != 2:
             refuse("the rank is unknown" if m.a.rank is None or m.b.rank is None else "the rank is not 2")
-        kind, inputs = m.activation.op, [m.a, m.b, m.captures.get("c")]
+        kind, inputs = m.activation.op, [m.a, m.b, m.c]
         parameters: dict[str, Any] = {
             f"activation_{name}": float(m.activation.attr(name)) for name in _PARAMETERS.get(kind, ())
         }

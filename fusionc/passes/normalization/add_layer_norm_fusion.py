@@ -39,5 +39,5 @@ class AddLayerNormFusionPass(UBFusionPass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        vectors = [m.gamma, m.beta, m.captures.get("bias")]
+        vectors = [m.gamma, m.beta, m.bias]
         return joined(m, new, "SkipLayerNormalization", vectors, epsilon_of_last(m))

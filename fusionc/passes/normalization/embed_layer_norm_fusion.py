@@ -78,13 +78,13 @@ Pair = tuple[Edge, Edge]  # a table, and the numbers of its rows
 
 def _tables(m: Match, shape: Shape, new: Tape) -> tuple[Pair, Pair, Pair | None]:
     """Words, positions and segments. Positions may be the same for all of a batch, the others are not."""
-    looks: list[Node] = [node for name in "abc" if (node := m.captures.get(f"{name}_look")) is not None]
+    looks: list[Node] = [node for name in "abc" if (node := getattr(m, f"{name}_look")) is not None]
     pairs: list[Pair] = [(look.inputs[0], look.inputs[1]) for look in looks if look.inputs[0] and look.inputs[1]]
     if any(table.shape is None or len(table.shape) != 2 or table.shape[1] != shape[2] for table, _ in pairs):
         refuse("a table has not one row for each number")
     whole = [pair for pair in pairs if _fits(pair[1], shape[:2])]
     others = [pair for pair in pairs if pair not in whole]
-    if m.captures.get("rows") is not None:
+    if m.rows is not None:
         others.append(_rows(m.rows, shape, new))
     if not whole or len(others) > 1 or len(whole) + len(others) < 2:
         refuse("the numbers of rows do not fit each other")
@@ -115,5 +115,4 @@ def _narrow(index: Edge, new: Tape) -> Edge:
         return new.const(array.astype(np.int32), like=None)
     if index.elem_type == TensorProto.INT32:
         return index
-    made: Edge = new.Cast(index, to=TensorProto.INT32)
-    return made
+    return new.Cast(index, to=TensorProto.INT32)

@@ -39,6 +39,6 @@ class InstanceNormFusionPass(Pass):
         if not isinstance(channels, int):
             refuse("the number of channels is unknown")
         ones, zeros = np.ones(channels, m.x.dtype), np.zeros(channels, m.x.dtype)
-        if "factor" in m.captures:
+        if m.factor is not None:
             ones, zeros = channel_vector(m.factor, channels, m.x.rank), channel_vector(m.addend, channels, m.x.rank)
         return new.InstanceNormalization(m.x, new.const(ones), new.const(zeros), epsilon=epsilon_of(m))

@@ -38,7 +38,7 @@ class LayerNormFusionPass(Pass):
         if len(axes) > 1:
             refuse("not the same axes are reduced")
         (axis,) = axes
-        addend = m.captures.get("offset")
+        addend = m.offset
         if addend is not None and not same_shape(addend.shape, m.x.shape[axis:]):
             refuse("scale or offset has another shape than what is normalized")
         factor = scale_of(m, new, axis)

@@ -99,27 +99,21 @@ def _scale(m: Match, new: Tape) -> Edge:
         refuse("the scale has another shape than the largest elements")
     if m.clip is None:
         return scale
-    kept: Edge = new.Max(m.clip.inputs[0], m.least)
+    kept = new.Max(m.clip.inputs[0], m.least)
     if m.clip.outputs[0] is scale:
         return kept
-    part: Edge = new.node(m.part.op, [kept if value is m.clip.outputs[0] else value for value in m.part.inputs])
-    return part
+    return new.node(m.part.op, [kept if value is m.clip.outputs[0] else value for value in m.part.inputs])
 
 
 def _quantized(new: Tape, rows: Edge, scales: Edge) -> Edge:
     if new.graph.opset >= 21:
-        result: Edge = new.QuantizeLinear(rows, scales, axis=0, output_dtype=TensorProto.INT8)
-        return result
+        return new.QuantizeLinear(rows, scales, axis=0, output_dtype=TensorProto.INT8)
     zero = TensorProto(data_type=TensorProto.INT8, dims=[1], raw_data=b"\0")
-    typed: Edge = new.QuantizeLinear(rows, scales, new.ConstantOfShape(new.Shape(scales), value=zero), axis=0)
-    return typed
+    return new.QuantizeLinear(rows, scales, new.ConstantOfShape(new.Shape(scales), value=zero), axis=0)
 
 
 def _without_nan(new: Tape, numbers: Edge) -> Edge:
-    made: Edge = new.Where(
-        new.Equal(numbers, new.const(np.array(_NONE, np.int8))), new.const(np.array(0, np.int8)), numbers
-    )
-    return made
+    return new.Where(new.Equal(numbers, new.const(np.array(_NONE, np.int8))), new.const(np.array(0, np.int8)), numbers)
 
 
 def _number(bound: Edge) -> float:

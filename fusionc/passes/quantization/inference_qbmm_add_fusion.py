@@ -34,23 +34,23 @@ _PRODUCT = _integers(a, a_zero) * (a_scale * W_scale)
 
 def _dynamic(m: Match, new: Tape) -> Result:
     columns = _columns_of(m.W)
-    _check_row(m.captures.get("bias"), columns)
+    _check_row(m.bias, columns)
     for value in (m.W_scale, m.W_zero):
         _check_columns(value, columns)
-    inputs = [m.x, m.W, m.W_scale, m.W_zero, m.captures.get("bias")]
+    inputs = [m.x, m.W, m.W_scale, m.W_zero, m.bias]
     return new.node("DynamicQuantizeMatMul", inputs, domain=MICROSOFT)
 
 
 def _integer(m: Match, new: Tape) -> Result:
     columns = _columns_of(m.W)
-    _check_row(m.captures.get("bias"), columns)
+    _check_row(m.bias, columns)
     left, right = _scales_of(m.a_scale, m.W_scale, columns)
     _check_columns(m.W_zero, columns)
     if not _is_single(m.a_zero):
         refuse("a zero point of the left operand has several elements")
     if m.a.elem_type != TensorProto.UINT8 and m.W.elem_type != TensorProto.INT8:
         refuse("no kernel for signed elements and unsigned weights")
-    inputs = [m.a, m.W, left, right, m.a_zero, m.W_zero, m.captures.get("bias")]
+    inputs = [m.a, m.W, left, right, m.a_zero, m.W_zero, m.bias]
     return new.node("MatMulIntegerToFloat", inputs, domain=MICROSOFT)
 
 

@@ -30,7 +30,7 @@ class RmsNormQuantFusionPass(UBFusionPass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_onnxruntime(m)
         scale, one, zero = without_scale(m, new)
-        if "product" in m.captures:
+        if m.product is not None:
             (normalized,) = [value for value in m.product.inputs if value is not m.gamma]
             result = new.Mul(normalized, scale)
         else:
