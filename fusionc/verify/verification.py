@@ -266,8 +266,9 @@ def _defaults(model: onnx.ModelProto, folder: Path) -> dict[str, Any]:
 
 
 def _weight_dims(model: onnx.ModelProto) -> list[int]:
-    """The dimensions of the weights, the most frequent first."""
-    return [size for size, _ in Counter(dim for tensor in model.graph.initializer for dim in tensor.dims).most_common()]
+    """The dimensions of the weights, the most frequent first. A weight of no use may have negative ones."""
+    dims = Counter(dim for tensor in model.graph.initializer for dim in tensor.dims if dim >= 0)
+    return [size for size, _ in dims.most_common()]
 
 
 def _too_large(candidate: Path, error: OutOfMemory) -> FusioncError:

@@ -8,6 +8,8 @@ from pathlib import Path
 from hostile_case import Case, model
 from onnx import AttributeProto, ModelProto, TensorProto, helper
 
+_THREE = "agraph (float[N] x) => (float[M] y) <int64[1] w = {3}> { y = Reshape (x, w) }"
+
 
 def _set_types(elem_type: int) -> dict[str, Callable[[ModelProto], object]]:
     def weight(m: ModelProto) -> None:
@@ -57,6 +59,10 @@ def _weight_of(**fields: object) -> Callable[[ModelProto], object]:
 
 def _unused_of(**fields: object) -> Callable[[ModelProto], object]:
     return lambda m: m.graph.initializer.add(**{"name": "u", "data_type": 1, "dims": [1], **fields})
+
+
+def _both_kinds(m: ModelProto) -> None:
+    m.graph.initializer.add(name="u", data_type=1, dims=[1], raw_data=b"123").external_data.add()
 
 
 def _dim(size: int, *, of_output: bool = False) -> Callable[[ModelProto], object]:
@@ -109,6 +115,13 @@ CASES = [
     ),
     Case("short raw data that nothing uses", model(_unused_of(raw_data=b"123")), (), 0),
     Case("a negative dimension that nothing uses", model(_unused_of(dims=[-1], raw_data=b"1234")), (), 0),
+    Case("short raw data beside external ones that nothing uses", model(_both_kinds), (), 0),
+    Case(
+        "a negative dimension that nothing uses and that sizes are guessed of",
+        model(_unused_of(dims=[-1, -1], raw_data=b"1234"), _THREE),
+        (),
+        0,
+    ),
     Case("2^62 elements that nothing uses", model(_unused_of(dims=[2**62, 4], raw_data=b"1234")), (), 0),
     Case("an input of 2^62 elements", model(_dim(2**62)), ("not verified",), 0),
     Case("an input of -1 elements", model(_dim(-1)), (), 0),

@@ -99,6 +99,8 @@ def _equation_of(node: Node) -> tuple[list[str], str]:
         result = "".join(sorted(label for label in set(left) - {","} if left.count(label) == 1))
     if len(terms) != len(node.inputs) or any(len(set(term)) < len(term) for term in (*terms, result)):
         refuse("a diagonal")
+    if not set(result) <= set("".join(terms)):
+        refuse("an axis of the result is in no input")
     return terms, result
 
 

@@ -18,6 +18,12 @@ UNKNOWN = "more than one dimension is unknown"
 STAYS = [
     Stays("an ellipsis", graph("...ij,...jk->...ik", "2,3,4", "2,4,5"), "an ellipsis"),
     Stays("a diagonal", graph("ii->i", "3,3"), "a diagonal"),
+    Stays(
+        "an axis of the result that no input has",
+        graph("ij->ia", "3,3"),
+        "an axis of the result is in no input",
+        valid=False,
+    ),
     Stays("dimensions that may be broadcast", graph("ij,jk->ik", "N,M", "K,5"), EQUAL),
     Stays("a batch that is broadcast", graph("bij,bjk->bik", "1,3,4", "2,4,5"), EQUAL),
     Stays("no elements", graph("ij->ji", "0,3"), EQUAL),
