@@ -1,9 +1,11 @@
-"""Which elements of the outputs the model leaves open: those that depend on the order of a reduction."""
+"""Which elements of the outputs the model leaves open: those that depend on the order of a reduction or a product, or
+on what a Cast makes of numbers beyond the integers of its result, which ONNX does not define."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -11,28 +13,33 @@ import numpy as np
 import onnx
 import onnx.inliner
 from numpy.typing import NDArray
+from onnx import TensorProto
 
 from fusionc.model.graph import opsets_of
 from fusionc.model.operators import canonical_domain
-from fusionc.model.walk import graphs_of, nodes_of, reads_of
+from fusionc.model.walk import graphs_of, reads_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, closes_runners
-from fusionc.verify.reduction_order import REDUCTIONS, spreads
+from fusionc.verify.reduction_order import REDUCTIONS, spread_of_product, spreads
 from fusionc.verify.seeding import seeded_runner
 
 _LARGEST_MODEL = 1_500_000_000  # bytes without external data; protobuf writes no more than 2 GB
 _FLOATS = (np.float16, np.float32, np.float64)
 _LEAST_OPSET = 9  # Where is an operator from there on
-# What stands for a result that may be anything: one of these for all such, then each its own.
-_ANYTHING = (np.nan, np.inf, -np.inf, 0.0)
+# What stands for a result that may be anything, times about its size: one of these for all such, then each its own.
+_ANYTHING = (np.nan, np.inf, -np.inf, 0.0, 1.0)
 _DRAWS = 4
+_NUMBERS = 3  # draws in which all such are numbers: what is made of them may be the same by chance
+_MOST_FACTORS = 8  # of a product that is looked at as a whole
+_INTEGERS = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT32, TensorProto.INT64)  # onnxruntime's Where has these
+_OTHERS = 6  # integers of a result that stand for one that may be any
 _LARGER = 4  # times the reach that was seen: other orders go farther than the draws
 Reach = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class _Change:
-    """Other values for some elements of what a reduction gives."""
+    """Other values for some elements of what a node gives."""
 
     name: str
     result: NDArray[Any]
@@ -45,9 +52,14 @@ class _Change:
     def values(self, anything: Sequence[float], rng: np.random.Generator) -> NDArray[Any]:
         signs = rng.choice(np.array([-1.0, 1.0]), self.spread.shape)
         is_open = np.isinf(self.spread)
+        if self.result.dtype.kind != "f":  # another that there is: it may be an index
+            others = np.array([0, 1, *self.result[~is_open].flat[:_OTHERS]], self.result.dtype)
+            return np.where(is_open, rng.choice(others, is_open.shape), self.result)
         with np.errstate(all="ignore"):
             moved = self.result.astype(np.float64) + signs * np.where(is_open, 0, self.spread)
-            chosen = rng.choice(np.array(anything), self.spread.shape)
+            known = np.isfinite(self.result) & (self.result != 0)
+            size = np.abs(np.where(known, self.result, 1).astype(np.float64)) * np.exp2(rng.uniform(-3, 3, known.shape))
+            chosen = size * rng.choice(np.array(anything), self.spread.shape)
             return np.asarray(np.where(is_open, chosen, moved).astype(self.result.dtype))
 
 
@@ -67,7 +79,7 @@ class OrderDependence:
         """
         nothing: list[Reach | None] = [None] * len(outputs)
         model = onnx.load(self._path, load_external_data=False)
-        if model.ByteSize() > _LARGEST_MODEL or not any(node.op_type in REDUCTIONS for node in nodes_of(model)):
+        if model.ByteSize() > _LARGEST_MODEL:
             return nothing
         if model.functions:
             model = onnx.inliner.inline_local_functions(model)
@@ -88,9 +100,12 @@ class OrderDependence:
         return [_anything(value) if skip else one for value, skip, one in zip(outputs, unseen, found, strict=True)]
 
     def _changes(self, model: onnx.ModelProto, feeds: Feeds) -> Iterator[_Change]:
-        """What another order makes of each reduction of the main graph, given what it reads here."""
-        nodes = [node for node in model.graph.node if _is_reduction(node)]
-        wanted = list(dict.fromkeys(name for node in nodes for name in (*node.input, *node.output) if name))
+        """What another order makes of each reduction and product of the main graph, and what another processor of each
+        Cast, given what they read here."""
+        nodes, products = [node for node in model.graph.node if _is_reduction(node)], _products(model.graph)
+        casts = [node for node in model.graph.node if _is_cast_to_integers(node)]
+        reads = (name for node in (*nodes, *casts) for name in (*node.input, *node.output) if name)
+        wanted = list(dict.fromkeys(chain(reads, products, *products.values())))
         if not wanted:
             return
         shown = onnx.ModelProto()
@@ -112,6 +127,19 @@ class OrderDependence:
             for (name, value), spread in zip(results, of_node, strict=True):
                 if spread.any():
                     yield _Change(name, value, spread)
+        for name, factors in products.items():
+            if values[name].dtype in _FLOATS:
+                with np.errstate(all="ignore"):
+                    spread = spread_of_product([values[factor] for factor in factors])
+                if spread.any():
+                    yield _Change(name, values[name], spread)
+        for node in casts:
+            x, result = values[node.input[0]], values[node.output[0]]
+            if x.dtype in _FLOATS:
+                wide, limits = x.astype(np.float64), np.iinfo(result.dtype)
+                beyond = (wide <= float(limits.min) - 1) | (wide >= float(limits.max) + 1)
+                if beyond.any():
+                    yield _Change(node.output[0], result, np.where(beyond, np.inf, 0.0))
 
     def _runs(self, model: onnx.ModelProto, changes: Sequence[_Change], feeds: Feeds) -> Iterator[list[Any] | None]:
         """The outputs where the results of reductions are others; None where the model does not run with these."""
@@ -131,7 +159,7 @@ class OrderDependence:
             model.graph.node.extend([node, *chosen])
         runner = seeded_runner(model, self._path.parent)
         rng = np.random.default_rng(0)
-        for anything in (*((value,) for value in _ANYTHING), *[_ANYTHING] * _DRAWS):
+        for anything in (*((value,) for value in _ANYTHING), *[(1.0,)] * _NUMBERS, *[_ANYTHING] * _DRAWS):
             more: dict[str, Any] = {}
             for change in changes:
                 more |= {f"{change.name}.is_other": change.where, f"{change.name}.other": change.values(anything, rng)}
@@ -190,6 +218,26 @@ def _anything(value: Any) -> Reach | None:
 
 def _is_reduction(node: onnx.NodeProto) -> bool:
     return not canonical_domain(node.domain) and node.op_type in REDUCTIONS
+
+
+def _is_cast_to_integers(node: onnx.NodeProto) -> bool:
+    if canonical_domain(node.domain) or node.op_type != "Cast":
+        return False
+    return any(attribute.name == "to" and attribute.i in _INTEGERS for attribute in node.attribute)
+
+
+def _products(graph: onnx.GraphProto) -> dict[str, list[str]]:
+    """The factors of each value that is a product of products."""
+    made = {n.output[0]: n.input for n in graph.node if n.op_type == "Mul" and not canonical_domain(n.domain)}
+    found = {}
+    for name, (one, other) in made.items():
+        factors = [one, other]
+        while len(factors) < _MOST_FACTORS and (inner := next((f for f in factors if f in made), None)) is not None:
+            at = factors.index(inner)
+            factors[at : at + 1] = made[inner]
+        if len(factors) > 2:
+            found[name] = factors
+    return found
 
 
 def _behind_inner_reductions(model: onnx.ModelProto) -> set[str]:

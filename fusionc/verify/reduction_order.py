@@ -2,7 +2,8 @@
 
 Processors take them in other orders: one after the other, or in as many parts as a vector has elements. So a sum of
 large numbers of both signs is a number here and infinite there, and a product that passes through infinity or 0 is NaN
-in one order only. The table of all operators that reduce is here; verification and the tests of kernels read it.
+in one order only. The table of all operators that reduce is here; verification and the tests of kernels read it. A
+product of several values is one more: rewrites associate it in other ways.
 """
 
 from __future__ import annotations
@@ -38,6 +39,27 @@ def spreads(op: str, attributes: Attributes, inputs: Sequence[Array | None], out
         return found
     is_whole = op in _OF_WHOLE_NUMBERS and bool((np.rint(x) == x).all())
     return [_of_half(spread, result, is_whole) for spread, result in pairs]
+
+
+def spread_of_product(factors: Sequence[Array]) -> Floats:
+    """Infinity where a product of floats, which broadcast, overflows or underflows on the way in one order and not in
+    another; 0 elsewhere, for what rounding does is small."""
+    info = np.finfo(factors[0].dtype)
+    powers = [_powers(factor) for factor in factors]
+    lowest = sum(np.minimum(power, 0) for power in powers)
+    highest = sum(np.maximum(power, 0) for power in powers)
+    slack = 2 * len(factors) * float(info.eps)
+    ways = np.asarray(lowest < info.minexp + slack), np.asarray(highest > info.maxexp - slack)
+    tests = (np.isnan, np.isinf, lambda factor: factor == 0)
+    has = [np.logical_or.reduce(np.broadcast_arrays(*map(test, factors))) for test in tests]
+    same = _is_decided(has, ways, np.asarray(sum(powers)), (int(info.minexp) - int(info.nmant), int(info.maxexp)), 1)
+    return np.where(same, 0.0, np.inf)
+
+
+def _powers(x: Array) -> Floats:
+    """The exponents of numbers, 0 for what is none or is 0."""
+    wide = x.astype(np.float64)
+    return np.asarray(np.log2(np.abs(np.where(np.isfinite(wide) & (wide != 0), wide, 1))))
 
 
 def _of_half(spread: Floats, result: Array, is_whole: bool) -> Floats:
@@ -124,19 +146,28 @@ def _log(value: Floats, count: int) -> Floats:
 def _product(rows: _Rows) -> Floats:
     """Infinite and 0 on the way, what comes last is lost: NaN where both are."""
     x = rows.elements.astype(np.float64)
-    is_number = np.isfinite(x) & (x != 0)
-    powers = np.log2(np.abs(np.where(is_number, x, 1)))
+    powers = _powers(x)
     lowest, highest = _on_the_way(powers)
     total, (least, most) = powers.sum(-1), rows.exponents
     overflows, underflows = highest >= most - _MARGIN, lowest <= least + _MARGIN
-    nan, inf, zero = rows.has(np.isnan), rows.has(np.isinf), rows.has(lambda e: e == 0)
-    same = np.where(zero, ~overflows, np.where(inf, ~underflows, ~overflows & ~underflows))
-    is_nothing = total <= least - rows.digits - _MARGIN  # below the smallest number that there is
-    same |= ~zero & ~inf & ((~underflows & (total >= most + _MARGIN)) | (~overflows & is_nothing))
-    same |= nan | (zero & inf)
-    size = np.exp2(np.where(same & is_number.all(-1) & ~overflows & ~underflows, total, -np.inf))
+    has = [rows.has(test) for test in (np.isnan, np.isinf, lambda e: e == 0)]
+    same = _is_decided(has, (underflows, overflows), total, (least - rows.digits, most), _MARGIN)
+    is_number = ~np.logical_or.reduce(has)
+    size = np.exp2(np.where(same & is_number & ~overflows & ~underflows, total, -np.inf))
     is_exact = (np.rint(x) == x).all(-1) & (size <= 2.0**rows.digits)
     return np.where(same, np.where(is_exact, 0, rows.noise * size), np.inf)
+
+
+def _is_decided(
+    has: Sequence[Array], ways: tuple[Array, Array], total: Floats, exponents: tuple[int, int], margin: int
+) -> Array:
+    """Whether a product is the same in all orders: given whether it has NaN, an infinity and 0 among its factors,
+    whether some order underflows and some overflows, its exponent, and those of the smallest and the largest number."""
+    (nan, inf, zero), (underflows, overflows), (least, most) = has, ways, exponents
+    same = np.where(zero, ~overflows, np.where(inf, ~underflows, ~overflows & ~underflows))
+    is_nothing = total <= least - margin
+    same |= ~zero & ~inf & ((~underflows & (total >= most + margin)) | (~overflows & is_nothing))
+    return np.asarray(same | nan | (zero & inf))
 
 
 def _on_the_way(powers: Floats) -> tuple[Floats, Floats]:

@@ -140,3 +140,28 @@ def test_a_count_of_a_mask_leaves_nothing_open(tmp_path: Path, kind: int) -> Non
     wrong = "f = Constant <value = float {1.01}> () y = Mul (p, f)"
     found = judge(tmp_path, f"{given} y = Identity (p)", f"{given} {wrong}")
     assert found.status == "different" and found.runs == 0, found
+
+
+def test_a_product_that_overflows_on_the_way_may_be_associated_in_another_way(tmp_path: Path) -> None:
+    """-2e38 · x · Sigmoid(-2e38) is NaN or 0."""
+    given, wrong = "p = Mul (g, x) y = Mul (p, s)", "q = Mul (s, s) p = Mul (g, q) y = Mul (p, x)"
+    for factor, other, status in (
+        ("2e38", "q = Mul (g, s) y = Mul (q, x)", "equal"),
+        ("2e38", wrong.replace("(p, x)", "(p, f)"), "different"),
+        ("2", "q = Mul (g, s) y = Mul (q, x)", "equal"),
+        ("2", wrong, "different"),
+    ):
+        made = f"{FACTOR.format(factor)} g = Mul (x, f) s = Sigmoid (g)"
+        found = judge(tmp_path, f"{made} {given}", f"{made} {other}", rows="N,100")
+        assert found.status == status, (factor, other, found)
+
+
+def test_what_a_cast_makes_of_numbers_beyond_its_integers_is_open(tmp_path: Path) -> None:
+    """What is beyond -128 and 127 may become these."""
+    made = f"{FACTOR.format(100)} h = Mul (x, f)"
+    kept = "l = Constant <value = float {-128}> () u = Constant <value = float {127}> () c = Clip (h, l, u)"
+    given = f"{made} y = Cast <to = 3> (h)"
+    found = judge(tmp_path, given, f"{made} {kept} y = Cast <to = 3> (c)", result="int8", rows="N,100")
+    assert found.status == "equal", found
+    wrong = f"{made} {kept} n = Neg (c) y = Cast <to = 3> (n)"
+    assert judge(tmp_path, given, wrong, result="int8", rows="N,100").status == "different"

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import permutations
 
 import numpy as np
 import pytest
 
-from fusionc.verify.reduction_order import REDUCTIONS, spreads
+from fusionc.verify.reduction_order import REDUCTIONS, spread_of_product, spreads
 
 Array = np.ndarray
 NAN, INF = np.nan, np.inf
@@ -194,3 +195,30 @@ def test_the_mean_of_whole_numbers_is_rounded() -> None:
     assert spreads("ReduceMean", {"axes": [1], "keepdims": 0}, [np.ones((1, 4), np.float16)], [np.ones(1, np.float16)])[
         0
     ].all()
+
+
+@pytest.mark.parametrize(
+    ("factors", "is_open"),
+    [
+        ((1e30, 1e30, 0), True),
+        ((1e30, 1e30, 1e-30), True),
+        ((1e-30, 1e-30, 1e30), True),
+        ((INF, 1e-30, 1e-30), True),
+        ((1e30, 1e30, 2), False),
+        ((1e-30, 1e-30, 1e-30), False),
+        ((1, 2, 3), False),
+        ((0, 2, 3), False),
+        ((INF, 0, 1e30), False),
+        ((NAN, 1e30, 0), False),
+        ((INF, 1e30, -1e30), False),
+    ],
+)
+def test_which_products_of_several_values_are_open(factors: tuple[float, ...], is_open: bool) -> None:
+    first, *others = [np.array([factor], np.float32) for factor in factors]
+    with np.errstate(all="ignore"):
+        results = {
+            np.float32(np.prod(order, dtype=np.float32)).tobytes() for order in permutations(map(float, factors))
+        }
+    spread = spread_of_product([np.ones((2, 1), np.float32), first, *others])
+    assert spread.shape == (2, 1) and (np.isinf(spread) == is_open).all()
+    assert is_open == (len(results) > 1), "the orders say otherwise"

@@ -17,6 +17,7 @@ from fusionc.verify.inputs.value_ranges import ValueRange
 from fusionc.verify.interface import Port
 
 _MOST_PROPOSALS = 200
+_MOST_REFUSED = 1 << 29  # elements of inputs on which the reference failed; some seconds to draw them
 _REDRAWS = 8
 _PATIENCE = 6  # what a reference may cost that fails in these ways; then no more inputs are tried
 _COSTS: dict[type[RunError], int] = {OutOfMemory: 1, Crashed: 3, Overdue: _PATIENCE}
@@ -62,7 +63,7 @@ class InputSearch:
         self.first_error = ""
         self.is_refused = False  # whether that error is one of the model's, not of memory or time
         self.left_out: list[str] = []  # why inputs were not compared that end or block onnxruntime
-        self._cost = 0
+        self._cost = self._refused = 0
 
     def samples(self, seeds: Sequence[int], constants: Mapping[str, Any], nonfinite: bool) -> Iterator[Sample]:
         """One sample per seed, with changing sizes, then the edges, NaN and Inf among them where `nonfinite` says so.
@@ -109,7 +110,7 @@ class InputSearch:
 
     def _first(self, seed: int) -> Sample | None:
         for number, sizes in enumerate(_distinct(self._choices.first())):
-            if number == _MOST_PROPOSALS:
+            if number == _MOST_PROPOSALS or self._refused >= _MOST_REFUSED:
                 break
             for style in _NARROWER:
                 sample = self._attempt(sizes, style, seed)
@@ -155,6 +156,7 @@ class InputSearch:
             if cost:
                 self._cost += cost
                 self.left_out.append(str(error))
+            self._refused += sum(value.size for value in feeds.values() if isinstance(value, np.ndarray))
             return None
         label = ", ".join((f"seed {seed}", " ".join(f"{symbol}={size}" for symbol, size in sizes.items())))
         return Sample(label.rstrip(", "), sizes, style, seed, feeds, outputs)

@@ -69,12 +69,15 @@ def test_a_row_may_be_divided_by_what_has_no_inverse(kind: str) -> None:
 @pytest.mark.parametrize("kind", ["float", "float16", "double"])
 def test_the_logarithm_of_a_softmax_is_finite_as_far_as_floats_go(kind: str) -> None:
     area = area_of(f"g ({kind}[N,M] x) => ({kind}[N,M] z) {{ s = Softmax(x) z = Log(s) }}")
+    """On some processors onnxruntime's Softmax makes 0 of what is subnormal, so that it is no measure here."""
     x = np.array([[0, -50, -87, -88, -90, -95, -100, -103, -800]]).astype(
         {"float": "f4", "double": "f8"}.get(kind, "f2")
     )
-    wanted = session(plain_model(area)).run(None, {"x": x})
+    powers = np.exp(x.astype("f8")).astype("f8" if kind == "double" else "f4")  # the largest is 1, and so is their sum
+    with np.errstate(divide="ignore"):
+        wanted = np.log(powers.astype("f8")).astype(x.dtype)
     found = session(kernel_model(area), build([area]).library).run(None, {"x": x})
-    assert not differences(wanted, found, 1e-3) and np.isfinite(found[0][0, :8]).all()
+    assert not differences([wanted], found, 1e-3) and np.isfinite(found[0][0, :8]).all()
 
 
 ATTRIBUTES = {"LeakyRelu": ["alpha"], "Elu": ["alpha"], "HardSigmoid": ["alpha", "beta"], "Selu": ["alpha", "gamma"],

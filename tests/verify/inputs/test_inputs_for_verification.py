@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 import onnx
@@ -10,6 +11,8 @@ import pytest
 from harness import parse
 from onnx import helper
 
+from fusionc.verify import verify
+from fusionc.verify.inputs import search
 from fusionc.verify.inputs.feeds import Style, make_feeds
 from fusionc.verify.inputs.size_choices import SizeChoices
 from fusionc.verify.inputs.value_ranges import value_ranges
@@ -243,3 +246,16 @@ def test_random_nodes_in_bodies_and_functions_are_found() -> None:
                     else_branch = g2 () => (float[N] q) { q = Identity (x) }> }""")
     model.functions.add(name="F", domain="my").node.append(helper.make_node("Bernoulli", ["a"], ["b"]))
     assert [node.op_type for node in random_nodes(model)] == ["RandomNormalLike", "Bernoulli"]
+
+
+def test_large_inputs_are_not_tried_for_ever(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reference fails on all of them, and drawing them takes longer than the rest of a conversion."""
+    monkeypatch.setattr(search, "_MOST_REFUSED", 50_000)
+    model = parse(
+        "agraph (float[N,1000] x) => (float[N,M] y) <float[3,2] w = {1, 2, 3, 4, 5, 6}> { y = MatMul (x, w) }"
+    )
+    onnx.save(model, tmp_path / "a.onnx")
+    drawn = []
+    monkeypatch.setattr(search, "make_feeds", lambda *given: drawn.append(given) or make_feeds(*given))
+    assert verify(tmp_path / "a.onnx", tmp_path / "a.onnx").status == "impossible"
+    assert len(drawn) < 50
