@@ -398,9 +398,8 @@ def _small_or_empty(constant: Edge) -> TensorProto:
     if type_ is not None and _count(type_) > _SMALL:
         dims = [dim.dim_value for dim in type_.tensor_type.shape.dim]
         return TensorProto(name=constant.name, dims=dims, data_type=type_.tensor_type.elem_type)
-    data = constant.data if isinstance(constant, Constant) else None
-    if isinstance(data, TensorProto) and data.data_location != TensorProto.EXTERNAL:
-        return data
+    if isinstance(constant, Constant) and isinstance(constant.data, TensorProto) and not constant.data.data_location:
+        return constant.data
     array = constant.constant()
     assert array is not None
     return tensors.to_proto(array, constant.name)
