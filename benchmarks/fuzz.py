@@ -44,6 +44,7 @@ from harness import _with_edges as with_edges
 from harness import all_nodes, interface, operators
 
 import fusionc
+from fusionc.blame import first_bad
 from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
 from fusionc.rewrite import Pass
@@ -51,7 +52,6 @@ from fusionc.rewrite.log import PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import run
 from fusionc.shapes.inference import typed_model
 from fusionc.target_opset import newest_opset, raise_opset
-from fusionc.verify import first_bad
 
 Feeds = dict[str, Any]
 _SHARE = {"bitwise": 3e-5, "rounding": 3e-5, "approximate": 1e-3}  # of the largest element

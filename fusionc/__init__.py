@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from fusionc.conversion import convert
+    from fusionc.api import convert
     from fusionc.custom.builder import op
     from fusionc.custom.replacement import register_replacement
     from fusionc.errors import FusioncError, UsageError, VerificationError
@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 _HOMES = {
-    "convert": "fusionc.conversion",
+    "convert": "fusionc.api",
     "FusioncError": "fusionc.errors",
     "UsageError": "fusionc.errors",
     "VerificationError": "fusionc.errors",

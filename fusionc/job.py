@@ -1,9 +1,9 @@
-"""A conversion that can be repeated, so that a wrong result has a culprit: the rewrite at fault."""
+"""A conversion that can be repeated: what is done to a model between load and save, and whether the result is right."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,16 +11,22 @@ from pathlib import Path
 
 import onnx
 
+from fusionc.custom.loading import load_passes
 from fusionc.custom.watchdog import watchdog
 from fusionc.disk.checker import fault_of
 from fusionc.disk.load import load
 from fusionc.disk.publish import Saved
 from fusionc.disk.save import save
 from fusionc.errors import UsageError, VerificationError
-from fusionc.graph_kernel.flags.stages import mindspore_names
+from fusionc.graph_kernel.flags.read_flags import read_flags
+from fusionc.graph_kernel.flags.stages import mindspore_names, switched
 from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
 from fusionc.graph_kernel.library.kernel_library import KernelLibrary
+from fusionc.graph_kernel.messages import fusion_of, tell_of_flags
 from fusionc.model.write_back import write_back
+from fusionc.options import Options
+from fusionc.passes import PASSES
+from fusionc.report import Plog
 from fusionc.report.graph_dump import GraphDump
 from fusionc.requested import Requests
 from fusionc.requested.output_type import cast_outputs
@@ -28,11 +34,8 @@ from fusionc.rewrite import Pass
 from fusionc.rewrite.log import Commit, PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import run
 from fusionc.shapes.inference import typed_model
+from fusionc.switches import Levels, decide
 from fusionc.target_opset import raise_opset
-
-_MOST_LEFT_OUT = 8  # rewrites; more are a defect that is to be seen
-Progress = Callable[[str], None]
-Shapes = Mapping[str, tuple[int, ...]]
 
 
 @dataclass
@@ -54,49 +57,47 @@ class Verdict:
     is_loadable: bool
 
 
-class LeftOut(Exception):
-    """The result cannot be loaded with a rewrite that the job leaves out from now on: convert again."""
-
-
 @dataclass
 class Job:
-    """A conversion that can be repeated. Is its result right? And if not: which rewrite broke it?"""
+    """A conversion with its options, and what the switches have made of them.
 
-    source: Path
-    destination: Path
+    `custom` has the places of users' passes, by name; `shapes` are those to verify with; `left_out` are rewrites with
+    which the result could not be loaded; `notices` are for the user.
+    """
+
+    options: Options
     passes: list[Pass]
-    target: str
-    target_opset: int | None
+    custom: Mapping[str, str]
     requests: Requests
-    shapes: Shapes | None  # to verify with
-    tell: Progress
-    custom: Mapping[str, str]  # the places of users' passes
     fusion: GraphKernelFusion
     kernels: KernelLibrary
-    left_out: list[Commit] = field(default_factory=list)  # rewrites with which the result could not be loaded
+    shapes: Mapping[str, tuple[int, ...]] | None
+    notices: list[str]
+    left_out: list[Commit] = field(default_factory=list)
 
     def original(self) -> onnx.ModelProto:
         """The model with what was asked to change of it."""
-        proto = load(self.source)
-        self.requests.apply(proto, os.fspath(self.source.parent))
+        proto = load(self.options.source)
+        self.requests.apply(proto, os.fspath(self.options.source.parent))
         return proto
 
     @contextmanager
-    def reference(self) -> Iterator[Path]:
+    def reference(self, changed: onnx.ModelProto) -> Iterator[Path]:
         """What the result is compared with, as a file: the model, or one with what was asked to change of it.
 
-        Raises UsageError where that is no valid model.
+        `changed` is that model, which stays as it is. Raises UsageError where it is not valid.
         """
+        source = self.options.source
         if not self.requests:
-            yield self.source
+            yield source
             return
-        proto = self.original()
-        ranges = self.requests.sizes_to_run(proto)
-        self.shapes = {**ranges, **(self.shapes or {})}
-        with save(proto, self.source.parent, self.destination) as saved:
-            del proto
+        self.shapes = {**self.requests.sizes_to_run(changed), **(self.shapes or {})}
+        copy = onnx.ModelProto()
+        copy.CopyFrom(changed)
+        with save(copy, source.parent, self.options.destination) as saved:
+            del copy
             fault = fault_of(saved.model)
-            if fault is not None and fault_of(self.source) is None:
+            if fault is not None and fault_of(source) is None:
                 raise self.no_such_model(fault)
             yield saved.model
 
@@ -105,23 +106,28 @@ class Job:
         what = f"the model does not work with what was asked to change of it: {reason}"
         return UsageError(what, where=str(self.requests), hint="ask for other sizes or outputs", code="E10001")
 
+    def dump(self) -> GraphDump | None:
+        """Where the graph is to be written after every pass, if it is."""
+        folder = self.options.dump_graph
+        return None if folder is None else GraphDump(folder, [self.options.source, self.options.destination])
+
     def optimized(self, proto: onnx.ModelProto, limit: int | None = None, dump: GraphDump | None = None) -> Optimized:
         """The optimized proto after at most `limit` rewrites. With every pass off it is the one that was loaded."""
         log = RewriteLog(limit, self.left_out)
-        if self.target_opset is not None:
-            proto = raise_opset(proto, self.target_opset)
+        if self.options.target_opset is not None:
+            proto = raise_opset(proto, self.options.target_opset)
         if dump is not None:
             dump.write(proto, "input")
         counts: list[PatternCount] = []
         fused = Fused()
         if self.passes:
-            model = typed_model(proto, os.fspath(self.source.parent), self.target)
+            model = typed_model(proto, os.fspath(self.options.source.parent), self.options.target)
             files = {p.name: "_".join([p.name, *mindspore_names(p)[:1]]) for p in self.passes}
             after = None if dump is None else lambda name: dump.write(write_back(model), files[name])
-            with watchdog(self.custom, self.tell if limit is None else lambda _: None) as begin:
+            with watchdog(self.custom, self.options.progress if limit is None else lambda _: None) as begin:
                 counts = run(model, self.passes, log, begin, after)
             if self.fusion.flags.is_on and not log.is_closed:
-                self.tell("graph kernel fusion")
+                self.options.progress("graph kernel fusion")
                 fused = self.fusion.run(model, log)
             proto = write_back(model)
         if dump is not None:
@@ -141,10 +147,10 @@ class Job:
             return Verdict(False, error.what, is_loadable=False)
         effective = {count.pass_name for count in counts if count.effected}
         finite = sorted(p.name for p in self.passes if p.is_for_finite and p.name in effective)
-        check = partial(verify, reference, candidate, input_shape=self.shapes, progress=self.tell)
+        check = partial(verify, reference, candidate, input_shape=self.shapes, progress=self.options.progress)
         found = check(nonfinite=not finite)
         has_sizes = self.requests.input_shape is not None
-        if found.is_refused and has_sizes and verify(self.source, self.source, seeds=(0,)).runs:
+        if found.is_refused and has_sizes and verify(self.options.source, self.options.source, seeds=(0,)).runs:
             raise self.no_such_model(found.summary)
         if found.status == "equal" and self.kernels.file is not None:
             found = check(nonfinite=not finite, kernels=self.kernels.file)
@@ -155,8 +161,8 @@ class Job:
             summary = f"{summary}; NaN and Inf left out, for which {', '.join(finite)} may give other results"
         return Verdict(found.status != "different", summary, found.is_loadable)
 
-    def notices(self) -> list[str]:
-        """What was left out so that the result can be loaded."""
+    def what_was_left_out(self) -> list[str]:
+        """What the user should know that was left out so that the result can be loaded."""
         return [
             f"{commit.pass_name} left {', '.join(commit.nodes) or 'the graph'} as it is: the result could not be loaded"
             for commit in self.left_out
@@ -172,53 +178,34 @@ class Job:
             if reference is not None:
                 check_model(reference, saved.model)
 
-    def again(self, reference: Path, limit: int) -> tuple[bool, Commit | None]:
-        """The same conversion, stopped after `limit` rewrites: whether the model is right, and the last rewrite."""
-        self.tell(f"looking for the rewrite at fault: {limit}")
-        done = self.optimized(self.original(), limit)
-        with save(done.proto, self.source.parent, self.destination) as saved:
-            return self.verdict(reference, saved.model, done.counts).is_right, done.log.last
 
+def job_of(options: Options, plog: Plog) -> Job:
+    """The conversion that these options ask for: what the switch file, the switches and the flags decide.
 
-def verified(saved: Saved, job: Job, done: Optimized, reference: Path) -> str:
-    """A sentence on the saved model, of which `done` says how it was made.
-
-    Raises VerificationError that names the rewrite at fault; LeftOut where the model could not be loaded with that one.
+    Raises UsageError for wrong ones, FusioncError where a file with users' passes fails.
     """
-    from fusionc.verify import first_bad
-
-    job.tell("verifying")
-    verdict = job.verdict(reference, saved.model, done.counts)
-    rewrites = done.log.count
-    if verdict.is_right:
-        return verdict.summary
-    what, source = f"the result does not compute what the model computes: {verdict.summary}", str(job.source)
-    if job.target_opset is not None and not job.again(reference, 0)[0]:
-        hint = "nothing was written; leave --target_opset out, or give another one"
-        raise VerificationError(what, where=f"{source}, raised to opset {job.target_opset}", hint=hint, code="E13028")
-    if not rewrites:
-        raise VerificationError(
-            f"the result differs although nothing was rewritten: {verdict.summary}",
-            where=source,
-            hint="the model gives another answer each time; use --no-verify if that is meant",
-            code="E13028",
-        )
-    number = first_bad(rewrites, lambda limit: job.again(reference, limit)[0])
-    guilty = job.again(reference, number)[1]
-    assert guilty is not None
-    if not verdict.is_loadable and guilty.pass_name not in job.custom and len(job.left_out) < _MOST_LEFT_OUT:
-        job.left_out.append(guilty)
-        raise LeftOut
-    place = job.custom.get(guilty.pass_name)
-    at = f"at {', '.join(guilty.nodes) or 'the whole graph'} (rewrite {number} of {rewrites})"
-    where = ", ".join(filter(None, (guilty.pass_name, place, f"pattern {guilty.pattern}", at)))
-    off = f'convert with --optimization_switch "{guilty.pass_name}:off"'
-    is_approximate = any(p.name == guilty.pass_name and p.numerics == "approximate" for p in job.passes)
-    hint = (
-        f"the pass is approximate, too much so for this model; {off}"
-        if is_approximate
-        else f"{off}, and please report it"
+    registry = load_passes(options.custom_passes)
+    switches = decide(
+        registry,
+        switch_file=options.fusion_switch_file,
+        optimization_switch=options.optimization_switch,
+        levels=Levels(options.oo_level, options.oo_constant_folding, options.oo_dead_code_elimination),
+        pattern_fusion_pass=options.pattern_fusion_pass,
     )
-    if place is not None:
-        hint = f'correct the pass, or switch it off: --optimization_switch "{guilty.pass_name}:off"'
-    raise VerificationError(what, where=where, hint=f"nothing was written; {hint}", code="E13028")
+    read = read_flags(options.graph_kernel_flags, is_enabled=options.enable_graph_kernel)
+    kernels = KernelLibrary(options.target)
+    notices = [*switches.notices, *tell_of_flags(read, registry, kernels.is_for_onnxruntime, plog)]
+    wanted = switched(registry, switches.enabled, read.flags)
+    if not options.pattern_fusion_pass:
+        wanted -= {p.name for p in registry if p.is_pattern_fusion}
+    requests = Requests(options.input_shape, options.out_nodes, options.output_type)
+    return Job(
+        options,
+        passes=[p for p in registry if p.name in wanted],
+        custom={p.name: p.place for p in registry if p not in PASSES},
+        requests=requests,
+        fusion=fusion_of(read.flags, registry, wanted, kernels),
+        kernels=kernels,
+        shapes=options.verify_shape,
+        notices=[*notices, *requests.notices(options.verify_shape)],
+    )

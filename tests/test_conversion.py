@@ -16,7 +16,6 @@ from harness import operators, parse
 
 import fusionc
 from fusionc import conversion
-from fusionc.conversion import output_path
 from fusionc.passes.convolution.conv2d_transpose_batchnorm_fusion import Conv2DTransposeBatchnormFusionPass
 from fusionc.passes.convolution.conv_batchnorm_fusion import ConvBatchnormFusionPass
 from fusionc.rewrite import Match, Tape
@@ -89,61 +88,6 @@ def test_a_result_that_exists_is_not_harmed_by_a_failure(monkeypatch: pytest.Mon
     with pytest.raises(fusionc.FusioncError):
         fusionc.convert(SAMPLES / "conv_bn.onnx", output="out.onnx")
     assert Path("out.onnx").read_bytes() == precious
-
-
-@pytest.mark.parametrize(
-    ("given", "expected"),
-    [
-        (None, "in.v2_fusionc.onnx"),
-        ("out", "out.onnx"),
-        ("a/out.onnx", "a/out.onnx"),
-        ("out.v2", "out.v2.onnx"),
-        ("OUT.ONNX", "OUT.ONNX"),
-    ],
-)
-def test_where_the_result_goes(given: str | None, expected: str) -> None:
-    assert output_path(Path("some/in.v2.onnx"), None if given is None else Path(given)) == Path(expected)
-
-
-@pytest.mark.parametrize("given", ["in.onnx", "./in.onnx", "in", "folder/../in", "link.onnx", "hard.onnx"])
-def test_the_model_itself_is_never_overwritten(given: str) -> None:
-    content = (SAMPLES / "conv_bn.onnx").read_bytes()
-    Path("in.onnx").write_bytes(content)
-    Path("folder").mkdir()
-    Path("link.onnx").symlink_to("in.onnx")
-    os.link("in.onnx", "hard.onnx")
-    with pytest.raises(fusionc.UsageError, match="--output names the model itself"):
-        fusionc.convert("in.onnx", output=given)
-    assert Path("in.onnx").read_bytes() == content
-
-
-@pytest.mark.parametrize("given", ["folder", "folder/", ".", "", "taken"])
-def test_a_folder_is_no_output(given: str) -> None:
-    Path("folder").mkdir()
-    Path("taken.onnx").mkdir()
-    with pytest.raises(fusionc.UsageError, match="is a folder"):
-        fusionc.convert(SAMPLES / "conv_bn.onnx", output=given)
-
-
-@pytest.mark.parametrize(
-    "argument",
-    [
-        {"external_weight": 5},
-        {"input_shape": "x:1,3"},
-        {"input_shape": {"x": 3}},
-        {"input_shape": {"x": "1,3"}},
-        {"input_shape": {"x": (1, 2.5)}},
-        {"input_shape": {"x": (1, (2, 3, 4))}},
-        {"verify_shape": {"x": (1, None)}},
-        {"target": "abacus"},
-        {"target_opset": 1},
-        {"oo_level": "O2"},
-    ],
-)
-def test_arguments_that_mean_nothing(argument: dict[str, Any]) -> None:
-    with pytest.raises(fusionc.UsageError) as caught:
-        fusionc.convert(SAMPLES / "conv_bn.onnx", output="out.onnx", **argument)
-    assert caught.value.hint and not Path("out.onnx").exists()
 
 
 def test_a_wrong_converter_is_to_blame(monkeypatch: pytest.MonkeyPatch) -> None:

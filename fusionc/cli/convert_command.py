@@ -1,4 +1,4 @@
-"""`fusionc convert`: ATC's command line around `fusionc.conversion.convert`."""
+"""`fusionc convert`: ATC's command line around `fusionc.convert`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from fusionc.arguments import OO_LEVELS, TARGETS
 from fusionc.cli.atc_spelling import AtcCommand, atc_bool, notices, other_options
 from fusionc.cli.common_options import custom_passes_option, timeout_option
 from fusionc.cli.exit_codes import EXIT_CODES, show_tracebacks
@@ -17,6 +16,7 @@ from fusionc.cli.modes import check, mode_options, model_of_mode, of_no_use, sho
 from fusionc.cli.shape_options import Size, parse_run_shape, parse_sizes
 from fusionc.cli.signals import held_back
 from fusionc.errors import FusioncError, printable
+from fusionc.options import OO_LEVELS, TARGETS
 from fusionc.report.plog import LEVELS
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ def command(
 
             start()  # it needs some time, as the imports here do
             with held_back():
-                from fusionc.conversion import convert
+                from fusionc.api import convert
             from fusionc.report.progress import Progress
 
             with Progress() as progress:

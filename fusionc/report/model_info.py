@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from pathlib import Path
 
 from google.protobuf.json_format import MessageToJson
 from onnx import ModelProto, TensorProto, TypeProto
 
+from fusionc.model.operators import KERNELS
 from fusionc.model.tensors import byte_size
 from fusionc.model.walk import nodes_of, tensors_of
 from fusionc.report.table import size_text
@@ -64,6 +66,18 @@ def drop_large_data(model: ModelProto) -> None:
         if tensor.ByteSize() > SMALL_TENSOR_BYTES:
             for name in _DATA_FIELDS:
                 tensor.ClearField(name)
+
+
+def operators_of(model: ModelProto) -> dict[str, int]:
+    """How many nodes of each operator a model has, those in subgraphs and functions too; an area counts as one."""
+    inside = Counter(node.op_type for f in model.functions if f.domain == KERNELS for node in f.node)
+    return dict(Counter(node.op_type for node in nodes_of(model)) - inside)
+
+
+def bytes_on_disk(model: ModelProto, path: Path) -> int:
+    """The size of a model file with the external data that the model uses."""
+    external = (tensor for tensor in tensors_of(model) if tensor.data_location == TensorProto.EXTERNAL)
+    return path.stat().st_size + sum(map(byte_size, external))
 
 
 def _element_name(data_type: int) -> str:

@@ -10,10 +10,11 @@ from fusionc.disk.checker import fault_of
 from fusionc.errors import UsageError
 from fusionc.model.graph import opsets_of
 from fusionc.model.operators import canonical_domain
+from fusionc.target_opset.advice import opset_advice
 from fusionc.target_opset.converter import Converter
 from fusionc.target_opset.limits import OPTION, cannot, check_kernels, light, newest_opset
 
-__all__ = ["newest_opset", "raise_opset"]
+__all__ = ["newest_opset", "opset_advice", "raise_opset"]
 
 
 def raise_opset(model: ModelProto, version: int) -> ModelProto:

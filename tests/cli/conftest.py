@@ -19,7 +19,7 @@ Run = Callable[..., Result]
 
 
 class FakeConvert:
-    """Stands in for fusionc.conversion.convert: remembers its arguments, and raises `error` or returns `report`."""
+    """Stands in for fusionc.convert: remembers its arguments, and raises `error` or returns `report`."""
 
     def __init__(self) -> None:
         self.calls: list[dict[str, Any]] = []
@@ -53,7 +53,7 @@ def stand_in(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
 @pytest.fixture
 def fake_convert(stand_in: Callable[..., None]) -> FakeConvert:
     fake = FakeConvert()
-    stand_in("fusionc.conversion", convert=fake)
+    stand_in("fusionc.api", convert=fake)
     return fake
 
 

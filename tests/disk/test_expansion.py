@@ -11,8 +11,8 @@ import pytest
 from click.testing import CliRunner
 from onnx import FunctionProto, ModelProto, TensorProto, helper
 
+from fusionc.api import convert
 from fusionc.cli import main
-from fusionc.conversion import convert
 from fusionc.disk.expansion import MOST_NODES, require_expandable
 from fusionc.errors import FusioncError
 from fusionc.verify import verify

@@ -161,5 +161,5 @@ def test_an_opset_that_would_not_help_is_not_named(monkeypatch: pytest.MonkeyPat
     mish = "agraph (float[N,8] x) => (float[N,8] y) { a = Softplus (x)  b = Tanh (a)  y = Mul (x, b) }"
     assert hints(mish, 17, "onnx") == ["--target_opset 18 would allow: MishFusionPass (1)"]
     assert hints(mish, 17) == []
-    monkeypatch.setattr("fusionc.conversion.newest_opset", lambda: 17)
+    monkeypatch.setattr("fusionc.target_opset.advice.newest_opset", lambda: 17)
     assert hints(mish, 17, "onnx") == []

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from dangerous import ENDLESS, HUNGRY, OVERFLOW, PLAIN, SPLIT, saved
 
-from fusionc.conversion import convert
+from fusionc.api import convert
 from fusionc.errors import FusioncError, VerificationError
 from fusionc.runtime.process import Process, step_limit
 from fusionc.runtime.run_errors import RunError

@@ -13,7 +13,7 @@ from onnx import TensorProto, helper, numpy_helper
 
 from fusionc.errors import FusioncError, UsageError, VerificationError
 from fusionc.passes import PASSES
-from fusionc.verify import Verification, check_model, first_bad, verify
+from fusionc.verify import Verification, check_model, verify
 from fusionc.verify.compare import compare
 
 SAMPLES = sorted((Path(__file__).parents[2] / "sample_models").glob("*.onnx"))
@@ -149,18 +149,6 @@ def test_integers_booleans_strings_and_sequences_are_exact() -> None:
     assert compare([VALUES], [VALUES * 1.01]) is not None
     assert compare(None, None) is None
     assert compare(None, VALUES) is not None
-
-
-@pytest.mark.parametrize("guilty", [1, 2, 7, 13])
-def test_the_first_bad_one_is_found_in_few_steps(guilty: int) -> None:
-    asked = []
-
-    def is_good(count: int) -> bool:
-        asked.append(count)
-        return count < guilty
-
-    assert first_bad(13, is_good) == guilty
-    assert len(asked) <= 4
 
 
 def test_an_invalid_result_is_rejected_by_the_checker(tmp_path: Path) -> None:

@@ -1,13 +1,15 @@
-"""What `fusionc.convert` says of arguments that the command line would have refused."""
+"""What `fusionc.convert` says of arguments that the command line would have refused, and where the result goes."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import fusionc
+from fusionc.options import output_path
 
 MODEL = Path(__file__).parent.parent / "sample_models" / "matmul_bias.onnx"
 
@@ -29,7 +31,12 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ("trust_kernels", "no", "give True or False"),
         ("external_weight", 3, "give 0, 1 or None"),
         ("input_shape", "x:1,4", 'give {"x": (1, 3, 224, 224)}'),
+        ("input_shape", {"x": 3}, 'give {"x": (1, 3, 224, 224)}'),
+        ("input_shape", {"x": "1,3"}, 'give {"x": (1, 3, 224, 224)}'),
+        ("input_shape", {"x": (1, 2.5)}, 'give {"x": (1, 3, 224, 224)}'),
+        ("input_shape", {"x": (1, (2, 3, 4))}, 'give {"x": (1, 3, 224, 224)}'),
         ("verify_shape", {"x": "1,4"}, 'give {"x": (1, 3, 224, 224)}'),
+        ("verify_shape", {"x": (1, None)}, 'give {"x": (1, 3, 224, 224)}'),
         ("verify_shape", {"x": ((1, 2), 4)}, 'give {"x": (1, 3, 224, 224)}'),
         ("timeout", "3", "give seconds, 0 for no limit, or None"),
         ("timeout", float("nan"), "give seconds, 0 for no limit, or None"),
@@ -46,3 +53,37 @@ def test_what_is_wrong_is_named(name: str, value: Any, hint: str) -> None:
         fusionc.convert(MODEL, output="out.onnx", **{name: value})
     assert caught.value.what.startswith(f"{name} is {value!r}") and caught.value.hint == hint
     assert not list(Path().iterdir())
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (None, "in.v2_fusionc.onnx"),
+        ("out", "out.onnx"),
+        ("a/out.onnx", "a/out.onnx"),
+        ("out.v2", "out.v2.onnx"),
+        ("OUT.ONNX", "OUT.ONNX"),
+    ],
+)
+def test_where_the_result_goes(given: str | None, expected: str) -> None:
+    assert output_path(Path("some/in.v2.onnx"), None if given is None else Path(given)) == Path(expected)
+
+
+@pytest.mark.parametrize("given", ["in.onnx", "./in.onnx", "in", "folder/../in", "link.onnx", "hard.onnx"])
+def test_the_model_itself_is_never_overwritten(given: str) -> None:
+    content = MODEL.read_bytes()
+    Path("in.onnx").write_bytes(content)
+    Path("folder").mkdir()
+    Path("link.onnx").symlink_to("in.onnx")
+    os.link("in.onnx", "hard.onnx")
+    with pytest.raises(fusionc.UsageError, match="--output names the model itself"):
+        fusionc.convert("in.onnx", output=given)
+    assert Path("in.onnx").read_bytes() == content
+
+
+@pytest.mark.parametrize("given", ["folder", "folder/", ".", "", "taken"])
+def test_a_folder_is_no_output(given: str) -> None:
+    Path("folder").mkdir()
+    Path("taken.onnx").mkdir()
+    with pytest.raises(fusionc.UsageError, match="is a folder"):
+        fusionc.convert(MODEL, output=given)

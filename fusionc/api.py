@@ -1,0 +1,73 @@
+"""`fusionc.convert`: the Python interface of a conversion."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+
+from fusionc import conversion
+from fusionc.options import options_of
+from fusionc.report import Report
+from fusionc.requested.input_shape import Size
+
+
+def convert(
+    model: str | os.PathLike[str],
+    *,
+    output: str | os.PathLike[str] | None = None,
+    fusion_switch_file: str | os.PathLike[str] | None = None,
+    optimization_switch: str | None = None,
+    oo_level: str = "O3",
+    oo_constant_folding: bool = True,
+    oo_dead_code_elimination: bool = True,
+    external_weight: int | None = None,
+    input_shape: Mapping[str, Sequence[Size]] | None = None,
+    out_nodes: str | None = None,
+    output_type: str | None = None,
+    verify: bool = True,
+    verify_shape: Mapping[str, tuple[int, ...]] | None = None,
+    export_compile_stat: int = 0,
+    log: str | None = None,
+    target: str = "onnxruntime-cpu",
+    target_opset: int | None = None,
+    custom_passes: Sequence[str | os.PathLike[str]] = (),
+    pattern_fusion_pass: bool = True,
+    dump_graph: str | os.PathLike[str] | None = None,
+    enable_graph_kernel: bool | None = None,
+    graph_kernel_flags: str | None = None,
+    trust_kernels: bool = False,
+    timeout: float | None = None,
+    progress: Callable[[str], None] | None = None,
+) -> Report:
+    """Optimize an ONNX model, verify the result in onnxruntime, write it, and report what was done.
+
+    output                    the file to write, by default <model>_fusionc.onnx in the current folder
+    fusion_switch_file        which passes run, as JSON
+    optimization_switch       "P:on;Q:off"; it beats the file
+    oo_level                  "O1" leaves on only what static sizes need, unless file or option name other passes
+    oo_constant_folding, oo_dead_code_elimination
+                              False switches that off, unless file or option name its passes
+    external_weight           0 puts the weights into the model, 1 into a file beside it; by default they stay
+    input_shape               sizes of inputs to fix, {"x": (1, 3, -1, (64, 256))}; -1 and ranges stay open
+    out_nodes                 what becomes the outputs: "conv1:0;relu2:1", or names of values
+    output_type               what the outputs are converted to in the end: "FP16", or "conv1:0:FP16;y:INT32"
+    verify_shape              sizes of inputs to verify with, {"x": (1, 3, 224, 224)}
+    target                    "onnxruntime-cpu", or "onnx" for any runtime
+    target_opset              the version of the standard operators to raise the model to first; by default its own
+    custom_passes             Python files with users' passes
+    pattern_fusion_pass       False switches these off, and the built-in passes that do what TorchAir's do
+    dump_graph                a folder for the graph after every pass that took effect; a former dump there is removed
+    enable_graph_kernel       make areas of operators, with generated kernels in <output>.kernels.so
+    graph_kernel_flags        "--opt_level=2 --dump_as_text" says how, and switches it on, too, unless it is False
+    trust_kernels             load and keep the kernels of a model that another user or machine made
+    timeout                   the seconds of one step of onnxruntime, loading a model or running it once; 0 is no
+                              limit, the default is 300
+    progress                  is called with a word on what is being done
+
+    The passes see the model with the sizes and outputs that were asked for, and the result is verified against it.
+
+    Raises VerificationError, and writes nothing, where the result does not compute what the model computes; it names
+    the rewrite at fault. Raises UsageError for wrong switches and files that are not there, FusioncError for everything
+    else that goes wrong.
+    """
+    return conversion.convert(options_of(locals()))

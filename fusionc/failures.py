@@ -1,0 +1,52 @@
+"""What is said of a conversion that fails: an error for people, whatever went wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from fusionc.errors import Defect, FusioncError, said
+from fusionc.report import Plog
+from fusionc.runtime.run_errors import Overdue
+from fusionc.runtime.runner import fault_of_loading
+
+
+@contextmanager
+def explained(source: Path, plog: Plog) -> Iterator[None]:
+    """Whatever is raised inside, while the model `source` is converted, is explained and logged."""
+    try:
+        yield
+    except Exception as error:
+        told = _explained(error, source)
+        plog.error("Convert", " ".join(f"{told}".split()))
+        if isinstance(told, FusioncError):
+            told.log_file = plog.file
+        if told is error:
+            raise
+        raise told from error
+
+
+def _explained(error: Exception, source: Path) -> Exception:
+    """The error, with what may help where it says too little.
+
+    What nobody foresaw is the fault of a model that onnxruntime cannot load. onnx.checker is not asked: it has
+    complaints about many a model that runs, which need not be related.
+    """
+    if isinstance(error, MemoryError):
+        hint = "convert it on a machine with more; smaller sizes in --verify_shape, or --no-verify, need less"
+        return FusioncError("there is not enough memory for this model", where=str(source), hint=hint)
+    if isinstance(error, OSError) or (isinstance(error, FusioncError) and not isinstance(error, Defect)):
+        return error
+    late = error.__cause__ if isinstance(error, Defect) else error
+    if isinstance(late, Overdue):
+        return FusioncError(f"onnxruntime is not quick enough: {late}", where=str(source), hint="give it more seconds")
+    if not isinstance(error, Defect):
+        hint = "please report it, with what --log debug prints"
+        error = Defect(f"the conversion failed: {said(error)}", where=str(source), hint=hint)
+    fault = fault_of_loading(source)
+    if fault is None:
+        return error
+    what = f"the model is not valid: onnxruntime cannot load it: {fault}"
+    hint = "export the model again; leave out with --optimization_switch what fails on it"
+    return FusioncError(what, where=str(source), hint=hint, code="E13005", details=[error.what])

@@ -1,0 +1,126 @@
+"""What a conversion is asked for: the arguments of `fusionc.convert`, checked and typed.
+
+The command line has checked them already; those who call `fusionc.convert` themselves get the same errors here.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from fusionc.disk.paths import require_path, require_unread
+from fusionc.errors import UsageError
+
+if TYPE_CHECKING:
+    from fusionc.requested.input_shape import Size
+
+_SWITCHES = (
+    "verify", "oo_constant_folding", "oo_dead_code_elimination", "pattern_fusion_pass", "enable_graph_kernel",
+    "trust_kernels",
+)  # fmt: skip
+_FILES = ("fusion_switch_file", "dump_graph")
+TARGETS = ("onnxruntime-cpu", "onnx")
+OO_LEVELS = ("O1", "O3")
+
+
+@dataclass(frozen=True)
+class Options:
+    """As `fusionc.convert` explains them: `source` is the model, `destination` where the result goes."""
+
+    source: Path
+    destination: Path
+    fusion_switch_file: Path | None
+    optimization_switch: str | None
+    oo_level: str
+    oo_constant_folding: bool
+    oo_dead_code_elimination: bool
+    external_weight: int | None
+    input_shape: Mapping[str, Sequence[Size]] | None
+    out_nodes: str | None
+    output_type: str | None
+    verify: bool
+    verify_shape: Mapping[str, tuple[int, ...]] | None
+    export_compile_stat: int
+    log: str | None
+    target: str
+    target_opset: int | None
+    custom_passes: tuple[Path, ...]
+    pattern_fusion_pass: bool
+    dump_graph: Path | None
+    enable_graph_kernel: bool | None
+    graph_kernel_flags: str | None
+    trust_kernels: bool
+    timeout: float | None
+    progress: Callable[[str], None]
+
+
+def options_of(given: Mapping[str, Any]) -> Options:
+    """The arguments of `fusionc.convert` by name. Raises UsageError where one is wrong, or a path leads nowhere."""
+    _check(given)
+    options = {name: value for name, value in given.items() if name not in ("model", "output")}
+    options |= {name: None if given[name] is None else Path(given[name]) for name in _FILES}
+    options["custom_passes"] = tuple(map(Path, given["custom_passes"]))
+    options["progress"] = given["progress"] or (lambda _: None)
+    source = Path(given["model"])
+    require_path(source, "model")
+    destination = output_path(source, None if given["output"] is None else Path(given["output"]))
+    read = {source: "the model itself", **dict.fromkeys(options["custom_passes"], "a file of custom passes")}
+    if options["fusion_switch_file"] is not None:
+        read[options["fusion_switch_file"]] = "the switch file"
+    require_unread(destination, "--output", read)
+    return Options(source=source, destination=destination, **options)
+
+
+def output_path(model: Path, output: Path | None) -> Path:
+    """Where the result goes. Raises UsageError where that is a folder."""
+    path = Path(f"{model.stem}_fusionc.onnx") if output is None else output
+    if path.suffix.lower() != ".onnx" and path.name:
+        path = path.with_name(f"{path.name}.onnx")
+    require_path(path, "output")
+    if path.is_dir() or (output is not None and output.is_dir()):
+        hint = "give --output another file name"
+        raise UsageError("the output is a folder", where=str(output or path), hint=hint, code="E10001")
+    return path
+
+
+def _check(given: Mapping[str, Any]) -> None:
+    """Raise UsageError where the type or the range of one of these arguments is wrong.
+
+    Text is refused where True or False is wanted: "false" would count as True.
+    """
+    for name in _SWITCHES:
+        if not isinstance(given[name], bool | None):
+            raise _wrong(name, given, "give True or False")
+    if given["external_weight"] not in (None, 0, 1):
+        raise _wrong("external_weight", given, "give 0, 1 or None")
+    for name, ranges in (("input_shape", True), ("verify_shape", False)):
+        shapes = given[name]
+        if shapes is not None and not (
+            isinstance(shapes, Mapping) and all(_is_shape(s, ranges) for s in shapes.values())
+        ):
+            raise _wrong(name, given, 'give {"x": (1, 3, 224, 224)}', ", not shapes by input name")
+    timeout = given["timeout"]
+    if timeout is not None and not (isinstance(timeout, int | float) and 0 <= timeout <= 1e9):
+        raise _wrong("timeout", given, "give seconds, 0 for no limit, or None")
+    opset = given["target_opset"]
+    if opset is not None and not (isinstance(opset, int) and opset > 0):
+        raise _wrong("target_opset", given, "give a number, or None for the opset of the model")
+    if isinstance(given["custom_passes"], str | os.PathLike):
+        raise _wrong("custom_passes", given, 'give a list of files: ["my_passes.py"]')
+    for name, choices in (("target", TARGETS), ("oo_level", OO_LEVELS)):
+        if given[name] not in choices:
+            raise _wrong(name, given, f"give one of {', '.join(choices)}")
+
+
+def _wrong(name: str, given: Mapping[str, Any], hint: str, wanted: str = "") -> UsageError:
+    return UsageError(f"{name} is {given[name]!r}{wanted}", hint=hint, code="E10001")
+
+
+def _is_shape(shape: object, ranges: bool) -> bool:
+    """Whether this is a sequence of numbers and, with `ranges`, of pairs of numbers."""
+    sizes = shape if isinstance(shape, Sequence) and not isinstance(shape, str) else (None,)
+    pairs = (size if isinstance(size, tuple) and ranges else (size, size) for size in sizes)
+    return all(len(pair) == 2 and all(isinstance(size, int) for size in pair) for pair in pairs)

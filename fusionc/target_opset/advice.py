@@ -1,0 +1,25 @@
+"""The opset that would allow what was refused for that of the model."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from fusionc.rewrite.log import PatternCount
+from fusionc.target_opset.limits import newest_opset
+
+
+def opset_advice(counts: Iterable[PatternCount]) -> list[str]:
+    """What was refused for the opset of the model alone, and the one that would allow it, if onnxruntime runs that."""
+    waiting: dict[str, Counter[int]] = {}
+    for count in counts:
+        if count.waiting:
+            waiting.setdefault(count.pass_name, Counter()).update(count.waiting)
+    newest = newest_opset() if waiting else 0
+    allowed = {name: {v: n for v, n in times.items() if v <= newest} for name, times in waiting.items()}
+    wanted = max((max(times, default=0) for times in allowed.values()), default=0)
+    told = []
+    for name, times in allowed.items():
+        since = f", from {max(times)}" if times and max(times) < wanted else ""
+        told += [f"{name} ({sum(times.values())}{since})"] if times else []
+    return [f"--target_opset {wanted} would allow: {', '.join(told)}"] if told else []
