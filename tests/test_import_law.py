@@ -17,7 +17,7 @@ HEIGHT = {
     "precheck": 4, "custom": 4, "graph_kernel": 4, "switches": 4, "failures": 4, "passes": 3, "verify": 3,
     "report": 3, "target_opset": 3, "rewrite": 2, "shapes": 1, "disk": 1, "runtime": 1, "model": 0, "errors": -1,
 }  # fmt: skip
-ENGINE = 3166  # lines of code
+ENGINE = 3136  # lines of code
 SMALL = 300  # lines; a longer module is more than one room
 
 
@@ -29,7 +29,7 @@ def room(module: str) -> str:
 MODULES = sorted(ROOT.rglob("*.py"))
 # What still breaks a law, until the room that it lies in is rebuilt.
 LONG = {
-    "graph_kernel/lower/data_movement.py", "model/graph.py", "rewrite/pattern.py",
+    "graph_kernel/lower/data_movement.py", "model/graph.py",
     "shapes/elements.py", "shapes/inference.py",
 }  # fmt: skip
 TWICE: set[str] = set()

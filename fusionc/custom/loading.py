@@ -20,7 +20,7 @@ from fusionc.errors import FusioncError, Terminated, UsageError, said
 from fusionc.passes import PASSES
 from fusionc.rewrite import Pass, Pattern
 from fusionc.rewrite.definition import Default, Kind, Numerics
-from fusionc.rewrite.pattern import root_operators
+from fusionc.rewrite.pattern import makers
 
 ENTRY_POINTS = "fusionc.passes"
 _ENTRIES: dict[str, list[Pass]] = {}  # what the entry points of this process have brought along
@@ -152,9 +152,9 @@ def _problem(pattern: Pattern) -> str:
     if (pattern.formula is None) == (pattern.find is None):
         return f"has a pattern {pattern.name} without a formula, or with a find as well"
     try:
-        root = pattern.formula[0] if isinstance(pattern.formula, tuple) else pattern.formula
-        if root is not None and not root_operators(root):
-            return f"has a pattern {pattern.name} that begins with no operator"
+        root = pattern.formulas[0] if pattern.find is None else None
+        if root is not None and not makers(root):
+            return f"has a pattern {pattern.name} that must begin with an operator, not with {type(root).__name__}"
     except (TypeError, IndexError) as error:
         return f"has a pattern {pattern.name} that cannot be searched: {error}"
     return ""

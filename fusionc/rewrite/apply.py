@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import traceback
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -16,9 +16,9 @@ from fusionc.model.graph import Edge, Graph, Node
 from fusionc.rewrite import matcher
 from fusionc.rewrite.check import check_private
 from fusionc.rewrite.definition import Pass, Pattern
-from fusionc.rewrite.log import PatternCount, RewriteLog
+from fusionc.rewrite.log import Commit, PatternCount, RewriteLog
 from fusionc.rewrite.match import Match, Refused, refuse
-from fusionc.rewrite.pattern import depth, names, root_operators
+from fusionc.rewrite.pattern import depth, makers, names
 from fusionc.rewrite.splice import splice
 from fusionc.rewrite.tape import Tape
 
@@ -35,7 +35,7 @@ def apply(pass_: Pass, pattern: Pattern, graph: Graph, log: RewriteLog) -> Patte
     count = PatternCount(graph.id, pass_.kind, pass_.name, pattern.name)
     start = perf_counter()
     refused: dict[object, Refused] = {}
-    labels: list[str] = []
+    labels: tuple[str, ...] = ()
     bound = 10 * len(graph.nodes) + 100
     try:
         for anchor, match in _matches(pass_, pattern, graph):
@@ -44,22 +44,22 @@ def apply(pass_: Pass, pattern: Pattern, graph: Graph, log: RewriteLog) -> Patte
                 break
             if match is None:
                 continue
-            labels = [node.label() for node in match.nodes]
+            labels = tuple(node.label() for node in match.nodes)
+            wanted = Commit(log.count + 1, graph.id, pass_.name, pattern.name, labels)
             try:
-                if log.leaves_out(graph, pass_, pattern, labels):
+                if wanted in log.left_out:
                     refuse("the result could not be loaded with it")
                 match.changed = _rewrite(pass_, pattern, match)
             except Refused as refusal:
                 refused[anchor] = refusal
                 continue
             count.effected += 1
-            log.enter(graph, pass_, pattern, labels)
+            log.last = wanted
             if count.effected > bound:
                 raise _endless(pass_, pattern, count.effected, graph)
-    except (Terminated, KeyboardInterrupt):
-        raise
     except BaseException as error:  # of a user's pass anything may come
-        if isinstance(error, FusioncError) and _is_ours(traceback.extract_tb(error.__traceback__)[-1]):
+        is_ours = isinstance(error, FusioncError) and _is_ours(traceback.extract_tb(error.__traceback__)[-1])
+        if is_ours or isinstance(error, Terminated | KeyboardInterrupt):
             raise
         raise _failure(pass_, pattern, labels, error) from error
     for anchor, found in refused.items():
@@ -93,10 +93,10 @@ def _matches(pass_: Pass, pattern: Pattern, graph: Graph) -> Iterator[tuple[obje
         yield from _found(pattern.find, graph)
         return
     formulas = pattern.formulas
-    if not formulas:
-        raise TypeError(f"pattern {pattern.name} of {pass_.name} has neither a formula nor a find")
     absent = dict.fromkeys(name for p in pass_.patterns for formula in p.formulas for name in names(formula))
-    anchors = root_operators(formulas[0])
+    anchors = makers(formulas[0]) if formulas else None
+    if anchors is None:
+        raise TypeError(f"pattern {pattern.name} of {pass_.name} begins with no operator")
     reach = max(map(depth, formulas))
     queue = deque(sorted((n for key in anchors for n in graph.by_operator.get(key, ())), key=lambda n: n.position))
     queued = set(queue)
@@ -132,7 +132,7 @@ def _found(find: Callable[[Graph], Iterable[Match]], graph: Graph) -> Iterator[t
             yield (place, times[place]), match
 
 
-def _downstream(nodes: Iterable[Node], reach: int, anchors: Sequence[tuple[str, str]]) -> list[Node]:
+def _downstream(nodes: Iterable[Node], reach: int, anchors: Container[tuple[str, str]]) -> list[Node]:
     """Anchors from which a formula of that depth can see one of these nodes."""
     found: dict[Node, None] = {}
     level = [node for node in nodes if node.is_in_graph]

@@ -2,13 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from fusionc.model.graph import Graph
-    from fusionc.rewrite.definition import Pass, Pattern
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 
 @dataclass
@@ -37,7 +32,7 @@ class PatternCount:
 class Commit:
     """One rewrite that took effect, as the log tells it and as bisection names it."""
 
-    number: int
+    number: int = field(compare=False)
     graph_id: int
     pass_name: str
     pattern: str
@@ -51,16 +46,13 @@ class RewriteLog:
         self.limit = limit
         self.left_out = left_out
         self.last: Commit | None = None
-        self.count = 0
+
+    @property
+    def count(self) -> int:
+        """How many rewrites took effect."""
+        return 0 if self.last is None else self.last.number
 
     @property
     def is_closed(self) -> bool:
+        """Whether no more may take effect."""
         return self.limit is not None and self.count >= self.limit
-
-    def leaves_out(self, graph: Graph, pass_: Pass, pattern: Pattern, nodes: Iterable[str]) -> bool:
-        wanted = Commit(0, graph.id, pass_.name, pattern.name, tuple(nodes))
-        return any(replace(commit, number=0) == wanted for commit in self.left_out)
-
-    def enter(self, graph: Graph, pass_: Pass, pattern: Pattern, nodes: Iterable[str]) -> None:
-        self.count += 1
-        self.last = Commit(self.count, graph.id, pass_.name, pattern.name, tuple(nodes))

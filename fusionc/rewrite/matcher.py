@@ -202,7 +202,7 @@ def _orders(formula: OpFormula, node: Node) -> list[tuple[Edge | None, ...]]:
 
 
 def _may_be(formula: OpFormula, inputs: tuple[Edge | None, ...]) -> bool:
-    for value, arg, makers in zip(inputs, formula.args, formula.makers, strict=False):
+    for value, arg, makers in zip(inputs, formula.args, formula.makers_of_args, strict=False):
         if makers is not None:
             maker = None if value is None else value.producer
             if maker is None or (maker.domain, maker.op) not in makers:

@@ -119,9 +119,9 @@ class OpFormula(Formula):
         return len(self.args) == 2 and all(d == "" and name in COMMUTATIVE for d, name in self.operators)
 
     @cached_property
-    def makers(self) -> tuple[frozenset[tuple[str, str]] | None, ...]:
+    def makers_of_args(self) -> tuple[dict[tuple[str, str], None] | None, ...]:
         """For each argument the operators that can make it; None where that may be any, or nothing."""
-        return tuple(map(_makers, self.args))
+        return tuple(map(makers, self.args))
 
     def parts(self) -> tuple[Formula, ...]:
         return self.args
@@ -139,6 +139,16 @@ class Out(Formula):
 
 
 @dataclass(frozen=True, eq=False)
+class _Around(Formula):
+    """A formula with a condition on how it occurs."""
+
+    inner: Formula
+
+    def parts(self) -> tuple[Formula, ...]:
+        return (self.inner,)
+
+
+@dataclass(frozen=True, eq=False)
 class Either(Formula):
     """The first alternative that matches, in the order given."""
 
@@ -148,14 +158,8 @@ class Either(Formula):
         return self.alternatives
 
 
-@dataclass(frozen=True, eq=False)
-class Maybe(Formula):
-    """An input that may be left out; what it captures is then None."""
-
-    inner: Formula
-
-    def parts(self) -> tuple[Formula, ...]:
-        return (self.inner,)
+class Maybe(_Around):
+    """An input that may be left out; where it is, what it captures is None."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -165,28 +169,16 @@ class Rest(Formula):
     name: str
 
 
-@dataclass(frozen=True, eq=False)
-class Each(Formula):
+class Each(_Around):
     """All remaining inputs, at least one, each matching `inner`; what `inner` captures becomes a list."""
 
-    inner: Formula
 
-    def parts(self) -> tuple[Formula, ...]:
-        return (self.inner,)
-
-
-@dataclass(frozen=True, eq=False)
-class Among(Formula):
+class Among(_Around):
     """All remaining inputs, of which at least one matches `inner`: the first that does is captured."""
 
-    inner: Formula
-
-    def parts(self) -> tuple[Formula, ...]:
-        return (self.inner,)
-
 
 @dataclass(frozen=True, eq=False)
-class Same(Formula):
+class Same(_Around):
     """Inside `each`: one and the same node every time, captured once."""
 
     inner: OpFormula
@@ -194,18 +186,9 @@ class Same(Formula):
     def __getitem__(self, index: int | EllipsisType) -> Out:
         return Out(self, None if index is ... else index)
 
-    def parts(self) -> tuple[Formula, ...]:
-        return (self.inner,)
 
-
-@dataclass(frozen=True, eq=False)
-class Keep(Formula):
+class Keep(_Around):
     """Matched, but not replaced: the node stays, and anybody may use it."""
-
-    inner: Formula
-
-    def parts(self) -> tuple[Formula, ...]:
-        return (self.inner,)
 
 
 class _Operators:
@@ -269,28 +252,18 @@ def walk(formula: Formula) -> Iterator[Formula]:
 
 
 @cache
-def _makers(formula: Formula) -> frozenset[tuple[str, str]] | None:
+def makers(formula: Formula) -> dict[tuple[str, str], None] | None:
+    """The operators that can make what a formula stands for, in the order given; None where that may be any."""
     match formula:
         case OpFormula(operators=operators):
-            return frozenset(operators)
+            return dict.fromkeys(operators)
         case Out(node=inner) | Keep(inner) | Same(inner):
-            return _makers(inner)
+            return makers(inner)
         case Either(alternatives):
-            found = [_makers(alternative) for alternative in alternatives]
-            return None if None in found else frozenset().union(*(m for m in found if m is not None))
+            found = [makers(alternative) for alternative in alternatives]
+            return None if None in found else dict.fromkeys(o for some in found for o in some or ())
         case _:
             return None
-
-
-def root_operators(formula: Formula) -> tuple[tuple[str, str], ...]:
-    """The operators at which a search for this formula can begin."""
-    match formula:
-        case OpFormula():
-            return formula.operators
-        case Either() | Out() | Same() | Keep():
-            return tuple(dict.fromkeys(o for part in formula.parts() for o in root_operators(part)))
-        case _:
-            raise TypeError(f"a pattern must begin with an operator, not with {type(formula).__name__}")
 
 
 @cache

@@ -14,6 +14,7 @@ import onnx
 from fusionc.model import operators
 from fusionc.model.build import build_graph, topological_order
 from fusionc.model.graph import Constant, Edge, Graph, Model, Node
+from fusionc.model.operators import MICROSOFT
 from fusionc.rewrite.check import Replacement, check, node_in
 from fusionc.rewrite.match import Match
 from fusionc.rewrite.provenance import stamp
@@ -31,7 +32,8 @@ def splice(match: Match, results: Sequence[Edge], tape: Tape, pass_name: str) ->
     new = check(match, results, tape)
     for function in tape.functions:
         _define(model, function)
-    for domain in dict.fromkeys(node.domain for node in new.nodes):
+    with_one_version = {MICROSOFT, *(function.domain for function in tape.functions)}
+    for domain in dict.fromkeys(node.domain for node in new.nodes if node.domain in with_one_version):
         _import(graph, domain)
     freed = [value for node in match.nodes for value in node.inputs if value is not None]
     _name(match, tape, new)
