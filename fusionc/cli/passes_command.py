@@ -19,21 +19,45 @@ if TYPE_CHECKING:
 
 @click.command(cls=AtcCommand, short_help="List the passes, or explain one.")
 @click.argument("name", required=False)
+@click.option("--operator", metavar="OPERATOR", help="List only the passes of which a pattern has this operator.")
 @custom_passes_option
 @log_debug_option
-def command(name: str | None, custom_passes: tuple[Path, ...]) -> None:
+def command(name: str | None, operator: str | None, custom_passes: tuple[Path, ...]) -> None:
     """List the passes in the order in which they run, or print the documentation of the pass NAME.
 
     NAME may be another name of a pass, or of several. A default of "must" is a pass that a switch file cannot switch
-    off.
+    off. OPERATOR is one of ONNX, such as Slice, or one with its domain, such as com.microsoft.Gelu; passes that look
+    for no operator in particular, such as ConstantFoldingPass, have none.
     """
     from fusionc.custom.loading import load_passes
 
     passes = load_passes(custom_passes)
-    if name is None:
+    if operator is not None:
+        if name is not None:
+            raise UsageError("a name and --operator", where="fusionc passes", hint="give one of them", code="E10001")
+        _show_patterns(operator, passes)
+    elif name is None:
         _show_list(passes)
     else:
         _show_pass(name, passes)
+
+
+def _show_patterns(operator: str, passes: Sequence[Pass]) -> None:
+    from fusionc.passes.by_operator import is_operator, operator_names, patterns_with
+    from fusionc.report.table import show_table
+    from fusionc.switches.names import advice, quote
+
+    found = patterns_with(operator, passes)
+    if found:
+        rows = [
+            [p.name, p.kind, p.default, ", ".join(one.name for one in patterns), p.summary] for p, patterns in found
+        ]
+        show_table(["pass", "kind", "default", "patterns", "what it does"], rows, sys.stdout)
+        return
+    if not is_operator(operator, passes):
+        hint = advice(operator, operator_names(passes), "operators of onnxruntime are com.microsoft.…")
+        raise UsageError(f"{quote(operator)} is not an operator", where="--operator", hint=hint, code="E10001")
+    click.echo(f"No pass has {printable(operator)} in a pattern.")
 
 
 def _show_list(passes: Sequence[Pass]) -> None:

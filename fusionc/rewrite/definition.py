@@ -27,7 +27,8 @@ class Pattern:
     `where` says what of the structure a formula cannot say: without it, there is no match. A pass whose matter is not
     local, or has any number of outputs, gives `find` instead: it walks the graph and yields matches itself. Each is
     committed before the next is asked for; one of which a part has gone by then is dropped, and `find` asked again.
-    `rewrite` builds the replacement on a tape or refuses; left out, the pass's own is used.
+    `operators` then names those that it looks for; none are any. `rewrite` builds the replacement on a tape or refuses;
+    left out, the pass's own is used.
     """
 
     name: str
@@ -35,13 +36,13 @@ class Pattern:
     rewrite: Callable[[Match, Tape], Result] | None = None
     find: Callable[[Graph], Iterable[Match]] | None = None
     where: Callable[[Match], bool] | None = None
+    operators: tuple[str, ...] = ()
 
     @property
     def formulas(self) -> tuple[Formula, ...]:
         """What is searched, as many as there are outputs; none where `find` does it."""
-        if self.formula is None:
-            return ()
-        return self.formula if isinstance(self.formula, tuple) else (self.formula,)
+        written = () if self.formula is None else self.formula
+        return written if isinstance(written, tuple) else (written,)
 
 
 class Pass:

@@ -26,7 +26,7 @@ class ZLastFusionPass(Pass):
     numerics = "rounding"
     default = "must"
     aliases: ClassVar[tuple[str, ...]] = ("z_last", "both")
-    patterns: ClassVar[tuple[Pattern, ...]] = (Pattern("one"), Pattern("two"))
+    patterns: ClassVar[tuple[Pattern, ...]] = (Pattern("one", operators=("Slice",)), Pattern("two"))
 
 
 class ASecondFusionPass(UBFusionPass):
@@ -86,6 +86,29 @@ def test_an_unknown_pass_names_the_nearest(run: Any) -> None:
     result = run("passes", "ZlastFusionpas")
     assert result.exit_code == 2 and result.stdout == ""
     assert result.stderr.startswith('E10001: "ZlastFusionpas" is not a pass; did you mean "ZLastFusionPass"?\n')
+
+
+def test_the_passes_that_look_for_an_operator(run: Any) -> None:
+    assert run("passes", "--operator", "Slice").stdout.splitlines() == [
+        "pass             kind         default  patterns  what it does",
+        "ZLastFusionPass  GraphFusion  must     one       Runs first, whatever its name.",
+    ]
+
+
+def test_an_operator_that_no_pass_looks_for(run: Any) -> None:
+    result = run("passes", "--operator", "Hardmax")
+    assert result.exit_code == 0 and result.stdout == "No pass has Hardmax in a pattern.\n"
+
+
+def test_an_unknown_operator_names_the_nearest(run: Any) -> None:
+    result = run("passes", "--operator", "slise")
+    assert result.exit_code == 2 and result.stdout == ""
+    assert result.stderr.startswith('E10001: "slise" is not an operator\n')
+    assert 'did you mean "Slice"?' in result.stderr
+
+
+def test_a_name_and_an_operator(run: Any) -> None:
+    assert run("passes", "z_last", "--operator", "Slice").exit_code == 2
 
 
 def test_a_name_of_ascend(run: Any) -> None:

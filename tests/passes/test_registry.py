@@ -7,12 +7,16 @@ import importlib
 import re
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from harness import Fires, Stays, parse
+from onnx import ModelProto
 
 from fusionc import passes
 from fusionc.passes import PASSES
 from fusionc.passes.areas._area_pass import AreaPass
+from fusionc.passes.by_operator import operators_of
 from fusionc.rewrite import Pass
 from fusionc.switches import PassNames, decide
 
@@ -46,6 +50,15 @@ FILES = sorted(FOLDER.glob("*/*.py"))
 MODULES = [p for p in FILES if not p.stem.startswith("_") and p.parent.name != "_shared"]
 HELPERS = [p for p in FILES if p not in MODULES and p.stem != "__init__"]
 LONGEST = 300  # lines of a file
+# Passes that look for no operator in particular.
+ANY_OPERATOR = {
+    "CommonSubexpressionEliminationPass",
+    "ConstantFoldingPass",
+    "FunctionInlinePass",
+    "PrunePass",
+    "RemoveSameConstPass",
+    *(p.name for p in PASSES if isinstance(p, AreaPass)),
+}
 ORDERED_BY = re.compile("^(a_tbe|aa|a|z|tbe)_")  # what CANN puts in front of a name, for its own order
 
 
@@ -75,6 +88,23 @@ def test_the_headings_of_the_registry_are_the_folders() -> None:
             assert found[1] == heading, f"{line.strip()} stands under {heading}"
             seen.add(heading)
     assert seen == folders
+
+
+def tables_of(pass_: Pass) -> tuple[list[Stays], list[Fires]]:
+    path = TESTS / module_of(pass_).parent.name / f"test_{module_of(pass_).stem}.py"
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module.STAYS, getattr(module, "FIRES", [])
+
+
+def operators_in(holder: Any) -> set[str]:
+    """The operators of a model, a graph or a function, those of its subgraphs and functions included."""
+    if isinstance(holder, ModelProto):
+        return set().union(*map(operators_in, (holder.graph, *holder.functions)))
+    found = {f"{node.domain}.{node.op_type}".removeprefix(".") for node in holder.node}
+    return found.union(*(operators_in(a.g) for node in holder.node for a in node.attribute if a.HasField("g")))
 
 
 def users_of(helper: Path) -> set[Path]:
@@ -149,13 +179,16 @@ class TestPass:
         assert len(module_of(pass_).read_text().splitlines()) <= LONGEST
 
     def test_it_has_its_tables(self, pass_: Pass) -> None:
-        path = TESTS / module_of(pass_).parent.name / f"test_{module_of(pass_).stem}.py"
-        tables = importlib.util.spec_from_file_location(path.stem, path)
-        assert tables is not None and tables.loader is not None
-        module = importlib.util.module_from_spec(tables)
-        tables.loader.exec_module(module)
         is_never = bool(pass_.never_matches) or isinstance(pass_, AreaPass)
-        assert module.STAYS and bool(getattr(module, "FIRES", [])) != is_never
+        stays, fires = tables_of(pass_)
+        assert stays and bool(fires) != is_never
+
+    def test_what_it_looks_for_is_there_where_it_fires(self, pass_: Pass) -> None:
+        named = [operators_of(pattern) for pattern in pass_.patterns]
+        assert all(named) != (pass_.name in ANY_OPERATOR) or not named
+        for case in tables_of(pass_)[1] if all(named) else []:
+            there = operators_in(parse(case.graph, case.opset, case.ir_version))
+            assert any(names & there for names in named), case.name
 
 
 @pytest.mark.parametrize("path", [*HELPERS, *MODULES], ids=lambda p: p.stem)

@@ -250,7 +250,10 @@ class ConstantFoldingPass(Pass):
     source   CANN's ConstantFoldingPass
     """
 
-    patterns = (Pattern("ConstantFolding", find=_find), Pattern("ConstantNode", find=_constant_nodes))
+    patterns = (
+        Pattern("ConstantFolding", find=_find),
+        Pattern("ConstantNode", find=_constant_nodes, operators=("Constant",)),
+    )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         if m.reason:

@@ -49,8 +49,8 @@ class SwitchDeadBranchElimination(Pass):
     """
 
     patterns = (
-        Pattern("DecidedIf", find=_decided_ifs),
-        Pattern("LoopThatNeverRuns", find=_loops_that_never_run, rewrite=_initial_values),
+        Pattern("DecidedIf", find=_decided_ifs, operators=("If",)),
+        Pattern("LoopThatNeverRuns", find=_loops_that_never_run, operators=("Loop",), rewrite=_initial_values),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

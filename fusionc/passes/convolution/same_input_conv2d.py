@@ -51,7 +51,7 @@ class SameInputConv2dPass(Pass):
     numerics = "rounding"
     default = "off"
     aliases = ("SameInputConv2dFixpipePass",)
-    patterns = (Pattern("SameInputConv", find=_find),)
+    patterns = (Pattern("SameInputConv", find=_find, operators=("Conv",)),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_own(m, *(conv.inputs[1] for conv in m.convs))

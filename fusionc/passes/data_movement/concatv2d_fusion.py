@@ -65,7 +65,7 @@ class ZConcatv2dFusionPass(Pass):
     source   CANN's ZConcatv2dFusionPass
     """
 
-    patterns = (Pattern("ConcatConcat", find=_find),)
+    patterns = (Pattern("ConcatConcat", find=_find, operators=("Concat",)),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         if m.pieces is None:

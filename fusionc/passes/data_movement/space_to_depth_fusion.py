@@ -122,7 +122,7 @@ class SpaceToDepthFusionPass(Pass):
     patterns = (
         Pattern("SpaceToDepth", moved((0, 3, 5, 1, 2, 4))),
         Pattern("PixelUnshuffle", moved((0, 1, 3, 5, 2, 4)), _by_channel),
-        Pattern("SlicesConcat", rewrite=_of_slices, find=_find),
+        Pattern("SlicesConcat", rewrite=_of_slices, find=_find, operators=("Concat", "Slice")),
         Pattern(
             "ChannelsConv",
             op.Conv(

@@ -32,7 +32,7 @@ class ZSplitVDFusionPass(Pass):
     """
 
     default = "must"
-    patterns = (Pattern("SplitSplit", find=_find),)
+    patterns = (Pattern("SplitSplit", find=_find, operators=("Split",)),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         rank = m.x.rank

@@ -46,7 +46,7 @@ class ZSplitVDFusionPassV2(Pass):
     """
 
     aliases = ("StridedSliceDToSplitFusionPass",)
-    patterns = (Pattern("SlicesSplit", find=_find),)
+    patterns = (Pattern("SlicesSplit", find=_find, operators=("Slice",)),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         return new_split(new, m.x, m.sizes, m.axis)

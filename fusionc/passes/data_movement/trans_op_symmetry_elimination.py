@@ -235,6 +235,6 @@ class TransOpSymmetryEliminationPass(Pass):
             op.Reshape(op.Transpose(op.Reshape(x, rest("a")), _as="turn"), rest("b"), _as="second"),
             transpose_of_groups,
         ),
-        Pattern("TransposeElementwiseTranspose", rewrite=_sink, find=_between_transposes),
-        Pattern("ElementwiseOfTransposes", rewrite=_sink, find=_of_transposes),
+        Pattern("TransposeElementwiseTranspose", rewrite=_sink, find=_between_transposes, operators=("Transpose",)),
+        Pattern("ElementwiseOfTransposes", rewrite=_sink, find=_of_transposes, operators=("Transpose",)),
     )

@@ -161,7 +161,7 @@ class UpstreamGatherPass(Pass):
     """
 
     numerics = "rounding"
-    patterns = (Pattern("RowsOfRows", find=_find),)
+    patterns = (Pattern("RowsOfRows", find=_find, operators=("Gather", "Slice")),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         made: dict[tuple[Edge, int], Edge] = {}

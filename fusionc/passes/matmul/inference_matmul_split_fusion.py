@@ -65,7 +65,7 @@ class InferenceMatmulSplitFusionPass(UBFusionPass):
     numerics = "rounding"
     default = "off"
     aliases = ("inference_matmul_split_fusion",)
-    patterns = (Pattern("MatMulSplit", find=_find),)
+    patterns = (Pattern("MatMulSplit", find=_find, operators=("Split", "MatMul", "Gemm")),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_onnxruntime(m)

@@ -99,7 +99,7 @@ class SameInputMatMulPass(Pass):
     """
 
     numerics = "rounding"
-    patterns = (Pattern("SameInputMatMul", find=_find),)
+    patterns = (Pattern("SameInputMatMul", find=_find, operators=("MatMul", "Gemm")),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         if m.x.elem_type not in FLOATS:

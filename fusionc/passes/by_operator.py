@@ -1,0 +1,53 @@
+"""Which passes look for an operator, so that nobody writes one twice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import onnx.defs
+
+from fusionc.model.operators import MICROSOFT
+from fusionc.rewrite import Pass, Pattern
+from fusionc.rewrite.pattern import OpFormula, walk
+from fusionc.runtime.cpu_kernels import is_known
+
+
+def operators_of(pattern: Pattern) -> set[str]:
+    """What the pattern looks for, `Slice` or `com.microsoft.Gelu`; nothing where that may be any operator."""
+    parts = [part for formula in pattern.formulas for part in walk(formula)]
+    named = [pair for part in parts if isinstance(part, OpFormula) for pair in part.operators]
+    return {*pattern.operators, *(_full(name, domain) for domain, name in named)}
+
+
+def patterns_with(operator: str, passes: Iterable[Pass]) -> list[tuple[Pass, list[Pattern]]]:
+    """The passes that look for an operator, each with the patterns that do, in the order of `passes`.
+
+    Without a domain in front, it is the operator of that name in any domain.
+    """
+    wanted = _plain(operator)
+    found = [(p, [pattern for pattern in p.patterns if wanted in _spellings(operators_of(pattern))]) for p in passes]
+    return [(p, patterns) for p, patterns in found if patterns]
+
+
+def operator_names(passes: Iterable[Pass]) -> set[str]:
+    """The operators of ONNX, and what else these passes look for."""
+    standard = {_full(schema.name, schema.domain) for schema in onnx.defs.get_all_schemas()}
+    return _spellings(standard.union(*(operators_of(pattern) for p in passes for pattern in p.patterns)))
+
+
+def is_operator(name: str, passes: Iterable[Pass]) -> bool:
+    """Whether there is such an operator: one of these names, or one that the installed onnxruntime has beside them."""
+    plain = _plain(name)
+    return plain in operator_names(passes) or is_known(plain.removeprefix(f"{MICROSOFT}."), MICROSOFT, 1)
+
+
+def _plain(operator: str) -> str:
+    return operator.replace("::", ".").removeprefix("ai.onnx.")
+
+
+def _full(name: str, domain: str) -> str:
+    return f"{domain}.{name}" if domain else name
+
+
+def _spellings(names: set[str]) -> set[str]:
+    return names | {name.rpartition(".")[2] for name in names}
