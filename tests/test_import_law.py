@@ -17,7 +17,7 @@ HEIGHT = {
     "precheck": 4, "custom": 4, "graph_kernel": 4, "switches": 4, "failures": 4, "passes": 3, "verify": 3,
     "report": 3, "target_opset": 3, "rewrite": 2, "shapes": 1, "disk": 1, "runtime": 1, "model": 0, "errors": -1,
 }  # fmt: skip
-ENGINE = 3136  # lines of code
+ENGINE = 3150  # lines of code
 SMALL = 300  # lines; a longer module is more than one room
 
 

@@ -69,6 +69,7 @@ def request(name: str, *arguments: Any, most: float | None = None) -> Any:
     OutOfMemory where there is not enough.
     """
     limits = [seconds for seconds in (most, _state.seconds) if seconds]
+    start().begins()  # one that is killed meanwhile is replaced, once
     return start().ask(name, arguments, min(limits, default=None))
 
 
@@ -114,7 +115,8 @@ class Process:
     def ask(self, name: str, arguments: Sequence[Any], seconds: float | None) -> Any:
         """What `request` does."""
         try:
-            self._wait_until_ready()
+            if not self.begins():
+                raise _unstartable("something kills it")
             deadline = None if seconds is None else monotonic() + seconds
             self._forget_what_was_printed()
             wire.send(self._out, (name, arguments), deadline)
@@ -132,6 +134,28 @@ class Process:
         text = _one_line(value)
         raise OutOfMemory(text or "there is not enough memory") if kind == worker.HUNGRY else RunError(text)
 
+    def begins(self) -> bool:
+        """Whether it can be asked, when it is ready; it cannot where something has killed it meanwhile.
+
+        Raises FusioncError where it cannot be started.
+        """
+        if self._is_ready:
+            return True
+        try:
+            kind, value = wire.receive(self._in, monotonic() + _START_SECONDS, _loads)
+        except (EOFError, TimeoutError) as error:
+            said = self._last_words() or "it says nothing"
+            was_killed = isinstance(error, EOFError) and self._exit_code() < 0
+            self.end()
+            if was_killed:
+                return False
+            raise _unstartable(said) from error
+        if kind == worker.BROKEN:
+            self.end()
+            raise _unstartable(_one_line(value))
+        self._is_ready = True
+        return True
+
     def end(self) -> None:
         """End it, whatever it does; the next request of this thread starts another one."""
         if _state.process is self:
@@ -144,25 +168,15 @@ class Process:
             for pipe in self._pipes:
                 pipe.close()
 
-    def _wait_until_ready(self) -> None:
-        if self._is_ready:
-            return
+    def _exit_code(self) -> int:
+        """That of the process, whose pipes are closed; less than 0 is a signal."""
         try:
-            kind, value = wire.receive(self._in, monotonic() + _START_SECONDS, _loads)
-        except (EOFError, TimeoutError) as error:
-            said = self._last_words() or "it says nothing"
-            self.end()
-            raise _unstartable(said) from error
-        if kind == worker.BROKEN:
-            self.end()
-            raise _unstartable(_one_line(value))
-        self._is_ready = True
+            return self._child.wait(10)
+        except subprocess.TimeoutExpired:  # something in it has closed them, and it goes on
+            return 0
 
     def _what_ended_it(self) -> RunError:
-        try:
-            code = self._child.wait(10)
-        except subprocess.TimeoutExpired:  # its pipes are closed, it is not: something in it has done that
-            code = 0
+        code = self._exit_code()
         said = self._last_words()
         self.end()
         if "bad_alloc" in said:

@@ -7,8 +7,6 @@ import json
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from fusionc.passes.ascend_names import ASCEND_NAMES
-
 if TYPE_CHECKING:
     from fusionc.rewrite.definition import Pass
 
@@ -19,6 +17,11 @@ class PassNames:
     """Looks up names over one registry. An alias may stand for several passes, in their order."""
 
     def __init__(self, passes: Sequence[Pass]) -> None:
+        from fusionc.passes.ascend_names import (
+            ASCEND_NAMES,  # with all passes, for which `fusionc --help` must not wait
+        )
+
+        self._ascend_names = ASCEND_NAMES
         found: dict[str, list[Pass]] = {}
         for p in passes:
             for name in (p.name, *p.aliases):
@@ -36,11 +39,11 @@ class PassNames:
 
     def is_ascend_only(self, name: str) -> bool:
         """Whether the name is one of CANN's or MindSpore's that the registry does not have."""
-        return name not in self._passes and name in ASCEND_NAMES
+        return name not in self._passes and name in self._ascend_names
 
     def complaint(self, name: str) -> str:
         """Why `name` is no pass, with the nearest name if there is one."""
-        names = [*ASCEND_NAMES, *self._passes] if next(self._searches, None) is not None else []
+        names = [*self._ascend_names, *self._passes] if next(self._searches, None) is not None else []
         return f"{quote(name)} is not a pass; " + advice(name, names, '"fusionc passes" lists the names')
 
 

@@ -143,6 +143,34 @@ def test_killed_twice_in_the_middle_it_is_a_crash() -> None:
         endless.run(FEEDS)
 
 
+def kill_at_once(monkeypatch: pytest.MonkeyPatch, times: int) -> list[int]:
+    """Kill processes as soon as they are started, so many of them."""
+    killed: list[int] = []
+
+    class Killed(process.Process):
+        def __init__(self) -> None:
+            super().__init__()
+            if len(killed) < times:
+                os.kill(self.id, signal.SIGKILL)
+                killed.append(self.id)
+
+    start().end()
+    monkeypatch.setattr(process, "Process", Killed)
+    return killed
+
+
+def test_killed_while_it_starts_it_is_started_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    killed = kill_at_once(monkeypatch, 1)
+    assert runner(PLAIN).run(FEEDS)[0].tolist() == [4, 7] and start().id not in killed
+
+
+def test_killed_each_time_it_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    killed = kill_at_once(monkeypatch, 5)
+    with pytest.raises(FusioncError, match="cannot be started: something kills it"):
+        runner(PLAIN)
+    assert len(killed) == 2
+
+
 def test_killed_between_two_runs_it_begins_again() -> None:
     plain = runner(PLAIN)
     os.kill(start().id, signal.SIGKILL)
