@@ -68,7 +68,13 @@ def fault_of_call(node: NodeProto, opsets: Mapping[str, int]) -> str | None:
             return f"has {len(names)} {kind}, not {_said(counts)}"
         if "" in names and any(not name and (i in single or i >= many) for i, name in enumerate(names)):
             return f"has {kind} without a name, which it needs"
-    return _fault_of_attributes(node.attribute, call)
+    return _fault_of_attributes(node.attribute, call) or (_fault_of_split(node) if node.op_type == "Split" else None)
+
+
+def _fault_of_split(node: NodeProto) -> str | None:
+    """More outputs than the node says that it has end the process, in onnx and in onnxruntime."""
+    said = next((a.i for a in node.attribute if a.name == "num_outputs" and not a.ref_attr_name), len(node.output))
+    return f"has {len(node.output)} outputs, not num_outputs, which is {said}" if said < len(node.output) else None
 
 
 def _said(counts: range) -> str:

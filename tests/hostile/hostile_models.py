@@ -161,6 +161,11 @@ CASES = [
     Case("a node with empty outputs", model(_node("Relu", ["x"], [""])), ("E13005", "has outputs without a name")),
     Case("a node without outputs", model(_node("Relu", ["x"], [])), ("E13005", "has 0 outputs, not 1")),
     Case("a node with too many outputs", model(_node("Relu", ["x"], ["u", "v"])), ("E13005", "has 2 outputs, not 1")),
+    Case(
+        "a Split with more outputs than it says",
+        model(_node("Split", ["x"], ["u", "v", ""], num_outputs=2)),
+        ("E13005", "has 3 outputs, not num_outputs, which is 2"),
+    ),
     Case("a node without an operator", model(_node("", ["x"], ["u"])), (), 0),
     Case("an operator that there is not", model(_node("Rlu", ["x"], ["u"])), (), 0),
     Case("an operator of nobody's", model(_node("Own", ["x"], ["u"], domain="nobody")), (), 0),

@@ -61,11 +61,19 @@ def scaled(new: Tape, weight: Edge, factor: Array) -> Edge:
     array = weight.constant()
     if array is not None and array.nbytes > LARGE and weight.use_count > 1:
         refuse(SHARED)
+    if array is not None:
+        require_range(array)
     exact = factor if array is None else array.astype(np.float64) * factor
     made = new.const(exact, dtype=weight.dtype, like=None if array is None else weight)
     if _is_coarse(made.values, exact):
         refuse("the scaled weights are too small for their type")
     return made if array is not None else new.Mul(weight, made)
+
+
+def require_range(weights: Array) -> None:
+    """Refuses weights that are so large that a sum of products may overflow before a change of them and not after."""
+    if np.abs(weights).max(where=np.isfinite(weights), initial=0) > 2.0**_WIDEST:
+        refuse("the weights are so large that intermediate results may leave the range of their type")
 
 
 def _is_coarse(rounded: Array, exact: Array) -> bool:

@@ -12,7 +12,7 @@ import numpy as np
 
 from fusionc.model.graph import Edge, Node
 from fusionc.passes._shared.batchnorm import affine
-from fusionc.passes._shared.weights import array_of, scaled
+from fusionc.passes._shared.weights import array_of, require_range, scaled
 from fusionc.passes.convolution._windows import window_of
 from fusionc.rewrite import Match, Result, Tape, refuse
 
@@ -65,7 +65,9 @@ def shift_inputs(conv: Node, weight: Edge, addend: Array) -> Array:
         refuse("the padding is not added to")
     groups = int(conv.attr("group"))
     rows = np.repeat(addend.reshape(groups, shape[1]), shape[0] // groups, axis=0)
-    sums = array_of(weight).reshape(shape[0], shape[1], -1).sum(2, dtype=np.float64)
+    weights = array_of(weight)
+    require_range(weights)
+    sums = weights.reshape(shape[0], shape[1], -1).sum(2, dtype=np.float64)
     return np.asarray((sums * rows).sum(1))
 
 

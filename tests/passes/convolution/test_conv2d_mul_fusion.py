@@ -55,6 +55,12 @@ STAYS = [
     ),
     Stays("an addend along the width", before(c="float[6] c", op="Add (x, c)"), WRONG),
     Stays("an addend that makes channels", before(x="float[N,1,6,6] x", op="Add (x, c)"), ENLARGES),
+    Stays(
+        "an addend before weights beyond 2^40",
+        "agraph (float[N,1,6,6] x) => (float[N,b,d,e] y) <float[2,1,1,1] W = {1e15, 1}, float c = {2}> "
+        "{ a = Add (x, c) y = Conv (a, W) }",
+        "the weights are so large that intermediate results may leave the range of their type",
+    ),
     Stays("an infinite addend", before(c="float c = {inf}", op="Add (x, c)"), "the addend is not finite"),
     Stays("divided by zero", before(c="float c = {0}", op="Div (x, c)"), "the factor is not finite"),
     Stays("a quotient the other way", before(op="Div (c, x)"), None),

@@ -20,6 +20,12 @@ STAYS = [
         "the factor is so large or so small that intermediate results may leave the range of their type",
     ),
     Stays(
+        "weights beyond 2^40",
+        "agraph (float[N,1,6,6] x) => (float[N,b,d,e] y) <float[2,1,1,1] W = {1e15, 1}, float c = {2}> "
+        "{ a = Conv (x, W) y = Mul (a, c) }",
+        "the weights are so large that intermediate results may leave the range of their type",
+    ),
+    Stays(
         "large weights are used elsewhere",
         after("Mul (a, c)", "Conv (x, W, B) z = Conv (w, W)", "float c", "float[4,3,300,300] W", "float[N,3,301,301] x")
         .replace("x) =>", "x, float[N,3,300,300] w) =>")
