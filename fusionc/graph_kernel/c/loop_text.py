@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from fusionc.graph_kernel.lower.area_info import AreaInfo
 from fusionc.graph_kernel.lower.c_types import CType
 from fusionc.graph_kernel.lower.index import Variable
+from fusionc.graph_kernel.lower.loop_nest import LoopNest
 from fusionc.graph_kernel.lower.loop_schedule import HEAVY, LoopParts, LoopSchedule
-from fusionc.graph_kernel.lower.lowering import LoopNest, Store
+from fusionc.graph_kernel.lower.lowering import Store
 from fusionc.graph_kernel.lower.steps import Access, Step
 from fusionc.graph_kernel.lower.symbolic_sizes import ONE, ZERO, Size
 

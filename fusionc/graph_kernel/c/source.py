@@ -15,7 +15,8 @@ from fusionc.graph_kernel.area import Area, AreaValue
 from fusionc.graph_kernel.c.loop_text import LoopNestText
 from fusionc.graph_kernel.lower.area_info import AreaInfo
 from fusionc.graph_kernel.lower.c_types import ctype_of, table
-from fusionc.graph_kernel.lower.lowering import infer_shapes, loop_nests_of
+from fusionc.graph_kernel.lower.infer_sizes import infer_sizes
+from fusionc.graph_kernel.lower.loop_nest import loop_nests_of
 from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 
 _MOST_ACCESSES = 128
@@ -56,7 +57,7 @@ def _lowered(area: Area) -> Kernel:
         if name not in area.values:
             raise Unsupported(f"nothing is known of {name}")
         ctype_of(area.values[name].dtype)
-    infer_shapes(info)
+    infer_sizes(info)
     made = loop_nests_of(info)
     used = {s.access.tensor for nest in made for s in nest.steps.made if s.access}
     tables = [name for name in area.constants if name in used]

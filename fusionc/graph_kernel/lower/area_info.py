@@ -17,7 +17,7 @@ KernelShape = tuple[Size, ...]
 
 
 class AreaInfo:
-    """An area while it is lowered. Shapes are filled in by `infer_shapes`."""
+    """An area while it is lowered. Shapes are filled in by `infer_sizes`."""
 
     def __init__(self, area: Area) -> None:
         self.area, self.sizes = area, SizeCode()

@@ -11,10 +11,13 @@ import numpy as np
 import onnx
 
 from fusionc.graph_kernel.lower.area_info import AreaInfo, KernelShape, as_first, attribute, axes_of, constant, numbers
-from fusionc.graph_kernel.lower.index import CutWanted, Index, SplitWanted, divided, linear
-from fusionc.graph_kernel.lower.symbolic_sizes import ONE, ZERO, Size, SizeSum, Unsupported, product
+from fusionc.graph_kernel.lower.broadcasting import broadcast_index, broadcast_shape
+from fusionc.graph_kernel.lower.index import CutWanted, Element, Index
+from fusionc.graph_kernel.lower.lowering import Lowering, OperatorLowering
+from fusionc.graph_kernel.lower.reshaping import reshape, reshaped
+from fusionc.graph_kernel.lower.steps import Step
+from fusionc.graph_kernel.lower.symbolic_sizes import ONE, ZERO, Size, SizeSum, Unsupported
 
-Element = tuple[str, tuple[Index, ...]]
 _FAR = 2**62  # beyond every size; ONNX writes "to the end" as the largest int64
 _FOREVER = 2**31 - 1  # or as the largest int32
 
@@ -40,115 +43,6 @@ def _transposed(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
 def _transpose(info: AreaInfo, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Element:
     order = _order(info, node)
     return node.input[0], tuple(at[order.index(axis)] for axis in range(len(order)))
-
-
-def _reshaped(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
-    shape = info.shapes[node.input[0]]
-    if node.op_type == "Flatten":
-        rank = len(shape)
-        axis = int(attribute(node, "axis", 1))
-        axis += rank if axis < 0 else 0
-        return [(product(shape[:axis]), product(shape[axis:]))]
-    if node.op_type in ("Squeeze", "Unsqueeze"):
-        return [_with_or_without_ones(info, node, shape)]
-    wanted = numbers(info, node, 1, "shape") or []
-    keep_zero = bool(attribute(node, "allowzero", 0))
-    sizes: list[Size] = [
-        ONE if n == -1 else shape[axis] if n == 0 and not keep_zero else Size(n) for axis, n in enumerate(wanted)
-    ]
-    if -1 in wanted:
-        total, others = product(shape), product(sizes)
-        rest = total.over(others)
-        if rest is None:
-            rest = info.sizes.variable(f"({others}) == 0 ? 0 : ({total}) / ({others})")
-        sizes[wanted.index(-1)] = rest
-    info.sizes.equal(product(shape), product(sizes), "Reshape cannot change the number of elements")
-    return [tuple(sizes)]
-
-
-def _with_or_without_ones(info: AreaInfo, node: onnx.NodeProto, shape: KernelShape) -> KernelShape:
-    axes = numbers(info, node, 1, "axes")
-    if node.op_type == "Squeeze":
-        if axes is None and any(size.number is None for size in shape):
-            raise Unsupported("Squeeze without axes, and it is not known which sizes are 1")
-        gone = [k for k, n in enumerate(shape) if n == ONE] if axes is None else axes_of(axes, len(shape))
-        for axis in gone:
-            info.sizes.equal(shape[axis], ONE, "Squeeze of a size that is not 1")
-        return tuple(size for axis, size in enumerate(shape) if axis not in gone)
-    rank = len(shape) + len(axes or [])
-    new, rest = axes_of(axes, rank), iter(shape)
-    return tuple(ONE if axis in new else next(rest) for axis in range(rank))
-
-
-def _reshape(info: AreaInfo, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Element:
-    source = node.input[0]
-    old, new = info.shapes[source], info.shapes[node.output[0]]
-    if source not in info.producers:  # it lies row by row: only the number of the element matters
-        return source, (*[Index()] * (len(old) - 1), linear(at, new))[: len(old)]
-    found: list[Index] = [Index() for _ in old]
-    for olds, news in _groups(old, new):
-        parts = _regrouped([old[a] for a in olds], [new[a] for a in news], [at[a] for a in news])
-        for axis, index in zip(olds, parts, strict=True):
-            found[axis] = index
-    return source, tuple(found)
-
-
-def _groups(old: KernelShape, new: KernelShape) -> list[tuple[list[int], list[int]]]:
-    """The shortest runs of axes with equal products."""
-    groups, olds, news = [], list[int](), list[int]()
-    left, right = [k for k, n in enumerate(old) if n != ONE], [k for k, n in enumerate(new) if n != ONE]
-    while left or right:
-        one, other = product(old[a] for a in olds), product(new[a] for a in news)
-        # the side that lacks a factor of the other one grows
-        grow_old = left and (not right or one.over(other) is None or (one == other))
-        if grow_old:
-            olds.append(left.pop(0))
-        elif right:
-            news.append(right.pop(0))
-        if olds and news and product(old[a] for a in olds) == product(new[a] for a in news):
-            groups.append((olds, news))
-            olds, news = [], []
-    if olds or news:
-        groups.append((olds, news))
-    return groups
-
-
-def _regrouped(old: list[Size], new: list[Size], at: list[Index]) -> list[Index]:
-    """Where an element of the axes `new` lies in the axes `old`, which have as many elements together."""
-    if len(old) == 1:
-        return [linear(at, new)]
-    if old == new:
-        return at
-    parts = divided(linear(at, new), old)
-    if parts is not None:
-        return parts
-    inner = ONE
-    for size, index in zip(reversed(new), reversed(at), strict=True):
-        digits, variable = _digits(old, inner, size), index.lone
-        if digits is not None and len(digits) > 1:
-            if variable is None:
-                break
-            raise SplitWanted(variable, digits)
-        inner *= size
-    raise Unsupported("Reshape of a computed value whose old and new sizes do not fit into one another")
-
-
-def _digits(old: list[Size], inner: Size, size: Size) -> list[Size] | None:
-    """The loops that one of `size` has to be, so that each walks along a single axis of `old`."""
-    locations, reach = list[Size](), ONE
-    for axis in reversed(old):
-        reach *= axis
-        cut = reach.over(inner)
-        if cut is not None and cut not in (ONE, size) and size.over(cut) is not None:
-            locations.append(cut)
-    digits, below = list[Size](), ONE
-    for cut in [*locations, size]:
-        digit = cut.over(below)
-        if digit is None:
-            return None
-        digits.insert(0, digit)
-        below = cut
-    return [digit for digit in digits if digit != ONE]
 
 
 def _slices(info: AreaInfo, node: onnx.NodeProto) -> dict[int, tuple[int, int, int]]:
@@ -324,45 +218,25 @@ def _gather(info: AreaInfo, node: onnx.NodeProto, k: int, at: Sequence[Index]) -
     return node.input[0], (*at[:axis], own.moved(first), *at[axis + picks.ndim :])
 
 
-def broadcast_shape(info: AreaInfo, shapes: Sequence[KernelShape]) -> KernelShape:
-    """The shape that operands have together."""
-    rank = max(map(len, shapes), default=0)
-    result = [ONE] * rank
-    for shape in shapes:
-        for back, size in enumerate(reversed(shape), 1):
-            result[-back] = info.sizes.broadcast(result[-back], size)
-    return tuple(result)
+def _moved(
+    shapes: Callable[[AreaInfo, onnx.NodeProto], list[KernelShape]],
+    source: Callable[[AreaInfo, onnx.NodeProto, int, Sequence[Index]], Element],
+) -> OperatorLowering:
+    """The lowering of an operator of which `source` says where an element of output k comes from."""
+
+    def element(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Step:
+        return lowering.at(*source(lowering.info, node, k, at))
+
+    return OperatorLowering(shapes, element)
 
 
-def broadcast_index(info: AreaInfo, name: str, whole: KernelShape, at: Sequence[Index]) -> tuple[Index, ...]:
-    """Where the element of an operand lies that belongs to one of the whole shape."""
-    shape = info.shapes[name]
-    found = []
-    for size, full, index in zip(shape, whole[len(whole) - len(shape) :], at[len(at) - len(shape) :], strict=True):
-        if size == full:
-            found.append(index)
-        else:
-            found.append(Index() if size == ONE else index.times(info.sizes.unless_one(size)))
-    return tuple(found)
-
-
-_RESHAPES = (_reshaped, _reshape)
-DATA_MOVEMENT: dict[
-    str,
-    tuple[
-        Callable[[AreaInfo, onnx.NodeProto], list[KernelShape]],
-        Callable[[AreaInfo, onnx.NodeProto, int, Sequence[Index]], Element],
-    ],
-] = {
-    "Identity": (as_first, _identity),
-    "Transpose": (_transposed, _transpose),
-    "Reshape": _RESHAPES,
-    "Flatten": _RESHAPES,
-    "Squeeze": _RESHAPES,
-    "Unsqueeze": _RESHAPES,
-    "Slice": (_sliced, _slice),
-    "Split": (_split_shapes, _split),
-    "Concat": (_joined, _concat),
-    "Expand": (_expanded, _expand),
-    "Gather": (_gathered, _gather),
+DATA_MOVEMENT = {
+    "Identity": _moved(as_first, _identity),
+    "Transpose": _moved(_transposed, _transpose),
+    **dict.fromkeys(("Reshape", "Flatten", "Squeeze", "Unsqueeze"), _moved(reshaped, reshape)),
+    "Slice": _moved(_sliced, _slice),
+    "Split": _moved(_split_shapes, _split),
+    "Concat": _moved(_joined, _concat),
+    "Expand": _moved(_expanded, _expand),
+    "Gather": _moved(_gathered, _gather),
 }

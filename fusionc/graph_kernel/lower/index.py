@@ -66,6 +66,9 @@ class Index:
         return result
 
 
+Element = tuple[str, tuple[Index, ...]]  # the name of a value, and where in it
+
+
 def of(variable: Variable) -> Index:
     return Index(SizeSum(), ((variable, ONE),))
 

@@ -6,8 +6,7 @@ Sums are accumulated in several parts at once, float16 in float.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import numpy as np
 import onnx
@@ -15,11 +14,9 @@ import onnx
 from fusionc.graph_kernel.lower.area_info import AreaInfo, KernelShape, as_first, attribute, axes_of, numbers
 from fusionc.graph_kernel.lower.c_types import CType
 from fusionc.graph_kernel.lower.index import Index
+from fusionc.graph_kernel.lower.lowering import Lowering, OperatorLowering
 from fusionc.graph_kernel.lower.steps import Reduction, Step
 from fusionc.graph_kernel.lower.symbolic_sizes import ONE, Unsupported
-
-if TYPE_CHECKING:
-    from fusionc.graph_kernel.lower.lowering import Lowering
 
 SUM = Reduction("0", "{0} + {1}", "+")
 _PRODUCT = Reduction("1", "{0} * {1}", "*")
@@ -162,27 +159,11 @@ def _layer_norm(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[I
     return result
 
 
-_REDUCE = (_reduced_shapes, _reduce)
-_NORM = (_normalized_shapes, _layer_norm)
-REDUCTIONS: dict[
-    str,
-    tuple[
-        Callable[[AreaInfo, onnx.NodeProto], list[KernelShape]],
-        Callable[[Lowering, onnx.NodeProto, int, Sequence[Index]], Step],
-    ],
-] = {
-    "ReduceSum": _REDUCE,
-    "ReduceMean": _REDUCE,
-    "ReduceMax": _REDUCE,
-    "ReduceMin": _REDUCE,
-    "ReduceProd": _REDUCE,
-    "ReduceSumSquare": _REDUCE,
-    "ReduceL1": _REDUCE,
-    "ReduceL2": _REDUCE,
-    "ReduceLogSum": _REDUCE,
-    "ReduceLogSumExp": _REDUCE,
-    "Softmax": (as_first, _softmax),
-    "LogSoftmax": (as_first, _softmax),
-    "LayerNormalization": _NORM,
-    "RMSNormalization": _NORM,
+_REDUCE = """
+ReduceSum ReduceMean ReduceMax ReduceMin ReduceProd ReduceSumSquare ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp
+"""
+REDUCTIONS = {
+    **dict.fromkeys(_REDUCE.split(), OperatorLowering(_reduced_shapes, _reduce)),
+    **dict.fromkeys(("Softmax", "LogSoftmax"), OperatorLowering(as_first, _softmax)),
+    **dict.fromkeys(("LayerNormalization", "RMSNormalization"), OperatorLowering(_normalized_shapes, _layer_norm)),
 }

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 import onnx
 
 from fusionc.graph_kernel.lower.area_info import AreaInfo, KernelShape, attribute
 from fusionc.graph_kernel.lower.index import CutWanted, Index
+from fusionc.graph_kernel.lower.lowering import Lowering, OperatorLowering
 from fusionc.graph_kernel.lower.steps import Step
 from fusionc.graph_kernel.lower.symbolic_sizes import ONE, Size, Unsupported
-
-if TYPE_CHECKING:
-    from fusionc.graph_kernel.lower.lowering import Lowering
 
 
 def _asked(info: AreaInfo, node: onnx.NodeProto) -> KernelShape:
@@ -37,10 +34,4 @@ def _element(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[Inde
     return lowering.steps.size(lowering.info.ctype(node.output[0]), sizes[place.number])
 
 
-SHAPE: dict[
-    str,
-    tuple[
-        Callable[[AreaInfo, onnx.NodeProto], list[KernelShape]],
-        Callable[[Lowering, onnx.NodeProto, int, Sequence[Index]], Step],
-    ],
-] = {"Shape": (_shapes, _element)}
+SHAPE = {"Shape": OperatorLowering(_shapes, _element)}

@@ -20,7 +20,8 @@ from fusionc.graph_kernel.c.loop_text import LoopNestText
 from fusionc.graph_kernel.c.source import alone
 from fusionc.graph_kernel.library.cache import cache_folder
 from fusionc.graph_kernel.lower.area_info import AreaInfo
-from fusionc.graph_kernel.lower.lowering import infer_shapes, loop_nests_of
+from fusionc.graph_kernel.lower.infer_sizes import infer_sizes
+from fusionc.graph_kernel.lower.loop_nest import loop_nests_of
 from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 
 _LAUNCH = 0.7e-6  # seconds that onnxruntime spends on an operator beside computing, a kernel's shapes included
@@ -92,14 +93,14 @@ def _info(area: Area, sizes: Mapping[str, int]) -> AreaInfo:
 def _reached(info: AreaInfo) -> int:
     """How many operators have results of known sizes until sizes contradict one another."""
     with suppress(Unsupported):
-        infer_shapes(info)
+        infer_sizes(info)
     return sum(any(name in info.shapes for name in node.output) for node in info.area.nodes)
 
 
 def _sized(area: Area, sizes: Mapping[str, int]) -> Area:
     """An area with numbers for all sizes."""
     info = _info(area, sizes)
-    infer_shapes(info)
+    infer_sizes(info)
     shapes = {name: tuple(size.number or 0 for size in info.shapes[name]) for name in area.values}
     return replace(area, values={name: AreaValue(name, v.dtype, shapes[name]) for name, v in area.values.items()})
 
@@ -107,7 +108,7 @@ def _sized(area: Area, sizes: Mapping[str, int]) -> Area:
 def _seconds(area: Area) -> float:
     """Of an area whose sizes are numbers: computing, or moving what lies far away, whatever takes longer."""
     info = AreaInfo(area)
-    infer_shapes(info)
+    infer_sizes(info)
     total = _LAUNCH
     for nest in loop_nests_of(info):
         text = LoopNestText("nest", nest, info, [*area.inputs, *area.outputs, *area.constants])

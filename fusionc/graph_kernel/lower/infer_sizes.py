@@ -1,0 +1,45 @@
+"""The sizes of all values of an area, in C, from those of its inputs."""
+
+from __future__ import annotations
+
+from fusionc.graph_kernel.lower.area_info import AreaInfo, KernelShape
+from fusionc.graph_kernel.lower.operator_table import OPERATORS
+from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
+
+
+def infer_sizes(info: AreaInfo) -> None:
+    """Find the sizes of all values from those of the inputs. Raises Unsupported where the area contradicts itself."""
+    for number, name in enumerate(info.area.inputs):
+        shape = []
+        for axis, dim in enumerate(info.area.values[name].shape):
+            known = info.declared(name, axis)
+            if isinstance(dim, int) and dim >= 0:
+                info.sizes.check(f"in[{number}][{axis}] == {dim}", "an input has another size than the model says")
+            size = known or info.sizes.variable(f"in[{number}][{axis}]")
+            if isinstance(dim, str):
+                info.symbols.setdefault(dim, size)
+                info.sizes.equal(size, info.sizes.variable(f"in[{number}][{axis}]"), "sizes differ that must be equal")
+            shape.append(size)
+        info.shapes[name] = tuple(shape)
+    for node in info.area.nodes:
+        if node.op_type not in OPERATORS:
+            raise Unsupported(f"no kernel computes {node.op_type}")
+        for name, found in zip(node.output, OPERATORS[node.op_type].shapes(info, node), strict=False):
+            if name:
+                info.shapes[name] = _reconciled(info, name, found)
+
+
+def _reconciled(info: AreaInfo, name: str, found: KernelShape) -> KernelShape:
+    """The sizes as the area declares them, checked when the kernel runs where that is not certain."""
+    declared = info.area.values[name].shape
+    if len(declared) != len(found):
+        raise Unsupported(f"{name} has another rank than the area says")
+    shape = []
+    for axis, (dim, size) in enumerate(zip(declared, found, strict=True)):
+        known = info.declared(name, axis)
+        if known is not None:
+            info.sizes.equal(size, known, "sizes differ that must be equal")
+        elif isinstance(dim, str):
+            info.symbols[dim] = size
+        shape.append(size if known is None else known)
+    return tuple(shape)
