@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib.util
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,7 @@ from variants import constants_as_nodes, copy_of
 from fusionc.model.operators import RANDOM_OR_STATEFUL
 from fusionc.passes import PASSES
 from fusionc.rewrite import Pass
+from fusionc.rewrite.log import PatternCount
 
 # What they do depends on how constants are written, or on whether anything is constant at all.
 ABOUT_CONSTANTS = {"ConstantFoldingPass", "PrunePass", "RemoveSameConstPass"}
@@ -47,11 +49,20 @@ def load_fires(pass_: Pass) -> list[Fires]:
 
 
 CASES = [pytest.param(p, case, id=f"{p.name}: {case.name}") for p in PASSES for case in load_fires(p)]
-every_case = pytest.mark.parametrize(("pass_", "case"), CASES)
+# The scope lets all tests of one case run one after the other, so that they can share what is made of it.
+every_case = pytest.mark.parametrize(("pass_", "case"), CASES, scope="module")
 
 
+@lru_cache(maxsize=1)
 def model_of(case: Fires) -> ModelProto:
+    """The model of a case, which the tests leave as it is."""
     return parse(case.graph, case.opset, case.ir_version)
+
+
+@lru_cache(maxsize=1)
+def rewritten(pass_: Pass, case: Fires) -> tuple[ModelProto, list[PatternCount]]:
+    """The same after its pass, and the counts."""
+    return optimize(model_of(case), [pass_], case.target)
 
 
 @every_case
@@ -59,11 +70,9 @@ def test_constants_in_constant_nodes(pass_: Pass, case: Fires) -> None:
     """A Constant node is a constant: the pass fires as often, and leaves the same operators."""
     if pass_.name in ABOUT_CONSTANTS or case.opset < 9:  # before that, Constant has float elements only
         return
-    model = model_of(case)
-    variant = constants_as_nodes(model)
-    result = right_result(pass_, variant, case)
-    expected, counts = optimize(model, [pass_], case.target)
-    assert effected(counts) == effected(optimize(variant, [pass_], case.target)[1])
+    result, counts = right_result(pass_, constants_as_nodes(model_of(case)), case)
+    expected, wanted = rewritten(pass_, case)
+    assert effected(counts) == effected(wanted)
     assert without_constants(result) == without_constants(expected)
 
 
@@ -73,7 +82,7 @@ def test_an_inner_value_is_a_graph_output(pass_: Pass, case: Fires) -> None:
     for value in inner_tensors(model):
         variant = copy_of(model)
         variant.graph.output.append(value)
-        result = right_result(pass_, variant, case)
+        result, _ = right_result(pass_, variant, case)
         assert value in result.graph.output
 
 
@@ -92,7 +101,7 @@ def test_a_constant_may_be_overridden(pass_: Pass, case: Fires) -> None:
     for tensor in (t for t in model.graph.initializer if t.name not in declared):
         variant = copy_of(model)
         variant.graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
-        result = right_result(pass_, variant, case)
+        result, _ = right_result(pass_, variant, case)
         array = numpy_helper.to_array(tensor)
         if array.dtype.kind == "f":
             other = np.asarray(1 - array / 2, array.dtype)
@@ -107,7 +116,7 @@ def test_empty_tensors(pass_: Pass, case: Fires) -> None:
     symbols = {d.dim_param for value in model.graph.input for d in value.type.tensor_type.shape.dim if d.dim_param}
     sizes = dict.fromkeys(symbols, 0)
     if symbols and case.zero_sizes and runs(model, sizes):
-        assert_same_numbers(model, optimize(model, [pass_], case.target)[0], pass_.numerics, sizes)
+        assert_same_numbers(model, rewritten(pass_, case)[0], pass_.numerics, sizes)
 
 
 @every_case
@@ -117,7 +126,7 @@ def test_the_operators_of_the_kind(pass_: Pass, case: Fires) -> None:
     if pass_.kind == "UBFusion":
         assert optimize(model, [pass_], target="onnx")[0] == model
     else:
-        result, _ = optimize(model, [pass_], case.target)
+        result, _ = rewritten(pass_, case)
         assert {node.domain for node in all_nodes(result)} <= {"", *(node.domain for node in all_nodes(model))}
 
 
@@ -142,13 +151,13 @@ def test_all_passes_together(pass_: Pass, case: Fires) -> None:
     assert effected(counts) == 0 and again == result
 
 
-def right_result(pass_: Pass, model: ModelProto, case: Fires) -> ModelProto:
+def right_result(pass_: Pass, model: ModelProto, case: Fires) -> tuple[ModelProto, list[PatternCount]]:
     result, counts = optimize(model, [pass_], case.target)
     assert all(count.matched == count.effected + sum(count.refused.values()) for count in counts)
     onnx.checker.check_model(result, full_check=True)
     assert interface(result) == interface(model)
     assert_same_numbers(model, result, pass_.numerics, case.sizes, edge_values=case.edge_values, seeds=1)
-    return result
+    return result, counts
 
 
 # -- variants ----------------------------------------------------------------------------------------------------------
