@@ -9,8 +9,6 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-import numpy as np
-
 from fusionc.errors import Defect, FusioncError, Terminated, said
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.rewrite import matcher
@@ -26,7 +24,6 @@ _PACKAGE = str(Path(__file__).parents[1])
 _FEW_USERS = 16  # a value with more users than this does not become private by losing one
 
 
-@np.errstate(all="ignore")  # what overflows is refused where it becomes a constant
 def apply(pass_: Pass, pattern: Pattern, graph: Graph, log: RewriteLog) -> PatternCount:
     """Run one pattern of a pass on a graph until it finds nothing more to do there.
 
@@ -38,7 +35,7 @@ def apply(pass_: Pass, pattern: Pattern, graph: Graph, log: RewriteLog) -> Patte
     labels: tuple[str, ...] = ()
     bound = 10 * len(graph.nodes) + 100
     try:
-        for anchor, match in _matches(pass_, pattern, graph):
+        for anchor, match in _found(pattern.find, graph) if pattern.find else _matches(pass_, pattern, graph):
             refused.pop(anchor, None)
             if log.is_closed:
                 break
@@ -89,16 +86,14 @@ def _matches(pass_: Pass, pattern: Pattern, graph: Graph) -> Iterator[tuple[obje
 
     The caller commits a match before it takes the next, and what that may have made possible is looked at again.
     """
-    if pattern.find is not None:
-        yield from _found(pattern.find, graph)
-        return
     formulas = pattern.formulas
-    absent = dict.fromkeys(name for p in pass_.patterns for formula in p.formulas for name in names(formula))
     anchors = makers(formulas[0]) if formulas else None
     if anchors is None:
         raise TypeError(f"pattern {pattern.name} of {pass_.name} begins with no operator")
-    reach = max(map(depth, formulas))
     queue = deque(sorted((n for key in anchors for n in graph.by_operator.get(key, ())), key=lambda n: n.position))
+    if not queue:
+        return
+    absent = dict.fromkeys(name for p in pass_.patterns for formula in p.formulas for name in names(formula))
     queued = set(queue)
     while queue:
         node = queue.popleft()
@@ -110,7 +105,7 @@ def _matches(pass_: Pass, pattern: Pattern, graph: Graph) -> Iterator[tuple[obje
             yield node, None
             continue
         yield node, match
-        for near in _downstream(match.changed, reach, anchors):
+        for near in _downstream(match.changed, max(map(depth, formulas)), anchors):
             if near not in queued and near.graph is graph:
                 queued.add(near)
                 queue.append(near)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import numpy as np
 import onnx
 
 from fusionc.errors import FusioncError
@@ -16,6 +17,7 @@ from fusionc.rewrite.log import PatternCount, RewriteLog
 ROUNDS = 50
 
 
+@np.errstate(all="ignore")  # what overflows is refused where it becomes a constant
 def run(
     model: Model,
     passes: Sequence[Pass],
