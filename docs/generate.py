@@ -2,6 +2,7 @@
 
 docs/passes.md          all passes with their documentation
 docs/cli.md             every --help
+docs/graphsurgeon.md    the calls of onnx-graphsurgeon that work in passes, and what to use for the others
 switch_configs/*.json   the presets of `fusionc switch_file`
 """
 
@@ -16,6 +17,7 @@ from click.testing import CliRunner
 
 from fusionc.cli import main as cli
 from fusionc.cli.atc_options import IGNORED, REFUSED
+from fusionc.graphsurgeon import CHANGES, MISSING, WORKS
 from fusionc.passes import PASSES
 from fusionc.rewrite import Pass
 from fusionc.switches import PRESETS, PassNames, preset
@@ -65,9 +67,45 @@ def cli_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def graphsurgeon_page() -> str:
+    lines = [NOTE.replace("the registry of passes", "fusionc/graphsurgeon.py"), "", "# Calls of onnx-graphsurgeon", ""]
+    lines += [
+        "The graph that a pass of your own sees is one of onnx-graphsurgeon's nodes and tensors: `extra_check` and"
+    ]
+    lines += ["`Pass.rewrite` get them as `m.x` and `m.conv`, and `find` as `graph`. It is read as there:", ""]
+    lines += [
+        "```python",
+        'if m.conv.o().op == "Relu" and isinstance(m.conv.inputs[1], gs.Constant):',
+        "    ...",
+        "```",
+        "",
+    ]
+    lines += [
+        "It is changed by what `rewrite` returns alone. What would change it otherwise is a TypeError, and what there"
+    ]
+    lines += [
+        "is not an AttributeError, which say what to do instead; equality of nodes and tensors is identity. Users'"
+    ]
+    lines += ["passes are in [README.md](../README.md#passes-of-your-own), and in"]
+    lines += ["[writing_a_pass.md](writing_a_pass.md) those that are more than two functions.", ""]
+    lines += ["## What works", "", "| of | name | what differs |", "|---|---|---|"]
+    lines += [f"| {kind} | `{name}` | {note} |" for kind, names in WORKS.items() for name, note in names.items()]
+    lines += ["", "## What there is not", "", "| of | name | what to use instead |", "|---|---|---|"]
+    lines += [f"| {kind} | `{name}` | {note} |" for kind, names in MISSING.items() for name, note in names.items()]
+    lines += ["", "## What would change the graph", ""]
+    lines += [
+        "Assigning any of the names that work, and whatever changes `inputs`, `outputs`, `attrs` or `nodes` in place.",
+        "",
+    ]
+    lines += ["| of | what to do instead |", "|---|---|"]
+    lines += [f"| {kind} | {note} |" for kind, note in CHANGES.items()]
+    return "\n".join(lines) + "\n"
+
+
 def files(passes: Sequence[Pass]) -> Iterator[tuple[Path, str]]:
     yield ROOT / "docs/passes.md", passes_page(passes)
     yield ROOT / "docs/cli.md", cli_page()
+    yield ROOT / "docs/graphsurgeon.md", graphsurgeon_page()
     for name in PRESETS:
         yield ROOT / f"switch_configs/{name}.json", preset(name, passes)
 

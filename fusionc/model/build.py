@@ -8,6 +8,7 @@ import onnx
 from onnx import AttributeProto
 
 from fusionc.errors import FusioncError
+from fusionc.graphsurgeon import ReadOnlyTuple
 from fusionc.model.graph import Constant, Edge, Graph, Model, Node, Value
 from fusionc.model.operators import canonical_domain
 from fusionc.model.walk import training_nodes
@@ -36,21 +37,23 @@ def build_graph(model: Model, proto: onnx.GraphProto | onnx.FunctionProto, paren
     else:
         for name in proto.input:
             _declare(graph, Value(name, graph))
-        graph.inputs = list(graph.values.values())
+        graph.inputs = ReadOnlyTuple(graph.values.values())
     nodes = [_declare_node(graph, node) for node in proto.node]
     for node in nodes:
         # A subgraph may use any value of this scope, so it is built when all of them are declared.
-        node.inputs = tuple(_resolve(graph, name, node.label()) for name in node.proto.input)
+        node.inputs = ReadOnlyTuple(_resolve(graph, name, node.label()) for name in node.proto.input)
         node.bodies = tuple(build_graph(model, body, graph) for body in bodies_of(node.proto))
         for body in node.bodies:
             body.owner = node
     for position, node in enumerate(_sorted(graph, nodes)):
         graph.add_node(node, position)
+    outputs = []
     for output in proto.output:
         value = _resolve(graph, output if isinstance(output, str) else output.name, "an output")
         assert value is not None
         value.output_of.append(graph)
-        graph.outputs.append(value)
+        outputs.append(value)
+    graph.outputs = ReadOnlyTuple(outputs)
     return graph
 
 
@@ -76,7 +79,7 @@ def _declare_inputs_and_constants(graph: Graph, proto: onnx.GraphProto) -> None:
             value = Value(declared.name, graph)
             value.proto_type = declared.type
             _declare(graph, value)
-            graph.inputs.append(value)
+    graph.inputs = ReadOnlyTuple(graph.values.values())
     overridable = set(graph.values)
     training = graph.model.proto.training_info
     changing = {b.key for info in training for b in (*info.initialization_binding, *info.update_binding)}

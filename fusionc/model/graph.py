@@ -1,7 +1,8 @@
 """The graph in memory: onnx-graphsurgeon's nodes and tensors, with identity, exact uses and the original protos.
 
 Reading follows the onnx-graphsurgeon API (`node.op`, `node.inputs`, `node.attrs`, `tensor.inputs`, `node.o()`,
-`isinstance(t, gs.Constant)`), so that whoever knows it can write a pass. Three things differ on purpose: equality
+`isinstance(t, gs.Constant)`), so that whoever knows it can write a pass; `fusionc/graphsurgeon.py` has the table of
+what works, and what is said of the rest. Three things differ on purpose: equality
 is identity, inputs and outputs are read-only tuples (an omitted optional input is None), and a node keeps its
 NodeProto, so that what no pass rewrites is written back untouched. Only `model/build.py` and `rewrite/splice.py`
 change it.
@@ -17,6 +18,7 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
+from fusionc.graphsurgeon import NodesOfGraph, ReadOnly, ReadOnlyDict, ReadOnlyTuple, missing
 from fusionc.model import operators, tensors
 
 Shape = tuple["int | str | None", ...]
@@ -38,7 +40,7 @@ class Types(Protocol):
         """The graph has changed."""
 
 
-class Edge:
+class Edge(ReadOnly):
     """What variables and constants have in common: who makes them and who uses them."""
 
     name: str
@@ -64,14 +66,14 @@ class Edge:
         self._uses: dict[Node, int] = {}
 
     @property
-    def inputs(self) -> list[Node]:
-        """The node that makes this value, in a list (empty for graph inputs and initializers)."""
-        return [] if self.producer is None else [self.producer]
+    def inputs(self) -> tuple[Node, ...]:
+        """The node that makes this value (none for graph inputs and initializers)."""
+        return ReadOnlyTuple(() if self.producer is None else (self.producer,))
 
     @property
-    def outputs(self) -> list[Node]:
+    def outputs(self) -> tuple[Node, ...]:
         """The nodes that use this value, those in subgraphs included, each once."""
-        return list(self._uses)
+        return ReadOnlyTuple(self._uses)
 
     @property
     def is_output(self) -> bool:
@@ -121,6 +123,7 @@ class Edge:
         raise NotImplementedError
 
 
+@missing("Variable")
 class Value(Edge, gs.Variable):
     """What a node makes, or a graph input. The output of a Constant node is a constant as well."""
 
@@ -144,6 +147,7 @@ class Value(Edge, gs.Variable):
         return f"Value({self.name})"
 
 
+@missing("Constant")
 class Constant(Edge, gs.Constant):
     """An initializer whose value the caller cannot override, or a constant that a pass made."""
 
@@ -193,7 +197,8 @@ class Constant(Edge, gs.Constant):
         return f"Constant({self.name})"
 
 
-class Node(gs.Node):
+@missing("Node")
+class Node(ReadOnly, gs.Node):
     """An operator. `proto` carries its attributes and metadata; `inputs` and `outputs` are the truth for its edges."""
 
     __hash__ = object.__hash__
@@ -210,8 +215,8 @@ class Node(gs.Node):
     ) -> None:
         self.proto = proto
         self.graph = graph
-        self.inputs: tuple[Edge | None, ...] = tuple(inputs)
-        self.outputs: tuple[Value | None, ...] = tuple(outputs)
+        self.inputs: tuple[Edge | None, ...] = ReadOnlyTuple(inputs)
+        self.outputs: tuple[Value | None, ...] = ReadOnlyTuple(outputs)
         self.op: str = proto.op_type
         self.domain: str = operators.canonical_domain(proto.domain)
         self.position = 0.0  # topological order: larger than that of every producer
@@ -228,7 +233,7 @@ class Node(gs.Node):
     def attrs(self) -> dict[str, Any]:
         """The attributes that are written out, decoded; subgraphs as Graph, references as AttributeRef."""
         if self._attrs is None:
-            self._attrs = operators.decode_attributes(self.proto, self.bodies)
+            self._attrs = ReadOnlyDict(operators.decode_attributes(self.proto, self.bodies))
         return self._attrs
 
     @property
@@ -271,7 +276,8 @@ class Node(gs.Node):
         return f"Node({self.op} {self.label()})"
 
 
-class Graph:
+@missing("Graph")
+class Graph(ReadOnly):
     """One scope: the main graph, a subgraph in an attribute, or the body of a model-local function."""
 
     def __init__(self, model: Model, proto: onnx.GraphProto | onnx.FunctionProto, parent: Graph | None) -> None:
@@ -291,11 +297,11 @@ class Graph:
         self.declared_types = {info.name: info.type for info in proto.value_info if info.HasField("type")}
         if isinstance(proto, onnx.GraphProto):
             self.declared_types.update({info.name: info.type for info in proto.output if info.HasField("type")})
-        self.nodes: dict[Node, None] = {}
+        self.nodes: dict[Node, None] = NodesOfGraph()
         self.by_operator: dict[tuple[str, str], dict[Node, None]] = {}
         self.values: dict[str, Edge] = {}
-        self.inputs: list[Edge] = []
-        self.outputs: list[Edge] = []
+        self.inputs: tuple[Edge, ...] = ReadOnlyTuple()
+        self.outputs: tuple[Edge, ...] = ReadOnlyTuple()
         self.owner: Node | None = None  # the node that holds this subgraph
         self.changed = False  # nodes, edges or constants differ from the proto
 

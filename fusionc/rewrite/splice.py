@@ -11,6 +11,7 @@ from itertools import chain
 
 import onnx
 
+from fusionc.graphsurgeon import ReadOnlyTuple
 from fusionc.model import operators
 from fusionc.model.build import build_graph, topological_order
 from fusionc.model.graph import Constant, Edge, Graph, Model, Node
@@ -131,14 +132,14 @@ def _adopt(node: Node, old: Node, values: Mapping[Edge, Edge]) -> None:
         for value in [value for value in body.outputs if value in values]:
             value.output_of.remove(body)
             values[value].output_of.append(body)
-            body.outputs = [values[v] if v is value else v for v in body.outputs]
+            body.outputs = ReadOnlyTuple(values[v] if v is value else v for v in body.outputs)
             body.changed = True
 
 
 def _hand_over(old: Edge, new: Edge) -> None:
     """`new` is a graph output instead of `old`, under the same name."""
     for graph in old.output_of:
-        graph.outputs = [new if value is old else value for value in graph.outputs]
+        graph.outputs = ReadOnlyTuple(new if value is old else value for value in graph.outputs)
     new.output_of, old.output_of = old.output_of, []
 
 
@@ -207,7 +208,7 @@ def _replace_input(node: Node, old: Edge, new: Edge) -> None:
     """Let `node` read `new` wherever it read `old`."""
     count = old._uses.pop(node)
     new._uses[node] = new._uses.get(node, 0) + count
-    node.inputs = tuple(new if value is old else value for value in node.inputs)
+    node.inputs = ReadOnlyTuple(new if value is old else value for value in node.inputs)
     node.graph.changed = True
 
 

@@ -1,0 +1,176 @@
+"""onnx-graphsurgeon's calls on the graph that passes see: which of them work, and what to use in place of the others.
+
+Who knows onnx-graphsurgeon reads a graph here as there. Changing it is the engine's part: a pass returns what it wants
+and the engine puts it in. So what would change the graph raises a TypeError, and what there is not an AttributeError,
+which say what to do instead. docs/graphsurgeon.md is made of these tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, NoReturn, TypeVar
+
+T = TypeVar("T")
+
+WORKS = {  # what works as in onnx-graphsurgeon, and how it differs if it does
+    "Node": {
+        "op": "",
+        "name": "",
+        "domain": '"" for the standard operators, however the model spells that',
+        "attrs": "tensors are TensorProto; `node.attr(name)` is the attribute or its default",
+        "inputs": "a tuple; None for an optional input that is left out",
+        "outputs": "a tuple; None for an optional output that is left out",
+        "i()": "",
+        "o()": "where subgraphs use a value as well, their nodes may come first",
+        "subgraphs()": "",
+        "AttributeRef": "",
+    },
+    "Tensor": {
+        "name": "",
+        "inputs": "a tuple",
+        "outputs": "a tuple, in which a node that uses the value twice is there once; `is_output` says whether the "
+        "graph hands the value out",
+        "shape": "a tuple as far as it can be inferred, not only as declared: numbers, symbols and None",
+        "dtype": "inferred as well; None where it is unknown, types of ml_dtypes for those that numpy has not",
+        "i()": "",
+        "o()": "",
+        "is_empty()": "never: an omitted input is None",
+        "DYNAMIC": "",
+    },
+    "Constant": {
+        "values": "read from the file when they are asked for; `constant()` works for values of any kind, and is None "
+        "where they are unknown before the model runs",
+    },
+    "Graph": {
+        "nodes": "in no order; `graph.ordered()` sorts them, `graph.of_operator(op)` finds those of one operator",
+        "inputs": "a tuple",
+        "outputs": "a tuple",
+        "opset": "",
+    },
+}
+
+_ON_THE_TAPE = "make a new node with new.Op(x, like=node) and return its output"
+_ENGINE = "the engine does that after every rewrite"
+MISSING = {  # what there is not, and what to use instead
+    "Node": {"copy()": "new.node(node.op, inputs, domain=node.domain, like=node) has the same attributes"},
+    "Variable": {
+        "to_constant()": "return new.const(array) from the rewrite, which takes the place of the value",
+        "to_variable()": "every value that is no constant is one",
+        "copy()": "a value may be used by any number of new nodes as it is",
+        "type": "elem_type is 0 for what is no tensor; proto_type has the rest",
+        "empty()": "None stands for an input that is left out",
+    },
+    "Constant": {
+        "to_constant()": "it is one; return new.const(array) for another one",
+        "to_variable()": "a constant stays one; return another value from the rewrite",
+        "copy()": "a constant may be used by any number of new nodes as it is, new.const(array) makes another one",
+        "export_dtype": "dtype is the type in the file",
+        "data_location": "external_place says where the elements lie in an external file",
+    },
+    "Graph": {
+        "layer()": _ON_THE_TAPE,
+        "register()": "new.Op(x) makes a node of any operator, new.node(op, inputs, domain=d) of any domain",
+        "cleanup()": f"{_ENGINE}, for what the rewrite has replaced; PrunePass removes the rest",
+        "toposort()": f"{_ENGINE}; graph.ordered() lists the nodes",
+        "fold_constants()": "ConstantFoldingPass has done that",
+        "tensors()": "graph.values is the dict of names and values",
+        "subgraphs()": "node.subgraphs() of the nodes that have some",
+        "functions": "graph.model.functions holds them by domain, name and overload",
+        "copy()": "fusionc.convert writes another model, and never changes the one it reads",
+        "node_ids()": "nodes can be keys of a dict or members of a set",
+        "name": "graph.proto.name",
+        "doc_string": "graph.proto.doc_string",
+        "import_domains": "graph.opset_of(domain) is the version of an operator set",
+        "ir_version": "graph.model.ir_version",
+        "producer_name": "graph.model.proto.producer_name",
+        "producer_version": "graph.model.proto.producer_version",
+        "name_idx": "the engine gives new values and nodes their names",
+        "DEFAULT_OPSET": "graph.opset",
+        "OPSET_FUNC_MAP": "new.Op(x) makes a node of any operator",
+        "GLOBAL_FUNC_MAP": "new.Op(x) makes a node of any operator",
+    },
+}
+
+CHANGES = {  # what would change the graph, and what to do instead
+    "Node": _ON_THE_TAPE,
+    "Value": "return another value from the rewrite, which takes its place and its name",
+    "Constant": "return new.const(array) from the rewrite, which takes its place",
+    "Graph": "what a rewrite returns takes the place of what it matched; inputs and outputs of a model stay",
+}
+_READ = frozenset(name.rstrip("()") for names in WORKS.values() for name in names)
+
+
+class _Missing:
+    """Stands for a name of onnx-graphsurgeon that there is not: whoever reads it is told what to use."""
+
+    def __init__(self, name: str, instead: str) -> None:
+        self.name, self.instead = name, instead
+
+    def __get__(self, owner: object, _: type | None = None) -> Any:
+        if owner is None:
+            return self
+        what = f"{type(owner).__name__}.{self.name} of onnx-graphsurgeon is not here"
+        raise AttributeError(f"{what}: {self.instead}")
+
+
+def missing(name: str) -> Callable[[type[T]], type[T]]:
+    """Decorates the class that stands for that one of onnx-graphsurgeon: what it has not says so."""
+
+    def decorate(decorated: type[T]) -> type[T]:
+        for call, instead in MISSING[name].items():
+            setattr(decorated, call.removesuffix("()"), _Missing(call, instead))
+        return decorated
+
+    return decorate
+
+
+class ReadOnly:
+    """Base of what passes read. The engine replaces tuples by other ReadOnlyTuples, and names new values."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in _READ and not isinstance(value, ReadOnlyTuple) and _has(self, name):
+            kind = type(self).__name__
+            raise TypeError(f"a pass does not assign {kind}.{name}: {CHANGES[kind]}")
+        object.__setattr__(self, name, value)
+
+
+def _has(owner: Any, name: str) -> bool:
+    """Whether the graph has this already: a new value is not there until it has its name."""
+    if name == "name" and name in vars(owner):
+        return owner.graph.values.get(owner.name) is owner
+    return name in vars(owner) or hasattr(type(owner), name)
+
+
+def _refuse(what: object, *_: object, **__: object) -> NoReturn:
+    raise TypeError(
+        f"a pass changes no {type(what).__name__}: what a rewrite returns takes the place of what it matched"
+    )
+
+
+class ReadOnlyTuple(tuple[Any, ...]):
+    """Inputs and outputs. What would change a list says what to do."""
+
+    __slots__ = ()
+
+
+class ReadOnlyDict(dict[str, Any]):
+    """Attributes of a node."""
+
+
+class NodesOfGraph(dict[Any, None]):
+    """The nodes of a graph, for passes a set; the engine sets and deletes keys."""
+
+    def __missing__(self, key: object) -> NoReturn:
+        raise TypeError(f"the nodes of a graph are in no order, there is no {key!r}: graph.ordered()[0] is the first")
+
+
+def _forbid(decorated: type, names: Iterable[str]) -> None:
+    for name in names:
+        setattr(decorated, name, _refuse)
+
+
+_OF_LISTS = ("append", "extend", "insert", "remove", "pop", "clear", "sort", "reverse")
+_OF_DICTS = ("clear", "pop", "popitem", "setdefault", "update", "__ior__")
+_forbid(ReadOnlyTuple, (*_OF_LISTS, "__setitem__", "__delitem__", "__iadd__"))
+_forbid(ReadOnlyDict, (*_OF_DICTS, "__setitem__", "__delitem__"))
+_forbid(NodesOfGraph, (*_OF_LISTS, *_OF_DICTS))
