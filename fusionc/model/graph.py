@@ -20,6 +20,7 @@ import onnx_graphsurgeon as gs
 
 from fusionc.graphsurgeon import NodesOfGraph, ReadOnly, ReadOnlyDict, ReadOnlyTuple, missing
 from fusionc.model import operators, tensors
+from fusionc.model.walk import fresh_name
 
 Shape = tuple["int | str | None", ...]
 GROWTH_KEY = "fusionc.folding_growth"
@@ -386,11 +387,7 @@ class Model:
 
     def unique_name(self, base: str) -> str:
         """A name that no value and no node in any scope has: `base` itself where it is free."""
-        name, number = base, 1
-        while name in self._names:
-            name, number = f"{base}_{number}", number + 1
-        self._names.add(name)
-        return name
+        return fresh_name(base, self._names)
 
 
 def _is_growth(entry: onnx.StringStringEntryProto) -> bool:

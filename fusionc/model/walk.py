@@ -57,6 +57,15 @@ def _initializers(graph: GraphProto) -> Iterator[TensorProto]:
         yield from (sparse.values, sparse.indices)
 
 
+def fresh_name(base: str, taken: set[str]) -> str:
+    """A name that is not taken, `base` itself if possible; from now on it is."""
+    name, number = base, 1
+    while name in taken:
+        name, number = f"{base}_{number}", number + 1
+    taken.add(name)
+    return name
+
+
 def own_names(graph: GraphProto) -> set[str]:
     """What a graph calls its own values; what it reads under other names is of a graph around it."""
     return {value.name for value in (*graph.input, *graph.initializer)} | {o for n in graph.node for o in n.output}

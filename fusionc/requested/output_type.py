@@ -14,7 +14,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto,
 from fusionc.errors import UsageError
 from fusionc.model.graph import opsets_of
 from fusionc.model.tensors import type_name
-from fusionc.model.walk import graphs_of, nodes_of, own_names, tensors_of
+from fusionc.model.walk import fresh_name, graphs_of, nodes_of, own_names, tensors_of
 from fusionc.requested.value_names import value_named
 
 _OPTION = "--output_type"
@@ -89,7 +89,7 @@ def _type_called(name: str) -> int:
 
 
 def _cast(graph: GraphProto, output: ValueInfoProto, type_: int, taken: set[str]) -> None:
-    inner = _free(f"{output.name}_{type_name(output.type.tensor_type.elem_type)}", taken)
+    inner = fresh_name(f"{output.name}_{type_name(output.type.tensor_type.elem_type)}", taken)
     _rename(graph.node, output.name, inner)
     for tensor in (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)):
         if tensor.name == output.name:  # what passes have computed
@@ -100,16 +100,8 @@ def _cast(graph: GraphProto, output: ValueInfoProto, type_: int, taken: set[str]
     declared = graph.value_info.add()
     declared.CopyFrom(output)
     declared.name = inner
-    name = _free(f"{output.name}_cast", taken)
+    name = fresh_name(f"{output.name}_cast", taken)
     graph.node.append(helper.make_node("Cast", [inner], [output.name], name=name, to=type_))
-
-
-def _free(name: str, taken: set[str]) -> str:
-    number, free = 1, name
-    while free in taken:
-        number, free = number + 1, f"{name}_{number + 1}"
-    taken.add(free)
-    return free
 
 
 def _rename(nodes: Iterable[NodeProto], old: str, new: str) -> None:

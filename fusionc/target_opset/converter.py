@@ -12,7 +12,7 @@ import onnx
 import onnx.version_converter
 from onnx import GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 
-from fusionc.model.walk import graphs_of, nodes_of, reads_of
+from fusionc.model.walk import fresh_name, graphs_of, nodes_of, reads_of
 from fusionc.target_opset.limits import cannot, is_small
 from fusionc.target_opset.meanings import Meanings
 
@@ -77,11 +77,7 @@ class Converter:
 
     def fresh(self, name: str) -> str:
         """A name for a value that the converter made: its own may be taken in another scope."""
-        number, wanted = 0, f"opset{self.new}_{name}"
-        while wanted in self.names:
-            number, wanted = number + 1, f"opset{self.new}_{name}_{number}"
-        self.names.add(wanted)
-        return wanted
+        return fresh_name(f"opset{self.new}_{name}", self.names)
 
 
 def _restored(node: NodeProto, original: NodeProto | None) -> NodeProto:
