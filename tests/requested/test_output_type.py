@@ -194,11 +194,11 @@ def test_an_output_that_is_computed_from_constants_is_cast(tmp_path: Path) -> No
 
 def test_the_new_name_is_nobodys() -> None:
     """Neither that of an input, nor of a weight, nor of what a value is only said to be."""
-    model = parse("""agraph (float[4] x, float[4] y_float) => (float[4] y) <float[4] y_float_2 = {1, 2, 3, 4}>
-        { z = Add (y_float, y_float_2) y = Mul (x, z) }""")
-    model.graph.value_info.append(onnx.helper.make_tensor_value_info("y_float_3", TensorProto.INT64, [7]))
+    model = parse("""agraph (float[4] x, float[4] y_float) => (float[4] y) <float[4] y_float_1 = {1, 2, 3, 4}>
+        { z = Add (y_float, y_float_1) y = Mul (x, z) }""")
+    model.graph.value_info.append(onnx.helper.make_tensor_value_info("y_float_2", TensorProto.INT64, [7]))
     made = after_cast(model, "FP16")
-    assert [node.output[0] for node in made.graph.node] == ["z", "y_float_4", "y"]
+    assert [node.output[0] for node in made.graph.node] == ["z", "y_float_3", "y"]
 
 
 def test_an_output_that_is_listed_twice_gets_one_cast() -> None:
