@@ -77,6 +77,13 @@ def test_no_file_name_and_no_public_class_name_is_there_twice() -> None:
     assert not {name for name, times in Counter(names).items() if times > 1}
 
 
+def test_the_check_uses_nothing_of_what_it_checks() -> None:
+    allowed = ("verify", "runtime", "disk", "errors", "model.operators", "model.tensors", "model.walk")
+    for path in (ROOT / "verify").rglob("*.py"):
+        own = {module.removeprefix("fusionc.") for module in imported_modules(path)} - {"shapes.onnx_inference"}
+        assert {module for module in own if not module.startswith(allowed)} == set(), path
+
+
 def module_name(path: Path) -> str:
     return ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
 

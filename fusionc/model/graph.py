@@ -291,7 +291,7 @@ class Graph(ReadOnly):
         self.in_function: bool = self.is_function or (parent is not None and parent.in_function)
         self.opsets: dict[str, int] = model.opsets
         if isinstance(proto, onnx.FunctionProto):
-            self.opsets = opsets_of(proto)
+            self.opsets = operators.opsets_of(proto)
         elif parent is not None:
             self.opsets = parent.opsets
         # What the model itself says of its values; it counts for operators that onnx does not know (see `types`).
@@ -360,7 +360,7 @@ class Model:
     def __init__(self, proto: onnx.ModelProto, folder: str, target: str) -> None:
         self.proto = proto
         self.folder = folder  # where external data is looked for
-        self.opsets = opsets_of(proto)
+        self.opsets = operators.opsets_of(proto)
         self.graphs: list[Graph] = []
         self.functions: dict[tuple[str, str, str], Graph] = {}  # by domain, name, overload
         self.target = target
@@ -405,17 +405,6 @@ def _dimension(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
     if dim.HasField("dim_value"):
         return int(dim.dim_value) if dim.dim_value >= 0 else None
     return dim.dim_param or None
-
-
-def opsets_of(proto: onnx.ModelProto | onnx.FunctionProto) -> dict[str, int]:
-    """The imported operator sets. A model older than IR version 3 imports none and means the first one."""
-    found: dict[str, int] = {}
-    if isinstance(proto, onnx.ModelProto) and not proto.opset_import and proto.ir_version < 3:
-        found[""] = 1
-    for entry in proto.opset_import:
-        domain = operators.canonical_domain(entry.domain)
-        found[domain] = max(entry.version, found.get(domain, 0))
-    return found
 
 
 def users(values: Sequence[Edge]) -> list[Node]:

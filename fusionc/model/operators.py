@@ -66,6 +66,17 @@ def canonical_domain(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
+def opsets_of(proto: onnx.ModelProto | onnx.FunctionProto) -> dict[str, int]:
+    """The imported operator sets. A model older than IR version 3 imports none and means the first one."""
+    found: dict[str, int] = {}
+    if isinstance(proto, onnx.ModelProto) and not proto.opset_import and proto.ir_version < 3:
+        found[""] = 1
+    for entry in proto.opset_import:
+        domain = canonical_domain(entry.domain)
+        found[domain] = max(entry.version, found.get(domain, 0))
+    return found
+
+
 @cache
 def schema(op: str, domain: str, version: int) -> onnx.defs.OpSchema | None:
     """The operator's schema in that version of its operator set, or None where it has none (yet, or any more)."""

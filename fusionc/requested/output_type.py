@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from fusionc.errors import UsageError
-from fusionc.model.graph import opsets_of
+from fusionc.model.operators import opsets_of
 from fusionc.model.tensors import type_name
 from fusionc.model.walk import fresh_name, graphs_of, nodes_of, own_names, tensors_of
 from fusionc.requested.value_names import value_named

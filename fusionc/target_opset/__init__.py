@@ -8,8 +8,7 @@ from onnx import ModelProto
 
 from fusionc.disk.checker import fault_of
 from fusionc.errors import UsageError
-from fusionc.model.graph import opsets_of
-from fusionc.model.operators import canonical_domain
+from fusionc.model.operators import canonical_domain, opsets_of
 from fusionc.target_opset.advice import opset_advice
 from fusionc.target_opset.converter import Converter
 from fusionc.target_opset.limits import OPTION, cannot, check_kernels, light, newest_opset

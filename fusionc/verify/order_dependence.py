@@ -15,8 +15,7 @@ import onnx.inliner
 from numpy.typing import NDArray
 from onnx import TensorProto
 
-from fusionc.model.graph import opsets_of
-from fusionc.model.operators import canonical_domain
+from fusionc.model.operators import canonical_domain, opsets_of
 from fusionc.model.walk import graphs_of, reads_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, closes_runners
