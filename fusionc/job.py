@@ -20,9 +20,9 @@ from fusionc.disk.save import save
 from fusionc.errors import UsageError, VerificationError
 from fusionc.graph_kernel.flags.read_flags import read_flags
 from fusionc.graph_kernel.flags.stages import mindspore_names, switched
-from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
+from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion, fusion_of
 from fusionc.graph_kernel.library.kernel_library import KernelLibrary
-from fusionc.graph_kernel.messages import fusion_of, tell_of_flags
+from fusionc.graph_kernel.messages import tell_of_flags
 from fusionc.model.write_back import write_back
 from fusionc.options import Options
 from fusionc.passes import PASSES

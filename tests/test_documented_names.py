@@ -11,12 +11,11 @@ import pytest
 from harness import parse
 
 import fusionc
+from fusionc.graph_kernel.flag_warnings import unknown_operators, unknown_passes, unknown_patterns
 from fusionc.graph_kernel.flags.flag_table import EFFECTIVE
 from fusionc.graph_kernel.flags.operator_names import reason_against
 from fusionc.graph_kernel.flags.read_flags import Flags, read_flags
-from fusionc.graph_kernel.flags.stages import complaints, switched
-from fusionc.graph_kernel.fusion import unknown_patterns
-from fusionc.graph_kernel.select.operator_kinds import misnamed
+from fusionc.graph_kernel.flags.stages import switched
 from fusionc.passes import PASSES
 from fusionc.switches import PassNames, decide
 
@@ -98,7 +97,7 @@ SWITCHES = {
 @pytest.mark.parametrize("name", f"{CANN} {MINDSPORE} {TORCHAIR}".split())
 def test_a_name_of_the_documents_is_a_pass_or_another_name_of_one(name: str) -> None:
     assert NAMES.find(name) and not NAMES.is_ascend_only(name)
-    assert not complaints(PASSES, Flags(enable_pass=(name,), disable_pass=(f"fusion_group.{name}",)))
+    assert not unknown_passes(PASSES, Flags(enable_pass=(name,), disable_pass=(f"fusion_group.{name}",)))
 
 
 @pytest.mark.parametrize("name", CHIP.split())
@@ -127,10 +126,12 @@ def test_an_operator_of_the_documents_is_one_of_onnx_or_has_a_reason(name: str) 
     reason = reason_against(name)
     if reason is None:
         assert all(onnx.defs.has(*operator.rpartition(".")[::-2]) or "microsoft" in operator for operator in operators)
-        assert not misnamed(flags)
+        assert not unknown_operators(flags)
     else:
         assert operators == (name,) and not onnx.defs.has(name)
-        assert misnamed(flags) == [f'the flag "--disable_cluster_ops": ONNX has no operator "{name}": {reason}']
+        assert unknown_operators(flags) == [
+            f'the flag "--disable_cluster_ops": ONNX has no operator "{name}": {reason}'
+        ]
 
 
 @pytest.mark.parametrize(
@@ -160,7 +161,7 @@ def test_a_flag_of_the_documents_has_an_effect(name: str) -> None:
 @pytest.mark.parametrize("text", ["--enable_expand_ops=Square --enable_cluster_ops=MatMul,Add", "--opt_level=3"])
 def test_the_flags_of_the_examples_are_read_without_a_warning(text: str) -> None:
     read = read_flags(text, is_enabled=None)
-    assert read.flags.is_on and not read.warnings and not misnamed(read.flags)
+    assert read.flags.is_on and not read.warnings and not unknown_operators(read.flags)
 
 
 def test_the_switches_that_vllm_documents_are_taken() -> None:

@@ -7,8 +7,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from fusionc.graph_kernel.area import DOMAIN, Area
+from fusionc.graph_kernel.c.source import reason_against
 from fusionc.graph_kernel.flags.read_flags import Flags
 from fusionc.graph_kernel.flags.stages import BUILD, CLUSTER, EXPANDER, OP_COMBINER, PACKET, SPLITTER, Stages
+from fusionc.graph_kernel.library.kernel_library import KernelLibrary
 from fusionc.graph_kernel.select.area_location import AreaLocation
 from fusionc.graph_kernel.select.cluster import clusters_of
 from fusionc.graph_kernel.select.cost import Cost
@@ -19,16 +21,17 @@ from fusionc.graph_kernel.select.packet import packets_of
 from fusionc.graph_kernel.select.plan import Plan, Planner, StageObserver
 from fusionc.graph_kernel.select.replace_by_call import MOVES_DATA, moves_data, pass_of, replace_by_calls
 from fusionc.graph_kernel.select.simplify import simplifier
-from fusionc.graph_kernel.select.split.split_patterns import PATTERNS, SplitPattern
+from fusionc.graph_kernel.select.split.split_patterns import SplitPattern
+from fusionc.graph_kernel.select.split.splitter import SPLIT_PATTERNS
 from fusionc.graph_kernel.select.split.stitch import STITCH
-from fusionc.graph_kernel.select.supported_operators import ReasonAgainst, SupportedOperators
+from fusionc.graph_kernel.select.supported_operators import ReasonAgainst, SupportedOperators, any_standard_operator
+from fusionc.graph_kernel.select.time_estimate import Savings
 from fusionc.model.graph import Graph, Model, Node
 from fusionc.rewrite import Pass
 from fusionc.rewrite.log import PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import is_alive, run
 
 _COMBINER_PASS = "SameInputMatMulPass"
-_SPLIT_PATTERNS = (*PATTERNS, STITCH)
 
 
 @dataclass
@@ -151,18 +154,30 @@ class GraphKernelFusion:
         return wanted
 
     def _patterns(self) -> list[SplitPattern]:
-        found = [pattern for pattern in _SPLIT_PATTERNS if self.flags.has_pattern(pattern.name)]
+        found = [pattern for pattern in SPLIT_PATTERNS if self.flags.has_pattern(pattern.name)]
         return [pattern for pattern in found if pattern is not STITCH or self.flags.enable_stitch_fusion]
 
 
-def unknown_patterns(flags: Flags) -> list[str]:
-    """A warning for each entry of enable_fusion_pattern_only and disable_fusion_pattern that is part of no name."""
-    known = [pattern.name for pattern in _SPLIT_PATTERNS]
-    return [
-        f'the flag "--{which}": no split pattern has "{part}" in its name; they are {", ".join(known)}'
-        for which, part in flags.entries("_fusion_pattern", "_fusion_pattern_only")
-        if not any(part in name for name in known)
-    ]
+def fusion_of(
+    flags: Flags, registry: Sequence[Pass], enabled: frozenset[str], kernels: KernelLibrary
+) -> GraphKernelFusion:
+    """Graph kernel fusion with these flags, the passes of the registry that are `enabled`, and their kernels."""
+    observer = None
+    if flags.enable_debug_mode:
+        from fusionc.graph_kernel.stage_check import StageCheck
+
+        observer = StageCheck().see
+    has_kernels = kernels.is_for_onnxruntime
+    return GraphKernelFusion(
+        flags,
+        Stages(flags),
+        registry={p.name: p for p in registry},
+        enabled=enabled,
+        reason_against=reason_against if has_kernels else any_standard_operator,
+        saves=Savings().of if has_kernels else always_pays,
+        build=kernels.build,
+        observer=observer,
+    )
 
 
 def _summed(counts: Sequence[PatternCount]) -> list[PatternCount]:

@@ -1,4 +1,4 @@
-"""The switches of graph kernel fusion put together, and what the log and the user are told of it."""
+"""What the log and the user are told of graph kernel fusion."""
 
 from __future__ import annotations
 
@@ -8,12 +8,17 @@ from collections import Counter
 from collections.abc import Sequence
 
 from fusionc.graph_kernel.dump_as_text import dump
-from fusionc.graph_kernel.flags.read_flags import Flags, ReadFlags
-from fusionc.graph_kernel.flags.stages import CLUSTER, SPLITTER, Log, Stages, complaints, write_passes
-from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion, unknown_patterns
+from fusionc.graph_kernel.flag_warnings import (
+    needless_lists,
+    unknown_operators,
+    unknown_passes,
+    unknown_patterns,
+    unknown_rules,
+)
+from fusionc.graph_kernel.flags.read_flags import ReadFlags
+from fusionc.graph_kernel.flags.stages import CLUSTER, SPLITTER, Log, write_passes
+from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
 from fusionc.graph_kernel.library.kernel_library import KernelLibrary
-from fusionc.graph_kernel.select.operator_kinds import misnamed, of_no_use
-from fusionc.graph_kernel.select.simplify import unknown_rules
 from fusionc.report import Plog
 from fusionc.report.report import totals
 from fusionc.rewrite import Pass
@@ -32,31 +37,16 @@ class _Echo:
         print(self._plog.info(function, message), file=sys.stderr)
 
 
-def fusion_of(
-    flags: Flags, registry: Sequence[Pass], enabled: frozenset[str], kernels: KernelLibrary
-) -> GraphKernelFusion:
-    """Graph kernel fusion with these flags, the passes of the registry that are `enabled`, and their kernels."""
-    by_name = {p.name: p for p in registry}
-    observer = None
-    if flags.enable_debug_mode:
-        from fusionc.graph_kernel.stage_check import StageCheck
-
-        observer = StageCheck().see
-    return GraphKernelFusion(
-        flags, Stages(flags), by_name, enabled, kernels.reason_against, kernels.saves, kernels.build, observer
-    )
-
-
 def tell_of_flags(read: ReadFlags, registry: Sequence[Pass], has_kernels: bool, plog: Plog) -> list[str]:
     """Log what is wrong with the flags; that, and which of them have no effect, is returned for the user."""
     flags, by_name = read.flags, {p.name: p for p in registry}
-    warnings = [*read.warnings, *complaints(registry, flags), *misnamed(flags)]
+    warnings = [*read.warnings, *unknown_passes(registry, flags), *unknown_operators(flags)]
     warnings += [*unknown_patterns(flags), *unknown_rules(by_name, flags)]
     for warning in warnings:
         plog.warning("GraphKernelFlags", warning)
     if read.flags.is_on:
         plog.info("GraphKernelFlags", f'graph_kernel_flags = "{read.raw}", all flags: {read.flags.as_json()}')
-    return [*warnings, *read.notices, *(of_no_use(flags, has_kernels) if flags.is_on else [])]
+    return [*warnings, *read.notices, *(needless_lists(flags, has_kernels) if flags.is_on else [])]
 
 
 def tell_of_areas(

@@ -16,8 +16,8 @@ from harness import parse
 import fusionc
 from fusionc.graph_kernel.flags.read_flags import VARIABLE
 from fusionc.graph_kernel.flags.stages import CSE, StagePass
-from fusionc.graph_kernel.library.kernel_library import KernelLibrary
 from fusionc.graph_kernel.select.simplify import Simplifier
+from fusionc.graph_kernel.select.time_estimate import Savings
 from fusionc.model.graph import Model
 
 CHAIN = """agraph (float[N,8] x, float[8] g) => (float[N,8] y) <float c = {0.5}> {
@@ -82,7 +82,7 @@ def test_a_library_goes_with_its_model() -> None:
 
 
 def test_an_area_that_does_not_pay_is_none(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(KernelLibrary, "saves", lambda self, area: -1e-9)
+    monkeypatch.setattr(Savings, "of", lambda self, area: -1e-9)
     report = fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
     assert not onnx.load("out.onnx").functions and not Path("out.kernels.so").exists()
     reasons = {reason for count in report.patterns for reason in count.refused}

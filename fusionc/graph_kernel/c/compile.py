@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.util
 import os
 import shlex
@@ -15,7 +14,6 @@ from functools import cache
 from pathlib import Path
 
 from fusionc.errors import FusioncError
-from fusionc.graph_kernel.library.cache import cache_folder, forget_oldest, is_usable, keep
 
 # NaN, infinities, signs of zeros and the order of operations are kept. Only errno and traps, which nobody asks about,
 # are given up: loops over conditions become vectors. A multiplication and an addition are fused where the text says so.
@@ -58,38 +56,17 @@ def compiler() -> list[str]:
 
 
 @cache
-def _version(command: tuple[str, ...]) -> str:
+def version_of(command: tuple[str, ...]) -> str:
+    """What a compiler says of itself; empty where it says nothing."""
     try:
         return subprocess.run([*command, "--version"], capture_output=True, text=True, check=False).stdout
     except OSError:  # it is no program, which compiling will tell
         return ""
 
 
-def compiled(text: str, flags: Sequence[str] = FLAGS) -> Path:
-    """The library of a C text, from the cache if it was compiled before by the same compiler with the same flags.
-
-    Safe when several processes do it at once. Raises NoCompiler, DoesNotCompile, or FusioncError where the
-    cache cannot be written.
-    """
-    command = compiler()
-    key = "\0".join([text, *command, *flags, _version(tuple(command))])
-    library = cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.so"
-    if is_usable(library):
-        keep(library)
-        return library
-    try:
-        _compile(command, flags, text, library)
-    except OSError as error:
-        raise FusioncError(
-            f"the cache of kernels cannot be written: {error.strerror}",
-            where=str(library.parent),
-            hint="make room there, or name another folder in the environment variable XDG_CACHE_HOME",
-        ) from error
-    forget_oldest(library.parent)
-    return library
-
-
-def _compile(command: Sequence[str], flags: Sequence[str], text: str, library: Path) -> None:
+def compile_text(command: Sequence[str], flags: Sequence[str], text: str, library: Path) -> None:
+    """Make the shared library of a C text, which is there at once and whole. Raises DoesNotCompile, or OSError where it
+    cannot be written."""
     with tempfile.TemporaryDirectory(dir=library.parent, prefix="build-") as folder:
         source, built = Path(folder, "kernels.c"), Path(folder, "kernels.so")
         source.write_text(text)

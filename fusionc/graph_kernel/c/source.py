@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-import numpy as np
-import onnx
-
-from fusionc.graph_kernel.area import Area, AreaValue
+from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.c.loop_text import LoopNestText
 from fusionc.graph_kernel.lower.area_info import AreaInfo
 from fusionc.graph_kernel.lower.c_types import ctype_of, table
@@ -146,14 +143,14 @@ def _file(kernels: Sequence[Kernel], entries: Sequence[str]) -> str:
         [
             "/* Kernels of areas, made by fusionc. */",
             f"enum {{ {', '.join(f'{name} = {n}' for name, n in bounds.items())} }};",
-            _part("compiler.h"),
-            _part("onnxruntime_api.h"),
-            _part("mathematics.h"),
-            _part("runtime.h"),
+            header("compiler.h"),
+            header("onnxruntime_api.h"),
+            header("mathematics.h"),
+            header("runtime.h"),
             *dict.fromkeys(kernel.text for kernel in kernels),
             *entries,
             f"#define GK_KERNELS(each) {each}\n",
-            _part("operators.h"),
+            header("operators.h"),
         ]
     )
 
@@ -170,23 +167,9 @@ def generator() -> bytes:
     return text.digest()
 
 
-def _part(name: str) -> str:
+def header(name: str) -> str:
+    """One of the texts that every C file has in it."""
     return (resources.files(__package__) / name).read_text()
-
-
-def alone(
-    node: onnx.NodeProto, values: Mapping[str, AreaValue], constants: Mapping[str, np.ndarray], opset: int
-) -> Area:
-    """The area of one operator."""
-    return Area(
-        name="alone",
-        nodes=(node,),
-        inputs=tuple(dict.fromkeys(name for name in node.input if name and name not in constants)),
-        outputs=tuple(name for name in node.output if name),
-        values=values,
-        opset=opset,
-        constants={name: constants[name] for name in node.input if name in constants},
-    )
 
 
 def reason_against(area: Area) -> str | None:

@@ -7,11 +7,9 @@ would not can be enabled.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from difflib import get_close_matches
 from time import perf_counter
 from typing import Protocol
 
@@ -104,10 +102,11 @@ def _is_on(names: Iterable[str], meets_conditions: bool, flags: Flags) -> bool:
 
 def switched(passes: Sequence[Pass], enabled: frozenset[str], flags: Flags) -> frozenset[str]:
     """The names of the passes of the registry that run: `enabled`, as enable_pass and disable_pass change it."""
-    return frozenset(p.name for p in passes if _is_on(_names(p), p.name in enabled, flags))
+    return frozenset(p.name for p in passes if _is_on(names_of(p), p.name in enabled, flags))
 
 
-def _names(pass_: Pass) -> list[str]:
+def names_of(pass_: Pass) -> list[str]:
+    """What enable_pass and disable_pass may call a pass of the registry."""
     own = (pass_.name, *pass_.aliases)
     return [*own, *(f"{manager}.{name}" for manager in MANAGERS for name in own)]
 
@@ -115,25 +114,6 @@ def _names(pass_: Pass) -> list[str]:
 def mindspore_names(pass_: Pass) -> tuple[str, ...]:
     """The names that MindSpore and TorchAir have for a pass, which they write in small letters."""
     return tuple(alias for alias in pass_.aliases if alias.islower())
-
-
-def complaints(passes: Sequence[Pass], flags: Flags) -> list[str]:
-    """A warning for each entry of enable_pass and disable_pass that is the name of no pass."""
-    names = [*(_names(p) for p in passes), *(p.names for p in STAGE_PASSES)]
-    known = dict.fromkeys(name for own in names for name in own)
-    found = []
-    for which, listed in (("enable", flags.enable_pass), ("disable", flags.disable_pass)):
-        for name in listed:
-            if name not in known:
-                near = _stages_called(name) or get_close_matches(name, known, n=1) if name[0].isalpha() else []
-                advice = f" Did you mean {' or '.join(json.dumps(one) for one in near)}?" if near else ""
-                found.append(f'graph kernel pass {which} flag "{name}" is not valid!{advice}')
-    return found
-
-
-def _stages_called(name: str) -> list[str]:
-    """The full names of the stage passes of which only the last part was given."""
-    return [p.names[1] for p in STAGE_PASSES if p.name == name]
 
 
 def write_passes(passes: Sequence[Pass], enabled: frozenset[str], seconds: Mapping[str, float], log: Log) -> None:

@@ -1,14 +1,17 @@
-"""All areas of a model → one library."""
+"""All areas of a model → one library, from the cache if it was built before."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from fusionc.errors import FusioncError
 from fusionc.graph_kernel.area import Area
-from fusionc.graph_kernel.c.compile import DoesNotCompile, compiled
+from fusionc.graph_kernel.c.compile import FLAGS, DoesNotCompile, compile_text, compiler, version_of
 from fusionc.graph_kernel.c.source import reason_against, source
+from fusionc.graph_kernel.library.cache import cache_folder, forget_oldest, is_usable, keep
 
 
 @dataclass(frozen=True)
@@ -50,3 +53,27 @@ def _complaint(area: Area) -> str | None:
     except DoesNotCompile as error:
         return str(error)
     return None
+
+
+def compiled(text: str, flags: Sequence[str] = FLAGS) -> Path:
+    """The library of a C text, from the cache if it was compiled before by the same compiler with the same flags.
+
+    Safe when several processes do it at once. Raises NoCompiler, DoesNotCompile, or FusioncError where the
+    cache cannot be written.
+    """
+    command = compiler()
+    key = "\0".join([text, *command, *flags, version_of(tuple(command))])
+    library = cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.so"
+    if is_usable(library):
+        keep(library)
+        return library
+    try:
+        compile_text(command, flags, text, library)
+    except OSError as error:
+        raise FusioncError(
+            f"the cache of kernels cannot be written: {error.strerror}",
+            where=str(library.parent),
+            hint="make room there, or name another folder in the environment variable XDG_CACHE_HOME",
+        ) from error
+    forget_oldest(library.parent)
+    return library

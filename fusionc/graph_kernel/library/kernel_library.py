@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,12 +12,9 @@ import onnx
 from fusionc.errors import FusioncError
 from fusionc.graph_kernel.area import DOMAIN, Area
 from fusionc.graph_kernel.c.compile import NoCompiler, compiler
-from fusionc.graph_kernel.c.source import reason_against, source
+from fusionc.graph_kernel.c.source import source
 from fusionc.graph_kernel.library.build_library import build
 from fusionc.graph_kernel.library.cache import known, reason_against_keeping, snapshot
-from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
-from fusionc.graph_kernel.select.supported_operators import any_standard_operator
-from fusionc.graph_kernel.select.time_estimate import saves
 from fusionc.runtime.process import request
 from fusionc.runtime.run_errors import RunError
 
@@ -37,7 +33,6 @@ class KernelLibrary:
     inherited: Path | None = None
     notices: list[str] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
-    _saved: dict[str, float] = field(default_factory=dict)
 
     @property
     def is_for_onnxruntime(self) -> bool:
@@ -59,21 +54,6 @@ class KernelLibrary:
             return [f"{what}, whose areas run without kernels; use --trust_kernels if you know who made it"]
         self.file, self.inherited = file, library
         return []
-
-    def reason_against(self, area: Area) -> str | None:
-        """Why an area cannot be; None where it can."""
-        return reason_against(area) if self.is_for_onnxruntime else any_standard_operator(area)
-
-    def saves(self, area: Area) -> float:
-        """Estimated seconds that the kernel of an area saves in each run; functions alone cost nothing."""
-        if not self.is_for_onnxruntime:
-            return math.inf
-        if area.name not in self._saved:  # its name says what it computes
-            try:
-                self._saved[area.name] = saves(area, {})
-            except Unsupported:  # it may be of sizes that are hard to guess
-                self._saved[area.name] = 0.0
-        return self._saved[area.name]
 
     def build(self, areas: Sequence[Area]) -> Mapping[str, str]:
         """Make the kernels of all areas, and return why there is none, by the names of those without one."""

@@ -17,7 +17,7 @@ from fusionc.rewrite.pipeline import run
 
 # What definitions are full of: casts to the type that is there, shapes of known size, constants of constants.
 _TIDY = ("IdentityPass", "CastRemovePass", "DimensionComputePass", "ConstantFoldingPass", "NoUseReshapeRemovePass")
-_EXACT, _INEXACT = "ArithmeticSimplifyPass", "ArithmeticInexactPass"
+EXACT_RULES, INEXACT_RULES = "ArithmeticSimplifyPass", "ArithmeticInexactPass"
 _EQUAL, _TURNED = "CommonSubexpressionEliminationPass", "TransOpSymmetryEliminationPass"
 
 
@@ -46,9 +46,9 @@ class Simplifier:
 
 def simplifier(registry: Mapping[str, Pass], flags: Flags, stages: Stages) -> Simplifier:
     """What simplification does with these flags. `registry` has the passes by name."""
-    rules = [registry[_EXACT]]
+    rules = [registry[EXACT_RULES]]
     if flags.opt_level >= HIGHEST_LEVEL and not flags.exact_precision_mode:
-        rules.append(registry[_INEXACT])
+        rules.append(registry[INEXACT_RULES])
     passes = {
         SIMPLIFY: tuple(_with_rules(rules, flags)),
         CSE: (registry[_EQUAL],),
@@ -56,17 +56,6 @@ def simplifier(registry: Mapping[str, Pass], flags: Flags, stages: Stages) -> Si
     }
     running = {stage_pass: found for stage_pass, found in passes.items() if stages.runs(stage_pass)}
     return Simplifier(tuple(registry[name] for name in _TIDY), running, stages)
-
-
-def unknown_rules(registry: Mapping[str, Pass], flags: Flags) -> list[str]:
-    """A warning for each entry of enable_simplify_exprs_only and disable_simplify_exprs that is no rule's id."""
-    known = {pattern.name for name in (_EXACT, _INEXACT) for pattern in registry[name].patterns}
-    return [
-        f'the flag "--{which}": there is no rule "{name}" here; "fusionc passes {_EXACT}" and "fusionc passes '
-        f'{_INEXACT}" list their patterns, which are the rules'
-        for which, name in flags.entries("_simplify_exprs", "_simplify_exprs_only")
-        if name not in known
-    ]
 
 
 def _with_rules(passes: list[Pass], flags: Flags) -> Iterator[Pass]:

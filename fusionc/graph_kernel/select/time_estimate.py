@@ -14,10 +14,10 @@ from itertools import islice
 from pathlib import Path
 
 import numpy as np
+import onnx
 
 from fusionc.graph_kernel.area import Area, AreaValue
 from fusionc.graph_kernel.c.loop_text import LoopNestText
-from fusionc.graph_kernel.c.source import alone
 from fusionc.graph_kernel.library.cache import cache_folder
 from fusionc.graph_kernel.lower.area_info import AreaInfo
 from fusionc.graph_kernel.lower.infer_sizes import infer_sizes
@@ -30,15 +30,46 @@ _MOST_CHANGED, _MOST_TRIED = 8, 300  # symbols that another size is looked for, 
 _NEAR = 256 * 1024  # bytes; what is larger is not in the near caches any more when the next operator reads it
 
 
-def saves(area: Area, sizes: Mapping[str, int]) -> float:
+class Savings:
+    """Estimated seconds that the kernels of areas save in each run, those of equal areas estimated once."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, float] = {}
+
+    def of(self, area: Area) -> float:
+        """What one area saves; 0 where it is of sizes that are hard to guess."""
+        if area.name not in self._known:  # its name says what it computes
+            try:
+                self._known[area.name] = seconds_saved(area, {})
+            except Unsupported:
+                self._known[area.name] = 0.0
+        return self._known[area.name]
+
+
+def seconds_saved(area: Area, sizes: Mapping[str, int]) -> float:
     """Estimated seconds, on one thread, that a kernel of an area saves for each run; below 0 it costs.
 
     `sizes` says what the symbols of its inputs stand for. Raises Unsupported if a kernel cannot compute the area of
     these sizes, or if no sizes are found that it can have.
     """
     sized = _sized(area, _possible(area, sizes))
-    one_by_one = sum(_seconds(alone(node, sized.values, area.constants, area.opset)) for node in area.nodes)
+    one_by_one = sum(_seconds(_alone(node, sized.values, area.constants, area.opset)) for node in area.nodes)
     return one_by_one - _seconds(sized)
+
+
+def _alone(
+    node: onnx.NodeProto, values: Mapping[str, AreaValue], constants: Mapping[str, np.ndarray], opset: int
+) -> Area:
+    """The area of one operator."""
+    return Area(
+        name="alone",
+        nodes=(node,),
+        inputs=tuple(dict.fromkeys(name for name in node.input if name and name not in constants)),
+        outputs=tuple(name for name in node.output if name),
+        values=values,
+        opset=opset,
+        constants={name: constants[name] for name in node.input if name in constants},
+    )
 
 
 def _possible(area: Area, sizes: Mapping[str, int]) -> Mapping[str, int]:

@@ -12,9 +12,8 @@ import pytest
 import sanitized
 from areas import area_of, differences, kernel_model, plain_model, session
 
-from fusionc.graph_kernel.c import compile
-from fusionc.graph_kernel.c.source import _part
-from fusionc.graph_kernel.library.build_library import build
+from fusionc.graph_kernel.c.source import header
+from fusionc.graph_kernel.library.build_library import build, compiled
 from fusionc.graph_kernel.lower.data_movement import _bounds
 
 pytestmark = pytest.mark.usefixtures("needs_a_compiler")
@@ -41,7 +40,7 @@ TURNED = """g (float[N,B,A] x) => (float[N,A,B] z) <int64[2] axes = {1, 2}> {
 @pytest.fixture(scope="module")
 def library() -> ctypes.CDLL:
     text = "#include <stddef.h>\n#include <stdint.h>\nenum { GK_VARIABLES = 2, GK_ACCESSES = 2, GK_NUMBERS = 1 };\n"
-    library = ctypes.CDLL(str(compile.compiled(text + _part("mathematics.h") + _part("runtime.h") + EXPORTS)))
+    library = ctypes.CDLL(str(compiled(text + header("mathematics.h") + header("runtime.h") + EXPORTS)))
     for name, count in (("slice_start", 3), ("slice_length", 4), ("collapsed", 6)):
         function = getattr(library, name)
         function.restype, function.argtypes = ctypes.c_int64, [ctypes.c_int64] * count

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from fusionc.graph_kernel.flag_warnings import needless_lists, unknown_operators, unknown_patterns, unknown_rules
 from fusionc.graph_kernel.flags.flag_table import EFFECTIVE, WITHOUT_EFFECT
 from fusionc.graph_kernel.flags.read_flags import VARIABLE, Flags, ReadFlags, read_flags
 from fusionc.graph_kernel.flags.stages import STAGE_PASSES
-from fusionc.graph_kernel.fusion import unknown_patterns
-from fusionc.graph_kernel.select.operator_kinds import misnamed, of_no_use
-from fusionc.graph_kernel.select.simplify import unknown_rules
 from fusionc.graph_kernel.select.split.split_patterns import PATTERNS
 from fusionc.graph_kernel.select.split.stitch import STITCH
 from fusionc.passes import PASSES
@@ -203,12 +201,12 @@ def test_lists_of_operators(flags: Flags, expected: str) -> None:
     "names", ["enable_expand_ops=Selu", "disable_cluster_ops=Exp,Upsample,own.Thing,com.microsoft.Gelu"]
 )
 def test_operators_that_there_are(names: str) -> None:
-    assert not misnamed(read(f"--{names}").flags)
+    assert not unknown_operators(read(f"--{names}").flags)
 
 
 @pytest.mark.parametrize("which", [key for key in EFFECTIVE if "_ops" in key])
 def test_an_operator_that_there_is_not_is_a_warning(which: str) -> None:
-    assert misnamed(read(f"--{which}=Exp,Ex,exp,Zzz").flags) == [
+    assert unknown_operators(read(f"--{which}=Exp,Ex,exp,Zzz").flags) == [
         f'the flag "--{which}": ONNX has no operator "Ex"; did you mean "Exp"?',
         f'the flag "--{which}": ONNX has no operator "exp"; did you mean "Exp"?',
         f'the flag "--{which}": ONNX has no operator "Zzz"',
@@ -222,11 +220,13 @@ def test_what_is_added_to_no_use_says_why() -> None:
         "--enable_cluster_ops: Add may be",
         "no definition of Exp by",
     )
-    found = of_no_use(flags, has_kernels=True)
+    found = needless_lists(flags, has_kernels=True)
     assert [part in text for part, text in zip((kernels, basic, anyway), found, strict=True)] == [True] * 3
     assert "--target onnx" in found[0]
-    assert not any(kernels in text for text in of_no_use(flags, has_kernels=False))
-    assert not of_no_use(Flags(disable_cluster_ops=("Add", "MatMul"), disable_expand_ops=("Exp",)), has_kernels=True)
+    assert not any(kernels in text for text in needless_lists(flags, has_kernels=False))
+    assert not needless_lists(
+        Flags(disable_cluster_ops=("Add", "MatMul"), disable_expand_ops=("Exp",)), has_kernels=True
+    )
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,9 @@ import re
 import pytest
 from fused import DEFAULT
 
+from fusionc.graph_kernel.flag_warnings import unknown_passes
 from fusionc.graph_kernel.flags.read_flags import Flags
-from fusionc.graph_kernel.flags.stages import STAGE_PASSES, Stages, complaints, switched, write_passes
+from fusionc.graph_kernel.flags.stages import STAGE_PASSES, Stages, switched, write_passes
 from fusionc.passes import PASSES
 
 
@@ -46,12 +47,12 @@ def test_every_pass_of_the_registry_can_be_switched() -> None:
 def test_names_aliases_and_managers(name: str) -> None:
     flags = Flags(disable_pass=(name,))
     assert DEFAULT - switched(PASSES, DEFAULT, flags) == {"SplitConcatFusionPass"}
-    assert not complaints(PASSES, flags)
+    assert not unknown_passes(PASSES, flags)
 
 
 def test_a_name_that_is_none_gets_a_warning() -> None:
     flags = Flags(enable_pass=("NoSuchPass", "ConvBatchnormFusionPas"), disable_pass=("4.4", "3.4"))
-    assert complaints(PASSES, flags) == [
+    assert unknown_passes(PASSES, flags) == [
         'graph kernel pass enable flag "NoSuchPass" is not valid!',
         'graph kernel pass enable flag "ConvBatchnormFusionPas" is not valid! Did you mean "ConvBatchnormFusionPass"?',
         'graph kernel pass disable flag "4.4" is not valid!',
@@ -59,7 +60,7 @@ def test_a_name_that_is_none_gets_a_warning() -> None:
 
 
 def test_the_last_part_of_a_stage_pass_gets_its_full_name() -> None:
-    assert complaints(PASSES, Flags(disable_pass=("graph_kernel_cse",))) == [
+    assert unknown_passes(PASSES, Flags(disable_pass=("graph_kernel_cse",))) == [
         'graph kernel pass disable flag "graph_kernel_cse" is not valid! Did you mean "highlevelopt1.graph_kernel_cse"?'
     ]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import importlib.util
 import os
 import shutil
 import subprocess
@@ -18,12 +19,11 @@ from areas import area_of, differences, kernel_model, plain_model, session
 import fusionc
 from fusionc.errors import FusioncError
 from fusionc.graph_kernel.area import Area
-from fusionc.graph_kernel.c import compile
-from fusionc.graph_kernel.c.compile import DoesNotCompile, NoCompiler
+from fusionc.graph_kernel.c.compile import DoesNotCompile, NoCompiler, compiler
 from fusionc.graph_kernel.c.source import kernel_of, reason_against, source
 from fusionc.graph_kernel.library import cache
-from fusionc.graph_kernel.library.build_library import build
-from fusionc.graph_kernel.select.time_estimate import saves
+from fusionc.graph_kernel.library.build_library import build, compiled
+from fusionc.graph_kernel.select.time_estimate import seconds_saved
 
 pytestmark = pytest.mark.usefixtures("needs_a_compiler")
 
@@ -120,8 +120,8 @@ def test_what_an_area_saves() -> None:
         return f"g (float[N] v0) => (float[N] v{count}) {{ {calls} }}"
 
     short, long = area_of(chain(2)), area_of(chain(8))
-    assert saves(long, {"N": 1000}) > saves(short, {"N": 1000}) > 0
-    assert saves(long, {"N": 1_000_000}) > 10 * saves(long, {"N": 1000})
+    assert seconds_saved(long, {"N": 1000}) > seconds_saved(short, {"N": 1000}) > 0
+    assert seconds_saved(long, {"N": 1_000_000}) > 10 * seconds_saved(long, {"N": 1000})
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,7 @@ def test_what_an_area_saves() -> None:
     ],
 )
 def test_what_an_area_saves_whose_symbols_stand_for_few_numbers(text: str) -> None:
-    assert saves(area_of(text), {}) > 0
+    assert seconds_saved(area_of(text), {}) > 0
 
 
 def test_an_area_that_does_not_compile_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -157,8 +157,8 @@ def test_an_area_that_does_not_compile_is_found(monkeypatch: pytest.MonkeyPatch)
 def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    built = compile.compiled("int three(void) { return 3; }\n")
-    assert built.is_file() and compile.compiled("int three(void) { return 3; }\n") == built
+    built = compiled("int three(void) { return 3; }\n")
+    assert built.is_file() and compiled("int three(void) { return 3; }\n") == built
 
 
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -168,18 +168,18 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(Path, "write_text", write_text)
     with pytest.raises(FusioncError, match="the cache of kernels cannot be written: No space left") as caught:
-        compile.compiled("int four(void) { return 4; }\n")
+        compiled("int four(void) { return 4; }\n")
     assert caught.value.where == str(cache.cache_folder())
 
 
 def test_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    first = compile.compiled("int one(void) { return 1; }\n")
+    first = compiled("int one(void) { return 1; }\n")
     file = first.stat().st_ino
-    assert compile.compiled("int one(void) { return 1; }\n") == first and first.stat().st_ino == file
-    assert compile.compiled("int one(void) { return 2; }\n") != first
+    assert compiled("int one(void) { return 1; }\n") == first and first.stat().st_ino == file
+    assert compiled("int one(void) { return 2; }\n") != first
     with pytest.raises(DoesNotCompile, match="error"):
-        compile.compiled("int one(void) { return }\n")
+        compiled("int one(void) { return }\n")
     assert sorted(p.suffix for p in first.parent.iterdir()) == [".so", ".so"], "nothing temporary is left"
 
 
@@ -187,29 +187,29 @@ def test_the_cache_forgets_what_was_not_wanted_for_longest(tmp_path: Path, monke
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(cache, "_MOST", 2)
     texts = [f"int one(void) {{ return {k}; }}\n" for k in range(3)]
-    first, second = compile.compiled(texts[0]), compile.compiled(texts[1])
+    first, second = compiled(texts[0]), compiled(texts[1])
     os.utime(first, (1, 1))
     os.utime(second, (2, 2))
-    compile.compiled(texts[0])
-    third = compile.compiled(texts[2])
+    compiled(texts[0])
+    third = compiled(texts[2])
     assert set(third.parent.iterdir()) == {first, third}
 
 
 def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "")
     monkeypatch.delenv("CC", raising=False)
-    monkeypatch.setattr(compile.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     with pytest.raises(NoCompiler, match="no C compiler") as caught:
-        compile.compiler()
+        compiler()
     assert "pip install ziglang" in caught.value.hint
 
 
 @pytest.mark.parametrize("named", ["no-such-compiler -O1", "'cc"])
 def test_a_compiler_that_is_named_and_not_there(monkeypatch: pytest.MonkeyPatch, named: str) -> None:
     monkeypatch.setenv("CC", named)
-    monkeypatch.setattr(compile.importlib.util, "find_spec", lambda name: "ziglang")
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: "ziglang")
     with pytest.raises(NoCompiler, match=f"CC names {named!r}, which is no command that can be found"):
-        compile.compiler()
+        compiler()
 
 
 @pytest.mark.parametrize(
@@ -218,13 +218,13 @@ def test_a_compiler_that_is_named_and_not_there(monkeypatch: pytest.MonkeyPatch,
 )
 def test_a_compiler_that_is_none(script: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    monkeypatch.setattr(compile.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     program = tmp_path / "program"
     program.write_text(script)
     program.chmod(0o755)
     monkeypatch.setenv("CC", str(program))
     with pytest.raises(DoesNotCompile, match=reason):
-        compile.compiled("int one(void) { return 1; }\n")
+        compiled("int one(void) { return 1; }\n")
 
 
 def test_no_home(monkeypatch: pytest.MonkeyPatch) -> None:

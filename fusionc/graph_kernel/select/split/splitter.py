@@ -6,11 +6,13 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 
 from fusionc.graph_kernel.select.split.regions import Region, Regions
-from fusionc.graph_kernel.select.split.split_patterns import SplitPattern
+from fusionc.graph_kernel.select.split.split_patterns import PATTERNS, SplitPattern
+from fusionc.graph_kernel.select.split.stitch import STITCH
 from fusionc.model.graph import Graph, Node
 from fusionc.rewrite.log import PatternCount
 
 SPLITTER = "graph_kernel_splitter"
+SPLIT_PATTERNS = (*PATTERNS, STITCH)  # in the order in which they run
 _TOO_LARGE = "the area would have too many operators"
 
 
