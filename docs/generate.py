@@ -1,6 +1,7 @@
 """Write what is derived from the registry and the command line, or check with --check that it is fresh.
 
 docs/passes.md          all passes with their documentation
+docs/writing_a_pass.md  its tables of helpers; the rest of it is written by hand
 docs/cli.md             every --help
 docs/graphsurgeon.md    the calls of onnx-graphsurgeon that work in passes, and what to use for the others
 switch_configs/*.json   the presets of `fusionc switch_file`
@@ -8,6 +9,7 @@ switch_configs/*.json   the presets of `fusionc switch_file`
 
 from __future__ import annotations
 
+import ast
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -102,10 +104,42 @@ def graphsurgeon_page() -> str:
     return "\n".join(lines) + "\n"
 
 
+def helper_tables() -> Iterator[str]:
+    """What the helpers of passes answer, by their docstrings: first those of all topics."""
+    package = ROOT / "fusionc/passes"
+    for path in [*sorted(package.glob("_shared/[a-z]*.py")), *sorted(package.glob("[a-z]*/_[a-z]*.py"))]:
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        yield from ["", f"`{path.parent.name}/{path.name}`: {first_paragraph(tree)}", ""]
+        yield from ["| question | helper |", "|---|---|"]
+        for node in tree.body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and not node.name.startswith("_"):
+                yield f"| {first_paragraph(node)} | `{signature(node)}` |"
+
+
+def first_paragraph(node: ast.Module | ast.ClassDef | ast.FunctionDef) -> str:
+    return " ".join((ast.get_docstring(node) or "").partition("\n\n")[0].split())
+
+
+def signature(node: ast.ClassDef | ast.FunctionDef) -> str:
+    if isinstance(node, ast.ClassDef):
+        return node.name
+    several = [f"*{node.args.vararg.arg}"] if node.args.vararg else []
+    names = [*(a.arg for a in node.args.args), *several, *(f"{a.arg}=" for a in node.args.kwonlyargs)]
+    return f"{node.name}({', '.join(names)})"
+
+
+def with_helpers(page: str) -> str:
+    before, begin, rest = page.partition("<!-- helpers: written by docs/generate.py -->\n")
+    _, end, after = rest.partition("<!-- end of helpers -->\n")
+    return "".join([before, begin, *(f"{line}\n" for line in helper_tables()), "\n", end, after])
+
+
 def files(passes: Sequence[Pass]) -> Iterator[tuple[Path, str]]:
     yield ROOT / "docs/passes.md", passes_page(passes)
     yield ROOT / "docs/cli.md", cli_page()
     yield ROOT / "docs/graphsurgeon.md", graphsurgeon_page()
+    guide = ROOT / "docs/writing_a_pass.md"
+    yield guide, with_helpers(guide.read_text(encoding="utf-8"))
     for name in PRESETS:
         yield ROOT / f"switch_configs/{name}.json", preset(name, passes)
 

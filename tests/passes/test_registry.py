@@ -107,9 +107,12 @@ def operators_in(holder: Any) -> set[str]:
     return found.union(*(operators_in(a.g) for node in holder.node for a in node.attribute if a.HasField("g")))
 
 
+def module_name(path: Path) -> str:
+    return ".".join(path.relative_to(FOLDER.parents[1]).with_suffix("").parts)
+
+
 def users_of(helper: Path) -> set[Path]:
-    module = ".".join(helper.relative_to(FOLDER.parents[1]).with_suffix("").parts)
-    return {p for p in FILES if f"from {module} import" in p.read_text()}
+    return {p for p in FILES if f"from {module_name(helper)} import" in p.read_text()}
 
 
 @pytest.mark.parametrize("helper", HELPERS, ids=lambda p: p.stem)
@@ -124,6 +127,47 @@ def test_a_helper_lies_where_it_is_used(helper: Path) -> None:
     assert topics == {helper.parent.name}
     lines = sum(len(p.read_text().splitlines()) for p in (helper, *users))
     assert len(users) > 1 or lines > LONGEST, f"only {users} uses it"
+
+
+@pytest.mark.parametrize("helper", HELPERS, ids=lambda p: p.stem)
+def test_what_a_helper_offers_has_several_users(helper: Path) -> None:
+    """A function, class or constant that one file uses is part of that file. The helper itself counts as a user."""
+    users = {p: ast.parse(p.read_text()) for p in users_of(helper)}
+    tree = ast.parse(helper.read_text())
+    signatures = {name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef) for name in annotated(node)}
+    for node in tree.body:
+        for name in defined(node):
+            taken = sum(name in imported(users[p], module_name(helper)) for p in users)
+            is_used_inside = any(name in loaded(other) for other in tree.body if other is not node)
+            is_told = bool(taken) and len(users) == 1  # they are too long together
+            assert taken + is_used_inside > 1 or is_told or name in signatures, f"{name} has one user"
+            assert isinstance(node, ast.Assign | ast.AnnAssign) or ast.get_docstring(node), f"{name} has no docstring"
+
+
+def defined(node: ast.stmt) -> list[str]:
+    """The public names that a statement of a module defines."""
+    if isinstance(node, ast.FunctionDef | ast.ClassDef):
+        names = [node.name]
+    else:
+        names = [n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)]
+    return [name for name in names if not name.startswith("_")]
+
+
+def loaded(node: ast.AST) -> set[str]:
+    return {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
+
+
+def annotated(function: ast.FunctionDef) -> set[str]:
+    """The names in the annotations of a public function."""
+    if function.name.startswith("_"):
+        return set()
+    hints = [function.returns, *(argument.annotation for argument in function.args.args)]
+    return {name for hint in hints if hint is not None for name in loaded(hint)}
+
+
+def imported(tree: ast.Module, module: str) -> set[str]:
+    nodes = [n for n in ast.walk(tree) if isinstance(n, ast.ImportFrom) and n.module == module]
+    return {alias.name for node in nodes for alias in node.names}
 
 
 def test_names_and_aliases_are_unique() -> None:

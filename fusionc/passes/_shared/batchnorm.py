@@ -1,16 +1,13 @@
-"""What the passes about BatchNormalization have in common: in inference it is a factor and an addend per channel."""
+"""BatchNormalization in inference: a factor and an addend for each channel."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 
 from fusionc.model.graph import Node
+from fusionc.model.tensors import Array
 from fusionc.rewrite import Match, const, op, refuse
 from fusionc.rewrite.pattern import Formula, OpFormula
-
-Array = np.ndarray[Any, Any]
 
 
 def batchnorm_of(x: Formula) -> OpFormula:

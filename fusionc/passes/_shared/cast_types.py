@@ -1,4 +1,4 @@
-"""What the passes about Cast have in common: which types hold which."""
+"""Casts: which element types hold all numbers of which others."""
 
 from onnx import TensorProto
 

@@ -1,4 +1,4 @@
-"""What the passes about limits have in common: Clip, Relu, Min and Max as one interval."""
+"""Limits: Clip, Relu, Min and Max as one interval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the passes about arithmetic with constants have in common.
+"""Arithmetic with constants.
 
 Constants are combined in float64 and rounded once; integers are combined in their own type, where they wrap around as
 they do when the model runs.
@@ -6,20 +6,16 @@ they do when the model runs.
 
 from __future__ import annotations
 
-import math
-from typing import Any
-
 import numpy as np
 
 from fusionc.model.graph import Constant, Edge
-from fusionc.model.tensors import float_info, to_proto
-from fusionc.passes._shared.weights import array_of, would_double
+from fusionc.model.tensors import Array, float_info, to_proto
+from fusionc.passes._shared.constants import array_of, would_double
 from fusionc.rewrite import Match, Result, Tape, refuse
 from fusionc.shapes.equality import broadcasts_into
 
-Array = np.ndarray[Any, Any]
 NO_FLOATS = "the elements are no floating-point numbers"
-TOO_SMALL = "a constant would be too small for its type"
+_TOO_SMALL = "a constant would be too small for its type"
 _NEVER_NEGATIVE = frozenset({"Abs", "Exp", "Sigmoid", "Softmax", "ReduceL1", "ReduceL2", "ReduceSumSquare"})
 _KEEPS_SIGNS = frozenset(
     {"Add", "Mul", "Sqrt", "ReduceSum", "ReduceMean", "Identity", "Reshape", "Transpose", "Squeeze", "Unsqueeze"}
@@ -59,6 +55,7 @@ def single_number(constant: Edge | None, x: Edge, default: float = 1.0) -> float
 
 
 def is_integer(array: Array) -> bool:
+    """Whether the elements are integers, which wrap around."""
     return array.dtype.kind in "iu"
 
 
@@ -69,10 +66,10 @@ def numbers(constant: Edge) -> Array:
 
 
 def product(a: Array, b: Array) -> Array:
-    """Refuses where two numbers that are not 0 become 0."""
+    """The products of the elements. Refuses where two numbers that are not 0 become 0."""
     result = np.asarray(a * b)
     if not is_integer(result) and ((result == 0) & (a != 0) & (b != 0)).any():
-        refuse(TOO_SMALL)
+        refuse(_TOO_SMALL)
     return result
 
 
@@ -100,7 +97,7 @@ def rounded(new: Tape, exact: Array, *like: Edge) -> Constant:
             refuse("a constant would not be finite")
         smallest = float(float_info(made.values.dtype).smallest_normal)
         if ((np.abs(exact) < smallest) & (exact != 0)).any():
-            refuse(TOO_SMALL)
+            refuse(_TOO_SMALL)
     return made
 
 
@@ -142,12 +139,6 @@ def is_never_negative(value: Edge | None, depth: int = 12) -> bool:
         return False
     operands = node.inputs if node.op in ("Add", "Mul") else node.inputs[:1]
     return all(is_never_negative(operand, depth - 1) for operand in operands)
-
-
-def is_power_of_two(array: Array) -> bool:
-    """Whether every element is ±2ⁿ."""
-    mantissa, _ = np.frexp(np.abs(array.astype(np.float64)))
-    return bool(array.size and math.isfinite(float(mantissa.sum())) and (mantissa == 0.5).all())
 
 
 def square(m: Match, new: Tape) -> Result:

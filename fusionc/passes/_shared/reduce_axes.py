@@ -1,4 +1,4 @@
-"""What the passes about Reduce operators and normalizations have in common."""
+"""Reduce operators: their axes, two of them as one, and making them anew."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from fusionc.model.graph import Edge, Node
-from fusionc.passes._shared.slice_and_gather import new_unsqueeze
+from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze
 from fusionc.rewrite import Match, Refused, Result, Tape, op, refuse, rest, var
 from fusionc.rewrite.pattern import OpFormula
 

@@ -1,4 +1,4 @@
-"""What the passes about a sum and its normalization have in common: onnxruntime has one operator for both."""
+"""A sum and its normalization: onnxruntime has one operator for both."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from onnx import TensorProto
 
 from fusionc.model.graph import Edge, Shape
 from fusionc.model.operators import MICROSOFT
+from fusionc.passes._shared.constants import shape_of
 from fusionc.passes._shared.reduce_axes import trailing_axis
-from fusionc.passes._shared.weights import shape_of
 from fusionc.passes._shared.written_norms import epsilon_of, root_mean_square
 from fusionc.rewrite import Match, Pattern, Result, Tape, either, op, refuse, var
 from fusionc.rewrite.pattern import Formula, OpFormula

@@ -1,4 +1,4 @@
-"""What a pass asks about the runtime that the model is made for."""
+"""What the runtime that the model is made for can do."""
 
 from fusionc.rewrite import Match, refuse
 from fusionc.runtime.cpu_kernels import has_cpu_kernel

@@ -1,10 +1,13 @@
-"""What the passes about Transpose and Reshape have in common."""
+"""Transpose, Reshape, Squeeze and Unsqueeze: their axes, two of them as one, and making them anew."""
 
 from __future__ import annotations
 
-from fusionc.model.graph import Node, Shape
+from collections.abc import Sequence
+
+import numpy as np
+
+from fusionc.model.graph import Edge, Node
 from fusionc.rewrite import Match, Result, Tape, refuse
-from fusionc.shapes.equality import same_shape
 
 
 def order_of(node: Node) -> list[int]:
@@ -23,8 +26,27 @@ def swaps_last_axes(transpose: Node) -> bool:
     return rank > 1 and order == [*range(rank - 2), rank - 1, rank - 2]
 
 
+def axes_of(node: Node) -> list[int] | None:
+    """The axes of a Squeeze or Unsqueeze as written, attribute or input by opset; None where they are not known."""
+    written = node.attr("axes")
+    if written is not None:
+        return [int(axis) for axis in written]
+    given = node.inputs[1].constant() if len(node.inputs) > 1 and node.inputs[1] is not None else None
+    return None if given is None else [int(axis) for axis in given.reshape(-1)]
+
+
+def new_unsqueeze(new: Tape, x: Edge, axes: Sequence[int], op: str = "Unsqueeze") -> Edge:
+    """An Unsqueeze (or Squeeze) as the opset writes it."""
+    if new.graph.opset < 13:
+        return new.node(op, [x], axes=list(axes))
+    return new.node(op, [x, new.const(np.array(axes, np.int64))])
+
+
 def transpose_transpose(m: Match, new: Tape) -> Result:
-    """y = T₂(T₁(x)): axis i of y is axis p₂[i] of T₁(x), which is axis p₁[p₂[i]] of x."""
+    """Transpose of Transpose as one.
+
+    y = T₂(T₁(x)): axis i of y is axis p₂[i] of T₁(x), which is axis p₁[p₂[i]] of x.
+    """
     first, second = m.first.attr("perm"), m.second.attr("perm")
     rank = len(first or second or ()) or m.x.rank
     if not rank:
@@ -35,31 +57,8 @@ def transpose_transpose(m: Match, new: Tape) -> Result:
 
 
 def reshape_reshape(m: Match, new: Tape) -> Result:
-    """Only the second shape counts, unless a zero in it copies a dimension of what the first one made."""
+    """Reshape of Reshape as one. Refuses a zero in the second shape that copies a dimension of what the first made."""
     target = m.shape.constant()
     if target is None or (not m.second.attr("allowzero") and (target == 0).any()):
         refuse("the second shape may copy dimensions of the first")
     return new.Reshape(m.x, m.shape, like=m.second)
-
-
-def transpose_of_groups(m: Match, new: Tape) -> Result:
-    """Reshape(Transpose(Reshape(x))), where the first Reshape joins axes and the second one parts them again."""
-    whole, joint, made = (value.shape for value in (m.x, m.turn.inputs[0], m.second.outputs[0]))
-    if whole is None or joint is None or made is None:
-        refuse("the ranks are unknown")
-    for groups in _groups(whole, joint):
-        order = [axis for group in order_of(m.turn) for axis in groups[group]]
-        if same_shape(made, [whole[axis] for axis in order]):
-            return new.Transpose(m.x, like=m.turn, perm=order)
-    refuse("the axes are not known to be joined and parted again")
-
-
-def _groups(whole: Shape, joint: Shape) -> list[list[list[int]]]:
-    """The axes of the whole that each axis of the joint shape can have: one each, but for one that has several."""
-    several = len(whole) - len(joint) + 1
-    found = []
-    for at in range(len(joint) if several > 1 else 0):
-        if same_shape(joint[:at], whole[:at]) and same_shape(joint[at + 1 :], whole[at + several :]):
-            axes = list(range(len(whole)))
-            found.append([*([a] for a in axes[:at]), axes[at : at + several], *([a] for a in axes[at + several :])])
-    return found

@@ -1,4 +1,4 @@
-"""What the passes about GELU, and those that could take it apart, must know: how it is written out."""
+"""GELU that is written out: its formula, and its factor ½, which is not to be taken away."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the passes about written-out normalizations have in common: their formula, and what it captured."""
+"""Normalizations that are written out: their formulas, and what these captured."""
 
 from __future__ import annotations
 
@@ -9,20 +9,21 @@ import numpy as np
 from onnx import TensorProto
 
 from fusionc.model.graph import Edge
-from fusionc.passes._shared.weights import array_of
+from fusionc.passes._shared.constants import array_of
 from fusionc.rewrite import Match, Tape, const, either, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula, OpFormula
 from fusionc.shapes.equality import same_shape
 
-x, scale, offset, epsilon = var("x"), var("scale"), var("offset"), const("epsilon")
+scale = var("scale")
+_x, _epsilon = var("x"), const("epsilon")
 
 
 def _centred(name: str) -> OpFormula:
     """x − mean(x): exporters write it once, or once for each of its uses."""
-    return op.Sub(x, op.ReduceMean(x, rest(f"{name}_axes"), _as=name))
+    return op.Sub(_x, op.ReduceMean(_x, rest(f"{name}_axes"), _as=name))
 
 
-def inverse_root(value: Formula, numerator: Formula) -> Formula:
+def _inverse_root(value: Formula, numerator: Formula) -> Formula:
     """numerator / √value in the ways in which exporters write it."""
     root = op.Sqrt(value)
     inverse = either(op.Reciprocal(root), 1.0 / root, op.Pow(value, -0.5))
@@ -31,14 +32,14 @@ def inverse_root(value: Formula, numerator: Formula) -> Formula:
 
 _square = _centred("mean_of_square")
 _variance = op.ReduceMean(either(_square**2.0, _square * _square), rest("variance_axes"), _as="variance")
-NORMALIZED = inverse_root(_variance + epsilon, _centred("mean"))  # (x − mean(x)) / √(variance(x) + epsilon)
-MAX_ONES = 1 << 16  # elements of a scale that has to be made
+NORMALIZED = _inverse_root(_variance + _epsilon, _centred("mean"))  # (x − mean(x)) / √(variance(x) + epsilon)
+_MAX_ONES = 1 << 16  # elements of a scale that has to be made
 
 
 def root_mean_square(value: Formula) -> Formula:
     """value / √(mean(value²) + epsilon)"""
     mean = op.ReduceMean(either(value**2.0, value * value), rest("axes"), _as="mean")
-    return inverse_root(mean + epsilon, value)
+    return _inverse_root(mean + _epsilon, value)
 
 
 def is_plain(m: Match) -> bool:
@@ -54,6 +55,7 @@ def require_narrow(m: Match) -> None:
 
 
 def epsilon_of(m: Match) -> float:
+    """The captured epsilon. Refuses what is not one number."""
     array = m.epsilon.constant()
     if array.size != 1:
         refuse("epsilon is not one number")
@@ -73,7 +75,7 @@ def scale_of(m: Match, new: Tape, axis: int) -> Edge:
     """The captured scale of everything from `axis` on, or ones where the formula has none."""
     normalized, factor = m.x.shape[axis:], m.scale
     if factor is None:
-        if not all(isinstance(d, int) for d in normalized) or math.prod(normalized) > MAX_ONES:
+        if not all(isinstance(d, int) for d in normalized) or math.prod(normalized) > _MAX_ONES:
             refuse("the size of what is normalized is unknown")
         return new.const(np.ones(normalized), dtype=m.x.dtype)
     if not same_shape(factor.shape, normalized):

@@ -1,4 +1,4 @@
-"""What the passes about written-out Softmax have in common."""
+"""Softmax that is written out: along which axis."""
 
 from __future__ import annotations
 

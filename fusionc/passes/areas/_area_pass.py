@@ -1,4 +1,4 @@
-"""What the passes have in common that graph kernel fusion does the work of."""
+"""Passes of which graph kernel fusion does the work."""
 
 from fusionc.rewrite import Pattern, UBFusionPass
 

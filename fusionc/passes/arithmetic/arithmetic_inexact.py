@@ -4,7 +4,7 @@ import numpy as np
 
 from fusionc.model.graph import Edge
 from fusionc.passes._shared.constant_arithmetic import NO_FLOATS, check_fits, negated, numbers, product, rounded
-from fusionc.passes._shared.weights import FLOATS
+from fusionc.passes._shared.constants import FLOATS
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula
 from fusionc.shapes.equality import broadcasts_into

@@ -1,15 +1,12 @@
-from typing import Any
-
 import numpy as np
 
 from fusionc.model.graph import Edge, Node
+from fusionc.model.tensors import Array
 from fusionc.passes._shared.constant_arithmetic import inverse, is_integer, numbers, product, rounded
 from fusionc.passes._shared.written_gelu import keep_gelu
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, var
 from fusionc.rewrite.pattern import Formula
 from fusionc.shapes.equality import broadcasts_into
-
-Array = np.ndarray[Any, Any]
 
 
 def _scaled(inner: Formula, constant: str, name: str) -> Formula:

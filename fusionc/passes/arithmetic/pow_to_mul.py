@@ -2,7 +2,7 @@ import math
 from collections.abc import Callable
 
 from fusionc.passes._shared.constant_arithmetic import NO_FLOATS, check_fits, is_everywhere, is_never_negative, square
-from fusionc.passes._shared.weights import FLOATS
+from fusionc.passes._shared.constants import FLOATS
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, refuse, var
 
 _POWER = var("x") ** const("c")

@@ -1,4 +1,9 @@
-from fusionc.passes._shared.constant_arithmetic import inverse, is_power_of_two, numbers, rounded
+import math
+
+import numpy as np
+
+from fusionc.model.tensors import Array
+from fusionc.passes._shared.constant_arithmetic import inverse, numbers, rounded
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
 
 x, c = var("x"), const("c")
@@ -6,6 +11,12 @@ x, c = var("x"), const("c")
 
 def _is_exact(m: Match) -> bool:
     return is_power_of_two(numbers(m.c))
+
+
+def is_power_of_two(array: Array) -> bool:
+    """Whether every element is ±2ⁿ."""
+    mantissa, _ = np.frexp(np.abs(array.astype(np.float64)))
+    return bool(array.size and math.isfinite(float(mantissa.sum())) and (mantissa == 0.5).all())
 
 
 class RealDiv2MulsFusionPass(Pass):

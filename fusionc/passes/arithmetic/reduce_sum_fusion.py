@@ -7,7 +7,7 @@ from fusionc.passes._shared.reduce_axes import (
     reduces_nothing,
     without_reduce,
 )
-from fusionc.passes._shared.slice_and_gather import axes_of
+from fusionc.passes._shared.transpose_and_reshape import axes_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
 
 x = var("x")

@@ -1,21 +1,19 @@
-"""What onnxruntime's own attention operators have in common: [batch, length, heads · size], and a mask of four axes."""
+"""onnxruntime's own attention operators: [batch, length, heads · size], and a mask of four axes."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
 
 import numpy as np
 
-from fusionc.model.graph import Edge, Node
+from fusionc.model.graph import Edge
 from fusionc.passes._shared.reduce_axes import new_reduce
-from fusionc.passes._shared.slice_and_gather import new_unsqueeze
-from fusionc.passes._shared.split_and_concat import axis_of
-from fusionc.passes.attention._heads import SPLIT, batch_of, heads_of, ungrouped
+from fusionc.passes._shared.slice_split_concat import axis_of
+from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze
+from fusionc.passes.attention._heads import SPLIT, batch_of, heads_of, is_merged, merged, reshaped, ungrouped
 from fusionc.passes.attention._masks import full, hidden_by, shows_all
-from fusionc.passes.attention._standard_attention import is_merged, merged_or_single, reshaped
-from fusionc.passes.attention._written_attention import SCORES, attention, guarded_attention, mask, scores_of
+from fusionc.passes.attention._written_attention import SCORES, attention, guarded, mask, scores_of, v
 from fusionc.rewrite import Match, Pattern, Result, Tape, either, keep, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula, OpFormula
 from fusionc.shapes.elements import dimension
@@ -30,6 +28,12 @@ def _repeated(value: OpFormula, name: str) -> Formula:
     """The same heads, or each of them several times."""
     wide = op.Expand(op.Unsqueeze(value, rest(f"{name}_axes")), var(f"{name}_wide"), _as=f"{name}_expand")
     return either(op.Reshape(wide, var(f"{name}_shape"), _as=f"{name}_repeat"), wide, value)
+
+
+def _merged_or_single(formula: Formula) -> Formula:
+    """The heads side by side, also without a Transpose, which one query for each head does not need: `m.turn` is None
+    there."""
+    return either(merged(formula), op.Reshape(formula, var("shape"), _as="merge"))
 
 
 def patterns(name: str, rewrite: Rewrite, where: Callable[[Match], bool]) -> tuple[Pattern, ...]:
@@ -57,22 +61,22 @@ def patterns(name: str, rewrite: Rewrite, where: Callable[[Match], bool]) -> tup
         return _zeroed(m, new)
 
     def fits(m: Match, *, guard: bool = False) -> bool:
-        is_single = m.turn is not None or length_of_queries(m) == 1
+        is_single = m.turn is not None or _length_of_queries(m) == 1
         return is_single and where(m) and _needs_guard(m) == guard
 
     past, values = scores_of(_repeated(_KEYS, "k")), _repeated(_VALUES, "v")
-    together = (_KEYS, _VALUES)
+    plain, masked = (_merged_or_single(attention(scores, values)) for scores in (past, past + mask))
     return (
         Pattern(
             f"{name}Guard",
-            merged_or_single(guarded_attention(keep(SCORES + mask))),
+            _merged_or_single(op.MatMul(guarded(op.Softmax(keep(SCORES + mask), _as="softmax")), v)),
             unguarded,
             where=lambda m: fits(m, guard=True),
         ),
-        Pattern(f"{name}Past", (merged_or_single(attention(past, values)), *together), joined, where=fits),
-        Pattern(f"{name}PastMasked", (merged_or_single(attention(past + mask, values)), *together), joined, where=fits),
-        Pattern(name, merged_or_single(attention(SCORES)), alone, where=fits),
-        Pattern(f"{name}Masked", merged_or_single(attention(SCORES + mask)), alone, where=fits),
+        Pattern(f"{name}Past", (plain, _KEYS, _VALUES), joined, where=fits),
+        Pattern(f"{name}PastMasked", (masked, _KEYS, _VALUES), joined, where=fits),
+        Pattern(name, _merged_or_single(attention(SCORES)), alone, where=fits),
+        Pattern(f"{name}Masked", _merged_or_single(attention(SCORES + mask)), alone, where=fits),
     )
 
 
@@ -83,22 +87,19 @@ def query_of(m: Match) -> Edge:
 
 def key_of(m: Match) -> Edge:
     """The key as it goes into the scores."""
-    return _whole(m, "k", m.keys)
+    node = m.k_repeat or m.k_expand or m.keys
+    value: Edge = node.outputs[0] if node else m.k
+    return value
 
 
 def value_of(m: Match) -> Edge:
     """The value as the weights multiply it."""
-    return _whole(m, "v", m.values)
-
-
-def _whole(m: Match, name: str, concat: Node | None) -> Edge:
-    found = getattr(m, f"{name}_repeat") or getattr(m, f"{name}_expand") or concat
-    whole: Any = getattr(m, name) if found is None else found.outputs[0]
-    value: Edge = whole
+    node = m.v_repeat or m.v_expand or m.values
+    value: Edge = node.outputs[0] if node else m.v
     return value
 
 
-def length_of_queries(m: Match) -> int | str | None:
+def _length_of_queries(m: Match) -> int | str | None:
     """How many queries there are for each head."""
     shape = query_of(m).shape
     return None if shape is None or len(shape) != 4 else shape[2]

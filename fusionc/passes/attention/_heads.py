@@ -1,17 +1,18 @@
-"""What the passes about attention have in common: heads that are split, repeated and merged, and lengths of axes."""
+"""Heads that are split, repeated and merged around attention."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Sequence
 
 import numpy as np
 
 from fusionc.model.graph import Edge, Node, Shape
 from fusionc.model.operators import MICROSOFT
-from fusionc.passes._shared.slice_and_gather import axes_of
-from fusionc.passes._shared.split_and_concat import axis_of, sizes_of
-from fusionc.rewrite import Tape, refuse
+from fusionc.passes._shared.slice_split_concat import axis_of, new_split, sizes_of
+from fusionc.passes._shared.transpose_and_reshape import axes_of
+from fusionc.rewrite import Match, Tape, either, op, refuse, var
+from fusionc.rewrite.pattern import Formula
+from fusionc.shapes.elements import elements
 from fusionc.shapes.equality import same_after_reshape, same_shape
 
 Heads = int | str | tuple[Shape, int] | None
@@ -25,7 +26,7 @@ def made_by(value: Edge | None, *names: str) -> Node | None:
     return node if node is not None and node.is_op(*names) and not node.has_references else None
 
 
-def turned(value: Edge | None) -> Node | None:
+def _turned(value: Edge | None) -> Node | None:
     """The RotaryEmbedding, the standard one or onnxruntime's own, that makes a value of four axes."""
     node = None if value is None else value.producer
     if value is None or node is None or node.op != "RotaryEmbedding" or node.domain not in ("", MICROSOFT):
@@ -47,7 +48,7 @@ def split(value: Edge | None) -> Node | None:
 
 def heads_of(value: Edge) -> Heads:
     """The number of heads of a [batch, heads, length, size], or something equal for equally many; None if unknown."""
-    rotary = turned(value)
+    rotary = _turned(value)
     if rotary is not None and rotary.inputs[0] is not None and rotary.inputs[0].rank == 4:
         return heads_of(rotary.inputs[0])
     heads, reshape = None if value.shape is None else value.shape[1], split(value)
@@ -77,7 +78,7 @@ def joined(value: Edge | None) -> Edge | None:
     return x if same_after_reshape(x.shape, (batch, length, heads * size)) else None
 
 
-def rejoined(value: Edge, width: int, new: Tape) -> Edge:
+def _rejoined(value: Edge, width: int, new: Tape) -> Edge:
     """The same from what a Reshape and a Transpose split into heads, whatever shape it has."""
     inner, reshape = joined(value), split(value)
     if inner is not None:
@@ -92,11 +93,11 @@ def rejoined(value: Edge, width: int, new: Tape) -> Edge:
 
 def side_by_side(value: Edge, heads: int, new: Tape) -> Edge | None:
     """[batch, length, heads · size] of which Reshape, Transpose, and maybe a rotary embedding, make the value."""
-    rotary, size = turned(value), None if value.shape is None else value.shape[3]
+    rotary, size = _turned(value), None if value.shape is None else value.shape[3]
     above = value if rotary is None else rotary.inputs[0]
     if above is None or split(above) is None or not isinstance(size, int) or size == 0:
         return None
-    part = rejoined(above, heads * size, new)
+    part = _rejoined(above, heads * size, new)
     if rotary is None:
         return part
     given = [part, *rotary.inputs[1:]]
@@ -159,9 +160,46 @@ def unrepeated(value: Edge | None) -> Edge | None:
     return x if same_after_reshape(value.shape, (batch, heads * times, length, size)) else None
 
 
+def merged(formula: Formula) -> Formula:
+    """The heads side by side, also where torch writes a Reshape between: to the shape that there is."""
+    unchanged = either(op.Reshape(formula, var("same_shape"), _as="unchanged"), formula)
+    return op.Reshape(op.Transpose(unchanged, perm=SPLIT, _as="turn"), var("shape"), _as="merge")
+
+
+def reshaped(m: Match, made: Edge, new: Tape) -> Edge:
+    """[batch, length, heads · size] in the shape that the heads had before. Refuses where a 0 might mean another
+    dimension."""
+    target = elements(m.shape)
+    if target is None or (not m.merge.attr("allowzero") and any(e == 0 or not isinstance(e, int) for e in target[2:])):
+        refuse("the heads are merged in an unknown way")
+    return new.Reshape(made, m.shape, like=m.merge)
+
+
+def inside(three: tuple[Edge, Edge, Edge], heads: tuple[int, int, int], new: Tape) -> list[Edge] | None:
+    """Query, key and value with their heads side by side, as they were before Reshape and Transpose split them."""
+    whole = packed(three)
+    if whole is not None:
+        x, width = whole
+        return list(new_split(new, x, [width] * 3, 2))
+    found = [side_by_side(value, count, new) for value, count in zip(three, heads, strict=True)]
+    parts = [part for part in found if part is not None]
+    return parts if len(parts) == 3 else None
+
+
+def is_merged(m: Match, heads: int, query: Edge, value: Edge) -> bool:
+    """Whether the heads are known to be side by side, on three axes, in the result."""
+    if m.unchanged is not None:
+        before, after = m.unchanged.inputs[0].shape, m.unchanged.outputs[0].shape
+        if not same_after_reshape(before, after):
+            refuse("a Reshape behind the operator changes something")
+    (batch, _, length, _), size = query.shape or (None,) * 4, None if value.shape is None else value.shape[3]
+    shape: Shape = (batch, length, heads * size if isinstance(size, int) else None)
+    return same_after_reshape(m.merge.outputs[0].shape, shape)
+
+
 def batch_of(value: Edge) -> Edge:
     """A value that has the same first dimension, as far up as that is known."""
-    while (node := made_by(value, "Transpose", "Reshape", "RotaryEmbedding") or turned(value)) is not None:
+    while (node := made_by(value, "Transpose", "Reshape", "RotaryEmbedding") or _turned(value)) is not None:
         above = node.inputs[0]
         if above is None or (node.op == "Transpose" and (node.attr("perm") or [1])[0] != 0):
             break
@@ -176,36 +214,3 @@ def _keeps_batch(above: Edge, value: Edge) -> bool:
     rests = [None if v.shape is None else v.shape[1:] for v in (above, value)]
     counts = [0 if r is None else int(np.prod([d if isinstance(d, int) else 0 for d in r])) for r in rests]
     return counts[0] == counts[1] > 0
-
-
-def length_of(value: Edge, axis: int, new: Tape) -> Edge:
-    """The length of an axis, as a vector of one element: of the first value in the graph that has the same, so that
-    many users will share it."""
-    length, graph = None if value.shape is None else value.shape[axis], new.graph
-    if isinstance(length, int):
-        return new.const(np.array([length], np.int64))
-    if length is not None and value.graph is graph:
-        for source in chain(graph.inputs, _made_before(value)):
-            if source.shape is not None and length in source.shape:
-                value, axis = source, source.shape.index(length)
-                break
-    return new.Shape(value, start=axis, end=axis + 1)
-
-
-def _made_before(value: Edge) -> Iterator[Edge]:
-    for node in [] if value.producer is None else value.graph.ordered():
-        if node is value.producer:
-            return
-        yield from (output for output in node.outputs if output is not None)
-
-
-def expanded(x: Edge, lengths: list[Edge], new: Tape) -> Edge:
-    """x, broadcast to at least these lengths of its last axes."""
-    return new.Expand(x, vector_of(lengths, new))
-
-
-def vector_of(parts: Sequence[Edge], new: Tape) -> Edge:
-    """Vectors, one behind the other: a constant where all of them are."""
-    known = [part.constant() for part in parts]
-    arrays = [array for array in known if array is not None]
-    return new.const(np.concatenate(arrays)) if len(arrays) == len(known) else new.Concat(*parts, axis=0)

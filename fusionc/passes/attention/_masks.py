@@ -1,4 +1,4 @@
-"""What the masks of attention add to hide keys."""
+"""Masks of attention: what they add to hide keys."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from fusionc.model.graph import Edge, Node, Shape
-from fusionc.passes.attention._heads import expanded, heads_of, length_of, made_by
+from fusionc.passes.attention._heads import heads_of, made_by
+from fusionc.passes.attention._lengths import expanded, length_of
 from fusionc.rewrite import Tape, refuse
 
 LOWEST = float(np.finfo(np.float32).min)

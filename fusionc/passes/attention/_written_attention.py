@@ -6,7 +6,7 @@ import numpy as np
 from onnx import TensorProto
 
 from fusionc.model.graph import Edge, Shape
-from fusionc.passes._shared.slice_and_gather import new_unsqueeze
+from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze
 from fusionc.passes.attention._heads import batch_of, heads_of
 from fusionc.rewrite import Match, Tape, const, either, keep, op, refuse, var
 from fusionc.rewrite.pattern import Formula
@@ -38,15 +38,11 @@ SCORES = scores_of(k)
 def attention(scores: Formula, value: Formula = v) -> Formula:
     """Softmax(scores)·v, also with the guard that makes rows of NaN zero."""
     weights = op.Softmax(scores, _as="softmax")
-    return op.MatMul(either(_guarded(weights), weights), value)
+    return op.MatMul(either(guarded(weights), weights), value)
 
 
-def guarded_attention(scores: Formula) -> Formula:
-    """The same, only with the guard."""
-    return op.MatMul(_guarded(op.Softmax(scores, _as="softmax")), v)
-
-
-def _guarded(weights: Formula) -> Formula:
+def guarded(weights: Formula) -> Formula:
+    """The weights, with zeros in rows of NaN, which a mask makes that hides all keys."""
     return op.Where(op.IsNaN(weights, _as="guard"), 0.0, weights)
 
 

@@ -15,8 +15,8 @@ from fusionc.passes.attention._contrib_attention import (
     query_of,
     value_of,
 )
-from fusionc.passes.attention._heads import heads_of, length_of, ungrouped, unrepeated
-from fusionc.passes.attention._standard_attention import inside
+from fusionc.passes.attention._heads import heads_of, inside, ungrouped, unrepeated
+from fusionc.passes.attention._lengths import length_of
 from fusionc.passes.attention._written_attention import operands
 from fusionc.rewrite import Match, Tape, UBFusionPass, refuse
 

@@ -13,8 +13,7 @@ from fusionc.passes.attention._contrib_attention import (
     patterns,
     value_of,
 )
-from fusionc.passes.attention._heads import heads_of, side_by_side, ungrouped, unrepeated
-from fusionc.passes.attention._standard_attention import inside
+from fusionc.passes.attention._heads import heads_of, inside, side_by_side, ungrouped, unrepeated
 from fusionc.passes.attention._written_attention import operands
 from fusionc.rewrite import Match, Tape, UBFusionPass, refuse
 

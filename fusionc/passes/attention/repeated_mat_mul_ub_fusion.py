@@ -2,7 +2,8 @@ import numpy as np
 
 from fusionc.model.graph import Edge
 from fusionc.passes._shared.target import require_onnxruntime
-from fusionc.passes.attention._heads import length_of, unrepeated, vector_of
+from fusionc.passes.attention._heads import unrepeated
+from fusionc.passes.attention._lengths import length_of, vector_of
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, either, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula
 

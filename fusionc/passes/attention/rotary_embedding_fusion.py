@@ -1,7 +1,13 @@
+from fusionc.model.graph import Edge
 from fusionc.passes.attention._heads import heads_of, joined, split
-from fusionc.passes.attention._rotary_caches import cache_of
-from fusionc.passes.attention._written_rotary import cos, patterns, sin, x
+from fusionc.passes.attention._rotary import cos, patterns, repeated, rows_of, sin, x
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op
+
+
+def cache_of(value: Edge, x: Edge, new: Tape, *, is_half: bool) -> Edge:
+    """Cosine or sine of x, [batch, heads, length, size], as [batch, length, size / 2]."""
+    rows, is_shared = rows_of(value, x, new, is_half=is_half)
+    return repeated(rows, x, new) if is_shared else rows
 
 
 def _turn(m: Match, new: Tape, *, is_half: bool, interleaved: int | None) -> Result:

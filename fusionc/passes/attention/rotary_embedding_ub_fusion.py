@@ -2,10 +2,9 @@ import numpy as np
 
 from fusionc.model.graph import Edge
 from fusionc.model.operators import MICROSOFT
-from fusionc.passes._shared.slice_and_gather import new_unsqueeze
-from fusionc.passes.attention._heads import length_of
-from fusionc.passes.attention._rotary_caches import repeated, rows_of
-from fusionc.passes.attention._written_rotary import patterns
+from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze
+from fusionc.passes.attention._lengths import length_of
+from fusionc.passes.attention._rotary import patterns, repeated, rows_of
 from fusionc.rewrite import Match, Result, Tape, UBFusionPass
 from fusionc.rewrite.pattern import ms
 

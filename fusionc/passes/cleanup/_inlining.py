@@ -1,4 +1,4 @@
-"""What the passes that put the nodes of one graph into another have in common."""
+"""The nodes of one graph put into another."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is known of the layout in which onnxruntime computes images: blocks of 8 or 16 channels."""
+"""The layout in which onnxruntime computes images: blocks of 8 or 16 channels."""
 
 from __future__ import annotations
 

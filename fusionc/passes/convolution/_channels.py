@@ -1,4 +1,4 @@
-"""What the convolution passes have in common: weights and biases seen per channel.
+"""Weights, biases and constants beside a convolution, seen per channel.
 
 Weights of a Conv are [M, C/g, …], those of a ConvTranspose [C, M/g, …], for g groups, C input and M output channels.
 They may be stored or computed from constants (`known`).
@@ -6,17 +6,14 @@ They may be stored or computed from constants (`known`).
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from fusionc.model.graph import Edge, Node
+from fusionc.model.tensors import Array
 from fusionc.passes._shared.batchnorm import affine
-from fusionc.passes._shared.weights import array_of, require_range, scaled
+from fusionc.passes._shared.constants import array_of, require_range, scaled
 from fusionc.passes.convolution._windows import window_of
 from fusionc.rewrite import Match, Result, Tape, refuse
-
-Array = np.ndarray[Any, Any]
 
 
 def weight_shape(weight: Edge) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""What the passes that give a convolution its activation have in common."""
+"""Activations that onnxruntime's FusedConv applies itself."""
 
 from __future__ import annotations
 

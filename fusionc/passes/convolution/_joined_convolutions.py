@@ -1,4 +1,4 @@
-"""What the passes that join convolutions of one value have in common."""
+"""Convolutions of one value that become one."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fusionc.model.graph import Edge, Node
-from fusionc.passes._shared.weights import array_of
+from fusionc.passes._shared.constants import array_of
 from fusionc.passes.convolution._channels import bias_or_zero
 from fusionc.passes.convolution._windows import window_of
 from fusionc.rewrite import Tape

@@ -1,4 +1,4 @@
-"""What convolutions and pools have in common: a window that moves over a padded image."""
+"""Windows of convolutions and pools, which move over a padded image."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 import numpy as np
 
+from fusionc.model.tensors import Array
 from fusionc.passes._shared.batchnorm import affine, batchnorm_of
-from fusionc.passes._shared.weights import array_of, scaled
+from fusionc.passes._shared.constants import array_of, scaled
 from fusionc.passes._shared.written_gelu import keep_gelu
-from fusionc.passes.convolution._channels import Array, per_channel
+from fusionc.passes.convolution._channels import per_channel
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
 
 x, c = var("x"), const("c")

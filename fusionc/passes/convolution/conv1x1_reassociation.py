@@ -2,7 +2,7 @@ import math
 
 import numpy as np
 
-from fusionc.passes._shared.weights import array_of, require_own
+from fusionc.passes._shared.constants import array_of, require_own
 from fusionc.passes.convolution._channels import bias_or_zero, shift_inputs
 from fusionc.passes.convolution._windows import window_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, maybe, op, refuse, var

@@ -1,9 +1,9 @@
 import numpy as np
 
-from fusionc.passes._shared.weights import array_of
+from fusionc.model.tensors import Array
+from fusionc.passes._shared.constants import array_of
 from fusionc.passes._shared.written_gelu import keep_gelu
 from fusionc.passes.convolution._channels import (
-    Array,
     bias_or_zero,
     per_channel,
     scale_inputs,

@@ -1,6 +1,6 @@
 import math
 
-from fusionc.passes._shared.slice_and_gather import axes_of
+from fusionc.passes._shared.transpose_and_reshape import axes_of
 from fusionc.passes.convolution._channels import bias_or_zero, out_channels, per_channel, weight_shape
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, known, maybe, op, refuse, rest, var
 

@@ -1,5 +1,5 @@
-from fusionc.passes._shared.split_and_concat import axis_of
-from fusionc.passes._shared.weights import require_own
+from fusionc.passes._shared.constants import require_own
+from fusionc.passes._shared.slice_split_concat import axis_of
 from fusionc.passes.convolution._joined_convolutions import ELEMENTWISE, conv_key, elementwise_key, one_conv
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, each, op, refuse, rest, var
 

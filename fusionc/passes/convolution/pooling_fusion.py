@@ -4,9 +4,9 @@ import numpy as np
 
 from fusionc.model.graph import Edge, Node
 from fusionc.passes._shared.clipping import interval_of
+from fusionc.passes._shared.constants import FLOATS
 from fusionc.passes._shared.reduce_axes import reduced_axes
 from fusionc.passes._shared.target import require_kernel
-from fusionc.passes._shared.weights import FLOATS
 from fusionc.passes.convolution._blocked_layout import is_blocked
 from fusionc.passes.convolution._windows import covers_all, window_of, with_padding
 from fusionc.rewrite import Match, Pass, Pattern, Refused, Result, Tape, op, refuse, rest, var

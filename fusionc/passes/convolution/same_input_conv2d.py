@@ -2,8 +2,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from fusionc.model.graph import Graph, Node
-from fusionc.passes._shared.split_and_concat import new_split
-from fusionc.passes._shared.weights import require_own
+from fusionc.passes._shared.constants import require_own
+from fusionc.passes._shared.slice_split_concat import new_split
 from fusionc.passes.convolution._joined_convolutions import conv_key, elementwise_key, one_conv
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 

@@ -1,7 +1,7 @@
 import numpy as np
 
-from fusionc.passes._shared.split_and_concat import are_all_pieces, axis_of
-from fusionc.passes._shared.weights import require_own
+from fusionc.passes._shared.constants import require_own
+from fusionc.passes._shared.slice_split_concat import are_all_pieces, axis_of
 from fusionc.passes.convolution._channels import bias_or_zero
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, each, maybe, op, refuse, rest, same, var
 

@@ -1,4 +1,4 @@
-"""What the passes that move operators past each other must know: which ones compute element by element."""
+"""Operators that compute element by element, past which others may move."""
 
 from __future__ import annotations
 

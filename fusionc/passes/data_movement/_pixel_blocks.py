@@ -1,4 +1,4 @@
-"""What the passes about DepthToSpace and SpaceToDepth have in common: Reshape, Transpose, Reshape by blocks."""
+"""Reshape, Transpose, Reshape by blocks of pixels, as in DepthToSpace and SpaceToDepth."""
 
 from __future__ import annotations
 

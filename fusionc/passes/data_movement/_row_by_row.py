@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable, Sequence
 
 from fusionc.model.graph import Edge, Node, Shape
+from fusionc.passes._shared.constants import shape_of
 from fusionc.passes._shared.reduce_axes import reduced_axes
-from fusionc.passes._shared.slice_and_gather import axes_of
-from fusionc.passes._shared.split_and_concat import axis_of
-from fusionc.passes._shared.weights import shape_of
+from fusionc.passes._shared.slice_split_concat import axis_of
+from fusionc.passes._shared.transpose_and_reshape import axes_of
 from fusionc.passes.data_movement._elementwise_operators import is_of_one, is_of_several
 from fusionc.rewrite import Refused
 

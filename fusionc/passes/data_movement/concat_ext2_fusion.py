@@ -1,8 +1,7 @@
 import numpy as np
 
 from fusionc.model.graph import Edge
-from fusionc.passes._shared.slice_and_gather import Cut, new_slice, piece_of
-from fusionc.passes._shared.split_and_concat import axis_of
+from fusionc.passes._shared.slice_split_concat import Cut, axis_of, new_slice, piece_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, rest
 
 _LARGEST = 1 << 20  # bytes of a constant that is copied into a joined one

@@ -1,5 +1,5 @@
 from fusionc.model.graph import Edge
-from fusionc.passes._shared.split_and_concat import axis_of
+from fusionc.passes._shared.slice_split_concat import axis_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, each, op, refuse, var
 
 

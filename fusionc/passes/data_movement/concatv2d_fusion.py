@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 
 from fusionc.model.graph import Edge, Graph, Node
-from fusionc.passes._shared.split_and_concat import axis_of
+from fusionc.passes._shared.slice_split_concat import axis_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 
 _MOST = 64  # pieces that come of a Concat which stands in another one several times

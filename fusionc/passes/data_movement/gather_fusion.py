@@ -1,8 +1,8 @@
 import numpy as np
 
-from fusionc.passes._shared.slice_and_gather import axes_of, cuts_of
-from fusionc.passes._shared.split_and_concat import axis_of
-from fusionc.passes._shared.weights import array_of
+from fusionc.passes._shared.constants import array_of
+from fusionc.passes._shared.slice_split_concat import axis_of, cuts_of
+from fusionc.passes._shared.transpose_and_reshape import axes_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, rest, var
 
 x, index = var("x"), const("index")

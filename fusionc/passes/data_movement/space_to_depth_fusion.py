@@ -6,10 +6,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from fusionc.model.graph import Edge, Graph, Node, Shape
-from fusionc.passes._shared.slice_and_gather import FAR, Cut, cuts_of
-from fusionc.passes._shared.split_and_concat import axis_of
+from fusionc.passes._shared.constants import array_of, would_double
+from fusionc.passes._shared.slice_split_concat import FAR, Cut, axis_of, cuts_of
 from fusionc.passes._shared.target import require_kernel
-from fusionc.passes._shared.weights import array_of, would_double
 from fusionc.passes.data_movement._pixel_blocks import apart, check, moved, times
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, keep, maybe, op, refuse, var
 

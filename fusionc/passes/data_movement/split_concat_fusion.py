@@ -1,6 +1,6 @@
 import numpy as np
 
-from fusionc.passes._shared.split_and_concat import are_all_pieces, axis_of, sizes_of
+from fusionc.passes._shared.slice_split_concat import are_all_pieces, axis_of, sizes_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, each, op, refuse, rest, same, var
 
 

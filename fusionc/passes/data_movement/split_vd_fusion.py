@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 
 from fusionc.model.graph import Graph
-from fusionc.passes._shared.split_and_concat import axis_of, new_split, sizes_of
+from fusionc.passes._shared.slice_split_concat import axis_of, new_split, sizes_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 
 

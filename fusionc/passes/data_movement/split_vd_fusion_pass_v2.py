@@ -1,8 +1,7 @@
 from collections.abc import Iterator
 
 from fusionc.model.graph import Edge, Graph, Node
-from fusionc.passes._shared.slice_and_gather import piece_of
-from fusionc.passes._shared.split_and_concat import new_split
+from fusionc.passes._shared.slice_split_concat import new_split, piece_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
 

@@ -1,6 +1,5 @@
 from fusionc.model.graph import Node
-from fusionc.passes._shared.slice_and_gather import Cut, cuts_of, new_slice
-from fusionc.passes._shared.split_and_concat import axis_of
+from fusionc.passes._shared.slice_split_concat import Cut, axis_of, cuts_of, new_slice
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
 
 x = var("x")

@@ -5,17 +5,18 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from fusionc.model.graph import Edge, Graph, Node
-from fusionc.passes._shared.slice_and_gather import axes_of, new_unsqueeze
+from fusionc.model.graph import Edge, Graph, Node, Shape
+from fusionc.passes._shared.constants import array_of, shape_of, would_double
 from fusionc.passes._shared.transpose_and_reshape import (
+    axes_of,
+    new_unsqueeze,
     order_of,
     reshape_reshape,
-    transpose_of_groups,
     transpose_transpose,
 )
-from fusionc.passes._shared.weights import array_of, shape_of, would_double
 from fusionc.passes.data_movement._elementwise_operators import is_of_one, is_of_several
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
+from fusionc.shapes.equality import same_shape
 
 _MOST = 64  # operators that one match looks through
 
@@ -179,6 +180,29 @@ def _sink(m: Match, new: Tape) -> Result:
             inputs[position] = made[inputs[position]]
         result = made[node.outputs[0]] = new.node(node.op, inputs, like=node)
     return result if m.then == sorted(m.then) else new.Transpose(result, perm=m.then)
+
+
+def transpose_of_groups(m: Match, new: Tape) -> Result:
+    """Reshape(Transpose(Reshape(x))), where the first Reshape joins axes and the second one parts them again."""
+    whole, joint, made = (value.shape for value in (m.x, m.turn.inputs[0], m.second.outputs[0]))
+    if whole is None or joint is None or made is None:
+        refuse("the ranks are unknown")
+    for groups in _groups(whole, joint):
+        order = [axis for group in order_of(m.turn) for axis in groups[group]]
+        if same_shape(made, [whole[axis] for axis in order]):
+            return new.Transpose(m.x, like=m.turn, perm=order)
+    refuse("the axes are not known to be joined and parted again")
+
+
+def _groups(whole: Shape, joint: Shape) -> list[list[list[int]]]:
+    """The axes of the whole that each axis of the joint shape can have: one each, but for one that has several."""
+    several = len(whole) - len(joint) + 1
+    found = []
+    for at in range(len(joint) if several > 1 else 0):
+        if same_shape(joint[:at], whole[:at]) and same_shape(joint[at + 1 :], whole[at + several :]):
+            axes = list(range(len(whole)))
+            found.append([*([a] for a in axes[:at]), axes[at : at + several], *([a] for a in axes[at + several :])])
+    return found
 
 
 class TransOpSymmetryEliminationPass(Pass):

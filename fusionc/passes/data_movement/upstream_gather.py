@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from fusionc.model.graph import Edge, Graph, Node
-from fusionc.passes._shared.slice_and_gather import Cut, cuts_of, new_slice, new_unsqueeze
-from fusionc.passes._shared.weights import array_of, shape_of
+from fusionc.passes._shared.constants import array_of, shape_of
+from fusionc.passes._shared.slice_split_concat import Cut, cuts_of, new_slice
+from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze
 from fusionc.passes.data_movement._row_by_row import Carriers, carriers
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 

@@ -1,6 +1,6 @@
 from fusionc.model.graph import Node
+from fusionc.passes._shared.constants import FLOATS
 from fusionc.passes._shared.transpose_and_reshape import swaps_last_axes
-from fusionc.passes._shared.weights import FLOATS
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, either, maybe, op, refuse, var
 
 a, b = var("a"), var("b")

@@ -1,7 +1,7 @@
 import numpy as np
 
 from fusionc.model.graph import Edge
-from fusionc.passes._shared.weights import FLOATS, require_own, scaled
+from fusionc.passes._shared.constants import FLOATS, require_own, scaled
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, maybe, op, refuse, var
 
 x, W, B = var("x"), const("W"), const("B")

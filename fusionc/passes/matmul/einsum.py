@@ -8,9 +8,9 @@ import numpy as np
 from onnx import TensorProto
 
 from fusionc.model.graph import Edge, Node
+from fusionc.passes._shared.constants import shape_of
 from fusionc.passes._shared.reduce_axes import new_reduce
-from fusionc.passes._shared.slice_and_gather import new_unsqueeze
-from fusionc.passes._shared.weights import shape_of
+from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest
 
 Dim = int | str | None

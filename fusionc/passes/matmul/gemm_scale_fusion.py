@@ -1,18 +1,15 @@
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 
 from fusionc.model.graph import Edge
+from fusionc.model.tensors import Array
 from fusionc.passes._shared.batchnorm import affine, batchnorm_of
-from fusionc.passes._shared.weights import FLOATS, array_of, scaled
+from fusionc.passes._shared.constants import FLOATS, array_of, scaled
 from fusionc.passes._shared.written_gelu import keep_gelu
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, maybe, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula
 from fusionc.shapes.equality import broadcasts_into
-
-Array = np.ndarray[Any, Any]
 
 
 def _linear_of(x: Formula) -> Formula:

@@ -3,9 +3,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from fusionc.model.graph import Edge, Graph, Node
-from fusionc.passes._shared.split_and_concat import axis_of, sizes_of
+from fusionc.passes._shared.constants import array_of, shape_of, would_double
+from fusionc.passes._shared.slice_split_concat import axis_of, sizes_of
 from fusionc.passes._shared.target import require_onnxruntime
-from fusionc.passes._shared.weights import array_of, shape_of, would_double
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, refuse
 
 

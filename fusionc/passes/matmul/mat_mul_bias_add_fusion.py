@@ -1,4 +1,4 @@
-from fusionc.passes._shared.weights import FLOATS
+from fusionc.passes._shared.constants import FLOATS
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, either, op, refuse, var
 from fusionc.rewrite.pattern import Formula
 from fusionc.shapes.equality import broadcasts_into

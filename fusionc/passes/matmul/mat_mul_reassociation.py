@@ -1,6 +1,6 @@
 import numpy as np
 
-from fusionc.passes._shared.weights import FLOATS, require_own
+from fusionc.passes._shared.constants import FLOATS, require_own
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
 
 

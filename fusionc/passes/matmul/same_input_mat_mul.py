@@ -4,8 +4,8 @@ from collections.abc import Iterator
 import numpy as np
 
 from fusionc.model.graph import Edge, Graph, Node
-from fusionc.passes._shared.split_and_concat import new_split
-from fusionc.passes._shared.weights import FLOATS, LARGE, SHARED, array_of
+from fusionc.passes._shared.constants import FLOATS, LARGE, SHARED, array_of
+from fusionc.passes._shared.slice_split_concat import new_split
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 
 _SPLIT = "InferenceMatmulSplitFusionPass"  # off by default: who switches it on wants its products apart

@@ -3,12 +3,11 @@ from fusionc.passes._shared.written_norms import (
     NORMALIZED,
     epsilon_of,
     is_plain,
-    offset,
     require_narrow,
     scale,
     scale_of,
 )
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse, var
 from fusionc.shapes.equality import same_shape
 
 
@@ -27,7 +26,7 @@ class LayerNormFusionPass(Pass):
 
     numerics = "rounding"
     patterns = (
-        Pattern("LayerNorm", NORMALIZED * scale + offset),
+        Pattern("LayerNorm", NORMALIZED * scale + var("offset")),
         Pattern("LayerNormWithoutOffset", NORMALIZED * scale),
         Pattern("LayerNormPlain", NORMALIZED, where=is_plain),
     )

@@ -1,4 +1,4 @@
-"""What the passes about a normalization that is quantized have in common: its scale takes that of QuantizeLinear."""
+"""A normalization that is quantized: its scale takes that of QuantizeLinear."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from onnx import TensorProto
 
 from fusionc.model.graph import Edge
-from fusionc.passes._shared.weights import array_of
+from fusionc.passes._shared.constants import array_of
 from fusionc.rewrite import Match, Tape, maybe, op, refuse, var
 from fusionc.rewrite.pattern import Formula, OpFormula
 
@@ -14,6 +14,7 @@ _WIDEST = 40  # powers of two: beyond, a result could leave the range of float32
 
 
 def quantized(value: Formula) -> OpFormula:
+    """A value that is quantized, as `without_scale` wants it."""
     return op.QuantizeLinear(value, var("scale"), maybe(var("zero")), _as="quantize")
 
 

@@ -2,10 +2,10 @@ import numpy as np
 from onnx import TensorProto
 
 from fusionc.model.graph import Edge
+from fusionc.passes._shared.constants import array_of
 from fusionc.passes._shared.reduce_axes import trailing_axis
 from fusionc.passes._shared.skip_norms import SUM, gamma, rms_norm
 from fusionc.passes._shared.target import require_onnxruntime
-from fusionc.passes._shared.weights import array_of
 from fusionc.passes._shared.written_norms import root_mean_square
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, const, either, keep, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula

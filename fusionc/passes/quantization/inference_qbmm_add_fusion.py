@@ -7,7 +7,7 @@ from onnx import TensorProto
 
 from fusionc.model.graph import Edge
 from fusionc.model.operators import MICROSOFT
-from fusionc.passes._shared.weights import array_of, shape_of, would_double
+from fusionc.passes._shared.constants import array_of, shape_of, would_double
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, either, keep, maybe, op, refuse, var
 from fusionc.rewrite.pattern import Formula, Out
 

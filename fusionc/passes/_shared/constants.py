@@ -1,17 +1,14 @@
-"""What the passes that put a factor into weights have in common."""
+"""Constants: what they hold, whether others need them as they are, and a factor put into them."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import numpy as np
 from onnx import TensorProto
 
 from fusionc.model.graph import Edge, Shape
-from fusionc.model.tensors import float_info
+from fusionc.model.tensors import Array, float_info
 from fusionc.rewrite import Match, Tape, refuse
 
-Array = np.ndarray[Any, Any]
 FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)  # what runtimes have kernels for
 _WIDEST = 40  # powers of two
 _SMALL = 1024  # elements; a constant of so many may be stored once more

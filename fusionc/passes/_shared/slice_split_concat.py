@@ -1,4 +1,4 @@
-"""What the passes about Slice, Gather, Squeeze and Unsqueeze have in common."""
+"""Slice, Split and Concat: what they take or join along an axis, and making them anew."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fusionc.model.graph import Edge, Node
+from fusionc.model.graph import Edge, Node, Value
 from fusionc.rewrite import Tape
 
 FAR = 1 << 30  # exporters write the end of an axis as a number beyond
+
+
 _LAST = 1 << 62  # what is written for it here, as for any bound beyond
 
 
@@ -80,17 +82,41 @@ def piece_of(node: Node | None) -> tuple[Edge, int, int, int] | None:
     return (x, axis, start, end) if start < end else None
 
 
-def axes_of(node: Node) -> list[int] | None:
-    """The axes of a Squeeze or Unsqueeze as written, attribute or input by opset; None where they are not known."""
-    written = node.attr("axes")
-    if written is not None:
-        return [int(axis) for axis in written]
-    given = node.inputs[1].constant() if len(node.inputs) > 1 and node.inputs[1] is not None else None
-    return None if given is None else [int(axis) for axis in given.reshape(-1)]
+def axis_of(node: Node, rank: int | None) -> int | None:
+    """The axis of a Split or Concat, counted from the front; None where that needs an unknown rank."""
+    axis = int(node.attr("axis", 0))
+    if axis >= 0:
+        return axis
+    return None if rank is None else axis + rank
 
 
-def new_unsqueeze(new: Tape, x: Edge, axes: Sequence[int], op: str = "Unsqueeze") -> Edge:
-    """An Unsqueeze (or Squeeze) as the opset writes it."""
+def sizes_of(split: Node) -> list[int] | None:
+    """The sizes of the pieces, or None where they are not known before the model runs."""
+    written = split.attr("split")
+    if written:
+        return [int(size) for size in written]
+    if len(split.inputs) > 1 and split.inputs[1] is not None:
+        given = split.inputs[1].constant()
+        return None if given is None else [int(size) for size in given]
+    whole = split.inputs[0]
+    shape = None if whole is None else whole.shape
+    axis = axis_of(split, None if shape is None else len(shape))
+    count = len(split.outputs)
+    total = None if shape is None or axis is None else shape[axis]
+    if not isinstance(total, int):
+        return None
+    piece = -(-total // count)  # opset 18: the last piece is smaller where it does not divide
+    last = total - piece * (count - 1)
+    return None if last < 0 else [piece] * (count - 1) + [last]
+
+
+def new_split(new: Tape, x: Edge, sizes: Sequence[int], axis: int) -> tuple[Value, ...]:
+    """A Split of these sizes as the opset writes it; returns its outputs."""
     if new.graph.opset < 13:
-        return new.node(op, [x], axes=list(axes))
-    return new.node(op, [x, new.const(np.array(axes, np.int64))])
+        return new.node("Split", [x], outputs=len(sizes), axis=axis, split=list(sizes))
+    return new.node("Split", [x, new.const(np.array(sizes, np.int64))], outputs=len(sizes), axis=axis)
+
+
+def are_all_pieces(pieces: Sequence[Edge | None], split: Node) -> bool:
+    """Whether these are all outputs of the Split, in their order."""
+    return len(pieces) == len(split.outputs) and all(p is o for p, o in zip(pieces, split.outputs, strict=True))
