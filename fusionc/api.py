@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from fusionc import conversion
 from fusionc.options import options_of
 from fusionc.report import Report
-from fusionc.requested.input_shape import Size
+from fusionc.requested.dimension_size import DimensionSize
 
 
 def convert(
@@ -21,7 +21,7 @@ def convert(
     oo_constant_folding: bool = True,
     oo_dead_code_elimination: bool = True,
     external_weight: int | None = None,
-    input_shape: Mapping[str, Sequence[Size]] | None = None,
+    input_shape: Mapping[str, Sequence[DimensionSize]] | None = None,
     out_nodes: str | None = None,
     output_type: str | None = None,
     verify: bool = True,

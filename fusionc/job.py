@@ -28,8 +28,8 @@ from fusionc.options import Options
 from fusionc.passes import PASSES
 from fusionc.report import Plog
 from fusionc.report.graph_dump import GraphDump
-from fusionc.requested import Requests
 from fusionc.requested.output_type import cast_outputs
+from fusionc.requested.requests import Requests
 from fusionc.rewrite import Pass
 from fusionc.rewrite.log import Commit, PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import run

@@ -9,13 +9,11 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from fusionc.disk.paths import require_path, require_unread
 from fusionc.errors import UsageError
-
-if TYPE_CHECKING:
-    from fusionc.requested.input_shape import Size
+from fusionc.requested.dimension_size import DimensionSize
 
 _SWITCHES = (
     "verify", "oo_constant_folding", "oo_dead_code_elimination", "pattern_fusion_pass", "enable_graph_kernel",
@@ -38,7 +36,7 @@ class Options:
     oo_constant_folding: bool
     oo_dead_code_elimination: bool
     external_weight: int | None
-    input_shape: Mapping[str, Sequence[Size]] | None
+    input_shape: Mapping[str, Sequence[DimensionSize]] | None
     out_nodes: str | None
     output_type: str | None
     verify: bool

@@ -22,6 +22,7 @@ class AtcCommand(click.Command):
     """A command that takes ATC's spelling of options: `-model`, `--fusion-switch-file`."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """As click does, with every option spelled as it is declared."""
         options = [parameter for parameter in self.get_params(ctx) if isinstance(parameter, click.Option)]
         try:
             return super().parse_args(ctx, respelled(args, options))

@@ -16,6 +16,7 @@ class BrokenPipeSafeStream:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
+        """Write a text; the number of its characters, whether anybody reads them or not."""
         try:
             return self._stream.write(text)
         except BrokenPipeError:
@@ -23,6 +24,7 @@ class BrokenPipeSafeStream:
             return len(text)
 
     def flush(self) -> None:
+        """Hand on what is written, if anybody reads it."""
         try:
             self._stream.flush()
         except BrokenPipeError:

@@ -13,11 +13,12 @@ from fusionc.cli.common_options import custom_passes_option, timeout_option
 from fusionc.cli.exit_codes import EXIT_CODES, show_tracebacks
 from fusionc.cli.files import FilePath
 from fusionc.cli.modes import check, mode_options, model_of_mode, of_no_use, show_information, write_json
-from fusionc.cli.shape_options import Size, parse_run_shape, parse_sizes
+from fusionc.cli.shape_options import parse_run_shape, parse_sizes
 from fusionc.cli.signals import held_back
 from fusionc.errors import FusioncError, printable
 from fusionc.options import OO_LEVELS, TARGETS
 from fusionc.report.plog import LEVELS
+from fusionc.requested.dimension_size import DimensionSize
 
 if TYPE_CHECKING:
     from fusionc.report import Report
@@ -195,8 +196,8 @@ def command(
     oo_constant_folding: int,
     oo_dead_code_elimination: int,
     external_weight: int | None,
-    input_shape: dict[str, tuple[Size, ...]],
-    input_shape_range: dict[str, tuple[Size, ...]],
+    input_shape: dict[str, tuple[DimensionSize, ...]],
+    input_shape_range: dict[str, tuple[DimensionSize, ...]],
     out_nodes: str | None,
     output_type: str | None,
     verify_shape: dict[str, tuple[int, ...]] | None,

@@ -19,6 +19,7 @@ class FilePath(click.Path):
         super().__init__(path_type=Path)
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The text of an option as a Path. Raises click.BadParameter for an empty one."""
         if value == "":
             self.fail("it is empty; give a path, or leave the option out.", param, ctx)
         return super().convert(value, param, ctx)

@@ -6,19 +6,18 @@ import re
 
 import click
 
-Size = int | tuple[int, int]
-
-# ATC's open dimension, and what is run for it. Not 1: broadcasting would hide differences.
-_OPEN, _SIZE_OF_OPEN = -1, 2
+from fusionc.requested.dimension_size import DimensionSize, size_to_run
 
 
-def parse_sizes(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> dict[str, tuple[Size, ...]]:
+def parse_sizes(
+    _ctx: click.Context, _parameter: click.Parameter, value: str | None
+) -> dict[str, tuple[DimensionSize, ...]]:
     """A click callback: by input name a size, -1 or a range (smallest, largest) for each dimension.
 
     The largest of a range is -1 where there is none. A name may contain colons; no dimensions mean a scalar. Brackets
     around the dimensions, as in ATC's --input_shape_range, mean nothing.
     """
-    shapes: dict[str, tuple[Size, ...]] = {}
+    shapes: dict[str, tuple[DimensionSize, ...]] = {}
     for part in filter(None, (part.strip() for part in (value or "").split(";"))):
         name, _, dims = (piece.strip() for piece in part.rpartition(":"))
         if dims.startswith("[") and dims.endswith("]"):
@@ -39,14 +38,9 @@ def parse_run_shape(
 ) -> dict[str, tuple[int, ...]] | None:
     """A click callback: shapes to run a model with, by input name. Of a range 1~8 the upper end is taken."""
     shapes = parse_sizes(ctx, parameter, value)
-    return {name: tuple(map(_size_to_run, shape)) for name, shape in shapes.items()} or None
+    return {name: tuple(map(size_to_run, shape)) for name, shape in shapes.items()} or None
 
 
-def _size(text: str) -> Size:
+def _size(text: str) -> DimensionSize:
     lower, _, upper = text.rpartition("~")
     return (int(lower), int(upper)) if lower else int(upper)
-
-
-def _size_to_run(size: Size) -> int:
-    lower, upper = size if isinstance(size, tuple) else (_SIZE_OF_OPEN, size)
-    return upper if upper != _OPEN else max(lower, _SIZE_OF_OPEN)

@@ -37,6 +37,7 @@ class GraphDump:
             folder.mkdir(parents=True, exist_ok=True)
 
     def write(self, proto: onnx.ModelProto, name: str) -> None:
+        """Write the next two files, after the pass `name`; the text has no large tensors. Raises FusioncError."""
         if self._count == 0:
             self._remove_former()
         path = self.folder / f"{self._count:04}_{name}"

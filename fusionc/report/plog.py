@@ -67,11 +67,13 @@ class Plog:
         self.close()
 
     def close(self) -> None:
+        """Close the file, if one is open; the next line would open another one."""
         if self._stream is not None:
             self._stream.close()
             self._stream = None
 
     def debug(self, function: str, message: str) -> None:
+        """Write a line that says which function tells what; so do those of the other levels."""
         self._write("debug", function, message, sys._getframe(1))
 
     def info(self, function: str, message: str) -> str:
@@ -79,9 +81,11 @@ class Plog:
         return self._write("info", function, message, sys._getframe(1))
 
     def warning(self, function: str, message: str) -> None:
+        """Write a line."""
         self._write("warning", function, message, sys._getframe(1))
 
     def error(self, function: str, message: str) -> None:
+        """Write a line."""
         self._write("error", function, message, sys._getframe(1))
 
     def patterns(self, counts: Iterable[PatternCount]) -> list[str]:

@@ -22,6 +22,7 @@ class PassTotal:
 
     @property
     def matched(self) -> int:
+        """How often a pattern was found, whatever became of it."""
         return self.effected + sum(self.refused.values())
 
 
@@ -52,14 +53,17 @@ class Report:
 
     @property
     def effected(self) -> int:
+        """How many rewrites took effect."""
         return sum(count.effected for count in self.patterns)
 
     @property
     def nodes_before(self) -> int:
+        """How many nodes the model has, those in subgraphs and functions too."""
         return sum(self.operators_before.values())
 
     @property
     def nodes_after(self) -> int:
+        """How many nodes the result has; an area counts as one."""
         return sum(self.operators_after.values())
 
     def passes(self) -> list[PassTotal]:

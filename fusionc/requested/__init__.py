@@ -2,7 +2,3 @@
 
 From there on the changed model is the original: passes see it, and the result is verified against it.
 """
-
-from fusionc.requested.requests import Requests
-
-__all__ = ["Requests"]

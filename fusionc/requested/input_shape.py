@@ -15,19 +15,16 @@ from onnx import GraphProto, ModelProto, TensorShapeProto, TypeProto, ValueInfoP
 
 from fusionc.errors import UsageError
 from fusionc.model.walk import graphs_of
+from fusionc.requested.dimension_size import OPEN, DimensionSize, size_to_run
 from fusionc.shapes.inference import typed_model
 from fusionc.verify.inputs.formulas import evaluate, formula_of, with_sizes
 
-# A number, -1 for an open dimension, or the smallest and the largest size of one; the largest may be -1, too.
-Size = int | tuple[int, int]
-OPEN = -1
 _LARGEST = 2**63 - 1
-_SIZE_OF_OPEN = 2  # what is run for it; not 1: broadcasting would hide differences
 _NAMELESS = ("", "?", "None", "-1")  # how exporters call every dimension that they do not know
 _OPTION = "--input_shape"
 
 
-def fix_sizes(model: ModelProto, shapes: Mapping[str, Sequence[Size]], folder: str) -> None:
+def fix_sizes(model: ModelProto, shapes: Mapping[str, Sequence[DimensionSize]], folder: str) -> None:
     """Give the inputs of a model, whose external data lies in `folder`, these shapes.
 
     Raises UsageError where an input is not there, has another rank or another size, or a name would mean two sizes.
@@ -63,7 +60,7 @@ def fix_sizes(model: ModelProto, shapes: Mapping[str, Sequence[Size]], folder: s
             dims[axis].dim_value = inferred
 
 
-def sizes_to_run(model: ModelProto, shapes: Mapping[str, Sequence[Size]]) -> dict[str, tuple[int, ...]]:
+def sizes_to_run(model: ModelProto, shapes: Mapping[str, Sequence[DimensionSize]]) -> dict[str, tuple[int, ...]]:
     """Shapes to run the changed model with, for the inputs that got a range: its largest size, 2 for what is open."""
     inputs = _resizable(model)
     ranged = {name: shape for name, shape in shapes.items() if any(isinstance(size, tuple) for size in shape)}
@@ -71,17 +68,17 @@ def sizes_to_run(model: ModelProto, shapes: Mapping[str, Sequence[Size]]) -> dic
     for name, shape in ranged.items():
         for dim, size in zip(inputs[name].tensor_type.shape.dim, shape, strict=True):
             if dim.dim_param not in _NAMELESS and isinstance(size, tuple):
-                most[dim.dim_param] = min(_largest(size), most.get(dim.dim_param, _largest(size)))
+                most[dim.dim_param] = min(size_to_run(size), most.get(dim.dim_param, size_to_run(size)))
     return {
         name: tuple(
-            dim.dim_value if _is_fixed(dim) else most.get(dim.dim_param, _largest(size))
+            dim.dim_value if _is_fixed(dim) else most.get(dim.dim_param, size_to_run(size))
             for dim, size in zip(inputs[name].tensor_type.shape.dim, shape, strict=True)
         )
         for name, shape in ranged.items()
     }
 
 
-def sizes_outside(run: Mapping[str, Sequence[int]], shapes: Mapping[str, Sequence[Size]]) -> list[str]:
+def sizes_outside(run: Mapping[str, Sequence[int]], shapes: Mapping[str, Sequence[DimensionSize]]) -> list[str]:
     """The sizes to run with that are none of those that were asked for, each with its place: "x[1] is 9, not 1~8"."""
     return [
         f"{name}[{axis}] is {size}, not {_text(asked)}"
@@ -89,11 +86,6 @@ def sizes_outside(run: Mapping[str, Sequence[int]], shapes: Mapping[str, Sequenc
         for axis, (size, asked) in enumerate(zip(run.get(name, ()), shape, strict=False))  # ranks are checked elsewhere
         if asked != OPEN and not _limits(asked)[0] <= size <= _limits(asked)[1]
     ]
-
-
-def _largest(size: Size) -> int:
-    lower, upper = size if isinstance(size, tuple) else (_SIZE_OF_OPEN, size)
-    return upper if upper != OPEN else max(lower, _SIZE_OF_OPEN)
 
 
 @dataclass
@@ -104,7 +96,7 @@ class _Given:
     ranges: list[tuple[str, tuple[int, int], str]] = field(default_factory=list)
     is_change: bool = False
 
-    def fix(self, dim: TensorShapeProto.Dimension, size: Size, place: str) -> None:
+    def fix(self, dim: TensorShapeProto.Dimension, size: DimensionSize, place: str) -> None:
         """Give a dimension without a name its size, remember what a name means."""
         if size == OPEN:
             return
@@ -147,12 +139,12 @@ def _contradiction(reason: str, sizes: str) -> UsageError:
     return UsageError(what, where=_OPTION, hint="equal names mean equal sizes; give equal ones", code="E10001")
 
 
-def _limits(size: Size) -> tuple[int, float]:
+def _limits(size: DimensionSize) -> tuple[int, float]:
     lower, upper = size if isinstance(size, tuple) else (size, size)
     return lower, math.inf if upper == OPEN else upper
 
 
-def _text(size: Size) -> str:
+def _text(size: DimensionSize) -> str:
     return "~".join(map(str, size)) if isinstance(size, tuple) else str(size)
 
 
@@ -167,7 +159,7 @@ def _resizable(model: ModelProto) -> dict[str, TypeProto]:
     return {value.name: value.type for value in model.graph.input if value.name not in stored}
 
 
-def _dims_of(type_: TypeProto, name: str, shape: Sequence[Size]) -> list[TensorShapeProto.Dimension]:
+def _dims_of(type_: TypeProto, name: str, shape: Sequence[DimensionSize]) -> list[TensorShapeProto.Dimension]:
     """The dimensions that an input declares; as many open ones as the new shape has where it declares no shape."""
     if not type_.HasField("tensor_type"):
         raise UsageError(f"the input {name} is no tensor", where=_OPTION, hint="leave it out", code="E10001")

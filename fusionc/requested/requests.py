@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from onnx import ModelProto
 
-from fusionc.requested.input_shape import Size, fix_sizes, sizes_outside, sizes_to_run
+from fusionc.requested.dimension_size import DimensionSize
+from fusionc.requested.input_shape import fix_sizes, sizes_outside, sizes_to_run
 from fusionc.requested.out_nodes import cut
 from fusionc.requested.output_type import types_of_outputs
 
@@ -16,7 +17,7 @@ from fusionc.requested.output_type import types_of_outputs
 class Requests:
     """ATC's --input_shape, --out_nodes and --output_type; None is a model as it is."""
 
-    input_shape: Mapping[str, Sequence[Size]] | None = None
+    input_shape: Mapping[str, Sequence[DimensionSize]] | None = None
     out_nodes: str | None = None
     output_type: str | None = None
 

@@ -12,14 +12,15 @@ from onnx import ModelProto
 
 import fusionc
 from fusionc.errors import UsageError
-from fusionc.requested.input_shape import Size, fix_sizes, sizes_to_run
+from fusionc.requested.dimension_size import DimensionSize
+from fusionc.requested.input_shape import fix_sizes, sizes_to_run
 
 PAIR = """agraph (float[N,4] x, float[N,M] z) => (float[N,P] y, float[N,M] w) <float[N,4] a> {
     a = Relu (x) y = Concat <axis = 1> (a, z) w = Neg (z)
 }"""
 
 
-def fixed(model: ModelProto, shapes: Mapping[str, Sequence[Size]]) -> ModelProto:
+def fixed(model: ModelProto, shapes: Mapping[str, Sequence[DimensionSize]]) -> ModelProto:
     copy = ModelProto()
     copy.CopyFrom(model)
     fix_sizes(copy, shapes, "")
@@ -140,7 +141,7 @@ def test_branches_and_loops() -> None:
         ({"x": (9, 4), "z": ((1, 8), -1)}, "z[0] is N, which is 9 in the model, and it would be 9 and 1~8", "equal"),
     ],
 )
-def test_what_does_not_fit(shapes: Mapping[str, Sequence[Size]], what: str, hint: str) -> None:
+def test_what_does_not_fit(shapes: Mapping[str, Sequence[DimensionSize]], what: str, hint: str) -> None:
     with pytest.raises(UsageError) as caught:
         fixed(parse(PAIR), shapes)
     assert what in caught.value.what and hint in caught.value.hint and caught.value.exit_code == 2
@@ -173,7 +174,9 @@ def test_weights_and_what_is_no_tensor_have_no_sizes_to_choose() -> None:
         ({"z": (-1, (1, -1))}, {"z": (2, 2)}),
     ],
 )
-def test_ranges_say_what_to_run(shapes: Mapping[str, Sequence[Size]], expected: dict[str, tuple[int, ...]]) -> None:
+def test_ranges_say_what_to_run(
+    shapes: Mapping[str, Sequence[DimensionSize]], expected: dict[str, tuple[int, ...]]
+) -> None:
     assert sizes_to_run(fixed(parse(PAIR), shapes), shapes) == expected
 
 

@@ -67,6 +67,7 @@ class Dataflow:
         return Place(self._main, name)
 
     def uses(self, place: Place) -> list[Use]:
+        """The operands that a value is, in the graph that defines it and in those inside."""
         return self._uses.get(place, [])
 
     def results(self, use: Use) -> list[Place]:
