@@ -294,10 +294,6 @@ class Graph(ReadOnly):
             self.opsets = operators.opsets_of(proto)
         elif parent is not None:
             self.opsets = parent.opsets
-        # What the model itself says of its values; it counts for operators that onnx does not know (see `types`).
-        self.declared_types = {info.name: info.type for info in proto.value_info if info.HasField("type")}
-        if isinstance(proto, onnx.GraphProto):
-            self.declared_types.update({info.name: info.type for info in proto.output if info.HasField("type")})
         self.nodes: dict[Node, None] = NodesOfGraph()
         self.by_operator: dict[tuple[str, str], dict[Node, None]] = {}
         self.values: dict[str, Edge] = {}

@@ -87,6 +87,11 @@ def schema(op: str, domain: str, version: int) -> onnx.defs.OpSchema | None:
     return None if found is None or found.deprecated else found
 
 
+def is_foreign(node: Any) -> bool:
+    """Whether onnx does not know the operator of a node."""
+    return schema(node.op, node.domain, node.graph.opset_of(node.domain)) is None
+
+
 @cache
 def attribute_default(op: str, domain: str, version: int, name: str) -> Any:
     found = schema(op, domain, version)

@@ -9,9 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
+import onnx
 from onnx import TensorProto
 
 from fusionc.model.graph import Edge, Node, Shape
+from fusionc.shapes.expressions import is_invented
 
 _INTEGERS = (TensorProto.INT32, TensorProto.INT64)
 _FAR = 1 << 31  # steps beyond this overflow
@@ -24,12 +26,17 @@ class Override:
         self.shape = shape
 
 
-def override_of(node: Node) -> Override | None:
-    """The doubt about the first output of a node, or None where inference can be trusted."""
+def override_of(node: Node) -> onnx.TypeProto | None:
+    """What is certain of the type of a node's first output, or None where inference can be trusted."""
     output = node.outputs[0] if node.outputs else None
     x = node.inputs[0] if node.inputs else None
     judge = _JUDGES.get(node.op) if node.domain == "" and not node.has_references else None
-    return None if judge is None or output is None or x is None else judge(node, x, output)
+    override = None if judge is None or output is None or x is None else judge(node, x, output)
+    if override is None or output is None:
+        return None
+    dims = None if override.shape is None else [None if is_invented(dim) else dim for dim in override.shape]
+    elem_type = 0 if output.proto_type is None else output.proto_type.tensor_type.elem_type
+    return onnx.helper.make_tensor_type_proto(elem_type, dims)
 
 
 def is_fatal(node: Node) -> bool:
