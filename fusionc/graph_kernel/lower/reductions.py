@@ -16,7 +16,7 @@ from fusionc.graph_kernel.lower.c_types import CType
 from fusionc.graph_kernel.lower.index import Index
 from fusionc.graph_kernel.lower.lowering import Lowering, OperatorLowering
 from fusionc.graph_kernel.lower.steps import Reduction, Step
-from fusionc.graph_kernel.lower.symbolic_sizes import ONE, Unsupported
+from fusionc.graph_kernel.lower.symbolic_sizes import ONE, ZERO, Unsupported
 
 SUM = Reduction("0", "{0} + {1}", "+")
 _PRODUCT = Reduction("1", "{0} * {1}", "*")
@@ -45,6 +45,8 @@ def _reduced_axes(info: AreaInfo, node: onnx.NodeProto) -> list[int]:
 
 def _reduced_shapes(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
     shape, axes = info.shapes[node.input[0]], _reduced_axes(info, node)
+    if ZERO in shape:  # onnxruntime forgets to reduce some axes of it
+        raise Unsupported(f"no kernel computes {node.op_type} of nothing")
     if attribute(node, "keepdims", 1):
         return [tuple(ONE if axis in axes else n for axis, n in enumerate(shape))]
     return [tuple(n for axis, n in enumerate(shape) if axis not in axes)]

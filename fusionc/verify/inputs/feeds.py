@@ -148,7 +148,10 @@ def _integers(
 ) -> NDArray[Any]:
     limit = allowed.limit(sizes)
     if allowed.shape and not allowed.least:
-        return np.array([*[1] * (shape[0] - 1), -1] if shape and shape[0] else [], dtype=np.int64).reshape(shape)
+        wanted = np.ones(shape, np.int64)
+        if len(shape) == 1:
+            wanted[-1:] = -1
+        return wanted
     if style.integers == "zeros":
         return np.full(shape, allowed.least)
     if style.integers == "ones":

@@ -170,3 +170,10 @@ def test_under_sanitizers(tmp_path: Path) -> None:
     areas = {name: maker.area(name) for name, maker in makers.items()}
     feeds = {name: [makers[name].feeds(turn) for turn in range(2)] for name in areas}
     assert not sanitized.findings(areas, feeds, tmp_path, Counter())
+
+
+@pytest.mark.parametrize("op", ["ReduceMax", "ReduceSum"])
+def test_no_kernel_reduces_nothing(op: str) -> None:
+    """onnxruntime gives the shape [2, 0, 4] here, ONNX [2, 0, 1]."""
+    area = area_of(f"g (float[2,0,4] x) => (float[2,0,M] z) <int64[1] a = {{-1}}> {{ z = {op}(x, a) }}")
+    assert reason_against(area) == f"no kernel computes {op} of nothing"

@@ -259,3 +259,13 @@ def test_large_inputs_are_not_tried_for_ever(tmp_path: Path, monkeypatch: pytest
     monkeypatch.setattr(search, "make_feeds", lambda *given: drawn.append(given) or make_feeds(*given))
     assert verify(tmp_path / "a.onnx", tmp_path / "a.onnx").status == "impossible"
     assert len(drawn) < 50
+
+
+@pytest.mark.parametrize(("rank", "values"), [(0, 1), (1, [1, -1]), (2, [[1, 1, 1]] * 2)])
+def test_an_input_that_is_a_shape_may_be_of_any_rank(rank: int, values: object) -> None:
+    model = parse("agraph (float[2,3] x, int64 t) => (float y) { y = Reshape (x, t) }")
+    model.graph.input[1].type.tensor_type.ClearField("shape")
+    ports = required_inputs(model)
+    (symbol,) = SizeChoices(ports, {}).symbols
+    feeds = make_feeds(ports, value_ranges(model, ports), {symbol: rank}, Style(), 0)
+    assert feeds["t"].tolist() == values
