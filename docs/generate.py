@@ -4,6 +4,7 @@ docs/passes.md          all passes with their documentation
 docs/writing_a_pass.md  its tables of helpers; the rest of it is written by hand
 docs/cli.md             every --help
 docs/graphsurgeon.md    the calls of onnx-graphsurgeon that work in passes, and what to use for the others
+docs/architecture.md    the rooms in it
 switch_configs/*.json   the presets of `fusionc switch_file`
 """
 
@@ -11,7 +12,8 @@ from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterator, Sequence
+import textwrap
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import click
@@ -128,18 +130,34 @@ def signature(node: ast.ClassDef | ast.FunctionDef) -> str:
     return f"{node.name}({', '.join(names)})"
 
 
-def with_helpers(page: str) -> str:
-    before, begin, rest = page.partition("<!-- helpers: written by docs/generate.py -->\n")
-    _, end, after = rest.partition("<!-- end of helpers -->\n")
-    return "".join([before, begin, *(f"{line}\n" for line in helper_tables()), "\n", end, after])
+def rooms() -> Iterator[str]:
+    """The folders and top-level modules of fusionc, with what the first lines of their docstrings say."""
+    yield from ("", "```text", "fusionc/")
+    package = ROOT / "fusionc"
+    modules = [path for path in package.glob("*.py") if path.name != "__init__.py"]
+    folders = [path.parent for path in package.rglob("__init__.py") if path.parent != package]
+    for path in (*sorted(modules), *sorted(folders)):
+        source = path if path.is_file() else path / "__init__.py"
+        said = (ast.get_docstring(ast.parse(source.read_text(encoding="utf-8"))) or "").partition("\n")[0]
+        name = "  " * len(path.relative_to(package).parts) + path.name + ("/" if path.is_dir() else "")
+        yield from textwrap.wrap(said, 120, initial_indent=f"{name:<22}", subsequent_indent=" " * 22)
+    yield "```"
+
+
+def filled(path: Path, name: str, lines: Iterable[str]) -> str:
+    """A page that is written by hand, with the lines of the part between its two marks as they are now."""
+    before, begin, rest = path.read_text(encoding="utf-8").partition(f"<!-- {name}: written by docs/generate.py -->\n")
+    _, end, after = rest.partition(f"<!-- end of {name} -->\n")
+    return "".join([before, begin, *(f"{line}\n" for line in lines), "\n", end, after])
 
 
 def files(passes: Sequence[Pass]) -> Iterator[tuple[Path, str]]:
     yield ROOT / "docs/passes.md", passes_page(passes)
     yield ROOT / "docs/cli.md", cli_page()
     yield ROOT / "docs/graphsurgeon.md", graphsurgeon_page()
-    guide = ROOT / "docs/writing_a_pass.md"
-    yield guide, with_helpers(guide.read_text(encoding="utf-8"))
+    for name, part, lines in (("writing_a_pass", "helpers", helper_tables()), ("architecture", "rooms", rooms())):
+        path = ROOT / f"docs/{name}.md"
+        yield path, filled(path, part, lines)
     for name in PRESETS:
         yield ROOT / f"switch_configs/{name}.json", preset(name, passes)
 

@@ -1,1 +1,1 @@
-"""A ModelProto on disk ↔ a graph in memory, losslessly, and questions about shapes, types and operators."""
+"""A ModelProto on disk ↔ a graph in memory, losslessly, and questions about operators and tensors."""
