@@ -12,6 +12,7 @@ import onnx
 import onnx.version_converter
 from onnx import GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 
+from fusionc.model.operators import canonical_domain, schema
 from fusionc.model.walk import fresh_name, graphs_of, nodes_of, reads_of
 from fusionc.target_opset.limits import cannot, is_small
 from fusionc.target_opset.meanings import Meanings
@@ -51,7 +52,12 @@ class Converter:
                     self.graph(body, types)
 
     def converted(self, graph: GraphProto, types: Mapping[str, TypeProto]) -> GraphProto:
-        """What onnx makes of the graph by itself, without its large weights."""
+        """What onnx makes of the graph by itself, without its large weights.
+
+        It builds all tables of its converter anew for each graph, so that one in which nothing changes goes without.
+        """
+        if not any(map(self.changes, graph.node)):
+            return graph
         alone = GraphProto(name=graph.name or "graph")
         alone.node.extend(graph.node)
         alone.initializer.extend(t for t in graph.initializer if is_small(t))
@@ -65,6 +71,12 @@ class Converter:
             return onnx.version_converter.convert_version(model, self.new).graph
         except Exception as error:  # onnx raises many types, RuntimeError among them
             raise cannot(self.old, self.new, error) from error
+
+    def changes(self, node: NodeProto) -> bool:
+        """Whether the operator of a node is another one at the new opset, or onnx does not know it."""
+        before, after = (schema(node.op_type, node.domain, version) for version in (self.old, self.new))
+        is_same = before is not None and after is not None and before.since_version == after.since_version
+        return not canonical_domain(node.domain) and not is_same
 
     def rename(self, nodes: Sequence[NodeProto], originals: Iterable[NodeProto]) -> None:
         """Give each node that the converter made a name of its own: it gives several the name of one."""
