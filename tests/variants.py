@@ -12,6 +12,12 @@ def copy_of(model: ModelProto) -> ModelProto:
     return copy
 
 
+def can_have_constant_nodes(model: ModelProto) -> bool:
+    """Before opset 9, a Constant node has float elements only."""
+    is_new = all(entry.version >= 9 for entry in model.opset_import if not entry.domain)
+    return is_new or all(tensor.data_type == TensorProto.FLOAT for tensor in model.graph.initializer)
+
+
 def constants_as_nodes(model: ModelProto) -> ModelProto:
     variant = copy_of(model)
     constants = {tensor.name for tensor in model.graph.initializer}
@@ -26,6 +32,7 @@ def constants_as_nodes(model: ModelProto) -> ModelProto:
 def inside_function(model: ModelProto) -> ModelProto:
     """One call of a model-local function that holds the whole graph."""
     variant = constants_as_nodes(model)
+    variant.ir_version = max(variant.ir_version, 8)  # which has functions
     inputs = [value.name for value in variant.graph.input]
     outputs = [value.name for value in variant.graph.output]
     function = helper.make_function("own", "body", inputs, outputs, variant.graph.node, model.opset_import)

@@ -31,9 +31,11 @@ def _sum(value: Edge | None, graph: Graph) -> tuple[Node, Edge | None, list[Node
 def _find(graph: Graph) -> Iterator[Match]:
     """A Split along the last axis of a product by constant weights, to which a constant vector may be added."""
     for split in graph.of_operator("Split"):
+        if split.has_references:
+            continue
         whole, sizes = split.inputs[0], sizes_of(split)
         found = _sum(whole, graph)
-        if whole is None or found is None or sizes is None or split.has_references:
+        if whole is None or found is None or sizes is None:
             continue
         product, bias, nodes = found
         x, weight = product.inputs[:2]
