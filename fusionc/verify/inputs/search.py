@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 
 from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
 from fusionc.runtime.runner import Runner
 from fusionc.verify.inputs.feeds import Style, has_floats, make_feeds
 from fusionc.verify.inputs.formulas import Sizes
+from fusionc.verify.inputs.given_shapes import with_shapes
 from fusionc.verify.inputs.size_choices import SizeChoices
-from fusionc.verify.inputs.value_ranges import ValueRange
-from fusionc.verify.interface import Port
+from fusionc.verify.inputs.value_ranges import value_ranges
+from fusionc.verify.interface import overridable, required_inputs
 
 _MOST_PROPOSALS = 200
+_MOST_ELEMENTS = 1 << 31  # of an input
 _MOST_REFUSED = 1 << 29  # elements of inputs on which the reference failed; some seconds to draw them
 _REDRAWS = 8
 _PATIENCE = 6  # what a reference may cost that fails in these ways; then no more inputs are tried
@@ -48,28 +54,31 @@ class Sample:
 
 
 class InputSearch:
-    """Draws inputs for the reference. `fixed` and `likely` are those of SizeChoices."""
+    """Draws inputs for the reference, whose model has its external data in `folder`; the caller gives some shapes.
+
+    `too_large` says which input has too many elements at any size, "" where none has.
+    """
 
     def __init__(
-        self,
-        reference: Runner,
-        ports: Sequence[Port],
-        ranges: Mapping[str, ValueRange],
-        fixed: Sizes,
-        likely: Iterable[int],
+        self, reference: Runner, model: onnx.ModelProto, folder: Path, shapes: Mapping[str, tuple[int, ...]]
     ) -> None:
-        self._reference, self._ports, self._ranges = reference, ports, ranges
-        self._choices = SizeChoices(ports, fixed, likely)
+        self._reference = reference
+        self._ports, fixed = with_shapes(required_inputs(model), shapes)
+        counts = {port.name: prod(dim for dim in port.dims or () if isinstance(dim, int)) for port in self._ports}
+        large = [f"the input {name} of {count:,} elements" for name, count in counts.items() if count > _MOST_ELEMENTS]
+        self.too_large = large[0] if large else ""
+        self._ranges = value_ranges(model, self._ports)
+        frequent = Counter(dim for tensor in model.graph.initializer for dim in tensor.dims).most_common()
+        self._choices = SizeChoices(self._ports, fixed, (size for size, _ in frequent))
+        self._defaults = _defaults(model, folder)
         self.first_error = ""
         self.is_refused = False  # whether that error is one of the model's, not of memory or time
         self.left_out: list[str] = []  # why inputs were not compared that end or block onnxruntime
         self._cost = self._refused = 0
 
-    def samples(self, seeds: Sequence[int], constants: Mapping[str, Any], nonfinite: bool) -> Iterator[Sample]:
+    def samples(self, seeds: Sequence[int], nonfinite: bool) -> Iterator[Sample]:
         """One sample per seed, with changing sizes, then the edges, NaN and Inf among them where `nonfinite` says so.
-        Nothing where the reference never runs.
-
-        `constants` are the defaults of overridable initializers; one sample replaces them.
+        Nothing where the reference never runs. One sample replaces the initializers that a caller may override.
         """
         first = self._first(seeds[0])
         if first is None:
@@ -77,14 +86,14 @@ class InputSearch:
         sizes, style = first.sizes, first.style
         yield first
         del first  # outputs can be large
-        if not self._ports and not constants:
+        if not self._ports and not self._defaults:
             return
         for number, seed in enumerate(seeds[1:], start=1):
             other = self._other_sizes(number % 3, sizes)
             yield from self._one([*other, sizes], [style, *_NARROWER], seed)
         base = seeds[0]
-        if constants:
-            feeds = {name: _overridden(value, base) for name, value in constants.items()}
+        if self._defaults:
+            feeds = {name: _overridden(value, base) for name, value in self._defaults.items()}
             yield from self._edge("initializers overridden", sizes, style, base, feeds)
         if not self._ports:
             return
@@ -160,6 +169,16 @@ class InputSearch:
             return None
         label = ", ".join((f"seed {seed}", " ".join(f"{symbol}={size}" for symbol, size in sizes.items())))
         return Sample(label.rstrip(", "), sizes, style, seed, feeds, outputs)
+
+
+def _defaults(model: onnx.ModelProto, folder: Path) -> dict[str, Any]:
+    """The values of the float initializers that a caller may override."""
+    names = set(overridable(model))
+    return {
+        tensor.name: np.asarray(onnx.numpy_helper.to_array(tensor, str(folder)))
+        for tensor in model.graph.initializer
+        if tensor.name in names and tensor.data_type in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE)
+    }
 
 
 def _distinct(proposals: Iterable[Sizes]) -> Iterator[Sizes]:

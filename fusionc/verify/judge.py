@@ -1,0 +1,131 @@
+"""Whether what two models compute on one input is the same, or a difference decides nothing."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from fusionc.errors import FusioncError
+from fusionc.runtime.run_errors import OutOfMemory, RunError
+from fusionc.runtime.runner import Runner
+from fusionc.verify.compare import Mismatch, compare, largest_difference, largest_magnitude
+from fusionc.verify.conditioning import Conditioning, excused, steps
+from fusionc.verify.inputs.search import Sample
+from fusionc.verify.optimizer_dependence import OptimizerDependence
+from fusionc.verify.order_dependence import OrderDependence, Reach, farther, is_finite, is_open, settled
+from fusionc.verify.result import Difference
+
+
+class Judge:
+    """Judges one sample after the other. `runs` counts those that were compared and found the same, `left_out` those
+    on which the reference decides nothing."""
+
+    def __init__(self, reference: Path, runner: Runner, path: Path, candidate: Runner) -> None:
+        self._path, self._candidate = path, candidate
+        self._conditioning = Conditioning(reference, runner)
+        self._order, self._optimizers = OrderDependence(reference), OptimizerDependence(reference)
+        self._scales: dict[str, float] = {}
+        self.runs = self._widened = self.left_out = self._in_part = 0
+        self.is_undecided = True  # until an ordinary sample has shown the same
+
+    def outcome(self, sample: Sample) -> tuple[Literal["same", "different", "unstable", "undecided"], list[Difference]]:
+        """What the candidate computes differently on this sample, and what that means.
+
+        "unstable": the reference itself, with weights and inputs moved by one unit in the last place, differs from
+        itself about as much. "undecided": the order of reductions, or rounding, decides all of an output.
+        """
+        try:
+            found = self._candidate.run(sample.feeds)
+        except OutOfMemory as error:
+            raise too_large(self._path, error) from error
+        except RunError as error:
+            return "different", [Difference("", sample.label, f"the reference runs, the candidate does not: {error}")]
+        mismatches = self._mismatches(sample, sample.outputs, found)
+        if not sample.edge:
+            for name, value in zip(self._candidate.outputs, sample.outputs, strict=True):
+                self._scales[name] = max(self._scales.get(name, 0.0), largest_magnitude(value))
+        was_different, reaches = bool(mismatches), list[Reach | None]()
+        if mismatches:
+            reaches = self._order.reaches(sample.feeds, sample.outputs)
+            mismatches = self._unsettled(sample, found, reaches)
+            if mismatches and not all(map(is_finite, sample.feeds.values())):
+                reaches = self._optimizers.reaches(sample.feeds, sample.outputs, reaches)
+                mismatches = self._unsettled(sample, found, reaches)
+        differences = [Difference(name, sample.label, mismatch.reason) for name, mismatch in mismatches.items()]
+        if mismatches:
+            is_noise, mismatches, reaches = self._amplified(sample, found, reaches)
+            if not is_noise:
+                return "different", differences
+        if was_different and not mismatches and any(map(is_open, sample.outputs, reaches)):
+            self.left_out += 1
+            return "undecided", []
+        if mismatches and (sample.edge or not all(mismatch.within_widest for mismatch in mismatches.values())):
+            self.left_out += 1
+            return "unstable", differences
+        self._widened += bool(mismatches)
+        self._in_part += was_different and not mismatches
+        self.is_undecided &= sample.edge
+        self.runs += 1
+        return "same", []
+
+    def _unsettled(self, sample: Sample, found: Sequence[Any], reaches: Sequence[Reach | None]) -> dict[str, Mismatch]:
+        pairs = [settled(*values) for values in zip(sample.outputs, found, reaches, strict=True)]
+        return self._mismatches(sample, [ours for ours, _ in pairs], [theirs for _, theirs in pairs])
+
+    def _mismatches(self, sample: Sample, ours: Sequence[Any], theirs: Sequence[Any]) -> dict[str, Mismatch]:
+        names = self._candidate.outputs
+        compared = {
+            name: compare(one, other, least_scale=self._least_scale(sample, name))
+            for name, one, other in zip(names, ours, theirs, strict=True)
+        }
+        return {name: mismatch for name, mismatch in compared.items() if mismatch}
+
+    def _least_scale(self, sample: Sample, name: str) -> float:
+        """On zeros an output may vanish but for rounding; its scale is then that of the ordinary runs."""
+        return self._scales.get(name, 0.0) if sample.edge else 0.0
+
+    def summary(self, left_out: Sequence[str]) -> str:
+        """A sentence on runs that were all the same; `left_out` says why the reference did not run on other inputs."""
+        parts = [f"equal in {self.runs} runs"]
+        if self._widened:
+            parts.append(f"in {self._widened} of them within the rounding that the reference itself amplifies")
+        if self._in_part:
+            parts.append(
+                f"in {self._in_part} of them but for elements that the order of a reduction or rounding decides"
+            )
+        if self.left_out:
+            parts.append(f"{self.left_out} left out where the reference is unstable")
+        parts += [
+            f"{number} left out, on which the reference fails: {why}" for why, number in Counter(left_out).items()
+        ]
+        return "; ".join(parts)
+
+    def _amplified(
+        self, sample: Sample, found: Sequence[Any], reaches: Sequence[Reach | None]
+    ) -> tuple[bool, dict[str, Mismatch], list[Reach | None]]:
+        """Whether the reference, moved by rounding, differs from itself as much as the candidate does; what is left
+        of the mismatches without the elements in which it itself gives the other value; the reaches with these."""
+        noise = dict.fromkeys(self._candidate.outputs, 0.0)
+        left, reaches = self._unsettled(sample, found, reaches), list(reaches)
+        for moved in self._conditioning.draws(sample.feeds):
+            for name, value, other, reach in zip(noise, sample.outputs, moved, reaches, strict=True):
+                noise[name] = max(noise[name], largest_difference(*settled(value, other, reach)))
+            seen = map(steps, sample.outputs, found, moved)
+            reaches = [farther(*pair) for pair in zip(reaches, seen, strict=True)]
+            left = self._unsettled(sample, found, reaches)
+            errors = {name: mismatch.error for name, mismatch in left.items() if mismatch.error is not None}
+            if len(errors) == len(left) and excused(errors, noise):
+                return True, left, reaches
+        return False, left, reaches
+
+
+def too_large(candidate: Path, error: OutOfMemory) -> FusioncError:
+    """That a model does not find the memory which the one that it is compared with has."""
+    return FusioncError(
+        f"there is not enough memory to run the model beside the one that it is compared with: {error}",
+        where=str(candidate),
+        hint="give smaller sizes, to convert with --verify_shape, to verify with --input_shape; free some memory, or "
+        "leave the verification out: --no-verify",
+    )
