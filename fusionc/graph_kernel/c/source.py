@@ -41,7 +41,7 @@ class Kernel:
 
 
 def kernel_of(area: Area) -> Kernel:
-    """Raises Unsupported, with the reason in words, if a kernel cannot compute an area."""
+    """The C code of an area. Raises Unsupported, with the reason in words, if a kernel cannot compute it."""
     try:
         return _lowered(area)
     except RecursionError:

@@ -36,6 +36,7 @@ class StagePass:
 
     @property
     def full_name(self) -> str:
+        """What lines of the log call it."""
         return f"stage{self.stage_id}_{self.stage}_{self.pass_id}_{self.name}"
 
     @property
@@ -66,6 +67,7 @@ class Stages:
         self._changed: set[StagePass] = set()
 
     def runs(self, pass_: StagePass) -> bool:
+        """Whether a pass is on."""
         return self._on[pass_]
 
     @contextmanager
@@ -76,6 +78,7 @@ class Stages:
         self._seconds[pass_] += perf_counter() - start
 
     def note_change(self, pass_: StagePass) -> None:
+        """Remember that a pass has changed a cluster, for the log."""
         self._changed.add(pass_)
 
     def write(self, log: Log) -> None:

@@ -28,11 +28,13 @@ class AreaInfo:
             self.shapes[name] = tuple(Size(n) for n in array.shape)
 
     def dtype(self, name: str) -> int:
+        """The onnx.TensorProto data type of a value."""
         if name in self.area.constants:
             return element_type(self.area.constants[name].dtype)
         return self.area.values[name].dtype
 
     def ctype(self, name: str) -> CType:
+        """The C type of a value. Raises Unsupported where kernels do not compute with its type."""
         return ctype_of(self.dtype(name))
 
     def declared(self, name: str, axis: int) -> Size | None:
@@ -42,6 +44,7 @@ class AreaInfo:
 
 
 def attribute(node: onnx.NodeProto, name: str, default: Any = None) -> Any:
+    """An attribute of a node in Python; `default` where the node has none of that name."""
     for item in node.attribute:
         if item.name == name:
             return decode_attribute(item)

@@ -27,6 +27,7 @@ class CType:
 
     @property
     def is_float(self) -> bool:
+        """Whether it has fractions, NaN and infinities."""
         return self.name in ("f32", "f64")
 
 

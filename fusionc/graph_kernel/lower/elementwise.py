@@ -20,10 +20,11 @@ from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 
 _INTEGERS = ("i32", "i64", "i8", "u8")
 _FLOATS = ("f32", "f64")
-_TYPES = {"float": _FLOATS, "integer": _INTEGERS, "number": (*_FLOATS, *_INTEGERS), "bool": ("b",)}
+_NUMBERS = (*_FLOATS, *_INTEGERS)
+_TYPES = {"float": _FLOATS, "integer": _INTEGERS, "number": _NUMBERS, "bool": ("b",), "any": (*_NUMBERS, "b")}
 # One line for each operator, and for each of the element types that have a formula of their own: the types, what an
-# element costs (in sixteenths of a nanosecond), the C expression. {0}, {1} … are the inputs, an attribute has its name,
-# $ is the name of the first input's C type, @ what ends the names of the C library's functions for it.
+# element costs (in sixteenths of a nanosecond), the C expression. {0}, {1} … are the inputs, an attribute has its name;
+# for $ and @ see `Steps.op`.
 _FORMULAS = """
 Add             number          1 {0} + {1}
 Sub             number          1 {0} - {1}
@@ -64,7 +65,7 @@ Not             bool            1 !{0}
 And             bool            1 {0} & {1}
 Or              bool            1 {0} | {1}
 Xor             bool            1 {0} ^ {1}
-Equal           number,bool     1 {0} == {1}
+Equal           any             1 {0} == {1}
 Less            number          1 {0} < {1}
 LessOrEqual     number          1 {0} <= {1}
 Greater         number          1 {0} > {1}
@@ -97,16 +98,11 @@ class Call:
     dtype: int
     opset: int
 
-    def op(self, template: str, *arguments: Step, cost: int = 1) -> Step:
-        """A step of the result's type."""
-        return self.steps.op(self.ctype, template, *arguments, cost=cost)
-
-    def formula(self, text: str, *arguments: Step, cost: int, types: Collection[str] = _FLOATS) -> Step:
-        """A step with $ and @ as in `_FORMULAS`. Raises Unsupported where the first argument is of no such type."""
-        name = arguments[0].ctype.name
-        if name not in types:
+    def op(self, template: str, *arguments: Step, cost: int = 1, types: Collection[str] = _TYPES["any"]) -> Step:
+        """A step of the result's type. Raises Unsupported where the first argument is of none of the C types."""
+        if arguments[0].ctype.name not in types:
             raise Unsupported(f"no kernel computes {self.node.op_type} of such elements")
-        return self.op(text.replace("$", name).replace("@", "f" if name == "f32" else ""), *arguments, cost=cost)
+        return self.steps.op(self.ctype, template, *arguments, cost=cost)
 
     def constant(self, value: float) -> Step:
         """A number of the result's type."""
@@ -130,7 +126,7 @@ def _by_formula(op: str, formulas: Mapping[str, tuple[int, str]]) -> Rule:
     def rule(call: Call, *arguments: Step) -> Step:
         numbers = [call.number(name, default) for name, default in defaults.items()]
         cost, text = formulas.get(arguments[0].ctype.name, (0, ""))
-        return call.formula(text, *arguments, *numbers, cost=cost, types=formulas)
+        return call.op(text, *arguments, *numbers, cost=cost, types=formulas)
 
     def folded(call: Call, *arguments: Step) -> Step:
         first, *rest = arguments
@@ -156,7 +152,7 @@ def _rules() -> dict[str, Rule]:
 def _div(call: Call, x: Step, y: Step) -> Step:
     """A row divided by what was made of it is multiplied by the inverse: a division takes as long as six products."""
     if not x.ctype.is_float:
-        return call.formula("gk_div_$({0}, {1})", x, y, cost=30, types=_INTEGERS)
+        return call.op("gk_div_$({0}, {1})", x, y, cost=30, types=_INTEGERS)
     if y.is_reduced and x.variables > y.variables:
         normal = call.op(f"{_TINY[call.ctype.name]} ? 0x1p64f : 1", y)  # the inverse of what is subnormal overflows
         inverse = call.op("1 / ({0} * {1})", y, normal, cost=4)
@@ -214,7 +210,7 @@ def _pow(call: Call, x: Step, power: Step) -> Step:
         if number in simple and call.ctype.name in ("f32", "f64", "i32", "i64"):
             return call.op(simple[number], x)
         if number == 0.5 and call.ctype.is_float:  # pow makes +0 of -0 and +infinity of -infinity
-            return call.formula("{0} == -INFINITY ? INFINITY : sqrt@({0} + 0)", x, cost=5)
+            return call.op("{0} == -INFINITY ? INFINITY : sqrt@({0} + 0)", x, cost=5)
     if call.ctype.name == "f32":
         return call.op("powf({0}, (float){1})", x, power, cost=100)
     value = call.steps.op(ctype_of(TensorProto.DOUBLE), "pow((double){0}, (double){1})", x, power, cost=200)
@@ -228,8 +224,8 @@ def _pow(call: Call, x: Step, power: Step) -> Step:
 def _mod(call: Call, x: Step, y: Step) -> Step:
     as_c = int(attribute(call.node, "fmod", 0))
     if call.ctype.is_float:
-        return call.formula("fmod@({0}, {1})" if as_c else "gk_floor_mod_$({0}, {1})", x, y, cost=60)
-    return call.formula("gk_rem_$({0}, {1})" if as_c else "gk_mod_$({0}, {1})", x, y, cost=30, types=_INTEGERS)
+        return call.op("fmod@({0}, {1})" if as_c else "gk_floor_mod_$({0}, {1})", x, y, cost=60)
+    return call.op("gk_rem_$({0}, {1})" if as_c else "gk_mod_$({0}, {1})", x, y, cost=30, types=_INTEGERS)
 
 
 def _is_infinite(call: Call, x: Step) -> Step:
@@ -245,10 +241,10 @@ def _gelu(call: Call, x: Step) -> Step:
     if attribute(call.node, "approximate") == "tanh":
         scale, cubic = call.constant(math.sqrt(2 / math.pi)), call.constant(0.044715)
         inner = call.op("{1} * ({0} + {2} * {0} * {0} * {0})", x, scale, cubic, cost=4)
-        factor = call.formula("gk_tanh_$({0}, machine)", inner, cost=6)
+        factor = call.op("gk_tanh_$({0}, machine)", inner, cost=6, types=_FLOATS)
     else:
         inner = call.op("{0} * {1}", x, call.constant(math.sqrt(0.5)))
-        factor = call.formula("gk_erf_$({0}, machine)", inner, cost=7)
+        factor = call.op("gk_erf_$({0}, machine)", inner, cost=7, types=_FLOATS)
     return call.op("{2} * {0} * ({3} + {1})", x, factor, half, one, cost=3)
 
 
@@ -263,7 +259,7 @@ def _hard_swish(call: Call, x: Step) -> Step:
 
 def _swish(call: Call, x: Step) -> Step:
     scaled = call.op("{0} * {1}", x, call.number("alpha", 1.0))
-    return call.op("{0} * {1}", x, call.formula("gk_sigmoid_$({0}, machine)", scaled, cost=6))
+    return call.op("{0} * {1}", x, call.op("gk_sigmoid_$({0}, machine)", scaled, cost=6, types=_FLOATS))
 
 
 _RULES = _rules() | {

@@ -36,15 +36,18 @@ class Index:
         return Index(self.offset + other.offset, tuple(terms))
 
     def times(self, size: Size) -> Index:
+        """The index multiplied by a size."""
         if not size.factor:
             return Index()
         return Index(self.offset.times(size), tuple((variable, factor * size) for variable, factor in self.terms))
 
     def moved(self, by: Size | SizeSum) -> Index:
+        """The index plus a size that no loop changes."""
         return Index(self.offset + by, self.terms)
 
     @property
     def variables(self) -> frozenset[Variable]:
+        """The loops on which it depends."""
         return frozenset(variable for variable, _ in self.terms)
 
     @property
@@ -60,6 +63,7 @@ class Index:
         return None
 
     def replaced(self, new: Mapping[Variable, Index]) -> Index:
+        """The index with other indices for some variables. Raises Unsupported where terms cannot be added up."""
         result = Index(self.offset)
         for variable, size in self.terms:
             result += new.get(variable, of(variable)).times(size)
@@ -70,6 +74,7 @@ Element = tuple[str, tuple[Index, ...]]  # the name of a value, and where in it
 
 
 def of(variable: Variable) -> Index:
+    """The index that is a loop's variable."""
     return Index(SizeSum(), ((variable, ONE),))
 
 

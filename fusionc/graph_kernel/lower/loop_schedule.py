@@ -1,6 +1,8 @@
 """Which passes over a row compute which steps, and what is kept from one pass to the next.
 
-A step that a later pass needs again is computed again if that is cheap, else it is kept in a buffer.
+A loop nest goes over each row in phases, one loop after another, and a loop with much to compute goes over it block by
+block, in parts: both are passes. A step that a later pass needs again is computed again if that is cheap, else it is
+kept in a buffer.
 """
 
 from __future__ import annotations
@@ -83,9 +85,11 @@ class LoopSchedule:
         self.passes = LoopPasses(steps, self.of, [root for root in roots if self.is_rowwise(root)], frozenset())
 
     def is_rowwise(self, step: Step) -> bool:
+        """Whether a step has another value for each element of the row."""
         return bool(step.variables & self._row)
 
     def is_stored_in_row(self, store: Store) -> bool:
+        """Whether something is stored for each element of the row, and not once for all."""
         return bool(store.access.index.variables & self._row)
 
     def reductions(self, phase: int) -> list[Step]:

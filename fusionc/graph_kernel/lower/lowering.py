@@ -102,6 +102,7 @@ class Lowering:
         return self.steps.op(ctype, f"({ctype.local})length", cost=0)
 
     def store(self, name: str, at: Sequence[Index], step: Step) -> Store:
+        """What stores a step as the element of an output at an index."""
         return Store(Access(name, linear(at, self.info.shapes[name])), step)
 
     def beside(self, name: str, main: str, at: tuple[Index, ...]) -> Store | None:

@@ -61,7 +61,7 @@ def _reduce(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[Index
     if not attribute(node, "keepdims", 1):
         rest = iter(at)
         kept = [Index() if axis in axes else next(rest) for axis in range(rank)]
-    op, suffix = node.op_type.removeprefix("Reduce"), "f" if ctype.name == "f32" else ""
+    op = node.op_type.removeprefix("Reduce")
 
     def total(reduction: Reduction, template: str = "{0}", shift: Step | None = None, cost: int = 1) -> Step:
         def element(x: Step) -> Step:
@@ -81,22 +81,22 @@ def _reduce(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[Index
     if op == "SumSquare":
         return total(SUM, "{0} * {0}")
     if op == "L1":
-        return total(SUM, f"fabs{suffix}({{0}})" if ctype.is_float else "{0} < 0 ? -{0} : {0}")
+        return total(SUM, "fabs@({0})" if ctype.is_float else "{0} < 0 ? -{0} : {0}")
     if op == "Mean":
         return finished(  # of nothing it is 0, as in onnxruntime
-            "{1} == 0 ? 0 : {0} / {1}" if ctype.is_float else f"gk_div_{ctype.name}({{0}}, {{1}})",
+            "{1} == 0 ? 0 : {0} / {1}" if ctype.is_float else "gk_div_$({0}, {1})",
             total(SUM),
             lowering.length(ctype, name, axes),
         )
     if not ctype.is_float:
         raise Unsupported(f"no kernel computes {node.op_type} of integers")
     if op == "L2":
-        return finished(f"sqrt{suffix}({{0}})", total(SUM, "{0} * {0}"))
+        return finished("sqrt@({0})", total(SUM, "{0} * {0}"))
     if op == "LogSum":
-        return finished(f"gk_log_{ctype.name}({{0}}, machine)", total(SUM))
+        return finished("gk_log_$({0}, machine)", total(SUM))
     largest = finished("{0} > -INFINITY && {0} < INFINITY ? {0} : 0", total(_plain_max(ctype)))
-    powers = total(SUM, f"gk_exp_{ctype.name}({{0}} - {{1}}, machine)", largest, cost=7)
-    return finished(f"gk_log_{ctype.name}({{0}}, machine) + {{1}}", powers, largest)
+    powers = total(SUM, "gk_exp_$({0} - {1}, machine)", largest, cost=7)
+    return finished("gk_log_$({0}, machine) + {1}", powers, largest)
 
 
 def _softmax(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Step:
@@ -111,11 +111,11 @@ def _softmax(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[Inde
     largest = lowering.over(name, at, axes, _plain_max(ctype), lambda x: x)
     # A sum of 1 and more does not show what is subnormal; the logarithm of an element does.
     function = "gk_exp_of_negative" if node.op_type == "LogSoftmax" else "gk_exp"
-    exp = f"{function}_{ctype.name}({{0}} - {{1}}, machine)"
+    exp = f"{function}_$({{0}} - {{1}}, machine)"
     total = lowering.over(name, at, axes, SUM, lambda x: lowering.steps.op(ctype, exp, x, largest, cost=6))
     x = lowering.at(name, at)
     if node.op_type == "LogSoftmax":
-        log = lowering.steps.op(ctype, f"gk_log_{ctype.name}({{0}}, machine)", total, cost=12)
+        log = lowering.steps.op(ctype, "gk_log_$({0}, machine)", total, cost=12)
         return lowering.steps.op(ctype, "{0} - {1} - {2}", x, largest, log, cost=2)
     inverse = lowering.steps.op(ctype, "1 / {0}", total, cost=4)
     return lowering.steps.op(ctype, "{0} * {1}", lowering.steps.op(ctype, exp, x, largest, cost=6), inverse)
@@ -141,7 +141,6 @@ def _layer_norm(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[I
         raise Unsupported(f"no kernel computes {node.op_type} of such elements")
     centers, length = node.op_type == "LayerNormalization", lowering.length(ctype, name, axes)
     epsilon = steps.literal(ctype, np.float64(attribute(node, "epsilon", 1e-5)))
-    sqrt = "sqrtf" if ctype.name == "f32" else "sqrt"
     mean = steps.op(ctype, "{0} / {1}", lowering.over(name, at, axes, SUM, lambda x: x), length) if centers else None
 
     def centered(x: Step) -> Step:
@@ -151,7 +150,7 @@ def _layer_norm(lowering: Lowering, node: onnx.NodeProto, k: int, at: Sequence[I
         return steps.op(ctype, "{0} * {0}", centered(x))
 
     squares = lowering.over(name, at, axes, SUM, squared)
-    inverse = steps.op(ctype, f"1 / {sqrt}({{0}} / {{1}} + {{2}})", squares, length, epsilon, cost=20)
+    inverse = steps.op(ctype, "1 / sqrt@({0} / {1} + {2})", squares, length, epsilon, cost=20)
     if k > 0:
         return mean if mean and k == 1 else inverse
     result = steps.op(ctype, "{0} * {1}", centered(lowering.at(name, at)), inverse)

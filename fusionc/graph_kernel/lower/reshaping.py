@@ -12,6 +12,7 @@ from fusionc.graph_kernel.lower.symbolic_sizes import ONE, Size, Unsupported, pr
 
 
 def reshaped(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
+    """The shape of the output. Raises Unsupported where it depends on sizes that nobody knows, or contradicts them."""
     shape = info.shapes[node.input[0]]
     if node.op_type == "Flatten":
         rank = len(shape)
@@ -50,6 +51,10 @@ def _with_or_without_ones(info: AreaInfo, node: onnx.NodeProto, shape: KernelSha
 
 
 def reshape(info: AreaInfo, node: onnx.NodeProto, k: int, at: Sequence[Index]) -> Element:
+    """Where an element of the output lies in the input.
+
+    Raises SplitWanted where a loop has to be several for that, Unsupported where even that would not help.
+    """
     source = node.input[0]
     old, new = info.shapes[source], info.shapes[node.output[0]]
     if source not in info.producers:  # it lies row by row: only the number of the element matters

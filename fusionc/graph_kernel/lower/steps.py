@@ -71,13 +71,21 @@ class Steps:
     _known: dict[object, Step] = field(default_factory=dict)
 
     def copy(self) -> Steps:
+        """The steps up to now, so that what is added to one of the two can be forgotten."""
         return Steps(self.made.copy(), self._known.copy())
 
     def op(self, ctype: CType, template: str, *arguments: Step, cost: int = 1) -> Step:
+        """What a C expression makes of other steps; `template` and `cost` are those of `Step`.
+
+        In the template, $ stands for the name of the C type, @ for what ends the names of the C library's functions
+        for it: "gk_exp_$({0}, machine)", "sqrt@({0})".
+        """
+        template = template.replace("$", ctype.name).replace("@", "f" if ctype.name == "f32" else "")
         variables = frozenset[Variable]().union(*(a.variables for a in arguments))
         return self._make((ctype.name, template, arguments), ctype, template, arguments, variables, cost)
 
     def literal(self, ctype: CType, value: np.generic | float) -> Step:
+        """A number that is in the text."""
         return self.op(ctype, literal(ctype, value), cost=0)
 
     def size(self, ctype: CType, size: Size) -> Step:
@@ -87,10 +95,12 @@ class Steps:
         return self._make((ctype.name, size), ctype, "", (), frozenset(), 0, size=size)
 
     def load(self, ctype: CType, access: Access) -> Step:
+        """An element of a tensor, read from memory."""
         variables = access.index.variables
         return self._make((ctype, access), ctype, ctype.load, (), variables, 2, access)
 
     def reduce(self, ctype: CType, reduction: Reduction, step: Step, row: Sequence[Variable]) -> Step:
+        """A step reduced over all variables of the row."""
         variables = step.variables - frozenset(row)
         return self._make((ctype.name, reduction, step), ctype, "", (step,), variables, 2, None, reduction)
 

@@ -30,6 +30,7 @@ class Size:
 
     @property
     def number(self) -> int | None:
+        """The size where no C variable is in it, else None."""
         return None if self.atoms else self.factor
 
     def over(self, other: Size) -> Size | None:
@@ -48,6 +49,7 @@ ONE, ZERO = Size(1), Size(0)
 
 
 def product(sizes: Iterable[Size]) -> Size:
+    """All sizes multiplied; 1 for none."""
     result = ONE
     for size in sizes:
         result *= size
@@ -67,6 +69,7 @@ class SizeSum:
         return SizeSum(tuple(Size(factor, atoms) for atoms, factor in sorted(factors.items()) if factor))
 
     def times(self, size: Size) -> SizeSum:
+        """The sum multiplied by a size."""
         result = SizeSum()
         for part in self.parts:
             result += part * size
@@ -104,12 +107,14 @@ class SizeCode:
         return self._known[expression]
 
     def sum(self, sizes: Iterable[Size]) -> Size:
+        """All sizes added up: a size, or the variable that holds their sum."""
         total = SizeSum()
         for size in sizes:
             total += size
         return total.size or self.variable(str(total))
 
     def check(self, condition: str, message: str) -> None:
+        """Have the C code return a message where a condition does not hold."""
         if condition not in self._checked:
             self._checked.add(condition)
             self.lines.append(f'if (!({condition})) return "{message}";')

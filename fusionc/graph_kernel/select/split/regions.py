@@ -36,6 +36,7 @@ class Region:
 
     @property
     def is_lone(self) -> bool:
+        """Whether it is one operator."""
         return len(self.nodes) == 1
 
 

@@ -1,0 +1,45 @@
+"""The compiler: which one it is, and what is said where there is none."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+from fusionc.graph_kernel.c.compile import DoesNotCompile, NoCompiler, compiler
+from fusionc.graph_kernel.library.build_library import compiled
+
+pytestmark = pytest.mark.usefixtures("needs_a_compiler")
+
+
+def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(NoCompiler, match="no C compiler") as caught:
+        compiler()
+    assert "pip install ziglang" in caught.value.hint
+
+
+@pytest.mark.parametrize("named", ["no-such-compiler -O1", "'cc"])
+def test_a_compiler_that_is_named_and_not_there(monkeypatch: pytest.MonkeyPatch, named: str) -> None:
+    monkeypatch.setenv("CC", named)
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: "ziglang")
+    with pytest.raises(NoCompiler, match=f"CC names {named!r}, which is no command that can be found"):
+        compiler()
+
+
+@pytest.mark.parametrize(
+    "script, reason",
+    [("#!/bin/sh\nexit 0\n", "the C compiler .*program failed without a word"), ("\1 no program", "cannot be run")],
+)
+def test_a_compiler_that_is_none(script: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
+    program = tmp_path / "program"
+    program.write_text(script)
+    program.chmod(0o755)
+    monkeypatch.setenv("CC", str(program))
+    with pytest.raises(DoesNotCompile, match=reason):
+        compiled("int one(void) { return 1; }\n")

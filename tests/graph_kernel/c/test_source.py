@@ -1,0 +1,98 @@
+"""Kernels as onnxruntime calls them: their interface, the sizes that they accept, what they share."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from areas import area_of, differences, kernel_model, plain_model, session
+
+from fusionc.graph_kernel.c.source import kernel_of, reason_against, source
+from fusionc.graph_kernel.library.build_library import build
+
+pytestmark = pytest.mark.usefixtures("needs_a_compiler")
+
+CHAIN = "g (float[N] x, float[M] y) => (float[K] z) { a = Add(x, y) z = Mul(a, x) }"
+NORM = "g (float[N,C] x, float[C] s) => (float[N,C] z) { z = LayerNormalization(x, s) }"
+
+
+def test_every_entry_of_the_interface() -> None:
+    """Status, domain, operator, inputs, outputs, shapes and threads: all are used in these two runs."""
+    area = area_of(CHAIN)
+    built = build([area])
+    kernel = session(kernel_model(area), built.library)
+    large = {name: np.random.default_rng(0).standard_normal(3_000_000).astype(np.float32) for name in ("x", "y")}
+    assert not differences([(large["x"] + large["y"]) * large["x"]], kernel.run(None, large))
+    with pytest.raises(Exception, match="sizes cannot be broadcast"):
+        kernel.run(None, {"x": np.zeros(3, np.float32), "y": np.zeros(4, np.float32)})
+
+
+def test_sizes_that_contradict_the_area_are_an_error() -> None:
+    area = area_of(NORM)
+    kernel = session(kernel_model(area), build([area]).library)
+    with pytest.raises(Exception, match="sizes differ that must be equal"):
+        kernel.run(None, {"x": np.zeros((2, 3), np.float32), "s": np.zeros(4, np.float32)})
+    with pytest.raises(Exception, match=r"[Rr]ank"):
+        kernel.run(None, {"x": np.zeros((2, 3, 4), np.float32), "s": np.zeros(4, np.float32)})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("(float[4] z) <int64 i = {5}> { a = Neg(x) z = Gather(a, i) }", "Gather beyond the end"),
+        ("(float[4] z) <int64 i = {-4}> { a = Neg(x) z = Gather(a, i) }", "Gather beyond the end"),
+        ("(float[4] z) <int64[1] s = {0}> { a = Neg(x) z = Squeeze(a, s) }", "Squeeze of a size that is not 1"),
+        ("(float[2,4] z) <int64[2] s = {2, 4}> { a = Reshape(x, s) z = Neg(a) }", "cannot change the number"),
+        ("(float[?,4] z) { a = Neg(x) y, v, w, u, z = Split <num_outputs = 5>(a) }", "more parts than there are"),
+        ("(float[?,4] z) <int64[2] s = {1, 4}> { a = Neg(x) y, z = Split(a, s) }", "parts of Split are not the whole"),
+    ],
+)
+def test_sizes_that_an_operator_cannot_take_are_an_error(text: str, message: str) -> None:
+    area = area_of(f"g (float[N,4] x) => {text}")
+    kernel = session(kernel_model(area), build([area]).library)
+    with pytest.raises(Exception, match=message):
+        kernel.run(None, {"x": np.zeros((3, 4), np.float32)})
+
+
+@pytest.mark.parametrize("n, m", [(5, 5), (1, 5), (5, 1), (1, 1), (0, 1), (0, 0)])
+def test_an_unknown_size_may_broadcast(n: int, m: int) -> None:
+    area = area_of(CHAIN)
+    built = build([area])
+    rng = np.random.default_rng(0)
+    feeds = {"x": rng.standard_normal(n).astype(np.float32), "y": rng.standard_normal(m).astype(np.float32)}
+    wanted = session(plain_model(area)).run(None, feeds)
+    assert not differences(wanted, session(kernel_model(area), built.library).run(None, feeds))
+
+
+@pytest.mark.parametrize("op", ["ReduceMax", "ReduceMin"])
+def test_long_doubles_are_what_they_were(op: str) -> None:
+    """A kernel that uses MMX registers makes the long doubles of the process NaN."""
+    area = area_of(f"g (int32[N,M] x) => (int32[1,M] z) <int64[1] a = {{0}}> {{ y = Neg(x) z = {op}(y, a) }}")
+    kernel = session(kernel_model(area), build([area]).library)
+    numbers = np.arange(5, dtype=np.longdouble)
+    kernel.run(None, {"x": np.zeros((3, 5), np.int32)})
+    assert (numbers / 3 + numbers * numbers).sum() > 33
+
+
+def test_equal_areas_share_a_kernel() -> None:
+    one, other = area_of(CHAIN, name="one"), area_of(CHAIN.replace("a =", "b =").replace("(a,", "(b,"), name="other")
+    assert kernel_of(one).function == kernel_of(other).function
+    assert source([one, other, one]).count("_plan(const") == 1
+    with pytest.raises(ValueError, match="two different areas"):
+        source([one, area_of(NORM, name="one")])
+
+
+def test_what_no_kernel_computes_is_refused_in_words() -> None:
+    area = area_of("g (float[N,4] x, float[4,4] y) => (float[N,4] z) { z = MatMul(x, y) }", name="product")
+    assert reason_against(area) == "no kernel computes MatMul"
+    built = build([area, area_of(CHAIN, name="chain")])
+    assert built.failed == {"product": "no kernel computes MatMul"}
+    assert built.library and built.library.is_file()
+    assert build([area]).library is None
+
+
+@pytest.mark.parametrize("end", [2**31 - 1, 2**63 - 1])
+def test_a_slice_backwards_to_the_largest_end_is_refused(end: int) -> None:
+    """By the standard it is empty, in onnxruntime it goes on to the front."""
+    numbers = f"int64[1] s = {{-1}}, int64[1] e = {{{end}}}, int64[1] a = {{0}}, int64[1] t = {{-1}}"
+    area = area_of(f"g (float[N] x) => (float[M] z) <{numbers}> {{ y = Slice(x, s, e, a, t) z = Neg(y) }}")
+    assert reason_against(area) == "onnxruntime reads the end of a Slice backwards in a way of its own"

@@ -1,0 +1,84 @@
+"""From areas to a library: built, kept in the cache, and what can go wrong there."""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+import pytest
+from areas import area_of
+
+from fusionc.errors import FusioncError
+from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.c.compile import DoesNotCompile
+from fusionc.graph_kernel.library import cache
+from fusionc.graph_kernel.library.build_library import build, compiled
+
+pytestmark = pytest.mark.usefixtures("needs_a_compiler")
+
+CHAIN = "g (float[N] x, float[M] y) => (float[K] z) { a = Add(x, y) z = Mul(a, x) }"
+NORM = "g (float[N,C] x, float[C] s) => (float[N,C] z) { z = LayerNormalization(x, s) }"
+
+
+def test_an_area_that_does_not_compile_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    real = build.__globals__["source"]
+
+    def broken(areas: list[Area]) -> str:
+        text: str = real(areas)
+        return text + "#error bad\n" if any(a.name == "bad" for a in areas) else text
+
+    monkeypatch.setitem(build.__globals__, "source", broken)
+    built = build([area_of(CHAIN, name="good"), area_of(NORM, name="bad")])
+    assert list(built.failed) == ["bad"] and "#error" in built.failed["bad"]
+    assert built.library
+
+
+def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
+    built = compiled("int three(void) { return 3; }\n")
+    assert built.is_file() and compiled("int three(void) { return 3; }\n") == built
+
+
+def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def write_text(self: Path, text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(Path, "write_text", write_text)
+    with pytest.raises(FusioncError, match="the cache of kernels cannot be written: No space left") as caught:
+        compiled("int four(void) { return 4; }\n")
+    assert caught.value.where == str(cache.cache_folder())
+
+
+def test_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = compiled("int one(void) { return 1; }\n")
+    file = first.stat().st_ino
+    assert compiled("int one(void) { return 1; }\n") == first and first.stat().st_ino == file
+    assert compiled("int one(void) { return 2; }\n") != first
+    with pytest.raises(DoesNotCompile, match="error"):
+        compiled("int one(void) { return }\n")
+    assert sorted(p.suffix for p in first.parent.iterdir()) == [".so", ".so"], "nothing temporary is left"
+
+
+def test_the_cache_forgets_what_was_not_wanted_for_longest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setattr(cache, "_MOST", 2)
+    texts = [f"int one(void) {{ return {k}; }}\n" for k in range(3)]
+    first, second = compiled(texts[0]), compiled(texts[1])
+    os.utime(first, (1, 1))
+    os.utime(second, (2, 2))
+    compiled(texts[0])
+    third = compiled(texts[2])
+    assert set(third.parent.iterdir()) == {first, third}
+
+
+def test_no_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    def home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setenv("XDG_CACHE_HOME", "relative")  # which does not count
+    monkeypatch.setattr(Path, "home", home)
+    assert cache.cache_folder().is_dir() and cache.cache_folder().is_absolute()

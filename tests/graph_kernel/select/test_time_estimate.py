@@ -1,0 +1,37 @@
+"""What a kernel saves."""
+
+from __future__ import annotations
+
+import pytest
+from areas import area_of
+
+from fusionc.graph_kernel.select.time_estimate import seconds_saved
+
+pytestmark = pytest.mark.usefixtures("needs_a_compiler")
+
+
+def test_what_an_area_saves() -> None:
+    def chain(count: int) -> str:
+        calls = " ".join(f"v{k + 1} = Neg(v{k})" for k in range(count))
+        return f"g (float[N] v0) => (float[N] v{count}) {{ {calls} }}"
+
+    short, long = area_of(chain(2)), area_of(chain(8))
+    assert seconds_saved(long, {"N": 1000}) > seconds_saved(short, {"N": 1000}) > 0
+    assert seconds_saved(long, {"N": 1_000_000}) > 10 * seconds_saved(long, {"N": 1000})
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "g (float[N] x, float[3] c) => (float[3] z) { a = Exp(x) b = Add(a, c) z = Tanh(b) }",
+        "g (float[N] x) => (float[1,5] z) <float[1,5] c = {1, 2, 3, 4, 5}> { a = Exp(x) b = Add(a, c) z = Tanh(b) }",
+        "g (float[N,M] x) => (float[N,4] z) <int64[2] s = {4, 6}> { a = Exp(x) p, z = Split <axis = 1>(a, s) }",
+        "g (float[N,4] x) => (float[4] z) <int64 i = {100}> { a = Exp(x) z = Gather(a, i) }",
+        "g (float[N,4] x) => (float[4] z) <int64 i = {-100}> { a = Exp(x) z = Gather(a, i) }",
+        "g (float[N,M] x) => (float[M] z) <int64[1] s = {0}> { a = Exp(x) z = Squeeze(a, s) }",
+        "g (float[N,M] x, float[N,3] y) => (float[K,M] z) { a = Exp(x) z = Concat <axis = 0>(a, y) }",
+        "g (float[N] x, float[M] y, float[3] c) => (float[3] z) { a = Add(x, c) b = Add(y, c) z = Mul(a, b) }",
+    ],
+)
+def test_what_an_area_saves_whose_symbols_stand_for_few_numbers(text: str) -> None:
+    assert seconds_saved(area_of(text), {}) > 0
