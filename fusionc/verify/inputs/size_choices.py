@@ -62,7 +62,8 @@ class SizeChoices:
         for base in (preferred, single):
             yield from self._totals(base)
             yield from self._complete(base)
-        yield from self._complete({symbol: 2 if self._is_rank(symbol) else 1 for symbol in self.symbols})
+        for size in (2, 1):  # of 1 a Slice may leave nothing, and a Concat of that has elements that nobody wrote
+            yield from self._complete({symbol: 2 if self._is_rank(symbol) else size for symbol in self.symbols})
         for base in (preferred, single):
             for symbol in (symbol for symbol in self.symbols if not self._is_rank(symbol)):
                 for size in self._likely:

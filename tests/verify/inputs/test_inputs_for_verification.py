@@ -269,3 +269,14 @@ def test_an_input_that_is_a_shape_may_be_of_any_rank(rank: int, values: object) 
     (symbol,) = SizeChoices(ports, {}).symbols
     feeds = make_feeds(ports, value_ranges(model, ports), {symbol: rank}, Style(), 0)
     assert feeds["t"].tolist() == values
+
+
+def test_sizes_that_leave_something_come_first(tmp_path: Path) -> None:
+    """With H = 1, b is empty, and onnxruntime's Concat takes it, and leaves half of its result as it finds it."""
+    model = parse("""agraph (float[1,H,W] x) => (float[A,H2,W2] y)
+        <int64[1] n0 = {0}, int64[1] n1 = {1}, int64[1] n2 = {2}, int64[1] n8 = {8}, int64[1] far = {9999}> {
+        a = Slice (x, n0, far, n1, n2) b = Slice (x, n1, n8, n1, n2) y = Concat <axis = 0> (a, b) }""")
+    onnx.save(model, tmp_path / "a.onnx")
+    lines: list[str] = []
+    assert verify(tmp_path / "a.onnx", tmp_path / "a.onnx", progress=lines.append).status == "equal"
+    assert "H=2" in lines[0], lines
