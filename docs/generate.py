@@ -14,6 +14,7 @@ import ast
 import sys
 import textwrap
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 from pathlib import Path
 
 import click
@@ -32,10 +33,18 @@ NOTE = "<!-- Written by docs/generate.py from the registry of passes; `make docs
 
 def passes_page(passes: Sequence[Pass]) -> str:
     lines = [NOTE, "", "# The passes, in the order in which they run", ""]
-    lines += ["| pass | kind | default | numerics | what it does |", "|---|---|---|---|---|"]
-    lines += [
-        f"| [{p.name}](#{p.name.lower()}) | {p.kind} | {p.default} | {p.numerics} | {p.summary} |" for p in passes
-    ]
+    lines += ["Each is a file in the folder of its topic, `fusionc/passes/<topic>/`; some topics have several turns."]
+    for topic, group in groupby(passes, lambda p: type(p).__module__.split(".")[-2]):
+        lines += [
+            "",
+            f"### {topic}",
+            "",
+            "| pass | kind | default | numerics | what it does |",
+            "|---|---|---|---|---|",
+        ]
+        lines += [
+            f"| [{p.name}](#{p.name.lower()}) | {p.kind} | {p.default} | {p.numerics} | {p.summary} |" for p in group
+        ]
     for p in passes:
         lines += ["", f"## {p.name}", ""]
         lines += [f"- patterns: {', '.join(pattern.name for pattern in p.patterns) or 'none'}"]
