@@ -15,7 +15,7 @@ from fusionc.requested.value_names import described, value_named
 _OPTION = "--out_nodes"
 
 
-def cut(model: ModelProto, out_nodes: str, folder: str) -> None:
+def set_outputs(model: ModelProto, out_nodes: str, folder: str) -> None:
     """Make these values of the main graph its outputs. The external data of the model lies in `folder`.
 
     Raises UsageError where one is not there or is named twice, FusioncError where nothing is known of its type.

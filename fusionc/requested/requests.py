@@ -9,7 +9,7 @@ from onnx import ModelProto
 
 from fusionc.requested.dimension_size import DimensionSize
 from fusionc.requested.input_shape import fix_sizes, sizes_outside, sizes_to_run
-from fusionc.requested.out_nodes import cut
+from fusionc.requested.out_nodes import set_outputs
 from fusionc.requested.output_type import types_of_outputs
 
 
@@ -30,7 +30,7 @@ class Requests:
         if self.input_shape is not None:
             fix_sizes(model, self.input_shape, folder)
         if self.out_nodes is not None:
-            cut(model, self.out_nodes, folder)
+            set_outputs(model, self.out_nodes, folder)
 
     def types(self, changed: ModelProto) -> dict[str, int]:
         """The outputs of the changed model that get another type in the end, and which.

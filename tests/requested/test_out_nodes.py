@@ -11,7 +11,7 @@ from onnx import ModelProto, TensorProto, helper
 
 import fusionc
 from fusionc.errors import FusioncError, UsageError
-from fusionc.requested.out_nodes import cut
+from fusionc.requested.out_nodes import set_outputs
 
 CHAIN = """agraph (float[N,4] x, float[4] unused) => (float[N,4] y, float[N,2] right) <float[4] k, float[4] late> {
     a = Mul (x, k) b = Relu (a) left, right = Split <axis = 1, num_outputs = 2> (b) c = Add (b, late) y = Neg (c)
@@ -28,7 +28,7 @@ def chain(opset: int = 18, ir_version: int = 10) -> ModelProto:
 def after_cut(model: ModelProto, out_nodes: str) -> ModelProto:
     copy = ModelProto()
     copy.CopyFrom(model)
-    cut(copy, out_nodes, "")
+    set_outputs(copy, out_nodes, "")
     return copy
 
 
@@ -162,5 +162,5 @@ def test_a_conversion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert [value.name for value in result.graph.output] == [inner.output[0]]
     assert "BatchNormalization" not in report.operators_after and report.nodes_after < 4
     assert report.verification is not None and report.verification.startswith("equal in ")
-    cut(model, inner.output[0], "")
+    set_outputs(model, inner.output[0], "")
     assert_same_numbers(model, result, "rounding", {"N": 2})

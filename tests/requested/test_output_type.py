@@ -13,7 +13,7 @@ from onnx import ModelProto, TensorProto
 
 import fusionc
 from fusionc.errors import UsageError
-from fusionc.requested.out_nodes import cut
+from fusionc.requested.out_nodes import set_outputs
 from fusionc.requested.output_type import cast_outputs, types_of_outputs
 
 TWO = """agraph (float[N,4] x) => (float[N,4] y, float[N,4] z, int64[K] i) { y = Relu (x) z = Neg (y) i = Shape (z) }"""
@@ -169,7 +169,7 @@ def test_a_conversion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output_ty
 
 
 def after_cut_and_cast(model: ModelProto, name: str, output_type: str) -> ModelProto:
-    cut(model, name, "")
+    set_outputs(model, name, "")
     return after_cast(model, output_type)
 
 

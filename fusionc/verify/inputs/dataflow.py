@@ -15,7 +15,7 @@ from fusionc.verify.interface import Dim, tensor_dims
 _SMALL = 1024  # elements; larger tensors hold no shapes and are left out of shape inference
 
 
-class Place(NamedTuple):
+class ScopedName(NamedTuple):
     """A value: a name and the number of the graph or function that defines it."""
 
     scope: int
@@ -49,9 +49,9 @@ class Dataflow:
     def __init__(self, model: onnx.ModelProto) -> None:
         self._model = model
         self._scopes: list[_Scope] = []
-        self._uses: dict[Place, list[Use]] = defaultdict(list)
-        self._leaves: dict[Place, list[Place]] = defaultdict(list)
-        self._came_from: dict[Place, Place] = {}
+        self._uses: dict[ScopedName, list[Use]] = defaultdict(list)
+        self._leaves: dict[ScopedName, list[ScopedName]] = defaultdict(list)  # of what a body or a function returns
+        self._came_from: dict[ScopedName, ScopedName] = {}
         self._bodies: dict[tuple[int, str], list[tuple[int, onnx.GraphProto]]] = defaultdict(list)
         self._functions: dict[tuple[str, str, str], tuple[int, onnx.FunctionProto]] = {}
         self._inferred: dict[str, tuple[Dim, ...]] | None = None
@@ -62,32 +62,21 @@ class Dataflow:
         for scope, function in self._functions.values():
             self._add_nodes(function.node, scope)
 
-    def input(self, name: str) -> Place:
+    def input(self, name: str) -> ScopedName:
         """The value of a graph input."""
-        return Place(self._main, name)
+        return ScopedName(self._main, name)
 
-    def uses(self, place: Place) -> list[Use]:
+    def uses(self, value: ScopedName) -> list[Use]:
         """The operands that a value is, in the graph that defines it and in those inside."""
-        return self._uses.get(place, [])
+        return self._uses.get(value, [])
 
-    def results(self, use: Use) -> list[Place]:
-        """The outputs of the using node."""
-        return [Place(use.scope, name) for name in use.node.output if name]
-
-    def leaves(self, place: Place) -> list[Place]:
-        """Where the value goes on to if it is an output of a body or function."""
-        return self._leaves.get(place, [])
-
-    def entered(self, use: Use) -> list[Place]:
-        """The inputs of a body or function that receive the operand."""
-        node, operand, outer_scope = use
-        if called := self._function(node):
-            scope, function = called
-            return [Place(scope, function.input[operand])] if operand < len(function.input) else []
-        if node.op_type == "Scan" or (node.op_type == "Loop" and operand >= 2):
-            bodies = self._bodies.get(_identity(node, outer_scope), [])
-            return [Place(scope, body.input[operand].name) for scope, body in bodies if operand < len(body.input)]
-        return []
+    def reached(self, use: Use, *, comes_out: bool) -> list[ScopedName]:
+        """Where the value goes on to from a use: into a body or a function, from there out of it, and, where it
+        `comes_out` of the node, to what that makes."""
+        values = self._entered(use)
+        if comes_out:
+            values = [*values, *(ScopedName(use.scope, name) for name in use.node.output if name)]
+        return [onward for value in values for onward in (value, *self._leaves.get(value, ()))]
 
     def added_constant(self, use: Use) -> int:
         """What the other operand of an Add or Sub adds to the value at most; 0 where it is not a small constant."""
@@ -104,25 +93,36 @@ class Dataflow:
 
     def dims(self, scope: int, name: str) -> tuple[Dim, ...] | None:
         """The dimensions of a value as far as they are known. Symbols of graph inputs have the names of `Port`."""
-        place = self._resolve(scope, name)
-        while place is not None:
-            known = self._scopes[place.scope].dims.get(place.name)
-            if known is None and place.scope == self._main:
+        value = self._resolve(scope, name)
+        while value is not None:
+            known = self._scopes[value.scope].dims.get(value.name)
+            if known is None and value.scope == self._main:
                 if self._inferred is None:
                     self._inferred = _inferred_dims(self._model)
-                known = self._inferred.get(place.name)
+                known = self._inferred.get(value.name)
             if known is not None:
                 return known
-            place = self._came_from.get(place)
+            value = self._came_from.get(value)
         return None
+
+    def _entered(self, use: Use) -> list[ScopedName]:
+        """The inputs of a body or function that receive the operand."""
+        node, operand, outer_scope = use
+        if called := self._function(node):
+            scope, function = called
+            return [ScopedName(scope, function.input[operand])] if operand < len(function.input) else []
+        if node.op_type == "Scan" or (node.op_type == "Loop" and operand >= 2):
+            bodies = self._bodies.get(_identity(node, outer_scope), [])
+            return [ScopedName(scope, body.input[operand].name) for scope, body in bodies if operand < len(body.input)]
+        return []
 
     def _function(self, node: onnx.NodeProto) -> tuple[int, onnx.FunctionProto] | None:
         return self._functions.get((node.domain, node.op_type, node.overload))
 
-    def _resolve(self, scope: int | None, name: str) -> Place | None:
+    def _resolve(self, scope: int | None, name: str) -> ScopedName | None:
         while name and scope is not None:
             if name in self._scopes[scope].defined:
-                return Place(scope, name)
+                return ScopedName(scope, name)
             scope = self._scopes[scope].parent
         return None
 
@@ -156,15 +156,15 @@ class Dataflow:
                 elif attribute.name == "value" and node.op_type == "Constant":
                     self._scopes[scope].add_constant(node.output[0], attribute.t)
             for operand, name in enumerate(node.input):
-                if place := self._resolve(scope, name):
+                if value := self._resolve(scope, name):
                     use = Use(node, operand, scope)
-                    self._uses[place].append(use)
-                    for inner in self.entered(use):
-                        self._came_from.setdefault(inner, place)
+                    self._uses[value].append(use)
+                    for inner in self._entered(use):
+                        self._came_from.setdefault(inner, value)
             if called := self._function(node):
                 inner_scope, function = called
                 for inner_name, outer_name in zip(function.output, node.output, strict=False):
-                    self._leaves[Place(inner_scope, inner_name)].append(Place(scope, outer_name))
+                    self._leaves[ScopedName(inner_scope, inner_name)].append(ScopedName(scope, outer_name))
 
     def _add_body(self, node: onnx.NodeProto, body: onnx.GraphProto, scope: int) -> None:
         inner_scope = self._add_graph(body, scope)
@@ -172,7 +172,7 @@ class Dataflow:
         results = body.output[1:] if node.op_type == "Loop" else body.output
         for value, outer_name in zip(results, node.output, strict=False):
             if inner := self._resolve(inner_scope, value.name):
-                self._leaves[inner].append(Place(scope, outer_name))
+                self._leaves[inner].append(ScopedName(scope, outer_name))
 
 
 def _identity(node: onnx.NodeProto, scope: int) -> tuple[int, str]:

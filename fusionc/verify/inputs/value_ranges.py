@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import onnx
 
-from fusionc.verify.inputs.dataflow import Dataflow, Place, Use
+from fusionc.verify.inputs.dataflow import Dataflow, Use
 from fusionc.verify.inputs.fitting import Fit, fit_of
 from fusionc.verify.inputs.operands import COUNTS, DEFAULT_AXIS, INDICES, PASSED_ON, POSITIVE, ROTARY_INDICES, ZEROS
 from fusionc.verify.interface import Dim, Port
@@ -57,22 +57,22 @@ def _value_range(flow: Dataflow, port: Port) -> ValueRange:
     queue = deque([(start, 0, port.element_type not in _FLOATS)])
     seen = {start}
     while queue:
-        place, offset, whole = queue.popleft()
-        for use in flow.uses(place):
-            if place == start and allowed.fit is None:
+        value, offset, whole = queue.popleft()
+        for use in flow.uses(value):
+            if value == start and allowed.fit is None:
                 allowed.fit = fit_of(flow, use)
             if whole:
                 _apply(allowed, flow, use, offset)
             elif use.operand in COUNTS.get(use.node.op_type, ()) and use.node.op_type in ("Resize", "Upsample"):
                 allowed.least = 1
-            elif place == start and use.operand in POSITIVE.get(use.node.op_type, ()):
+            elif value == start and use.operand in POSITIVE.get(use.node.op_type, ()):
                 allowed.positive = True
             still_whole = _is_whole_after(use, whole)
             if whole and not still_whole:
                 allowed.mask = True
                 continue
             change = flow.added_constant(use) if use.node.op_type in ("Add", "Sub") else 0
-            for reached in _reached(flow, use):
+            for reached in flow.reached(use, comes_out=use.operand in PASSED_ON.get(use.node.op_type, ())):
                 if reached not in seen:
                     seen.add(reached)
                     queue.append((reached, offset + change, still_whole))
@@ -85,14 +85,6 @@ def _is_whole_after(use: Use, whole: bool) -> bool:
         return whole
     target = next((attribute.i for attribute in use.node.attribute if attribute.name == "to"), 0)
     return target not in (*_FLOATS, onnx.TensorProto.BOOL)
-
-
-def _reached(flow: Dataflow, use: Use) -> list[Place]:
-    """Where the value goes on to from this use."""
-    places = flow.entered(use)
-    if use.operand in PASSED_ON.get(use.node.op_type, ()):
-        places = [*places, *flow.results(use)]
-    return [reached for place in places for reached in (place, *flow.leaves(place))]
 
 
 def _apply(allowed: ValueRange, flow: Dataflow, use: Use, offset: int) -> None:
