@@ -8,10 +8,11 @@ from pathlib import Path
 import onnx
 from onnx import TensorProto
 
+from fusionc.disk.external_data import external_range
 from fusionc.disk.paths import require_path
 from fusionc.disk.validate import validate
 from fusionc.errors import FusioncError, UsageError
-from fusionc.model import tensors, walk
+from fusionc.model import walk
 
 
 def load(path: Path) -> onnx.ModelProto:
@@ -37,7 +38,7 @@ def load(path: Path) -> onnx.ModelProto:
     validate(proto, str(path))
     for tensor in walk.tensors_of(proto):
         if tensor.data_location == TensorProto.EXTERNAL:
-            tensors.external_range(tensor, os.fspath(path.parent))
+            external_range(tensor, os.fspath(path.parent))
     return proto
 
 

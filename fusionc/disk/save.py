@@ -20,6 +20,7 @@ from typing import BinaryIO
 import onnx
 from onnx import TensorProto
 
+from fusionc.disk.external_data import external_entries, external_range
 from fusionc.disk.paths import require_unread
 from fusionc.disk.places import beside, cannot_be_written, workshop
 from fusionc.disk.publish import Saved, data_of, in_the_way, is_copy, short
@@ -74,7 +75,7 @@ class _Writer:
 
     def _spare_weights(self, external: list[TensorProto]) -> None:
         """Refuse an output that is a data file of the model, or of the result."""
-        locations = {tensors.external_entries(t)["location"] for t in external}
+        locations = {external_entries(t)["location"] for t in external}
         taken = [folder / name for folder in (self.folder, self.output.parent) for name in locations]
         require_unread(self.output, "--output", dict.fromkeys(taken, "the weights of the model"))
 
@@ -89,7 +90,7 @@ class _Writer:
 
     def _move_in(self, external: list[TensorProto]) -> None:
         for tensor in external:
-            path, offset, _ = tensors.external_range(tensor, os.fspath(self.folder))
+            path, offset, _ = external_range(tensor, os.fspath(self.folder))
             with open(path, "rb") as file:
                 file.seek(offset)
                 _make_inline(tensor, file.read(tensors.byte_size(tensor)))
@@ -98,7 +99,7 @@ class _Writer:
         """Let the result use the original files: in the same folder as they are, else copied or repacked."""
         files: dict[str, list[TensorProto]] = {}
         for tensor in external:
-            files.setdefault(tensors.external_entries(tensor)["location"], []).append(tensor)
+            files.setdefault(external_entries(tensor)["location"], []).append(tensor)
         if files and os.path.realpath(self.folder) == os.path.realpath(self.output.parent):
             self.model = self.output.with_name(beside(self.workshop))  # onnx refuses links to data
             return
@@ -151,7 +152,7 @@ class _Writer:
             file.write(bytes(-file.size % _PAGE))
         offset = file.size
         if tensor.data_location == TensorProto.EXTERNAL:
-            path, start, _ = tensors.external_range(tensor, os.fspath(self.folder))
+            path, start, _ = external_range(tensor, os.fspath(self.folder))
             with open(path, "rb") as source:
                 source.seek(start)
                 for at in range(0, size, _CHUNK):

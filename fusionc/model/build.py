@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import heapq
+from graphlib import CycleError, TopologicalSorter
 
 import onnx
-from onnx import AttributeProto
 
 from fusionc.errors import FusioncError
 from fusionc.graphsurgeon import ReadOnlyTuple
 from fusionc.model.graph import Constant, Edge, Graph, Model, Node, Value
 from fusionc.model.operators import canonical_domain
-from fusionc.model.walk import training_nodes
+from fusionc.model.walk import bodies_of, training_nodes
 
 
 def build(proto: onnx.ModelProto, folder: str, target: str = "onnxruntime-cpu") -> Model:
@@ -120,17 +120,6 @@ def _resolve(graph: Graph, name: str, user: str) -> Edge | None:
     raise _invalid(f"nothing makes the value {name!r}", graph, f", {user}")
 
 
-def bodies_of(node: onnx.NodeProto) -> list[onnx.GraphProto]:
-    """The subgraphs in the attributes of a node."""
-    found: list[onnx.GraphProto] = []
-    for attribute in node.attribute:
-        if attribute.type == AttributeProto.GRAPH:
-            found.append(attribute.g)
-        elif attribute.type == AttributeProto.GRAPHS:
-            found.extend(attribute.graphs)
-    return found
-
-
 def dependencies(node: Node) -> list[Node]:
     """The nodes of the same graph that must come before `node`, those that its subgraphs need included."""
     read = (*node.inputs, *node.captures())
@@ -153,24 +142,17 @@ def topological_order(graph: Graph, nodes: list[Node]) -> list[Node]:
     Raises FusioncError where the nodes form a cycle.
     """
     index = {node: i for i, node in enumerate(nodes)}
-    waiting: dict[Node, int] = {}
-    followers: dict[Node, list[Node]] = {}
-    for node in nodes:
-        before = dependencies(node)
-        waiting[node] = len(before)
-        for producer in before:
-            followers.setdefault(producer, []).append(node)
-    ready = [index[node] for node in nodes if not waiting[node]]
-    heapq.heapify(ready)
+    sorter = TopologicalSorter({node: dependencies(node) for node in nodes})
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        stuck: Node = error.args[1][0]
+        raise _invalid("the nodes of a graph form a cycle", graph, f", at node {stuck.label()!r}") from None
+    ready: list[int] = []
     order: list[Node] = []
-    while ready:
-        node = nodes[heapq.heappop(ready)]
-        order.append(node)
-        for follower in followers.get(node, ()):
-            waiting[follower] -= 1
-            if not waiting[follower]:
-                heapq.heappush(ready, index[follower])
-    if len(order) != len(nodes):
-        stuck = next(node for node in nodes if waiting[node])
-        raise _invalid("the nodes of a graph form a cycle", graph, f", at node {stuck.label()!r}")
+    while sorter:
+        for node in sorter.get_ready():
+            heapq.heappush(ready, index[node])
+        order.append(nodes[heapq.heappop(ready)])
+        sorter.done(order[-1])
     return order

@@ -169,13 +169,6 @@ class Constant(Edge, gs.Constant):
         return tensors.byte_size(self.data) if isinstance(self.data, onnx.TensorProto) else self.data.nbytes
 
     @property
-    def external_place(self) -> tuple[tuple[str, str], ...] | None:
-        """Where the elements lie, if they are in an external file: file, offset, length."""
-        if not isinstance(self.data, onnx.TensorProto) or not self.data.external_data:
-            return None
-        return tuple(sorted(tensors.external_entries(self.data).items()))
-
-    @property
     def values(self) -> np.ndarray[Any, Any]:
         if self._cached is not None:
             return self._cached

@@ -20,38 +20,15 @@ RANDOM = frozenset(
     {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
 )
 RANDOM_OR_STATEFUL = RANDOM | {
-    "BeamSearch",
-    "BiasDropout",
-    "BitmaskBiasDropout",
-    "BitmaskDropout",
-    "GreedySearch",
-    "PythonOp",
-    "SampleOp",
-    "Sampling",
-    "WhisperBeamSearch",
-}
+    "BeamSearch", "BiasDropout", "BitmaskBiasDropout", "BitmaskDropout", "GreedySearch", "PythonOp", "SampleOp",
+    "Sampling", "WhisperBeamSearch",
+}  # fmt: skip
 # How a model is quantized is written in these: their constants stay as they are.
 QUANTIZATION = frozenset({"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"})
 _KNOWN_DOMAINS = frozenset({"", "ai.onnx.ml", MICROSOFT, "com.microsoft.nchwc", KERNELS})
 COMMUTATIVE = frozenset(
-    {
-        "Add",
-        "Mul",
-        "And",
-        "Or",
-        "Xor",
-        "Equal",
-        "BitwiseAnd",
-        "BitwiseOr",
-        "BitwiseXor",
-        "Max",
-        "Min",
-        "Sum",
-        "Mean",
-    }
+    {"Add", "Mul", "And", "Or", "Xor", "Equal", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Max", "Min", "Sum", "Mean"}
 )
-
-
 # Before opset 7 these could align their second operand at an axis of the first, which no formula means.
 _ALIGNED_BEFORE_7 = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less"})
 

@@ -12,10 +12,11 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
-from fusionc.errors import FusioncError
-
 Array = np.ndarray[Any, Any]
-_READABLE = ("value", "value_float", "value_floats", "value_int", "value_ints", "value_string", "value_strings")
+_CONSTANT_TYPES: dict[str, type] = {
+    **{"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64},
+    **{"value_string": object, "value_strings": object},
+}
 _FLOAT_INFO: Callable[[np.dtype[Any]], Any] = ml_dtypes.finfo
 _BITS: dict[int, int] = {
     TensorProto.INT2: 2,
@@ -56,12 +57,16 @@ def byte_size(tensor: TensorProto) -> int:
 
 
 def to_array(tensor: TensorProto, folder: str) -> Array:
-    """The elements; external ones are mapped from their file, not read into memory."""
+    """The elements; external ones are mapped from their file, not read into memory.
+
+    Where they lie has been checked when the model was read, by `disk.external_data`.
+    """
     if tensor.data_type == TensorProto.STRING:  # bytes: they need not be UTF-8
         return np.array(list(tensor.string_data), object).reshape(tuple(tensor.dims))
     if tensor.data_location != TensorProto.EXTERNAL:
         return numpy_helper.to_array(tensor)
-    path, offset, length = external_range(tensor, folder)
+    place = {entry.key: entry.value for entry in tensor.external_data}
+    path, offset, length = os.path.join(folder, place["location"]), int(place.get("offset", 0)), byte_size(tensor)
     dtype = numpy_type(tensor.data_type)
     assert dtype is not None
     if tensor.data_type in _BITS or length == 0:
@@ -72,72 +77,22 @@ def to_array(tensor: TensorProto, folder: str) -> Array:
     return np.memmap(path, dtype=dtype.newbyteorder("<"), mode="r", offset=offset, shape=tuple(tensor.dims))
 
 
-def external_entries(tensor: TensorProto) -> dict[str, str]:
-    return {entry.key: entry.value for entry in tensor.external_data}
-
-
-def external_range(tensor: TensorProto, folder: str) -> tuple[str, int, int]:
-    """The file of an external tensor with its offset and length in bytes.
-
-    Raises FusioncError where the path leaves the model's folder, the file is missing or too short.
-    """
-    entries = external_entries(tensor)
-    location = entries.get("location", "")
-    root, hint = os.path.realpath(folder or "."), "export the model again, with its weights"
-    path = os.path.realpath(os.path.join(root, location.replace("\0", "")))
-    where = f"external data of tensor {tensor.name!r}: {location!r}"
-    if not location or os.path.isabs(location) or os.path.commonpath([root, path]) != root:
-        raise FusioncError(
-            "the path of external data leaves the model's folder",
-            where=where,
-            hint="keep weights in the folder of the model and give their path relative to it",
-            code="E13001",
-        )
-    size = byte_size(tensor)
-    try:
-        offset, length = int(entries.get("offset", 0)), int(entries.get("length", size))
-    except ValueError:
-        what = "offset and length of external data must be whole numbers"
-        raise FusioncError(what, where=where, hint=hint, code="E13005") from None
-    if "\0" in location or not os.path.isfile(path):
-        hint = f"copy the file of weights to {root}, or {hint}"
-        raise FusioncError("the file of external data does not exist", where=where, hint=hint, code="E10410")
-    if offset < 0 or length < size or offset + length > os.path.getsize(path):
-        raise FusioncError(
-            "the file of external data is shorter than the tensor",
-            where=where,
-            hint="copy the weights again; the file may be truncated",
-            code="E13003",
-        )
-    return path, offset, length
-
-
 def is_readable(node: onnx.NodeProto) -> bool:
     """Whether the value of a Constant node is a dense tensor that is written out in the node."""
-    return len(node.attribute) == 1 and node.attribute[0].name in _READABLE and not node.attribute[0].ref_attr_name
+    return (
+        len(node.attribute) == 1
+        and node.attribute[0].name in ("value", *_CONSTANT_TYPES)
+        and not node.attribute[0].ref_attr_name
+    )
 
 
 def constant_node_array(node: onnx.NodeProto, folder: str) -> Array:
     """The value of a Constant node, whichever attribute holds it."""
     attribute = node.attribute[0]
-    match attribute.name:
-        case "value":
-            return to_array(attribute.t, folder)
-        case "value_float":
-            return np.array(attribute.f, np.float32)
-        case "value_floats":
-            return np.array(attribute.floats, np.float32)
-        case "value_int":
-            return np.array(attribute.i, np.int64)
-        case "value_ints":
-            return np.array(attribute.ints, np.int64)
-        case "value_string":
-            return np.array(attribute.s, object)
-        case _:
-            return np.array(list(attribute.strings), object)
+    value = onnx.helper.get_attribute_value(attribute)
+    return to_array(value, folder) if attribute.name == "value" else np.array(value, _CONSTANT_TYPES[attribute.name])
 
 
 def to_proto(array: Array, name: str) -> TensorProto:
     """A TensorProto with these elements, in the byte order that ONNX has."""
-    tensor = numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)
-    return tensor
+    return numpy_helper.from_array(np.ascontiguousarray(array).reshape(array.shape), name)

@@ -22,7 +22,7 @@ def _all_in(pending: list[Iterable[NodeProto]]) -> Iterator[NodeProto]:
     while pending:
         for node in pending.pop():
             yield node
-            pending += [graph.node for attribute in node.attribute for graph in graphs_of(attribute)]
+            pending += [graph.node for graph in bodies_of(node)]
 
 
 def tensors_of(model: ModelProto) -> Iterator[TensorProto]:
@@ -30,6 +30,8 @@ def tensors_of(model: ModelProto) -> Iterator[TensorProto]:
     for graph in _graphs(model):
         yield from _initializers(graph)
     for node in nodes_of(model):
+        for graph in bodies_of(node):
+            yield from _initializers(graph)
         for attribute in node.attribute:
             if attribute.HasField("t"):
                 yield attribute.t
@@ -37,8 +39,6 @@ def tensors_of(model: ModelProto) -> Iterator[TensorProto]:
             sparse = [attribute.sparse_tensor] if attribute.HasField("sparse_tensor") else []
             for tensor in [*sparse, *attribute.sparse_tensors]:
                 yield from (tensor.values, tensor.indices)
-            for graph in graphs_of(attribute):
-                yield from _initializers(graph)
 
 
 def _graphs(model: ModelProto) -> list[GraphProto]:
@@ -49,6 +49,11 @@ def _graphs(model: ModelProto) -> list[GraphProto]:
 def graphs_of(attribute: AttributeProto) -> list[GraphProto]:
     """The graphs that an attribute holds."""
     return [*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs]
+
+
+def bodies_of(node: NodeProto) -> list[GraphProto]:
+    """The graphs that a node holds."""
+    return [graph for attribute in node.attribute for graph in graphs_of(attribute)]
 
 
 def _initializers(graph: GraphProto) -> Iterator[TensorProto]:
@@ -74,9 +79,7 @@ def own_names(graph: GraphProto) -> set[str]:
 def reads_of(node: NodeProto) -> set[str]:
     """What a node and its subgraphs read, without what the subgraphs have of their own."""
     names = set(node.input)
-    for attribute in node.attribute:
-        for body in graphs_of(attribute):
-            own = own_names(body)
-            names |= {name for inner in body.node for name in reads_of(inner)} - own
-            names |= {value.name for value in body.output} - own
+    for body in bodies_of(node):
+        read = {name for inner in body.node for name in reads_of(inner)} | {value.name for value in body.output}
+        names |= read - own_names(body)
     return names - {""}

@@ -11,8 +11,9 @@ from typing import Any
 import onnx
 
 from fusionc.model import tensors
-from fusionc.model.build import bodies_of, topological_order
+from fusionc.model.build import topological_order
 from fusionc.model.graph import GROWTH_KEY, Constant, Graph, Model, Node
+from fusionc.model.walk import bodies_of
 
 
 def write_back(model: Model) -> onnx.ModelProto:

@@ -16,23 +16,8 @@ import onnx_graphsurgeon as gs
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.operators import has_legacy_axis, is_known
 from fusionc.model.tensors import float_info
+from fusionc.rewrite import pattern
 from fusionc.rewrite.match import Match
-from fusionc.rewrite.pattern import (
-    Among,
-    Const,
-    Each,
-    Either,
-    Formula,
-    Keep,
-    Maybe,
-    OpFormula,
-    Out,
-    Rest,
-    Same,
-    Var,
-    names,
-    walk,
-)
 
 
 @dataclass(frozen=True)
@@ -53,12 +38,12 @@ class _State:
         return _State(self.graph, captured, self.bound, self.nodes, self.kept, self.literal_rank)
 
 
-def match(formulas: Sequence[Formula], anchor: Node, absent: Mapping[str, None]) -> Match | None:
+def match(formulas: Sequence[pattern.Formula], anchor: Node, absent: Mapping[str, None]) -> Match | None:
     """The first solution in which `formulas[0]` is made by `anchor`; further formulas are further outputs.
 
     `absent` has the names that the match has in any case: None where the solution captures nothing of that name.
     """
-    if isinstance(formulas[0], OpFormula) and not _orders(formulas[0], anchor):
+    if isinstance(formulas[0], pattern.OpFormula) and not _orders(formulas[0], anchor):
         return None
     for value in [o for o in anchor.outputs if o is not None]:
         for state in _solve(formulas[0], value, _State(anchor.graph)):
@@ -74,7 +59,7 @@ def _to_match(state: _State, outputs: tuple[Edge, ...], absent: Mapping[str, Non
 
 
 def _solve_others(
-    formulas: Sequence[Formula], state: _State, values: tuple[Edge, ...]
+    formulas: Sequence[pattern.Formula], state: _State, values: tuple[Edge, ...]
 ) -> Iterator[tuple[_State, tuple[Edge, ...]]]:
     """Find the other outputs of a pattern: among what is matched already, else downstream of it."""
     if not formulas:
@@ -86,13 +71,13 @@ def _solve_others(
                 yield from _solve_others(formulas[1:], found, (*values, value))
 
 
-def _candidates(formula: Formula, state: _State) -> list[Edge]:
+def _candidates(formula: pattern.Formula, state: _State) -> list[Edge]:
     """Values that may be `formula`, found from its parts that have a value already."""
     match formula:
-        case Var(name) | Const(name):
+        case pattern.Var(name) | pattern.Const(name):
             value = state.captures.get(name)
             return [] if value is None else [value]
-        case OpFormula():
+        case pattern.OpFormula():
             if id(formula) in state.bound:
                 nodes = [state.bound[id(formula)]]
             else:
@@ -100,39 +85,39 @@ def _candidates(formula: Formula, state: _State) -> list[Edge]:
                 users = dict.fromkeys(node for value in below for node in value.outputs)
                 nodes = [n for n in users if (n.domain, n.op) in formula.operators and n.graph is state.graph]
             return [o for node in nodes for o in node.outputs[:1] if o is not None]
-        case Out(node, index):
+        case pattern.Out(node, index):
             producers = [v.producer for v in _candidates(node, state) if v.producer is not None]
             return [o for p in producers for o in (p.outputs if index is None else p.outputs[index : index + 1]) if o]
         case _:
             return list(dict.fromkeys(value for part in formula.parts() for value in _candidates(part, state)))
 
 
-def _solve(formula: Formula, value: Edge | None, state: _State) -> Iterator[_State]:
-    if isinstance(formula, Maybe):
+def _solve(formula: pattern.Formula, value: Edge | None, state: _State) -> Iterator[_State]:
+    if isinstance(formula, pattern.Maybe):
         yield from [state] if value is None else _solve(formula.inner, value, state)
         return
     if value is None:
         return
     match formula:
-        case Var(name):
+        case pattern.Var(name):
             bound = state.captures.get(name)
             if bound is None:
                 yield state.capture(name, value)
             elif bound is value:
                 yield state
-        case Const():
+        case pattern.Const():
             yield from _solve_constant(formula, value, state)
-        case OpFormula() | Same():
+        case pattern.OpFormula() | pattern.Same():
             if value.producer is not None and _output(value.producer, 0) is value:
                 yield from _solve_node(formula, value.producer, state)
-        case Out(node, index):
+        case pattern.Out(node, index):
             producer = value.producer
             if producer is not None and (index is None or _output(producer, index) is value):
                 yield from _solve_node(node, producer, state)
-        case Either(alternatives):
+        case pattern.Either(alternatives):
             for alternative in alternatives:
                 yield from _solve(alternative, value, state)
-        case Keep(inner):
+        case pattern.Keep(inner):
             for found in _solve(inner, value, state):
                 new = [node for node in found.nodes if node not in state.nodes]
                 yield replace(found, kept=found.kept.union(new))
@@ -144,7 +129,7 @@ def _output(node: Node, index: int) -> Edge | None:
     return node.outputs[index] if index < len(node.outputs) else None
 
 
-def _solve_constant(formula: Const, value: Edge, state: _State) -> Iterator[_State]:
+def _solve_constant(formula: pattern.Const, value: Edge, state: _State) -> Iterator[_State]:
     if not (value.is_constant if formula.is_stored else is_known(value)):
         return
     if formula.value is not None:
@@ -171,10 +156,10 @@ def is_number(array: np.ndarray[Any, Any] | None, number: float) -> bool:
     return bool(abs(float(array.item()) - float(expected)) <= 2 * ulp)
 
 
-def _solve_node(formula: Formula, node: Node, state: _State) -> Iterator[_State]:
-    if isinstance(formula, Same):
+def _solve_node(formula: pattern.Formula, node: Node, state: _State) -> Iterator[_State]:
+    if isinstance(formula, pattern.Same):
         formula = formula.inner
-    assert isinstance(formula, OpFormula)
+    assert isinstance(formula, pattern.OpFormula)
     if id(formula) in state.bound:
         if state.bound[id(formula)] is node:
             yield state
@@ -191,7 +176,7 @@ def _solve_node(formula: Formula, node: Node, state: _State) -> Iterator[_State]
         yield from _solve_inputs(formula.args, inputs, here)
 
 
-def _orders(formula: OpFormula, node: Node) -> list[tuple[Edge | None, ...]]:
+def _orders(formula: pattern.OpFormula, node: Node) -> list[tuple[Edge | None, ...]]:
     """The orders of the operands in which a node could be this formula. One look at it and at what makes its operands
     is enough to give most nodes up."""
     if (node.domain, node.op) not in formula.operators:
@@ -201,13 +186,13 @@ def _orders(formula: OpFormula, node: Node) -> list[tuple[Edge | None, ...]]:
     return [order for order in orders if _may_be(formula, order)]
 
 
-def _may_be(formula: OpFormula, inputs: tuple[Edge | None, ...]) -> bool:
+def _may_be(formula: pattern.OpFormula, inputs: tuple[Edge | None, ...]) -> bool:
     for value, arg, makers in zip(inputs, formula.args, formula.makers_of_args, strict=False):
         if makers is not None:
             maker = None if value is None else value.producer
             if maker is None or (maker.domain, maker.op) not in makers:
                 return False
-        elif isinstance(arg, Const) and arg.is_stored and (value is None or not value.is_constant):
+        elif isinstance(arg, pattern.Const) and arg.is_stored and (value is None or not value.is_constant):
             return False
     return True
 
@@ -218,18 +203,18 @@ def _same_attribute(actual: Any, wanted: Any) -> bool:
     return bool(list(actual) == list(wanted) if isinstance(wanted, list | tuple) and actual else actual == wanted)
 
 
-def _solve_inputs(args: Sequence[Formula], inputs: Sequence[Edge | None], state: _State) -> Iterator[_State]:
+def _solve_inputs(args: Sequence[pattern.Formula], inputs: Sequence[Edge | None], state: _State) -> Iterator[_State]:
     if not args:
         if all(value is None for value in inputs):
             yield state
         return
     first, others = args[0], args[1:]
     match first:
-        case Rest(name):
+        case pattern.Rest(name):
             yield state.capture(name, list(inputs))
-        case Each(inner):
+        case pattern.Each(inner):
             yield from _solve_each(inner, inputs, state)
-        case Among(inner):
+        case pattern.Among(inner):
             for value in inputs:
                 yield from _solve(inner, value, state)
         case _:
@@ -237,12 +222,14 @@ def _solve_inputs(args: Sequence[Formula], inputs: Sequence[Edge | None], state:
                 yield from _solve_inputs(others, inputs[1:], found)
 
 
-def _solve_each(inner: Formula, inputs: Sequence[Edge | None], state: _State) -> Iterator[_State]:
+def _solve_each(inner: pattern.Formula, inputs: Sequence[Edge | None], state: _State) -> Iterator[_State]:
     if not inputs:
         return
-    shared = {id(part) for whole in walk(inner) if isinstance(whole, Same) for part in walk(whole)}
-    once = {name for whole in walk(inner) if isinstance(whole, Same) for name in names(whole)}
-    lists: dict[str, list[Any]] = {n: [] for n in names(inner) if n not in once and n not in state.captures}
+    shared = {
+        id(part) for whole in pattern.walk(inner) if isinstance(whole, pattern.Same) for part in pattern.walk(whole)
+    }
+    once = {name for whole in pattern.walk(inner) if isinstance(whole, pattern.Same) for name in pattern.names(whole)}
+    lists: dict[str, list[Any]] = {n: [] for n in pattern.names(inner) if n not in once and n not in state.captures}
     for value in inputs:
         found = next(_solve(inner, value, state), None)
         if found is None:

@@ -10,11 +10,11 @@ import onnx
 from onnx.checker import ValidationError
 from onnx.shape_inference import InferenceError
 
-from fusionc.model import operators, tensors
+from fusionc.model import operators
 from fusionc.model.graph import Constant, Edge, Graph, Node, Value
 from fusionc.model.operators import MICROSOFT
 from fusionc.rewrite.match import refuse
-from fusionc.runtime.cpu_kernels import has_cpu_kernel
+from fusionc.runtime.cpu_kernels import lack_of_kernel
 from fusionc.shapes.inference import infer_node
 
 _Inputs = Sequence[Edge | None]
@@ -136,35 +136,21 @@ class Tape:
         self.constants[constant] = "" if like is None else like.name
         return constant
 
-    def _require(self, op: str, domain: str, inputs: Sequence[Edge | None], is_new: bool) -> None:
+    def _require(self, op: str, domain: str, inputs: _Inputs, is_new: bool) -> None:
         model, version = self.graph.model, self.graph.opset_of(domain)
+        elem_types = [None if value is None else value.elem_type for value in inputs]
+
+        def lack(version: int) -> str:
+            return lack_of_kernel(op, domain, version, elem_types, is_new) if model.is_for_onnxruntime else ""
+
         if domain == "" and operators.schema(op, domain, version) is None:
             later = range(version + 1, onnx.defs.onnx_opset_version() + 1)
-            fitting = (v for v in later if operators.schema(op, "", v) and not self._lack(op, "", v, inputs, is_new))
+            fitting = (v for v in later if operators.schema(op, "", v) and not lack(v))
             refuse(f"opset {version} has no {op}", opset=next(fitting, 0))
         if domain == MICROSOFT and not model.is_for_onnxruntime:
             refuse(f"target {model.target} has no {op}")
-        if lack := self._lack(op, domain, version, inputs, is_new):
-            refuse(lack)
-
-    def _lack(self, op: str, domain: str, version: int, inputs: Sequence[Edge | None], is_new: bool) -> str:
-        """What keeps the target from running the operator in that version; empty where nothing does."""
-        given = [value for value in inputs if value is not None]
-        elem_types = [0 if value is None else value.elem_type for value in inputs]
-        is_known = bool(given) and all(value.elem_type for value in given)
-        # Of a composite operator the parts are there already: without a kernel for the whole there is nothing to gain.
-        # Of others, onnxruntime computes float16 between two Casts where it has no kernel.
-        is_strict = domain == "" and is_known and onnx.TensorProto.FLOAT16 not in elem_types
-        is_for_onnxruntime = self.graph.model.is_for_onnxruntime
-        needs_kernel = is_new and is_for_onnxruntime and (is_strict or operators.is_composite(op, domain, version))
-        if domain != MICROSOFT and not needs_kernel:
-            return ""
-        if not is_known:
-            return "the element type is unknown"
-        if has_cpu_kernel(op, domain, version or 1, *elem_types):
-            return ""
-        names = dict.fromkeys(tensors.type_name(value.elem_type) for value in given)
-        return f"no CPU kernel for {op} of {', '.join(names)}"
+        if missing := lack(version):
+            refuse(missing)
 
 
 def _finite(array: np.ndarray[Any, Any]) -> Any:

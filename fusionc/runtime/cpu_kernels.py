@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache, partial
 
-from fusionc.model.operators import canonical_domain
+from onnx import TensorProto
+
+from fusionc.model.operators import MICROSOFT, canonical_domain, is_composite
 from fusionc.model.tensors import type_name
 from fusionc.runtime.process import insist, request
 
@@ -51,3 +54,23 @@ def has_cpu_kernel(op: str, domain: str, version: int, *elem_types: int) -> bool
         and all(name in constraints.get(parameter, (name,)) for parameter, name in wanted)
         for first, last, constraints in kernels.get((domain, op), ())
     )
+
+
+def lack_of_kernel(op: str, domain: str, version: int, elem_types: Sequence[int | None], is_new: bool) -> str:
+    """What keeps onnxruntime from running an operator that a pass makes; empty where nothing does.
+
+    `elem_types` are those of the inputs, None for one that is left out, 0 where it is unknown. `is_new` says that the
+    operator stands for others: where it stood before, a kernel is not the pass's concern.
+    """
+    given = [type_ for type_ in elem_types if type_ is not None]
+    is_known = bool(given) and all(given)
+    # Of a composite operator the parts are there already: without a kernel for the whole there is nothing to gain.
+    # Of others, onnxruntime computes float16 between two Casts where it has no kernel.
+    is_strict = domain == "" and is_known and TensorProto.FLOAT16 not in given
+    if domain != MICROSOFT and not (is_new and (is_strict or is_composite(op, domain, version))):
+        return ""
+    if not is_known:
+        return "the element type is unknown"
+    if has_cpu_kernel(op, domain, version or 1, *(type_ or 0 for type_ in elem_types)):
+        return ""
+    return f"no CPU kernel for {op} of {', '.join(dict.fromkeys(map(type_name, given)))}"

@@ -9,7 +9,7 @@ from onnx import TensorProto, shape_inference
 
 from fusionc.model import operators, tensors
 from fusionc.model.graph import Constant, Edge, Graph, Model, Node
-from fusionc.model.walk import graphs_of
+from fusionc.model.walk import bodies_of, graphs_of
 from fusionc.shapes.elements import SAME_SHAPE
 from fusionc.shapes.expressions import INVENTED
 
@@ -39,12 +39,9 @@ def _lengths(graph: onnx.GraphProto) -> Iterator[int]:
         if len(dims) == 1:
             yield dims[0].dim_value
     yield from (tensor.dims[0] for tensor in graph.initializer if len(tensor.dims) == 1)
-    for body in _bodies(graph):
-        yield from _lengths(body)
-
-
-def _bodies(graph: onnx.GraphProto) -> Iterator[onnx.GraphProto]:
-    return (body for node in graph.node for attribute in node.attribute for body in graphs_of(attribute))
+    for node in graph.node:
+        for body in bodies_of(node):
+            yield from _lengths(body)
 
 
 class CopyForInference:
@@ -88,7 +85,7 @@ class CopyForInference:
             # An output without a declaration gets an empty type where onnx does not know the operator.
             infos = (info for info in (*graph.input, *graph.value_info, *graph.output) if info.type.WhichOneof("value"))
             found.update((info.name, info.type) for info in infos)
-            pending += _bodies(graph)
+            pending += [body for node in graph.node for body in bodies_of(node)]
         return found
 
     def _copy(self, graph: Graph, copy: onnx.GraphProto) -> None:

@@ -13,11 +13,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from fusionc.errors import UsageError
-from fusionc.switches.json_members import Member, members
 from fusionc.switches.names import advice, quote
 
+_decode = json.JSONDecoder().raw_decode
+_blanks = re.compile(r"[ \t\r\n]*")
 ALL = "ALL"
 OPTION = "--optimization_switch"
 SECTIONS = ("GraphFusion", "UBFusion")
@@ -33,6 +35,16 @@ class Entry:
     key: str
     on: bool
     at: int
+
+
+@dataclass(frozen=True)
+class _Member:
+    """One `"key": value` of an object, with the offsets where key and value begin."""
+
+    key: str
+    key_at: int
+    value: Any
+    value_at: int
 
 
 @dataclass
@@ -155,7 +167,7 @@ def _read_json(file: WrittenSwitches) -> None:
             file.mistakes.append((member.key_at, f"{quote(member.key)} is not a key of a switch file; {hint}"))
 
 
-def _read_sections(file: WrittenSwitches, switch: Member) -> None:
+def _read_sections(file: WrittenSwitches, switch: _Member) -> None:
     if not isinstance(switch.value, dict):
         complaint = '"Switch" must be an object: {"GraphFusion": {…}, "UBFusion": {…}}'
         file.mistakes.append((switch.value_at, complaint))
@@ -175,10 +187,28 @@ def _read_sections(file: WrittenSwitches, switch: Member) -> None:
                     file.entries.append(Entry(section.key, entry.key, on, entry.key_at))
 
 
-def _members(file: WrittenSwitches, start: int) -> Iterator[Member]:
+def _members(file: WrittenSwitches, start: int) -> Iterator[_Member]:
     """The members of the object that opens at `start`; a key that was there before is a mistake and left out."""
     first_at: dict[str, int] = {}
-    return (m for m in members(file.text, start) if _is_new(file, m.key, m.key_at, first_at))
+    return (m for m in _members_at(file.text, start) if _is_new(file, m.key, m.key_at, first_at))
+
+
+def _members_at(text: str, start: int) -> Iterator[_Member]:
+    """Every member of the object that opens at or after `start`, duplicates included. The text must be valid JSON."""
+    at = _skip(text, _skip(text, start) + 1)
+    while text[at] != "}":
+        key, key_end = _decode(text, at)
+        value_at = _skip(text, _skip(text, key_end) + 1)
+        value, value_end = _decode(text, value_at)
+        yield _Member(key, at, value, value_at)
+        at = _skip(text, value_end)
+        if text[at] == ",":
+            at = _skip(text, at + 1)
+
+
+def _skip(text: str, at: int) -> int:
+    found = _blanks.match(text, at)
+    return found.end() if found else at
 
 
 def _read_pairs(source: WrittenSwitches, each: str, hint: str) -> None:

@@ -11,11 +11,11 @@ from onnx import TensorProto, helper, numpy_helper
 
 import fusionc
 from fusionc.disk import save as saving
+from fusionc.disk.external_data import external_entries
 from fusionc.disk.load import load
 from fusionc.disk.publish import digest
 from fusionc.disk.save import save
 from fusionc.errors import FusioncError
-from fusionc.model import tensors
 
 A, B = (np.random.default_rng(i).standard_normal((64, 64)).astype(np.float32) for i in range(2))
 
@@ -49,7 +49,7 @@ def weights(path: Path) -> dict[str, np.ndarray]:
 
 
 def locations(path: Path) -> set[str]:
-    return {tensors.external_entries(t).get("location", "") for t in load(path).graph.initializer}
+    return {external_entries(t).get("location", "") for t in load(path).graph.initializer}
 
 
 def assert_right(path: Path) -> None:

@@ -9,8 +9,8 @@ from fusionc.graph_kernel.select.make_area import function_of
 from fusionc.graph_kernel.select.operator_kinds import DATA_MOVEMENT, ROW_BY_ROW, OperatorKind, kind_of
 from fusionc.model.graph import Edge, Graph
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
-from fusionc.rewrite.apply import apply
 from fusionc.rewrite.log import PatternCount, RewriteLog
+from fusionc.rewrite.pipeline import apply
 
 # The passes of CANN that make such areas; the most special one that fits names the area.
 SEVERAL_OUTPUTS, REDUCTION = "TbeMultiOutputFusionPass", "TbeReduceElemwiseFusionPass"

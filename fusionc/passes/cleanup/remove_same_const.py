@@ -3,6 +3,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
+from onnx import TensorProto
 
 from fusionc.model.graph import Constant, Edge, Graph
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
@@ -10,15 +11,21 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 _LARGEST = 64 << 20  # bytes; larger ones are compared by their place in the external file only
 
 
+def _place(constant: Constant) -> tuple[tuple[str, str], ...]:
+    """Where the elements of a large constant lie, if they are in an external file: file, offset, length."""
+    external = constant.data.external_data if isinstance(constant.data, TensorProto) else ()
+    return tuple(sorted((e.key, e.value) for e in external)) if constant.nbytes > _LARGEST else ()
+
+
 def _sample(constant: Constant) -> tuple[object, ...]:
-    if constant.external_place is not None and constant.nbytes > _LARGEST:
-        return (constant.external_place,)
+    if place := _place(constant):
+        return (place,)
     return tuple(map(_bits, constant.ends))
 
 
 def _hash(constant: Constant) -> object:
-    if constant.external_place is not None and constant.nbytes > _LARGEST:
-        return constant.external_place
+    if place := _place(constant):
+        return place
     return hashlib.blake2b(_bits(constant.values), digest_size=16).digest()
 
 

@@ -1,0 +1,51 @@
+"""Where the elements of external tensors lie: in a file beside the model that is long enough, or it is refused."""
+
+from __future__ import annotations
+
+import os
+
+from onnx import TensorProto
+
+from fusionc.errors import FusioncError
+from fusionc.model.tensors import byte_size
+
+
+def external_entries(tensor: TensorProto) -> dict[str, str]:
+    """What a tensor says of its place: file, offset, length."""
+    return {entry.key: entry.value for entry in tensor.external_data}
+
+
+def external_range(tensor: TensorProto, folder: str) -> tuple[str, int, int]:
+    """The file of an external tensor with its offset and length in bytes.
+
+    Raises FusioncError where the path leaves the model's folder, the file is missing or too short.
+    """
+    entries = external_entries(tensor)
+    location = entries.get("location", "")
+    root, hint = os.path.realpath(folder or "."), "export the model again, with its weights"
+    path = os.path.realpath(os.path.join(root, location.replace("\0", "")))
+    where = f"external data of tensor {tensor.name!r}: {location!r}"
+    if not location or os.path.isabs(location) or os.path.commonpath([root, path]) != root:
+        raise FusioncError(
+            "the path of external data leaves the model's folder",
+            where=where,
+            hint="keep weights in the folder of the model and give their path relative to it",
+            code="E13001",
+        )
+    size = byte_size(tensor)
+    try:
+        offset, length = int(entries.get("offset", 0)), int(entries.get("length", size))
+    except ValueError:
+        what = "offset and length of external data must be whole numbers"
+        raise FusioncError(what, where=where, hint=hint, code="E13005") from None
+    if "\0" in location or not os.path.isfile(path):
+        hint = f"copy the file of weights to {root}, or {hint}"
+        raise FusioncError("the file of external data does not exist", where=where, hint=hint, code="E10410")
+    if offset < 0 or length < size or offset + length > os.path.getsize(path):
+        raise FusioncError(
+            "the file of external data is shorter than the tensor",
+            where=where,
+            hint="copy the weights again; the file may be truncated",
+            code="E13003",
+        )
+    return path, offset, length
