@@ -97,7 +97,7 @@ def sizes_of(split: Node) -> list[int] | None:
         return [int(size) for size in written]
     if len(split.inputs) > 1 and split.inputs[1] is not None:
         given = split.inputs[1].constant()
-        return None if given is None else [int(size) for size in given]
+        return None if given is None or given.ndim != 1 else [int(size) for size in given]
     whole = split.inputs[0]
     shape = None if whole is None else whole.shape
     axis = axis_of(split, None if shape is None else len(shape))

@@ -5,7 +5,7 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, each, op, refuse
 
 def _repeats(value: Edge) -> list[int] | None:
     array = value.constant()
-    return None if array is None else [int(i) for i in array]
+    return None if array is None or array.ndim != 1 else [int(i) for i in array]
 
 
 class ConcatTileFusionPass(Pass):

@@ -17,6 +17,12 @@ STAYS = [
         graph("other", axis=1, x="float[2,4] a, float[2,4] b"),
         "the repeats differ, or are not known before the model runs",
     ),
+    Stays(
+        "repeats that are no vector",
+        graph().replace("int64[2] r = {1, 3}", "int64[2,1] r = {1, 3}"),
+        "the repeats differ, or are not known before the model runs",
+        valid=False,
+    ),
     Stays("the joined axis is repeated", graph(axis=1, x="float[2,4] a, float[2,4] b"), "the joined axis is repeated"),
     Stays(
         "repeats that are computed",

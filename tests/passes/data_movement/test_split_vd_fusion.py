@@ -30,6 +30,12 @@ def function(first: str, second: str) -> onnx.ModelProto:
 
 STAYS = [
     Stays(
+        "sizes that are no vector",
+        graph(sizes="int64[2] s = {2,4}, int64[2,1] t = {1,3}"),
+        "the sizes are not known before the model runs",
+        valid=False,
+    ),
+    Stays(
         "another axis",
         graph(
             inner="u, v = Split <axis = 0> (q, t)",

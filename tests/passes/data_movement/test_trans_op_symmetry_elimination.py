@@ -156,6 +156,7 @@ STAYS = [
 
 STAYS += [
     Stays("an unknown shape behind", graph("Reshape (a, t)", "Unsqueeze (b, s)", "int64[1] s = {0}", "float[2,3] x", "p,q,r", inputs=", int64[2] t"), UNKNOWN_SHAPE),
+    Stays("a shape behind that is no vector", graph("Reshape (a, t)", "Unsqueeze (b, s)", "int64[2,1] t = {3, 2}, int64[1] s = {0}", "float[2,3] x", "p,q,r"), UNKNOWN_SHAPE, valid=False),
     Stays("unknown axes behind", graph("Reshape (a, t)", "Unsqueeze (b, s)", "int64[2] t = {3, 2}", "float[2,3] x", "p,q,r", inputs=", int64[1] s"), UNKNOWN_SHAPE),
     Stays("unwritten axes behind", graph("Reshape (a, t)", "Squeeze (b)", "int64[3] t = {3, 1, 2}", "float[2,3] x", "p,q"), UNKNOWN_SHAPE),
     Stays("a copied dimension that would move", graph("Reshape (a, t)", "Unsqueeze (b, s)", "int64[2] t = {0, -1}, int64[1] s = {0}", "float[N,3,4] x"), COPIES),
