@@ -12,9 +12,9 @@ from harness import parse
 
 import fusionc
 from fusionc.graph_kernel.flag_warnings import unknown_operators, unknown_passes, unknown_patterns
-from fusionc.graph_kernel.flags.flag_table import EFFECTIVE
+from fusionc.graph_kernel.flags.flag_table import EFFECTIVE, Flags
 from fusionc.graph_kernel.flags.operator_names import reason_against
-from fusionc.graph_kernel.flags.read_flags import Flags, read_flags
+from fusionc.graph_kernel.flags.read_flags import read_flags
 from fusionc.graph_kernel.flags.stages import switched
 from fusionc.passes import PASSES
 from fusionc.switches import PassNames, decide

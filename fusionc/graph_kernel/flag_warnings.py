@@ -8,8 +8,8 @@ from difflib import get_close_matches
 
 import onnx.defs
 
+from fusionc.graph_kernel.flags.flag_table import Flags
 from fusionc.graph_kernel.flags.operator_names import reason_against
-from fusionc.graph_kernel.flags.read_flags import Flags
 from fusionc.graph_kernel.flags.stages import STAGE_PASSES, names_of
 from fusionc.graph_kernel.select.operator_kinds import CLUSTER, COMPUTED, SQUARE
 from fusionc.graph_kernel.select.simplify import EXACT_RULES, INEXACT_RULES

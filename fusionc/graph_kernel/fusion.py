@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from fusionc.graph_kernel.area import DOMAIN, Area
 from fusionc.graph_kernel.c.source import reason_against
-from fusionc.graph_kernel.flags.read_flags import Flags
+from fusionc.graph_kernel.flags.flag_table import Flags
 from fusionc.graph_kernel.flags.stages import BUILD, CLUSTER, EXPANDER, OP_COMBINER, PACKET, SPLITTER, Stages
 from fusionc.graph_kernel.library.kernel_library import KernelLibrary
 from fusionc.graph_kernel.select.area_location import AreaLocation
@@ -19,7 +19,7 @@ from fusionc.graph_kernel.select.operator_kinds import CLUSTER as CLUSTER_OPERAT
 from fusionc.graph_kernel.select.operator_kinds import SOURCE_OF_SIZES
 from fusionc.graph_kernel.select.packet import packets_of
 from fusionc.graph_kernel.select.plan import Plan, Planner, StageObserver
-from fusionc.graph_kernel.select.replace_by_call import MOVES_DATA, moves_data, pass_of, replace_by_calls
+from fusionc.graph_kernel.select.replace_by_call import DATA_MOVEMENT, moves_data, pass_of, replace_by_calls
 from fusionc.graph_kernel.select.simplify import simplifier
 from fusionc.graph_kernel.select.split.split_patterns import SplitPattern
 from fusionc.graph_kernel.select.split.splitter import SPLIT_PATTERNS
@@ -147,7 +147,7 @@ class GraphKernelFusion:
         """Those whose passes are on; the others are noted."""
         wanted = []
         for location in locations:
-            needed = (pass_of(location), MOVES_DATA) if moves_data(location) else (pass_of(location),)
+            needed = (pass_of(location), DATA_MOVEMENT) if moves_data(location) else (pass_of(location),)
             off = [name for name in needed if name not in self.enabled]
             fused.unwanted += off
             wanted += [] if off else [location]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import onnx
 
-from fusionc.graph_kernel.flags.read_flags import Flags
+from fusionc.graph_kernel.flags.flag_table import Flags
 from fusionc.graph_kernel.flags.stages import Stages
 from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
 from fusionc.graph_kernel.select.supported_operators import ReasonAgainst, any_standard_operator

@@ -14,7 +14,7 @@ from harness import assert_same_numbers, interface, parse, session
 from variants import wrap_in_if
 
 from fusionc.graph_kernel.area import Area
-from fusionc.graph_kernel.flags.read_flags import Flags
+from fusionc.graph_kernel.flags.flag_table import Flags
 from fusionc.graph_kernel.select.cluster_model import cluster_proto
 from fusionc.graph_kernel.select.expand import Expander
 from fusionc.rewrite.log import FROM_KEY, PASS_KEY

@@ -12,7 +12,7 @@ from fused import fuse
 from harness import Fires, assert_same_numbers, interface, parse
 
 from fusionc.graph_kernel.c.source import reason_against
-from fusionc.graph_kernel.flags.read_flags import Flags
+from fusionc.graph_kernel.flags.flag_table import Flags
 from fusionc.graph_kernel.select.operator_kinds import CLUSTER, EXPAND
 
 FILES = sorted((Path(__file__).parent.parent / "passes").glob("*/test_*.py"))

@@ -2,38 +2,94 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Collection, Iterable
+from dataclasses import asdict, dataclass, fields
 from typing import Literal
 
 FlagType = Literal["bool", "int", "uint", "text", "list"]
+Unsigned = int
+Names = tuple[str, ...]
 
 # enable_pass and disable_pass may put one of these, and a dot, in front of the name of a pass. What has another name
 # there is a stage of graph kernel fusion.
 MANAGERS = ("fusion_group", "backend_fusion")
 
-# In the order of MindSpore's list. Their defaults are those of `flags.Flags`.
-EFFECTIVE: dict[str, FlagType] = {
-    "opt_level": "uint",
-    "dump_as_text": "bool",
-    "enable_stitch_fusion": "bool",
-    "enable_debug_mode": "bool",
-    "enable_parallel_op_combine": "bool",
-    "exact_precision_mode": "bool",
-    "composite_op_limit_size": "int",
-    "enable_expand_ops": "list",
-    "enable_expand_ops_only": "list",
-    "disable_expand_ops": "list",
-    "enable_cluster_ops": "list",
-    "enable_cluster_ops_only": "list",
-    "disable_cluster_ops": "list",
-    "enable_simplify_exprs_only": "list",
-    "disable_simplify_exprs": "list",
-    "enable_pass": "list",
-    "disable_pass": "list",
-    "enable_fusion_pattern_only": "list",
-    "disable_fusion_pattern": "list",
-    "enable_packet_ops_only": "list",
-    "disable_packet_ops": "list",
-}
+
+@dataclass(frozen=True)
+class Flags:
+    """All flags that decide something, in the order of MindSpore's list. A list that is empty was not given."""
+
+    opt_level: Unsigned = 0
+    dump_as_text: bool = False
+    enable_stitch_fusion: bool = False
+    enable_debug_mode: bool = False
+    enable_parallel_op_combine: bool = False
+    exact_precision_mode: bool = True
+    composite_op_limit_size: int = 200
+    enable_expand_ops: Names = ()
+    enable_expand_ops_only: Names = ()
+    disable_expand_ops: Names = ()
+    enable_cluster_ops: Names = ()
+    enable_cluster_ops_only: Names = ()
+    disable_cluster_ops: Names = ()
+    enable_simplify_exprs_only: Names = ()
+    disable_simplify_exprs: Names = ()
+    enable_pass: Names = ()
+    disable_pass: Names = ()
+    enable_fusion_pattern_only: Names = ()
+    disable_fusion_pattern: Names = ()
+    enable_packet_ops_only: Names = ()
+    disable_packet_ops: Names = ()
+
+    @property
+    def is_on(self) -> bool:
+        """Whether graph kernel fusion runs at all."""
+        return self.opt_level > 0
+
+    def as_json(self) -> str:
+        """All values on one line, for the log."""
+        return json.dumps(asdict(self))
+
+    def entries(self, *endings: str) -> list[tuple[str, str]]:
+        """Every entry of the lists whose flags end like this, with the name of the flag."""
+        return [(key, entry) for key, value in vars(self).items() if key.endswith(endings) for entry in value]
+
+    def expands(self, default: Iterable[str]) -> frozenset[str]:
+        """The operators that are expanded, `default` being those that are without a flag."""
+        return _chosen(default, self.enable_expand_ops_only, self.enable_expand_ops, self.disable_expand_ops)
+
+    def clusters(self, default: Iterable[str]) -> frozenset[str]:
+        """The operators that may be in a cluster, `default` being those that may without a flag."""
+        return _chosen(default, self.enable_cluster_ops_only, self.enable_cluster_ops, self.disable_cluster_ops)
+
+    def has_pattern(self, name: str) -> bool:
+        """Whether a split pattern runs. What is listed need only be a part of its name."""
+        if self.enable_fusion_pattern_only:
+            return any(part in name for part in self.enable_fusion_pattern_only)
+        return not any(part in name for part in self.disable_fusion_pattern)
+
+    def has_packet(self, users: Collection[str]) -> bool:
+        """Whether there may be a packet that these operators use."""
+        if self.enable_packet_ops_only:
+            return bool(users) and all(user in self.enable_packet_ops_only for user in users)
+        return not any(user in self.disable_packet_ops for user in users)
+
+    def has_rule(self, rule: str) -> bool:
+        """Whether a rule of arithmetic simplification is applied, by its id (1.5)."""
+        if self.enable_simplify_exprs_only:
+            return rule in self.enable_simplify_exprs_only
+        return rule not in self.disable_simplify_exprs
+
+
+def _chosen(
+    default: Iterable[str], only: tuple[str, ...], more: tuple[str, ...], less: tuple[str, ...]
+) -> frozenset[str]:
+    return frozenset(only) if only else (frozenset(default) | frozenset(more)) - frozenset(less)
+
+
+_TYPES: dict[str, FlagType] = {"bool": "bool", "int": "int", "Unsigned": "uint", "Names": "list"}
+EFFECTIVE = {field.name: _TYPES[str(field.type)] for field in fields(Flags)}
 
 # Of a chip, of another code generator, of training, or of tuning that the kernels here do not need.
 WITHOUT_EFFECT: dict[str, FlagType] = {

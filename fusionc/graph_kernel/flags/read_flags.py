@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from fusionc.graph_kernel.flags.flag_table import EFFECTIVE, MANAGERS, WITHOUT_EFFECT, FlagType
+from fusionc.graph_kernel.flags.flag_table import EFFECTIVE, MANAGERS, WITHOUT_EFFECT, Flags, FlagType
 from fusionc.graph_kernel.flags.operator_names import onnx_names
 
 VARIABLE = "MS_DEV_GRAPH_KERNEL_FLAGS"
@@ -24,72 +24,6 @@ _TRUE, _FALSE = ("", "true", "True", "on", "1"), ("false", "False", "off", "0")
 _INT_BITS = 64
 _UINT_BITS = 32
 _LISTS_OF_OPERATORS = ("_ops", "_ops_only")
-
-
-@dataclass(frozen=True)
-class Flags:
-    """All flags that decide something. A list that is empty was not given."""
-
-    opt_level: int = 0
-    dump_as_text: bool = False
-    enable_stitch_fusion: bool = False
-    enable_debug_mode: bool = False
-    enable_parallel_op_combine: bool = False
-    exact_precision_mode: bool = True
-    composite_op_limit_size: int = 200
-    enable_expand_ops: tuple[str, ...] = ()
-    enable_expand_ops_only: tuple[str, ...] = ()
-    disable_expand_ops: tuple[str, ...] = ()
-    enable_cluster_ops: tuple[str, ...] = ()
-    enable_cluster_ops_only: tuple[str, ...] = ()
-    disable_cluster_ops: tuple[str, ...] = ()
-    enable_simplify_exprs_only: tuple[str, ...] = ()
-    disable_simplify_exprs: tuple[str, ...] = ()
-    enable_pass: tuple[str, ...] = ()
-    disable_pass: tuple[str, ...] = ()
-    enable_fusion_pattern_only: tuple[str, ...] = ()
-    disable_fusion_pattern: tuple[str, ...] = ()
-    enable_packet_ops_only: tuple[str, ...] = ()
-    disable_packet_ops: tuple[str, ...] = ()
-
-    @property
-    def is_on(self) -> bool:
-        """Whether graph kernel fusion runs at all."""
-        return self.opt_level > 0
-
-    def as_json(self) -> str:
-        """All values on one line, for the log."""
-        return json.dumps(asdict(self))
-
-    def entries(self, *endings: str) -> list[tuple[str, str]]:
-        """Every entry of the lists whose flags end like this, with the name of the flag."""
-        return [(key, entry) for key, value in vars(self).items() if key.endswith(endings) for entry in value]
-
-    def expands(self, default: Iterable[str]) -> frozenset[str]:
-        """The operators that are expanded, `default` being those that are without a flag."""
-        return _chosen(default, self.enable_expand_ops_only, self.enable_expand_ops, self.disable_expand_ops)
-
-    def clusters(self, default: Iterable[str]) -> frozenset[str]:
-        """The operators that may be in a cluster, `default` being those that may without a flag."""
-        return _chosen(default, self.enable_cluster_ops_only, self.enable_cluster_ops, self.disable_cluster_ops)
-
-    def has_pattern(self, name: str) -> bool:
-        """Whether a split pattern runs. What is listed need only be a part of its name."""
-        if self.enable_fusion_pattern_only:
-            return any(part in name for part in self.enable_fusion_pattern_only)
-        return not any(part in name for part in self.disable_fusion_pattern)
-
-    def has_packet(self, users: Collection[str]) -> bool:
-        """Whether there may be a packet that these operators use."""
-        if self.enable_packet_ops_only:
-            return bool(users) and all(user in self.enable_packet_ops_only for user in users)
-        return not any(user in self.disable_packet_ops for user in users)
-
-    def has_rule(self, rule: str) -> bool:
-        """Whether a rule of arithmetic simplification is applied, by its id (1.5)."""
-        if self.enable_simplify_exprs_only:
-            return rule in self.enable_simplify_exprs_only
-        return rule not in self.disable_simplify_exprs
 
 
 @dataclass(frozen=True)
@@ -182,11 +116,11 @@ class _Reader:
         values: dict[str, Any] = {"opt_level": default_level}
         unknown = []
         for key, text in given.items():
-            kind = EFFECTIVE.get(key) or WITHOUT_EFFECT.get(key)
-            if kind is None:
+            flag_type = EFFECTIVE.get(key) or WITHOUT_EFFECT.get(key)
+            if flag_type is None:
                 unknown.append(key)
                 continue
-            value = self._value(key, text, kind)
+            value = self._value(key, text, flag_type)
             if key in WITHOUT_EFFECT:
                 self.ineffective.append(key)
             elif value is not None:
@@ -205,15 +139,15 @@ class _Reader:
         values.setdefault("enable_stitch_fusion", values["opt_level"] == HIGHEST_LEVEL)
         return Flags(**values)
 
-    def _value(self, key: str, text: str, kind: FlagType) -> Any:
+    def _value(self, key: str, text: str, flag_type: FlagType) -> Any:
         value: Any = None
-        if kind == "bool" and text in _TRUE + _FALSE:
+        if flag_type == "bool" and text in _TRUE + _FALSE:
             value = text in _TRUE
-        elif kind in ("int", "uint"):
-            value = _number(text, kind)
-        elif kind in ("text", "list"):
+        elif flag_type in ("int", "uint"):
+            value = _number(text, flag_type)
+        elif flag_type in ("text", "list"):
             items = tuple(filter(None, text.split(",")))
-            value = (text if kind == "text" else items) if items else None
+            value = (text if flag_type == "text" else items) if items else None
         if value and key.endswith(_LISTS_OF_OPERATORS):
             value = tuple(dict.fromkeys(operator for name in value for operator in onnx_names(name)))
         if value is None:
@@ -221,14 +155,8 @@ class _Reader:
         return value
 
 
-def _number(text: str, kind: FlagType) -> int | None:
-    if not re.fullmatch(r"\+?[0-9]{1,40}" if kind == "uint" else r"[+-]?[0-9]{1,40}", text):
+def _number(text: str, flag_type: FlagType) -> int | None:
+    if not re.fullmatch(r"\+?[0-9]{1,40}" if flag_type == "uint" else r"[+-]?[0-9]{1,40}", text):
         return None
-    number, bits = int(text), _UINT_BITS if kind == "uint" else _INT_BITS - 1
+    number, bits = int(text), _UINT_BITS if flag_type == "uint" else _INT_BITS - 1
     return number if abs(number) < 2**bits else None
-
-
-def _chosen(
-    default: Iterable[str], only: tuple[str, ...], more: tuple[str, ...], less: tuple[str, ...]
-) -> frozenset[str]:
-    return frozenset(only) if only else (frozenset(default) | frozenset(more)) - frozenset(less)

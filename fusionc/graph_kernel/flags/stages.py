@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Protocol
 
-from fusionc.graph_kernel.flags.flag_table import MANAGERS
-from fusionc.graph_kernel.flags.read_flags import Flags
+from fusionc.graph_kernel.flags.flag_table import MANAGERS, Flags
 from fusionc.rewrite import Pass
 
 

@@ -14,7 +14,7 @@ import onnx
 import onnx.inliner
 import onnx.numpy_helper
 
-from fusionc.graph_kernel.flags.read_flags import Flags
+from fusionc.graph_kernel.flags.flag_table import Flags
 from fusionc.graph_kernel.select.operator_kinds import EXPAND, SQUARE, qualified
 from fusionc.model import operators
 from fusionc.model.graph import Node

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from fusionc.graph_kernel.lower.data_movement import DATA_MOVEMENT
+from fusionc.graph_kernel.lower.elementwise import ELEMENTWISE
+from fusionc.graph_kernel.lower.reductions import REDUCTIONS
 from fusionc.model.operators import MICROSOFT
 
 
@@ -17,38 +20,16 @@ class OperatorKind(IntEnum):
     OPAQUE = 5
 
 
-def _kinds(kind: OperatorKind, names: str) -> dict[str, OperatorKind]:
-    return dict.fromkeys(names.split(), kind)
-
-
-_ELEMENTWISE = """
-Abs Acos Acosh Add And Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cast Ceil Celu Clip Cos
-Cosh Div Elu Equal Erf Exp Floor Gelu Greater GreaterOrEqual HardSigmoid HardSwish IsInf IsNaN LeakyRelu Less
-LessOrEqual Log Max Mean Min Mish Mod Mul Neg Not Or PRelu Pow Reciprocal Relu Round Selu Shrink Sigmoid Sign Sin Sinh
-Softplus Softsign Sqrt Sub Sum Swish Tan Tanh ThresholdedRelu Where Xor
+# What MindSpore takes into areas, too, and no kernel computes: areas without kernels may have it.
+_WITHOUT_KERNEL = """
+Acos Acosh Asin Asinh Atan Atanh BitShift BitwiseAnd BitwiseNot BitwiseOr BitwiseXor Cosh Shrink Sinh Tan
 """
-_REDUCTIONS = """
-ReduceL1 ReduceL2 ReduceLogSum ReduceLogSumExp ReduceMax ReduceMean ReduceMin ReduceProd ReduceSum ReduceSumSquare
-"""
-_KINDS = (
-    _kinds(OperatorKind.RESHAPE, "Flatten Identity Reshape Squeeze Unsqueeze")
-    | _kinds(OperatorKind.ELEMWISE, _ELEMENTWISE)
-    | _kinds(OperatorKind.BROADCAST, "Expand Tile")
-    | _kinds(OperatorKind.REDUCE, _REDUCTIONS + "ArgMax ArgMin")
-)
-
-_DATA_MOVEMENT = "Concat Expand Flatten Gather Identity Reshape Slice Split Squeeze Transpose Unsqueeze"
-_ROW_BY_ROW = "LayerNormalization LogSoftmax RMSNormalization Softmax" + _REDUCTIONS
-_EXPAND = """
-CastLike Celu Elu Gelu HardSigmoid HardSwish LeakyRelu PRelu ReduceL1 ReduceSumSquare Relu Selu Shrink
-Softsign Swish ThresholdedRelu
-"""
-
+_ELEMENTWISE = frozenset(ELEMENTWISE).union(_WITHOUT_KERNEL.split())
 # Operators that only say where an element lies: in a kernel they are addresses, and cost nothing.
-DATA_MOVEMENT = frozenset(_DATA_MOVEMENT.split())
+MOVES_DATA = frozenset(DATA_MOVEMENT)
 # Operators that compute rows, one by one.
-ROW_BY_ROW = frozenset(_ROW_BY_ROW.split())
-CLUSTER = frozenset(_ELEMENTWISE.split()) | DATA_MOVEMENT | ROW_BY_ROW
+ROW_BY_ROW = frozenset(REDUCTIONS)
+CLUSTER = _ELEMENTWISE | MOVES_DATA | ROW_BY_ROW
 # The operator whose result depends on sizes alone; what is computed from it is a packet.
 SOURCE_OF_SIZES = "Shape"
 # What MindSpore's Square is in ONNX: with the exponent 2 it can be expanded, to x · x.
@@ -56,7 +37,19 @@ SQUARE = "Pow"
 COMPUTED = CLUSTER | {SOURCE_OF_SIZES}
 # Operators that may stand as their definition. Those of Softplus and Mish overflow; those of LayerNormalization and
 # RMSNormalization compute shapes, and in float32 where runtimes compute in the type of the input.
+_EXPAND = """
+CastLike Celu Elu Gelu HardSigmoid HardSwish LeakyRelu PRelu ReduceL1 ReduceSumSquare Relu Selu Shrink
+Softsign Swish ThresholdedRelu
+"""
 EXPAND = frozenset(_EXPAND.split()) | {f"{MICROSOFT}.{name}" for name in ("BiasGelu", "FastGelu", "Gelu", "QuickGelu")}
+
+
+_KINDS = (
+    dict.fromkeys(_ELEMENTWISE, OperatorKind.ELEMWISE)
+    | dict.fromkeys(("Flatten", "Identity", "Reshape", "Squeeze", "Unsqueeze"), OperatorKind.RESHAPE)
+    | dict.fromkeys(("Expand", "Tile"), OperatorKind.BROADCAST)
+    | dict.fromkeys(("ArgMax", "ArgMin", *(op for op in ROW_BY_ROW if op.startswith("Reduce"))), OperatorKind.REDUCE)
+)
 
 
 def qualified(op: str, domain: str) -> str:

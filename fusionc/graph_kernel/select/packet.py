@@ -11,7 +11,7 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from fusionc.graph_kernel.area import Area
-from fusionc.graph_kernel.flags.read_flags import Flags
+from fusionc.graph_kernel.flags.flag_table import Flags
 from fusionc.graph_kernel.select.area_location import AreaLocation, ends_of
 from fusionc.graph_kernel.select.cluster import clusters_of
 from fusionc.graph_kernel.select.make_area import area_of
@@ -19,7 +19,7 @@ from fusionc.graph_kernel.select.operator_kinds import SOURCE_OF_SIZES, qualifie
 from fusionc.graph_kernel.select.supported_operators import SupportedOperators
 from fusionc.model.graph import Edge, Graph, Node
 
-_MOST_ELEMENTS = 16  # of a value; each is a piece of the kernel
+_MOST_ELEMENTS = 16  # of a value; each is a loop nest of the kernel
 
 
 def packets_of(

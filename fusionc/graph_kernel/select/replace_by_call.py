@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from fusionc.graph_kernel.select.area_location import AreaLocation
 from fusionc.graph_kernel.select.make_area import function_of
-from fusionc.graph_kernel.select.operator_kinds import DATA_MOVEMENT, ROW_BY_ROW, OperatorKind, kind_of
+from fusionc.graph_kernel.select.operator_kinds import MOVES_DATA, ROW_BY_ROW, OperatorKind, kind_of
 from fusionc.model.graph import Edge, Graph
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 from fusionc.rewrite.log import PatternCount, RewriteLog
@@ -15,7 +15,7 @@ from fusionc.rewrite.pipeline import apply
 # The passes of CANN that make such areas; the most special one that fits names the area.
 SEVERAL_OUTPUTS, REDUCTION = "TbeMultiOutputFusionPass", "TbeReduceElemwiseFusionPass"
 ELEMENTWISE, ANY = "TbeEltwiseFusionPass", "AutomaticUbFusion"
-MOVES_DATA = "FusionVirtualOpSetSwitch"  # whether there is addressing in areas
+DATA_MOVEMENT = "FusionVirtualOpSetSwitch"  # whether operators that only move elements are in areas
 
 
 def pass_of(location: AreaLocation) -> str:
@@ -30,7 +30,7 @@ def pass_of(location: AreaLocation) -> str:
 
 def moves_data(location: AreaLocation) -> bool:
     """Whether operators that only move elements are in the area."""
-    return any(node.op_type in DATA_MOVEMENT for node in location.area.nodes)
+    return any(node.op_type in MOVES_DATA for node in location.area.nodes)
 
 
 def replace_by_calls(

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from fusionc.graph_kernel.flags.read_flags import HIGHEST_LEVEL, Flags
+from fusionc.graph_kernel.flags.flag_table import Flags
+from fusionc.graph_kernel.flags.read_flags import HIGHEST_LEVEL
 from fusionc.graph_kernel.flags.stages import CSE, SIMPLIFY, TRANSFORM_OPS, StagePass, Stages
 from fusionc.model.graph import Model
 from fusionc.rewrite import Pass

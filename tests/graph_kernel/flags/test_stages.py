@@ -8,7 +8,7 @@ import pytest
 from fused import DEFAULT
 
 from fusionc.graph_kernel.flag_warnings import unknown_passes
-from fusionc.graph_kernel.flags.read_flags import Flags
+from fusionc.graph_kernel.flags.flag_table import Flags
 from fusionc.graph_kernel.flags.stages import STAGE_PASSES, Stages, switched, write_passes
 from fusionc.passes import PASSES
 

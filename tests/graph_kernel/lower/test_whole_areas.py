@@ -1,4 +1,4 @@
-"""Areas of several operators: what is one piece, and that all of them compute what onnxruntime computes."""
+"""Areas of several operators: what is one loop nest, and that all of them compute what onnxruntime computes."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import pytest
 from fused import fuse
 from harness import assert_same_numbers, interface, parse
 
-from fusionc.graph_kernel.flags.read_flags import Flags
+from fusionc.graph_kernel.flags.flag_table import Flags
 from fusionc.graph_kernel.library.build_library import build
 
 HEAD = """agraph (float[N,4,M] x, float[K] y) => (int64[P] z)

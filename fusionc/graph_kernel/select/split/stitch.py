@@ -6,7 +6,7 @@ they lie. So regions join whose reductions go over the same row, as long as noth
 
 from __future__ import annotations
 
-from fusionc.graph_kernel.select.operator_kinds import DATA_MOVEMENT, ROW_BY_ROW, OperatorKind, kind_of
+from fusionc.graph_kernel.select.operator_kinds import MOVES_DATA, ROW_BY_ROW, OperatorKind, kind_of
 from fusionc.graph_kernel.select.split.regions import Region, Regions, reads_between
 from fusionc.graph_kernel.select.split.rows import row_of
 from fusionc.graph_kernel.select.split.split_patterns import SplitPattern
@@ -35,7 +35,7 @@ def _is_stitched(node: Node, length: int) -> bool:
     """Whether a kernel that goes over rows of so many axes can have this operator in it."""
     if node.op in ROW_BY_ROW:
         return row_of(node) is not None
-    if node.op not in DATA_MOVEMENT:
+    if node.op not in MOVES_DATA:
         return kind_of(node.op) == OperatorKind.ELEMWISE
     before, after = (_shape(values[0]) for values in (node.inputs, node.outputs))
     if node.op == "Transpose":  # those that take elements apart are better made by onnxruntime, in blocks
@@ -47,7 +47,7 @@ def _is_stitched(node: Node, length: int) -> bool:
 
 def _is_read_once(value: Edge, node: Node, length: int) -> bool:
     """Whether an operator reads no element of a value again, other than along the row."""
-    is_one_to_one = node.op in ROW_BY_ROW or (node.op in DATA_MOVEMENT and node.op not in _REPEATING)
+    is_one_to_one = node.op in ROW_BY_ROW or (node.op in MOVES_DATA and node.op not in _REPEATING)
     return is_one_to_one or _fits(value, node.outputs[0], length)
 
 

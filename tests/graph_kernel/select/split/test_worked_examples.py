@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from harness import parse
 
-from fusionc.graph_kernel.flags.read_flags import Flags
+from fusionc.graph_kernel.flags.flag_table import Flags
 from fusionc.graph_kernel.select.split.split_patterns import PATTERNS
 from fusionc.graph_kernel.select.split.splitter import split
 from fusionc.shapes.inference import typed_model
