@@ -65,7 +65,7 @@ MISSING = {  # what there is not, and what to use instead
         "to_variable()": "a constant stays one; return another value from the rewrite",
         "copy()": "a constant may be used by any number of new nodes as it is, new.const(array) makes another one",
         "export_dtype": "dtype is the type in the file",
-        "data_location": "external_place says where the elements lie in an external file",
+        "data_location": "`data`, where it is a TensorProto, says where the elements lie in an external file",
     },
     "Graph": {
         "layer()": _ON_THE_TAPE,
@@ -125,7 +125,13 @@ def missing(name: str) -> Callable[[type[T]], type[T]]:
 
 
 class ReadOnly:
-    """Base of what passes read. The engine replaces tuples by other ReadOnlyTuples, and names new values."""
+    """Base of what passes read. The engine replaces tuples by other ReadOnlyTuples, and names new values. Two of these
+    are equal only if they are the same."""
+
+    __hash__ = object.__hash__
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in _READ and not isinstance(value, ReadOnlyTuple) and _has(self, name):

@@ -50,11 +50,6 @@ class Edge(ReadOnly):
     output_of: list[Graph]
     proto_type: onnx.TypeProto | None
 
-    __hash__ = object.__hash__
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
     def __init__(self, name: str, graph: Graph) -> None:
         self.name = name
         self.graph = graph
@@ -194,11 +189,6 @@ class Constant(Edge, gs.Constant):
 @missing("Node")
 class Node(ReadOnly, gs.Node):
     """An operator. `proto` carries its attributes and metadata; `inputs` and `outputs` are the truth for its edges."""
-
-    __hash__ = object.__hash__
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
 
     def __init__(
         self,

@@ -32,14 +32,6 @@ def dimension(value: Edge, axis: int) -> Element:
     return (id(value), axis) if known is None else known
 
 
-def meets(a: Element, b: Element) -> bool:
-    """Whether two dimensions are equal wherever both broadcast: a limit above 1 of the other one counts for nothing."""
-    limits = (limited(a), limited(b))
-    return a == b or any(
-        pair is not None and pair[0] > 1 and pair[1] == c for pair, c in zip(limits, (b, a), strict=True)
-    )
-
-
 def elements(value: Edge | None, depth: int = _DEPTH) -> list[Element] | None:
     """The elements of a vector or scalar of integers in order; None where they cannot be followed."""
     if value is None or depth == 0:
@@ -71,11 +63,8 @@ def elements(value: Edge | None, depth: int = _DEPTH) -> list[Element] | None:
 
 
 def _of_shape(node: Node) -> list[Element] | None:
-    whole = node.inputs[0]
-    rank = None if whole is None else whole.rank
-    if whole is None or rank is None:
-        return None
-    return [dimension(whole, axis) for axis in range(rank)][slice(node.attr("start", 0), node.attr("end"))]
+    dims = _dims(node.inputs[0])
+    return None if dims is None else dims[slice(node.attr("start", 0), node.attr("end"))]
 
 
 def _chosen(node: Node, depth: int) -> list[Element] | None:
@@ -154,20 +143,15 @@ def _dims(value: Edge | None) -> list[Element] | None:
     return None if value is None or rank is None else [dimension(value, axis) for axis in range(rank)]
 
 
+def _open(known: list[Element] | None) -> Dims | None:
+    return None if known is None else [*known]
+
+
 def _range(node: Node) -> Dims | None:
     limits = [elements(value) for value in node.inputs]
     if limits[0] != [0] or limits[2] != [1] or not limits[1] or len(limits[1]) != 1:
         return None
     return [limits[1][0]] if is_dimension(limits[1][0]) else None
-
-
-def _constant_of_shape(node: Node) -> Dims | None:
-    found = elements(node.inputs[0])
-    return None if found is None else list(found)
-
-
-def _expand(node: Node) -> Dims | None:
-    return _broadcast_all([_dims(node.inputs[0]), elements(node.inputs[1])])
 
 
 def _reshape(node: Node) -> Dims | None:
@@ -199,10 +183,10 @@ def _slice(node: Node) -> Dims | None:
     dims = _dims(node.inputs[0])
     if dims is None or node.graph.opset < 10:
         return None
-    starts, ends, axes, steps = (elements(v) if v is not None else None for v in [*node.inputs[1:], None, None][:4])
-    given = [v is not None for v in [*node.inputs[1:], None, None][:4]]
-    axes = list(range(len(starts or []))) if not given[2] else axes
-    if starts is None or ends is None or axes is None or (given[3] and steps != [1] * len(starts)):
+    given = [*node.inputs[1:], None, None][:4]
+    starts, ends, axes, steps = map(elements, given)
+    axes = list(range(len(starts or []))) if given[2] is None else axes
+    if starts is None or ends is None or axes is None or (given[3] is not None and steps != [1] * len(starts)):
         return None
     made: Dims = list(dims)
     for axis, start, end in zip(axes, starts, ends, strict=False):
@@ -273,12 +257,12 @@ def _of_microsoft(node: Node) -> Dims | None:
     """Of onnxruntime's own operators: those of which the first output is as large as the first input."""
     dims, heads = _dims(node.inputs[0]), node.attr("num_heads")
     if node.op in SAME_SHAPE:
-        return None if dims is None else list(dims)
+        return _open(dims)
     if dims is None or len(dims) != 3 or node.op not in _ATTENTION or len(node.inputs) < 3:
         return None
     value = _dims(node.inputs[2])
     if node.op == "GroupQueryAttention":
-        return None if value is None else list(dims)
+        return None if value is None else [*dims]
     if value is None or len(value) not in (3, 4):
         return None
     return [*dims[:2], value[2] if len(value) == 3 else multiplied(value[3], heads)]
@@ -295,8 +279,8 @@ SAME_SHAPE = frozenset(
 )
 _RULES: dict[str, Callable[[Node], Dims | None]] = {
     "Range": _range,
-    "ConstantOfShape": _constant_of_shape,
-    "Expand": _expand,
+    "ConstantOfShape": lambda node: _open(elements(node.inputs[0])),
+    "Expand": lambda node: _broadcast_all([_dims(node.inputs[0]), elements(node.inputs[1])]),
     "Reshape": _reshape,
     "Slice": _slice,
     "Concat": _concat,

@@ -1,11 +1,6 @@
-"""Element types and shapes: onnx's own shape inference with data propagation, never a guess.
+"""The types of all values of a model: when they are inferred, and what is kept from one inference to the next.
 
-All values are inferred at once, when the first question is asked; the model goes there without its large weights.
-A node that a pass makes is inferred by itself when it is made. What rewriting has made knowable since (a shape that
-became constant, say) is found by one new inference per pass, when that pass meets a value with an unknown part.
-
-What the model declares of its values (value_info, the shapes of its outputs) counts only for operators that onnx does
-not know. For the others it may say more than is true: the result of a Reshape has whatever shape the caller asks for.
+How the parts of this room work together is told in `fusionc/shapes/__init__.py`.
 """
 
 from __future__ import annotations

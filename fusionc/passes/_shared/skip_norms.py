@@ -13,8 +13,8 @@ from fusionc.passes._shared.reduce_axes import trailing_axis
 from fusionc.passes._shared.written_norms import epsilon_of, root_mean_square
 from fusionc.rewrite import Match, Pattern, Result, Tape, either, op, refuse, var
 from fusionc.rewrite.pattern import Formula, OpFormula
-from fusionc.shapes.elements import meets
 from fusionc.shapes.equality import same_shape
+from fusionc.shapes.expressions import Element, limited
 
 _TYPES = ({TensorProto.FLOAT}, {TensorProto.FLOAT16})
 gamma = var("gamma")
@@ -86,7 +86,7 @@ def all_meet(a: Shape, b: Shape) -> bool:
     """Whether two shapes of what is added are equal, wherever the model runs."""
     if len(a) != len(b):
         return False
-    return all(x is not None and y is not None and meets(x, y) for x, y in zip(a, b, strict=True))
+    return all(x is not None and y is not None and _meets(x, y) for x, y in zip(a, b, strict=True))
 
 
 def _operands(m: Match) -> tuple[Edge, Edge]:
@@ -102,3 +102,11 @@ def _operands(m: Match) -> tuple[Edge, Edge]:
         if (all_meet(small, shape) or repeats) and (small == shape or total is None or all_meet(shape, total)):
             return whole, other
     refuse("the shapes are not known to be equal")
+
+
+def _meets(a: Element, b: Element) -> bool:
+    """Whether two dimensions are equal wherever both broadcast: a limit above 1 of the other one counts for nothing."""
+    limits = (limited(a), limited(b))
+    return a == b or any(
+        pair is not None and pair[0] > 1 and pair[1] == c for pair, c in zip(limits, (b, a), strict=True)
+    )
