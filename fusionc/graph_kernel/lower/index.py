@@ -117,15 +117,14 @@ def _stays_below(index: Index, size: Size) -> bool:
     return size.over(reach) is not None
 
 
-class SplitWanted(Exception):
-    """A loop has to be several, of these extents, before an element can be found."""
-
+class _LoopsWanted(Exception):
     def __init__(self, variable: Variable, extents: Sequence[Size]) -> None:
         self.variable, self.extents = variable, tuple(extents)
 
 
-class CutWanted(Exception):
+class SplitWanted(_LoopsWanted):
+    """A loop has to be several, one in another, of these extents, before an element can be found."""
+
+
+class CutWanted(_LoopsWanted):
     """A loop has to become several, one after another, of these extents."""
-
-    def __init__(self, variable: Variable, extents: Sequence[Size]) -> None:
-        self.variable, self.extents = variable, tuple(extents)

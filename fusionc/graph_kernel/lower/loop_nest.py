@@ -40,7 +40,7 @@ def loop_nests_of(info: AreaInfo) -> list[LoopNest]:
         main, *others = left
         loops = [Variable(size) for size in info.shapes[main]]
         at = tuple(of(v) if v.extent != ONE else Index() for v in loops)
-        made, stored = _cut(info, main, others, at, [v for v in loops if v.extent != ONE])
+        made, stored = _nests(info, main, others, at, [v for v in loops if v.extent != ONE])
         nests += made
         left = [name for name in others if name not in stored]
         if len(nests) > _MOST_NESTS:
@@ -53,7 +53,7 @@ def _rank_of(shape: KernelShape) -> tuple[int, int]:
     return sum(size != ONE for size in shape), len(shape)
 
 
-def _cut(
+def _nests(
     info: AreaInfo, main: str, others: list[str], at: tuple[Index, ...], loops: list[Variable]
 ) -> tuple[list[LoopNest], list[str]]:
     """The nests that compute `main` at `at`, and which other outputs all of them could compute beside it."""
@@ -64,7 +64,9 @@ def _cut(
         _must_be_loop(wanted.variable, loops)
         inner = [Variable(size) for size in wanted.extents]
         whole = linear([of(v) for v in inner], wanted.extents)
-        return _cut(info, main, others, _replaced(at, wanted.variable, whole), _instead(loops, wanted.variable, inner))
+        return _nests(
+            info, main, others, _replaced(at, wanted.variable, whole), _instead(loops, wanted.variable, inner)
+        )
     except CutWanted as wanted:
         _must_be_loop(wanted.variable, loops)
         made, begin = list[LoopNest](), SizeSum()
@@ -72,7 +74,7 @@ def _cut(
             part = Variable(size)
             index = of(part).moved(begin) if size != ONE else Index(begin)
             rest = [part] if size != ONE else []
-            nests, _ = _cut(
+            nests, _ = _nests(
                 info, main, [], _replaced(at, wanted.variable, index), _instead(loops, wanted.variable, rest)
             )
             made += nests

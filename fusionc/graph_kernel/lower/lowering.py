@@ -10,14 +10,17 @@ import onnx
 from fusionc.graph_kernel.lower.area_info import AreaInfo, KernelShape
 from fusionc.graph_kernel.lower.broadcasting import broadcast_index
 from fusionc.graph_kernel.lower.c_types import CType
-from fusionc.graph_kernel.lower.index import CutWanted, Index, SplitWanted, Variable, linear, of
+from fusionc.graph_kernel.lower.index import CutWanted, Element, Index, SplitWanted, Variable, linear, of
 from fusionc.graph_kernel.lower.steps import Access, Reduction, Step, Steps
 from fusionc.graph_kernel.lower.symbolic_sizes import ONE, Size, Unsupported, product
 
 
 @dataclass(frozen=True)
 class OperatorLowering:
-    """What there is to know of an operator: `shapes` gives those of its outputs, `element` one element of output k."""
+    """How an operator is lowered: `shapes` gives those of its outputs, `element` the step of one element of output k.
+
+    Both raise Unsupported where no kernel computes the operator as it is.
+    """
 
     shapes: Callable[[AreaInfo, onnx.NodeProto], list[KernelShape]]
     element: Callable[[Lowering, onnx.NodeProto, int, Sequence[Index]], Step]
@@ -37,7 +40,7 @@ class Lowering:
     def __init__(self, info: AreaInfo, loops: Sequence[Variable], operators: Mapping[str, OperatorLowering]) -> None:
         self.info, self.loops, self.steps, self._operators = info, loops, Steps(), operators
         self.row: tuple[Variable, ...] | None = None
-        self._found: dict[tuple[str, tuple[Index, ...]], Step] = {}
+        self._found: dict[Element, Step] = {}
 
     def at(self, name: str, at: Sequence[Index]) -> Step:
         """The element of a value at an index."""
@@ -63,7 +66,8 @@ class Lowering:
     def over(
         self, name: str, at: Sequence[Index], axes: Sequence[int], reduction: Reduction, element: Callable[[Step], Step]
     ) -> Step:
-        """A reduction over axes of a value; on the others the index is `at`."""
+        """A reduction over axes of a value, of what `element` makes of each of its elements; on the others the index is
+        `at`. Raises Unsupported where another one in these loops goes over other axes."""
         shape = self.info.shapes[name]
         kept = frozenset[Variable]().union(*(at[a].variables for a in range(len(at)) if a not in axes))
         extents = [shape[axis] for axis in axes if shape[axis] != ONE]
