@@ -1,5 +1,7 @@
+import os
 import signal
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +14,14 @@ for folder in (".", "model"):  # so that every test finds `harness` and `everyth
 for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
     if signal.getsignal(number) == signal.SIG_IGN:
         signal.signal(number, handler)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """The commands that tests start find fusionc compiled, also where no bytecode is to lie beside the source."""
+    if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
+        folder = tempfile.TemporaryDirectory(prefix="fusionc-bytecode-")
+        config.add_cleanup(folder.cleanup)
+        os.environ["PYTHONPYCACHEPREFIX"] = folder.name
 
 
 @pytest.fixture(scope="session", autouse=True)
