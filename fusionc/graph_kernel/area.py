@@ -8,10 +8,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import onnx
 
-from fusionc.model.operators import KERNELS
-
-DOMAIN = KERNELS
-
 
 @dataclass(frozen=True)
 class AreaValue:

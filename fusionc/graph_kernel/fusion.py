@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fusionc.graph_kernel.area import DOMAIN, Area
+from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.c.source import reason_against
 from fusionc.graph_kernel.flags.flag_table import Flags
 from fusionc.graph_kernel.flags.stages import BUILD, CLUSTER, EXPANDER, OP_COMBINER, PACKET, SPLITTER, Stages
@@ -27,6 +27,7 @@ from fusionc.graph_kernel.select.split.stitch import STITCH
 from fusionc.graph_kernel.select.supported_operators import ReasonAgainst, SupportedOperators, any_standard_operator
 from fusionc.graph_kernel.select.time_estimate import Savings
 from fusionc.model.graph import Graph, Model, Node
+from fusionc.model.operators import KERNELS
 from fusionc.rewrite import Pass
 from fusionc.rewrite.log import PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import is_alive, run
@@ -104,7 +105,7 @@ class GraphKernelFusion:
             for name in dict.fromkeys(pass_of(location) for location, _ in locations):
                 own = [(location, reason) for location, reason in built if pass_of(location) == name]
                 fused.counts.append(replace_by_calls(graph, own, self.registry[name], log))
-        fused.areas = [area for name, area in wanted.items() if (DOMAIN, name, "") in model.functions]
+        fused.areas = [area for name, area in wanted.items() if (KERNELS, name, "") in model.functions]
         fused.raised_ir = model.ir_version if model.ir_version != ir_version else 0
         return fused
 

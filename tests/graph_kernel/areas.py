@@ -12,8 +12,9 @@ import onnx
 import onnxruntime as ort
 from onnx import helper, numpy_helper
 
-from fusionc.graph_kernel.area import DOMAIN, Area, AreaValue
+from fusionc.graph_kernel.area import Area, AreaValue
 from fusionc.graph_kernel.select.make_area import function_of
+from fusionc.model.operators import KERNELS
 from fusionc.verify.order_dependence import OrderDependence, settled
 
 Feeds = Mapping[str, np.ndarray]
@@ -76,12 +77,12 @@ def plain_model(area: Area) -> onnx.ModelProto:
 def kernel_model(area: Area) -> onnx.ModelProto:
     """One node that calls the area's operator, whose function body are the area's operators."""
     graph = helper.make_graph(
-        [helper.make_node(area.name, list(area.inputs), list(area.outputs), domain=DOMAIN)],
+        [helper.make_node(area.name, list(area.inputs), list(area.outputs), domain=KERNELS)],
         area.name,
         _infos(area, area.inputs),
         _infos(area, area.outputs),
     )
-    imports = [helper.make_opsetid("", area.opset), helper.make_opsetid(DOMAIN, 1)]
+    imports = [helper.make_opsetid("", area.opset), helper.make_opsetid(KERNELS, 1)]
     return helper.make_model(graph, opset_imports=imports, functions=[function_of(area)], ir_version=10)
 
 

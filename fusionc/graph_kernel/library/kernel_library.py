@@ -10,11 +10,12 @@ from pathlib import Path
 import onnx
 
 from fusionc.errors import FusioncError
-from fusionc.graph_kernel.area import DOMAIN, Area
+from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.c.compile import NoCompiler, compiler
 from fusionc.graph_kernel.c.source import source
 from fusionc.graph_kernel.library.build_library import build
 from fusionc.graph_kernel.library.cache import known, reason_against_keeping, snapshot
+from fusionc.model.operators import KERNELS
 from fusionc.runtime.process import request
 from fusionc.runtime.run_errors import RunError
 
@@ -45,7 +46,7 @@ class KernelLibrary:
         That is machine code. Unless the user trusts it, only what was compiled here, by this user, is loaded or goes
         with the result; of others, the user is told. What is used is a copy that nobody changes meanwhile.
         """
-        areas = [function for function in model.functions if function.domain == DOMAIN]
+        areas = [function for function in model.functions if function.domain == KERNELS]
         if not areas or not library.is_file() or not self.is_for_onnxruntime:
             return []
         file = known(library) or (snapshot(library) if is_trusted else None)

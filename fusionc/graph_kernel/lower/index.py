@@ -66,16 +66,16 @@ class Index:
         """The index with other indices for some variables. Raises Unsupported where terms cannot be added up."""
         result = Index(self.offset)
         for variable, size in self.terms:
-            result += new.get(variable, of(variable)).times(size)
+            result += new.get(variable, index_of(variable)).times(size)
         return result
 
 
 Element = tuple[str, tuple[Index, ...]]  # the name of a value, and where in it
 
 
-def of(variable: Variable) -> Index:
-    """The index that is a loop's variable."""
-    return Index(SizeSum(), ((variable, ONE),))
+def index_of(variable: Variable) -> Index:
+    """The index that is a loop's variable; 0 in a loop of one turn."""
+    return Index() if variable.extent == ONE else Index(NOTHING, ((variable, ONE),))
 
 
 def strides(shape: Sequence[Size]) -> list[Size]:

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fusionc.graph_kernel.lower.area_info import AreaInfo, KernelShape
-from fusionc.graph_kernel.lower.index import CutWanted, Index, SplitWanted, Variable, linear, of
+from fusionc.graph_kernel.lower.index import CutWanted, Index, SplitWanted, Variable, index_of, linear
 from fusionc.graph_kernel.lower.lowering import Lowering, Store
 from fusionc.graph_kernel.lower.operator_table import OPERATORS
 from fusionc.graph_kernel.lower.steps import Steps
@@ -39,7 +39,7 @@ def loop_nests_of(info: AreaInfo) -> list[LoopNest]:
     while left:
         main, *others = left
         loops = [Variable(size) for size in info.shapes[main]]
-        at = tuple(of(v) if v.extent != ONE else Index() for v in loops)
+        at = tuple(map(index_of, loops))
         made, stored = _nests(info, main, others, at, [v for v in loops if v.extent != ONE])
         nests += made
         left = [name for name in others if name not in stored]
@@ -63,7 +63,7 @@ def _nests(
     except SplitWanted as wanted:
         _must_be_loop(wanted.variable, loops)
         inner = [Variable(size) for size in wanted.extents]
-        whole = linear([of(v) for v in inner], wanted.extents)
+        whole = linear([index_of(v) for v in inner], wanted.extents)
         return _nests(
             info, main, others, _replaced(at, wanted.variable, whole), _instead(loops, wanted.variable, inner)
         )
@@ -72,7 +72,7 @@ def _nests(
         made, begin = list[LoopNest](), SizeSum()
         for size in wanted.extents:
             part = Variable(size)
-            index = of(part).moved(begin) if size != ONE else Index(begin)
+            index = index_of(part).moved(begin)
             rest = [part] if size != ONE else []
             nests, _ = _nests(
                 info, main, [], _replaced(at, wanted.variable, index), _instead(loops, wanted.variable, rest)

@@ -10,7 +10,7 @@ import onnx
 from fusionc.graph_kernel.lower.area_info import AreaInfo, KernelShape
 from fusionc.graph_kernel.lower.broadcasting import broadcast_index
 from fusionc.graph_kernel.lower.c_types import CType
-from fusionc.graph_kernel.lower.index import CutWanted, Element, Index, SplitWanted, Variable, linear, of
+from fusionc.graph_kernel.lower.index import CutWanted, Element, Index, SplitWanted, Variable, index_of, linear
 from fusionc.graph_kernel.lower.steps import Access, Reduction, Step, Steps
 from fusionc.graph_kernel.lower.symbolic_sizes import ONE, Size, Unsupported, product
 
@@ -75,7 +75,7 @@ class Lowering:
         variables = iter(row)
         inside = list(at)
         for axis in axes:
-            inside[axis] = of(next(variables)) if shape[axis] != ONE else Index()
+            inside[axis] = index_of(next(variables)) if shape[axis] != ONE else Index()
         step = element(self.at(name, inside))
         if not row:
             return self.steps.op(

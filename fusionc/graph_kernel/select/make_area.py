@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import onnx
 
-from fusionc.graph_kernel.area import DOMAIN, Area, AreaValue
+from fusionc.graph_kernel.area import Area, AreaValue
 from fusionc.graph_kernel.c.source import generator
 from fusionc.graph_kernel.select.area_values import area_value_of, edges_of, embedded, named
 from fusionc.model.graph import Edge, Node
+from fusionc.model.operators import KERNELS
 from fusionc.model.tensors import to_proto
 
 _LONGEST_NAME = 64  # characters of an area's name, apart from what makes it unique
@@ -64,7 +65,7 @@ def _renamed(node: Node, names: Mapping[Edge, str]) -> onnx.NodeProto:
 
 def function_of(area: Area) -> onnx.FunctionProto:
     """The model-local function that computes what the kernel of the area computes."""
-    function = onnx.FunctionProto(domain=DOMAIN, name=area.name, input=area.inputs, output=area.outputs)
+    function = onnx.FunctionProto(domain=KERNELS, name=area.name, input=area.inputs, output=area.outputs)
     function.opset_import.add(domain="", version=area.opset)
     for name, array in area.constants.items():
         constant = function.node.add(op_type="Constant", output=[name])
