@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from fusionc.model.graph import Constant, Edge, Graph, Node
@@ -29,15 +29,15 @@ class Match:
 
     `nodes` are taken out of the graph, `outputs` are the values that the rewrite must provide anew, in the order of
     the pattern's outputs. An optional input that is left out is None, and so is what only other patterns of the pass
-    capture. A pass that finds its matches itself makes these objects itself; `drops` then names constants and functions
-    that go without any replacement.
+    capture. A pass that finds its matches itself makes these objects itself: outputs that are left out, None, do not
+    count, and `drops` names constants and functions that go without any replacement.
     """
 
     def __init__(
         self,
         graph: Graph,
         nodes: Sequence[Node] = (),
-        outputs: Sequence[Edge] = (),
+        outputs: Iterable[Edge | None] = (),
         captures: Mapping[str, Any] | None = None,
         *,
         literal_rank: int = 0,
@@ -45,7 +45,7 @@ class Match:
     ) -> None:
         self.graph = graph
         self.nodes = tuple(nodes)
-        self.outputs = tuple(outputs)
+        self.outputs = tuple(value for value in outputs if value is not None)
         self.captures = dict(captures or {})
         self.literal_rank = literal_rank  # the highest rank of a constant that was matched by its value alone
         self.drops = tuple(drops)

@@ -29,6 +29,7 @@ MODEL = {  # the questions that a pass may ask; the rest of the room reads, writ
     "fusionc.model.operators",
     "fusionc.model.tensors",
     "fusionc.shapes.equality",
+    "fusionc.shapes.expressions",
     "fusionc.model.walk",
     "fusionc.runtime.cpu_kernels",
     "fusionc.runtime.evaluate",

@@ -14,7 +14,6 @@ from fusionc.passes._shared.constants import array_of, would_double
 from fusionc.rewrite import Match, Result, Tape, refuse
 from fusionc.shapes.equality import broadcasts_into
 
-NO_FLOATS = "the elements are no floating-point numbers"
 _TOO_SMALL = "a constant would be too small for its type"
 _NEVER_NEGATIVE = frozenset({"Abs", "Exp", "Sigmoid", "Softmax", "ReduceL1", "ReduceL2", "ReduceSumSquare"})
 _KEEPS_SIGNS = frozenset(
@@ -76,7 +75,7 @@ def product(a: Array, b: Array) -> Array:
 def inverse(a: Array) -> Array:
     """One over each element. Refuses integers."""
     if is_integer(a):
-        refuse(NO_FLOATS)
+        refuse("the elements are no floating-point numbers")
     return np.asarray(1 / a)
 
 

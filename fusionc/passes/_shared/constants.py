@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from onnx import TensorProto
 
 from fusionc.model.graph import Edge, Shape
 from fusionc.model.tensors import Array, float_info
 from fusionc.rewrite import Match, Tape, refuse
 
-FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)  # what runtimes have kernels for
 _WIDEST = 40  # powers of two
 _SMALL = 1024  # elements; a constant of so many may be stored once more
 LARGE = 1 << 20  # bytes; equal weights of small layers may have become one

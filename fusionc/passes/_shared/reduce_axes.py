@@ -7,29 +7,29 @@ from collections.abc import Sequence
 import numpy as np
 
 from fusionc.model.graph import Edge, Node
-from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze
-from fusionc.rewrite import Match, Refused, Result, Tape, op, refuse, rest, var
+from fusionc.passes._shared.transpose_and_reshape import axes_of, new_unsqueeze
+from fusionc.rewrite import Match, Result, Tape, op, refuse, rest, var
 from fusionc.rewrite.pattern import OpFormula
 
 _OF_ONE_NUMBER = ("ReduceSum", "ReduceMean", "ReduceMax", "ReduceMin", "ReduceProd")  # is that number
 
 
-def reduced_axes(node: Node, rank: int | None) -> list[int]:
-    """The axes that a Reduce operator reduces, counted from the front, in order; attribute or input by opset.
-
-    Refuses where they are not known before the model runs.
-    """
-    if rank is None:
-        refuse("the rank is unknown")
-    axes = node.attr("axes")
-    if not axes and len(node.inputs) > 1 and node.inputs[1] is not None:
-        given = node.inputs[1].constant()
-        if given is None:
-            refuse("the axes are not known before the model runs")
-        axes = [int(axis) for axis in given.reshape(-1)]
+def known_axes(node: Node, rank: int) -> list[int] | None:
+    """The axes that a Reduce operator reduces, counted from the front, in order; None where they are not known."""
+    axes = axes_of(node)
+    if axes is None and any(node.inputs[1:]):
+        return None
     if not axes:
         return [] if node.attr("noop_with_empty_axes") else list(range(rank))
     return sorted(axis % rank for axis in axes) if rank else []
+
+
+def reduced_axes(node: Node, rank: int | None) -> list[int]:
+    """What `known_axes` tells of a Reduce operator. Refuses where that is not known before the model runs."""
+    if rank is None:
+        refuse("the rank is unknown")
+    axes = known_axes(node, rank)
+    return refuse("the axes are not known before the model runs") if axes is None else axes
 
 
 def trailing_axis(node: Node, x: Edge) -> int:
@@ -50,12 +50,7 @@ def one_axis(node: Node, x: Edge) -> int:
 
     Refuses other Reduce operators.
     """
-    if x.rank is None:
-        given = node.inputs[1].constant() if len(node.inputs) > 1 and node.inputs[1] is not None else None
-        axes = [int(axis) for axis in (node.attr("axes") or []) if given is None]
-        axes = axes if given is None else [int(axis) for axis in given.reshape(-1)]
-    else:
-        axes = reduced_axes(node, x.rank)
+    axes = (axes_of(node) or []) if x.rank is None else reduced_axes(node, x.rank)
     if len(axes) != 1:
         refuse("not exactly one axis is reduced")
     if not node.attr("keepdims"):
@@ -95,11 +90,8 @@ def reduce_once(names: Sequence[str] = _OF_ONE_NUMBER) -> OpFormula:
 def reduces_nothing(m: Match) -> bool:
     """Whether all axes that a Reduce reduces are known to have one element."""
     shape = m.x.shape  # once: asked again, after a new inference, it may be unknown
-    try:
-        axes = reduced_axes(m.reduce, None if shape is None else len(shape))
-    except Refused:
-        return False
-    return all(shape[axis] == 1 for axis in axes)
+    axes = None if shape is None else known_axes(m.reduce, len(shape))
+    return axes is not None and all(shape[axis] == 1 for axis in axes)
 
 
 def without_reduce(m: Match, new: Tape) -> Result:

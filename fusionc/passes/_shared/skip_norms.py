@@ -11,7 +11,7 @@ from fusionc.model.operators import MICROSOFT
 from fusionc.passes._shared.constants import shape_of
 from fusionc.passes._shared.reduce_axes import trailing_axis
 from fusionc.passes._shared.written_norms import epsilon_of, root_mean_square
-from fusionc.rewrite import Match, Pattern, Result, Tape, either, op, refuse, var
+from fusionc.rewrite import Match, Pattern, Result, Tape, either, maybe, op, refuse, var
 from fusionc.rewrite.pattern import Formula, OpFormula
 from fusionc.shapes.equality import same_shape
 from fusionc.shapes.expressions import Element, limited
@@ -22,8 +22,13 @@ SUM = op.Add(var("x"), var("skip"), _as="sum")
 
 
 def rms_norm(value: Formula) -> Formula:
-    """The normalization as an operator, or written out as it must be below opset 23."""
+    """The root mean square normalization of a value as an operator, or written out as it must be below opset 23."""
     return either(op.RMSNormalization(value, gamma, _as="norm"), root_mean_square(value) * gamma)
+
+
+def layer_norm(value: Formula) -> OpFormula:
+    """The layer normalization of a value, as `joined` wants it."""
+    return op.LayerNormalization(value, gamma, maybe(var("beta")), _as="norm")
 
 
 def patterns_of(name: str, formula: Formula, sum_: OpFormula = SUM) -> tuple[Pattern, Pattern]:

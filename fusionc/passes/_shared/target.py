@@ -1,7 +1,18 @@
 """What the runtime that the model is made for can do."""
 
+from onnx import TensorProto
+
+from fusionc.model.graph import Edge
 from fusionc.rewrite import Match, refuse
 from fusionc.runtime.cpu_kernels import has_cpu_kernel
+
+FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)  # what runtimes have kernels for
+
+
+def require_floats(value: Edge) -> None:
+    """Refuses elements that are no floating-point numbers, or some for which runtimes have few kernels."""
+    if value.elem_type not in FLOATS:
+        refuse("the elements are no floating-point numbers")
 
 
 def require_onnxruntime(m: Match) -> None:

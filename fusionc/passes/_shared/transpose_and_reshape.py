@@ -26,8 +26,13 @@ def swaps_last_axes(transpose: Node) -> bool:
     return rank > 1 and order == [*range(rank - 2), rank - 1, rank - 2]
 
 
+def transposed(new: Tape, x: Edge, order: Sequence[int]) -> Edge:
+    """x with its axes in this order; x itself where they are."""
+    return x if list(order) == sorted(order) else new.Transpose(x, perm=list(order))
+
+
 def axes_of(node: Node) -> list[int] | None:
-    """The axes of a Squeeze or Unsqueeze as written, attribute or input by opset; None where they are not known."""
+    """The axes of a Squeeze, Unsqueeze or Reduce as written, attribute or input by opset; None where not known."""
     written = node.attr("axes")
     if written is not None:
         return [int(axis) for axis in written]

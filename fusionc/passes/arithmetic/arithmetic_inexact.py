@@ -3,8 +3,8 @@ from collections.abc import Callable
 import numpy as np
 
 from fusionc.model.graph import Edge
-from fusionc.passes._shared.constant_arithmetic import NO_FLOATS, check_fits, negated, numbers, product, rounded
-from fusionc.passes._shared.constants import FLOATS
+from fusionc.passes._shared.constant_arithmetic import check_fits, negated, numbers, product, rounded
+from fusionc.passes._shared.target import require_floats
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula
 from fusionc.shapes.equality import broadcasts_into
@@ -19,8 +19,7 @@ def _rsqrt(x: Formula) -> Formula:
 
 def _of_floats(build: Build) -> Build:
     def rewrite(m: Match, new: Tape) -> Result:
-        if m.outputs[0].elem_type not in FLOATS:
-            refuse(NO_FLOATS)
+        require_floats(m.outputs[0])
         return build(m, new)
 
     return rewrite

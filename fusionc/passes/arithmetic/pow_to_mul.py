@@ -1,8 +1,8 @@
 import math
 from collections.abc import Callable
 
-from fusionc.passes._shared.constant_arithmetic import NO_FLOATS, check_fits, is_everywhere, is_never_negative, square
-from fusionc.passes._shared.constants import FLOATS
+from fusionc.passes._shared.constant_arithmetic import check_fits, is_everywhere, is_never_negative, square
+from fusionc.passes._shared.target import require_floats
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, refuse, var
 
 _POWER = var("x") ** const("c")
@@ -15,8 +15,7 @@ def _is(number: float) -> Callable[[Match], bool]:
 
 def _check_float(m: Match) -> None:
     check_fits(m.c, m.x)
-    if m.x.elem_type not in FLOATS:
-        refuse(NO_FLOATS)
+    require_floats(m.x)
 
 
 def _check_root(m: Match) -> None:

@@ -6,7 +6,7 @@ import numpy as np
 from onnx import TensorProto
 
 from fusionc.model.graph import Edge, Shape
-from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze
+from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze, transposed
 from fusionc.passes.attention._heads import batch_of, heads_of
 from fusionc.rewrite import Match, Tape, const, either, keep, op, refuse, var
 from fusionc.rewrite.pattern import Formula
@@ -88,8 +88,7 @@ def _key(m: Match, given: Edge, new: Tape) -> Edge:
         order = m.swap.attr("perm") or [3, 2, 1, 0]
         if len(order) != 4 or given.rank != 4:
             refuse("the rank is unknown or not 4")
-        order = [*order[:2], order[3], order[2]]
-        return _moved(given, order, new)
+        return transposed(new, given, [*order[:2], order[3], order[2]])
     swapped = m.restore.outputs[0].shape
     if given.rank == 5:
         return _of_five_axes(given, m.flatten.outputs[0].shape, swapped, new)
@@ -114,7 +113,3 @@ def _of_five_axes(given: Edge, flat: Shape | None, swapped: Shape | None, new: T
     if target.count(-1) > 1 or 0 in target:
         refuse("the rank is unknown or not 4")
     return new.Reshape(given, new.const(np.array(target, np.int64)))
-
-
-def _moved(value: Edge, order: list[int], new: Tape) -> Edge:
-    return value if order == [0, 1, 2, 3] else new.Transpose(value, perm=order)

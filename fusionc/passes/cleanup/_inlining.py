@@ -14,9 +14,13 @@ from fusionc.rewrite import Tape, refuse
 
 
 def inlined(
-    new: Tape, body: Graph, inputs: Sequence[Edge | None], attributes: Mapping[str, onnx.AttributeProto] | None = None
+    new: Tape,
+    node: Node,
+    body: Graph,
+    inputs: Sequence[Edge | None] = (),
+    attributes: Mapping[str, onnx.AttributeProto] | None = None,
 ) -> list[Edge]:
-    """The outputs of a subgraph or function body, its nodes made anew where they are wanted.
+    """What the outputs of a node become: those of a subgraph or function body of it, made anew beside it.
 
     `inputs` stand for the inputs of the body, `attributes` for the parameters of a function. Nodes with subgraphs of
     their own are moved: out of a function, which may have other calls, that is refused, as are operators that mean
@@ -25,24 +29,25 @@ def inlined(
     values: dict[Edge, Edge | None] = dict(zip(body.inputs, inputs, strict=False))
     values.update(dict.fromkeys(body.inputs[len(inputs) :]))
     values.update({constant: new.const(constant.values, like=constant) for constant in body.constants()})
-    for node in body.ordered():
-        _require_same_meaning(node, new.graph)
-        given = [None if value is None else _translated(value, values, body) for value in node.inputs]
-        if node.bodies and body.is_function:
+    for inner in body.ordered():
+        _require_same_meaning(inner, new.graph)
+        given = [None if value is None else _translated(value, values, body) for value in inner.inputs]
+        if inner.bodies and body.is_function:
             refuse("control flow inside what would be inlined")
         made: Sequence[Value | None]
-        if node.bodies:
-            made = new.move(node, given, _known(node, values, body))
+        if inner.bodies:
+            made = new.move(inner, given, _known(inner, values, body))
         else:
-            like = _resolved(node, attributes or {})
-            made = new.node(node.op, given, domain=node.domain, like=like, outputs=len(node.outputs))
-        for old, value in zip(node.outputs, made, strict=True):
+            like = _resolved(inner, attributes or {})
+            made = new.node(inner.op, given, domain=inner.domain, like=like, outputs=len(inner.outputs))
+        for old, value in zip(inner.outputs, made, strict=True):
             if old is not None:
                 values[old] = value
     results = [_translated(value, values, body) for value in body.outputs]
     if any(value is None for value in results):
         refuse("an output that is not given")
-    return [value for value in results if value is not None]
+    pairs = zip(results, node.outputs, strict=False)
+    return [value for value, old in pairs if value is not None and old is not None]
 
 
 def _known(node: Node, values: Mapping[Edge, Edge | None], body: Graph) -> dict[Edge, Edge]:

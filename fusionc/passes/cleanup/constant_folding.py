@@ -119,7 +119,7 @@ def _find(graph: Graph) -> Iterator[Match]:
             break
         rejected.update(new)
     for node, reason in rejected.items():
-        yield Match(graph, (node,), [o for o in node.outputs if o is not None], {"reason": reason})
+        yield Match(graph, (node,), node.outputs, {"reason": reason})
 
 
 def _constant_nodes(graph: Graph) -> Iterator[Match]:

@@ -10,11 +10,9 @@ def _calls(graph: Graph) -> Iterator[Match]:
     for node in graph.ordered():
         function = functions.get((node.domain, node.op, node.proto.overload))
         if function is not None and not node.has_references:
-            used = [i for i, value in enumerate(node.outputs) if value is not None]
-            outputs = [value for value in node.outputs if value is not None]
             calls = sum(len(other.by_operator.get((node.domain, node.op), ())) for other in graph.model.graphs)
             drops = (function,) if calls == 1 else ()
-            yield Match(graph, (node,), outputs, {"node": node, "function": function, "used": used}, drops=drops)
+            yield Match(graph, (node,), node.outputs, {"node": node, "function": function}, drops=drops)
 
 
 class FunctionInlinePass(Pass):
@@ -34,5 +32,4 @@ class FunctionInlinePass(Pass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         proto = m.function.proto
         attributes = {attribute.name: attribute for attribute in [*proto.attribute_proto, *m.node.proto.attribute]}
-        results = inlined(new, m.function, m.node.inputs, attributes)
-        return [results[place] for place in m.used]
+        return inlined(new, m.node, m.function, m.node.inputs, attributes)

@@ -17,9 +17,7 @@ def _decided_ifs(graph: Graph) -> Iterator[Match]:
         for wanted in (True, False):
             if _is(condition, wanted) and not node.has_references:
                 branch = node.attr("then_branch" if wanted else "else_branch")
-                used = [i for i, value in enumerate(node.outputs) if value is not None]
-                outputs = [value for value in node.outputs if value is not None]
-                yield Match(graph, (node,), outputs, {"branch": branch, "used": used})
+                yield Match(graph, (node,), node.outputs, {"node": node, "branch": branch})
 
 
 def _loops_that_never_run(graph: Graph) -> Iterator[Match]:
@@ -54,5 +52,4 @@ class SwitchDeadBranchElimination(Pass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        results = inlined(new, m.branch, ())
-        return [results[place] for place in m.used]
+        return inlined(new, m.node, m.branch)

@@ -13,7 +13,9 @@ from fusionc.model.tensors import Array
 from fusionc.passes._shared.batchnorm import affine
 from fusionc.passes._shared.constants import array_of, require_range, scaled
 from fusionc.passes.convolution._windows import window_of
-from fusionc.rewrite import Match, Result, Tape, refuse
+from fusionc.rewrite import Match, Result, Tape, const, known, maybe, op, refuse, var
+
+CONVOLUTION = op["Conv", "ConvTranspose"](var("x"), known("W"), maybe(const("B")), _as="conv")
 
 
 def weight_shape(weight: Edge) -> tuple[int, ...]:
@@ -31,21 +33,21 @@ def out_channels(conv: Node, shape: tuple[int, ...]) -> int:
 
 def scale_outputs(new: Tape, conv: Node, weight: Edge, factor: Array) -> Edge:
     """Weights of which output channel m is multiplied by factor[m]. Refuses factors that the weights cannot take."""
-    shape = weight_shape(weight)
-    rest = [1] * (len(shape) - 2)
-    if conv.op == "Conv":
-        return scaled(new, weight, factor.reshape(-1, 1, *rest))
-    groups = int(conv.attr("group"))
-    rows = np.repeat(factor.reshape(groups, shape[1]), shape[0] // groups, axis=0)
-    return scaled(new, weight, rows.reshape(shape[0], shape[1], *rest))
+    if conv.op == "ConvTranspose":  # of which the outputs lie as the inputs of a Conv do
+        return scale_inputs(new, conv, weight, factor)
+    return scaled(new, weight, factor.reshape(-1, *[1] * (len(weight_shape(weight)) - 1)))
 
 
 def scale_inputs(new: Tape, conv: Node, weight: Edge, factor: Array) -> Edge:
     """Weights of a Conv of which what reads input channel c is multiplied by factor[c]."""
     shape = weight_shape(weight)
+    return scaled(new, weight, _by_group(conv, shape, factor).reshape(*shape[:2], *[1] * (len(shape) - 2)))
+
+
+def _by_group(conv: Node, shape: tuple[int, ...], numbers: Array) -> Array:
+    """The numbers of all input channels, for each output channel those of its group."""
     groups = int(conv.attr("group"))
-    rows = np.repeat(factor.reshape(groups, shape[1]), shape[0] // groups, axis=0)
-    return scaled(new, weight, rows.reshape(shape[0], shape[1], *[1] * (len(shape) - 2)))
+    return np.repeat(numbers.reshape(groups, shape[1]), shape[0] // groups, axis=0)
 
 
 def shift_inputs(conv: Node, weight: Edge, addend: Array) -> Array:
@@ -60,12 +62,10 @@ def shift_inputs(conv: Node, weight: Edge, addend: Array) -> Array:
         return np.zeros(shape[0])
     if not window_of(conv, len(shape) - 2).is_unpadded:
         refuse("the padding is not added to")
-    groups = int(conv.attr("group"))
-    rows = np.repeat(addend.reshape(groups, shape[1]), shape[0] // groups, axis=0)
     weights = array_of(weight)
     require_range(weights)
     sums = weights.reshape(shape[0], shape[1], -1).sum(2, dtype=np.float64)
-    return np.asarray((sums * rows).sum(1))
+    return np.asarray((sums * _by_group(conv, shape, addend)).sum(1))
 
 
 def bias_or_zero(bias: Edge | None, channels: int) -> Array:

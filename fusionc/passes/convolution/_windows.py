@@ -21,6 +21,7 @@ class Window:
 
     @property
     def is_unpadded(self) -> bool:
+        """Whether nothing is padded."""
         return not self.auto_pad and not any(self.pads)
 
     @property

@@ -1,7 +1,5 @@
-from fusionc.passes.convolution._channels import bias_or_zero, out_channels, per_channel, weight_shape
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, known, maybe, op, var
-
-_CONVOLUTION = op["Conv", "ConvTranspose"](var("x"), known("W"), maybe(const("B")), _as="conv")
+from fusionc.passes.convolution._channels import CONVOLUTION, bias_or_zero, out_channels, per_channel, weight_shape
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op
 
 
 class AABiasaddConvFusion(Pass):
@@ -18,8 +16,8 @@ class AABiasaddConvFusion(Pass):
     default = "must"
     aliases = ("Conv2DbpInputBiasAddFusionPass", "Conv3DbpInputBiasAddFusionPass")
     patterns = (
-        Pattern("ConvAdd", _CONVOLUTION + const("c")),
-        Pattern("ConvSub", op.Sub(_CONVOLUTION, const("c"), _as="sub")),
+        Pattern("ConvAdd", CONVOLUTION + const("c")),
+        Pattern("ConvSub", op.Sub(CONVOLUTION, const("c"), _as="sub")),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

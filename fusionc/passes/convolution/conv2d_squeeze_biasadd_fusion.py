@@ -1,11 +1,10 @@
 import math
 
 from fusionc.passes._shared.transpose_and_reshape import axes_of
-from fusionc.passes.convolution._channels import bias_or_zero, out_channels, per_channel, weight_shape
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, known, maybe, op, refuse, rest, var
+from fusionc.passes.convolution._channels import CONVOLUTION, bias_or_zero, out_channels, per_channel, weight_shape
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, rest
 
-_CONVOLUTION = op["Conv", "ConvTranspose"](var("x"), known("W"), maybe(const("B")), _as="conv")
-_MOVED = op["Squeeze", "Reshape", "Flatten"](_CONVOLUTION, rest("options"), _as="move")
+_MOVED = op["Squeeze", "Reshape", "Flatten"](CONVOLUTION, rest("options"), _as="move")
 
 
 def _squeezed(m: Match, rank: int) -> int:

@@ -1,16 +1,16 @@
 import numpy as np
 
 from fusionc.passes.convolution._channels import (
+    CONVOLUTION,
     bias_or_zero,
     out_channels,
     per_channel,
     scale_outputs,
     weight_shape,
 )
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, known, maybe, op, var
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op
 
-x, W, B, c = var("x"), known("W"), maybe(const("B")), const("c")
-_CONVOLUTION = op["Conv", "ConvTranspose"]
+c = const("c")
 
 
 def _scale_after(m: Match, new: Tape) -> Result:
@@ -35,6 +35,6 @@ class ConvScaleFusionPass(Pass):
     numerics = "rounding"
     aliases = ("AConv2dMulFusionPass",)
     patterns = (
-        Pattern("ConvMul", _CONVOLUTION(x, W, B, _as="conv") * c, _scale_after),
-        Pattern("ConvDiv", op.Div(_CONVOLUTION(x, W, B, _as="conv"), c, _as="div"), _scale_after),
+        Pattern("ConvMul", CONVOLUTION * c, _scale_after),
+        Pattern("ConvDiv", op.Div(CONVOLUTION, c, _as="div"), _scale_after),
     )

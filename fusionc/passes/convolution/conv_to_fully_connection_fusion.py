@@ -1,6 +1,7 @@
 import numpy as np
 
-from fusionc.passes._shared.constants import FLOATS, require_own
+from fusionc.passes._shared.constants import require_own
+from fusionc.passes._shared.target import require_floats
 from fusionc.passes.convolution._windows import covers_all
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, maybe, op, refuse, rest, var
 
@@ -39,8 +40,7 @@ class ConvToFullyConnectionFusionPass(Pass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        if m.x.elem_type not in FLOATS:
-            refuse("the elements are no floating-point numbers")
+        require_floats(m.x)
         if m.opset < 7:
             refuse("Gemm of an opset below 7 does not broadcast its bias")
         images = m.x.shape[0]

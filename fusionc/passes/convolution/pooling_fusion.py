@@ -4,9 +4,8 @@ import numpy as np
 
 from fusionc.model.graph import Edge, Node
 from fusionc.passes._shared.clipping import interval_of
-from fusionc.passes._shared.constants import FLOATS
-from fusionc.passes._shared.reduce_axes import reduced_axes
-from fusionc.passes._shared.target import require_kernel
+from fusionc.passes._shared.reduce_axes import known_axes
+from fusionc.passes._shared.target import require_floats, require_kernel
 from fusionc.passes.convolution._blocked_layout import is_blocked
 from fusionc.passes.convolution._windows import covers_all, window_of, with_padding
 from fusionc.rewrite import Match, Pass, Pattern, Refused, Result, Tape, op, refuse, rest, var
@@ -71,13 +70,8 @@ def _pad_average(m: Match, new: Tape) -> Result:
 
 
 def _is_over_space(m: Match) -> bool:
-    rank = m.x.rank
-    if rank != 4 or not m.reduce.attr("keepdims") or not is_blocked(m.x):
-        return False
-    try:
-        return reduced_axes(m.reduce, rank) == list(range(2, rank))
-    except Refused:
-        return False
+    is_blocked_image = m.x.rank == 4 and m.reduce.attr("keepdims") and is_blocked(m.x)
+    return is_blocked_image and known_axes(m.reduce, 4) == [2, 3]
 
 
 def _is_normalization(m: Match) -> bool:
@@ -101,8 +95,7 @@ def _global_pool(m: Match, new: Tape) -> Result:
 
 
 def _global(m: Match, new: Tape, name: str) -> Result:
-    if m.x.elem_type not in FLOATS:
-        refuse("the elements are no floating-point numbers")
+    require_floats(m.x)
     require_kernel(m, name)
     return new.node(name, [m.x])
 

@@ -33,7 +33,7 @@ def _find(graph: Graph) -> Iterator[Match]:
             activations = []
         outputs = [node.outputs[0] for node in activations or convs]
         captures = {"convs": convs, "activation": activations[0] if activations else None}
-        yield Match(graph, [*convs, *activations], [value for value in outputs if value is not None], captures)
+        yield Match(graph, [*convs, *activations], outputs, captures)
 
 
 class SameInputConv2dPass(Pass):

@@ -1,4 +1,5 @@
-from fusionc.model.graph import Edge, Node
+from fusionc.model.graph import Node
+from fusionc.passes._shared.transpose_and_reshape import transposed
 from fusionc.passes.convolution._windows import window_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, maybe, op, refuse, var
 from fusionc.rewrite.pattern import Formula, OpFormula
@@ -16,10 +17,6 @@ _CONV = op.Conv(_PIECES, var("W"), maybe(var("B")), _as="conv")
 
 def _perm(node: Node) -> list[int]:
     return list(node.attr("perm") or [3, 2, 1, 0])
-
-
-def _transposed(new: Tape, value: Edge, perm: list[int]) -> Edge:
-    return value if perm == sorted(perm) else new.Transpose(value, perm=perm)
 
 
 class SpaceToBatchConv2dBatchToSpacePass(Pass):
@@ -52,7 +49,7 @@ class SpaceToBatchConv2dBatchToSpacePass(Pass):
         if set(window.strides) != {1}:
             refuse("the Conv has strides")
         first, last = _perm(m.first), _perm(m.last)
-        image = _transposed(new, m.x, [first[axis] for axis in _SWAP])
+        image = transposed(new, m.x, [first[axis] for axis in _SWAP])
         dilations, pads = [d * block for d in window.dilations], [p * block for p in window.pads]
         conv = new.Conv(image, m.W, m.B, like=m.conv, dilations=dilations, pads=pads, auto_pad=None)
-        return _transposed(new, conv, [_SWAP[axis] for axis in last])
+        return transposed(new, conv, [_SWAP[axis] for axis in last])

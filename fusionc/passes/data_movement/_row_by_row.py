@@ -11,11 +11,10 @@ from collections.abc import Callable, Sequence
 
 from fusionc.model.graph import Edge, Node, Shape
 from fusionc.passes._shared.constants import shape_of
-from fusionc.passes._shared.reduce_axes import reduced_axes
+from fusionc.passes._shared.reduce_axes import known_axes
 from fusionc.passes._shared.slice_split_concat import axis_of
 from fusionc.passes._shared.transpose_and_reshape import axes_of
 from fusionc.passes.data_movement._elementwise_operators import is_of_one, is_of_several
-from fusionc.rewrite import Refused
 
 Carriers = dict[int, int]  # which inputs bring the rows, by position, and along which of their axes
 
@@ -68,9 +67,8 @@ def _softmax(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
 
 
 def _reduce(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
-    try:
-        axes = reduced_axes(node, len(x))
-    except Refused:
+    axes = known_axes(node, len(x))
+    if axes is None:
         return None
     if node.attr("keepdims"):
         return None if axis in axes else {0: axis}

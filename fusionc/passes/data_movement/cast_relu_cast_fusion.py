@@ -1,8 +1,7 @@
 from onnx import TensorProto
 
 from fusionc.passes._shared.cast_types import holds
-from fusionc.passes._shared.constants import FLOATS
-from fusionc.passes._shared.target import require_kernel
+from fusionc.passes._shared.target import FLOATS, require_kernel
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
 
 _EXACT = ("Relu", "Abs", "Neg", "Transpose", "Reshape", "Squeeze", "Unsqueeze", "Flatten", "Expand", "Identity")

@@ -28,13 +28,9 @@ def _find(graph: Graph) -> Iterator[Match]:
                 refused[inner] = user
         merged.update(tree)
         for inner, user in refused.items():
-            yield Match(graph, (user, inner), _outputs(user), {"pieces": None, "inner": inner, "outer": user})
+            yield Match(graph, (user, inner), user.outputs, {"pieces": None, "inner": inner, "outer": user})
         if len(tree) > 1:
-            yield Match(graph, tuple(tree), _outputs(outer), {"pieces": pieces, "outer": outer})
-
-
-def _outputs(node: Node) -> list[Edge]:
-    return [value for value in node.outputs if value is not None]
+            yield Match(graph, tuple(tree), outer.outputs, {"pieces": pieces, "outer": outer})
 
 
 def _is_alone(inner: Node, user: Node) -> bool:

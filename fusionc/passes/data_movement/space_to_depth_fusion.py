@@ -41,8 +41,7 @@ def _find(graph: Graph) -> Iterator[Match]:
         places = [_place(x, cuts, size) for _, cuts, _ in pieces]
         if sorted(place for place in places if place is not None) == list(range(size * size)):
             nodes = dict.fromkeys([concat, *(node for piece in pieces for node in piece[2])])
-            outputs = [value for value in concat.outputs if value is not None]
-            yield Match(graph, list(nodes), outputs, {"x": x, "places": places, "size": size})
+            yield Match(graph, list(nodes), concat.outputs, {"x": x, "places": places, "size": size})
 
 
 def _place(x: Edge, cuts: list[Cut], size: int) -> int | None:

@@ -16,9 +16,8 @@ def _find(graph: Graph) -> Iterator[Match]:
             continue
         at = next(i for i, output in enumerate(outer.outputs) if output is piece)
         outputs = [*outer.outputs[:at], *inner.outputs, *outer.outputs[at + 1 :]]
-        yield Match(graph, (outer, inner), [o for o in outputs if o is not None], {
-            "outer": outer, "inner": inner, "at": at, "all_outputs": outputs, "x": outer.inputs[0],
-        })  # fmt: skip
+        captures = {"outer": outer, "inner": inner, "at": at, "all_outputs": outputs, "x": outer.inputs[0]}
+        yield Match(graph, (outer, inner), outputs, captures)
 
 
 class ZSplitVDFusionPass(Pass):

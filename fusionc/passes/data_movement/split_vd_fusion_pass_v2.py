@@ -20,7 +20,7 @@ def _find(graph: Graph) -> Iterator[Match]:
         if len(pieces) > 1 and [start for start, _, _ in pieces] == bounds[:-1] and bounds[-1] == whole:
             nodes = [node for _, _, node in pieces]
             sizes = [end - start for start, end, _ in pieces]
-            outputs = [value for node in nodes for value in node.outputs if value is not None]
+            outputs = [value for node in nodes for value in node.outputs]
             yield Match(graph, nodes, outputs, {"x": x, "axis": axis, "sizes": sizes})
 
 

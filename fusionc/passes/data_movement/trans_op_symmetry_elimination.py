@@ -13,6 +13,7 @@ from fusionc.passes._shared.transpose_and_reshape import (
     order_of,
     reshape_reshape,
     transpose_transpose,
+    transposed,
 )
 from fusionc.passes.data_movement._elementwise_operators import is_of_one, is_of_several
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
@@ -144,8 +145,7 @@ def _is_one(value: Edge) -> bool:
 
 def _match(graph: Graph, root: Node, sunk: _Sunk, then: list[int]) -> Match:
     nodes = [*dict.fromkeys([root, *sunk.nodes, *sunk.private()])]
-    outputs = [value for value in root.outputs if value is not None]
-    return Match(graph, nodes, outputs, {"sunk": sunk, "then": then})
+    return Match(graph, nodes, root.outputs, {"sunk": sunk, "then": then})
 
 
 def _between_transposes(graph: Graph) -> Iterator[Match]:
@@ -173,13 +173,13 @@ def _sink(m: Match, new: Tape) -> Result:
     """The elementwise operators of what the Transposes take, and one Transpose behind them or none."""
     made = {value: node.inputs[0] for value, node in m.sunk.leaves.items()}
     made.update({value: m.sunk.turned(value, new) for value in m.sunk.fixed})
-    result = None
-    for node in sorted(m.sunk.nodes, key=lambda n: n.position):
+    nodes = sorted(m.sunk.nodes, key=lambda n: n.position)
+    for node in nodes:
         inputs = list(node.inputs)
         for position in range(1 if is_of_one(node) else len(inputs)):
             inputs[position] = made[inputs[position]]
-        result = made[node.outputs[0]] = new.node(node.op, inputs, like=node)
-    return result if m.then == sorted(m.then) else new.Transpose(result, perm=m.then)
+        made[node.outputs[0]] = new.node(node.op, inputs, like=node)
+    return transposed(new, made[nodes[-1].outputs[0]], m.then)
 
 
 def transpose_of_groups(m: Match, new: Tape) -> Result:

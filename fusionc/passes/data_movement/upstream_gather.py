@@ -94,8 +94,7 @@ def _find(graph: Graph) -> Iterator[Match]:
         rows = _selection_of(node) if node.is_in_graph else None
         region = {} if rows is None else _region(rows)
         if rows is not None and region and _saves(rows, region):
-            outputs = [value for value in node.outputs if value is not None]
-            yield Match(graph, [node, *region], outputs, {"rows": rows, "region": region})
+            yield Match(graph, [node, *region], node.outputs, {"rows": rows, "region": region})
 
 
 @dataclass(frozen=True)

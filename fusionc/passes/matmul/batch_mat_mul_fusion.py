@@ -1,5 +1,5 @@
 from fusionc.model.graph import Node
-from fusionc.passes._shared.constants import FLOATS
+from fusionc.passes._shared.target import require_floats
 from fusionc.passes._shared.transpose_and_reshape import swaps_last_axes
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, either, maybe, op, refuse, var
 
@@ -24,8 +24,7 @@ def _into_gemm(m: Match, new: Tape) -> Result:
 def _product(m: Match, new: Tape) -> Result:
     if m.a.rank is None or m.b.rank is None:
         refuse("the rank is unknown")
-    if m.a.elem_type not in FLOATS:
-        refuse("the elements are no floating-point numbers")
+    require_floats(m.a)
     first, second = m.first, m.second
     return new.Gemm(
         m.a,

@@ -1,7 +1,8 @@
 import numpy as np
 
 from fusionc.model.graph import Edge
-from fusionc.passes._shared.constants import FLOATS, require_own, scaled
+from fusionc.passes._shared.constants import require_own, scaled
+from fusionc.passes._shared.target import require_floats
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, maybe, op, refuse, var
 
 x, W, B = var("x"), const("W"), const("B")
@@ -45,8 +46,7 @@ class BatchMatMulV2ReshapeFusionPass(Pass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         flat, result, bias = m.flatten.outputs[0], m.unflatten.outputs[0], m.B
-        if m.x.elem_type not in FLOATS:
-            refuse("the elements are no floating-point numbers")
+        require_floats(m.x)
         if flat.rank is None or m.x.rank is None or result.rank is None:
             refuse("the rank is unknown")
         if m.W.constant().ndim != 2 or flat.rank < 2 or m.x.rank < 2 or m.product.attr("transA"):

@@ -5,7 +5,8 @@ import numpy as np
 from fusionc.model.graph import Edge
 from fusionc.model.tensors import Array
 from fusionc.passes._shared.batchnorm import affine, batchnorm_of
-from fusionc.passes._shared.constants import FLOATS, array_of, scaled
+from fusionc.passes._shared.constants import array_of, scaled
+from fusionc.passes._shared.target import FLOATS, require_floats
 from fusionc.passes._shared.written_gelu import keep_gelu
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, maybe, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula
@@ -85,8 +86,7 @@ _MOVED = _moved(_moved(LINEAR, "inner"), "outer")
 
 
 def _scale(m: Match, new: Tape) -> Result:
-    if m.x.elem_type not in FLOATS:
-        refuse("the elements are no floating-point numbers")
+    require_floats(m.x)
     moves = [getattr(m, name) for name in ("inner", "outer") if getattr(m, name) is not None]
     count, value = _columns(m), next(v for v in m.root.inputs if v is not None and not v.is_constant)
     if not moves:
@@ -110,8 +110,7 @@ def _batchnorm(m: Match, new: Tape) -> Result:
 
 def _scale_before(m: Match, new: Tape) -> Result:
     keep_gelu(m.x)
-    if m.x.elem_type not in FLOATS:
-        refuse("the elements are no floating-point numbers")
+    require_floats(m.x)
     rows, array, rank = m.W.constant().shape, m.c.constant(), m.x.rank
     if len(rows) < 2:
         refuse("the weights are a vector")

@@ -1,4 +1,4 @@
-from fusionc.passes._shared.constants import FLOATS
+from fusionc.passes._shared.target import require_floats
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, either, op, refuse, var
 from fusionc.rewrite.pattern import Formula
 from fusionc.shapes.equality import broadcasts_into
@@ -40,8 +40,7 @@ class MatMulBiasAddFusionPass(Pass):
             refuse("before opset 7 Gemm does not broadcast", opset=7)
         if m.a.rank != 2 or m.b.rank != 2:
             refuse("the rank is unknown" if m.a.rank is None or m.b.rank is None else "the rank is not 2")
-        if m.a.elem_type not in FLOATS:
-            refuse("the elements are no floating-point numbers")
+        require_floats(m.a)
         addend, product = m.c.shape, (m.a.shape[0], m.b.shape[1])
         if not broadcasts_into(addend, product):
             refuse("the addend does not fit into the product")

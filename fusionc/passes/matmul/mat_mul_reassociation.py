@@ -1,6 +1,7 @@
 import numpy as np
 
-from fusionc.passes._shared.constants import FLOATS, require_own
+from fusionc.passes._shared.constants import require_own
+from fusionc.passes._shared.target import require_floats
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
 
 
@@ -23,8 +24,7 @@ class MatMulReassociationPass(Pass):
         first, second = m.V.constant(), m.W.constant()
         if first.ndim != 2 or second.ndim != 2:
             refuse("the weights are no matrices")
-        if m.x.elem_type not in FLOATS:
-            refuse("the elements are no floating-point numbers")
+        require_floats(m.x)
         if first.shape[0] * second.shape[1] > first.size + second.size:
             refuse("the product of the weights is larger than they are")
         require_own(m, m.V, m.W)

@@ -4,8 +4,9 @@ from collections.abc import Iterator
 import numpy as np
 
 from fusionc.model.graph import Edge, Graph, Node
-from fusionc.passes._shared.constants import FLOATS, LARGE, SHARED, array_of
+from fusionc.passes._shared.constants import LARGE, SHARED, array_of
 from fusionc.passes._shared.slice_split_concat import new_split
+from fusionc.passes._shared.target import require_floats
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 
 _SPLIT = "InferenceMatmulSplitFusionPass"  # off by default: who switches it on wants its products apart
@@ -77,13 +78,8 @@ def _find(graph: Graph) -> Iterator[Match]:
         if len(added) < len(nodes):
             added = []
         if len(nodes) + len(added) > 2 + bool(added):
-            ends = added or nodes
-            yield Match(
-                graph,
-                [*nodes, *added],
-                [end.outputs[0] for end in ends if end.outputs[0] is not None],
-                {"x": nodes[0].inputs[0], "products": nodes, "adds": added, "is_shared": is_shared},
-            )
+            captures = {"x": nodes[0].inputs[0], "products": nodes, "adds": added, "is_shared": is_shared}
+            yield Match(graph, [*nodes, *added], [end.outputs[0] for end in added or nodes], captures)
 
 
 class SameInputMatMulPass(Pass):
@@ -102,8 +98,7 @@ class SameInputMatMulPass(Pass):
     patterns = (Pattern("SameInputMatMul", find=_find, operators=("MatMul", "Gemm")),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        if m.x.elem_type not in FLOATS:
-            refuse("the elements are no floating-point numbers")
+        require_floats(m.x)
         if m.is_shared:
             refuse(SHARED)
         rank = m.x.rank

@@ -1,12 +1,7 @@
-from fusionc.passes._shared.skip_norms import SUM, epsilon_of_last, gamma, joined, patterns_of
-from fusionc.rewrite import Match, Result, Tape, UBFusionPass, const, maybe, op, var
-from fusionc.rewrite.pattern import OpFormula
+from fusionc.passes._shared.skip_norms import SUM, epsilon_of_last, joined, layer_norm, patterns_of
+from fusionc.rewrite import Match, Result, Tape, UBFusionPass, const, op, var
 
 _BIASED = op.Add(op.Add(var("x"), const("bias")), var("skip"), _as="sum")
-
-
-def _norm(value: OpFormula) -> OpFormula:
-    return op.LayerNormalization(value, gamma, maybe(var("beta")), _as="norm")
 
 
 class AddLayerNormFusionPass(UBFusionPass):
@@ -34,8 +29,8 @@ class AddLayerNormFusionPass(UBFusionPass):
         "ZInplaceAddLayerNormFusionPass",
     )
     patterns = (
-        *patterns_of("AddBiasLayerNorm", _norm(_BIASED), _BIASED),
-        *patterns_of("AddLayerNorm", _norm(SUM)),
+        *patterns_of("AddBiasLayerNorm", layer_norm(_BIASED), _BIASED),
+        *patterns_of("AddLayerNorm", layer_norm(SUM)),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

@@ -3,17 +3,13 @@ from onnx import TensorProto
 
 from fusionc.model.graph import Edge, Node, Shape
 from fusionc.model.operators import MICROSOFT
-from fusionc.passes._shared.skip_norms import all_meet, patterns_of
-from fusionc.rewrite import Match, Result, Tape, UBFusionPass, const, either, maybe, op, refuse, var
-from fusionc.rewrite.pattern import Formula, OpFormula
+from fusionc.passes._shared.skip_norms import all_meet, layer_norm, patterns_of
+from fusionc.rewrite import Match, Result, Tape, UBFusionPass, const, either, op, refuse, var
+from fusionc.rewrite.pattern import OpFormula
 
 
 def _looked_up(name: str) -> OpFormula:
     return op.Gather(const(f"{name}_table"), var(f"{name}_index"), axis=0, _as=f"{name}_look")
-
-
-def _norm(total: OpFormula) -> Formula:
-    return op.LayerNormalization(total, var("gamma"), maybe(var("beta")), _as="norm")
 
 
 _FIRST, _SECOND = _looked_up("a"), _looked_up("b")
@@ -42,8 +38,8 @@ class EmbedLayerNormFusionPass(UBFusionPass):
     numerics = "rounding"
     default = "off"
     patterns = (
-        *patterns_of("EmbedThreeLayerNorm", _norm(_THREE), _THREE),
-        *patterns_of("EmbedLayerNorm", _norm(_TWO), _TWO),
+        *patterns_of("EmbedThreeLayerNorm", layer_norm(_THREE), _THREE),
+        *patterns_of("EmbedLayerNorm", layer_norm(_TWO), _TWO),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
