@@ -47,6 +47,7 @@ ROOMS = {  # the folder, and what runs for it, the quick ones first; a test file
     "lower": ("fusionc/graph_kernel/lower", ["tests/graph_kernel/lower/test_data_movement.py",
                                              "tests/graph_kernel/lower/test_shape_operator.py",
                                              "tests/graph_kernel/c", "tests/graph_kernel/lower"]),
+    "c": ("fusionc/graph_kernel/c", ["tests/graph_kernel/c", "tests/graph_kernel/lower"]),
     "library": ("fusionc/graph_kernel/library", ["tests/graph_kernel/library"]),
 }  # fmt: skip
 COPIED = ("fusionc", "tests", "sample_models", "switch_configs", "docs", "benchmarks", "pyproject.toml", "README.md")
