@@ -93,8 +93,9 @@ def test_calls_in_subgraphs_count() -> None:
         require_expandable(wide, "m")
 
 
+@pytest.mark.timing
 def test_a_chain_of_many_functions_takes_linear_time() -> None:
     chain = [function("f0", "Neg"), *(function(f"f{i}", f"f{i - 1}") for i in range(1, 20_000))]
-    begin = time.monotonic()
+    begin = time.process_time()
     require_expandable(model(chain[::-1], "f19999"), "m")
-    assert time.monotonic() - begin < 5
+    assert time.process_time() - begin < 5

@@ -75,7 +75,7 @@ def function_of(area: Area) -> onnx.FunctionProto:
 
 
 def _digest(area: Area) -> str:
-    """What makes the name of an area that of its supported: what it computes, of which types and shapes, and what makes
+    """What makes the name of an area that of its content: what it computes, of which types and shapes, and what makes
     its kernel. So a model never calls a kernel that was made for another area or by another version of fusionc."""
     text = hashlib.sha256(function_of(area).SerializeToString(deterministic=True))
     text.update(repr(sorted((o.name, o.dtype, o.shape) for o in area.values.values())).encode())
