@@ -3,6 +3,7 @@ operator has in the opset that the model imports. onnxruntime asks the same of e
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import NamedTuple
@@ -13,6 +14,8 @@ from onnx.defs import OpSchema
 from fusionc.model.operators import canonical_domain, schema
 
 _INTERNAL = "__"  # how attributes begin that onnx itself leaves on nodes
+_TERM = r"[A-Za-z]*(\.\.\.[A-Za-z]*)?"
+_EQUATION = re.compile(f"{_TERM}(,{_TERM})*(->{_TERM})?")
 _Single, _Variadic = OpSchema.FormalParameterOption.Single, OpSchema.FormalParameterOption.Variadic
 
 
@@ -68,13 +71,23 @@ def fault_of_call(node: NodeProto, opsets: Mapping[str, int]) -> str | None:
             return f"has {len(names)} {kind}, not {_said(counts)}"
         if "" in names and any(not name and (i in single or i >= many) for i, name in enumerate(names)):
             return f"has {kind} without a name, which it needs"
-    return _fault_of_attributes(node.attribute, call) or (_fault_of_split(node) if node.op_type == "Split" else None)
+    fault = _FAULTS.get(node.op_type)
+    return _fault_of_attributes(node.attribute, call) or (fault(node) if fault else None)
+
+
+def _fault_of_einsum(node: NodeProto) -> str | None:
+    """onnx's inference looks for the end of other equations for ever."""
+    written = next((a.s.decode(errors="replace") for a in node.attribute if a.name == "equation" and a.s), "")
+    return None if _EQUATION.fullmatch(written.replace(" ", "")) else f"has the equation {written!r}, which is none"
 
 
 def _fault_of_split(node: NodeProto) -> str | None:
     """More outputs than the node says that it has end the process, in onnx and in onnxruntime."""
     said = next((a.i for a in node.attribute if a.name == "num_outputs" and not a.ref_attr_name), len(node.output))
     return f"has {len(node.output)} outputs, not num_outputs, which is {said}" if said < len(node.output) else None
+
+
+_FAULTS = {"Einsum": _fault_of_einsum, "Split": _fault_of_split}
 
 
 def _said(counts: range) -> str:

@@ -166,6 +166,11 @@ CASES = [
         model(_node("Split", ["x"], ["u", "v", ""], num_outputs=2)),
         ("E13005", "has 3 outputs, not num_outputs, which is 2"),
     ),
+    *(
+        Case(f"an Einsum of {text!r}", model(_node("Einsum", ["x"], ["u"], equation=text)), ("E13005", "the equation"))
+        for text in ("-`", "a.->a", "a1->a", "-a->", "a.....")
+    ),
+    Case("an Einsum of spaces", model(_node("Einsum", ["x"], ["u"], equation=" a -> a ")), (), 0),
     Case("a node without an operator", model(_node("", ["x"], ["u"])), (), 0),
     Case("an operator that there is not", model(_node("Rlu", ["x"], ["u"])), (), 0),
     Case("an operator of nobody's", model(_node("Own", ["x"], ["u"], domain="nobody")), (), 0),

@@ -94,10 +94,12 @@ def sizes_of(split: Node) -> list[int] | None:
     """The sizes of the pieces, or None where they are not known before the model runs."""
     written = split.attr("split")
     if written:
-        return [int(size) for size in written]
+        return [int(size) for size in written] if len(written) == len(split.outputs) else None
     if len(split.inputs) > 1 and split.inputs[1] is not None:
         given = split.inputs[1].constant()
-        return None if given is None or given.ndim != 1 else [int(size) for size in given]
+        if given is None or given.shape != (len(split.outputs),):
+            return None
+        return [int(size) for size in given]
     whole = split.inputs[0]
     shape = None if whole is None else whole.shape
     axis = axis_of(split, None if shape is None else len(shape))

@@ -86,7 +86,7 @@ def _rejoined(value: Edge, width: int, new: Tape) -> Edge:
     target = None if reshape is None or reshape.inputs[1] is None else reshape.inputs[1].constant()
     if reshape is None or reshape.outputs[0] is value:
         refuse("the heads are not split by a Reshape")
-    if target is None:
+    if target is None or target.ndim != 1:
         return new.Reshape(reshape.outputs[0], new.const(np.array([0, 0, width], np.int64)))
     return new.Reshape(reshape.inputs[0], new.const(np.array([*target[:2], width], np.int64)), like=reshape)
 

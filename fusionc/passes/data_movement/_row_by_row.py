@@ -132,7 +132,13 @@ def _reshape(node: Node, axis: int, x: Shape, shape: Shape) -> Carriers | None:
     """The axis of x that has as many rows, and as many elements in each."""
     target = None if node.inputs[1] is None else node.inputs[1].constant()
     rows, behind = shape[axis], _count(shape[axis + 1 :])
-    if target is None or rows in (None, 0, 1) or not behind or (node.attr("allowzero") and 0 in target):
+    if (
+        target is None
+        or target.shape != (len(shape),)
+        or rows in (None, 0, 1)
+        or not behind
+        or (node.attr("allowzero") and 0 in target)
+    ):
         return None
     for own in range(len(x)):
         if x[own] == rows and _count(x[own + 1 :]) == behind:

@@ -7,7 +7,7 @@ def _target(m: Match) -> list[int] | None:
     """The shape behind the Transpose in numbers, one −1 at most, if only axes of size 1 move."""
     shape = m.x.shape
     perm = m.node.attr("perm")
-    if shape is None or perm is None or list(perm) == sorted(perm):
+    if shape is None or perm is None or len(perm) != len(shape) or list(perm) == sorted(perm):
         return None
     moved = [axis for axis in perm if shape[axis] != 1]
     target = [shape[axis] if isinstance(shape[axis], int) else -1 for axis in perm]

@@ -68,7 +68,8 @@ class InputSearch:
         large = [f"the input {name} of {count:,} elements" for name, count in counts.items() if count > _MOST_ELEMENTS]
         self.too_large = large[0] if large else ""
         self._ranges = value_ranges(model, self._ports)
-        frequent = Counter(dim for tensor in model.graph.initializer for dim in tensor.dims).most_common()
+        dims = (dim for tensor in model.graph.initializer for dim in tensor.dims)  # of one of no use, maybe below 0
+        frequent = Counter(dim for dim in dims if dim >= 0).most_common()
         self._choices = SizeChoices(self._ports, fixed, (size for size, _ in frequent))
         self._defaults = _defaults(model, folder)
         self.first_error = ""

@@ -36,6 +36,12 @@ STAYS = [
         valid=False,
     ),
     Stays(
+        "fewer sizes than pieces",
+        graph(sizes="int64[2] s = {2,4}, int64[1] t = {4}"),
+        "the sizes are not known before the model runs",
+        valid=False,
+    ),
+    Stays(
         "another axis",
         graph(
             inner="u, v = Split <axis = 0> (q, t)",
