@@ -6,6 +6,8 @@ they do when the model runs.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from fusionc.model.graph import Constant, Edge
@@ -27,6 +29,11 @@ def is_everywhere(value: Edge, number: float) -> bool:
     if array is None or not array.size or array.dtype.kind in "OSU":
         return False
     return bool((array == number).all())
+
+
+def c_is(number: float) -> Callable[[Match], bool]:
+    """The `where` of a pattern: whether the constant m.c is this number in all of its elements."""
+    return lambda m: is_everywhere(m.c, number)
 
 
 def is_zero(value: Edge, sign: float) -> bool:

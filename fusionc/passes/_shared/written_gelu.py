@@ -6,7 +6,7 @@ import math
 
 from fusionc.model.graph import Edge
 from fusionc.rewrite import Match, either, op, refuse
-from fusionc.rewrite.pattern import Formula
+from fusionc.rewrite.pattern import Formula, ms
 
 _CUBIC = 0.044715
 _SLOPE = math.sqrt(2 / math.pi)
@@ -32,6 +32,11 @@ def written_tanh_gelu(x: Formula) -> Formula:
         )
     )
     return either(_half_product(x, tanh + 1.0), x * (_half(tanh) + 0.5))
+
+
+def any_gelu(x: Formula) -> Formula:
+    """Gelu without Tanh: the operator, onnxruntime's own, or written out."""
+    return either(op.Gelu(x, approximate="none"), ms.Gelu(x), written_gelu(x))
 
 
 def bias_of(m: Match) -> tuple[Edge, Edge]:

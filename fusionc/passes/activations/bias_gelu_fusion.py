@@ -1,7 +1,6 @@
 from fusionc.model.operators import MICROSOFT
-from fusionc.passes._shared.written_gelu import bias_of, written_gelu, written_tanh_gelu
+from fusionc.passes._shared.written_gelu import any_gelu, bias_of, written_gelu, written_tanh_gelu
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, either, op, var
-from fusionc.rewrite.pattern import ms
 
 x = var("x")
 _SUM = x + var("b")
@@ -35,7 +34,7 @@ class BiasGeluFusionPass(UBFusionPass):
     numerics = "rounding"
     aliases = ("matmul_elemwise_fusion",)
     patterns = (
-        Pattern("BiasGelu", either(op.Gelu(_SUM, approximate="none"), ms.Gelu(_SUM), written_gelu(_SUM))),
+        Pattern("BiasGelu", any_gelu(_SUM)),
         Pattern("BiasGeluTanh", either(op.Gelu(_SUM, approximate="tanh"), written_tanh_gelu(_SUM)), _tanh_with_bias),
         Pattern("Gelu", written_gelu(x), _plain),
         Pattern("GeluTanh", written_tanh_gelu(x), _tanh),

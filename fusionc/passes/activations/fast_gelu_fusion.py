@@ -1,13 +1,9 @@
 from fusionc.model.operators import MICROSOFT
-from fusionc.passes._shared.written_gelu import bias_of, written_gelu
-from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, either, op, var
-from fusionc.rewrite.pattern import Formula, ms
+from fusionc.passes._shared.written_gelu import any_gelu, bias_of
+from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, either, var
+from fusionc.rewrite.pattern import ms
 
 x = var("x")
-
-
-def _gelu(value: Formula) -> Formula:
-    return either(op.Gelu(value, approximate="none"), ms.Gelu(value), written_gelu(value))
 
 
 def _with_bias(m: Match, new: Tape) -> Result:
@@ -29,8 +25,8 @@ class FastGeluFusionPass(UBFusionPass):
     numerics = "approximate"
     default = "off"
     patterns = (
-        Pattern("FastGeluOfBias", either(_gelu(x + var("b")), ms.BiasGelu(x, var("b"))), _with_bias),
-        Pattern("FastGelu", _gelu(x)),
+        Pattern("FastGeluOfBias", either(any_gelu(x + var("b")), ms.BiasGelu(x, var("b"))), _with_bias),
+        Pattern("FastGelu", any_gelu(x)),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

@@ -5,16 +5,8 @@ from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, const, o
 x = var("x")
 
 
-def _quick_gelu(m: Match, new: Tape, alpha: float) -> Result:
-    return new.node("QuickGelu", [m.x], domain=MICROSOFT, alpha=alpha)
-
-
-def _with_alpha(m: Match, new: Tape) -> Result:
-    return _quick_gelu(m, new, single_number(m.alpha, m.x))
-
-
 def _swish(m: Match, new: Tape) -> Result:
-    return _quick_gelu(m, new, float(m.swish.attr("alpha")))
+    return new.node("QuickGelu", [m.x], domain=MICROSOFT, alpha=float(m.swish.attr("alpha")))
 
 
 class QuickGeluFusionPass(UBFusionPass):
@@ -30,9 +22,9 @@ class QuickGeluFusionPass(UBFusionPass):
     numerics = "rounding"
     patterns = (
         Pattern("SigmoidProduct", x * op.Sigmoid(x)),
-        Pattern("SigmoidProductAlpha", x * op.Sigmoid(x * const("alpha")), _with_alpha),
+        Pattern("SigmoidProductAlpha", x * op.Sigmoid(x * const("alpha"))),
         Pattern("Swish", op.Swish(x, _as="swish"), _swish),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        return _quick_gelu(m, new, 1.0)
+        return new.node("QuickGelu", [m.x], domain=MICROSOFT, alpha=single_number(m.alpha, m.x))

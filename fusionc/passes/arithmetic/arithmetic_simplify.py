@@ -1,6 +1,7 @@
 from collections.abc import Callable
 
 from fusionc.passes._shared.constant_arithmetic import (
+    c_is,
     check_fits,
     is_everywhere,
     is_never_negative,
@@ -26,7 +27,7 @@ _OPPOSITE = (
 
 
 def _neutral(rule: str, formula: Formula, number: float) -> Pattern:
-    return Pattern(rule, formula, _x_if_it_fits, where=lambda m: is_everywhere(m.c, number))
+    return Pattern(rule, formula, _x_if_it_fits, where=c_is(number))
 
 
 def _without_zero(rule: str, formula: Formula, sign: float) -> Pattern:
@@ -100,7 +101,7 @@ class ArithmeticSimplifyPass(Pass):
         _without_zero("1.2", x - c, 1.0),
         Pattern("1.3", x - c, lambda m, new: new.Add(m.x, negated(new, m.c))),
         _neutral("1.4", x**c, 1),
-        Pattern("1.5", x**c, square, where=lambda m: is_everywhere(m.c, 2)),
+        Pattern("1.5", x**c, square, where=c_is(2)),
         Pattern("1.7", op.Where(var("c"), x, x), _select),
         Pattern("1.8", op.Neg(op.Neg(x)), lambda m, new: m.x),
         _neutral("1.9", x * c, 1),

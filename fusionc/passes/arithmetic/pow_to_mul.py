@@ -1,16 +1,11 @@
 import math
-from collections.abc import Callable
 
-from fusionc.passes._shared.constant_arithmetic import check_fits, is_everywhere, is_never_negative, square
+from fusionc.passes._shared.constant_arithmetic import c_is, check_fits, is_never_negative, square
 from fusionc.passes._shared.target import require_floats
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, refuse, var
 
 _POWER = var("x") ** const("c")
 _FEW = 2**18  # elements; two million took 1.1 to 1.4 times as long as the power, a quarter of a million 0.8
-
-
-def _is(number: float) -> Callable[[Match], bool]:
-    return lambda m: is_everywhere(m.c, number)
 
 
 def _check_float(m: Match) -> None:
@@ -62,9 +57,9 @@ class PowToMulPass(Pass):
 
     numerics = "rounding"
     patterns = (
-        Pattern("Square", _POWER, square, where=_is(2)),
-        Pattern("Cube", _POWER, _cube, where=_is(3)),
-        Pattern("Inverse", _POWER, _reciprocal, where=_is(-1)),
-        Pattern("Root", _POWER, _root, where=_is(0.5)),
-        Pattern("InverseRoot", _POWER, _reciprocal_root, where=_is(-0.5)),
+        Pattern("Square", _POWER, square, where=c_is(2)),
+        Pattern("Cube", _POWER, _cube, where=c_is(3)),
+        Pattern("Inverse", _POWER, _reciprocal, where=c_is(-1)),
+        Pattern("Root", _POWER, _root, where=c_is(0.5)),
+        Pattern("InverseRoot", _POWER, _reciprocal_root, where=c_is(-0.5)),
     )

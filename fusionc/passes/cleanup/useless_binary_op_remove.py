@@ -1,14 +1,8 @@
-from collections.abc import Callable
-
-from fusionc.passes._shared.constant_arithmetic import check_fits, is_everywhere, is_zero
+from fusionc.passes._shared.constant_arithmetic import c_is, check_fits, is_zero
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
 from fusionc.shapes.equality import broadcasts_into
 
 x, y, c = var("x"), var("y"), const("c")
-
-
-def _is(number: float) -> Callable[[Match], bool]:
-    return lambda m: is_everywhere(m.c, number)
 
 
 def _choose(m: Match, new: Tape) -> Result:
@@ -35,12 +29,12 @@ class UselessBinaryOpRemovePass(Pass):
     patterns = (
         Pattern("AddZero", x + c, where=lambda m: is_zero(m.c, -1.0)),
         Pattern("SubZero", x - c, where=lambda m: is_zero(m.c, 1.0)),
-        Pattern("MulOne", x * c, where=_is(1)),
-        Pattern("DivOne", x / c, where=_is(1)),
-        Pattern("PowOne", x**c, where=_is(1)),
-        Pattern("AndTrue", op.And(x, c), where=_is(1)),
-        Pattern("OrFalse", op.Or(x, c), where=_is(0)),
-        Pattern("WhereConstant", op.Where(c, x, y), _choose, where=lambda m: _is(1)(m) or _is(0)(m)),
+        Pattern("MulOne", x * c, where=c_is(1)),
+        Pattern("DivOne", x / c, where=c_is(1)),
+        Pattern("PowOne", x**c, where=c_is(1)),
+        Pattern("AndTrue", op.And(x, c), where=c_is(1)),
+        Pattern("OrFalse", op.Or(x, c), where=c_is(0)),
+        Pattern("WhereConstant", op.Where(c, x, y), _choose, where=lambda m: c_is(1)(m) or c_is(0)(m)),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

@@ -10,7 +10,7 @@ from onnx import TensorProto
 from fusionc.model.graph import Edge, Node
 from fusionc.passes._shared.constants import shape_of
 from fusionc.passes._shared.reduce_axes import new_reduce
-from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze
+from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze, transposed
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest
 
 Dim = int | str | None
@@ -120,9 +120,7 @@ def _sizes_of(terms: Sequence[str], inputs: Sequence[Edge | None]) -> Sizes:
 
 def _arranged(new: Tape, value: Edge, labels: str, wanted: str) -> Edge:
     """The value with its axes in another order."""
-    if labels == wanted:
-        return value
-    return new.Transpose(value, perm=[labels.index(label) for label in wanted])
+    return transposed(new, value, [labels.index(label) for label in wanted])
 
 
 def _summed(new: Tape, value: Edge, labels: str, kept: str) -> tuple[Edge, str]:
