@@ -46,7 +46,7 @@ def build_graph(model: Model, proto: onnx.GraphProto | onnx.FunctionProto, paren
         for body in node.bodies:
             body.owner = node
     for position, node in enumerate(_sorted(graph, nodes)):
-        graph.add_node(node, position)
+        add_node(graph, node, position)
     outputs = []
     for output in proto.output:
         value = _resolve(graph, output if isinstance(output, str) else output.name, "an output")
@@ -55,6 +55,27 @@ def build_graph(model: Model, proto: onnx.GraphProto | onnx.FunctionProto, paren
         outputs.append(value)
     graph.outputs = ReadOnlyTuple(outputs)
     return graph
+
+
+def add_value(graph: Graph, value: Edge) -> None:
+    """Let a value be one of the graph, under its name."""
+    value.graph = graph
+    graph.values[value.name] = value
+
+
+def add_node(graph: Graph, node: Node, position: float) -> None:
+    """Put a node into the graph, with its outputs and its uses of its inputs."""
+    node.graph, node.position, node.is_in_graph = graph, position, True
+    graph.nodes[node] = None
+    if node.inputs or node.outputs:  # without both it does nothing, whatever its operator
+        graph.by_operator.setdefault((node.domain, node.op), {})[node] = None
+    for value in node.inputs:
+        if value is not None:
+            value._uses[node] = value._uses.get(node, 0) + 1
+    for output in node.outputs:
+        if output is not None:
+            output.producer = node
+            add_value(graph, output)
 
 
 def _invalid(what: str, graph: Graph, place: str = "") -> FusioncError:
@@ -66,7 +87,7 @@ def _declare(graph: Graph, value: Edge) -> None:
     if value.name in graph.values:
         raise _invalid(f"the name {value.name!r} is given to two values of one graph", graph)
     graph.model.reserve(value.name)
-    graph.add_value(value)
+    add_value(graph, value)
 
 
 def _declare_inputs_and_constants(graph: Graph, proto: onnx.GraphProto) -> None:

@@ -2,17 +2,16 @@
 
 Reading follows the onnx-graphsurgeon API (`node.op`, `node.inputs`, `node.attrs`, `tensor.inputs`, `node.o()`,
 `isinstance(t, gs.Constant)`), so that whoever knows it can write a pass; `fusionc/graphsurgeon.py` has the table of
-what works, and what is said of the rest. Three things differ on purpose: equality
-is identity, inputs and outputs are read-only tuples (an omitted optional input is None), and a node keeps its
-NodeProto, so that what no pass rewrites is written back untouched. Only `model/build.py` and `rewrite/splice.py`
-change it.
+what works, and what is said of the rest. Three things differ on purpose: equality is identity, inputs and outputs are
+read-only tuples (an omitted optional input is None), and a node keeps its NodeProto, so that what no pass rewrites is
+written back untouched. Only `model/build.py` and `rewrite/splice.py` change it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import onnx
@@ -20,45 +19,26 @@ import onnx_graphsurgeon as gs
 
 from fusionc.graphsurgeon import NodesOfGraph, ReadOnly, ReadOnlyDict, ReadOnlyTuple, missing
 from fusionc.model import operators, tensors
-from fusionc.model.walk import fresh_name
+from fusionc.model.header import ModelHeader
 
-Shape = tuple["int | str | None", ...]
-GROWTH_KEY = "fusionc.folding_growth"
+Shape = tensors.Shape
 _END = 64  # elements
 _CACHE_BYTES = 64 * 1024  # arrays up to this size are kept after the first reading
-
-
-class Types(Protocol):
-    """What tells the types of a model's values: `shapes.inference`."""
-
-    def of(self, value: Edge, *, rank_only: bool = False) -> onnx.TypeProto | None:
-        """The type of a value as far as it can be known; `rank_only` says that its dimensions do not matter."""
-
-    def begin_pass(self) -> None:
-        """A pass starts: it may have the types refreshed once."""
-
-    def note_commit(self, replaced: Sequence[tuple[Edge, Edge]], new_nodes: Sequence[Node]) -> None:
-        """The graph has changed."""
 
 
 class Edge(ReadOnly):
     """What variables and constants have in common: who makes them and who uses them."""
 
-    name: str
-    graph: Graph
-    producer: Node | None
-    output_of: list[Graph]
-    proto_type: onnx.TypeProto | None
-
     def __init__(self, name: str, graph: Graph) -> None:
         self.name = name
         self.graph = graph
-        self.producer = None
-        self.output_of = []  # the graphs that hand this value out: its own, or a subgraph of a node beside it
+        self.producer: Node | None = None
+        self.output_of: list[Graph] = []  # who hands this value out: its own graph, or subgraphs of nodes beside it
         self.is_pinned = False  # a quantization annotation or training information names it
-        self.proto_type = None  # as declared in the model, or inferred
+        self.proto_type: onnx.TypeProto | None = None  # as declared in the model, or inferred
         self._read_type: onnx.TypeProto | None = None  # the one from which the shape was read last
         self._read_shape: Shape | None = None
+        self._elements: np.ndarray[Any, Any] | None = None  # of a constant, once they were read
         self._uses: dict[Node, int] = {}
 
     @property
@@ -107,16 +87,27 @@ class Edge(ReadOnly):
 
     def _shape_in(self, type_: onnx.TypeProto | None) -> Shape | None:
         if self._read_type is not type_:
-            self._read_type, self._read_shape = type_, shape_of(type_)
+            self._read_type, self._read_shape = type_, tensors.shape_of(type_)
         return self._read_shape
 
     def constant(self) -> np.ndarray[Any, Any] | None:
         """The elements if they are known before the model runs, else None. They are read when asked for."""
+        if not self.is_constant:
+            return None
+        array = self._read() if self._elements is None else self._elements
+        if array.nbytes <= _CACHE_BYTES:
+            self._elements = array
+        return array
+
+    def _read(self) -> np.ndarray[Any, Any]:
         raise NotImplementedError
 
     @property
     def is_constant(self) -> bool:
         raise NotImplementedError
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name})"
 
 
 @missing("Variable")
@@ -128,19 +119,9 @@ class Value(Edge, gs.Variable):
         maker = self.producer
         return maker is not None and maker.is_op("Constant") and tensors.is_readable(maker.proto)
 
-    def constant(self) -> np.ndarray[Any, Any] | None:
-        producer = self.producer
-        if producer is None or not self.is_constant:
-            return None
-        if producer.cached_constant is None:
-            array = tensors.constant_node_array(producer.proto, producer.graph.model.folder)
-            if array.nbytes > _CACHE_BYTES:
-                return array
-            producer.cached_constant = array
-        return producer.cached_constant
-
-    def __repr__(self) -> str:
-        return f"Value({self.name})"
+    def _read(self) -> np.ndarray[Any, Any]:
+        assert self.producer is not None
+        return tensors.constant_node_array(self.producer.proto, self.graph.model.folder)
 
 
 @missing("Constant")
@@ -152,10 +133,9 @@ class Constant(Edge, gs.Constant):
         self.data = data
         if isinstance(data, onnx.TensorProto):
             self.proto_type = onnx.helper.make_tensor_type_proto(data.data_type, list(data.dims))
-            self._cached: np.ndarray[Any, Any] | None = None
         else:
             self.proto_type = onnx.helper.make_tensor_type_proto(tensors.element_type(data.dtype), data.shape)
-            self._cached = data
+            self._elements = data
 
     is_constant = True
 
@@ -165,25 +145,19 @@ class Constant(Edge, gs.Constant):
 
     @property
     def values(self) -> np.ndarray[Any, Any]:
-        if self._cached is not None:
-            return self._cached
-        assert isinstance(self.data, onnx.TensorProto)
-        array = tensors.to_array(self.data, self.graph.model.folder)
-        if array.nbytes <= _CACHE_BYTES:
-            self._cached = array
+        array = self.constant()
+        assert array is not None
         return array
 
-    def constant(self) -> np.ndarray[Any, Any] | None:
-        return self.values
+    def _read(self) -> np.ndarray[Any, Any]:
+        assert isinstance(self.data, onnx.TensorProto)
+        return tensors.to_array(self.data, self.graph.model.folder)
 
     @cached_property
     def ends(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
         """The first and the last 64 elements, which tell most constants apart. They are read once."""
         flat = self.values.reshape(-1)
         return flat[:_END].copy(), flat[-_END:].copy()
-
-    def __repr__(self) -> str:
-        return f"Constant({self.name})"
 
 
 @missing("Node")
@@ -206,7 +180,6 @@ class Node(ReadOnly, gs.Node):
         self.position = 0.0  # topological order: larger than that of every producer
         self.is_in_graph = False
         self.bodies: tuple[Graph, ...] = ()  # the subgraphs in its attributes, in the order of the proto
-        self.cached_constant: np.ndarray[Any, Any] | None = None
         self._attrs: dict[str, Any] | None = None
 
     @property
@@ -304,88 +277,18 @@ class Graph(ReadOnly):
         """All nodes in topological order."""
         return sorted(self.nodes, key=lambda n: n.position)
 
-    # For rewrite/splice.py and model/build.py only:
-
-    def add_value(self, value: Edge) -> None:
-        value.graph = self
-        self.values[value.name] = value
-
-    def drop_value(self, value: Edge) -> None:
-        if self.values.get(value.name) is value:
-            del self.values[value.name]
-
-    def add_node(self, node: Node, position: float) -> None:
-        node.graph, node.position, node.is_in_graph = self, position, True
-        self.nodes[node] = None
-        if node.inputs or node.outputs:  # without both it does nothing, whatever its operator
-            self.by_operator.setdefault((node.domain, node.op), {})[node] = None
-        for value in node.inputs:
-            if value is not None:
-                value._uses[node] = value._uses.get(node, 0) + 1
-        for output in node.outputs:
-            if output is not None:
-                output.producer = node
-                self.add_value(output)
-
     def __repr__(self) -> str:
         return f"Graph({self.id}, {len(self.nodes)} nodes)"
 
 
-class Model:
+class Model(ModelHeader):
     """A loaded model: the original proto, its graphs, and the questions that concern all of it."""
 
-    types: Types
-
     def __init__(self, proto: onnx.ModelProto, folder: str, target: str) -> None:
-        self.proto = proto
-        self.folder = folder  # where external data is looked for
-        self.opsets = operators.opsets_of(proto)
+        super().__init__(proto, folder, target)
         self.graphs: list[Graph] = []
         self.functions: dict[tuple[str, str, str], Graph] = {}  # by domain, name, overload
-        self.target = target
-        self.imports_added: dict[str, int] = {}
-        self.version = 0  # counts commits: a pass that has seen this version has nothing new to see
-        # Bytes by which constant folding has made the model larger so far, in earlier conversions, too.
-        self.folding_growth = next((int(p.value) for p in proto.metadata_props if _is_growth(p)), 0)
-        self._names: set[str] = set()
 
     @property
     def main(self) -> Graph:
         return self.graphs[0]
-
-    @property
-    def ir_version(self) -> int:
-        return self.proto.ir_version
-
-    @property
-    def is_for_onnxruntime(self) -> bool:
-        return self.target == "onnxruntime-cpu"
-
-    def reserve(self, name: str) -> None:
-        self._names.add(name)
-
-    def unique_name(self, base: str) -> str:
-        """A name that no value and no node in any scope has: `base` itself where it is free."""
-        return fresh_name(base, self._names)
-
-
-def _is_growth(entry: onnx.StringStringEntryProto) -> bool:
-    return entry.key == GROWTH_KEY and entry.value.isdigit()
-
-
-def shape_of(type_: onnx.TypeProto | None) -> Shape | None:
-    """The shape in a tensor type, or None where there is none."""
-    if type_ is None or not type_.HasField("tensor_type") or not type_.tensor_type.HasField("shape"):
-        return None
-    return tuple(_dimension(d) for d in type_.tensor_type.shape.dim)
-
-
-def _dimension(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
-    if dim.HasField("dim_value"):
-        return int(dim.dim_value) if dim.dim_value >= 0 else None
-    return dim.dim_param or None
-
-
-def users(values: Sequence[Edge]) -> list[Node]:
-    """The nodes that use any of these values, each once, in order."""
-    return list(dict.fromkeys(node for value in values for node in value._uses))

@@ -1,4 +1,4 @@
-"""TensorProto ↔ numpy, external data included, and how many bytes a tensor has without reading it."""
+"""TensorProto ↔ numpy, external data included; how many bytes a tensor has without reading it, and which shape."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ import onnx
 from onnx import TensorProto, numpy_helper
 
 Array = np.ndarray[Any, Any]
+Shape = tuple["int | str | None", ...]
 _CONSTANT_TYPES: dict[str, type] = {
     **{"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64},
     **{"value_string": object, "value_strings": object},
@@ -45,6 +46,19 @@ def element_type(dtype: np.dtype[Any]) -> int:
 def type_name(elem_type: int) -> str:
     """The name of an element type as onnx spells it, in small letters."""
     return str(TensorProto.DataType.Name(elem_type)).lower()
+
+
+def shape_of(type_: onnx.TypeProto | None) -> Shape | None:
+    """The shape in a tensor type, or None where there is none."""
+    if type_ is None or not type_.HasField("tensor_type") or not type_.tensor_type.HasField("shape"):
+        return None
+    return tuple(_dimension(d) for d in type_.tensor_type.shape.dim)
+
+
+def _dimension(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
+    if dim.HasField("dim_value"):
+        return int(dim.dim_value) if dim.dim_value >= 0 else None
+    return dim.dim_param or None
 
 
 def byte_size(tensor: TensorProto) -> int:

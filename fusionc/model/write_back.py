@@ -12,7 +12,8 @@ import onnx
 
 from fusionc.model import tensors
 from fusionc.model.build import topological_order
-from fusionc.model.graph import GROWTH_KEY, Constant, Graph, Model, Node
+from fusionc.model.graph import Constant, Graph, Model, Node
+from fusionc.model.header import GROWTH_KEY
 from fusionc.model.walk import bodies_of
 
 

@@ -10,7 +10,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from fusionc.model.graph import Constant, Edge, Graph, Node, Value, shape_of, users
+from fusionc.model.graph import Constant, Edge, Graph, Node, Value
+from fusionc.model.tensors import shape_of
 from fusionc.rewrite.match import Match, refuse
 from fusionc.rewrite.tape import Tape
 
@@ -152,7 +153,7 @@ def _positions(match: Match, count: int, inputs: Sequence[Edge]) -> list[float]:
         if node in producers:
             refuse("the replacement would form a cycle")
         seen.add(node)
-        stack.extend(users([o for o in node.outputs if o is not None]))
+        stack.extend(user for value in node.outputs if value is not None for user in value.outputs)
     following = (node_in(match.graph, user) for user in outside)
     first_use = min((node.position for node in following if node is not None), default=math.inf)
     behind = latest if latest < first_use else max((p.position for p in producers), default=-1.0)

@@ -13,7 +13,7 @@ import onnx
 
 from fusionc.graphsurgeon import ReadOnlyTuple
 from fusionc.model import operators
-from fusionc.model.build import build_graph, topological_order
+from fusionc.model.build import add_node, add_value, build_graph, topological_order
 from fusionc.model.graph import Constant, Edge, Graph, Model, Node
 from fusionc.model.operators import MICROSOFT
 from fusionc.rewrite.check import Replacement, check, node_in
@@ -42,14 +42,14 @@ def splice(match: Match, results: Sequence[Edge], tape: Tape, pass_name: str) ->
         _release(node)
     users = [old.outputs for old, _ in new.pairs]
     for old, _ in new.pairs:
-        old.graph.drop_value(old)
+        _drop_value(old)
     for old, value in new.pairs:
         if old.is_output and value not in new.made:
             _rename(value, old.name)
     for constant in new.constants:
-        graph.add_value(constant)
+        add_value(graph, constant)
     for node, position in zip(new.nodes, new.positions, strict=True):
-        graph.add_node(node, position)
+        add_node(graph, node, position)
         if node in tape.moved:
             _adopt(node, *tape.moved[node])
     for (old, value), its_users in zip(new.pairs, users, strict=True):
@@ -110,9 +110,9 @@ def _name(match: Match, tape: Tape, new: Replacement) -> None:
 
 
 def _rename(value: Edge, name: str) -> None:
-    value.graph.drop_value(value)
+    _drop_value(value)
     value.name = name
-    value.graph.add_value(value)
+    add_value(value.graph, value)
     for user in value.outputs:
         user.graph.changed = True
 
@@ -143,9 +143,14 @@ def _hand_over(old: Edge, new: Edge) -> None:
     new.output_of, old.output_of = old.output_of, []
 
 
+def _drop_value(value: Edge) -> None:
+    if value.graph.values.get(value.name) is value:
+        del value.graph.values[value.name]
+
+
 def _drop(drop: Constant | Graph) -> None:
     if isinstance(drop, Constant):
-        drop.graph.drop_value(drop)
+        _drop_value(drop)
         drop.graph.changed = True
     else:
         functions = drop.model.functions
@@ -196,7 +201,7 @@ def _remove(node: Node) -> None:
     for output in node.outputs:
         if output is not None and output.producer is node:
             output.producer = None
-            graph.drop_value(output)
+            _drop_value(output)
     for body in node.subgraphs(recursive=True):
         for inner in body.nodes:
             _release(inner)

@@ -12,7 +12,8 @@ from onnx import TensorProto, shape_inference
 
 from fusionc.model import operators, tensors
 from fusionc.model.build import build
-from fusionc.model.graph import Edge, Graph, Model, Node, shape_of
+from fusionc.model.graph import Edge, Graph, Model, Node
+from fusionc.model.tensors import shape_of
 from fusionc.shapes.elements import shape_made
 from fusionc.shapes.expressions import INVENTED, Element, atoms, is_expression, is_invented, replaced
 from fusionc.shapes.onnx_inference import IR_VERSION, CopyForInference, is_small, type_in

@@ -9,7 +9,7 @@ from onnx import TensorProto
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.select.area_location import AreaLocation
 from fusionc.graph_kernel.select.operator_kinds import OperatorKind, kind_of
-from fusionc.model.graph import Edge, Graph, Node, users
+from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.operators import MICROSOFT
 from fusionc.runtime.cpu_kernels import has_cpu_kernel
 
@@ -65,7 +65,8 @@ def _breaks_float32(location: AreaLocation) -> bool:
     """Whether an operator beside the area has no kernel for float16: onnxruntime computes it in float32, and hands that
     on to the next such operator without rounding, but not to the kernel of an area and back."""
     before = [value.producer for value in location.inputs if value.elem_type == TensorProto.FLOAT16]
-    behind = users([value for value in location.outputs if value.elem_type == TensorProto.FLOAT16])
+    halves = [value for value in location.outputs if value.elem_type == TensorProto.FLOAT16]
+    behind = list(dict.fromkeys(user for value in halves for user in value.outputs))
     return any(node is not None and node not in location.nodes and _is_in_float32(node) for node in (*before, *behind))
 
 

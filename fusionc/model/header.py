@@ -1,0 +1,63 @@
+"""What holds of a whole model, whatever its graphs are: its proto, operator sets and target, and the names in use."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import onnx
+
+from fusionc.model import operators
+from fusionc.model.walk import fresh_name
+
+GROWTH_KEY = "fusionc.folding_growth"
+
+
+class Types(Protocol):
+    """What tells the types of the values of a model: `shapes.inference`, above this room. Values and nodes are those of
+    `model.graph`."""
+
+    def of(self, value: Any, *, rank_only: bool = False) -> onnx.TypeProto | None:
+        """The type of a value as far as it can be known; `rank_only` says that its dimensions do not matter."""
+
+    def begin_pass(self) -> None:
+        """A pass starts: it may have the types refreshed once."""
+
+    def note_commit(self, replaced: Sequence[tuple[Any, Any]], new_nodes: Sequence[Any]) -> None:
+        """The graph has changed: the first value of each pair is replaced by the second."""
+
+
+class ModelHeader:
+    """What the graphs of a model share."""
+
+    types: Types
+
+    def __init__(self, proto: onnx.ModelProto, folder: str, target: str) -> None:
+        self.proto = proto
+        self.folder = folder  # where external data is looked for
+        self.opsets = operators.opsets_of(proto)
+        self.target = target
+        self.imports_added: dict[str, int] = {}
+        self.version = 0  # counts commits: a pass that has seen this version has nothing new to see
+        # Bytes by which constant folding has made the model larger so far, in earlier conversions, too.
+        growth = (p.value for p in proto.metadata_props if p.key == GROWTH_KEY and p.value.isdigit())
+        self.folding_growth = int(next(growth, 0))
+        self._names: set[str] = set()
+
+    @property
+    def ir_version(self) -> int:
+        """The version of the format of the model."""
+        return self.proto.ir_version
+
+    @property
+    def is_for_onnxruntime(self) -> bool:
+        """Whether the result may use what only onnxruntime has."""
+        return self.target == "onnxruntime-cpu"
+
+    def reserve(self, name: str) -> None:
+        """A value or a node has this name."""
+        self._names.add(name)
+
+    def unique_name(self, base: str) -> str:
+        """A name that no value and no node in any scope has: `base` itself where it is free."""
+        return fresh_name(base, self._names)
