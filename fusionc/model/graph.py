@@ -53,10 +53,12 @@ class Edge(ReadOnly):
 
     @property
     def is_output(self) -> bool:
+        """Whether a graph hands this value out."""
         return bool(self.output_of)
 
     @property
     def is_used(self) -> bool:
+        """Whether anybody needs this value."""
         return bool(self._uses) or self.is_output or self.is_pinned
 
     @property
@@ -82,6 +84,7 @@ class Edge(ReadOnly):
 
     @property
     def rank(self) -> int | None:
+        """How many dimensions it has; None where that is unknown."""
         shape = self._shape_in(self.graph.model.types.of(self, rank_only=True))
         return None if shape is None else len(shape)
 
@@ -104,6 +107,7 @@ class Edge(ReadOnly):
 
     @property
     def is_constant(self) -> bool:
+        """Whether its elements are known before the model runs."""
         raise NotImplementedError
 
     def __repr__(self) -> str:
@@ -141,6 +145,7 @@ class Constant(Edge, gs.Constant):
 
     @property
     def nbytes(self) -> int:
+        """Bytes of the elements as they are stored."""
         return tensors.byte_size(self.data) if isinstance(self.data, onnx.TensorProto) else self.data.nbytes
 
     @property
@@ -210,6 +215,7 @@ class Node(ReadOnly, gs.Node):
         return self.op in names and self.domain == ""
 
     def subgraphs(self, recursive: bool = False) -> Iterator[Graph]:
+        """The graphs in its attributes; `recursive` adds those in their nodes."""
         for body in self.bodies:
             yield body
             if recursive:

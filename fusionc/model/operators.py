@@ -71,6 +71,7 @@ def is_foreign(node: Any) -> bool:
 
 @cache
 def attribute_default(op: str, domain: str, version: int, name: str) -> Any:
+    """The default of an attribute in the operator's schema, or None where it has none."""
     found = schema(op, domain, version)
     if found is None or name not in found.attributes:
         return None

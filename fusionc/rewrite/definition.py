@@ -69,14 +69,17 @@ class Pass:
 
     @property
     def name(self) -> str:
+        """The switch key."""
         return type(self).__name__
 
     @property
     def documentation(self) -> str:
+        """What the class says of itself, as docs/passes.md has it."""
         return inspect.cleandoc(type(self).__doc__ or "")
 
     @property
     def summary(self) -> str:
+        """The first line of the documentation."""
         return self.documentation.partition("\n")[0]
 
 

@@ -35,6 +35,7 @@ class PatternCount:
 
     @property
     def matched(self) -> int:
+        """How often the pattern was found, refused or not."""
         return self.effected + sum(self.refused.values())
 
 

@@ -32,6 +32,7 @@ class _State:
     literal_rank: int = 0
 
     def capture(self, name: str, value: Any) -> _State:
+        """This solution, with a name for a value; without one as it is."""
         if not name:
             return self
         captured = {**self.captures, name: value}

@@ -116,6 +116,7 @@ class OpFormula(Formula):
 
     @cached_property
     def is_commutative(self) -> bool:
+        """Whether its two operands match in either order."""
         return len(self.args) == 2 and all(d == "" and name in COMMUTATIVE for d, name in self.operators)
 
     @cached_property

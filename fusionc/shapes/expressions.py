@@ -23,6 +23,7 @@ def is_expression(symbol: str) -> bool:
 
 
 def sum_of(element: Element) -> Sum:
+    """The element as a sum, which the caller may change."""
     if isinstance(element, int):
         return {(): element} if element else {}
     written = _SUMS.get(element) if isinstance(element, str) else None
@@ -52,6 +53,7 @@ def _is_least(atom: Any) -> bool:
 
 
 def added(a: Element, b: Element, sign: int = 1) -> Element | None:
+    """a + sign · b; None where it is too long."""
     total = sum_of(a)
     for product, factor in sum_of(b).items():
         total[product] = total.get(product, 0) + sign * factor
@@ -59,6 +61,7 @@ def added(a: Element, b: Element, sign: int = 1) -> Element | None:
 
 
 def multiplied(a: Element, b: Element) -> Element | None:
+    """a · b; None where it is too long."""
     total: Sum = {}
     for one, factor in sum_of(a).items():
         for other, times in sum_of(b).items():

@@ -49,6 +49,7 @@ class _Wishes:
 
     @property
     def own(self) -> dict[str, bool]:
+        """What is asked for by the names of passes."""
         return {name: wish.on for name, wish in self.by_pass.items()}
 
     def add(self, wish: _Wish, found: Iterable[Pass]) -> None:
