@@ -34,10 +34,8 @@ def infer(model: onnx.ModelProto) -> onnx.ModelProto:
 
 def _lengths(graph: onnx.GraphProto) -> Iterator[int]:
     """The lengths of all vectors."""
-    for value in (*graph.input, *graph.value_info, *graph.output):
-        dims = value.type.tensor_type.shape.dim
-        if len(dims) == 1:
-            yield dims[0].dim_value
+    shapes = (value.type.tensor_type.shape.dim for value in (*graph.input, *graph.value_info, *graph.output))
+    yield from (dims[0].dim_value for dims in shapes if len(dims) == 1)
     yield from (tensor.dims[0] for tensor in graph.initializer if len(tensor.dims) == 1)
     for node in graph.node:
         for body in bodies_of(node):
@@ -94,6 +92,8 @@ class CopyForInference:
         for value in graph.inputs:
             type_ = copy.input.add(name=_name(value)).type
             type_.CopyFrom(value.proto_type or onnx.TypeProto())
+            for dim in [dim for dim in type_.tensor_type.shape.dim if dim.dim_value < 0]:
+                dim.Clear()  # it is an unknown one, of which onnx's inference of a Slice ends the process
             # What a Loop carries may change its shape from one iteration to the next.
             if graph.owner is not None and type_.HasField("tensor_type"):
                 type_.tensor_type.ClearField("shape")

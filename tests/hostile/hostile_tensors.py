@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-from hostile_case import Case, model
+from hostile_case import Case, model, options
 from onnx import AttributeProto, ModelProto, TensorProto, helper
 
+_SLICED = "agraph (float[N] x) => (float[M] y) <int64[1] a = {1}, int64[1] b = {5}> { y = Slice (x, a, b) }"
 _THREE = "agraph (float[N] x) => (float[M] y) <int64[1] w = {3}> { y = Reshape (x, w) }"
 
 
@@ -125,6 +126,7 @@ CASES = [
     Case("2^62 elements that nothing uses", model(_unused_of(dims=[2**62, 4], raw_data=b"1234")), (), 0),
     Case("an input of 2^62 elements", model(_dim(2**62)), ("not verified",), 0),
     Case("an input of -1 elements", model(_dim(-1)), (), 0),
+    Case("a Slice of an input of -1 elements", model(_dim(-1), _SLICED), (), 0, options("--no-verify")),
     Case("an input of -2^63 elements", model(_dim(-(2**63))), (), 0),
     Case("an output of -5 elements", model(_dim(-5, of_output=True)), (), 0),
     Case("an output of 2^62 elements", model(_dim(2**62, of_output=True)), (), 0),
