@@ -98,7 +98,7 @@ def _declare_inputs_and_constants(graph: Graph, proto: onnx.GraphProto) -> None:
     for declared in proto.input:
         if declared.name not in listed_only_by_format:
             value = Value(declared.name, graph)
-            value.proto_type = declared.type
+            value.proto_type = declared.type if graph.parent is None else _without_shape(declared.type)
             _declare(graph, value)
     graph.inputs = ReadOnlyTuple(graph.values.values())
     overridable = set(graph.values)
@@ -116,6 +116,15 @@ def _declare_inputs_and_constants(graph: Graph, proto: onnx.GraphProto) -> None:
         named |= {name for node in training_nodes(graph.model.proto) for name in node.input}
     for name in named & graph.values.keys():
         graph.values[name].is_pinned = True
+
+
+def _without_shape(declared: onnx.TypeProto) -> onnx.TypeProto:
+    """What a Loop carries may change its shape from one iteration to the next, whatever its subgraph declares."""
+    type_ = onnx.TypeProto()
+    type_.CopyFrom(declared)
+    if type_.HasField("tensor_type"):
+        type_.tensor_type.ClearField("shape")
+    return type_
 
 
 def _declare_node(graph: Graph, proto: onnx.NodeProto) -> Node:

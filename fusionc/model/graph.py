@@ -1,10 +1,9 @@
 """The graph in memory: onnx-graphsurgeon's nodes and tensors, with identity, exact uses and the original protos.
 
 Reading follows the onnx-graphsurgeon API (`node.op`, `node.inputs`, `node.attrs`, `tensor.inputs`, `node.o()`,
-`isinstance(t, gs.Constant)`), so that whoever knows it can write a pass; `fusionc/graphsurgeon.py` has the table of
-what works, and what is said of the rest. Three things differ on purpose: equality is identity, inputs and outputs are
-read-only tuples (an omitted optional input is None), and a node keeps its NodeProto, so that what no pass rewrites is
-written back untouched. Only `model/build.py` and `rewrite/splice.py` change it.
+`isinstance(t, gs.Constant)`): `fusionc/graphsurgeon.py` has the table of what works, and what is said of the rest.
+It differs on purpose: equality is identity, inputs and outputs are read-only tuples (an omitted input is None), and a
+node keeps its NodeProto, to be written back untouched. Only `model/build.py` and `rewrite/splice.py` change it.
 """
 
 from __future__ import annotations
@@ -36,6 +35,7 @@ class Edge(ReadOnly):
         self.output_of: list[Graph] = []  # who hands this value out: its own graph, or subgraphs of nodes beside it
         self.is_pinned = False  # a quantization annotation or training information names it
         self.proto_type: onnx.TypeProto | None = None  # as declared in the model, or inferred
+        self.elements: list[Any] | None = None  # of a vector of integers, as inferred: see `shapes.elements`
         self._read_type: onnx.TypeProto | None = None  # the one from which the shape was read last
         self._read_shape: Shape | None = None
         self._elements: np.ndarray[Any, Any] | None = None  # of a constant, once they were read

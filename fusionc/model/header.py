@@ -20,8 +20,14 @@ class Types(Protocol):
     def of(self, value: Any, *, rank_only: bool = False) -> onnx.TypeProto | None:
         """The type of a value as far as it can be known; `rank_only` says that its dimensions do not matter."""
 
+    def elements_of(self, value: Any) -> list[Any] | None:
+        """What a vector or scalar of integers holds that is no constant, as far as it can be known."""
+
     def begin_pass(self) -> None:
         """A pass starts: it may have the types refreshed once."""
+
+    def new_symbol(self) -> str:
+        """A name for a dimension of which nothing is known."""
 
     def note_commit(self, replaced: Sequence[tuple[Any, Any]], new_nodes: Sequence[Any]) -> None:
         """The graph has changed: the first value of each pair is replaced by the second."""

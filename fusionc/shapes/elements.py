@@ -8,15 +8,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from onnx import TensorProto
+
 from fusionc.model.graph import Edge, Node
 from fusionc.model.operators import MICROSOFT, has_legacy_axis
 from fusionc.shapes.expressions import Element, added, divided, is_dimension, least, limited, multiplied
 
-__all__ = ["SAME_SHAPE", "Element", "dimension", "elements", "shape_made"]
-Dims = list[Element | None]  # None for what cannot be said
-_DEPTH = 16  # operators between a Shape and its use
+__all__ = ["Element", "dimension", "elements", "shape_made"]
+Dims = Sequence[Element | None]  # None for what cannot be said
+SMALL = 1024  # elements; larger tensors never are shapes, axes or sizes, and inference goes without them
 _FAR = 1 << 30  # exporters write the end of an axis as a number beyond
-_SAME_ELEMENTS = frozenset({"Identity", "Unsqueeze", "Squeeze", "Cast", "Reshape"})
 _ARITHMETIC: dict[str, Callable[[Element, Element], Element | None]] = {
     "Add": added,
     "Sub": partial(added, sign=-1),
@@ -32,52 +33,51 @@ def dimension(value: Edge, axis: int) -> Element:
     return (id(value), axis) if known is None else known
 
 
-def elements(value: Edge | None, depth: int = _DEPTH) -> list[Element] | None:
+def elements(value: Edge | None) -> list[Element] | None:
     """The elements of a vector or scalar of integers in order; None where they cannot be followed."""
-    if value is None or depth == 0:
-        return None
-    if value.is_constant:
-        array = value.constant()
-        if array is None or array.dtype.kind not in "iu" or array.ndim > 1:
-            return None
-        return [int(element) for element in array.reshape(-1)]
-    node = value.producer
-    if node is None or node.domain != "" or node.has_references:
-        return None
-    if node.op == "Shape":
-        return _of_shape(node)
-    if node.op in _SAME_ELEMENTS:
-        inner = elements(node.inputs[0], depth - 1)
-        is_integer = node.op != "Cast" or node.attr("to") in (6, 7)  # int32, int64
-        return inner if is_integer and value.rank in (0, 1) else None
-    if node.op == "Concat":
-        parts = [elements(part, depth - 1) for part in node.inputs]
-        return None if None in parts else [e for part in parts if part is not None for e in part]
-    if node.op in _ARITHMETIC:
-        return _computed(node, depth)
-    if node.op == "Where":
-        return _chosen(node, depth)
-    if node.op == "Gather":
-        return _gathered(node, depth)
-    return _sliced(node, depth) if node.op == "Slice" else None
+    array = None if value is None else value.constant()
+    if array is None:
+        return None if value is None else value.graph.model.types.elements_of(value)
+    is_countable = array.dtype.kind in "iu" and array.ndim <= 1 and array.size <= SMALL
+    return [int(element) for element in array.reshape(-1)] if is_countable else None
 
 
-def _of_shape(node: Node) -> list[Element] | None:
+def elements_made(node: Node) -> list[Element] | None:
+    """The elements of the first output of a node, as far as they follow from dimensions and from other elements."""
+    rule = None if node.domain != "" or node.has_references else _ELEMENTS.get(node.op)
+    return None if rule is None else rule(node)
+
+
+def _shape(node: Node) -> list[Element] | None:
     dims = _dims(node.inputs[0])
     return None if dims is None else dims[slice(node.attr("start", 0), node.attr("end"))]
 
 
-def _chosen(node: Node, depth: int) -> list[Element] | None:
+def _same(node: Node) -> list[Element] | None:
+    is_integer = node.op != "Cast" or node.attr("to") in (TensorProto.INT32, TensorProto.INT64)
+    return elements(node.inputs[0]) if is_integer else None
+
+
+def _joined(node: Node) -> list[Element] | None:
+    parts = [elements(part) for part in node.inputs]
+    return None if None in parts else [element for part in parts for element in part or ()]
+
+
+def _computed(node: Node) -> list[Element] | None:
+    """Integers, added or multiplied; of a division only one that leaves nothing over."""
+    pairs = None if has_legacy_axis(node) else _aligned(*(elements(value) for value in node.inputs))
+    made = [_ARITHMETIC[node.op](a, b) for a, b in pairs or ()]
+    return None if pairs is None or None in made else [element for element in made if element is not None]
+
+
+def _chosen(node: Node) -> list[Element] | None:
     """Where(Equal(s, t), a, s): exporters write it to put 1 for −1, which no dimension is."""
     condition = None if node.inputs[0] is None else node.inputs[0].producer
     if condition is None or not condition.is_op("Equal"):
         return None
-    lists = [elements(value, depth - 1) or [] for value in (*condition.inputs, *node.inputs[1:])]
-    count = max(map(len, lists))
-    if any(len(found) not in (1, count) for found in lists):
-        return None
     result: list[Element] = []
-    for left, right, then, otherwise in zip(*(e * count if len(e) == 1 else e for e in lists), strict=True):
+    rows = _aligned(*(elements(value) for value in (*condition.inputs, *node.inputs[1:])))
+    for left, right, then, otherwise in rows or ():
         numbers = [e for e in (left, right) if isinstance(e, int)]
         if len(numbers) == 2 or left == right:
             result.append(then if left == right else otherwise)
@@ -85,38 +85,45 @@ def _chosen(node: Node, depth: int) -> list[Element] | None:
             result.append(otherwise)
         else:
             return None
-    return result
+    return None if rows is None else result
 
 
-def _gathered(node: Node, depth: int) -> list[Element] | None:
-    inner, at = elements(node.inputs[0], depth - 1), node.inputs[1]
+def _gathered(node: Node) -> list[Element] | None:
+    inner, at = elements(node.inputs[0]), node.inputs[1]
     index = None if at is None else at.constant()
-    if inner is None or index is None or index.ndim > 1:
-        return None
-    if (index >= len(inner)).any() or (index < -len(inner)).any():
+    if inner is None or index is None or index.ndim > 1 or not ((index >= -len(inner)) & (index < len(inner))).all():
         return None
     return [inner[int(i)] for i in index.reshape(-1)]
 
 
-def _sliced(node: Node, depth: int) -> list[Element] | None:
-    inner = elements(node.inputs[0], depth - 1)
+def _sliced(node: Node) -> list[Element] | None:
+    inner = elements(node.inputs[0])
     given = [None if v is None else v.constant() for v in node.inputs[1:]]
     if inner is None or node.graph.opset < 10 or any(g is None or g.size != 1 for g in given):
         return None
-    numbers = [int(g.item()) for g in given if g is not None]
-    step = numbers[3] if len(numbers) > 3 else 1
-    return inner[numbers[0] : numbers[1] : step] if step > 0 else None
+    start, end, *more = (int(g.item()) for g in given if g is not None)
+    step = more[1] if len(more) > 1 else 1
+    return inner[start:end:step] if step > 0 else None
 
 
-def _computed(node: Node, depth: int) -> list[Element] | None:
-    """Integers, added or multiplied; of a division only one that leaves nothing over."""
-    a, b = (elements(value, depth - 1) for value in node.inputs)
-    if a is None or b is None or has_legacy_axis(node) or 1 not in (len(a), len(b), len(a) - len(b) + 1):
+def _aligned(*lists: list[Element] | None) -> list[tuple[Element, ...]] | None:
+    """What lies at the same place of each list; a single element counts for all places."""
+    known = [found for found in lists if found is not None]
+    counts = {len(found) for found in known} - {1} or {1}
+    if len(known) < len(lists) or len(counts) > 1:
         return None
-    count = max(len(a), len(b)) if a and b else 0
-    pairs = zip(a * count if len(a) == 1 else a, b * count if len(b) == 1 else b, strict=True)
-    made = [_ARITHMETIC[node.op](one, other) for one, other in pairs]
-    return None if None in made else [element for element in made if element is not None]
+    return list(zip(*(found * max(counts) if len(found) == 1 else found for found in known), strict=True))
+
+
+_ELEMENTS: dict[str, Callable[[Node], list[Element] | None]] = {
+    "Shape": _shape,
+    **dict.fromkeys(("Identity", "Unsqueeze", "Squeeze", "Cast", "Reshape"), _same),
+    "Concat": _joined,
+    **dict.fromkeys(_ARITHMETIC, _computed),
+    "Where": _chosen,
+    "Gather": _gathered,
+    "Slice": _sliced,
+}
 
 
 # -- shapes that are made ----------------------------------------------------------------------------------------------
@@ -125,16 +132,7 @@ def _computed(node: Node, depth: int) -> list[Element] | None:
 def shape_made(node: Node) -> Dims | None:
     """The shape of the first output of a node, as far as it follows from dimensions. onnx's inference loses symbols in
     many places, and knows nothing of the target's own operators."""
-    if node.has_references:
-        return None
-    if node.domain == MICROSOFT:
-        return _of_microsoft(node)
-    if node.domain != "":
-        return None
-    if node.op in _BROADCASTING:
-        shapes = [_dims(value) for value in node.inputs]
-        return None if node.graph.opset < 7 and len(shapes) > 1 else _broadcast_all(shapes)
-    rule = _RULES.get(node.op)
+    rule = None if node.has_references else _SHAPES.get((node.domain, node.op))
     return None if rule is None else rule(node)
 
 
@@ -143,8 +141,9 @@ def _dims(value: Edge | None) -> list[Element] | None:
     return None if value is None or rank is None else [dimension(value, axis) for axis in range(rank)]
 
 
-def _open(known: list[Element] | None) -> Dims | None:
-    return None if known is None else [*known]
+def _broadcasting(node: Node) -> Dims | None:
+    is_aligned = node.graph.opset >= 7 or len(node.inputs) == 1
+    return _broadcast_all([_dims(value) for value in node.inputs]) if is_aligned else None
 
 
 def _range(node: Node) -> Dims | None:
@@ -167,28 +166,21 @@ def _reshape(node: Node) -> Dims | None:
     others = [e for e in wanted if e != -1]
     if len(others) != len(wanted) - 1 or not all(is_dimension(e) for e in others):
         return None
-    total, known = (None if dims is None else _product(dims) for dims in (own, others))
+    total, known = (None if dims is None else _combined(multiplied, [1, *dims]) for dims in (own, others))
     rest = None if total is None or known is None or known == 0 else divided(total, known)
     return [rest if e == -1 else e for e in wanted]
-
-
-def _product(dims: Sequence[Element]) -> Element | None:
-    total: Element | None = 1
-    for dim in dims:
-        total = None if total is None else multiplied(total, dim)
-    return total
 
 
 def _slice(node: Node) -> Dims | None:
     dims = _dims(node.inputs[0])
     if dims is None or node.graph.opset < 10:
         return None
-    given = [*node.inputs[1:], None, None][:4]
-    starts, ends, axes, steps = map(elements, given)
-    axes = list(range(len(starts or []))) if given[2] is None else axes
-    if starts is None or ends is None or axes is None or (given[3] is not None and steps != [1] * len(starts)):
+    starts, ends, axes, steps = (elements(v) if v is not None else None for v in [*node.inputs[1:], None, None][:4])
+    given = [v is not None for v in [*node.inputs[1:], None, None][:4]]
+    axes = list(range(len(starts or []))) if not given[2] else axes
+    if starts is None or ends is None or axes is None or (given[3] and steps != [1] * len(starts)):
         return None
-    made: Dims = list(dims)
+    made: list[Element | None] = list(dims)
     for axis, start, end in zip(axes, starts, ends, strict=False):
         if not isinstance(axis, int) or not -len(dims) <= axis < len(dims):
             return None
@@ -208,29 +200,21 @@ def _cut(size: Element, start: Element, end: Element) -> Element | None:
 
 
 def _concat(node: Node) -> Dims | None:
-    shapes = [_dims(value) for value in node.inputs]
-    first, axis = shapes[0] or [], node.attr("axis")
-    if any(dims is None or len(dims) != len(first) for dims in shapes) or not -len(first) <= axis < len(first):
+    shapes = [dims for dims in map(_dims, node.inputs) if dims is not None]
+    ranks, axis = {len(dims) for dims in shapes}, node.attr("axis")
+    if len(shapes) < len(node.inputs) or len(ranks) != 1 or not -max(ranks) <= axis < max(ranks):
         return None
-    made = _agreed([dims for dims in shapes if dims is not None])
-    total: Element | None = 0
-    for dims in shapes:
-        total = None if total is None or dims is None else added(total, dims[axis])
-    made[axis] = total
+    made = [dims[0] if all(dim == dims[0] for dim in dims) else None for dims in zip(*shapes, strict=True)]
+    made[axis] = _combined(added, [dims[axis] for dims in shapes])
     return made
 
 
-def _agreed(shapes: list[list[Element]]) -> Dims:
-    """What all shapes say."""
-    return [dims[0] if all(d == dims[0] for d in dims) else None for dims in zip(*shapes, strict=True)]
-
-
-def _mat_mul(node: Node) -> Dims | None:
-    a, b = (_dims(value) for value in node.inputs)
-    if a is None or b is None or len(a) < 2 or len(b) < 2:
-        return None
-    batch = _broadcast_all([a[:-2], b[:-2]])
-    return None if batch is None else [*batch, a[-2], b[-1]]
+def _combined(rule: Callable[[Element, Element], Element | None], dims: Sequence[Element]) -> Element | None:
+    """The sum or product of dimensions."""
+    total: Element | None = dims[0]
+    for dim in dims[1:]:
+        total = None if total is None else rule(total, dim)
+    return total
 
 
 def _broadcast_all(shapes: Sequence[list[Element] | None]) -> Dims | None:
@@ -253,36 +237,32 @@ def _broadcast(dims: list[Element]) -> Element | None:
     return 1 if not found else found[0] if len(found) == 1 and is_dimension(found[0]) else None
 
 
-def _of_microsoft(node: Node) -> Dims | None:
-    """Of onnxruntime's own operators: those of which the first output is as large as the first input."""
-    dims, heads = _dims(node.inputs[0]), node.attr("num_heads")
-    if node.op in SAME_SHAPE:
-        return _open(dims)
-    if dims is None or len(dims) != 3 or node.op not in _ATTENTION or len(node.inputs) < 3:
+def _multi_head_attention(node: Node) -> Dims | None:
+    """Heads side by side, as many and as large as those of the value."""
+    dims, value = _dims(node.inputs[0]), _dims(node.inputs[2]) if len(node.inputs) > 2 else None
+    if dims is None or len(dims) != 3 or value is None or len(value) not in (3, 4):
         return None
-    value = _dims(node.inputs[2])
-    if node.op == "GroupQueryAttention":
-        return None if value is None else [*dims]
-    if value is None or len(value) not in (3, 4):
-        return None
-    return [*dims[:2], value[2] if len(value) == 3 else multiplied(value[3], heads)]
+    return [*dims[:2], value[2] if len(value) == 3 else multiplied(value[3], node.attr("num_heads"))]
 
 
-_BROADCASTING = frozenset(
-    {"Add", "Sub", "Mul", "Div", "Pow", "Mod", "Min", "Max", "Mean", "Sum", "And", "Or", "Xor", "Equal", "Less",
-     "Greater", "LessOrEqual", "GreaterOrEqual", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Where"}
-)  # fmt: skip
-_ATTENTION = frozenset({"MultiHeadAttention", "GroupQueryAttention"})
-SAME_SHAPE = frozenset(
-    {"SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "BiasGelu", "FastGelu", "QuickGelu", "Gelu"}
-    | {"RotaryEmbedding"}
+def _group_query_attention(node: Node) -> Dims | None:
+    """The shape of the query, unless key and value are packed beside it."""
+    dims, value = _dims(node.inputs[0]), _dims(node.inputs[2]) if len(node.inputs) > 2 else None
+    return None if dims is None or len(dims) != 3 or value is None else [*dims]
+
+
+_BROADCASTING = (
+    *("Add", "Sub", "Mul", "Div", "Pow", "Mod", "Min", "Max", "Mean", "Sum", "And", "Or", "Xor", "Equal", "Less"),
+    *("Greater", "LessOrEqual", "GreaterOrEqual", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Where"),
 )
-_RULES: dict[str, Callable[[Node], Dims | None]] = {
-    "Range": _range,
-    "ConstantOfShape": lambda node: _open(elements(node.inputs[0])),
-    "Expand": lambda node: _broadcast_all([_dims(node.inputs[0]), elements(node.inputs[1])]),
-    "Reshape": _reshape,
-    "Slice": _slice,
-    "Concat": _concat,
-    "MatMul": _mat_mul,
+_SHAPES: dict[tuple[str, str], Callable[[Node], Dims | None]] = {
+    **dict.fromkeys((("", op) for op in _BROADCASTING), _broadcasting),
+    ("", "Range"): _range,
+    ("", "ConstantOfShape"): lambda node: elements(node.inputs[0]),
+    ("", "Expand"): lambda node: _broadcast_all([_dims(node.inputs[0]), elements(node.inputs[1])]),
+    ("", "Reshape"): _reshape,
+    ("", "Slice"): _slice,
+    ("", "Concat"): _concat,
+    (MICROSOFT, "MultiHeadAttention"): _multi_head_attention,
+    (MICROSOFT, "GroupQueryAttention"): _group_query_attention,
 }

@@ -17,11 +17,6 @@ _LONGEST = 400  # characters
 _SUMS: dict[str, Sum] = {}  # what was written here; a symbol of the model's own is none, whatever it looks like
 
 
-def is_expression(symbol: str) -> bool:
-    """Whether a symbol is an expression."""
-    return symbol in _SUMS
-
-
 def sum_of(element: Element) -> Sum:
     """The element as a sum, which the caller may change."""
     if isinstance(element, int):
@@ -118,27 +113,6 @@ def atoms(a: Element) -> Iterator[Element]:
                 yield atom
 
 
-def is_invented(dim: int | str | None) -> bool:
+def is_invented(dim: Element | None) -> bool:
     """Whether a dimension is unknown, or made of a symbol that only this inference knows."""
-    if dim is None or isinstance(dim, int):
-        return dim is None
-    if not is_expression(dim):
-        return dim.startswith(INVENTED)
-    return any(isinstance(atom, str) and atom.startswith(INVENTED) for atom in atoms(dim))
-
-
-def replaced(a: Element, by: dict[str, Element]) -> Element:
-    """The element with expressions in place of some of its symbols."""
-    if not by or isinstance(a, int) or not any(atom in by for atom in atoms(a)):
-        return a
-    result: Element | None = 0
-    for product, factor in sum_of(a).items():
-        term: Element | None = factor
-        for atom in product:
-            if _is_least(atom):
-                one: Element | None = least(atom[1], replaced(atom[2], by))
-            else:
-                one = by.get(atom, atom)
-            term = None if term is None or one is None else multiplied(term, one)
-        result = None if result is None or term is None else added(result, term)
-    return a if result is None else result
+    return dim is None or any(not isinstance(atom, str) or atom.startswith(INVENTED) for atom in atoms(dim))

@@ -15,7 +15,6 @@ from fusionc.shapes.expressions import (
     least,
     limited,
     multiplied,
-    replaced,
     sum_of,
 )
 
@@ -76,12 +75,6 @@ def test_limits() -> None:
 
 def test_what_may_be_negative() -> None:
     assert is_dimension("a") and is_dimension(added("a", 1) or 0) and not is_dimension(added("a", 1, -1) or 0)
-
-
-def test_symbols_are_replaced_everywhere() -> None:
-    total = added(multiplied("a", "b") or 0, least(4, "a") or 0) or 0
-    assert replaced(total, {"a": "x"}) == added(multiplied("x", "b") or 0, least(4, "x") or 0)
-    assert replaced("a", {"a": 3}) == 3 and replaced("b", {"a": 3}) == "b"
 
 
 def test_a_symbol_of_the_models_own_is_no_expression() -> None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import numpy as np
 import onnx
 import pytest
-from harness import parse
+from harness import operators, optimize, parse, pass_of
 
 from fusionc.model.graph import Edge, Graph, Shape
 from fusionc.rewrite import Tape
 from fusionc.shapes.equality import broadcasts_into, same_after_reshape, same_shape
+from fusionc.shapes.expressions import multiplied
 from fusionc.shapes.inference import typed_model
 
 
@@ -51,6 +52,14 @@ def test_a_declaration_counts_for_operators_that_onnx_does_not_know() -> None:
     assert value(graph, "g").shape == value(graph, "y").shape == (6, 1)
 
 
+def test_what_a_declaration_leaves_open_has_a_name() -> None:
+    model = parse("agraph (float[2,3] x) => (float[a,b] y) { g = my.own.F (x) y = Neg (g) }")
+    model.graph.value_info.append(onnx.helper.make_tensor_value_info("g", onnx.TensorProto.FLOAT, [None, 4]))
+    graph = typed_model(model, "").main
+    shape = value(graph, "y").shape
+    assert shape is not None and shape[0] is not None and shape == value(graph, "g").shape
+
+
 def test_a_declaration_of_what_the_caller_decides_counts_for_nothing() -> None:
     """Whatever the model says of y, the caller may ask for another shape."""
     model = parse("agraph (float[2,3] x, int64[2] s) => (float[2,3] y) { h = Reshape (x, s) y = Neg (h) }")
@@ -70,18 +79,21 @@ def test_values_in_a_branch_with_a_constant_from_outside() -> None:
     assert [body.outputs[0].shape for body in chooser.bodies] == [(3, 4), (3, 4)]
 
 
-def test_invented_symbols_of_two_inferences_are_never_equal() -> None:
+def test_invented_symbols_stay_with_what_they_were_invented_for() -> None:
     graph = graph_of(
-        "agraph (float[N,3] x) => (float[a,b] y) { n = NonZero (x) m = Transpose (n) y = Cast <to = 1> (m) }"
+        "agraph (float[N,3] x) => (float[a,b] y) { n = NonZero (x) m = Transpose (n) k = NonZero (m) y = Add (m, k) }"
     )
-    unsettled = value(graph, "n")
-    before = unsettled.shape
-    types = graph.model.types
-    types.note_commit([(unsettled, unsettled)], [])
-    types.begin_pass()
-    after = value(graph, "n").shape
-    assert before is not None and after is not None and before[1] is not None and after[1] is not None
-    assert before[1] != after[1] and before[0] == after[0] == 2
+    first, turned, second = (value(graph, name) for name in "nmk")
+    before = first.shape
+    assert before is not None and before[0] == 2 and turned.shape == before[::-1] and second.shape != before
+    graph.model.types.note_commit([(first, first)], [])
+    graph.model.types.begin_pass()
+    assert first.shape == before and turned.shape == before[::-1]
+
+
+def test_a_symbol_of_the_models_own_is_not_invented_again() -> None:
+    graph = graph_of("agraph (float[unk__0] x) => (int64[a,b] y) { n = NonZero (x) y = Neg (n) }")
+    assert value(graph, "n").shape == (1, "unk__1")
 
 
 def test_a_commit_that_teaches_nothing_asks_for_no_new_inference() -> None:
@@ -206,6 +218,74 @@ def test_shapes_that_do_not_follow(name: str, body: str) -> None:
         y = ReduceSum <keepdims = 0> (r) }}""")
     shape = value(graph, "r").shape
     assert shape is None or not {"batch", "seq"} & set(shape[-1:])
+
+
+def test_long_chains_of_shape_arithmetic() -> None:
+    """Each element is worked out once, however often it is used."""
+    steps = "\n".join(f"n{i + 1} = Add (n{i}, n{i})" for i in range(60))
+    graph = graph_of(f"agraph (float[batch] x) => (float[a] y) {{ n0 = Shape (x) {steps} y = ConstantOfShape (n60) }}")
+    (size,) = value(graph, "y").shape or ()
+    assert size == multiplied(2**60, "batch")
+
+
+def test_what_a_subgraph_is_given_and_what_comes_out_of_it() -> None:
+    graph = graph_of("""agraph (float[2,3] x, int64 n, float[T,B,4] s, bool c) => (float y) <bool yes = {1}> {
+        g, z = Loop (n, yes, x) <body = b (int64 i, bool k, float[2,3] carried)
+            => (bool k2, float[m,o] next, float[m,o] each)
+            { k2 = Identity (k) next = Concat <axis = 0> (carried, carried) each = Sigmoid (x) }>
+        a, b = Scan <num_scan_inputs = 1, scan_input_axes = [1], body = b2 (float[p,q] state, float[p,q] row)
+            => (float[p,q] state2, float[p,q] row2) { state2 = Relu (state) row2 = Neg (row) }> (x, s)
+        d = If (c) <then_branch = t () => (float[p,q] t2) { t2 = Relu (x) },
+                    else_branch = e () => (float[p,q] e2) { e2 = Transpose (x) }>
+        y = ReduceSum <keepdims = 0> (d) }""")
+    loop, scan, _ = (node for node in graph.ordered() if node.bodies)
+    assert value(graph, "g").rank is None and value(graph, "z").shape is not None
+    assert (value(graph, "z").shape or ())[1:] == (2, 3)
+    assert [v.shape for v in scan.bodies[0].inputs] == [(2, 3), ("T", 4)] and loop.bodies[0].inputs[2].shape is None
+    assert value(graph, "a").shape == (2, 3) and value(graph, "b").shape == ("B", "T", 4)
+    assert value(graph, "d").rank == 2 and value(graph, "d").elem_type == 1
+
+
+def test_what_a_function_makes() -> None:
+    """Its own calls of functions included; only those that are called are looked at."""
+    model = parse("agraph (float[N,3] x) => (float[a,b] y) <int64[2] target = {3,-1}> { y = own.F (x, target) }")
+    for text in (
+        '<opset_import: ["" : 18, "own" : 1], domain: "own"> F (x, s) => (y) { h = own.G (x) y = Reshape (h, s) }',
+        '<opset_import: ["" : 18], domain: "own"> G (x) => (y) { y = Relu (x) }',
+        '<opset_import: ["" : 18], domain: "own"> Unused (x) => (y) { y = Broken (x) }',
+    ):
+        model.functions.append(onnx.parser.parse_function(text))
+    shape = value(typed_model(model, "").main, "y").shape
+    assert shape is not None and len(shape) == 2 and shape[0] == 3
+
+
+@pytest.mark.parametrize(
+    ("opset", "call"), [(21, "GroupNormalization <num_groups = 3> (x, k, k)"), (18, "MeanVarianceNormalization (x)")]
+)
+def test_operators_without_a_rule_of_onnx(opset: int, call: str) -> None:
+    graph = graph_of(f"agraph (float[N,3,S,T] x) => (float[a,b,c,d] y) <float[3] k> {{ y = {call} }}", opset)
+    assert value(graph, "y").shape == ("N", 3, "S", "T") and value(graph, "y").elem_type == 1
+
+
+def test_what_folding_makes_known_is_asked_again() -> None:
+    """The scales of a Resize are no integers, and decide its shape all the same."""
+    model = parse("""agraph (float[1,1,10] x) => (int64[3] y) <float[3] half = {0.5,0.5,1}, float[3] twice = {2,2,2}> {
+        scales = Mul (half, twice) h = Resize (x, , scales) y = Shape (h) }""")
+    result, _ = optimize(model, [pass_of("ConstantFoldingPass"), pass_of("DimensionComputePass")])
+    assert not operators(result)
+
+
+def test_numbers_that_no_integer_holds_are_not_told_onnx() -> None:
+    steps = "\n".join(f"n{i + 1} = Add (n{i}, n{i})" for i in range(64))
+    graph = graph_of(f"agraph (float[3] x) => (float[a] y) {{ n0 = Shape (x) {steps} y = Neg (x) z = Neg (n64) }}")
+    assert value(graph, "z").shape == (1,)
+
+
+def test_a_negative_size_is_an_unknown_one() -> None:
+    """onnx's inference of a Slice of such an input would end the process."""
+    model = parse("agraph (float[2,3] x) => (float[a,b] y) <int64[1] one = {1}> { y = Slice (x, one, one, one, one) }")
+    model.graph.input[0].type.tensor_type.shape.dim[1].dim_value = -5
+    assert (value(typed_model(model, "").main, "y").shape or ())[0] == 2
 
 
 def test_large_constant_nodes_have_types() -> None:
