@@ -31,8 +31,9 @@ from fusionc.model.operators import RANDOM_OR_STATEFUL
 from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
 from fusionc.rewrite import Pass
-from fusionc.rewrite.log import FROM_KEY, PASS_KEY, PatternCount, RewriteLog
+from fusionc.rewrite.log import PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import run
+from fusionc.rewrite.provenance import FROM_KEY, PASS_KEY
 from fusionc.shapes.inference import typed_model
 
 # What two runs may differ by, as a share of the largest element: nothing, or the rounding of a few operations.
