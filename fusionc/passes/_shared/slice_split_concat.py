@@ -83,11 +83,14 @@ def piece_of(node: Node | None) -> tuple[Edge, int, int, int] | None:
 
 
 def axis_of(node: Node, rank: int | None) -> int | None:
-    """The axis of a Split or Concat, counted from the front; None where that needs an unknown rank."""
+    """The axis of a Split or Concat, counted from the front; None where that needs an unknown rank, or there is none.
+
+    onnx cuts an axis to 32 bits before it checks it: what loads may have one of -2⁶³.
+    """
     axis = int(node.attr("axis", 0))
-    if axis >= 0:
-        return axis
-    return None if rank is None else axis + rank
+    if rank is None:
+        return axis if axis >= 0 else None
+    return axis % rank if -rank <= axis < rank else None
 
 
 def sizes_of(split: Node) -> list[int] | None:

@@ -21,15 +21,15 @@ def _groups(m: Match) -> list[list[Edge]]:
     for value in m.inputs:
         if _is_empty(value, axis):
             continue
-        if groups and (_are_constants(groups[-1][-1], value) or _are_adjacent(groups[-1][-1], value, axis)):
+        if axis is not None and groups and _belong_together(groups[-1][-1], value, axis):
             groups[-1].append(value)
         else:
             groups.append([value])
     return groups
 
 
-def _are_constants(a: Edge, b: Edge) -> bool:
-    return _may_be_joined(a) and _may_be_joined(b)
+def _belong_together(a: Edge, b: Edge, axis: int) -> bool:
+    return (_may_be_joined(a) and _may_be_joined(b)) or _are_adjacent(a, b, axis)
 
 
 def _may_be_joined(value: Edge) -> bool:
@@ -39,7 +39,7 @@ def _may_be_joined(value: Edge) -> bool:
     return array.size <= _SMALL or (value.use_count == 1 and value.outputs[0].inputs.count(value) == 1)
 
 
-def _are_adjacent(a: Edge, b: Edge, axis: int | None) -> bool:
+def _are_adjacent(a: Edge, b: Edge, axis: int) -> bool:
     left, right = piece_of(a.producer), piece_of(b.producer)
     return (
         left is not None

@@ -40,6 +40,18 @@ STAYS = [
     Stays(
         "perhaps empty", "agraph (float[N,4] x, float[M,4] w) => (float[K,4] y) { y = Concat <axis = 0> (x, w) }", None
     ),
+    Stays(
+        "an axis that there is not",
+        "agraph (float[2,6] x) => (float[2,12] y) { y = Concat <axis = -9223372036854775808> (x, x) }",
+        None,
+        valid=False,
+    ),
+    Stays(
+        "constants, and an axis that there is not",
+        "agraph (float[N,4] x) => (float[M,4] y) <float[1,4] c, float[2,4] d> { y = Concat <axis = -9223372036854775808> (x, c, d) }",
+        None,
+        valid=False,
+    ),
     Stays("all empty", "agraph (float[0,4] x, float[0,4] w) => (float[0,4] y) { y = Concat <axis = 0> (x, w) }", None),
 ]
 
