@@ -99,6 +99,7 @@ class _Writer:
         """Let the result use the original files: in the same folder as they are, else copied or repacked."""
         files: dict[str, list[TensorProto]] = {}
         for tensor in external:
+            external_range(tensor, os.fspath(self.folder))  # refuses a file that was cut since the model was read
             files.setdefault(external_entries(tensor)["location"], []).append(tensor)
         if files and os.path.realpath(self.folder) == os.path.realpath(self.output.parent):
             self.model = self.output.with_name(beside(self.workshop))  # onnx refuses links to data

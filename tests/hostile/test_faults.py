@@ -7,13 +7,15 @@ import os
 import resource
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import onnx
 import pytest
 from click.testing import CliRunner, Result
 from harness import parse
-from hostile_case import CONVERT, SIMPLE, contents, valid
+from hostile_case import CONVERT, SIMPLE, Case, assert_outcome, contents, valid
 from hostile_names import ESCAPE, PLACES
 
 import fusionc.conversion
@@ -159,3 +161,49 @@ def test_the_complaints_of_the_checker_are_not_blamed(monkeypatch: pytest.Monkey
     onnx.save(model, "m.onnx")
     found = failing(KeyError("w"), monkeypatch)
     assert "the conversion failed: KeyError: 'w'" in found.stderr and "initializer" not in found.stderr
+
+
+def _cut(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def _replaced_by_a_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+# What reads the weights then: the nodes that bring it about, and the options.
+READERS: dict[str, tuple[str, tuple[str, ...]]] = {
+    "nobody": ("i = Identity (x) y = MatMul (i, w)", ("--no-verify",)),
+    "a copy beside the result": ("i = Identity (x) y = MatMul (i, w)", ("--no-verify", "--output", "new/o.onnx")),
+    "a pass": ("a = Add (x, w) b = Add (a, v) y = Relu (b)", ("--no-verify",)),
+    "folding": ("n = Neg (w) y = MatMul (x, n)", ("--no-verify",)),
+    "the file of all weights": ("i = Identity (x) y = MatMul (i, w)", ("--no-verify", "--external_weight", "1")),
+    "verification": ("i = Identity (x) y = MatMul (i, w)", ()),
+}
+
+
+@pytest.mark.parametrize("reader", READERS)
+@pytest.mark.parametrize("harm", [_cut, Path.unlink, _replaced_by_a_folder])
+def test_weights_that_are_harmed_once_the_model_is_read(
+    harm: Callable[[Path], None], reader: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nodes, words = READERS[reader]
+    weights = "<float[64,64] w, float[64,64] v>" if reader == "a pass" else "<float[64,64] w>"
+    model = parse(f"agraph (float[64,64] x) => (float[64,64] y) {weights} {{ {nodes} }}")
+    onnx.save(model, "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
+    (folder / "new").mkdir()
+    before: dict[str, object] = {}
+    load = fusionc.conversion.load
+
+    def load_and_harm(*arguments: Any, **options: Any) -> Any:
+        loaded = load(*arguments, **options)
+        harm(folder / "w.bin")
+        before.update(contents(folder))
+        return loaded
+
+    monkeypatch.setattr(fusionc.conversion, "load", load_and_harm)
+    found = CliRunner().invoke(main, [*CONVERT, *words], prog_name="fusionc")
+    code = "E13005" if reader == "a pass" else "E13003" if harm is _cut else "E10410"
+    case = Case("", valid, (code,))
+    assert_outcome(case, folder, before, found.exit_code, found.stdout, found.stderr)
