@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from typing import Any
 
 import ml_dtypes
@@ -201,6 +202,26 @@ def test_values_that_are_no_tensors() -> None:
     long = compare(dict.fromkeys(range(100), 1.0), dict.fromkeys(range(1, 101), 1.0))
     assert long is not None and "has the keys 1, 2, 3" in long.reason and "20, 21, 22..., the ref" in long.reason
     assert largest_magnitude([ones, {"a": -3 * ones}]) == 3 and largest_magnitude([]) == 0
+
+
+@pytest.mark.parametrize("name", ["float16", "bfloat16", "float32", "float64", "complex64"])
+def test_large_values_that_are_the_same_are_not_copied(name: str) -> None:
+    one = np.full((50, 1000), np.nan).astype(dtype_of(name))
+    other = one.copy()
+    tracemalloc.start()
+    try:
+        assert compare(one, other) is None
+        assert tracemalloc.get_traced_memory()[1] < 1.1 * one.nbytes
+    finally:
+        tracemalloc.stop()
+
+
+def test_the_order_in_memory_is_no_difference() -> None:
+    one = np.arange(6, dtype=np.float32).reshape(2, 3)
+    assert compare(one, np.asfortranarray(one)) is None
+    assert compare(one, one[:, ::-1][:, ::-1]) is None
+    assert compare(np.float32(1), np.float32(1)) is None
+    assert compare(one, one[:, ::-1].copy()) is not None
 
 
 def test_the_largest_difference() -> None:
