@@ -50,7 +50,11 @@ def load_passes(files: Sequence[Path] = ()) -> tuple[Pass, ...]:
             problem = "is no file" if file.exists() else "does not exist"
             hint = "give the path of a Python file with --custom_passes"
             raise UsageError(f"the file of custom passes {problem}", where=str(file), hint=hint, code="E10410")
-        own += _passes_of(str(file), functools.partial(_execute, file.resolve(), number))
+        found = _passes_of(str(file), functools.partial(_execute, file.resolve(), number))
+        if not found:
+            hint = "call register_replacement in it, or define a subclass of Pass there"
+            raise UsageError("the file of custom passes has no pass", where=str(file), hint=hint, code="E10001")
+        own += found
     for p in own:
         _check(p)
         p.is_pattern_fusion = True

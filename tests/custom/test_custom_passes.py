@@ -303,6 +303,14 @@ BROKEN: dict[str, tuple[str, str]] = {
 }
 
 
+@pytest.mark.parametrize("text", ["x = 1\n", '{"Switch": {"GraphFusion": {"ALL": "off"}}}'])
+def test_a_file_without_a_pass_is_refused(text: str) -> None:
+    """Who forgets to register, or gives a switch file there, would not learn it from the result."""
+    with pytest.raises(fusionc.UsageError, match="has no pass") as caught:
+        convert(text)
+    assert caught.value.where == "own.py" and not Path("out.onnx").exists()
+
+
 @pytest.mark.parametrize("name", BROKEN)
 def test_a_broken_pass_ends_in_one_error_and_writes_nothing(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watchdog, "SECONDS", 0.5)
