@@ -154,9 +154,10 @@ def _range(node: Node) -> Dims | None:
 
 
 def _reshape(node: Node) -> Dims | None:
-    wanted, own = elements(node.inputs[1]) if len(node.inputs) > 1 else node.attr("shape"), _dims(node.inputs[0])
+    own = _dims(node.inputs[0])
+    wanted = elements(node.inputs[1]) if len(node.inputs) > 1 else node.attr("shape")
     if wanted is None:
-        return None
+        return _reshape_in_part(node, own)
     if not node.attr("allowzero"):
         if any(e == 0 and (own is None or axis >= len(own)) for axis, e in enumerate(wanted)):
             return None
@@ -169,6 +170,25 @@ def _reshape(node: Node) -> Dims | None:
     total, known = (None if dims is None else _combined(multiplied, [1, *dims]) for dims in (own, others))
     rest = None if total is None or known is None or known == 0 else divided(total, known)
     return [rest if e == -1 else e for e in wanted]
+
+
+def _reshape_in_part(node: Node, own: Sequence[Element] | None) -> Dims | None:
+    """What the known parts of a Concat say, where others of its parts are numbers that nothing is known of."""
+    target = node.inputs[1]
+    if target is None or target.producer is None or not target.producer.is_op("Concat") or node.attr("allowzero"):
+        return None
+    dims: list[Element | None] = []
+    for part in target.producer.inputs:
+        count = part.shape[0] if part is not None and part.rank == 1 and part.shape else None
+        known = elements(part)
+        if known is not None:
+            dims += known
+        elif isinstance(count, int):
+            dims += [None] * count
+        else:
+            return None
+    copied = [own[at] if e == 0 and own is not None and at < len(own) else e for at, e in enumerate(dims)]
+    return [e if e is not None and e != 0 and is_dimension(e) else None for e in copied]
 
 
 def _slice(node: Node) -> Dims | None:
