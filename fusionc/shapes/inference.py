@@ -108,7 +108,7 @@ class TypeInference:
                 continue
             before = [(value, value.proto_type) for value in node.outputs if value is not None]
             try:
-                _learn(node, _types_made(node))
+                _learn(node, _types_made(node, is_new=False))
             except Exception:  # onnx gives up on a node, for example for a wrong attribute: nothing is known
                 continue
             stale.update(value for value, type_ in before if value.proto_type is not type_ or _makes_shapes(value))
@@ -131,7 +131,7 @@ def infer_node(node: Node) -> None:
     """
     types = node.graph.model.types
     if operators.is_foreign(node) or all(value is None or types.of(value) is not None for value in node.inputs):
-        _learn(node, _types_made(node))
+        _learn(node, _types_made(node, is_new=True))
 
 
 def _learn(node: Node, types: Sequence[TypeProto | None]) -> None:
@@ -172,7 +172,7 @@ def _certainty(dim: Element | None) -> int:
     return 1 if is_invented(dim) else 2
 
 
-def _types_made(node: Node) -> Sequence[TypeProto | None]:
+def _types_made(node: Node, *, is_new: bool) -> Sequence[TypeProto | None]:
     """What follows for the outputs of a node from its inputs; for a foreign one, what they are declared as."""
     x = node.inputs[0].proto_type if node.inputs and node.inputs[0] is not None else None
     if (node.domain, node.op) in _SAME_TYPE:
@@ -184,7 +184,7 @@ def _types_made(node: Node) -> Sequence[TypeProto | None]:
         if known[0] is None and x is not None and shape_made(node) is not None:
             known[0] = onnx.helper.make_tensor_type_proto(x.tensor_type.elem_type, None)
         return known
-    return ask(node)
+    return ask(node, is_new=is_new)
 
 
 def _handed_in(scan: Node, body: Graph) -> Sequence[Edge]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 import onnx
 from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto, ValueInfoProto, shape_inference
+from onnx.checker import ValidationError
 
 from fusionc.model import operators, tensors
 from fusionc.model.graph import Edge, Graph, Node
@@ -42,11 +43,12 @@ def _lengths(graph: onnx.GraphProto) -> Iterator[int]:
             yield from _lengths(body)
 
 
-def ask(node: Node) -> Sequence[TypeProto | None]:
+def ask(node: Node, *, is_new: bool) -> Sequence[TypeProto | None]:
     """The types of the outputs of a node, as far as they follow from those of its inputs and from small constants.
 
     The node gets names of its own for what it reads and makes. Its subgraphs have no nodes: of them onnx needs the
-    types that they end in. Raises what onnx raises where the operator cannot take these inputs.
+    types that they end in. Raises what onnx raises where the operator cannot take these inputs; but a node that is not
+    new may have inputs of types that only onnxruntime has the operator for.
     """
     graph, given = node.graph, {f"i{at}": value for at, value in enumerate(node.inputs) if value is not None}
     types = {name: value.proto_type or TypeProto() for name, value in given.items()}
@@ -55,9 +57,14 @@ def ask(node: Node) -> Sequence[TypeProto | None]:
     proto = _alone(node)
     opsets = [onnx.helper.make_opsetid(*entry) for entry in ({node.domain: 1} | graph.opsets).items()]
     schema = operators.schema(node.op, node.domain, graph.opset_of(node.domain))
+    found: Mapping[str, TypeProto] | None = None
     if schema is not None:
-        found = shape_inference.infer_node_outputs(schema, proto, types, known, None, opsets, _IR_VERSION)
-    else:
+        try:
+            found = shape_inference.infer_node_outputs(schema, proto, types, known, None, opsets, _IR_VERSION)
+        except (ValidationError, shape_inference.InferenceError):
+            if is_new:
+                raise
+    if found is None:  # a model's inference does not compare types with those of the operator
         model = onnx.ModelProto(ir_version=_IR_VERSION, opset_import=opsets, functions=_functions(node))
         model.graph.CopyFrom(GraphProto(name="call", node=[proto], initializer=known.values()))
         model.graph.input.extend(ValueInfoProto(name=name, type=type_) for name, type_ in types.items())
