@@ -9,11 +9,11 @@ help: ## what there is to make
 .venv/installed: pyproject.toml
 	$(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --upgrade pip
-	$(BIN)/pip install --quiet --editable . --config-settings editable_mode=compat
+	$(BIN)/pip install --quiet --editable .
 	@touch $@
 
 .venv/installed-dev: .venv/installed
-	$(BIN)/pip install --quiet --editable '.[dev]' --config-settings editable_mode=compat
+	$(BIN)/pip install --quiet --editable '.[dev]'
 	@touch $@
 
 setup: .venv/installed ## make .venv and install fusionc into it
