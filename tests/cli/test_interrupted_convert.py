@@ -14,6 +14,10 @@ from onnx import TensorProto, helper, numpy_helper
 
 WAITS = """
 import os, time
+import fusionc
+from fusionc import op
+
+fusionc.register_replacement(lambda x: op.Neg(op.Neg(x)), lambda x: op.Identity(x), name="Unneeded")
 replace = os.replace
 
 def slow(source, target, **options):
