@@ -28,9 +28,9 @@ from onnx import ModelProto
 from rich.console import Console
 from sweep import hydrated
 
-from fusionc.model.walk import nodes_of
 from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
+from fusionc.protos import nodes_of
 from fusionc.rewrite.log import RewriteLog
 from fusionc.rewrite.pipeline import run
 from fusionc.shapes.inference import typed_model

@@ -16,12 +16,12 @@ HEIGHT = {
     "__main__": 11, "cli": 10, "api": 9, "conversion": 8, "blame": 7, "job": 6, "options": 5, "requested": 4,
     "precheck": 4, "custom": 4, "graph_kernel": 4, "switches": 4, "failures": 4, "passes": 3, "verify": 3,
     "report": 3, "target_opset": 3, "rewrite": 2, "shapes": 1, "disk": 1, "runtime": 1, "model": 0, "errors": -1,
-    "graphsurgeon": -1,
+    "graphsurgeon": -1, "protos": -1,
 }  # fmt: skip
 # Rooms in a room, which others see as one. What ties them together may look at verification and the log, they may not.
 KERNEL_ROOMS = ("area", "lower", "c", "library", "flags", "select")
 HEIGHT |= {f"graph_kernel.{name}": 2 + k / 10 for k, name in enumerate(KERNEL_ROOMS, 1)}
-ENGINE = 2880  # lines of code
+ENGINE = 2827  # lines of code
 SMALL = 300  # lines; a longer module is more than one room
 
 
@@ -78,7 +78,7 @@ def test_no_file_name_and_no_public_class_name_is_there_twice() -> None:
 
 
 def test_the_check_uses_nothing_of_what_it_checks() -> None:
-    allowed = ("verify", "runtime", "disk", "errors", "model.operators", "model.tensors", "model.walk")
+    allowed = ("verify", "runtime", "disk", "errors", "model.operators", "model.tensors", "protos")
     for path in (ROOT / "verify").rglob("*.py"):
         own = {module.removeprefix("fusionc.") for module in imported_modules(path)} - {"shapes.onnx_inference"}
         assert {module for module in own if not module.startswith(allowed)} == set(), path

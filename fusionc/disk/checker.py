@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 from onnx import GraphProto
 
-from fusionc.model.walk import bodies_of
+from fusionc.protos import bodies_of
 
 
 def fault_of(model: Path | onnx.ModelProto) -> str | None:

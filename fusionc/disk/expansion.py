@@ -9,7 +9,7 @@ import onnx
 
 from fusionc.errors import FusioncError
 from fusionc.model.operators import canonical_domain
-from fusionc.model.walk import graphs_of
+from fusionc.protos import graphs_of
 
 MOST_NODES = 100_000  # that expanding may add to those that are written; inference takes seconds for so many
 _Key = tuple[str, str, str]

@@ -8,11 +8,11 @@ from pathlib import Path
 import onnx
 from onnx import TensorProto
 
+from fusionc import protos
 from fusionc.disk.external_data import external_range
 from fusionc.disk.paths import require_path
 from fusionc.disk.validate import validate
 from fusionc.errors import FusioncError, UsageError
-from fusionc.model import walk
 
 
 def load(path: Path) -> onnx.ModelProto:
@@ -36,7 +36,7 @@ def load(path: Path) -> onnx.ModelProto:
     if not proto.HasField("graph"):
         raise _not_a_model(path)
     validate(proto, str(path))
-    for tensor in walk.tensors_of(proto):
+    for tensor in protos.tensors_of(proto):
         if tensor.data_location == TensorProto.EXTERNAL:
             external_range(tensor, os.fspath(path.parent))
     return proto

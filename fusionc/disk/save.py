@@ -20,12 +20,13 @@ from typing import BinaryIO
 import onnx
 from onnx import TensorProto
 
+from fusionc import protos
 from fusionc.disk.external_data import external_entries, external_range
 from fusionc.disk.paths import require_unread
 from fusionc.disk.places import beside, cannot_be_written, workshop
 from fusionc.disk.publish import Saved, data_of, in_the_way, is_copy, short
 from fusionc.errors import FusioncError
-from fusionc.model import tensors, walk
+from fusionc.model import tensors
 
 LIMIT = 2_000_000_000  # bytes of weights in one protobuf file, with room for the rest (the limit is 2³¹ − 1)
 _WORTH_MOVING = 1024  # bytes; smaller tensors stay in the model, where onnx needs them to infer shapes
@@ -56,7 +57,7 @@ class _Writer:
         self.data: list[tuple[Path, Path]] = []
 
     def write(self, external_weight: int | None) -> Saved:
-        everything = list(walk.tensors_of(self.proto))
+        everything = list(protos.tensors_of(self.proto))
         external = [t for t in everything if t.data_location == TensorProto.EXTERNAL]
         self._spare_weights(external)
         self.set.mkdir()

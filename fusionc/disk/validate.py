@@ -14,10 +14,10 @@ from math import prod
 
 from onnx import AttributeProto, FunctionProto, GraphProto, ModelProto, NodeProto, TensorProto, TypeProto, helper
 
+from fusionc import protos
 from fusionc.disk.expansion import require_expandable
 from fusionc.disk.validate_nodes import fault_of_call
 from fusionc.errors import FusioncError
-from fusionc.model import walk
 from fusionc.model.operators import canonical_domain
 
 _ELEMENT_TYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
@@ -68,7 +68,7 @@ def _graphs_in(root: GraphProto | FunctionProto) -> Iterator[GraphProto | Functi
         yield graph
         for node in graph.node:
             for attribute in node.attribute:
-                pending += walk.graphs_of(attribute)
+                pending += protos.graphs_of(attribute)
 
 
 def _label(node: NodeProto) -> str:

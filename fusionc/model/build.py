@@ -11,7 +11,7 @@ from fusionc.errors import FusioncError
 from fusionc.graphsurgeon import ReadOnlyTuple
 from fusionc.model.graph import Constant, Edge, Graph, Model, Node, Value
 from fusionc.model.operators import canonical_domain
-from fusionc.model.walk import bodies_of, training_nodes
+from fusionc.protos import bodies_of, training_nodes
 
 
 def build(proto: onnx.ModelProto, folder: str, target: str = "onnxruntime-cpu") -> Model:

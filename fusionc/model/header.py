@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import onnx
 
 from fusionc.model import operators
-from fusionc.model.walk import fresh_name
+from fusionc.protos import fresh_name
 
 GROWTH_KEY = "fusionc.folding_growth"
 

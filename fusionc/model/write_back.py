@@ -14,7 +14,7 @@ from fusionc.model import tensors
 from fusionc.model.build import topological_order
 from fusionc.model.graph import Constant, Graph, Model, Node
 from fusionc.model.header import GROWTH_KEY
-from fusionc.model.walk import bodies_of
+from fusionc.protos import bodies_of
 
 
 def write_back(model: Model) -> onnx.ModelProto:

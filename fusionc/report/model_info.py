@@ -11,7 +11,7 @@ from onnx import ModelProto, TensorProto, TypeProto
 
 from fusionc.model.operators import KERNELS
 from fusionc.model.tensors import byte_size
-from fusionc.model.walk import nodes_of, tensors_of
+from fusionc.protos import nodes_of, tensors_of
 from fusionc.report.table import size_text
 from fusionc.shapes.onnx_inference import infer
 

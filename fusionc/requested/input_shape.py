@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from onnx import GraphProto, ModelProto, TensorShapeProto, TypeProto, ValueInfoProto
 
 from fusionc.errors import UsageError
-from fusionc.model.walk import graphs_of
+from fusionc.protos import graphs_of
 from fusionc.requested.dimension_size import OPEN, DimensionSize, size_to_run
 from fusionc.shapes.inference import typed_model
 from fusionc.verify.inputs.formulas import evaluate, formula_of, with_sizes

@@ -8,8 +8,8 @@ from __future__ import annotations
 from onnx import ModelProto, NodeProto
 
 from fusionc.errors import UsageError
-from fusionc.model.walk import reads_of
 from fusionc.model.write_back import keep
+from fusionc.protos import reads_of
 from fusionc.requested.value_names import described, value_named
 
 _OPTION = "--out_nodes"

@@ -14,7 +14,7 @@ from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto,
 from fusionc.errors import UsageError
 from fusionc.model.operators import opsets_of
 from fusionc.model.tensors import type_name
-from fusionc.model.walk import fresh_name, graphs_of, nodes_of, own_names, tensors_of
+from fusionc.protos import fresh_name, graphs_of, nodes_of, own_names, tensors_of
 from fusionc.requested.value_names import value_named
 
 _OPTION = "--output_type"

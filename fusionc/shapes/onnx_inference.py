@@ -13,7 +13,7 @@ from onnx.checker import ValidationError
 
 from fusionc.model import operators, tensors
 from fusionc.model.graph import Edge, Graph, Node
-from fusionc.model.walk import bodies_of
+from fusionc.protos import bodies_of
 from fusionc.shapes.elements import SMALL, elements
 
 _LONG = 1 << 20  # elements

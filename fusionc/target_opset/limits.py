@@ -10,7 +10,7 @@ from onnx import GraphProto, ModelProto, TensorProto
 from fusionc.errors import FusioncError, UsageError
 from fusionc.model import operators
 from fusionc.model.operators import canonical_domain
-from fusionc.model.walk import nodes_of
+from fusionc.protos import nodes_of
 from fusionc.runtime.cpu_kernels import has_cpu_kernel
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Runner

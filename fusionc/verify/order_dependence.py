@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto
 
 from fusionc.model.operators import canonical_domain, opsets_of
-from fusionc.model.walk import graphs_of, reads_of
+from fusionc.protos import graphs_of, reads_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, closes_runners
 from fusionc.verify.reduction_order import REDUCTIONS, spread_of_product, spreads

@@ -9,7 +9,7 @@ from pathlib import Path
 import onnx
 
 from fusionc.model.operators import RANDOM, canonical_domain
-from fusionc.model.walk import nodes_of
+from fusionc.protos import nodes_of
 from fusionc.runtime.runner import Runner
 
 

@@ -30,7 +30,7 @@ MODEL = {  # the questions that a pass may ask; the rest of the room reads, writ
     "fusionc.model.tensors",
     "fusionc.shapes.equality",
     "fusionc.shapes.expressions",
-    "fusionc.model.walk",
+    "fusionc.protos",
     "fusionc.runtime.cpu_kernels",
     "fusionc.runtime.evaluate",
 }

@@ -14,8 +14,8 @@ from onnx import ModelProto, TensorProto, numpy_helper
 
 import fusionc
 from fusionc.model.tensors import byte_size
-from fusionc.model.walk import tensors_of
 from fusionc.passes import PASSES
+from fusionc.protos import tensors_of
 
 DEFAULT = [p for p in PASSES if p.default != "off"]
 Through = Callable[[ModelProto], list[ModelProto]]

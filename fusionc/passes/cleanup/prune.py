@@ -1,7 +1,7 @@
 from collections.abc import Iterator
 
 from fusionc.model.graph import Graph
-from fusionc.model.walk import training_nodes
+from fusionc.protos import training_nodes
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 from fusionc.rewrite.splice import is_dead
 

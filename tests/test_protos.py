@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 from harness import parse
 from onnx import NodeProto, TensorProto
 
-from fusionc.model.walk import nodes_of, reads_of, tensors_of, training_nodes
+from fusionc.protos import nodes_of, reads_of, tensors_of, training_nodes
 
 
 def held(message: Message, kind: type) -> Iterator[Message]:
