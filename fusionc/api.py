@@ -26,6 +26,7 @@ def convert(
     output_type: str | None = None,
     verify: bool = True,
     verify_shape: Mapping[str, tuple[int, ...]] | None = None,
+    inputs: str | os.PathLike[str] | None = None,
     export_compile_stat: int = 0,
     log: str | None = None,
     target: str = "onnxruntime-cpu",
@@ -52,6 +53,7 @@ def convert(
     out_nodes                 what becomes the outputs: "conv1:0;relu2:1", or names of values
     output_type               what the outputs are converted to in the end: "FP16", or "conv1:0:FP16;y:INT32"
     verify_shape              sizes of inputs to verify with, {"x": (1, 3, 224, 224)}
+    inputs                    values of inputs to verify with as well: an .npz file, or a folder of samples
     target                    "onnxruntime-cpu", or "onnx" for any runtime
     target_opset              the version of the standard operators to raise the model to first; by default its own
     custom_passes             Python files with users' passes

@@ -147,7 +147,10 @@ class Job:
             return Verdict(False, error.what, is_loadable=False)
         effective = {count.pass_name for count in counts if count.effected}
         finite = sorted(p.name for p in self.passes if p.is_for_finite and p.name in effective)
-        check = partial(verify, reference, candidate, input_shape=self.shapes, progress=self.options.progress)
+        options = self.options
+        check = partial(
+            verify, reference, candidate, input_shape=self.shapes, inputs=options.inputs, progress=options.progress
+        )
         found = check(nonfinite=not finite)
         has_sizes = self.requests.input_shape is not None
         if found.is_refused and has_sizes and verify(self.options.source, self.options.source, seeds=(0,)).runs:
@@ -207,5 +210,15 @@ def job_of(options: Options, plog: Plog) -> Job:
         fusion=fusion_of(read.flags, registry, wanted, kernels),
         kernels=kernels,
         shapes=options.verify_shape,
-        notices=[*notices, *requests.notices(options.verify_shape)],
+        notices=[*notices, *requests.notices(options.verify_shape), *_notices(options)],
     )
+
+
+def _notices(options: Options) -> list[str]:
+    """What the inputs to verify with come to. Raises UsageError where there are none at their path."""
+    from fusionc.verify.inputs.given_values import GivenValues
+
+    if options.inputs is None:
+        return []
+    GivenValues(options.inputs)
+    return [] if options.verify else ["--inputs has no effect without verification"]

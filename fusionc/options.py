@@ -19,7 +19,7 @@ _SWITCHES = (
     "verify", "oo_constant_folding", "oo_dead_code_elimination", "pattern_fusion_pass", "enable_graph_kernel",
     "trust_kernels",
 )  # fmt: skip
-_FILES = ("fusion_switch_file", "dump_graph")
+_FILES = ("fusion_switch_file", "dump_graph", "inputs")
 TARGETS = ("onnxruntime-cpu", "onnx")
 OO_LEVELS = ("O1", "O3")
 
@@ -41,6 +41,7 @@ class Options:
     output_type: str | None
     verify: bool
     verify_shape: Mapping[str, tuple[int, ...]] | None
+    inputs: Path | None
     export_compile_stat: int
     log: str | None
     target: str
@@ -68,6 +69,9 @@ def options_of(given: Mapping[str, Any]) -> Options:
     read = {source: "the model itself", **dict.fromkeys(options["custom_passes"], "a file of custom passes")}
     if options["fusion_switch_file"] is not None:
         read[options["fusion_switch_file"]] = "the switch file"
+    if options["inputs"] is not None:
+        require_path(options["inputs"], "path of the inputs")
+        read[options["inputs"]] = "the inputs"
     require_unread(destination, "--output", read)
     return Options(source=source, destination=destination, **options)
 

@@ -25,6 +25,14 @@ custom_passes_option = click.option(
     metavar="FILE",
     help="A Python file with passes of your own; may be given several times.",
 )
+inputs_option = click.option(
+    "--inputs",
+    type=FilePath(),
+    metavar="PATH",
+    help="Values of inputs to run the models with, besides those that fusionc draws: an .npz file with the names of "
+    "the inputs, a folder with an .npy file for each, or one with input_0.pb, input_1.pb, …; for several samples a "
+    "folder of these, such as ONNX's test sets. Outputs that are recorded there are compared, too.",
+)
 timeout_option = click.option(
     "--timeout",
     callback=_seconds,

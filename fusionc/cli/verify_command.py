@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from fusionc.cli.atc_spelling import AtcCommand
-from fusionc.cli.common_options import log_debug_option, timeout_option
+from fusionc.cli.common_options import inputs_option, log_debug_option, timeout_option
 from fusionc.cli.files import FilePath
 from fusionc.cli.shape_options import parse_run_shape
 from fusionc.cli.signals import held_back
@@ -28,6 +28,7 @@ Exit codes:
 @click.option(
     "--input_shape", metavar='"x:1,3,224,224"', callback=parse_run_shape, help="Sizes to run the models with."
 )
+@inputs_option
 @timeout_option
 @log_debug_option
 @click.pass_context
@@ -36,6 +37,7 @@ def command(
     reference: Path,
     candidate: Path,
     input_shape: dict[str, tuple[int, ...]] | None,
+    inputs: Path | None,
     timeout: float | None,
 ) -> None:
     """Run the models REFERENCE and CANDIDATE in onnxruntime and compare every output."""
@@ -48,7 +50,7 @@ def command(
         from fusionc.verify import verify
 
     with Progress() as progress, step_limit(timeout):
-        verification = verify(reference, candidate, input_shape=input_shape, progress=progress)
+        verification = verify(reference, candidate, input_shape=input_shape, inputs=inputs, progress=progress)
     click.echo(printable(verification.summary))
     for difference in verification.differences if len(verification.differences) > 1 else ():
         click.echo(printable(f"  {difference}"))

@@ -45,6 +45,17 @@ def overridable(model: onnx.ModelProto) -> list[str]:
     return [value.name for value in model.graph.input if value.name in initialized]
 
 
+def overridable_inputs(model: onnx.ModelProto) -> list[Port]:
+    """The same as inputs."""
+    names = set(overridable(model))
+    return [_port(value) for value in model.graph.input if value.name in names]
+
+
+def declared_outputs(model: onnx.ModelProto) -> list[Port]:
+    """What a caller gets."""
+    return [_port(value) for value in model.graph.output]
+
+
 def interface_differences(reference: onnx.ModelProto, candidate: onnx.ModelProto) -> Iterator[Difference]:
     """What a caller of the reference would find changed in the candidate's interface."""
     for what, ours, theirs in (

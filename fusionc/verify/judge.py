@@ -12,7 +12,7 @@ from fusionc.runtime.run_errors import OutOfMemory, RunError
 from fusionc.runtime.runner import Runner
 from fusionc.verify.compare import Mismatch, compare, largest_difference, largest_magnitude
 from fusionc.verify.conditioning import Conditioning, excused, steps
-from fusionc.verify.inputs.search import Sample
+from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.optimizer_dependence import OptimizerDependence
 from fusionc.verify.order_dependence import OrderDependence, Reach, farther, is_finite, is_open, settled
 from fusionc.verify.result import Difference

@@ -13,7 +13,9 @@ from fusionc.disk.load import load
 from fusionc.errors import said
 from fusionc.runtime.run_errors import OutOfMemory, RunError
 from fusionc.runtime.runner import Runner, closes_runners
-from fusionc.verify.inputs.search import InputSearch
+from fusionc.verify.given_samples import GivenSamples
+from fusionc.verify.inputs.given_values import GivenValues
+from fusionc.verify.inputs.search import DrawnSample, InputSearch
 from fusionc.verify.interface import interface_differences
 from fusionc.verify.judge import Judge, too_large
 from fusionc.verify.result import Difference, Verification
@@ -26,6 +28,7 @@ def verify(
     candidate: Path,
     *,
     input_shape: Mapping[str, tuple[int, ...]] | None = None,
+    inputs: Path | None = None,
     seeds: Sequence[int] = (0, 1, 2),
     kernels: Path | None = None,
     nonfinite: bool = True,
@@ -33,13 +36,14 @@ def verify(
 ) -> Verification:
     """Does the model file `candidate` compute what `reference` computes?
 
-    Both run in onnxruntime with its optimizers off: once per seed, then on zeros, on mixed magnitudes, and on NaN and
-    Inf. The first seed has one size for every dynamic dimension, the second another, the third a batch of one;
-    `input_shape` fixes the shapes of the inputs it names. `kernels` is a library for operators of the candidate.
-    `nonfinite` False leaves NaN and Inf out. `progress` gets a line for each run.
+    Both run in onnxruntime with its optimizers off: on every sample of `inputs` (a file or folder, as GivenValues takes
+    it), then once per seed, on zeros, on mixed magnitudes, and on NaN and Inf. The first seed has one size for every
+    dynamic dimension, the second another, the third a batch of one; `input_shape` fixes the shapes of the inputs it
+    names. `kernels` is a library for operators of the candidate. `nonfinite` False leaves NaN and Inf out. `progress`
+    gets a line for each run.
 
-    Raises FusioncError where one of the files is no ONNX model, UsageError where `input_shape` does not fit the inputs
-    of the reference.
+    Raises FusioncError where one of the files is no ONNX model, UsageError where `input_shape` or `inputs` do not fit
+    the inputs of the reference.
     """
     for path in (reference, candidate):
         load(path)
@@ -48,15 +52,16 @@ def verify(
     except RunError as error:
         why = f"onnxruntime cannot load {reference}: {error}"
         return Verification("impossible", 0, why, is_refused=type(error) is RunError)
+    given = GivenSamples(None if inputs is None else GivenValues(inputs), model, runner)
     search = InputSearch(runner, model, reference.parent, input_shape or {})
-    if search.too_large:
+    if search.too_large and not given:
         return Verification("impossible", 0, f"{search.too_large} is too large to be run")
     try:
         other_model, other = _open(candidate, kernels)
     except OutOfMemory as error:
         raise too_large(candidate, error) from error
     except RunError as error:
-        if next(search.samples(seeds, nonfinite), None) is None:
+        if next(chain(given.samples(), search.samples(seeds, nonfinite)), None) is None:
             return _impossible(reference, search)
         found = _different(0, Difference("", "", f"onnxruntime cannot load {candidate}: {error}"))
         return replace(found, is_loadable=False)
@@ -69,23 +74,24 @@ def verify(
     del model  # holds all weights that are not in external files
 
     judge = Judge(reference, runner, candidate, other)
-    for wanted in search.samples(seeds, nonfinite):
-        # Where the reference is unstable no difference counts, and no equality: an edge is left out then, other
-        # values are drawn in place of a seed's.
-        for sample in (wanted,) if wanted.edge else chain((wanted,), search.redraws(wanted)):
+    for wanted in chain(given.samples(), search.samples(seeds, nonfinite)):
+        # Where the reference is unstable no difference counts, and no equality: an edge is left out then, and what is
+        # given; other values are drawn in place of a seed's.
+        is_drawn = isinstance(wanted, DrawnSample) and not wanted.edge
+        for sample in chain((wanted,), search.redraws(wanted)) if is_drawn else (wanted,):
             if progress:
                 progress(f"run {judge.runs + 1}: {sample.label}")
             outcome, differences = judge.outcome(sample)
             if outcome not in ("unstable", "undecided"):
                 break
-        if outcome == "different" or (outcome == "unstable" and not wanted.edge):
+        if outcome == "different" or (outcome == "unstable" and is_drawn):
             return _different(judge.runs, *differences)
     if judge.is_undecided and judge.left_out:
         why = "all that the model computes on every input that was tried depends on the order of its reductions"
         return Verification("impossible", 0, why)
     if judge.runs == 0:
         return _impossible(reference, search)
-    return Verification("equal", judge.runs, judge.summary(search.left_out))
+    return Verification("equal", judge.runs, "; ".join([judge.summary(search.left_out), *given.notes()]))
 
 
 def _impossible(reference: Path, search: InputSearch) -> Verification:

@@ -35,8 +35,9 @@ def test_equal(run: Any, answer: SimpleNamespace) -> None:
 
 
 def test_shapes(run: Any, answer: SimpleNamespace) -> None:
-    assert run("verify", "-input-shape", "x:1,2", "a.onnx", "b.onnx").exit_code == 0
-    assert answer.calls[0][2]["input_shape"] == {"x": (1, 2)}
+    assert run("verify", "-input-shape", "x:1,2", "a.onnx", "b.onnx", "--inputs=d.npz").exit_code == 0
+    options = answer.calls[0][2]
+    assert (options["input_shape"], options["inputs"]) == ({"x": (1, 2)}, Path("d.npz"))
 
 
 @pytest.mark.parametrize(("status", "exit_code"), [("different", 3), ("impossible", 1)])

@@ -17,6 +17,7 @@ from fusionc.runtime.runner import Runner
 from fusionc.verify.inputs.feeds import Style, has_floats, make_feeds
 from fusionc.verify.inputs.formulas import Sizes
 from fusionc.verify.inputs.given_shapes import with_shapes
+from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.inputs.size_choices import SizeChoices
 from fusionc.verify.inputs.value_ranges import value_ranges
 from fusionc.verify.interface import overridable, required_inputs
@@ -37,20 +38,13 @@ _NARROWER: tuple[Style, ...] = (
 )
 
 
-@dataclass(frozen=True)
-class Sample:
-    """Inputs on which the reference runs, and what it gives.
+@dataclass(frozen=True, kw_only=True)
+class DrawnSample(Sample):
+    """A sample of drawn values, and how to draw others like it."""
 
-    `edge` marks inputs that only look for trouble at the edges; they may be left out where the reference is unstable.
-    """
-
-    label: str
     sizes: Sizes
     style: Style
     seed: int
-    feeds: dict[str, Any]
-    outputs: list[Any]
-    edge: bool = False
 
 
 class InputSearch:
@@ -77,11 +71,11 @@ class InputSearch:
         self.left_out: list[str] = []  # why inputs were not compared that end or block onnxruntime
         self._cost = self._refused = 0
 
-    def samples(self, seeds: Sequence[int], nonfinite: bool) -> Iterator[Sample]:
+    def samples(self, seeds: Sequence[int], nonfinite: bool) -> Iterator[DrawnSample]:
         """One sample per seed, with changing sizes, then the edges, NaN and Inf among them where `nonfinite` says so.
         Nothing where the reference never runs. One sample replaces the initializers that a caller may override.
         """
-        first = self._first(seeds[0])
+        first = None if self.too_large else self._first(seeds[0])
         if first is None:
             return
         sizes, style = first.sizes, first.style
@@ -112,13 +106,15 @@ class InputSearch:
             yield from self._edge("NaN and Inf", sizes, replace(style, floats="nonfinite"), base)
             yield from self._edge("NaN", sizes, replace(style, floats="nan"), base)
 
-    def redraws(self, sample: Sample) -> Iterator[Sample]:
-        """Samples like this one with other values."""
+    def redraws(self, sample: Sample) -> Iterator[DrawnSample]:
+        """Samples like this one with other values; nothing of one that was not drawn."""
+        if not isinstance(sample, DrawnSample):
+            return
         for number in range(1, _REDRAWS + 1):
             if other := self._attempt(sample.sizes, sample.style, sample.seed + 1000 * number):
                 yield other
 
-    def _first(self, seed: int) -> Sample | None:
+    def _first(self, seed: int) -> DrawnSample | None:
         for number, sizes in enumerate(_distinct(self._choices.first())):
             if number == _MOST_PROPOSALS or self._refused >= _MOST_REFUSED:
                 break
@@ -138,7 +134,7 @@ class InputSearch:
             return []
         return list(_distinct(self._choices.second(sizes) if kind == 1 else self._choices.single(sizes)))
 
-    def _one(self, sizes: Iterable[Sizes], styles: Sequence[Style], seed: int) -> Iterator[Sample]:
+    def _one(self, sizes: Iterable[Sizes], styles: Sequence[Style], seed: int) -> Iterator[DrawnSample]:
         for proposal in sizes:
             for style in styles:
                 if sample := self._attempt(proposal, style, seed):
@@ -147,13 +143,13 @@ class InputSearch:
 
     def _edge(
         self, label: str, sizes: Sizes, style: Style, seed: int, constants: Mapping[str, Any] | None = None
-    ) -> Iterator[Sample]:
+    ) -> Iterator[DrawnSample]:
         if sample := self._attempt(sizes, style, seed, constants):
             yield replace(sample, edge=True, label=f"{label}, {sample.label}")
 
     def _attempt(
         self, sizes: Sizes, style: Style, seed: int, constants: Mapping[str, Any] | None = None
-    ) -> Sample | None:
+    ) -> DrawnSample | None:
         if self._cost >= _PATIENCE:
             return None
         feeds = {**make_feeds(self._ports, self._ranges, sizes, style, seed), **(constants or {})}
@@ -169,7 +165,7 @@ class InputSearch:
             self._refused += sum(value.size for value in feeds.values() if isinstance(value, np.ndarray))
             return None
         label = ", ".join((f"seed {seed}", " ".join(f"{symbol}={size}" for symbol, size in sizes.items())))
-        return Sample(label.rstrip(", "), sizes, style, seed, feeds, outputs)
+        return DrawnSample(label=label.rstrip(", "), feeds=feeds, outputs=outputs, sizes=sizes, style=style, seed=seed)
 
 
 def _defaults(model: onnx.ModelProto, folder: Path) -> dict[str, Any]:

@@ -1,0 +1,56 @@
+"""The reference on the inputs that the caller gives, and beside the outputs that somebody has recorded for them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import onnx
+
+from fusionc.errors import UsageError
+from fusionc.runtime.run_errors import RunError
+from fusionc.runtime.runner import Runner
+from fusionc.verify.compare import compare
+from fusionc.verify.inputs.given_values import GivenSample, GivenValues
+from fusionc.verify.inputs.sample import Sample
+
+
+class GivenSamples:
+    """Runs the reference, whose model this is, on one sample after the other; without `values` on none."""
+
+    def __init__(self, values: GivenValues | None, model: onnx.ModelProto, reference: Runner) -> None:
+        self._samples = None if values is None else values.reader(model)
+        self._reference = reference
+        self._count = self._recorded = 0
+        self._unlike: list[str] = []
+
+    def __bool__(self) -> bool:
+        return self._samples is not None
+
+    def samples(self) -> Iterator[Sample]:
+        """The samples in order. Raises UsageError where a file does not fit, or the reference fails on it."""
+        self._count = self._recorded = 0
+        self._unlike = []
+        for given in self._samples() if self._samples is not None else ():
+            try:
+                outputs = self._reference.run(given.feeds)
+            except RunError as error:
+                what = f"onnxruntime cannot run the model on these inputs: {error}"
+                raise UsageError(what, where=given.label, hint="give inputs that the model takes") from error
+            self._count += 1
+            self._remember(given, dict(zip(self._reference.outputs, outputs, strict=True)))
+            yield Sample(label=given.label, feeds=given.feeds, outputs=outputs)
+
+    def notes(self) -> Iterator[str]:
+        """What to say of the samples, when all of them have run."""
+        if self._count:
+            yield f"{self._count} of them on the given inputs"
+        if self._recorded:
+            yield f"the recorded outputs of {self._recorded} are those of the model"
+        if self._unlike:
+            yield f"the model itself does not give the recorded outputs of {len(self._unlike)}: {self._unlike[0]}"
+
+    def _remember(self, given: GivenSample, outputs: dict[str, object]) -> None:
+        found = {name: compare(value, outputs[name]) for name, value in given.recorded.items()}
+        unlike = [f"{given.label}, {name} {mismatch.reason}" for name, mismatch in found.items() if mismatch]
+        self._unlike += unlike[:1]
+        self._recorded += bool(found) and not unlike

@@ -1,0 +1,187 @@
+"""The values that the caller gives to inputs, in files: --inputs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from fusionc.errors import UsageError, said
+from fusionc.model.tensors import type_name
+from fusionc.verify.interface import Port, declared_outputs, overridable_inputs, required_inputs
+
+_HINT = (
+    "a sample is an .npz file, a folder with an .npy file for each input, or one with input_0.pb, input_1.pb, …; "
+    "several samples are a folder of these"
+)
+_NUMBERED = re.compile(r"(input|output)_(\d+)\.pb")
+
+
+@dataclass
+class GivenSample:
+    """One sample from files: values of inputs, and of outputs where somebody has recorded them, by name."""
+
+    label: str
+    feeds: dict[str, Any] = field(default_factory=dict)
+    recorded: dict[str, Any] = field(default_factory=dict)
+
+
+class GivenValues:
+    """The samples at a path. `places` are their files and folders, in order; what these hold is read when it is needed.
+
+    Raises UsageError where the path leads to none.
+    """
+
+    def __init__(self, path: Path) -> None:
+        if not path.exists():
+            raise _wrong("the inputs do not exist", path, "give a file or a folder that is there", code="E10410")
+        self._root = path.parent if path.is_file() or _is_sample(path) else path
+        self.places = list(_places(path))
+        if not self.places:
+            raise _wrong("there are no inputs", path, _HINT)
+
+    def reader(self, model: onnx.ModelProto) -> Callable[[], Iterator[GivenSample]]:
+        """What reads the samples one after the other, with values as onnxruntime takes them; the model is not kept.
+
+        The reader raises UsageError where a file is damaged, or does not fit the inputs of the model.
+        """
+        ports = required_inputs(model), overridable_inputs(model), declared_outputs(model)
+        return lambda: (self._sample(place, *ports) for place in self.places)
+
+    def _sample(
+        self, place: Path, required: Sequence[Port], others: Sequence[Port], outputs: Sequence[Port]
+    ) -> GivenSample:
+        sample = GivenSample(str(place.relative_to(self._root)))
+        inputs = {port.name: port for port in (*required, *others)}
+        for name, value, file in _values(place, required, outputs):
+            if name in inputs:
+                sample.feeds[name] = _fitting(value, inputs[name], file)
+            elif any(name == port.name for port in outputs):
+                sample.recorded[name] = value
+            else:
+                near = get_close_matches(name, inputs, 1)
+                hint = f"did you mean {near[0]}?" if near else f"it takes: {_list(required)}"
+                raise _wrong(f"the model has no input {name}", file, hint)
+        missing = [port for port in required if port.name not in sample.feeds and not port.optional]
+        if missing:
+            what = f"a value for the input {missing[0].name} is missing"
+            raise _wrong(what, place, f"the model takes: {_list(required)}; give all of them")
+        return sample
+
+
+def _places(path: Path) -> Iterator[Path]:
+    """The samples at a path: itself, or those in it, test_data_set_2 before test_data_set_10."""
+    if path.is_file() or _is_sample(path):
+        yield path
+    else:
+        yield from (p for p in sorted(path.iterdir(), key=_in_order) if p.suffix == ".npz" or _is_sample(p))
+
+
+def _is_sample(path: Path) -> bool:
+    return path.is_dir() and any(file.suffix == ".npy" or _NUMBERED.fullmatch(file.name) for file in path.iterdir())
+
+
+def _in_order(path: Path) -> list[tuple[int, str]]:
+    return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.name)]
+
+
+def _values(place: Path, inputs: Sequence[Port], outputs: Sequence[Port]) -> Iterator[tuple[str, Any, Path]]:
+    """The values of a sample, each with its name and its file."""
+    if place.suffix == ".npz":
+        yield from ((name, value, place) for name, value in _read(place, _archived).items())
+        return
+    for file in [place] if place.is_file() else sorted(place.iterdir(), key=_in_order):
+        numbered = _NUMBERED.fullmatch(file.name)
+        if numbered is not None:
+            ports = inputs if numbered[1] == "input" else outputs
+            if int(numbered[2]) >= len(ports):
+                raise _wrong(f"the model has {len(ports)} {numbered[1]}s", file, "they are numbered from 0")
+            port = ports[int(numbered[2])]
+            name, value = _read(
+                file, _of_optional if port.optional else _of_sequence if port.kind == "sequence" else _of_tensor
+            )
+            # Who writes test sets need not write names.
+            yield name if any(name == other.name for other in ports) else port.name, value, file
+        elif file.suffix == ".npy":
+            yield file.stem, _read(file, _array), file
+        elif place == file:
+            raise _wrong("this is no file with inputs", file, _HINT)
+
+
+def _read(file: Path, reader: Callable[[Path], Any]) -> Any:
+    try:
+        return reader(file)
+    except Exception as error:  # of zip files, numpy, protobuf, onnx and the file system
+        raise _wrong(f"the file cannot be read: {said(error)}", file, "write it again") from error
+
+
+def _archived(file: Path) -> dict[str, Any]:
+    with np.load(file, allow_pickle=False) as archive:
+        return dict(archive)
+
+
+def _array(file: Path) -> Any:
+    return np.load(file, allow_pickle=False)
+
+
+def _of_tensor(file: Path) -> tuple[str, Any]:
+    tensor = onnx.TensorProto.FromString(file.read_bytes())
+    return tensor.name, onnx.numpy_helper.to_array(tensor, str(file.parent))
+
+
+def _of_sequence(file: Path) -> tuple[str, Any]:
+    sequence = onnx.SequenceProto.FromString(file.read_bytes())
+    return sequence.name, onnx.numpy_helper.to_list(sequence)
+
+
+def _of_optional(file: Path) -> tuple[str, Any]:
+    optional = onnx.OptionalProto.FromString(file.read_bytes())
+    return optional.name, onnx.numpy_helper.to_optional(optional)
+
+
+def _fitting(value: Any, port: Port, file: Path) -> Any:
+    """The value as onnxruntime takes it. Raises UsageError where it is none for this input."""
+    if isinstance(value, list) and port.kind == "sequence":
+        return [_fitting_array(np.asarray(item), port, file) for item in value]
+    if isinstance(value, np.ndarray) and port.kind == "tensor":
+        return _fitting_array(value, port, file)
+    if value is None and port.optional:
+        return value
+    raise _wrong(f"the input {port.name} is a {port.kind}, which this file does not hold", file, _HINT)
+
+
+def _fitting_array(value: NDArray[Any], port: Port, file: Path) -> NDArray[Any]:
+    wanted = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(port.element_type))
+    if value.dtype.kind == "V" and value.dtype.itemsize == wanted.itemsize:
+        value = value.view(wanted)  # numpy's files do not know bfloat16 and the like
+    if value.dtype.kind in "US" and wanted.kind == "O":
+        value = value.astype(np.str_).astype(object)
+    if value.dtype != wanted:
+        what = f"the input {port.name} is of {type_name(port.element_type)}, the file holds {value.dtype.name}"
+        raise _wrong(what, file, f'save it as that: array.astype("{wanted.name}")')
+    sizes = zip(value.shape, port.dims or (), strict=False)
+    fits = len(value.shape) == len(port.dims or ()) and all(isinstance(d, str) or size == d for size, d in sizes)
+    if port.dims is not None and not fits and port.kind == "tensor":
+        what = f"the input {port.name} has the shape {list(value.shape)}, which does not fit"
+        raise _wrong(what, file, f"the model takes {_declared(port)}")
+    return value
+
+
+def _list(ports: Sequence[Port]) -> str:
+    return ", ".join(map(_declared, ports)) or "no inputs"
+
+
+def _declared(port: Port) -> str:
+    dims = "" if port.dims is None else f"[{', '.join('?' if '[' in str(dim) else str(dim) for dim in port.dims)}]"
+    return f"{port.name} {type_name(port.element_type)}{dims}"
+
+
+def _wrong(what: str, where: Path, hint: str, code: str = "E10001") -> UsageError:
+    return UsageError(what, where=str(where), hint=hint, code=code)

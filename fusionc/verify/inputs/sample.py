@@ -1,0 +1,19 @@
+"""Inputs on which the reference runs, whoever chose them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """Inputs on which the reference runs, and what it gives.
+
+    `edge` marks inputs that only look for trouble at the edges; they may be left out where the reference is unstable.
+    """
+
+    label: str
+    feeds: dict[str, Any]
+    outputs: list[Any]
+    edge: bool = False
