@@ -33,7 +33,7 @@ def blame(job: Job, done: Optimized, verdict: Verdict, reference: Path) -> None:
     guilty = _repeated(job, reference, number)[1]
     assert guilty is not None
     if not verdict.is_loadable and guilty.pass_name not in job.custom and len(job.left_out) < _MOST_LEFT_OUT:
-        job.left_out.append(guilty)
+        job.left_out[guilty] = "the result could not be loaded with it"
         return
     place = job.custom.get(guilty.pass_name)
     at = f"at {', '.join(guilty.nodes) or 'the whole graph'} (rewrite {number} of {rewrites})"

@@ -61,8 +61,8 @@ class Verdict:
 class Job:
     """A conversion with its options, and what the switches have made of them.
 
-    `custom` has the places of users' passes, by name; `shapes` are those to verify with; `left_out` are rewrites with
-    which the result could not be loaded; `notices` are for the user.
+    `custom` has the places of users' passes, by name; `shapes` are those to verify with; `left_out` are rewrites
+    that are refused, and why; `notices` are for the user.
     """
 
     options: Options
@@ -73,7 +73,7 @@ class Job:
     kernels: KernelLibrary
     shapes: Mapping[str, tuple[int, ...]] | None
     notices: list[str]
-    left_out: list[Commit] = field(default_factory=list)
+    left_out: dict[Commit, str] = field(default_factory=dict)
 
     def original(self) -> onnx.ModelProto:
         """The model with what was asked to change of it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 
@@ -40,13 +40,18 @@ class Commit:
     nodes: tuple[str, ...]
 
 
+@dataclass
 class RewriteLog:
-    """Numbers the rewrites of a run, stops them after `limit`, and keeps away those that are `left_out`."""
+    """Numbers the rewrites of a run, stops them after `limit`, and refuses those that are `left_out` for these reasons.
 
-    def __init__(self, limit: int | None = None, left_out: Sequence[Commit] = ()) -> None:
-        self.limit = limit
-        self.left_out = left_out
-        self.last: Commit | None = None
+    `examine` is called before a rewrite takes effect, with its Commit, its pass, the match, the replacement, which has
+    been found sound, and the tape; it may refuse it. `last` is the last one that took effect.
+    """
+
+    limit: int | None = None
+    left_out: Mapping[Commit, str] = field(default_factory=dict)
+    examine: Callable[..., None] | None = None
+    last: Commit | None = None
 
     @property
     def count(self) -> int:

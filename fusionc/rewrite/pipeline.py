@@ -17,7 +17,7 @@ from fusionc.errors import Defect, FusioncError, Terminated, said
 from fusionc.model.graph import Edge, Graph, Model, Node
 from fusionc.model.operators import KERNELS
 from fusionc.rewrite import matcher
-from fusionc.rewrite.check import check_private
+from fusionc.rewrite.check import check, check_private
 from fusionc.rewrite.definition import Pass, Pattern
 from fusionc.rewrite.log import Commit, PatternCount, RewriteLog
 from fusionc.rewrite.match import Match, Refused, refuse
@@ -128,8 +128,8 @@ def apply(pass_: Pass, pattern: Pattern, graph: Graph, log: RewriteLog) -> Patte
             wanted = Commit(log.count + 1, graph.id, pass_.name, pattern.name, labels)
             try:
                 if wanted in log.left_out:
-                    refuse("the result could not be loaded with it")
-                match.changed = _rewrite(pass_, pattern, match)
+                    refuse(log.left_out[wanted])
+                match.changed = _rewrite(pass_, pattern, match, log, wanted)
             except Refused as refusal:
                 refused[anchor] = refusal
                 continue
@@ -151,11 +151,14 @@ def apply(pass_: Pass, pattern: Pattern, graph: Graph, log: RewriteLog) -> Patte
     return count
 
 
-def _rewrite(pass_: Pass, pattern: Pattern, match: Match) -> list[Node]:
+def _rewrite(pass_: Pass, pattern: Pattern, match: Match, log: RewriteLog, wanted: Commit) -> list[Node]:
     check_private(match)
     tape = Tape(match.graph)
     returned = (pattern.rewrite or pass_.rewrite)(match, tape)
-    return splice(match, _results(returned), tape, pass_.name)
+    new = check(match, _results(returned), tape)
+    if log.examine is not None:
+        log.examine(wanted, pass_, match, new, tape)
+    return splice(match, new, tape, pass_.name)
 
 
 def _results(returned: Any) -> Sequence[Edge]:

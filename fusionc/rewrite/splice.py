@@ -6,7 +6,7 @@ from; a node whose subgraphs move takes them along.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from itertools import chain
 
 import onnx
@@ -16,7 +16,7 @@ from fusionc.model import operators
 from fusionc.model.build import add_node, add_value, build_graph, topological_order
 from fusionc.model.graph import Constant, Edge, Graph, Model, Node
 from fusionc.model.operators import MICROSOFT
-from fusionc.rewrite.check import Replacement, check, node_in
+from fusionc.rewrite.check import Replacement, node_in
 from fusionc.rewrite.match import Match
 from fusionc.rewrite.provenance import stamp
 from fusionc.rewrite.tape import Tape
@@ -24,13 +24,9 @@ from fusionc.rewrite.tape import Tape
 _FUNCTIONS_IR = 8  # the IR version since which models have functions
 
 
-def splice(match: Match, results: Sequence[Edge], tape: Tape, pass_name: str) -> list[Node]:
-    """Replace `match.outputs` by `results`; returns the nodes near which something has changed.
-
-    Raises Refused, with the graph as it was, where the replacement would not be sound.
-    """
+def splice(match: Match, new: Replacement, tape: Tape, pass_name: str) -> list[Node]:
+    """Put a replacement in the place of a match; returns the nodes near which something has changed."""
     graph, model = match.graph, match.graph.model
-    new = check(match, results, tape)
     for function in tape.functions:
         _define(model, function)
     with_one_version = {MICROSOFT, *(function.domain for function in tape.functions)}
