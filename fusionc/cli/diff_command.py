@@ -1,0 +1,148 @@
+"""`fusionc diff`: what differs between two models, whoever made the second of the first."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fusionc.cli.atc_spelling import AtcCommand
+from fusionc.cli.common_options import log_debug_option
+from fusionc.cli.files import FilePath
+from fusionc.cli.shape_options import parse_run_shape
+from fusionc.cli.signals import held_back
+
+if TYPE_CHECKING:
+    from fusionc.comparison.changes import Change
+    from fusionc.comparison.model_diff import ModelDiff
+
+_DIFFERENT = 3
+_EPILOG = """\b
+Exit codes:
+  0  the models were compared
+  1  the comparison failed
+  2  an option is wrong, or a model is not there
+  3  with --exit_code: they differ"""
+
+
+@click.command(cls=AtcCommand, epilog=_EPILOG, short_help="Show what differs between two models.")
+@click.argument("before", type=FilePath())
+@click.argument("after", type=FilePath())
+@click.option(
+    "--nodes", is_flag=True, help="A line for each change with the names of its nodes, not one for all alike."
+)
+@click.option("--json", "as_json", is_flag=True, help="All of it as JSON on stdout, every node by name.")
+@click.option("--exit_code", is_flag=True, help="End with 3 where the models differ, as git diff does with 1.")
+@click.option(
+    "--input_shape",
+    metavar='"x:1,3,224,224"',
+    callback=parse_run_shape,
+    help="Sizes of inputs to count operations and bytes with. Default: 1 for every open dimension.",
+)
+@log_debug_option
+@click.pass_context
+def command(
+    ctx: click.Context,
+    before: Path,
+    after: Path,
+    nodes: bool,
+    as_json: bool,
+    exit_code: bool,
+    input_shape: dict[str, tuple[int, ...]] | None,
+) -> None:
+    """Compare the models BEFORE and AFTER without running them: interface, versions, nodes, weights, sizes.
+
+    A node that a pass of fusionc has made says which, and of which nodes; others are matched by their names, then by
+    what they compute and what lies beside them, so that results of any tool can be compared. Names, comments and
+    metadata are no difference.
+    """
+    with held_back():
+        from fusionc.comparison.model_diff import model_diff
+
+    found = model_diff(before, after, input_shape)
+    if as_json:
+        click.echo(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
+    else:
+        _show(found, nodes)
+    ctx.exit(_DIFFERENT if exit_code and not found.is_same else 0)
+
+
+def _show(found: ModelDiff, every_node: bool) -> None:
+    from fusionc.comparison.model_diff import summed
+    from fusionc.report.table import show_facts, show_table
+
+    show_table(["", ">before", ">after", ">change"], list(_measures(found)), sys.stdout)
+    click.echo()
+    one, other = found.before.operators, found.after.operators
+    changed = [name for name in sorted(one.keys() | other.keys()) if one.get(name) != other.get(name)]
+    if changed:
+        counts = [(name, one.get(name, 0), other.get(name, 0)) for name in changed]
+        rows = [[name, str(count), str(its), f"{its - count:+}"] for name, count, its in counts]
+        show_table(["operator", ">before", ">after", ">change"], rows, sys.stdout)
+        click.echo()
+    changes = [(change, 1) for change in found.nodes.changes] if every_node else summed(found.nodes.changes)
+    if changes:
+        rows = [[str(times), change.kind, _text(change, every_node)] for change, times in changes]
+        show_table([">times", "nodes", "what"], rows, sys.stdout)
+        click.echo()
+    show_facts(list(_facts(found)), sys.stdout)
+
+
+def _measures(found: ModelDiff) -> Iterator[list[str]]:
+    from fusionc.report.table import size_text
+
+    one, other = found.before, found.after
+    yield ["IR version", str(one.ir_version), str(other.ir_version), ""]
+    for domain in dict.fromkeys([*one.opsets, *other.opsets]):
+        yield [f"opset {domain}", *(str(measures.opsets.get(domain, "none")) for measures in (one, other)), ""]
+    yield ["size on disk", size_text(one.bytes), size_text(other.bytes), _percent(one.bytes, other.bytes)]
+    least = ["≥ " if measures.unknown else "" for measures in (one, other)]
+    moved = [f"{known}{size_text(m.bytes_moved)}" for known, m in zip(least, (one, other), strict=True)]
+    computed = [f"{known}{m.operations:,}" for known, m in zip(least, (one, other), strict=True)]
+    is_known = not any(least)
+    yield ["parameters", f"{one.parameters:,}", f"{other.parameters:,}", _percent(one.parameters, other.parameters)]
+    yield ["nodes", f"{one.nodes:,}", f"{other.nodes:,}", _percent(one.nodes, other.nodes)]
+    yield ["operations", *computed, _percent(one.operations, other.operations) if is_known else ""]
+    yield ["bytes moved", *moved, _percent(one.bytes_moved, other.bytes_moved) if is_known else ""]
+
+
+def _percent(before: int, after: int) -> str:
+    return f"{100 * (after - before) / before:+.1f} %" if before and before != after else ""
+
+
+def _text(change: Change, with_names: bool) -> str:
+    sides = [", ".join(_words([n.operator for n in nodes])) for nodes in (change.before, change.after)]
+    details = f": {', '.join(change.details)}" if change.details else ""
+    makers = f", by {', '.join(change.passes)}" if change.passes else ""
+    text = f"{' → '.join(dict.fromkeys(filter(None, sides)))}{details}{makers}"
+    first = (change.before or change.after)[0].name
+    if not with_names:
+        return f"{text}; first: {first}"
+    names = [", ".join(node.name for node in nodes) for nodes in (change.before, change.after)]
+    return f"{text}: {' → '.join(dict.fromkeys(filter(None, names)))}"
+
+
+def _words(operators: Sequence[str]) -> list[str]:
+    """Each operator once, with its number where there are several."""
+    return [f"{count} {name}" if count > 1 else name for name, count in Counter(operators).items()]
+
+
+def _facts(found: ModelDiff) -> Iterator[tuple[str, str]]:
+    kept = ", ".join(f"{times} by {how}" for how, times in found.nodes.kept.items())
+    changed = sum(change.kind == "changed" for change in found.nodes.changes)
+    yield "in both", f"{sum(found.nodes.kept.values())} nodes{f', matched {kept}' if kept else ''}; {changed} changed"
+    weights = found.weights
+    counts = [(weights.equal, "equal"), *((len(names), what) for names, what in (
+        (weights.changed, "changed"), (weights.removed, "only before"), (weights.added, "only after")))]  # fmt: skip
+    yield "weights", ", ".join(f"{count} {what}" for count, what in counts if count) or "none"
+    yield from (("interface", text) for text in found.interface or ("the same",))
+    sizes = "; ".join(f"{name}:{','.join(map(str, shape))}" for name, shape in found.before.sizes.items())
+    unknown = max(found.before.unknown, found.after.unknown)
+    left_out = f"; {unknown} nodes of unknown size left out" if unknown else ""
+    yield "counted with", f"{sizes or 'the sizes of the model'}{left_out}"
+    yield "result", "the same" if found.is_same else "different"

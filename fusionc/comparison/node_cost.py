@@ -1,0 +1,152 @@
+"""What one node costs by its shapes: arithmetic operations, and the bytes that it reads and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from onnx import TensorProto
+
+from fusionc.model.graph import Edge, Node
+from fusionc.model.operators import MICROSOFT
+from fusionc.model.tensors import byte_size
+
+_VIEWS = frozenset({"Constant", "Flatten", "Identity", "Reshape", "Shape", "Size", "Squeeze", "Unsqueeze"})
+_MOVES = frozenset(
+    {
+        "Cast", "CastLike", "Compress", "Concat", "ConstantOfShape", "DepthToSpace", "Expand", "Gather",
+        "GatherElements", "GatherND", "OneHot", "Pad", "Scatter", "ScatterElements", "ScatterND", "Slice",
+        "SpaceToDepth", "Split", "Tile", "Transpose", "Where",
+    }
+)  # fmt: skip
+_PICKS = frozenset({"Gather", "GatherElements", "GatherND", "Slice"})  # what they do not hand out they do not read
+_CONTROL = frozenset({"If", "Loop", "Scan"})  # their bodies are counted, each node once
+
+
+class UnknownSize(Exception):
+    """The shape of a value that counts is not known in numbers."""
+
+
+def operations_of(node: Node) -> int:
+    """Arithmetic operations: two for each multiplication with its addition in products, convolutions, recurrences and
+    attention; one for each element, of the inputs or of the outputs, in any other operator that computes.
+
+    Raises UnknownSize.
+    """
+    if node.op in _VIEWS | _MOVES | _CONTROL:
+        return 0
+    special = _SPECIAL.get(node.op) if node.domain in ("", MICROSOFT) else None
+    if special is not None:
+        return special(node)
+    return max(_elements_of_all(node.inputs[:1]), _elements_of_all(node.outputs))
+
+
+def bytes_moved_by(node: Node) -> int:
+    """What the node reads and writes, weights included; nothing for views of other values. Raises UnknownSize."""
+    if node.op in _VIEWS | _CONTROL:
+        return 0
+    inputs = {value for value in node.inputs if value is not None}
+    written = sum(_bytes(value) for value in node.outputs if value is not None)
+    if node.op in _PICKS and node.inputs[0] is not None:
+        return 2 * written + sum(_bytes(value) for value in inputs - {node.inputs[0]})
+    return written + sum(map(_bytes, inputs))
+
+
+def _shape(value: Edge | None) -> tuple[int, ...]:
+    shape = None if value is None else value.shape
+    if shape is None:
+        raise UnknownSize
+    sizes = [dim for dim in shape if isinstance(dim, int)]
+    if len(sizes) < len(shape):
+        raise UnknownSize
+    return tuple(sizes)
+
+
+def _elements(value: Edge | None) -> int:
+    return prod(_shape(value))
+
+
+def _elements_of_all(values: tuple[Edge | None, ...]) -> int:
+    return sum(_elements(value) for value in values if value is not None)
+
+
+def _bytes(value: Edge) -> int:
+    if value.elem_type in (TensorProto.UNDEFINED, TensorProto.STRING):
+        raise UnknownSize
+    return byte_size(TensorProto(dims=_shape(value), data_type=value.elem_type))
+
+
+def _product(node: Node) -> int:
+    return 2 * _elements(node.outputs[0]) * _shape(node.inputs[0])[-1]
+
+
+def _transposable_product(node: Node) -> int:
+    axis = -2 if node.attr("transA", 0) else -1
+    return 2 * _elements(node.outputs[0]) * _shape(node.inputs[0])[axis]
+
+
+def _convolution(node: Node) -> int:
+    return 2 * _elements(node.outputs[0]) * prod(_shape(node.inputs[1])[1:])
+
+
+def _quantized_convolution(node: Node) -> int:
+    return 2 * _elements(node.outputs[0]) * prod(_shape(node.inputs[3])[1:])
+
+
+def _transposed_convolution(node: Node) -> int:
+    return 2 * _elements(node.inputs[0]) * prod(_shape(node.inputs[1])[1:])
+
+
+def _pool(node: Node) -> int:
+    window: list[int] = node.attr("kernel_shape", [1])
+    return _elements(node.outputs[0]) * prod(window)
+
+
+def _einsum(node: Node) -> int:
+    terms = str(node.attr("equation", "")).replace(" ", "").partition("->")[0].split(",")
+    if any("." in term for term in terms) or len(terms) != len(node.inputs):
+        raise UnknownSize
+    sizes: dict[str, int] = {}
+    for term, value in zip(terms, node.inputs, strict=True):
+        sizes.update(zip(term, _shape(value), strict=False))
+    return 2 * prod(sizes.values())
+
+
+def _recurrence(node: Node) -> int:
+    steps, batch, width = _shape(node.inputs[0])
+    directions, rows, hidden = _shape(node.inputs[2])  # with the rows of all gates
+    return 2 * steps * batch * directions * rows * (width + hidden)
+
+
+def _attention(node: Node) -> int:
+    """Of a query and keys, as products of queries with keys and of weights with values; both are as large."""
+    query, keys = _shape(node.inputs[0]), _shape(node.inputs[1])
+    length = keys[-2]
+    past = {"GroupQueryAttention": 3, "MultiHeadAttention": 6, "Attention": 4}[node.op]
+    if len(node.inputs) > past and node.inputs[past] is not None:
+        length += _shape(node.inputs[past])[-2]
+    return 4 * prod(query) * length
+
+
+def _attention_with_projection(node: Node) -> int:
+    batch, steps, width = _shape(node.inputs[0])
+    projected = _shape(node.inputs[1])[-1]
+    return 2 * batch * steps * width * projected + 4 * batch * steps * steps * (projected // 3)
+
+
+def _any_attention(node: Node) -> int:
+    return _attention(node) if node.domain == "" else _attention_with_projection(node)
+
+
+_SPECIAL: dict[str, Callable[[Node], int]] = {
+    **dict.fromkeys(("MatMul", "MatMulInteger", "QLinearMatMul"), _product),
+    **dict.fromkeys(("FusedGemm", "FusedMatMul", "Gemm"), _transposable_product),
+    **dict.fromkeys(("Conv", "ConvInteger", "FusedConv"), _convolution),
+    **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), _pool),
+    **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrence),
+    **dict.fromkeys(("GroupQueryAttention", "MultiHeadAttention"), _attention),
+    "Attention": _any_attention,
+    "ConvTranspose": _transposed_convolution,
+    "Einsum": _einsum,
+    "QLinearConv": _quantized_convolution,
+}

@@ -1,0 +1,222 @@
+"""Which nodes of two models are the same: by their names, by what they compute, and by what lies beside them."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from hashlib import blake2b
+
+import numpy as np
+import onnx
+
+from fusionc.comparison.origins import origin_of
+from fusionc.model import operators
+from fusionc.model.graph import Edge, Graph, Model, Node
+
+NAME, STRUCTURE = "name", "structure"
+
+
+class Pairs:
+    """Nodes that both models have, each with its partner, and `how` they were found.
+
+    `values` says which value of the second model one of the first is; more of them than have paired nodes.
+    """
+
+    def __init__(self) -> None:
+        self.after: dict[Node, Node] = {}
+        self.before: dict[Node, Node] = {}
+        self.how: Counter[str] = Counter()
+        self.values: dict[Edge, Edge] = {}
+        self.values_back: dict[Edge, Edge] = {}
+
+    def add(self, before: Node, after: Node, how: str) -> None:
+        """Note that the two nodes are the same, and their outputs with them."""
+        self.after[before], self.before[after] = after, before
+        self.how[how] += 1
+        for one, other in zip(before.outputs, after.outputs, strict=False):
+            self.add_values(one, other)
+        for body, its in zip(before.bodies, after.bodies, strict=False):
+            self.add_ports(body, its)
+
+    def add_ports(self, before: Graph, after: Graph) -> None:
+        """Note that two graphs are the same: inputs and outputs of the same name, by their order where none has its
+        name in the other graph."""
+        for ports, others in ((before.inputs, after.inputs), (before.outputs, after.outputs)):
+            by_name = {value.name: value for value in others}
+            if any(value.name in by_name for value in ports):
+                for value in ports:
+                    self.add_values(value, by_name.get(value.name))
+            else:
+                for value, other in zip(ports, others, strict=False):
+                    self.add_values(value, other)
+
+    def add_values(self, before: Edge | None, after: Edge | None) -> bool:
+        """Note that the two values are the same, unless one of them has a partner."""
+        if before is None or after is None or before in self.values or after in self.values_back:
+            return False
+        self.values[before], self.values_back[after] = after, before
+        return True
+
+
+def pair_nodes(models: tuple[Model, Model], before: Sequence[Node], after: Sequence[Node], digests: Digests) -> Pairs:
+    """Pair nodes of these, each with at most one other, always of the same operator."""
+    pairs = Pairs()
+    pairs.add_ports(*(model.main for model in models))
+    for key, function in models[0].functions.items():
+        if key in models[1].functions:
+            pairs.add_ports(function, models[1].functions[key])
+    for key_of in (_by_name, _by_output):
+        _pair_unique(pairs, before, after, key_of)
+    _pair_equal(pairs, before, after, digests)
+    _pair_neighbours(pairs, set(before), set(after))
+    _pair_names_of_values(pairs, models)
+    return pairs
+
+
+def attributes_of(node: Node) -> dict[str, bytes]:
+    """What makes one node another one of the same operator; attributes that have their default do not count."""
+    version = node.graph.opset_of(node.domain)
+    found = {}
+    for attribute in node.proto.attribute:
+        if attribute.type in (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS):
+            continue  # their nodes are compared themselves
+        default = operators.attribute_default(node.op, node.domain, version, attribute.name)
+        if default is not None and not attribute.ref_attr_name and operators.decode_attribute(attribute) == default:
+            continue
+        copy = onnx.AttributeProto()
+        copy.CopyFrom(attribute)
+        copy.ClearField("doc_string")
+        copy.t.ClearField("name")
+        found[attribute.name] = blake2b(copy.SerializeToString(deterministic=True), digest_size=16).digest()
+    return found
+
+
+class Digests:
+    """What constants hold, as digests; each is read once."""
+
+    def __init__(self) -> None:
+        self._found: dict[Edge, Hashable] = {}
+
+    def of(self, value: Edge) -> Hashable:
+        """Type, shape and a digest of the elements of a constant."""
+        if value not in self._found:
+            array = value.constant()
+            assert array is not None
+            plain = np.ascontiguousarray(array).reshape(-1)
+            content = repr(plain.tolist()).encode() if array.dtype == object else plain.view(np.uint8).data
+            self._found[value] = (str(array.dtype), array.shape, blake2b(content, digest_size=16).digest())
+        return self._found[value]
+
+
+def _scope(graph: Graph) -> tuple[str, ...]:
+    """The function that holds a graph: names count for each on its own."""
+    while graph.parent is not None:
+        graph = graph.parent
+    return (graph.proto.domain, graph.proto.name) if isinstance(graph.proto, onnx.FunctionProto) else ()
+
+
+def _by_name(node: Node) -> Hashable:
+    return (_scope(node.graph), node.domain, node.op, node.name, origin_of(node)) if node.name else None
+
+
+def _by_output(node: Node) -> Hashable:
+    first = next((value.name for value in node.outputs if value is not None), "")
+    return (_scope(node.graph), node.domain, node.op, first, origin_of(node)) if first else None
+
+
+def _pair_unique(
+    pairs: Pairs, before: Iterable[Node], after: Iterable[Node], key_of: Callable[[Node], Hashable]
+) -> None:
+    """Pair what has a key that one node of each model has."""
+    found: tuple[dict[Hashable, Node | None], dict[Hashable, Node | None]] = ({}, {})
+    for nodes, paired, by_key in ((before, pairs.after, found[0]), (after, pairs.before, found[1])):
+        for node in nodes:
+            key = None if node in paired else key_of(node)
+            if key is not None:
+                by_key[key] = None if key in by_key else node
+    for key, one in found[0].items():
+        other = found[1].get(key)
+        if one is not None and other is not None:
+            pairs.add(one, other, NAME)
+
+
+def _pair_equal(pairs: Pairs, before: Sequence[Node], after: Sequence[Node], digests: Digests) -> None:
+    """Pair what computes the same of the same inputs, whatever it is called, in the order of the nodes."""
+    keys: tuple[dict[Edge, Hashable], dict[Edge, Hashable]] = ({}, {})
+    for at, (one, other) in enumerate(pairs.values.items()):
+        keys[0][one] = keys[1][other] = ("same", at)
+    waiting: dict[Hashable, deque[Node]] = defaultdict(deque)
+    for node in before:
+        key = _key_of(node, keys[0], digests)
+        if node not in pairs.after:
+            waiting[key].append(node)
+    for node in after:
+        key = _key_of(node, keys[1], digests)
+        if node not in pairs.before and waiting.get(key):
+            pairs.add(waiting[key].popleft(), node, STRUCTURE)
+
+
+def _key_of(node: Node, keys: dict[Edge, Hashable], digests: Digests) -> Hashable:
+    """What a node computes of the inputs of the model; it becomes that of its outputs, unless they have one."""
+
+    def of(value: Edge | None) -> Hashable:
+        if value is None:
+            return None
+        if value not in keys:
+            keys[value] = digests.of(value) if value.is_constant else ("unknown", id(value))
+        return keys[value]
+
+    parts = (node.domain, node.op, tuple(sorted(attributes_of(node).items())), tuple(map(of, node.inputs)))
+    inner = tuple((inner.op, inner.domain) for body in node.subgraphs(recursive=True) for inner in body.ordered())
+    key = blake2b(repr((parts, inner)).encode(), digest_size=16).digest()
+    for at, value in enumerate(node.outputs):
+        if value is not None:
+            keys.setdefault(value, (key, at))
+    return key
+
+
+def _pair_neighbours(pairs: Pairs, before: set[Node], after: set[Node]) -> None:
+    """From values that are the same to who makes and who reads them, as long as there is one answer."""
+    pending = deque(pairs.values.items())
+    for one, other in list(pairs.after.items()):
+        pending.extend(_inputs_of(pairs, one, other))
+    while pending:
+        value, its = pending.popleft()
+        found = [(value.producer, its.producer)] if value.producer is not None and its.producer is not None else []
+        readers, others = _readers(value, before, pairs.after), _readers(its, after, pairs.before)
+        found += [
+            pair for key in readers for pair in zip(readers[key], others.get(key, ()), strict=False)
+            if len(readers[key]) == len(others.get(key, ()))
+        ]  # fmt: skip
+        for one, other in found:
+            is_free = one in before and other in after and one not in pairs.after and other not in pairs.before
+            if is_free and (one.domain, one.op) == (other.domain, other.op):
+                pairs.add(one, other, STRUCTURE)
+                pending.extend((v, w) for v, w in zip(one.outputs, other.outputs, strict=False) if v and w)
+                pending.extend(_inputs_of(pairs, one, other))
+
+
+def _inputs_of(pairs: Pairs, one: Node, other: Node) -> list[tuple[Edge, Edge]]:
+    """The inputs of two nodes that are the same, as far as nothing was known of them."""
+    return [
+        (value, its)
+        for value, its in zip(one.inputs, other.inputs, strict=False)
+        if value is not None and its is not None and not value.is_constant and pairs.add_values(value, its)
+    ]
+
+
+def _readers(value: Edge, among: set[Node], paired: dict[Node, Node]) -> dict[Hashable, list[Node]]:
+    found: dict[Hashable, list[Node]] = defaultdict(list)
+    for node in value.outputs:
+        if node in among and node not in paired:
+            found[node.domain, node.op, node.inputs.index(value)].append(node)
+    return found
+
+
+def _pair_names_of_values(pairs: Pairs, models: tuple[Model, Model]) -> None:
+    """Values of the main graphs that have the same name, where nothing else is known of them."""
+    before, after = (model.main for model in models)
+    for name, value in before.values.items():
+        other = after.values.get(name)
+        if not value.is_constant and other is not None and not other.is_constant:
+            pairs.add_values(value, other)
