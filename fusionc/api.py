@@ -27,6 +27,7 @@ def convert(
     verify: bool = True,
     verify_shape: Mapping[str, tuple[int, ...]] | None = None,
     inputs: str | os.PathLike[str] | None = None,
+    custom_op_library: Sequence[str | os.PathLike[str]] = (),
     export_compile_stat: int = 0,
     log: str | None = None,
     target: str = "onnxruntime-cpu",
@@ -54,6 +55,7 @@ def convert(
     output_type               what the outputs are converted to in the end: "FP16", or "conv1:0:FP16;y:INT32"
     verify_shape              sizes of inputs to verify with, {"x": (1, 3, 224, 224)}
     inputs                    values of inputs to verify with as well: an .npz file, or a folder of samples
+    custom_op_library         libraries with operators of the model that onnxruntime does not have, to verify with
     target                    "onnxruntime-cpu", or "onnx" for any runtime
     target_opset              the version of the standard operators to raise the model to first; by default its own
     custom_passes             Python files with users' passes

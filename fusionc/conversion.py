@@ -19,6 +19,7 @@ from fusionc.job import Job, job_of
 from fusionc.options import Options
 from fusionc.report import Plog, Report, write_fusion_result
 from fusionc.report.model_info import bytes_on_disk, operators_of
+from fusionc.runtime.custom_operators import custom_operators
 from fusionc.runtime.process import start, step_limit
 from fusionc.target_opset import opset_advice
 
@@ -27,7 +28,11 @@ def convert(options: Options) -> Report:
     """Do what `fusionc.convert` says of these options."""
     start()  # it imports onnxruntime meanwhile
     report, started = Report(options.source, options.destination), perf_counter()
-    with Plog(options.log) as plog, step_limit(options.timeout), explained(options.source, plog):
+    with ExitStack() as stack:
+        plog = stack.enter_context(Plog(options.log))
+        stack.enter_context(step_limit(options.timeout))
+        stack.enter_context(custom_operators(options.custom_op_library))
+        stack.enter_context(explained(options.source, plog))
         job = job_of(options, plog)
         told = _convert(job, report, plog)
         notices = [*job.notices, *told, *idle_passes(report.passes(), job.custom), *opset_advice(report.patterns)]

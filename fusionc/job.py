@@ -33,6 +33,7 @@ from fusionc.requested.requests import Requests
 from fusionc.rewrite import Pass
 from fusionc.rewrite.log import Commit, PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import run
+from fusionc.runtime.custom_operators import require_loadable
 from fusionc.shapes.inference import typed_model
 from fusionc.switches import Levels, decide
 from fusionc.target_opset import raise_opset
@@ -187,6 +188,7 @@ def job_of(options: Options, plog: Plog) -> Job:
 
     Raises UsageError for wrong ones, FusioncError where a file with users' passes fails.
     """
+    require_loadable(options.custom_op_library)
     registry = load_passes(options.custom_passes)
     switches = decide(
         registry,

@@ -20,6 +20,7 @@ _SWITCHES = (
     "trust_kernels",
 )  # fmt: skip
 _FILES = ("fusion_switch_file", "dump_graph", "inputs")
+_LISTS = {"custom_passes": "my_passes.py", "custom_op_library": "libcustom.so"}  # of files, with an example
 TARGETS = ("onnxruntime-cpu", "onnx")
 OO_LEVELS = ("O1", "O3")
 
@@ -42,6 +43,7 @@ class Options:
     verify: bool
     verify_shape: Mapping[str, tuple[int, ...]] | None
     inputs: Path | None
+    custom_op_library: tuple[Path, ...]
     export_compile_stat: int
     log: str | None
     target: str
@@ -61,7 +63,7 @@ def options_of(given: Mapping[str, Any]) -> Options:
     _check(given)
     options = {name: value for name, value in given.items() if name not in ("model", "output")}
     options |= {name: None if given[name] is None else Path(given[name]) for name in _FILES}
-    options["custom_passes"] = tuple(map(Path, given["custom_passes"]))
+    options |= {name: tuple(map(Path, given[name])) for name in _LISTS}
     options["progress"] = given["progress"] or (lambda _: None)
     source = Path(given["model"])
     require_path(source, "model")
@@ -69,6 +71,7 @@ def options_of(given: Mapping[str, Any]) -> Options:
     read = {source: "the model itself", **dict.fromkeys(options["custom_passes"], "a file of custom passes")}
     if options["fusion_switch_file"] is not None:
         read[options["fusion_switch_file"]] = "the switch file"
+    read |= dict.fromkeys(options["custom_op_library"], "a library of custom operators")
     if options["inputs"] is not None:
         require_path(options["inputs"], "path of the inputs")
         read[options["inputs"]] = "the inputs"
@@ -110,8 +113,9 @@ def _check(given: Mapping[str, Any]) -> None:
     opset = given["target_opset"]
     if opset is not None and not (isinstance(opset, int) and opset > 0):
         raise _wrong("target_opset", given, "give a number, or None for the opset of the model")
-    if isinstance(given["custom_passes"], str | os.PathLike):
-        raise _wrong("custom_passes", given, 'give a list of files: ["my_passes.py"]')
+    for name, example in _LISTS.items():
+        if isinstance(given[name], str | os.PathLike):
+            raise _wrong(name, given, f'give a list of files: ["{example}"]')
     for name, choices in (("target", TARGETS), ("oo_level", OO_LEVELS)):
         if given[name] not in choices:
             raise _wrong(name, given, f"give one of {', '.join(choices)}")

@@ -44,6 +44,7 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ("target_opset", 0, "give a number, or None for the opset of the model"),
         ("custom_passes", "my_passes.py", 'give a list of files: ["my_passes.py"]'),
         ("custom_passes", Path("my_passes.py"), 'give a list of files: ["my_passes.py"]'),
+        ("custom_op_library", "a.so", 'give a list of files: ["libcustom.so"]'),
         ("target", "npu", "give one of onnxruntime-cpu, onnx"),
         ("oo_level", "O2", "give one of O1, O3"),
     ],

@@ -33,6 +33,14 @@ inputs_option = click.option(
     "the inputs, a folder with an .npy file for each, or one with input_0.pb, input_1.pb, …; for several samples a "
     "folder of these, such as ONNX's test sets. Outputs that are recorded there are compared, too.",
 )
+custom_op_library_option = click.option(
+    "--custom_op_library",
+    type=FilePath(),
+    multiple=True,
+    metavar="LIB",
+    help="A shared library with operators that the models use and onnxruntime does not have; may be given several "
+    "times. It is loaded, and its code runs.",
+)
 timeout_option = click.option(
     "--timeout",
     callback=_seconds,

@@ -8,7 +8,12 @@ from typing import Any, TypeVar
 import click
 
 from fusionc.cli.atc_spelling import atc_bool
-from fusionc.cli.common_options import custom_passes_option, inputs_option, timeout_option
+from fusionc.cli.common_options import (
+    custom_op_library_option,
+    custom_passes_option,
+    inputs_option,
+    timeout_option,
+)
 from fusionc.cli.files import FilePath
 from fusionc.cli.shape_options import parse_run_shape, parse_sizes
 from fusionc.options import OO_LEVELS, TARGETS
@@ -86,6 +91,7 @@ _OPTIONS = (
         help="Sizes of inputs to verify with, where those that fusionc finds are of no use. Does not change the model.",
     ),
     inputs_option,
+    custom_op_library_option,
     timeout_option,
     click.option(
         "--target",

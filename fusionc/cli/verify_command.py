@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from fusionc.cli.atc_spelling import AtcCommand
-from fusionc.cli.common_options import inputs_option, log_debug_option, timeout_option
+from fusionc.cli.common_options import custom_op_library_option, inputs_option, log_debug_option, timeout_option
 from fusionc.cli.files import FilePath
 from fusionc.cli.shape_options import parse_run_shape
 from fusionc.cli.signals import held_back
@@ -29,6 +29,7 @@ Exit codes:
     "--input_shape", metavar='"x:1,3,224,224"', callback=parse_run_shape, help="Sizes to run the models with."
 )
 @inputs_option
+@custom_op_library_option
 @timeout_option
 @log_debug_option
 @click.pass_context
@@ -38,6 +39,7 @@ def command(
     candidate: Path,
     input_shape: dict[str, tuple[int, ...]] | None,
     inputs: Path | None,
+    custom_op_library: tuple[Path, ...],
     timeout: float | None,
 ) -> None:
     """Run the models REFERENCE and CANDIDATE in onnxruntime and compare every output."""
@@ -45,11 +47,13 @@ def command(
 
     start()  # it needs some time, as the imports here do
     from fusionc.report.progress import Progress
+    from fusionc.runtime.custom_operators import custom_operators, require_loadable
 
     with held_back():
         from fusionc.verify import verify
 
-    with Progress() as progress, step_limit(timeout):
+    with Progress() as progress, step_limit(timeout), custom_operators(custom_op_library):
+        require_loadable(custom_op_library)
         verification = verify(reference, candidate, input_shape=input_shape, inputs=inputs, progress=progress)
     click.echo(printable(verification.summary))
     for difference in verification.differences if len(verification.differences) > 1 else ():

@@ -13,6 +13,7 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 import onnx
 
+from fusionc.runtime.custom_operators import libraries_in_use
 from fusionc.runtime.process import Process, current, insist, request, start
 from fusionc.runtime.run_errors import Overdue, RunError
 from fusionc.runtime.wire import Raw
@@ -77,8 +78,8 @@ class Runner:
 
     `source` is the model's path, so that external data and files beyond 2 GB work, or its bytes together with the
     `folder` of its external data. With `fresh`, every run gets a new session: operators that draw random numbers then
-    draw the same ones in every run. `kernels` is a library with operators of the model's own. With `is_optimized`, the
-    basic optimizers are on.
+    draw the same ones in every run. `kernels` is a library with operators of the model's own, beside those that
+    `custom_operators` has put in use. With `is_optimized`, the basic optimizers are on.
 
     A crash counts only where it happens again in a new process that has nothing but this model; so does a lack of
     memory. Other runners that were open in the old process open again by themselves.
@@ -97,7 +98,7 @@ class Runner:
         self._source = (
             source if isinstance(source, bytes) else os.path.abspath(source),
             None if folder is None else os.path.abspath(folder),
-            None if kernels is None else str(kernels.resolve()),
+            (*libraries_in_use(), *(() if kernels is None else (str(kernels.resolve()),))),
             is_optimized,
         )
         self._home: Process | None = None  # the process that has the session

@@ -32,11 +32,11 @@ class Sessions:
         self._opened: dict[int, _Opened] = {}
 
     def open(
-        self, number: int, model: str | bytes, folder: str | None, kernels: str | None, is_optimized: bool
+        self, number: int, model: str | bytes, folder: str | None, libraries: Sequence[str], is_optimized: bool
     ) -> tuple[list[str], dict[str, str]]:
         """Make a session; the names of its outputs, and the types of all ports."""
         limit_growth()
-        source = (model, folder, kernels, is_optimized)
+        source = (model, folder, libraries, is_optimized)
         session = _session(*source)
         self._opened[number] = _Opened(source, session)
         outputs = session.get_outputs()
@@ -96,7 +96,9 @@ def _options() -> ort.SessionOptions:
     return options
 
 
-def _session(model: str | bytes, folder: str | None, kernels: str | None, is_optimized: bool) -> ort.InferenceSession:
+def _session(
+    model: str | bytes, folder: str | None, libraries: Sequence[str], is_optimized: bool
+) -> ort.InferenceSession:
     options = _options()
     if is_optimized:
         options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
@@ -108,8 +110,8 @@ def _session(model: str | bytes, folder: str | None, kernels: str | None, is_opt
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if folder is not None:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
-    if kernels is not None:
-        options.register_custom_ops_library(kernels)
+    for library in libraries:
+        options.register_custom_ops_library(library)
     return ort.InferenceSession(model, options, providers=_PROVIDERS)
 
 

@@ -1,0 +1,53 @@
+"""Libraries of custom operators that the user names: every session of a thread gets them while they are in use."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from fusionc.errors import UsageError
+from fusionc.runtime.process import request
+from fusionc.runtime.run_errors import RunError
+
+
+class _State(threading.local):
+    libraries: tuple[str, ...] = ()
+
+
+_state = _State()
+
+
+@contextmanager
+def custom_operators(libraries: Sequence[Path]) -> Iterator[None]:
+    """Every session that is made inside has the operators of these libraries."""
+    before, _state.libraries = _state.libraries, tuple(map(os.path.abspath, libraries))
+    try:
+        yield
+    finally:
+        _state.libraries = before
+
+
+def libraries_in_use() -> tuple[str, ...]:
+    """Their paths."""
+    return _state.libraries
+
+
+def require_loadable(libraries: Sequence[Path]) -> None:
+    """Raise UsageError where one of these is not there, or onnxruntime cannot load it."""
+    for library in libraries:
+        if not library.is_file():
+            problem = "is no file" if library.exists() else "does not exist"
+            hint = "give the path of the shared library that the model's operators are built into"
+            raise UsageError(f"the library of custom operators {problem}", where=str(library), hint=hint, code="E10410")
+        try:
+            request("load_library", os.path.abspath(library))
+        except RunError as error:
+            raise UsageError(
+                f"onnxruntime cannot load the library of custom operators: {error}",
+                where=str(library),
+                hint="build it for this machine and for the installed onnxruntime; it has to export RegisterCustomOps",
+                code="E10001",
+            ) from error
