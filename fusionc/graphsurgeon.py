@@ -57,7 +57,7 @@ MISSING = {  # what there is not, and what to use instead
         "to_constant()": "return new.const(array) from the rewrite, which takes the place of the value",
         "to_variable()": "every value that is no constant is one",
         "copy()": "a value may be used by any number of new nodes as it is",
-        "type": "elem_type is 0 for what is no tensor; proto_type has the rest",
+        "type": "elem_type is 0 for what is no tensor; known_type has the rest",
         "empty()": "None stands for an input that is left out",
     },
     "Constant": {

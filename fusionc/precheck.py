@@ -58,7 +58,7 @@ def _causes(node: Node) -> Iterator[tuple[int, str]]:
     model, version = node.graph.model, node.graph.opset_of(node.domain)
     if model.is_for_onnxruntime and node.domain == operators.MICROSOFT:
         version = version or 1  # the one that there is, whether the model says so or not
-    if (node.domain, node.op, node.proto.overload) in model.functions:
+    if node.function is not None:
         return
     schema = operators.schema(node.op, node.domain, version)
     place = f"version {version} of {node.domain or 'the standard operators'}"

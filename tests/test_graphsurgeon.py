@@ -247,7 +247,7 @@ def test_the_names_that_are_told_exist() -> None:
     assert graph.ordered()[0].op == "Add" and [n.op for n in graph.of_operator("Mul")] == ["Mul"]
     assert graph.opset_of("") == graph.opset == 18 and graph.model.ir_version and graph.proto.name == "agraph"
     assert graph.model.functions == {} and graph.proto.doc_string == "" and graph.model.proto.producer_name == ""
-    assert value.elem_type == 1 and value.proto_type is not None and node.attr("axis") is None
+    assert value.elem_type == 1 and value.known_type.shape is not None and node.attr("axis") is None
     assert isinstance(constant, Constant) and isinstance(constant.data, onnx.TensorProto)
     assert graph.values["y"].is_output
     assert set(graph.nodes) == set(graph.ordered())

@@ -71,7 +71,7 @@ class Sized:
         new = [name for name in names if not _is_sized(values.get(name)) and _is_sized(known[name])]
         if new:
             infos = [info for info in self.proto.graph.value_info if info.name not in new]
-            infos += [onnx.ValueInfoProto(name=name, type=known[name].proto_type) for name in new]
+            infos += [onnx.ValueInfoProto(name=name, type=known[name].known_type.proto) for name in new]
             del self.proto.graph.value_info[:]
             self.proto.graph.value_info.extend(infos)
             self.model = typed_model(self.proto, self.folder)

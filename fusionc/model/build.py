@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import heapq
+from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 
 import onnx
@@ -11,6 +12,7 @@ from fusionc.errors import FusioncError
 from fusionc.graphsurgeon import ReadOnlyTuple
 from fusionc.model.graph import Constant, Edge, Graph, Model, Node, Value
 from fusionc.model.operators import canonical_domain
+from fusionc.model.tensors import ValueType
 from fusionc.protos import bodies_of, training_nodes
 
 
@@ -41,19 +43,17 @@ def build_graph(model: Model, proto: onnx.GraphProto | onnx.FunctionProto, paren
     nodes = [_declare_node(graph, node) for node in proto.node]
     for node in nodes:
         # A subgraph may use any value of this scope, so it is built when all of them are declared.
-        node.inputs = ReadOnlyTuple(_resolve(graph, name, node.label()) for name in node.proto.input)
+        named = node.proto.input
+        node.inputs = ReadOnlyTuple(_resolve(graph, name, node.label()) if name else None for name in named)
         node.bodies = tuple(build_graph(model, body, graph) for body in bodies_of(node.proto))
         for body in node.bodies:
             body.owner = node
-    for position, node in enumerate(_sorted(graph, nodes)):
+    for position, node in enumerate(topological_order(graph, nodes)):
         add_node(graph, node, position)
-    outputs = []
-    for output in proto.output:
-        value = _resolve(graph, output if isinstance(output, str) else output.name, "an output")
-        assert value is not None
+    names = [output if isinstance(output, str) else output.name for output in proto.output]
+    graph.outputs = ReadOnlyTuple(_resolve(graph, name, "an output") for name in names)
+    for value in graph.outputs:
         value.output_of.append(graph)
-        outputs.append(value)
-    graph.outputs = ReadOnlyTuple(outputs)
     return graph
 
 
@@ -71,10 +71,9 @@ def add_node(graph: Graph, node: Node, position: float) -> None:
         graph.by_operator.setdefault((node.domain, node.op), {})[node] = None
     for value in node.inputs:
         if value is not None:
-            value._uses[node] = value._uses.get(node, 0) + 1
+            value._uses[node] = None
     for output in node.outputs:
         if output is not None:
-            output.producer = node
             add_value(graph, output)
 
 
@@ -86,31 +85,29 @@ def _invalid(what: str, graph: Graph, place: str = "") -> FusioncError:
 def _declare(graph: Graph, value: Edge) -> None:
     if value.name in graph.values:
         raise _invalid(f"the name {value.name!r} is given to two values of one graph", graph)
-    graph.model.reserve(value.name)
+    graph.model.names.add(value.name)
     add_value(graph, value)
 
 
 def _declare_inputs_and_constants(graph: Graph, proto: onnx.GraphProto) -> None:
     # Before IR version 4 every initializer had to be listed as an input; since then that makes it a default
     # which the caller can override, hence no constant.
-    initializers = {t.name for t in proto.initializer}
-    listed_only_by_format = initializers if graph.model.ir_version < 4 else set()
+    initializers = {t.name: t for t in proto.initializer}  # of two of one name onnxruntime takes the last
+    listed_only_by_format = initializers if graph.model.ir_version < 4 else {}
     for declared in proto.input:
         if declared.name not in listed_only_by_format:
             value = Value(declared.name, graph)
-            value.proto_type = declared.type if graph.parent is None else _without_shape(declared.type)
+            value.known_type = ValueType.of(declared.type)
+            if graph.parent is not None:  # what a Loop carries may change its shape, whatever its subgraph declares
+                value.known_type = replace(value.known_type, shape=None)
             _declare(graph, value)
     graph.inputs = ReadOnlyTuple(graph.values.values())
-    overridable = set(graph.values)
     training = graph.model.proto.training_info
     changing = {b.key for info in training for b in (*info.initialization_binding, *info.update_binding)}
-    for tensor in {t.name: t for t in proto.initializer}.values():  # of two of one name onnxruntime takes the last
-        if tensor.name not in overridable:
-            is_fixed = tensor.name not in changing
-            _declare(graph, Constant(tensor.name, graph, tensor) if is_fixed else Value(tensor.name, graph))
-    for sparse in proto.sparse_initializer:
-        if sparse.values.name not in graph.values:
-            _declare(graph, Value(sparse.values.name, graph))
+    for name in (*initializers, *(sparse.values.name for sparse in proto.sparse_initializer)):
+        if name not in graph.values:
+            is_constant = name in initializers and name not in changing
+            _declare(graph, Constant(name, graph, initializers[name]) if is_constant else Value(name, graph))
     named = {e.value for annotation in proto.quantization_annotation for e in annotation.quant_parameter_tensor_names}
     if graph.parent is None:
         named |= {name for node in training_nodes(graph.model.proto) for name in node.input}
@@ -118,36 +115,20 @@ def _declare_inputs_and_constants(graph: Graph, proto: onnx.GraphProto) -> None:
         graph.values[name].is_pinned = True
 
 
-def _without_shape(declared: onnx.TypeProto) -> onnx.TypeProto:
-    """What a Loop carries may change its shape from one iteration to the next, whatever its subgraph declares."""
-    type_ = onnx.TypeProto()
-    type_.CopyFrom(declared)
-    if type_.HasField("tensor_type"):
-        type_.tensor_type.ClearField("shape")
-    return type_
-
-
 def _declare_node(graph: Graph, proto: onnx.NodeProto) -> Node:
-    if proto.name:
-        graph.model.reserve(proto.name)
-    outputs: list[Value | None] = []
-    for name in proto.output:
-        value = Value(name, graph) if name else None
+    graph.model.names.add(proto.name)
+    outputs = [Value(name, graph) if name else None for name in proto.output]
+    for value in outputs:
         if value is not None:
             _declare(graph, value)
-        outputs.append(value)
     return Node(proto, graph, outputs=outputs)
 
 
-def _resolve(graph: Graph, name: str, user: str) -> Edge | None:
-    if not name:
-        return None
-    scope: Graph | None = graph
-    while scope is not None:
-        if name in scope.values:
-            return scope.values[name]
-        scope = scope.parent
-    raise _invalid(f"nothing makes the value {name!r}", graph, f", {user}")
+def _resolve(graph: Graph, name: str, user: str) -> Edge:
+    value = graph.find(name)
+    if value is None:
+        raise _invalid(f"nothing makes the value {name!r}", graph, f", {user}")
+    return value
 
 
 def dependencies(node: Node) -> list[Node]:
@@ -155,15 +136,6 @@ def dependencies(node: Node) -> list[Node]:
     read = (*node.inputs, *node.captures())
     makers = (v.producer for v in read if v is not None and v.graph is node.graph)
     return list(dict.fromkeys(maker for maker in makers if maker is not None))
-
-
-def _sorted(graph: Graph, nodes: list[Node]) -> list[Node]:
-    """Before the nodes are in the graph, values do not know their producers yet."""
-    for node in nodes:
-        for output in node.outputs:
-            if output is not None:
-                output.producer = node
-    return topological_order(graph, nodes)
 
 
 def topological_order(graph: Graph, nodes: list[Node]) -> list[Node]:

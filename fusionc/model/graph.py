@@ -34,12 +34,10 @@ class Edge(ReadOnly):
         self.producer: Node | None = None
         self.output_of: list[Graph] = []  # who hands this value out: its own graph, or subgraphs of nodes beside it
         self.is_pinned = False  # a quantization annotation or training information names it
-        self.proto_type: onnx.TypeProto | None = None  # as declared in the model, or inferred
+        self.known_type = tensors.UNKNOWN  # as declared in the model, or inferred
         self.elements: list[Any] | None = None  # of a vector of integers, as inferred: see `shapes.elements`
-        self._read_type: onnx.TypeProto | None = None  # the one from which the shape was read last
-        self._read_shape: Shape | None = None
         self._elements: np.ndarray[Any, Any] | None = None  # of a constant, once they were read
-        self._uses: dict[Node, int] = {}
+        self._uses: dict[Node, None] = {}
 
     @property
     def inputs(self) -> tuple[Node, ...]:
@@ -69,8 +67,7 @@ class Edge(ReadOnly):
     @property
     def elem_type(self) -> int:
         """The TensorProto.DataType of the elements; 0 where it is unknown or the value is no tensor."""
-        type_ = self.graph.model.types.of(self, rank_only=True)
-        return type_.tensor_type.elem_type if type_ is not None and type_.HasField("tensor_type") else 0
+        return self.graph.model.types.of(self, rank_only=True).elem_type
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
@@ -80,18 +77,13 @@ class Edge(ReadOnly):
     @property
     def shape(self) -> Shape | None:
         """An int, a symbol or None for each dimension; None where the rank is unknown."""
-        return self._shape_in(self.graph.model.types.of(self))
+        return self.graph.model.types.of(self).shape
 
     @property
     def rank(self) -> int | None:
         """How many dimensions it has; None where that is unknown."""
-        shape = self._shape_in(self.graph.model.types.of(self, rank_only=True))
+        shape = self.graph.model.types.of(self, rank_only=True).shape
         return None if shape is None else len(shape)
-
-    def _shape_in(self, type_: onnx.TypeProto | None) -> Shape | None:
-        if self._read_type is not type_:
-            self._read_type, self._read_shape = type_, tensors.shape_of(type_)
-        return self._read_shape
 
     def constant(self) -> np.ndarray[Any, Any] | None:
         """The elements if they are known before the model runs, else None. They are read when asked for."""
@@ -102,13 +94,15 @@ class Edge(ReadOnly):
             self._elements = array
         return array
 
-    def _read(self) -> np.ndarray[Any, Any]:
-        raise NotImplementedError
-
     @property
     def is_constant(self) -> bool:
         """Whether its elements are known before the model runs."""
-        raise NotImplementedError
+        maker = self.producer
+        return maker is not None and maker.is_op("Constant") and tensors.is_readable(maker.proto)
+
+    def _read(self) -> np.ndarray[Any, Any]:
+        assert self.producer is not None
+        return tensors.constant_node_array(self.producer.proto, self.graph.model.folder)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name})"
@@ -117,15 +111,6 @@ class Edge(ReadOnly):
 @missing("Variable")
 class Value(Edge, gs.Variable):
     """What a node makes, or a graph input. The output of a Constant node is a constant as well."""
-
-    @property
-    def is_constant(self) -> bool:
-        maker = self.producer
-        return maker is not None and maker.is_op("Constant") and tensors.is_readable(maker.proto)
-
-    def _read(self) -> np.ndarray[Any, Any]:
-        assert self.producer is not None
-        return tensors.constant_node_array(self.producer.proto, self.graph.model.folder)
 
 
 @missing("Constant")
@@ -136,9 +121,9 @@ class Constant(Edge, gs.Constant):
         super().__init__(name, graph)
         self.data = data
         if isinstance(data, onnx.TensorProto):
-            self.proto_type = onnx.helper.make_tensor_type_proto(data.data_type, list(data.dims))
+            self.known_type = tensors.ValueType(data.data_type, tuple(data.dims))
         else:
-            self.proto_type = onnx.helper.make_tensor_type_proto(tensors.element_type(data.dtype), data.shape)
+            self.known_type = tensors.ValueType(tensors.element_type(data.dtype), data.shape)
             self._elements = data
 
     is_constant = True
@@ -185,18 +170,24 @@ class Node(ReadOnly, gs.Node):
         self.position = 0.0  # topological order: larger than that of every producer
         self.is_in_graph = False
         self.bodies: tuple[Graph, ...] = ()  # the subgraphs in its attributes, in the order of the proto
-        self._attrs: dict[str, Any] | None = None
+        for value in self.outputs:
+            if value is not None:
+                value.producer = self
 
     @property
     def name(self) -> str:
         return self.proto.name
 
-    @property
+    @cached_property
     def attrs(self) -> dict[str, Any]:
         """The attributes that are written out, decoded; subgraphs as Graph, references as AttributeRef."""
-        if self._attrs is None:
-            self._attrs = ReadOnlyDict(operators.decode_attributes(self.proto, self.bodies))
-        return self._attrs
+        bodies = iter(self.bodies)
+        return ReadOnlyDict((a.name, operators.decode_attribute(a, bodies)) for a in self.proto.attribute)
+
+    @property
+    def function(self) -> Graph | None:
+        """The body of the model-local function that it calls, if it calls one."""
+        return self.graph.model.functions.get((self.domain, self.op, self.proto.overload))
 
     @property
     def has_references(self) -> bool:
@@ -230,10 +221,8 @@ class Node(ReadOnly, gs.Node):
 
     def label(self) -> str:
         """What to call this node in a message, also where it has no name."""
-        if self.name:
-            return self.name
         first = next((o.name for o in self.outputs if o is not None), "")
-        return f"{self.op}:{first}"
+        return self.name or f"{self.op}:{first}"
 
     def __repr__(self) -> str:
         return f"Node({self.op} {self.label()})"
@@ -251,11 +240,8 @@ class Graph(ReadOnly):
         model.graphs.append(self)
         self.is_function = isinstance(proto, onnx.FunctionProto)
         self.in_function: bool = self.is_function or (parent is not None and parent.in_function)
-        self.opsets: dict[str, int] = model.opsets
-        if isinstance(proto, onnx.FunctionProto):
-            self.opsets = operators.opsets_of(proto)
-        elif parent is not None:
-            self.opsets = parent.opsets
+        around = model.opsets if parent is None else parent.opsets
+        self.opsets: dict[str, int] = operators.opsets_of(proto) if isinstance(proto, onnx.FunctionProto) else around
         self.nodes: dict[Node, None] = NodesOfGraph()
         self.by_operator: dict[tuple[str, str], dict[Node, None]] = {}
         self.values: dict[str, Edge] = {}
@@ -271,6 +257,13 @@ class Graph(ReadOnly):
     @property
     def opset(self) -> int:
         return self.opset_of("")
+
+    def find(self, name: str) -> Edge | None:
+        """The value that a node in this graph means by a name: one of this graph, or else of a graph around it."""
+        scope = self
+        while name not in scope.values and scope.parent is not None:
+            scope = scope.parent
+        return scope.values.get(name)
 
     def constants(self) -> Iterator[Constant]:
         return (v for v in self.values.values() if isinstance(v, Constant))

@@ -8,6 +8,7 @@ from typing import Any, Protocol
 import onnx
 
 from fusionc.model import operators
+from fusionc.model.tensors import ValueType
 from fusionc.protos import fresh_name
 
 GROWTH_KEY = "fusionc.folding_growth"
@@ -17,7 +18,7 @@ class Types(Protocol):
     """What tells the types of the values of a model: `shapes.inference`, above this room. Values and nodes are those of
     `model.graph`."""
 
-    def of(self, value: Any, *, rank_only: bool = False) -> onnx.TypeProto | None:
+    def of(self, value: Any, *, rank_only: bool = False) -> ValueType:
         """The type of a value as far as it can be known; `rank_only` says that its dimensions do not matter."""
 
     def elements_of(self, value: Any) -> list[Any] | None:
@@ -48,7 +49,7 @@ class ModelHeader:
         # Bytes by which constant folding has made the model larger so far, in earlier conversions, too.
         growth = (p.value for p in proto.metadata_props if p.key == GROWTH_KEY and p.value.isdigit())
         self.folding_growth = int(next(growth, 0))
-        self._names: set[str] = set()
+        self.names: set[str] = set()  # of values and nodes, in any scope
 
     @property
     def ir_version(self) -> int:
@@ -60,10 +61,6 @@ class ModelHeader:
         """Whether the result may use what only onnxruntime has."""
         return self.target == "onnxruntime-cpu"
 
-    def reserve(self, name: str) -> None:
-        """A value or a node has this name."""
-        self._names.add(name)
-
     def unique_name(self, base: str) -> str:
         """A name that no value and no node in any scope has: `base` itself where it is free."""
-        return fresh_name(base, self._names)
+        return fresh_name(base, self.names)

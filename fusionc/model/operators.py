@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
@@ -25,6 +25,8 @@ RANDOM_OR_STATEFUL = RANDOM | {
 }  # fmt: skip
 # How a model is quantized is written in these: their constants stay as they are.
 QUANTIZATION = frozenset({"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"})
+_NO_BODIES: Iterator[Any] = iter(())
+_NEVER_KNOWN = QUANTIZATION | {"Constant"}  # one of a form that cannot be read
 _KNOWN_DOMAINS = frozenset({"", "ai.onnx.ml", MICROSOFT, "com.microsoft.nchwc", KERNELS})
 COMMUTATIVE = frozenset(
     {"Add", "Mul", "And", "Or", "Xor", "Equal", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Max", "Min", "Sum", "Mean"}
@@ -57,10 +59,7 @@ def opsets_of(proto: onnx.ModelProto | onnx.FunctionProto) -> dict[str, int]:
 @cache
 def schema(op: str, domain: str, version: int) -> onnx.defs.OpSchema | None:
     """The operator's schema in that version of its operator set, or None where it has none (yet, or any more)."""
-    try:
-        found = onnx.defs.get_schema(op, version, domain) if version > 0 else None
-    except onnx.defs.SchemaError:
-        return None
+    found = onnx.defs.get_schema(op, version, domain) if onnx.defs.has(op, version, domain) else None
     return None if found is None or found.deprecated else found
 
 
@@ -73,10 +72,8 @@ def is_foreign(node: Any) -> bool:
 def attribute_default(op: str, domain: str, version: int, name: str) -> Any:
     """The default of an attribute in the operator's schema, or None where it has none."""
     found = schema(op, domain, version)
-    if found is None or name not in found.attributes:
-        return None
-    default = found.attributes[name].default_value
-    return None if default.type == AttributeProto.UNDEFINED else decode_attribute(default)
+    known = {} if found is None else found.attributes
+    return decode_attribute(known[name].default_value) if name in known else None
 
 
 def is_composite(op: str, domain: str, version: int) -> bool:
@@ -85,29 +82,21 @@ def is_composite(op: str, domain: str, version: int) -> bool:
     return bool(found is not None and (found.has_function or found.has_context_dependent_function))
 
 
-def decode_attribute(attribute: AttributeProto) -> Any:
-    """A Python value: int, float, str (bytes where it is not UTF-8), lists of them, or the proto of anything else."""
+def decode_attribute(attribute: AttributeProto, bodies: Iterator[Any] = _NO_BODIES) -> Any:
+    """A Python value: int, float, str (bytes where it is not UTF-8), lists of them, or the proto of anything else.
+
+    Subgraphs come from `bodies`, in the order of the proto.
+    """
+    if attribute.type == AttributeProto.GRAPH:
+        return next(bodies)
+    if attribute.type == AttributeProto.GRAPHS:
+        return [next(bodies) for _ in attribute.graphs]
     if attribute.ref_attr_name:
         return SurgeonNode.AttributeRef(attribute.ref_attr_name, attribute.type)
     value = onnx.helper.get_attribute_value(attribute)
-    if attribute.type == AttributeProto.STRING:
-        return _text(value)
     if attribute.type == AttributeProto.STRINGS:
         return [_text(v) for v in value]
-    return list(value) if attribute.type in (AttributeProto.INTS, AttributeProto.FLOATS) else value
-
-
-def decode_attributes(node: onnx.NodeProto, bodies: Sequence[Any]) -> dict[str, Any]:
-    """All attributes of a node; its subgraphs come from `bodies`, which holds them in the order of the proto."""
-    remaining, decoded = iter(bodies), {}
-    for attribute in node.attribute:
-        if attribute.type == AttributeProto.GRAPH:
-            decoded[attribute.name] = next(remaining)
-        elif attribute.type == AttributeProto.GRAPHS:
-            decoded[attribute.name] = [next(remaining) for _ in attribute.graphs]
-        else:
-            decoded[attribute.name] = decode_attribute(attribute)
-    return decoded
+    return _text(value) if attribute.type == AttributeProto.STRING else value
 
 
 def _text(value: bytes) -> str | bytes:
@@ -124,17 +113,13 @@ def is_pure(node: Any) -> bool:
     """
     if node.op in RANDOM_OR_STATEFUL:
         return False
-    model = node.graph.model
-    function = model.functions.get((node.domain, node.op, node.proto.overload))
-    if function is not None:
-        return all(is_pure(inner) for inner in function.nodes)
-    if node.domain not in _KNOWN_DOMAINS:
+    if node.is_op("Dropout") and not is_inference_dropout(node):
         return False
-    if node.domain == "" and node.op == "Dropout" and not is_inference_dropout(node):
+    if node.is_op("BatchNormalization") and node.attr("training_mode"):
         return False
-    if node.domain == "" and node.op == "BatchNormalization" and node.attr("training_mode"):
-        return False
-    return all(is_pure(inner) for body in node.bodies for inner in body.nodes)
+    graphs = node.bodies if node.function is None else [node.function]
+    is_known = node.function is not None or node.domain in _KNOWN_DOMAINS
+    return is_known and all(is_pure(inner) for graph in graphs for inner in graph.nodes)
 
 
 def is_known(value: Any) -> bool:
@@ -146,10 +131,8 @@ def is_known(value: Any) -> bool:
             continue
         seen.add(current)
         node = current.producer
-        if node is None or node.domain != "" or node.op in QUANTIZATION or node.bodies or not is_pure(node):
+        if node is None or node.domain != "" or node.op in _NEVER_KNOWN or node.bodies or not is_pure(node):
             return False
-        if node.op == "Constant":
-            return False  # of a form that cannot be read
         pending.extend(node.inputs)
     return True
 

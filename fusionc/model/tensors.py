@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -18,13 +19,10 @@ _CONSTANT_TYPES: dict[str, type] = {
     **{"value_float": np.float32, "value_floats": np.float32, "value_int": np.int64, "value_ints": np.int64},
     **{"value_string": object, "value_strings": object},
 }
-_FLOAT_INFO: Callable[[np.dtype[Any]], Any] = ml_dtypes.finfo
+_FLOAT_INFO: Any = ml_dtypes.finfo
 _BITS: dict[int, int] = {
-    TensorProto.INT2: 2,
-    TensorProto.UINT2: 2,
-    TensorProto.INT4: 4,
-    TensorProto.UINT4: 4,
-    TensorProto.FLOAT4E2M1: 4,
+    **dict.fromkeys((TensorProto.INT2, TensorProto.UINT2), 2),
+    **dict.fromkeys((TensorProto.INT4, TensorProto.UINT4, TensorProto.FLOAT4E2M1), 4),
 }
 
 
@@ -48,11 +46,30 @@ def type_name(elem_type: int) -> str:
     return str(TensorProto.DataType.Name(elem_type)).lower()
 
 
-def shape_of(type_: onnx.TypeProto | None) -> Shape | None:
-    """The shape in a tensor type, or None where there is none."""
-    if type_ is None or not type_.HasField("tensor_type") or not type_.tensor_type.HasField("shape"):
-        return None
-    return tuple(_dimension(d) for d in type_.tensor_type.shape.dim)
+@dataclass(frozen=True)
+class ValueType:
+    """What is known of the type of a value."""
+
+    elem_type: int = 0  # the TensorProto.DataType; 0 where it is unknown or the value is no tensor
+    shape: Shape | None = None
+    other: onnx.TypeProto = field(default_factory=onnx.TypeProto)  # of what is no tensor
+
+    @classmethod
+    def of(cls, proto: onnx.TypeProto) -> ValueType:
+        """What a TypeProto says; no size is negative."""
+        if not proto.HasField("tensor_type"):
+            return cls(other=proto)
+        tensor = proto.tensor_type
+        return cls(tensor.elem_type, tuple(map(_dimension, tensor.shape.dim)) if tensor.HasField("shape") else None)
+
+    @cached_property
+    def proto(self) -> onnx.TypeProto:
+        """The same as a TypeProto, which nobody changes."""
+        is_tensor = self.elem_type or self.shape is not None
+        return onnx.helper.make_tensor_type_proto(self.elem_type, self.shape) if is_tensor else self.other
+
+
+UNKNOWN = ValueType()
 
 
 def _dimension(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
@@ -81,23 +98,17 @@ def to_array(tensor: TensorProto, folder: str) -> Array:
         return numpy_helper.to_array(tensor)
     place = {entry.key: entry.value for entry in tensor.external_data}
     path, offset, length = os.path.join(folder, place["location"]), int(place.get("offset", 0)), byte_size(tensor)
-    dtype = numpy_type(tensor.data_type)
-    assert dtype is not None
     if tensor.data_type in _BITS or length == 0:
-        with open(path, "rb") as file:
-            file.seek(offset)
-            inline = TensorProto(dims=tensor.dims, data_type=tensor.data_type, raw_data=file.read(length))
-        return numpy_helper.to_array(inline)
-    return np.memmap(path, dtype=dtype.newbyteorder("<"), mode="r", offset=offset, shape=tuple(tensor.dims))
+        raw = np.fromfile(path, np.uint8, length, offset=offset).tobytes()
+        return numpy_helper.to_array(TensorProto(dims=tensor.dims, data_type=tensor.data_type, raw_data=raw))
+    dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)).newbyteorder("<")
+    return np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=tuple(tensor.dims))
 
 
 def is_readable(node: onnx.NodeProto) -> bool:
     """Whether the value of a Constant node is a dense tensor that is written out in the node."""
-    return (
-        len(node.attribute) == 1
-        and node.attribute[0].name in ("value", *_CONSTANT_TYPES)
-        and not node.attribute[0].ref_attr_name
-    )
+    attribute = node.attribute[0] if len(node.attribute) == 1 else onnx.AttributeProto()
+    return attribute.name in ("value", *_CONSTANT_TYPES) and not attribute.ref_attr_name
 
 
 def constant_node_array(node: onnx.NodeProto, folder: str) -> Array:

@@ -55,8 +55,7 @@ def _write_constants(graph: Graph, proto: onnx.GraphProto, new_constants: list[C
         tensor.CopyFrom(tensors.to_proto(constant.values, constant.name))
         constant.data = tensor
         if graph.model.ir_version < 4:  # there, every initializer has to be listed as an input
-            assert constant.proto_type is not None
-            proto.input.add(name=constant.name).type.CopyFrom(constant.proto_type)
+            proto.input.add(name=constant.name).type.CopyFrom(constant.known_type.proto)
 
 
 def _write_nodes(graph: Graph, as_nodes: list[Constant]) -> None:
@@ -96,12 +95,10 @@ def _rebind(node: Node, proto: onnx.NodeProto) -> None:
 
 
 def _write_edges(node: Node) -> None:
-    inputs = ["" if value is None else value.name for value in node.inputs]
-    outputs = ["" if value is None else value.name for value in node.outputs]
-    if list(node.proto.input) != inputs:
-        node.proto.input[:] = inputs
-    if list(node.proto.output) != outputs:
-        node.proto.output[:] = outputs
+    for field, values in ((node.proto.input, node.inputs), (node.proto.output, node.outputs)):
+        names = ["" if value is None else value.name for value in values]
+        if list(field) != names:
+            field[:] = names
 
 
 def keep(field: Any, is_kept: Callable[[Any], bool], order: Callable[[Any], int] | None = None) -> None:

@@ -48,7 +48,7 @@ def described(model: ModelProto, names: Sequence[str], folder: str) -> list[Valu
     missing = [name for name in names if name not in declared]
     if missing:
         built = typed_model(model, folder)
-        types = {name: built.types.of(built.main.values[name]) for name in missing}
+        types = {name: built.types.of(built.main.values[name]).proto for name in missing}
         declared |= {name: _inferred(model, name, type_) for name, type_ in types.items()}
     result = []
     for name in names:
@@ -57,8 +57,8 @@ def described(model: ModelProto, names: Sequence[str], folder: str) -> list[Valu
     return result
 
 
-def _inferred(model: ModelProto, name: str, type_: TypeProto | None) -> ValueInfoProto:
-    if type_ is None or (type_.HasField("tensor_type") and not type_.tensor_type.elem_type):
+def _inferred(model: ModelProto, name: str, type_: TypeProto) -> ValueInfoProto:
+    if type_.WhichOneof("value") in (None, "tensor_type") and not type_.tensor_type.elem_type:
         what = f"the type of {name} is not known"
         hint = "declare it in the value_info of the model, or give another output"
         raise FusioncError(what, where=f"the value {name}", hint=hint, code="E10001")

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from fusionc.model.graph import Constant, Edge, Graph, Node, Value
-from fusionc.model.tensors import shape_of
 from fusionc.rewrite.match import Match, refuse
 from fusionc.rewrite.tape import Tape
 
@@ -58,7 +57,7 @@ def check(match: Match, results: Sequence[Edge], tape: Tape) -> Replacement:
     made = frozenset([*constants, *(v for node in nodes for v in node.outputs if v is not None)])
     given = [value for value in needed if value not in made]
     for value in given:
-        if _is_visible(value, graph):
+        if graph.find(value.name) is value:
             continue
         if value.graph.model is graph.model and value.graph.values.get(value.name) is value:
             refuse("a subgraph gives another value the same name")
@@ -89,21 +88,11 @@ def _reachable(results: Iterable[Edge], tape: Tape) -> list[Node]:
     return [node for node in tape.nodes if node in needed]
 
 
-def _is_visible(value: Edge, graph: Graph) -> bool:
-    """Whether code in `graph` that says `value.name` means `value`: no scope between them shadows the name."""
-    scope: Graph | None = graph
-    while scope is not None:
-        if value.name in scope.values:
-            return scope.values[value.name] is value
-        scope = scope.parent
-    return False
-
-
 def _check_type(old: Edge, new: Edge, match: Match) -> None:
     if old.elem_type and new.elem_type and old.elem_type != new.elem_type:
         refuse("the element type would change")
     # What is known by now: of the value that stands for a shape nothing more can be found out before it is there.
-    before, after = shape_of(old.proto_type), shape_of(new.proto_type)
+    before, after = old.known_type.shape, new.known_type.shape
     if before is not None and after is not None:
         pairs = list(zip(before, after, strict=False))
         if len(before) != len(after) or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in pairs):
@@ -122,11 +111,11 @@ def _check_names(old: Edge, new: Edge, *, is_made: bool) -> None:
         refuse("the result is the value itself")
     if old.is_output:
         is_free = isinstance(new, Value) and new.producer is not None and not new.is_output and new.graph is old.graph
-        if not is_free or any(not _is_visible(old, user.graph) for user in new.outputs):
+        if not is_free or any(user.graph.find(old.name) is not old for user in new.outputs):
             refuse("the result is a graph output and needs a name of its own")
         return
     for user in old.outputs:
-        if user.graph is not new.graph and not _is_visible(new, user.graph):
+        if user.graph is not new.graph and user.graph.find(new.name) is not new:
             refuse("a subgraph gives another value the same name")
 
 

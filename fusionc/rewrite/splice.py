@@ -207,8 +207,8 @@ def _remove(node: Node) -> None:
 
 def _replace_input(node: Node, old: Edge, new: Edge) -> None:
     """Let `node` read `new` wherever it read `old`."""
-    count = old._uses.pop(node)
-    new._uses[node] = new._uses.get(node, 0) + count
+    del old._uses[node]
+    new._uses[node] = None
     node.inputs = ReadOnlyTuple(new if value is old else value for value in node.inputs)
     node.graph.changed = True
 

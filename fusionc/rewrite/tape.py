@@ -90,7 +90,7 @@ class Tape:
         self._captured[moved] = tuple(values.get(value, value) for value in node.captures())
         for old, value in zip(node.outputs, moved.outputs, strict=True):
             if old is not None and value is not None:
-                value.proto_type = old.proto_type
+                value.known_type = old.known_type
         self.moved[moved] = (node, values)
         return moved.outputs
 
@@ -101,9 +101,6 @@ class Tape:
     def _add(self, proto: onnx.NodeProto, inputs: Sequence[Edge | None], wanted: Sequence[bool]) -> Node:
         made = [Value(f"new {len(self.nodes)}.{at}", self.graph) if w else None for at, w in enumerate(wanted)]
         node = Node(proto, self.graph, inputs, made)
-        for value in made:
-            if value is not None:
-                value.producer = node
         self.nodes.append(node)
         return node
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import count
 
 import onnx
-from onnx import TensorProto, TypeProto
+from onnx import TensorProto
 
 from fusionc.model import operators
 from fusionc.model.build import build
 from fusionc.model.graph import Edge, Graph, Model, Node, Shape
-from fusionc.model.tensors import shape_of
+from fusionc.model.tensors import UNKNOWN, ValueType
 from fusionc.shapes.elements import SMALL, Element, elements_made, shape_made
 from fusionc.shapes.expressions import INVENTED, atoms, is_invented
 from fusionc.shapes.onnx_inference import ask
@@ -44,23 +45,16 @@ class TypeInference:
         self._stale = {value for graph in model.graphs for value in graph.values.values()}
         self._is_inferred = False
         self._may_refresh = True  # once per pass
-        for value in model.main.inputs:
-            shape = shape_of(value.proto_type)
-            if (
-                shape is not None and value.proto_type is not None
-            ):  # without negative sizes, which end the process in onnx
-                value.proto_type = onnx.helper.make_tensor_type_proto(value.proto_type.tensor_type.elem_type, shape)
         for value, type_ in _declared(model):
-            value.proto_type = type_
-        types = [value.proto_type for value in self._stale if value.proto_type is not None]
-        own = {dim.dim_param for type_ in types for dim in type_.tensor_type.shape.dim}
+            value.known_type = type_
+        own = {dim for value in self._stale for dim in value.known_type.shape or ()}
         self._symbols = (symbol for number in count() if (symbol := f"{INVENTED}{number}") not in own)
 
-    def of(self, value: Edge, *, rank_only: bool = False) -> TypeProto | None:
+    def of(self, value: Edge, *, rank_only: bool = False) -> ValueType:
         """The type of a value as far as it can be known; `rank_only` says that its dimensions do not matter."""
-        if not self._is_inferred or not _is_complete(value.proto_type, rank_only):
+        if not self._is_inferred or not _is_complete(value.known_type.shape, rank_only):
             self._refresh_for(value)
-        return value.proto_type
+        return value.known_type
 
     def elements_of(self, value: Edge) -> list[Element] | None:
         """What a vector or scalar of integers holds that is no constant, as far as it can be known."""
@@ -88,13 +82,14 @@ class TypeInference:
         What was known of a value is kept for the one that stands for it where onnx does not know the new operator.
         """
         for old, new in replaced:
-            if new.producer in new_nodes and operators.is_foreign(new.producer) and old.proto_type is not None:
-                new.proto_type = old.proto_type
+            if new.producer in new_nodes and operators.is_foreign(new.producer) and old.known_type != UNKNOWN:
+                new.known_type = old.known_type
+            if not _is_settled(new) or old.known_type.shape != new.known_type.shape:
+                self._stale.add(new)
         made = [value for node in new_nodes for value in node.outputs if value is not None]
         bodies = (body for node in new_nodes for body in node.subgraphs(recursive=True))
         self._stale.update(value for value in made if not _is_settled(value))
         self._stale.update(value for body in bodies for value in body.values.values())
-        self._stale.update(new for old, new in replaced if not _teaches_nothing(old, new))
 
     def _refresh(self, graph: Graph, stale: set[Edge]) -> None:
         """Ask about the nodes that read or make a stale value. Whatever becomes known better by it is stale, too."""
@@ -106,21 +101,21 @@ class TypeInference:
             results = [value for body in node.bodies for value in body.outputs]
             if stale.isdisjoint((*node.inputs, *node.outputs, *results)):
                 continue
-            before = [(value, value.proto_type) for value in node.outputs if value is not None]
+            before = [(value, value.known_type) for value in node.outputs if value is not None]
             try:
                 _learn(node, _types_made(node, is_new=False))
             except Exception:  # onnx gives up on a node, for example for a wrong attribute: nothing is known
                 continue
-            stale.update(value for value, type_ in before if value.proto_type is not type_ or _makes_shapes(value))
+            stale.update(value for value, type_ in before if value.known_type is not type_ or _makes_shapes(value))
 
 
-def _declared(model: Model) -> Iterator[tuple[Edge, TypeProto]]:
+def _declared(model: Model) -> Iterator[tuple[Edge, ValueType]]:
     """What the model itself says of the values whose operators onnx does not know."""
     for graph in model.graphs:
         outputs = [v for node in graph.nodes if operators.is_foreign(node) for v in node.outputs if v is not None]
         if outputs:
             own = graph.proto.output if isinstance(graph.proto, onnx.GraphProto) else ()
-            types = {info.name: info.type for info in (*graph.proto.value_info, *own) if info.HasField("type")}
+            types = {info.name: ValueType.of(info.type) for info in (*graph.proto.value_info, *own)}
             yield from ((value, types[value.name]) for value in outputs if value.name in types)
 
 
@@ -130,26 +125,23 @@ def infer_node(node: Node) -> None:
     Raises onnx.shape_inference.InferenceError where the operator cannot take these inputs.
     """
     types = node.graph.model.types
-    if operators.is_foreign(node) or all(value is None or types.of(value) is not None for value in node.inputs):
+    if operators.is_foreign(node) or all(value is None or types.of(value) != UNKNOWN for value in node.inputs):
         _learn(node, _types_made(node, is_new=True))
 
 
-def _learn(node: Node, types: Sequence[TypeProto | None]) -> None:
+def _learn(node: Node, types: Sequence[ValueType]) -> None:
     """Add to what is known of the outputs of a node."""
     for output, type_ in zip(node.outputs, types, strict=False):
-        if output is None or type_ is None:
+        if output is None or type_ == UNKNOWN:
             continue
-        shape, made, known = trusted(node, shape_of(type_)), None, shape_of(output.proto_type)
-        if output is node.outputs[0] and (shape is None or any(map(is_invented, shape))):
-            made = shape_made(node)
+        shape, known = trusted(node, type_.shape), output.known_type.shape
+        made = None if _is_complete(shape) or output is not node.outputs[0] else shape_made(node)
         dims = _most_certain([dims for dims in (shape, made, known) if dims is not None])
         if dims is not None:
             dims = tuple(node.graph.model.types.new_symbol() if dim is None else dim for dim in dims)
-        elem_type = type_.tensor_type.elem_type
-        if not type_.HasField("tensor_type"):
-            output.proto_type = type_
-        elif output.proto_type is None or dims != known or output.proto_type.tensor_type.elem_type != elem_type:
-            output.proto_type = onnx.helper.make_tensor_type_proto(elem_type, dims)
+        learned = replace(type_, shape=dims)
+        if learned != output.known_type:
+            output.known_type = learned
         if output is node.outputs[0] and _makes_shapes(output):
             output.elements = elements_made(node) or output.elements
 
@@ -165,24 +157,22 @@ def _most_certain(shapes: Sequence[Sequence[Element | None]]) -> Shape | None:
 
 def _certainty(dim: Element | None) -> int:
     """2 for a dimension that is known, 1 for one with a name that inference invented, 0 where nothing can be said."""
-    if dim is None or isinstance(dim, tuple) or (isinstance(dim, int) and dim < 0):
-        return 0
-    if any(isinstance(atom, tuple) for atom in atoms(dim)):
+    if dim is None or (isinstance(dim, int) and dim < 0) or any(isinstance(atom, tuple) for atom in atoms(dim)):
         return 0
     return 1 if is_invented(dim) else 2
 
 
-def _types_made(node: Node, *, is_new: bool) -> Sequence[TypeProto | None]:
+def _types_made(node: Node, *, is_new: bool) -> Sequence[ValueType]:
     """What follows for the outputs of a node from its inputs; for a foreign one, what they are declared as."""
-    x = node.inputs[0].proto_type if node.inputs and node.inputs[0] is not None else None
+    x = node.inputs[0].known_type if node.inputs and node.inputs[0] is not None else UNKNOWN
     if (node.domain, node.op) in _SAME_TYPE:
-        return [x, None, None, x]
+        return [x, UNKNOWN, UNKNOWN, x]
     if is_fatal(node):
         return []
-    if operators.is_foreign(node) and (node.domain, node.op, node.proto.overload) not in node.graph.model.functions:
-        known = [None if output is None else output.proto_type for output in node.outputs]
-        if known[0] is None and x is not None and shape_made(node) is not None:
-            known[0] = onnx.helper.make_tensor_type_proto(x.tensor_type.elem_type, None)
+    if operators.is_foreign(node) and node.function is None:
+        known = [UNKNOWN if output is None else output.known_type for output in node.outputs]
+        if known[0] == UNKNOWN and shape_made(node) is not None:
+            known[0] = ValueType(x.elem_type)
         return known
     return ask(node, is_new=is_new)
 
@@ -195,34 +185,23 @@ def _handed_in(scan: Node, body: Graph) -> Sequence[Edge]:
         shape = None if given is None else given.shape
         if shape is not None and axis is not None:
             shape = tuple(dim for at, dim in enumerate(shape) if at != axis % len(shape))
-        if shape is not None and value.proto_type is not None:
-            value.proto_type = onnx.helper.make_tensor_type_proto(value.proto_type.tensor_type.elem_type, shape)
+        if shape is not None:
+            value.known_type = replace(value.known_type, shape=shape)
     return body.inputs
-
-
-def _teaches_nothing(old: Edge, new: Edge) -> bool:
-    """Whether inference finds the same behind `new` as it did behind `old`."""
-    return _is_settled(new) and shape_of(old.proto_type) == shape_of(new.proto_type)
 
 
 def _is_settled(value: Edge) -> bool:
     """Whether inference cannot say more of a value: its shape is known, and no shape is made of its elements."""
-    return _is_complete(value.proto_type) and not _makes_shapes(value)
+    return _is_complete(value.known_type.shape) and not _makes_shapes(value)
 
 
 def _makes_shapes(value: Edge) -> bool:
     """Whether the shapes of others may depend on what a value holds, which may be known now and was not before."""
-    shape = shape_of(value.proto_type)
-    if (
-        value.proto_type is None
-        or shape is None
-        or len(shape) > 1
-        or any(isinstance(n, int) and n > SMALL for n in shape)
-    ):
+    type_ = value.known_type
+    if type_.shape is None or len(type_.shape) > 1 or any(isinstance(n, int) and n > SMALL for n in type_.shape):
         return False
-    return value.proto_type.tensor_type.elem_type in _OF_SHAPES or value.is_constant
+    return type_.elem_type in _OF_SHAPES or value.is_constant
 
 
-def _is_complete(type_: TypeProto | None, rank_only: bool = False) -> bool:
-    shape = shape_of(type_)
+def _is_complete(shape: Shape | None, rank_only: bool = False) -> bool:
     return shape is not None and (rank_only or not any(map(is_invented, shape)))

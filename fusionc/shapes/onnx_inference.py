@@ -13,6 +13,7 @@ from onnx.checker import ValidationError
 
 from fusionc.model import operators, tensors
 from fusionc.model.graph import Edge, Graph, Node
+from fusionc.model.tensors import ValueType
 from fusionc.protos import bodies_of
 from fusionc.shapes.elements import SMALL, elements
 
@@ -43,7 +44,7 @@ def _lengths(graph: onnx.GraphProto) -> Iterator[int]:
             yield from _lengths(body)
 
 
-def ask(node: Node, *, is_new: bool) -> Sequence[TypeProto | None]:
+def ask(node: Node, *, is_new: bool) -> Sequence[ValueType]:
     """The types of the outputs of a node, as far as they follow from those of its inputs and from small constants.
 
     The node gets names of its own for what it reads and makes. Its subgraphs have no nodes: of them onnx needs the
@@ -51,7 +52,7 @@ def ask(node: Node, *, is_new: bool) -> Sequence[TypeProto | None]:
     new may have inputs of types that only onnxruntime has the operator for.
     """
     graph, given = node.graph, {f"i{at}": value for at, value in enumerate(node.inputs) if value is not None}
-    types = {name: value.proto_type or TypeProto() for name, value in given.items()}
+    types = {name: value.known_type.proto for name, value in given.items()}
     held = {name: array for name, value in given.items() if (array := _held(value)) is not None}
     known = {name: tensors.to_proto(array, name) for name, array in held.items()}
     proto = _alone(node)
@@ -70,7 +71,7 @@ def ask(node: Node, *, is_new: bool) -> Sequence[TypeProto | None]:
         model.graph.input.extend(ValueInfoProto(name=name, type=type_) for name, type_ in types.items())
         model.graph.output.extend(ValueInfoProto(name=name) for name in proto.output if name)
         found = {info.name: info.type for info in infer(model).graph.output}
-    return [found.get(name) for name in proto.output]
+    return [ValueType.of(found.get(name, TypeProto())) for name in proto.output]
 
 
 def _alone(node: Node) -> NodeProto:
@@ -90,14 +91,14 @@ def _alone(node: Node) -> NodeProto:
 
 
 def _outline(body: Graph) -> GraphProto:
-    inputs = [ValueInfoProto(name=f"i{at}", type=value.proto_type) for at, value in enumerate(body.inputs)]
-    outputs = [ValueInfoProto(name=f"o{at}", type=value.proto_type) for at, value in enumerate(body.outputs)]
+    inputs = [ValueInfoProto(name=f"i{at}", type=value.known_type.proto) for at, value in enumerate(body.inputs)]
+    outputs = [ValueInfoProto(name=f"o{at}", type=value.known_type.proto) for at, value in enumerate(body.outputs)]
     return GraphProto(name="body", input=inputs, output=outputs)
 
 
 def _held(value: Edge) -> np.ndarray[Any, Any] | None:
     """What a tensor holds that may be a shape, axes or sizes, as far as it is known."""
-    if value.proto_type is None or prod(dim.dim_value for dim in value.proto_type.tensor_type.shape.dim) > SMALL:
+    if prod(dim for dim in value.known_type.shape or () if isinstance(dim, int)) > SMALL:
         return None
     # onnx's own propagation of elements ends at a Reshape: were they known before folding, other rewrites came first.
     is_followed = not value.is_constant and value.producer is not None and value.producer.op != "Reshape"
@@ -113,14 +114,12 @@ def _held(value: Edge) -> np.ndarray[Any, Any] | None:
 
 def _functions(node: Node) -> list[FunctionProto]:
     """The function that a node calls, with all that are called there."""
-    found: dict[tuple[str, str, str], FunctionProto] = {}
+    found: dict[Graph, FunctionProto] = {}
     pending = [node]
     while pending:
-        node = pending.pop()
-        key = (node.domain, node.op, node.proto.overload)
-        function = None if key in found else node.graph.model.functions.get(key)
-        if function is not None:
-            found[key] = function.proto
+        function = pending.pop().function
+        if function is not None and function not in found:
+            found[function] = function.proto
             bodies = (body for inner in function.nodes for body in inner.subgraphs(recursive=True))
             pending += (inner for graph in (function, *bodies) for inner in graph.nodes)
     return list(found.values())

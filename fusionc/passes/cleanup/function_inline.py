@@ -6,9 +6,8 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
 
 def _calls(graph: Graph) -> Iterator[Match]:
-    functions = graph.model.functions
     for node in graph.ordered():
-        function = functions.get((node.domain, node.op, node.proto.overload))
+        function = node.function
         if function is not None and not node.has_references:
             calls = sum(len(other.by_operator.get((node.domain, node.op), ())) for other in graph.model.graphs)
             drops = (function,) if calls == 1 else ()
