@@ -31,7 +31,7 @@ test: .venv/installed-dev ## run the tests
 timing: .venv/installed-dev ## run the tests that measure time, which say something on an idle machine alone
 	$(BIN)/python -m pytest -m timing
 
-processors: .venv/installed-dev ## tests of kernels, verification and passes on emulated processors (hours)
+processors: .venv/installed-dev ## run the tests as on several processors, and kernels built for arm64 (an hour)
 	$(BIN)/python benchmarks/processors.py $(PROCESSORS)
 
 check: .venv/installed-dev ## lint, types, and whether the generated files are fresh

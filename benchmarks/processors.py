@@ -1,14 +1,18 @@
-"""Run the tests of kernels, verification and passes on several processors, by emulation.
+"""Run the tests on several processors: this one, older ones that it passes for, and arm64.
 
     make processors                                      what is below, one processor after the other
     python benchmarks/processors.py Nehalem arm64        only these
-    python benchmarks/processors.py --tests tests/verify Haswell
+    python benchmarks/processors.py Haswell --tests tests/verify
+    python benchmarks/processors.py --emulate Haswell    slower by far: instructions that it lacks end the process
 
-`native` is this machine's own processor; the others are emulated by qemu-x86_64 (Debian's package qemu-user): Python,
-onnxruntime and what they start, compilers excepted. Then the tests of kernels run once more with the C code built for
-that processor (-march). `arm64` builds the kernels with aarch64-linux-gnu-gcc (Debian's gcc-aarch64-linux-gnu and
+`native` is this machine's own processor. For an older one older_processor.py makes numpy, OpenBLAS, onnxruntime and
+glibc choose their code as they would there. An instruction that it lacks still runs where code does not ask first;
+that is what `--emulate` is for: Python, and what it starts by its own name, in qemu-x86_64 (Debian's package
+qemu-user), which takes hours. Either way the tests of kernels run once more with the C code built for that processor
+(-march). `arm64` builds the kernels with aarch64-linux-gnu-gcc (Debian's gcc-aarch64-linux-gnu and
 libc6-dev-arm64-cross), runs them without onnxruntime in qemu-aarch64, and compares the numbers with onnxruntime's here.
-One line tells of each. Exit code 1 if anything fails, 2 if something is not installed.
+One line tells of each. Exit code 1 if anything fails, or if onnxruntime does not compute as on another processor; 2 if
+something is not installed.
 """
 
 from __future__ import annotations
@@ -35,53 +39,52 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "graph_kernel"))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "graph_kernel" / "lower"))
 import area_fuzz
+import older_processor
 import standalone
 import test_operators
 from area_models import Maker
 from areas import area_of, plain_model, session
+from older_processor import LEVELS, MODELS
 
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.c.source import reason_against
 
 ROOT = Path(__file__).parents[1]
-MARCH = {"native": "native", "Nehalem": "nehalem", "SandyBridge": "sandybridge", "Haswell": "haswell", "EPYC": "znver1"}
-ARM64 = "arm64"
-TESTS = ["tests/graph_kernel", "tests/verify", "tests/passes"]
+NATIVE, ARM64 = "native", "arm64"
 KERNELS = ["tests/graph_kernel/lower", "tests/graph_kernel/c", "tests/graph_kernel/library"]
-FEATURES = """
-from numpy._core._multiarray_umath import __cpu_features__ as has
-names = {"AVX512F": "AVX-512", "AVX2": "AVX2", "AVX": "AVX", "SSE42": "SSE4.2", "SSE3": "SSE3"}
-print(next((name for key, name in names.items() if has.get(key)), "no vectors"))
-"""
 AREAS = 200  # random ones, for arm64
 Feeds = Mapping[str, np.ndarray]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("processors", nargs="*", default=[*MARCH, ARM64], metavar="PROCESSOR")
-    parser.add_argument("--tests", nargs="+", default=TESTS, metavar="PATH")
+    levels = list(LEVELS)[: list(LEVELS).index(older_processor.level()) + 1]
+    here = [NATIVE, *(name for name, model in MODELS.items() if model.level in levels), ARM64]
+    parser.add_argument("processors", nargs="*", default=here, metavar="PROCESSOR")
+    parser.add_argument("--tests", nargs="+", default=["tests"], metavar="PATH")
+    parser.add_argument("--emulate", action="store_true", help="older processors by qemu")
     parser.add_argument("--folder", type=Path, default=ROOT / "build" / "processors")
     args = parser.parse_args()
-    if problem := _problem(args.processors):
+    if problem := _problem(args.processors, here, args.emulate):
         print(problem, file=sys.stderr)
         return 2
     os.chdir(ROOT)
     lines = []
     for name in args.processors:
         print(f"== {name}", flush=True)
-        lines.append(on_arm64() if name == ARM64 else on_x86(name, args.tests, args.folder.resolve() / name))
+        folder = args.folder.resolve() / name
+        lines.append(on_arm64() if name == ARM64 else on_x86(name, args.tests, folder, args.emulate))
     print("\n".join(line for line, _ in lines))
     return int(not all(is_right for _, is_right in lines))
 
 
-def _problem(names: Sequence[str]) -> str | None:
-    unknown = [name for name in names if name not in (*MARCH, ARM64)]
+def _problem(names: Sequence[str], here: Sequence[str], emulates: bool) -> str | None:
+    unknown = [name for name in names if name not in here]
     if unknown:
-        return f"no such processor here: {', '.join(unknown)}; there are {', '.join((*MARCH, ARM64))}"
-    needed = {"cc": "gcc"}
-    if set(names) - {"native", ARM64}:
-        needed["qemu-x86_64"] = "qemu-user"
+        return f"not to be had on this machine: {', '.join(unknown)}; there are {', '.join(here)}"
+    needed = {"gcc": "gcc"}
+    if set(names) - {NATIVE, ARM64}:
+        needed |= {"qemu-x86_64": "qemu-user"} if emulates else {"objdump": "binutils"}
     if ARM64 in names:
         needed |= {"qemu-aarch64": "qemu-user", "aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu libc6-dev-arm64-cross"}
     missing = {program: package for program, package in needed.items() if shutil.which(program) is None}
@@ -96,17 +99,31 @@ def _problem(names: Sequence[str]) -> str | None:
 # -- x86-64 ------------------------------------------------------------------------------------------------------------
 
 
-def on_x86(name: str, tests: Sequence[str], folder: Path) -> tuple[str, bool]:
-    """A line on a processor, and whether all tests passed."""
+def on_x86(name: str, tests: Sequence[str], folder: Path, emulates: bool) -> tuple[str, bool]:
+    """A line on a processor, and whether all tests passed and onnxruntime computed as it does there."""
     begin = time.monotonic()
-    python = str(_emulated(name, folder)) if name != "native" else sys.executable
-    has = subprocess.run([python, "-c", FEATURES], capture_output=True, text=True, check=True).stdout.strip()
+    python, march, wanted = sys.executable, "native", older_processor.level()
     environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
+    if name != NATIVE:
+        shutil.rmtree(folder, ignore_errors=True)
+        march, wanted = MODELS[name].march, MODELS[name].level
+        if emulates:
+            python = str(_emulated(name, folder))
+        else:
+            environment |= older_processor.environment(name, folder)
+    seen = subprocess.run(
+        [python, older_processor.__file__], capture_output=True, text=True, check=True, env=environment
+    )
+    level, results = seen.stdout.split()
+    is_native = results == older_processor.results()
+    what = f"{level}, onnxruntime computes {'the same as' if is_native else 'other bits than'} on native"
+    if level != wanted or (is_native and level != older_processor.level()):
+        return f"{name}: no test was run, for libraries see another processor: {what}", False
     plain, is_right = _pytest(python, tests, environment)
-    tuned = f"cc -march={MARCH[name]}"
+    tuned = f"gcc -march={march}"
     built, is_built_right = _pytest(python, KERNELS, {**environment, "CC": tuned})
     seconds = time.monotonic() - begin
-    return f"{name} ({has}): {plain}; kernels with {tuned}: {built}; {seconds:,.0f} s", is_right and is_built_right
+    return f"{name} ({what}): {plain}; kernels with {tuned}: {built}; {seconds:,.0f} s", is_right and is_built_right
 
 
 def _pytest(python: str, tests: Sequence[str], environment: Mapping[str, str]) -> tuple[str, bool]:
