@@ -9,6 +9,7 @@ from fusionc import conversion
 from fusionc.options import options_of
 from fusionc.report import Report
 from fusionc.requested.dimension_size import DimensionSize
+from fusionc.runtime.optimizers import DEFAULT_LEVELS
 
 
 def convert(
@@ -30,6 +31,7 @@ def convert(
     custom_op_library: Sequence[str | os.PathLike[str]] = (),
     export_compile_stat: int = 0,
     log: str | None = None,
+    runtime_level: Sequence[str] = DEFAULT_LEVELS,
     target: str = "onnxruntime-cpu",
     target_opset: int | None = None,
     custom_passes: Sequence[str | os.PathLike[str]] = (),
@@ -56,6 +58,8 @@ def convert(
     verify_shape              sizes of inputs to verify with, {"x": (1, 3, 224, 224)}
     inputs                    values of inputs to verify with as well: an .npz file, or a folder of samples
     custom_op_library         libraries with operators of the model that onnxruntime does not have, to verify with
+    runtime_level             at which levels of onnxruntime's own optimizers the result runs: "disabled", at which
+                              it is judged, "basic", "extended", "all"
     target                    "onnxruntime-cpu", or "onnx" for any runtime
     target_opset              the version of the standard operators to raise the model to first; by default its own
     custom_passes             Python files with users' passes

@@ -150,7 +150,13 @@ class Job:
         finite = sorted(p.name for p in self.passes if p.is_for_finite and p.name in effective)
         options = self.options
         check = partial(
-            verify, reference, candidate, input_shape=self.shapes, inputs=options.inputs, progress=options.progress
+            verify,
+            reference,
+            candidate,
+            input_shape=self.shapes,
+            inputs=options.inputs,
+            levels=options.runtime_level,
+            progress=options.progress,
         )
         found = check(nonfinite=not finite)
         has_sizes = self.requests.input_shape is not None

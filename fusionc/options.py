@@ -14,6 +14,7 @@ from typing import Any
 from fusionc.disk.paths import require_path, require_unread
 from fusionc.errors import UsageError
 from fusionc.requested.dimension_size import DimensionSize
+from fusionc.runtime.optimizers import LEVELS
 
 _SWITCHES = (
     "verify", "oo_constant_folding", "oo_dead_code_elimination", "pattern_fusion_pass", "enable_graph_kernel",
@@ -44,6 +45,7 @@ class Options:
     verify_shape: Mapping[str, tuple[int, ...]] | None
     inputs: Path | None
     custom_op_library: tuple[Path, ...]
+    runtime_level: tuple[str, ...]
     export_compile_stat: int
     log: str | None
     target: str
@@ -64,6 +66,7 @@ def options_of(given: Mapping[str, Any]) -> Options:
     options = {name: value for name, value in given.items() if name not in ("model", "output")}
     options |= {name: None if given[name] is None else Path(given[name]) for name in _FILES}
     options |= {name: tuple(map(Path, given[name])) for name in _LISTS}
+    options["runtime_level"] = tuple(given["runtime_level"])
     options["progress"] = given["progress"] or (lambda _: None)
     source = Path(given["model"])
     require_path(source, "model")
@@ -116,6 +119,9 @@ def _check(given: Mapping[str, Any]) -> None:
     for name, example in _LISTS.items():
         if isinstance(given[name], str | os.PathLike):
             raise _wrong(name, given, f'give a list of files: ["{example}"]')
+    levels = given["runtime_level"]
+    if isinstance(levels, str) or not set(levels) <= set(LEVELS):
+        raise _wrong("runtime_level", given, f"give a list of some of {', '.join(LEVELS)}")
     for name, choices in (("target", TARGETS), ("oo_level", OO_LEVELS)):
         if given[name] not in choices:
             raise _wrong(name, given, f"give one of {', '.join(choices)}")

@@ -45,6 +45,8 @@ def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         ("custom_passes", "my_passes.py", 'give a list of files: ["my_passes.py"]'),
         ("custom_passes", Path("my_passes.py"), 'give a list of files: ["my_passes.py"]'),
         ("custom_op_library", "a.so", 'give a list of files: ["libcustom.so"]'),
+        ("runtime_level", "all", "give a list of some of disabled, basic, extended, all"),
+        ("runtime_level", ["o3"], "give a list of some of disabled, basic, extended, all"),
         ("target", "npu", "give one of onnxruntime-cpu, onnx"),
         ("oo_level", "O2", "give one of O1, O3"),
     ],

@@ -6,6 +6,7 @@ import click
 
 from fusionc.cli.exit_codes import show_tracebacks
 from fusionc.cli.files import FilePath
+from fusionc.runtime.optimizers import DEFAULT_LEVELS, LEVELS
 
 
 def _seconds(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
@@ -40,6 +41,16 @@ custom_op_library_option = click.option(
     metavar="LIB",
     help="A shared library with operators that the models use and onnxruntime does not have; may be given several "
     "times. It is loaded, and its code runs.",
+)
+runtime_level_option = click.option(
+    "--runtime_level",
+    type=click.Choice(LEVELS),
+    multiple=True,
+    default=DEFAULT_LEVELS,
+    show_default=True,
+    help="At which levels of onnxruntime's own optimizers the result runs; may be given several times. disabled, at "
+    "which both models always run, judges the result; what differs at another level alone is the fault of optimizers, "
+    "and the report names which, and how to switch them off.",
 )
 timeout_option = click.option(
     "--timeout",

@@ -12,6 +12,7 @@ from fusionc.cli.common_options import (
     custom_op_library_option,
     custom_passes_option,
     inputs_option,
+    runtime_level_option,
     timeout_option,
 )
 from fusionc.cli.files import FilePath
@@ -92,6 +93,7 @@ _OPTIONS = (
     ),
     inputs_option,
     custom_op_library_option,
+    runtime_level_option,
     timeout_option,
     click.option(
         "--target",

@@ -7,7 +7,13 @@ from pathlib import Path
 import click
 
 from fusionc.cli.atc_spelling import AtcCommand
-from fusionc.cli.common_options import custom_op_library_option, inputs_option, log_debug_option, timeout_option
+from fusionc.cli.common_options import (
+    custom_op_library_option,
+    inputs_option,
+    log_debug_option,
+    runtime_level_option,
+    timeout_option,
+)
 from fusionc.cli.files import FilePath
 from fusionc.cli.shape_options import parse_run_shape
 from fusionc.cli.signals import held_back
@@ -30,6 +36,7 @@ Exit codes:
 )
 @inputs_option
 @custom_op_library_option
+@runtime_level_option
 @timeout_option
 @log_debug_option
 @click.pass_context
@@ -40,6 +47,7 @@ def command(
     input_shape: dict[str, tuple[int, ...]] | None,
     inputs: Path | None,
     custom_op_library: tuple[Path, ...],
+    runtime_level: tuple[str, ...],
     timeout: float | None,
 ) -> None:
     """Run the models REFERENCE and CANDIDATE in onnxruntime and compare every output."""
@@ -54,7 +62,9 @@ def command(
 
     with Progress() as progress, step_limit(timeout), custom_operators(custom_op_library):
         require_loadable(custom_op_library)
-        verification = verify(reference, candidate, input_shape=input_shape, inputs=inputs, progress=progress)
+        verification = verify(
+            reference, candidate, input_shape=input_shape, inputs=inputs, levels=runtime_level, progress=progress
+        )
     click.echo(printable(verification.summary))
     for difference in verification.differences if len(verification.differences) > 1 else ():
         click.echo(printable(f"  {difference}"))

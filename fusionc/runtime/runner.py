@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from itertools import count
 from pathlib import Path
@@ -74,12 +74,13 @@ def fault_of_loading(path: Path) -> str | None:
 
 
 class Runner:
-    """Runs one model with onnxruntime's own optimizers off.
+    """Runs one model, by default with onnxruntime's own optimizers off.
 
     `source` is the model's path, so that external data and files beyond 2 GB work, or its bytes together with the
     `folder` of its external data. With `fresh`, every run gets a new session: operators that draw random numbers then
     draw the same ones in every run. `kernels` is a library with operators of the model's own, beside those that
-    `custom_operators` has put in use. With `is_optimized`, the basic optimizers are on.
+    `custom_operators` has put in use. At a `level` above
+    "disabled", onnxruntime's own optimizers are on, but for those that are `disabled` by name.
 
     A crash counts only where it happens again in a new process that has nothing but this model; so does a lack of
     memory. Other runners that were open in the old process open again by themselves.
@@ -92,14 +93,16 @@ class Runner:
         folder: Path | None = None,
         fresh: bool = False,
         kernels: Path | None = None,
-        is_optimized: bool = False,
+        level: str = "disabled",
+        disabled: Sequence[str] = (),
     ) -> None:
         self._number, self._is_fresh = next(_numbers), fresh
         self._source = (
             source if isinstance(source, bytes) else os.path.abspath(source),
             None if folder is None else os.path.abspath(folder),
             (*libraries_in_use(), *(() if kernels is None else (str(kernels.resolve()),))),
-            is_optimized,
+            level,
+            tuple(disabled),
         )
         self._home: Process | None = None  # the process that has the session
         self.outputs: list[str] = []

@@ -13,8 +13,15 @@ import onnxruntime as ort
 from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema, get_all_opkernel_def
 
 from fusionc.runtime.memory import limit_growth
+from fusionc.runtime.optimizers import DISABLED
 from fusionc.runtime.wire import Raw
 
+_LEVELS = {
+    "disabled": ort.GraphOptimizationLevel.ORT_DISABLE_ALL,
+    "basic": ort.GraphOptimizationLevel.ORT_ENABLE_BASIC,
+    "extended": ort.GraphOptimizationLevel.ORT_ENABLE_EXTENDED,
+    "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
+}
 _PROVIDERS = ["CPUExecutionProvider"]
 
 
@@ -32,11 +39,17 @@ class Sessions:
         self._opened: dict[int, _Opened] = {}
 
     def open(
-        self, number: int, model: str | bytes, folder: str | None, libraries: Sequence[str], is_optimized: bool
+        self,
+        number: int,
+        model: str | bytes,
+        folder: str | None,
+        libraries: Sequence[str],
+        level: str,
+        disabled: Sequence[str],
     ) -> tuple[list[str], dict[str, str]]:
         """Make a session; the names of its outputs, and the types of all ports."""
         limit_growth()
-        source = (model, folder, libraries, is_optimized)
+        source = (model, folder, libraries, level, disabled)
         session = _session(*source)
         self._opened[number] = _Opened(source, session)
         outputs = session.get_outputs()
@@ -97,11 +110,12 @@ def _options() -> ort.SessionOptions:
 
 
 def _session(
-    model: str | bytes, folder: str | None, libraries: Sequence[str], is_optimized: bool
+    model: str | bytes, folder: str | None, libraries: Sequence[str], level: str, disabled: Sequence[str]
 ) -> ort.InferenceSession:
     options = _options()
-    if is_optimized:
-        options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_ENABLE_BASIC
+    options.graph_optimization_level = _LEVELS[level]
+    if disabled:
+        options.add_session_config_entry(DISABLED, ";".join(disabled))
     options.intra_op_num_threads = min(2, os.cpu_count() or 1)
     # Planning the reuse of buffers takes quadratic time on graphs with dynamic shapes: 21 s instead of 0.2 s for
     # 6,000 nodes. Freed buffers go back to the arena either way.

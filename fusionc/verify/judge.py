@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
 from typing import Any, Literal
 
-from fusionc.errors import FusioncError
-from fusionc.runtime.run_errors import OutOfMemory, RunError
 from fusionc.runtime.runner import Runner
 from fusionc.verify.compare import Mismatch, compare, largest_difference, largest_magnitude
 from fusionc.verify.conditioning import Conditioning, excused, steps
@@ -22,29 +21,32 @@ class Judge:
     """Judges one sample after the other. `runs` counts those that were compared and found the same, `left_out` those
     on which the reference decides nothing."""
 
-    def __init__(self, reference: Path, runner: Runner, path: Path, candidate: Runner) -> None:
-        self._path, self._candidate = path, candidate
+    def __init__(self, reference: Path, runner: Runner) -> None:
+        self._names = runner.outputs
         self._conditioning = Conditioning(reference, runner)
         self._order, self._optimizers = OrderDependence(reference), OptimizerDependence(reference)
         self._scales: dict[str, float] = {}
         self.runs = self._widened = self.left_out = self._in_part = 0
         self.is_undecided = True  # until an ordinary sample has shown the same
 
-    def outcome(self, sample: Sample) -> tuple[Literal["same", "different", "unstable", "undecided"], list[Difference]]:
-        """What the candidate computes differently on this sample, and what that means.
+    def another(self) -> Judge:
+        """One that has counted nothing, for another candidate."""
+        other = copy(self)
+        other._scales = {}
+        other.runs = other._widened = other.left_out = other._in_part = 0
+        return other
+
+    def outcome(
+        self, sample: Sample, found: Sequence[Any]
+    ) -> tuple[Literal["same", "different", "unstable", "undecided"], list[Difference]]:
+        """In what the candidate, which has `found` this on the sample, differs from the reference, and what that means.
 
         "unstable": the reference itself, with weights and inputs moved by one unit in the last place, differs from
         itself about as much. "undecided": the order of reductions, or rounding, decides all of an output.
         """
-        try:
-            found = self._candidate.run(sample.feeds)
-        except OutOfMemory as error:
-            raise too_large(self._path, error) from error
-        except RunError as error:
-            return "different", [Difference("", sample.label, f"the reference runs, the candidate does not: {error}")]
         mismatches = self._mismatches(sample, sample.outputs, found)
         if not sample.edge:
-            for name, value in zip(self._candidate.outputs, sample.outputs, strict=True):
+            for name, value in zip(self._names, sample.outputs, strict=True):
                 self._scales[name] = max(self._scales.get(name, 0.0), largest_magnitude(value))
         was_different, reaches = bool(mismatches), list[Reach | None]()
         if mismatches:
@@ -75,7 +77,7 @@ class Judge:
         return self._mismatches(sample, [ours for ours, _ in pairs], [theirs for _, theirs in pairs])
 
     def _mismatches(self, sample: Sample, ours: Sequence[Any], theirs: Sequence[Any]) -> dict[str, Mismatch]:
-        names = self._candidate.outputs
+        names = self._names
         compared = {
             name: compare(one, other, least_scale=self._least_scale(sample, name))
             for name, one, other in zip(names, ours, theirs, strict=True)
@@ -107,7 +109,7 @@ class Judge:
     ) -> tuple[bool, dict[str, Mismatch], list[Reach | None]]:
         """Whether the reference, moved by rounding, differs from itself as much as the candidate does; what is left
         of the mismatches without the elements in which it itself gives the other value; the reaches with these."""
-        noise = dict.fromkeys(self._candidate.outputs, 0.0)
+        noise = dict.fromkeys(self._names, 0.0)
         left, reaches = self._unsettled(sample, found, reaches), list(reaches)
         for moved in self._conditioning.draws(sample.feeds):
             for name, value, other, reach in zip(noise, sample.outputs, moved, reaches, strict=True):
@@ -119,13 +121,3 @@ class Judge:
             if len(errors) == len(left) and excused(errors, noise):
                 return True, left, reaches
         return False, left, reaches
-
-
-def too_large(candidate: Path, error: OutOfMemory) -> FusioncError:
-    """That a model does not find the memory which the one that it is compared with has."""
-    return FusioncError(
-        f"there is not enough memory to run the model beside the one that it is compared with: {error}",
-        where=str(candidate),
-        hint="give smaller sizes, to convert with --verify_shape, to verify with --input_shape; free some memory, or "
-        "leave the verification out: --no-verify",
-    )

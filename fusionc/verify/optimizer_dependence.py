@@ -34,7 +34,7 @@ class OptimizerDependence:
         if random_nodes(onnx.load(self._path, load_external_data=False)):
             return list(reaches)
         try:
-            others = Runner(self._path, is_optimized=True).run(feeds)
+            others = Runner(self._path, level="basic").run(feeds)
         except RunError:
             return list(reaches)
         moved = [_moved_places(*pair) for pair in zip(outputs, others, strict=True)]

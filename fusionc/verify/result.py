@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from fusionc.runtime.optimizers import DISABLED
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -24,17 +26,48 @@ class Difference:
 
 
 @dataclass(frozen=True)
+class OptimizerFault:
+    """What onnxruntime's own optimizers make of the candidate at a level: another result than with all of them off.
+
+    `optimizers` have to be off so that the result is right; there are none where that is not known. `is_in_reference`
+    says that the reference has another result at that level, too.
+    """
+
+    level: str
+    difference: Difference
+    optimizers: tuple[str, ...]
+    is_in_reference: bool
+
+    @property
+    def setting(self) -> str:
+        """The call of the session options that avoids it."""
+        if not self.optimizers:
+            return "graph_optimization_level = ORT_DISABLE_ALL"
+        return f'add_session_config_entry("{DISABLED}", "{";".join(self.optimizers)}")'
+
+    def __str__(self) -> str:
+        names = " and ".join(self.optimizers) or "as a whole"
+        whose = "what both models compute" if self.is_in_reference else "what the model computes, not the reference"
+        return (
+            f"at level {self.level} onnxruntime's own optimization, {names}, changes {whose} ({self.difference}); "
+            f"to avoid it: SessionOptions.{self.setting}"
+        )
+
+
+@dataclass(frozen=True)
 class Verification:
     """The outcome of `verify`.
 
     `runs` counts the runs in which all outputs were compared. "impossible" means that onnxruntime cannot load or run
     the reference itself, so that nothing could be compared; `summary` says why. `is_loadable` tells whether onnxruntime
     loads the candidate, `is_refused` whether it cannot run the reference for other reasons than memory and time.
+    `optimizer_faults` are what differs only where onnxruntime's own optimizers are on.
     """
 
     status: Literal["equal", "different", "impossible"]
     runs: int
     summary: str
     differences: tuple[Difference, ...] = ()
+    optimizer_faults: tuple[OptimizerFault, ...] = ()
     is_loadable: bool = True
     is_refused: bool = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 
 import onnx
@@ -25,14 +26,22 @@ def random_nodes(model: onnx.ModelProto) -> list[onnx.NodeProto]:
     return found
 
 
-def seeded_runner(model: onnx.ModelProto, folder: Path | None = None, kernels: Path | None = None) -> Runner:
+def seeded_runner(
+    model: onnx.ModelProto,
+    folder: Path | None = None,
+    kernels: Path | None = None,
+    level: str = "disabled",
+    disabled: Sequence[str] = (),
+) -> Runner:
     """A runner that draws the same random numbers in every run; the model gets seeds for that. Raises RunError.
 
-    `folder` is that of its external data, `kernels` a library of its own operators.
+    `folder` is that of its external data, `kernels` a library of its own operators, the rest as Runner has it.
     """
     draws = bool(random_nodes(model))
     set_seeds(model)
-    return Runner(model.SerializeToString(), folder=folder, fresh=draws, kernels=kernels)
+    return Runner(
+        model.SerializeToString(), folder=folder, fresh=draws, kernels=kernels, level=level, disabled=disabled
+    )
 
 
 def set_seeds(model: onnx.ModelProto) -> None:

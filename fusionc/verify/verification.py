@@ -2,24 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
 
-import onnx
-
 from fusionc.disk.load import load
-from fusionc.errors import said
+from fusionc.errors import FusioncError
+from fusionc.runtime.optimizers import DEFAULT_LEVELS, LEVELS
 from fusionc.runtime.run_errors import OutOfMemory, RunError
-from fusionc.runtime.runner import Runner, closes_runners
+from fusionc.runtime.runner import closes_runners
+from fusionc.verify.deployment import Deployment
 from fusionc.verify.given_samples import GivenSamples
 from fusionc.verify.inputs.given_values import GivenValues
 from fusionc.verify.inputs.search import DrawnSample, InputSearch
 from fusionc.verify.interface import interface_differences
-from fusionc.verify.judge import Judge, too_large
+from fusionc.verify.judge import Judge
+from fusionc.verify.model_file import ModelFile
 from fusionc.verify.result import Difference, Verification
-from fusionc.verify.seeding import random_nodes, seeded_runner
 
 
 @closes_runners
@@ -32,7 +32,8 @@ def verify(
     seeds: Sequence[int] = (0, 1, 2),
     kernels: Path | None = None,
     nonfinite: bool = True,
-    progress: Callable[[str], None] | None = None,
+    levels: Collection[str] = DEFAULT_LEVELS,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> Verification:
     """Does the model file `candidate` compute what `reference` computes?
 
@@ -42,13 +43,18 @@ def verify(
     names. `kernels` is a library for operators of the candidate. `nonfinite` False leaves NaN and Inf out. `progress`
     gets a line for each run.
 
+    Where all of that is the same, the candidate runs at the other `levels` of onnxruntime's optimizers, too. What
+    differs there is their fault; it makes the models different unless the reference suffers from it as well.
+
     Raises FusioncError where one of the files is no ONNX model, UsageError where `input_shape` or `inputs` do not fit
     the inputs of the reference.
     """
     for path in (reference, candidate):
         load(path)
+    ours, theirs = ModelFile(reference), ModelFile(candidate, kernels)
     try:
-        model, runner = _open(reference)
+        model = ours.proto()
+        runner = ours.runner()
     except RunError as error:
         why = f"onnxruntime cannot load {reference}: {error}"
         return Verification("impossible", 0, why, is_refused=type(error) is RunError)
@@ -57,9 +63,9 @@ def verify(
     if search.too_large and not given:
         return Verification("impossible", 0, f"{search.too_large} is too large to be run")
     try:
-        other_model, other = _open(candidate, kernels)
+        other_model, other = theirs.proto(), theirs.runner()
     except OutOfMemory as error:
-        raise too_large(candidate, error) from error
+        raise _too_large(candidate, error) from error
     except RunError as error:
         if next(chain(given.samples(), search.samples(seeds, nonfinite)), None) is None:
             return _impossible(reference, search)
@@ -73,25 +79,46 @@ def verify(
         return Verification("impossible", 0, f"{reference} has no outputs to compare")
     del model  # holds all weights that are not in external files
 
-    judge = Judge(reference, runner, candidate, other)
+    judge = Judge(reference, runner)
+    drawn: list[DrawnSample] = []
     for wanted in chain(given.samples(), search.samples(seeds, nonfinite)):
         # Where the reference is unstable no difference counts, and no equality: an edge is left out then, and what is
         # given; other values are drawn in place of a seed's.
         is_drawn = isinstance(wanted, DrawnSample) and not wanted.edge
         for sample in chain((wanted,), search.redraws(wanted)) if is_drawn else (wanted,):
-            if progress:
-                progress(f"run {judge.runs + 1}: {sample.label}")
-            outcome, differences = judge.outcome(sample)
+            progress(f"run {judge.runs + 1}: {sample.label}")
+            try:
+                outcome, differences = judge.outcome(sample, other.run(sample.feeds))
+            except OutOfMemory as error:
+                raise _too_large(candidate, error) from error
+            except RunError as error:
+                why = f"the reference runs, the candidate does not: {error}"
+                return _different(judge.runs, Difference("", sample.label, why))
             if outcome not in ("unstable", "undecided"):
                 break
         if outcome == "different" or (outcome == "unstable" and is_drawn):
             return _different(judge.runs, *differences)
+        if isinstance(sample, DrawnSample) and is_drawn and outcome == "same":
+            drawn.append(replace(sample, feeds={}, outputs=[]))
     if judge.is_undecided and judge.left_out:
         why = "all that the model computes on every input that was tried depends on the order of its reductions"
         return Verification("impossible", 0, why)
     if judge.runs == 0:
         return _impossible(reference, search)
-    return Verification("equal", judge.runs, "; ".join([judge.summary(search.left_out), *given.notes()]))
+    other.close()
+    faults, notes = [], [judge.summary(search.left_out), *given.notes()]
+    for level in (level for level in LEVELS if level in levels and level != "disabled"):
+        deployment = Deployment(level, ours, theirs, judge, progress)
+        fault = deployment.fault(chain(given.samples(), search.again(drawn)))
+        if fault is not None:
+            faults.append(fault)
+            if not fault.is_in_reference:
+                return replace(
+                    _different(judge.runs, fault.difference), summary=f"different: {fault}", optimizer_faults=(fault,)
+                )
+        notes += filter(None, [deployment.skipped])
+    notes += map(str, faults)
+    return Verification("equal", judge.runs, "; ".join(notes), optimizer_faults=tuple(faults))
 
 
 def _impossible(reference: Path, search: InputSearch) -> Verification:
@@ -99,18 +126,16 @@ def _impossible(reference: Path, search: InputSearch) -> Verification:
     return Verification("impossible", 0, why, is_refused=search.is_refused)
 
 
-def _open(path: Path, kernels: Path | None = None) -> tuple[onnx.ModelProto, Runner]:
-    try:
-        model = onnx.load(path, load_external_data=False)
-    except Exception as error:  # protobuf, the file system and onnx raise errors of their own
-        raise RunError(said(error)) from error
-    if not random_nodes(model):
-        return model, Runner(path, kernels=kernels)
-    seeded = onnx.ModelProto()
-    seeded.CopyFrom(model)
-    return model, seeded_runner(seeded, path.parent, kernels)
-
-
 def _different(runs: int, *differences: Difference) -> Verification:
     more = f" (and {len(differences) - 1} more)" if len(differences) > 1 else ""
     return Verification("different", runs, f"different: {differences[0]}{more}", differences)
+
+
+def _too_large(candidate: Path, error: OutOfMemory) -> FusioncError:
+    """That a model does not find the memory which the one that it is compared with has."""
+    return FusioncError(
+        f"there is not enough memory to run the model beside the one that it is compared with: {error}",
+        where=str(candidate),
+        hint="give smaller sizes, to convert with --verify_shape, to verify with --input_shape; free some memory, or "
+        "leave the verification out: --no-verify",
+    )

@@ -15,7 +15,8 @@ from fusionc.runtime.runner import closes_runners
 from fusionc.verify import conditioning
 from fusionc.verify.compare import largest_difference
 from fusionc.verify.conditioning import Conditioning, _moved, _moved_value, steps
-from fusionc.verify.verification import _open, verify
+from fusionc.verify.model_file import ModelFile
+from fusionc.verify.verification import verify
 
 
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
@@ -49,7 +50,7 @@ def measured(tmp_path: Path, text: str, weights: dict[str, np.ndarray[Any, Any]]
     model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in weights.items())
     path = tmp_path / "m.onnx"
     onnx.save(model, path, save_as_external_data=True, size_threshold=0, location="m.data")
-    _, runner = _open(path)
+    runner = ModelFile(path).runner()
     outputs = runner.run(feeds)
     moved = list(Conditioning(path, runner).draws(feeds))
     assert len(moved) > 1

@@ -98,7 +98,7 @@ def test_a_session_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     asked = count_requests(monkeypatch)
     path = saved(PLAIN, tmp_path / "a.onnx")
     assert verify(path, path).status == "equal"
-    assert asked.count("open") == asked.count("close") == 2 and asked.count("run") > 6
+    assert asked.count("open") == asked.count("close") == 3 and asked.count("run") > 6
 
 
 CUSTOM = """

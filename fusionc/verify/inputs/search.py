@@ -106,6 +106,12 @@ class InputSearch:
             yield from self._edge("NaN and Inf", sizes, replace(style, floats="nonfinite"), base)
             yield from self._edge("NaN", sizes, replace(style, floats="nan"), base)
 
+    def again(self, samples: Iterable[DrawnSample]) -> Iterator[DrawnSample]:
+        """The same samples, of which only how they were drawn is needed."""
+        for sample in samples:
+            if same := self._attempt(sample.sizes, sample.style, sample.seed):
+                yield replace(same, label=sample.label)
+
     def redraws(self, sample: Sample) -> Iterator[DrawnSample]:
         """Samples like this one with other values; nothing of one that was not drawn."""
         if not isinstance(sample, DrawnSample):
