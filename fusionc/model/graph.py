@@ -21,7 +21,6 @@ from fusionc.model import operators, tensors
 from fusionc.model.header import ModelHeader
 
 Shape = tensors.Shape
-_END = 64  # elements
 _CACHE_BYTES = 64 * 1024  # arrays up to this size are kept after the first reading
 
 
@@ -142,12 +141,6 @@ class Constant(Edge, gs.Constant):
     def _read(self) -> np.ndarray[Any, Any]:
         assert isinstance(self.data, onnx.TensorProto)
         return tensors.to_array(self.data, self.graph.model.folder)
-
-    @cached_property
-    def ends(self) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-        """The first and the last 64 elements, which tell most constants apart. They are read once."""
-        flat = self.values.reshape(-1)
-        return flat[:_END].copy(), flat[-_END:].copy()
 
 
 @missing("Node")

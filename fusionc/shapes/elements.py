@@ -11,7 +11,7 @@ from functools import partial
 from onnx import TensorProto
 
 from fusionc.model.graph import Edge, Node
-from fusionc.model.operators import MICROSOFT, has_legacy_axis
+from fusionc.model.operators import COMMUTATIVE, MICROSOFT, has_legacy_axis
 from fusionc.shapes.expressions import Element, added, divided, is_dimension, least, limited, multiplied
 
 __all__ = ["Element", "dimension", "elements", "shape_made"]
@@ -65,9 +65,7 @@ def _joined(node: Node) -> list[Element] | None:
 
 def _computed(node: Node) -> list[Element] | None:
     """Integers, added or multiplied; of a division only one that leaves nothing over."""
-    pairs = None if has_legacy_axis(node) else _aligned(*(elements(value) for value in node.inputs))
-    made = [_ARITHMETIC[node.op](a, b) for a, b in pairs or ()]
-    return None if pairs is None or None in made else [element for element in made if element is not None]
+    return None if has_legacy_axis(node) else _each(_ARITHMETIC[node.op], node.inputs)
 
 
 def _chosen(node: Node) -> list[Element] | None:
@@ -75,17 +73,25 @@ def _chosen(node: Node) -> list[Element] | None:
     condition = None if node.inputs[0] is None else node.inputs[0].producer
     if condition is None or not condition.is_op("Equal"):
         return None
-    result: list[Element] = []
-    rows = _aligned(*(elements(value) for value in (*condition.inputs, *node.inputs[1:])))
-    for left, right, then, otherwise in rows or ():
-        numbers = [e for e in (left, right) if isinstance(e, int)]
-        if len(numbers) == 2 or left == right:
-            result.append(then if left == right else otherwise)
-        elif numbers and numbers[0] < 0:
-            result.append(otherwise)
-        else:
-            return None
-    return None if rows is None else result
+    return _each(_choice, (*condition.inputs, *node.inputs[1:]))
+
+
+def _choice(left: Element, right: Element, then: Element, otherwise: Element) -> Element | None:
+    if left == right:
+        return then
+    numbers = [e for e in (left, right) if isinstance(e, int)]
+    return otherwise if len(numbers) == 2 or (numbers and numbers[0] < 0) else None
+
+
+def _each(rule: Callable[..., Element | None], values: Sequence[Edge | None]) -> list[Element] | None:
+    """What a rule makes of the elements at the same place of each value; a single element counts for all places."""
+    known = [found for found in map(elements, values) if found is not None]
+    counts = {len(found) for found in known} - {1} or {1}
+    if len(known) < len(values) or len(counts) > 1:
+        return None
+    rows = zip(*(found * max(counts) if len(found) == 1 else found for found in known), strict=True)
+    made = [rule(*row) for row in rows]
+    return None if None in made else [element for element in made if element is not None]
 
 
 def _gathered(node: Node) -> list[Element] | None:
@@ -104,15 +110,6 @@ def _sliced(node: Node) -> list[Element] | None:
     start, end, *more = (int(g.item()) for g in given if g is not None)
     step = more[1] if len(more) > 1 else 1
     return inner[start:end:step] if step > 0 else None
-
-
-def _aligned(*lists: list[Element] | None) -> list[tuple[Element, ...]] | None:
-    """What lies at the same place of each list; a single element counts for all places."""
-    known = [found for found in lists if found is not None]
-    counts = {len(found) for found in known} - {1} or {1}
-    if len(known) < len(lists) or len(counts) > 1:
-        return None
-    return list(zip(*(found * max(counts) if len(found) == 1 else found for found in known), strict=True))
 
 
 _ELEMENTS: dict[str, Callable[[Node], list[Element] | None]] = {
@@ -155,50 +152,40 @@ def _range(node: Node) -> Dims | None:
 
 def _reshape(node: Node) -> Dims | None:
     own = _dims(node.inputs[0])
-    wanted = elements(node.inputs[1]) if len(node.inputs) > 1 else node.attr("shape")
+    wanted = _parts(node.inputs[1]) if len(node.inputs) > 1 else node.attr("shape")
     if wanted is None:
-        return _reshape_in_part(node, own)
+        return None
     if not node.attr("allowzero"):
-        if any(e == 0 and (own is None or axis >= len(own)) for axis, e in enumerate(wanted)):
-            return None
-        wanted = [own[axis] if e == 0 and own is not None else e for axis, e in enumerate(wanted)]
-    if -1 not in wanted:
-        return list(wanted) if all(is_dimension(e) for e in wanted) else None
-    others = [e for e in wanted if e != -1]
-    if len(others) != len(wanted) - 1 or not all(is_dimension(e) for e in others):
-        return None
-    total, known = (None if dims is None else _combined(multiplied, [1, *dims]) for dims in (own, others))
-    rest = None if total is None or known is None or known == 0 else divided(total, known)
-    return [rest if e == -1 else e for e in wanted]
+        copied = dict(enumerate(own or ()))
+        wanted = [copied.get(axis) if e == 0 else e for axis, e in enumerate(wanted)]
+    others = [e for e in wanted if e is not None and is_dimension(e)]
+    rest = None
+    if own is not None and len(others) == len(wanted) - 1:
+        total, known = _combined(multiplied, [1, *own]), _combined(multiplied, [1, *others])
+        rest = None if total is None or known is None or known == 0 else divided(total, known)
+    return [rest if e == -1 else e if e in others else None for e in wanted]
 
 
-def _reshape_in_part(node: Node, own: Sequence[Element] | None) -> Dims | None:
-    """What the known parts of a Concat say, where others of its parts are numbers that nothing is known of."""
-    target = node.inputs[1]
-    if target is None or target.producer is None or not target.producer.is_op("Concat") or node.attr("allowzero"):
-        return None
-    dims: list[Element | None] = []
-    for part in target.producer.inputs:
-        count = part.shape[0] if part is not None and part.rank == 1 and part.shape else None
-        known = elements(part)
-        if known is not None:
-            dims += known
-        elif isinstance(count, int):
-            dims += [None] * count
-        else:
-            return None
-    copied = [own[at] if e == 0 and own is not None and at < len(own) else e for at, e in enumerate(dims)]
-    return [e if e is not None and e != 0 and is_dimension(e) else None for e in copied]
+def _parts(value: Edge | None) -> Dims | None:
+    """The elements of a vector; None for those parts of a Concat of which only the length is known."""
+    known = elements(value)
+    if known is not None or value is None:
+        return known
+    if value.producer is not None and value.producer.is_op("Concat"):
+        parts = [_parts(part) for part in value.producer.inputs]
+        return None if None in parts else [element for part in parts for element in part or ()]
+    count = value.shape[0] if value.rank == 1 and value.shape else None
+    return [None] * count if isinstance(count, int) else None
 
 
 def _slice(node: Node) -> Dims | None:
     dims = _dims(node.inputs[0])
     if dims is None or node.graph.opset < 10:
         return None
-    starts, ends, axes, steps = (elements(v) if v is not None else None for v in [*node.inputs[1:], None, None][:4])
-    given = [v is not None for v in [*node.inputs[1:], None, None][:4]]
-    axes = list(range(len(starts or []))) if not given[2] else axes
-    if starts is None or ends is None or axes is None or (given[3] and steps != [1] * len(starts)):
+    given = [*node.inputs[1:], None, None][:4]
+    starts, ends, axes, steps = map(elements, given)
+    axes = list(range(len(starts or []))) if given[2] is None else axes
+    if starts is None or ends is None or axes is None or (given[3] is not None and steps != [1] * len(starts)):
         return None
     made: list[Element | None] = list(dims)
     for axis, start, end in zip(axes, starts, ends, strict=False):
@@ -212,9 +199,7 @@ def _cut(size: Element, start: Element, end: Element) -> Element | None:
     """What is left of an axis."""
     if start != 0:
         return None
-    if isinstance(end, int):
-        return size if end > _FAR else min(size, end) if isinstance(size, int) and end >= 0 else None
-    if end == size:
+    if end == size or (isinstance(end, int) and end > _FAR):
         return size
     return least(size, end) if isinstance(size, int) and is_dimension(end) else None
 
@@ -238,11 +223,10 @@ def _combined(rule: Callable[[Element, Element], Element | None], dims: Sequence
 
 
 def _broadcast_all(shapes: Sequence[list[Element] | None]) -> Dims | None:
-    if any(dims is None for dims in shapes):
-        return None
     known = [dims for dims in shapes if dims is not None]
     rank = max(map(len, known), default=0)
-    return [_broadcast([dims[i - rank] for dims in known if len(dims) >= rank - i]) for i in range(rank)]
+    made = [_broadcast([dims[i - rank] for dims in known if len(dims) >= rank - i]) for i in range(rank)]
+    return made if len(known) == len(shapes) else None
 
 
 def _broadcast(dims: list[Element]) -> Element | None:
@@ -271,10 +255,7 @@ def _group_query_attention(node: Node) -> Dims | None:
     return None if dims is None or len(dims) != 3 or value is None else [*dims]
 
 
-_BROADCASTING = (
-    *("Add", "Sub", "Mul", "Div", "Pow", "Mod", "Min", "Max", "Mean", "Sum", "And", "Or", "Xor", "Equal", "Less"),
-    *("Greater", "LessOrEqual", "GreaterOrEqual", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Where"),
-)
+_BROADCASTING = COMMUTATIVE | {"Sub", "Div", "Pow", "Mod", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Where"}
 _SHAPES: dict[tuple[str, str], Callable[[Node], Dims | None]] = {
     **dict.fromkeys((("", op) for op in _BROADCASTING), _broadcasting),
     ("", "Range"): _range,

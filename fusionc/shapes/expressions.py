@@ -91,11 +91,10 @@ def least(limit: int, a: Element) -> Element | None:
 
 def limited(a: Element) -> tuple[int, Element] | None:
     """The limit and the dimension of which an element is the smaller one."""
-    terms = list(sum_of(a).items())
-    if len(terms) != 1 or terms[0][1] != 1 or len(terms[0][0]) != 1 or not _is_least(terms[0][0][0]):
-        return None
-    _, limit, inner = terms[0][0][0]
-    return limit, inner
+    match list(sum_of(a).items()):
+        case [((("min", limit, inner),), 1)]:
+            return limit, inner
+    return None
 
 
 def is_dimension(a: Element) -> bool:

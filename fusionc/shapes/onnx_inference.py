@@ -14,7 +14,7 @@ from onnx.checker import ValidationError
 from fusionc.model import operators, tensors
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.tensors import ValueType
-from fusionc.protos import bodies_of
+from fusionc.protos import bodies_of, graphs_of
 from fusionc.shapes.elements import SMALL, elements
 
 _LONG = 1 << 20  # elements
@@ -80,13 +80,9 @@ def _alone(node: Node) -> NodeProto:
     proto.output.extend("" if value is None else f"o{at}" for at, value in enumerate(node.outputs))
     bodies = iter(node.bodies)
     for attribute in node.proto.attribute:
-        copy = proto.attribute.add(name=attribute.name, type=attribute.type)
-        if attribute.type == AttributeProto.GRAPH:
-            copy.g.CopyFrom(_outline(next(bodies)))
-        elif attribute.type == AttributeProto.GRAPHS:
-            copy.graphs.extend(_outline(next(bodies)) for _ in attribute.graphs)
-        else:
-            copy.CopyFrom(attribute)
+        held = [_outline(next(bodies)) for _ in graphs_of(attribute)]
+        value = held[0] if attribute.type == AttributeProto.GRAPH else held
+        proto.attribute.append(onnx.helper.make_attribute(attribute.name, value) if held else attribute)
     return proto
 
 

@@ -1,6 +1,7 @@
 import hashlib
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 from onnx import TensorProto
@@ -8,6 +9,8 @@ from onnx import TensorProto
 from fusionc.model.graph import Constant, Edge, Graph
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
+_END = 64  # elements, the first and the last ones, which tell most constants apart
+_ENDS: WeakKeyDictionary[Constant, tuple[bytes, bytes]] = WeakKeyDictionary()  # they are read once
 _LARGEST = 64 << 20  # bytes; larger ones are compared by their place in the external file only
 
 
@@ -20,7 +23,10 @@ def _place(constant: Constant) -> tuple[tuple[str, str], ...]:
 def _sample(constant: Constant) -> tuple[object, ...]:
     if place := _place(constant):
         return (place,)
-    return tuple(map(_bits, constant.ends))
+    if constant not in _ENDS:
+        flat = constant.values.reshape(-1)
+        _ENDS[constant] = _bits(flat[:_END]), _bits(flat[-_END:])
+    return _ENDS[constant]
 
 
 def _hash(constant: Constant) -> object:
