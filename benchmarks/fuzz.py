@@ -44,7 +44,7 @@ from harness import _with_edges as with_edges
 from harness import all_nodes, interface, operators
 
 import fusionc
-from fusionc.blame import first_bad
+from fusionc.bisection.first_bad import first_bad
 from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
 from fusionc.rewrite import Pass
@@ -284,7 +284,7 @@ class Plan:
             count = self.optimized(model)[2].count
             if not count or self.complaint(model, self.optimized(model, 0)[0]):
                 return "no rewrite"
-            number = first_bad(count, lambda limit: self.complaint(model, self.optimized(model, limit)[0]) is None)
+            number = first_bad(count, lambda limit: self.complaint(model, self.optimized(model, limit)[0]) is None)[0]
             last = self.optimized(model, number)[2].last
         except Exception as error:
             return f"{type(error).__name__}"

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 from fusionc import conversion
-from fusionc.options import options_of
+from fusionc.bisection import bisect_rewrites
+from fusionc.bisection.bisect_rewrites import Bisection
+from fusionc.bisection.trials import described
+from fusionc.options import Options, options_of
 from fusionc.report import Report
 from fusionc.requested.dimension_size import DimensionSize
 from fusionc.runtime.optimizers import DEFAULT_LEVELS
@@ -79,3 +85,36 @@ def convert(
     else that goes wrong.
     """
     return conversion.convert(options_of(locals()))
+
+
+def bisect(
+    model: str | os.PathLike[str],
+    *,
+    check: str | None = None,
+    output_dir: str | os.PathLike[str] = "bisect",
+    **options: Any,
+) -> Bisection:
+    """Find the rewrites that make the result of a conversion wrong, one after another.
+
+    check         a command that says whether a model is right by its exit code (0 right, 1 to 124 wrong, 125 cannot
+                  tell), with {model} where its path goes; by default the result is verified
+    output_dir    where a switch file that avoids them goes, and a small model of each
+    options       those of `convert`
+
+    Raises FusioncError where nobody can tell whether a result is right, UsageError as `convert` does.
+    """
+    return bisect_rewrites.bisect(_options(model, options), check, Path(output_dir))
+
+
+def convert_up_to(model: str | os.PathLike[str], limit: int, **options: Any) -> str:
+    """Convert with the first `limit` rewrites only, write the result unverified, and return what the last one was."""
+    last = bisect_rewrites.convert_up_to(_options(model, options), limit)
+    return "no rewrite took effect" if last is None else described(last)
+
+
+def _options(model: str | os.PathLike[str], given: Mapping[str, Any]) -> Options:
+    """The options of a conversion, with the defaults of `convert` where nothing is given."""
+    defaults = {name: p.default for name, p in inspect.signature(convert).parameters.items()}
+    if unknown := given.keys() - defaults.keys():
+        raise TypeError(f"convert has no argument {', '.join(sorted(unknown))}")
+    return options_of({**defaults, **given, "model": model})

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from time import perf_counter
 
-from fusionc.blame import blame
+from fusionc.bisection.blame import blame
 from fusionc.custom.idle import idle_passes
 from fusionc.disk.load import load
 from fusionc.disk.places import require_place

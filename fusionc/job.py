@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -51,11 +51,13 @@ class Optimized:
 
 @dataclass(frozen=True)
 class Verdict:
-    """On a converted model, with a sentence on it; `is_loadable`: valid, and loaded by onnxruntime."""
+    """On a converted model, with a sentence on it; `is_loadable`: valid, and loaded by onnxruntime; `is_verified`: the
+    reference runs, so that there was something to compare."""
 
     is_right: bool
     summary: str
     is_loadable: bool
+    is_verified: bool = True
 
 
 @dataclass
@@ -112,9 +114,18 @@ class Job:
         folder = self.options.dump_graph
         return None if folder is None else GraphDump(folder, [self.options.source, self.options.destination])
 
-    def optimized(self, proto: onnx.ModelProto, limit: int | None = None, dump: GraphDump | None = None) -> Optimized:
-        """The optimized proto after at most `limit` rewrites. With every pass off it is the one that was loaded."""
-        log = RewriteLog(limit, self.left_out)
+    def optimized(
+        self,
+        proto: onnx.ModelProto,
+        limit: int | None = None,
+        dump: GraphDump | None = None,
+        examine: Callable[..., None] | None = None,
+    ) -> Optimized:
+        """The optimized proto after at most `limit` rewrites. With every pass off it is the one that was loaded.
+
+        `examine` is shown each rewrite before it takes effect, as `RewriteLog` has it.
+        """
+        log = RewriteLog(limit, self.left_out, examine)
         if self.options.target_opset is not None:
             proto = raise_opset(proto, self.options.target_opset)
         if dump is not None:
@@ -169,7 +180,7 @@ class Job:
             summary = f"not verified: {found.summary}" if found.status == "impossible" else found.summary
         if finite and found.status == "equal":
             summary = f"{summary}; NaN and Inf left out, for which {', '.join(finite)} may give other results"
-        return Verdict(found.status != "different", summary, found.is_loadable)
+        return Verdict(found.status != "different", summary, found.is_loadable, found.status != "impossible")
 
     def what_was_left_out(self) -> list[str]:
         """What the user should know that was left out so that the result can be loaded."""

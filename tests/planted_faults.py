@@ -49,14 +49,14 @@ class Plant:
 
     def spoiled(self, pattern: str, m: Match, new: Tape, results: Any) -> Any:
         """What the pass gives now. The place stays the same one in every conversion that follows."""
-        name = m.outputs[0].name if m.outputs else ""
-        if name != (self.value or name) or pattern != (self.pattern or pattern):
+        name, labels = m.outputs[0].name if m.outputs else "", tuple(node.label() for node in m.nodes)
+        if (name, pattern) != (self.value or name, self.pattern or pattern) or labels != (self.labels or labels):
             return results
         wrong = self.fault.spoil(new, results if isinstance(results, tuple | list) else (results,))
         if wrong is None:
             return results
         if not self.labels:
-            self.value, self.pattern, self.labels = name, pattern, tuple(node.label() for node in m.nodes)
+            self.value, self.pattern, self.labels = name, pattern, labels
         return tuple(wrong) if isinstance(results, tuple | list) else wrong[0]
 
 

@@ -17,7 +17,7 @@ from fusionc.cli.broken_pipe import BrokenPipeSafeStream
 from fusionc.cli.exit_codes import EXIT_CODES, exit_on_failure
 from fusionc.cli.signals import ended_by_errors
 
-COMMANDS = ("convert", "verify", "diff", "passes", "switch_file")
+COMMANDS = ("convert", "verify", "bisect", "diff", "passes", "switch_file")
 
 
 class _LazyGroup(click.Group):

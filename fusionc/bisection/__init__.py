@@ -1,0 +1,1 @@
+"""Which rewrites make the result wrong: the conversion is repeated with fewer of them, halving what is left."""

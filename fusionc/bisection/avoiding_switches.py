@@ -1,0 +1,32 @@
+"""A switch file that avoids passes: the one that was given, with these off."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+from fusionc.rewrite import Pass
+from fusionc.switches import PassNames
+from fusionc.switches.switch_file import ALL, SECTIONS, read_file
+
+
+def switches_without(base: Path | None, off: Collection[Pass], registry: Sequence[Pass]) -> str:
+    """The text of a switch file: `base`, if there is one, with these passes off."""
+    names = PassNames(registry)
+    written: dict[str, dict[str, str]] = {section: {} for section in SECTIONS}
+    for entry in read_file(base).entries if base is not None else ():
+        found = names.find(entry.key)
+        sections = (entry.section,) if entry.section else SECTIONS if entry.key == ALL else (_kind(found),)
+        for section in sections:
+            written[section][entry.key] = "on" if entry.on else "off"
+    for pass_ in off:
+        for section in SECTIONS:
+            written[section].pop(pass_.name, None)
+        written[pass_.kind][pass_.name] = "off"
+    return json.dumps({"Switch": written}, indent=4) + "\n"
+
+
+def _kind(found: Sequence[Pass]) -> str:
+    """Where a name belongs that the older form of the file has in no section."""
+    return found[0].kind if found else SECTIONS[0]

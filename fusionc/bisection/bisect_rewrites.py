@@ -1,0 +1,143 @@
+"""The story of a search: the conversion → its rewrites at fault → a model of each, and switches that avoid them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from pathlib import Path
+
+import onnx
+
+from fusionc.bisection.avoiding_switches import switches_without
+from fusionc.bisection.culprits import Culprit, culprits
+from fusionc.bisection.judges import Checking, Verifying, publish
+from fusionc.bisection.minimal_model import MinimalModel, minimal_model
+from fusionc.bisection.trials import Trials, described
+from fusionc.custom.loading import load_passes
+from fusionc.disk.load import load
+from fusionc.disk.places import require_place
+from fusionc.disk.texts import replace_text
+from fusionc.failures import explained
+from fusionc.graph_kernel.library.location import library_for
+from fusionc.job import Job, job_of
+from fusionc.options import Options
+from fusionc.report import Plog
+from fusionc.rewrite import Pass
+from fusionc.rewrite.log import Commit
+from fusionc.runtime.process import start, step_limit
+
+_MOST = 16  # culprits; more are better seen one pass after the other
+SWITCHES = "switches.json"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A culprit, the smallest model that shows it, and the files that were written of that."""
+
+    culprit: Culprit
+    minimal: MinimalModel | None
+    files: tuple[Path, ...]
+
+
+@dataclass
+class Bisection:
+    """What was found in so many runs: nothing where the result is right, which `summary` says then.
+
+    `switches` is a file that switches the passes at fault off, but for those in `must`, which only
+    --optimization_switch does. `is_all` says whether the result is right without them.
+    """
+
+    found: list[Found] = field(default_factory=list)
+    runs: int = 0
+    summary: str = ""
+    switches: Path | None = None
+    must: tuple[str, ...] = ()
+    is_all: bool = True
+    notices: list[str] = field(default_factory=list)
+
+
+class _Steps:
+    """Says which run it is before what is being done in it."""
+
+    def __init__(self, progress: Callable[[str], None]) -> None:
+        self._progress, self._run = progress, ""
+
+    def begin(self, run: str) -> None:
+        self._run = run
+        self._progress(run)
+
+    def __call__(self, message: str) -> None:
+        self._progress(f"{self._run}, {message}" if self._run else message)
+
+
+def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
+    """Find the rewrites at fault, and write what was found into a folder.
+
+    `check` is a command that says whether a model is right, by default the verification does. Raises FusioncError
+    where nobody can tell.
+    """
+    start()
+    steps, result = _Steps(options.progress), Bisection()
+    options = replace(options, progress=steps)
+    with Plog(options.log) as plog, step_limit(options.timeout), explained(options.source, plog):
+        job, proto = _loaded(options, plog)
+        with job.reference(proto) as reference:
+            del proto
+            trials = Trials(job, Checking(check) if check is not None else Verifying(reference), steps.begin)
+            for culprit in islice(culprits(trials), _MOST):
+                folder.mkdir(parents=True, exist_ok=True)
+                steps.begin(f"culprit {len(result.found) + 1}")
+                steps("looking for a small model that shows it")
+                found = _written(job, culprit, folder, len(result.found) + 1)
+                result.found.append(found)
+                for rewrite in culprit.rewrites:
+                    plog.warning("Bisect", f"{described(rewrite.commit)}: {culprit.after}")
+            last = trials.run().opinion
+            result.runs, result.summary, result.is_all = trials.runs, last.summary, bool(last.is_good)
+        if result.found:
+            passes = _distinct([rewrite.pass_ for one in result.found for rewrite in one.culprit.rewrites])
+            result.must = tuple(p.name for p in passes if p.default == "must")
+            result.switches = folder / SWITCHES
+            registry = load_passes(options.custom_passes)
+            replace_text(result.switches, switches_without(options.fusion_switch_file, passes, registry))
+        result.notices = [*job.notices, *plog.notices]
+    return result
+
+
+def convert_up_to(options: Options, limit: int) -> Commit | None:
+    """Convert with the first `limit` rewrites only, and return the last one; nothing is verified."""
+    start()
+    with Plog(options.log) as plog, step_limit(options.timeout), explained(options.source, plog):
+        job, proto = _loaded(options, plog)
+        done = job.optimized(proto, limit)
+        publish(job, done, options.destination)
+    return done.log.last
+
+
+def _loaded(options: Options, plog: Plog) -> tuple[Job, onnx.ModelProto]:
+    require_place(options.destination)
+    job = job_of(options, plog)
+    proto = load(options.source)
+    job.notices += job.kernels.inherit(proto, library_for(options.source), options.trust_kernels)
+    job.requests.apply(proto, os.fspath(options.source.parent))
+    return job, proto
+
+
+def _written(job: Job, culprit: Culprit, folder: Path, number: int) -> Found:
+    if len(culprit.rewrites) > 1:
+        return Found(culprit, None, ())
+    (rewrite,) = culprit.rewrites
+    minimal = minimal_model(job, rewrite)
+    if minimal is None:
+        return Found(culprit, None, ())
+    name = f"{number}_{rewrite.commit.pass_name}"
+    files = {folder / f"{name}.onnx": minimal.model, folder / f"{name}_rewritten.onnx": minimal.rewritten}
+    for path, model in files.items():
+        path.write_bytes(model.SerializeToString())
+    return Found(culprit, minimal, tuple(files))
+
+
+def _distinct(passes: list[Pass]) -> list[Pass]:
+    return list({p.name: p for p in passes}.values())

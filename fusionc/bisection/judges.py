@@ -1,0 +1,71 @@
+"""Who finds a result right: the verification of a conversion, or a command of the user's."""
+
+from __future__ import annotations
+
+import shlex
+import subprocess
+from pathlib import Path
+
+from fusionc.bisection.trials import Opinion
+from fusionc.disk.places import workshop
+from fusionc.disk.save import save
+from fusionc.errors import FusioncError, UsageError
+from fusionc.graph_kernel.library.location import published
+from fusionc.job import Job, Optimized
+
+MODEL = "{model}"  # what stands in a command for the path of the model
+_CANNOT_TELL = 125
+_NOT_A_COMMAND = (126, 127)  # what a shell says where it cannot run a command
+
+
+class Verifying:
+    """Compares a result with the reference, as a conversion does."""
+
+    def __init__(self, reference: Path) -> None:
+        self._reference = reference
+
+    def __call__(self, job: Job, done: Optimized) -> Opinion:
+        with save(done.proto, job.options.source.parent, job.options.destination) as saved:
+            verdict = job.verdict(self._reference, saved.model, done.counts)
+        return Opinion(verdict.is_right if verdict.is_verified else None, verdict.summary)
+
+
+class Checking:
+    """Runs a command of the user's on the result, which is published with its weights and kernels in a folder.
+
+    Exit code 0 is right, 125 cannot tell, 1 to 124 wrong, as for `git bisect run`; all others end the search.
+    """
+
+    def __init__(self, command: str) -> None:
+        if MODEL not in command:
+            hint = f'write {MODEL} where the path of the model goes: --check "python accuracy.py {MODEL}"'
+            raise UsageError("the command does not say where the model goes", where=f"--check {command}", hint=hint)
+        self._command = command
+
+    def __call__(self, job: Job, done: Optimized) -> Opinion:
+        source = job.options.source
+        with workshop(job.options.destination.parent) as folder:
+            destination = folder / "result" / job.options.destination.name
+            destination.parent.mkdir()
+            publish(job, done, destination)
+            command = self._command.replace(MODEL, shlex.quote(str(destination.resolve())))
+            ran = subprocess.run(command, shell=True, capture_output=True, text=True, errors="replace", check=False)
+        code = ran.returncode
+        if not 0 <= code <= _CANNOT_TELL:
+            what = f"the command ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}"
+            said = "".join(ran.stderr.strip().splitlines()[-1:])
+            hint = "0 is right, 1 to 124 wrong, 125 cannot tell; " + (
+                "correct the command" if code in _NOT_A_COMMAND else "others end the search"
+            )
+            raise FusioncError(what, where=f"{command}, on {source}", hint=hint, details=[said] if said else [])
+        words = "".join((ran.stdout.strip() or ran.stderr.strip()).splitlines()[-1:])
+        summary = f"exit code {code}" + (f": {words}" if words else "")
+        return Opinion(None if code == _CANNOT_TELL else code == 0, summary)
+
+
+def publish(job: Job, done: Optimized, destination: Path) -> None:
+    """Write a result, with what it needs beside it, to another place than the job's."""
+    source = job.options.source
+    with save(done.proto, source.parent, destination, job.options.external_weight) as saved:
+        job.finish(saved, done, job.requests.types(done.proto), None)
+        saved.publish(published(job.kernels.file, destination, source))

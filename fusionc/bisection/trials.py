@@ -1,0 +1,84 @@
+"""Trials: the same conversion with some of its rewrites, and whether somebody finds the result right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from fusionc.job import Job, Optimized
+from fusionc.rewrite import Match, Pass, Tape
+from fusionc.rewrite.check import Replacement
+from fusionc.rewrite.log import Commit
+from fusionc.rewrite_check.context import isolated
+from fusionc.rewrite_check.rewrite_models import RewriteModels, RewriteOnItsOwn
+
+
+@dataclass(frozen=True)
+class Opinion:
+    """Whether a result is right, None where that cannot be told, and a sentence on it."""
+
+    is_good: bool | None
+    summary: str
+
+
+class Examiner(Protocol):
+    """Somebody who looks at the result of a conversion."""
+
+    def __call__(self, job: Job, done: Optimized) -> Opinion: ...
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A conversion with at most so many rewrites: what was found of it, how many took effect, and the last one."""
+
+    opinion: Opinion
+    count: int
+    last: Commit | None
+
+
+@dataclass(frozen=True)
+class Rewrite:
+    """A rewrite by name, its pass, and models of it with less and more of what comes before it."""
+
+    commit: Commit
+    pass_: Pass
+    models: tuple[RewriteModels, ...]
+
+
+@dataclass
+class Trials:
+    """Runs trials, each once. `runs` counts them, `say` is told of each before it begins."""
+
+    job: Job
+    judge: Examiner
+    say: Callable[[str], None]
+    runs: int = 0
+    _known: dict[tuple[int, int | None], Trial] = field(default_factory=dict)
+
+    def run(self, limit: int | None = None) -> Trial:
+        """The trial with at most `limit` rewrites, None for all; those that the job leaves out do not count."""
+        key = len(self.job.left_out), limit
+        if key not in self._known:
+            self.runs += 1
+            self.say(f"run {self.runs}: {'all rewrites' if limit is None else f'the first {limit} rewrites'}")
+            done = self.job.optimized(self.job.original(), limit)
+            self._known[key] = Trial(self.judge(self.job, done), done.log.count, done.log.last)
+        return self._known[key]
+
+    def rewrites(self, numbers: range) -> list[Rewrite]:
+        """The rewrites of these numbers, as they take effect."""
+        found: list[Rewrite] = []
+
+        def examine(commit: Commit, pass_: Pass, match: Match, new: Replacement, tape: Tape) -> None:
+            if commit.number in numbers:
+                found.append(Rewrite(commit, pass_, tuple(isolated(RewriteOnItsOwn(match, new, tape)))))
+
+        self.job.optimized(self.job.original(), numbers[-1], examine=examine)
+        return found
+
+
+def described(commit: Commit) -> str:
+    """A rewrite in words."""
+    nodes = ", ".join(commit.nodes) or "the whole graph"
+    return f"rewrite {commit.number}, {commit.pass_name}, pattern {commit.pattern}, at {nodes}"

@@ -1,0 +1,128 @@
+"""`fusionc bisect`: which rewrites make the result wrong?"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fusionc.cli.atc_spelling import AtcCommand
+from fusionc.cli.conversion_options import conversion_arguments, conversion_options
+from fusionc.cli.exit_codes import show_tracebacks
+from fusionc.cli.files import FilePath
+from fusionc.cli.signals import held_back
+from fusionc.errors import printable
+from fusionc.report.plog import LEVELS
+
+if TYPE_CHECKING:
+    from fusionc.bisection.bisect_rewrites import Bisection, Found
+
+_FILE = FilePath()
+_WRONG = 3
+_EPILOG = """\b
+Exit codes:
+  0  the result is right, or with --limit the model is written
+  1  the search failed: nobody can tell whether the result is right, or the model itself is not
+  2  an option or the switch file is wrong, or a file to read is not there
+  3  the result is wrong; the rewrites at fault are named"""
+
+
+@click.command(cls=AtcCommand, epilog=_EPILOG, short_help="Find the rewrites that make a result wrong.")
+@click.option("--model", type=_FILE, metavar="FILE", required=True, help="The ONNX model whose conversion is wrong.")
+@click.option(
+    "--check",
+    metavar='"CMD {model}"',
+    help="A command that says whether a model is right, by its exit code as for git bisect run: 0 right, 1 to 124 "
+    "wrong, 125 cannot tell. {model} becomes the path. Default: verification, as in convert.",
+)
+@click.option(
+    "--limit",
+    type=click.IntRange(min=0),
+    metavar="N",
+    help="Search nothing: stop after the N-th rewrite, write the model as it is then, unverified, and name that one.",
+)
+@click.option(
+    "--output", type=_FILE, metavar="FILE", help="The model that --limit writes. Default: <model>_fusionc.onnx."
+)
+@click.option(
+    "--output_dir",
+    type=_FILE,
+    metavar="DIR",
+    help="Where the switch file and the small models go. Default: <model>_bisect in the current folder.",
+)
+@conversion_options
+@click.option("--log", type=click.Choice(LEVELS), callback=show_tracebacks, help="Level of the log. Default: info.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    model: Path,
+    check: str | None,
+    limit: int | None,
+    output: Path | None,
+    output_dir: Path | None,
+    **given: Any,
+) -> None:
+    """Repeat a conversion with fewer and fewer of its rewrites until those at fault are found, one after another.
+
+    Each takes at most log2 of the number of rewrites, rounded up, and 2 runs. Of each it names pass, pattern and nodes
+    and writes a model of a few nodes that shows it; a switch file avoids them all. The options are those of convert.
+    """
+    if limit is not None and check is not None:
+        raise click.UsageError("--limit searches nothing, so that there is nothing to --check.", ctx)
+    arguments = conversion_arguments(ctx, given)
+    from fusionc.runtime.process import start
+
+    start()  # it needs some time, as the imports here do
+    with held_back():
+        from fusionc.api import bisect, convert_up_to
+    from fusionc.report.progress import Progress
+
+    with Progress() as progress:
+        if limit is not None:
+            last = convert_up_to(model, limit, output=output, progress=progress, **arguments)
+            click.echo(printable(last))
+            return
+        folder = output_dir or Path(f"{model.stem}_bisect")
+        found = bisect(model, check=check, output_dir=folder, progress=progress, **arguments)
+    _show(found, model)
+    ctx.exit(_WRONG if found.found else 0)
+
+
+def _show(result: Bisection, model: Path) -> None:
+    from fusionc.report.table import show_facts
+
+    lines = [fact for number, found in enumerate(result.found, 1) for fact in _facts(number, found)]
+    if not result.found:
+        lines.append(("result", f"right: {result.summary}"))
+    elif not result.is_all:
+        lines.append(("and more", f"without all these the result is still wrong: {result.summary}"))
+    if result.switches is not None:
+        lines.append(("avoid", f"fusionc convert --model {model} --fusion_switch_file {result.switches}"))
+    if result.must:
+        off = ";".join(f"{name}:off" for name in result.must)
+        lines.append(("avoid", f'no switch file switches off: --optimization_switch "{off}"'))
+    lines += [("notice", notice) for notice in result.notices]
+    show_facts([*lines, ("runs", str(result.runs))], sys.stdout)
+
+
+def _facts(number: int, found: Found) -> list[tuple[str, str]]:
+    from fusionc.bisection.trials import described
+    from fusionc.report.table import size_text
+
+    culprit, minimal = found.culprit, found.minimal
+    several = ", one of these" if len(culprit.rewrites) > 1 else ""
+    facts = [(f"culprit {number}", f"{described(r.commit)} (of {culprit.count}){several}") for r in culprit.rewrites]
+    facts += [("without it", culprit.before), ("with it", culprit.after)]
+    if minimal is None:
+        return facts
+    model, rewritten = found.files
+    if minimal.is_converted:
+        facts.append(("shown by", f"{model}, {size_text(model.stat().st_size)}: its conversion is {minimal.shown}"))
+    elif minimal.shown:
+        facts.append(("shown by", f"fusionc verify {model} {rewritten}: {minimal.shown}"))
+    else:
+        facts.append(("model", f"{model}, and {rewritten}, in which verification finds no difference"))
+    return facts

@@ -1,0 +1,55 @@
+"""What comes before a rewrite and belongs to models of it: computed sizes, and what its inputs are made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from onnx import TensorProto
+
+from fusionc.model.graph import Edge, Node
+from fusionc.rewrite_check.rewrite_models import RewriteModels, RewriteOnItsOwn
+
+GENERATIONS = (0, 1, 2, 4, 8)
+_MOST_NODES = 200
+_WHOLE = (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL)
+_ONLY_AFTER = 3  # generations above a value that the replacement alone reads
+
+
+def isolated(rewrite: RewriteOnItsOwn) -> Iterator[RewriteModels]:
+    """Models of a rewrite, with less and more of what comes before it; none where there can be none."""
+    sizes = -1
+    for generations in GENERATIONS if not rewrite.reason else ():
+        context = context_of(rewrite, generations)
+        if len(context) > sizes:
+            yield rewrite.models(context)
+        sizes = len(context)
+
+
+def context_of(rewrite: RewriteOnItsOwn, generations: int) -> set[Node]:
+    """The nodes before a rewrite that its models have: what computes its sizes, what relates the inputs of its
+    replacement to its own, and what its inputs are made of in so many steps."""
+    found: set[Node] = set()
+    own = set(rewrite.inputs()) - set(rewrite.only_after())
+    for _ in range(_ONLY_AFTER):
+        _add(rewrite, found, lambda value: value not in own)
+    for _ in range(generations):
+        _add(rewrite, found, lambda value: True)
+    while _add(rewrite, found, _is_size):
+        pass
+    return found
+
+
+def _add(rewrite: RewriteOnItsOwn, found: set[Node], wanted: Callable[[Edge], bool]) -> bool:
+    """Take in what makes the inputs that are wanted; whether that was anything."""
+    values = [value for value in rewrite.inputs(found) if wanted(value)]
+    makers = {value.producer for value in values if value.producer is not None}
+    new = {node for node in makers if rewrite.may_be_context(node)}
+    if not new or len(found) + len(new) > _MOST_NODES:
+        return False
+    found |= new
+    return True
+
+
+def _is_size(value: Edge) -> bool:
+    """Whether a value may be made of sizes: whole numbers, few of them."""
+    return value.known_type.elem_type in _WHOLE and len(value.known_type.shape or ()) <= 1

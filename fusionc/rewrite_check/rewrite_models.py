@@ -1,0 +1,130 @@
+"""A rewrite as two small models with the same inputs and outputs: with the nodes that it replaces, and with the new."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+import onnx
+
+from fusionc.model.graph import Constant, Edge, Node
+from fusionc.model.operators import MICROSOFT, is_pure
+from fusionc.model.tensors import to_proto
+from fusionc.rewrite.check import Replacement
+from fusionc.rewrite.match import Match
+from fusionc.rewrite.tape import Tape
+
+_IR_VERSION = 10  # of the small models, where the model has an older one
+
+
+@dataclass(frozen=True)
+class RewriteModels:
+    """Two models that should compute the same, and the values of the graph that are their inputs."""
+
+    before: onnx.ModelProto
+    after: onnx.ModelProto
+    inputs: tuple[Edge, ...]
+
+
+class RewriteOnItsOwn:
+    """A match and its replacement, at the moment before it takes effect.
+
+    `outputs` are the values that are replaced; `reason` says why there can be no models of it, "" where there can.
+    """
+
+    def __init__(self, match: Match, new: Replacement, tape: Tape) -> None:
+        self._match, self._new, self._tape = match, new, tape
+        self.outputs = [old for old, _ in new.pairs if old.is_used]
+        nodes = [*match.nodes, *new.nodes]
+        self.reason = ""
+        if match.graph.in_function:
+            self.reason = "it is in a function, where types are known of calls alone"
+        elif tape.moved or any(body.changed for node in nodes for body in node.subgraphs(recursive=True)):
+            self.reason = "it moves or holds subgraphs that have been rewritten"
+
+    def inputs(self, context: Collection[Node] = ()) -> list[Edge]:
+        """What the models would read that none of their nodes makes; those of the replacement alone come last."""
+        inside = {*self._match.nodes, *context}
+        read = [v for node in (*context, *self._match.nodes) for v in _read(node)]
+        read += [v for node in self._new.nodes for v in self._tape.reads(node) if v is not None]
+        read += [new for _, new in self._new.pairs]
+        given = (v for v in dict.fromkeys(read) if v not in self._new.made and not v.is_constant)
+        return [v for v in given if v.producer not in inside]
+
+    def only_after(self) -> list[Edge]:
+        """The inputs that the replacement reads and what it replaces does not."""
+        before = {v for node in self._match.nodes for v in _read(node)}
+        return [v for v in self.inputs() if v not in before]
+
+    def may_be_context(self, node: Node) -> bool:
+        """Whether a node that makes an input may stand before it in both models."""
+        is_whole = not any(body.changed for body in node.subgraphs(recursive=True))
+        return is_pure(node) and is_whole and not node.graph.in_function and not node.has_references
+
+    def models(self, context: Collection[Node] = ()) -> RewriteModels:
+        """The two models. `context` are nodes before the rewrite that both have, too."""
+        shared = sorted(context, key=lambda node: node.position)
+        inputs = tuple(self.inputs(context))
+        old = sorted({*shared, *self._match.nodes}, key=lambda node: node.position)
+        before = self._model(inputs, ((n, _read(n)) for n in old), {})
+        renamed = {new: old.name for old, new in reversed(self._new.pairs) if new.producer in self._new.nodes}
+        made = [(n, [v for v in self._tape.reads(n) if v is not None]) for n in self._new.nodes]
+        after = self._model(inputs, [*((n, _read(n)) for n in shared), *made], renamed)
+        for old_value, value in self._new.pairs:
+            if old_value.is_used and renamed.get(value) != old_value.name:
+                _constant(after, value)
+                after.graph.node.add(
+                    op_type="Identity", input=[renamed.get(value, value.name)], output=[old_value.name]
+                )
+        after.functions.extend(self._tape.functions)
+        domains = {node.domain for node in after.graph.node} - {entry.domain for entry in after.opset_import}
+        for domain in sorted(domains - {"ai.onnx"}):
+            after.opset_import.add(domain=domain, version=1)
+        return RewriteModels(before, after, inputs)
+
+    def _model(
+        self, inputs: Sequence[Edge], nodes: Iterable[tuple[Node, Sequence[Edge]]], names: dict[Edge, str]
+    ) -> onnx.ModelProto:
+        graph = self._match.graph
+        model = onnx.ModelProto(ir_version=max(graph.model.ir_version, _IR_VERSION), producer_name="fusionc")
+        for domain, version in {MICROSOFT: 1, **graph.opsets}.items():
+            model.opset_import.add(domain=domain, version=version)
+        model.functions.extend(graph.model.proto.functions)
+        model.graph.name = "rewrite"
+        for value in inputs:
+            _declare(model.graph.input.add(name=value.name), value)
+        for value in self.outputs:
+            _declare(model.graph.output.add(name=value.name), value)
+        listed = list(nodes)
+        inside = {node for node, _ in listed}
+        for node, read in listed:
+            for value in read:
+                if value.producer not in inside:
+                    _constant(model, value)
+            copy = model.graph.node.add()
+            copy.CopyFrom(node.proto)
+            copy.input[:] = ["" if v is None else names.get(v, v.name) for v in node.inputs]
+            copy.output[:] = ["" if v is None else names.get(v, v.name) for v in node.outputs]
+        return model
+
+
+def _read(node: Node) -> list[Edge]:
+    """What a node reads, its subgraphs included."""
+    return [v for v in (*node.inputs, *node.captures()) if v is not None]
+
+
+def _declare(info: onnx.ValueInfoProto, value: Edge) -> None:
+    """The type as it is known now: to ask for more would have it inferred anew, and change what passes see."""
+    info.type.CopyFrom(value.known_type.proto)
+
+
+def _constant(model: onnx.ModelProto, value: Edge) -> None:
+    """Give a model a constant that it reads, unless it has it."""
+    array = value.constant() if value.is_constant else None
+    if array is None or any(tensor.name == value.name for tensor in model.graph.initializer):
+        return
+    data = value.data if isinstance(value, Constant) else None
+    if isinstance(data, onnx.TensorProto) and data.data_location != onnx.TensorProto.EXTERNAL:
+        model.graph.initializer.add().CopyFrom(data)
+    else:
+        model.graph.initializer.append(to_proto(array, value.name))

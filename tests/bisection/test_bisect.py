@@ -1,0 +1,159 @@
+"""The rewrites at fault are found, each by name, in few runs, with a small model that shows it."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import onnx
+import pytest
+from click.testing import CliRunner
+from harness import parse
+from planted_faults import FAULTS, SAMPLES, Fault, Plant, model_of, planted
+
+import fusionc
+from fusionc.api import bisect, convert_up_to
+from fusionc.bisection.bisect_rewrites import Bisection
+from fusionc.cli import main
+from fusionc.errors import FusioncError, UsageError
+
+FEW = [fault for fault in FAULTS if fault.pass_name in ("ConvBatchnormFusionPass", "LayerNormFusionPass")]
+AT_ONCE = (
+    ["MatMulBiasAddFusionPass: a lost bias", "GemmScaleFusionPass: a scale inverted"],
+    [
+        "PadConv2dFusionPass: pads off by one",
+        "ConvBatchnormFusionPass: a lost bias",
+        "AABiasaddConvFusion: a channel's bias at the next",
+    ],
+)
+OWN = """
+import fusionc
+from fusionc import op
+
+def scaled(x):
+    return op.Relu(x * 2.0)
+
+def wrong(x):
+    return op.Relu(x) * 3.0
+
+fusionc.register_replacement(scaled, wrong, name="Own")
+"""
+CHAIN = """agraph (float[N,8] x, float[8] g) => (float[N,8] y) <float c = {0.5}> {
+    a = Mul (x, c)  b = Exp (a)  s = Add (b, x)  n = LayerNormalization (s, g)  t = Tanh (n)  y = Sub (t, x) }"""
+NO_FUSED_GEMM = "! grep -aq FusedGemm {model}"
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("fault", FEW, ids=str)
+def test_a_fault_is_found(fault: Fault) -> None:
+    onnx.save(model_of(fault), "model.onnx")
+    with planted(fault) as plants:
+        found = bisect("model.onnx")
+        assert_found(found, *plants)
+        assert fusionc.convert("model.onnx", fusion_switch_file=found.switches).verification
+
+
+@pytest.mark.parametrize("names", AT_ONCE, ids=len)
+def test_several_at_once(names: list[str]) -> None:
+    faults = [next(fault for fault in FAULTS if str(fault) == name) for name in names]
+    onnx.save(model_of(faults[0]), "model.onnx")
+    with planted(*faults) as plants:
+        assert_found(bisect("model.onnx"), *plants)
+
+
+def assert_found(found: Bisection, *plants: Plant) -> None:
+    commits = [rewrite.commit for one in found.found for rewrite in one.culprit.rewrites]
+    assert {(p.fault.pass_name, p.pattern, p.labels) for p in plants} == {
+        (c.pass_name, c.pattern, c.nodes) for c in commits
+    }
+    assert len(commits) == len(plants) and found.is_all
+    assert found.runs <= sum(math.ceil(math.log2(one.culprit.count)) + 2 for one in found.found)
+    for one in found.found:
+        assert one.minimal is not None and one.minimal.shown
+        assert one.files[0].stat().st_size < 8192
+
+
+def test_a_right_result_is_that() -> None:
+    onnx.save(model_of(FEW[0]), "model.onnx")
+    found = bisect("model.onnx")
+    assert (found.found, found.runs, found.switches) == ([], 1, None) and found.summary.startswith("equal")
+
+
+def test_the_command_names_what_it_found() -> None:
+    onnx.save(model_of(FEW[0]), "model.onnx")
+    Path("base.txt").write_text("DropOutPass:off\nConvBatchnormFusionPass:on\n")
+    with planted(FEW[0]):
+        result = CliRunner().invoke(main, ["bisect", "--model", "model.onnx", "--fusion_switch_file", "base.txt"])
+    assert result.exit_code == 3, result.output
+    assert "ConvBatchnormFusionPass, pattern ConvBatchnorm, at " in result.stdout
+    assert "model_bisect/1_ConvBatchnormFusionPass.onnx" in result.stdout
+    switches = json.loads(Path("model_bisect/switches.json").read_text())["Switch"]
+    assert switches == {"GraphFusion": {"DropOutPass": "off", "ConvBatchnormFusionPass": "off"}, "UBFusion": {}}
+    assert not list(Path().glob("*fusionc*"))
+
+
+def test_a_limit_stops_behind_a_rewrite() -> None:
+    onnx.save(model_of(FEW[0]), "model.onnx")
+    result = CliRunner().invoke(main, ["bisect", "--model", "model.onnx", "--limit", "2", "--output", "two.onnx"])
+    assert result.exit_code == 0 and result.stdout.startswith("rewrite 2, ConvBatchnormFusionPass, pattern")
+    assert len(onnx.load("two.onnx").graph.node) == len(onnx.load("model.onnx").graph.node) - 2
+    assert convert_up_to("model.onnx", 0, output="none.onnx") == "no rewrite took effect"
+    assert onnx.load("none.onnx") == onnx.load("model.onnx")
+
+
+def test_a_pass_of_ones_own() -> None:
+    Path("own.py").write_text(OWN)
+    onnx.save(
+        parse("agraph (float[N,4] x) => (float[N,4] y) <float c = {2}> { m = Mul (x, c) y = Relu (m) }"), "m.onnx"
+    )
+    found = bisect("m.onnx", custom_passes=["own.py"])
+    assert [one.culprit.rewrites[0].commit.pass_name for one in found.found] == ["Own"]
+    assert found.found[0].minimal is not None and found.found[0].minimal.is_converted
+    fusionc.convert("m.onnx", custom_passes=["own.py"], fusion_switch_file=found.switches)
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_a_wrong_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fusionc.graph_kernel.lower.operator_table import OPERATORS
+
+    onnx.save(parse(CHAIN), "m.onnx")
+    monkeypatch.setitem(OPERATORS, "Sub", OPERATORS["Add"])
+    found = bisect("m.onnx", graph_kernel_flags="--opt_level=3")
+    (one,) = found.found
+    assert (one.culprit.rewrites[0].commit.pattern, found.is_all) == ("area", True)
+    assert one.minimal is not None and one.minimal.is_converted
+
+
+def test_a_command_decides() -> None:
+    onnx.save(onnx.load(SAMPLES / "matmul_bias.onnx"), "model.onnx")
+    found = bisect("model.onnx", check=NO_FUSED_GEMM)
+    assert [one.culprit.rewrites[0].commit.nodes[0] for one in found.found] == ["relu_3", "relu_7"]
+    assert found.is_all and found.runs <= 2 * (4 + 2)
+    assert (found.found[0].culprit.before, found.found[0].culprit.after) == ("exit code 0", "exit code 1")
+
+
+def test_where_the_command_cannot_tell_several_are_suspected() -> None:
+    onnx.save(onnx.load(SAMPLES / "matmul_bias.onnx"), "model.onnx")
+    untold = "if [ $(grep -ao relu_._FusedGemm {model} | wc -l) = 1 ]; then exit 125; fi; "
+    (one,) = bisect("model.onnx", check=untold + NO_FUSED_GEMM).found
+    assert [rewrite.commit.nodes[0] for rewrite in one.culprit.rewrites] == ["relu_3", "relu_7"]
+
+
+@pytest.mark.parametrize(
+    ("command", "error", "text"),
+    [
+        ("false", UsageError, "does not say where the model goes"),
+        ("false {model}", FusioncError, "the model itself is found wrong"),
+        ("no-such-command {model}", FusioncError, "exit code 127"),
+        ("sh -c 'exit 125' {model}", FusioncError, "nobody can tell"),
+    ],
+)
+def test_a_command_that_is_no_check(command: str, error: type[Exception], text: str) -> None:
+    onnx.save(parse("agraph (float[N] x) => (float[N] y) { a = Identity (x) y = Relu (a) }"), "model.onnx")
+    with pytest.raises(error, match=text):
+        bisect("model.onnx", check=command)
