@@ -21,6 +21,8 @@ static const struct {
 } PLACES[] = {
 #include "places.h"
 };
+/* Where this is set, which threads share a core is told in ways that vendors do not have in common. */
+static const unsigned HYPER_THREADS = 1u << 28;
 static const unsigned char CPUID[] = {0x0F, 0xA2}, BREAKPOINT[] = {0xCC, 0x90};
 
 static void answer(int number, siginfo_t *info, void *context) {
@@ -35,7 +37,7 @@ static void answer(int number, siginfo_t *info, void *context) {
         memcpy(&b, "Genu", 4), memcpy(&d, "ineI", 4), memcpy(&c, "ntel", 4);
         break;
     case 1:
-        a = SIGNATURE, c &= LEAF_1_C;
+        a = SIGNATURE, c &= LEAF_1_C, d &= ~HYPER_THREADS;
         break;
     case 7: /* c, d and the subleaves have nothing that these processors have */
         a = c = d = 0, b = subleaf == 0 ? b & LEAF_7_B : 0;

@@ -103,7 +103,8 @@ def on_x86(name: str, tests: Sequence[str], folder: Path, emulates: bool) -> tup
     """A line on a processor, and whether all tests passed and onnxruntime computed as it does there."""
     begin = time.monotonic()
     python, march, wanted = sys.executable, "native", older_processor.level()
-    environment = {**os.environ, "XDG_CACHE_HOME": str(folder / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
+    # All processors have one cache: a compiler makes the same of a text on each of them.
+    environment = {**os.environ, "XDG_CACHE_HOME": str(folder.parent / "cache"), "PYTHONDONTWRITEBYTECODE": "1"}
     if name != NATIVE:
         shutil.rmtree(folder, ignore_errors=True)
         march, wanted = MODELS[name].march, MODELS[name].level
