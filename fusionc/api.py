@@ -43,6 +43,7 @@ def convert(
     custom_passes: Sequence[str | os.PathLike[str]] = (),
     pattern_fusion_pass: bool = True,
     dump_graph: str | os.PathLike[str] | None = None,
+    report: str | os.PathLike[str] | None = None,
     enable_graph_kernel: bool | None = None,
     graph_kernel_flags: str | None = None,
     trust_kernels: bool = False,
@@ -71,6 +72,7 @@ def convert(
     custom_passes             Python files with users' passes
     pattern_fusion_pass       False switches these off, and the built-in passes that do what TorchAir's do
     dump_graph                a folder for the graph after every pass that took effect; a former dump there is removed
+    report                    a page for people, as HTML: what each rewrite did, sizes, times; needs fusionc[report]
     enable_graph_kernel       make areas of operators, with generated kernels in <output>.kernels.so
     graph_kernel_flags        "--opt_level=2 --dump_as_text" says how, and switches it on, too, unless it is False
     trust_kernels             load and keep the kernels of a model that another user or machine made

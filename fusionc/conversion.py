@@ -19,6 +19,7 @@ from fusionc.job import Job, job_of
 from fusionc.options import Options
 from fusionc.report import Plog, Report, write_fusion_result
 from fusionc.report.model_info import bytes_on_disk, operators_of
+from fusionc.report_page.report_page import ReportPage
 from fusionc.runtime.custom_operators import custom_operators
 from fusionc.runtime.process import start, step_limit
 from fusionc.target_opset import opset_advice
@@ -34,16 +35,19 @@ def convert(options: Options) -> Report:
         stack.enter_context(custom_operators(options.custom_op_library))
         stack.enter_context(explained(options.source, plog))
         job = job_of(options, plog)
-        told = _convert(job, report, plog)
+        page = None if options.report is None else ReportPage(options.report)
+        told = _convert(job, report, plog, page)
         notices = [*job.notices, *told, *idle_passes(report.passes(), job.custom), *opset_advice(report.patterns)]
         notices += job.what_was_left_out()
         write_fusion_result(report.patterns, options.export_compile_stat, notices)
         report.notices = [*notices, *plog.notices]
+        if page is not None:
+            page.write(report, job.passes)
     report.log_file, report.seconds = plog.file, perf_counter() - started
     return report
 
 
-def _convert(job: Job, report: Report, plog: Plog) -> list[str]:
+def _convert(job: Job, report: Report, plog: Plog, page: ReportPage | None) -> list[str]:
     """Write the result, and return what the user should know of its areas."""
     options, kernels, source, destination = job.options, job.kernels, job.options.source, job.options.destination
     done, told = None, list[str]()
@@ -57,11 +61,11 @@ def _convert(job: Job, report: Report, plog: Plog) -> list[str]:
         with _timed(report, "prepare"):
             job.requests.apply(proto, os.fspath(source.parent))
             types = job.requests.types(proto)
-            reference = stack.enter_context(job.reference(proto)) if options.verify else None
+            reference = stack.enter_context(job.reference(proto)) if options.verify or page else None
         try:
             while done is None:
                 with _timed(report, "fuse"):
-                    done = job.optimized(proto, dump=job.dump())
+                    done = job.optimized(proto, dump=job.dump(), examine=page.begin().examine if page else None)
                 published(kernels.file, destination, source)  # whether the library has a place, before all is verified
                 options.progress("saving")
                 with ExitStack() as files:
@@ -69,7 +73,7 @@ def _convert(job: Job, report: Report, plog: Plog) -> list[str]:
                         saved = files.enter_context(
                             save(done.proto, source.parent, destination, options.external_weight)
                         )
-                    if reference is not None:
+                    if reference is not None and options.verify:
                         kernels.require_loadable()
                         options.progress("verifying")
                         with _timed(report, "verify"):
@@ -86,6 +90,10 @@ def _convert(job: Job, report: Report, plog: Plog) -> list[str]:
                         library = published(kernels.file, destination, source)
                         report.kernels = library.place if library.file is not None else None
                         saved.publish(library)
+            if reference is not None and page is not None:
+                options.progress("measuring")
+                with _timed(report, "report"):
+                    page.measure(reference, destination, report.kernels, job.shapes, options.inputs)
         finally:
             if done is not None:
                 report.patterns = done.counts

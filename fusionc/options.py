@@ -20,7 +20,7 @@ _SWITCHES = (
     "verify", "oo_constant_folding", "oo_dead_code_elimination", "pattern_fusion_pass", "enable_graph_kernel",
     "trust_kernels",
 )  # fmt: skip
-_FILES = ("fusion_switch_file", "dump_graph", "inputs")
+_FILES = ("fusion_switch_file", "dump_graph", "inputs", "report")
 _LISTS = {"custom_passes": "my_passes.py", "custom_op_library": "libcustom.so"}  # of files, with an example
 TARGETS = ("onnxruntime-cpu", "onnx")
 OO_LEVELS = ("O1", "O3")
@@ -53,6 +53,7 @@ class Options:
     custom_passes: tuple[Path, ...]
     pattern_fusion_pass: bool
     dump_graph: Path | None
+    report: Path | None
     enable_graph_kernel: bool | None
     graph_kernel_flags: str | None
     trust_kernels: bool
@@ -79,6 +80,9 @@ def options_of(given: Mapping[str, Any]) -> Options:
         require_path(options["inputs"], "path of the inputs")
         read[options["inputs"]] = "the inputs"
     require_unread(destination, "--output", read)
+    if options["report"] is not None:
+        require_path(options["report"], "page of the report")
+        require_unread(options["report"], "--report", {**read, destination: "the model to write"})
     return Options(source=source, destination=destination, **options)
 
 

@@ -48,6 +48,13 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
     help="Write the graph after every pass that took effect into a folder; a former dump there is removed.",
 )
 @click.option(
+    "--report",
+    type=_FILE,
+    metavar="FILE",
+    help="Write a page for people, as HTML: what each rewrite did as drawings, operators, sizes, and the time per "
+    "operator before and after, which takes some more seconds. Needs pip install 'fusionc[report]'.",
+)
+@click.option(
     "--export_compile_stat",
     type=click.Choice(["0", "1", "2"]),
     default="1",

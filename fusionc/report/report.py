@@ -33,12 +33,13 @@ class Report:
     `patterns` are in execution order. `operators_*` count nodes by operator type, `bytes_*` are the sizes of model and
     weights on disk. `verification` is one sentence, None where it was skipped. `pattern_lines` are the log lines of
     the patterns that matched, as far as they are not on stdout already. `stages` are the seconds of each stage.
-    `kernels` is the library beside the output, if there is one.
+    `kernels` is the library beside the output, if there is one, `page` the page for people, if one was asked for.
     """
 
     model: Path
     output: Path | None = None
     kernels: Path | None = None
+    page: Path | None = None
     patterns: list[PatternCount] = field(default_factory=list)
     operators_before: dict[str, int] = field(default_factory=dict)
     operators_after: dict[str, int] = field(default_factory=dict)

@@ -96,6 +96,8 @@ def _facts(report: Report) -> list[tuple[str, str]]:
         facts.append(("output", str(report.output)))
     if report.kernels is not None:
         facts.append(("kernels", str(report.kernels)))
+    if report.page is not None:
+        facts.append(("report", str(report.page)))
     seconds = {stage: f"{time:.2f}" for stage, time in report.stages.items()}
     stages = ", ".join(f"{stage} {text}" for stage, text in seconds.items() if text != "0.00")
     facts.append(("time", f"{report.seconds:.2f} s" + (f" ({stages})" if stages else "")))

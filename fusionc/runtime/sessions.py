@@ -6,6 +6,9 @@ import ctypes
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
 from typing import Any
 
 import numpy as np
@@ -14,6 +17,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema,
 
 from fusionc.runtime.memory import limit_growth
 from fusionc.runtime.optimizers import DISABLED
+from fusionc.runtime.profile_events import Summary, summary_of
 from fusionc.runtime.wire import Raw
 
 _LEVELS = {
@@ -85,6 +89,26 @@ class Sessions:
         if any(not isinstance(result, np.ndarray) for result in results):
             raise TypeError("a result is no tensor")
         return list(results)
+
+    def profile(
+        self, model: str, libraries: Sequence[str], feeds: Mapping[str, Any], most_runs: int, seconds: float
+    ) -> Summary:
+        """The times of a model at the default settings, in some runs behind a first one that does not count."""
+        limit_growth()
+        options = ort.SessionOptions()
+        options.log_severity_level, options.enable_profiling = 4, True
+        for library in libraries:
+            options.register_custom_ops_library(library)
+        with TemporaryDirectory() as folder:
+            options.profile_file_prefix = os.path.join(folder, "profile")
+            session = ort.InferenceSession(model, options, providers=_PROVIDERS)
+            session.run(None, dict(feeds))
+            began = perf_counter()
+            for _ in range(most_runs):
+                session.run(None, dict(feeds))
+                if perf_counter() - began > seconds:
+                    break
+            return summary_of(Path(session.end_profiling()))
 
     def load_library(self, path: str) -> None:
         """Load a library of custom operators."""

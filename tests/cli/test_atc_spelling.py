@@ -113,7 +113,9 @@ def test_pattern_fusion_is_switched_as_in_torchair(run: Any, fake_convert: Any, 
     assert fake_convert.calls[0]["pattern_fusion_pass"] is expected
 
 
-@pytest.mark.parametrize("option", ["model", "output", "fusion_switch_file", "custom_passes", "dump_graph", "json"])
+@pytest.mark.parametrize(
+    "option", ["model", "output", "fusion_switch_file", "custom_passes", "dump_graph", "json", "report"]
+)
 def test_an_empty_path_is_not_the_current_folder(run: Any, fake_convert: Any, option: str) -> None:
     result = run("convert", "--model=in.onnx", f"--{option}=")
     assert result.exit_code == 2 and fake_convert.calls == []

@@ -29,7 +29,7 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
         "--log=warning", "--export_compile_stat=2", "--mode=0", "--target=onnx", "--target_opset=23",
         "--custom_passes=a.py", "--custom_passes=b.py", "--pattern_fusion_pass=false", "--dump_graph=d",
         "--enable_graph_kernel", "--graph_kernel_flags", "--opt_level=3 --disable_pass=P", "--timeout=1.5",
-        "--trust_kernels",
+        "--trust_kernels", "--report=r.html",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     (call,) = fake_convert.calls
@@ -58,6 +58,7 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
         "custom_passes": (Path("a.py"), Path("b.py")),
         "pattern_fusion_pass": False,
         "dump_graph": Path("d"),
+        "report": Path("r.html"),
         "enable_graph_kernel": True,
         "graph_kernel_flags": "--opt_level=3 --disable_pass=P",
         "trust_kernels": True,
@@ -93,6 +94,7 @@ def test_defaults(run: Any, fake_convert: Any) -> None:
         "custom_passes": (),
         "pattern_fusion_pass": True,
         "dump_graph": None,
+        "report": None,
         "enable_graph_kernel": None,
         "graph_kernel_flags": None,
         "trust_kernels": False,

@@ -1,0 +1,68 @@
+"""The times of the operators before and after, on inputs on which the model runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+
+import onnx
+
+from fusionc.protos import nodes_of
+from fusionc.runtime.process import insist
+from fusionc.runtime.profile import Profile, profile
+from fusionc.runtime.run_errors import RunError
+from fusionc.runtime.runner import Runner, closes_runners
+from fusionc.verify.given_samples import GivenSamples
+from fusionc.verify.inputs.given_values import GivenValues
+from fusionc.verify.inputs.search import InputSearch
+
+_ROUNDS = 2  # in turn, of which the faster one counts: other programs only make it slower
+
+
+@dataclass(frozen=True)
+class MeasuredTimes:
+    """Profiles of both models on the same inputs, `label` says which; None with `failure`, which says why.
+
+    `noise` is by how much two measurements of the same model differed, as a part of it.
+    """
+
+    before: Profile | None = None
+    after: Profile | None = None
+    label: str = ""
+    failure: str = ""
+    noise: float = 0.0
+
+
+@closes_runners
+def measured_times(
+    before: Path,
+    after: Path,
+    kernels: Path | None,
+    input_shape: Mapping[str, tuple[int, ...]] | None,
+    inputs: Path | None,
+) -> MeasuredTimes:
+    """Run both model files, the second one with its library of kernels, on the first of `inputs`, or on drawn ones."""
+    model, other = (onnx.load(path, load_external_data=False) for path in (before, after))
+    try:
+        runner = Runner(before)
+        given = GivenSamples(None if inputs is None else GivenValues(inputs), model, runner)
+        search = InputSearch(runner, model, before.parent, input_shape or {})
+        sample = next(chain(given.samples(), search.samples((0,), False)), None)
+        runner.close()
+        if sample is None:
+            return MeasuredTimes(failure=search.first_error or search.too_large)
+        sizes = [sum(1 for _ in nodes_of(proto)) for proto in (model, other)]
+        rounds = [
+            (
+                insist(lambda: profile(before, sample.feeds, sizes[0])),
+                insist(lambda: profile(after, sample.feeds, sizes[1], kernels)),
+            )
+            for _ in range(_ROUNDS)
+        ]
+    except RunError as error:
+        return MeasuredTimes(failure=str(error))
+    first, second = (sorted(found, key=lambda one: one.seconds) for found in zip(*rounds, strict=True))
+    noise = max(found[-1].seconds / found[0].seconds - 1 for found in (first, second))
+    return MeasuredTimes(first[0], second[0], sample.label, noise=noise)

@@ -1,0 +1,57 @@
+"""`--report`: what a conversion asks for a page, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from fusionc.disk.texts import replace_text
+from fusionc.errors import UsageError
+from fusionc.report.report import Report
+from fusionc.report_page.drawing import require_layout
+from fusionc.report_page.measured_times import MeasuredTimes, measured_times
+from fusionc.report_page.page import page_text
+from fusionc.report_page.rewrites import RewriteNotes
+from fusionc.rewrite.definition import Pass
+
+
+class ReportPage:
+    """The page that is written to `file`. Raises UsageError where it could not be.
+
+    `notes` takes note of the rewrites; it is begun anew where a conversion is.
+    """
+
+    def __init__(self, file: Path) -> None:
+        require_layout()
+        if file.is_dir() or not file.parent.is_dir():
+            what = "the page of the report is a folder" if file.is_dir() else "the folder of the page does not exist"
+            raise UsageError(what, where=f"--report {file}", hint="give the name of a file", code="E10410")
+        self.file = file
+        self.notes = RewriteNotes()
+        self.times = MeasuredTimes(failure="the model was not run")
+
+    def begin(self) -> RewriteNotes:
+        """Forget the rewrites of a conversion that is done again."""
+        self.notes = RewriteNotes()
+        return self.notes
+
+    def measure(
+        self,
+        before: Path,
+        after: Path,
+        kernels: Path | None,
+        input_shape: Mapping[str, tuple[int, ...]] | None,
+        inputs: Path | None,
+    ) -> None:
+        """Measure how long the operators of both model files take; the second has that library of kernels."""
+        self.times = measured_times(before, after, kernels, input_shape, inputs)
+
+    def write(self, report: Report, passes: Sequence[Pass]) -> None:
+        """Write the page on a conversion that is done. That it cannot be written is a notice: the model is there."""
+        text = page_text(report, passes, self.notes.groups, self.times)
+        try:
+            replace_text(self.file, text)
+        except OSError as error:
+            report.notices.append(f"{self.file} is not written: {error.strerror}")
+        else:
+            report.page = self.file

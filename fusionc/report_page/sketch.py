@@ -1,0 +1,112 @@
+"""A few operators as a graph that can be drawn: boxes for operators, names for the values that go in and come out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import onnx
+
+from fusionc.model.graph import Edge, Node
+from fusionc.model.operators import MICROSOFT
+
+OPERATOR, VALUE, CONSTANT = "operator", "value", "constant"
+_MOST_NODES = 28
+_MOST_DETAILS = 3  # lines below an operator
+_LONGEST_DETAIL = 26  # characters
+
+
+@dataclass(frozen=True)
+class Item:
+    """What is drawn: an operator with its constants and attributes as `details`, a value, or a constant."""
+
+    kind: str
+    text: str
+    details: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Sketch:
+    """Items, and links between them by their numbers; `left_out` nodes are too many to be drawn."""
+
+    items: tuple[Item, ...]
+    links: tuple[tuple[int, int], ...]
+    left_out: int = 0
+
+    @property
+    def form(self) -> object:
+        """What two sketches have in common that differ in names, sizes and attributes alone."""
+        kinds = tuple((item.kind, item.text if item.kind == OPERATOR else "") for item in self.items)
+        return kinds, self.links, self.left_out
+
+
+def sketch_of(nodes: Sequence[Node], results: Sequence[tuple[Edge, str]]) -> Sketch:
+    """Draw nodes, and the values that come out of them with the names that they go by.
+
+    Nothing is asked that the graph does not know already: what is drawn changes nothing.
+    """
+    drawn = nodes[:_MOST_NODES]
+    items = [_operator(node) for node in drawn]
+    place: dict[Edge, int] = {value: at for at, n in enumerate(drawn) for value in n.outputs if value is not None}
+    hidden = {value for node in nodes[_MOST_NODES:] for value in node.outputs}
+    links = []
+    for at, node in enumerate(drawn):
+        for value in dict.fromkeys(node.inputs):
+            if value is None or value.is_constant or value in hidden:
+                continue
+            if value not in place:
+                place[value] = len(items)
+                items.append(Item(VALUE, value.name, (_shape_text(value),)))
+            links.append((place[value], at))
+    for value, name in results:
+        if value in hidden:
+            continue
+        if value not in place:
+            place[value] = len(items)
+            is_new = value.graph.values.get(value.name) is not value
+            text = "new constant" if is_new and value.is_constant else value.name
+            items.append(Item(CONSTANT if value.is_constant else VALUE, text, (_shape_text(value),)))
+        links.append((place[value], len(items)))
+        items.append(Item(VALUE, name, (_shape_text(value),)))
+    return Sketch(tuple(items), tuple(links), len(nodes) - len(drawn))
+
+
+def _operator(node: Node) -> Item:
+    text = node.op if node.domain in ("", MICROSOFT) else f"{node.domain}.{node.op}"
+    details = [*_attributes(node), *_constants(node)]
+    more = [f"and {len(details) - _MOST_DETAILS + 1} more"] if len(details) > _MOST_DETAILS else []
+    return Item(OPERATOR, text, (*details[: _MOST_DETAILS - len(more)], *more))
+
+
+def _constants(node: Node) -> Iterator[str]:
+    for value in node.inputs:
+        if value is not None and value.is_constant:
+            yield f"const {_shape_text(value)}".rstrip()
+
+
+def _attributes(node: Node) -> Iterator[str]:
+    for attribute in node.proto.attribute:
+        if attribute.ref_attr_name or attribute.type not in _SHOWN:
+            continue
+        value = onnx.helper.get_attribute_value(attribute)
+        shown = value.decode(errors="replace") if isinstance(value, bytes) else value
+        if isinstance(shown, float):
+            shown = f"{shown:.4g}"
+        elif not isinstance(shown, str | int):
+            shown = ",".join(map(str, shown))
+        text = f"{attribute.name}={shown}"
+        if len(text) <= _LONGEST_DETAIL:
+            yield text
+
+
+_SHOWN = (onnx.AttributeProto.FLOAT, onnx.AttributeProto.INT, onnx.AttributeProto.INTS, onnx.AttributeProto.STRING)
+
+
+def _shape_text(value: Edge) -> str:
+    """As far as it is known without asking: 1×3×224×224."""
+    shape = value.known_type.shape
+    if shape is None:
+        return ""
+    return (
+        "×".join("?" if dim is None or str(dim).startswith(("unk__", "=")) else str(dim) for dim in shape) or "scalar"
+    )

@@ -1,0 +1,41 @@
+"""How long the operators of a model take in onnxruntime at its default settings, as a user of the model runs it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fusionc.runtime.custom_operators import libraries_in_use
+from fusionc.runtime.process import request
+
+_SECONDS = 1.0  # of measuring
+_MOST_EVENTS = 40_000  # nodes, of all runs; each is a kilobyte in a file
+_MOST_RUNS = 30
+_PATIENCE = 120.0  # seconds, for all of it
+
+
+@dataclass(frozen=True)
+class Profile:
+    """Of one run, on average: `operators` have how many nodes ran and their seconds, without what ran inside of them.
+
+    `seconds` is the whole run, `between` what onnxruntime itself takes: their sum with those of the operators is equal.
+    """
+
+    runs: int
+    seconds: float
+    between: float
+    operators: dict[str, tuple[float, float]]
+
+
+def profile(model: Path, feeds: Mapping[str, Any], nodes: int, kernels: Path | None = None) -> Profile:
+    """Run a model of that many nodes on these inputs for some seconds, with a library of its own operators.
+
+    Raises RunError where onnxruntime cannot, or it takes too long.
+    """
+    runs = max(2, min(_MOST_RUNS, _MOST_EVENTS // max(nodes, 1)))
+    libraries = [*libraries_in_use(), *([] if kernels is None else [str(kernels.resolve())])]
+    arguments = (os.path.abspath(model), libraries, feeds, runs, _SECONDS)
+    return Profile(*request("profile", *arguments, most=_PATIENCE))

@@ -1,0 +1,47 @@
+"""What onnxruntime writes of a profile, summed by operator."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+Summary = tuple[
+    int, float, float, dict[str, tuple[float, float]]
+]  # runs, and of one: seconds, those between, operators
+
+
+def summary_of(file: Path) -> Summary:
+    """The average of all runs but the first, as `profile.Profile` has it."""
+    events = json.loads(file.read_text(encoding="utf-8", errors="replace"), strict=False)  # names may hold anything
+    runs = sorted((event for event in events if event["name"] == "model_run"), key=_start)[1:]
+    began = runs[0]["ts"]
+    kernels = [e for e in events if e["cat"] == "Node" and e["name"].endswith("_kernel_time") and e["ts"] >= began]
+    total = sum(run["dur"] for run in runs)
+    summed: dict[str, tuple[int, int]] = {}
+    for operator, own in _own_times(kernels):
+        count, before = summed.get(operator, (0, 0))
+        summed[operator] = (count + 1, before + own)
+    inside = sum(microseconds for _, microseconds in summed.values())
+    scale = 1e-6 / len(runs)
+    operators = {name: (count / len(runs), own * scale) for name, (count, own) in summed.items()}
+    return len(runs), total * scale, max(0, total - inside) * scale, operators
+
+
+def _own_times(events: Sequence[Mapping[str, Any]]) -> Iterable[tuple[str, int]]:
+    """The operator of each event and its microseconds without those of the events inside: a loop has what it runs."""
+    open_events: list[tuple[int, int]] = []  # number and end of each that holds the next one
+    own = [int(event["dur"]) for event in events]
+    for number in sorted(range(len(events)), key=lambda at: (_start(events[at]), -events[at]["dur"])):
+        start, duration = _start(events[number]), int(events[number]["dur"])
+        while open_events and open_events[-1][1] < start + duration:
+            open_events.pop()
+        if open_events:
+            own[open_events[-1][0]] -= duration
+        open_events.append((number, start + duration))
+    return [(str(event["args"]["op_name"]), max(0, time)) for event, time in zip(events, own, strict=True)]
+
+
+def _start(event: Mapping[str, Any]) -> int:
+    return int(event["ts"])

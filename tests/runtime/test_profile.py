@@ -1,0 +1,55 @@
+"""Times by operator: they sum to the run, and what runs inside of an operator is not counted twice."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from fusionc.runtime.profile import profile
+from fusionc.runtime.profile_events import summary_of
+from fusionc.runtime.run_errors import RunError
+
+SAMPLES = Path(__file__).parents[2] / "sample_models"
+
+
+def run(start: int, duration: int) -> dict[str, object]:
+    return {"cat": "Session", "name": "model_run", "ts": start, "dur": duration, "args": {}}
+
+
+def node(operator: str, start: int, duration: int) -> dict[str, object]:
+    return {"cat": "Node", "name": "n_kernel_time", "ts": start, "dur": duration, "args": {"op_name": operator}}
+
+
+def test_a_loop_has_its_own_time_and_the_first_run_does_not_count(tmp_path: Path) -> None:
+    events = [
+        run(0, 500), node("Add", 10, 400),
+        run(1000, 100), node("Add", 1001, 20), node("Loop", 1030, 60), node("Mul", 1035, 10), node("Mul", 1050, 30),
+        run(2000, 100), node("Add", 2001, 40), node("Loop", 2050, 40), node("Mul", 2050, 10), node("Mul", 2060, 30),
+    ]  # fmt: skip
+    file = tmp_path / "profile.json"
+    file.write_text(json.dumps(events))
+    runs, seconds, between, operators = summary_of(file)
+    assert (runs, seconds, between) == (2, pytest.approx(100e-6), pytest.approx(20e-6))
+    assert operators == {
+        "Add": (1, pytest.approx(30e-6)), "Loop": (1, pytest.approx(10e-6)), "Mul": (2, pytest.approx(40e-6)),
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("sample", ["control_flow", "conv_bn"])
+def test_operators_and_what_is_between_them_sum_to_the_run(sample: str) -> None:
+    feeds = {
+        "control_flow": {"x": np.ones((1, 3, 8, 8), np.float32), "flag": np.array(True)},
+        "conv_bn": {"image": np.ones((1, 3, 16, 16), np.float32)},
+    }[sample]
+    found = profile(SAMPLES / f"{sample}.onnx", feeds, 20)
+    inside = sum(seconds for _, seconds in found.operators.values())
+    assert inside + found.between == pytest.approx(found.seconds, rel=0.05)
+    assert found.runs > 2 and found.seconds > 0 <= found.between
+
+
+def test_a_model_that_does_not_run_is_an_error() -> None:
+    with pytest.raises(RunError):
+        profile(SAMPLES / "conv_bn.onnx", {}, 20)
