@@ -32,6 +32,7 @@ def convert(
     out_nodes: str | None = None,
     output_type: str | None = None,
     verify: bool = True,
+    on_mismatch: str = "fail",
     verify_shape: Mapping[str, tuple[int, ...]] | None = None,
     inputs: str | os.PathLike[str] | None = None,
     custom_op_library: Sequence[str | os.PathLike[str]] = (),
@@ -62,6 +63,8 @@ def convert(
     input_shape               sizes of inputs to fix, {"x": (1, 3, -1, (64, 256))}; -1 and ranges stay open
     out_nodes                 what becomes the outputs: "conv1:0;relu2:1", or names of values
     output_type               what the outputs are converted to in the end: "FP16", or "conv1:0:FP16;y:INT32"
+    on_mismatch               what becomes of a result that is wrong: "fail" writes nothing, "rollback" leaves out the
+                              rewrites that make it wrong
     verify_shape              sizes of inputs to verify with, {"x": (1, 3, 224, 224)}
     inputs                    values of inputs to verify with as well: an .npz file, or a folder of samples
     custom_op_library         libraries with operators of the model that onnxruntime does not have, to verify with

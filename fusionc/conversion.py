@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from time import perf_counter
@@ -38,8 +39,9 @@ def convert(options: Options) -> Report:
         page = None if options.report is None else ReportPage(options.report)
         told = _convert(job, report, plog, page)
         notices = [*job.notices, *told, *idle_passes(report.passes(), job.custom), *opset_advice(report.patterns)]
-        notices += job.what_was_left_out()
-        write_fusion_result(report.patterns, options.export_compile_stat, notices)
+        notices += job.what_was_left_out(plog)
+        left_out = Counter((commit.graph_id, commit.pass_name) for commit in job.left_out)
+        write_fusion_result(report.patterns, options.export_compile_stat, notices, left_out)
         report.notices = [*notices, *plog.notices]
         if page is not None:
             page.write(report, job.passes)

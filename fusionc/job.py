@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
@@ -182,12 +182,20 @@ class Job:
             summary = f"{summary}; NaN and Inf left out, for which {', '.join(finite)} may give other results"
         return Verdict(found.status != "different", summary, found.is_loadable, found.status != "impossible")
 
-    def what_was_left_out(self) -> list[str]:
-        """What the user should know that was left out so that the result can be loaded."""
-        return [
-            f"{commit.pass_name} left {', '.join(commit.nodes) or 'the graph'} as it is: the result could not be loaded"
-            for commit in self.left_out
-        ]
+    def leave_out(self, pass_name: str) -> None:
+        """Convert without a pass from now on."""
+        self.passes = [p for p in self.passes if p.name != pass_name]
+        self.fusion = replace(self.fusion, enabled=self.fusion.enabled - {pass_name})
+
+    def what_was_left_out(self, plog: Plog) -> list[str]:
+        """What the user should know that was left out so that the result is right; the log gets a line for each."""
+        notices = []
+        for commit, reason in self.left_out.items():
+            nodes = ", ".join(commit.nodes) or "the graph"
+            place = f"GraphId[{commit.graph_id}], Pass[{commit.pass_name}]: pattern={commit.pattern}"
+            plog.warning("Rollback", f"{place}, left_out_times=1, nodes: {nodes}, reason: {reason}.")
+            notices.append(f"{commit.pass_name} left {nodes} as it is: {reason}")
+        return notices
 
     def finish(self, saved: Saved, done: Optimized, types: Mapping[str, int], reference: Path | None) -> None:
         """Convert outputs of the saved result to these types; with a reference, check that it stays a valid model."""

@@ -24,6 +24,7 @@ _FILES = ("fusion_switch_file", "dump_graph", "inputs", "report")
 _LISTS = {"custom_passes": "my_passes.py", "custom_op_library": "libcustom.so"}  # of files, with an example
 TARGETS = ("onnxruntime-cpu", "onnx")
 OO_LEVELS = ("O1", "O3")
+ON_MISMATCH = ("fail", "rollback")
 
 
 @dataclass(frozen=True)
@@ -42,6 +43,7 @@ class Options:
     out_nodes: str | None
     output_type: str | None
     verify: bool
+    on_mismatch: str
     verify_shape: Mapping[str, tuple[int, ...]] | None
     inputs: Path | None
     custom_op_library: tuple[Path, ...]
@@ -126,7 +128,7 @@ def _check(given: Mapping[str, Any]) -> None:
     levels = given["runtime_level"]
     if isinstance(levels, str) or not set(levels) <= set(LEVELS):
         raise _wrong("runtime_level", given, f"give a list of some of {', '.join(LEVELS)}")
-    for name, choices in (("target", TARGETS), ("oo_level", OO_LEVELS)):
+    for name, choices in (("target", TARGETS), ("oo_level", OO_LEVELS), ("on_mismatch", ON_MISMATCH)):
         if given[name] not in choices:
             raise _wrong(name, given, f"give one of {', '.join(choices)}")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from fusionc.bisection.culprits import LEFT_OUT
 from fusionc.bisection.first_bad import first_bad
 from fusionc.bisection.judges import Verifying
 from fusionc.bisection.trials import Trials
@@ -11,14 +12,16 @@ from fusionc.errors import VerificationError
 from fusionc.job import Job, Optimized, Verdict
 from fusionc.rewrite.log import Commit
 
+NOT_LOADED = "the result could not be loaded with it"
 _MOST_LEFT_OUT = 8  # rewrites; more are a defect that is to be seen
+_ENOUGH = 3  # rewrites of one pass that are rolled back; then all of it is off, as each costs a search
 
 
 def blame(job: Job, done: Optimized, verdict: Verdict, reference: Path) -> None:
     """Find the rewrite that makes the result wrong, of which the verdict speaks and `done` says how it was made.
 
-    Raises VerificationError that names it. Where the result could not be loaded, and no user's pass is at fault,
-    nothing is raised: the job leaves that rewrite out from now on, so convert again.
+    Raises VerificationError that names it. With --on_mismatch rollback, and where the result could not be loaded and
+    no user's pass is at fault, nothing is raised: the job leaves that rewrite out from now on, so convert again.
     """
     rewrites, source = done.log.count, str(job.options.source)
     what = f"the result does not compute what the model computes: {verdict.summary}"
@@ -34,13 +37,23 @@ def blame(job: Job, done: Optimized, verdict: Verdict, reference: Path) -> None:
     number = first_bad(rewrites, lambda limit: trials.run(limit).opinion.is_good is not False)[0]
     guilty = done.log.last if number == rewrites else trials.run(number).last
     assert guilty is not None
+    if job.options.on_mismatch == "rollback":
+        _roll_back(job, guilty, NOT_LOADED if not verdict.is_loadable else LEFT_OUT)
+        return
     if not verdict.is_loadable and guilty.pass_name not in job.custom and len(job.left_out) < _MOST_LEFT_OUT:
-        job.left_out[guilty] = "the result could not be loaded with it"
+        job.left_out[guilty] = NOT_LOADED
         return
     place = job.custom.get(guilty.pass_name)
     at = f"at {', '.join(guilty.nodes) or 'the whole graph'} (rewrite {number} of {rewrites})"
     where = ", ".join(filter(None, (guilty.pass_name, place, f"pattern {guilty.pattern}", at)))
     raise VerificationError(what, where=where, hint=f"nothing was written; {_advice(job, guilty)}", code="E13028")
+
+
+def _roll_back(job: Job, guilty: Commit, reason: str) -> None:
+    job.left_out[guilty] = reason
+    if sum(commit.pass_name == guilty.pass_name for commit in job.left_out) == _ENOUGH:
+        job.notices.append(f"{guilty.pass_name} is off: the result was wrong with {_ENOUGH} of its rewrites")
+        job.leave_out(guilty.pass_name)
 
 
 def _advice(job: Job, guilty: Commit) -> str:

@@ -15,6 +15,7 @@ from fusionc.cli.files import FilePath
 from fusionc.cli.modes import check, mode_options, model_of_mode, of_no_use, show_information, write_json
 from fusionc.cli.signals import held_back
 from fusionc.errors import FusioncError, printable
+from fusionc.options import ON_MISMATCH
 from fusionc.report.plog import LEVELS
 
 if TYPE_CHECKING:
@@ -41,6 +42,14 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
 )
 @conversion_options
 @click.option("--no-verify", is_flag=True, help="Do not run both models to compare their outputs.")
+@click.option(
+    "--on_mismatch",
+    type=click.Choice(ON_MISMATCH),
+    default=ON_MISMATCH[0],
+    show_default=True,
+    help="What becomes of a result that differs: fail writes nothing, rollback leaves out the rewrites at fault, and "
+    "says so.",
+)
 @click.option(
     "--dump_graph",
     type=_FILE,

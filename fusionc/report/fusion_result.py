@@ -1,10 +1,15 @@
-"""fusion_result.json in the exact form of CANN: counters are strings, keys are sorted, unmatched passes are absent."""
+"""fusion_result.json in the exact form of CANN: counters are strings, keys are sorted, unmatched passes are absent.
+
+Passes of which rewrites were left out, because the result was wrong with them, have a counter more: left_out_times.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from fusionc.disk.texts import replace_text
@@ -17,8 +22,15 @@ if TYPE_CHECKING:
 _FILE_NAME = "fusion_result.json"
 
 
-def write_fusion_result(counts: list[PatternCount], export_compile_stat: int, notices: list[str]) -> Path | None:
+def write_fusion_result(
+    counts: list[PatternCount],
+    export_compile_stat: int,
+    notices: list[str],
+    left_out: Mapping[tuple[int, str], int] = MappingProxyType({}),
+) -> Path | None:
     """Write what matched, and return the file; None if nothing matched or nothing is wanted (`export_compile_stat` 0).
+
+    `left_out` says how many rewrites were left out, by graph and pass.
 
     The file is ./fusion_result.json, or FE/<process id>/fusion_result.json in $FUSIONC_WORK_PATH or $ASCEND_WORK_PATH.
     An older file is removed. Statistics are not worth failing for: what goes wrong is added to `notices`.
@@ -28,7 +40,7 @@ def write_fusion_result(counts: list[PatternCount], export_compile_stat: int, no
     work_path = variable("WORK_PATH")
     folder = Path(work_path, "FE", str(os.getpid())) if work_path else Path()
     file = folder / _FILE_NAME
-    content = _content(counts)
+    content = _content(counts, left_out)
     try:
         if not content:
             file.unlink(missing_ok=True)
@@ -41,7 +53,9 @@ def write_fusion_result(counts: list[PatternCount], export_compile_stat: int, no
     return file
 
 
-def _content(counts: list[PatternCount]) -> dict[str, dict[str, dict[str, dict[str, str]]]]:
+def _content(
+    counts: list[PatternCount], left_out: Mapping[tuple[int, str], int]
+) -> dict[str, dict[str, dict[str, dict[str, str]]]]:
     by_graph: dict[int, list[PatternCount]] = {}
     for count in counts:
         by_graph.setdefault(count.graph_id, []).append(count)
@@ -52,6 +66,8 @@ def _content(counts: list[PatternCount]) -> dict[str, dict[str, dict[str, dict[s
                 continue
             graph = content.setdefault(f"session_and_graph_id_0_{graph_id}", {})
             counters = {"effect_times": str(total.effected), "match_times": str(total.matched)}
+            if times := left_out.get((graph_id, total.name)):
+                counters["left_out_times"] = str(times)
             if total.kind == "UBFusion":
                 graph.setdefault("ub_fusion", {})[total.name] = counters | {"repository_hit_times": "0"}
             else:

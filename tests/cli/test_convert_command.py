@@ -29,7 +29,7 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
         "--log=warning", "--export_compile_stat=2", "--mode=0", "--target=onnx", "--target_opset=23",
         "--custom_passes=a.py", "--custom_passes=b.py", "--pattern_fusion_pass=false", "--dump_graph=d",
         "--enable_graph_kernel", "--graph_kernel_flags", "--opt_level=3 --disable_pass=P", "--timeout=1.5",
-        "--trust_kernels", "--report=r.html",
+        "--trust_kernels", "--report=r.html", "--on_mismatch=rollback",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     (call,) = fake_convert.calls
@@ -51,6 +51,7 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
         "custom_op_library": (Path("a.so"), Path("b.so")),
         "runtime_level": ("disabled", "basic"),
         "verify": False,
+        "on_mismatch": "rollback",
         "export_compile_stat": 2,
         "log": "warning",
         "target": "onnx",
@@ -87,6 +88,7 @@ def test_defaults(run: Any, fake_convert: Any) -> None:
         "custom_op_library": (),
         "runtime_level": ("disabled", "all"),
         "verify": True,
+        "on_mismatch": "fail",
         "export_compile_stat": 1,
         "log": None,
         "target": "onnxruntime-cpu",
