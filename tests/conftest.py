@@ -19,7 +19,7 @@ for number, handler in ((signal.SIGINT, signal.default_int_handler), (signal.SIG
 def pytest_configure(config: pytest.Config) -> None:
     """The commands that tests start find fusionc compiled, also where no bytecode is to lie beside the source."""
     if os.environ.pop("PYTHONDONTWRITEBYTECODE", None):
-        folder = tempfile.TemporaryDirectory(prefix="fusionc-bytecode-")
+        folder = tempfile.TemporaryDirectory(prefix="fusionc-bytecode-", ignore_cleanup_errors=True)
         config.add_cleanup(folder.cleanup)
         os.environ["PYTHONPYCACHEPREFIX"] = folder.name
 
