@@ -12,6 +12,7 @@ from onnx import TensorProto
 from fusionc.model import operators
 from fusionc.model.build import build
 from fusionc.model.graph import Edge, Graph, Model, Node, Shape
+from fusionc.model.header import Types
 from fusionc.model.tensors import UNKNOWN, ValueType
 from fusionc.shapes.elements import SMALL, Element, elements_made, shape_made
 from fusionc.shapes.expressions import INVENTED, atoms, is_invented
@@ -136,9 +137,7 @@ def _learn(node: Node, types: Sequence[ValueType]) -> None:
             continue
         shape, known = trusted(node, type_.shape), output.known_type.shape
         made = None if _is_complete(shape) or output is not node.outputs[0] else shape_made(node)
-        dims = _most_certain([dims for dims in (shape, made, known) if dims is not None])
-        if dims is not None:
-            dims = tuple(node.graph.model.types.new_symbol() if dim is None else dim for dim in dims)
+        dims = _most_certain([dims for dims in (shape, made, known) if dims is not None], node.graph.model.types)
         learned = replace(type_, shape=dims)
         if learned != output.known_type:
             output.known_type = learned
@@ -146,13 +145,13 @@ def _learn(node: Node, types: Sequence[ValueType]) -> None:
             output.elements = elements_made(node) or output.elements
 
 
-def _most_certain(shapes: Sequence[Sequence[Element | None]]) -> Shape | None:
-    """Of each dimension the name that says most; the first where several say as much."""
+def _most_certain(shapes: Sequence[Sequence[Element | None]], types: Types) -> Shape | None:
+    """Of each dimension the name that says most; the first where several say as much, a new one where none does."""
     if not shapes:
         return None
     fitting = [shape for shape in shapes if len(shape) == len(shapes[0])]
     best = (max(dims, key=_certainty) for dims in zip(*fitting, strict=True))
-    return tuple(None if isinstance(dim, tuple) or _certainty(dim) == 0 else dim for dim in best)
+    return tuple(dim if isinstance(dim, int | str) and _certainty(dim) else types.new_symbol() for dim in best)
 
 
 def _certainty(dim: Element | None) -> int:

@@ -10,7 +10,7 @@ from harness import operators, optimize, parse, pass_of
 from fusionc.model.graph import Edge, Graph, Shape
 from fusionc.rewrite import Tape
 from fusionc.shapes.equality import broadcasts_into, same_after_reshape, same_shape
-from fusionc.shapes.expressions import multiplied
+from fusionc.shapes.expressions import is_invented, multiplied
 from fusionc.shapes.inference import typed_model
 
 
@@ -218,6 +218,26 @@ def test_shapes_that_do_not_follow(name: str, body: str) -> None:
         y = ReduceSum <keepdims = 0> (r) }}""")
     shape = value(graph, "r").shape
     assert shape is None or not {"batch", "seq"} & set(shape[-1:])
+
+
+@pytest.mark.parametrize(
+    ("target", "known"),
+    [
+        ("Concat <axis = 0> (n, k, five)", ("batch", None, 5)),
+        ("Concat <axis = 0> (n, tail)", ("batch", None, 5)),
+        ("Concat <axis = 0> (zero, k, five)", ("batch", None, 5)),
+        ("Concat <axis = 0> (n, k, minus)", ("batch", None, None)),
+        ("Concat <axis = 0> (n, less)", ("batch", None)),
+        ("Concat <axis = 0> (n, some, five)", None),
+    ],
+)
+def test_what_is_known_of_the_parts_of_a_target(target: str, known: Shape | None) -> None:
+    graph = graph_of(f"""agraph (float[batch,4,seq] x, int64[1] k, int64[K] some) => (float y) <int64[1] five = {{5}},
+        int64[1] minus = {{-1}}, int64[1] zero = {{0}}, int64[1] one = {{1}}> {{
+        n = Shape <start = 0, end = 1> (x) tail = Concat <axis = 0> (k, five) less = Sub (n, one) t = {target}
+        r = Reshape (x, t) y = ReduceSum <keepdims = 0> (r) }}""")
+    shape = value(graph, "r").shape
+    assert known == (None if shape is None else tuple(None if is_invented(dim) else dim for dim in shape))
 
 
 def test_long_chains_of_shape_arithmetic() -> None:
