@@ -13,6 +13,7 @@ from fusionc.custom.idle import idle_passes
 from fusionc.disk.load import load
 from fusionc.disk.places import require_place
 from fusionc.disk.save import save
+from fusionc.errors import VerificationError
 from fusionc.failures import explained
 from fusionc.graph_kernel.library.location import library_for, published
 from fusionc.graph_kernel.messages import tell_of_areas
@@ -37,7 +38,12 @@ def convert(options: Options) -> Report:
         stack.enter_context(explained(options.source, plog))
         job = job_of(options, plog)
         page = None if options.report is None else ReportPage(options.report)
-        told = _convert(job, report, plog, page)
+        try:
+            told = _convert(job, report, plog, page)
+        except VerificationError as error:
+            if page is not None:
+                page.write(report, job.passes, str(error))
+            raise
         notices = [*job.notices, *told, *idle_passes(report.passes(), job.custom), *opset_advice(report.patterns)]
         notices += job.what_was_left_out(plog)
         left_out = Counter((commit.graph_id, commit.pass_name) for commit in job.left_out)
@@ -68,6 +74,7 @@ def _convert(job: Job, report: Report, plog: Plog, page: ReportPage | None) -> l
             while done is None:
                 with _timed(report, "fuse"):
                     done = job.optimized(proto, dump=job.dump(), examine=page.begin().examine if page else None)
+                report.operators_after = operators_of(done.proto)
                 published(kernels.file, destination, source)  # whether the library has a place, before all is verified
                 options.progress("saving")
                 with ExitStack() as files:

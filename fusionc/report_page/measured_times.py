@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
+from time import perf_counter
 
 import onnx
 
@@ -19,13 +20,14 @@ from fusionc.verify.inputs.given_values import GivenValues
 from fusionc.verify.inputs.search import InputSearch
 
 _ROUNDS = 2  # in turn, of which the faster one counts: other programs only make it slower
+_ENOUGH = 15.0  # seconds, after which one round has to do
 
 
 @dataclass(frozen=True)
 class MeasuredTimes:
     """Profiles of both models on the same inputs, `label` says which; None with `failure`, which says why.
 
-    `noise` is by how much two measurements of the same model differed, as a part of it.
+    `noise` is by how much two measurements of the same model differed, as a part of it; 0 where there was one.
     """
 
     before: Profile | None = None
@@ -54,15 +56,13 @@ def measured_times(
         if sample is None:
             return MeasuredTimes(failure=search.first_error or search.too_large)
         sizes = [sum(1 for _ in nodes_of(proto)) for proto in (model, other)]
-        rounds = [
-            (
-                insist(lambda: profile(before, sample.feeds, sizes[0])),
-                insist(lambda: profile(after, sample.feeds, sizes[1], kernels)),
-            )
-            for _ in range(_ROUNDS)
-        ]
+        rounds: list[tuple[Profile, Profile]] = []
+        began = perf_counter()
+        while len(rounds) < _ROUNDS and (not rounds or perf_counter() - began < _ENOUGH):
+            first = insist(lambda: profile(before, sample.feeds, sizes[0]))
+            rounds.append((first, insist(lambda: profile(after, sample.feeds, sizes[1], kernels))))
     except RunError as error:
         return MeasuredTimes(failure=str(error))
-    first, second = (sorted(found, key=lambda one: one.seconds) for found in zip(*rounds, strict=True))
-    noise = max(found[-1].seconds / found[0].seconds - 1 for found in (first, second))
-    return MeasuredTimes(first[0], second[0], sample.label, noise=noise)
+    ours, theirs = (sorted(found, key=lambda one: one.seconds) for found in zip(*rounds, strict=True))
+    noise = max(found[-1].seconds / found[0].seconds - 1 for found in (ours, theirs))
+    return MeasuredTimes(ours[0], theirs[0], sample.label, noise=noise)

@@ -28,22 +28,25 @@ _TimesRow = tuple[str, tuple[float, float], tuple[float, float]]  # an operator,
 _NOISE = 0.03  # of a time, at least
 
 
-def page_text(report: Report, passes: Sequence[Pass], groups: Sequence[Alike], times: MeasuredTimes) -> str:
-    """The page on one conversion, with the passes that ran, the rewrites that are alike, and the times."""
+def page_text(
+    report: Report, passes: Sequence[Pass], groups: Sequence[Alike], times: MeasuredTimes, failure: str = ""
+) -> str:
+    """The page on one conversion, with the passes that ran, the rewrites that are alike, and the times; `failure` is
+    what to say of one whose result is wrong."""
     template = Template((files("fusionc.report_page") / "page.html").read_text(encoding="utf-8"))
     script = (files("fusionc.report_page") / "search.js").read_text(encoding="utf-8")
     names = [html_text(path.name if path is not None else "") for path in (report.model, report.output)]
     known = {p.name: p for p in passes} | {group.pass_.name: group.pass_ for group in groups}
     idle = [total.name for total in report.passes() if not total.matched]
     return template.substitute(
-        title=f"{names[0]} → {names[1]}",
-        heading=f"{names[0]} <i>→</i> {names[1]}",
+        title=f"{names[0]} → {'nothing' if failure else names[1]}",
+        heading=f"{names[0]} <i>→</i> {'nothing was written' if failure else names[1]}",
         version=fusionc.__version__,
         libraries=", ".join(f"{name} {metadata.version(name)}" for name in ("onnx", "onnxruntime")),
         script=script,
         script_hash=f"sha256-{b64encode(sha256(script.encode()).digest()).decode()}",
         cards="".join(_cards(report, times)),
-        verdict=_verdict(report.verification),
+        verdict=_verdict(report.verification, failure),
         notices="".join(f'<p class="soft">Notice: {html_text(notice)}</p>' for notice in report.notices),
         passes_text="In the order in which they ran. What was found was rewritten, or refused for the reason below it.",
         passes=_passes(report, known, groups) + _list_of(f"{len(idle)} passes found nothing", idle),
@@ -81,7 +84,8 @@ def _cards(report: Report, times: MeasuredTimes) -> Iterator[str]:
         seconds = (times.before.seconds, times.after.seconds)
         text = f"{_milliseconds(seconds[0])} <i>→</i> {_milliseconds(seconds[1])} ms"
         yield _card("One run in onnxruntime", text, _speed(*seconds, max(_NOISE, times.noise)))
-    yield _card("Size on disk", " <i>→</i> ".join(map(size_text, sizes)), _change(*sizes))
+    if sizes[1]:
+        yield _card("Size on disk", " <i>→</i> ".join(map(size_text, sizes)), _change(*sizes))
     busy = sum(total.effected > 0 for total in report.passes())
     yield _card("Rewrites", f"{report.effected:,}", f"by {busy} of {len(report.passes())} passes")
 
@@ -109,7 +113,9 @@ def _milliseconds(seconds: float) -> str:
     return f"{value:.3f}" if value < 1 else f"{value:.2f}" if value < 100 else f"{value:,.0f}"
 
 
-def _verdict(verification: str | None) -> str:
+def _verdict(verification: str | None, failure: str) -> str:
+    if failure:
+        return f'<pre class="verdict bad">{"<br>".join(map(html_text, failure.splitlines()))}</pre>'
     if verification is None:
         return '<p class="verdict odd">Not verified: it was switched off.</p>'
     kind = "odd" if verification.startswith("not verified") else "good"
@@ -233,7 +239,8 @@ def _times_text(times: MeasuredTimes) -> str:
         f"Of one run, on average of {times.before.runs} and {times.after.runs}, in onnxruntime at its default settings "
         f"on this machine, with inputs that fusionc has drawn or was given ({html_text(times.label)}). onnxruntime "
         "optimizes both models itself first: these are the operators that it runs then. What is left between them is "
-        f"its own; the sum is the whole run. Two measurements of the same model differed by {100 * times.noise:.0f} %."
+        "its own; the sum is the whole run. "
+        + (f"Two measurements of the same model differed by {100 * times.noise:.0f} %." if times.noise else "")
     )
 
 

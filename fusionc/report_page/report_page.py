@@ -28,7 +28,7 @@ class ReportPage:
             raise UsageError(what, where=f"--report {file}", hint="give the name of a file", code="E10410")
         self.file = file
         self.notes = RewriteNotes()
-        self.times = MeasuredTimes(failure="the model was not run")
+        self.times = MeasuredTimes(failure="nothing was written")
 
     def begin(self) -> RewriteNotes:
         """Forget the rewrites of a conversion that is done again."""
@@ -46,9 +46,12 @@ class ReportPage:
         """Measure how long the operators of both model files take; the second has that library of kernels."""
         self.times = measured_times(before, after, kernels, input_shape, inputs)
 
-    def write(self, report: Report, passes: Sequence[Pass]) -> None:
-        """Write the page on a conversion that is done. That it cannot be written is a notice: the model is there."""
-        text = page_text(report, passes, self.notes.groups, self.times)
+    def write(self, report: Report, passes: Sequence[Pass], failure: str = "") -> None:
+        """Write the page on a conversion that is done, or whose result is wrong for the reason that `failure` gives.
+
+        That it cannot be written is a notice: the model is there.
+        """
+        text = page_text(report, passes, self.notes.groups, self.times, failure)
         try:
             replace_text(self.file, text)
         except OSError as error:

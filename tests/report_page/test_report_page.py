@@ -17,7 +17,7 @@ from click.testing import CliRunner
 
 import fusionc
 from fusionc.cli import main
-from fusionc.errors import UsageError
+from fusionc.errors import UsageError, VerificationError
 from fusionc.report import Report
 from fusionc.report_page import page
 from fusionc.report_page.measured_times import MeasuredTimes
@@ -29,6 +29,11 @@ from fusionc.rewrite.log import Commit, PatternCount
 ROOT = Path(__file__).parents[2]
 SAMPLES = ROOT / "sample_models"
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+WRONG_PASS = """
+import fusionc
+from fusionc import op
+fusionc.register_replacement(lambda x: op.Relu(x), lambda x: op.Abs(x), name="WrongReluPass")
+"""
 MOST = 2_000_000  # bytes, for a model of 5,000 nodes
 
 
@@ -133,6 +138,18 @@ def test_a_model_that_does_not_run_has_a_page_without_times() -> None:
     report, text = converted(Path("custom.onnx"))
     assert report.verification is not None and report.verification.startswith("not verified")
     assert "Not measured: " in text and "FusedConv" in text
+
+
+def test_a_result_that_is_wrong_has_a_page_that_says_so() -> None:
+    Path("my_passes.py").write_text(WRONG_PASS)
+    with pytest.raises(VerificationError):
+        converted(SAMPLES / "conv_bn.onnx", custom_passes=["my_passes.py"])
+    text = Path("report.html").read_text(encoding="utf-8")
+    Elements(text)
+    assert not Path("out.onnx").exists() and "nothing was written" in text
+    (said,) = re.findall(r'<pre class="verdict bad">(.*?)</pre>', text)
+    assert "the result does not compute what the model computes" in said and "WrongReluPass" in said
+    assert "Not measured: nothing was written." in text and "<h3>WrongReluPass" in text
 
 
 def test_kernels_are_drawn_and_measured_as_areas() -> None:
