@@ -49,7 +49,6 @@ class Match:
         self.captures = dict(captures or {})
         self.literal_rank = literal_rank  # the highest rank of a constant that was matched by its value alone
         self.drops = tuple(drops)
-        self.changed: list[Node] = []  # filled in when the match is committed: where to look again
 
     @property
     def is_stale(self) -> bool:

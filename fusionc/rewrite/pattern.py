@@ -268,13 +268,6 @@ def makers(formula: Formula) -> dict[tuple[str, str], None] | None:
 
 
 @cache
-def depth(formula: Formula) -> int:
-    """How many operators lie on the longest path through the formula."""
-    below = max((depth(part) for part in formula.parts()), default=0)
-    return below + 1 if isinstance(formula, OpFormula) else below
-
-
-@cache
 def names(formula: Formula) -> tuple[str, ...]:
     """Everything that the formula captures."""
     own = ""

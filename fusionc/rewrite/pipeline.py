@@ -4,8 +4,8 @@ spliced in and counted until it finds nothing more."""
 from __future__ import annotations
 
 import traceback
-from collections import Counter, deque
-from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -14,20 +14,19 @@ import numpy as np
 import onnx
 
 from fusionc.errors import Defect, FusioncError, Terminated, said
-from fusionc.model.graph import Edge, Graph, Model, Node
+from fusionc.model.graph import Edge, Graph, Model
 from fusionc.model.operators import KERNELS
 from fusionc.rewrite import matcher
 from fusionc.rewrite.check import check, check_private
 from fusionc.rewrite.definition import Pass, Pattern
 from fusionc.rewrite.log import Commit, PatternCount, RewriteLog
 from fusionc.rewrite.match import Match, Refused, refuse
-from fusionc.rewrite.pattern import depth, makers, names
+from fusionc.rewrite.pattern import makers, names
 from fusionc.rewrite.splice import splice
 from fusionc.rewrite.tape import Tape
 
 ROUNDS = 50
 _PACKAGE = str(Path(__file__).parents[1])
-_FEW_USERS = 16  # a value with more users than this does not become private by losing one
 
 
 @np.errstate(all="ignore")  # what overflows is refused where it becomes a constant
@@ -108,57 +107,58 @@ def _in_order(counts: dict[tuple[int, str, str], PatternCount], passes: Sequence
 
 
 def apply(pass_: Pass, pattern: Pattern, graph: Graph, log: RewriteLog) -> PatternCount:
-    """Run one pattern of a pass on a graph until it finds nothing more to do there.
+    """Run one pattern of a pass on a graph until a whole search finds nothing more to do there.
 
-    Raises FusioncError where the pass itself fails or does not come to an end.
+    What is counted as refused is what that last search leaves. Raises FusioncError where the pass itself fails or does
+    not come to an end.
     """
     count = PatternCount(graph.id, pass_.kind, pass_.name, pattern.name)
     start = perf_counter()
-    refused: dict[object, Refused] = {}
+    refused: list[Refused] = []
     labels: tuple[str, ...] = ()
     bound = 10 * len(graph.nodes) + 100
+    before = -1
     try:
-        for anchor, match in _found(pattern.find, graph) if pattern.find else _matches(pass_, pattern, graph):
-            refused.pop(anchor, None)
-            if log.is_closed:
-                break
-            if match is None:
-                continue
-            labels = tuple(node.label() for node in match.nodes)
-            wanted = Commit(log.count + 1, graph.id, pass_.name, pattern.name, labels)
-            try:
-                if wanted in log.left_out:
-                    refuse(log.left_out[wanted])
-                match.changed = _rewrite(pass_, pattern, match, log, wanted)
-            except Refused as refusal:
-                refused[anchor] = refusal
-                continue
-            count.effected += 1
-            log.last = wanted
-            if count.effected > bound:
-                raise _endless(pass_, pattern, count.effected, graph)
+        while before < count.effected and not log.is_closed:
+            before = count.effected
+            refused.clear()
+            for match in pattern.find(graph) if pattern.find else _matches(pass_, pattern, graph):
+                if log.is_closed:
+                    break
+                if match.is_stale:  # a pass may have collected its matches before the first was committed
+                    continue
+                labels = tuple(node.label() for node in match.nodes)
+                wanted = Commit(log.count + 1, graph.id, pass_.name, pattern.name, labels)
+                try:
+                    if wanted in log.left_out:
+                        refuse(log.left_out[wanted])
+                    _rewrite(pass_, pattern, match, log, wanted)
+                except Refused as refusal:
+                    refused.append(refusal)
+                    continue
+                count.effected += 1
+                log.last = wanted
+                if count.effected > bound:
+                    raise _endless(pass_, pattern, count.effected, graph)
     except BaseException as error:  # of a user's pass anything may come
         is_ours = isinstance(error, FusioncError) and _is_ours(traceback.extract_tb(error.__traceback__)[-1])
         if is_ours or isinstance(error, Terminated | KeyboardInterrupt):
             raise
         raise _failure(pass_, pattern, labels, error) from error
-    for anchor, found in refused.items():
-        if not isinstance(anchor, Node) or anchor.is_in_graph:
-            count.refused[found.reason] = count.refused.get(found.reason, 0) + 1
-            if found.opset:
-                count.waiting[found.opset] = count.waiting.get(found.opset, 0) + 1
+    count.refused = Counter(refusal.reason for refusal in refused)
+    count.waiting = Counter(refusal.opset for refusal in refused if refusal.opset)
     count.seconds = perf_counter() - start
     return count
 
 
-def _rewrite(pass_: Pass, pattern: Pattern, match: Match, log: RewriteLog, wanted: Commit) -> list[Node]:
+def _rewrite(pass_: Pass, pattern: Pattern, match: Match, log: RewriteLog, wanted: Commit) -> None:
     check_private(match)
     tape = Tape(match.graph)
     returned = (pattern.rewrite or pass_.rewrite)(match, tape)
     new = check(match, _results(returned), tape)
     if log.examine is not None:
         log.examine(wanted, pass_, match, new, tape)
-    return splice(match, new, tape, pass_.name)
+    splice(match, new, tape, pass_.name)
 
 
 def _results(returned: Any) -> Sequence[Edge]:
@@ -167,63 +167,23 @@ def _results(returned: Any) -> Sequence[Edge]:
     return returned if isinstance(returned, tuple | list) else (returned,)
 
 
-def _matches(pass_: Pass, pattern: Pattern, graph: Graph) -> Iterator[tuple[object, Match | None]]:
-    """All matches, each with what it is anchored at; None where there is none, or none any more.
+def _matches(pass_: Pass, pattern: Pattern, graph: Graph) -> Iterator[Match]:
+    """All matches of the formulas, each with one of the nodes that can make the first of them.
 
-    The caller commits a match before it takes the next, and what that may have made possible is looked at again.
+    The caller commits a match before it takes the next.
     """
     formulas = pattern.formulas
     anchors = makers(formulas[0]) if formulas else None
     if anchors is None:
         raise TypeError(f"pattern {pattern.name} of {pass_.name} begins with no operator")
-    queue = deque(sorted((n for key in anchors for n in graph.by_operator.get(key, ())), key=lambda n: n.position))
-    if not queue:
+    nodes = sorted((n for key in anchors for n in graph.by_operator.get(key, ())), key=lambda n: n.position)
+    if not nodes:
         return
     absent = dict.fromkeys(name for p in pass_.patterns for formula in p.formulas for name in names(formula))
-    queued = set(queue)
-    while queue:
-        node = queue.popleft()
-        queued.discard(node)
-        if not node.is_in_graph:
-            continue
-        match = matcher.match(formulas, node, absent)
-        if match is None or (pattern.where is not None and not pattern.where(match)):
-            yield node, None
-            continue
-        yield node, match
-        for near in _downstream(match.changed, max(map(depth, formulas)), anchors):
-            if near not in queued and near.graph is graph:
-                queued.add(near)
-                queue.append(near)
-
-
-def _found(find: Callable[[Graph], Iterable[Match]], graph: Graph) -> Iterator[tuple[object, Match]]:
-    """What a pass finds itself. It may have collected matches before the first was committed: one that has lost a node
-    or a value by that is dropped, and the search begins anew."""
-    begun, is_complete = graph.model.version, False
-    while not is_complete:
-        is_complete, version = True, graph.model.version
-        times: Counter[object] = Counter()
-        for match in find(graph):
-            if graph.model.version != begun and match.is_stale:
-                is_complete = graph.model.version == version
-                continue
-            place = (match.nodes, match.outputs, match.drops)
-            times[place] += 1
-            yield (place, times[place]), match
-
-
-def _downstream(nodes: Iterable[Node], reach: int, anchors: Container[tuple[str, str]]) -> list[Node]:
-    """Anchors from which a formula of that depth can see one of these nodes."""
-    found: dict[Node, None] = {}
-    level = [node for node in nodes if node.is_in_graph]
-    for _ in range(reach + 1):
-        for node in level:
-            if (node.domain, node.op) in anchors:
-                found[node] = None
-        values = [o for node in level for o in node.outputs if o is not None and o.use_count <= _FEW_USERS]
-        level = list(dict.fromkeys(user for value in values for user in value.outputs))
-    return list(found)
+    for node in nodes:
+        match = matcher.match(formulas, node, absent) if node.is_in_graph else None
+        if match is not None and (pattern.where is None or pattern.where(match)):
+            yield match
 
 
 def _endless(pass_: Pass, pattern: Pattern, times: int, graph: Graph) -> FusioncError:

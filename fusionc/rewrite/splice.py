@@ -7,7 +7,6 @@ from; a node whose subgraphs move takes them along.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from itertools import chain
 
 import onnx
 
@@ -24,8 +23,8 @@ from fusionc.rewrite.tape import Tape
 _FUNCTIONS_IR = 8  # the IR version since which models have functions
 
 
-def splice(match: Match, new: Replacement, tape: Tape, pass_name: str) -> list[Node]:
-    """Put a replacement in the place of a match; returns the nodes near which something has changed."""
+def splice(match: Match, new: Replacement, tape: Tape, pass_name: str) -> None:
+    """Put a replacement in the place of a match."""
     graph, model = match.graph, match.graph.model
     for function in tape.functions:
         _define(model, function)
@@ -68,8 +67,6 @@ def splice(match: Match, new: Replacement, tape: Tape, pass_name: str) -> list[N
         for user in its_users
     ):
         renumber(graph)
-    makers = (value.producer for value in freed if value.producer is not None)
-    return [*new.nodes, *chain(*users), *makers]
 
 
 def _comes_too_late(value: Edge, user: Node) -> bool:
