@@ -1,7 +1,10 @@
 """Errors for people: what went wrong, where, and what to do now."""
 
-from collections.abc import Sequence
+import difflib
+import json
+from collections.abc import Iterable, Sequence
 
+_LONGEST_QUOTE = 120  # characters
 _SHOWN = 100  # details; who has more mistakes in a file has given another one than was meant
 
 
@@ -19,6 +22,25 @@ def said(error: BaseException) -> str:
         return f"{type(error).__name__}: {error}".removesuffix(": ")
     except Exception:
         return type(error).__name__
+
+
+def advice(name: str, candidates: Iterable[str], otherwise: str) -> str:
+    """A question for the candidate most like `name`; `otherwise` where none is like it."""
+    near = nearest(name, candidates)
+    return f"did you mean {quote(near)}?" if near else otherwise
+
+
+def nearest(name: str, candidates: Iterable[str]) -> str | None:
+    """The candidate most like `name`, upper and lower case being the same; of two such the later one."""
+    folded = {candidate.casefold(): candidate for candidate in candidates}
+    found = difflib.get_close_matches(name.casefold(), sorted(folded), n=1)
+    return folded[found[0]] if found else None
+
+
+def quote(value: object) -> str:
+    """A value as JSON writes it, cut where it would fill the screen."""
+    text = json.dumps(value, ensure_ascii=False)
+    return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 1] + "…"
 
 
 class FusioncError(Exception):

@@ -8,7 +8,6 @@ from __future__ import annotations
 import importlib
 import io
 import sys
-from difflib import get_close_matches
 
 import click
 
@@ -16,6 +15,7 @@ from fusionc import __version__
 from fusionc.cli.broken_pipe import BrokenPipeSafeStream
 from fusionc.cli.exit_codes import EXIT_CODES, exit_on_failure
 from fusionc.cli.signals import ended_by_errors
+from fusionc.errors import nearest
 
 COMMANDS = ("convert", "verify", "bisect", "diff", "passes", "switch_file")
 
@@ -37,9 +37,9 @@ class _LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         name = args[0].replace("-", "_")
-        near = [] if name in COMMANDS else get_close_matches(name, COMMANDS, n=1)
+        near = None if name in COMMANDS else nearest(name, COMMANDS)
         if near and not ctx.resilient_parsing:
-            ctx.fail(f"No such command '{args[0]}'; did you mean {near[0]}?")
+            ctx.fail(f"No such command '{args[0]}'; did you mean {near}?")
         return super().resolve_command(ctx, args)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:

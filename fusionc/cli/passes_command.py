@@ -11,7 +11,7 @@ import click
 
 from fusionc.cli.atc_spelling import AtcCommand
 from fusionc.cli.common_options import custom_passes_option, log_debug_option
-from fusionc.errors import UsageError, printable
+from fusionc.errors import UsageError, advice, printable, quote
 
 if TYPE_CHECKING:
     from fusionc.rewrite.definition import Pass
@@ -45,7 +45,6 @@ def command(name: str | None, operator: str | None, custom_passes: tuple[Path, .
 def _show_patterns(operator: str, passes: Sequence[Pass]) -> None:
     from fusionc.passes.by_operator import is_operator, operator_names, patterns_with
     from fusionc.report.table import show_table
-    from fusionc.switches.names import advice, quote
 
     found = patterns_with(operator, passes)
     if found:

@@ -9,7 +9,6 @@ replacement `outputs=2` asks for several outputs, `domain=` for another operator
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -19,6 +18,7 @@ from typing import Any
 import numpy as np
 import onnx.defs
 
+from fusionc.errors import nearest
 from fusionc.model import operators
 from fusionc.model.graph import Edge
 from fusionc.model.tensors import type_name
@@ -138,8 +138,8 @@ def _check(name: str, domain: str, attributes: list[str]) -> None:
         return
     known = _attribute_names().get(name)
     if known is None:
-        near = difflib.get_close_matches(name, {schema.name for schema in onnx.defs.get_all_schemas()}, n=1)
-        raise ValueError(f"ONNX has no operator {name}" + (f"; did you mean {near[0]}?" if near else ""))
+        near = nearest(name, (schema.name for schema in onnx.defs.get_all_schemas()))
+        raise ValueError(f"ONNX has no operator {name}" + (f"; did you mean {near}?" if near else ""))
     for attribute in attributes:
         if attribute not in known:
             raise ValueError(f"{name} has no attribute {attribute}; it has {', '.join(sorted(known)) or 'none'}")

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
+from collections.abc import Iterable, Mapping, Sequence
 
 import onnx.defs
 
+from fusionc.errors import nearest, quote
 from fusionc.graph_kernel.flags.flag_table import Flags
 from fusionc.graph_kernel.flags.operator_names import reason_against
 from fusionc.graph_kernel.flags.stages import STAGE_PASSES, names_of
@@ -26,15 +25,16 @@ def unknown_passes(passes: Sequence[Pass], flags: Flags) -> list[str]:
     for which, listed in (("enable", flags.enable_pass), ("disable", flags.disable_pass)):
         for name in listed:
             if name not in known:
-                near = _stages_called(name) or get_close_matches(name, known, n=1) if name[0].isalpha() else []
-                advice = f" Did you mean {' or '.join(json.dumps(one) for one in near)}?" if near else ""
+                near = _called(name, known) if name[0].isalpha() else []
+                advice = f" Did you mean {' or '.join(map(quote, near))}?" if near else ""
                 found.append(f'graph kernel pass {which} flag "{name}" is not valid!{advice}')
     return found
 
 
-def _stages_called(name: str) -> list[str]:
-    """The full names of the stage passes of which only the last part was given."""
-    return [p.names[1] for p in STAGE_PASSES if p.name == name]
+def _called(name: str, known: Iterable[str]) -> list[str]:
+    """The full names of the stage passes of which only the last part was given, else the name most like it."""
+    near = nearest(name, known)
+    return [p.names[1] for p in STAGE_PASSES if p.name == name] or ([near] if near else [])
 
 
 def unknown_operators(flags: Flags) -> list[str]:
@@ -45,8 +45,8 @@ def unknown_operators(flags: Flags) -> list[str]:
     found = []
     for which, name in wrong:
         reason = reason_against(name)
-        near = [] if reason else get_close_matches(name, known, n=1)
-        advice = f": {reason}" if reason else f'; did you mean "{near[0]}"?' if near else ""
+        near = None if reason else nearest(name, known)
+        advice = f": {reason}" if reason else f"; did you mean {quote(near)}?" if near else ""
         found.append(f'the flag "--{which}": ONNX has no operator "{name}"{advice}')
     return found
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Sequence
 
 from onnx import ModelProto, TypeProto, ValueInfoProto
 
-from fusionc.errors import FusioncError, UsageError
+from fusionc.errors import FusioncError, UsageError, advice
 from fusionc.shapes.inference import typed_model
 
 
@@ -33,8 +32,7 @@ def value_named(model: ModelProto, name: str, option: str) -> str:
         hint = f"its outputs are: {', '.join(filter(None, nodes[0].output))}"
         raise UsageError(what, where=option, hint=hint, code="E10016")
     names = [*made, *(f"{node.name}:0" for node in model.graph.node if node.name)]
-    near = difflib.get_close_matches(name, sorted(names), n=1)
-    hint = f"did you mean {near[0]}?" if near else f"its outputs are: {', '.join(sorted(outputs))}."
+    hint = advice(name, names, f"its outputs are: {', '.join(sorted(outputs))}.")
     what = f"the model has no output of a node that is called {name}"
     raise UsageError(what, where=option, hint=f"{hint} Give node:index or the name of a value", code="E10016")
 

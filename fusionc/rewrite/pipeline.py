@@ -11,7 +11,6 @@ from time import perf_counter
 from typing import Any
 
 import numpy as np
-import onnx
 
 from fusionc.errors import Defect, FusioncError, Terminated, said
 from fusionc.model.graph import Edge, Graph, Model
@@ -73,8 +72,8 @@ def _run_pass(model: Model, pass_: Pass, log: RewriteLog, counts: dict[tuple[int
     effected = False
     model.types.begin_pass()
     for graph in model.graphs:
-        if not is_alive(graph):
-            continue
+        if not is_alive(graph) or getattr(graph.proto, "domain", "") == KERNELS:
+            continue  # the definition of a kernel stays as it was when the kernel was made of it
         for pattern in pass_.patterns:
             new = apply(pass_, pattern, graph, log)
             effected |= new.effected > 0
@@ -89,12 +88,7 @@ def _run_pass(model: Model, pass_: Pass, log: RewriteLog, counts: dict[tuple[int
 
 
 def is_alive(graph: Graph) -> bool:
-    """Whether a graph is still part of the model: its node, or its function, may have been removed.
-
-    The definition of a kernel stays as it was when the kernel was made of it.
-    """
-    if isinstance(graph.proto, onnx.FunctionProto) and graph.proto.domain == KERNELS:
-        return False
+    """Whether a graph is still part of the model: its node, or its function, may have been removed."""
     if graph.is_function:
         return any(graph is function for function in graph.model.functions.values())
     return graph.owner is None or (graph.owner.is_in_graph and is_alive(graph.owner.graph))

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 
 _ALL_MUST = "forbidden_close_pass"  # CANN's name for all the passes that a switch file cannot switch off
 _EVERY_NAME = sys.maxsize  # a name that stands for more passes than any other
-_PATTERN_FUSION = "--pattern_fusion_pass"
 
 
 @dataclass(frozen=True)
@@ -86,70 +85,45 @@ def decide(
     must = [p for p in passes if p.default == "must"]
     file = _Wishes() if switch_file is None else _wishes(read_file(switch_file), names, must)
     option = _Wishes() if optimization_switch is None else _wishes(read_option(optimization_switch), names, must)
+    named = file.own | option.own
+    on = {p.name: named.get(p.name, p.default == "on" and file.every.get(p.kind) is not False) for p in passes}
     notices = [*file.notices, *option.notices]
-    ascend_only = list(dict.fromkeys([*file.ascend_only, *option.ascend_only]))
-    if ascend_only:
-        notices.append(f"Ascend only: no effect here: {_listed(ascend_only)}")
-
-    on: dict[str, bool] = {}
-    still_off = []
-    for p in passes:
-        own = option.own.get(p.name, file.own.get(p.name))
-        every = file.every.get(p.kind)
-        if p.default == "must":
-            on[p.name] = option.own.get(p.name, True)
-        elif own is not None:
-            on[p.name] = own
-        else:
-            on[p.name] = p.default == "on" and every is not False
-            if every and not on[p.name]:
-                still_off.append(p.name)
-    if still_off:
+    if still_off := [p for p in passes if p.default == "off" and file.every.get(p.kind) and p.name not in named]:
         what = f'"ALL": "on" leaves off what is off by default (passes: {len(still_off)})'
         notices.append(f'{what}; an own entry switches one on, "fusionc passes" lists them')
-    notices += _settle_must(passes, file, option, on)
-    named = file.own | option.own
+    listed = {"Ascend only: no effect here": list(dict.fromkeys([*file.ascend_only, *option.ascend_only]))}
+    listed |= _settle_must(passes, file, option, on)
     below = {name: why for name, why in (levels or Levels()).off(on).items() if on.get(name) and not named.get(name)}
     on |= dict.fromkeys(below, False)
     notices += [f"off by {why}: {count} pass{'es' * (count > 1)}" for why, count in Counter(below.values()).items()]
-    never = [f"{p.name}: {p.never_matches}" for p in passes if p.never_matches and on[p.name]]
-    notices += [f"never matches: {'; '.join(never)}"] if never else []
+    listed["never matches"] = [f"{p.name}: {p.never_matches}" for p in passes if p.never_matches and on[p.name]]
     if not pattern_fusion_pass:
-        without = [p.name for p in passes if p.is_pattern_fusion and on[p.name]]
-        on |= dict.fromkeys(without, False)
-        notices += [f"off by {_PATTERN_FUSION}: {_listed(without)}"] if without else []
+        listed["off by --pattern_fusion_pass"] = [p.name for p in passes if p.is_pattern_fusion and on[p.name]]
+        on |= dict.fromkeys(listed["off by --pattern_fusion_pass"], False)
+    notices += [f"{what}: {', '.join(which)}" for what, which in listed.items() if which]
     return Switches(frozenset(name for name, is_on in on.items() if is_on), tuple(notices))
 
 
-def _settle_must(passes: Sequence[Pass], file: _Wishes, option: _Wishes, on: dict[str, bool]) -> list[str]:
+def _settle_must(passes: Sequence[Pass], file: _Wishes, option: _Wishes, on: dict[str, bool]) -> dict[str, list[str]]:
     """Correct `on` for the passes that must stay on, and say what became of an "off" for them.
 
     They serve the other passes. Where somebody switched all of those off, they are off as well, so that a model can
     be written as it was read; an explicit "on" keeps one on by itself.
     """
+    must = [p.name for p in passes if p.default == "must"]
     asked = {p.name: file.own.get(p.name, file.every.get(p.kind)) for p in passes} | option.own
-    others_off = False in asked.values() and not any(on[p.name] for p in passes if p.default != "must")
-    forced, kept, dropped = [], [], []
-    for p in passes:
-        if p.default != "must":
-            continue
-        if p.name in option.own:
-            if not on[p.name]:
-                forced.append(p.name)
-        elif others_off and not file.own.get(p.name):
-            on[p.name] = False
-            dropped.append(p.name)
-        elif asked[p.name] is False:
-            kept.append(p.name)
-    notices = []
-    if forced:
-        notices.append(f"off by {OPTION}, although a switch file cannot switch them off: {_listed(forced)}")
-    if kept:
-        notices.append(f'cannot be switched off in a switch file, "off" is ignored: {_listed(kept)}')
-    if dropped:
-        end = "" if any(on.values()) else "; the model is written as it was read"
-        notices.append(f"every other pass is off, so these are off too: {_listed(dropped)}{end}")
-    return notices
+    others_off = False in asked.values() and not any(is_on for name, is_on in on.items() if name not in must)
+    forced = [name for name in must if option.own.get(name) is False]
+    dropped = [name for name in must if others_off and name not in option.own and not file.own.get(name)]
+    on |= {name: name not in (*forced, *dropped) for name in must}
+    as_read = "" if any(on.values()) else ", and the model is written as it was read"
+    return {
+        f"off by {OPTION}, although a switch file cannot switch them off": forced,
+        'cannot be switched off in a switch file, "off" is ignored': [
+            name for name in must if on[name] and asked[name] is False
+        ],
+        f"every other pass is off, so these are off too{as_read}": dropped,
+    }
 
 
 def _wishes(source: WrittenSwitches, names: PassNames, must: Sequence[Pass]) -> _Wishes:
@@ -171,11 +145,7 @@ def _wishes(source: WrittenSwitches, names: PassNames, must: Sequence[Pass]) -> 
             source.mistakes.append((entry.at, names.complaint(entry.key)))
     source.refuse_mistakes()
     if source.without_effect:
-        wishes.notices.append(f"no effect here: {_listed(source.without_effect)} of {source.path}")
+        wishes.notices.append(f"no effect here: {', '.join(source.without_effect)} of {source.path}")
     if misplaced:
-        wishes.notices.append(f"accepted, though they belong to the other section: {_listed(misplaced)}")
+        wishes.notices.append(f"accepted, though they belong to the other section: {', '.join(misplaced)}")
     return wishes
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(names)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
-import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from fusionc.errors import advice, quote
 
 if TYPE_CHECKING:
     from fusionc.rewrite.definition import Pass
-
-_LONGEST_SHOWN = 120
 
 
 class PassNames:
@@ -45,22 +43,3 @@ class PassNames:
         """Why `name` is no pass, with the nearest name if there is one."""
         names = [*self._ascend_names, *self._passes] if next(self._searches, None) is not None else []
         return f"{quote(name)} is not a pass; " + advice(name, names, '"fusionc passes" lists the names')
-
-
-def advice(name: str, candidates: Iterable[str], otherwise: str) -> str:
-    """A question for the candidate most like `name`; `otherwise` where none is like it."""
-    near = nearest(name, candidates)
-    return f"did you mean {quote(near)}?" if near else otherwise
-
-
-def nearest(name: str, candidates: Iterable[str]) -> str | None:
-    """The candidate most like `name`, upper and lower case being the same; of two such the later one."""
-    folded = {candidate.casefold(): candidate for candidate in candidates}
-    found = difflib.get_close_matches(name.casefold(), sorted(folded), n=1)
-    return folded[found[0]] if found else None
-
-
-def quote(value: object) -> str:
-    """A value as JSON writes it, cut where it would fill the screen."""
-    text = json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= _LONGEST_SHOWN else text[: _LONGEST_SHOWN - 1] + "…"

@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from fusionc.errors import UsageError
-from fusionc.switches.names import advice, quote
+from fusionc.errors import UsageError, advice, quote
 
 _decode = json.JSONDecoder().raw_decode
 _blanks = re.compile(r"[ \t\r\n]*")
@@ -188,19 +187,19 @@ def _read_sections(file: WrittenSwitches, switch: _Member) -> None:
 
 
 def _members(file: WrittenSwitches, start: int) -> Iterator[_Member]:
-    """The members of the object that opens at `start`; a key that was there before is a mistake and left out."""
+    """The members of the object that opens at or after `start`; a key that was there before is a mistake and left out.
+
+    The text must be valid JSON.
+    """
+    text = file.text
     first_at: dict[str, int] = {}
-    return (m for m in _members_at(file.text, start) if _is_new(file, m.key, m.key_at, first_at))
-
-
-def _members_at(text: str, start: int) -> Iterator[_Member]:
-    """Every member of the object that opens at or after `start`, duplicates included. The text must be valid JSON."""
     at = _skip(text, _skip(text, start) + 1)
     while text[at] != "}":
         key, key_end = _decode(text, at)
         value_at = _skip(text, _skip(text, key_end) + 1)
         value, value_end = _decode(text, value_at)
-        yield _Member(key, at, value, value_at)
+        if _is_new(file, key, at, first_at):
+            yield _Member(key, at, value, value_at)
         at = _skip(text, value_end)
         if text[at] == ",":
             at = _skip(text, at + 1)

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from fusionc.errors import nearest
 from fusionc.rewrite.definition import Pass
 from fusionc.switches import PassNames
-from fusionc.switches.names import nearest
 
 
 def test_the_registry_comes_first(registry: Sequence[Pass]) -> None:

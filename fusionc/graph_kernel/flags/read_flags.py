@@ -11,10 +11,10 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
+from fusionc.errors import nearest
 from fusionc.graph_kernel.flags.flag_table import EFFECTIVE, MANAGERS, WITHOUT_EFFECT, Flags, FlagType
 from fusionc.graph_kernel.flags.operator_names import onnx_names
 
@@ -128,7 +128,7 @@ class _Reader:
         self._warnings += [f"Unknown flag: {key}" for key in unknown]
         if unknown:
             known = [field.name for field in fields(Flags)]
-            near = dict.fromkeys(name for key in unknown for name in get_close_matches(key, known, n=1))
+            near = dict.fromkeys(filter(None, (nearest(key, known) for key in unknown)))
             advice = f"did you mean {', '.join(near)}? Those" if near else "those"
             self._warnings.append(
                 f"unknown graph kernel flags have no effect; {advice} that have one: {', '.join(known)}"

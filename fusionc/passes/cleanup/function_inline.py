@@ -3,13 +3,15 @@ from collections.abc import Iterator
 from fusionc.model.graph import Graph
 from fusionc.passes.cleanup._inlining import inlined
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
+from fusionc.rewrite.pipeline import is_alive
 
 
 def _calls(graph: Graph) -> Iterator[Match]:
     for node in graph.ordered():
         function = node.function
         if function is not None and not node.has_references:
-            calls = sum(len(other.by_operator.get((node.domain, node.op), ())) for other in graph.model.graphs)
+            living = filter(is_alive, graph.model.graphs)
+            calls = sum(len(other.by_operator.get((node.domain, node.op), ())) for other in living)
             drops = (function,) if calls == 1 else ()
             yield Match(graph, (node,), node.outputs, {"node": node, "function": function}, drops=drops)
 

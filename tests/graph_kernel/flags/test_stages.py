@@ -51,9 +51,9 @@ def test_names_aliases_and_managers(name: str) -> None:
 
 
 def test_a_name_that_is_none_gets_a_warning() -> None:
-    flags = Flags(enable_pass=("NoSuchPass", "ConvBatchnormFusionPas"), disable_pass=("4.4", "3.4"))
+    flags = Flags(enable_pass=("Unheard", "ConvBatchnormFusionPas"), disable_pass=("4.4", "3.4"))
     assert unknown_passes(PASSES, flags) == [
-        'graph kernel pass enable flag "NoSuchPass" is not valid!',
+        'graph kernel pass enable flag "Unheard" is not valid!',
         'graph kernel pass enable flag "ConvBatchnormFusionPas" is not valid! Did you mean "ConvBatchnormFusionPass"?',
         'graph kernel pass disable flag "4.4" is not valid!',
     ]
