@@ -27,16 +27,14 @@ class _State:
     graph: Graph
     captures: dict[str, Any] = field(default_factory=dict)
     bound: dict[int, Node] = field(default_factory=dict)  # by identity of the OpFormula
-    nodes: dict[Node, None] = field(default_factory=dict)
-    kept: frozenset[Node] = frozenset()
+    nodes: dict[Node, bool] = field(default_factory=dict)  # whether it stays in the graph
     literal_rank: int = 0
 
     def capture(self, name: str, value: Any) -> _State:
         """This solution, with a name for a value; without one as it is."""
         if not name:
             return self
-        captured = {**self.captures, name: value}
-        return _State(self.graph, captured, self.bound, self.nodes, self.kept, self.literal_rank)
+        return replace(self, captures={**self.captures, name: value})
 
 
 def match(formulas: Sequence[pattern.Formula], anchor: Node, absent: Mapping[str, None]) -> Match | None:
@@ -55,7 +53,7 @@ def match(formulas: Sequence[pattern.Formula], anchor: Node, absent: Mapping[str
 
 def _to_match(state: _State, outputs: tuple[Edge, ...], absent: Mapping[str, None]) -> Match:
     replaced = {value.producer for value in outputs}  # what is handed out is replaced, wherever it was found
-    nodes = [node for node in state.nodes if node not in state.kept or node in replaced]
+    nodes = [node for node, stays in state.nodes.items() if not stays or node in replaced]
     return Match(state.graph, nodes, outputs, {**absent, **state.captures}, literal_rank=state.literal_rank)
 
 
@@ -120,8 +118,8 @@ def _solve(formula: pattern.Formula, value: Edge | None, state: _State) -> Itera
                 yield from _solve(alternative, value, state)
         case pattern.Keep(inner):
             for found in _solve(inner, value, state):
-                new = [node for node in found.nodes if node not in state.nodes]
-                yield replace(found, kept=found.kept.union(new))
+                new = dict.fromkeys(found.nodes.keys() - state.nodes.keys(), True)
+                yield replace(found, nodes=found.nodes | new)
         case _:
             raise TypeError(f"{type(formula).__name__} can only stand for the inputs of an operator")
 
@@ -171,8 +169,8 @@ def _solve_node(formula: pattern.Formula, node: Node, state: _State) -> Iterator
     if not all(_same_attribute(node.attr(name), wanted) for name, wanted in formula.attributes.items()):
         return
     captures = {**state.captures, formula.label: node} if formula.label else state.captures
-    bound, nodes = {**state.bound, id(formula): node}, {**state.nodes, node: None}
-    here = _State(state.graph, captures, bound, nodes, state.kept, state.literal_rank)
+    nodes = {**state.nodes, node: state.nodes.get(node, False)}
+    here = _State(state.graph, captures, {**state.bound, id(formula): node}, nodes, state.literal_rank)
     for inputs in orders:
         yield from _solve_inputs(formula.args, inputs, here)
 

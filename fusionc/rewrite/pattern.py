@@ -17,7 +17,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
 from types import EllipsisType
@@ -77,9 +77,6 @@ class Formula(Arithmetic["OpFormula"]):
     def parts(self) -> tuple[Formula, ...]:
         """The formulas directly below this one."""
         return ()
-
-
-Operand = Formula | float | int
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,25 +195,19 @@ class _Operators:
     def __init__(self, domain: str) -> None:
         self._domain = domain
 
-    def __getattr__(self, name: str) -> _Factory:
+    def __getattr__(self, name: str) -> Callable[..., OpFormula]:
         if name.startswith("_"):
             raise AttributeError(name)
-        return _Factory(((self._domain, name),))
+        return self[name]
 
-    def __getitem__(self, names: str | tuple[str, ...]) -> _Factory:
-        return _Factory(tuple((self._domain, n) for n in ([names] if isinstance(names, str) else names)))
+    def __getitem__(self, names: str | tuple[str, ...]) -> Callable[..., OpFormula]:
+        operators = tuple((self._domain, name) for name in ((names,) if isinstance(names, str) else names))
 
+        def formula(*args: Formula | float, _as: str = "", **attributes: Any) -> OpFormula:
+            operands = (arg if isinstance(arg, Formula) else Const(value=arg) for arg in args)
+            return OpFormula(operators, tuple(operands), attributes, _as)
 
-@dataclass(frozen=True)
-class _Factory:
-    operators: tuple[tuple[str, str], ...]
-
-    def __call__(self, *args: Operand, _as: str = "", **attributes: Any) -> OpFormula:
-        return OpFormula(self.operators, tuple(map(_formula, args)), attributes, _as)
-
-
-def _formula(operand: Operand) -> Formula:
-    return operand if isinstance(operand, Formula) else Const(value=operand)
+        return formula
 
 
 op = _Operators("")

@@ -8,12 +8,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import Any
 
 import numpy as np
 
 from fusionc.errors import Defect, FusioncError, Terminated, said
-from fusionc.model.graph import Edge, Graph, Model
+from fusionc.model.graph import Graph, Model
 from fusionc.model.operators import KERNELS
 from fusionc.rewrite import matcher
 from fusionc.rewrite.check import check, check_private
@@ -44,6 +43,7 @@ def run(
     Raises FusioncError where the passes undo each other.
     """
     counts: dict[tuple[int, str, str], PatternCount] = {}
+    patterns = [(p.name, pattern.name) for p in passes for pattern in p.patterns]
     seen: dict[str, int] = {}  # the version of the model in which a pass found nothing more to do
     for _ in range(ROUNDS):
         busy = []
@@ -59,7 +59,7 @@ def run(
             else:
                 seen[pass_.name] = model.version
         if not busy or log.is_closed:
-            return _in_order(counts, passes)
+            return sorted(counts.values(), key=lambda c: (patterns.index((c.pass_name, c.pattern)), c.graph_id))
     raise FusioncError(
         f"the passes do not come to rest in {ROUNDS} rounds: {', '.join(busy)} still take effect",
         where=", ".join(p.place for p in passes if p.place and p.name in busy),
@@ -92,12 +92,6 @@ def is_alive(graph: Graph) -> bool:
     if graph.is_function:
         return any(graph is function for function in graph.model.functions.values())
     return graph.owner is None or (graph.owner.is_in_graph and is_alive(graph.owner.graph))
-
-
-def _in_order(counts: dict[tuple[int, str, str], PatternCount], passes: Sequence[Pass]) -> list[PatternCount]:
-    keys = [(p.name, pattern.name) for p in passes for pattern in p.patterns]
-    order = {key: i for i, key in enumerate(keys)}
-    return sorted(counts.values(), key=lambda c: (order[c.pass_name, c.pattern], c.graph_id))
 
 
 def apply(pass_: Pass, pattern: Pattern, graph: Graph, log: RewriteLog) -> PatternCount:
@@ -149,16 +143,11 @@ def _rewrite(pass_: Pass, pattern: Pattern, match: Match, log: RewriteLog, wante
     check_private(match)
     tape = Tape(match.graph)
     returned = (pattern.rewrite or pass_.rewrite)(match, tape)
-    new = check(match, _results(returned), tape)
+    results = () if returned is None else returned if isinstance(returned, tuple | list) else (returned,)
+    new = check(match, results, tape)
     if log.examine is not None:
         log.examine(wanted, pass_, match, new, tape)
     splice(match, new, tape, pass_.name)
-
-
-def _results(returned: Any) -> Sequence[Edge]:
-    if returned is None:
-        return ()
-    return returned if isinstance(returned, tuple | list) else (returned,)
 
 
 def _matches(pass_: Pass, pattern: Pattern, graph: Graph) -> Iterator[Match]:
