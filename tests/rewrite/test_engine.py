@@ -108,12 +108,58 @@ def test_two_outputs_get_a_valid_order() -> None:
     onnx.checker.check_model(result, full_check=True)
 
 
+def test_a_cycle_through_a_branch_is_refused() -> None:
+    """What the If makes depends on what would be replaced, as its branch uses it by its name."""
+    model = parse("""agraph (float[N] x, bool c) => (float[N] y) {
+        a = Relu (x) b = Abs (a)
+        z = If (c) <then_branch = t () => (float[N] p) { p = Neg (b) },
+                    else_branch = e () => (float[N] q) { q = Neg (x) }>
+        y = Add (b, z)
+    }""")
+    needs_z = make(op.Abs(op.Relu(x)), lambda m, new: new.Add(m.x, m.graph.values["z"]))
+    result, counts = optimize(model, [needs_z])
+    assert only(counts) == (0, {"the replacement would form a cycle": 1}) and result == model
+
+
+@pytest.mark.parametrize(
+    ("body", "order"),
+    [
+        ("n = Neg (x) t = Tan (x) r = Relu (x) a = Abs (r) s = Sin (t)", "Neg Tan Exp Add Sin Sum"),
+        ("r = Relu (x) t = Tan (x) a = Abs (r) n = Neg (x) s = Sin (t)", "Tan Neg Exp Add Sin Sum"),
+    ],
+)
+def test_new_nodes_stand_behind_the_match_and_their_inputs(body: str, order: str) -> None:
+    graph = typed_model(parse(f"agraph (float[N] x) => (float[N] y) {{ {body} y = Sum (a, n, s) }}"), "")
+    needs_n = make(op.Abs(op.Relu(x)), lambda m, new: new.Add(new.Exp(m.x), m.graph.values["n"]))
+    run(graph, [needs_n], RewriteLog())
+    nodes = graph.main.ordered()
+    assert [node.op for node in nodes] == order.split()
+    assert len({node.position for node in nodes}) == len(nodes)
+
+
+def test_nodes_of_other_graphs_and_with_attributes_that_refer_to_parameters_never_match() -> None:
+    model = parse("""agraph (float[N] x, bool c) => (float[N] y) {
+        a = Relu (x)
+        z = If (c) <then_branch = t () => (float[N] p) { p = Abs (a) },
+                    else_branch = e () => (float[N] q) { q = Neg (x) }>
+        y = own.f <slope = 0.5> (z)
+    }
+    <opset_import: ["" : 18], domain: "own">
+    f <slope> (u) => (w) { v = LeakyRelu <alpha: float = @slope> (u) w = Abs (v) }
+    """)
+    for formula in (op.Abs(op.Relu(x)), op.Abs(op.LeakyRelu(x))):
+        result, counts = optimize(model, [make(formula, lambda m, new: new.Neg(m.x))])
+        assert sum(count.matched for count in counts) == 0 and result == model
+
+
 def test_element_type_and_shape_stay() -> None:
     model = parse("agraph (float[2,3] x) => (float[2,3] y) { a = Relu (x) b = Abs (a) y = Neg (b) }")
     as_double = make(op.Abs(op.Relu(x)), lambda m, new: new.Cast(m.x, to=onnx.TensorProto.DOUBLE))
     assert only(optimize(model, [as_double])[1]) == (0, {"the element type would change": 1})
     turned = make(op.Abs(op.Relu(x)), lambda m, new: new.Transpose(m.x, perm=[1, 0]))
     assert only(optimize(model, [turned])[1]) == (0, {"the shape would change": 1})
+    longer = make(op.Abs(op.Relu(x)), lambda m, new: new.Unsqueeze(m.x, new.const([2])))
+    assert only(optimize(model, [longer])[1]) == (0, {"the shape would change": 1})
 
 
 def test_a_constant_that_may_have_raised_the_rank() -> None:

@@ -140,6 +140,7 @@ def test_outputs_by_number() -> None:
     body = "p, q = Split <num_outputs = 2> (a) r = Neg (q)"
     assert find(op.Neg(op.Split(x)[1]), body) is not None
     assert find(op.Neg(op.Split(x)), body) is None
+    assert find(op.Neg(op.Split(x)[0]), body) is None
     assert find(op.Neg(op.Split(x)[...]), body) is not None
 
 
