@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
 
 from fusionc.runtime.run_errors import OutOfMemory, Overdue, RunError
 from fusionc.runtime.runner import Runner
+from fusionc.verify.compare import largest_difference
+from fusionc.verify.conditioning import excused
 from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.judge import Judge
 from fusionc.verify.model_file import ModelFile
 from fusionc.verify.optimizer_search import optimizers_at_fault
 from fusionc.verify.result import Difference, OptimizerFault
+
+_CLEARLY = 4  # times smaller is an error without what makes it
+_Outputs = list[Any] | str
 
 
 @dataclass
@@ -38,10 +46,11 @@ class Deployment:
         try:
             for sample in samples:
                 self.progress(f"at level {self.level}: {sample.label}")
-                difference = self._difference(self.candidate, found.optimizers if found else (), sample)
+                outputs = self._outputs(self.candidate, found.optimizers if found else (), sample)
+                difference = self._difference(sample, outputs)
                 if difference is not None:
-                    found = self._explained(difference, sample, found)
-                    if not found.optimizers:
+                    found = self._explained(difference, sample, outputs, found)
+                    if found is not None and not found.optimizers:
                         break
         except (OutOfMemory, Overdue) as error:
             self.skipped = f"not run at level {self.level}: {error}"
@@ -49,25 +58,53 @@ class Deployment:
             self._close()
         return found
 
-    def _explained(self, difference: Difference, sample: Sample, known: OptimizerFault | None) -> OptimizerFault:
+    def _explained(
+        self, difference: Difference, sample: Sample, outputs: _Outputs, known: OptimizerFault | None
+    ) -> OptimizerFault | None:
+        """The fault with one more difference, `outputs` being what showed it; None where it is no fault."""
+        errors = self._errors(sample, outputs)
+        if known is None:
+            reference = self._outputs(self.reference, (), sample)
+            is_in_reference = self._difference(sample, reference) is not None
+            if not is_in_reference and self._is_rounding(sample, errors, reference):
+                return None
+            known = OptimizerFault(self.level, difference, (), is_in_reference)
+
         def is_right(disabled: Sequence[str]) -> bool:
             self.progress(f"at level {self.level}: looking for the optimizer at fault, {len(disabled)} are off")
-            return self._difference(self.candidate, disabled, sample) is None
+            left = self._errors(sample, self._outputs(self.candidate, disabled, sample))
+            return all(error * _CLEARLY < errors.get(name, 0.0) for name, error in left.items())
 
-        if known is not None:
-            return replace(known, optimizers=optimizers_at_fault(is_right, known.optimizers))
-        is_in_reference = self._difference(self.reference, (), sample) is not None
-        return OptimizerFault(self.level, difference, optimizers_at_fault(is_right), is_in_reference)
+        return replace(known, optimizers=optimizers_at_fault(is_right, known.optimizers))
 
-    def _difference(self, model: ModelFile, disabled: Sequence[str], sample: Sample) -> Difference | None:
+    def _is_rounding(self, sample: Sample, errors: dict[str, float], reference: _Outputs) -> bool:
+        """Whether the reference moves about as far when it is optimized, though not farther than is accepted."""
+        if isinstance(reference, str):
+            return False
+        moved = map(largest_difference, sample.outputs, reference)
+        return excused(errors, dict(zip(self.judge.names, moved, strict=True)))
+
+    def _outputs(self, model: ModelFile, disabled: Sequence[str], sample: Sample) -> _Outputs:
+        """What a model gives at this level; why it does not run, where that is the optimizers' fault."""
         try:
-            found = self._runner(model, disabled).run(sample.feeds)
+            return self._runner(model, disabled).run(sample.feeds)
         except (OutOfMemory, Overdue):
             raise
         except RunError as error:
-            return Difference("", sample.label, f"onnxruntime cannot run the model: {error}")
-        outcome, differences = self.judge.another().outcome(sample, found)
+            return f"onnxruntime cannot run the model: {error}"
+
+    def _difference(self, sample: Sample, outputs: _Outputs) -> Difference | None:
+        if isinstance(outputs, str):
+            return Difference("", sample.label, outputs)
+        outcome, differences = self.judge.another().outcome(sample, outputs)
         return differences[0] if outcome == "different" else None
+
+    def _errors(self, sample: Sample, outputs: _Outputs) -> dict[str, float]:
+        """By how much each output that differs is off, infinity where that is no number."""
+        if isinstance(outputs, str):
+            return {"": np.inf}
+        found = self.judge.mismatches(sample, sample.outputs, outputs)
+        return {name: np.inf if mismatch.error is None else mismatch.error for name, mismatch in found.items()}
 
     def _runner(self, model: ModelFile, disabled: Sequence[str]) -> Runner:
         """There is one at a time, and the last one is kept."""

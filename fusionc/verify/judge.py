@@ -22,11 +22,12 @@ class Judge:
     on which the reference decides nothing."""
 
     def __init__(self, reference: Path, runner: Runner) -> None:
-        self._names = runner.outputs
+        self.names = runner.outputs
         self._conditioning = Conditioning(reference, runner)
         self._order, self._optimizers = OrderDependence(reference), OptimizerDependence(reference)
         self._scales: dict[str, float] = {}
         self.runs = self._widened = self.left_out = self._in_part = 0
+        self.moves = 0.0  # how far the reference moved of itself, as a share of the largest value
         self.is_undecided = True  # until an ordinary sample has shown the same
 
     def another(self) -> Judge:
@@ -44,9 +45,9 @@ class Judge:
         "unstable": the reference itself, with weights and inputs moved by one unit in the last place, differs from
         itself about as much. "undecided": the order of reductions, or rounding, decides all of an output.
         """
-        mismatches = self._mismatches(sample, sample.outputs, found)
+        mismatches = self.mismatches(sample, sample.outputs, found)
         if not sample.edge:
-            for name, value in zip(self._names, sample.outputs, strict=True):
+            for name, value in zip(self.names, sample.outputs, strict=True):
                 self._scales[name] = max(self._scales.get(name, 0.0), largest_magnitude(value))
         was_different, reaches = bool(mismatches), list[Reach | None]()
         if mismatches:
@@ -74,10 +75,11 @@ class Judge:
 
     def _unsettled(self, sample: Sample, found: Sequence[Any], reaches: Sequence[Reach | None]) -> dict[str, Mismatch]:
         pairs = [settled(*values) for values in zip(sample.outputs, found, reaches, strict=True)]
-        return self._mismatches(sample, [ours for ours, _ in pairs], [theirs for _, theirs in pairs])
+        return self.mismatches(sample, [ours for ours, _ in pairs], [theirs for _, theirs in pairs])
 
-    def _mismatches(self, sample: Sample, ours: Sequence[Any], theirs: Sequence[Any]) -> dict[str, Mismatch]:
-        names = self._names
+    def mismatches(self, sample: Sample, ours: Sequence[Any], theirs: Sequence[Any]) -> dict[str, Mismatch]:
+        """The outputs in which two ways to compute a sample differ, whatever the reason is."""
+        names = self.names
         compared = {
             name: compare(one, other, least_scale=self._least_scale(sample, name))
             for name, one, other in zip(names, ours, theirs, strict=True)
@@ -99,17 +101,29 @@ class Judge:
             )
         if self.left_out:
             parts.append(f"{self.left_out} left out where the reference is unstable")
+        if self.moves and (self._widened or self.left_out):
+            parts.append(self.movement)
         parts += [
             f"{number} left out, on which the reference fails: {why}" for why, number in Counter(left_out).items()
         ]
         return "; ".join(parts)
+
+    @property
+    def movement(self) -> str:
+        """How far the reference moves where rounding moves what it reads."""
+        if not self.moves:
+            return "all depends on the order of reductions"
+        return (
+            f"the reference's outputs move by {100 * self.moves:.2g} % of the largest value when its inputs "
+            "and weights move by one unit in the last place"
+        )
 
     def _amplified(
         self, sample: Sample, found: Sequence[Any], reaches: Sequence[Reach | None]
     ) -> tuple[bool, dict[str, Mismatch], list[Reach | None]]:
         """Whether the reference, moved by rounding, differs from itself as much as the candidate does; what is left
         of the mismatches without the elements in which it itself gives the other value; the reaches with these."""
-        noise = dict.fromkeys(self._names, 0.0)
+        noise = dict.fromkeys(self.names, 0.0)
         left, reaches = self._unsettled(sample, found, reaches), list(reaches)
         for moved in self._conditioning.draws(sample.feeds):
             for name, value, other, reach in zip(noise, sample.outputs, moved, reaches, strict=True):
@@ -119,5 +133,7 @@ class Judge:
             left = self._unsettled(sample, found, reaches)
             errors = {name: mismatch.error for name, mismatch in left.items() if mismatch.error is not None}
             if len(errors) == len(left) and excused(errors, noise):
+                for name, value in zip(self.names, sample.outputs, strict=True):
+                    self.moves = max(self.moves, noise[name] / (largest_magnitude(value) or 1.0))
                 return True, left, reaches
         return False, left, reaches

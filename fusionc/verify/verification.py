@@ -82,8 +82,8 @@ def verify(
     judge = Judge(reference, runner)
     drawn: list[DrawnSample] = []
     for wanted in chain(given.samples(), search.samples(seeds, nonfinite)):
-        # Where the reference is unstable no difference counts, and no equality: an edge is left out then, and what is
-        # given; other values are drawn in place of a seed's.
+        # Where the reference is unstable no difference counts, and no equality: such a sample is left out, and other
+        # values are drawn in place of a seed's.
         is_drawn = isinstance(wanted, DrawnSample) and not wanted.edge
         for sample in chain((wanted,), search.redraws(wanted)) if is_drawn else (wanted,):
             progress(f"run {judge.runs + 1}: {sample.label}")
@@ -96,12 +96,12 @@ def verify(
                 return _different(judge.runs, Difference("", sample.label, why))
             if outcome not in ("unstable", "undecided"):
                 break
-        if outcome == "different" or (outcome == "unstable" and is_drawn):
+        if outcome == "different":
             return _different(judge.runs, *differences)
         if isinstance(sample, DrawnSample) and is_drawn and outcome == "same":
             drawn.append(replace(sample, feeds={}, outputs=[]))
     if judge.is_undecided and judge.left_out:
-        why = "all that the model computes on every input that was tried depends on the order of its reductions"
+        why = f"on every input that was tried the model decides nothing: {judge.movement}"
         return Verification("impossible", 0, why)
     if judge.runs == 0:
         return _impossible(reference, search)

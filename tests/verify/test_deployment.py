@@ -178,3 +178,33 @@ def test_the_command_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     shown = re.search(r"^    (equal in 7 runs; at level .*) \(…\);\n    (to avoid it.*)$", readme, re.MULTILINE)
     assert result.exit_code == 0 and shown is not None
     assert result.stdout.startswith(shown[1]) and result.stdout.splitlines()[0].endswith(shown[2])
+
+
+@pytest.mark.parametrize(("times", "status"), [(3, "equal"), (10, "different")])
+def test_what_the_reference_moves_as_far_is_rounding(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int, status: str
+) -> None:
+    """A model that amplifies rounding moves when it is optimized; the reference is still within the tolerance."""
+    original = ModelFile.runner
+
+    class Moved:
+        def __init__(self, runner: Runner, share: float) -> None:
+            self.runner, self.share, self.close = runner, share, runner.close
+
+        def run(self, feeds: object) -> list[object]:
+            return [y + self.share * np.abs(y).max() for y in self.runner.run(feeds)]
+
+    def runner(self: ModelFile, level: str = "disabled", disabled: Sequence[str] = ()) -> Runner | Moved:
+        made = original(self, level, disabled)
+        off = "NchwcTransformer" in disabled
+        return (
+            made
+            if level == "disabled"
+            else Moved(made, 5e-5 * (times if self.path.name == "b.onnx" and not off else 1))
+        )
+
+    monkeypatch.setattr(ModelFile, "runner", runner)
+    text = "agraph (float[N,64] x) => (float[N,64] y) { y = Identity (x) }"
+    found = judged(tmp_path, text, text)
+    assert found.status == status
+    assert [fault.optimizers for fault in found.optimizer_faults] == ([] if times == 3 else [("NchwcTransformer",)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +91,30 @@ def test_rounding_that_the_reference_amplifies_is_accepted_up_to_a_bound(tmp_pat
     assert judge(tmp_path, cancelling(12345.7), exact("1.01")).status == "different"
     unstable = judge(tmp_path, cancelling(1234567.7), exact())  # wherever one looks
     assert unstable.status == "different" and unstable.runs == 0
+
+
+def scaled_and_cancelling(*offsets: float) -> onnx.ModelProto:
+    """y = 0.001 x, plus and minus the offsets."""
+    names = [f"w{k}" for k in range(len(offsets))]
+    body = " ".join(f"s{k + 1} = Add (s{k}, {name})" for k, name in enumerate(names))
+    declared = ", ".join(f"float[1] {name}" for name in ("small", *names))
+    text = f"<{declared}> {{ s0 = Mul (x, small) {body} y = Identity (s{len(offsets)}) }}"
+    made = parse(f"agraph (float[N,64] x) => (float[N,64] y) {text}")
+    for tensor, value in zip(made.graph.initializer, (1e-3, *offsets), strict=True):
+        tensor.CopyFrom(numpy_helper.from_array(np.float32([value]), tensor.name))
+    return made
+
+
+def test_a_model_that_moves_by_more_than_is_accepted_is_told_and_not_failed(tmp_path: Path) -> None:
+    found = judge(tmp_path, scaled_and_cancelling(700.03, -700.03), scaled_and_cancelling())
+    assert found.status == "impossible" and not found.differences
+    assert re.fullmatch(
+        "on every input that was tried the model decides nothing: the reference's outputs move by .* % of the largest "
+        "value when its inputs and weights move by one unit in the last place",
+        found.summary,
+    )
+    wrong = judge(tmp_path, scaled_and_cancelling(700.03, -700.03), scaled_and_cancelling(0.01))
+    assert wrong.status == "different"
 
 
 # -- types -------------------------------------------------------------------------------------------------------------
