@@ -20,6 +20,7 @@ from fusionc.shapes.onnx_inference import ask
 from fusionc.shapes.overrides import is_fatal, trusted
 
 _OF_SHAPES = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)  # what shape arithmetic computes with
+_SCAN_OPSET = 9  # since which Scan hands its inputs to its subgraph one by one; before, in batches of some length
 # Operators of which the first output, and the fourth of those that hand out a sum, have the type of the first input.
 _SAME_TYPE = {
     *((operators.MICROSOFT, op) for op in ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "BiasGelu")),
@@ -96,7 +97,7 @@ class TypeInference:
         """Ask about the nodes that read or make a stale value. Whatever becomes known better by it is stale, too."""
         for node in graph.ordered():
             for body in node.bodies:
-                if node.is_op("Scan") and not stale.isdisjoint(node.inputs):
+                if node.is_op("Scan") and graph.opset >= _SCAN_OPSET and not stale.isdisjoint(node.inputs):
                     stale.update(_handed_in(node, body))
                 self._refresh(body, stale)
             results = [value for body in node.bodies for value in body.outputs]

@@ -28,6 +28,18 @@ def test_symbols_go_through_operators() -> None:
     assert same_shape(value(graph, "h").shape, value(graph, "y").shape)
 
 
+def test_a_scan_of_old_models_has_an_input_more_than_its_subgraph() -> None:
+    graph = graph_of(
+        """agraph (float[batch,2] start, float[batch,len,2] rows) => (float[batch,2] last) {
+        last = Scan <num_scan_inputs = 1, body = body (float[2] state, float[2] row) => (float[2] next) {
+            next = Add (state, row)
+        }> (, start, rows)
+    }""",
+        opset=8,
+    )
+    assert value(graph, "last").shape == ("batch", 2)
+
+
 def test_what_data_propagation_knows() -> None:
     graph = graph_of("""agraph (float[batch,4,6] x) => (float[a,b] y) <int64[1] zero = {0}, int64[1] rest = {-1}> {
         s = Shape (x)
