@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from fusionc.verify.compare import Mismatch, compare, largest_difference, largest_magnitude
+from fusionc.verify.compare import Mismatch, compare, largest_difference, largest_magnitude, unequal
 from fusionc.verify.conditioning import excused
 
 # By type: the share of the largest element by which one of 0 may be off, that by which the largest element itself may
@@ -153,6 +153,12 @@ def test_each_part_of_a_complex_number_is_a_float(name: str, part: str) -> None:
         assert compare(reference, reference + np.array([0, limit * 1.01 * turn], name)) is not None
     assert largest_magnitude(np.array([1 + 3j, -2], name)) == 3
     assert largest_difference(reference, np.array([1, 2j], name)) == 2
+    matrix = np.array([[1, 0, 1j], [1, 1, 1]], name)
+    other = matrix + np.array([[0, 1j, 0], [0, 0, 1]], name)
+    assert unequal(matrix, other).tolist() == [[False, True, False], [False, False, True]]
+    found = compare(matrix, other)
+    assert found is not None and "worst at [0, 1, 1]: 1 for 0" in found.reason
+    assert compare(np.array(1j, name), np.array(1, name)) is not None
 
 
 MATRIX = np.arange(6, dtype=np.float32).reshape(2, 3)
