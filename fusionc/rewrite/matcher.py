@@ -47,14 +47,11 @@ def match(formulas: Sequence[pattern.Formula], anchor: Node, absent: Mapping[str
     for value in [o for o in anchor.outputs if o is not None]:
         for state in _solve(formulas[0], value, _State(anchor.graph)):
             for solution, values in _solve_others(formulas[1:], state, (value,)):
-                return _to_match(solution, values, absent)
+                replaced = {value.producer for value in values}  # what is handed out is replaced, wherever it was found
+                nodes = [node for node, stays in solution.nodes.items() if not stays or node in replaced]
+                captures = {**absent, **solution.captures}
+                return Match(anchor.graph, nodes, values, captures, literal_rank=solution.literal_rank)
     return None
-
-
-def _to_match(state: _State, outputs: tuple[Edge, ...], absent: Mapping[str, None]) -> Match:
-    replaced = {value.producer for value in outputs}  # what is handed out is replaced, wherever it was found
-    nodes = [node for node, stays in state.nodes.items() if not stays or node in replaced]
-    return Match(state.graph, nodes, outputs, {**absent, **state.captures}, literal_rank=state.literal_rank)
 
 
 def _solve_others(
@@ -107,11 +104,11 @@ def _solve(formula: pattern.Formula, value: Edge | None, state: _State) -> Itera
         case pattern.Const():
             yield from _solve_constant(formula, value, state)
         case pattern.OpFormula() | pattern.Same():
-            if value.producer is not None and _output(value.producer, 0) is value:
+            if value.producer is not None and value.producer.outputs[:1] == (value,):
                 yield from _solve_node(formula, value.producer, state)
         case pattern.Out(node, index):
             producer = value.producer
-            if producer is not None and (index is None or _output(producer, index) is value):
+            if producer is not None and (index is None or producer.outputs[index : index + 1] == (value,)):
                 yield from _solve_node(node, producer, state)
         case pattern.Either(alternatives):
             for alternative in alternatives:
@@ -122,10 +119,6 @@ def _solve(formula: pattern.Formula, value: Edge | None, state: _State) -> Itera
                 yield replace(found, nodes=found.nodes | new)
         case _:
             raise TypeError(f"{type(formula).__name__} can only stand for the inputs of an operator")
-
-
-def _output(node: Node, index: int) -> Edge | None:
-    return node.outputs[index] if index < len(node.outputs) else None
 
 
 def _solve_constant(formula: pattern.Const, value: Edge, state: _State) -> Iterator[_State]:
@@ -224,10 +217,9 @@ def _solve_inputs(args: Sequence[pattern.Formula], inputs: Sequence[Edge | None]
 def _solve_each(inner: pattern.Formula, inputs: Sequence[Edge | None], state: _State) -> Iterator[_State]:
     if not inputs:
         return
-    shared = {
-        id(part) for whole in pattern.walk(inner) if isinstance(whole, pattern.Same) for part in pattern.walk(whole)
-    }
-    once = {name for whole in pattern.walk(inner) if isinstance(whole, pattern.Same) for name in pattern.names(whole)}
+    same = [part for part in pattern.walk(inner) if isinstance(part, pattern.Same)]
+    shared = {id(part) for whole in same for part in pattern.walk(whole)}
+    once = {name for whole in same for name in pattern.names(whole)}
     lists: dict[str, list[Any]] = {n: [] for n in pattern.names(inner) if n not in once and n not in state.captures}
     for value in inputs:
         found = next(_solve(inner, value, state), None)

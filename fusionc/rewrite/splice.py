@@ -61,11 +61,8 @@ def splice(match: Match, new: Replacement, tape: Tape, pass_name: str) -> None:
     graph.changed = True
     model.version += 1
     model.types.note_commit(new.pairs, new.nodes)
-    if any(
-        _comes_too_late(value, user)
-        for (_, value), its_users in zip(new.pairs, users, strict=True)
-        for user in its_users
-    ):
+    used = ((value, user) for (_, value), its_users in zip(new.pairs, users, strict=True) for user in its_users)
+    if any(_comes_too_late(value, user) for value, user in used):
         renumber(graph)
 
 
@@ -147,8 +144,7 @@ def _drop(drop: Constant | Graph) -> None:
         drop.graph.changed = True
     else:
         functions = drop.model.functions
-        for key in [key for key, function in functions.items() if function is drop]:
-            del functions[key]
+        del functions[next(key for key, function in functions.items() if function is drop)]
 
 
 def _sweep(values: Iterable[Edge]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from fusionc.switches.levels import Levels
 from fusionc.switches.names import PassNames
-from fusionc.switches.switch_file import ALL, OPTION, SECTIONS, WrittenSwitches, read_file, read_option
+from fusionc.switches.switch_file import ALL, OPTION, SECTIONS, Entry, WrittenSwitches, read_file, read_option
 
 if TYPE_CHECKING:
     from fusionc.rewrite.definition import Pass
@@ -28,20 +28,11 @@ class Switches:
     notices: tuple[str, ...]
 
 
-@dataclass(frozen=True)
-class _Wish:
-    """What was written of a pass: under which name, and how many passes that name stands for."""
-
-    on: bool
-    key: str
-    reach: int
-
-
 @dataclass
 class _Wishes:
     """What one source asks for: by pass name, by section ("ALL"), and in names that only Ascend has."""
 
-    by_pass: dict[str, _Wish] = field(default_factory=dict)
+    by_pass: dict[str, tuple[Entry, int]] = field(default_factory=dict)  # with how many passes that name stands for
     every: dict[str, bool] = field(default_factory=dict)
     ascend_only: list[str] = field(default_factory=list)
     notices: list[str] = field(default_factory=list)
@@ -49,22 +40,22 @@ class _Wishes:
     @property
     def own(self) -> dict[str, bool]:
         """What is asked for by the names of passes."""
-        return {name: wish.on for name, wish in self.by_pass.items()}
+        return {name: entry.on for name, (entry, _) in self.by_pass.items()}
 
-    def add(self, wish: _Wish, found: Iterable[Pass]) -> None:
-        """Note a wish for all passes of a name.
+    def add(self, entry: Entry, found: Iterable[Pass], reach: int) -> None:
+        """Note what was written of all passes of a name, which stands for `reach` passes.
 
         Of two names of one pass, the one that stands for fewer passes counts; of two such, which in CANN are two
         passes, the one that is off.
         """
         for p in found:
-            known = self.by_pass.setdefault(p.name, wish)
-            if known.reach == wish.reach and known.on != wish.on:
-                off, other = (known, wish) if wish.on else (wish, known)
-                self.by_pass[p.name] = off
+            known, known_reach = self.by_pass.setdefault(p.name, (entry, reach))
+            if known_reach == reach and known.on != entry.on:
+                off, other = (known, entry) if entry.on else (entry, known)
+                self.by_pass[p.name] = (off, reach)
                 self.notices.append(f'"{off.key}" and "{other.key}" are one pass here, {p.name}: "off" counts')
-            elif known.reach > wish.reach:
-                self.by_pass[p.name] = wish
+            elif known_reach > reach:
+                self.by_pass[p.name] = (entry, reach)
 
 
 def decide(
@@ -134,11 +125,11 @@ def _wishes(source: WrittenSwitches, names: PassNames, must: Sequence[Pass]) -> 
         if entry.key == ALL:
             wishes.every |= dict.fromkeys(SECTIONS if entry.section is None else (entry.section,), entry.on)
         elif found:
-            wishes.add(_Wish(entry.on, entry.key, len(found)), found)
+            wishes.add(entry, found, len(found))
             if entry.section not in (None, *(p.kind for p in found)):
                 misplaced.append(f"{entry.key} ({found[0].kind})")
         elif entry.key == _ALL_MUST and source.path is None:
-            wishes.add(_Wish(entry.on, entry.key, _EVERY_NAME), must)
+            wishes.add(entry, must, _EVERY_NAME)
         elif names.is_ascend_only(entry.key):
             wishes.ascend_only.append(entry.key)
         else:
