@@ -29,15 +29,12 @@ class Replacement:
 def check_private(match: Match) -> None:
     """Refuse a match whose interior values somebody else uses."""
     inside = set(match.nodes)
-    outputs = set(match.outputs)
-    for node in match.nodes:
-        for value in node.outputs:
-            if value is None or value in outputs:
-                continue
-            if value.is_output:
-                refuse("an interior value is a graph output")
-            if value.use_count > len(inside) or any(user not in inside for user in value.outputs):
-                refuse("an interior value is used elsewhere")
+    made = (value for node in match.nodes for value in node.outputs if value is not None)
+    for value in (value for value in made if value not in match.outputs):
+        if value.is_output:
+            refuse("an interior value is a graph output")
+        if value.use_count > len(inside) or not inside.issuperset(value.outputs):
+            refuse("an interior value is used elsewhere")
 
 
 def check(match: Match, results: Sequence[Edge], tape: Tape) -> Replacement:
