@@ -14,6 +14,7 @@ from fusionc.model import operators
 from fusionc.model.graph import Edge, Graph, Model, Node
 
 NAME, STRUCTURE = "name", "structure"
+_BLOCKED = "_nchwc"  # how the names of onnxruntime's nodes end that make a value in the layout of its convolutions
 
 
 class Pairs:
@@ -216,7 +217,11 @@ def _readers(value: Edge, among: set[Node], paired: dict[Node, Node]) -> dict[Ha
 def _pair_names_of_values(pairs: Pairs, models: tuple[Model, Model]) -> None:
     """Values of the main graphs that have the same name, where nothing else is known of them."""
     before, after = (model.main for model in models)
+    named = {
+        **{n.name.removesuffix(_BLOCKED): n.outputs[0] for n in after.nodes if n.name.endswith(_BLOCKED)},
+        **after.values,
+    }
     for name, value in before.values.items():
-        other = after.values.get(name)
+        other = named.get(name)
         if not value.is_constant and other is not None and not other.is_constant:
             pairs.add_values(value, other)

@@ -95,15 +95,25 @@ def test_onnxsim_made_layer_normalizations_of_many_operators() -> None:
     assert norm.passes == ()
 
 
-@pytest.mark.parametrize("sample", ["conv_bn", "control_flow"])  # the latter has its convolutions in branches
-def test_the_optimized_model_of_onnxruntime(sample: str) -> None:
+def optimized_by_onnxruntime(sample: str, level: onnxruntime.GraphOptimizationLevel) -> ModelDiff:
     options = onnxruntime.SessionOptions()
     options.optimized_model_filepath, options.log_severity_level = "optimized.onnx", 4
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED
+    options.graph_optimization_level = level
     onnxruntime.InferenceSession(SAMPLES / f"{sample}.onnx", options, providers=["CPUExecutionProvider"])
-    found = model_diff(SAMPLES / f"{sample}.onnx", Path("optimized.onnx"))
+    return model_diff(SAMPLES / f"{sample}.onnx", Path("optimized.onnx"))
+
+
+@pytest.mark.parametrize("sample", ["conv_bn", "control_flow"])  # the latter has its convolutions in branches
+def test_the_optimized_model_of_onnxruntime(sample: str) -> None:
+    found = optimized_by_onnxruntime(sample, onnxruntime.GraphOptimizationLevel.ORT_ENABLE_EXTENDED)
     assert "replaced Conv+BatchNormalization+Relu>FusedConv" in texts(found)
     assert all(change.before and change.after for change in found.nodes.changes if "FusedConv" in str(change.after))
+
+
+def test_convolutions_in_the_layout_of_onnxruntime_are_found_one_by_one() -> None:
+    found = optimized_by_onnxruntime("conv_bn", onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL)
+    made = [change for change in found.nodes.changes if "nchwc.Conv" in str(change.after)]
+    assert made and all(sum("Conv" in node.operator for node in change.before) == 1 for change in made)
 
 
 @pytest.mark.parametrize("sample", ["conv_bn", "transformer_block", "control_flow", "split_concat", "matmul_bias"])
