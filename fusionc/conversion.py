@@ -47,7 +47,7 @@ def convert(options: Options) -> Report:
         notices = [*job.notices, *told, *idle_passes(report.passes(), job.custom), *opset_advice(report.patterns)]
         notices += job.what_was_left_out(plog)
         left_out = Counter((commit.graph_id, commit.pass_name) for commit in job.left_out)
-        write_fusion_result(report.patterns, options.export_compile_stat, notices, left_out)
+        write_fusion_result(report.patterns, options.export_compile_stat, notices, left_out, report.outputs)
         report.notices = [*notices, *plog.notices]
         if page is not None:
             page.write(report, job.passes)
@@ -87,7 +87,7 @@ def _convert(job: Job, report: Report, plog: Plog, page: ReportPage | None) -> l
                         options.progress("verifying")
                         with _timed(report, "verify"):
                             verdict = job.verdict(reference, saved.model, done.counts)
-                            report.verification = verdict.summary
+                            report.verification, report.outputs = verdict.summary, verdict.outputs
                             if not verdict.is_right:
                                 blame(job, done, verdict, reference)
                                 proto, done = job.original(), None  # and again, without what is to blame

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -37,6 +37,8 @@ from fusionc.runtime.custom_operators import require_loadable
 from fusionc.shapes.inference import typed_model
 from fusionc.switches import Levels, decide
 from fusionc.target_opset import raise_opset
+from fusionc.verify.compare import Numerics
+from fusionc.verify.output_errors import OutputErrors
 
 
 @dataclass
@@ -52,12 +54,13 @@ class Optimized:
 @dataclass(frozen=True)
 class Verdict:
     """On a converted model, with a sentence on it; `is_loadable`: valid, and loaded by onnxruntime; `is_verified`: the
-    reference runs, so that there was something to compare."""
+    reference runs, so that there was something to compare; `outputs`: how far each of them is off."""
 
     is_right: bool
     summary: str
     is_loadable: bool
     is_verified: bool = True
+    outputs: Sequence[OutputErrors] = ()
 
 
 @dataclass
@@ -167,6 +170,7 @@ class Job:
             input_shape=self.shapes,
             inputs=options.inputs,
             levels=options.runtime_level,
+            numerics=self._numerics(effective),
             progress=options.progress,
         )
         found = check(nonfinite=not finite)
@@ -180,7 +184,15 @@ class Job:
             summary = f"not verified: {found.summary}" if found.status == "impossible" else found.summary
         if finite and found.status == "equal":
             summary = f"{summary}; NaN and Inf left out, for which {', '.join(finite)} may give other results"
-        return Verdict(found.status != "different", summary, found.is_loadable, found.status != "impossible")
+        is_known = found.status != "impossible"
+        return Verdict(found.status != "different", summary, found.is_loadable, is_known, found.outputs)
+
+    def _numerics(self, effective: Collection[str]) -> Numerics:
+        """What the passes that took effect claim together: what the least precise of them does."""
+        if self.options.target_opset is not None:
+            return "rounding"
+        claims = {p.numerics for p in self.passes if p.name in effective}
+        return next((kind for kind in ("approximate", "rounding") if kind in claims), "bitwise")
 
     def leave_out(self, pass_name: str) -> None:
         """Convert without a pass from now on."""

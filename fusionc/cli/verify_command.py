@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import click
@@ -55,6 +56,7 @@ def command(
 
     start()  # it needs some time, as the imports here do
     from fusionc.report.progress import Progress
+    from fusionc.report.table import show_outputs
     from fusionc.runtime.custom_operators import custom_operators, require_loadable
 
     with held_back():
@@ -68,4 +70,7 @@ def command(
     click.echo(printable(verification.summary))
     for difference in verification.differences if len(verification.differences) > 1 else ():
         click.echo(printable(f"  {difference}"))
+    if verification.outputs:
+        click.echo()
+        show_outputs(verification.outputs, sys.stdout)
     ctx.exit(_EXIT_CODES[verification.status])

@@ -1,13 +1,14 @@
 """fusion_result.json in the exact form of CANN: counters are strings, keys are sorted, unmatched passes are absent.
 
-Passes of which rewrites were left out, because the result was wrong with them, have a counter more: left_out_times.
+Passes of which rewrites were left out, because the result was wrong with them, have a counter more: left_out_times;
+beside the graphs, `verification` has the errors of each output, by the level of onnxruntime's optimizers.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING
@@ -18,6 +19,7 @@ from fusionc.report.report import totals
 
 if TYPE_CHECKING:
     from fusionc.rewrite.log import PatternCount
+    from fusionc.verify.output_errors import OutputErrors
 
 _FILE_NAME = "fusion_result.json"
 
@@ -27,10 +29,11 @@ def write_fusion_result(
     export_compile_stat: int,
     notices: list[str],
     left_out: Mapping[tuple[int, str], int] = MappingProxyType({}),
+    outputs: Sequence[OutputErrors] = (),
 ) -> Path | None:
     """Write what matched, and return the file; None if nothing matched or nothing is wanted (`export_compile_stat` 0).
 
-    `left_out` says how many rewrites were left out, by graph and pass.
+    `left_out` says how many rewrites were left out, by graph and pass; `outputs` how far each output was off.
 
     The file is ./fusion_result.json, or FE/<process id>/fusion_result.json in $FUSIONC_WORK_PATH or $ASCEND_WORK_PATH.
     An older file is removed. Statistics are not worth failing for: what goes wrong is added to `notices`.
@@ -41,6 +44,8 @@ def write_fusion_result(
     folder = Path(work_path, "FE", str(os.getpid())) if work_path else Path()
     file = folder / _FILE_NAME
     content = _content(counts, left_out)
+    if content and outputs:
+        content["verification"] = _verification(outputs)
     try:
         if not content:
             file.unlink(missing_ok=True)
@@ -72,4 +77,17 @@ def _content(
                 graph.setdefault("ub_fusion", {})[total.name] = counters | {"repository_hit_times": "0"}
             else:
                 graph.setdefault("graph_fusion", {})[total.name] = counters
+    return content
+
+
+def _verification(outputs: Sequence[OutputErrors]) -> dict[str, dict[str, dict[str, str]]]:
+    content: dict[str, dict[str, dict[str, str]]] = {}
+    for row in outputs:
+        content.setdefault(row.output, {})[row.level] = {
+            "samples": str(row.samples),
+            "max_abs": f"{row.max_abs:.9g}",
+            "max_rel": f"{row.max_rel:.9g}",
+            "cosine": f"{row.cosine:.12g}",
+            "worst_at": row.worst,
+        }
     return content

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fusionc.rewrite.log import PatternCount
+    from fusionc.verify.output_errors import OutputErrors
 
 
 @dataclass
@@ -31,9 +33,10 @@ class Report:
     """What a conversion did.
 
     `patterns` are in execution order. `operators_*` count nodes by operator type, `bytes_*` are the sizes of model and
-    weights on disk. `verification` is one sentence, None where it was skipped. `pattern_lines` are the log lines of
-    the patterns that matched, as far as they are not on stdout already. `stages` are the seconds of each stage.
-    `kernels` is the library beside the output, if there is one, `page` the page for people, if one was asked for.
+    weights on disk. `verification` is one sentence, None where it was skipped; `outputs` say how far each output was
+    off. `pattern_lines` are the log lines of the patterns that matched, as far as they are not on stdout already.
+    `stages` are the seconds of each stage. `kernels` is the library beside the output, if there is one, `page` the page
+    for people, if one was asked for.
     """
 
     model: Path
@@ -46,6 +49,7 @@ class Report:
     bytes_before: int = 0
     bytes_after: int = 0
     verification: str | None = None
+    outputs: Sequence[OutputErrors] = ()
     notices: list[str] = field(default_factory=list)
     log_file: Path | None = None
     pattern_lines: list[str] = field(default_factory=list)

@@ -10,10 +10,12 @@ from typing import TextIO
 
 from fusionc.errors import printable
 from fusionc.report.report import Report
+from fusionc.verify.output_errors import OutputErrors
 
 _LEAST_TEXT = 24  # columns, of text that explains; with less room it gets lines of its own
 _INDENT = "    "
 _ANY_WIDTH = 10_000
+_MOST_OUTPUTS = 20
 
 
 def show_report(report: Report, stream: TextIO) -> None:
@@ -37,8 +39,31 @@ def show_report(report: Report, stream: TextIO) -> None:
     if changed:
         print(file=stream)
         show_table(["operator", ">before", ">after"], changed, stream)
+    if report.outputs:
+        print(file=stream)
+        show_outputs(report.outputs, stream)
     print(file=stream)
     show_facts(_facts(report), stream)
+
+
+def show_outputs(outputs: Sequence[OutputErrors], stream: TextIO) -> None:
+    """How far each output was off, at each level of onnxruntime's optimizers; of many outputs those that are worst."""
+    shown = sorted(outputs, key=lambda row: row.cosine)[:_MOST_OUTPUTS] if len(outputs) > _MOST_OUTPUTS else outputs
+    rows = [
+        [
+            row.output,
+            row.level,
+            str(row.samples),
+            f"{row.max_abs:.2g}",
+            f"{row.max_rel:.2g}",
+            f"{row.cosine:.9f}",
+            row.worst,
+        ]
+        for row in shown
+    ]
+    show_table(["output", "level", ">samples", ">max abs", ">max rel", ">cosine", "worst at"], rows, stream)
+    if len(shown) < len(outputs):
+        print(f"… and {len(outputs) - len(shown)} more, none worse", file=stream)
 
 
 def show_table(headers: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO) -> None:

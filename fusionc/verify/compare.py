@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+Numerics = Literal["bitwise", "rounding", "approximate"]
 
 
 @dataclass(frozen=True)
@@ -55,23 +57,40 @@ class Mismatch:
     within_widest: bool = False
 
 
-def compare(reference: Any, candidate: Any, *, least_scale: float = 0.0) -> Mismatch | None:
+def tolerance_of(name: str, numerics: Numerics) -> Tolerance:
+    """The tolerance of a type, by what the rewrites claim that are judged: the least precise of them.
+
+    Those that are bitwise have less where the type leaves room for less. Some is left to them: onnxruntime multiplies
+    by a constant matrix in another order than by one that is computed.
+    """
+    usual = TOLERANCES[name]
+    if numerics == "approximate":
+        return replace(usual, absolute=usual.widest)
+    if numerics == "bitwise" and name in ("float64", "float32"):
+        return Tolerance(usual.absolute / 10, usual.relative / 10, usual.widest)
+    return usual
+
+
+def compare(
+    reference: Any, candidate: Any, *, least_scale: float = 0.0, numerics: Numerics = "rounding"
+) -> Mismatch | None:
     """None where `candidate` is the same value as `reference`, up to the tolerance of its type.
 
     A value is what onnxruntime returns: an array, a list of values (sequence), a dict (map), None (empty optional).
-    `least_scale` is a scale known from elsewhere, for values that happen to vanish on these inputs.
+    `least_scale` is a scale known from elsewhere, for values that happen to vanish on these inputs; `numerics` as in
+    tolerance_of.
     """
     if reference is None or candidate is None:
         if reference is candidate:
             return None
         return Mismatch("the reference has no value, the candidate has" if reference is None else "has no value")
     if isinstance(reference, Mapping):
-        return _compare_maps(reference, candidate, least_scale)
+        return _compare_maps(reference, candidate, least_scale, numerics)
     if isinstance(reference, Sequence) and not isinstance(reference, str):
-        return _compare_sequences(reference, candidate, least_scale)
+        return _compare_sequences(reference, candidate, least_scale, numerics)
     if isinstance(candidate, Mapping) or (isinstance(candidate, Sequence) and not isinstance(candidate, str)):
         return Mismatch("is a sequence or a map where the reference gives a tensor")
-    return _compare_arrays(np.asarray(reference), np.asarray(candidate), least_scale)
+    return _compare_arrays(np.asarray(reference), np.asarray(candidate), least_scale, numerics)
 
 
 def largest_magnitude(value: Any) -> float:
@@ -84,7 +103,7 @@ def largest_magnitude(value: Any) -> float:
     name = _PARTS_OF_COMPLEX.get(array.dtype.name, array.dtype.name)
     if name not in TOLERANCES:
         return 0.0
-    return _scale(_as_float64(array), name)
+    return scale_of(as_float64(array), name)
 
 
 def largest_difference(reference: Any, other: Any) -> float:
@@ -96,7 +115,7 @@ def largest_difference(reference: Any, other: Any) -> float:
     a, b = np.asarray(reference), np.asarray(other)
     if _PARTS_OF_COMPLEX.get(a.dtype.name, a.dtype.name) not in TOLERANCES or a.shape != b.shape:
         return 0.0
-    x, y = _as_float64(a), _as_float64(b)
+    x, y = as_float64(a), as_float64(b)
     finite = np.isfinite(x) & np.isfinite(y)
     return float(np.abs(x[finite] - y[finite]).max(initial=0.0))
 
@@ -106,15 +125,31 @@ def unequal(reference: NDArray[Any], candidate: NDArray[Any]) -> NDArray[np.bool
     name = _PARTS_OF_COMPLEX.get(reference.dtype.name, reference.dtype.name)
     if name not in TOLERANCES:
         return np.asarray(reference != candidate)
-    a, b = _as_float64(candidate), _as_float64(reference)
-    error, slack = _error_and_slack(a, b, name)
-    wrong = error > TOLERANCES[name].absolute * _scale(b, name) + slack
+    a, b = as_float64(candidate), as_float64(reference)
+    error, slack = _error_and_slack(a, b, TOLERANCES[name])
+    wrong = error > TOLERANCES[name].absolute * scale_of(b, name) + slack
     for _, is_such in _NOT_FINITE:
         wrong |= is_such(a) != is_such(b)
     return np.asarray(wrong.any(axis=-1) if reference.dtype.kind == "c" else wrong)
 
 
-def _compare_maps(reference: Mapping[Any, Any], candidate: Any, least_scale: float) -> Mismatch | None:
+def as_float64(array: NDArray[Any]) -> NDArray[np.float64]:
+    """The array as wide numbers; a complex one has two of each."""
+    if array.dtype.kind == "c":
+        array = np.stack([array.real, array.imag], axis=-1)
+    return array.astype(np.float64)
+
+
+def scale_of(values: NDArray[np.float64], name: str) -> float:
+    """The largest magnitude that is not near the end of the range of a type, of the values of an array of that type."""
+    magnitudes = np.abs(values)
+    usable = magnitudes <= _LARGEST_SCALE.get(name, np.inf)  # false for NaN, too
+    return float(magnitudes.max(initial=0.0, where=usable & np.isfinite(magnitudes)))
+
+
+def _compare_maps(
+    reference: Mapping[Any, Any], candidate: Any, least_scale: float, numerics: Numerics
+) -> Mismatch | None:
     if not isinstance(candidate, Mapping):
         return Mismatch("is not a map, the reference gives one")
     if list(reference) != list(candidate):
@@ -122,23 +157,27 @@ def _compare_maps(reference: Mapping[Any, Any], candidate: Any, least_scale: flo
     values = list(reference.values())
     if values and all(isinstance(value, float) for value in values):  # maps hold float32, as Python floats
         found = list(candidate.values())
-        return _compare_arrays(np.array(values, np.float32), np.array(found, np.float32), least_scale)
-    return _compare_sequences(values, list(candidate.values()), least_scale)
+        return _compare_arrays(np.array(values, np.float32), np.array(found, np.float32), least_scale, numerics)
+    return _compare_sequences(values, list(candidate.values()), least_scale, numerics)
 
 
-def _compare_sequences(reference: Sequence[Any], candidate: Any, least_scale: float) -> Mismatch | None:
+def _compare_sequences(
+    reference: Sequence[Any], candidate: Any, least_scale: float, numerics: Numerics
+) -> Mismatch | None:
     if not isinstance(candidate, Sequence) or isinstance(candidate, str):
         return Mismatch("is not a sequence, the reference gives one")
     if len(reference) != len(candidate):
         return Mismatch(f"has {len(candidate)} elements, the reference has {len(reference)}")
     for index, (a, b) in enumerate(zip(reference, candidate, strict=True)):
-        mismatch = compare(a, b, least_scale=least_scale)
+        mismatch = compare(a, b, least_scale=least_scale, numerics=numerics)
         if mismatch:
             return Mismatch(f"element {index}: {mismatch.reason}", mismatch.error, mismatch.within_widest)
     return None
 
 
-def _compare_arrays(reference: NDArray[Any], candidate: NDArray[Any], least_scale: float) -> Mismatch | None:
+def _compare_arrays(
+    reference: NDArray[Any], candidate: NDArray[Any], least_scale: float, numerics: Numerics
+) -> Mismatch | None:
     if reference.dtype.name != candidate.dtype.name and not (
         reference.dtype.kind in "OUS" and candidate.dtype.kind in "OUS"
     ):
@@ -147,7 +186,11 @@ def _compare_arrays(reference: NDArray[Any], candidate: NDArray[Any], least_scal
         return Mismatch(f"has the shape {list(candidate.shape)}, the reference has {list(reference.shape)}")
     name = _PARTS_OF_COMPLEX.get(reference.dtype.name, reference.dtype.name)
     if name in TOLERANCES:
-        return None if _same_bits(reference, candidate) else _compare_floats(reference, candidate, name, least_scale)
+        return (
+            None
+            if same_bits(reference, candidate)
+            else _compare_floats(reference, candidate, name, least_scale, numerics)
+        )
     unequal = np.asarray(reference != candidate)
     if not unequal.any():
         return None
@@ -158,13 +201,15 @@ def _compare_arrays(reference: NDArray[Any], candidate: NDArray[Any], least_scal
     )
 
 
-def _same_bits(a: NDArray[Any], b: NDArray[Any]) -> bool:
+def same_bits(a: NDArray[Any], b: NDArray[Any]) -> bool:
     """Most rewrites change nothing; seen so, that takes a small part of the time and memory of measuring errors."""
     return np.array_equal(a.reshape(-1).view(np.uint8), b.reshape(-1).view(np.uint8))
 
 
-def _compare_floats(reference: NDArray[Any], candidate: NDArray[Any], name: str, least_scale: float) -> Mismatch | None:
-    a, b = _as_float64(candidate), _as_float64(reference)
+def _compare_floats(
+    reference: NDArray[Any], candidate: NDArray[Any], name: str, least_scale: float, numerics: Numerics
+) -> Mismatch | None:
+    a, b = as_float64(candidate), as_float64(reference)
     for what, is_such in _NOT_FINITE:
         moved = is_such(a) != is_such(b)
         if moved.any():
@@ -173,9 +218,9 @@ def _compare_floats(reference: NDArray[Any], candidate: NDArray[Any], name: str,
                 f"{what} at other places than in the reference ({int(moved.sum())} of {moved.size}), "
                 f"first at {list(place)}: {a[place]:.6g} for {b[place]:.6g}"
             )
-    tolerance = TOLERANCES[name]
-    scale = max(_scale(b, name), least_scale)
-    error, slack = _error_and_slack(a, b, name)
+    tolerance = tolerance_of(name, numerics)
+    scale = max(scale_of(b, name), least_scale)
+    error, slack = _error_and_slack(a, b, tolerance)
     wrong = error > tolerance.absolute * scale + slack
     if not wrong.any():
         return None
@@ -190,23 +235,11 @@ def _compare_floats(reference: NDArray[Any], candidate: NDArray[Any], name: str,
     )
 
 
-def _error_and_slack(a: NDArray[Any], b: NDArray[Any], name: str) -> tuple[NDArray[Any], NDArray[Any]]:
+def _error_and_slack(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance) -> tuple[NDArray[Any], NDArray[Any]]:
     """|a - b| where b is finite, else 0; and what of it the relative tolerance allows."""
     finite = np.isfinite(b)
     error = np.abs(np.subtract(a, b, where=finite, out=np.zeros_like(b)))
-    return error, TOLERANCES[name].relative * np.abs(np.where(finite, b, 0.0))
-
-
-def _as_float64(array: NDArray[Any]) -> NDArray[np.float64]:
-    if array.dtype.kind == "c":
-        array = np.stack([array.real, array.imag], axis=-1)
-    return array.astype(np.float64)
-
-
-def _scale(values: NDArray[np.float64], name: str) -> float:
-    magnitudes = np.abs(values)
-    usable = magnitudes <= _LARGEST_SCALE.get(name, np.inf)  # false for NaN, too
-    return float(magnitudes.max(initial=0.0, where=usable & np.isfinite(magnitudes)))
+    return error, tolerance.relative * np.abs(np.where(finite, b, 0.0))
 
 
 def _first(mask: NDArray[np.bool_]) -> tuple[int, ...]:

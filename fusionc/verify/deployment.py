@@ -16,6 +16,7 @@ from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.judge import Judge
 from fusionc.verify.model_file import ModelFile
 from fusionc.verify.optimizer_search import optimizers_at_fault
+from fusionc.verify.output_errors import ErrorTable
 from fusionc.verify.result import Difference, OptimizerFault
 
 _CLEARLY = 4  # times smaller is an error without what makes it
@@ -26,7 +27,8 @@ _Outputs = list[Any] | str
 class Deployment:
     """Runs the candidate at one level, beside what the reference gives with all optimizers off.
 
-    `judge` is one for candidates of the reference. `skipped` says why the level was left out, where it was.
+    `judge` is one for candidates of the reference. `skipped` says why the level was left out, where it was; `table` has
+    the errors of the outputs.
     """
 
     level: str
@@ -35,7 +37,11 @@ class Deployment:
     judge: Judge
     progress: Callable[[str], None]
     skipped: str = ""
+    table: ErrorTable = field(init=False)
     _open: tuple[tuple[object, ...], Runner] | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.judge, self.table = self.judge.another(), ErrorTable(self.level)
 
     def fault(self, samples: Iterable[Sample]) -> OptimizerFault | None:
         """What differs at this level, and which optimizers do that.
@@ -48,6 +54,8 @@ class Deployment:
                 self.progress(f"at level {self.level}: {sample.label}")
                 outputs = self._outputs(self.candidate, found.optimizers if found else (), sample)
                 difference = self._difference(sample, outputs)
+                if found is None and not isinstance(outputs, str):
+                    self.table.add(self.judge.names, sample.label, sample.outputs, outputs)
                 if difference is not None:
                     found = self._explained(difference, sample, outputs, found)
                     if found is not None and not found.optimizers:

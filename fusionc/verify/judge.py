@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fusionc.runtime.runner import Runner
-from fusionc.verify.compare import Mismatch, compare, largest_difference, largest_magnitude
+from fusionc.verify.compare import Mismatch, Numerics, compare, largest_difference, largest_magnitude
 from fusionc.verify.conditioning import Conditioning, excused, steps
 from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.optimizer_dependence import OptimizerDependence
@@ -21,7 +21,8 @@ class Judge:
     """Judges one sample after the other. `runs` counts those that were compared and found the same, `left_out` those
     on which the reference decides nothing."""
 
-    def __init__(self, reference: Path, runner: Runner) -> None:
+    def __init__(self, reference: Path, runner: Runner, numerics: Numerics = "rounding") -> None:
+        self._numerics = numerics
         self.names = runner.outputs
         self._conditioning = Conditioning(reference, runner)
         self._order, self._optimizers = OrderDependence(reference), OptimizerDependence(reference)
@@ -31,8 +32,9 @@ class Judge:
         self.is_undecided = True  # until an ordinary sample has shown the same
 
     def another(self) -> Judge:
-        """One that has counted nothing, for another candidate."""
+        """One that has counted nothing, for what onnxruntime's optimizers make of the candidate: they round."""
         other = copy(self)
+        other._numerics = "approximate" if self._numerics == "approximate" else "rounding"
         other._scales = {}
         other.runs = other._widened = other.left_out = other._in_part = 0
         return other
@@ -81,7 +83,7 @@ class Judge:
         """The outputs in which two ways to compute a sample differ, whatever the reason is."""
         names = self.names
         compared = {
-            name: compare(one, other, least_scale=self._least_scale(sample, name))
+            name: compare(one, other, least_scale=self._least_scale(sample, name), numerics=self._numerics)
             for name, one, other in zip(names, ours, theirs, strict=True)
         }
         return {name: mismatch for name, mismatch in compared.items() if mismatch}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fusionc.runtime.optimizers import DISABLED
+from fusionc.verify.output_errors import OutputErrors
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,8 @@ class Verification:
     `runs` counts the runs in which all outputs were compared. "impossible" means that onnxruntime cannot load or run
     the reference itself, so that nothing could be compared; `summary` says why. `is_loadable` tells whether onnxruntime
     loads the candidate, `is_refused` whether it cannot run the reference for other reasons than memory and time.
-    `optimizer_faults` are what differs only where onnxruntime's own optimizers are on.
+    `optimizer_faults` are what differs only where onnxruntime's own optimizers are on; `outputs` say how far each
+    output was off, at each level, on all samples but those at the edges that were equal.
     """
 
     status: Literal["equal", "different", "impossible"]
@@ -69,5 +71,6 @@ class Verification:
     summary: str
     differences: tuple[Difference, ...] = ()
     optimizer_faults: tuple[OptimizerFault, ...] = ()
+    outputs: tuple[OutputErrors, ...] = ()
     is_loadable: bool = True
     is_refused: bool = False

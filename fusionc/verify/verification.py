@@ -12,6 +12,7 @@ from fusionc.errors import FusioncError
 from fusionc.runtime.optimizers import DEFAULT_LEVELS, LEVELS
 from fusionc.runtime.run_errors import OutOfMemory, RunError
 from fusionc.runtime.runner import closes_runners
+from fusionc.verify.compare import Numerics
 from fusionc.verify.deployment import Deployment
 from fusionc.verify.given_samples import GivenSamples
 from fusionc.verify.inputs.given_values import GivenValues
@@ -19,7 +20,8 @@ from fusionc.verify.inputs.search import DrawnSample, InputSearch
 from fusionc.verify.interface import interface_differences
 from fusionc.verify.judge import Judge
 from fusionc.verify.model_file import ModelFile
-from fusionc.verify.result import Difference, Verification
+from fusionc.verify.output_errors import ErrorTable
+from fusionc.verify.result import Difference, OptimizerFault, Verification
 
 
 @closes_runners
@@ -32,6 +34,7 @@ def verify(
     seeds: Sequence[int] = (0, 1, 2),
     kernels: Path | None = None,
     nonfinite: bool = True,
+    numerics: Numerics = "rounding",
     levels: Collection[str] = DEFAULT_LEVELS,
     progress: Callable[[str], None] = lambda _: None,
 ) -> Verification:
@@ -40,8 +43,8 @@ def verify(
     Both run in onnxruntime with its optimizers off: on every sample of `inputs` (a file or folder, as GivenValues takes
     it), then once per seed, on zeros, on mixed magnitudes, and on NaN and Inf. The first seed has one size for every
     dynamic dimension, the second another, the third a batch of one; `input_shape` fixes the shapes of the inputs it
-    names. `kernels` is a library for operators of the candidate. `nonfinite` False leaves NaN and Inf out. `progress`
-    gets a line for each run.
+    names. `kernels` is a library for operators of the candidate, `numerics` what its rewrites claim, as in
+    tolerance_of. `nonfinite` False leaves NaN and Inf out. `progress` gets a line for each run.
 
     Where all of that is the same, the candidate runs at the other `levels` of onnxruntime's optimizers, too. What
     differs there is their fault; it makes the models different unless the reference suffers from it as well.
@@ -79,7 +82,7 @@ def verify(
         return Verification("impossible", 0, f"{reference} has no outputs to compare")
     del model  # holds all weights that are not in external files
 
-    judge = Judge(reference, runner)
+    judge, table = Judge(reference, runner, numerics), ErrorTable("disabled")
     drawn: list[DrawnSample] = []
     for wanted in chain(given.samples(), search.samples(seeds, nonfinite)):
         # Where the reference is unstable no difference counts, and no equality: such a sample is left out, and other
@@ -88,16 +91,19 @@ def verify(
         for sample in chain((wanted,), search.redraws(wanted)) if is_drawn else (wanted,):
             progress(f"run {judge.runs + 1}: {sample.label}")
             try:
-                outcome, differences = judge.outcome(sample, other.run(sample.feeds))
+                outputs = other.run(sample.feeds)
             except OutOfMemory as error:
                 raise _too_large(candidate, error) from error
             except RunError as error:
                 why = f"the reference runs, the candidate does not: {error}"
                 return _different(judge.runs, Difference("", sample.label, why))
+            outcome, differences = judge.outcome(sample, outputs)
+            if not sample.edge or outcome == "different":
+                table.add(runner.outputs, sample.label, sample.outputs, outputs)
             if outcome not in ("unstable", "undecided"):
                 break
         if outcome == "different":
-            return _different(judge.runs, *differences)
+            return replace(_different(judge.runs, *differences), outputs=table.rows())
         if isinstance(sample, DrawnSample) and is_drawn and outcome == "same":
             drawn.append(replace(sample, feeds={}, outputs=[]))
     if judge.is_undecided and judge.left_out:
@@ -106,19 +112,20 @@ def verify(
     if judge.runs == 0:
         return _impossible(reference, search)
     other.close()
-    faults, notes = [], [judge.summary(search.left_out), *given.notes()]
+    rows, faults, notes = [*table.rows()], list[OptimizerFault](), [judge.summary(search.left_out), *given.notes()]
     for level in (level for level in LEVELS if level in levels and level != "disabled"):
         deployment = Deployment(level, ours, theirs, judge, progress)
         fault = deployment.fault(chain(given.samples(), search.again(drawn)))
+        rows += deployment.table.rows()
         if fault is not None:
             faults.append(fault)
             if not fault.is_in_reference:
-                return replace(
-                    _different(judge.runs, fault.difference), summary=f"different: {fault}", optimizer_faults=(fault,)
-                )
+                what = f"different: {fault}"
+                found = _different(judge.runs, fault.difference)
+                return replace(found, summary=what, optimizer_faults=(fault,), outputs=tuple(rows))
         notes += filter(None, [deployment.skipped])
     notes += map(str, faults)
-    return Verification("equal", judge.runs, "; ".join(notes), optimizer_faults=tuple(faults))
+    return Verification("equal", judge.runs, "; ".join(notes), optimizer_faults=tuple(faults), outputs=tuple(rows))
 
 
 def _impossible(reference: Path, search: InputSearch) -> Verification:

@@ -14,7 +14,9 @@ from fusionc.runtime import process
 @pytest.fixture
 def answer(stand_in: Callable[..., None]) -> SimpleNamespace:
     """What the stand-in for fusionc.verify.verify was called with and answers."""
-    answer = SimpleNamespace(calls=[], status="equal", summary="equal in 6 runs", differences=[], error=None)
+    answer = SimpleNamespace(
+        calls=[], status="equal", summary="equal in 6 runs", differences=[], outputs=[], error=None
+    )
 
     def verify(reference: Path, candidate: Path, **options: Any) -> SimpleNamespace:
         answer.calls.append((reference, candidate, options))
@@ -65,7 +67,7 @@ def test_a_limit_for_every_step(run: Any, stand_in: Callable[..., None]) -> None
 
     def verify(*_: Path, **__: Any) -> SimpleNamespace:
         limits.append(process._state.seconds)
-        return SimpleNamespace(status="equal", summary="equal", differences=[])
+        return SimpleNamespace(status="equal", summary="equal", differences=[], outputs=[])
 
     stand_in("fusionc.verify", verify=verify)
     for words in (["--timeout", "2.5"], ["--timeout=0"], []):

@@ -1,0 +1,97 @@
+"""How far apart the outputs of two models are, output by output, over many samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fusionc.verify.compare import as_float64, same_bits, scale_of
+
+
+@dataclass(frozen=True)
+class OutputErrors:
+    """One output of the candidate at one level of onnxruntime's optimizers, beside that of the reference.
+
+    `max_abs` is the largest |a - b|, `worst` says where: the sample, and the place in the output. `max_rel` is the
+    largest |a - b| / |b| of elements that are not tiny beside the largest one. `cosine` is the lowest cosine of a
+    sample. Elements that are not finite are left out; of text, each element that differs counts as 1.
+    """
+
+    output: str
+    level: str
+    samples: int
+    max_abs: float
+    max_rel: float
+    cosine: float
+    worst: str
+
+
+_TINY = 1e-3  # beside the largest element
+
+
+class ErrorTable:
+    """Collects the errors of every output at one level."""
+
+    def __init__(self, level: str) -> None:
+        self._level = level
+        self._rows: dict[str, OutputErrors] = {}
+
+    def add(self, names: Sequence[str], label: str, ours: Sequence[Any], theirs: Sequence[Any]) -> None:
+        """Another sample: what the reference and what the candidate gives."""
+        for name, one, other in zip(names, ours, theirs, strict=True):
+            row = self._rows.get(name) or OutputErrors(name, self._level, 0, 0.0, 0.0, 1.0, "")
+            max_abs, max_rel, cosine, place = row.max_abs, row.max_rel, row.cosine, row.worst
+            for index, a, b in _pairs(one, other):
+                found = _errors(a, b)
+                if found is None:
+                    continue
+                if found[0] > max_abs:
+                    max_abs, place = found[0], f"{label}: {index}{list(found[3])}"
+                max_rel, cosine = max(max_rel, found[1]), min(cosine, found[2])
+            self._rows[name] = OutputErrors(name, self._level, row.samples + 1, max_abs, max_rel, cosine, place)
+
+    def rows(self) -> tuple[OutputErrors, ...]:
+        """One for each output, in the order of the model."""
+        return tuple(self._rows.values())
+
+
+def _pairs(ours: Any, theirs: Any) -> Iterator[tuple[str, NDArray[Any], NDArray[Any]]]:
+    """The tensors in two values, each with its place there; nothing where their structures differ."""
+    if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+        ours, theirs = list(ours.values()), list(theirs.values())
+    if isinstance(ours, list) and isinstance(theirs, list):
+        for number, pair in enumerate(zip(ours, theirs, strict=False)):
+            yield from ((f"element {number} {index}", a, b) for index, a, b in _pairs(*pair))
+    elif ours is not None and theirs is not None:
+        a, b = np.asarray(ours), np.asarray(theirs)
+        if a.shape == b.shape and a.dtype == b.dtype and a.size:
+            yield "", a, b
+
+
+def _errors(b: NDArray[Any], a: NDArray[Any]) -> tuple[float, float, float, tuple[int, ...]] | None:
+    """The largest absolute and relative error, the cosine, and the place of the former; None without any error."""
+    if b.dtype.kind != "O" and same_bits(b, a):
+        return None
+    if b.dtype.kind in "OUS":
+        x, y = np.zeros(b.shape), np.asarray(a != b, np.float64)
+    else:
+        x, y = as_float64(b), as_float64(a)
+    finite = np.isfinite(x) & np.isfinite(y)
+    x, y = np.where(finite, x, 0.0), np.where(finite, y, 0.0)
+    error = np.abs(y - x)
+    worst = int(error.argmax())
+    if not error.flat[worst]:
+        return None
+    largest = scale_of(x, b.dtype.name)
+    counted = np.abs(x) > _TINY * largest
+    with np.errstate(all="ignore"):
+        relative = float((error / np.abs(x)).max(initial=0.0, where=counted))
+        scale = max(largest, float(np.abs(y).max())) or 1.0
+        one, other = x / scale, y / scale  # squares of large numbers overflow
+        cosine = float((one * other).sum() / np.sqrt((one * one).sum() * (other * other).sum()))
+    place = tuple(int(i) for i in np.unravel_index(worst, error.shape))
+    return float(error.flat[worst]), relative, cosine if np.isfinite(cosine) else 0.0, place
