@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import onnx
 
 from fusionc.model.graph import Edge, Node
-from fusionc.model.operators import MICROSOFT
+from fusionc.model.operators import MICROSOFT, attribute_default, decode_attribute
 
 OPERATOR, VALUE, CONSTANT = "operator", "value", "constant"
 _MOST_NODES = 28
@@ -88,11 +88,12 @@ def _attributes(node: Node) -> Iterator[str]:
     for attribute in node.proto.attribute:
         if attribute.ref_attr_name or attribute.type not in _SHOWN:
             continue
-        value = onnx.helper.get_attribute_value(attribute)
-        shown = value.decode(errors="replace") if isinstance(value, bytes) else value
+        shown = decode_attribute(attribute)
+        if shown == attribute_default(node.op, node.domain, node.graph.opset_of(node.domain), attribute.name):
+            continue
         if isinstance(shown, float):
             shown = f"{shown:.4g}"
-        elif not isinstance(shown, str | int):
+        elif isinstance(shown, list):
             shown = ",".join(map(str, shown))
         text = f"{attribute.name}={shown}"
         if len(text) <= _LONGEST_DETAIL:
