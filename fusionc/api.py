@@ -33,6 +33,7 @@ def convert(
     output_type: str | None = None,
     verify: bool = True,
     on_mismatch: str = "fail",
+    check_rewrites: bool = False,
     verify_shape: Mapping[str, tuple[int, ...]] | None = None,
     inputs: str | os.PathLike[str] | None = None,
     custom_op_library: Sequence[str | os.PathLike[str]] = (),
@@ -65,6 +66,8 @@ def convert(
     output_type               what the outputs are converted to in the end: "FP16", or "conv1:0:FP16;y:INT32"
     on_mismatch               what becomes of a result that is wrong: "fail" writes nothing, "rollback" leaves out the
                               rewrites that make it wrong
+    check_rewrites            run what each rewrite replaces beside what takes the place, before it does; one that is
+                              wrong is a result that is wrong
     verify_shape              sizes of inputs to verify with, {"x": (1, 3, 224, 224)}
     inputs                    values of inputs to verify with as well: an .npz file, or a folder of samples
     custom_op_library         libraries with operators of the model that onnxruntime does not have, to verify with

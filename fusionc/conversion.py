@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from time import perf_counter
 
@@ -22,6 +22,7 @@ from fusionc.options import Options
 from fusionc.report import Plog, Report, write_fusion_result
 from fusionc.report.model_info import bytes_on_disk, operators_of
 from fusionc.report_page.report_page import ReportPage
+from fusionc.rewrite_check.check_rewrites import RewriteChecker
 from fusionc.runtime.custom_operators import custom_operators
 from fusionc.runtime.process import start, step_limit
 from fusionc.target_opset import opset_advice
@@ -59,6 +60,7 @@ def _convert(job: Job, report: Report, plog: Plog, page: ReportPage | None) -> l
     """Write the result, and return what the user should know of its areas."""
     options, kernels, source, destination = job.options, job.kernels, job.options.source, job.options.destination
     done, told = None, list[str]()
+    checker = RewriteChecker(job.left_out, kernels, options.on_mismatch) if options.check_rewrites else None
     with ExitStack() as stack:
         options.progress("loading")
         with _timed(report, "load"):
@@ -73,7 +75,7 @@ def _convert(job: Job, report: Report, plog: Plog, page: ReportPage | None) -> l
         try:
             while done is None:
                 with _timed(report, "fuse"):
-                    done = job.optimized(proto, dump=job.dump(), examine=page.begin().examine if page else None)
+                    done = job.optimized(proto, dump=job.dump(), examine=_examiners(checker, page))
                 report.operators_after = operators_of(done.proto)
                 published(kernels.file, destination, source)  # whether the library has a place, before all is verified
                 options.progress("saving")
@@ -108,7 +110,12 @@ def _convert(job: Job, report: Report, plog: Plog, page: ReportPage | None) -> l
                 report.patterns = done.counts
                 report.pattern_lines = plog.patterns([*done.counts, *done.fused.splits])
                 told = tell_of_areas(done.fused, job.fusion, kernels, done.counts, plog)
-    return told
+    return [*told, *(checker.notices() if checker else ())]
+
+
+def _examiners(checker: RewriteChecker | None, page: ReportPage | None) -> list[Callable[..., None]]:
+    """Who looks at each rewrite of a conversion that begins: first who may refuse it."""
+    return [one.begin().examine for one in (checker, page) if one is not None]
 
 
 @contextmanager

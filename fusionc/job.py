@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import onnx
 
@@ -122,13 +123,18 @@ class Job:
         proto: onnx.ModelProto,
         limit: int | None = None,
         dump: GraphDump | None = None,
-        examine: Callable[..., None] | None = None,
+        examine: Sequence[Callable[..., None]] = (),
     ) -> Optimized:
         """The optimized proto after at most `limit` rewrites. With every pass off it is the one that was loaded.
 
-        `examine` is shown each rewrite before it takes effect, as `RewriteLog` has it.
+        Those of `examine` are shown each rewrite before it takes effect, as `RewriteLog` has it.
         """
-        log = RewriteLog(limit, self.left_out, examine)
+
+        def examine_all(*about: Any) -> None:
+            for look in examine:
+                look(*about)
+
+        log = RewriteLog(limit, self.left_out, examine_all if examine else None)
         if self.options.target_opset is not None:
             proto = raise_opset(proto, self.options.target_opset)
         if dump is not None:

@@ -18,7 +18,7 @@ from fusionc.runtime.optimizers import LEVELS
 
 _SWITCHES = (
     "verify", "oo_constant_folding", "oo_dead_code_elimination", "pattern_fusion_pass", "enable_graph_kernel",
-    "trust_kernels",
+    "trust_kernels", "check_rewrites",
 )  # fmt: skip
 _FILES = ("fusion_switch_file", "dump_graph", "inputs", "report")
 _LISTS = {"custom_passes": "my_passes.py", "custom_op_library": "libcustom.so"}  # of files, with an example
@@ -44,6 +44,7 @@ class Options:
     output_type: str | None
     verify: bool
     on_mismatch: str
+    check_rewrites: bool
     verify_shape: Mapping[str, tuple[int, ...]] | None
     inputs: Path | None
     custom_op_library: tuple[Path, ...]

@@ -34,6 +34,7 @@ from fusionc.rewrite import Pass
 from fusionc.rewrite.log import PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import run
 from fusionc.rewrite.provenance import FROM_KEY, PASS_KEY
+from fusionc.rewrite_check.check_rewrites import RewriteChecker
 from fusionc.shapes.inference import typed_model
 
 # What two runs may differ by, as a share of the largest element: nothing, or the rounding of a few operations.
@@ -109,7 +110,7 @@ def assert_stays(pass_: Pass, case: Stays) -> None:
 
 def assert_fires(pass_: Pass, case: Fires) -> None:
     model = parse(case.graph, case.opset, case.ir_version)
-    result = _assert_sound(pass_, model, model, case, (case.effected,))
+    result = _assert_sound(pass_, model, model, case, (case.effected,), examine=RewriteChecker({}).examine)
     assert [node.op_type for node in result.graph.node] == list(case.operators)
     if case.inside_if:
         _assert_sound(pass_, wrap_in_if(model), model, case, (2 * case.effected,))
@@ -118,12 +119,18 @@ def assert_fires(pass_: Pass, case: Fires) -> None:
 
 
 def _assert_sound(
-    pass_: Pass, model: ModelProto, reference: ModelProto, case: Fires, times: Collection[int], seeds: int = 3
+    pass_: Pass,
+    model: ModelProto,
+    reference: ModelProto,
+    case: Fires,
+    times: Collection[int],
+    seeds: int = 3,
+    examine: Callable[..., None] | None = None,
 ) -> ModelProto:
     """The model after the pass, which computes what the reference does: that model, or what it was written from."""
     onnx.checker.check_model(model, full_check=True)
     assert optimize(model, [])[0] == model, "switched off, the pass changes something"
-    result, counts = optimize(model, [pass_], case.target)
+    result, counts = optimize(model, [pass_], case.target, examine)
     assert effected(counts) in times
     assert all(count.matched == count.effected + sum(count.refused.values()) for count in counts)
     onnx.checker.check_model(result, full_check=True)
@@ -142,7 +149,10 @@ def _assert_sound(
 
 
 def optimize(
-    model: ModelProto, passes: Sequence[Pass], target: str = "onnxruntime-cpu"
+    model: ModelProto,
+    passes: Sequence[Pass],
+    target: str = "onnxruntime-cpu",
+    examine: Callable[..., None] | None = None,
 ) -> tuple[ModelProto, list[PatternCount]]:
     """A copy of the model after these passes, and their counts."""
     copy = ModelProto()
@@ -150,7 +160,7 @@ def optimize(
     if not passes:
         return write_back(typed_model(copy, "", target)), []
     graph = typed_model(copy, "", target)
-    counts = run(graph, passes, RewriteLog())
+    counts = run(graph, passes, RewriteLog(examine=examine))
     return write_back(graph), counts
 
 

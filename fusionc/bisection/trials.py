@@ -74,7 +74,7 @@ class Trials:
             if commit.number in numbers:
                 found.append(Rewrite(commit, pass_, tuple(isolated(RewriteOnItsOwn(match, new, tape)))))
 
-        self.job.optimized(self.job.original(), numbers[-1], examine=examine)
+        self.job.optimized(self.job.original(), numbers[-1], examine=[examine])
         return found
 
 

@@ -51,6 +51,12 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
     "says so.",
 )
 @click.option(
+    "--check_rewrites",
+    is_flag=True,
+    help="Run what each rewrite replaces beside what takes the place, before it does; one that is wrong is named, and "
+    "--on_mismatch says what becomes of the conversion.",
+)
+@click.option(
     "--dump_graph",
     type=_FILE,
     metavar="DIR",

@@ -12,6 +12,7 @@ from fusionc.rewrite_check.rewrite_models import RewriteModels, RewriteOnItsOwn
 GENERATIONS = (0, 1, 2, 4, 8)
 _MOST_NODES = 200
 _WHOLE = (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL)
+_DEEPEST = 32  # operators in a row that constants go through
 _ONLY_AFTER = 3  # generations above a value that the replacement alone reads
 
 
@@ -34,7 +35,7 @@ def context_of(rewrite: RewriteOnItsOwn, generations: int) -> set[Node]:
         _add(rewrite, found, lambda value: value not in own)
     for _ in range(generations):
         _add(rewrite, found, lambda value: True)
-    while _add(rewrite, found, _is_size):
+    while _add(rewrite, found, lambda value: _is_size(value) or _is_fixed(value)):
         pass
     return found
 
@@ -48,6 +49,14 @@ def _add(rewrite: RewriteOnItsOwn, found: set[Node], wanted: Callable[[Edge], bo
         return False
     found |= new
     return True
+
+
+def _is_fixed(value: Edge, depth: int = 0) -> bool:
+    """Whether a value is computed from constants alone."""
+    maker = value.producer
+    if value.is_constant or maker is None or depth == _DEEPEST:
+        return value.is_constant
+    return all(read is None or _is_fixed(read, depth + 1) for read in (*maker.inputs, *maker.captures()))
 
 
 def _is_size(value: Edge) -> bool:

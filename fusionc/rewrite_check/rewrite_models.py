@@ -67,6 +67,9 @@ class RewriteOnItsOwn:
         inputs = tuple(self.inputs(context))
         old = sorted({*shared, *self._match.nodes}, key=lambda node: node.position)
         before = self._model(inputs, ((n, _read(n)) for n in old), {})
+        for value in self.outputs:
+            if value.producer is None:  # one of two equal constants
+                _constant(before, value)
         renamed = {new: old.name for old, new in reversed(self._new.pairs) if new.producer in self._new.nodes}
         made = [(n, [v for v in self._tape.reads(n) if v is not None]) for n in self._new.nodes]
         after = self._model(inputs, [*((n, _read(n)) for n in shared), *made], renamed)

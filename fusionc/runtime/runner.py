@@ -113,14 +113,30 @@ class Runner:
 
     def run(self, feeds: Feeds) -> list[Any]:
         """The value of every output, in the order of `outputs`. Raises RunError."""
-        raw = {kind for kind in self._types.values() if kind in _RAW_TYPES}
         values = {name: self._handed_over(name, value) for name, value in feeds.items()}
 
         def run() -> list[Any]:
             self._open()
-            return [_received(value) for value in request("run", self._number, values, raw, self._is_fresh)]
+            return [_received(value) for value in request("run", self._number, values, self._raw(), self._is_fresh)]
 
         return insist(run)
+
+    def run_each(self, several: Sequence[Feeds]) -> list[tuple[list[Any] | None, str]]:
+        """What `run` returns for each of several inputs, or None and why it fails. One message instead of many.
+
+        Raises RunError where the process ends or does not come to an end.
+        """
+        values = [{name: self._handed_over(name, value) for name, value in feeds.items()} for feeds in several]
+
+        def run() -> list[tuple[list[Any] | None, str]]:
+            self._open()
+            ran = request("run_each", self._number, values, self._raw())
+            return [(None if found is None else list(map(_received, found)), why) for found, why in ran]
+
+        return insist(run)
+
+    def _raw(self) -> set[str]:
+        return {kind for kind in self._types.values() if kind in _RAW_TYPES}
 
     def close(self) -> None:
         """Free the session; the next run would make another one."""

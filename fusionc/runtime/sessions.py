@@ -75,6 +75,18 @@ class Sessions:
         values = {name: _to_ort(value) for name, value in feeds.items()}
         return [_from_ort(value, raw) for value in opened.session.run_with_ort_values(None, values, quiet)]
 
+    def run_each(
+        self, number: int, several: Sequence[Mapping[str, Any]], raw: Collection[str]
+    ) -> list[tuple[list[Any] | None, str]]:
+        """All outputs for each of several inputs; where onnxruntime fails, None and what it says."""
+        found: list[tuple[list[Any] | None, str]] = []
+        for feeds in several:
+            try:
+                found.append((self.run(number, feeds, raw, is_fresh=False), ""))
+            except Exception as error:  # onnxruntime's exceptions share no base class
+                found.append((None, str(error)))
+        return found
+
     def close(self, number: int) -> None:
         """Free what the session holds."""
         self._opened.pop(number, None)

@@ -29,7 +29,7 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
         "--log=warning", "--export_compile_stat=2", "--mode=0", "--target=onnx", "--target_opset=23",
         "--custom_passes=a.py", "--custom_passes=b.py", "--pattern_fusion_pass=false", "--dump_graph=d",
         "--enable_graph_kernel", "--graph_kernel_flags", "--opt_level=3 --disable_pass=P", "--timeout=1.5",
-        "--trust_kernels", "--report=r.html", "--on_mismatch=rollback",
+        "--trust_kernels", "--report=r.html", "--on_mismatch=rollback", "--check_rewrites",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     (call,) = fake_convert.calls
@@ -52,6 +52,7 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
         "runtime_level": ("disabled", "basic"),
         "verify": False,
         "on_mismatch": "rollback",
+        "check_rewrites": True,
         "export_compile_stat": 2,
         "log": "warning",
         "target": "onnx",
@@ -89,6 +90,7 @@ def test_defaults(run: Any, fake_convert: Any) -> None:
         "runtime_level": ("disabled", "all"),
         "verify": True,
         "on_mismatch": "fail",
+        "check_rewrites": False,
         "export_compile_stat": 1,
         "log": None,
         "target": "onnxruntime-cpu",

@@ -1,0 +1,129 @@
+"""Values for the inputs of a rewrite, chosen to tell apart what is not the same: sizes, signs, zeros, edges, NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from fusionc.model.graph import Edge
+from fusionc.model.tensors import numpy_type
+from fusionc.shapes.expressions import atoms, sum_of
+
+Sizes = Mapping[object, int]
+_SEVERAL = (2, 3, 5, 4)  # sizes of dimensions that need not be the same
+_ALL = (3, 8, 40, 1)  # sizes that all unknown dimensions have, where they may have to be the same
+_MOST_ELEMENTS = 1 << 24  # of all inputs
+_SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, -2.5)
+_WORDS = ("a", "bc", "Zürich", "")
+
+
+@dataclass(frozen=True)
+class ValueStyle:
+    """How values are drawn: `floats` in words, whole numbers between `low` and `high`."""
+
+    floats: str
+    low: int
+    high: int
+
+
+ORDINARY = ValueStyle("ordinary", 0, 2)
+MIXED = ValueStyle("mixed magnitudes", -3, 10)
+ZEROS = ValueStyle("zeros", 0, 2)
+NOT_FINITE = ValueStyle("NaN and Inf", 0, 2)
+NARROWER = (ValueStyle("ordinary", 1, 3), ValueStyle("ordinary", 0, 1))  # whole numbers where the others fail
+
+
+def size_choices(inputs: Sequence[Edge]) -> Iterator[Sizes]:
+    """Sizes for the symbols and unknown dimensions of inputs, likely ones first."""
+    unknown = dict.fromkeys(atom for value in inputs for dim in _dimensions(value) for atom in _unknown(dim))
+    if unknown:
+        yield {atom: _SEVERAL[at % len(_SEVERAL)] for at, atom in enumerate(unknown)}
+    for size in _ALL if unknown else (1,):
+        yield dict.fromkeys(unknown, size)
+
+
+def make_feeds(
+    inputs: Sequence[Edge], sizes: Sizes, style: ValueStyle, seed: int, is_positive: bool
+) -> dict[str, Any] | None:
+    """Values for all inputs; None where a type or rank is unknown, or there would be too many elements.
+
+    `is_positive`: whole numbers are from 1 on.
+    """
+    if is_positive:
+        style = ValueStyle(style.floats, 1, max(style.high, 3))
+    shapes = {value: [_size(value, at, sizes) for at in range(len(_dimensions(value)))] for value in inputs}
+    known = all(value.known_type.elem_type and value.known_type.shape is not None for value in inputs)
+    if not known or sum(map(prod, shapes.values())) > _MOST_ELEMENTS:
+        return None
+    rng = np.random.default_rng(seed)
+    return {value.name: _tensor(value.known_type.elem_type, shape, style, rng) for value, shape in shapes.items()}
+
+
+def _dimensions(value: Edge) -> Sequence[Any]:
+    return value.known_type.shape or ()
+
+
+def _unknown(dim: Any) -> Iterator[object]:
+    if isinstance(dim, str):
+        yield from atoms(dim)
+
+
+def _size(value: Edge, axis: int, sizes: Sizes) -> int:
+    """The size of a dimension: a number, a symbol, a sum of products of symbols; of one without a name any."""
+    dim = _dimensions(value)[axis]
+    if dim is None:
+        return max(sizes.values(), default=3)
+    total = sum(
+        factor * prod(sizes.get(atom, 1) for atom in product if not isinstance(atom, tuple))
+        for product, factor in sum_of(dim).items()
+    )
+    return max(total, 0)
+
+
+def _tensor(elem_type: int, shape: Sequence[int], style: ValueStyle, rng: np.random.Generator) -> Any:
+    dtype = numpy_type(elem_type)
+    assert dtype is not None
+    if dtype.kind in "OUS":
+        return rng.choice(np.array(_WORDS, object), shape)
+    if dtype.kind == "b":
+        return np.asarray(rng.random(shape) < 0.5)
+    if dtype.kind in "iu" or "int" in dtype.name:
+        return _whole(dtype, shape, style, rng)
+    if dtype.kind == "c":
+        return (_floats(dtype, shape, style, rng) + 1j * _floats(dtype, shape, style, rng)).astype(dtype)
+    with np.errstate(all="ignore"):
+        return _floats(dtype, shape, style, rng).astype(dtype)
+
+
+def _whole(dtype: np.dtype[Any], shape: Sequence[int], style: ValueStyle, rng: np.random.Generator) -> Any:
+    if dtype.itemsize <= 2 and dtype.kind in "iu" and style.low < 1:  # pixels and quantized values
+        info = np.iinfo(dtype)
+        return rng.integers(info.min, info.max + 1, shape).astype(dtype)
+    low = max(style.low, 0) if "uint" in dtype.name else style.low
+    return rng.integers(low, max(low + 1, style.high), shape).astype(dtype)
+
+
+def _floats(dtype: np.dtype[Any], shape: Sequence[int], style: ValueStyle, rng: np.random.Generator) -> Any:
+    normal = np.asarray(rng.standard_normal(shape))
+    if style.floats == ZEROS.floats:
+        return np.zeros(shape)
+    if style.floats == NOT_FINITE.floats:
+        return _sprinkled(normal, (np.nan, np.inf, -np.inf), rng)
+    if style.floats == MIXED.floats:
+        is_wide = dtype.itemsize >= 4
+        denormal = 1e-310 if dtype.name == "float64" else 1e-40 if is_wide else 1e-7
+        values = np.sign(normal) * 10.0 ** rng.uniform(*((-3, 3) if is_wide else (-2, 1)), shape)
+        return _sprinkled(np.asarray(values), (*_SPECIAL, denormal, -denormal), rng)
+    return normal
+
+
+def _sprinkled(values: Any, specials: Sequence[float], rng: np.random.Generator) -> Any:
+    """The values with some replaced by special ones, each at least once where there is room, at most half of all."""
+    flat = values.reshape(-1)
+    count = min(flat.size // 2 if flat.size > 1 else flat.size, max(len(specials), flat.size // 20))
+    flat[rng.choice(flat.size, count, replace=False)] = np.resize(specials, count)
+    return flat.reshape(values.shape)

@@ -1,0 +1,80 @@
+"""With --check_rewrites a wrong rewrite is seen where it happens, whatever comes of it in the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner
+from harness import optimize, parse, pass_of
+from planted_faults import FAULTS, Fault, model_of, planted
+
+import fusionc
+from fusionc.cli import main
+from fusionc.errors import VerificationError
+from fusionc.passes import PASSES
+from fusionc.rewrite_check.check_rewrites import REFUSED, RewriteChecker
+
+ONE = np.float32(1.0000001)
+DEFAULT = [p for p in PASSES if p.default != "off"]
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("fault", FAULTS, ids=str)
+def test_a_wrong_rewrite_stops_the_passes_by_its_name(fault: Fault) -> None:
+    with planted(fault) as (plant,), pytest.raises(VerificationError) as caught:
+        optimize(model_of(fault), DEFAULT, examine=RewriteChecker({}).examine)
+    expected = f"{fault.pass_name}, pattern {plant.pattern}, at {', '.join(plant.labels)} (rewrite "
+    assert caught.value.where.startswith(expected)
+
+
+@pytest.mark.parametrize("name", ["conv_bn", "matmul_bias", "split_concat", "transformer_block"])
+def test_right_rewrites_are_all_checked(name: str) -> None:
+    checker = RewriteChecker({})
+    fault = next(fault for fault in FAULTS if fault.model == name)
+    _, counts = optimize(model_of(fault), DEFAULT, examine=checker.examine)
+    assert checker.checked == sum(count.effected for count in counts) > 3 and not checker.unchecked
+
+
+def test_a_conversion_stops_or_leaves_it_out() -> None:
+    fault = FAULTS[1]
+    onnx.save(model_of(fault), "model.onnx")
+    with planted(fault) as (plant,):
+        failed = CliRunner().invoke(main, ["convert", "--model", "model.onnx", "--check_rewrites", "--no-verify"])
+        report = fusionc.convert("model.onnx", output="out.onnx", check_rewrites=True, on_mismatch="rollback")
+    assert failed.exit_code == 3 and not Path("model_fusionc.onnx").exists()
+    assert f"{fault.pass_name}, pattern {plant.pattern}, at {', '.join(plant.labels)}" in failed.stderr
+    assert f"{fault.pass_name} left {', '.join(plant.labels)} as it is: {REFUSED}" in report.notices
+    assert any(notice.endswith("rewrites checked by themselves") for notice in report.notices)
+    assert report.verification is not None and report.verification.startswith("equal")
+
+
+def test_what_verification_cannot_see_is_seen() -> None:
+    """Behind it, nothing of the difference is left."""
+    graph = """agraph (float[N,8] x) => (float[N,8] y) <float zero = {0}> {
+        i = Identity (x) a = Sin (i) z = Mul (a, zero) y = Add (x, z) }"""
+    onnx.save(parse(graph), "model.onnx")
+    on = {"oo_level": "O1", "optimization_switch": "IdentityPass:on"}
+    with planted(Fault("IdentityPass", "an absolute value", lambda new, results: [new.Abs(results[0])])):
+        report = fusionc.convert("model.onnx", **on)
+        assert report.effected == 1 and report.verification is not None and report.verification.startswith("equal")
+        with pytest.raises(VerificationError, match="a rewrite does not compute what it replaces"):
+            fusionc.convert("model.onnx", **on, check_rewrites=True)
+
+
+def test_bitwise_is_meant_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A difference of one unit in the last place is within every tolerance, but not bitwise."""
+    model = parse("agraph (float[N,8] x) => (float[N,8] y) { i = Identity (x) y = Relu (i) }")
+    identity = pass_of("IdentityPass")
+    nearly = Fault("IdentityPass", "rounding", lambda new, results: [new.Mul(results[0], new.const(ONE))])
+    with planted(nearly), pytest.raises(VerificationError, match="not equal bit by bit"):
+        optimize(model, [identity], examine=RewriteChecker({}).examine)
+    monkeypatch.setattr(type(identity), "numerics", "rounding")
+    with planted(nearly):
+        optimize(model, [identity], examine=RewriteChecker({}).examine)
