@@ -16,6 +16,7 @@ _LEAST_TEXT = 24  # columns, of text that explains; with less room it gets lines
 _INDENT = "    "
 _ANY_WIDTH = 10_000
 _MOST_OUTPUTS = 20
+OUTPUT_HEADERS = ("output", "level", ">samples", ">max abs", ">max rel", ">cosine", "worst at")
 
 
 def show_report(report: Report, stream: TextIO) -> None:
@@ -48,8 +49,16 @@ def show_report(report: Report, stream: TextIO) -> None:
 
 def show_outputs(outputs: Sequence[OutputErrors], stream: TextIO) -> None:
     """How far each output was off, at each level of onnxruntime's optimizers; of many outputs those that are worst."""
+    rows = output_rows(outputs)
+    show_table(OUTPUT_HEADERS, rows, stream)
+    if len(rows) < len(outputs):
+        print(f"… and {len(outputs) - len(rows)} more, none worse", file=stream)
+
+
+def output_rows(outputs: Sequence[OutputErrors]) -> list[list[str]]:
+    """The cells under OUTPUT_HEADERS, for as many outputs as somebody reads."""
     shown = sorted(outputs, key=lambda row: row.cosine)[:_MOST_OUTPUTS] if len(outputs) > _MOST_OUTPUTS else outputs
-    rows = [
+    return [
         [
             row.output,
             row.level,
@@ -61,9 +70,6 @@ def show_outputs(outputs: Sequence[OutputErrors], stream: TextIO) -> None:
         ]
         for row in shown
     ]
-    show_table(["output", "level", ">samples", ">max abs", ">max rel", ">cosine", "worst at"], rows, stream)
-    if len(shown) < len(outputs):
-        print(f"… and {len(outputs) - len(shown)} more, none worse", file=stream)
 
 
 def show_table(headers: Sequence[str], rows: Sequence[Sequence[str]], stream: TextIO) -> None:

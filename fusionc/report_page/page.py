@@ -12,7 +12,7 @@ from string import Template
 
 import fusionc
 from fusionc.report.report import PassTotal, Report
-from fusionc.report.table import size_text
+from fusionc.report.table import OUTPUT_HEADERS, output_rows, size_text
 from fusionc.report_page.drawing import svg
 from fusionc.report_page.html_text import html_text
 from fusionc.report_page.measured_times import MeasuredTimes
@@ -46,7 +46,7 @@ def page_text(
         script=script,
         script_hash=f"sha256-{b64encode(sha256(script.encode()).digest()).decode()}",
         cards="".join(_cards(report, times)),
-        verdict=_verdict(report.verification, failure),
+        verdict=_verdict(report.verification, failure) + _outputs(report, is_open=bool(failure)),
         notices="".join(f'<p class="soft">Notice: {html_text(notice)}</p>' for notice in report.notices),
         passes_text="In the order in which they ran. What was found was rewritten, or refused for the reason below it.",
         passes=_passes(report, known, groups) + _list_of(f"{len(idle)} passes found nothing", idle),
@@ -120,6 +120,24 @@ def _verdict(verification: str | None, failure: str) -> str:
         return '<p class="verdict odd">Not verified: it was switched off.</p>'
     kind = "odd" if verification.startswith("not verified") else "good"
     return f'<p class="verdict {kind}">{"Verified: " if kind == "good" else ""}{html_text(verification)}</p>'
+
+
+def _outputs(report: Report, *, is_open: bool) -> str:
+    """How far each output was off, folded away unless that is what the reader looks for."""
+    numbers = [header.startswith(">") for header in OUTPUT_HEADERS]
+    rows = [
+        _row(
+            [
+                f">{html_text(cell)}" if is_number else html_text(cell)
+                for cell, is_number in zip(row, numbers, strict=True)
+            ]
+        )
+        for row in output_rows(report.outputs)
+    ]
+    if not rows:
+        return ""
+    summary = "how far each output was off" if len(rows) == len(report.outputs) else "the outputs that were off most"
+    return f"<details{' open' if is_open else ''}><summary>{summary}</summary>{_table(OUTPUT_HEADERS, rows)}</details>"
 
 
 def _passes(report: Report, known: Mapping[str, Pass], groups: Sequence[Alike]) -> str:
@@ -235,12 +253,13 @@ def _bars(before: float, after: float, most: float) -> str:
 def _times_text(times: MeasuredTimes) -> str:
     if times.before is None or times.after is None:
         return f"Not measured: {html_text(times.failure)}."
+    runs = f"{times.before.runs} and {times.after.runs} runs, the faster half of all"
+    noise = f" Two measurements of the same model differed by {100 * times.noise:.0f} %." if times.noise else ""
     return (
-        f"Of one run, on average of {times.before.runs} and {times.after.runs}, in onnxruntime at its default settings "
-        f"on this machine, with inputs that fusionc has drawn or was given ({html_text(times.label)}). onnxruntime "
-        "optimizes both models itself first: these are the operators that it runs then. What is left between them is "
-        "its own; the sum is the whole run. "
-        + (f"Two measurements of the same model differed by {100 * times.noise:.0f} %." if times.noise else "")
+        f"Of one run, on average of {runs}, in onnxruntime at its default settings on this machine, with inputs that "
+        f"fusionc has drawn or was given ({html_text(times.label)}). onnxruntime optimizes both models itself first: "
+        "these are the operators that it runs then. What is left between them is its own; the sum is the whole run."
+        f"{noise}"
     )
 
 

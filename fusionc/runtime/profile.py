@@ -12,14 +12,14 @@ from fusionc.runtime.custom_operators import libraries_in_use
 from fusionc.runtime.process import request
 
 _SECONDS = 1.0  # of measuring
-_MOST_EVENTS = 40_000  # nodes, of all runs; each is a kilobyte in a file
-_MOST_RUNS = 30
+_MOST_EVENTS = 20_000  # nodes, of all runs; each is a kilobyte in a file
+_MOST_RUNS = 200
 _PATIENCE = 120.0  # seconds, for all of it
 
 
 @dataclass(frozen=True)
 class Profile:
-    """Of one run, on average: `operators` have how many nodes ran and their seconds, without what ran inside of them.
+    """Of one run, on average of `runs`: `operators` have how many nodes ran, and their seconds without what ran inside.
 
     `seconds` is the whole run, `between` what onnxruntime itself takes: their sum with those of the operators is equal.
     """

@@ -149,6 +149,7 @@ def test_a_result_that_is_wrong_has_a_page_that_says_so() -> None:
     assert not Path("out.onnx").exists() and "nothing was written" in text
     (said,) = re.findall(r'<pre class="verdict bad">(.*?)</pre>', text)
     assert "the result does not compute what the model computes" in said and "WrongReluPass" in said
+    assert "<details open><summary>how far each output was off" in text
     assert "Not measured: nothing was written." in text and "<h3>WrongReluPass" in text
 
 
