@@ -38,6 +38,12 @@ Exit codes:
 @inputs_option
 @custom_op_library_option
 @runtime_level_option
+@click.option(
+    "--locate",
+    is_flag=True,
+    help="Instead of judging the outputs, compare the values inside that both models have, by name and in order, and "
+    "show the first that differs, with the nodes that make it.",
+)
 @timeout_option
 @log_debug_option
 @click.pass_context
@@ -49,6 +55,7 @@ def command(
     inputs: Path | None,
     custom_op_library: tuple[Path, ...],
     runtime_level: tuple[str, ...],
+    locate: bool,
     timeout: float | None,
 ) -> None:
     """Run the models REFERENCE and CANDIDATE in onnxruntime and compare every output."""
@@ -64,6 +71,13 @@ def command(
 
     with Progress() as progress, step_limit(timeout), custom_operators(custom_op_library):
         require_loadable(custom_op_library)
+        if locate:
+            from fusionc.verify.locate import locate as first_difference
+
+            located = first_difference(reference, candidate, input_shape=input_shape, inputs=inputs, progress=progress)
+            for line in str(located).splitlines():
+                click.echo(printable(line))
+            ctx.exit(_EXIT_CODES["different" if located.name else "equal"])
         verification = verify(
             reference, candidate, input_shape=input_shape, inputs=inputs, levels=runtime_level, progress=progress
         )

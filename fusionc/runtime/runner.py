@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from itertools import count
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -80,7 +81,7 @@ class Runner:
     `folder` of its external data. With `fresh`, every run gets a new session: operators that draw random numbers then
     draw the same ones in every run. `kernels` is a library with operators of the model's own, beside those that
     `custom_operators` has put in use. At a `level` above
-    "disabled", onnxruntime's own optimizers are on, but for those that are `disabled` by name.
+    "disabled", onnxruntime's own optimizers are on. `entries` are those of the session's configuration.
 
     A crash counts only where it happens again in a new process that has nothing but this model; so does a lack of
     memory. Other runners that were open in the old process open again by themselves.
@@ -94,7 +95,7 @@ class Runner:
         fresh: bool = False,
         kernels: Path | None = None,
         level: str = "disabled",
-        disabled: Sequence[str] = (),
+        entries: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self._number, self._is_fresh = next(_numbers), fresh
         self._source = (
@@ -102,7 +103,7 @@ class Runner:
             None if folder is None else os.path.abspath(folder),
             (*libraries_in_use(), *(() if kernels is None else (str(kernels.resolve()),))),
             level,
-            tuple(disabled),
+            dict(entries),
         )
         self._home: Process | None = None  # the process that has the session
         self.outputs: list[str] = []

@@ -16,7 +16,6 @@ import onnxruntime as ort
 from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema, get_all_opkernel_def
 
 from fusionc.runtime.memory import limit_growth
-from fusionc.runtime.optimizers import DISABLED
 from fusionc.runtime.profile_events import Summary, summary_of
 from fusionc.runtime.wire import Raw
 
@@ -49,11 +48,11 @@ class Sessions:
         folder: str | None,
         libraries: Sequence[str],
         level: str,
-        disabled: Sequence[str],
+        entries: Mapping[str, str],
     ) -> tuple[list[str], dict[str, str]]:
         """Make a session; the names of its outputs, and the types of all ports."""
         limit_growth()
-        source = (model, folder, libraries, level, disabled)
+        source = (model, folder, libraries, level, entries)
         session = _session(*source)
         self._opened[number] = _Opened(source, session)
         outputs = session.get_outputs()
@@ -146,12 +145,10 @@ def _options() -> ort.SessionOptions:
 
 
 def _session(
-    model: str | bytes, folder: str | None, libraries: Sequence[str], level: str, disabled: Sequence[str]
+    model: str | bytes, folder: str | None, libraries: Sequence[str], level: str, entries: Mapping[str, str]
 ) -> ort.InferenceSession:
     options = _options()
     options.graph_optimization_level = _LEVELS[level]
-    if disabled:
-        options.add_session_config_entry(DISABLED, ";".join(disabled))
     options.intra_op_num_threads = min(2, os.cpu_count() or 1)
     # Planning the reuse of buffers takes quadratic time on graphs with dynamic shapes: 21 s instead of 0.2 s for
     # 6,000 nodes. Freed buffers go back to the arena either way.
@@ -160,6 +157,8 @@ def _session(
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if folder is not None:
         options.add_session_config_entry("session.model_external_initializers_file_folder_path", folder)
+    for key, value in entries.items():
+        options.add_session_config_entry(key, value)
     for library in libraries:
         options.register_custom_ops_library(library)
     return ort.InferenceSession(model, options, providers=_PROVIDERS)

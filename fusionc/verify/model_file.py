@@ -9,9 +9,13 @@ from pathlib import Path
 import onnx
 
 from fusionc.errors import said
+from fusionc.runtime.optimizers import DISABLED
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Runner
 from fusionc.verify.seeding import random_nodes, seeded_runner
+
+# A weight that lies in a file is used where it lies; packed for the processor, it is there once more.
+LEAN = {"session.disable_prepacking": "1"}
 
 
 @dataclass
@@ -31,9 +35,13 @@ class ModelFile:
         self._is_random = bool(random_nodes(model))
         return model
 
-    def runner(self, level: str = "disabled", disabled: Sequence[str] = ()) -> Runner:
-        """What runs it, as Runner explains level and disabled. Raises RunError."""
+    def runner(self, level: str = "disabled", disabled: Sequence[str] = (), is_lean: bool = False) -> Runner:
+        """What runs it, at a level of onnxruntime's optimizers, without those that are disabled; lean is slower.
+
+        Raises RunError.
+        """
+        entries = ({DISABLED: ";".join(disabled)} if disabled else {}) | (LEAN if is_lean else {})
         model = self.proto() if self._is_random is not False else None
         if model is None or not self._is_random:
-            return Runner(self.path, kernels=self.kernels, level=level, disabled=disabled)
-        return seeded_runner(model, self.path.parent, self.kernels, level=level, disabled=disabled)
+            return Runner(self.path, kernels=self.kernels, level=level, entries=entries)
+        return seeded_runner(model, self.path.parent, self.kernels, level=level, entries=entries)

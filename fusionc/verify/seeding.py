@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import zlib
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import onnx
 
@@ -31,7 +32,7 @@ def seeded_runner(
     folder: Path | None = None,
     kernels: Path | None = None,
     level: str = "disabled",
-    disabled: Sequence[str] = (),
+    entries: Mapping[str, str] = MappingProxyType({}),
 ) -> Runner:
     """A runner that draws the same random numbers in every run; the model gets seeds for that. Raises RunError.
 
@@ -39,9 +40,7 @@ def seeded_runner(
     """
     draws = bool(random_nodes(model))
     set_seeds(model)
-    return Runner(
-        model.SerializeToString(), folder=folder, fresh=draws, kernels=kernels, level=level, disabled=disabled
-    )
+    return Runner(model.SerializeToString(), folder=folder, fresh=draws, kernels=kernels, level=level, entries=entries)
 
 
 def set_seeds(model: onnx.ModelProto) -> None:

@@ -112,6 +112,10 @@ class InputSearch:
             if same := self._attempt(sample.sizes, sample.style, sample.seed):
                 yield replace(same, label=sample.label)
 
+    def feeds(self, sample: DrawnSample) -> dict[str, Any]:
+        """The inputs of a sample, of which only how it was drawn is needed."""
+        return make_feeds(self._ports, self._ranges, sample.sizes, sample.style, sample.seed)
+
     def redraws(self, sample: Sample) -> Iterator[DrawnSample]:
         """Samples like this one with other values; nothing of one that was not drawn."""
         if not isinstance(sample, DrawnSample):

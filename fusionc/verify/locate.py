@@ -1,0 +1,188 @@
+"""The first value inside of two models that differs: `fusionc verify --locate`."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import onnx
+
+from fusionc.disk.load import load
+from fusionc.errors import FusioncError
+from fusionc.runtime.run_errors import OutOfMemory, RunError
+from fusionc.runtime.runner import Feeds, closes_runners
+from fusionc.verify.compare import Mismatch, compare
+from fusionc.verify.inputs.given_values import GivenValues
+from fusionc.verify.inputs.search import DrawnSample, InputSearch
+from fusionc.verify.model_file import ModelFile
+from fusionc.verify.model_part import SeenModel
+
+_FIRST, _MOST = 4, 512  # values that are looked at in one go
+_BYTES = 64 << 20  # of the values of one sample
+_ORIGIN = re.compile(r"fusionc\.pass=(.*?); fusionc\.from=(.*)")
+
+
+@dataclass(frozen=True)
+class Located:
+    """What came of comparing the values that two models have under the same names, in the order of the reference.
+
+    `compared` counts those that were the same before the first that differs, of `shared` in all. Of that: its `name`
+    ("" where all are the same), the sample, what differs, and in each model the node that makes it. `skipped` are the
+    values that find no memory.
+    """
+
+    shared: int
+    compared: int
+    name: str = ""
+    sample: str = ""
+    reason: str = ""
+    reference: str = ""
+    candidate: str = ""
+    skipped: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        more = f" ({len(self.skipped)} left out for want of memory)" if self.skipped else ""
+        if not self.shared:
+            return "the models have no values of the same name, but for inputs and outputs"
+        if not self.name:
+            return f"all {self.compared} values that both models have are the same{more}"
+        return (
+            f"the first value that differs is {self.name}, after {self.compared} of {self.shared} that both models have"
+            f"{more}: {self.sample}: {self.reason}\n"
+            f"  reference: {self.reference}\n  candidate: {self.candidate}"
+        )
+
+
+@closes_runners
+def locate(
+    reference: Path,
+    candidate: Path,
+    *,
+    input_shape: Mapping[str, tuple[int, ...]] | None = None,
+    inputs: Path | None = None,
+    seeds: Sequence[int] = (0, 1, 2),
+    progress: Callable[[str], None] = lambda _: None,
+) -> Located:
+    """Where two models begin to differ: on the samples of `inputs` and once per seed, as `verify` has them.
+
+    Values are compared in bounded numbers. One model at a time is loaded, with its weights where they lie, and what the
+    first one gives waits in files. Raises FusioncError where a model is none or does not run, UsageError as `verify`.
+    """
+    for path in (reference, candidate):
+        load(path)
+    with TemporaryDirectory(prefix="fusionc-") as folder:
+        scratch = Path(folder)
+        try:
+            samples = _samples(reference, input_shape, inputs, seeds)
+            for name in ("reference", "candidate", "values"):
+                (scratch / name).mkdir()
+            ours = SeenModel(reference, scratch / "reference")
+            theirs = SeenModel(candidate, scratch / "candidate")
+            return _Search(ours, theirs, samples, scratch / "values", progress).run()
+        except RunError as error:
+            hint = "compare them without --locate, which says which of them does not run"
+            raise FusioncError(f"onnxruntime cannot run the models in parts: {error}", hint=hint) from error
+
+
+def _samples(
+    reference: Path, shapes: Mapping[str, tuple[int, ...]] | None, inputs: Path | None, seeds: Sequence[int]
+) -> Callable[[], Iterator[tuple[str, Feeds]]]:
+    """What gives the samples, as often as they are needed, without keeping their values."""
+    file = ModelFile(reference)
+    model = file.proto()
+    given = None if inputs is None else GivenValues(inputs).reader(model)
+    runner = file.runner(is_lean=True)
+    search = InputSearch(runner, model, reference.parent, shapes or {})
+    drawn = [_without_values(sample) for sample in search.samples(seeds, nonfinite=False) if not sample.edge]
+    runner.close()
+
+    def samples() -> Iterator[tuple[str, Feeds]]:
+        yield from ((sample.label, sample.feeds) for sample in (given() if given is not None else ()))
+        yield from ((sample.label, search.feeds(sample)) for sample in drawn)
+
+    return samples
+
+
+def _without_values(sample: DrawnSample) -> DrawnSample:
+    return DrawnSample(
+        label=sample.label, feeds={}, outputs=[], sizes=sample.sizes, style=sample.style, seed=sample.seed
+    )
+
+
+@dataclass
+class _Search:
+    ours: SeenModel
+    theirs: SeenModel
+    samples: Callable[[], Iterator[tuple[str, Feeds]]]
+    folder: Path
+    progress: Callable[[str], None]
+
+    def run(self) -> Located:
+        names = [name for name in self.ours.makers if name in self.theirs.makers]
+        left, at_once, compared, skipped = iter(names), _FIRST, 0, list[str]()
+        while part := list(islice(left, at_once)):
+            while part:
+                self.progress(f"comparing {compared + 1} to {compared + len(part)} of {len(names)} values")
+                try:
+                    found, size = self._compared(part)
+                except OutOfMemory:
+                    if len(part) == 1:
+                        skipped += part
+                        break
+                    at_once = len(part) // 2
+                    left, part = iter([*part[at_once:], *left]), part[:at_once]
+                    continue
+                if found is not None:
+                    number, sample, mismatch = found
+                    name = part[number]
+                    return Located(
+                        len(names), compared + number, name, sample, mismatch.reason,
+                        _told(self.ours.makers[name]), _told(self.theirs.makers[name]), tuple(skipped),
+                    )  # fmt: skip
+                compared += len(part)
+                at_once = max(1, min(2 * len(part), _MOST, len(part) * _BYTES // max(size, 1)))
+                part = []
+        return Located(len(names), compared, skipped=tuple(skipped))
+
+    def _compared(self, names: Sequence[str]) -> tuple[tuple[int, str, Mismatch] | None, int]:
+        """The first of these values that differs, by number, with a sample that shows it; the bytes of one sample."""
+        size = 0
+        runner = self.ours.runner(names)
+        for number, (_, feeds) in enumerate(self.samples()):
+            values = runner.run(feeds)
+            size = max(size, sum(value.nbytes for value in values if isinstance(value, np.ndarray)))
+            with (self.folder / str(number)).open("wb") as file:
+                pickle.dump(values, file, protocol=5)
+            del values
+        runner.close()
+        first: tuple[int, str, Mismatch] | None = None
+        runner = self.theirs.runner(names)
+        for number, (label, feeds) in enumerate(self.samples()):
+            found = runner.run(feeds)
+            with (self.folder / str(number)).open("rb") as file:
+                expected = pickle.load(file)
+            for k, (one, other) in enumerate(zip(expected, found, strict=True)):
+                if first is not None and k >= first[0]:
+                    break
+                mismatch = compare(one, other)
+                if mismatch is not None:
+                    first = k, label, mismatch
+        runner.close()
+        return first, size
+
+
+def _told(node: onnx.NodeProto) -> str:
+    """A node in words: its operator and name, and where it comes from if a pass has made it."""
+    label = " ".join(filter(None, (node.op_type, node.name)))
+    props = {prop.key: prop.value for prop in node.metadata_props}
+    written = _ORIGIN.search(node.doc_string)
+    made_by, sources = props.get("fusionc.pass"), props.get("fusionc.from", "")
+    if made_by is None and written is not None:
+        made_by, sources = written.groups()
+    return label if made_by is None else f"{label}, made by {made_by} of {sources.replace(',', ', ')}"

@@ -1,0 +1,72 @@
+"""A model of which any values can be seen, computed by no more nodes than these need."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Sequence
+from pathlib import Path
+
+import onnx
+from onnx import TensorProto
+
+from fusionc.errors import said
+from fusionc.protos import reads_of
+from fusionc.runtime.run_errors import RunError
+from fusionc.runtime.runner import Runner
+from fusionc.verify.model_file import LEAN
+from fusionc.verify.seeding import random_nodes, set_seeds
+
+_EXTERNAL = 1024  # bytes from which on a weight is moved out of the model
+
+
+class SeenModel:
+    """A model whose weights stay in files: in its own, or in one in `scratch`, a folder for as long as this is used.
+
+    Raises RunError where it cannot be read.
+    """
+
+    def __init__(self, path: Path, scratch: Path) -> None:
+        try:
+            self._model = onnx.load(path, load_external_data=False)
+        except Exception as error:  # protobuf, the file system and onnx raise errors of their own
+            raise RunError(said(error)) from error
+        self._folder = path.parent
+        if all(tensor.data_location != TensorProto.EXTERNAL for tensor in self._model.graph.initializer):
+            _move_weights(self._model.graph.initializer, scratch / "weights")
+            self._folder = scratch
+        self._is_random = bool(random_nodes(self._model))
+        set_seeds(self._model)
+        self.makers = {name: node for node in self._model.graph.node for name in node.output if name}
+
+    def runner(self, names: Sequence[str]) -> Runner:
+        """What computes these values, in this order. Raises RunError."""
+        part = onnx.ModelProto()
+        part.CopyFrom(self._model)
+        nodes = self._needed(names)
+        del part.graph.node[:], part.graph.output[:], part.graph.initializer[:], part.graph.sparse_initializer[:]
+        part.graph.node.extend(nodes)
+        part.graph.output.extend(onnx.ValueInfoProto(name=name) for name in names)
+        read = {name for node in nodes for name in reads_of(node)} | {port.name for port in part.graph.input}
+        graph = self._model.graph
+        part.graph.initializer.extend(tensor for tensor in graph.initializer if tensor.name in read)
+        part.graph.sparse_initializer.extend(t for t in graph.sparse_initializer if t.values.name in read)
+        return Runner(part.SerializeToString(), folder=self._folder, fresh=self._is_random, entries=LEAN)
+
+    def _needed(self, names: Collection[str]) -> list[onnx.NodeProto]:
+        wanted, found = set(names), list[onnx.NodeProto]()
+        for node in reversed(self._model.graph.node):
+            if not wanted.isdisjoint(node.output):
+                found.append(node)
+                wanted |= reads_of(node)
+        return found[::-1]
+
+
+def _move_weights(tensors: Collection[TensorProto], file: Path) -> None:
+    with file.open("wb") as weights:
+        for tensor in tensors:
+            if len(tensor.raw_data) < _EXTERNAL:
+                continue
+            weights.seek(-weights.tell() % 4096, os.SEEK_CUR)  # where a page begins, so that it can be mapped
+            onnx.external_data_helper.set_external_data(tensor, file.name, weights.tell(), len(tensor.raw_data))
+            weights.write(tensor.raw_data)
+            tensor.ClearField("raw_data")

@@ -1,0 +1,188 @@
+"""The first value inside of two models that differs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from click.testing import CliRunner
+from harness import parse
+from onnx import numpy_helper
+
+import fusionc
+from fusionc.cli import main
+from fusionc.errors import FusioncError, UsageError
+from fusionc.runtime.run_errors import OutOfMemory
+from fusionc.runtime.runner import Runner
+from fusionc.verify import locate as locating
+from fusionc.verify.locate import Located, locate
+from fusionc.verify.model_part import SeenModel
+
+ROOT = Path(__file__).parents[2]
+CHAIN = """agraph (float[N,4] x) => (float[N,4] y) {{
+    a = Relu (x) b = Exp (a) c = {}(b) d = Neg (c) e = Abs (d) y = Sqrt (e) }}"""
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def located(reference: str | onnx.ModelProto, candidate: str | onnx.ModelProto, **options: object) -> Located:
+    for name, model in {"a": reference, "b": candidate}.items():
+        onnx.save(parse(model) if isinstance(model, str) else model, f"{name}.onnx")
+    return locate(Path("a.onnx"), Path("b.onnx"), **options)
+
+
+def test_the_first_value_that_differs_and_who_makes_it() -> None:
+    found = located(CHAIN.format("Sin "), CHAIN.format("Cos "))
+    assert (found.name, found.compared, found.shared) == ("c", 2, 6)
+    assert found.sample == "seed 0, N=2" and "elements differ" in found.reason
+    assert found.reference.startswith("Sin") and found.candidate.startswith("Cos")
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 512])
+def test_whatever_is_compared_in_one_go(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
+    monkeypatch.setattr(locating, "_FIRST", 1)
+    monkeypatch.setattr(locating, "_MOST", most)
+    lines: list[str] = []
+    found = located(CHAIN.format("Sin "), CHAIN.format("Cos "), progress=lines.append)
+    assert (found.name, found.compared) == ("c", 2)
+    assert lines[0] == "comparing 1 to 1 of 6 values" and len(lines) == (3 if most == 1 else 2)
+
+
+@pytest.mark.parametrize("name", ["conv_bn", "matmul_bias", "split_concat", "transformer_block", "control_flow"])
+def test_nothing_differs_in_what_a_conversion_makes(name: str) -> None:
+    source = ROOT / "sample_models" / f"{name}.onnx"
+    fusionc.convert(source, output="b.onnx", verify=False)
+    found = locate(source, Path("b.onnx"))
+    assert not found.name and found.compared == found.shared > 0
+    assert str(found) == f"all {found.shared} values that both models have are the same"
+
+
+@pytest.mark.parametrize("ir_version", [9, 10])
+def test_where_a_node_comes_from_is_told(ir_version: int) -> None:
+    """In the metadata of a node, or in older models in its text."""
+    text = """agraph (float[N,3,8,8] x) => (float[N,4,8,8] y)
+    <float[4,3,3,3] W, float[4] s, float[4] b, float[4] m, float[4] v>
+    { c = Conv <pads = [1,1,1,1]> (x, W) n = BatchNormalization (c, s, b, m, v) y = Relu (n) }"""
+    model = parse(text)
+    rng = np.random.default_rng(0)
+    for tensor in model.graph.initializer:
+        tensor.CopyFrom(numpy_helper.from_array(rng.uniform(0.5, 1.5, tensor.dims).astype(np.float32), tensor.name))
+    model.ir_version = ir_version
+    for node in model.graph.node:
+        node.name = f"the {node.op_type}"
+    onnx.save(model, "in.onnx")
+    fusionc.convert("in.onnx", output="out.onnx", optimization_switch="TbeConvElemwiseFusionPass:off", verify=False)
+    wrong = onnx.load("out.onnx")
+    bias = next(t for t in wrong.graph.initializer if list(t.dims) == [4])
+    bias.CopyFrom(numpy_helper.from_array(np.zeros(4, np.float32), bias.name))
+    found = located(model, wrong)
+    assert found.name == "n" and found.reference == "BatchNormalization the BatchNormalization"
+    assert re.match("Conv .*, made by ConvBatchnormFusionPass of the BatchNormalization, the Conv$", found.candidate)
+
+
+def test_what_only_the_users_data_show() -> None:
+    clipped = CHAIN.format("Abs ").replace("a = Relu (x)", "hi = Constant <value = float {99}> () a = Clip (x, , hi)")
+    plain = CHAIN.format("Abs ").replace("a = Relu (x)", "a = Identity (x)")
+    assert not located(plain, clipped).name
+    np.savez("data.npz", x=np.float32([[1, 2, 3, 100]]))
+    found = located(plain, clipped, inputs=Path("data.npz"))
+    assert (found.name, found.sample) == ("a", "data.npz")
+
+
+def test_models_without_common_names() -> None:
+    found = located(CHAIN.format("Sin "), "agraph (float[N,4] x) => (float[N,4] z) { z = Relu (x) }")
+    assert str(found) == "the models have no values of the same name, but for inputs and outputs"
+
+
+def test_sequences_and_values_of_subgraphs() -> None:
+    text = """agraph (float[N,4] x, bool flag) => (float[M,4] y) {{
+        s = SequenceConstruct (x, x)
+        c = If (flag) <then_branch = t () => (float[K,4] i) {{ i = {} (x) }},
+                       else_branch = e () => (float[K,4] j) {{ j = Neg (x) }}>
+        k = ConcatFromSequence <axis = 0> (s) y = Add (k, c) }}"""
+    same = text.replace("y = Add (k, c)", "m = Add (x, c) y = Concat <axis = 0> (k, m)")
+    assert not located(same.format("Sin"), same.format("Sin")).name
+    assert located(same.format("Sin"), same.format("Cos")).name == "c"
+
+
+def test_random_nodes_draw_the_same_in_every_part(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locating, "_FIRST", 1)
+    body = "a = RandomNormalLike (x) b = RandomNormalLike (a) y = Add (a, b)"
+    text = f"agraph (float[N,4] x) => (float[N,4] y) {{ {body} }}"
+    assert not located(text, text).name
+
+
+def weighted() -> onnx.ModelProto:
+    model = parse("""agraph (float[N,64] x) => (float[N,64] y) <float[64,64] v, float[64,64] w> {
+        a = MatMul (x, v) b = Neg (a) y = MatMul (b, w) }""")
+    rng = np.random.default_rng(0)
+    for tensor in model.graph.initializer:
+        tensor.CopyFrom(numpy_helper.from_array(rng.standard_normal((64, 64)).astype(np.float32), tensor.name))
+    return model
+
+
+@pytest.mark.parametrize("is_external", [False, True])
+def test_weights_stay_in_files(monkeypatch: pytest.MonkeyPatch, is_external: bool) -> None:
+    sources: list[object] = []
+    original = Runner.__init__
+
+    def remembering(self: Runner, source: Path | bytes, **options: Any) -> None:
+        sources.append(source)
+        original(self, source, **options)
+
+    monkeypatch.setattr(Runner, "__init__", remembering)
+    onnx.save(weighted(), "a.onnx", save_as_external_data=is_external, location="weights", size_threshold=0)
+    onnx.save(weighted(), "b.onnx", save_as_external_data=is_external, location="other", size_threshold=0)
+    assert locate(Path("a.onnx"), Path("b.onnx")).compared == 3
+    parts = [source for source in sources if isinstance(source, bytes)]
+    assert len(parts) == 2 and all(len(part) < 2000 for part in parts)
+
+
+def test_less_at_once_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:
+    original, asked = SeenModel.runner, list[int]()
+
+    def hungry(self: SeenModel, names: Sequence[str]) -> Runner:
+        asked.append(len(names))
+        if len(names) > 1 or "d" in names:
+            raise OutOfMemory("no memory")
+        return original(self, names)
+
+    monkeypatch.setattr(SeenModel, "runner", hungry)
+    same = located(CHAIN.format("Sin "), CHAIN.format("Sin "))
+    assert same.compared == 5 and same.skipped == ("d",) and max(asked) == 4
+    assert str(same) == "all 5 values that both models have are the same (1 left out for want of memory)"
+    assert located(CHAIN.format("Sin "), CHAIN.format("Cos ")).name == "c"
+
+
+def test_models_that_do_not_run() -> None:
+    with pytest.raises(FusioncError, match=r"onnxruntime cannot run the models in parts: .*Nonsense") as caught:
+        located(CHAIN.format("Sin "), "agraph (float[N,4] x) => (float[N,4] a) { a = Nonsense (x) }")
+    assert caught.value.hint.startswith("compare them without --locate")
+    with pytest.raises(UsageError, match="does not exist"):
+        locate(Path("a.onnx"), Path("no.onnx"))
+
+
+def test_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    located(CHAIN.format("Sin "), CHAIN.format("Cos "))
+    found = CliRunner().invoke(main, ["verify", "a.onnx", "b.onnx", "--locate"])
+    assert found.exit_code == 3 and len(found.stdout.splitlines()) == 3
+    assert found.stdout.startswith(
+        "the first value that differs is c, after 2 of 6 that both models have: seed 0, N=2: "
+    )
+    same = CliRunner().invoke(main, ["verify", "a.onnx", "a.onnx", "--locate"])
+    assert (same.exit_code, same.stdout) == (0, "all 6 values that both models have are the same\n")
+
+
+def test_the_command_of_the_readme() -> None:
+    onnx.save(parse(CHAIN.format("Sin ")), "model.onnx")
+    onnx.save(parse(CHAIN.format("Cos ")), "fused.onnx")
+    (command,) = re.findall("^fusionc (verify .*--locate.*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    assert CliRunner().invoke(main, command.split()).stdout.startswith("the first value that differs is c")
