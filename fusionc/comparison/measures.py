@@ -19,6 +19,7 @@ from fusionc.protos import tensors_of
 from fusionc.report.model_info import bytes_on_disk, operators_of
 from fusionc.requested.dimension_size import OPEN
 from fusionc.requested.input_shape import fix_sizes
+from fusionc.shapes.elements import SMALL
 from fusionc.shapes.inference import typed_model
 from fusionc.verify.inputs.formulas import formula_of
 
@@ -55,12 +56,11 @@ class Sized:
 
     def __init__(self, proto: onnx.ModelProto, folder: str, input_shape: Mapping[str, Sequence[int]]) -> None:
         self.folder, self.areas = folder, [(KERNELS, f.name) for f in proto.functions if f.domain == KERNELS]
-        self.proto = onnx.inliner.inline_selected_functions(proto, self.areas, exclude=True)
+        self.proto = onnx.inliner.inline_selected_functions(_without_weights(proto), self.areas, exclude=True)
         _forget_what_follows(self.proto.graph)
         wanted = _all_sizes(self.proto, input_shape)
         fix_sizes(self.proto, wanted, folder)
         self.sizes = {value.name: _sizes(value) for value in self.proto.graph.input if value.name in wanted}
-
         self.model = typed_model(self.proto, folder)
 
     def learn(self, other: Sized) -> None:
@@ -75,6 +75,21 @@ class Sized:
             del self.proto.graph.value_info[:]
             self.proto.graph.value_info.extend(infos)
             self.model = typed_model(self.proto, self.folder)
+
+
+def _without_weights(proto: onnx.ModelProto) -> onnx.ModelProto:
+    """The model with the elements of small tensors alone: they may be shapes, and weights can be large."""
+    light = onnx.ModelProto(ir_version=proto.ir_version, opset_import=proto.opset_import, functions=proto.functions)
+    graph, own = light.graph, proto.graph
+    graph.name = own.name
+    for name in ("node", "input", "output", "value_info", "sparse_initializer"):
+        getattr(graph, name).extend(getattr(own, name))
+    for tensor in own.initializer:
+        if prod(tensor.dims) <= SMALL:
+            graph.initializer.append(tensor)
+        else:
+            graph.initializer.add(name=tensor.name, dims=tensor.dims, data_type=tensor.data_type)
+    return light
 
 
 def _forget_what_follows(graph: onnx.GraphProto) -> None:

@@ -60,6 +60,18 @@ def test_what_fusionc_made_says_by_which_passes_and_of_which_nodes() -> None:
     assert found.after.bytes_moved < found.before.bytes_moved
 
 
+@pytest.mark.parametrize("sample", ["conv_bn", "transformer_block", "control_flow", "split_concat", "matmul_bias"])
+def test_every_node_is_in_both_or_in_one_change(sample: str) -> None:
+    fusionc.convert(
+        SAMPLES / f"{sample}.onnx", output="out.onnx", verify=False, enable_graph_kernel=True, target="onnx"
+    )
+    found = model_diff(SAMPLES / f"{sample}.onnx", Path("out.onnx"))
+    moved = [change for change in found.nodes.changes if change.kind != "changed"]
+    kept = sum(found.nodes.kept.values())
+    assert kept + sum(len(change.before) for change in moved) == found.before.nodes
+    assert kept + sum(len(change.after) for change in moved) == found.after.nodes
+
+
 @pytest.mark.parametrize("ir_version", [9, 10])  # nodes have metadata from 10 on
 def test_provenance_is_read_where_it_stands(ir_version: int) -> None:
     model = onnx.load(SAMPLES / "transformer_block.onnx")
