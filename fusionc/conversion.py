@@ -14,17 +14,15 @@ from fusionc.disk.load import load
 from fusionc.disk.places import require_place
 from fusionc.disk.save import save
 from fusionc.errors import VerificationError
-from fusionc.failures import explained
 from fusionc.graph_kernel.library.location import library_for, published
 from fusionc.graph_kernel.messages import tell_of_areas
-from fusionc.job import Job, job_of
+from fusionc.job import Job, job_of, running
 from fusionc.options import Options
 from fusionc.report import Plog, Report, write_fusion_result
 from fusionc.report.model_info import bytes_on_disk, operators_of
 from fusionc.report_page.report_page import ReportPage
 from fusionc.rewrite_check.check_rewrites import RewriteChecker
-from fusionc.runtime.custom_operators import custom_operators
-from fusionc.runtime.process import start, step_limit
+from fusionc.runtime.process import start
 from fusionc.target_opset import opset_advice
 
 
@@ -32,11 +30,7 @@ def convert(options: Options) -> Report:
     """Do what `fusionc.convert` says of these options."""
     start()  # it imports onnxruntime meanwhile
     report, started = Report(options.source, options.destination), perf_counter()
-    with ExitStack() as stack:
-        plog = stack.enter_context(Plog(options.log))
-        stack.enter_context(step_limit(options.timeout))
-        stack.enter_context(custom_operators(options.custom_op_library))
-        stack.enter_context(explained(options.source, plog))
+    with running(options) as plog:
         job = job_of(options, plog)
         page = None if options.report is None else ReportPage(options.report)
         try:

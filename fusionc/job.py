@@ -19,6 +19,7 @@ from fusionc.disk.load import load
 from fusionc.disk.publish import Saved
 from fusionc.disk.save import save
 from fusionc.errors import UsageError, VerificationError
+from fusionc.failures import explained
 from fusionc.graph_kernel.flags.read_flags import read_flags
 from fusionc.graph_kernel.flags.stages import mindspore_names, switched
 from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion, fusion_of
@@ -34,7 +35,8 @@ from fusionc.requested.requests import Requests
 from fusionc.rewrite import Pass
 from fusionc.rewrite.log import Commit, PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import run
-from fusionc.runtime.custom_operators import require_loadable
+from fusionc.runtime.custom_operators import custom_operators, require_loadable
+from fusionc.runtime.process import step_limit
 from fusionc.shapes.inference import typed_model
 from fusionc.switches import Levels, decide
 from fusionc.target_opset import raise_opset
@@ -224,6 +226,18 @@ class Job:
             saved.model.write_bytes(done.proto.SerializeToString())
             if reference is not None:
                 check_model(reference, saved.model)
+
+
+@contextmanager
+def running(options: Options) -> Iterator[Plog]:
+    """What holds while a conversion runs: its log, the limit of a step, the custom operators, errors for people."""
+    with (
+        Plog(options.log) as plog,
+        step_limit(options.timeout),
+        custom_operators(options.custom_op_library),
+        explained(options.source, plog),
+    ):
+        yield plog
 
 
 def job_of(options: Options, plog: Plog) -> Job:

@@ -19,14 +19,13 @@ from fusionc.custom.loading import load_passes
 from fusionc.disk.load import load
 from fusionc.disk.places import require_place
 from fusionc.disk.texts import replace_text
-from fusionc.failures import explained
 from fusionc.graph_kernel.library.location import library_for
-from fusionc.job import Job, job_of
+from fusionc.job import Job, job_of, running
 from fusionc.options import Options
 from fusionc.report import Plog
 from fusionc.rewrite import Pass
 from fusionc.rewrite.log import Commit
-from fusionc.runtime.process import start, step_limit
+from fusionc.runtime.process import start
 
 _MOST = 16  # culprits; more are better seen one pass after the other
 SWITCHES = "switches.json"
@@ -81,7 +80,7 @@ def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
     start()
     steps, result = _Steps(options.progress), Bisection()
     options = replace(options, progress=steps)
-    with Plog(options.log) as plog, step_limit(options.timeout), explained(options.source, plog):
+    with running(options) as plog:
         job, proto = _loaded(options, plog)
         with job.reference(proto) as reference:
             del proto
@@ -109,7 +108,7 @@ def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
 def convert_up_to(options: Options, limit: int) -> Commit | None:
     """Convert with the first `limit` rewrites only, and return the last one; nothing is verified."""
     start()
-    with Plog(options.log) as plog, step_limit(options.timeout), explained(options.source, plog):
+    with running(options) as plog:
         job, proto = _loaded(options, plog)
         done = job.optimized(proto, limit)
         publish(job, done, options.destination)

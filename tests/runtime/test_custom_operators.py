@@ -172,6 +172,14 @@ def test_a_library_that_does_not_work(
     assert not Path("out.onnx").exists()
 
 
+def test_a_search_for_the_rewrite_at_fault_has_them(model: Path, doubling: Path) -> None:
+    words = ["bisect", "--model", "model.onnx"]
+    without = CliRunner().invoke(main, words)
+    assert without.exit_code == 1, without.output
+    found = CliRunner().invoke(main, [*words, "--custom_op_library", str(doubling)])
+    assert found.exit_code == 0 and "equal in 7 runs" in found.output, found.output
+
+
 def text_file(path: Path) -> Path:
     path.write_text("no library")
     return path
