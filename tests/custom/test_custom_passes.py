@@ -247,7 +247,7 @@ BROKEN: dict[str, tuple[str, str]] = {
     "it returns what it made before": (
         RELU
         + "old = []\ndef r(x):\n  old.append(op.Neg(x))\n  return old[0]\nfusionc.register_replacement(s, r, name='Own')",
-        "a value that is not in the graph",
+        "the result does not compute what the model computes",
     ),
     "an invalid graph": (
         RELU + "def r(x): return op.Foo(x, domain='my.own')\nfusionc.register_replacement(s, r, name='Own')",
