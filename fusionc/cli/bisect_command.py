@@ -87,11 +87,11 @@ def command(
             return
         folder = output_dir or Path(f"{model.stem}_bisect")
         found = bisect(model, check=check, output_dir=folder, progress=progress, **arguments)
-    _show(found, model)
+    _show(found)
     ctx.exit(_WRONG if found.found else 0)
 
 
-def _show(result: Bisection, model: Path) -> None:
+def _show(result: Bisection) -> None:
     from fusionc.report.table import show_facts
 
     lines = [fact for number, found in enumerate(result.found, 1) for fact in _facts(number, found)]
@@ -100,7 +100,7 @@ def _show(result: Bisection, model: Path) -> None:
     elif not result.is_all:
         lines.append(("and more", f"without all these the result is still wrong: {result.summary}"))
     if result.switches is not None:
-        lines.append(("avoid", f"fusionc convert --model {model} --fusion_switch_file {result.switches}"))
+        lines.append(("avoid", f"the same with --fusion_switch_file {result.switches}"))
     if result.must:
         off = ";".join(f"{name}:off" for name in result.must)
         lines.append(("avoid", f'no switch file switches off: --optimization_switch "{off}"'))
