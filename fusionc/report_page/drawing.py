@@ -149,7 +149,5 @@ def _line(path: _Path, start: _Box, end: _Box) -> str:
 
 
 def _shortened(text: str, most: int) -> str:
-    """The ends of a text that is too long: names of nodes differ at their end."""
-    if len(text) <= most:
-        return text
-    return f"{text[: most // 3]}…{text[-(most - most // 3 - 1) :]}"
+    """The end of a text that is too long: names of values differ there, and the names of modules stand before it."""
+    return text if len(text) <= most else f"…{text[1 - most :]}"

@@ -68,7 +68,7 @@ def sketch_of(nodes: Sequence[Node], results: Sequence[tuple[Edge, str]]) -> Ske
             items.append(Item(CONSTANT if value.is_constant else VALUE, text, (_shape_text(value),)))
         links.append((place[value], len(items)))
         items.append(Item(VALUE, name, (_shape_text(value),)))
-    return Sketch(tuple(items), tuple(links), len(nodes) - len(drawn))
+    return Sketch(tuple(items), tuple(dict.fromkeys(links)), len(nodes) - len(drawn))
 
 
 def _operator(node: Node) -> Item:
