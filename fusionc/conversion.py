@@ -6,7 +6,9 @@ import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from pathlib import Path
 from time import perf_counter
+from typing import TYPE_CHECKING
 
 from fusionc.bisection.blame import blame
 from fusionc.custom.idle import idle_passes
@@ -20,10 +22,12 @@ from fusionc.job import Job, job_of, running
 from fusionc.options import Options
 from fusionc.report import Plog, Report, write_fusion_result
 from fusionc.report.model_info import bytes_on_disk, operators_of
-from fusionc.report_page.report_page import ReportPage
 from fusionc.rewrite_check.check_rewrites import RewriteChecker
 from fusionc.runtime.process import start
 from fusionc.target_opset import opset_advice
+
+if TYPE_CHECKING:
+    from fusionc.report_page.report_page import ReportPage
 
 
 def convert(options: Options) -> Report:
@@ -32,7 +36,7 @@ def convert(options: Options) -> Report:
     report, started = Report(options.source, options.destination), perf_counter()
     with running(options) as plog:
         job = job_of(options, plog)
-        page = None if options.report is None else ReportPage(options.report)
+        page = None if options.report is None else _page(options.report)
         try:
             told = _convert(job, report, plog, page)
         except VerificationError as error:
@@ -48,6 +52,12 @@ def convert(options: Options) -> Report:
             page.write(report, job.passes)
     report.log_file, report.seconds = plog.file, perf_counter() - started
     return report
+
+
+def _page(file: Path) -> ReportPage:
+    from fusionc.report_page.report_page import ReportPage  # few conversions need all that it imports
+
+    return ReportPage(file)
 
 
 def _convert(job: Job, report: Report, plog: Plog, page: ReportPage | None) -> list[str]:
