@@ -14,6 +14,8 @@ from fusionc.report_page.page import page_text
 from fusionc.report_page.rewrites import RewriteNotes
 from fusionc.rewrite.definition import Pass
 
+_MARK, _HEAD = b'<meta name="generator" content="fusionc', 300  # what is in the first bytes of every page
+
 
 class ReportPage:
     """The page that is written to `file`. Raises UsageError where it could not be.
@@ -26,6 +28,9 @@ class ReportPage:
         if file.is_dir() or not file.parent.is_dir():
             what = "the page of the report is a folder" if file.is_dir() else "the folder of the page does not exist"
             raise UsageError(what, where=f"--report {file}", hint="give the name of a file", code="E10410")
+        if file.exists() and not _is_page(file):
+            what, hint = "a file is in the way that is no page of fusionc", "remove it, or give another name"
+            raise UsageError(what, where=f"--report {file}", hint=hint, code="E10001")
         self.file = file
         self.notes = RewriteNotes()
         self.times = MeasuredTimes(failure="nothing was written")
@@ -58,3 +63,13 @@ class ReportPage:
             report.notices.append(f"{self.file} is not written: {error.strerror}")
         else:
             report.page = self.file
+
+
+def _is_page(file: Path) -> bool:
+    """Whether a file is empty or such a page, which may be replaced: nothing else is."""
+    try:
+        with file.open("rb") as stream:
+            head = stream.read(_HEAD)
+    except OSError:
+        return False
+    return not head or _MARK in head

@@ -7,9 +7,11 @@ import re
 import shlex
 import shutil
 import subprocess
+from contextlib import nullcontext
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import onnx
 import pytest
@@ -60,14 +62,17 @@ class Elements(HTMLParser):
         assert self._open.pop() == tag
 
 
-def converted(model: Path, **options: Any) -> tuple[Report, str]:
-    report = fusionc.convert(model, output="out.onnx", report="report.html", **options)
+def converted(model: Path, *, is_measured: bool = False, **options: Any) -> tuple[Report, str]:
+    home = "fusionc.report_page.report_page.measured_times"
+    unmeasured = mock.patch(home, return_value=MeasuredTimes(failure="in a hurry"))
+    with nullcontext() if is_measured else unmeasured:
+        report = fusionc.convert(model, output="out.onnx", report="report.html", **options)
     assert report.page == Path("report.html")
     return report, Path("report.html").read_text(encoding="utf-8")
 
 
 def test_the_page_of_a_conversion_has_all_of_it_and_needs_nothing_else() -> None:
-    report, text = converted(SAMPLES / "transformer_block.onnx")
+    report, text = converted(SAMPLES / "transformer_block.onnx", is_measured=True)
     seen = Elements(text).seen
     for total in report.passes():
         assert total.name in text
@@ -129,13 +134,24 @@ def test_where_a_page_cannot_lie(report: str) -> None:
     assert not Path("out.onnx").exists()
 
 
+def test_a_page_replaces_a_page_and_nothing_else() -> None:
+    for content in ("", None):
+        if content is not None:
+            Path("report.html").write_text(content)
+        converted(SAMPLES / "conv_bn.onnx", verify=False)
+    Path("report.html").write_text("<!DOCTYPE html> of somebody else")
+    with pytest.raises(UsageError, match="in the way"):
+        converted(SAMPLES / "conv_bn.onnx", verify=False)
+    assert Path("report.html").read_text().endswith("somebody else")
+
+
 def test_a_model_that_does_not_run_has_a_page_without_times() -> None:
     model = onnx.load(SAMPLES / "conv_bn.onnx")
     model.graph.node.add(op_type="Unknown", domain="nobody", input=["image"], output=["unknown"], name="unknown")
     model.graph.output.add(name="unknown").type.tensor_type.elem_type = 1
     model.opset_import.add(domain="nobody", version=1)
     onnx.save(model, "custom.onnx")
-    report, text = converted(Path("custom.onnx"))
+    report, text = converted(Path("custom.onnx"), is_measured=True)
     assert report.verification is not None and report.verification.startswith("not verified")
     assert "Not measured: " in text and "FusedConv" in text
 
