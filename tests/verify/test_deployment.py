@@ -196,12 +196,11 @@ def test_what_the_reference_moves_as_far_is_rounding(
 
     def runner(self: ModelFile, level: str = "disabled", disabled: Sequence[str] = ()) -> Runner | Moved:
         made = original(self, level, disabled)
-        off = "NchwcTransformer" in disabled
-        return (
-            made
-            if level == "disabled"
-            else Moved(made, 5e-5 * (times if self.path.name == "b.onnx" and not off else 1))
-        )
+        if level == "disabled":
+            return made
+        is_guilty_on = self.path.name == "b.onnx" and "NchwcTransformer" not in disabled
+        less = 0.6 if "ConstantFolding" in disabled else 1  # which is not enough to be at fault
+        return Moved(made, 5e-5 * (times * less if is_guilty_on else 1))
 
     monkeypatch.setattr(ModelFile, "runner", runner)
     text = "agraph (float[N,64] x) => (float[N,64] y) { y = Identity (x) }"

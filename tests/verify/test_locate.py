@@ -115,9 +115,16 @@ def test_sequences_and_values_of_subgraphs() -> None:
 
 def test_random_nodes_draw_the_same_in_every_part(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(locating, "_FIRST", 1)
-    body = "a = RandomNormalLike (x) b = RandomNormalLike (a) y = Add (a, b)"
-    text = f"agraph (float[N,4] x) => (float[N,4] y) {{ {body} }}"
-    assert not located(text, text).name
+    text = "agraph (float[N,4] x) => (float[N,4] y) {{ {} b = RandomNormalLike (a) y = Add (a, b) }}"
+    one, other = "a = RandomNormalLike (x)", "i = Identity (x) j = Identity (i) a = RandomNormalLike (j)"
+    assert not located(text.format(one), text.format(other)).name
+
+
+def test_large_values_are_compared_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(locating, "_BYTES", 1)
+    lines: list[str] = []
+    located(CHAIN.format("Sin "), CHAIN.format("Sin "), progress=lines.append)
+    assert lines == ["comparing 1 to 4 of 6 values", "comparing 5 to 5 of 6 values", "comparing 6 to 6 of 6 values"]
 
 
 def weighted() -> onnx.ModelProto:
