@@ -183,7 +183,11 @@ class Job:
         )
         found = check(nonfinite=not finite)
         has_sizes = self.requests.input_shape is not None
-        if found.is_refused and has_sizes and verify(self.options.source, self.options.source, seeds=(0,)).runs:
+        if (
+            found.is_refused
+            and has_sizes
+            and verify(self.options.source, self.options.source, seeds=(0,), levels=()).runs
+        ):
             raise self.no_such_model(found.summary)
         if found.status == "equal" and self.kernels.file is not None:
             found = check(nonfinite=not finite, kernels=self.kernels.file)

@@ -29,7 +29,7 @@ class StageCheck:
                 file.write_bytes(proto.SerializeToString())
             try:
                 onnx.checker.check_model(str(files[1]), full_check=True)
-                found = verify(*files)
+                found = verify(*files, levels=["disabled"])
                 problem = found.summary if found.status == "different" else ""
             except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
                 problem = " ".join(str(error).split())
