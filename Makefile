@@ -57,6 +57,9 @@ sweep: .venv/installed-dev ## convert all real models of $(SHARED): default, all
 fuzz: .venv/installed-dev ## glue the models of the tests together, optimize them with random switches, compare
 	$(BIN)/python benchmarks/fuzz.py --runs 1000
 
+culprits: .venv/installed-dev ## plant faults in passes, in real models of $(SHARED), and look whether they are found (half an hour)
+	$(BIN)/python benchmarks/culprits.py $(SHARED)
+
 .venv-mutants/installed: pyproject.toml
 	$(PYTHON) -m venv .venv-mutants
 	.venv-mutants/bin/pip install --quiet --editable '.[dev]' cosmic-ray
@@ -71,4 +74,4 @@ sizes: ## lines of each room
 clean: ## remove what make has made
 	rm -rf .venv .venv-mutants build
 
-.PHONY: help setup convert test timing processors check dist-check docs samples sweep fuzz mutants sizes clean
+.PHONY: help setup convert test timing processors check dist-check docs samples sweep fuzz culprits mutants sizes clean

@@ -27,7 +27,9 @@ class Verifying:
     def __call__(self, job: Job, done: Optimized) -> Opinion:
         with save(done.proto, job.options.source.parent, job.options.destination) as saved:
             verdict = job.verdict(self._reference, saved.model, done.counts)
-        return Opinion(verdict.is_right if verdict.is_verified else None, verdict.summary)
+        errors = [output.max_abs for output in verdict.outputs]
+        off = f"; off by at most {max(errors):.3g}" if errors else ""
+        return Opinion(verdict.is_right if verdict.is_verified else None, f"{verdict.summary}{off}")
 
 
 class Checking:
