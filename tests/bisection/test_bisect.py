@@ -6,6 +6,7 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from click.testing import CliRunner
@@ -157,3 +158,14 @@ def test_a_command_that_is_no_check(command: str, error: type[Exception], text: 
     onnx.save(parse("agraph (float[N] x) => (float[N] y) { a = Identity (x) y = Relu (a) }"), "model.onnx")
     with pytest.raises(error, match=text):
         bisect("model.onnx", check=command)
+
+
+def test_the_users_own_inputs_decide_too() -> None:
+    Path("own.py").write_text(OWN.replace("op.Relu(x) * 3.0", "op.Relu(x) * 2.0 + op.Relu(x - 1e5)"))
+    onnx.save(
+        parse("agraph (float[N,4] x) => (float[N,4] y) <float c = {2}> { m = Mul (x, c) y = Relu (m) }"), "m.onnx"
+    )
+    np.savez("data.npz", x=np.full((2, 4), 1e8, np.float32))
+    assert not bisect("m.onnx", custom_passes=["own.py"]).found
+    found = bisect("m.onnx", custom_passes=["own.py"], inputs="data.npz")
+    assert [one.culprit.rewrites[0].commit.pass_name for one in found.found] == ["Own"]

@@ -78,3 +78,16 @@ def test_bitwise_is_meant_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(type(identity), "numerics", "rounding")
     with planted(nearly):
         optimize(model, [identity], examine=RewriteChecker({}).examine)
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_a_wrong_kernel_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    from fusionc.graph_kernel.lower.operator_table import OPERATORS
+
+    graph = "agraph (float[N,8] x) => (float[N,8] y) { a = Exp (x) b = Tanh (a) y = Sub (b, x) }"
+    onnx.save(parse(graph), "model.onnx")
+    fusionc.convert("model.onnx", output="out.onnx", enable_graph_kernel=True, check_rewrites=True)
+    monkeypatch.setitem(OPERATORS, "Sub", OPERATORS["Add"])
+    with pytest.raises(VerificationError, match="a rewrite does not compute") as caught:
+        fusionc.convert("model.onnx", output="w.onnx", enable_graph_kernel=True, check_rewrites=True, verify=False)
+    assert "pattern area" in caught.value.where
