@@ -37,10 +37,8 @@ class Conditioning:
         """The outputs of the reference on `feeds`, moved in one way after the other."""
         runner = self._moved = self._moved or self._with_moved_weights()
         for draw in range(_DRAWS):
-            rng = np.random.default_rng(draw)
-            moved = {name: _moved_value(value, rng) for name, value in feeds.items()}
             with suppress(RunError):
-                yield runner.run(moved)
+                yield runner.run(moved_feeds(feeds, draw))
 
     def _with_moved_weights(self) -> Runner:
         model = onnx.load(self._path, load_external_data=False)
@@ -58,6 +56,12 @@ class Conditioning:
             return seeded_runner(model)
         except RunError:
             return self._reference
+
+
+def moved_feeds(feeds: Feeds, draw: int) -> dict[str, Any]:
+    """Inputs with each float moved one place down, up or not at all, in one of many ways."""
+    rng = np.random.default_rng(draw)
+    return {name: _moved_value(value, rng) for name, value in feeds.items()}
 
 
 def _moved_value(value: Any, rng: np.random.Generator) -> Any:

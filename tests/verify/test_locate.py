@@ -97,6 +97,16 @@ def test_what_only_the_users_data_show() -> None:
     assert (found.name, found.sample) == ("a", "data.npz")
 
 
+def test_rounding_that_the_model_amplifies_is_no_difference() -> None:
+    text = """agraph (float[N,64] x) => (float[N,64] y)
+        <float whole = {{99999.9}}, float a = {{3.3}}, float b = {{30303}}> {{ m = {} s = Sin (m) y = {} (s) }}"""
+    once, twice = text.format("Mul (x, whole)", "Neg"), text.format("Mul (p, b)", "Neg")
+    found = located(once, twice.replace("m =", "p = Mul (x, a) m ="))
+    assert (found.name, found.compared, found.excused) == ("", 3, 2)
+    assert "(2 of them but for rounding that the model amplifies)" in str(found)
+    assert located(once, once.replace("Neg", "Abs")).name == "y"
+
+
 def test_models_without_common_names() -> None:
     found = located(CHAIN.format("Sin "), "agraph (float[N,4] x) => (float[N,4] z) { z = Relu (x) }")
     assert str(found) == "the models have no values of the same name, but for inputs and outputs"
