@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import takewhile
 from typing import Protocol
 
 from fusionc.job import Job, Optimized
@@ -12,6 +13,8 @@ from fusionc.rewrite.check import Replacement
 from fusionc.rewrite.log import Commit
 from fusionc.rewrite_check.context import isolated
 from fusionc.rewrite_check.rewrite_models import RewriteModels, RewriteOnItsOwn
+
+_LARGEST = 1 << 28  # bytes of the models of one rewrite; no smaller ones are made of larger ones
 
 
 @dataclass(frozen=True)
@@ -72,10 +75,15 @@ class Trials:
 
         def examine(commit: Commit, pass_: Pass, match: Match, new: Replacement, tape: Tape) -> None:
             if commit.number in numbers:
-                found.append(Rewrite(commit, pass_, tuple(isolated(RewriteOnItsOwn(match, new, tape)))))
+                models = takewhile(_is_handy, isolated(RewriteOnItsOwn(match, new, tape)))
+                found.append(Rewrite(commit, pass_, tuple(models)))
 
         self.job.optimized(self.job.original(), numbers[-1], examine=[examine])
         return found
+
+
+def _is_handy(models: RewriteModels) -> bool:
+    return bool(models.before.ByteSize() + models.after.ByteSize() <= _LARGEST)
 
 
 def described(commit: Commit) -> str:
