@@ -3,8 +3,9 @@
     python benchmarks/scaling.py            time per node at 1,200 and 120,000 nodes, and 3 GB of external weights
     python benchmarks/scaling.py --nodes    the first half only
 
-Five shapes of graph: a chain, a chain in which every second node is an Identity that goes, a chain that is one Relu in
-truth, one constant that half of the nodes use, and layers of products that become one. Converted without verification.
+Seven shapes of graph: a chain, a chain in which every second node is an Identity that goes, a chain that is one Relu in
+truth, one constant that half of the nodes use, layers of products that become one, one node that reads all the others,
+and a node that moves from one end to the other. Converted without verification.
 """
 
 from __future__ import annotations
@@ -65,6 +66,24 @@ def one_constant(count: int) -> list[onnx.NodeProto]:
     return nodes
 
 
+def concatenated(count: int) -> list[onnx.NodeProto]:
+    """One node reads all the others, and each of them goes."""
+    pieces = [f"p{i}" for i in range(count - 2)]
+    nodes = [helper.make_node("Identity", ["v0"], [piece]) for piece in pieces]
+    nodes.append(helper.make_node("Concat", pieces, ["all"], axis=0))
+    return [*nodes, helper.make_node("Abs", ["all"], [f"v{count}"])]
+
+
+def moving(count: int) -> list[onnx.NodeProto]:
+    """A Gather moves from the end of a chain to its beginning."""
+    nodes = [helper.make_node("Sin" if i % 2 else "Cos", [f"v{i}"], [f"v{i + 1}"]) for i in range(count - 2)]
+    nodes.append(helper.make_node("Gather", [f"v{count - 2}", "first"], ["row"], axis=1))
+    return [*nodes, helper.make_node("Abs", ["row"], [f"v{count}"])]
+
+
+SHAPES = (chain, identities, repeated, one_constant, projections, concatenated, moving)
+
+
 def model(nodes: list[onnx.NodeProto], last: str) -> onnx.ModelProto:
     graph = helper.make_graph(
         nodes,
@@ -77,6 +96,7 @@ def model(nodes: list[onnx.NodeProto], last: str) -> onnx.ModelProto:
                 helper.make_tensor(f"w{j}", TensorProto.FLOAT, [4, 4], [0.1 * (i + j) for i in range(16)])
                 for j in range(3)
             ),
+            helper.make_tensor("first", TensorProto.INT64, [2], [0, 1]),
         ],
     )
     return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
@@ -126,7 +146,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", action="store_true")
     options = parser.parse_args()
-    for make in (chain, identities, repeated, one_constant, projections):
+    for make in SHAPES:
         small, large = seconds_per_node(make, SMALL, 5), seconds_per_node(make, LARGE)
         figures = f"{small * 1e6:6.0f} µs a node at {SMALL:,}, {large * 1e6:6.0f} at {LARGE:,}"
         print(f"{make.__name__:13} {figures}: ×{large / small:.2f}")

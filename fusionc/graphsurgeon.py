@@ -129,9 +129,7 @@ class ReadOnly:
     are equal only if they are the same."""
 
     __hash__ = object.__hash__
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
+    __eq__ = object.__eq__  # not a function of Python: tuples of thousands of values are searched by it
 
     def __setattr__(self, name: str, value: object) -> None:
         if name in _READ and not isinstance(value, ReadOnlyTuple) and _has(self, name):

@@ -1,10 +1,13 @@
-"""Everything that a ModelProto holds, wherever it is: nodes and tensors of subgraphs, functions and training graphs."""
+"""Everything that a ModelProto holds, wherever it is: nodes and tensors of subgraphs, functions and training graphs.
+And the shapes that onnx infers for it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, shape_inference
+
+_LONG = 1 << 20  # elements
 
 
 def nodes_of(model: ModelProto) -> Iterator[NodeProto]:
@@ -62,12 +65,16 @@ def _initializers(graph: GraphProto) -> Iterator[TensorProto]:
         yield from (sparse.values, sparse.indices)
 
 
-def fresh_name(base: str, taken: set[str]) -> str:
-    """A name that is not taken, `base` itself if possible; from now on it is."""
-    name, number = base, 1
+def fresh_name(base: str, taken: dict[str, int]) -> str:
+    """A name that is not taken, `base` itself if possible; from now on it is.
+
+    With each name goes the least number, or 1, that may make another one of it: thousands of one base cost no search.
+    """
+    name, number = base, taken.get(base, 1)
     while name in taken:
         name, number = f"{base}_{number}", number + 1
-    taken.add(name)
+    taken[base] = number
+    taken[name] = taken.get(name, 1)
     return name
 
 
@@ -83,3 +90,26 @@ def reads_of(node: NodeProto) -> set[str]:
         read = {name for inner in body.node for name in reads_of(inner)} | {value.name for value in body.output}
         names |= read - own_names(body)
     return names - {""}
+
+
+def with_shapes(model: ModelProto) -> ModelProto:
+    """The model with the types and shapes that follow from what it computes, shapes that are computed included.
+
+    For these onnx makes a list of the elements of every vector, whatever it holds and whether or not they are known:
+    millions of them take seconds and gigabytes, more of them the end of the process. So a model with vectors as long
+    as that goes without. Raises what onnx raises where it gives up on the model.
+    """
+    shapes = shape_inference.infer_shapes(model)
+    if any(length > _LONG for length in _lengths(shapes.graph)):
+        return shapes
+    return shape_inference.infer_shapes(model, data_prop=True)
+
+
+def _lengths(graph: GraphProto) -> Iterator[int]:
+    """The lengths of all vectors."""
+    shapes = (value.type.tensor_type.shape.dim for value in (*graph.input, *graph.value_info, *graph.output))
+    yield from (dims[0].dim_value for dims in shapes if len(dims) == 1)
+    yield from (tensor.dims[0] for tensor in graph.initializer if len(tensor.dims) == 1)
+    for node in graph.node:
+        for body in bodies_of(node):
+            yield from _lengths(body)

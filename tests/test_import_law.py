@@ -81,7 +81,7 @@ def test_no_file_name_and_no_public_class_name_is_there_twice() -> None:
 def test_the_check_uses_nothing_of_what_it_checks() -> None:
     allowed = ("verify", "runtime", "disk", "errors", "model.operators", "model.tensors", "protos")
     for path in (ROOT / "verify").rglob("*.py"):
-        own = {module.removeprefix("fusionc.") for module in imported_modules(path)} - {"shapes.onnx_inference"}
+        own = {module.removeprefix("fusionc.") for module in imported_modules(path)}
         assert {module for module in own if not module.startswith(allowed)} == set(), path
 
 
@@ -102,7 +102,10 @@ def imported_modules(path: Path) -> Iterator[str]:
 
 
 def test_the_engine_stays_small() -> None:
-    """Lines of code, without comments and docstrings, of what every pass depends on."""
+    """Lines of code, without comments and docstrings.
+
+    What reads protos alone (protos.py) and words errors (errors.py) is below these rooms, and everybody's.
+    """
     engine = [p for name in ("model", "shapes", "rewrite", "switches") for p in (ROOT / name).rglob("*.py")]
     assert sum(map(code_lines, engine)) <= ENGINE
 

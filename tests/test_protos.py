@@ -1,15 +1,16 @@
-"""Every node and tensor of a model, wherever it is."""
+"""Every node and tensor of a model, wherever it is, and the shapes that onnx infers without listing long vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+import pytest
 from everything import everything
 from google.protobuf.message import Message
 from harness import parse
 from onnx import NodeProto, TensorProto
 
-from fusionc.protos import nodes_of, reads_of, tensors_of, training_nodes
+from fusionc.protos import nodes_of, reads_of, tensors_of, training_nodes, with_shapes
 
 
 def held(message: Message, kind: type) -> Iterator[Message]:
@@ -42,3 +43,22 @@ def test_what_a_node_reads() -> None:
     assert reads_of(model.graph.node[0]) == {"c", "w"}
     clip = parse("agraph (float[N] x, float hi) => (float[N] y) { y = Clip (x, , hi) }").graph.node[0]
     assert reads_of(clip) == {"x", "hi"}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "dims"),
+    [
+        ("float[4] x, float[7] v", [4, 4]),
+        ("float[4] x, float[4000000000000] v", [4]),
+        ("float[4] x, float[1000, 4000000000] m", [4, 4]),
+    ],
+)
+def test_long_vectors_are_not_listed(inputs: str, dims: list[int]) -> None:
+    more = "w = Neg (m)" if inputs.endswith("m") else "w = Mul (v, one_f)"
+    model = parse(
+        f"agraph ({inputs}) => (float y) <int64[1] one = {{4}}, float[1] one_f = {{1}}> "
+        f"{{ s = Shape (x) t = Concat <axis = 0> (s, one) r = Expand (x, t) {more} y = ReduceSum <keepdims = 0> (r) }}"
+    )
+    types = {value.name: value.type.tensor_type for value in with_shapes(model).graph.value_info}
+    assert [dim.dim_value for dim in types["r"].shape.dim if dim.HasField("dim_value")] == dims
+    assert types["w"].shape.dim[0].dim_value in (7, 4000000000000, 1000)

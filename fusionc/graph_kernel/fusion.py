@@ -90,7 +90,8 @@ class GraphKernelFusion:
                 fused.counts += run(model, [self.registry[_COMBINER_PASS]], log)
         if not self.stages.runs(CLUSTER) or not self.stages.runs(SPLITTER):
             return fused
-        graphs = [graph for graph in model.graphs if is_alive(graph) and not graph.in_function]
+        alive = [graph for graph in model.graphs if is_alive(graph) and not graph.in_function]
+        graphs = [graph for graph in alive if not _needs_inference(graph)]
         judged = {graph: self._areas_of(graph, fused) for graph in graphs}
         wanted = {
             location.area.name: location.area
@@ -192,3 +193,10 @@ def _summed(counts: Sequence[PatternCount]) -> list[PatternCount]:
             for reason, times in count.refused.items():
                 total.refused[reason] = total.refused.get(reason, 0) + times
     return list(totals.values())
+
+
+def _needs_inference(graph: Graph) -> bool:
+    """Whether onnxruntime has to infer shapes through the body of a Scan, which it cannot through kernels."""
+    if graph.owner is None or not graph.owner.is_op("Scan"):
+        return False
+    return not all(output.type.tensor_type.HasField("shape") for output in graph.proto.output)

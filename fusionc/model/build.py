@@ -85,7 +85,7 @@ def _invalid(what: str, graph: Graph, place: str = "") -> FusioncError:
 def _declare(graph: Graph, value: Edge) -> None:
     if value.name in graph.values:
         raise _invalid(f"the name {value.name!r} is given to two values of one graph", graph)
-    graph.model.names.add(value.name)
+    graph.model.names[value.name] = 1
     add_value(graph, value)
 
 
@@ -116,7 +116,7 @@ def _declare_inputs_and_constants(graph: Graph, proto: onnx.GraphProto) -> None:
 
 
 def _declare_node(graph: Graph, proto: onnx.NodeProto) -> Node:
-    graph.model.names.add(proto.name)
+    graph.model.names[proto.name] = 1
     outputs = [Value(name, graph) if name else None for name in proto.output]
     for value in outputs:
         if value is not None:

@@ -30,6 +30,7 @@ class Edge(ReadOnly):
     def __init__(self, name: str, graph: Graph) -> None:
         self.name = name
         self.graph = graph
+        self.serial = next(graph.model.serials)  # tells it from all other values, in every run alike
         self.producer: Node | None = None
         self.output_of: list[Graph] = []  # who hands this value out: its own graph, or subgraphs of nodes beside it
         self.is_pinned = False  # a quantization annotation or training information names it
@@ -268,9 +269,6 @@ class Graph(ReadOnly):
     def ordered(self) -> list[Node]:
         """All nodes in topological order."""
         return sorted(self.nodes, key=lambda n: n.position)
-
-    def __repr__(self) -> str:
-        return f"Graph({self.id}, {len(self.nodes)} nodes)"
 
 
 class Model(ModelHeader):

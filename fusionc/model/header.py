@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import count
 from typing import Any, Protocol
 
 import onnx
@@ -45,11 +46,12 @@ class ModelHeader:
         self.opsets = operators.opsets_of(proto)
         self.target = target
         self.imports_added: dict[str, int] = {}
+        self.serials = count()  # of values
         self.version = 0  # counts commits: a pass that has seen this version has nothing new to see
         # Bytes by which constant folding has made the model larger so far, in earlier conversions, too.
         growth = (p.value for p in proto.metadata_props if p.key == GROWTH_KEY and p.value.isdigit())
         self.folding_growth = int(next(growth, 0))
-        self.names: set[str] = set()  # of values and nodes, in any scope
+        self.names: dict[str, int] = {}  # of values and nodes, in any scope, as `fresh_name` has them
 
     @property
     def ir_version(self) -> int:

@@ -11,9 +11,8 @@ from onnx import ModelProto, TensorProto, TypeProto
 
 from fusionc.model.operators import KERNELS
 from fusionc.model.tensors import byte_size
-from fusionc.protos import nodes_of, tensors_of
+from fusionc.protos import nodes_of, tensors_of, with_shapes
 from fusionc.report.table import size_text
-from fusionc.shapes.onnx_inference import infer
 
 # Tensors up to this size are shapes, axes and scales, which a reader of the JSON wants to see.
 SMALL_TENSOR_BYTES = 1024
@@ -56,7 +55,7 @@ def model_as_json(model: ModelProto, *, shapes: bool = False) -> str:
     """
     drop_large_data(model)
     if shapes:
-        model = infer(model)
+        model = with_shapes(model)
     return str(MessageToJson(model, preserving_proto_field_name=True, ensure_ascii=False)) + "\n"
 
 

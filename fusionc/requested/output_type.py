@@ -54,9 +54,10 @@ def cast_outputs(model: ModelProto, types: Mapping[str, int]) -> None:
     bodies = [body for node in nodes_of(model) for attribute in node.attribute for body in graphs_of(attribute)]
     taken |= {value.name for graph in (model.graph, *bodies) for value in (*graph.input, *graph.value_info)}
     taken |= {tensor.name for tensor in tensors_of(model)}
+    names = dict.fromkeys(taken, 1)
     outputs = {output.name: output for output in model.graph.output}
     for name in [name for name in outputs if name in types]:
-        _cast(model.graph, outputs[name], types[name], taken)
+        _cast(model.graph, outputs[name], types[name], names)
     for output in model.graph.output:  # the same one may be listed twice
         if output.name in types:
             output.type.tensor_type.elem_type = types[output.name]
@@ -88,7 +89,7 @@ def _type_called(name: str) -> int:
     return _TYPES[name.upper()]
 
 
-def _cast(graph: GraphProto, output: ValueInfoProto, type_: int, taken: set[str]) -> None:
+def _cast(graph: GraphProto, output: ValueInfoProto, type_: int, taken: dict[str, int]) -> None:
     inner = fresh_name(f"{output.name}_{type_name(output.type.tensor_type.elem_type)}", taken)
     _rename(graph.node, output.name, inner)
     for tensor in (*graph.initializer, *(sparse.values for sparse in graph.sparse_initializer)):

@@ -6,23 +6,6 @@ from fusionc.rewrite.pattern import among, const, each, either, keep, known, may
 from fusionc.rewrite.tape import Tape
 
 __all__ = [
-    "Match",
-    "Pass",
-    "Pattern",
-    "Refused",
-    "Result",
-    "Tape",
-    "UBFusionPass",
-    "among",
-    "const",
-    "each",
-    "either",
-    "keep",
-    "known",
-    "maybe",
-    "op",
-    "refuse",
-    "rest",
-    "same",
-    "var",
-]
+    "Match", "Pass", "Pattern", "Refused", "Result", "Tape", "UBFusionPass", "among", "const", "each", "either", "keep",
+    "known", "maybe", "op", "refuse", "rest", "same", "var",
+]  # fmt: skip

@@ -28,9 +28,9 @@ class Replacement:
 
 def check_private(match: Match) -> None:
     """Refuse a match whose interior values somebody else uses."""
-    inside = set(match.nodes)
+    inside, outputs = set(match.nodes), set(match.outputs)
     made = (value for node in match.nodes for value in node.outputs if value is not None)
-    for value in (value for value in made if value not in match.outputs):
+    for value in (value for value in made if value not in outputs):
         if value.is_output:
             refuse("an interior value is a graph output")
         if value.use_count > len(inside) or not inside.issuperset(value.outputs):
@@ -53,9 +53,7 @@ def check(match: Match, results: Sequence[Edge], tape: Tape) -> Replacement:
     constants = [value for value in needed if isinstance(value, Constant) and value in tape.constants]
     made = frozenset([*constants, *(v for node in nodes for v in node.outputs if v is not None)])
     given = [value for value in needed if value not in made]
-    for value in given:
-        if graph.find(value.name) is value:
-            continue
+    for value in (value for value in given if graph.find(value.name) is not value):
         if value.graph.model is graph.model and value.graph.values.get(value.name) is value:
             refuse("a subgraph gives another value the same name")
         raise TypeError("the rewrite uses a value that is not in the graph, or not any more")

@@ -51,6 +51,12 @@ class Match:
         self.drops = tuple(drops)
 
     @property
+    def labels(self) -> tuple[str, ...]:
+        """What tells it from the other matches of its pattern: its nodes, or, where it has none, what it replaces."""
+        replaced = (item.name if isinstance(item, Edge) else item.proto.name for item in (*self.outputs, *self.drops))
+        return tuple(node.label() for node in self.nodes) or tuple(replaced)
+
+    @property
     def is_stale(self) -> bool:
         """Whether a node or value that the match holds has left the graph since the match was found."""
         return not all(map(_is_there, (self.nodes, self.outputs, self.drops, self.captures)))

@@ -104,11 +104,12 @@ def _solve(formula: pattern.Formula, value: Edge | None, state: _State) -> Itera
         case pattern.Const():
             yield from _solve_constant(formula, value, state)
         case pattern.OpFormula() | pattern.Same():
-            if value.producer is not None and value.producer.outputs[:1] == (value,):
-                yield from _solve_node(formula, value.producer, state)
+            producer = value.producer
+            if producer is not None and producer.outputs[0] is value:
+                yield from _solve_node(formula, producer, state)
         case pattern.Out(node, index):
             producer = value.producer
-            if producer is not None and (index is None or producer.outputs[index : index + 1] == (value,)):
+            if producer is not None and (index is None or producer.outputs.index(value) == index):
                 yield from _solve_node(node, producer, state)
         case pattern.Either(alternatives):
             for alternative in alternatives:

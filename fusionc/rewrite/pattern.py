@@ -132,6 +132,10 @@ class Out(Formula):
     node: OpFormula | Same
     index: int | None
 
+    def __post_init__(self) -> None:
+        if self.index is not None and self.index < 0:
+            raise ValueError("the outputs of an operator are counted from the first, which is 0")
+
     def parts(self) -> tuple[Formula, ...]:
         return (self.node,)
 

@@ -12,7 +12,7 @@ from time import perf_counter
 import numpy as np
 
 from fusionc.errors import Defect, FusioncError, Terminated, said
-from fusionc.model.graph import Graph, Model
+from fusionc.model.graph import Graph, Model, Node
 from fusionc.model.operators import KERNELS
 from fusionc.rewrite import matcher
 from fusionc.rewrite.check import check, check_private
@@ -43,7 +43,7 @@ def run(
     Raises FusioncError where the passes undo each other.
     """
     counts: dict[tuple[int, str, str], PatternCount] = {}
-    patterns = [(p.name, pattern.name) for p in passes for pattern in p.patterns]
+    order = {(p.name, q.name): (i, j) for i, p in enumerate(passes) for j, q in enumerate(p.patterns)}
     seen: dict[str, int] = {}  # the version of the model in which a pass found nothing more to do
     for _ in range(ROUNDS):
         busy = []
@@ -59,7 +59,7 @@ def run(
             else:
                 seen[pass_.name] = model.version
         if not busy or log.is_closed:
-            return sorted(counts.values(), key=lambda c: (patterns.index((c.pass_name, c.pattern)), c.graph_id))
+            return sorted(counts.values(), key=lambda c: (order[c.pass_name, c.pattern], c.graph_id))
     raise FusioncError(
         f"the passes do not come to rest in {ROUNDS} rounds: {', '.join(busy)} still take effect",
         where=", ".join(p.place for p in passes if p.place and p.name in busy),
@@ -90,37 +90,42 @@ def _run_pass(model: Model, pass_: Pass, log: RewriteLog, counts: dict[tuple[int
 def is_alive(graph: Graph) -> bool:
     """Whether a graph is still part of the model: its node, or its function, may have been removed."""
     if graph.is_function:
-        return any(graph is function for function in graph.model.functions.values())
+        return graph in graph.model.functions.values()
     return graph.owner is None or (graph.owner.is_in_graph and is_alive(graph.owner.graph))
 
 
 def apply(pass_: Pass, pattern: Pattern, graph: Graph, log: RewriteLog) -> PatternCount:
     """Run one pattern of a pass on a graph until a whole search finds nothing more to do there.
 
-    What is counted as refused is what that last search leaves. Raises FusioncError where the pass itself fails or does
-    not come to an end.
+    Before the whole graph is searched again, the new nodes are, so that a node that moves far costs one search and not
+    one for each step. What is counted as refused is what the last search leaves.
+
+    Raises FusioncError where the pass itself fails or does not come to an end.
     """
     count = PatternCount(graph.id, pass_.kind, pass_.name, pattern.name)
     start = perf_counter()
     refused: list[Refused] = []
     labels: tuple[str, ...] = ()
     bound = 10 * len(graph.nodes) + 100
+    fresh: list[Node] | None = None  # where to search: at what was made since the last search, None for everywhere
     before = -1
     try:
-        while before < count.effected and not log.is_closed:
+        while (fresh is not None or before < count.effected) and not log.is_closed:
+            made: list[Node] = []
             before = count.effected
-            refused.clear()
-            for match in pattern.find(graph) if pattern.find else _matches(pass_, pattern, graph):
+            if fresh is None:
+                refused.clear()
+            for match in pattern.find(graph) if pattern.find else _matches(pass_, pattern, graph, fresh):
                 if log.is_closed:
                     break
-                if match.is_stale:  # a pass may have collected its matches before the first was committed
+                if count.effected and match.is_stale:  # it was collected before something was committed
                     continue
-                labels = tuple(node.label() for node in match.nodes)
+                labels = match.labels
                 wanted = Commit(log.count + 1, graph.id, pass_.name, pattern.name, labels)
                 try:
                     if wanted in log.left_out:
                         refuse(log.left_out[wanted])
-                    _rewrite(pass_, pattern, match, log, wanted)
+                    made += _rewrite(pass_, pattern, match, log, wanted)
                 except Refused as refusal:
                     refused.append(refusal)
                     continue
@@ -128,6 +133,7 @@ def apply(pass_: Pass, pattern: Pattern, graph: Graph, log: RewriteLog) -> Patte
                 log.last = wanted
                 if count.effected > bound:
                     raise _endless(pass_, pattern, count.effected, graph)
+            fresh = None if pattern.find else made or None
     except BaseException as error:  # of a user's pass anything may come
         is_ours = isinstance(error, FusioncError) and _is_ours(traceback.extract_tb(error.__traceback__)[-1])
         if is_ours or isinstance(error, Terminated | KeyboardInterrupt):
@@ -139,7 +145,7 @@ def apply(pass_: Pass, pattern: Pattern, graph: Graph, log: RewriteLog) -> Patte
     return count
 
 
-def _rewrite(pass_: Pass, pattern: Pattern, match: Match, log: RewriteLog, wanted: Commit) -> None:
+def _rewrite(pass_: Pass, pattern: Pattern, match: Match, log: RewriteLog, wanted: Commit) -> list[Node]:
     check_private(match)
     tape = Tape(match.graph)
     returned = (pattern.rewrite or pass_.rewrite)(match, tape)
@@ -148,10 +154,13 @@ def _rewrite(pass_: Pass, pattern: Pattern, match: Match, log: RewriteLog, wante
     if log.examine is not None:
         log.examine(wanted, pass_, match, new, tape)
     splice(match, new, tape, pass_.name)
+    return new.nodes
 
 
-def _matches(pass_: Pass, pattern: Pattern, graph: Graph) -> Iterator[Match]:
+def _matches(pass_: Pass, pattern: Pattern, graph: Graph, among: Sequence[Node] | None) -> Iterator[Match]:
     """All matches of the formulas, each with one of the nodes that can make the first of them.
+
+    `among` are the nodes that are looked at, None for all.
 
     The caller commits a match before it takes the next.
     """
@@ -159,7 +168,9 @@ def _matches(pass_: Pass, pattern: Pattern, graph: Graph) -> Iterator[Match]:
     anchors = makers(formulas[0]) if formulas else None
     if anchors is None:
         raise TypeError(f"pattern {pattern.name} of {pass_.name} begins with no operator")
-    nodes = sorted((n for key in anchors for n in graph.by_operator.get(key, ())), key=lambda n: n.position)
+    if among is None:
+        among = [node for key in anchors for node in graph.by_operator.get(key, ())]
+    nodes = sorted((n for n in among if (n.domain, n.op) in anchors), key=lambda n: n.position)
     if not nodes:
         return
     absent = dict.fromkeys(name for p in pass_.patterns for formula in p.formulas for name in names(formula))

@@ -30,15 +30,15 @@ def stamp(new_nodes: Iterable[Node], old_nodes: Sequence[Node], pass_name: str, 
     sources = list(dict.fromkeys(name for _, names in origins for name in names))
     if len(sources) > _MOST_SOURCES:
         sources = [*sources[:_MOST_SOURCES], "…"]
+    merged = {PASS_KEY: ",".join(passes), FROM_KEY: ",".join(sources)}
+    docs = dict.fromkeys(old.proto.doc_string for old in old_nodes if old.proto.doc_string)
+    if ir_version < _METADATA_IR:
+        docs["; ".join(f"{key}={value}" for key, value in merged.items())] = None
+        merged.clear()
+    else:
+        for prop in (prop for old in old_nodes for prop in old.proto.metadata_props):
+            merged.setdefault(prop.key, prop.value)
     for node in new_nodes:
-        docs = dict.fromkeys(old.proto.doc_string for old in old_nodes if old.proto.doc_string)
-        if ir_version < _METADATA_IR:
-            docs[f"{PASS_KEY}={','.join(passes)}; {FROM_KEY}={','.join(sources)}"] = None
-        else:
-            merged = {PASS_KEY: ",".join(passes), FROM_KEY: ",".join(sources)}
-            for old in old_nodes:
-                for prop in old.proto.metadata_props:
-                    merged.setdefault(prop.key, prop.value)
-            for key, value in merged.items():
-                node.proto.metadata_props.add(key=key, value=value)
         node.proto.doc_string = "\n".join(docs)
+        for key, value in merged.items():
+            node.proto.metadata_props.add(key=key, value=value)

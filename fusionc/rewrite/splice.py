@@ -6,7 +6,8 @@ from; a node whose subgraphs move takes them along.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import onnx
 
@@ -82,10 +83,7 @@ def _name(match: Match, tape: Tape, new: Replacement) -> None:
     """New results take the names of what they replace; nodes take over names of replaced nodes where they can."""
     model = match.graph.model
     taken_over = {value: old.name for old, value in new.pairs if value in new.made}
-    names: dict[tuple[str, str], str] = {}
-    for node in match.nodes:
-        if node.name:
-            names.setdefault((node.domain, node.op), node.name)
+    names = {(node.domain, node.op): node.name for node in reversed(match.nodes) if node.name}  # the first of each
     base = match.outputs[0].name if match.outputs else ""
     for node in new.nodes:
         inherited = names.pop((node.domain, node.op), None)
@@ -122,14 +120,14 @@ def _adopt(node: Node, old: Node, values: Mapping[Edge, Edge]) -> None:
         for value in [value for value in body.outputs if value in values]:
             value.output_of.remove(body)
             values[value].output_of.append(body)
-            body.outputs = ReadOnlyTuple(values[v] if v is value else v for v in body.outputs)
+            body.outputs = _with(body.outputs, value, values[value])
             body.changed = True
 
 
 def _hand_over(old: Edge, new: Edge) -> None:
     """`new` is a graph output instead of `old`, under the same name."""
     for graph in old.output_of:
-        graph.outputs = ReadOnlyTuple(new if value is old else value for value in graph.outputs)
+        graph.outputs = _with(graph.outputs, old, new)
     new.output_of, old.output_of = old.output_of, []
 
 
@@ -158,8 +156,7 @@ def _sweep(values: Iterable[Edge]) -> None:
         if isinstance(value, Constant):
             _drop(value)
         elif producer is not None and is_dead(producer):
-            inner = [v for body in producer.subgraphs(recursive=True) for n in body.nodes for v in n.inputs]
-            stack.extend(v for v in (*producer.inputs, *inner) if v is not None)
+            stack.extend(v for v in (*producer.inputs, *producer.captures()) if v is not None)
             _remove(producer)
             producer.graph.changed = True
 
@@ -202,8 +199,16 @@ def _replace_input(node: Node, old: Edge, new: Edge) -> None:
     """Let `node` read `new` wherever it read `old`."""
     del old._uses[node]
     new._uses[node] = None
-    node.inputs = ReadOnlyTuple(new if value is old else value for value in node.inputs)
+    node.inputs = _with(node.inputs, old, new)
     node.graph.changed = True
+
+
+def _with(values: Sequence[Any], old: Edge, new: Edge) -> ReadOnlyTuple:
+    """The values with `new` wherever `old` is; of thousands only that place is looked at in Python."""
+    changed = list(values)
+    while old in changed:
+        changed[changed.index(old)] = new
+    return ReadOnlyTuple(changed)
 
 
 def _define(model: Model, function: onnx.FunctionProto) -> None:

@@ -30,7 +30,7 @@ def dimension(value: Edge, axis: int) -> Element:
     """One dimension of a value, as an element that is equal to another one only if both are always equal."""
     shape = value.shape
     known = None if shape is None else shape[axis]
-    return (id(value), axis) if known is None else known
+    return (value.serial, axis) if known is None else known
 
 
 def elements(value: Edge | None) -> list[Element] | None:
@@ -79,8 +79,9 @@ def _chosen(node: Node) -> list[Element] | None:
 def _choice(left: Element, right: Element, then: Element, otherwise: Element) -> Element | None:
     if left == right:
         return then
-    numbers = [e for e in (left, right) if isinstance(e, int)]
-    return otherwise if len(numbers) == 2 or (numbers and numbers[0] < 0) else None
+    number, other = (left, right) if isinstance(left, int) else (right, left)
+    is_negative = isinstance(number, int) and number < 0
+    return otherwise if isinstance(other, int) or (is_negative and is_dimension(other)) else None
 
 
 def _each(rule: Callable[..., Element | None], values: Sequence[Edge | None]) -> list[Element] | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-Element = int | str | tuple[int, int]  # a number, a symbol, or (identity of a value, axis) for a dimension without one
+Element = int | str | tuple[int, int]  # a number, a symbol, or (serial of a value, axis) for a dimension without one
 INVENTED = "unk__"  # how the symbols begin that onnx invents for dimensions it does not know
 _MARK = "="  # how expressions begin
 Sum = dict[tuple[Any, ...], int]  # products of atoms, each with its factor; the empty product is one

@@ -106,7 +106,7 @@ class TypeInference:
             before = [(value, value.known_type) for value in node.outputs if value is not None]
             try:
                 _learn(node, _types_made(node, is_new=False))
-            except Exception:  # onnx gives up on a node, for example for a wrong attribute: nothing is known
+            except Exception:  # onnx or a rule gives up on a node, for example for an attribute of another type
                 continue
             stale.update(value for value, type_ in before if value.known_type is not type_ or _makes_shapes(value))
 

@@ -1,8 +1,9 @@
-"""onnx's shape inference, of a whole model and of one node: the only file that asks it."""
+"""What onnx's shape inference says of one node."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any
 
@@ -14,34 +15,10 @@ from onnx.checker import ValidationError
 from fusionc.model import operators, tensors
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.tensors import ValueType
-from fusionc.protos import bodies_of, graphs_of
+from fusionc.protos import graphs_of, with_shapes
 from fusionc.shapes.elements import SMALL, elements
 
-_LONG = 1 << 20  # elements
 _IR_VERSION = 10  # of what onnx is asked about: initializers need not be inputs there
-
-
-def infer(model: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with the types and shapes that follow from what it computes, shapes that are computed included.
-
-    For these onnx makes a list of the elements of every vector, whatever it holds and whether or not they are known:
-    millions of them take seconds and gigabytes, more of them the end of the process. So a model with vectors as long
-    as that goes without. Raises what onnx raises where it gives up on the model.
-    """
-    shapes = shape_inference.infer_shapes(model)
-    if any(length > _LONG for length in _lengths(shapes.graph)):
-        return shapes
-    return shape_inference.infer_shapes(model, data_prop=True)
-
-
-def _lengths(graph: onnx.GraphProto) -> Iterator[int]:
-    """The lengths of all vectors."""
-    shapes = (value.type.tensor_type.shape.dim for value in (*graph.input, *graph.value_info, *graph.output))
-    yield from (dims[0].dim_value for dims in shapes if len(dims) == 1)
-    yield from (tensor.dims[0] for tensor in graph.initializer if len(tensor.dims) == 1)
-    for node in graph.node:
-        for body in bodies_of(node):
-            yield from _lengths(body)
 
 
 def ask(node: Node, *, is_new: bool) -> Sequence[ValueType]:
@@ -70,8 +47,13 @@ def ask(node: Node, *, is_new: bool) -> Sequence[ValueType]:
         model.graph.CopyFrom(GraphProto(name="call", node=[proto], initializer=known.values()))
         model.graph.input.extend(ValueInfoProto(name=name, type=type_) for name, type_ in types.items())
         model.graph.output.extend(ValueInfoProto(name=name) for name in proto.output if name)
-        found = {info.name: info.type for info in infer(model).graph.output}
-    return [ValueType.of(found.get(name, TypeProto())) for name in proto.output]
+        found = {info.name: info.type for info in with_shapes(model).graph.output}
+    # What onnx calls a dimension of which it knows nothing is a name in this call only: it is not that of another call.
+    read = (*given.values(), *(value for body in node.bodies for value in (*body.inputs, *body.outputs)))
+    names = {dim for value in read for dim in value.known_type.shape or ()}
+    made = [ValueType.of(found.get(name, TypeProto())) for name in proto.output]
+    dims = (t.shape and tuple(dim if isinstance(dim, int) or dim in names else None for dim in t.shape) for t in made)
+    return [replace(type_, shape=shape) for type_, shape in zip(made, dims, strict=True)]
 
 
 def _alone(node: Node) -> NodeProto:

@@ -87,7 +87,8 @@ def decide(
     below = {name: why for name, why in (levels or Levels()).off(on).items() if on.get(name) and not named.get(name)}
     on |= dict.fromkeys(below, False)
     notices += [f"off by {why}: {count} pass{'es' * (count > 1)}" for why, count in Counter(below.values()).items()]
-    listed["never matches"] = [f"{p.name}: {p.never_matches}" for p in passes if p.never_matches and on[p.name]]
+    if never := [f"{p.name}: {p.never_matches}" for p in passes if p.never_matches and on[p.name]]:
+        listed["never matches"] = ["; ".join(never)]
     if not pattern_fusion_pass:
         listed["off by --pattern_fusion_pass"] = [p.name for p in passes if p.is_pattern_fusion and on[p.name]]
         on |= dict.fromkeys(listed["off by --pattern_fusion_pass"], False)

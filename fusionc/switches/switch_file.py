@@ -85,9 +85,8 @@ def read_option(text: str) -> WrittenSwitches:
     """Read the value of --optimization_switch."""
     option = WrittenSwitches(None, text)
     _read_pairs(option, r"[^;]+", "")
-    option.mistakes += [
-        (e.at, f'"{ALL}" is not allowed here, only in a switch file') for e in option.entries if e.key == ALL
-    ]
+    complaint = f'"{ALL}" is not allowed here, only in a switch file'
+    option.mistakes += [(entry.at, complaint) for entry in option.entries if entry.key == ALL]
     if not option.entries and not option.mistakes:
         option.mistakes.append((0, f"{quote(text)} names no pass"))
     return option
@@ -168,8 +167,7 @@ def _read_json(file: WrittenSwitches) -> None:
 
 def _read_sections(file: WrittenSwitches, switch: _Member) -> None:
     if not isinstance(switch.value, dict):
-        complaint = '"Switch" must be an object: {"GraphFusion": {…}, "UBFusion": {…}}'
-        file.mistakes.append((switch.value_at, complaint))
+        file.mistakes.append((switch.value_at, '"Switch" must be an object: {"GraphFusion": {…}, "UBFusion": {…}}'))
         return
     for section in _members(file, switch.value_at):
         if section.key not in SECTIONS:

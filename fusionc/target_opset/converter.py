@@ -23,7 +23,7 @@ class Converter:
 
     def __init__(self, model: ModelProto, imports: Iterable[onnx.OperatorSetIdProto], old: int, new: int) -> None:
         self.imports, self.old, self.new = list(imports), old, new
-        self.names = {name for node in nodes_of(model) for name in [*node.input, *node.output, node.name]}
+        self.names = {name: 1 for node in nodes_of(model) for name in [*node.input, *node.output, node.name]}
 
     def graph(self, graph: GraphProto, outer: Mapping[str, TypeProto]) -> None:
         """Convert the nodes of a graph in place, those of its subgraphs last."""

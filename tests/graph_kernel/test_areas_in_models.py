@@ -322,3 +322,17 @@ def test_a_chain_that_onnxruntime_computes_in_float32_is_not_broken(body: str) -
 def test_an_area_of_float16_with_no_such_neighbour_stays() -> None:
     model = parse("agraph (float16[N,4] x) => (float16[N,4] y) { a = Exp (x)  b = Neg (a)  y = Abs (b) }")
     assert calls(fuse(model)[0]) == ["Exp+Neg+Abs"]
+
+
+def test_the_body_of_a_scan_without_shapes() -> None:
+    """onnxruntime wants the shapes of what it hands out, and infers none through a kernel."""
+    model = parse("""agraph (float[N,4] x, float[4] s) => (float[4] y, float[N,4] z) {
+        y, z = Scan <num_scan_inputs = 1, body = b (float[4] state, float[4] row) => (float[4] next, float[4] out) {
+            a = Tanh (row) next = Add (state, a) out = Neg (a) }> (s, x) }""")
+    assert fuse(model)[1].areas
+    (body,) = (attribute.g for attribute in model.graph.node[0].attribute if attribute.name == "body")
+    for declared in (*body.input, *body.output):
+        declared.type.tensor_type.ClearField("shape")
+    result, fused = fuse(model)
+    assert not fused.areas
+    session(result)

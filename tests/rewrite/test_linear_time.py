@@ -9,13 +9,13 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks"))
 
-from scaling import chain, identities, one_constant, projections, repeated, seconds_per_node
+from scaling import SHAPES, seconds_per_node
 
 SQUARE = 20  # how much more a node would cost in the larger model if time grew with the square
 
 
 @pytest.mark.timing
-@pytest.mark.parametrize("make", [chain, identities, repeated, one_constant, projections])
+@pytest.mark.parametrize("make", SHAPES)
 def test_twenty_times_the_nodes_cost_twenty_times_the_time(make: type) -> None:
     ratio = seconds_per_node(make, 12_000, 1) / seconds_per_node(make, 600, 3)
     assert ratio < SQUARE / 5

@@ -218,12 +218,17 @@ def test_shapes_that_are_computed_from_dimensions(name: str) -> None:
         "Slice to just not beyond everything": "r = Slice (x, zero1, edge1, one1)",
         "Slice in steps": "r = Slice (x, zero1, far, one1, two1)",
         "Slice to another symbol": "r = Slice (x, zero1, n1, one1)",
+        "a −1 that Where replaces, or a difference": (
+            "n = Gather (s, one) d = Sub (n, two) e = Equal (d, less) w = Where (e, five, d) a = Add (w, two) "
+            "u = Unsqueeze (a, zero1) r = ConstantOfShape (u)"
+        ),
         "Expand to another symbol": "c = Concat <axis = 0> (m1, n1) r = Expand (x, c)",
     }.items(),
 )
 def test_shapes_that_do_not_follow(name: str, body: str) -> None:
     graph = graph_of(f"""agraph (float[batch,seq] x, float[other] z) => (float y) <
-        int64 zero = {{0}}, int64 one = {{1}}, int64 two = {{2}}, int64[1] zero1 = {{0}}, int64[1] one1 = {{1}},
+        int64 zero = {{0}}, int64 one = {{1}}, int64 two = {{2}}, int64 less = {{-1}}, int64 five = {{5}},
+        int64[1] zero1 = {{0}}, int64[1] one1 = {{1}},
         int64[1] two1 = {{2}}, int64[1] five1 = {{5}}, int64[1] edge1 = {{1073741824}},
         int64[1] far = {{9223372036854775807}}, int64[1] minus = {{-1}}> {{
         b1 = Shape (z) s = Shape (x) n1 = Shape <start = 0, end = 1> (x) m1 = Shape <start = 1> (x) {body}
@@ -289,6 +294,19 @@ def test_what_a_function_makes() -> None:
         model.functions.append(onnx.parser.parse_function(text))
     shape = value(typed_model(model, "").main, "y").shape
     assert shape is not None and len(shape) == 2 and shape[0] == 3
+
+
+def test_what_onnx_does_not_know_of_a_call_is_not_what_it_does_not_know_of_another() -> None:
+    """onnx calls the first dimension that it invents unk__0 in each of them."""
+    model = parse("""agraph (float[N,4] x, float[M,3] w) => (float[a] y, float[b] z) {
+        p = own.F (x) q = own.F (w) y = Neg (p) z = Neg (q) }""")
+    model.functions.append(
+        onnx.parser.parse_function("""<opset_import: ["" : 18], domain: "own"> F (x) => (y) {
+        n = Constant <value_ints = [-1]> () y = Reshape (x, n) }""")
+    )
+    graph = typed_model(model, "").main
+    (one,), (other,) = value(graph, "p").shape or (), value(graph, "q").shape or ()
+    assert is_invented(one) and is_invented(other) and one != other
 
 
 @pytest.mark.parametrize(

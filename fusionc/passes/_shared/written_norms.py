@@ -74,6 +74,8 @@ def channel_vector(value: Edge, channels: int, rank: int) -> np.ndarray[Any, Any
 def scale_of(m: Match, new: Tape, axis: int) -> Edge:
     """The captured scale of everything from `axis` on, or ones where the formula has none."""
     normalized, factor = m.x.shape[axis:], m.scale
+    if 0 in normalized:  # the operators want something to normalize, the formula does not
+        refuse("there is nothing to normalize")
     if factor is None:
         if not all(isinstance(d, int) for d in normalized) or math.prod(normalized) > _MAX_ONES:
             refuse("the size of what is normalized is unknown")

@@ -48,7 +48,7 @@ def _region(rows: _Selection) -> dict[Node, tuple[int, Carriers]]:
 
 
 def _entry(value: Edge) -> tuple[float, int, Edge]:
-    return (-value.producer.position if value.producer else 0, id(value), value)
+    return (-value.producer.position if value.producer else 0, value.serial, value)
 
 
 def _only_carries(user: Node, value: Edge, found: dict[Node, tuple[int, Carriers]]) -> bool:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import numpy as np
 import onnx
 
-from fusionc.shapes.onnx_inference import infer
+from fusionc.protos import with_shapes
 from fusionc.verify.interface import Dim, tensor_dims
 
 _SMALL = 1024  # elements; larger tensors hold no shapes and are left out of shape inference
@@ -205,7 +205,7 @@ def _inferred_dims(model: onnx.ModelProto) -> dict[str, tuple[Dim, ...]]:
     light.opset_import.extend(model.opset_import)
     light.functions.extend(model.functions)
     try:
-        known = infer(light)
+        known = with_shapes(light)
     except Exception:  # a model that cannot be inferred has no inferred shapes; whether it runs is not decided here
         return {}
     found = {value.name: tensor_dims(value) for value in known.graph.value_info}

@@ -34,6 +34,11 @@ def old(text: str) -> str:
 
 STAYS = [
     Stays(
+        "nothing to normalize",
+        graph(x="float[N,S,0] x", g="float[0] g", b="float[0] b"),
+        "there is nothing to normalize",
+    ),
+    Stays(
         "the mean of one axis, the variance of two",
         graph()
         .replace("ReduceMean (s, ax)", "ReduceMean (s, two_axes)")
