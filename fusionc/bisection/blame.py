@@ -8,7 +8,7 @@ from fusionc.bisection.culprits import LEFT_OUT
 from fusionc.bisection.first_bad import first_bad
 from fusionc.bisection.judges import Verifying
 from fusionc.bisection.trials import Trials
-from fusionc.errors import VerificationError
+from fusionc.errors import UsageError, VerificationError
 from fusionc.job import Job, Optimized, Verdict
 from fusionc.rewrite.log import Commit
 
@@ -29,6 +29,8 @@ def blame(job: Job, done: Optimized, verdict: Verdict, reference: Path) -> None:
     if job.options.target_opset is not None and trials.run(0).opinion.is_good is False:
         hint = "nothing was written; leave --target_opset out, or give another one"
         where = f"{source}, raised to opset {job.options.target_opset}"
+        if not verdict.is_loadable:  # onnxruntime may have an operator for other types in the newer opset
+            raise UsageError(f"the model cannot be raised: {verdict.summary}", where=where, hint=hint, code="E10001")
         raise VerificationError(what, where=where, hint=hint, code="E13028")
     if not rewrites:
         what = f"the result differs although nothing was rewritten: {verdict.summary}"

@@ -76,8 +76,8 @@ def _moved(values: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
     Multiples of 1/16 stay: exponents, factors and counts in a formula, which are exact, are such values.
     """
     direction = rng.choice(np.array([-np.inf, np.inf, np.nan], values.dtype), values.shape)
-    moved = np.nextafter(values, np.where(np.isnan(direction), values, direction))
     with np.errstate(invalid="ignore", over="ignore"):
+        moved = np.nextafter(values, np.where(np.isnan(direction), values, direction))
         exact = np.rint(values * 16) == values * 16
     return np.asarray(np.where(exact | ~np.isfinite(values), values, moved), values.dtype)
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
+from time import monotonic
 
 from fusionc.disk.load import load
 from fusionc.errors import FusioncError
@@ -22,6 +23,8 @@ from fusionc.verify.judge import Judge
 from fusionc.verify.model_file import ModelFile
 from fusionc.verify.output_errors import ErrorTable
 from fusionc.verify.result import Difference, OptimizerFault, Verification
+
+_PATIENCE = 60  # seconds; then one run of inputs that verification makes itself is enough
 
 
 @closes_runners
@@ -43,8 +46,9 @@ def verify(
     Both run in onnxruntime with its optimizers off: on every sample of `inputs` (a file or folder, as GivenValues takes
     it), then once per seed, on zeros, on mixed magnitudes, and on NaN and Inf. The first seed has one size for every
     dynamic dimension, the second another, the third a batch of one; `input_shape` fixes the shapes of the inputs it
-    names. `kernels` is a library for operators of the candidate, `numerics` what its rewrites claim, as in
-    tolerance_of. `nonfinite` False leaves NaN and Inf out. `progress` gets a line for each run.
+    names. Where these take minutes, fewer will do. `kernels` is a library for operators of the candidate, `numerics`
+    what its rewrites claim, as in tolerance_of. `nonfinite` False leaves NaN and Inf out. `progress` gets a line for
+    each run.
 
     Where all of that is the same, the candidate runs at the other `levels` of onnxruntime's optimizers, too. What
     differs there is their fault; it makes the models different unless the reference suffers from it as well.
@@ -84,7 +88,11 @@ def verify(
 
     judge, table = Judge(reference, runner, numerics), ErrorTable("disabled")
     drawn: list[DrawnSample] = []
+    begin, in_time = monotonic(), ""
     for wanted in chain(given.samples(), search.samples(seeds, nonfinite)):
+        if isinstance(wanted, DrawnSample) and judge.runs and monotonic() - begin > _PATIENCE:
+            in_time = f"no more were made, as these took more than {_PATIENCE} s"
+            break
         # Where the reference is unstable no difference counts, and no equality: such a sample is left out, and other
         # values are drawn in place of a seed's.
         is_drawn = isinstance(wanted, DrawnSample) and not wanted.edge
@@ -113,6 +121,7 @@ def verify(
         return _impossible(reference, search)
     other.close()
     rows, faults, notes = [*table.rows()], list[OptimizerFault](), [judge.summary(search.left_out), *given.notes()]
+    notes += filter(None, [in_time])
     for level in (level for level in LEVELS if level in levels and level != "disabled"):
         deployment = Deployment(level, ours, theirs, judge, progress)
         fault = deployment.fault(chain(given.samples(), search.again(drawn)))

@@ -118,6 +118,16 @@ def test_an_operator_that_cannot_be_converted_is_an_error() -> None:
         raised(model)
 
 
+def test_types_for_which_onnxruntime_has_an_operator_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs Relu of integers by the operator's definition, and only where the model has the opset of that."""
+    monkeypatch.chdir(tmp_path)
+    onnx.save(parse("agraph (int64[N,3] x) => (int64[N,3] y) { a = Relu (x) y = Neg (a) }", 18), "in.onnx")
+    fusionc.convert("in.onnx", output="same.onnx")
+    with pytest.raises(UsageError, match=r"the model cannot be raised: .*Relu"):
+        fusionc.convert("in.onnx", output="out.onnx", target_opset=21)
+    assert not Path("out.onnx").exists()
+
+
 def test_passes_that_need_a_newer_opset(tmp_path: Path) -> None:
     text = """agraph (float[N,8] x) => (float[N,8] y) <float r = {1.41421356}, float one = {1}, float half = {0.5}> {
         d = Div (x, r) e = Erf (d) a = Add (e, one) h = Mul (x, a) y = Mul (h, half) }"""

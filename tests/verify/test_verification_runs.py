@@ -11,7 +11,7 @@ import pytest
 from harness import parse
 from onnx import TensorProto, helper, numpy_helper
 
-from fusionc.verify import Verification, verify
+from fusionc.verify import Verification, verification, verify
 
 RANDOM = "agraph (float[N,3] x) => (float[N,3] y) {{ {} }}"
 
@@ -234,3 +234,11 @@ def test_a_lost_nan_of_a_row_is_a_difference(tmp_path: Path, behind: str) -> Non
     onnx.save(parse(f"{head} {{ {lost} y = {behind} }}"), tmp_path / "b.onnx")
     found = verify(tmp_path / "a.onnx", tmp_path / "b.onnx")
     assert found.status == "different" and found.differences[0].run.startswith("NaN, "), found
+
+
+def test_inputs_of_its_own_are_fewer_where_they_take_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(verification, "_PATIENCE", 0)
+    assert (
+        judge(tmp_path, exact(), exact()).summary == "equal in 1 runs; no more were made, as these took more than 0 s"
+    )
+    assert judge(tmp_path, exact(), exact("1.01")).status == "different"
