@@ -9,6 +9,7 @@ Model = tuple[str, str, int, int]  # its name, its text, the first and the last 
 RANDOM_OR_OPTIONAL = [
     "Bernoulli",
     "Multinomial",
+    "Optional",
     "OptionalGetElement",
     "OptionalHasElement",
     "RandomNormal",

@@ -8,7 +8,7 @@ from harness import all_nodes, assert_same_numbers, parse
 from onnx import ModelProto
 from opset_models import RANDOM_OR_OPTIONAL, REFUSED, Model, models
 
-from fusionc.errors import FusioncError
+from fusionc.errors import FusioncError, UsageError
 from fusionc.target_opset import newest_opset, raise_opset
 
 MODELS = list(models())
@@ -38,11 +38,19 @@ def test_raised_from_every_opset(model: Model) -> None:
     reason, target = REFUSED.get(name, ("", newest_opset()))
     seen = set()
     for opset in range(first, min(last, target) + 1):
+        if opset > target:
+            break
         original = named(parse(f"agraph {text}", opset))
         if reason:
             with pytest.raises(FusioncError, match=reason):
                 raised(original, newest_opset())
-        result = raised(original, target)
+        try:
+            result = raised(original, target)
+        except UsageError as error:  # onnxruntime may know a newer opset before it has all of its kernels
+            assert f"onnxruntime has no kernel for {name.partition(',')[0]} of opset {target}" == error.what
+            assert error.hint == f"give at most {target - 1}"
+            target -= 1
+            result = raised(original, target)
         case = (versions(original), result.SerializeToString(deterministic=True))
         if case in seen:  # the operators of this opset are those of the one before
             continue
@@ -62,4 +70,4 @@ def test_no_operator_is_missing() -> None:
         is_standard = schema.domain == "" and schema.since_version <= newest_opset()
         if is_standard and first.setdefault(schema.name, schema.since_version) < schema.since_version > 7:
             changed.add(schema.name)
-    assert sorted(changed - there) == sorted(RANDOM_OR_OPTIONAL)
+    assert changed - there <= set(RANDOM_OR_OPTIONAL)
