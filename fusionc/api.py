@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from fusionc import conversion
-from fusionc.bisection import bisect_rewrites
-from fusionc.bisection.bisect_rewrites import Bisection
+from fusionc.bisection import bisection_story
+from fusionc.bisection.bisection_story import Bisection
 from fusionc.bisection.trials import described
 from fusionc.options import Options, options_of
 from fusionc.report import Report
@@ -111,12 +111,12 @@ def bisect(
 
     Raises FusioncError where nobody can tell whether a result is right, UsageError as `convert` does.
     """
-    return bisect_rewrites.bisect(_options(model, options), check, Path(output_dir))
+    return bisection_story.bisect(_options(model, options), check, Path(output_dir))
 
 
 def convert_up_to(model: str | os.PathLike[str], limit: int, **options: Any) -> str:
     """Convert with the first `limit` rewrites only, write the result unverified, and return what the last one was."""
-    last = bisect_rewrites.convert_up_to(_options(model, options), limit)
+    last = bisection_story.convert_up_to(_options(model, options), limit)
     return "no rewrite took effect" if last is None else described(last)
 
 

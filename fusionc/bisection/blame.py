@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fusionc.bisection.culprits import LEFT_OUT
+from fusionc.bisection.find_culprits import LEFT_OUT
 from fusionc.bisection.first_bad import first_bad
 from fusionc.bisection.judges import Verifying
 from fusionc.bisection.trials import Trials

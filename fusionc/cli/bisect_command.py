@@ -17,7 +17,7 @@ from fusionc.errors import printable
 from fusionc.report.plog import LEVELS
 
 if TYPE_CHECKING:
-    from fusionc.bisection.bisect_rewrites import Bisection, Found
+    from fusionc.bisection.bisection_story import Bisection, Found
 
 _FILE = FilePath()
 _WRONG = 3

@@ -19,7 +19,7 @@ from fusionc.model.operators import canonical_domain, opsets_of
 from fusionc.protos import graphs_of, reads_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, closes_runners
-from fusionc.verify.reduction_order import REDUCTIONS, spread_of_product, spreads
+from fusionc.verify.reduction_bounds import REDUCTIONS, spread_of_product, spreads
 from fusionc.verify.seeding import seeded_runner
 
 _LARGEST_MODEL = 1_500_000_000  # bytes without external data; protobuf writes no more than 2 GB

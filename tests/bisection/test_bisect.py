@@ -15,7 +15,7 @@ from planted_faults import FAULTS, SAMPLES, Fault, Plant, model_of, planted
 
 import fusionc
 from fusionc.api import bisect, convert_up_to
-from fusionc.bisection.bisect_rewrites import Bisection
+from fusionc.bisection.bisection_story import Bisection
 from fusionc.cli import main
 from fusionc.errors import FusioncError, UsageError
 

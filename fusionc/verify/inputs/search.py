@@ -14,9 +14,9 @@ import onnx
 
 from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
 from fusionc.runtime.runner import Runner
-from fusionc.verify.inputs.feeds import Style, has_floats, make_feeds
 from fusionc.verify.inputs.formulas import Sizes
 from fusionc.verify.inputs.given_shapes import with_shapes
+from fusionc.verify.inputs.random_inputs import Style, has_floats, make_feeds
 from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.inputs.size_choices import SizeChoices
 from fusionc.verify.inputs.value_ranges import value_ranges

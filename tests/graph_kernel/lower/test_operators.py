@@ -14,7 +14,7 @@ from fusionc.graph_kernel.c.source import reason_against
 from fusionc.graph_kernel.library.build_library import Built, build
 from fusionc.graph_kernel.lower.reductions import REDUCTIONS as of_kernels
 from fusionc.model.tensors import type_name
-from fusionc.verify.reduction_order import REDUCTIONS, spreads
+from fusionc.verify.reduction_bounds import REDUCTIONS, spreads
 
 pytestmark = pytest.mark.usefixtures("needs_a_compiler")
 

@@ -10,7 +10,7 @@ import pytest
 from harness import parse
 
 from fusionc.verify import verify
-from fusionc.verify.inputs.feeds import Style, make_feeds
+from fusionc.verify.inputs.random_inputs import Style, make_feeds
 from fusionc.verify.inputs.value_ranges import value_ranges
 from fusionc.verify.interface import required_inputs
 

@@ -13,7 +13,7 @@ from onnx import helper
 
 from fusionc.verify import verify
 from fusionc.verify.inputs import search
-from fusionc.verify.inputs.feeds import Style, make_feeds
+from fusionc.verify.inputs.random_inputs import Style, make_feeds
 from fusionc.verify.inputs.size_choices import SizeChoices
 from fusionc.verify.inputs.value_ranges import value_ranges
 from fusionc.verify.interface import Port, required_inputs

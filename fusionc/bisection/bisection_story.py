@@ -11,7 +11,7 @@ from pathlib import Path
 import onnx
 
 from fusionc.bisection.avoiding_switches import switches_without
-from fusionc.bisection.culprits import Culprit, culprits
+from fusionc.bisection.find_culprits import Culprit, culprits
 from fusionc.bisection.judges import Checking, Verifying, publish
 from fusionc.bisection.minimal_model import MinimalModel, minimal_model
 from fusionc.bisection.trials import Trials, described

@@ -8,7 +8,7 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from fusionc.verify.reduction_order import REDUCTIONS, spread_of_product, spreads
+from fusionc.verify.reduction_bounds import REDUCTIONS, spread_of_product, spreads
 
 Array = np.ndarray
 NAN, INF = np.nan, np.inf
