@@ -24,7 +24,7 @@ def fault_of(model: Path | onnx.ModelProto) -> str | None:
     has_shapes = not _has_dimension_below_0(proto.graph)
     try:
         onnx.checker.check_model(os.fspath(model) if isinstance(model, Path) else model, full_check=has_shapes)
-    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError) as error:
+    except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError) as error:
         return " ".join(str(error).split())
     return None
 

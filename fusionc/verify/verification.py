@@ -131,7 +131,8 @@ def verify(
             if not fault.is_in_reference:
                 what = f"different: {fault}"
                 found = _different(judge.runs, fault.difference)
-                return replace(found, summary=what, optimizer_faults=(fault,), outputs=tuple(rows))
+                runs = bool(fault.difference.subject)  # if it does, an output differs
+                return replace(found, summary=what, optimizer_faults=(fault,), outputs=tuple(rows), is_loadable=runs)
         notes += filter(None, [deployment.skipped])
     notes += map(str, faults)
     return Verification("equal", judge.runs, "; ".join(notes), optimizer_faults=tuple(faults), outputs=tuple(rows))

@@ -69,8 +69,10 @@ def shift_inputs(conv: Node, weight: Edge, addend: Array) -> Array:
 
 
 def bias_or_zero(bias: Edge | None, channels: int) -> Array:
-    """The bias in float64, zeros where the convolution has none."""
+    """The bias in float64, zeros where the convolution has none. Refuses one of another shape, which is not valid."""
     array = None if bias is None else bias.constant()
+    if array is not None and array.shape != (channels,):
+        refuse("the bias is not one number for each channel")
     return np.zeros(channels) if array is None else array.astype(np.float64)
 
 

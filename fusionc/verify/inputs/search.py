@@ -23,7 +23,7 @@ from fusionc.verify.inputs.value_ranges import value_ranges
 from fusionc.verify.interface import overridable, required_inputs
 
 _MOST_PROPOSALS = 200
-_MOST_ELEMENTS = 1 << 31  # of an input
+_MOST_ELEMENTS = 1 << 28  # of an input; more of them take minutes
 _MOST_REFUSED = 1 << 29  # elements of inputs on which the reference failed; some seconds to draw them
 _REDRAWS = 8
 _PATIENCE = 6  # what a reference may cost that fails in these ways; then no more inputs are tried

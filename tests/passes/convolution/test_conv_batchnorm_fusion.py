@@ -24,6 +24,12 @@ FROM_INPUT = (
 
 STAYS = [
     Stays(
+        "a bias that is none",
+        batchnorm_of("Conv (x, W, W)"),
+        "the bias is not one number for each channel",
+        valid=False,
+    ),
+    Stays(
         "a variance of zero without epsilon",
         batchnorm_of("Conv (x, W)", bn="BatchNormalization <epsilon = 0.0>").replace("] v", "] v = {0,1,1,1}"),
         "the factor is not finite",
