@@ -19,7 +19,8 @@ _FAR = 1 << 31  # steps beyond this overflow
 def trusted(node: Node, shape: Shape | None) -> Shape | None:
     """What is true of the shape that inference says an output of a node has."""
     x = node.inputs[0] if node.inputs else None
-    rule = _RULES.get(node.op) if node.domain == "" and not node.has_references else None
+    name = "Reduce" if node.op.startswith("Reduce") else node.op
+    rule = _RULES.get(name) if node.domain == "" and not node.has_references else None
     return shape if rule is None or x is None or shape is None else rule(node, x, shape)
 
 
@@ -112,12 +113,18 @@ def _einsum(node: Node, x: Edge, shape: Shape) -> Shape | None:
     return shape
 
 
+def _reduce(node: Node, x: Edge, shape: Shape) -> Shape | None:
+    """Of a tensor without elements, onnxruntime keeps the dimensions that should become 1."""
+    return (None,) * len(shape) if 0 in (x.shape or ()) else shape
+
+
 _RULES: dict[str, Callable[[Node, Edge, Shape], Shape | None]] = {
     **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool),
     "ConvTranspose": _conv_transpose,
     **dict.fromkeys(("Resize", "Upsample"), _resize),
     **dict.fromkeys(("Squeeze", "Unsqueeze"), _squeeze),
     "Slice": _slice,
+    "Reduce": _reduce,
     "Attention": _attention,
     "STFT": lambda node, x, shape: None,  # counted in another way where there is no window
     "Einsum": _einsum,

@@ -23,6 +23,7 @@ class Case:
 
 
 CASES = [
+    Case("the largest of nothing", "a = Constant <value_ints = [-1]> () h = ReduceMax (x, a)", "2,3,0", (None,) * 3),
     Case(
         "a last window in the padding",
         "h = MaxPool <kernel_shape = [2], strides = [3], ceil_mode = 1> (x)",
