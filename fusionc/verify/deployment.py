@@ -74,7 +74,7 @@ class Deployment:
         if known is None:
             reference = self._outputs(self.reference, (), sample)
             is_in_reference = self._difference(sample, reference) is not None
-            if not is_in_reference and self._is_rounding(sample, errors, reference):
+            if not is_in_reference and self._is_rounding(sample, outputs, reference):
                 return None
             known = OptimizerFault(self.level, difference, (), is_in_reference)
 
@@ -85,12 +85,12 @@ class Deployment:
 
         return replace(known, optimizers=optimizers_at_fault(is_right, known.optimizers))
 
-    def _is_rounding(self, sample: Sample, errors: dict[str, float], reference: _Outputs) -> bool:
+    def _is_rounding(self, sample: Sample, outputs: _Outputs, reference: _Outputs) -> bool:
         """Whether the reference moves about as far when it is optimized, though not farther than is accepted."""
-        if isinstance(reference, str):
+        if isinstance(outputs, str) or isinstance(reference, str):
             return False
         moved = map(largest_difference, sample.outputs, reference)
-        return excused(errors, dict(zip(self.judge.names, moved, strict=True)))
+        return excused(self._errors(sample, outputs), dict(zip(self.judge.names, moved, strict=True)))
 
     def _outputs(self, model: ModelFile, disabled: Sequence[str], sample: Sample) -> _Outputs:
         """What a model gives at this level; why it does not run, where that is the optimizers' fault."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,7 +21,7 @@ from fusionc.runtime.runner import Feeds, closes_runners
 from fusionc.verify.compare import Mismatch, compare, largest_difference
 from fusionc.verify.conditioning import excused, moved_feeds
 from fusionc.verify.inputs.given_values import GivenValues
-from fusionc.verify.inputs.search import DrawnSample, InputSearch
+from fusionc.verify.inputs.search import InputSearch
 from fusionc.verify.model_file import ModelFile
 from fusionc.verify.model_part import SeenModel
 
@@ -105,7 +105,8 @@ def _samples(
     given = None if inputs is None else GivenValues(inputs).reader(model)
     runner = file.runner(is_lean=True)
     search = InputSearch(runner, model, reference.parent, shapes or {})
-    drawn = [_without_values(sample) for sample in search.samples(seeds, nonfinite=False) if not sample.edge]
+    wanted = (sample for sample in search.samples(seeds, nonfinite=False) if not sample.edge)
+    drawn = [replace(sample, feeds={}, outputs=[]) for sample in wanted]
     runner.close()
 
     def samples() -> Iterator[tuple[str, Feeds]]:
@@ -113,12 +114,6 @@ def _samples(
         yield from ((sample.label, search.feeds(sample)) for sample in drawn)
 
     return samples
-
-
-def _without_values(sample: DrawnSample) -> DrawnSample:
-    return DrawnSample(
-        label=sample.label, feeds={}, outputs=[], sizes=sample.sizes, style=sample.style, seed=sample.seed
-    )
 
 
 @dataclass
@@ -175,24 +170,25 @@ class _Search:
                 if k not in mismatches and (mismatch := compare(one, other)) is not None:
                     mismatches[k] = label, mismatch
         runner.close()
-        noise = self._noise([names[k] for k in mismatches], list(mismatches))
+        noise = self._noise({names[k]: k for k in mismatches})
         for k, (label, mismatch) in sorted(mismatches.items()):
-            if mismatch.error is None or not excused({"": mismatch.error}, {"": noise[k]}):
+            if mismatch.error is None or not excused({names[k]: mismatch.error}, noise):
                 return (k, label, mismatch), size
             self.excused += 1
         return None, size
 
-    def _noise(self, names: Sequence[str], numbers: Sequence[int]) -> dict[int, float]:
-        """How far these values, by number, move in the reference when its inputs move by one unit in the last place."""
+    def _noise(self, numbers: Mapping[str, int]) -> dict[str, float]:
+        """How far these values move in the reference when its inputs move by one unit in the last place; with each goes
+        its number among those that were kept."""
         noise = dict.fromkeys(numbers, 0.0)
-        if not names:
+        if not numbers:
             return noise
-        runner = self.ours.runner(names)
+        runner = self.ours.runner(list(numbers))
         for number, (_, feeds) in enumerate(self.samples()):
             values = self._kept(number)
             for draw in range(_DRAWS):
-                for k, moved in zip(numbers, runner.run(moved_feeds(feeds, draw)), strict=True):
-                    noise[k] = max(noise[k], largest_difference(values[k], moved))
+                for (name, k), moved in zip(numbers.items(), runner.run(moved_feeds(feeds, draw)), strict=True):
+                    noise[name] = max(noise[name], largest_difference(values[k], moved))
         runner.close()
         return noise
 

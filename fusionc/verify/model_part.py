@@ -9,11 +9,9 @@ from pathlib import Path
 import onnx
 from onnx import TensorProto
 
-from fusionc.errors import said
 from fusionc.protos import reads_of
-from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Runner
-from fusionc.verify.model_file import LEAN
+from fusionc.verify.model_file import LEAN, ModelFile
 from fusionc.verify.seeding import random_nodes, set_seeds
 
 _EXTERNAL = 1024  # bytes from which on a weight is moved out of the model
@@ -26,10 +24,7 @@ class SeenModel:
     """
 
     def __init__(self, path: Path, scratch: Path) -> None:
-        try:
-            self._model = onnx.load(path, load_external_data=False)
-        except Exception as error:  # protobuf, the file system and onnx raise errors of their own
-            raise RunError(said(error)) from error
+        self._model = ModelFile(path).proto()
         self._folder = path.parent
         if all(tensor.data_location != TensorProto.EXTERNAL for tensor in self._model.graph.initializer):
             _move_weights(self._model.graph.initializer, scratch / "weights")
