@@ -6,16 +6,16 @@ import inspect
 import os
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fusionc import conversion
-from fusionc.bisection import bisection_story
-from fusionc.bisection.bisection_story import Bisection
-from fusionc.bisection.trials import described
 from fusionc.options import Options, options_of
 from fusionc.report import Report
 from fusionc.requested.dimension_size import DimensionSize
 from fusionc.runtime.optimizers import DEFAULT_LEVELS
+
+if TYPE_CHECKING:
+    from fusionc.bisection.bisection_story import Bisection
 
 
 def convert(
@@ -111,11 +111,16 @@ def bisect(
 
     Raises FusioncError where nobody can tell whether a result is right, UsageError as `convert` does.
     """
+    from fusionc.bisection import bisection_story  # a conversion whose result is right does without it
+
     return bisection_story.bisect(_options(model, options), check, Path(output_dir))
 
 
 def convert_up_to(model: str | os.PathLike[str], limit: int, **options: Any) -> str:
     """Convert with the first `limit` rewrites only, write the result unverified, and return what the last one was."""
+    from fusionc.bisection import bisection_story
+    from fusionc.report.rewrite_text import described
+
     last = bisection_story.convert_up_to(_options(model, options), limit)
     return "no rewrite took effect" if last is None else described(last)
 

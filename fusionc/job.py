@@ -1,12 +1,11 @@
-"""A conversion that can be repeated: what is done to a model between load and save, and whether the result is right."""
+"""A conversion that can be repeated: what is done to a model between load and save."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +15,15 @@ from fusionc.custom.loading import load_passes
 from fusionc.custom.watchdog import watchdog
 from fusionc.disk.checker import fault_of
 from fusionc.disk.load import load
+from fusionc.disk.places import require_place
 from fusionc.disk.publish import Saved
 from fusionc.disk.save import save
-from fusionc.errors import UsageError, VerificationError
 from fusionc.failures import explained
 from fusionc.graph_kernel.flags.read_flags import read_flags
 from fusionc.graph_kernel.flags.stages import mindspore_names, switched
 from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion, fusion_of
 from fusionc.graph_kernel.library.kernel_library import KernelLibrary
+from fusionc.graph_kernel.library.location import library_for
 from fusionc.graph_kernel.messages import tell_of_flags
 from fusionc.model.write_back import write_back
 from fusionc.options import Options
@@ -40,8 +40,8 @@ from fusionc.runtime.process import step_limit
 from fusionc.shapes.inference import typed_model
 from fusionc.switches import Levels, decide
 from fusionc.target_opset import raise_opset
-from fusionc.verify.compare import Numerics
-from fusionc.verify.output_errors import OutputErrors
+from fusionc.verify import check_model
+from fusionc.verify.inputs.given_values import GivenValues
 
 
 @dataclass
@@ -54,24 +54,12 @@ class Optimized:
     fused: Fused
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """On a converted model, with a sentence on it; `is_loadable`: valid, and loaded by onnxruntime; `is_verified`: the
-    reference runs, so that there was something to compare; `outputs`: how far each of them is off."""
-
-    is_right: bool
-    summary: str
-    is_loadable: bool
-    is_verified: bool = True
-    outputs: Sequence[OutputErrors] = ()
-
-
 @dataclass
 class Job:
     """A conversion with its options, and what the switches have made of them.
 
     `custom` has the places of users' passes, by name; `shapes` are those to verify with; `left_out` are rewrites
-    that are refused, and why; `notices` are for the user.
+    that are refused, and why; `types` are those that outputs get in the end; `notices` are for the user.
     """
 
     options: Options
@@ -83,12 +71,24 @@ class Job:
     shapes: Mapping[str, tuple[int, ...]] | None
     notices: list[str]
     left_out: dict[Commit, str] = field(default_factory=dict)
+    types: Mapping[str, int] = field(default_factory=dict)
+
+    def opened(self) -> onnx.ModelProto:
+        """The model as it is in its file, for the first time: the result has a place, kernels of the model stay."""
+        proto = load(self.options.source)
+        require_place(self.options.destination)
+        self.notices += self.kernels.inherit(proto, library_for(self.options.source), self.options.trust_kernels)
+        return proto
+
+    def changed(self, proto: onnx.ModelProto) -> onnx.ModelProto:
+        """The same proto, with what was asked to change of the model."""
+        self.requests.apply(proto, os.fspath(self.options.source.parent))
+        self.types = self.requests.types(proto)
+        return proto
 
     def original(self) -> onnx.ModelProto:
-        """The model with what was asked to change of it."""
-        proto = load(self.options.source)
-        self.requests.apply(proto, os.fspath(self.options.source.parent))
-        return proto
+        """The model once more, with what was asked to change of it."""
+        return self.changed(load(self.options.source))
 
     @contextmanager
     def reference(self, changed: onnx.ModelProto) -> Iterator[Path]:
@@ -107,13 +107,8 @@ class Job:
             del copy
             fault = fault_of(saved.model)
             if fault is not None and fault_of(source) is None:
-                raise self.no_such_model(fault)
+                raise self.requests.unfit(fault)
             yield saved.model
-
-    def no_such_model(self, reason: str) -> UsageError:
-        """What to say where the model is right, and the one that was asked for is not."""
-        what = f"the model does not work with what was asked to change of it: {reason}"
-        return UsageError(what, where=str(self.requests), hint="ask for other sizes or outputs", code="E10001")
 
     def dump(self) -> GraphDump | None:
         """Where the graph is to be written after every pass, if it is."""
@@ -157,76 +152,15 @@ class Job:
             dump.write(proto, "output")
         return Optimized(proto, [*counts, *fused.counts], log, fused)
 
-    def verdict(self, reference: Path, candidate: Path, counts: Sequence[PatternCount]) -> Verdict:
-        """Whether a model is valid and computes what the original computes.
-
-        `counts` say what took effect: some passes are for finite numbers only.
-        """
-        from fusionc.verify import check_model, verify
-
-        try:
-            check_model(reference, candidate)
-        except VerificationError as error:
-            return Verdict(False, error.what, is_loadable=False)
-        effective = {count.pass_name for count in counts if count.effected}
-        finite = sorted(p.name for p in self.passes if p.is_for_finite and p.name in effective)
-        options = self.options
-        check = partial(
-            verify,
-            reference,
-            candidate,
-            input_shape=self.shapes,
-            inputs=options.inputs,
-            levels=options.runtime_level,
-            numerics=self._numerics(effective),
-            progress=options.progress,
-        )
-        found = check(nonfinite=not finite)
-        has_sizes = self.requests.input_shape is not None
-        if (
-            found.is_refused
-            and has_sizes
-            and verify(self.options.source, self.options.source, seeds=(0,), levels=()).runs
-        ):
-            raise self.no_such_model(found.summary)
-        if found.status == "equal" and self.kernels.file is not None:
-            found = check(nonfinite=not finite, kernels=self.kernels.file)
-            summary = f"with generated kernels and without: {found.summary}"
-        else:
-            summary = f"not verified: {found.summary}" if found.status == "impossible" else found.summary
-        if finite and found.status == "equal":
-            summary = f"{summary}; NaN and Inf left out, for which {', '.join(finite)} may give other results"
-        is_known = found.status != "impossible"
-        return Verdict(found.status != "different", summary, found.is_loadable, is_known, found.outputs)
-
-    def _numerics(self, effective: Collection[str]) -> Numerics:
-        """What the passes that took effect claim together: what the least precise of them does."""
-        if self.options.target_opset is not None:
-            return "rounding"
-        claims = {p.numerics for p in self.passes if p.name in effective}
-        return next((kind for kind in ("approximate", "rounding") if kind in claims), "bitwise")
-
     def leave_out(self, pass_name: str) -> None:
         """Convert without a pass from now on."""
         self.passes = [p for p in self.passes if p.name != pass_name]
         self.fusion = replace(self.fusion, enabled=self.fusion.enabled - {pass_name})
 
-    def what_was_left_out(self, plog: Plog) -> list[str]:
-        """What the user should know that was left out so that the result is right; the log gets a line for each."""
-        notices = []
-        for commit, reason in self.left_out.items():
-            nodes = ", ".join(commit.nodes) or "the graph"
-            place = f"GraphId[{commit.graph_id}], Pass[{commit.pass_name}]: pattern={commit.pattern}"
-            plog.warning("Rollback", f"{place}, left_out_times=1, nodes: {nodes}, reason: {reason}.")
-            notices.append(f"{commit.pass_name} left {nodes} as it is: {reason}")
-        return notices
-
-    def finish(self, saved: Saved, done: Optimized, types: Mapping[str, int], reference: Path | None) -> None:
-        """Convert outputs of the saved result to these types; with a reference, check that it stays a valid model."""
-        from fusionc.verify import check_model
-
-        if types:
-            cast_outputs(done.proto, types)
+    def finish(self, saved: Saved, done: Optimized, reference: Path | None) -> None:
+        """Convert outputs of the saved result as asked for; with a reference, check that it stays a valid model."""
+        if self.types:
+            cast_outputs(done.proto, self.types)
             saved.model.write_bytes(done.proto.SerializeToString())
             if reference is not None:
                 check_model(reference, saved.model)
@@ -247,7 +181,8 @@ def running(options: Options) -> Iterator[Plog]:
 def job_of(options: Options, plog: Plog) -> Job:
     """The conversion that these options ask for: what the switch file, the switches and the flags decide.
 
-    Raises UsageError for wrong ones, FusioncError where a file with users' passes fails.
+    Raises UsageError for wrong ones and where --inputs leads to none, FusioncError where a file with users' passes
+    fails.
     """
     require_loadable(options.custom_op_library)
     registry = load_passes(options.custom_passes)
@@ -264,6 +199,8 @@ def job_of(options: Options, plog: Plog) -> Job:
     wanted = switched(registry, switches.enabled, read.flags)
     if not options.pattern_fusion_pass:
         wanted -= {p.name for p in registry if p.is_pattern_fusion}
+    if options.inputs is not None:
+        GivenValues(options.inputs)  # raises where there are none
     requests = Requests(options.input_shape, options.out_nodes, options.output_type)
     return Job(
         options,
@@ -273,15 +210,5 @@ def job_of(options: Options, plog: Plog) -> Job:
         fusion=fusion_of(read.flags, registry, wanted, kernels),
         kernels=kernels,
         shapes=options.verify_shape,
-        notices=[*notices, *requests.notices(options.verify_shape), *_notices(options)],
+        notices=[*notices, *requests.notices(options.verify_shape), *options.notices()],
     )
-
-
-def _notices(options: Options) -> list[str]:
-    """What the inputs to verify with come to. Raises UsageError where there are none at their path."""
-    from fusionc.verify.inputs.given_values import GivenValues
-
-    if options.inputs is None:
-        return []
-    GivenValues(options.inputs)
-    return [] if options.verify else ["--inputs has no effect without verification"]

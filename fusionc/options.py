@@ -63,6 +63,10 @@ class Options:
     timeout: float | None
     progress: Callable[[str], None]
 
+    def notices(self) -> list[str]:
+        """Which of them have no effect beside the others."""
+        return ["--inputs has no effect without verification"] if self.inputs is not None and not self.verify else []
+
 
 def options_of(given: Mapping[str, Any]) -> Options:
     """The arguments of `fusionc.convert` by name. Raises UsageError where one is wrong, or a path leads nowhere."""

@@ -15,9 +15,10 @@ import pytest
 from harness import operators, parse
 
 import fusionc
-from fusionc import conversion
+from fusionc import conversion, save_if_right
 from fusionc.passes.convolution.conv2d_transpose_batchnorm_fusion import Conv2DTransposeBatchnormFusionPass
 from fusionc.passes.convolution.conv_batchnorm_fusion import ConvBatchnormFusionPass
+from fusionc.report import stage_times
 from fusionc.rewrite import Match, Tape
 from fusionc.runtime.run_errors import Overdue
 
@@ -181,10 +182,11 @@ def test_the_stages_account_for_the_time(monkeypatch: pytest.MonkeyPatch) -> Non
 
         return slowly
 
-    monkeypatch.setattr(conversion, "perf_counter", lambda: float(next(clock)))
+    for module in (conversion, stage_times):
+        monkeypatch.setattr(module, "perf_counter", lambda: float(next(clock)))
     monkeypatch.setattr(conversion.Job, "reference", taking("reference", 1000, conversion.Job.reference))
-    monkeypatch.setattr(conversion, "save", taking("save", 200, conversion.save))
-    monkeypatch.setattr(conversion, "published", taking("publish", 30, conversion.published))
+    monkeypatch.setattr(save_if_right, "save", taking("save", 200, save_if_right.save))
+    monkeypatch.setattr(save_if_right, "published", taking("publish", 30, save_if_right.published))
     report = fusionc.convert(SAMPLES / "conv_bn.onnx", output="out.onnx", out_nodes="features")
     assert list(report.stages) == ["load", "prepare", "fuse", "save", "verify"]
     assert report.stages["prepare"] > 1000 and 230 < report.stages["save"] < 300

@@ -13,11 +13,11 @@ import pytest
 
 ROOT = Path(__file__).parent.parent / "fusionc"
 HEIGHT = {
-    "__main__": 11, "cli": 10, "api": 9, "conversion": 8, "bisection": 7, "job": 6, "options": 5, "requested": 4,
-    "precheck": 4, "custom": 4, "graph_kernel": 4, "switches": 4, "failures": 4, "rewrite_check": 5, "passes": 3,
-    "verify": 3, "report": 3.5, "target_opset": 3, "rewrite": 2, "shapes": 1, "disk": 1, "runtime": 1, "model": 0,
+    "__main__": 11, "cli": 10, "api": 9, "conversion": 8, "save_if_right": 7.5, "bisection": 7, "onlookers": 7,
+    "verdict": 6.5, "job": 6, "options": 5, "rewrite_check": 5, "comparison": 5, "report_page": 4, "requested": 4,
+    "precheck": 4, "custom": 4, "graph_kernel": 4, "switches": 4, "failures": 4, "report": 3.5, "passes": 3,
+    "verify": 3, "target_opset": 3, "rewrite": 2, "shapes": 1, "disk": 1, "runtime": 1, "model": 0,
     "errors": -1, "graphsurgeon": -1, "protos": -1,
-    "comparison": 5, "report_page": 4,
 }  # fmt: skip
 # Rooms in a room, which others see as one. What ties them together may look at verification and the log, they may not.
 KERNEL_ROOMS = ("area", "lower", "c", "library", "flags", "select")

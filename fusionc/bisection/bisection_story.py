@@ -2,27 +2,21 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
-import onnx
-
 from fusionc.bisection.avoiding_switches import switches_without
 from fusionc.bisection.find_culprits import Culprit, culprits
 from fusionc.bisection.judges import Checking, Verifying, publish
 from fusionc.bisection.minimal_model import MinimalModel, minimal_model
-from fusionc.bisection.trials import Trials, described
+from fusionc.bisection.trials import Trials
 from fusionc.custom.loading import load_passes
-from fusionc.disk.load import load
-from fusionc.disk.places import require_place
 from fusionc.disk.texts import replace_text
-from fusionc.graph_kernel.library.location import library_for
 from fusionc.job import Job, job_of, running
 from fusionc.options import Options
-from fusionc.report import Plog
+from fusionc.report.rewrite_text import described
 from fusionc.rewrite import Pass
 from fusionc.rewrite.log import Commit
 from fusionc.runtime.process import start
@@ -81,7 +75,8 @@ def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
     steps, result = _Steps(options.progress), Bisection()
     options = replace(options, progress=steps)
     with running(options) as plog:
-        job, proto = _loaded(options, plog)
+        job = job_of(options, plog)
+        proto = job.changed(job.opened())
         with job.reference(proto) as reference:
             del proto
             trials = Trials(job, Checking(check) if check is not None else Verifying(reference), steps.begin)
@@ -109,19 +104,10 @@ def convert_up_to(options: Options, limit: int) -> Commit | None:
     """Convert with the first `limit` rewrites only, and return the last one; nothing is verified."""
     start()
     with running(options) as plog:
-        job, proto = _loaded(options, plog)
-        done = job.optimized(proto, limit)
+        job = job_of(options, plog)
+        done = job.optimized(job.changed(job.opened()), limit)
         publish(job, done, options.destination)
     return done.log.last
-
-
-def _loaded(options: Options, plog: Plog) -> tuple[Job, onnx.ModelProto]:
-    require_place(options.destination)
-    job = job_of(options, plog)
-    proto = load(options.source)
-    job.notices += job.kernels.inherit(proto, library_for(options.source), options.trust_kernels)
-    job.requests.apply(proto, os.fspath(options.source.parent))
-    return job, proto
 
 
 def _written(job: Job, culprit: Culprit, folder: Path, number: int) -> Found:

@@ -9,8 +9,10 @@ from fusionc.bisection.first_bad import first_bad
 from fusionc.bisection.judges import Verifying
 from fusionc.bisection.trials import Trials
 from fusionc.errors import UsageError, VerificationError
-from fusionc.job import Job, Optimized, Verdict
+from fusionc.job import Job, Optimized
+from fusionc.report.rewrite_text import where_of
 from fusionc.rewrite.log import Commit
+from fusionc.verdict import Verdict
 
 NOT_LOADED = "the result could not be loaded with it"
 _MOST_LEFT_OUT = 8  # rewrites; more are a defect that is to be seen
@@ -45,9 +47,7 @@ def blame(job: Job, done: Optimized, verdict: Verdict, reference: Path) -> None:
     if not verdict.is_loadable and guilty.pass_name not in job.custom and len(job.left_out) < _MOST_LEFT_OUT:
         job.left_out[guilty] = NOT_LOADED
         return
-    place = job.custom.get(guilty.pass_name)
-    at = f"at {', '.join(guilty.nodes) or 'the whole graph'} (rewrite {number} of {rewrites})"
-    where = ", ".join(filter(None, (guilty.pass_name, place, f"pattern {guilty.pattern}", at)))
+    where = where_of(guilty, job.custom.get(guilty.pass_name), rewrites)
     raise VerificationError(what, where=where, hint=f"nothing was written; {_advice(job, guilty)}", code="E13028")
 
 

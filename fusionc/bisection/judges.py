@@ -12,6 +12,7 @@ from fusionc.disk.save import save
 from fusionc.errors import FusioncError, UsageError
 from fusionc.graph_kernel.library.location import published
 from fusionc.job import Job, Optimized
+from fusionc.verdict import verdict_on
 
 MODEL = "{model}"  # what stands in a command for the path of the model
 _CANNOT_TELL = 125
@@ -26,7 +27,7 @@ class Verifying:
 
     def __call__(self, job: Job, done: Optimized) -> Opinion:
         with save(done.proto, job.options.source.parent, job.options.destination) as saved:
-            verdict = job.verdict(self._reference, saved.model, done.counts)
+            verdict = verdict_on(saved.model, self._reference, job, done.counts)
         errors = [output.max_abs for output in verdict.outputs]
         off = f"; off by at most {max(errors):.3g}" if errors else ""
         return Opinion(verdict.is_right if verdict.is_verified else None, f"{verdict.summary}{off}")
@@ -69,5 +70,5 @@ def publish(job: Job, done: Optimized, destination: Path) -> None:
     """Write a result, with what it needs beside it, to another place than the job's."""
     source = job.options.source
     with save(done.proto, source.parent, destination, job.options.external_weight) as saved:
-        job.finish(saved, done, job.requests.types(done.proto), None)
+        job.finish(saved, done, None)
         saved.publish(published(job.kernels.file, destination, source))

@@ -16,6 +16,7 @@ from fusionc.errors import FusioncError
 from fusionc.job import Job
 from fusionc.requested.requests import Requests
 from fusionc.rewrite.log import PatternCount
+from fusionc.verdict import verdict_on
 
 _SMALL = 4096  # bytes; no need to cut anything down
 _DIVISORS = (256, 128, 64, 32, 16, 8, 4, 2)
@@ -77,7 +78,7 @@ def _difference(
     """How two models differ; empty where they do not, or do not run."""
     folder, destination = job.options.source.parent, job.options.destination
     with save(reference, folder, destination) as a, save(candidate, folder, destination) as b:
-        verdict = job.verdict(a.model, b.model, counts)
+        verdict = verdict_on(b.model, a.model, job, counts)
     return "" if verdict.is_right else verdict.summary
 
 

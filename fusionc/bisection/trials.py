@@ -84,9 +84,3 @@ class Trials:
 
 def _is_handy(models: RewriteModels) -> bool:
     return bool(models.before.ByteSize() + models.after.ByteSize() <= _LARGEST)
-
-
-def described(commit: Commit) -> str:
-    """A rewrite in words."""
-    nodes = ", ".join(commit.nodes) or "the whole graph"
-    return f"rewrite {commit.number}, {commit.pass_name}, pattern {commit.pattern}, at {nodes}"

@@ -109,7 +109,7 @@ def _show(result: Bisection) -> None:
 
 
 def _facts(number: int, found: Found) -> list[tuple[str, str]]:
-    from fusionc.bisection.trials import described
+    from fusionc.report.rewrite_text import described
     from fusionc.report.table import size_text
 
     culprit, minimal = found.culprit, found.minimal

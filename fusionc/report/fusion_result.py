@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import TYPE_CHECKING
 
 from fusionc.disk.texts import replace_text
@@ -18,7 +18,7 @@ from fusionc.report.environment import variable
 from fusionc.report.report import totals
 
 if TYPE_CHECKING:
-    from fusionc.rewrite.log import PatternCount
+    from fusionc.rewrite.log import Commit, PatternCount
     from fusionc.verify.output_errors import OutputErrors
 
 _FILE_NAME = "fusion_result.json"
@@ -28,12 +28,12 @@ def write_fusion_result(
     counts: list[PatternCount],
     export_compile_stat: int,
     notices: list[str],
-    left_out: Mapping[tuple[int, str], int] = MappingProxyType({}),
+    left_out: Iterable[Commit] = (),
     outputs: Sequence[OutputErrors] = (),
 ) -> Path | None:
     """Write what matched, and return the file; None if nothing matched or nothing is wanted (`export_compile_stat` 0).
 
-    `left_out` says how many rewrites were left out, by graph and pass; `outputs` how far each output was off.
+    `left_out` are the rewrites that were left out; `outputs` say how far each output was off.
 
     The file is ./fusion_result.json, or FE/<process id>/fusion_result.json in $FUSIONC_WORK_PATH or $ASCEND_WORK_PATH.
     An older file is removed. Statistics are not worth failing for: what goes wrong is added to `notices`.
@@ -43,7 +43,7 @@ def write_fusion_result(
     work_path = variable("WORK_PATH")
     folder = Path(work_path, "FE", str(os.getpid())) if work_path else Path()
     file = folder / _FILE_NAME
-    content = _content(counts, left_out)
+    content = _content(counts, Counter((commit.graph_id, commit.pass_name) for commit in left_out))
     if content and outputs:
         content["verification"] = _verification(outputs)
     try:
@@ -59,7 +59,7 @@ def write_fusion_result(
 
 
 def _content(
-    counts: list[PatternCount], left_out: Mapping[tuple[int, str], int]
+    counts: list[PatternCount], left_out: Counter[tuple[int, str]]
 ) -> dict[str, dict[str, dict[str, dict[str, str]]]]:
     by_graph: dict[int, list[PatternCount]] = {}
     for count in counts:
@@ -71,7 +71,7 @@ def _content(
                 continue
             graph = content.setdefault(f"session_and_graph_id_0_{graph_id}", {})
             counters = {"effect_times": str(total.effected), "match_times": str(total.matched)}
-            if times := left_out.get((graph_id, total.name)):
+            if times := left_out[graph_id, total.name]:
                 counters["left_out_times"] = str(times)
             if total.kind == "UBFusion":
                 graph.setdefault("ub_fusion", {})[total.name] = counters | {"repository_hit_times": "0"}

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from onnx import ModelProto
 
+from fusionc.errors import UsageError
 from fusionc.requested.dimension_size import DimensionSize
 from fusionc.requested.input_shape import fix_sizes, sizes_outside, sizes_to_run
 from fusionc.requested.out_nodes import set_outputs
@@ -47,6 +48,11 @@ class Requests:
         """Which sizes to verify with are not among those that were asked for."""
         outside = sizes_outside(verify_shape or {}, self.input_shape or {})
         return [f"--verify_shape is outside of --input_shape: {'; '.join(outside)}"] if outside else []
+
+    def unfit(self, reason: str) -> UsageError:
+        """What to say where the model is right, and the one that was asked for is not."""
+        what = f"the model does not work with what was asked to change of it: {reason}"
+        return UsageError(what, where=str(self), hint="ask for other sizes or outputs", code="E10001")
 
     def __str__(self) -> str:
         given = {"input_shape": self.input_shape, "out_nodes": self.out_nodes}

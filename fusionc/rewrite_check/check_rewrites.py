@@ -6,6 +6,7 @@ from collections import Counter
 
 from fusionc.errors import VerificationError
 from fusionc.graph_kernel.library.kernel_library import KernelLibrary
+from fusionc.report.rewrite_text import where_of
 from fusionc.rewrite import Match, Pass, Tape, refuse
 from fusionc.rewrite.check import Replacement
 from fusionc.rewrite.log import Commit
@@ -51,15 +52,9 @@ class RewriteChecker:
         if self._is_refusing:
             self._left_out[commit] = REFUSED
             refuse(REFUSED)
-        nodes = ", ".join(commit.nodes) or "the whole graph"
-        where = ", ".join(
-            filter(
-                None, (pass_.name, pass_.place, f"pattern {commit.pattern}", f"at {nodes} (rewrite {commit.number})")
-            )
-        )
         hint = f'nothing was written; convert with --on_mismatch rollback, or --optimization_switch "{pass_.name}:off"'
         what = f"a rewrite does not compute what it replaces: {fault}"
-        raise VerificationError(what, where=where, hint=hint, code="E13028")
+        raise VerificationError(what, where=where_of(commit, pass_.place), hint=hint, code="E13028")
 
     def fault(self, pass_: Pass, match: Match, new: Replacement, tape: Tape) -> str:
         """In what a rewrite differs from what it replaces; empty where it does not, or nobody can tell.

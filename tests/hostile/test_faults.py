@@ -18,7 +18,7 @@ from harness import parse
 from hostile_case import CONVERT, SIMPLE, Case, assert_outcome, contents, valid
 from hostile_names import ESCAPE, PLACES
 
-import fusionc.conversion
+import fusionc.job
 from fusionc.cli import main
 
 ROOT = Path(__file__).parents[2]
@@ -134,7 +134,7 @@ def failing(error: BaseException, monkeypatch: pytest.MonkeyPatch) -> Result:
     def fail(*_: object, **__: object) -> None:
         raise error
 
-    monkeypatch.setattr(fusionc.conversion, "load", fail)
+    monkeypatch.setattr(fusionc.job, "load", fail)
     return CliRunner().invoke(main, list(CONVERT), prog_name="fusionc")
 
 
@@ -194,7 +194,7 @@ def test_weights_that_are_harmed_once_the_model_is_read(
     onnx.save(model, "m.onnx", save_as_external_data=True, location="w.bin", size_threshold=0)
     (folder / "new").mkdir()
     before: dict[str, object] = {}
-    load = fusionc.conversion.load
+    load = fusionc.job.load
 
     def load_and_harm(*arguments: Any, **options: Any) -> Any:
         loaded = load(*arguments, **options)
@@ -202,7 +202,7 @@ def test_weights_that_are_harmed_once_the_model_is_read(
         before.update(contents(folder))
         return loaded
 
-    monkeypatch.setattr(fusionc.conversion, "load", load_and_harm)
+    monkeypatch.setattr(fusionc.job, "load", load_and_harm)
     found = CliRunner().invoke(main, [*CONVERT, *words], prog_name="fusionc")
     code = "E13005" if reader == "a pass" else "E13003" if harm is _cut else "E10410"
     case = Case("", valid, (code,))

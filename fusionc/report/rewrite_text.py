@@ -1,0 +1,39 @@
+"""A rewrite in words: which one it is and where, and for the log and the user those that were left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from fusionc.report.plog import Plog
+
+if TYPE_CHECKING:
+    from fusionc.rewrite.log import Commit
+
+
+def described(commit: Commit) -> str:
+    """A rewrite as an entry of a list."""
+    return f"rewrite {commit.number}, {commit.pass_name}, pattern {commit.pattern}, at {_nodes(commit)}"
+
+
+def where_of(commit: Commit, place: str | None, total: int | None = None) -> str:
+    """A rewrite as an error says where it is: one of `total`, if so many are known, of a pass with this place."""
+    number = f"(rewrite {commit.number}{'' if total is None else f' of {total}'})"
+    words = (commit.pass_name, place, f"pattern {commit.pattern}", f"at {_nodes(commit)} {number}")
+    return ", ".join(filter(None, words))
+
+
+def tell_of_left_out(left_out: Mapping[Commit, str], plog: Plog) -> list[str]:
+    """What the user should know of the rewrites that were left out, for these reasons, so that the result is right;
+    the log gets a line for each."""
+    notices = []
+    for commit, reason in left_out.items():
+        nodes = ", ".join(commit.nodes) or "the graph"
+        place = f"GraphId[{commit.graph_id}], Pass[{commit.pass_name}]: pattern={commit.pattern}"
+        plog.warning("Rollback", f"{place}, left_out_times=1, nodes: {nodes}, reason: {reason}.")
+        notices.append(f"{commit.pass_name} left {nodes} as it is: {reason}")
+    return notices
+
+
+def _nodes(commit: Commit) -> str:
+    return ", ".join(commit.nodes) or "the whole graph"
