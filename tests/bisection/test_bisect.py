@@ -107,6 +107,14 @@ def test_a_limit_stops_behind_a_rewrite() -> None:
     assert onnx.load("none.onnx") == onnx.load("model.onnx")
 
 
+def test_an_output_is_converted_that_a_rewrite_makes() -> None:
+    """It is named as the model has it, in which a node makes it that is gone then."""
+    chain = "agraph (float[2,2] x) => (float[2,2] y) <float[2,2] w = {1,2,3,4}, float[2] b = {1,2}>"
+    onnx.save(parse(f"{chain} {{ [mm] m = MatMul (x, w) [add] y = Add (m, b) }}"), "model.onnx")
+    assert "MatMulBiasAddFusionPass" in convert_up_to("model.onnx", 1, output="o.onnx", output_type="add:0:FP16")
+    assert onnx.load("o.onnx").graph.output[0].type.tensor_type.elem_type == onnx.TensorProto.FLOAT16
+
+
 def test_a_pass_of_ones_own() -> None:
     Path("own.py").write_text(OWN)
     onnx.save(
