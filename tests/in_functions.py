@@ -34,7 +34,10 @@ NEVER = {
     **dict.fromkeys(_ALWAYS_ASK.split(), "it needs types or shapes"),
     "RemoveSameConstPass": "it merges initializers: in a function constants are nodes, which are no business of it",
 }
-LESS_OFTEN = dict.fromkeys(_SOMETIMES_ASK.split(), "in some cases it needs types or shapes")
+LESS_OFTEN = {
+    **dict.fromkeys(_SOMETIMES_ASK.split(), "in some cases it needs types or shapes"),
+    "SubnormalToZeroPass": "nobody knows what is done with the results of a function",
+}
 ONCE_MORE = {"FunctionInlinePass": "it inlines the function that the case is in, too"}
 
 

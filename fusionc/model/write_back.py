@@ -47,9 +47,10 @@ def _write_graph(graph: Graph) -> None:
 
 def _write_constants(graph: Graph, proto: onnx.GraphProto, new_constants: list[Constant]) -> None:
     declared = {t.name for t in proto.initializer}
-    keep(proto.initializer, lambda tensor: tensor.name in graph.values)
+    kept = graph.values.keys() - {constant.name for constant in new_constants}  # one may take the name of an old one
+    keep(proto.initializer, lambda tensor: tensor.name in kept)
     if graph.model.ir_version < 4:
-        keep(proto.input, lambda info: info.name not in declared or info.name in graph.values)
+        keep(proto.input, lambda info: info.name not in declared or info.name in kept)
     for constant in new_constants:
         tensor = proto.initializer.add()
         tensor.CopyFrom(tensors.to_proto(constant.values, constant.name))

@@ -22,6 +22,7 @@ _ORDER = (
     "cleanup.dimension_compute",
     "cleanup.constant_folding",  # after the removals, which make more values constant
     "cleanup.common_subexpression_elimination",  # after folding: equal constants have been folded away
+    "cleanup.subnormal_to_zero",  # after folding, which makes weights
     "cleanup.remove_same_const",
     "cleanup.prune",
     # activations: what is written out, while it still is as the exporter wrote it

@@ -51,7 +51,8 @@ def scaled(new: Tape, weight: Edge, factor: Array) -> Edge:
     """
     if not np.isfinite(factor).all():  # Σ w·∞·x is NaN where (Σ w·x)·∞ is infinite
         refuse("the factor is not finite")
-    if (np.abs(np.log2(np.abs(factor), where=factor != 0, out=np.zeros(factor.shape))) > _WIDEST).any():
+    largest = np.abs(factor).max(initial=0)  # beside it, what is small is that of dead channels
+    if largest and abs(np.log2(largest)) > _WIDEST:
         refuse("the factor is so large or so small that intermediate results may leave the range of their type")
     array = weight.constant()
     if array is not None and array.nbytes > LARGE and weight.use_count > 1:

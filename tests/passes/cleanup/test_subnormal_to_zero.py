@@ -1,0 +1,177 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from harness import Fires, Stays, effected, optimize, parse, pass_of, tables
+from onnx import helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+import fusionc
+
+CONV = "agraph (float[N,1,4,4] x) => (float[N,M,4,4] y{}) <float[2,1,1,1] W = {}, float[2] B = {}> {{ {} }}"
+LIVE, DEAD = "{0.5, 1e-40}", "{1e-39, 1e-40}"
+ADD = "agraph (float[N,2] x) => (float[N,2] y) <float[2] c = {0.5, 1e-40}, float[2] d = {2,3}> { a = Add (x, c) %s }"
+
+
+def conv(then: str, weights: str = LIVE, bias: str = "{1, 2}", outputs: str = "") -> str:
+    return CONV.format(outputs, weights, bias, then)
+
+
+def grows(operator: str) -> str:
+    return f"{operator} may enlarge the difference"
+
+
+def in_float16() -> onnx.ModelProto:
+    model = parse("agraph (float16[N,2] x) => (float16[N,2] y) { y = Mul (x, c) }")
+    model.graph.initializer.append(numpy_helper.from_array(np.array([1, 1e-6], np.float16), "c"))
+    return model
+
+
+STAYS = [
+    Stays("nothing subnormal", conv("y = Conv (x, W, B)", "{0.5, 1e-37}"), None),
+    Stays("float16", in_float16, None),
+    Stays(
+        "a default that the caller may override",
+        "agraph (float[N,2] x, float[2] c = {0.5, 1e-40}) => (float[N,2] y) { y = Mul (x, c) }",
+        None,
+    ),
+    Stays(
+        "read as it is",
+        "agraph (float[N,2] x) => (float[2] y) <float[2] c = {0.5, 1e-40}> { y = Abs (c) }",
+        None,
+    ),
+    Stays("nothing larger", conv("y = Conv (x, W, B)", DEAD), "there is nothing larger in the constant"),
+    Stays("hardly larger", conv("y = Conv (x, W, B)", "{1e-31, 1e-40}"), "there is nothing larger in the constant"),
+    Stays("a quotient", conv("a = Conv (x, W) b = Conv (x, W, B) y = Div (b, a)"), grows("Div")),
+    Stays("a large factor", ADD.replace("{2,3}", "{2,1e30}") % "y = Mul (a, d)", grows("Mul")),
+    Stays("a tiny divisor", ADD.replace("{2,3}", "{2,1e-30}") % "y = Div (a, d)", grows("Div")),
+    Stays("a root", ADD % "y = Sqrt (a)", grows("Sqrt")),
+    Stays("far behind", conv("a = Conv (x, W, B) b = Relu (a) c = Add (b, x) y = Log (c)"), grows("Log")),
+    Stays("a comparison", ADD % "b = Greater (a, d) y = Cast <to = 1> (b)", grows("Greater")),
+    Stays("whether it is zero", ADD % "b = Cast <to = 9> (a) y = Cast <to = 1> (b)", grows("Cast")),
+    Stays(
+        "as a slope that is a result",
+        conv("a = Conv (x, W, B) y = PRelu (x, a)"),
+        grows("PRelu"),
+    ),
+    Stays(
+        "a normalization that divides by nothing more",
+        "agraph (float[N,2,4] x) => (float[N,2,4] y) <float[2,1] c = {0.5, 1e-40}, float[2] s = {1,1}, "
+        "float[2] b = {0,0}> { a = Mul (x, c) y = InstanceNormalization <epsilon = 0.0> (a, s, b) }",
+        grows("InstanceNormalization"),
+    ),
+    Stays(
+        "compared itself",
+        ADD % "b = Equal (d, c) e = Where (b, a, x) y = Identity (e)",
+        "the constant is used in another way, too",
+    ),
+    Stays(
+        "weights that are an output",
+        "agraph (float[N,2] x) => (float[N,2] y, float[2] c) <float[2] c = {0.5, 1e-40}> { y = Mul (x, c) }",
+        "the constant is an output",
+    ),
+    Stays(
+        "where the largest is",
+        conv("a = Conv (x, W, B) y, i = MaxPool <kernel_shape = [1, 1]> (a)", outputs=", int64[N,M,4,4] i"),
+        grows("MaxPool"),
+    ),
+    Stays(
+        "an operator of somebody else",
+        "agraph (float[2,2] x) => (float[2,2] y) <float[2] c = {0.5, 1e-40}> "
+        "{ a = Mul (x, c) y = com.microsoft.Inverse (a) }",
+        grows("Inverse"),
+    ),
+]
+
+
+def fires(name: str, graph: str, operators: list[str], times: int = 1) -> Fires:
+    # Infinity times a subnormal number is infinite, times 0 it is NaN; the constants are outside of the If.
+    return Fires(name, graph, operators, times, edge_values=False, inside_if=False)
+
+
+FIRES = [
+    fires("a dead filter", conv("y = Conv (x, W, B)"), ["Conv"]),
+    fires("its bias", conv("y = Conv (x, W, B)", "{0.5, 0.25}", "{1, 1e-45}"), ["Conv"]),
+    fires("both", conv("y = Conv (x, W, B)", LIVE, "{1, 1e-45}"), ["Conv"], 2),
+    fires(
+        "behind it another Conv",
+        conv("a = Conv (x, W) b = Relu (a) z = Conv (b, V) y = Sqrt (z)").replace(
+            "float[2] B = {1, 2}", "float[2,2,1,1] V = {1,2,3,4}"
+        ),
+        ["Conv", "Relu", "Conv", "Sqrt"],
+    ),
+    fires(
+        "a product",
+        "agraph (float[N,2] x) => (float[N,2] y) <float[2,2] W = {1,1e-40,-1e-44,2}> "
+        "{ a = MatMul (x, W) y = Tanh (a) }",
+        ["MatMul", "Tanh"],
+    ),
+    fires("used twice", ADD % "b = Mul (x, c) y = Sub (a, b)", ["Add", "Mul", "Sub"]),
+    fires(
+        "in float64",
+        "agraph (double[N,2] x) => (double[N,2] y) <double[2] c = {0.5, 1e-310}> { y = Mul (x, c) }",
+        ["Mul"],
+    ),
+    fires(
+        "looked up",
+        "agraph (int64[N] i) => (float[N,2] y) <float[4,2] E = {1,1e-40,3,4,5,6,7,8}> { y = Gather (E, i) }",
+        ["Gather"],
+    ),
+    fires(
+        "normalized",
+        "agraph (float[N,2,4] x) => (float[N,2,4] y) <float[2,1] c = {0.5, 1e-40}, float[2] s = {1,1}, "
+        "float[2] b = {0,0}> { a = Mul (x, c) y = InstanceNormalization (a, s, b) }",
+        ["Mul", "InstanceNormalization"],
+    ),
+    fires("divided by a constant", ADD % "y = Div (a, d)", ["Add", "Div"]),
+    fires("cast", ADD.replace("=> (float", "=> (double") % "y = Cast <to = 11> (a)", ["Add", "Cast"]),
+]
+
+test_stays, test_fires = tables("SubnormalToZeroPass", STAYS, FIRES)
+
+
+def dead_filters(scale: float, variance: float = 1.0) -> onnx.ModelProto:
+    """Two convolutions with a BatchNormalization each, of which every eighth filter is dead."""
+    rng, nodes, constants, value = np.random.default_rng(0), [], [], "x"
+    for layer in range(2):
+        arrays = {"W": rng.normal(size=(8, 8, 3, 3)), "s": np.ones(8), "b": np.ones(8), "m": np.zeros(8)}
+        arrays["v"] = np.full(8, variance)
+        arrays["W"][::8] *= scale
+        constants += [numpy_helper.from_array(a.astype(np.float32), f"{n}{layer}") for n, a in arrays.items()]
+        nodes.append(helper.make_node("Conv", [value, f"W{layer}"], [f"c{layer}"], pads=[1] * 4))
+        nodes.append(
+            helper.make_node("BatchNormalization", [f"c{layer}", *(f"{n}{layer}" for n in "sbmv")], [f"n{layer}"])
+        )
+        nodes.append(helper.make_node("Relu", [f"n{layer}"], [value := f"r{layer}"]))
+    info = [helper.make_tensor_value_info(name, 1, [1, 8, 6, 6]) for name in ("x", value)]
+    graph = helper.make_graph(nodes, "g", info[:1], info[1:], constants)
+    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [dead_filters(1e-40), dead_filters(1e-36, 1e6), dead_filters(1e-44)],
+    ids=["in the weights", "made by the fold", "the smallest"],
+)
+def test_no_subnormal_number_is_left_of_dead_filters(model: onnx.ModelProto, tmp_path: Path) -> None:
+    onnx.save(model, tmp_path / "m.onnx")
+    fusionc.convert(tmp_path / "m.onnx", output=tmp_path / "o.onnx")
+    result = onnx.load(tmp_path / "o.onnx")
+    assert [node.op_type for node in result.graph.node] == ["FusedConv", "FusedConv"]
+    weights = [numpy_helper.to_array(tensor) for tensor in result.graph.initializer]
+    assert not any(((np.abs(w) < np.finfo(w.dtype).smallest_normal) & (w != 0)).any() for w in weights)
+    feeds = {"x": np.random.default_rng(1).normal(size=(1, 8, 6, 6)).astype(np.float32)}
+    flushed, _ = optimize(model, [pass_of("SubnormalToZeroPass")])
+    before, after = (ReferenceEvaluator(m).run(None, feeds)[0] for m in (model, flushed))
+    assert np.abs(before - after).max() <= 1e-30
+
+
+def test_a_factor_that_makes_a_filter_dead_goes_into_the_convolution() -> None:
+    model = dead_filters(1)
+    scale = next(tensor for tensor in model.graph.initializer if tensor.name == "s0")
+    scale.CopyFrom(numpy_helper.from_array(np.array([1e-20, *[1.0] * 7], np.float32), "s0"))
+    result, counts = optimize(model, [pass_of("ConvBatchnormFusionPass")])
+    assert effected(counts) == 2 and [node.op_type for node in result.graph.node] == ["Conv", "Relu"] * 2
