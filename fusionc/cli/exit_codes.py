@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 import click
 
-from fusionc.errors import FusioncError, printable, said
+from fusionc.errors import FusioncError, Terminated, printable, said
 
 EXIT_CODES = """\b
 Exit codes:
@@ -55,17 +55,20 @@ def exit_on_failure(ctx: click.Context) -> Iterator[None]:
     except SystemExit:
         raise
     except BaseException as error:
-        if _is_interruption(error):
+        cause = _interruption(error)
+        if isinstance(cause, Terminated):
+            raise cause from error
+        if cause is not None:
             _interrupted(ctx)
         hint = "this is a defect of fusionc: run the command again with --log debug and report what it prints"
         _show(ctx, FusioncError(f"Internal Error! {said(error)}", where=_command(ctx), hint=hint))
 
 
-def _is_interruption(error: BaseException | None) -> bool:
-    """Whether a library made another error of Ctrl-C."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
+def _interruption(error: BaseException | None) -> BaseException | None:
+    """Ctrl-C or another signal that ends the command, of which a library made another error."""
+    while error is not None and not isinstance(error, KeyboardInterrupt | Terminated):
         error = error.__cause__ or error.__context__
-    return error is not None
+    return error
 
 
 def _command(ctx: click.Context) -> str:

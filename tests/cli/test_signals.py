@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import signal
 
+import click
 import pytest
 
+from fusionc.cli.exit_codes import exit_on_failure
 from fusionc.cli.signals import ended_by_errors, held_back
 from fusionc.errors import Terminated
 
@@ -44,3 +46,16 @@ def test_a_signal_that_is_ignored_stays_so(number: signal.Signals) -> None:
         assert signal.getsignal(number) is signal.SIG_IGN
     finally:
         signal.signal(number, before)
+
+
+@pytest.mark.parametrize(("ended", "code"), [(Terminated(143), 143), (KeyboardInterrupt(), 130)])
+def test_a_library_makes_another_error_of_a_signal(ended: BaseException, code: int) -> None:
+    with (
+        pytest.raises((SystemExit, click.exceptions.Exit)) as caught,
+        exit_on_failure(click.Context(click.Command(""))),
+    ):
+        try:
+            raise ended
+        finally:
+            raise RuntimeError("the process of onnxruntime has gone")
+    assert getattr(caught.value, "exit_code", getattr(caught.value, "code", None)) == code

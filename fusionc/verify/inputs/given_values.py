@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from fusionc.errors import UsageError, said
 from fusionc.model.tensors import type_name
+from fusionc.runtime.memory import available
 from fusionc.verify.interface import Port, declared_outputs, overridable_inputs, required_inputs
 
 _HINT = (
@@ -42,7 +44,7 @@ class GivenValues:
     def __init__(self, path: Path) -> None:
         if not path.exists():
             raise _wrong("the inputs do not exist", path, "give a file or a folder that is there", code="E10410")
-        self._root = path.parent if path.is_file() or _is_sample(path) else path
+        self._root = path.parent if not path.is_dir() or _is_sample(path) else path
         self.places = list(_places(path))
         if not self.places:
             raise _wrong("there are no inputs", path, _HINT)
@@ -60,15 +62,17 @@ class GivenValues:
     ) -> GivenSample:
         sample = GivenSample(str(place.relative_to(self._root)))
         inputs = {port.name: port for port in (*required, *others)}
-        for name, value, file in _values(place, required, outputs):
+        for name, read, file in _values(place, required, outputs):
+            if name in sample.feeds or name in sample.recorded:
+                raise _wrong(f"{name} is given twice", file, "give each input once")
             if name in inputs:
-                sample.feeds[name] = _fitting(value, inputs[name], file)
+                sample.feeds[name] = _fitting(read(), inputs[name], file)
             elif any(name == port.name for port in outputs):
-                sample.recorded[name] = value
+                sample.recorded[name] = read()
             else:
                 near = get_close_matches(name, inputs, 1)
-                hint = f"did you mean {near[0]}?" if near else f"it takes: {_list(required)}"
-                raise _wrong(f"the model has no input {name}", file, hint)
+                named = f"it takes: {_list(required)}; an .npy file and what an .npz file holds are called as an input"
+                raise _wrong(f"the model has no input {name}", file, f"did you mean {near[0]}?" if near else named)
         missing = [port for port in required if port.name not in sample.feeds and not port.optional]
         if missing:
             what = f"a value for the input {missing[0].name} is missing"
@@ -78,7 +82,7 @@ class GivenValues:
 
 def _places(path: Path) -> Iterator[Path]:
     """The samples at a path: itself, or those in it, test_data_set_2 before test_data_set_10."""
-    if path.is_file() or _is_sample(path):
+    if not path.is_dir() or _is_sample(path):
         yield path
     else:
         yield from (p for p in sorted(path.iterdir(), key=_in_order) if p.suffix == ".npz" or _is_sample(p))
@@ -92,12 +96,16 @@ def _in_order(path: Path) -> list[tuple[int, str]]:
     return [(int(part), "") if part.isdigit() else (-1, part) for part in re.split(r"(\d+)", path.name)]
 
 
-def _values(place: Path, inputs: Sequence[Port], outputs: Sequence[Port]) -> Iterator[tuple[str, Any, Path]]:
-    """The values of a sample, each with its name and its file."""
-    if place.suffix == ".npz":
-        yield from ((name, value, place) for name, value in _read(place, _archived).items())
+def _values(
+    place: Path, inputs: Sequence[Port], outputs: Sequence[Port]
+) -> Iterator[tuple[str, Callable[[], Any], Path]]:
+    """The values of a sample, each with its name, what reads it, and its file."""
+    if place.suffix == ".npz" and place.is_file():
+        with _read(place, _archive) as archive:
+            for name in archive.files:
+                yield name, partial(_read, place, partial(_member, archive, name)), place
         return
-    for file in [place] if place.is_file() else sorted(place.iterdir(), key=_in_order):
+    for file in [place] if not place.is_dir() else sorted(place.iterdir(), key=_in_order):
         numbered = _NUMBERED.fullmatch(file.name)
         if numbered is not None:
             ports = inputs if numbered[1] == "input" else outputs
@@ -108,27 +116,45 @@ def _values(place: Path, inputs: Sequence[Port], outputs: Sequence[Port]) -> Ite
                 file, _of_optional if port.optional else _of_sequence if port.kind == "sequence" else _of_tensor
             )
             # Who writes test sets need not write names.
-            yield name if any(name == other.name for other in ports) else port.name, value, file
+            known = any(name == other.name for other in ports)
+            yield name if known else port.name, partial(_itself, value), file
         elif file.suffix == ".npy":
-            yield file.stem, _read(file, _array), file
+            yield file.stem, partial(_read, file, _array), file
         elif place == file:
             raise _wrong("this is no file with inputs", file, _HINT)
 
 
 def _read(file: Path, reader: Callable[[Path], Any]) -> Any:
+    if file.exists() and not file.is_file():  # a pipe would be waited for
+        raise _wrong("this is no file with inputs", file, _HINT)
     try:
         return reader(file)
     except Exception as error:  # of zip files, numpy, protobuf, onnx and the file system
+        if isinstance(error, ValueError) and "allow_pickle" in str(error):
+            what = "the file cannot be read: it is none of numpy's, or holds Python objects, which may run code"
+            raise _wrong(what, file, "write it again, text as array.astype(str)") from error
         raise _wrong(f"the file cannot be read: {said(error)}", file, "write it again") from error
 
 
-def _archived(file: Path) -> dict[str, Any]:
-    with np.load(file, allow_pickle=False) as archive:
-        return dict(archive)
+def _archive(file: Path) -> Any:
+    return np.lib.npyio.NpzFile(file.open("rb"), own_fid=True)
+
+
+def _member(archive: Any, name: str, file: Path) -> Any:
+    """An array of an archive. A small one may be packed from more than there is memory for."""
+    size = sum(info.file_size for info in archive.zip.infolist() if info.filename in (name, f"{name}.npy"))
+    most = available()
+    if most is not None and size > most:
+        raise MemoryError(f"{name} takes {size:,} bytes, there are {most:,}")
+    return archive[name]
 
 
 def _array(file: Path) -> Any:
     return np.load(file, allow_pickle=False)
+
+
+def _itself(value: Any) -> Any:
+    return value
 
 
 def _of_tensor(file: Path) -> tuple[str, Any]:
@@ -163,8 +189,10 @@ def _fitting_array(value: NDArray[Any], port: Port, file: Path) -> NDArray[Any]:
         value = value.view(wanted)  # numpy's files do not know bfloat16 and the like
     if value.dtype.kind in "US" and wanted.kind == "O":
         value = value.astype(np.str_).astype(object)
+    value = value.astype(value.dtype.newbyteorder("="), copy=False)
     if value.dtype != wanted:
-        what = f"the input {port.name} is of {type_name(port.element_type)}, the file holds {value.dtype.name}"
+        named = type_name(port.element_type) if wanted.kind == "O" else wanted.name
+        what = f"the input {port.name} is of {named}, the file holds {value.dtype.name}"
         raise _wrong(what, file, f'save it as that: array.astype("{wanted.name}")')
     sizes = zip(value.shape, port.dims or (), strict=False)
     fits = len(value.shape) == len(port.dims or ()) and all(isinstance(d, str) or size == d for size, d in sizes)

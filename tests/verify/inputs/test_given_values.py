@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tracemalloc
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -53,6 +55,19 @@ def archive(path: Path, **values: Any) -> Path:
     return path
 
 
+def pipe(path: Path) -> Path:
+    os.mkfifo(path)
+    return path
+
+
+def bomb(path: Path, name: str) -> Path:
+    """An archive that says of an array that it takes 4 PB."""
+    with zipfile.ZipFile(path, "w") as file:
+        file.writestr(f"{name}.npy", b"")
+        file.infolist()[0].file_size = 1 << 52
+    return path
+
+
 FORMS: dict[str, Callable[[Path], Path]] = {
     "an archive": lambda at: archive(at / "data.npz", x=X, ids=IDS),
     "arrays": lambda at: arrays(at / "data", x=X, ids=IDS),
@@ -66,6 +81,12 @@ def test_one_sample(tmp_path: Path, form: str) -> None:
     (sample,) = samples(path)
     assert sample.label == path.name and not sample.recorded
     assert sample.feeds["x"].tolist() == X.tolist() and sample.feeds["ids"].tolist() == IDS.tolist()
+
+
+def test_numbers_of_another_byte_order_are_the_same_numbers(tmp_path: Path) -> None:
+    (sample,) = samples(archive(tmp_path / "data.npz", x=X.astype(">f4"), ids=IDS.astype(">i8")))
+    assert sample.feeds["x"].dtype == np.float32 and sample.feeds["x"].tolist() == X.tolist()
+    assert sample.feeds["ids"].tolist() == IDS.tolist()
 
 
 def test_several_samples_are_in_the_order_of_their_numbers(tmp_path: Path) -> None:
@@ -144,7 +165,7 @@ MISTAKES: dict[str, tuple[Callable[[Path], Path], str, str, str]] = {
     ),
     "another type": (
         lambda at: archive(at / "a.npz", x=X.astype(float), ids=IDS),
-        "the input x is of float, the file holds float64", "a.npz", 'save it as that: array.astype("float32")',
+        "the input x is of float32, the file holds float64", "a.npz", 'save it as that: array.astype("float32")',
     ),
     "another size": (
         lambda at: protos(at / "a", input_0=X[:, :2], input_1=IDS),
@@ -162,7 +183,23 @@ MISTAKES: dict[str, tuple[Callable[[Path], Path], str, str, str]] = {
         lambda at: protos(at / "a", input_0=b"\xff\xff"), "the file cannot be read", "input_0.pb", "write it again",
     ),
     "pickled": (
-        lambda at: archive(at / "a.npz", x=np.array([{}])), "the file cannot be read", "a.npz", "write it again",
+        lambda at: archive(at / "a.npz", x=np.array([{}])),
+        "the file cannot be read: it is none of numpy's, or holds Python objects", "a.npz", "write it again",
+    ),
+    "no archive": (
+        lambda at: (arrays(at, x=X) / "x.npy").rename(at / "a.npz"),
+        "the file cannot be read: BadZipFile", "a.npz", "write it again",
+    ),
+    "an input twice": (
+        lambda at: arrays(protos(at / "a", input_0=X), x=X), "x is given twice", "x.npy", "give each input once",
+    ),
+    "a pipe": (lambda at: pipe(at / "x.npy").parent, "this is no file with inputs", "x.npy", "a sample is"),
+    "a pipe by itself": (lambda at: pipe(at / "x.npy"), "this is no file with inputs", "x.npy", "a sample is"),
+    "an unknown input of any size": (
+        lambda at: bomb(at / "a.npz", "other"), "the model has no input other", "a.npz", "it takes: x float",
+    ),
+    "an input larger than memory": (
+        lambda at: bomb(at / "a.npz", "x"), "the file cannot be read: MemoryError: x takes", "a.npz", "write it again",
     ),
 }  # fmt: skip
 
