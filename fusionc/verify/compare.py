@@ -137,7 +137,8 @@ def as_float64(array: NDArray[Any]) -> NDArray[np.float64]:
     """The array as wide numbers; a complex one has two of each."""
     if array.dtype.kind == "c":
         array = np.stack([array.real, array.imag], axis=-1)
-    return array.astype(np.float64)
+    with np.errstate(invalid="ignore"):  # numpy warns of a signalling NaN
+        return array.astype(np.float64)
 
 
 def scale_of(values: NDArray[np.float64], name: str) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tracemalloc
+import warnings
 from typing import Any
 
 import ml_dtypes
@@ -251,3 +252,10 @@ def test_the_largest_difference() -> None:
 def test_errors_of_the_size_of_the_noise(errors: dict[str, float], is_excused: bool) -> None:
     """Up to four times what the reference itself makes of a unit in the last place; every output counts."""
     assert excused(errors, {"y": 1.0, "z": 0.1, "other": 0.0}) is is_excused
+
+
+def test_a_signalling_nan_is_a_nan() -> None:
+    signalling = np.array([0x7F800001, 0x3F800000], np.uint32).view(np.float32)
+    with warnings.catch_warnings(action="error"):
+        assert compare(signalling, np.array([np.nan, 1], np.float32)) is None
+        assert compare(signalling, np.ones(2, np.float32)) is not None
