@@ -12,6 +12,7 @@ import numpy as np
 from fusionc.model.graph import Edge
 from fusionc.model.tensors import numpy_type
 from fusionc.shapes.expressions import atoms, sum_of
+from fusionc.verify.inputs.random_inputs import fits_numpy
 
 Sizes = Mapping[object, int]
 _SEVERAL = (2, 3, 5, 4)  # sizes of dimensions that need not be the same
@@ -57,7 +58,7 @@ def make_feeds(
         style = ValueStyle(style.floats, 1, max(style.high, 3))
     shapes = {value: [_size(value, at, sizes) for at in range(len(_dimensions(value)))] for value in inputs}
     known = all(value.known_type.elem_type and value.known_type.shape is not None for value in inputs)
-    if not known or sum(map(prod, shapes.values())) > _MOST_ELEMENTS:
+    if not known or sum(map(prod, shapes.values())) > _MOST_ELEMENTS or not all(map(fits_numpy, shapes.values())):
         return None
     rng = np.random.default_rng(seed)
     return {value.name: _tensor(value.known_type.elem_type, shape, style, rng) for value, shape in shapes.items()}

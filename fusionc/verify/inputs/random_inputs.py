@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from math import prod
 from typing import Any, Literal
 
 import numpy as np
@@ -18,6 +19,7 @@ from fusionc.verify.interface import Port
 
 _WORDS = ("a", "bc", "def", "the quick fox", "Zürich", "", "42")
 _LARGEST_COUNT = 4
+_MOST_COUNTED = 1 << 48
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,12 @@ def _with_batch(
         if isinstance(feeds[name], np.ndarray) and feeds[name].ndim == 1:
             others = range(2, len(feeds[name]) + 1)
             yield name, np.array([batch, *others][: len(feeds[name])], feeds[name].dtype)
+
+
+def fits_numpy(shape: Iterable[int]) -> bool:
+    """Can numpy have an array of this shape? It bounds the product of the dimensions that are not 0, also of one
+    without elements."""
+    return prod(filter(None, shape)) <= _MOST_COUNTED
 
 
 def has_floats(ports: Iterable[Port]) -> bool:

@@ -16,11 +16,11 @@ from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
 from fusionc.runtime.runner import Runner
 from fusionc.verify.inputs.formulas import Sizes
 from fusionc.verify.inputs.given_shapes import with_shapes
-from fusionc.verify.inputs.random_inputs import Style, has_floats, make_feeds
+from fusionc.verify.inputs.random_inputs import Style, fits_numpy, has_floats, make_feeds
 from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.inputs.size_choices import SizeChoices
 from fusionc.verify.inputs.value_ranges import value_ranges
-from fusionc.verify.interface import overridable, required_inputs
+from fusionc.verify.interface import Port, overridable, required_inputs
 
 _MOST_PROPOSALS = 200
 _MOST_ELEMENTS = 1 << 28  # of an input; more of them take minutes
@@ -58,9 +58,7 @@ class InputSearch:
     ) -> None:
         self._reference = reference
         self._ports, fixed = with_shapes(required_inputs(model), shapes)
-        counts = {port.name: prod(dim for dim in port.dims or () if isinstance(dim, int)) for port in self._ports}
-        large = [f"the input {name} of {count:,} elements" for name, count in counts.items() if count > _MOST_ELEMENTS]
-        self.too_large = large[0] if large else ""
+        self.too_large = next(filter(None, map(_too_large, self._ports)), "")
         self._ranges = value_ranges(model, self._ports)
         dims = (dim for tensor in model.graph.initializer for dim in tensor.dims)  # of one of no use, maybe below 0
         frequent = Counter(dim for dim in dims if dim >= 0).most_common()
@@ -176,6 +174,15 @@ class InputSearch:
             return None
         label = ", ".join((f"seed {seed}", " ".join(f"{symbol}={size}" for symbol, size in sizes.items())))
         return DrawnSample(label=label.rstrip(", "), feeds=feeds, outputs=outputs, sizes=sizes, style=style, seed=seed)
+
+
+def _too_large(port: Port) -> str:
+    dims = [dim for dim in port.dims or () if isinstance(dim, int)]
+    if prod(dims) > _MOST_ELEMENTS:
+        return f"the input {port.name} of {prod(dims):,} elements"
+    if not fits_numpy(dims):
+        return f"the input {port.name} with the dimensions {', '.join(map(str, dims))}"
+    return ""
 
 
 def _defaults(model: onnx.ModelProto, folder: Path) -> dict[str, Any]:

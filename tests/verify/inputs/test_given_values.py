@@ -283,6 +283,15 @@ def test_a_model_that_is_too_large_for_drawn_inputs_runs_on_those_that_are_given
     assert verify(tmp_path / "a.onnx", tmp_path / "a.onnx", inputs=inputs).status == "equal"
 
 
+def test_an_empty_input_of_huge_dimensions_is_not_drawn(tmp_path: Path) -> None:
+    """numpy has no empty array of which the other dimensions multiply to more than it can count."""
+    shape = f"float[N,0,{1 << 62}]"
+    onnx.save(parse(f"agraph ({shape} x) => ({shape} y) {{ y = Abs (x) }}"), tmp_path / "a.onnx")
+    found = verify(tmp_path / "a.onnx", tmp_path / "a.onnx")
+    assert found.status == "impossible"
+    assert found.summary == f"the input x with the dimensions 0, {1 << 62} is too large to be run"
+
+
 def test_the_commands_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     onnx.save(parse(PLAIN), "model.onnx")
