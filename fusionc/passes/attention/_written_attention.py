@@ -8,6 +8,7 @@ from onnx import TensorProto
 from fusionc.model.graph import Edge, Shape
 from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze, transposed
 from fusionc.passes.attention._heads import batch_of, heads_of
+from fusionc.passes.attention._masks import makes_nan
 from fusionc.rewrite import Match, Tape, const, either, keep, op, refuse, var
 from fusionc.rewrite.pattern import Formula
 from fusionc.shapes.elements import dimension
@@ -55,6 +56,8 @@ def operands(m: Match, new: Tape, given: Edge | None = None, value: Edge | None 
         refuse("the rank is unknown or not 4")
     if m.softmax.attr("axis") not in (-1, 3):
         refuse("Softmax is not over the keys")
+    if m.guard is not None and makes_nan(m.captures.get("mask")):
+        refuse("the mask may hold NaN or +∞, of which the guard makes zeros")
     key = _key(m, given, new)
     heads, key_heads, value_heads = (heads_of(one) for one in (m.q, key, value))
     if key_heads is None or key_heads != value_heads or key_heads not in (heads, 1):

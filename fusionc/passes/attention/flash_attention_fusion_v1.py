@@ -71,7 +71,8 @@ class FlashAttentionFusionV1(Pass):
     after    Attention(q, k, v, mask)
     refuses  what FlashAttentionFusionV2 refuses; a mask that is not known to fit the scores; one mask for each head of
              which it is not known by which numbers it hides keys (to look at all its rows takes 1.07 to 1.3 of the
-             time); with target onnx, such a mask and the guard Where(IsNaN(…), 0, …): not every runtime makes zeros
+             time); with the guard Where(IsNaN(…), 0, …), a mask that may hold NaN or +∞ by the constants it is made
+             of; with target onnx, one that hides in an unknown way and the guard: not every runtime makes zeros
     never    kept: what FlashAttentionFusionV2 does not keep
     algebra  the definition of Attention; onnxruntime takes a row of the lowest number, or of −∞, for hidden and makes
              it zero, while Softmax makes equal weights of it, or NaN. So the lowest number becomes −3·10³⁸ where the

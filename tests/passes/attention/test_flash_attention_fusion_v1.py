@@ -27,6 +27,7 @@ BLOCK = """agraph (float[B,S,8] q, float[B,L,8] k, float[B,L,8] v, bool[B,1,1,L]
 FIT = "the mask is not known to fit the scores"
 HEADS = "one mask for each head, and what it hides is unknown"
 ANY_RUNTIME = "not every runtime makes zeros of a hidden row"
+NO_NUMBER = "the mask may hold NaN or +∞, of which the guard makes zeros"
 STAYS = [
     Stays("opset 22", graph(WHERE), "opset 22 has no Attention", opset=22),
     Stays("one mask from outside for each head", graph("", inputs="float[B,2,3,5] m"), HEADS, opset=23),
@@ -35,6 +36,20 @@ STAYS = [
     Stays("the lowest number, moved, for each head", graph("g = Where (b, zero, low) m = Unsqueeze (g, one)", inputs="bool[2,3,5] b", constants=LOWEST + ", int64[1] one = {0}"), HEADS, opset=23),
     Stays("infinite with the guard for any runtime", graph(LOW, GUARD, constants=INFINITE), ANY_RUNTIME, opset=23, target="onnx"),
     Stays("from outside with the guard for any runtime", graph("", GUARD, inputs="float[B,1,3,5] m"), ANY_RUNTIME, opset=23, target="onnx"),
+    *(
+        Stays(f"{name} and the guard", graph(mask, GUARD, constants=LOWEST + constants, inputs=inputs), NO_NUMBER, opset=23)
+        for name, mask, constants, inputs in (
+            ("a constant with NaN", "", f", {CAUSAL}".replace("{0", "{nan"), "float[B] unused"),
+            ("a constant with a row of −∞ and NaN", "", f", {CAUSAL}".replace("{0, -inf", "{-inf, nan"), "float[B] unused"),
+            ("a constant with +∞", "", f", {CAUSAL}".replace("{0", "{inf"), "float[B] unused"),
+            ("Where of NaN", "m = Where (b, zero, no)", ", float no = {nan}", "bool[B,1,3,5] b"),
+            ("Where of a constant with +∞", "g = Unsqueeze (high, one) m = Where (b, g, low)", ", int64[1] one = {0}, float[3,5] high = {inf, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0}", "bool[B,1,3,5] b"),
+            ("a sum with NaN", "g = Where (b, zero, low) m = Add (g, no)", ", float no = {nan}", "bool[B,1,3,5] b"),
+            ("0·∞", INTEGERS.replace("far", "no"), ", float one = {1}, float no = {-inf}", "int64[B,1,3,5] i"),
+            ("minus −∞", "m = Sub (i, no)", ", float no = {-inf}", "float[B,1,3,5] i"),
+            ("a sum of very many", " ".join(f"m{i + 1} = Add (m{i}, n{i})" for i in range(60)) + " m = Neg (m60)", "", ", ".join(f"float[B,1,3,5] n{i}" for i in range(60)) + ", float[B,1,3,5] m0"),
+        )
+    ),
     Stays("another length of the queries", graph(WHERE, inputs="bool[B,1,M,5] b").replace("float[B,2,3,4] y", "float[B,2,?,4] y"), FIT, opset=23),
     Stays("one mask for each other head", graph(WHERE, inputs="bool[B,H,3,5] b"), FIT, opset=23),
     Stays("an unknown length", graph(WHERE, inputs="bool[B,1,3,M] b"), FIT, opset=23),
@@ -86,6 +101,7 @@ FIRES = [
     Fires("two minus integers", graph(INTEGERS, inputs="int64[B,1,3,5] i", constants=", float one = {2}"), ["Cast", "Sub", "Mul", *MOVED], opset=23, zero_sizes=False),
     Fires("one minus what was floats before", graph(INTEGERS, inputs="double[B,1,3,5] i", constants=", float one = {1}"), ["Cast", "Sub", "Mul", *MOVED], opset=23, zero_sizes=False),
     Fires("a bias and a mask", graph("g = Where (b, zero, far) m = Add (g, w)", inputs="bool[B,1,3,5] b", constants=", float[2,3,5] w"), ["Where", "Add", "Attention"], opset=23, zero_sizes=False),
+    Fires("added to itself many times", graph(WHERE.replace("m =", "m0 =") + " ".join(f" m{i + 1} = Add (m{i}, m{i})" for i in range(24)).replace("m24 =", "m ="), inputs="bool[B,1,3,5] b"), ["Where", *["Add"] * 24, "Attention"], opset=23, zero_sizes=False),
     Fires("split heads, a row of keys", BLOCK, ["Where", "Shape", "Shape", "Concat", "Expand", "Attention"], 2, opset=23, zero_sizes=False),
 ]  # fmt: skip
 
