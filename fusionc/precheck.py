@@ -46,12 +46,9 @@ def precheck(path: Path, target: str) -> dict[str, Any]:
 
 def _entry(node: Node) -> dict[str, Any]:
     causes = [{"code": code, "message": message} for code, message in _causes(node)]
-    entry: dict[str, Any] = {"name": node.label(), "type": _name(node), "result": "failed" if causes else "success"}
+    name, result = operators.qualified(node.op, node.domain), "failed" if causes else "success"
+    entry: dict[str, Any] = {"name": node.label(), "type": name, "result": result}
     return entry | ({"cause": causes} if causes else {})
-
-
-def _name(node: Node) -> str:
-    return f"{node.domain}.{node.op}" if node.domain else node.op
 
 
 def _causes(node: Node) -> Iterator[tuple[int, str]]:
@@ -60,12 +57,12 @@ def _causes(node: Node) -> Iterator[tuple[int, str]]:
         version = version or 1  # the one that there is, whether the model says so or not
     if node.function is not None:
         return
-    schema = operators.schema(node.op, node.domain, version)
+    schema, name = operators.schema(node.op, node.domain, version), operators.qualified(node.op, node.domain)
     place = f"version {version} of {node.domain or 'the standard operators'}"
     if not version:
         yield _INVALID, f"the model does not say which version of {node.domain or 'the standard operators'} it uses"
     elif schema is None and not (model.is_for_onnxruntime and is_known(node.op, node.domain, version)):
-        yield _UNSUPPORTED, f"{_name(node)} is no operator of {place}"
+        yield _UNSUPPORTED, f"{name} is no operator of {place}"
     elif model.is_for_onnxruntime and not node.is_op("Constant"):  # which onnxruntime makes an initializer
         if _has_body(schema):
             return  # written out in other operators where it has no kernel
@@ -73,10 +70,10 @@ def _causes(node: Node) -> Iterator[tuple[int, str]]:
         # onnxruntime computes float16 in float32 where it has no kernel for it.
         wider = [TensorProto.FLOAT if type_ == TensorProto.FLOAT16 else type_ for type_ in types]
         if not has_cpu_kernel(node.op, node.domain, version):
-            yield _UNSUPPORTED, f"onnxruntime has no CPU kernel of {_name(node)} in {place}"
+            yield _UNSUPPORTED, f"onnxruntime has no CPU kernel of {name} in {place}"
         elif not any(has_cpu_kernel(node.op, node.domain, version, *some) for some in (types, wider)):
             taken = ", ".join(type_name(type_) if type_ else "?" for type_ in types)
-            yield _INVALID, f"onnxruntime has no CPU kernel of {_name(node)} for inputs of the types {taken}"
+            yield _INVALID, f"onnxruntime has no CPU kernel of {name} for inputs of the types {taken}"
 
 
 def _has_body(schema: Any) -> bool:

@@ -29,11 +29,11 @@ from variants import can_have_constant_nodes, inside_function, wrap_in_if
 
 from fusionc.model.operators import RANDOM_OR_STATEFUL
 from fusionc.model.write_back import write_back
+from fusionc.node_origin import FROM_KEY, PASS_KEY
 from fusionc.passes import PASSES
 from fusionc.rewrite import Pass
 from fusionc.rewrite.log import PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import run
-from fusionc.rewrite.provenance import FROM_KEY, PASS_KEY
 from fusionc.rewrite_check.check_rewrites import RewriteChecker
 from fusionc.shapes.inference import typed_model
 

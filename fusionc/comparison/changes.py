@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from fusionc.comparison.origins import Origin, nodes_of_graphs, origin_of
+from fusionc.comparison.model_nodes import nodes_of_graphs
 from fusionc.comparison.pairs import Digests, Pairs, attributes_of, pair_nodes
 from fusionc.model.graph import Edge, Model, Node
-from fusionc.model.operators import MICROSOFT
+from fusionc.model.operators import short_name
+from fusionc.node_origin import Origin, origin_of
 
 Kind = Literal["replaced", "removed", "added", "changed"]
 
@@ -80,11 +81,7 @@ class _Group:
 
 
 def _names(nodes: Iterable[Node]) -> tuple[NodeName, ...]:
-    return tuple(NodeName(node.label(), _operator(node)) for node in nodes)
-
-
-def _operator(node: Node) -> str:
-    return node.op if node.domain in ("", MICROSOFT) else f"{node.domain}.{node.op}"
+    return tuple(NodeName(node.label(), short_name(node.op, node.domain)) for node in nodes)
 
 
 class _Union:
@@ -110,16 +107,16 @@ class _Union:
 
 def _made_by_passes(old: Sequence[Node], new: Sequence[Node]) -> list[_Group]:
     """What nodes say that passes have made them of; those that the first model has, too, are no change."""
-    had = {(node.label(), node.op, origin_of(node)) for node in old}
+    had = {(node.label(), node.op, origin_of(node.proto)) for node in old}
     by_source: dict[str, list[Node]] = {}
     for node in old:
-        own = origin_of(node) or Origin((), (node.label(),))
+        own = origin_of(node.proto) or Origin((), (node.label(),))
         for name in own.sources:
             by_source.setdefault(name, []).append(node)
     made: dict[Node, Origin] = {}
     sources: dict[Node, list[Node]] = {}
     for node in new:
-        origin = origin_of(node)
+        origin = origin_of(node.proto)
         if origin is not None and (node.label(), node.op, origin) not in had:
             found = [source for name in origin.sources for source in by_source.get(name, ())]
             if found:
@@ -132,7 +129,7 @@ def _made_by_passes(old: Sequence[Node], new: Sequence[Node]) -> list[_Group]:
     for nodes in union.sets():
         after = [node for node in nodes if node in made]
         before = [node for node in nodes if node not in made]
-        known = {name for node in before for name in (origin_of(node) or Origin((), ())).passes}
+        known = {name for node in before for name in (origin_of(node.proto) or Origin((), ())).passes}
         passes = dict.fromkeys(name for node in after for name in made[node].passes if name not in known)
         groups.append(_Group(before, after, tuple(passes)))
     return groups

@@ -10,8 +10,8 @@ from pathlib import Path
 import onnx
 import onnx.inliner
 
+from fusionc.comparison.model_nodes import nodes_of_graphs
 from fusionc.comparison.node_cost import UnknownSize, bytes_moved_by, operations_of
-from fusionc.comparison.origins import nodes_of_graphs
 from fusionc.model.graph import Edge, Model, Node
 from fusionc.model.operators import KERNELS
 from fusionc.model.tensors import byte_size

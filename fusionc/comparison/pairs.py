@@ -9,9 +9,9 @@ from hashlib import blake2b
 import numpy as np
 import onnx
 
-from fusionc.comparison.origins import origin_of
 from fusionc.model import operators
 from fusionc.model.graph import Edge, Graph, Model, Node
+from fusionc.node_origin import origin_of
 
 NAME, STRUCTURE = "name", "structure"
 _BLOCKED = "_nchwc"  # how the names of onnxruntime's nodes end that make a value in the layout of its convolutions
@@ -117,12 +117,12 @@ def _scope(graph: Graph) -> tuple[str, ...]:
 
 
 def _by_name(node: Node) -> Hashable:
-    return (_scope(node.graph), node.domain, node.op, node.name, origin_of(node)) if node.name else None
+    return (_scope(node.graph), node.domain, node.op, node.name, origin_of(node.proto)) if node.name else None
 
 
 def _by_output(node: Node) -> Hashable:
     first = next((value.name for value in node.outputs if value is not None), "")
-    return (_scope(node.graph), node.domain, node.op, first, origin_of(node)) if first else None
+    return (_scope(node.graph), node.domain, node.op, first, origin_of(node.proto)) if first else None
 
 
 def _pair_unique(

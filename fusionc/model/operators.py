@@ -45,6 +45,16 @@ def canonical_domain(domain: str) -> str:
     return "" if domain == "ai.onnx" else domain
 
 
+def qualified(op: str, domain: str) -> str:
+    """The name of an operator in lists and flags: with its domain where that is not the standard one."""
+    return f"{domain}.{op}" if domain else op
+
+
+def short_name(op: str, domain: str) -> str:
+    """The name of an operator for people, who know which ones are onnxruntime's."""
+    return qualified(op, "" if domain == MICROSOFT else domain)
+
+
 def opsets_of(proto: onnx.ModelProto | onnx.FunctionProto) -> dict[str, int]:
     """The imported operator sets. A model older than IR version 3 imports none and means the first one."""
     found: dict[str, int] = {}

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 import onnx.defs
 
-from fusionc.model.operators import MICROSOFT
+from fusionc.model.operators import MICROSOFT, qualified
 from fusionc.rewrite import Pass, Pattern
 from fusionc.rewrite.pattern import OpFormula, walk
 from fusionc.runtime.cpu_kernels import is_known
@@ -16,7 +16,7 @@ def operators_of(pattern: Pattern) -> set[str]:
     """What the pattern looks for, `Slice` or `com.microsoft.Gelu`; nothing where that may be any operator."""
     parts = [part for formula in pattern.formulas for part in walk(formula)]
     named = [pair for part in parts if isinstance(part, OpFormula) for pair in part.operators]
-    return {*pattern.operators, *(_full(name, domain) for domain, name in named)}
+    return {*pattern.operators, *(qualified(name, domain) for domain, name in named)}
 
 
 def patterns_with(operator: str, passes: Iterable[Pass]) -> list[tuple[Pass, list[Pattern]]]:
@@ -31,7 +31,7 @@ def patterns_with(operator: str, passes: Iterable[Pass]) -> list[tuple[Pass, lis
 
 def operator_names(passes: Iterable[Pass]) -> set[str]:
     """The operators of ONNX, and what else these passes look for."""
-    standard = {_full(schema.name, schema.domain) for schema in onnx.defs.get_all_schemas()}
+    standard = {qualified(schema.name, schema.domain) for schema in onnx.defs.get_all_schemas()}
     return _spellings(standard.union(*(operators_of(pattern) for p in passes for pattern in p.patterns)))
 
 
@@ -43,10 +43,6 @@ def is_operator(name: str, passes: Iterable[Pass]) -> bool:
 
 def _plain(operator: str) -> str:
     return operator.replace("::", ".").removeprefix("ai.onnx.")
-
-
-def _full(name: str, domain: str) -> str:
-    return f"{domain}.{name}" if domain else name
 
 
 def _spellings(names: set[str]) -> set[str]:

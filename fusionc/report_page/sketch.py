@@ -8,7 +8,8 @@ from dataclasses import dataclass
 import onnx
 
 from fusionc.model.graph import Edge, Node
-from fusionc.model.operators import MICROSOFT, attribute_default, decode_attribute
+from fusionc.model.operators import attribute_default, decode_attribute, short_name
+from fusionc.shapes.expressions import Element, atoms, is_invented
 
 OPERATOR, VALUE, CONSTANT = "operator", "value", "constant"
 _MOST_NODES = 28
@@ -72,10 +73,9 @@ def sketch_of(nodes: Sequence[Node], results: Sequence[tuple[Edge, str]]) -> Ske
 
 
 def _operator(node: Node) -> Item:
-    text = node.op if node.domain in ("", MICROSOFT) else f"{node.domain}.{node.op}"
     details = [*_attributes(node), *_constants(node)]
     more = [f"and {len(details) - _MOST_DETAILS + 1} more"] if len(details) > _MOST_DETAILS else []
-    return Item(OPERATOR, text, (*details[: _MOST_DETAILS - len(more)], *more))
+    return Item(OPERATOR, short_name(node.op, node.domain), (*details[: _MOST_DETAILS - len(more)], *more))
 
 
 def _constants(node: Node) -> Iterator[str]:
@@ -108,6 +108,11 @@ def _shape_text(value: Edge) -> str:
     shape = value.known_type.shape
     if shape is None:
         return ""
-    return (
-        "×".join("?" if dim is None or str(dim).startswith(("unk__", "=")) else str(dim) for dim in shape) or "scalar"
-    )
+    return "×".join(map(_dimension_text, shape)) or "scalar"
+
+
+def _dimension_text(dim: Element | None) -> str:
+    """A number, or a name that the model has for it."""
+    if dim is None or is_invented(dim) or (isinstance(dim, str) and list(atoms(dim)) != [dim]):
+        return "?"
+    return str(dim)

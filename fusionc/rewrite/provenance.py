@@ -1,44 +1,36 @@
-"""What a node says of where it comes from: the passes that made it, and the nodes that it stands for.
-
-It stands in its metadata_props, in models of older IR versions in its doc_string.
-"""
+"""A node that a pass has made says so, and which nodes it stands for; what these had to say is kept."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
 from fusionc.model.graph import Node
+from fusionc.node_origin import FROM_KEY, PASS_KEY, Origin, doc_line, origin_of, with_newest_lines
 
-PASS_KEY, FROM_KEY = "fusionc.pass", "fusionc.from"
 _MOST_SOURCES = 64  # names of nodes that a node is said to come from
+_MOST_LINES = 64  # that a doc_string has on this
 _METADATA_IR = 10  # the IR version since which nodes have metadata_props
-
-
-def _origin_of(node: Node) -> tuple[list[str], list[str]]:
-    """The passes that made a node and the nodes of the original model that it stands for."""
-    props = {p.key: p.value for p in node.proto.metadata_props}
-    if PASS_KEY in props:
-        return props[PASS_KEY].split(","), props.get(FROM_KEY, "").split(",")
-    return [], [node.label()]
 
 
 def stamp(new_nodes: Iterable[Node], old_nodes: Sequence[Node], pass_name: str, ir_version: int) -> None:
     """Write provenance, and keep the metadata of what was replaced: for each key, the first node's that has it."""
-    origins = [_origin_of(node) for node in old_nodes]
-    passes = dict.fromkeys(name for made_by, _ in origins for name in made_by)
-    passes[pass_name] = None
-    sources = list(dict.fromkeys(name for _, names in origins for name in names))
+    has_metadata = ir_version >= _METADATA_IR
+    known = [origin_of(node.proto) if has_metadata else None for node in old_nodes]
+    origins = [origin or Origin((), (node.label(),)) for origin, node in zip(known, old_nodes, strict=True)]
+    passes = dict.fromkeys([*(name for origin in origins for name in origin.passes), pass_name])
+    sources = list(dict.fromkeys(name for origin in origins for name in origin.sources))
     if len(sources) > _MOST_SOURCES:
         sources = [*sources[:_MOST_SOURCES], "…"]
-    merged = {PASS_KEY: ",".join(passes), FROM_KEY: ",".join(sources)}
     docs = dict.fromkeys(old.proto.doc_string for old in old_nodes if old.proto.doc_string)
-    if ir_version < _METADATA_IR:
-        docs["; ".join(f"{key}={value}" for key, value in merged.items())] = None
-        merged.clear()
-    else:
+    merged = dict[str, str]()
+    if has_metadata:
+        merged = {PASS_KEY: ",".join(passes), FROM_KEY: ",".join(sources)}
         for prop in (prop for old in old_nodes for prop in old.proto.metadata_props):
             merged.setdefault(prop.key, prop.value)
+    else:  # what the nodes before had to say is there, a line for each rewrite
+        docs[doc_line(Origin(tuple(passes), tuple(sources)))] = None
+    doc_string = with_newest_lines("\n".join(docs), _MOST_LINES)
     for node in new_nodes:
-        node.proto.doc_string = "\n".join(docs)
+        node.proto.doc_string = doc_string
         for key, value in merged.items():
             node.proto.metadata_props.add(key=key, value=value)

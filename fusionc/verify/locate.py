@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pickle
-import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -16,6 +15,7 @@ import onnx
 
 from fusionc.disk.load import load
 from fusionc.errors import FusioncError
+from fusionc.node_origin import origin_of
 from fusionc.runtime.run_errors import OutOfMemory, RunError
 from fusionc.runtime.runner import Feeds, closes_runners
 from fusionc.verify.compare import Mismatch, compare, largest_difference
@@ -28,7 +28,6 @@ from fusionc.verify.model_part import SeenModel
 _FIRST, _MOST = 4, 512  # values that are looked at in one go
 _DRAWS = 4
 _BYTES = 64 << 20  # of the values of one sample
-_ORIGIN = re.compile(r"fusionc\.pass=(.*?); fusionc\.from=(.*)")
 
 
 @dataclass(frozen=True)
@@ -201,9 +200,5 @@ class _Search:
 def _told(node: onnx.NodeProto) -> str:
     """A node in words: its operator and name, and where it comes from if a pass has made it."""
     label = " ".join(filter(None, (node.op_type, node.name)))
-    props = {prop.key: prop.value for prop in node.metadata_props}
-    written = _ORIGIN.search(node.doc_string)
-    made_by, sources = props.get("fusionc.pass"), props.get("fusionc.from", "")
-    if made_by is None and written is not None:
-        made_by, sources = written.groups()
-    return label if made_by is None else f"{label}, made by {made_by} of {sources.replace(',', ', ')}"
+    origin = origin_of(node)
+    return label if origin is None else f"{label}, made by {', '.join(origin.passes)} of {', '.join(origin.sources)}"

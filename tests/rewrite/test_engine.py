@@ -215,6 +215,17 @@ def test_before_ir_version_10_the_origin_is_in_the_doc_string() -> None:
     assert node.doc_string == "fusionc.pass=OwnPass; fusionc.from=two,one" and not node.metadata_props
 
 
+def test_what_a_doc_string_says_of_rewrites_does_not_grow_without_end() -> None:
+    """Each of a hundred rewrites finds the node that the one before has made; what people wrote stays."""
+    chain = " ".join(f"a{k + 1} = Abs (a{k})" for k in range(100))
+    model = parse(f"agraph (float[N] x) => (float[N] y) {{ a0 = Relu (x) {chain} y = Neg (a100) }}", ir_version=8)
+    model.graph.node[0].doc_string = "the first\nof all"
+    made = optimize(model, [ABS_OF_RELU])[0].graph.node[0]
+    lines = made.doc_string.split("\n")
+    assert lines[:2] == ["the first", "of all"] and len(lines) == 66
+    assert all(line.startswith("fusionc.pass=OwnPass; fusionc.from=") for line in lines[2:])
+
+
 def test_the_same_operator_keeps_its_name_and_the_value_its_own() -> None:
     model = parse("agraph (float[N] x) => (float[N] z) { [mine] a = Relu (x) y = Abs (a) z = Neg (y) }")
     first, _ = optimize(model, [ABS_OF_RELU])[0].graph.node

@@ -15,10 +15,10 @@ import onnx.inliner
 import onnx.numpy_helper
 
 from fusionc.graph_kernel.flags.flag_table import Flags
-from fusionc.graph_kernel.select.operator_kinds import EXPAND, SQUARE, qualified
+from fusionc.graph_kernel.select.operator_kinds import EXPAND, SQUARE
 from fusionc.model import operators
 from fusionc.model.graph import Node
-from fusionc.model.operators import MICROSOFT
+from fusionc.model.operators import MICROSOFT, qualified
 
 # onnxruntime's own operators, as ONNX text. CastLike makes each constant one of the type of the input.
 _DEFINITIONS = {

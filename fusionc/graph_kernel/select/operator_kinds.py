@@ -52,11 +52,6 @@ _KINDS = (
 )
 
 
-def qualified(op: str, domain: str) -> str:
-    """The name of an operator in lists and flags: with its domain where that is not the standard one."""
-    return f"{domain}.{op}" if domain else op
-
-
 def kind_of(op: str) -> OperatorKind:
     """The kind of a standard operator."""
     return _KINDS.get(op, OperatorKind.OPAQUE)

@@ -15,9 +15,10 @@ from fusionc.graph_kernel.flags.flag_table import Flags
 from fusionc.graph_kernel.select.area_location import AreaLocation, ends_of
 from fusionc.graph_kernel.select.cluster import clusters_of
 from fusionc.graph_kernel.select.make_area import area_of
-from fusionc.graph_kernel.select.operator_kinds import SOURCE_OF_SIZES, qualified
+from fusionc.graph_kernel.select.operator_kinds import SOURCE_OF_SIZES
 from fusionc.graph_kernel.select.supported_operators import SupportedOperators
 from fusionc.model.graph import Edge, Graph, Node
+from fusionc.model.operators import qualified
 
 _MOST_ELEMENTS = 16  # of a value; each is a loop nest of the kernel
 

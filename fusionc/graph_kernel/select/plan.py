@@ -16,7 +16,6 @@ from fusionc.graph_kernel.select.area_location import AreaLocation, located
 from fusionc.graph_kernel.select.area_values import edges_of
 from fusionc.graph_kernel.select.cluster_model import cluster_model, cluster_proto
 from fusionc.graph_kernel.select.expand import Expander
-from fusionc.graph_kernel.select.operator_kinds import qualified
 from fusionc.graph_kernel.select.simplify import Simplifier
 from fusionc.graph_kernel.select.split.regions import Region
 from fusionc.graph_kernel.select.split.split_patterns import SplitPattern
@@ -24,6 +23,7 @@ from fusionc.graph_kernel.select.split.splitter import split
 from fusionc.graph_kernel.select.split.stitch import STITCH
 from fusionc.graph_kernel.select.supported_operators import SupportedOperators
 from fusionc.model.graph import Graph, Model, Node
+from fusionc.model.operators import qualified
 from fusionc.model.write_back import write_back
 from fusionc.rewrite.log import PatternCount
 

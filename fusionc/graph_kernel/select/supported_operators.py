@@ -7,8 +7,8 @@ from collections.abc import Callable
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.select.area_values import embedded
 from fusionc.graph_kernel.select.make_area import area_of
-from fusionc.graph_kernel.select.operator_kinds import qualified
 from fusionc.model.graph import Node
+from fusionc.model.operators import qualified
 
 ReasonAgainst = Callable[[Area], str | None]
 

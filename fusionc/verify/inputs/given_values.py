@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from fusionc.errors import UsageError, said
+from fusionc.errors import UsageError, advice, said
 from fusionc.model.tensors import type_name
 from fusionc.runtime.memory import available
 from fusionc.verify.interface import Port, declared_outputs, overridable_inputs, required_inputs
@@ -70,9 +69,8 @@ class GivenValues:
             elif any(name == port.name for port in outputs):
                 sample.recorded[name] = read()
             else:
-                near = get_close_matches(name, inputs, 1)
                 named = f"it takes: {_list(required)}; an .npy file and what an .npz file holds are called as an input"
-                raise _wrong(f"the model has no input {name}", file, f"did you mean {near[0]}?" if near else named)
+                raise _wrong(f"the model has no input {name}", file, advice(name, inputs, named))
         missing = [port for port in required if port.name not in sample.feeds and not port.optional]
         if missing:
             what = f"a value for the input {missing[0].name} is missing"

@@ -158,7 +158,7 @@ MISTAKES: dict[str, tuple[Callable[[Path], Path], str, str, str]] = {
         "the model takes: x float[N, 3], ids int64[3]; give all of them",
     ),
     "no such input": (
-        lambda at: archive(at / "a.npz", x=X, idx=IDS), "the model has no input idx", "a.npz", "did you mean ids?",
+        lambda at: archive(at / "a.npz", x=X, idx=IDS), "the model has no input idx", "a.npz", 'did you mean "ids"?',
     ),
     "no such input, nor one like it": (
         lambda at: arrays(at / "a", x=X, mask=IDS), "the model has no input mask", "mask.npy", "it takes: x float",

@@ -1,0 +1,22 @@
+"""The nodes of a model that are compared and counted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from fusionc.model.graph import Graph, Model, Node
+from fusionc.model.operators import KERNELS
+
+
+def nodes_of_graphs(model: Model) -> Iterator[Node]:
+    """All nodes in topological order, those of subgraphs and functions too; an area is one node."""
+    for graph in model.graphs:
+        if not _is_of_area(graph):
+            yield from graph.ordered()
+
+
+def _is_of_area(graph: Graph) -> bool:
+    outermost = graph
+    while outermost.parent is not None:
+        outermost = outermost.parent
+    return outermost.is_function and outermost.proto.domain == KERNELS

@@ -1,0 +1,45 @@
+"""Where a node says that it comes from: the passes that made it, and the nodes that it stands for.
+
+It stands in its metadata_props, in models of older IR versions in its doc_string, a line for each rewrite.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from onnx import NodeProto
+
+PASS_KEY, FROM_KEY = "fusionc.pass", "fusionc.from"
+_IN_DOC_STRING = re.compile(rf"^{re.escape(PASS_KEY)}=(.*?); {re.escape(FROM_KEY)}=(.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """`passes` made the node of those that are called `sources`."""
+
+    passes: tuple[str, ...]
+    sources: tuple[str, ...]
+
+
+def origin_of(node: NodeProto) -> Origin | None:
+    """What a node says of itself; None where no pass has made it."""
+    said = {prop.key: prop.value for prop in node.metadata_props}
+    written = _IN_DOC_STRING.findall(node.doc_string)
+    if PASS_KEY in said:
+        written.append((said[PASS_KEY], said.get(FROM_KEY, "")))
+    passes, sources = (dict.fromkeys(name for line in written for name in line[at].split(",")) for at in (0, 1))
+    return Origin(tuple(passes), tuple(sources)) if written else None
+
+
+def doc_line(origin: Origin) -> str:
+    """The line of a doc_string that says it."""
+    return f"{PASS_KEY}={','.join(origin.passes)}; {FROM_KEY}={','.join(origin.sources)}"
+
+
+def with_newest_lines(doc_string: str, most: int) -> str:
+    """The text with at most so many of these lines, the last ones."""
+    lines = doc_string.split("\n")
+    told = [at for at, line in enumerate(lines) if _IN_DOC_STRING.match(line)]
+    dropped = set(told[:-most])
+    return "\n".join(line for at, line in enumerate(lines) if at not in dropped)
