@@ -20,7 +20,7 @@ MultiHeadAttentionFusionPass RepeatedMatMulUbFusionPass AddRmsNormDynamicQuantFu
 RmsNormQuantFusionPass AddCastRmsNormCastFusionPass AddRmsNormFusionPass EmbedLayerNormFusionPass
 AddLayerNormFusionPass ResidualSumPass SqueezeExciteScalePass TbeConvDoubleInFusionPass TbeConvElemwiseFusionPass
 InferenceQbmmAddFusionPass ATbeMatMulElemwiseFusionPass FastGeluFusionPass BiasGeluFusionPass
-InferenceSwigluFusionPass QuickGeluFusionPass TransposeScaleMatMulFusionPass
+InferenceSwigluFusionPass QuickGeluFusionPass TransposeScaleMatMulFusionPass StftToConvPass DftToMatMulPass
 """
 # These ask for them in some of their cases.
 _SOMETIMES_ASK = """

@@ -48,6 +48,9 @@ _ORDER = (
     "data_movement.space_to_depth_fusion",
     # matmul: written as Einsum
     "matmul.einsum",
+    # signal: transforms, which become products and convolutions
+    "signal.stft_to_conv",
+    "signal.dft_to_mat_mul",
     # convolution: what hides a Conv or its padding first; then what is behind a Conv goes into it, before what is in
     # front of the next one, which would have to be exact at its borders; then what joins Convs.
     "convolution.space_to_batch_conv2d_batch_to_space",  # before Pad: it leaves one in front of the Conv

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from itertools import permutations
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 
 from fusionc.verify.reduction_bounds import REDUCTIONS, spread_of_product, spreads
@@ -38,6 +40,8 @@ DECIDED = {
     "LogSoftmax": [[-INF, 1, 2], [1, 2, 3]],
     "LayerNormalization": [[1, 2, 3], [NAN, 1, 2]],
     "RMSNormalization": [[1, 2, 3], [1e30, 1, 1]],
+    "DFT": [[1, 2, 3]],
+    "STFT": [[1, 2, 3]],
 }
 OPEN = {
     "ReduceSum": [[LARGE, LARGE, -LARGE], [LARGE, LARGE, -LARGE, -LARGE], [INF, -LARGE, -LARGE]],
@@ -222,3 +226,16 @@ def test_which_products_of_several_values_are_open(factors: tuple[float, ...], i
     spread = spread_of_product([np.ones((2, 1), np.float32), first, *others])
     assert spread.shape == (2, 1) and (np.isinf(spread) == is_open).all()
     assert is_open == (len(results) > 1), "the orders say otherwise"
+
+
+@pytest.mark.parametrize("length", [7, 15, 50, 99, 100, 400, 441, 1000, 512])
+def test_transforms_are_as_far_off_as_they_may_be(length: int) -> None:
+    x = np.random.default_rng(length).normal(size=(3, length, 1)).astype(np.float32)
+    model = onnx.parser.parse_model(
+        '<ir_version: 8, opset_import: ["" : 17]> agraph (float[3,N,1] x) => (float[3,N,2] y) { y = DFT (x) }'
+    )
+    (result,) = onnxruntime.InferenceSession(model.SerializeToString()).run(None, {"x": x})
+    exact = np.fft.fft(x[..., 0].astype(np.float64))
+    error = np.abs(result - np.stack([exact.real, exact.imag], -1))
+    (spread,) = spreads("DFT", {}, [x], [result])
+    assert (error <= spread).all()

@@ -1,0 +1,1 @@
+"""Fourier transforms: as the sums that they are, where these are faster."""

@@ -1,0 +1,37 @@
+"""The Fourier transform as a matrix, and where a product with it is faster than the transform."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from fusionc.model.tensors import Array
+from fusionc.rewrite import refuse
+
+_BYTES = 4 << 20  # of the matrix, by which the model may grow
+_POWER_OF_TWO = 1 << 17  # elements of the matrix: of these lengths onnxruntime has a fast transform
+
+
+def fourier_matrix(length: int, parts: int, *, onesided: bool, inverse: bool = False) -> Array:
+    """What a signal of `length` numbers of `parts` parts (1: real, 2: complex) is multiplied by, in float64.
+
+    Its shape is [length, parts, bins, 2]; `onesided` leaves out the bins that the others tell. Refuses where the
+    product would be slower, or the model much larger.
+    """
+    bins = length // 2 + 1 if onesided else length
+    elements = length * parts * bins * 2
+    is_power_of_two = length & (length - 1) == 0
+    if elements * 4 > _BYTES or (is_power_of_two and elements > _POWER_OF_TWO):
+        refuse("the transform is faster than a product with so large a matrix")
+    turns = np.outer(np.arange(length), np.arange(bins)) % length / length
+    angle = 2 * np.pi * turns * (1 if inverse else -1)
+    of_real = np.stack([np.cos(angle), np.sin(angle)], -1)
+    of_imaginary = np.stack([-np.sin(angle), np.cos(angle)], -1)
+    matrix = np.stack([of_real, of_imaginary][:parts], 1)
+    return matrix / length if inverse else matrix
+
+
+def parts_of(size: object) -> int:
+    """The numbers that one element of a signal has, by the last dimension. Refuses where it is not known."""
+    if size not in (1, 2):
+        refuse("whether the signal is real or complex is unknown")
+    return 1 if size == 1 else 2

@@ -1,0 +1,60 @@
+from __future__ import annotations
+
+from harness import Fires, Stays, tables
+
+DFT = "agraph (float[{}] x) => (float[{}] y) <int64 n = {{8}}, int64 six = {{6}}, int64 a = {{{}}}> {{ {} }}"
+SLOWER = "the transform is faster than a product with so large a matrix"
+
+
+def dft(node: str, signal: str = "B,8,1", result: str = "B,K,2", axis: int = 1) -> str:
+    return DFT.format(signal, result, axis, node)
+
+
+def fires(name: str, graph: str, opset: int = 17) -> Fires:
+    # An infinity makes only the bins infinite that it goes into.
+    return Fires(
+        name, graph, ["Reshape", "MatMul", "Reshape"], opset=opset, sizes={"B": 3}, edge_values=False, zero_sizes=False
+    )
+
+
+STAYS = [
+    Stays("cut", dft("y = DFT (x, six)"), "the signal is cut or padded", 17),
+    Stays("padded", dft("y = DFT (x, n)", "B,6,1"), "the signal is cut or padded", 17),
+    Stays(
+        "another axis",
+        dft("y = DFT <axis = 1> (x)", "B,8,4,2", "B,8,4,2"),
+        "the axis is not the last one before the parts of the numbers",
+        17,
+    ),
+    Stays(
+        "another axis as an input",
+        dft("y = DFT (x, , a)", "B,8,4,2", "B,8,4,2"),
+        "the axis is not the last one before the parts of the numbers",
+        20,
+    ),
+    Stays("a length that is unknown", dft("y = DFT (x)", "B,N,1"), "the length of the signal is unknown", 17),
+    Stays("real or complex", dft("y = DFT (x)", "B,8,P"), "whether the signal is real or complex is unknown", 17),
+    Stays(
+        "a length that is an input", "agraph (float[B,8,1] x, int64 n) => (float[B,K,2] y) { y = DFT (x, n) }", None, 17
+    ),
+    Stays("a power of two, and long", dft("y = DFT <onesided = 1> (x)", "B,1024,1"), SLOWER, 17),
+    Stays("a large matrix", dft("y = DFT <onesided = 1> (x)", "B,1200,1"), SLOWER, 17),
+    Stays("another target", dft("y = DFT (x)"), "for target onnx nothing is known to be gained", 17, target="onnx"),
+]
+
+FIRES = [
+    fires("real", dft("y = DFT (x)")),
+    fires("complex", dft("y = DFT (x)", "B,8,2")),
+    fires("one side", dft("y = DFT <onesided = 1> (x)")),
+    fires("the inverse", dft("y = DFT <inverse = 1> (x)", "B,8,2")),
+    fires("an odd length", dft("y = DFT (x)", "B,7,2")),
+    fires("one number", dft("y = DFT (x)", "B,1,1")),
+    fires("its own length", dft("y = DFT (x, n)")),
+    fires("more axes", dft("y = DFT <axis = 2> (x)", "B,3,5,2", "B,3,K,2")),
+    fires("an axis from the end", dft("y = DFT <axis = -2> (x)", "B,3,5,1", "B,3,K,2")),
+    fires("opset 20", dft("y = DFT (x)"), 20),
+    fires("opset 20 with an axis", dft("y = DFT (x, , a)", "B,6,2"), 20),
+    fires("in float64", dft("y = DFT (x)", "B,8,2").replace("float[", "double[")),
+]
+
+test_stays, test_fires = tables("DftToMatMulPass", STAYS, FIRES)

@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from harness import Fires, Stays, effected, optimize, parse, pass_of, tables
+
+STFT = "agraph (float[B,{},{}] x) => (float[B,F,K,2] y) <int64 s = {{{}}}, float[8] w, int64 n = {{{}}}> {{ {} }}"
+ALL = "y = STFT (x, s, w, n)"
+
+
+def stft(node: str = ALL, signal: str = "32", parts: int = 1, step: int = 4, length: int = 8) -> str:
+    return STFT.format(signal, parts, step, length, node)
+
+
+def fires(name: str, graph: str, opset: int = 17, **more: int) -> Fires:
+    operators = ["Transpose", "Conv", "Transpose", "Reshape"]
+    return Fires(
+        name, graph, operators, opset=opset, sizes={"B": 2, "L": 40, **more}, edge_values=False, zero_sizes=False
+    )
+
+
+COMPLEX = "the signal is not real"
+
+STAYS = [
+    Stays("a complex signal", stft("y = STFT <onesided = 0> (x, s, w, n)", parts=2), COMPLEX),
+    Stays(
+        "a signal of unknown shape",
+        "agraph (float[B,L,P] x) => (float[B,F,K,2] y) <int64 s = {4}, float[8] w> { y = STFT (x, s, w) }",
+        "whether the signal is real or complex is unknown",
+    ),
+    Stays(
+        "a window that is computed",
+        "agraph (float[B,32,1] x, float[8] w) => (float[B,F,K,2] y) <int64 s = {4}> { y = STFT (x, s, w) }",
+        None,
+    ),
+    Stays(
+        "a step that is an input",
+        "agraph (float[B,32,1] x, int64 s) => (float[B,F,K,2] y) <float[8] w> { y = STFT (x, s, w) }",
+        None,
+    ),
+    Stays("a window of another length", stft(length=6), "the window has another length than a frame", valid=False),
+    Stays(
+        "a power of two, and long",
+        "agraph (float[B,2000,1] x) => (float[B,F,K,2] y) <int64 s = {99}, float[512] w> { y = STFT (x, s, w) }",
+        "the transform is faster than a product with so large a matrix",
+    ),
+    Stays(
+        "a large matrix",
+        "agraph (float[B,2000,1] x) => (float[B,F,K,2] y) <int64 s = {99}, float[1200] w> { y = STFT (x, s, w) }",
+        "the transform is faster than a product with so large a matrix",
+    ),
+    Stays("another target", stft(), "for target onnx nothing is known to be gained", target="onnx"),
+    Stays("elements without a kernel", stft().replace("float", "double"), "no CPU kernel for Conv of double"),
+]
+
+FIRES = [
+    fires("both", stft()),
+    fires("the window alone", stft("y = STFT (x, s, w)")),
+    fires("the length alone", stft("y = STFT (x, s, , n)")),
+    fires("no power of two", stft("y = STFT (x, s, , n)", length=6)),
+    fires("odd", stft("y = STFT (x, s, , n)", length=7)),
+    fires("one number", stft("y = STFT (x, s, , n)", length=1)),
+    fires("both sides", stft("y = STFT <onesided = 0> (x, s, w, n)")),
+    fires("any length", stft(signal="L")),
+    fires("a step beyond the frame", stft(step=11)),
+    fires("a newer opset", stft(), 20),
+]
+
+test_stays, test_fires = tables("StftToConvPass", STAYS, FIRES)
+
+
+@pytest.mark.parametrize(("length", "largest"), [(400, 1e-6), (100, 1e-6), (320, 1e-6), (64, 1e-6)])
+def test_the_sum_is_nearer_to_the_truth_than_the_transform(length: int, largest: float) -> None:
+    text = f"agraph (float[1,4000,1] x) => (float[1,F,K,2] y) <int64 s = {{160}}, float[{length}] w> {{ y = STFT (x, s, w) }}"
+    model = parse(text, 17)
+    result, counts = optimize(model, [pass_of("StftToConvPass")])
+    assert effected(counts) == 1
+    x = np.random.default_rng(length).normal(size=(1, 4000, 1)).astype(np.float32)
+    window = onnx.numpy_helper.to_array(model.graph.initializer[1]).astype(np.float64)
+    frames = [x[0, at : at + length, 0] * window for at in range(0, 4000 - length + 1, 160)]
+    exact = np.fft.rfft(frames)
+    exact = np.stack([exact.real, exact.imag], -1)[None]
+    errors = [
+        np.abs(onnxruntime.InferenceSession(m.SerializeToString()).run(None, {"x": x})[0] - exact).max()
+        for m in (model, result)
+    ]
+    assert errors[1] <= 2 * errors[0] and errors[1] <= largest * np.abs(exact).max()
