@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from fusionc.custom.replacement import register_replacement
     from fusionc.errors import FusioncError, UsageError, VerificationError
     from fusionc.graph_kernel.library.register import register_kernels
+    from fusionc.in_memory.optimize import optimize
     from fusionc.report import Report
     from fusionc.rewrite import Match, Pass, Pattern, Tape, UBFusionPass, refuse
 
@@ -31,6 +32,7 @@ __all__ = [
     "VerificationError",
     "convert",
     "op",
+    "optimize",
     "refuse",
     "register_kernels",
     "register_replacement",
@@ -48,6 +50,7 @@ _HOMES = {
     "Tape": "fusionc.rewrite",
     "UBFusionPass": "fusionc.rewrite",
     "op": "fusionc.custom.builder",
+    "optimize": "fusionc.in_memory.optimize",
     "refuse": "fusionc.rewrite",
     "register_kernels": "fusionc.graph_kernel.library.register",
     "register_replacement": "fusionc.custom.replacement",

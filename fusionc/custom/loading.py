@@ -6,6 +6,7 @@ import contextlib
 import functools
 import inspect
 import sys
+import threading
 import traceback
 from collections.abc import Callable, Iterable, Sequence
 from importlib import metadata
@@ -24,6 +25,7 @@ from fusionc.rewrite.pattern import makers
 
 ENTRY_POINTS = "fusionc.passes"
 _ENTRIES: dict[str, list[Pass]] = {}  # what the entry points of this process have brought along
+_LOCK = threading.RLock()  # what files register, they register for the whole process
 _PACKAGE = str(Path(__file__).parents[1])
 _LIBRARY = (contextlib.__file__, inspect.__file__, metadata.__file__)
 
@@ -37,6 +39,11 @@ def load_passes(files: Sequence[Path] = ()) -> tuple[Pass, ...]:
     Raises UsageError where a file cannot be read or two passes have one name, FusioncError where a file fails; both
     name the file and the line.
     """
+    with _LOCK:
+        return _load(files)
+
+
+def _load(files: Sequence[Path]) -> tuple[Pass, ...]:
     replacement.REGISTERED.clear()
     own: list[Pass] = []
     for entry in metadata.entry_points(group=ENTRY_POINTS):

@@ -25,12 +25,12 @@ from fusionc.disk.external_data import external_entries, external_range
 from fusionc.disk.paths import require_unread
 from fusionc.disk.places import beside, cannot_be_written, workshop
 from fusionc.disk.publish import Saved, data_of, in_the_way, is_copy, short
+from fusionc.disk.tensor_data import make_external, make_inline, read_elements, write_elements
 from fusionc.errors import FusioncError
 from fusionc.model import tensors
 
 LIMIT = 2_000_000_000  # bytes of weights in one protobuf file, with room for the rest (the limit is 2³¹ − 1)
-_WORTH_MOVING = 1024  # bytes; smaller tensors stay in the model, where onnx needs them to infer shapes
-_CHUNK = 16 << 20
+WORTH_MOVING = 1024  # bytes; smaller tensors stay in the model, where onnx needs them to infer shapes
 _PAGE = 4096  # offsets at page boundaries let a runtime map the weights
 
 
@@ -61,7 +61,7 @@ class _Writer:
         external = [t for t in everything if t.data_location == TensorProto.EXTERNAL]
         self._spare_weights(external)
         self.set.mkdir()
-        movable = [t for t in _initializers(self.proto.graph) if tensors.byte_size(t) >= _WORTH_MOVING]
+        movable = [t for t in _initializers(self.proto.graph) if tensors.byte_size(t) >= WORTH_MOVING]
         inline = sum(tensors.byte_size(t) for t in everything if t.data_location != TensorProto.EXTERNAL)
         if external_weight == 0:
             self._require_space(inline + sum(map(tensors.byte_size, external)))
@@ -91,10 +91,7 @@ class _Writer:
 
     def _move_in(self, external: list[TensorProto]) -> None:
         for tensor in external:
-            path, offset, _ = external_range(tensor, os.fspath(self.folder))
-            with open(path, "rb") as file:
-                file.seek(offset)
-                _make_inline(tensor, file.read(tensors.byte_size(tensor)))
+            make_inline(tensor, read_elements(tensor, os.fspath(self.folder)))
 
     def _keep_files(self, external: list[TensorProto]) -> None:
         """Let the result use the original files: in the same folder as they are, else copied or repacked."""
@@ -141,7 +138,7 @@ class _Writer:
                     places.append((tensor, *self._append(tensor, hashed)))
         target = data_of(self.output, short(hashed.hash.hexdigest()))
         for tensor, offset, size in places:
-            _make_external(tensor, target.name, offset, size)
+            make_external(tensor, target.name, offset, size)
         temporary = temporary.replace(self.set / target.name)
         if os.path.lexists(target) and not is_copy(target, temporary):
             raise in_the_way(target)
@@ -153,14 +150,7 @@ class _Writer:
         if size >= _PAGE:
             file.write(bytes(-file.size % _PAGE))
         offset = file.size
-        if tensor.data_location == TensorProto.EXTERNAL:
-            path, start, _ = external_range(tensor, os.fspath(self.folder))
-            with open(path, "rb") as source:
-                source.seek(start)
-                for at in range(0, size, _CHUNK):
-                    file.write(source.read(min(_CHUNK, size - at)))
-        else:
-            file.write(_raw_bytes(tensor))
+        write_elements(tensor, os.fspath(self.folder), file)
         return offset, size
 
 
@@ -178,27 +168,3 @@ class _HashedFile:
 
 def _initializers(graph: onnx.GraphProto) -> list[TensorProto]:
     return [t for t in graph.initializer if t.data_type != TensorProto.STRING]
-
-
-def _raw_bytes(tensor: TensorProto) -> bytes:
-    if tensor.HasField("raw_data"):
-        return tensor.raw_data
-    return tensors.to_proto(tensors.to_array(tensor, ""), tensor.name).raw_data
-
-
-def _clear_data(tensor: TensorProto) -> None:
-    for field in ("raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "external_data"):
-        tensor.ClearField(field)
-    tensor.ClearField("data_location")
-
-
-def _make_inline(tensor: TensorProto, data: bytes) -> None:
-    _clear_data(tensor)
-    tensor.raw_data = data
-
-
-def _make_external(tensor: TensorProto, location: str, offset: int, length: int) -> None:
-    _clear_data(tensor)
-    tensor.data_location = TensorProto.EXTERNAL
-    for key, value in (("location", location), ("offset", offset), ("length", length)):
-        tensor.external_data.add(key=key, value=str(value))

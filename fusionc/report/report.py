@@ -32,14 +32,14 @@ class PassTotal:
 class Report:
     """What a conversion did.
 
-    `patterns` are in execution order. `operators_*` count nodes by operator type, `bytes_*` are the sizes of model and
-    weights on disk. `verification` is one sentence, None where it was skipped; `outputs` say how far each output was
-    off. `pattern_lines` are the log lines of the patterns that matched, as far as they are not on stdout already.
-    `stages` are the seconds of each stage. `kernels` is the library beside the output, if there is one, `page` the page
-    for people, if one was asked for.
+    `model` and `output` are None where they are in memory. `patterns` are in execution order. `operators_*` count nodes
+    by operator type, `bytes_*` are the sizes of model and weights on disk. `verification` is one sentence, None where
+    it was skipped; `outputs` say how far each output was off. `pattern_lines` are the log lines of the patterns that
+    matched, as far as they are not on stdout already. `stages` are the seconds of each stage. `kernels` is the library
+    of the result, if there is one, `page` the page for people, if one was asked for.
     """
 
-    model: Path
+    model: Path | None = None
     output: Path | None = None
     kernels: Path | None = None
     page: Path | None = None

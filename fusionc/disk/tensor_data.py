@@ -1,0 +1,68 @@
+"""The data of one tensor: written to a file, put into the tensor, or left in a file that the tensor names."""
+
+from __future__ import annotations
+
+import io
+import os
+from typing import Protocol
+
+from onnx import TensorProto
+
+from fusionc.disk.external_data import external_range
+from fusionc.model import tensors
+
+STORAGE = (
+    "raw_data", "float_data", "int32_data", "int64_data", "double_data", "uint64_data", "external_data",
+    "data_location",
+)  # fmt: skip
+_CHUNK = 16 << 20
+
+
+class _Sink(Protocol):
+    def write(self, data: bytes, /) -> object:
+        """Take these bytes."""
+
+
+def write_elements(tensor: TensorProto, folder: str, file: _Sink) -> None:
+    """Write the elements of a tensor, whose external data lies in `folder`: `tensors.byte_size` bytes of them.
+
+    Raises FusioncError where external data is not there.
+    """
+    if tensor.data_location == TensorProto.EXTERNAL:
+        path, start, _ = external_range(tensor, folder)
+        size = tensors.byte_size(tensor)
+        with open(path, "rb") as source:
+            source.seek(start, os.SEEK_SET)
+            for at in range(0, size, _CHUNK):
+                file.write(source.read(min(_CHUNK, size - at)))
+    elif tensor.HasField("raw_data"):
+        file.write(tensor.raw_data)
+    else:
+        file.write(tensors.to_proto(tensors.to_array(tensor, ""), tensor.name).raw_data)
+
+
+def read_elements(tensor: TensorProto, folder: str) -> bytes:
+    """The same bytes."""
+    data = io.BytesIO()
+    write_elements(tensor, folder, data)
+    return data.getvalue()
+
+
+def make_inline(tensor: TensorProto, data: bytes) -> None:
+    """Let a tensor hold these elements itself."""
+    clear_data(tensor)
+    tensor.raw_data = data
+
+
+def make_external(tensor: TensorProto, location: str, offset: int, length: int) -> None:
+    """Let the elements of a tensor lie in a file."""
+    clear_data(tensor)
+    tensor.data_location = TensorProto.EXTERNAL
+    for key, value in (("location", location), ("offset", offset), ("length", length)):
+        tensor.external_data.add(key=key, value=str(value))
+
+
+def clear_data(tensor: TensorProto) -> None:
+    """Take the elements out of a tensor."""
+    for field in STORAGE:
+        tensor.ClearField(field)

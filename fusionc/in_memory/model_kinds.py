@@ -1,0 +1,93 @@
+"""What a model in memory can be, and how it becomes a ModelProto and that becomes such a model again.
+
+The packages that make the other kinds are not needed here: a model of theirs brings its package along.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import onnx
+from onnx import TensorProto
+
+from fusionc.errors import FusioncError, UsageError
+from fusionc.in_memory.temporary_files import serialized
+
+
+@dataclass(frozen=True)
+class InMemory:
+    """A model that was given as an object.
+
+    `label` is what messages call it; `folder_of` says where external data of a tensor lies; `back` makes of a result
+    what the model was.
+    """
+
+    label: str
+    proto: onnx.ModelProto
+    folder_of: Callable[[TensorProto], str]
+    back: Callable[[onnx.ModelProto], Any]
+
+
+def model_in_memory(model: Any, base_dir: str | os.PathLike[str] | None) -> InMemory:
+    """The model as a proto. Raises UsageError for an object that is no model, FusioncError for bytes that are none."""
+    folder = os.fspath(base_dir or ".")
+    if isinstance(model, onnx.ModelProto):
+        return InMemory("the ModelProto", model, lambda _: folder, lambda result: result)
+    if isinstance(model, bytes):
+        return InMemory("the bytes", _parsed(model), lambda _: folder, lambda result: serialized(result, "the bytes"))
+    if _is_from("torch", model) and hasattr(model, "model_proto"):
+        inner = _of_onnx_ir(model.model, base_dir, "the ONNXProgram")
+        return InMemory(inner.label, inner.proto, inner.folder_of, lambda result: _program(model, inner.back(result)))
+    if _is_from("onnx_ir", model) or _is_from("onnxscript", model):
+        return _of_onnx_ir(model, base_dir, "the model of onnx_ir")
+    raise UsageError(
+        f"this is no model: {type(model).__module__}.{type(model).__qualname__}",
+        hint="give a path, an onnx.ModelProto, its bytes, a torch.onnx.ONNXProgram or an onnx_ir.Model",
+        code="E10001",
+    )
+
+
+def _is_from(package: str, model: object) -> bool:
+    return type(model).__module__.partition(".")[0] == package
+
+
+def _parsed(data: bytes) -> onnx.ModelProto:
+    proto = onnx.ModelProto()
+    try:
+        proto.ParseFromString(data)
+    except Exception as error:  # protobuf's own, which have no common base
+        what, hint = "these bytes are no ONNX model, or they are damaged", "give what SerializeToString returns"
+        raise FusioncError(what, hint=hint, code="E13005") from error
+    return proto
+
+
+def _of_onnx_ir(model: Any, base_dir: str | os.PathLike[str] | None, label: str) -> InMemory:
+    """A model of onnx_ir, or of an older onnxscript, which has the same as onnxscript.ir."""
+    ir = import_module(type(model).__module__.removesuffix("._core"))
+    weights = [value.const_value for value in model.graph.initializers.values()]
+    folders = {tensor.name: os.fspath(tensor.base_dir) for tensor in weights if hasattr(tensor, "base_dir")}
+
+    def folder_of(tensor: TensorProto) -> str:
+        return os.fspath(base_dir or folders.get(tensor.name) or ".")
+
+    def back(result: onnx.ModelProto) -> Any:
+        made = ir.from_proto(result)
+        for name, value in made.graph.initializers.items():
+            if hasattr(value.const_value, "base_dir"):
+                value.const_value.base_dir = folder_of(TensorProto(name=name))
+        return made
+
+    return InMemory(label, ir.to_proto(model), folder_of, back)
+
+
+def _program(program: Any, model: Any) -> Any:
+    """A program with another model; it makes a session of its own when it is called."""
+    made = copy.copy(program)
+    made.model = model
+    made._inference_session = made._tempdir = None
+    return made

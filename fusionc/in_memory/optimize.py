@@ -1,0 +1,104 @@
+"""`fusionc.optimize`: a conversion from a model in memory to one in memory."""
+
+from __future__ import annotations
+
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Any, TypeVar, overload
+
+import onnx
+
+from fusionc.api import convert
+from fusionc.disk.places import workshop
+from fusionc.errors import FusioncError, UsageError
+from fusionc.graph_kernel.library.cache import known
+from fusionc.in_memory.model_kinds import model_in_memory
+from fusionc.in_memory.temporary_files import read, write
+from fusionc.report import Report
+
+_Model = TypeVar("_Model")
+
+
+@overload
+def optimize(model: str | os.PathLike[str], **options: Any) -> tuple[onnx.ModelProto, Report]: ...
+@overload
+def optimize(
+    model: _Model, *, base_dir: str | os.PathLike[str] | None = None, **options: Any
+) -> tuple[_Model, Report]: ...
+def optimize(
+    model: Any,
+    *,
+    base_dir: str | os.PathLike[str] | None = None,
+    output: str | os.PathLike[str] | None = None,
+    log: str | None = "null",
+    **options: Any,
+) -> tuple[Any, Report]:
+    """Optimize an ONNX model, verify the result in onnxruntime, and return it with a report of what was done.
+
+    model         an onnx.ModelProto, its bytes, an onnx_ir.Model (or one of onnxscript.ir), a torch.onnx.ONNXProgram,
+                  or the path of a model; it is not changed, and the result is of the same kind, for a path a ModelProto
+                  with its weights
+    base_dir      the folder that external data of a model in memory is looked for in; by default the current one, and
+                  what the tensors of onnx_ir say. What stays as it is of that data stays there
+    output        write the result there, too, and its kernels beside it; by default nothing is written
+    log           as `convert` has it, which by default writes none here
+    options       those of `convert`; of external_weight 0 has a meaning here, which takes external data into the model
+
+    The result is the model that `convert` writes. With enable_graph_kernel its areas run as functions wherever it is
+    loaded; `report.kernels` is the library with their kernels, which lies in the user's cache, or beside `output`:
+    `session_options.register_custom_ops_library(str(report.kernels))`, for as long as it is there.
+
+    Several threads may call this at once. While it runs, files lie in a folder of the system's temporary ones, of the
+    size of the model and the result together.
+
+    Raises what `convert` raises, and UsageError for what is no model.
+    """
+    if options.get("external_weight") == 1 and output is None:
+        what = "external_weight is 1, and there is no file beside which the weights could go"
+        raise UsageError(what, hint="give output as well, or leave it out", code="E10001")
+    with workshop(Path(tempfile.gettempdir())) as folder:
+        try:
+            return _optimized(model, base_dir, folder, output, {**options, "log": log})
+        except FusioncError as error:
+            for part in ("what", "where", "hint"):
+                setattr(error, part, _told(getattr(error, part), folder))
+            error.details, error.args = tuple(_told(line, folder) for line in error.details), (error.what,)
+            raise
+
+
+def _optimized(
+    model: Any,
+    base_dir: str | os.PathLike[str] | None,
+    folder: Path,
+    output: str | os.PathLike[str] | None,
+    options: dict[str, Any],
+) -> tuple[Any, Report]:
+    inner = folder / "files"  # the folder itself is locked, and who writes a result locks the one of the result
+    inner.mkdir()
+    source, moved, back = inner / "model.onnx", dict[int, onnx.TensorProto](), None
+    if isinstance(model, str | os.PathLike):
+        source = Path(model)
+    else:
+        given = model_in_memory(model, base_dir)
+        moved, back = dict(write(given.proto, source, given.folder_of)), given.back
+        del given
+    if moved and output is not None and options.get("external_weight") is None:
+        options["external_weight"] = 1  # the file that they are in now goes
+    report = convert(source, output=inner / "result.onnx" if output is None else output, **options)
+    assert report.output is not None
+    result = read(report.output, moved)
+    if back is not None:
+        report.model = None
+    if output is None:
+        report.output = None
+        report.kernels = None if report.kernels is None else known(report.kernels)
+    report.verification = report.verification and _told(report.verification, folder)
+    report.notices = [_told(notice, folder) for notice in report.notices]
+    return result if back is None else back(result), report
+
+
+def _told(text: str, folder: Path) -> str:
+    """What is said of a temporary file, said of the model."""
+    return re.sub(re.escape(str(folder)) + r"[^\s:;,'\"]*", "the model", text)

@@ -1,0 +1,116 @@
+"""A ModelProto ↔ files in a temporary folder, as large as it may be; it is only read.
+
+onnxruntime, in a process of its own, and all that checks a result work on files. Weights that one message of protobuf
+cannot hold, and those that lie in files already, go to one file there. Where a result still has such a weight, it gets
+what the model has in its place: bytes, or a place in a file of the user's.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import onnx
+from google.protobuf.message import EncodeError, Message
+from onnx import TensorProto
+
+from fusionc import protos
+from fusionc.disk.external_data import external_entries
+from fusionc.disk.save import LIMIT, WORTH_MOVING
+from fusionc.disk.tensor_data import STORAGE, clear_data, make_external, make_inline, read_elements, write_elements
+from fusionc.errors import FusioncError
+from fusionc.model.tensors import byte_size
+
+_WEIGHTS = "weights"
+_STEP = 64  # bytes, at least, from one tensor to the next: those without elements have places of their own, too
+_KNOWN_TYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
+
+Moved = Mapping[int, TensorProto]  # weights of the model by their offsets in the file that they went to
+
+
+def write(proto: onnx.ModelProto, path: Path, folder_of: Callable[[TensorProto], str]) -> Moved:
+    """Write a model; `folder_of` says where external data of a tensor lies.
+
+    Raises FusioncError where that is not there, or where too much is left for a file of protobuf.
+    """
+    everything = list(protos.tensors_of(proto))
+    is_large = sum(_size(tensor) for tensor in everything if not _is_external(tensor)) > LIMIT
+    if not is_large and not any(map(_is_external, everything)):
+        path.write_bytes(serialized(proto, str(path)))
+        return {}
+    copy = _copy(proto, is_large)
+    moved: dict[int, TensorProto] = {}
+    with path.with_name(_WEIGHTS).open("wb") as file:
+        for original, tensor in zip(everything, protos.tensors_of(copy), strict=True):
+            if _is_external(tensor):
+                offset = file.tell()
+                write_elements(original, folder_of(original), file)
+                size = file.tell() - offset
+                make_external(tensor, _WEIGHTS, offset, size)
+                file.write(bytes(_STEP - size % _STEP))
+                moved[offset] = original
+    path.write_bytes(serialized(copy, str(path)))
+    return moved
+
+
+def read(path: Path, moved: Moved) -> onnx.ModelProto:
+    """The result that was written there, with what the model has of its weights; others are in memory."""
+    proto = onnx.load(os.fspath(path), format="protobuf", load_external_data=False)
+    for tensor in filter(_is_external, protos.tensors_of(proto)):
+        entries = external_entries(tensor)
+        original = moved.get(int(entries.get("offset", 0))) if entries["location"] == _WEIGHTS else None
+        if original is None:
+            make_inline(tensor, read_elements(tensor, os.fspath(path.parent)))
+        else:
+            clear_data(tensor)
+            _copy_fields(original, tensor, STORAGE.__contains__)
+    return proto
+
+
+def serialized(proto: onnx.ModelProto, where: str) -> bytes:
+    """The bytes of a model. Raises FusioncError where these are more than protobuf can hold."""
+    try:
+        return bytes(proto.SerializeToString())
+    except EncodeError as error:
+        what = "without its initializers the model is larger than one message of protobuf can be"
+        hint = "turn large Constant nodes into initializers, or give the path of a model with external data"
+        raise FusioncError(what, where=where, hint=hint, code="E13004") from error
+
+
+def _copy(proto: onnx.ModelProto, is_large: bool) -> onnx.ModelProto:
+    """A copy; of a large model without what its larger initializers hold, which are external ones there."""
+    copy = onnx.ModelProto()
+    if not is_large:
+        copy.CopyFrom(proto)
+        return copy
+    _copy_fields(proto, copy, lambda name: name != "graph")
+    _copy_fields(proto.graph, copy.graph, lambda name: name != "initializer")
+    for tensor in proto.graph.initializer:
+        made = copy.graph.initializer.add()
+        if tensor.data_type != TensorProto.STRING and _size(tensor) >= WORTH_MOVING:
+            _copy_fields(tensor, made, lambda name: name not in STORAGE)
+            made.data_location = TensorProto.EXTERNAL
+        else:
+            made.CopyFrom(tensor)
+    return copy
+
+
+def _copy_fields(message: Message, copy: Message, is_wanted: Callable[[str], bool]) -> None:
+    for field, value in message.ListFields():
+        if not is_wanted(field.name):
+            continue
+        if isinstance(value, Message):
+            getattr(copy, field.name).CopyFrom(value)
+        elif field.is_repeated:
+            getattr(copy, field.name).extend(value)
+        else:
+            setattr(copy, field.name, value)
+
+
+def _is_external(tensor: TensorProto) -> bool:
+    return tensor.data_location == TensorProto.EXTERNAL
+
+
+def _size(tensor: TensorProto) -> int:
+    return byte_size(tensor) if tensor.data_type in _KNOWN_TYPES else 0  # what is unknown is refused when it is read
