@@ -65,7 +65,9 @@ class Options:
 
     def notices(self) -> list[str]:
         """Which of them have no effect beside the others."""
-        return ["--inputs has no effect without verification"] if self.inputs is not None and not self.verify else []
+        idle = [] if self.verify or self.inputs is None else ["--inputs"]
+        idle += [] if self.verify or self.check_rewrites or self.on_mismatch == "fail" else ["--on_mismatch"]
+        return [f"{name} has no effect without verification" for name in idle]
 
 
 def options_of(given: Mapping[str, Any]) -> Options:

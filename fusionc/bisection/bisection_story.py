@@ -9,11 +9,11 @@ from pathlib import Path
 
 from fusionc.bisection.avoiding_switches import switches_without
 from fusionc.bisection.find_culprits import Culprit, culprits
+from fusionc.bisection.findings_folder import FindingsFolder
 from fusionc.bisection.judges import Checking, Verifying, publish
 from fusionc.bisection.minimal_model import MinimalModel, minimal_model
 from fusionc.bisection.trials import Trials
 from fusionc.custom.loading import load_passes
-from fusionc.disk.texts import replace_text
 from fusionc.job import Job, job_of, running
 from fusionc.options import Options
 from fusionc.report.rewrite_text import described
@@ -22,7 +22,6 @@ from fusionc.rewrite.log import Commit
 from fusionc.runtime.process import start
 
 _MOST = 16  # culprits; more are better seen one pass after the other
-SWITCHES = "switches.json"
 
 
 @dataclass(frozen=True)
@@ -73,7 +72,8 @@ def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
     """
     start()
     steps, result = _Steps(options.progress), Bisection()
-    options = replace(options, progress=steps)
+    files = FindingsFolder(folder, [options.source])
+    options = replace(options, progress=steps, destination=files.place / options.destination.name)
     with running(options) as plog:
         job = job_of(options, plog)
         proto = job.changed(job.opened())
@@ -81,10 +81,9 @@ def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
             del proto
             trials = Trials(job, Checking(check) if check is not None else Verifying(reference), steps.begin)
             for culprit in islice(culprits(trials), _MOST):
-                folder.mkdir(parents=True, exist_ok=True)
                 steps.begin(f"culprit {len(result.found) + 1}")
                 steps("looking for a small model that shows it")
-                found = _written(job, culprit, folder, len(result.found) + 1)
+                found = _written(job, culprit, files, len(result.found) + 1)
                 result.found.append(found)
                 for rewrite in culprit.rewrites:
                     plog.warning("Bisect", f"{described(rewrite.commit)}: {culprit.after}")
@@ -93,9 +92,9 @@ def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
         if result.found:
             passes = _distinct([rewrite.pass_ for one in result.found for rewrite in one.culprit.rewrites])
             result.must = tuple(p.name for p in passes if p.default == "must")
-            result.switches = folder / SWITCHES
             registry = load_passes(options.custom_passes)
-            replace_text(result.switches, switches_without(options.fusion_switch_file, passes, registry))
+            switches = switches_without(options.fusion_switch_file, passes, registry)
+            result.switches = files.write_switches(switches)
         result.notices = [*job.notices, *plog.notices]
     return result
 
@@ -110,7 +109,7 @@ def convert_up_to(options: Options, limit: int) -> Commit | None:
     return done.log.last
 
 
-def _written(job: Job, culprit: Culprit, folder: Path, number: int) -> Found:
+def _written(job: Job, culprit: Culprit, files: FindingsFolder, number: int) -> Found:
     if len(culprit.rewrites) > 1:
         return Found(culprit, None, ())
     (rewrite,) = culprit.rewrites
@@ -118,10 +117,8 @@ def _written(job: Job, culprit: Culprit, folder: Path, number: int) -> Found:
     if minimal is None:
         return Found(culprit, None, ())
     name = f"{number}_{rewrite.commit.pass_name}"
-    files = {folder / f"{name}.onnx": minimal.model, folder / f"{name}_rewritten.onnx": minimal.rewritten}
-    for path, model in files.items():
-        path.write_bytes(model.SerializeToString())
-    return Found(culprit, minimal, tuple(files))
+    models = {name: minimal.model, f"{name}_rewritten": minimal.rewritten}
+    return Found(culprit, minimal, tuple(files.write_model(*named) for named in models.items()))
 
 
 def _distinct(passes: list[Pass]) -> list[Pass]:

@@ -34,7 +34,7 @@ def culprits(trials: Trials) -> Iterator[Culprit]:
     whole = trials.run()
     while not whole.opinion.is_good:
         if whole.opinion.is_good is None:
-            hint = "give inputs that the model runs on, or a command of your own: --check"
+            hint = "give inputs that the model runs on, or a command that can tell: --inputs, --check"
             raise FusioncError(f"nobody can tell whether the result is right: {whole.opinion.summary}", hint=hint)
         if not whole.count:
             raise _model_is_wrong(trials)

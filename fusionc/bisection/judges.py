@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 import subprocess
 from pathlib import Path
@@ -15,6 +16,8 @@ from fusionc.job import Job, Optimized
 from fusionc.verdict import verdict_on
 
 MODEL = "{model}"  # what stands in a command for the path of the model
+_PLACE = re.compile(r"""(["']?)\{model\}\1""")  # in quotes or not: the path brings those that it needs
+_LONGEST = 200  # characters of what a command says
 _CANNOT_TELL = 125
 _NOT_A_COMMAND = (126, 127)  # what a shell says where it cannot run a command
 
@@ -29,7 +32,7 @@ class Verifying:
         with save(done.proto, job.options.source.parent, job.options.destination) as saved:
             verdict = verdict_on(saved.model, self._reference, job, done.counts)
         errors = [output.max_abs for output in verdict.outputs]
-        off = f"; off by at most {max(errors):.3g}" if errors else ""
+        off = f"; off by at most {max(errors):.3g}" if errors and (verdict.is_right or any(errors)) else ""
         return Opinion(verdict.is_right if verdict.is_verified else None, f"{verdict.summary}{off}")
 
 
@@ -51,19 +54,24 @@ class Checking:
             destination = folder / "result" / job.options.destination.name
             destination.parent.mkdir()
             publish(job, done, destination)
-            command = self._command.replace(MODEL, shlex.quote(str(destination.resolve())))
+            command = _PLACE.sub(lambda _: shlex.quote(str(destination.resolve())), self._command)
             ran = subprocess.run(command, shell=True, capture_output=True, text=True, errors="replace", check=False)
         code = ran.returncode
         if not 0 <= code <= _CANNOT_TELL:
             what = f"the command ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}"
-            said = "".join(ran.stderr.strip().splitlines()[-1:])
+            said = _last_line(ran.stderr)
             hint = "0 is right, 1 to 124 wrong, 125 cannot tell; " + (
                 "correct the command" if code in _NOT_A_COMMAND else "others end the search"
             )
             raise FusioncError(what, where=f"{command}, on {source}", hint=hint, details=[said] if said else [])
-        words = "".join((ran.stdout.strip() or ran.stderr.strip()).splitlines()[-1:])
+        words = _last_line(ran.stdout) or _last_line(ran.stderr)
         summary = f"exit code {code}" + (f": {words}" if words else "")
         return Opinion(None if code == _CANNOT_TELL else code == 0, summary)
+
+
+def _last_line(text: str) -> str:
+    line = "".join(text.strip().splitlines()[-1:])
+    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
 
 
 def publish(job: Job, done: Optimized, destination: Path) -> None:

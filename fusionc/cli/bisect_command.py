@@ -72,18 +72,21 @@ def command(
     """
     if limit is not None and check is not None:
         raise click.UsageError("--limit searches nothing, so that there is nothing to --check.", ctx)
+    if output is not None and limit is None:
+        raise click.UsageError("--output is what --limit writes; a search writes to --output_dir.", ctx)
     arguments = conversion_arguments(ctx, given)
     from fusionc.runtime.process import start
 
     start()  # it needs some time, as the imports here do
     with held_back():
         from fusionc.api import bisect, convert_up_to
+    from fusionc.options import output_path
     from fusionc.report.progress import Progress
 
     with Progress() as progress:
         if limit is not None:
             last = convert_up_to(model, limit, output=output, progress=progress, **arguments)
-            click.echo(printable(last))
+            click.echo(f"{printable(last)}\n{printable(f'written to {output_path(model, output)}, not verified')}")
             return
         folder = output_dir or Path(f"{model.stem}_bisect")
         found = bisect(model, check=check, output_dir=folder, progress=progress, **arguments)

@@ -35,7 +35,7 @@ def cannot_be_written(error: OSError, where: Path) -> FusioncError:
     return FusioncError(
         f"the result cannot be written: {error.strerror or error}",
         where=str(where),
-        hint="give a folder that exists, can be written and has room with --output",
+        hint="give a folder that exists, can be written and has room with --output (fusionc bisect: --output_dir)",
         code="E13004",
     )
 

@@ -102,6 +102,7 @@ def test_a_limit_stops_behind_a_rewrite() -> None:
     onnx.save(model_of(FEW[0]), "model.onnx")
     result = CliRunner().invoke(main, ["bisect", "--model", "model.onnx", "--limit", "2", "--output", "two.onnx"])
     assert result.exit_code == 0 and result.stdout.startswith("rewrite 2, ConvBatchnormFusionPass, pattern")
+    assert result.stdout.endswith("\nwritten to two.onnx, not verified\n")
     assert len(onnx.load("two.onnx").graph.node) == len(onnx.load("model.onnx").graph.node) - 2
     assert convert_up_to("model.onnx", 0, output="none.onnx") == "no rewrite took effect"
     assert onnx.load("none.onnx") == onnx.load("model.onnx")
@@ -146,6 +147,20 @@ def test_a_command_decides() -> None:
     assert (found.found[0].culprit.before, found.found[0].culprit.after) == ("exit code 0", "exit code 1")
 
 
+@pytest.mark.parametrize("place", ["{model}", '"{model}"', "'{model}'"])
+def test_a_model_in_a_folder_with_spaces(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "it's two words").mkdir()
+    monkeypatch.chdir(tmp_path / "it's two words")
+    onnx.save(parse("agraph (float[N] x) => (float[N] y) { a = Identity (x) y = Relu (a) }"), "model.onnx")
+    assert bisect("model.onnx", check=f"test -s {place}").summary == "exit code 0"
+
+
+def test_of_what_a_command_says_the_end_is_told() -> None:
+    onnx.save(parse("agraph (float[N] x) => (float[N] y) { a = Identity (x) y = Relu (a) }"), "model.onnx")
+    found = bisect("model.onnx", check="test -s {model}; echo first; printf '%9999d' 0 | tr ' ' x")
+    assert found.summary.startswith("exit code 0: xxx") and len(found.summary) < 250
+
+
 def test_where_the_command_cannot_tell_several_are_suspected() -> None:
     onnx.save(onnx.load(SAMPLES / "matmul_bias.onnx"), "model.onnx")
     untold = "if [ $(grep -ao relu_._FusedGemm {model} | wc -l) = 1 ]; then exit 125; fi; "
@@ -177,3 +192,47 @@ def test_the_users_own_inputs_decide_too() -> None:
     assert not bisect("m.onnx", custom_passes=["own.py"]).found
     found = bisect("m.onnx", custom_passes=["own.py"], inputs="data.npz")
     assert [one.culprit.rewrites[0].commit.pass_name for one in found.found] == ["Own"]
+
+
+OTHERS = ["notes.txt", "1_model.txt", "model.onnx"]
+
+
+@pytest.mark.parametrize("other", OTHERS)
+def test_a_folder_of_others_stays_as_it_is(other: str) -> None:
+    onnx.save(model_of(FEW[0]), "model.onnx")
+    Path("found").mkdir()
+    Path("found", other).write_text("mine")
+    with planted(FEW[0]), pytest.raises(UsageError, match="has not written") as caught:
+        bisect("model.onnx", output_dir="found")
+    assert caught.value.where == f"found/{other}" and Path("found", other).read_text() == "mine"
+
+
+def test_a_search_takes_the_place_of_a_former_one() -> None:
+    onnx.save(model_of(FEW[0]), "model.onnx")
+    Path("found").mkdir()
+    Path("found/2_Former.onnx").touch()
+    Path("found/switches.json").write_text('{"Switch": {"GraphFusion": {"DropOutPass": "off"}}}')
+    with planted(FEW[0]):
+        bisect("model.onnx", output_dir="found", fusion_switch_file="found/switches.json")
+    assert not Path("found/2_Former.onnx").exists()
+    assert json.loads(Path("found/switches.json").read_text())["Switch"]["GraphFusion"].keys() == {
+        "DropOutPass", "ConvBatchnormFusionPass",
+    }  # fmt: skip
+    with pytest.raises(UsageError, match="has not written, or reads"):
+        bisect("found/1_ConvBatchnormFusionPass.onnx", output_dir="found")
+
+
+def test_nothing_is_written_but_to_the_folder_of_the_search(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    onnx.save(model_of(FEW[0]), tmp_path / "model.onnx")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir("/proc/self")  # where nobody writes
+    found = bisect(tmp_path / "model.onnx", check="test -s {model}", output_dir=tmp_path / "elsewhere/found")
+    assert found.summary == "exit code 0" and not list((tmp_path / "elsewhere").iterdir())
+    with pytest.raises(UsageError, match="this is no folder"):
+        bisect(tmp_path / "model.onnx", output_dir=tmp_path / "model.onnx")
+
+
+def test_an_output_without_a_limit_is_a_mistake() -> None:
+    onnx.save(model_of(FEW[0]), "model.onnx")
+    result = CliRunner().invoke(main, ["bisect", "--model", "model.onnx", "--output", "o.onnx"])
+    assert result.exit_code == 2 and "--output_dir" in result.stderr

@@ -242,3 +242,20 @@ def test_inputs_of_its_own_are_fewer_where_they_take_long(tmp_path: Path, monkey
         judge(tmp_path, exact(), exact()).summary == "equal in 1 runs; no more were made, as these took more than 0 s"
     )
     assert judge(tmp_path, exact(), exact("1.01")).status == "different"
+
+
+def test_both_branches_meet_the_edges(tmp_path: Path) -> None:
+    """Which of them a switch chooses is drawn once for each of the ordinary runs."""
+    text = """agraph (float[N,3] x, bool{0} c) => (float[N,3] y) {{
+        y = If (c) <then_branch = t () => (float[N,3] a) {{ {1} }},
+                    else_branch = e () => (float[N,3] b) {{ {2} }}> }}"""
+    low, high = (f"{name} = Constant <value = float {{{value}}}> ()" for name, value in (("lo", -99), ("hi", 99)))
+    for shape in ("", "[1]"):
+        right = parse(text.format(shape, "a = Identity (x)", "b = Neg (x)"))
+        assert judge(tmp_path, right, right).summary == "equal in 11 runs"
+        for branches in (
+            (f"{low} {high} a = Clip (x, lo, hi)", "b = Neg (x)"),
+            ("a = Identity (x)", f"n = Neg (x) {low} {high} b = Clip (n, lo, hi)"),
+        ):
+            found = judge(tmp_path, right, parse(text.format(shape, *branches)))
+            assert found.status == "different" and not found.differences[0].run.startswith("seed")

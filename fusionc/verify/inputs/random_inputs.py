@@ -49,7 +49,7 @@ def make_feeds(
             feeds[port.name] = None
         elif port.kind == "sequence":
             feeds[port.name] = [_tensor(port, ranges[port.name], sizes, style, rng) for _ in range(2)]
-        elif _dtype(port.element_type).kind == "b" and np.prod(shape_of(port, sizes)) == 1 and style.integers == "wide":
+        elif _is_switch(port, sizes) and style.integers in ("wide", "ends"):
             # A switch: over the seeds it is on and off, and two switches are not always the same.
             feeds[port.name] = np.full(shape_of(port, sizes), (seed + number) % 2 == 0)
         elif port.kind == "map":
@@ -76,6 +76,16 @@ def fits_numpy(shape: Iterable[int]) -> bool:
     """Can numpy have an array of this shape? It bounds the product of the dimensions that are not 0, also of one
     without elements."""
     return prod(filter(None, shape)) <= _MOST_COUNTED
+
+
+def has_choice(ports: Iterable[Port], sizes: Sizes) -> bool:
+    """Is there an input that decides by itself which nodes run: one that may be left out, or a switch?"""
+    return any(port.optional or _is_switch(port, sizes) for port in ports)
+
+
+def _is_switch(port: Port, sizes: Sizes) -> bool:
+    is_truth = port.kind == "tensor" and _dtype(port.element_type).kind == "b"
+    return is_truth and bool(np.prod(shape_of(port, sizes)) == 1)
 
 
 def has_floats(ports: Iterable[Port]) -> bool:

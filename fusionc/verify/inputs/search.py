@@ -16,7 +16,7 @@ from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
 from fusionc.runtime.runner import Runner
 from fusionc.verify.inputs.formulas import Sizes
 from fusionc.verify.inputs.given_shapes import with_shapes
-from fusionc.verify.inputs.random_inputs import Style, fits_numpy, has_floats, make_feeds
+from fusionc.verify.inputs.random_inputs import Style, fits_numpy, has_choice, has_floats, make_feeds
 from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.inputs.size_choices import SizeChoices
 from fusionc.verify.inputs.value_ranges import value_ranges
@@ -90,19 +90,18 @@ class InputSearch:
             yield from self._edge("initializers overridden", sizes, style, base, feeds)
         if not self._ports:
             return
+        for seed in (base, base + 1) if has_choice(self._ports, sizes) else (base,):
+            for label, edge in self._edges(style, nonfinite):
+                yield from self._edge(label, sizes, edge, seed)
+
+    def _edges(self, style: Style, nonfinite: bool) -> Iterator[tuple[str, Style]]:
+        """How values at the edges are drawn, by what to call them."""
         floats = has_floats(self._ports)
-        yield from self._edge(
-            "zeros", sizes, replace(style, floats="zeros", integers=style.integers if floats else "zeros"), base
-        )
-        yield from self._edge(
-            "mixed magnitudes" if floats else "ends of ranges",
-            sizes,
-            replace(style, floats="mixed", integers="ends"),
-            base,
-        )
+        yield "zeros", replace(style, floats="zeros", integers=style.integers if floats else "zeros")
+        yield "mixed magnitudes" if floats else "ends of ranges", replace(style, floats="mixed", integers="ends")
         if floats and nonfinite:
-            yield from self._edge("NaN and Inf", sizes, replace(style, floats="nonfinite"), base)
-            yield from self._edge("NaN", sizes, replace(style, floats="nan"), base)
+            yield "NaN and Inf", replace(style, floats="nonfinite")
+            yield "NaN", replace(style, floats="nan")
 
     def again(self, samples: Iterable[DrawnSample]) -> Iterator[DrawnSample]:
         """The same samples, of which only how they were drawn is needed."""

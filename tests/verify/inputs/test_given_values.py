@@ -313,5 +313,6 @@ def test_a_conversion_takes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for wrong in ("no.npz", "data.npz/x"):
         with pytest.raises(UsageError, match="do not exist"):
             fusionc.convert("model.onnx", inputs=wrong)
-    report = fusionc.convert("model.onnx", inputs="data.npz", verify=False)
-    assert "--inputs has no effect without verification" in report.notices
+    report = fusionc.convert("model.onnx", inputs="data.npz", verify=False, on_mismatch="rollback")
+    for option in ("--inputs", "--on_mismatch"):
+        assert f"{option} has no effect without verification" in report.notices

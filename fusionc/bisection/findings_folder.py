@@ -1,0 +1,62 @@
+"""The folder that a search writes into: a switch file, and small models in the place of those of a former search."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+import onnx
+
+from fusionc.disk.texts import replace_bytes, replace_text
+from fusionc.errors import UsageError
+
+_SWITCHES = "switches.json"
+_MODEL = re.compile(r"\d+_\w+\.onnx")
+
+
+class FindingsFolder:
+    """Nothing is written, nor removed, before there is something to write.
+
+    Raises UsageError where there are files that no search has written, or one that is `used`.
+    """
+
+    def __init__(self, folder: Path, used: Iterable[Path]) -> None:
+        self._folder, self._is_begun = folder, False
+        hint = "give another folder with --output_dir"
+        if folder.exists() and not folder.is_dir():
+            raise UsageError("this is no folder", where=f"--output_dir {folder}", hint=hint, code="E10001")
+        files = sorted(folder.iterdir()) if folder.exists() else []
+        self._former = [file for file in files if _MODEL.fullmatch(file.name)]
+        others = [file for file in files if file not in self._former and file.name != _SWITCHES]
+        own = {os.path.realpath(path) for path in used}
+        others += [file for file in self._former if os.path.realpath(file) in own]
+        if others:
+            what = "there is a file that fusionc bisect has not written, or reads"
+            raise UsageError(what, where=str(others[0]), hint=hint, code="E10001")
+
+    @property
+    def place(self) -> Path:
+        """The folder, or the nearest one above it that is there: where results may lie while they are examined."""
+        return next(path for path in (self._folder, *self._folder.absolute().parents) if path.is_dir())
+
+    def write_model(self, name: str, model: onnx.ModelProto) -> Path:
+        """Write a model, and return its file."""
+        self._begin()
+        file = self._folder / f"{name}.onnx"
+        replace_bytes(file, model.SerializeToString())
+        return file
+
+    def write_switches(self, text: str) -> Path:
+        """Write the switch file, and return it."""
+        self._begin()
+        replace_text(self._folder / _SWITCHES, text)
+        return self._folder / _SWITCHES
+
+    def _begin(self) -> None:
+        if not self._is_begun:
+            self._folder.mkdir(parents=True, exist_ok=True)
+            for file in self._former:
+                file.unlink(missing_ok=True)
+        self._is_begun = True
