@@ -1,13 +1,15 @@
 """Everything that a ModelProto holds, wherever it is: nodes and tensors of subgraphs, functions and training graphs.
-And the shapes that onnx infers for it."""
+And the shapes that onnx infers for it, without a copy of its weights."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from math import prod
 
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, shape_inference
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, shape_inference
 
 _LONG = 1 << 20  # elements
+_SMALL = 1024  # elements; larger tensors are never axes, sizes or the like
 
 
 def nodes_of(model: ModelProto) -> Iterator[NodeProto]:
@@ -90,6 +92,28 @@ def reads_of(node: NodeProto) -> set[str]:
         read = {name for inner in body.node for name in reads_of(inner)} | {value.name for value in body.output}
         names |= read - own_names(body)
     return names - {""}
+
+
+def is_small(tensor: TensorProto) -> bool:
+    """Whether the elements may be axes, sizes or the like, and are in the model."""
+    return prod(tensor.dims) <= _SMALL and tensor.data_location != TensorProto.EXTERNAL
+
+
+def without_large_weights(model: ModelProto) -> ModelProto:
+    """A copy of what the model computes, with its large weights as inputs: shapes follow from it as well."""
+    graph = GraphProto(name=model.graph.name or "graph")
+    for name in ("node", "input", "output", "value_info", "sparse_initializer"):
+        getattr(graph, name).extend(getattr(model.graph, name))
+    declared = {value.name for value in graph.input}
+    for tensor in model.graph.initializer:
+        if is_small(tensor):
+            graph.initializer.append(tensor)
+        elif tensor.name not in declared:
+            graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
+    light = ModelProto(ir_version=model.ir_version, graph=graph)
+    light.opset_import.extend(model.opset_import)
+    light.functions.extend(model.functions)
+    return light
 
 
 def with_shapes(model: ModelProto) -> ModelProto:

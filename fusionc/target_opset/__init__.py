@@ -9,9 +9,10 @@ from onnx import ModelProto
 from fusionc.disk.checker import fault_of
 from fusionc.errors import UsageError
 from fusionc.model.operators import canonical_domain, opsets_of
+from fusionc.protos import without_large_weights
 from fusionc.target_opset.advice import opset_advice
 from fusionc.target_opset.converter import Converter
-from fusionc.target_opset.limits import OPTION, cannot, check_kernels, light, newest_opset
+from fusionc.target_opset.limits import OPTION, cannot, check_kernels, newest_opset
 
 __all__ = ["newest_opset", "opset_advice", "raise_opset"]
 
@@ -43,7 +44,7 @@ def raise_opset(model: ModelProto, version: int) -> ModelProto:
         model = onnx.inliner.inline_local_functions(model)
     imports = [entry for entry in model.opset_import if canonical_domain(entry.domain)]
     check_kernels(model, current, version)
-    before = light(model)
+    before = without_large_weights(model)
     Converter(model, imports, current, version).graph(model.graph, {})
     if model.ir_version < 4:  # there, initializers had to be inputs; from then on it means that callers may give them
         stored = {tensor.name for tensor in model.graph.initializer}
@@ -56,7 +57,7 @@ def raise_opset(model: ModelProto, version: int) -> ModelProto:
     model.ir_version = max(
         model.ir_version, onnx.helper.find_min_ir_version_for([onnx.helper.make_opsetid("", version)])
     )
-    fault = fault_of(light(model))
+    fault = fault_of(without_large_weights(model))
     if fault is not None and fault_of(before) is None:
         raise cannot(current, version, fault)
     return model

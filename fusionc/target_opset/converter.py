@@ -13,8 +13,8 @@ import onnx.version_converter
 from onnx import GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 from fusionc.model.operators import canonical_domain, schema
-from fusionc.protos import fresh_name, graphs_of, nodes_of, reads_of
-from fusionc.target_opset.limits import cannot, is_small
+from fusionc.protos import fresh_name, graphs_of, is_small, nodes_of, reads_of
+from fusionc.target_opset.limits import cannot
 from fusionc.target_opset.meanings import Meanings
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import onnx
-from onnx import GraphProto, ModelProto, TensorProto
+from onnx import ModelProto, TensorProto
 
 from fusionc.errors import FusioncError, UsageError
 from fusionc.model import operators
@@ -16,7 +16,6 @@ from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Runner
 
 OPTION = "--target_opset"
-_SMALL = 1024  # elements; larger tensors are never axes, sizes or the like
 
 
 @cache
@@ -58,27 +57,3 @@ def cannot(old: int, new: int, why: object) -> FusioncError:
         hint="give a lower one, or leave the option out",
         code="E10001",
     )
-
-
-def light(model: ModelProto) -> ModelProto:
-    """The model with its large weights as inputs."""
-    graph = GraphProto(name=model.graph.name or "graph")
-    for name in ("node", "input", "output", "value_info", "sparse_initializer"):
-        getattr(graph, name).extend(getattr(model.graph, name))
-    declared = {value.name for value in graph.input}
-    for tensor in model.graph.initializer:
-        if is_small(tensor):
-            graph.initializer.append(tensor)
-        elif tensor.name not in declared:
-            graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))
-    light = ModelProto(ir_version=model.ir_version, graph=graph)
-    light.opset_import.extend(model.opset_import)
-    return light
-
-
-def is_small(tensor: TensorProto) -> bool:
-    """Whether the elements may be axes, sizes or the like, and are in the model."""
-    count = 1
-    for dim in tensor.dims:
-        count *= dim
-    return count <= _SMALL and tensor.data_location != TensorProto.EXTERNAL

@@ -6,13 +6,10 @@ from collections import defaultdict
 from collections.abc import Iterable
 from typing import NamedTuple
 
-import numpy as np
 import onnx
 
-from fusionc.protos import with_shapes
+from fusionc.protos import is_small, with_shapes, without_large_weights
 from fusionc.verify.interface import Dim, tensor_dims
-
-_SMALL = 1024  # elements; larger tensors hold no shapes and are left out of shape inference
 
 
 class ScopedName(NamedTuple):
@@ -84,7 +81,7 @@ class Dataflow:
             return 0
         other = self._resolve(use.scope, use.node.input[1 - use.operand])
         tensor = self._scopes[other.scope].constants.get(other.name) if other else None
-        if tensor is None or tensor.data_location == onnx.TensorProto.EXTERNAL or _elements(tensor) > _SMALL:
+        if tensor is None or not is_small(tensor):
             return 0
         values = onnx.numpy_helper.to_array(tensor)
         if values.dtype.kind not in "iu" or values.size == 0:
@@ -179,31 +176,13 @@ def _identity(node: onnx.NodeProto, scope: int) -> tuple[int, str]:
     return scope, next(filter(None, node.output), node.name)  # Python objects of protobuf messages come and go
 
 
-def _elements(tensor: onnx.TensorProto) -> int:
-    return int(np.prod(tensor.dims, dtype=np.int64))
-
-
 def _inferred_dims(model: onnx.ModelProto) -> dict[str, tuple[Dim, ...]]:
-    """What shape inference finds for the values of the main graph, without copying the weights."""
-    graph = onnx.GraphProto(name=model.graph.name)
-    graph.node.extend(model.graph.node)
-    for value in model.graph.input:
-        named = graph.input.add()
-        named.CopyFrom(value)
-        for dim, symbol in zip(named.type.tensor_type.shape.dim, tensor_dims(value) or (), strict=False):
+    """What shape inference finds for the values of the main graph, whose open dimensions all have names then."""
+    light = without_large_weights(model)
+    for value in light.graph.input:
+        for dim, symbol in zip(value.type.tensor_type.shape.dim, tensor_dims(value) or (), strict=False):
             if isinstance(symbol, str):
                 dim.dim_param = symbol
-    graph.output.extend(model.graph.output)
-    graph.value_info.extend(model.graph.value_info)
-    declared = {value.name for value in graph.input}
-    for tensor in model.graph.initializer:
-        if tensor.data_location != onnx.TensorProto.EXTERNAL and _elements(tensor) <= _SMALL:
-            graph.initializer.append(tensor)
-        elif tensor.name not in declared:
-            graph.input.append(onnx.helper.make_tensor_value_info(tensor.name, tensor.data_type, list(tensor.dims)))
-    light = onnx.ModelProto(ir_version=model.ir_version, graph=graph)
-    light.opset_import.extend(model.opset_import)
-    light.functions.extend(model.functions)
     try:
         known = with_shapes(light)
     except Exception:  # a model that cannot be inferred has no inferred shapes; whether it runs is not decided here
