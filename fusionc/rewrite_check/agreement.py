@@ -19,10 +19,10 @@ from fusionc.rewrite_check.sample_values import (
     NOT_FINITE,
     ORDINARY,
     ZEROS,
-    Sizes,
+    DimensionSizes,
     ValueStyle,
-    make_feeds,
-    size_choices,
+    draw_feeds,
+    likely_sizes,
 )
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Runner
@@ -100,7 +100,7 @@ class _Pair:
 
     def _samples(self, before: Runner, is_for_finite: bool) -> list[Sample]:
         """Ordinary ones with several sizes, as far as the model runs with them, then the edges."""
-        sizes = list(size_choices(self._models.inputs))
+        sizes = list(likely_sizes(self._models.inputs))
         edges = [] if self._is_approximate or not self._models.inputs else [MIXED, ZEROS]
         edges += [NOT_FINITE] if edges and self._is_exact and not is_for_finite else []
         found = self._ran(before, [(ORDINARY, sizes[:1]), (ORDINARY, sizes[1:2]), *((s, sizes[:1]) for s in edges)])
@@ -109,13 +109,13 @@ class _Pair:
             found += self._ran(before, [(style, sizes) for style in edges if found])
         return found
 
-    def _ran(self, before: Runner, wanted: Sequence[tuple[ValueStyle, Sequence[Sizes]]]) -> list[Sample]:
+    def _ran(self, before: Runner, wanted: Sequence[tuple[ValueStyle, Sequence[DimensionSizes]]]) -> list[Sample]:
         """The samples in these styles and sizes on which the model runs."""
         labels, edges = list[str](), list[bool]()
         several: list[dict[str, Any]] = []
         for style, choices in wanted:
             for sizes in choices:
-                feeds = make_feeds(self._models.inputs, sizes, style, len(several), self._divides)
+                feeds = draw_feeds(self._models.inputs, sizes, style, len(several), self._divides)
                 if feeds is not None:
                     labels.append(" ".join([f"{style.floats},", *(f"{s}={n}" for s, n in sizes.items())]).rstrip(","))
                     several.append(feeds)

@@ -13,12 +13,13 @@ from fusionc.model.graph import Edge
 from fusionc.model.tensors import numpy_type
 from fusionc.shapes.expressions import atoms, sum_of
 from fusionc.verify.inputs.random_inputs import fits_numpy
+from fusionc.verify.inputs.special_floats import NOT_FINITE as FLOATS_NOT_FINITE
+from fusionc.verify.inputs.special_floats import mixed_magnitudes, sprinkled
 
-Sizes = Mapping[object, int]
+DimensionSizes = Mapping[object, int]
 _SEVERAL = (2, 3, 5, 4)  # sizes of dimensions that need not be the same
 _ALL = (3, 8, 40, 1)  # sizes that all unknown dimensions have, where they may have to be the same
 _MOST_ELEMENTS = 1 << 24  # of all inputs
-_SPECIAL = (0.0, -0.0, 1.0, -1.0, 0.5, -2.5)
 _WORDS = ("a", "bc", "Zürich", "")
 
 
@@ -38,8 +39,8 @@ NOT_FINITE = ValueStyle("NaN and Inf", 0, 2)
 NARROWER = (ValueStyle("ordinary", 1, 3), ValueStyle("ordinary", 0, 1))  # whole numbers where the others fail
 
 
-def size_choices(inputs: Sequence[Edge]) -> Iterator[Sizes]:
-    """Sizes for the symbols and unknown dimensions of inputs, likely ones first."""
+def likely_sizes(inputs: Sequence[Edge]) -> Iterator[DimensionSizes]:
+    """DimensionSizes for the symbols and unknown dimensions of inputs, likely ones first."""
     unknown = dict.fromkeys(atom for value in inputs for dim in _dimensions(value) for atom in _unknown(dim))
     if unknown:
         yield {atom: _SEVERAL[at % len(_SEVERAL)] for at, atom in enumerate(unknown)}
@@ -47,8 +48,8 @@ def size_choices(inputs: Sequence[Edge]) -> Iterator[Sizes]:
         yield dict.fromkeys(unknown, size)
 
 
-def make_feeds(
-    inputs: Sequence[Edge], sizes: Sizes, style: ValueStyle, seed: int, is_positive: bool
+def draw_feeds(
+    inputs: Sequence[Edge], sizes: DimensionSizes, style: ValueStyle, seed: int, is_positive: bool
 ) -> dict[str, Any] | None:
     """Values for all inputs; None where a type or rank is unknown, or there would be too many elements.
 
@@ -73,7 +74,7 @@ def _unknown(dim: Any) -> Iterator[object]:
         yield from atoms(dim)
 
 
-def _size(value: Edge, axis: int, sizes: Sizes) -> int:
+def _size(value: Edge, axis: int, sizes: DimensionSizes) -> int:
     """The size of a dimension: a number, a symbol, a sum of products of symbols; of one without a name any."""
     dim = _dimensions(value)[axis]
     if dim is None:
@@ -113,18 +114,7 @@ def _floats(dtype: np.dtype[Any], shape: Sequence[int], style: ValueStyle, rng: 
     if style.floats == ZEROS.floats:
         return np.zeros(shape)
     if style.floats == NOT_FINITE.floats:
-        return _sprinkled(normal, (np.nan, np.inf, -np.inf), rng)
+        return sprinkled(normal, FLOATS_NOT_FINITE, rng)
     if style.floats == MIXED.floats:
-        is_wide = dtype.itemsize >= 4
-        denormal = 1e-310 if dtype.name == "float64" else 1e-40 if is_wide else 1e-7
-        values = np.sign(normal) * 10.0 ** rng.uniform(*((-3, 3) if is_wide else (-2, 1)), shape)
-        return _sprinkled(np.asarray(values), (*_SPECIAL, denormal, -denormal), rng)
+        return mixed_magnitudes(normal, dtype, rng)
     return normal
-
-
-def _sprinkled(values: Any, specials: Sequence[float], rng: np.random.Generator) -> Any:
-    """The values with some replaced by special ones, each at least once where there is room, at most half of all."""
-    flat = values.reshape(-1)
-    count = min(flat.size // 2 if flat.size > 1 else flat.size, max(len(specials), flat.size // 20))
-    flat[rng.choice(flat.size, count, replace=False)] = np.resize(specials, count)
-    return flat.reshape(values.shape)

@@ -14,7 +14,7 @@ from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze, transpos
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest
 
 Dim = int | str | None
-Sizes = dict[str, Dim]
+IndexSizes = dict[str, Dim]
 
 _TYPES = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16, TensorProto.INT32, TensorProto.INT64)
 _SIZE = 32  # what an unknown dimension is thought to be
@@ -32,7 +32,7 @@ class _Plan:
     second: str
     inner: str
 
-    def cost(self, result: str, sizes: Sizes) -> float:
+    def cost(self, result: str, sizes: IndexSizes) -> float:
         """Elements that Transposes move."""
         if not self.both and len(self.second) > 1 and not all(isinstance(sizes[x], int) for x in self.second):
             return math.inf  # the axes of the second value would be joined
@@ -55,7 +55,7 @@ def _number(size: int | str | None) -> int:
     return size if isinstance(size, int) else _SIZE
 
 
-def _plan(values: list[Edge], terms: list[str], result: str, sizes: Sizes) -> _Plan:
+def _plan(values: list[Edge], terms: list[str], result: str, sizes: IndexSizes) -> _Plan:
     """Which value comes first, and in which order axes are summed."""
     shared, plans = set(terms[0]) & set(terms[1]), []
     both = "".join(label for label in result if label in shared)
@@ -67,7 +67,7 @@ def _plan(values: list[Edge], terms: list[str], result: str, sizes: Sizes) -> _P
     return min(plans, key=lambda plan: plan.cost(result, sizes))
 
 
-def _product(new: Tape, plan: _Plan, sizes: Sizes) -> tuple[Edge, str]:
+def _product(new: Tape, plan: _Plan, sizes: IndexSizes) -> tuple[Edge, str]:
     """The sum of products of the two values, and its labels in order."""
     (a, b), (left, right) = plan.values, plan.terms
     both, first, second, inner = plan.both, plan.first, plan.second, plan.inner
@@ -104,9 +104,9 @@ def _equation_of(node: Node) -> tuple[list[str], str]:
     return terms, result
 
 
-def _sizes_of(terms: Sequence[str], inputs: Sequence[Edge | None]) -> Sizes:
+def _sizes_of(terms: Sequence[str], inputs: Sequence[Edge | None]) -> IndexSizes:
     """The dimension of each label. Refuses those that may be 1 in one input and more in the other."""
-    sizes: Sizes = {}
+    sizes: IndexSizes = {}
     for term, value in zip(terms, inputs, strict=True):
         shape = shape_of(value)
         if shape is None or len(shape) != len(term):
@@ -132,7 +132,7 @@ def _summed(new: Tape, value: Edge, labels: str, kept: str) -> tuple[Edge, str]:
     return new_reduce(new, "ReduceSum", value, axes, keepdims=False), left
 
 
-def _joined(new: Tape, value: Edge, groups: Sequence[str], sizes: Sizes) -> Edge:
+def _joined(new: Tape, value: Edge, groups: Sequence[str], sizes: IndexSizes) -> Edge:
     """Each group of axes as one axis; an empty group is an axis of one element."""
     if all(len(group) < 2 for group in groups):
         empty = [axis for axis, group in enumerate(groups) if not group]
@@ -142,7 +142,7 @@ def _joined(new: Tape, value: Edge, groups: Sequence[str], sizes: Sizes) -> Edge
     return _reshaped(new, value, [[sizes[label] for label in group] for group in groups], is_kept)
 
 
-def _parted(new: Tape, value: Edge, groups: Sequence[str], sizes: Sizes) -> Edge:
+def _parted(new: Tape, value: Edge, groups: Sequence[str], sizes: IndexSizes) -> Edge:
     """What `joined` does, undone."""
     if all(len(group) < 2 for group in groups):
         empty = [axis for axis, group in enumerate(groups) if not group]

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from fusionc.verify.inputs.formulas import Sizes
 from fusionc.verify.inputs.size_choices import shape_of
+from fusionc.verify.inputs.special_floats import NOT_FINITE, mixed_magnitudes, sprinkled
 from fusionc.verify.inputs.value_ranges import ValueRange
 from fusionc.verify.interface import Port
 
@@ -126,33 +127,12 @@ def _floats(
         return np.full(shape, float(style.floats == "ones"))
     normal = rng.standard_normal(shape)
     if style.floats == "mixed":
-        wide = dtype.itemsize >= 4
-        values = np.asarray(np.sign(normal) * 10.0 ** rng.uniform(*((-3, 3) if wide else (-2, 1)), shape))
-        smallest = 1e-310 if dtype.name == "float64" else 1e-40 if wide else 1e-7
-        return _sprinkled(values, (-0.0, 0.0, 0.5, -1.5, 2.5, 1.0, smallest, -smallest), rng)
+        return mixed_magnitudes(np.asarray(normal), dtype, rng)
     if style.floats == "nonfinite":
-        return _sprinkled(normal, (np.nan, np.inf, -np.inf), rng)
+        return sprinkled(normal, NOT_FINITE, rng)
     if style.floats == "nan":  # an infinity in the same row hides that one is lost: it makes another
-        return _sprinkled(normal, (np.nan,), rng)
+        return sprinkled(normal, (np.nan,), rng)
     return normal
-
-
-def _sprinkled(
-    values: NDArray[np.float64], specials: tuple[float, ...], rng: np.random.Generator
-) -> NDArray[np.float64]:
-    """The values with one in fifty replaced, and one of every special at least as far as there is room.
-
-    Only the first half along the first axis is touched, so that a batch keeps ordinary rows.
-    """
-    if not values.size:
-        return values
-    rows = values.reshape(values.shape[0], -1)[: max(1, values.shape[0] // 2)] if values.ndim else values.reshape(1, 1)
-    flat = np.ascontiguousarray(rows).reshape(-1)
-    count = min(flat.size, max(len(specials), flat.size // 50))
-    places = rng.choice(flat.size, count, replace=False)
-    flat[places] = np.resize(specials, count)
-    rows[...] = flat.reshape(rows.shape)
-    return values
 
 
 def _integers(
