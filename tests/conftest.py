@@ -32,6 +32,13 @@ def _no_log_in_the_home_folder(tmp_path_factory: pytest.TempPathFactory) -> Iter
         yield
 
 
+@pytest.fixture
+def in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The current folder is empty, and the log goes there, too."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FUSIONC_PROCESS_LOG_PATH", str(tmp_path / "log"))
+
+
 @pytest.fixture(scope="session")
 def needs_a_compiler() -> None:
     """Without one there are no kernels, only functions: what is asked of kernels cannot be seen then."""

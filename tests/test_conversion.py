@@ -22,6 +22,8 @@ from fusionc.report import stage_times
 from fusionc.rewrite import Match, Tape
 from fusionc.runtime.run_errors import Overdue
 
+pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
+
 ROOT = Path(__file__).parent.parent
 SAMPLES = ROOT / "sample_models"
 SWITCHES = sorted((ROOT / "switch_configs").glob("*.json"))
@@ -32,12 +34,6 @@ EXPECTED = {  # nodes before and after the default switches; a change of the pas
     "split_concat": (14, 6),
     "transformer_block": (73, 17),
 }
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("FUSIONC_PROCESS_LOG_PATH", str(tmp_path / "log"))
 
 
 @pytest.mark.parametrize("name", EXPECTED)

@@ -11,13 +11,9 @@ import pytest
 import fusionc
 from fusionc.options import output_path
 
+pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
+
 MODEL = Path(__file__).parent.parent / "sample_models" / "matmul_bias.onnx"
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("FUSIONC_PROCESS_LOG_PATH", str(tmp_path / "log"))
 
 
 @pytest.mark.parametrize(

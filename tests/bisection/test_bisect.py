@@ -11,6 +11,7 @@ import onnx
 import pytest
 from click.testing import CliRunner
 from harness import parse
+from models_with_areas import CHAIN
 from planted_faults import FAULTS, SAMPLES, Fault, Plant, model_of, planted
 
 import fusionc
@@ -18,6 +19,8 @@ from fusionc.api import bisect, convert_up_to
 from fusionc.bisection.bisection_story import Bisection
 from fusionc.cli import main
 from fusionc.errors import FusioncError, UsageError
+
+pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
 
 FEW = [fault for fault in FAULTS if fault.pass_name in ("ConvBatchnormFusionPass", "LayerNormFusionPass")]
 AT_ONCE = (
@@ -40,14 +43,7 @@ def wrong(x):
 
 fusionc.register_replacement(scaled, wrong, name="Own")
 """
-CHAIN = """agraph (float[N,8] x, float[8] g) => (float[N,8] y) <float c = {0.5}> {
-    a = Mul (x, c)  b = Exp (a)  s = Add (b, x)  n = LayerNormalization (s, g)  t = Tanh (n)  y = Sub (t, x) }"""
 NO_FUSED_GEMM = "! grep -aq FusedGemm {model}"
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize("fault", FEW, ids=str)

@@ -15,6 +15,8 @@ import fusionc
 from fusionc.cli import main
 from fusionc.passes.convolution.conv_batchnorm_fusion import ConvBatchnormFusionPass
 
+pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
+
 FEW = [fault for fault in FAULTS if fault.model in ("conv_bn", "split_concat")][::3]
 NORMS = """agraph (float[1,3,16,16] x) => (float[1,3,6,6] y)
     <float[3,3,3,3] W, float[3] g, float[3] b, float[3] m, float[3] v> {
@@ -22,11 +24,6 @@ NORMS = """agraph (float[1,3,16,16] x) => (float[1,3,6,6] y)
     n2 = BatchNormalization (c2, g, b, m, v) c3 = Conv (n2, W) n3 = BatchNormalization (c3, g, b, m, v)
     c4 = Conv (n3, W) n4 = BatchNormalization (c4, g, b, m, v) c5 = Conv (n4, W)
     y = BatchNormalization (c5, g, b, m, v) }"""
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize("fault", FEW, ids=str)

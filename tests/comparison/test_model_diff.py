@@ -16,15 +16,11 @@ import fusionc
 from fusionc.comparison.model_diff import ModelDiff, model_diff, summed
 from fusionc.errors import UsageError
 
+pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
+
 SAMPLES = Path(__file__).parents[2] / "sample_models"
 RECORDED = Path(__file__).parent / "recorded"
 Edit = Callable[[onnx.ModelProto], object]
-
-
-@pytest.fixture(autouse=True)
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setenv("FUSIONC_PROCESS_LOG_PATH", str(tmp_path / "log"))
 
 
 def texts(found: ModelDiff) -> list[str]:

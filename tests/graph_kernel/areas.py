@@ -17,6 +17,8 @@ from fusionc.graph_kernel.select.make_area import function_of
 from fusionc.model.operators import KERNELS
 from fusionc.verify.order_dependence import OrderDependence, settled
 
+CHAIN = "g (float[N] x, float[M] y) => (float[K] z) { a = Add(x, y) z = Mul(a, x) }"
+NORM = "g (float[N,C] x, float[C] s) => (float[N,C] z) { z = LayerNormalization(x, s) }"
 Feeds = Mapping[str, np.ndarray]
 
 

@@ -12,6 +12,7 @@ import onnx
 import onnxruntime
 import pytest
 from harness import parse
+from models_with_areas import CHAIN, GATE
 
 import fusionc
 from fusionc.graph_kernel.flags.read_flags import VARIABLE
@@ -19,10 +20,6 @@ from fusionc.graph_kernel.flags.stages import CSE, StagePass
 from fusionc.graph_kernel.select.simplify import Simplifier
 from fusionc.graph_kernel.select.time_estimate import Savings
 from fusionc.model.graph import Model
-
-CHAIN = """agraph (float[N,8] x, float[8] g) => (float[N,8] y) <float c = {0.5}> {
-    a = Mul (x, c)  b = Exp (a)  s = Add (b, x)  n = LayerNormalization (s, g)  t = Tanh (n)  y = Sub (t, x) }"""
-GATE = "agraph (float[N,8] x) => (float[N,8] y) { s = Sigmoid (x)  t = Tanh (x)  y = Mul (s, t) }"
 
 
 @pytest.fixture(autouse=True)

@@ -15,6 +15,8 @@ from fusionc.errors import UsageError
 from fusionc.requested.dimension_size import DimensionSize
 from fusionc.requested.input_shape import fix_sizes, sizes_to_run
 
+pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
+
 PAIR = """agraph (float[N,4] x, float[N,M] z) => (float[N,P] y, float[N,M] w) <float[N,4] a> {
     a = Relu (x) y = Concat <axis = 1> (a, z) w = Neg (z)
 }"""
@@ -185,11 +187,6 @@ def test_ranges_say_what_to_run(
 FLATTEN = """agraph (float[N,4,6] x) => (float[N,M] y) <int64[1] first = {0}, int64[1] rest = {-1}> {
     s = Shape (x) n = Gather <axis = 0> (s, first) t = Concat <axis = 0> (n, rest) r = Reshape (x, t) y = Relu (r)
 }"""
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def test_a_conversion_folds_what_follows_from_the_sizes() -> None:

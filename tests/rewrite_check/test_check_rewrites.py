@@ -17,13 +17,10 @@ from fusionc.errors import VerificationError
 from fusionc.passes import PASSES
 from fusionc.rewrite_check.check_rewrites import REFUSED, RewriteChecker
 
+pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
+
 ONE = np.float32(1.0000001)
 DEFAULT = [p for p in PASSES if p.default != "off"]
-
-
-@pytest.fixture(autouse=True)
-def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=str)

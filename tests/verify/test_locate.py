@@ -23,14 +23,11 @@ from fusionc.verify import locate as locating
 from fusionc.verify.locate import Located, locate
 from fusionc.verify.model_part import SeenModel
 
+pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
+
 ROOT = Path(__file__).parents[2]
 CHAIN = """agraph (float[N,4] x) => (float[N,4] y) {{
     a = Relu (x) b = Exp (a) c = {}(b) d = Neg (c) e = Abs (d) y = Sqrt (e) }}"""
-
-
-@pytest.fixture(autouse=True)
-def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
 
 
 def located(reference: str | onnx.ModelProto, candidate: str | onnx.ModelProto, **options: object) -> Located:

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from areas import area_of, differences, kernel_model, plain_model, session
+from areas import CHAIN, NORM, area_of, differences, kernel_model, plain_model, session
 
 from fusionc.graph_kernel.c.source import kernel_of, reason_against, source
 from fusionc.graph_kernel.library.build_library import build
 
 pytestmark = pytest.mark.usefixtures("needs_a_compiler")
-
-CHAIN = "g (float[N] x, float[M] y) => (float[K] z) { a = Add(x, y) z = Mul(a, x) }"
-NORM = "g (float[N,C] x, float[C] s) => (float[N,C] z) { z = LayerNormalization(x, s) }"
 
 
 def test_every_entry_of_the_interface() -> None:

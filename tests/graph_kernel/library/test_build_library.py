@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 
 import pytest
-from areas import area_of
+from areas import CHAIN, NORM, area_of
 
 from fusionc.errors import FusioncError
 from fusionc.graph_kernel.area import Area
@@ -16,9 +16,6 @@ from fusionc.graph_kernel.library import cache
 from fusionc.graph_kernel.library.build_library import build, compiled
 
 pytestmark = pytest.mark.usefixtures("needs_a_compiler")
-
-CHAIN = "g (float[N] x, float[M] y) => (float[K] z) { a = Add(x, y) z = Mul(a, x) }"
-NORM = "g (float[N,C] x, float[C] s) => (float[N,C] z) { z = LayerNormalization(x, s) }"
 
 
 def test_an_area_that_does_not_compile_is_found(monkeypatch: pytest.MonkeyPatch) -> None:

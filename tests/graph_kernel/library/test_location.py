@@ -7,12 +7,11 @@ from pathlib import Path
 import onnx
 import pytest
 from harness import parse
+from models_with_areas import GATE
 
 import fusionc
 from fusionc.graph_kernel.library.location import is_own, library_of
 from fusionc.graph_kernel.select import make_area
-
-GATE = "agraph (float[N,8] x) => (float[N,8] y) { s = Sigmoid (x)  t = Tanh (x)  y = Mul (s, t) }"
 
 
 @pytest.fixture(autouse=True)

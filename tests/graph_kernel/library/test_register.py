@@ -12,14 +12,12 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
-from areas import area_of, kernel_model
+from areas import CHAIN, area_of, kernel_model
 
 import fusionc
 from fusionc.graph_kernel.library.build_library import build
 
 pytestmark = pytest.mark.usefixtures("needs_a_compiler")
-
-CHAIN = "g (float[N] x, float[M] y) => (float[K] z) { a = Add(x, y) z = Mul(a, x) }"
 
 
 REGISTERED_WHILE_RUNNING = """

@@ -10,12 +10,12 @@ from pathlib import Path
 import onnx
 import pytest
 from harness import parse
+from models_with_areas import GATE
 
 import fusionc
 from fusionc.graph_kernel.c.compile import compiler
 from fusionc.graph_kernel.library import cache
 
-GATE = "agraph (float[N,8] x) => (float[N,8] y) { s = Sigmoid (x)  t = Tanh (x)  y = Mul (s, t) }"
 EVIL = """
 #include <stdio.h>
 static void __attribute__((constructor)) start(void) { fclose(fopen("EXECUTED_AT", "w")); }
