@@ -30,6 +30,11 @@ def _external_weight(ctx: click.Context, parameter: click.Parameter, value: str 
     return 1 if value == "2" else atc_bool(ctx, parameter, value)
 
 
+def _on_unless_told(name: str, help_: str) -> Callable[[_Decorated], _Decorated]:
+    """An option that takes true or false."""
+    return click.option(name, metavar="true|false", default="true", show_default=True, callback=atc_bool, help=help_)
+
+
 _OPTIONS = (
     click.option("--fusion_switch_file", type=_FILE, metavar="FILE", help="Which passes are on and off, as JSON."),
     click.option(
@@ -43,22 +48,8 @@ _OPTIONS = (
         help="O1: no fusion, only constants and known sizes folded, dead branches and nodes removed; O3: all passes. "
         "Switches that name a pass beat this option and the next two.",
     ),
-    click.option(
-        "--oo_constant_folding",
-        metavar="true|false",
-        default="true",
-        show_default=True,
-        callback=atc_bool,
-        help="Fold constants and known sizes.",
-    ),
-    click.option(
-        "--oo_dead_code_elimination",
-        metavar="true|false",
-        default="true",
-        show_default=True,
-        callback=atc_bool,
-        help="Remove branches that are never taken.",
-    ),
+    _on_unless_told("--oo_constant_folding", "Fold constants and known sizes."),
+    _on_unless_told("--oo_dead_code_elimination", "Remove branches that are never taken."),
     click.option(
         "--external_weight",
         metavar="0|1",
@@ -109,14 +100,7 @@ _OPTIONS = (
         help="Raise the model to opset N first, for operators that older ones have not. Default: its own.",
     ),
     custom_passes_option,
-    click.option(
-        "--pattern_fusion_pass",
-        metavar="true|false",
-        callback=atc_bool,
-        default="true",
-        show_default=True,
-        help="Whether passes of your own, and those that do what TorchAir's do, run.",
-    ),
+    _on_unless_told("--pattern_fusion_pass", "Whether passes of your own, and those that do what TorchAir's do, run."),
     click.option(
         "--enable_graph_kernel",
         metavar="[true|false]",

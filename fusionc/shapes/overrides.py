@@ -14,13 +14,13 @@ import numpy as np
 from fusionc.model.graph import Edge, Node, Shape
 
 _FAR = 1 << 31  # steps beyond this overflow
+_REDUCED = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 
 
 def trusted(node: Node, shape: Shape | None) -> Shape | None:
     """What is true of the shape that inference says an output of a node has."""
     x = node.inputs[0] if node.inputs else None
-    name = "Reduce" if node.op.startswith("Reduce") else node.op
-    rule = _RULES.get(name) if node.domain == "" and not node.has_references else None
+    rule = _RULES.get(node.op) if node.domain == "" and not node.has_references else None
     return shape if rule is None or x is None or shape is None else rule(node, x, shape)
 
 
@@ -124,7 +124,7 @@ _RULES: dict[str, Callable[[Node, Edge, Shape], Shape | None]] = {
     **dict.fromkeys(("Resize", "Upsample"), _resize),
     **dict.fromkeys(("Squeeze", "Unsqueeze"), _squeeze),
     "Slice": _slice,
-    "Reduce": _reduce,
+    **dict.fromkeys((f"Reduce{how}" for how in _REDUCED), _reduce),
     "Attention": _attention,
     "STFT": lambda node, x, shape: None,  # counted in another way where there is no window
     "Einsum": _einsum,
