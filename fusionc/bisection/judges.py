@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import signal
 import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 
 from fusionc.bisection.trials import Opinion
@@ -55,18 +59,40 @@ class Checking:
             destination.parent.mkdir()
             publish(job, done, destination)
             command = _PLACE.sub(lambda _: shlex.quote(str(destination.resolve())), self._command)
-            ran = subprocess.run(command, shell=True, capture_output=True, text=True, errors="replace", check=False)
-        code = ran.returncode
+            code, said_out, said_err = _run(command)
         if not 0 <= code <= _CANNOT_TELL:
             what = f"the command ended with {f'signal {-code}' if code < 0 else f'exit code {code}'}"
-            said = _last_line(ran.stderr)
+            said = _last_line(said_err)
             hint = "0 is right, 1 to 124 wrong, 125 cannot tell; " + (
                 "correct the command" if code in _NOT_A_COMMAND else "others end the search"
             )
             raise FusioncError(what, where=f"{command}, on {source}", hint=hint, details=[said] if said else [])
-        words = _last_line(ran.stdout) or _last_line(ran.stderr)
+        words = _last_line(said_out) or _last_line(said_err)
         summary = f"exit code {code}" + (f": {words}" if words else "")
         return Opinion(None if code == _CANNOT_TELL else code == 0, summary)
+
+
+def _run(command: str) -> tuple[int, str, str]:
+    """The exit code of a command, and what it says. Where that is interrupted, the command ends, and all it started."""
+    with subprocess.Popen(
+        command,
+        shell=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as process:
+        try:
+            out, err = process.communicate()
+        except BaseException:
+            if sys.platform != "win32":
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+            process.kill()
+            raise
+    return process.returncode, out, err
 
 
 def _last_line(text: str) -> str:

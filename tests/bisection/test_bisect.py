@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 from pathlib import Path
+from time import sleep
 
 import numpy as np
 import onnx
@@ -149,6 +150,14 @@ def test_a_model_in_a_folder_with_spaces(place: str, tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path / "it's two words")
     onnx.save(parse("agraph (float[N] x) => (float[N] y) { a = Identity (x) y = Relu (a) }"), "model.onnx")
     assert bisect("model.onnx", check=f"test -s {place}").summary == "exit code 0"
+
+
+def test_an_interruption_ends_all_that_a_command_started() -> None:
+    onnx.save(parse("agraph (float[N] x) => (float[N] y) { a = Identity (x) y = Relu (a) }"), "model.onnx")
+    with pytest.raises(KeyboardInterrupt):
+        bisect("model.onnx", check="(sleep 1; touch late) & kill -INT $PPID; wait; test -s {model}")
+    sleep(0.9)
+    assert not Path("late").exists() and [path.name for path in Path().iterdir()] == ["model.onnx"]
 
 
 def test_of_what_a_command_says_the_end_is_told() -> None:
