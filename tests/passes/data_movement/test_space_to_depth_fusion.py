@@ -117,6 +117,11 @@ STAYS = [
         "the Gather is no other order of the channels",
     ),
     Stays(
+        "some of an unknown number of channels",
+        channels().replace("float[N,1,4,6] x", "float[N,C,4,6] x"),
+        "the Gather is not known to take all channels",
+    ),
+    Stays(
         "weights used elsewhere",
         channels(
             body="y = Conv <pads = [1, 1, 1, 1]> (b, K) w = Neg (K)",
