@@ -86,7 +86,7 @@ class TypeInference:
         for old, new in replaced:
             if new.producer in new_nodes and operators.is_foreign(new.producer) and old.known_type != UNKNOWN:
                 new.known_type = old.known_type
-            if not _is_settled(new) or old.known_type.shape != new.known_type.shape:
+            if old in self._stale or not _is_settled(new) or old.known_type.shape != new.known_type.shape:
                 self._stale.add(new)
         made = [value for node in new_nodes for value in node.outputs if value is not None]
         bodies = (body for node in new_nodes for body in node.subgraphs(recursive=True))

@@ -325,6 +325,16 @@ def test_what_folding_makes_known_is_asked_again() -> None:
     assert not operators(result)
 
 
+def test_what_lies_behind_a_decided_if_is_asked_again() -> None:
+    """Also where the value that its branch gives is replaced before anybody asks."""
+    model = parse("""agraph (float[N,4] x) => (float[A,B] y)
+        <bool c = {1}, int64[3] three = {1,-1,4}, int64[2] two = {-1,4}> {
+        d = If (c) <then_branch = f () => (a) { a = Identity (x) }, else_branch = g () => (b) {b = Reshape (x, three)}>
+        h = Relu (d) r = Reshape (h, two) y = Neg (r) }""")
+    names = ("SwitchDeadBranchElimination", "IdentityPass", "NoUseReshapeRemovePass")
+    assert set(operators(optimize(model, [pass_of(name) for name in names])[0])) == {"Relu", "Neg"}
+
+
 def test_numbers_that_no_integer_holds_are_not_told_onnx() -> None:
     steps = "\n".join(f"n{i + 1} = Add (n{i}, n{i})" for i in range(64))
     graph = graph_of(f"agraph (float[3] x) => (float[a] y) {{ n0 = Shape (x) {steps} y = Neg (x) z = Neg (n64) }}")
