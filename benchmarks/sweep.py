@@ -11,14 +11,13 @@ the same proto. Models that onnxruntime cannot run are converted and counted apa
 from __future__ import annotations
 
 import argparse
-import importlib.util
 import os
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from types import ModuleType
+from runpy import run_path
 
 import onnx
 from rich.console import Console
@@ -49,16 +48,8 @@ def hydrated(path: Path, folder: Path) -> Path:
     if not recipe.exists():
         return path
     full = folder / path.name
-    _module(recipe).hydrate(onnx.load(path), os.fspath(full))
+    run_path(os.fspath(recipe))["hydrate"](onnx.load(path), os.fspath(full))
     return full
-
-
-def _module(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def configurations(default_only: bool) -> Iterator[tuple[str, list[Pass]]]:

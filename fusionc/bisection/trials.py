@@ -9,8 +9,8 @@ from typing import Protocol
 
 from fusionc.job import Job, Optimized
 from fusionc.rewrite import Match, Pass, Tape
-from fusionc.rewrite.check import Replacement
 from fusionc.rewrite.log import Commit
+from fusionc.rewrite.soundness import Replacement
 from fusionc.rewrite_check.context import isolated
 from fusionc.rewrite_check.rewrite_models import RewriteModels, RewriteOnItsOwn
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 from fusionc.model.graph import Node
 from fusionc.report_page.sketch import Sketch, sketch_of
-from fusionc.rewrite.check import Replacement
 from fusionc.rewrite.definition import Pass
 from fusionc.rewrite.log import Commit
 from fusionc.rewrite.match import Match
+from fusionc.rewrite.soundness import Replacement
 from fusionc.rewrite.tape import Tape
 
 

@@ -15,11 +15,11 @@ from fusionc.errors import Defect, FusioncError, Terminated, said
 from fusionc.model.graph import Graph, Model, Node
 from fusionc.model.operators import KERNELS
 from fusionc.rewrite import matcher
-from fusionc.rewrite.check import check, check_private
 from fusionc.rewrite.definition import Pass, Pattern
 from fusionc.rewrite.log import Commit, PatternCount, RewriteLog
 from fusionc.rewrite.match import Match, Refused, refuse
 from fusionc.rewrite.pattern import makers, names
+from fusionc.rewrite.soundness import check, check_private
 from fusionc.rewrite.splice import splice
 from fusionc.rewrite.tape import Tape
 

@@ -16,9 +16,9 @@ from fusionc.model import operators
 from fusionc.model.build import add_node, add_value, build_graph, topological_order
 from fusionc.model.graph import Constant, Edge, Graph, Model, Node
 from fusionc.model.operators import MICROSOFT
-from fusionc.rewrite.check import Replacement, node_in
 from fusionc.rewrite.match import Match
 from fusionc.rewrite.provenance import stamp
+from fusionc.rewrite.soundness import Replacement, node_in
 from fusionc.rewrite.tape import Tape
 
 _FUNCTIONS_IR = 8  # the IR version since which models have functions

@@ -8,8 +8,8 @@ from fusionc.errors import VerificationError
 from fusionc.graph_kernel.library.kernel_library import KernelLibrary
 from fusionc.report.rewrite_text import where_of
 from fusionc.rewrite import Match, Pass, Tape, refuse
-from fusionc.rewrite.check import Replacement
 from fusionc.rewrite.log import Commit
+from fusionc.rewrite.soundness import Replacement
 from fusionc.rewrite_check.agreement import agreement
 from fusionc.rewrite_check.context import isolated
 from fusionc.rewrite_check.rewrite_models import RewriteOnItsOwn

@@ -10,8 +10,8 @@ import onnx
 from fusionc.model.graph import Constant, Edge, Node
 from fusionc.model.operators import MICROSOFT, is_pure
 from fusionc.model.tensors import to_proto
-from fusionc.rewrite.check import Replacement
 from fusionc.rewrite.match import Match
+from fusionc.rewrite.soundness import Replacement
 from fusionc.rewrite.tape import Tape
 
 _IR_VERSION = 10  # of the small models, where the model has an older one
