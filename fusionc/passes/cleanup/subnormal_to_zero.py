@@ -84,7 +84,8 @@ _STAYS_SMALL: dict[str, Callable[[Node, Edge], bool]] = {
 _MIXES = frozenset((*_ENDS.split(), *_SUMS))
 
 
-def _is_subnormal(array: Array) -> Array:
+def is_subnormal(array: Array) -> Array:
+    """Which elements of floating-point numbers are not 0, and smaller than the smallest normal number."""
     return np.asarray((np.abs(array) < float_info(array.dtype).smallest_normal) & (array != 0))
 
 
@@ -93,7 +94,7 @@ def _has_subnormals(constant: Edge) -> bool:
         array = constant.constant()
         flat = np.zeros(0) if array is None or array.dtype.kind != "f" or array.itemsize < 4 else array.reshape(-1)
         pieces = (flat[start : start + _AT_ONCE] for start in range(0, flat.size, _AT_ONCE))
-        _HAVE[constant] = any(bool(_is_subnormal(piece).any()) for piece in pieces)
+        _HAVE[constant] = any(bool(is_subnormal(piece).any()) for piece in pieces)
     return _HAVE[constant]
 
 
@@ -161,4 +162,4 @@ class SubnormalToZeroPass(Pass):
         if np.abs(array).max(where=np.isfinite(array), initial=0) * float(info.eps) < 2 * float(info.smallest_normal):
             refuse("there is nothing larger in the constant")
         _require_small_effect(m.constant)
-        return new.const(np.where(_is_subnormal(array), array.dtype.type(0), array), like=m.constant)
+        return new.const(np.where(is_subnormal(array), array.dtype.type(0), array), like=m.constant)

@@ -1,0 +1,60 @@
+"""`fusionc inspect`: what in a model costs time or memory, and what to do about it."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from fusionc.cli.atc_spelling import AtcCommand
+from fusionc.cli.common_options import log_debug_option
+from fusionc.cli.files import FilePath
+from fusionc.cli.signals import held_back
+
+if TYPE_CHECKING:
+    from fusionc.inspection.inspect_model import Inspection
+
+_PLACES = 3  # names that are shown of each finding; --json has all
+_EPILOG = """\b
+Exit codes:
+  0  the model was inspected
+  1  it is no model, or not a valid one
+  2  an option is wrong, or the model is not there"""
+
+
+@click.command(cls=AtcCommand, epilog=_EPILOG, short_help="Show what in a model costs time or memory.")
+@click.option("--model", required=True, type=FilePath(), help="The model (.onnx).")
+@click.option("--json", "as_json", is_flag=True, help="The findings as JSON on stdout, with all places.")
+@log_debug_option
+def command(model: Path, as_json: bool) -> None:
+    """Look a model over, without running or changing it.
+
+    What is looked for: subnormal numbers and dead filters in the weights, weights that are stored twice, operators
+    without a fast kernel on a CPU, open sizes. Each is shown with what to do about it.
+    """
+    with held_back():
+        from fusionc.inspection.inspect_model import inspect
+
+    found = inspect(model)
+    if as_json:
+        click.echo(json.dumps(found.as_json(), indent=2, ensure_ascii=False))
+    else:
+        _show(found)
+
+
+def _show(found: Inspection) -> None:
+    from fusionc.report.table import show_facts
+
+    show_facts(found.facts, sys.stdout)
+    for finding in found.findings:
+        more = len(finding.places) - _PLACES
+        places = ", ".join(finding.places[:_PLACES]) + (f", and {more} more" if more > 0 else "")
+        click.echo()
+        facts = [("found", f"{finding.topic}: {finding.text}"), ("where", places), ("to do", finding.to_do)]
+        show_facts(facts, sys.stdout)
+    if not found.findings:
+        click.echo()
+        show_facts([("found", "nothing that costs more than it must")], sys.stdout)

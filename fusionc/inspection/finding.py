@@ -1,0 +1,15 @@
+"""One thing that was found in a model."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Finding:
+    """`topic` is what it is about, the same for all of a kind; `places` are the names of constants, nodes or inputs."""
+
+    topic: str
+    text: str
+    to_do: str
+    places: tuple[str, ...]

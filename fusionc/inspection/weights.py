@@ -1,0 +1,113 @@
+"""Weights: subnormal numbers, filters that are dead, and what is stored twice."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+
+import numpy as np
+
+from fusionc.inspection.finding import Finding
+from fusionc.model.graph import Edge, Model, Node
+from fusionc.model.tensors import Array
+from fusionc.passes.cleanup.subnormal_to_zero import is_subnormal
+from fusionc.report.table import size_text
+
+_LEAST = 4 << 10  # bytes of weights that are looked at for another copy of them
+_Copies = dict[bytes, list[tuple[Edge, int]]]  # constants and their bytes, by a digest of what they hold
+_FLOATS = ("float32", "float64")
+# Which axis of the weights, the second input, counts the outputs; that of Gemm depends on transB.
+_OUTPUTS = {"Conv": 0, "ConvTranspose": 1, "MatMul": -1}
+
+
+def findings(model: Model) -> Iterator[Finding]:
+    """What is to say of the constants of all graphs. Each is read once, and not kept."""
+    subnormal: dict[str, int] = {}
+    copies: _Copies = {}
+    turned: _Copies = {}
+    for constant in _constants(model):
+        array = constant.constant()
+        if array is None or not array.size:
+            continue
+        if array.dtype.name in _FLOATS and (times := int(is_subnormal(array).sum())):
+            subnormal[constant.name] = times
+        if array.nbytes >= _LEAST and array.dtype.kind not in "OSU":
+            copies.setdefault(_digest(array), []).append((constant, array.nbytes))
+            if array.ndim == 2:
+                turned.setdefault(_digest(array.T), []).append((constant, array.nbytes))
+    if subnormal:
+        yield Finding(
+            "subnormal numbers",
+            f"{sum(subnormal.values()):,} elements of {len(subnormal)} constants are below the smallest normal number; "
+            "many processors take up to a hundred times as long for them",
+            "convert: SubnormalToZeroPass makes them 0 where that cannot show; for those that come up while the model "
+            "runs, set session.set_denormal_as_zero to 1",
+            tuple(subnormal),
+        )
+    yield from _dead_outputs(model)
+    yield from _copies(copies, turned)
+
+
+def _constants(model: Model) -> Iterator[Edge]:
+    for graph in model.graphs:
+        yield from (value for value in graph.values.values() if value.is_constant)
+
+
+def _digest(array: Array) -> bytes:
+    kind = f"{array.dtype} {array.shape}".encode()
+    return hashlib.blake2b(kind + np.ascontiguousarray(array).tobytes(), digest_size=16).digest()
+
+
+def _dead_outputs(model: Model) -> Iterator[Finding]:
+    dead: dict[str, str] = {}
+    lost = 0
+    for node in (node for graph in model.graphs for node in graph.ordered()):
+        axis = _axis_of_outputs(node)
+        weight = node.inputs[1] if axis is not None and len(node.inputs) > 1 else None
+        array = None if weight is None else weight.constant()
+        if axis is None or array is None or array.dtype.name not in _FLOATS or array.ndim < 2 or not array.size:
+            continue
+        rows = np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)
+        count = int((~rows.any(1) | (is_subnormal(rows) | (rows == 0)).all(1)).sum())
+        if count:
+            dead[node.label()] = f"{count} of {len(rows)}"
+            lost += count
+    if dead:
+        first = next(iter(dead))
+        yield Finding(
+            "dead filters",
+            f"{lost:,} filters or columns of {len(dead)} operators are zero, in {first} {dead[first]}: they compute "
+            "nothing but their bias",
+            "prune them before the export, with what reads them; fusionc changes no shapes of weights",
+            tuple(dead),
+        )
+
+
+def _axis_of_outputs(node: Node) -> int | None:
+    if node.is_op("Gemm"):
+        return 0 if node.attr("transB") else 1
+    return _OUTPUTS.get(node.op) if node.domain == "" else None
+
+
+def _copies(copies: _Copies, turned: _Copies) -> Iterator[Finding]:
+    equal = [group for group in copies.values() if len(group) > 1]
+    if equal:
+        wasted = sum(size for group in equal for _, size in group[1:])
+        yield Finding(
+            "weights stored twice",
+            f"{len(equal)} weights are there several times, {size_text(wasted)} of copies",
+            "convert: RemoveSameConstPass keeps one of each",
+            tuple(constant.name for group in equal for constant, _ in group),
+        )
+    both = turned.keys() & copies.keys()
+    pairs = ((one, other, size) for digest in both for one, size in turned[digest] for other, _ in copies[digest])
+    distinct = {frozenset((one.name, other.name)): size for one, other, size in pairs if one is not other}
+    if distinct:
+        size = size_text(sum(distinct.values()))
+        yield Finding(
+            "weights stored transposed",
+            f"{len(distinct)} weights are there once more with their axes exchanged, {size} of copies, as of an "
+            "embedding that is tied to the last layer",
+            "export the tied weights once, with a Gemm that has transB = 1",
+            tuple(sorted({name for pair in distinct for name in pair})),
+        )

@@ -1,0 +1,120 @@
+"""What is found in a model, and that nothing is found where there is nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from harness import parse
+from onnx import TensorProto, numpy_helper
+
+from fusionc.inspection.inspect_model import Inspection, inspect
+
+CONV = "agraph (float[2,3,4,4] x) => (float[2,4,4,4] y) <float[4,3,1,1] W> { y = Conv (x, W) }"
+TWO = (
+    "agraph (float[2,64] x) => (float[2,64] y) <float[64,64] V, float[64,64] W> { a = MatMul (x, V) y = MatMul (a, W) }"
+)
+
+
+def inspected(model: onnx.ModelProto, folder: Path) -> Inspection:
+    onnx.save(model, folder / "m.onnx")
+    return inspect(folder / "m.onnx")
+
+
+def topics(model: onnx.ModelProto, folder: Path) -> list[str]:
+    return [finding.topic for finding in inspected(model, folder).findings]
+
+
+def with_weights(text: str, **arrays: np.ndarray) -> onnx.ModelProto:
+    model = parse(text)
+    for tensor in model.graph.initializer:
+        if tensor.name in arrays:
+            tensor.CopyFrom(numpy_helper.from_array(arrays[tensor.name].astype(np.float32), tensor.name))
+    return model
+
+
+def test_nothing_is_found_in_a_plain_model(tmp_path: Path) -> None:
+    assert topics(parse(CONV), tmp_path) == []
+    assert topics(parse(TWO), tmp_path) == []
+
+
+def test_subnormal_numbers_are_counted(tmp_path: Path) -> None:
+    weights = np.ones((4, 3, 1, 1))
+    weights[0, 0], weights[1, 1], weights[2, 2] = 1e-40, 0, 1e-37
+    (found,) = inspected(with_weights(CONV, W=weights), tmp_path).findings
+    assert found.topic == "subnormal numbers" and found.text.startswith("1 elements of 1 constants")
+    assert found.places == ("W",) and "SubnormalToZeroPass" in found.to_do
+
+
+@pytest.mark.parametrize(
+    ("text", "shape", "dead"),
+    [
+        (CONV, (4, 3, 1, 1), np.s_[1:3]),
+        ("agraph (float[2,3,4,4] x) => (float[2,4,4,4] y) <float[3,4,1,1] W> { y = ConvTranspose (x, W) }",
+         (3, 4, 1, 1), np.s_[:, 1:3]),
+        ("agraph (float[2,3] x) => (float[2,4] y) <float[3,4] W> { y = MatMul (x, W) }", (3, 4), np.s_[:, 1:3]),
+        ("agraph (float[2,3] x) => (float[2,4] y) <float[3,4] W> { y = Gemm (x, W) }", (3, 4), np.s_[:, 1:3]),
+        ("agraph (float[2,3] x) => (float[2,4] y) <float[4,3] W> { y = Gemm <transB = 1> (x, W) }", (4, 3), np.s_[1:3]),
+    ],
+    ids=["Conv", "ConvTranspose", "MatMul", "Gemm", "Gemm with transB"],
+)  # fmt: skip
+def test_dead_filters_are_those_of_the_outputs(text: str, shape: tuple[int, ...], dead: object, tmp_path: Path) -> None:
+    weights = np.ones(shape)
+    weights[dead] = 0
+    (found,) = inspected(with_weights(text, W=weights), tmp_path).findings
+    assert found.topic == "dead filters" and "2 of 4" in found.text
+    weights[:] = 1
+    weights[0, 0] = 0
+    assert topics(with_weights(text, W=weights), tmp_path) == []
+
+
+def test_weights_that_are_there_twice(tmp_path: Path) -> None:
+    weights = np.random.default_rng(0).normal(size=(64, 64))
+    (equal,) = inspected(with_weights(TWO, V=weights, W=weights), tmp_path).findings
+    assert equal.topic == "weights stored twice" and "16.0 KiB" in equal.text and equal.places == ("V", "W")
+    (turned,) = inspected(with_weights(TWO, V=weights, W=weights.T), tmp_path).findings
+    assert turned.topic == "weights stored transposed" and "16.0 KiB" in turned.text and turned.places == ("V", "W")
+    assert topics(with_weights(TWO, V=weights, W=weights + 1), tmp_path) == []
+
+
+def test_operators_without_a_kernel_of_their_type(tmp_path: Path) -> None:
+    half = parse("agraph (float16[2,3,4,4] x) => (float16[2,3,4,4] y) { y = InstanceNormalization (x, s, s) }")
+    half.graph.initializer.append(numpy_helper.from_array(np.ones(3, np.float16), "s"))
+    (found,) = inspected(half, tmp_path).findings
+    assert found.topic == "computed in float32" and "1 InstanceNormalization" in found.text and "float16" in found.text
+    double = parse("agraph (double[2,3,4,4] x, double[3,3,1,1] W) => (double[2,3,4,4] y) { y = Conv (x, W) }")
+    (found,) = inspected(double, tmp_path).findings
+    assert found.topic == "no kernel" and found.places == ("Conv:y",)
+
+
+def test_what_runs_step_by_step_and_what_leaves_the_blocked_layout(tmp_path: Path) -> None:
+    loop = parse("""agraph (float[2] x, int64 n) => (float[2] y) <bool go = {1}> {
+        y = Loop (n, go, x) <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] t) {
+            d = Identity (c) t = Add (s, s) }> }""")
+    assert topics(loop, tmp_path) == ["computed step by step"]
+    flat = parse("agraph (float[2,3,4] x) => (float[2,4,4] y) <float[4,3,1] W> { y = Conv (x, W) }")
+    assert topics(flat, tmp_path) == ["convolutions over one axis"]
+
+
+def test_open_sizes_say_how_to_fix_them(tmp_path: Path) -> None:
+    model = parse("""agraph (float[N,4] x, float[N,M] z) => (float[K] y) <int64[1] one = {0}, int64[1] four = {4}> {
+        s = Shape (x) n = Gather (s, one) t = Mul (n, four) y = Reshape (x, t) }""")
+    (found,) = inspected(model, tmp_path).findings
+    assert found.topic == "open sizes" and found.text == "x[N,4], z[N,M]: 3 nodes compute shapes from them"
+    assert '"x:1,4;z:1,1"' in found.to_do
+
+
+def test_weights_in_a_file_of_their_own(tmp_path: Path) -> None:
+    weights = np.ones((4, 3, 1, 1))
+    weights[1] = 0
+    onnx.save(with_weights(CONV, W=weights), tmp_path / "m.onnx", save_as_external_data=True, size_threshold=0)
+    assert [finding.topic for finding in inspect(tmp_path / "m.onnx").findings] == ["dead filters"]
+
+
+def test_strings_and_other_types_are_no_trouble(tmp_path: Path) -> None:
+    model = parse("agraph (float[2] x) => (float[2] y) { y = Identity (x) }")
+    model.graph.initializer.append(onnx.helper.make_tensor("s", TensorProto.STRING, [2000], [b"abc"] * 2000))
+    model.graph.initializer.append(onnx.helper.make_tensor("e", TensorProto.FLOAT, [0], []))
+    assert topics(model, tmp_path) == []
