@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import ExitStack
 from time import perf_counter
 
-from fusionc.custom.idle import idle_passes
+from fusionc.custom.idle_passes import idle_passes
 from fusionc.graph_kernel.messages import tell_of_areas
 from fusionc.job import Job, job_of, running
 from fusionc.onlookers import Onlookers, onlookers_of

@@ -13,8 +13,8 @@ import onnx
 
 from fusionc.custom.loading import load_passes
 from fusionc.custom.watchdog import watchdog
-from fusionc.disk.checker import fault_of
 from fusionc.disk.load import load
+from fusionc.disk.onnx_checker import fault_of, require_as_valid
 from fusionc.disk.places import require_place
 from fusionc.disk.publish import Saved
 from fusionc.disk.save import save
@@ -40,7 +40,6 @@ from fusionc.runtime.process import step_limit
 from fusionc.shapes.inference import typed_model
 from fusionc.switches import Levels, decide
 from fusionc.target_opset import raise_opset
-from fusionc.verify import check_model
 from fusionc.verify.inputs.given_values import GivenValues
 
 
@@ -163,7 +162,7 @@ class Job:
             cast_outputs(done.proto, self.types)
             saved.model.write_bytes(done.proto.SerializeToString())
             if reference is not None:
-                check_model(reference, saved.model)
+                require_as_valid(saved.model, reference)
 
 
 @contextmanager

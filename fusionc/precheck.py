@@ -9,8 +9,8 @@ from typing import Any
 
 from onnx import TensorProto
 
-from fusionc.disk.checker import fault_of
 from fusionc.disk.load import load
+from fusionc.disk.onnx_checker import fault_of
 from fusionc.model import operators
 from fusionc.model.graph import Node
 from fusionc.model.tensors import type_name

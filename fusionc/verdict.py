@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from fusionc.disk.onnx_checker import require_as_valid
 from fusionc.errors import VerificationError
 from fusionc.job import Job
 from fusionc.rewrite.log import PatternCount
-from fusionc.verify import check_model, verify
+from fusionc.verify import verify
 from fusionc.verify.compare import Numerics
 from fusionc.verify.output_errors import OutputErrors
 
@@ -33,7 +34,7 @@ def verdict_on(candidate: Path, reference: Path, job: Job, counts: Sequence[Patt
     `counts` say what took effect: some passes are for finite numbers only.
     """
     try:
-        check_model(reference, candidate)
+        require_as_valid(candidate, reference)
     except VerificationError as error:
         return Verdict(False, error.what, is_loadable=False)
     options, kernels = job.options, job.kernels.file

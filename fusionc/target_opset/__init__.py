@@ -6,7 +6,7 @@ import onnx
 import onnx.inliner
 from onnx import ModelProto
 
-from fusionc.disk.checker import fault_of
+from fusionc.disk.onnx_checker import fault_of
 from fusionc.errors import UsageError
 from fusionc.model.operators import canonical_domain, opsets_of
 from fusionc.protos import without_large_weights

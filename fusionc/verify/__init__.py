@@ -5,8 +5,7 @@ Where a value goes, and which sizes it has, is read from the protos again, so th
 that hide it.
 """
 
-from fusionc.verify.model_check import check_model
 from fusionc.verify.result import Difference, Verification
 from fusionc.verify.verification import verify
 
-__all__ = ["Difference", "Verification", "check_model", "verify"]
+__all__ = ["Difference", "Verification", "verify"]

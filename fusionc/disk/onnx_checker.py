@@ -8,6 +8,7 @@ from pathlib import Path
 import onnx
 from onnx import GraphProto
 
+from fusionc.errors import VerificationError
 from fusionc.protos import bodies_of
 
 
@@ -27,6 +28,17 @@ def fault_of(model: Path | onnx.ModelProto) -> str | None:
     except (onnx.checker.ValidationError, onnx.shape_inference.InferenceError, ValueError) as error:
         return " ".join(str(error).split())
     return None
+
+
+def require_as_valid(candidate: Path, reference: Path) -> None:
+    """Raise VerificationError if onnx.checker rejects a result though it accepts what that was made of."""
+    fault = fault_of(candidate)
+    if fault and fault_of(reference) is None:
+        raise VerificationError(
+            f"the result is not a valid ONNX model: {fault}",
+            where=str(candidate),
+            hint="switch passes off one after another to find the one at fault, and report it",
+        )
 
 
 def _has_dimension_below_0(graph: GraphProto) -> bool:
