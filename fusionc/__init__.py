@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from fusionc.custom.replacement import register_replacement
     from fusionc.errors import FusioncError, UsageError, VerificationError
     from fusionc.graph_kernel.library.register import register_kernels
+    from fusionc.in_memory.onnxsim_call import simplify
+    from fusionc.in_memory.onnxslim_call import slim
     from fusionc.in_memory.optimize import optimize
     from fusionc.report import Report
     from fusionc.rewrite import Match, Pass, Pattern, Tape, UBFusionPass, refuse
@@ -36,6 +38,8 @@ __all__ = [
     "refuse",
     "register_kernels",
     "register_replacement",
+    "simplify",
+    "slim",
 ]
 
 _HOMES = {
@@ -54,6 +58,8 @@ _HOMES = {
     "refuse": "fusionc.rewrite",
     "register_kernels": "fusionc.graph_kernel.library.register",
     "register_replacement": "fusionc.custom.replacement",
+    "simplify": "fusionc.in_memory.onnxsim_call",
+    "slim": "fusionc.in_memory.onnxslim_call",
 }
 
 

@@ -1,0 +1,159 @@
+"""`fusionc.simplify`: onnxsim's call, in place of `from onnxsim import simplify`."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from onnx.defs import onnx_opset_version
+
+from fusionc.errors import UsageError, VerificationError
+from fusionc.in_memory.optimize import optimize
+from fusionc.in_memory.peer_names import BATCH_NORMALIZATION, ONNXSIM, passes_called, refuse, switches
+
+_OWN_CHECK = "results are verified with tolerances and values that follow from the model; input_data gives more values"
+_NOT_MEANT = {
+    "tensor_size_threshold": "what folding may add is limited to 1 MiB in all; skip_constant_folding leaves it out",
+    "initializers_as_constants": "skip_constant_folding leaves folding out, optimization_switch of fusionc.optimize "
+    "single passes",
+    "inline_functions": "give it onnx.inliner.inline_local_functions(model), or switch on FunctionInlinePass",
+    "extra_optimizers": "fusionc.optimize has optimization_switch for what is off by default",
+    "custom_rewriter": "fusionc.optimize takes custom_passes",
+    "function_rewrite_rules": "fusionc.optimize takes custom_passes",
+    "check_rtol": _OWN_CHECK,
+    "check_atol": _OWN_CHECK,
+    "input_fill": _OWN_CHECK,
+    "gemm_fusion_backend": "fusionc.optimize has optimization_switch for single passes",
+    "profile": "fusionc.optimize returns a report with the seconds of each stage and pass",
+    "ort_profile": "fusionc.optimize has report, with the time of each operator",
+    "merge_ort_profile": "fusionc.optimize has report, with the time of each operator",
+    "external_data_threshold": "fusionc.optimize has output, and external_weight",
+    "range_opt": "rewrites here hold for all inputs",
+    "certify": _OWN_CHECK,
+    "check_hazards": "numpy shows what onnxruntime gives for inputs of yours",
+    "check_gradients": "numpy shows what onnxruntime gives for inputs of yours",
+    "gradient_precision": "numpy shows what onnxruntime gives for inputs of yours",
+}
+
+Shapes = Mapping[str | None, Sequence[int]]
+
+
+def simplify(
+    model: str | onnx.ModelProto,
+    check_n: int = 0,
+    perform_optimization: bool = True,
+    skip_fuse_bn: bool = False,
+    overwrite_input_shapes: Shapes | None = None,
+    test_input_shapes: Shapes | None = None,
+    skipped_optimizers: Sequence[str] | None = None,
+    skip_constant_folding: bool = False,
+    skip_shape_inference: bool = False,
+    input_data: Mapping[str, Any] | None = None,
+    dynamic_input_shape: bool = False,
+    custom_lib: str | None = None,
+    include_subgraph: bool = False,
+    unused_output: Sequence[str] | None = None,
+    tensor_size_threshold: str = "1.5GB",
+    mutable_initializer: bool = False,
+    *,
+    initializers_as_constants: bool = True,
+    inline_functions: bool = False,
+    import_custom_schemas: bool = True,
+    input_shapes: Shapes | None = None,
+    target_opset_version: int | str | None = None,
+    extra_optimizers: Sequence[str] | None = None,
+    custom_rewriter: Any = None,
+    function_rewrite_rules: Any = None,
+    check_rtol: float = 1e-4,
+    check_atol: float = 1e-5,
+    input_fill: str = "random",
+    providers: Sequence[Any] | None = None,
+    gemm_fusion_backend: str = "ort_cpu",
+    profile: str | None = None,
+    ort_profile: str | None = None,
+    merge_ort_profile: bool = False,
+    output_path: str | None = None,
+    external_data_threshold: str = "100MB",
+    range_opt: bool = False,
+    certify: bool | None = None,
+    check_hazards: bool = False,
+    check_gradients: bool = False,
+    gradient_precision: str = "fp32",
+) -> tuple[onnx.ModelProto, bool]:
+    """Simplify a model, for any runtime (standard operators only), and say whether it is right: onnxsim's call.
+
+    The result is verified always, on more inputs than check_n asks for, and rewrites that make it wrong are left out.
+    Where there is no right result, the model comes back as it was, with False and a warning; so it does not where
+    onnxruntime cannot run the model, unless check_n asks for a check: then with the result and False.
+
+    overwrite_input_shapes      sizes to fix; one that the model fixes already cannot be another one
+    test_input_shapes           sizes to verify with; input_data, values to verify with as well
+    perform_optimization        False leaves on only what static sizes need
+    skip_fuse_bn, skipped_optimizers, skip_constant_folding
+                                switch off the passes that do what onnxsim calls so
+    unused_output               outputs to leave out
+    custom_lib                  a library with operators of the model's own, to verify with
+    target_opset_version        to raise the model to; "latest" is the newest that is known
+    output_path                 write the result there, too
+
+    Without effect, as what they ask for is so anyway: skip_shape_inference (the result has no shapes that the model
+    has not), dynamic_input_shape, include_subgraph (subgraphs are simplified always), mutable_initializer (initializers
+    that are inputs as well stay what they are), import_custom_schemas. Every other argument is a UsageError, which says
+    what to use, unless it has its default; providers may name the CPU.
+
+    Raises UsageError and FusioncError as `fusionc.optimize` does.
+    """
+    given = dict(locals(), certify=certify or None)
+    refuse(simplify, given, _NOT_MEANT)
+    if providers is not None and list(providers) != ["CPUExecutionProvider"]:
+        raise UsageError("simplify cannot fold with other providers", hint="leave providers out", code="E10001")
+    proto = onnx.load(model, load_external_data=False) if isinstance(model, str) else model
+    off = passes_called(skipped_optimizers or (), ONNXSIM, "skipped_optimizers")
+    options: dict[str, Any] = {
+        "input_shape": _shapes(proto, overwrite_input_shapes or input_shapes),
+        "verify_shape": _shapes(proto, test_input_shapes or input_shapes),
+        "oo_level": "O3" if perform_optimization else "O1",
+        "oo_constant_folding": not skip_constant_folding,
+        "optimization_switch": switches(off=[*off, *(BATCH_NORMALIZATION if skip_fuse_bn else ())]),
+        "custom_op_library": [] if custom_lib is None else [custom_lib],
+        "out_nodes": _other_outputs(proto, unused_output) if unused_output else None,
+        "target_opset": onnx_opset_version() if target_opset_version == "latest" else target_opset_version,
+        "output": output_path,
+    }
+    del proto
+    with tempfile.TemporaryDirectory(prefix="fusionc-inputs-") as folder:
+        if input_data is not None:
+            options["inputs"] = Path(folder, "inputs.npz")
+            np.savez(options["inputs"], allow_pickle=False, **input_data)
+        try:
+            result, report = optimize(model, target="onnx", on_mismatch="rollback", **options)
+        except VerificationError as error:
+            warnings.warn(str(error), stacklevel=2)
+            return (onnx.load(model) if isinstance(model, str) else model), False
+    is_verified = report.verification is not None and not report.verification.startswith("not verified")
+    return result, is_verified or not check_n
+
+
+def _shapes(model: onnx.ModelProto, shapes: Shapes | None) -> dict[str, tuple[int, ...]] | None:
+    """Shapes by input name; None names the only input."""
+    if shapes is None:
+        return None
+    stored = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value.name for value in model.graph.input if value.name not in stored]
+    if None in shapes and len(inputs) != 1:
+        hint = f"name the inputs: {', '.join(inputs)}"
+        raise UsageError("a shape without a name is for models with one input", hint=hint, code="E10001")
+    return {inputs[0] if name is None else name: tuple(shape) for name, shape in shapes.items()}
+
+
+def _other_outputs(model: onnx.ModelProto, unused: Sequence[str]) -> str:
+    names = [value.name for value in model.graph.output]
+    if missing := [name for name in unused if name not in names]:
+        hint = f"its outputs are: {', '.join(names)}"
+        raise UsageError(f"the model has no output {missing[0]}", hint=hint, code="E10016")
+    return ";".join(name for name in names if name not in unused)

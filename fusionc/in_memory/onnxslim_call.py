@@ -1,0 +1,142 @@
+"""`fusionc.slim`: onnxslim's call, in place of `from onnxslim import slim`."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+
+from fusionc.errors import UsageError, advice
+from fusionc.in_memory.optimize import optimize
+from fusionc.in_memory.peer_names import ONNXSLIM_PATTERNS, passes_called, refuse, switches
+from fusionc.report.table import show_report
+
+_NOT_MEANT = {
+    "inputs": "onnx.utils.Extractor cuts a model at values inside",
+    "dtype": "a model of another type computes something else; onnxconverter-common and onnxruntime have converters",
+    "size_threshold": 'what folding may add is limited to 1 MiB in all; skip_optimizations=["constant_folding"] leaves '
+    "it out",
+    "inspect": "fusionc convert --mode 6 shows what a model holds, fusionc diff what differs between two",
+    "dump_to_disk": "fusionc diff --json and fusionc convert --report write what was done",
+}
+_TYPES = {"fp16": "FP16", "fp32": "FP32", "int32": "INT32"}
+_EQUAL_VALUES = {
+    "subexpression_elimination": "CommonSubexpressionEliminationPass",
+    "weight_tying": "RemoveSameConstPass",
+}
+_OPTIMIZATIONS = ("constant_folding", "graph_fusion", "dead_node_elimination", *_EQUAL_VALUES)
+
+
+def slim(
+    model: str | onnx.ModelProto,
+    output_model: str | None = None,
+    *,
+    model_check: bool = False,
+    input_shapes: Sequence[str] | Mapping[str, Sequence[int]] | None = None,
+    inputs: Sequence[str] | None = None,
+    outputs: Sequence[str] | None = None,
+    no_shape_infer: bool = False,
+    skip_optimizations: Sequence[str] | None = None,
+    dtype: str | None = None,
+    skip_fusion_patterns: Sequence[str] | None = None,
+    size_threshold: int | None = None,
+    inspect: bool = False,
+    dump_to_disk: bool = False,
+    save_as_external_data: bool = False,
+    model_check_inputs: Sequence[str] | None = None,
+    verbose: bool = False,
+) -> onnx.ModelProto | None:
+    """Slim a model, for any runtime (standard operators only), and return it: onnxslim's call.
+
+    The result is verified always, and rewrites that make it wrong are left out.
+
+    output_model             write the result there, show what was done, and return None
+    input_shapes             sizes to fix, as ["x:1,3,224,224"]; one that the model fixes already cannot be another one
+    outputs                  what becomes the outputs, ["logits", "mask:fp16"]; the inputs stay
+    skip_optimizations       of "constant_folding", "graph_fusion", "dead_node_elimination",
+                             "subexpression_elimination" and "weight_tying"
+    skip_fusion_patterns     switches off the passes that do what onnxslim calls so
+    model_check_inputs       with model_check, shapes or .npy files to verify with: ["x:1,3,224,224", "ids:ids.npy"]
+    save_as_external_data    with output_model, weights in a file beside it
+    verbose                  print what is being done
+
+    no_shape_infer is without effect: the result has no shapes that the model has not. Every other argument is a
+    UsageError, which says what to use, unless it has its default; so is a list of models.
+
+    Raises VerificationError where there is no right result, UsageError and FusioncError as `fusionc.optimize` does.
+    """
+    given = dict(locals())
+    refuse(slim, given, _NOT_MEANT)
+    if isinstance(model, list):
+        hint = "fusionc diff shows what differs between two models"
+        raise UsageError("slim takes one model, not a list of them", hint=hint, code="E10001")
+    names = [part.rpartition(":")[::2] if ":" in part else (part, "") for part in outputs or ()]
+    if unknown := [type_ for _, type_ in names if type_ and type_ not in _TYPES]:
+        raise UsageError(f"outputs: {unknown[0]} is none of {', '.join(_TYPES)}", hint="choose one", code="E10001")
+    typed = [f"{name}:{_TYPES[type_]}" for name, type_ in names if type_]
+    shapes, arrays = _values(model_check_inputs or () if model_check else ())
+    options: dict[str, Any] = {
+        **_switches(skip_optimizations or (), skip_fusion_patterns or ()),
+        "input_shape": _shapes(input_shapes),
+        "verify_shape": shapes or None,
+        "out_nodes": ";".join(name for name, _ in names) or None,
+        "output_type": ";".join(typed) or None,
+        "external_weight": 1 if save_as_external_data and output_model is not None else None,
+        "output": output_model,
+        "progress": print if verbose else None,
+    }
+    with tempfile.TemporaryDirectory(prefix="fusionc-inputs-") as folder:
+        if arrays:
+            options["inputs"] = Path(folder, "inputs.npz")
+            np.savez(options["inputs"], allow_pickle=False, **arrays)
+        result, report = optimize(model, target="onnx", on_mismatch="rollback", **options)
+    if output_model is not None:
+        show_report(report, sys.stdout)
+        return None
+    assert isinstance(result, onnx.ModelProto)
+    return result
+
+
+def _switches(skipped: Sequence[str], patterns: Sequence[str]) -> dict[str, Any]:
+    for name in skipped:
+        if name not in _OPTIMIZATIONS:
+            hint = advice(name, _OPTIMIZATIONS, f"the names are: {', '.join(_OPTIMIZATIONS)}")
+            raise UsageError(f"skip_optimizations: there is no {name}", hint=hint, code="E10001")
+    off = [*passes_called(patterns, ONNXSLIM_PATTERNS, "skip_fusion_patterns")]
+    off += [pass_name for name, pass_name in _EQUAL_VALUES.items() if name in skipped]
+    has_fusions = "graph_fusion" not in skipped
+    kept = () if has_fusions else [name for name in _EQUAL_VALUES.values() if name not in off]
+    return {
+        "oo_level": "O3" if has_fusions else "O1",
+        "oo_constant_folding": "constant_folding" not in skipped,
+        "oo_dead_code_elimination": "dead_node_elimination" not in skipped,
+        "optimization_switch": switches(off=off, on=kept),
+    }
+
+
+def _shapes(given: Sequence[str] | Mapping[str, Sequence[int]] | None) -> dict[str, tuple[int, ...]] | None:
+    if given is None:
+        return None
+    if isinstance(given, Mapping):
+        return {name: tuple(shape) for name, shape in given.items()}
+    return dict(map(_shape, given))
+
+
+def _shape(text: str) -> tuple[str, tuple[int, ...]]:
+    name, _, sizes = text.rpartition(":")
+    try:
+        return name, tuple(map(int, sizes.split(",")))
+    except ValueError:
+        raise UsageError(f"{text} is no shape", hint="give name:1,3,224,224", code="E10001") from None
+
+
+def _values(given: Sequence[str]) -> tuple[dict[str, tuple[int, ...]], dict[str, Any]]:
+    """Shapes, and arrays of files, by input name."""
+    files = [text.rpartition(":")[::2] for text in given if text.endswith(".npy")]
+    shapes = dict(_shape(text) for text in given if not text.endswith(".npy"))
+    return shapes, {name: np.load(path) for name, path in files}

@@ -1,0 +1,107 @@
+"""What onnxsim and onnxslim call their rewrites, and the passes that do such work here: what a call of theirs switches
+off. Names without a pass stand for what no pass does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from inspect import signature
+from typing import Any
+
+from fusionc.errors import UsageError, advice
+
+_MERGED_MOVES = ("TransOpSymmetryEliminationPass",)
+_SHAPES = ("DimensionComputePass", "ShapeReshapePass")
+_BIAS_OF_CONV = ("AABiasaddConvFusion", "Conv2DSqueezeBiasaddFusionPass")
+BATCH_NORMALIZATION = ("ConvBatchnormFusionPass", "Conv2DTransposeBatchnormFusionPass", "BatchnormConvFusionPass")
+
+ONNXSIM: Mapping[str, tuple[str, ...]] = {
+    "nop": (),
+    "eliminate_nop_cast": ("CastRemovePass",),
+    "eliminate_nop_dropout": ("DropOutPass",),
+    "eliminate_nop_flatten": ("NoUseReshapeRemovePass",),
+    "extract_constant_to_initializer": ("ConstantFoldingPass",),
+    "eliminate_consecutive_idempotent_ops": ("IdempotentOpPass",),
+    "eliminate_if_with_const_cond": ("SwitchDeadBranchElimination",),
+    "eliminate_nop_monotone_argmax": (),
+    "eliminate_nop_pad": ("NoUseReshapeRemovePass",),
+    "eliminate_nop_concat": ("IdentityPass",),
+    "eliminate_nop_split": ("IdentityPass", "NoUseReshapeRemovePass"),
+    "eliminate_nop_expand": ("NoUseReshapeRemovePass",),
+    "eliminate_shape_gather": _SHAPES,
+    "eliminate_slice_after_shape": _SHAPES,
+    "eliminate_shape_op": _SHAPES,
+    "eliminate_nop_transpose": ("UnchangedTransposeRemovePass",),
+    "eliminate_nop_reshape": ("NoUseReshapeRemovePass",),
+    "eliminate_nop_with_unit": ("UselessBinaryOpRemovePass",),
+    "eliminate_common_subexpression": ("CommonSubexpressionEliminationPass",),
+    "eliminate_deadend": ("PrunePass",),
+    "eliminate_identity": ("IdentityPass",),
+    "eliminate_unused_initializer": ("PrunePass",),
+    "eliminate_duplicate_initializer": ("RemoveSameConstPass",),
+    "fuse_add_bias_into_conv": _BIAS_OF_CONV,
+    "fuse_bn_into_conv": BATCH_NORMALIZATION,
+    "fuse_concat_into_reshape": _SHAPES,
+    "fuse_consecutive_concats": ("ZConcatv2dFusionPass",),
+    "fuse_consecutive_log_softmax": (),
+    "fuse_consecutive_reduce_unsqueeze": ("AReduceSumFusionPass",),
+    "fuse_consecutive_slices": ("StridedSliceMergePass",),
+    "fuse_consecutive_squeezes": _MERGED_MOVES,
+    "fuse_consecutive_squeeze_unsqueeze": _MERGED_MOVES,
+    "fuse_consecutive_transposes": _MERGED_MOVES,
+    "fuse_consecutive_unsqueezes": _MERGED_MOVES,
+    "fuse_matmul_add_bias_into_gemm": ("MatMulBiasAddFusionPass",),
+    "fuse_pad_into_conv": ("PadConv2dFusionPass",),
+    "fuse_pad_into_pool": ("PoolingFusionPass",),
+    "fuse_qkv": ("SameInputMatMulPass",),
+    "fuse_transpose_into_gemm": ("BatchMatMulFusionPass",),
+    "rewrite_where": (),
+}
+
+ONNXSLIM_PATTERNS: Mapping[str, tuple[str, ...]] = {
+    "EliminationConcat": ("ZConcatv2dFusionPass",),
+    "EliminationReshape": _MERGED_MOVES,
+    "EliminationReshapeAs": _SHAPES,
+    "EliminationSlice": ("StridedSliceMergePass",),
+    "EliminationTranspose": _MERGED_MOVES,
+    "EliminationTransposeAsReshape": ("Dim1TransposeToSqueezePass",),
+    "EliminationTransposeViewTranspose": _MERGED_MOVES,
+    "EliminationUnsqueeze": _MERGED_MOVES,
+    "FusionConcatReshape": _SHAPES,
+    "FusionConvAdd": _BIAS_OF_CONV,
+    "FusionConvBN": ("ConvBatchnormFusionPass",),
+    "FusionConvMul": ("ConvScaleFusionPass",),
+    "FusionConvTransposeAdd": _BIAS_OF_CONV,
+    "FusionConvTransposeBN": ("Conv2DTransposeBatchnormFusionPass",),
+    "FusionConvTransposeMul": ("ConvScaleFusionPass",),
+    "FusionGelu": ("GeluFusionPass",),
+    "FusionGemm": ("MatMulBiasAddFusionPass", "MatMulReshapeBiasAddFusionPass"),
+    "FusionGemmAdd": ("MatMulBiasAddFusionPass",),
+    "FusionGemmMul": ("GemmScaleFusionPass",),
+    "FusionPadConv": ("PadConv2dFusionPass",),
+    "FusionReduce": ("AReduceSumFusionPass",),
+}
+
+
+def passes_called(names: Iterable[str], known: Mapping[str, tuple[str, ...]], argument: str) -> list[str]:
+    """The passes that do what a peer's rewrites of these names do. Raises UsageError for a name that it has not."""
+    found = list[str]()
+    for name in names:
+        if name not in known:
+            hint = advice(name, known, f"the names are: {', '.join(known)}")
+            raise UsageError(f"{argument}: there is no {name}", hint=hint, code="E10001")
+        found += known[name]
+    return found
+
+
+def switches(off: Iterable[str], on: Iterable[str] = ()) -> str | None:
+    """What `optimization_switch` says then."""
+    given = {**dict.fromkeys(off, "off"), **dict.fromkeys(on, "on")}
+    return ";".join(f"{name}:{value}" for name, value in given.items()) or None
+
+
+def refuse(function: Callable[..., Any], given: Mapping[str, object], hints: Mapping[str, str]) -> None:
+    """Raise UsageError where an argument that cannot be meant here has another value than its default."""
+    parameters = signature(function).parameters
+    for name, hint in hints.items():
+        if given[name] != parameters[name].default:
+            raise UsageError(f"{function.__name__} cannot do what {name} asks for", hint=hint, code="E10001")

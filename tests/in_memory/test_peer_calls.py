@@ -1,0 +1,188 @@
+"""`fusionc.simplify` and `fusionc.slim` in the place of onnxsim's and onnxslim's."""
+
+from __future__ import annotations
+
+import inspect
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from onnx import parser
+
+import fusionc
+from fusionc.errors import VerificationError
+from fusionc.in_memory import onnxsim_call
+from fusionc.in_memory.peer_names import ONNXSIM, ONNXSLIM_PATTERNS
+from fusionc.passes import PASSES
+
+
+@pytest.fixture(autouse=True)
+def _in_a_folder_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def model() -> onnx.ModelProto:
+    """A convolution with its normalization, a sum of constants, two equal nodes, one output that nobody wants."""
+    made = parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 17]> g (float[n,2,h,8] x) => (float[n,2,h,8] y, float[n,2,h,8] aside) {'
+        " c = Conv<pads=[1,1,1,1]>(x, w)  b = BatchNormalization(c, s, s, s, s)  two = Add(s, s)  e = Exp(b) f = Exp(b)"
+        " g1 = Add(e, f)  d = Reshape(two, sizes)  y = Mul(g1, d)  aside = Neg(x) }"
+    )
+    arrays = {"w": np.ones((2, 2, 3, 3), np.float32) / 9, "s": np.ones(2, np.float32), "sizes": np.array([1, 2, 1, 1])}
+    made.graph.initializer.extend(onnx.numpy_helper.from_array(array, name) for name, array in arrays.items())
+    return made
+
+
+def operators(made: onnx.ModelProto | None) -> list[str]:
+    assert made is not None
+    return sorted(node.op_type for node in made.graph.node)
+
+
+SHORT = ["Add", "Conv", "Exp", "Mul", "Neg"]
+WITH_NORMALIZATION = ["Add", "BatchNormalization", "Conv", "Exp", "Mul", "Neg"]
+
+
+def test_the_calls_of_exporters() -> None:
+    given = model()
+    before = given.SerializeToString()
+    simplified, is_right = fusionc.simplify(given)
+    slimmed = fusionc.slim(given)
+    assert is_right is True and operators(simplified) == operators(slimmed) == SHORT
+    assert given.SerializeToString() == before and not list(Path().iterdir())
+    onnx.save(given, "m.onnx")
+    assert fusionc.simplify("m.onnx") == (simplified, True) and fusionc.slim("m.onnx") == slimmed
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"skip_fuse_bn": True}, WITH_NORMALIZATION),
+        ({"skipped_optimizers": ["fuse_bn_into_conv", "nop"]}, WITH_NORMALIZATION),
+        ({"skipped_optimizers": ["eliminate_common_subexpression"]}, sorted([*SHORT, "Exp"])),
+        ({"skip_constant_folding": True}, sorted([*SHORT, "Add", "Reshape"])),
+        ({"perform_optimization": False}, sorted([*WITH_NORMALIZATION, "Exp"])),
+        ({"unused_output": ["aside"]}, SHORT[:-1]),
+        ({"input_data": {"x": np.ones((1, 2, 3, 8), np.float32)}, "check_n": 3, "certify": False}, SHORT),
+        ({"test_input_shapes": {None: [1, 2, 5, 8]}, "target_opset_version": 18}, SHORT),
+    ],
+)
+def test_arguments_of_onnxsim(arguments: dict[str, Any], expected: list[str]) -> None:
+    simplified, is_right = fusionc.simplify(model(), **arguments)
+    assert operators(simplified) == expected and is_right
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ({"skip_fusion_patterns": ["FusionConvBN"]}, WITH_NORMALIZATION),
+        ({"skip_optimizations": ["subexpression_elimination"]}, sorted([*SHORT, "Exp"])),
+        ({"skip_optimizations": ["graph_fusion"]}, WITH_NORMALIZATION),
+        ({"skip_optimizations": ["constant_folding"]}, sorted([*SHORT, "Add", "Reshape"])),
+        ({"outputs": ["y"], "model_check": True}, SHORT[:-1]),
+        ({"outputs": ["y:fp16"]}, sorted([*SHORT[:-1], "Cast"])),
+    ],
+)
+def test_arguments_of_onnxslim(arguments: dict[str, Any], expected: list[str]) -> None:
+    assert operators(fusionc.slim(model(), **arguments)) == expected
+
+
+def test_sizes_are_fixed() -> None:
+    simplified, _ = fusionc.simplify(model(), overwrite_input_shapes={None: [1, -1, 4, 8]})
+    for made in (
+        simplified,
+        fusionc.slim(model(), input_shapes=["x:1,2,4,8"]),
+        fusionc.slim(model(), input_shapes={"x": [1, 2, 4, 8]}),
+    ):
+        assert made is not None and [dim.dim_value for dim in made.graph.input[0].type.tensor_type.shape.dim] == [
+            1,
+            2,
+            4,
+            8,
+        ]
+
+
+def test_slim_writes_and_shows(capsys: pytest.CaptureFixture[str]) -> None:
+    np.save("x.npy", np.ones((1, 2, 3, 8), np.float32))
+    onnx.save(model(), "m.onnx")
+    found = fusionc.slim(
+        "m.onnx", "out.onnx", model_check=True, model_check_inputs=["x:x.npy"], save_as_external_data=True
+    )
+    assert found is None and "equal in 8 runs" in capsys.readouterr().out
+    assert operators(onnx.load("out.onnx")) == SHORT
+    fusionc.slim(model(), verbose=True)
+    assert "verifying" in capsys.readouterr().out
+
+
+def test_what_has_no_right_result_comes_back_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    def differs(*_: Any, **__: Any) -> None:
+        raise VerificationError("different")
+
+    monkeypatch.setattr(onnxsim_call, "optimize", differs)
+    given = model()
+    with pytest.warns(UserWarning, match="different"):
+        found, is_right = fusionc.simplify(given)
+    assert found is given and is_right is False
+
+
+def test_a_check_that_cannot_be_made_is_no_success() -> None:
+    given = parser.parse_model(
+        '<ir_version: 9, opset_import: ["own" : 1]> g (float[2] x) => (float[2] y) { y = own.F(x) }'
+    )
+    assert fusionc.simplify(given)[1] is True and fusionc.simplify(given, check_n=1)[1] is False
+
+
+@pytest.mark.parametrize(
+    ("call", "arguments", "what"),
+    [
+        ("simplify", {"tensor_size_threshold": "1KB"}, "tensor_size_threshold"),
+        ("simplify", {"initializers_as_constants": False}, "initializers_as_constants"),
+        ("simplify", {"inline_functions": True}, "inline_functions"),
+        ("simplify", {"custom_rewriter": print}, "custom_rewriter"),
+        ("simplify", {"check_rtol": 0.1}, "check_rtol"),
+        ("simplify", {"providers": ["CUDAExecutionProvider"]}, "other providers"),
+        ("simplify", {"skipped_optimizers": ["fuse_bn"]}, "no fuse_bn"),
+        ("simplify", {"unused_output": ["z"]}, "no output z"),
+        ("simplify", {"overwrite_input_shapes": {"z": [1]}}, "no input z"),
+        ("slim", {"dtype": "fp16"}, "dtype"),
+        ("slim", {"inputs": ["c"]}, "inputs"),
+        ("slim", {"outputs": ["y:fp8"]}, "fp8"),
+        ("slim", {"skip_optimizations": ["folding"]}, "no folding"),
+        ("slim", {"skip_fusion_patterns": ["FusionX"]}, "no FusionX"),
+        ("slim", {"input_shapes": ["x:1,a"]}, "x:1,a"),
+    ],
+)
+def test_what_cannot_be_meant_is_refused(call: str, arguments: dict[str, Any], what: str) -> None:
+    with pytest.raises(fusionc.UsageError, match=what) as caught:
+        getattr(fusionc, call)(model(), **arguments)
+    assert caught.value.hint
+
+
+def test_a_list_of_models_is_refused() -> None:
+    with pytest.raises(fusionc.UsageError, match="one model"):
+        fusionc.slim([model(), model()])
+    two_inputs = parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 17]> g (float[n] a, float[n] b) => (float[n] y) { y = Add(a, b) }'
+    )
+    with pytest.raises(fusionc.UsageError, match="one input"):
+        fusionc.simplify(two_inputs, overwrite_input_shapes={None: [1]})
+
+
+def test_the_names_of_passes_are_right() -> None:
+    used = {name for table in (ONNXSIM, ONNXSLIM_PATTERNS) for names in table.values() for name in names}
+    assert used <= {p.name for p in PASSES}
+
+
+def test_the_signature_is_that_of_the_real_onnxsim() -> None:
+    onnxsim = pytest.importorskip("onnxsim", reason="onnxsim is not installed: pip install onnxsim")
+    ours, theirs = (inspect.signature(call).parameters for call in (fusionc.simplify, onnxsim.simplify))
+    assert [(p.name, p.default, p.kind) for p in theirs.values()] == [
+        (p.name, p.default, p.kind) for p in ours.values()
+    ]
+
+
+def test_the_arguments_are_those_of_the_real_onnxslim() -> None:
+    parser_of_peer = pytest.importorskip("onnxslim.argparser", reason="onnxslim is not installed: pip install onnxslim")
+    ours = inspect.signature(fusionc.slim).parameters.keys() - {"model", "output_model"}
+    assert ours == parser_of_peer.OnnxSlimKwargs.__annotations__.keys()
