@@ -16,6 +16,7 @@ from fusionc.runtime.optimizers import DEFAULT_LEVELS
 
 if TYPE_CHECKING:
     from fusionc.bisection.bisection_story import Bisection
+    from fusionc.near_miss.why_story import Answer
 
 
 def convert(
@@ -123,6 +124,20 @@ def convert_up_to(model: str | os.PathLike[str], limit: int, **options: Any) -> 
 
     last = bisection_story.convert_up_to(_options(model, options), limit)
     return "no rewrite took effect" if last is None else described(last)
+
+
+def why(model: str | os.PathLike[str], pass_name: str, *, node: str | None = None, **options: Any) -> Answer:
+    """Say where a pass fires in a conversion, and why it does not fire where it nearly does.
+
+    pass_name     the pass, or another name for one or several
+    node          look at the places alone of which this node is a part
+    options       those of `convert`
+
+    Raises UsageError where there is no such pass or node, else as `convert` does; nothing is written.
+    """
+    from fusionc.near_miss import why_story
+
+    return why_story.why(_options(model, {**options, "enable_graph_kernel": False}), pass_name, node)
 
 
 def _options(model: str | os.PathLike[str], given: Mapping[str, Any]) -> Options:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import click
@@ -35,7 +35,7 @@ def _on_unless_told(name: str, help_: str) -> Callable[[_Decorated], _Decorated]
     return click.option(name, metavar="true|false", default="true", show_default=True, callback=atc_bool, help=help_)
 
 
-_OPTIONS = (
+_WHICH_REWRITES = (  # what runs, on which model
     click.option("--fusion_switch_file", type=_FILE, metavar="FILE", help="Which passes are on and off, as JSON."),
     click.option(
         "--optimization_switch", metavar='"P:on;Q:off"', help="Single switches; they beat those of the switch file."
@@ -50,13 +50,8 @@ _OPTIONS = (
     ),
     _on_unless_told("--oo_constant_folding", "Fold constants and known sizes."),
     _on_unless_told("--oo_dead_code_elimination", "Remove branches that are never taken."),
-    click.option(
-        "--external_weight",
-        metavar="0|1",
-        callback=_external_weight,
-        help="Weights in the model (0) or in one file beside it (1, or 2 as in ATC). Default: beside it only where "
-        "they are too large.",
-    ),
+    _on_unless_told("--pattern_fusion_pass", "Whether passes of your own, and those that do what TorchAir's do, run."),
+    custom_passes_option,
     click.option(
         "--input_shape",
         metavar='"x:1,3,224,224"',
@@ -70,6 +65,29 @@ _OPTIONS = (
         metavar='"conv1:0;relu2:1"',
         help="Make these the outputs, nodes with the number of an output or names of values, and leave out what is "
         "behind.",
+    ),
+    click.option(
+        "--target",
+        type=click.Choice(TARGETS),
+        default=TARGETS[0],
+        show_default=True,
+        help="The runtime that the result is for; onnx is any.",
+    ),
+    click.option(
+        "--target_opset",
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Raise the model to opset N first, for operators that older ones have not. Default: its own.",
+    ),
+)
+_OPTIONS = (
+    *_WHICH_REWRITES,
+    click.option(
+        "--external_weight",
+        metavar="0|1",
+        callback=_external_weight,
+        help="Weights in the model (0) or in one file beside it (1, or 2 as in ATC). Default: beside it only where "
+        "they are too large.",
     ),
     click.option(
         "--output_type",
@@ -86,21 +104,6 @@ _OPTIONS = (
     custom_op_library_option,
     runtime_level_option,
     timeout_option,
-    click.option(
-        "--target",
-        type=click.Choice(TARGETS),
-        default=TARGETS[0],
-        show_default=True,
-        help="The runtime that the result is for; onnx is any.",
-    ),
-    click.option(
-        "--target_opset",
-        type=click.IntRange(min=1),
-        metavar="N",
-        help="Raise the model to opset N first, for operators that older ones have not. Default: its own.",
-    ),
-    custom_passes_option,
-    _on_unless_told("--pattern_fusion_pass", "Whether passes of your own, and those that do what TorchAir's do, run."),
     click.option(
         "--enable_graph_kernel",
         metavar="[true|false]",
@@ -133,7 +136,16 @@ _OPTIONS = (
 
 def conversion_options(command: _Decorated) -> _Decorated:
     """The options that say what a conversion does."""
-    for option in reversed(_OPTIONS):
+    return _with(command, _OPTIONS)
+
+
+def rewrite_options(command: _Decorated) -> _Decorated:
+    """Those of them that say which passes run, on which model."""
+    return _with(command, _WHICH_REWRITES)
+
+
+def _with(command: _Decorated, options: Sequence[Callable[[_Decorated], _Decorated]]) -> _Decorated:
+    for option in reversed(options):
         command = option(command)
     return command
 
@@ -141,10 +153,10 @@ def conversion_options(command: _Decorated) -> _Decorated:
 def conversion_arguments(ctx: click.Context, given: Mapping[str, Any]) -> dict[str, Any]:
     """The values of these options, and of others, as arguments of `fusionc.convert`."""
     arguments = dict(given)
-    sizes, ranges, jit_level = (arguments.pop(name) for name in ("input_shape", "input_shape_range", "jit_level"))
+    sizes, ranges = (arguments.pop(name) for name in ("input_shape", "input_shape_range"))
     if twice := sorted(sizes.keys() & ranges.keys()):
         raise click.UsageError(f"--input_shape and --input_shape_range both name {', '.join(twice)}.", ctx)
-    if arguments["enable_graph_kernel"] is None and jit_level == "O1":
+    if arguments.pop("jit_level", None) == "O1" and arguments["enable_graph_kernel"] is None:
         arguments["enable_graph_kernel"] = 1
-    arguments |= {name: bool(arguments[name]) for name in _BOOLEANS if arguments[name] is not None}
+    arguments |= {name: bool(arguments[name]) for name in _BOOLEANS if arguments.get(name) is not None}
     return arguments | {"input_shape": {**sizes, **ranges} or None}

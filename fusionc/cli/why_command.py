@@ -1,0 +1,108 @@
+"""`fusionc why`: why does a pass not fire?"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from fusionc.cli.atc_spelling import AtcCommand
+from fusionc.cli.conversion_options import conversion_arguments, rewrite_options
+from fusionc.cli.exit_codes import show_tracebacks
+from fusionc.cli.files import FilePath
+from fusionc.cli.signals import held_back
+from fusionc.report.plog import LEVELS
+
+if TYPE_CHECKING:
+    from fusionc.near_miss.nearest import Reason
+    from fusionc.near_miss.why_story import Answer, PassAnswer
+
+_Item = TypeVar("_Item")
+_MOST = 5  # names on a line
+_EPILOG = """\b
+Exit codes:
+  0  answered
+  1  the conversion failed
+  2  an option or the switch file is wrong, or there is no such pass, node or file"""
+
+
+@click.command(cls=AtcCommand, epilog=_EPILOG, short_help="Say why a pass does not fire.")
+@click.argument("pass_name", metavar="PASS")
+@click.option("--model", type=FilePath(), metavar="FILE", required=True, help="The ONNX model.")
+@click.option("--node", metavar="NAME", help="Only the places of which this node of the model is a part.")
+@click.option("--json", "as_json", is_flag=True, help="All of it as JSON on stdout, every place by name.")
+@rewrite_options
+@click.option("--log", type=click.Choice(LEVELS), callback=show_tracebacks, help="Level of the log. Default: info.")
+@click.pass_context
+def command(ctx: click.Context, /, pass_name: str, model: Path, node: str | None, as_json: bool, **given: Any) -> None:
+    """Convert a model without writing it, and say where PASS nearly fires: the first thing there that does not fit, the
+    nearest misses first; where it is refused and why; where it fires, and where another pass was there before it.
+
+    PASS may be another name of a pass, or of several. One that is off is looked at as if it were on.
+    """
+    arguments = conversion_arguments(ctx, given)
+    from fusionc.runtime.process import start
+
+    start()  # it needs some time, as the imports here do
+    with held_back():
+        from fusionc.api import why
+    from fusionc.report.progress import Progress
+
+    with Progress() as progress:
+        answer = why(model, pass_name, node=node, progress=progress, **arguments)
+    if as_json:
+        click.echo(json.dumps(answer.as_json(), indent=2, ensure_ascii=False))
+    else:
+        _show(answer)
+
+
+def _show(answer: Answer) -> None:
+    from fusionc.report.table import show_facts
+
+    facts = [("node", text) for text in answer.node]
+    for one in answer.passes:
+        facts += _facts(one)
+    show_facts(facts, sys.stdout)
+
+
+def _facts(one: PassAnswer) -> Iterator[tuple[str, str]]:
+    from fusionc.near_miss.first_reason import without_names
+    from fusionc.report.rewrite_text import described
+
+    yield "pass", f"{one.name}: {one.state}"
+    for commit, *alike in _alike(one.fired, lambda commit: (commit.pattern, commit.graph_id)):
+        yield "fired", f"{described(commit)}{_and_more(len(alike))}"
+    taken = _alike(one.taken, lambda taken: (taken.pattern, taken.by.pass_name, without_names(taken.reason)))
+    for first, *more in taken[:_MOST]:
+        what = f"{first.reason}; then" if first.reason else f"{', '.join(first.nodes)}:"
+        yield "taken", f"{what} {described(first.by)} took it{_and_more(len(more))}"
+    for reason in one.reasons[:_MOST]:
+        yield ("refused" if reason.is_match else "near miss"), _text(reason)
+    if further := one.reasons[_MOST:]:
+        places = sum(1 + len(reason.more) for reason in further)
+        yield "near miss", f"{places} places more, for {len(further)} other reasons: --json has them"
+    yield from (("note", note) for note in one.notes)
+
+
+def _text(reason: Reason) -> str:
+    begin = "" if reason.text.startswith(reason.root) else f" at {reason.root}"
+    where = f"pattern {reason.pattern}{begin}{f' in graph {reason.graph_id}' if reason.graph_id else ''}"
+    fitting = "" if reason.is_match else f", {reason.fitting} of {reason.size} operators fit"
+    others = f", the first of {reason.unfit} things that do not" if reason.unfit > 1 else ""
+    names = f": {', '.join([*reason.more[:_MOST], *(['…'] if reason.more[_MOST:] else [])])}" if reason.more else ""
+    return f"{reason.text} ({where}{fitting}{others}){_and_more(len(reason.more))}{names}"
+
+
+def _alike(items: Sequence[_Item], key: Callable[[_Item], object]) -> list[list[_Item]]:
+    groups: dict[object, list[_Item]] = {}
+    for item in items:
+        groups.setdefault(key(item), []).append(item)
+    return list(groups.values())
+
+
+def _and_more(count: int) -> str:
+    return f"; {count} more like this" if count else ""

@@ -1,0 +1,1 @@
+"""`fusionc why`: where a pass nearly fires, how far its patterns get there, and the first thing that does not fit."""

@@ -1,0 +1,60 @@
+"""The places of a pass as its reasons: the nearest misses first, those that are alike together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fusionc.near_miss.first_reason import without_names
+from fusionc.near_miss.pass_places import Place
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a pass does not fire at `root`, where a pattern begins, and in `more` places for which it is the same.
+
+    Of the pattern's `size` operators, `fitting` are there, and `unfit` things do not fit. `is_match` is true where all
+    of it is there, and the match is refused.
+    """
+
+    text: str
+    root: str
+    pattern: str
+    graph_id: int
+    is_match: bool
+    fitting: int
+    size: int
+    unfit: int
+    more: tuple[str, ...] = ()
+
+
+def reasons_of(places: Sequence[Place]) -> list[Reason]:
+    """Why nothing happens at these places, the nearest misses first, those that are alike together.
+
+    Of the patterns that begin at a node, the nearest one counts. One of which nothing but its first operator is there
+    is no near miss, unless nothing is nearer.
+    """
+    best: dict[tuple[int, str], Place] = {}
+    for place in places:
+        key = (place.graph_id, place.root)
+        if key not in best or place.rank < best[key].rank:
+            best[key] = place
+    ranked = sorted(best.values(), key=lambda place: place.rank)
+    nearer = [place for place in ranked if place.is_match or place.fitting + place.beyond > 1]
+    alike: dict[tuple[str, int, str], list[Place]] = {}
+    for place in nearer or ranked:
+        alike.setdefault((place.pattern, place.graph_id, without_names(place.reason)), []).append(place)
+    return [
+        Reason(
+            first.reason or f"{first.root}: it would take effect",
+            first.root,
+            first.pattern,
+            first.graph_id,
+            first.is_match,
+            first.fitting,
+            first.size,
+            first.unfit,
+            tuple(place.root for place in others),
+        )
+        for first, *others in alike.values()
+    ]

@@ -1,0 +1,49 @@
+"""`fusionc why`: lines in a pipe, JSON, exit codes."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from harness import parse
+
+SAMPLE = Path(__file__).parents[2] / "sample_models/conv_bn.onnx"
+GELU = """agraph (float[N,4] x) => (float[N,4] y) <float half = {0.5}, float one = {1}, float root = {1.43}> {
+    [d] d = Div (x, root) [e] e = Erf (d) [a] a = Add (e, one) [h] h = Mul (x, half) ["\x1by"] y = Mul (h, a) }"""
+
+
+@pytest.fixture
+def gelu(tmp_path: Path) -> str:
+    onnx.save(parse(GELU, 20), tmp_path / "gelu.onnx")
+    return str(tmp_path / "gelu.onnx")
+
+
+def test_a_pipe_gets_whole_lines(run: Any, gelu: str) -> None:
+    result = run("why", "--model", str(SAMPLE), "ConvBatchnormFusionPass")
+    assert result.exit_code == 0
+    nodes = "batchnormalization_1, conv_0"
+    assert result.stdout.splitlines() == [
+        "pass   ConvBatchnormFusionPass: on",
+        f"fired  rewrite 2, ConvBatchnormFusionPass, pattern ConvBatchnorm, at {nodes}; 1 more like this",
+    ]
+    text = "Div ‹d›: second operand ‹root› is 1.43, not 1.4142135623730951"
+    assert run("why", "--model", gelu, "GeluFusionPass").stdout.splitlines()[-1] == (
+        f"near miss  {text} (pattern Gelu at Mul ‹\\x1by›, 5 of 5 operators fit)"
+    )
+
+
+def test_json(run: Any, gelu: str) -> None:
+    (answer,) = json.loads(run("why", "--model", gelu, "GeluFusionPass", "--json").stdout)["passes"]
+    assert (answer["name"], answer["fired"], answer["taken"]) == ("GeluFusionPass", [], [])
+    assert answer["reasons"][0]["fitting"] == 5
+
+
+def test_exit_codes(run: Any, gelu: str) -> None:
+    assert run("why", "--model", gelu, "GeluFusionPas").exit_code == 2
+    assert run("why", "--model", gelu, "GeluFusionPass", "--node", "dd").exit_code == 2
+    assert run("why", "--model", "nothing.onnx", "GeluFusionPass").exit_code == 2
+    Path("no.onnx").write_text("no model")
+    assert run("why", "--model", "no.onnx", "GeluFusionPass").exit_code == 1

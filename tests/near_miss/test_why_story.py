@@ -1,0 +1,120 @@
+"""`why`: what a pass did in a conversion, what it refused, what others took, and where it nearly fired."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+import pytest
+from harness import parse
+
+from fusionc.api import why
+from fusionc.errors import UsageError
+from fusionc.near_miss.why_story import PassAnswer
+
+GELU = """agraph (float[N,4] x) => (float[N,4] y) <float half = {0.5}, float one = {1}, float root = {1.41421356}> {
+    [d] d = Div (x, root) [e] e = Erf (d) [a] a = Add (e, one) [h] h = Mul (x, half) [y] y = Mul (h, a) }"""
+BLOCK = """ [dX] dX = Div (x, rX) [eX] eX = Erf (dX) [aX] aX = Add (eX, one) [hX] hX = Mul (x, half)
+    [yX] yX = Mul (hX, aX)"""
+TWICE = """agraph (float[N,4] x) => (float[N,4] y) { [a] a = Transpose <perm = [1, 0]> (x)
+    [b] b = Transpose <perm = [1, 0]> (a) [y] y = Relu (b) }"""
+OWN = """
+import fusionc
+from fusionc import op
+
+fusionc.register_replacement(lambda x: op.Relu(op.Relu(x) * 2.0), lambda x: op.Relu(x) * 2.0, name="Own")
+"""
+
+
+@pytest.fixture(autouse=True)
+def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+
+
+def ask(graph: str, name: str, opset: int = 18, **options: object) -> PassAnswer:
+    onnx.save(parse(graph, opset), "in.onnx")
+    (answer,) = why("in.onnx", name, **options).passes
+    return answer
+
+
+def test_a_pass_that_fires_says_so() -> None:
+    answer = ask(GELU, "GeluFusionPass", 20)
+    assert (answer.state, [commit.nodes[0] for commit in answer.fired]) == ("on", ["y"])
+    assert not answer.reasons and not answer.taken and not answer.notes
+
+
+def test_what_was_refused_and_then_taken_by_another_pass() -> None:
+    (taken,) = ask(GELU, "GeluFusionPass").taken
+    assert taken.reason == "Mul ‹y›: opset 18 has no Gelu: 18 < 20, --target_opset 20 would do"
+    assert taken.by.pass_name == "BiasGeluFusionPass" and set(taken.nodes) == set("ydeah")
+    assert ask(GELU, "GeluFusionPass", target_opset=20).fired
+
+
+def test_what_another_pass_took_before() -> None:
+    answer = ask(TWICE, "ArithmeticSimplifyPass")
+    (taken,) = answer.taken
+    assert (taken.reason, taken.nodes, taken.by.pass_name) == ("", ("b", "a"), "TransOpSymmetryEliminationPass")
+    left = ask(TWICE, "ArithmeticSimplifyPass", optimization_switch="TransOpSymmetryEliminationPass:off")
+    assert left.fired and not left.taken
+
+
+def test_the_nearest_misses_come_first_and_those_that_are_alike_together() -> None:
+    roots = {"0": 2, "1": 1.43, "2": 1.43, "3": 1.43, "4": 2}
+    blocks = "".join(BLOCK.replace("X", name) for name in roots).replace("Erf (d4)", "Abs (d4)")
+    constants = ", ".join(f"float r{name} = {{{root}}}" for name, root in roots.items())
+    outputs = ", ".join(f"float[N,4] y{name}" for name in roots)
+    graph = f"""agraph (float[N,4] x) => ({outputs}, float[N,4] z)
+        <float half = {{0.5}}, float one = {{1}}, {constants}> {{ {blocks} [z] z = Mul (x, x) }}"""
+    reasons = ask(graph, "GeluFusionPass", 20).reasons
+    wrong = "not 1.4142135623730951"
+    assert [(reason.text, reason.fitting, reason.size, reason.more) for reason in reasons] == [
+        (f"Div ‹d0›: second operand ‹r0› is 2.0, {wrong}", 5, 5, ()),
+        (f"Div ‹d1›: second operand ‹r1› is 1.43, {wrong}", 5, 5, ("Mul ‹y2›", "Mul ‹y3›")),
+        ("Add ‹a4›: first operand ‹e4› is made by Abs ‹e4›, not by Erf", 3, 5, ()),
+    ]
+
+
+def test_a_node_that_is_asked_for() -> None:
+    onnx.save(parse(GELU), "in.onnx")
+    answer = why("in.onnx", "GeluFusionPass", node="e")
+    assert answer.node[0].startswith("‹e› was part of rewrite 1, BiasGeluFusionPass, pattern Gelu, at y, ")
+    assert len(answer.passes[0].taken) == 1
+    relu = why("in.onnx", "ConvBatchnormFusionPass", node="e").passes[0]
+    assert relu.notes == ("its patterns begin at BatchNormalization: the converted model has none of these",)
+    with pytest.raises(UsageError, match='no node "dd"') as caught:
+        why("in.onnx", "GeluFusionPass", node="dd")
+    assert caught.value.hint == 'did you mean "d"?'
+
+
+def test_a_pass_that_is_off_is_looked_at_as_if_it_were_on() -> None:
+    answer = ask("agraph (float[N,4] x) => (float[N,4] y) { [y] y = Gelu (x) }", "FastGeluFusionPass", 20)
+    switch = '--optimization_switch "FastGeluFusionPass:on" switches it on, as is assumed below'
+    assert answer.state == f"off by default; {switch}" and answer.fired
+    answer = ask(GELU, "GeluFusionPass", 20, optimization_switch="GeluFusionPass:off")
+    assert answer.state.startswith("off; ") and answer.fired
+
+
+def test_names() -> None:
+    onnx.save(parse(GELU), "in.onnx")
+    names = [answer.name for answer in why("in.onnx", "AlgebraicSimplificationPass").passes]
+    assert names == ["UselessBinaryOpRemovePass", "ArithmeticSimplifyPass"]
+    with pytest.raises(UsageError, match='did you mean "GeluFusionPass"') as caught:
+        why("in.onnx", "GeluFusionPas")
+    assert caught.value.code == "E10001"
+    with pytest.raises(UsageError, match="Ascend only"):
+        why("in.onnx", "AAMatMulNzToNdFusionPass")
+
+
+def test_passes_that_cannot_be_asked_for_near_misses_say_why() -> None:
+    never = ask(GELU, "MatMulAllReduce").notes[0]
+    assert never.startswith("it never matches: ONNX has no collective operators")
+    assert "docs/graph_kernel.md" in ask(GELU, "AutomaticUbFusion").notes[0]
+    assert ask(GELU, "PrunePass").notes[0].startswith("DeadNode, UnusedConstant, UnusedFunction: a search of its own")
+
+
+def test_a_pass_of_ones_own() -> None:
+    Path("own.py").write_text(OWN)
+    graph = """agraph (float[N,4] x) => (float[N,4] y) <float c = {3}> {
+        [a] a = Relu (x) [b] b = Mul (a, c) [y] y = Relu (b) }"""
+    (reason,) = ask(graph, "Own", custom_passes=["own.py"]).reasons
+    assert reason.text == "Mul ‹b›: second operand ‹c› is 3.0, not 2.0"
