@@ -48,6 +48,7 @@ def check(match: Match, results: Sequence[Edge], tape: Tape) -> Replacement:
     for new in results:
         if not isinstance(new, Edge):
             raise TypeError(f"the rewrite returned a {type(new).__name__} instead of a value of the graph")
+    results = _with_copies(match, results, tape)
     nodes = _reachable(results, tape)
     needed = dict.fromkeys(v for v in (*(v for node in nodes for v in tape.reads(node)), *results) if v is not None)
     constants = [value for value in needed if isinstance(value, Constant) and value in tape.constants]
@@ -60,7 +61,7 @@ def check(match: Match, results: Sequence[Edge], tape: Tape) -> Replacement:
     pairs = list(zip(match.outputs, results, strict=True))
     for old, new in pairs:
         _check_type(old, new, match)
-        _check_names(old, new, is_made=new in made)
+        _check_names(old, new, tape, is_made=new in made)
     bodies = (body for old, _ in tape.moved.values() for body in old.subgraphs(recursive=True))
     if any(not graph.values.keys().isdisjoint(body.values) for body in bodies):
         refuse("a subgraph gives another value the same name")
@@ -70,17 +71,29 @@ def check(match: Match, results: Sequence[Edge], tape: Tape) -> Replacement:
     return Replacement(nodes, _positions(match, len(nodes), given), constants, pairs, made)
 
 
+def _with_copies(match: Match, results: Sequence[Edge], tape: Tape) -> Sequence[Edge]:
+    """The results, with an Identity of each that cannot take over an output's name, where fewer nodes are left then."""
+    is_bound = [_is_bound(old, new, tape) for old, new in zip(match.outputs, results, strict=True)]
+    if not any(is_bound) or len(_reachable(results, tape)) + sum(is_bound) >= len(match.nodes):
+        return results
+    return [tape.node("Identity", [new]) if bound else new for new, bound in zip(results, is_bound, strict=True)]
+
+
+def _is_bound(old: Edge, new: Edge, tape: Tape) -> bool:
+    """Whether a value has another name to keep, or none that it could have, where it is to be a graph output."""
+    if not old.is_output or new is old or new in tape.constants:
+        return False
+    is_free = isinstance(new, Value) and new.producer is not None and not new.is_output and new.graph is old.graph
+    return not is_free or any(user.graph.find(old.name) is not old for user in new.outputs)
+
+
 def _reachable(results: Iterable[Edge], tape: Tape) -> list[Node]:
-    """The nodes of the tape that the results need, in the order they were made."""
-    needed: set[Node] = set()
-    stack = [value.producer for value in results if value.producer is not None]
-    on_tape = set(tape.nodes)
-    while stack:
-        node = stack.pop()
-        if node in on_tape and node not in needed:
-            needed.add(node)
-            stack.extend(v.producer for v in tape.reads(node) if v is not None and v.producer is not None)
-    return [node for node in tape.nodes if node in needed]
+    """The nodes of the tape that the results need, in the order they were made: each after those that it reads."""
+    needed = set(results)
+    for node in reversed(tape.nodes):
+        if not needed.isdisjoint(node.outputs):
+            needed.update(value for value in tape.reads(node) if value is not None)
+    return [node for node in tape.nodes if not needed.isdisjoint(node.outputs)]
 
 
 def _check_type(old: Edge, new: Edge, match: Match) -> None:
@@ -97,19 +110,16 @@ def _check_type(old: Edge, new: Edge, match: Match) -> None:
         refuse("the rank is unknown, and a constant may have raised it")
 
 
-def _check_names(old: Edge, new: Edge, *, is_made: bool) -> None:
+def _check_names(old: Edge, new: Edge, tape: Tape, *, is_made: bool) -> None:
     if is_made:
         if isinstance(new, Constant) and old.is_output and new.graph.model.ir_version < 4:
             refuse("before IR version 4 a constant cannot be a graph output")
         return
     if new is old:
         refuse("the result is the value itself")
-    if old.is_output:
-        is_free = isinstance(new, Value) and new.producer is not None and not new.is_output and new.graph is old.graph
-        if not is_free or any(user.graph.find(old.name) is not old for user in new.outputs):
-            refuse("the result is a graph output and needs a name of its own")
-        return
-    for user in old.outputs:
+    if _is_bound(old, new, tape):
+        refuse("the result is a graph output and needs a name of its own")
+    for user in () if old.is_output else old.outputs:
         if user.graph is not new.graph and user.graph.find(new.name) is not new:
             refuse("a subgraph gives another value the same name")
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import onnx
 import pytest
-from harness import assert_same_numbers, effected, optimize, parse
+from harness import all_nodes, assert_same_numbers, effected, optimize, parse
 from variants import inside_function
 
 from fusionc.errors import FusioncError
@@ -90,6 +90,35 @@ def test_a_value_that_becomes_an_output_has_its_name_in_subgraphs_too() -> None:
     used = [result.graph.node[0].output[0], outer.attribute[0].g.node[0].input[0], *inner.attribute[0].g.node[0].input]
     assert used == ["y"] * 4
     assert_same_numbers(model, result, "bitwise", {})
+
+
+@pytest.mark.parametrize(
+    ("graph", "left"),
+    [
+        ("agraph (float[N] x) => (float[N] y) { a = Neg (x) y = Neg (a) }", ["Identity"]),
+        ("agraph (float[N] x) => (float[N] y, float[N] z) { z = Abs (x) a = Neg (z) y = Neg (a) }", ["Abs", "Identity"]),
+        ("agraph (float[N] x) => (float[N] y) { z = Abs (x) a = Neg (z) y = Neg (a) }", ["Abs"]),
+        ("agraph () => (float[2] y) <float[2] c = {1, 2}> { a = Neg (c) y = Neg (a) }", ["Identity"]),
+        (
+            "agraph (float[N] x, bool c) => (float[N] y) { y = If (c) <then_branch = t () => (float[N] u) "
+            "{ a = Neg (x) u = Neg (a) }, else_branch = e () => (float[N] v) { v = Abs (x) }> }",
+            ["If", "Identity", "Abs"],
+        ),
+    ],
+    ids=["an input", "another output", "none", "a constant", "a value of the graph around"],
+)
+def test_what_has_to_keep_its_name_is_copied_to_an_output(graph: str, left: list[str]) -> None:
+    model = parse(graph)
+    result, counts = optimize(model, [make(op.Neg(op.Neg(x)), lambda m, new: m.x)])
+    assert effected(counts) == 1 and [node.op_type for node in all_nodes(result)] == left
+    onnx.checker.check_model(result, full_check=True)
+    assert_same_numbers(model, result, "bitwise", {})
+
+
+def test_no_copies_in_the_place_of_as_many_nodes() -> None:
+    model = parse("agraph (float[N] x) => (float[N] y, float[N] z) { y = Neg (x) z = Abs (x) }")
+    result, counts = optimize(model, [make((op.Neg(x), op.Abs(x)), lambda m, new: (m.x, m.x))])
+    assert only(counts) == (0, {"the result is a graph output and needs a name of its own": 1}) and result == model
 
 
 def test_two_outputs_get_a_valid_order() -> None:

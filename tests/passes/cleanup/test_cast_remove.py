@@ -45,6 +45,11 @@ FIRES = [
         ["Add", "Cast", "Sub"],
         edge_values=False,
     ),
+    Fires(
+        "from input to output",
+        "agraph (float[N] x) => (float[N] y) { a = Cast <to = 11> (x) y = Cast <to = 1> (a) }",
+        ["Identity"],
+    ),
     Fires("int32 through double", casts("int32", 11, 6, end="int32"), ["Add", "Sub"]),
     Fires("int32 through int64", casts("int32", 7, 6, end="int32"), ["Add", "Sub"]),
     Fires("three", casts("float", 11, 11, 1, end="float"), ["Add", "Sub"], 2),

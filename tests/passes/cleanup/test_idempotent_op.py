@@ -23,6 +23,7 @@ FIRES = [
     *[Fires(f, graph(f, f), ["Exp", f, "Exp"]) for f in ("Relu", "Abs", "Ceil", "Floor", "Round", "Sign")],
     Fires("Neg", graph("Neg", "Neg"), ["Exp", "Exp"]),
     Fires("Not", graph("Not", "Not", "bool", "Identity"), ["Identity", "Identity"]),
+    Fires("from input to output", "agraph (float[N] x) => (float[N] y) { a = Neg (x) y = Neg (a) }", ["Identity"]),
     Fires("three", "agraph (float[N] x) => (float[N] y) { a = Relu (x) b = Relu (a) y = Relu (b) }", ["Relu"], 2),
 ]
 

@@ -37,10 +37,10 @@ STAYS = [
         None,
     ),
     Stays(
-        "weights from outside",
-        "agraph (float[N,3,6,6] x, float[4,3,3,3] W) => (float[N,a,b,d] y) <float c> "
+        "weights from outside, of unknown channels",
+        "agraph (float[N,3,6,6] x, float[M,3,3,3] W) => (float[N,a,b,d] y) <float c> "
         "{ a = Conv (x, W) y = Add (a, c) }",
-        None,
+        "the shape of the weights is unknown",
     ),
     Stays(
         "a subgraph uses the convolution",
@@ -95,6 +95,25 @@ STAYS = [
 ]
 
 FIRES = [
+    *[
+        Fires(
+            f"weights from outside, {name}",
+            f"agraph (float[N,3,6,6] x, float[{W}] W) => (float[N,a,b,d] y) <float[4,1,1] c, float[4] B> "
+            f"{{ a = {conv} (x, W{bias}) y = Sub (a, c) }}",
+            [conv],
+        )
+        for name, conv, W, bias in (
+            ("without a bias", "Conv", "4,3,3,3", ""),
+            ("with one", "Conv", "4,3,3,3", ", B"),
+            ("transposed", "ConvTranspose", "3,4,2,2", ""),
+        )
+    ],
+    Fires(
+        "weights that are computed",
+        "agraph (float[N,3,6,6] x, float[1,3,3,3] w) => (float[N,a,b,d] y) <float[4,1,1,1] f, float[4,1,1] c> "
+        "{ W = Mul (w, f) a = Conv (x, W) y = Add (c, a) }",
+        ["Mul", "Conv"],
+    ),
     Fires("per channel", graph("Add (a, c)"), ["Conv"]),
     Fires("commuted", graph("Add (c, a)"), ["Conv"]),
     Fires("with a leading one", graph("Add (a, c)", c="float[1,4,1,1] c"), ["Conv"]),

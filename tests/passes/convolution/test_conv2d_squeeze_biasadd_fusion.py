@@ -72,6 +72,7 @@ FIRES = [
     Fires("Squeeze", graph(), SQUEEZED),
     Fires("commuted, a negative axis", graph(k="int64[1] k = {-1}", add="Add (c, s)"), SQUEEZED),
     Fires("subtracted", graph(add="Sub (s, c)"), SQUEEZED),
+    Fires("weights from outside", graph(x="float[N,3,6,3] x, float[4,3,3,3] V", conv="Conv (x, V)"), SQUEEZED),
     Fires("no bias", graph(conv="Conv (x, W)"), SQUEEZED),
     Fires("a scalar", graph(c="float c"), SQUEEZED),
     Fires("the batch, too", graph(k="int64[2] k = {3,0}", x="float[1,3,6,3] x", out="d,e"), SQUEEZED),

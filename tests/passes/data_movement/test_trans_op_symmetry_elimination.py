@@ -168,6 +168,7 @@ STAYS += [
 ]  # fmt: skip
 
 FIRES = [
+    Fires("from input to output", sunk(f"a = {TURN} (x) y = {BACK} (a)"), ["Identity"]),
     *[
         Fires(
             f"Reshape, {name}",
