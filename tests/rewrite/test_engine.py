@@ -96,7 +96,10 @@ def test_a_value_that_becomes_an_output_has_its_name_in_subgraphs_too() -> None:
     ("graph", "left"),
     [
         ("agraph (float[N] x) => (float[N] y) { a = Neg (x) y = Neg (a) }", ["Identity"]),
-        ("agraph (float[N] x) => (float[N] y, float[N] z) { z = Abs (x) a = Neg (z) y = Neg (a) }", ["Abs", "Identity"]),
+        (
+            "agraph (float[N] x) => (float[N] y, float[N] z) { z = Abs (x) a = Neg (z) y = Neg (a) }",
+            ["Abs", "Identity"],
+        ),
         ("agraph (float[N] x) => (float[N] y) { z = Abs (x) a = Neg (z) y = Neg (a) }", ["Abs"]),
         ("agraph () => (float[2] y) <float[2] c = {1, 2}> { a = Neg (c) y = Neg (a) }", ["Identity"]),
         (

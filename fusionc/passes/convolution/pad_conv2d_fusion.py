@@ -1,31 +1,51 @@
+from fusionc.model.graph import Edge
 from fusionc.passes.convolution._windows import with_padding
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, maybe, op, refuse, rest, var
+
+_PADDED = op.Pad(var("x"), rest("options"), _as="pad")
+W, others = var("W"), rest("others")
+
+
+def _with_pads(m: Match, new: Tape, inputs: list[Edge | None], zero: float) -> Result:
+    """The convolution of these inputs with the padding in it, which writes that number."""
+    rank = m.W.rank
+    if rank is None:
+        refuse("the rank is unknown")
+    pads, value = with_padding(m.conv, m.pad, rank - 2)
+    if value != zero:
+        refuse("the padding is not zero")
+    return new.node(m.conv.op, inputs, like=m.conv, pads=pads, auto_pad=None)
+
+
+def _quantized(m: Match, new: Tape) -> Result:
+    zero_point = m.conv.inputs[2] if len(m.conv.inputs) > 2 else None
+    zero = None if zero_point is None else zero_point.constant()
+    if zero_point is not None and (zero is None or zero.size != 1):
+        refuse("the zero point is not one number that is known before the model runs")
+    return _with_pads(m, new, [m.x, *m.conv.inputs[1:]], 0 if zero is None else int(zero.reshape(-1)[0]))
 
 
 class PadConv2dFusionPass(Pass):
     """Zero padding before a Conv becomes the padding of the Conv.
 
-    before   Conv(Pad(x, pads, 0), W, B?), 1-D to 3-D, depthwise and grouped
+    before   Conv(Pad(x, pads, 0), W, B?), 1-D to 3-D, depthwise and grouped; ConvInteger and QLinearConv of padding by
+             the zero point of x
     after    Conv(x, W, B?) with the pads added to its own
     refuses  padding by another value or mode; negative padding; padding of batch or channels; a Conv that computes
-             its own padding (auto_pad SAME)
-    algebra  a Conv pads with zeros, hence both paddings are one
+             its own padding (auto_pad SAME); a zero point that is not known
+    algebra  a Conv pads with zeros, hence both paddings are one; what quantized zeros are is the zero point
     source   CANN's PadConv2dFusionPass, and its PadDepthwiseConv2dFusionPass: in ONNX, a depthwise convolution is a
              Conv with groups
     """
 
     aliases = ("PadDepthwiseConv2dFusionPass",)
     patterns = (
+        Pattern("PadConv", op.Conv(_PADDED, W, maybe(var("B")), _as="conv")),
+        Pattern("PadConvInteger", op.ConvInteger(_PADDED, W, others, _as="conv"), _quantized),
         Pattern(
-            "PadConv", op.Conv(op.Pad(var("x"), rest("options"), _as="pad"), var("W"), maybe(var("B")), _as="conv")
+            "PadQLinearConv", op.QLinearConv(_PADDED, var("scale"), var("zero"), W, others, _as="conv"), _quantized
         ),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        rank = m.W.rank
-        if rank is None:
-            refuse("the rank is unknown")
-        pads, value = with_padding(m.conv, m.pad, rank - 2)
-        if value != 0:
-            refuse("the padding is not zero")
-        return new.Conv(m.x, m.W, m.B, like=m.conv, pads=pads, auto_pad=None)
+        return _with_pads(m, new, [m.x, m.W, m.B], 0)

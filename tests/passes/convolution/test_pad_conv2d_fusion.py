@@ -13,7 +13,49 @@ def graph(
     return f"agraph ({x}{more}) => (float[{out}] y) <{W}, float[4] B{pads and ', ' + pads}> {{ a = {pad} y = {conv} }}"
 
 
+def integers(
+    conv: str = "ConvInteger (a, W, z)",
+    pad: str = "Pad (x, p, v)",
+    values: str = "uint8 v = {3}, uint8 z = {3}",
+    x: str = "uint8[N,2,5,5] x",
+    kind: str = "uint8",
+    more: str = "",
+) -> str:
+    weights = ",".join(str(k * 7 % 11) for k in range(36))
+    quantized = f"float s = {{0.5}}, float t = {{0.25}}, float r = {{4}}, {kind} q = {{9}}"
+    return (
+        f"agraph ({x}{more}) => ({kind if conv.startswith('Q') else 'int32'}[a,b,c,d] y) "
+        f"<{kind}[2,2,3,3] W = {{{weights}}}, int64[8] p = {{0,0,1,2,0,0,0,1}}, {values}, {quantized}> "
+        f"{{ a = {pad} y = {conv} }}"
+    )
+
+
+NOT_ZERO = "the padding is not zero"
+QLINEAR = "QLinearConv (a, s, z, W, t, w, r, q)"
+ZEROS = "uint8 v = {3}, uint8 z = {3}, uint8 w = {5}"
+UNKNOWN_ZERO = "the zero point is not one number that is known before the model runs"
 STAYS = [
+    *[
+        Stays(name, integers(conv, values=values, more=more), reason)
+        for name, conv, values, more, reason in (
+            ("not the zero point", "ConvInteger (a, W, z)", "uint8 v = {3}, uint8 z = {4}", "", NOT_ZERO),
+            ("no zero point", "ConvInteger (a, W)", "uint8 v = {3}", "", NOT_ZERO),
+            ("the zero point of the weights", "ConvInteger (a, W, , z)", ZEROS, "", NOT_ZERO),
+            ("a zero point from outside", "ConvInteger (a, W, o)", ZEROS, ", uint8 o", UNKNOWN_ZERO),
+            ("QLinearConv, not the zero point", QLINEAR, ZEROS.replace("3", "1", 1), "", NOT_ZERO),
+            ("QLinearConv, a zero point from outside", QLINEAR.replace("z", "o"), ZEROS, ", uint8 o", UNKNOWN_ZERO),
+        )
+    ],
+    Stays(
+        "ConvInteger, channels",
+        integers().replace("{0,0,1,2,0,0,0,1}", "{0,1,0,0,0,0,0,0}").replace("N,2", "N,1"),
+        "batch or channels are padded",
+    ),
+    Stays(
+        "weights that are padded",
+        "agraph (uint8[1,2,5,5] x, uint8[2,2,3,3] w) => (int32[a,b,c,d] y) <int64[8] p = {0,0,1,1,0,0,1,1}> { a = Pad (w, p) y = ConvInteger (x, a) }",
+        None,
+    ),
     Stays(
         "another value",
         graph("Pad (x, p, v)", "int64[8] p = {0,0,1,2,0,0,3,4}, float v = {1}"),
@@ -103,6 +145,21 @@ STAYS = [
 ]
 
 FIRES = [
+    Fires("ConvInteger", integers(), ["ConvInteger"]),
+    Fires("ConvInteger without a zero point", integers("ConvInteger (a, W)", "Pad (x, p)"), ["ConvInteger"]),
+    Fires("ConvInteger, a zero point for the weights", integers("ConvInteger (a, W, z, v)"), ["ConvInteger"]),
+    Fires("ConvInteger with pads of its own", integers("ConvInteger <pads = [1,0,0,2]> (a, W, z)"), ["ConvInteger"]),
+    Fires("QLinearConv", integers(QLINEAR, values=ZEROS), ["QLinearConv"]),
+    Fires(
+        "QLinearConv with a bias",
+        integers(QLINEAR.replace("q)", "q, B)"), values=ZEROS + ", int32[2] B = {7, -900}"),
+        ["QLinearConv"],
+    ),
+    Fires(
+        "QLinearConv of int8",
+        integers(QLINEAR, values="int8 v = {-3}, int8 z = {-3}, int8 w = {0}", x="int8[N,2,5,5] x", kind="int8"),
+        ["QLinearConv"],
+    ),
     Fires("no value", graph(), ["Conv"]),
     Fires("value zero", graph("Pad (x, p, v)", "int64[8] p = {0,0,1,2,0,0,3,4}, float v = {0}"), ["Conv"]),
     Fires("beside pads of its own", graph(conv="Conv <pads = [1, 0, 2, 0]> (a, W, B)"), ["Conv"]),
