@@ -25,11 +25,17 @@ class Origin:
 def origin_of(node: NodeProto) -> Origin | None:
     """What a node says of itself; None where no pass has made it."""
     said = {prop.key: prop.value for prop in node.metadata_props}
-    written = _IN_DOC_STRING.findall(node.doc_string)
+    written = _IN_DOC_STRING.findall(doc_of(node))
     if PASS_KEY in said:
         written.append((said[PASS_KEY], said.get(FROM_KEY, "")))
     passes, sources = (dict.fromkeys(name for line in written for name in line[at].split(",")) for at in (0, 1))
     return Origin(tuple(passes), tuple(sources)) if written else None
+
+
+def doc_of(node: NodeProto) -> str:
+    """The doc_string of a node, into which others may have written bytes that are no text."""
+    doc: str | bytes = node.doc_string
+    return doc if isinstance(doc, str) else doc.decode(errors="replace")
 
 
 def doc_line(origin: Origin) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from fusionc.model.graph import Node
-from fusionc.node_origin import FROM_KEY, PASS_KEY, Origin, doc_line, origin_of, with_newest_lines
+from fusionc.node_origin import FROM_KEY, PASS_KEY, Origin, doc_line, doc_of, origin_of, with_newest_lines
 
 _MOST_SOURCES = 64  # names of nodes that a node is said to come from
 _MOST_LINES = 64  # that a doc_string has on this
@@ -21,7 +21,7 @@ def stamp(new_nodes: Iterable[Node], old_nodes: Sequence[Node], pass_name: str, 
     sources = list(dict.fromkeys(name for origin in origins for name in origin.sources))
     if len(sources) > _MOST_SOURCES:
         sources = [*sources[:_MOST_SOURCES], "…"]
-    docs = dict.fromkeys(old.proto.doc_string for old in old_nodes if old.proto.doc_string)
+    docs = dict.fromkeys(doc_of(old.proto) for old in old_nodes if old.proto.doc_string)
     merged = dict[str, str]()
     if has_metadata:
         merged = {PASS_KEY: ",".join(passes), FROM_KEY: ",".join(sources)}

@@ -54,13 +54,14 @@ def test_the_model_is_never_written_over(run: Any, fake_convert: Any, tmp_path: 
 def test_a_text_is_written_wholly_or_not_at_all(
     run: Any, fake_convert: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def half(self: Path, text: str, **options: Any) -> int:
-        self.write_bytes(text.encode()[:9])
+    def half(self: Path, content: bytes) -> int:
+        with self.open("wb") as file:
+            file.write(content[:9])
         raise OSError(errno.ENOSPC, "No space left on device")
 
     write_model(tmp_path / "in.onnx")
     (tmp_path / "out.json").write_text("old")
-    monkeypatch.setattr(Path, "write_text", half)
+    monkeypatch.setattr(Path, "write_bytes", half)
     assert run("convert", "--model", "in.onnx", "--mode", "1", "--json", "out.json").exit_code == 1
     assert sorted(os.listdir(tmp_path)) == ["in.onnx", "out.json"] and (tmp_path / "out.json").read_text() == "old"
 

@@ -247,6 +247,16 @@ def test_before_ir_version_10_the_origin_is_in_the_doc_string() -> None:
     assert node.doc_string == "fusionc.pass=OwnPass; fusionc.from=two,one" and not node.metadata_props
 
 
+@pytest.mark.parametrize("ir_version", [8, 10])
+def test_bytes_in_a_doc_string_that_are_no_text_end_no_conversion(ir_version: int) -> None:
+    text = "agraph (float[N] x) => (float[N] y) { a = Relu (x) y = Abs (a) }"
+    model = parse(text, ir_version=ir_version)
+    model.graph.node[0].doc_string = "Gr??e"
+    broken = onnx.ModelProto.FromString(model.SerializeToString().replace(b"Gr??e", b"Gr\xf6\xdfe"))
+    (node,) = optimize(broken, [ABS_OF_RELU])[0].graph.node
+    assert node.doc_string.startswith("Gr\ufffd\ufffde")
+
+
 def test_what_a_doc_string_says_of_rewrites_does_not_grow_without_end() -> None:
     """Each of a hundred rewrites finds the node that the one before has made; what people wrote stays."""
     chain = " ".join(f"a{k + 1} = Abs (a{k})" for k in range(100))
