@@ -28,7 +28,7 @@ NoUseReshapeRemovePass UnchangedTransposeRemovePass UselessBinaryOpRemovePass So
 StableSoftmaxFusionPass L2NormFusionPass SwishFusionPass SpaceToDepthFusionPass PoolingFusionPass
 Conv1x1ReassociationPass BatchMatMulFusionPass StridedSliceMergePass ZConcatv2dFusionPass ZConcatExt2FusionPass
 ZSplitVDFusionPass SplitConcatFusionPass GatherFusionPass TransOpSymmetryEliminationPass ArithmeticSimplifyPass
-ConstantReassociationPass PowToMulPass InferenceMatmulSplitFusionPass
+ConstantReassociationPass PowToMulPass InferenceMatmulSplitFusionPass Conv1dToConv2dPass
 """
 NEVER = {
     **dict.fromkeys(_ALWAYS_ASK.split(), "it needs types or shapes"),

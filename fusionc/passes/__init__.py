@@ -123,6 +123,7 @@ _ORDER = (
     "convolution.squeeze_excite_scale",  # before the activations become operators of onnxruntime
     "convolution.conv_double_in_fusion",
     "convolution.conv_elemwise_fusion",
+    "convolution.conv1d_to_conv2d",  # with the activations that it has by then
     # quantization: of products
     "quantization.inference_qbmm_add_fusion",
     # matmul
