@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from fusionc import conversion
+from fusionc.errors import UsageError
 from fusionc.options import Options, options_of
 from fusionc.report import Report
 from fusionc.requested.dimension_size import DimensionSize
@@ -126,18 +127,29 @@ def convert_up_to(model: str | os.PathLike[str], limit: int, **options: Any) -> 
     return "no rewrite took effect" if last is None else described(last)
 
 
-def why(model: str | os.PathLike[str], pass_name: str, *, node: str | None = None, **options: Any) -> Answer:
+def why(
+    model: str | os.PathLike[str],
+    pass_name: str | None = None,
+    *,
+    node: str | None = None,
+    expected: str | os.PathLike[str] | None = None,
+    **options: Any,
+) -> Answer:
     """Say where a pass fires in a conversion, and why it does not fire where it nearly does.
 
-    pass_name     the pass, or another name for one or several
+    pass_name     the pass, or another name for one or several; with `expected`, None for all
     node          look at the places alone of which this node is a part
+    expected      what another optimizer made of the model: look at what it fused and fusionc did not
     options       those of `convert`
 
-    Raises UsageError where there is no such pass or node, else as `convert` does; nothing is written.
+    Raises UsageError where there is no such pass, node or model, else as `convert` does; nothing is written.
     """
     from fusionc.near_miss import why_story
 
-    return why_story.why(_options(model, {**options, "enable_graph_kernel": False}), pass_name, node)
+    if pass_name is None and expected is None:
+        raise UsageError("neither a pass nor an expected model", hint="give one of them", code="E10001")
+    asked = _options(model, {**options, "enable_graph_kernel": False})
+    return why_story.why(asked, pass_name, node, None if expected is None else Path(expected))
 
 
 def _options(model: str | os.PathLike[str], given: Mapping[str, Any]) -> Options:

@@ -19,7 +19,8 @@ from fusionc.report.plog import LEVELS
 
 if TYPE_CHECKING:
     from fusionc.near_miss.nearest import Reason
-    from fusionc.near_miss.why_story import Answer, PassAnswer
+    from fusionc.near_miss.pass_answer import PassAnswer
+    from fusionc.near_miss.why_story import Answer, ExpectedAnswer
 
 _Item = TypeVar("_Item")
 _MOST = 5  # names on a line
@@ -31,19 +32,37 @@ Exit codes:
 
 
 @click.command(cls=AtcCommand, epilog=_EPILOG, short_help="Say why a pass does not fire.")
-@click.argument("pass_name", metavar="PASS")
+@click.argument("pass_name", metavar="[PASS]", required=False)
 @click.option("--model", type=FilePath(), metavar="FILE", required=True, help="The ONNX model.")
 @click.option("--node", metavar="NAME", help="Only the places of which this node of the model is a part.")
+@click.option(
+    "--expected",
+    type=FilePath(),
+    metavar="FILE",
+    help="What another optimizer made of the model: say of each operator that it fused and this conversion does not, "
+    "why the passes that make it, or PASS, do not fire there.",
+)
 @click.option("--json", "as_json", is_flag=True, help="All of it as JSON on stdout, every place by name.")
 @rewrite_options
 @click.option("--log", type=click.Choice(LEVELS), callback=show_tracebacks, help="Level of the log. Default: info.")
 @click.pass_context
-def command(ctx: click.Context, /, pass_name: str, model: Path, node: str | None, as_json: bool, **given: Any) -> None:
+def command(
+    ctx: click.Context,
+    /,
+    pass_name: str | None,
+    model: Path,
+    node: str | None,
+    expected: Path | None,
+    as_json: bool,
+    **given: Any,
+) -> None:
     """Convert a model without writing it, and say where PASS nearly fires: the first thing there that does not fit, the
     nearest misses first; where it is refused and why; where it fires, and where another pass was there before it.
 
     PASS may be another name of a pass, or of several. One that is off is looked at as if it were on.
     """
+    if pass_name is None and expected is None:
+        raise click.UsageError("Give the name of a PASS, or a model that is --expected.", ctx)
     arguments = conversion_arguments(ctx, given)
     from fusionc.runtime.process import start
 
@@ -53,7 +72,7 @@ def command(ctx: click.Context, /, pass_name: str, model: Path, node: str | None
     from fusionc.report.progress import Progress
 
     with Progress() as progress:
-        answer = why(model, pass_name, node=node, progress=progress, **arguments)
+        answer = why(model, pass_name, node=node, expected=expected, progress=progress, **arguments)
     if as_json:
         click.echo(json.dumps(answer.as_json(), indent=2, ensure_ascii=False))
     else:
@@ -66,7 +85,9 @@ def _show(answer: Answer) -> None:
     facts = [("node", text) for text in answer.node]
     for one in answer.passes:
         facts += _facts(one)
-    show_facts(facts, sys.stdout)
+    for expected in answer.expected:
+        facts += _expected_facts(expected)
+    show_facts(facts or [("expected", "nothing more is fused there")], sys.stdout)
 
 
 def _facts(one: PassAnswer) -> Iterator[tuple[str, str]]:
@@ -88,12 +109,23 @@ def _facts(one: PassAnswer) -> Iterator[tuple[str, str]]:
     yield from (("note", note) for note in one.notes)
 
 
+def _expected_facts(one: ExpectedAnswer) -> Iterator[tuple[str, str]]:
+    operator = one.operator
+    made_of = f"; there of {_names(operator.nodes)}" if operator.nodes else ""
+    made_of += f", which {_names(one.taken_by)} took here" if one.taken_by else ""
+    yield "expected", f"{operator.operator}: {operator.expected} there, {operator.converted} here{made_of}"
+    if not one.passes:
+        yield "note", f"no pass that makes {operator.operator} is near there"
+    for answer in one.passes:
+        yield from _facts(answer)
+
+
 def _text(reason: Reason) -> str:
     begin = "" if reason.text.startswith(reason.root) else f" at {reason.root}"
     where = f"pattern {reason.pattern}{begin}{f' in graph {reason.graph_id}' if reason.graph_id else ''}"
     fitting = "" if reason.is_match else f", {reason.fitting} of {reason.size} operators fit"
     others = f", the first of {reason.unfit} things that do not" if reason.unfit > 1 else ""
-    names = f": {', '.join([*reason.more[:_MOST], *(['…'] if reason.more[_MOST:] else [])])}" if reason.more else ""
+    names = f": {_names(reason.more)}" if reason.more else ""
     return f"{reason.text} ({where}{fitting}{others}){_and_more(len(reason.more))}{names}"
 
 
@@ -102,6 +134,10 @@ def _alike(items: Sequence[_Item], key: Callable[[_Item], object]) -> list[list[
     for item in items:
         groups.setdefault(key(item), []).append(item)
     return list(groups.values())
+
+
+def _names(names: Sequence[str]) -> str:
+    return ", ".join([*names[:_MOST], *(["…"] if names[_MOST:] else [])])
 
 
 def _and_more(count: int) -> str:

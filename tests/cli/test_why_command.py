@@ -35,6 +35,12 @@ def test_a_pipe_gets_whole_lines(run: Any, gelu: str) -> None:
     )
 
 
+def test_what_another_optimizer_did_not_fuse_either(run: Any, gelu: str) -> None:
+    lines = run("why", "--model", gelu, "--expected", gelu).stdout.splitlines()
+    assert lines == ["expected  nothing more is fused there"]
+    assert run("why", "--model", gelu).exit_code == 2
+
+
 def test_json(run: Any, gelu: str) -> None:
     (answer,) = json.loads(run("why", "--model", gelu, "GeluFusionPass", "--json").stdout)["passes"]
     assert (answer["name"], answer["fired"], answer["taken"]) == ("GeluFusionPass", [], [])

@@ -10,7 +10,7 @@ from harness import parse
 
 from fusionc.api import why
 from fusionc.errors import UsageError
-from fusionc.near_miss.why_story import PassAnswer
+from fusionc.near_miss.pass_answer import PassAnswer
 
 GELU = """agraph (float[N,4] x) => (float[N,4] y) <float half = {0.5}, float one = {1}, float root = {1.41421356}> {
     [d] d = Div (x, root) [e] e = Erf (d) [a] a = Add (e, one) [h] h = Mul (x, half) [y] y = Mul (h, a) }"""
@@ -118,3 +118,25 @@ def test_a_pass_of_ones_own() -> None:
         [a] a = Relu (x) [b] b = Mul (a, c) [y] y = Relu (b) }"""
     (reason,) = ask(graph, "Own", custom_passes=["own.py"]).reasons
     assert reason.text == "Mul ‹b›: second operand ‹c› is 3.0, not 2.0"
+
+
+def test_what_another_optimizer_fused() -> None:
+    tail = "<float[4] g, float[4] o, float half = {0.5}>"
+    graph = f"""agraph (float[B,S,4] x, float[B,S,4] k) => (float[B,S,4] y) {tail} {{
+        [s] s = Add (x, k) [n] n = LayerNormalization (s, g, o) [t] t = Relu (n) [y] y = Mul (t, half) }}"""
+    fused = "[n] n = com.microsoft.SkipLayerNormalization (x, k, g, o)"
+    other = graph.replace("[s] s = Add (x, k) [n] n = LayerNormalization (s, g, o)", fused)
+    onnx.save(parse(graph), "in.onnx")
+    onnx.save(parse(other), "other.onnx")
+    (one,) = why("in.onnx", expected="other.onnx").expected
+    operator = one.operator
+    assert (operator.operator, operator.converted, operator.expected) == ("SkipLayerNormalization", 0, 1)
+    assert operator.nodes == ("s", "n") and one.taken_by == ("ResidualSumPass",)
+    (answer,) = one.passes
+    assert answer.name == "AddLayerNormFusionPass" and answer.state.startswith("off by default; ")
+    assert [taken.by.pass_name for taken in answer.taken] == ["ResidualSumPass"]
+    on = "AddLayerNormFusionPass:on"
+    assert not why("in.onnx", expected="other.onnx", optimization_switch=on).expected
+    assert not why("in.onnx", expected="in.onnx").expected
+    with pytest.raises(UsageError, match="neither a pass nor"):
+        why("in.onnx")

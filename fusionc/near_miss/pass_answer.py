@@ -1,0 +1,116 @@
+"""What there is to say of one pass in a conversion: where it fired, who was there first, and why it does not fire."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from fusionc.near_miss.nearest import Reason, reasons_of
+from fusionc.near_miss.pass_places import Place, places_of, roots_of
+from fusionc.near_miss.watched_conversion import Converted
+from fusionc.passes.areas._area_pass import AreaPass
+from fusionc.rewrite import Pass
+from fusionc.rewrite.log import Commit
+
+_MOST_ROOTS = 12  # operators that are named
+
+
+@dataclass(frozen=True)
+class Taken:
+    """A match of the pass that another rewrite took: before the pass ran, or after it had refused it for `reason`."""
+
+    nodes: tuple[str, ...]
+    pattern: str
+    reason: str
+    by: Commit
+
+
+@dataclass(frozen=True)
+class PassAnswer:
+    """What there is to say of one pass: whether it is on, where it fired, which places others took first, and why it
+    does not fire in others, the nearest misses first."""
+
+    name: str
+    state: str
+    fired: tuple[Commit, ...]
+    taken: tuple[Taken, ...]
+    reasons: tuple[Reason, ...]
+    notes: tuple[str, ...]
+
+
+def state_of(pass_: Pass, enabled: Collection[str]) -> str:
+    """Whether a pass runs, and what switches it on."""
+    if pass_.name in enabled:
+        return "on"
+    default = " by default" if pass_.default == "off" else ""
+    return f'off{default}; --optimization_switch "{pass_.name}:on" switches it on, as is assumed below'
+
+
+def answer_of(pass_: Pass, done: Converted, state: str, near: Collection[str] | None) -> PassAnswer:
+    """What there is to say of a pass; `near` are nodes of which a place has to have one, None for all places."""
+    fired = [commit for commit in done.commits if commit.pass_name == pass_.name]
+    places = list(places_of(done.after, pass_))
+    taken = _taken(pass_, done, fired, places)
+    if near is not None:
+        wanted = set(near)
+        places = [place for place in places if not wanted.isdisjoint(place.nodes)]
+        fired = [commit for commit in fired if not wanted.isdisjoint(commit.nodes)]
+        taken = [one for one in taken if not wanted.isdisjoint(one.nodes)]
+    reasons = reasons_of(places)
+    notes = _notes(pass_, done, reasons, has_others=bool(fired or taken), is_all=near is None)
+    return PassAnswer(pass_.name, state, tuple(fired), tuple(taken), tuple(reasons), tuple(notes))
+
+
+def _taken(pass_: Pass, done: Converted, fired: Sequence[Commit], left: Sequence[Place]) -> list[Taken]:
+    """What the pass would have rewritten in the given model, or what it refused, and another rewrite took.
+
+    `left` are the places in the converted model.
+    """
+    own = {(commit.graph_id, node) for commit in fired for node in commit.nodes}
+    others: dict[tuple[int, str], Commit] = {}
+    for commit in done.commits:
+        if commit.pass_name != pass_.name:
+            others |= {
+                (commit.graph_id, node): commit for node in commit.nodes if (commit.graph_id, node) not in others
+            }
+    refused = [place for place in done.matched(pass_) if place.reason]
+    sound = [p for p in places_of(done.before, pass_, only_matches=True) if p.is_match and not p.reason]
+    still = {(place.graph_id, place.nodes) for place in left if place.is_match}
+    found: dict[tuple[int, tuple[str, ...]], Taken] = {}
+    for place in (*refused, *sound):
+        nodes = [(place.graph_id, node) for node in place.nodes]
+        takers = [others[node] for node in nodes if node in others]
+        key = (place.graph_id, place.nodes)
+        if takers and own.isdisjoint(nodes) and key not in still:
+            by = min(takers, key=lambda commit: commit.number)
+            found.setdefault(key, Taken(place.nodes, place.pattern, place.reason, by))
+    return list(found.values())
+
+
+def _notes(pass_: Pass, done: Converted, reasons: Sequence[Reason], *, has_others: bool, is_all: bool) -> Iterator[str]:
+    """What else there is to know of a pass that has these reasons not to fire, or none."""
+    if pass_.never_matches:
+        yield f"it never matches: {pass_.never_matches}"
+    if isinstance(pass_, AreaPass):
+        yield "graph kernel fusion does its work: docs/graph_kernel.md says how to see what became of each operator"
+        return
+    searching = [pattern for pattern in pass_.patterns if pattern.find is not None]
+    if searching:
+        operators = ", ".join(dict.fromkeys(op for pattern in searching for op in pattern.operators))
+        whose = ", ".join(pattern.name for pattern in searching)
+        what = f" for {operators}" if operators else ""
+        yield f"{whose}: a search of its own{what}, which says nothing of near misses"
+    roots = dict.fromkeys(op for pattern in pass_.patterns for op in roots_of(pattern))
+    if reasons and not any(one.is_match or one.fitting > 1 or one.size == 1 for one in reasons):
+        yield "nothing here has more than the first operator in common with a pattern"
+    if not reasons and not has_others and roots:
+        there = {one.op for graph in done.after.graphs for one in graph.nodes}
+        begin = f"its patterns begin at {_shortened(list(roots))}"
+        if there.isdisjoint(roots):
+            yield f"{begin}: the converted model has none of these"
+        elif not is_all:
+            yield f"{begin}: nothing of that is here"
+
+
+def _shortened(words: list[str]) -> str:
+    return ", ".join([*words[:_MOST_ROOTS], *(["…"] if words[_MOST_ROOTS:] else [])])
