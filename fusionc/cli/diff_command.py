@@ -137,8 +137,9 @@ def _facts(found: ModelDiff) -> Iterator[tuple[str, str]]:
     changed = sum(change.kind == "changed" for change in found.nodes.changes)
     yield "in both", f"{sum(found.nodes.kept.values())} nodes{f', matched {kept}' if kept else ''}; {changed} changed"
     weights = found.weights
-    counts = [(weights.equal, "equal"), *((len(names), what) for names, what in (
-        (weights.changed, "changed"), (weights.removed, "only before"), (weights.added, "only after")))]  # fmt: skip
+    counts = [(weights.equal, "equal"), (weights.renamed, "equal under other names")]
+    counts += [(len(names), what) for names, what in (
+        (weights.changed, "changed"), (weights.removed, "only before"), (weights.added, "only after"))]  # fmt: skip
     yield "weights", ", ".join(f"{count} {what}" for count, what in counts if count) or "none"
     yield from (("interface", text) for text in found.interface or ("the same",))
     sizes = "; ".join(f"{name}:{','.join(map(str, shape))}" for name, shape in found.before.sizes.items())

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from fusionc.comparison.model_nodes import nodes_of_graphs
 from fusionc.comparison.pairs import Digests, Pairs, attributes_of, pair_nodes
+from fusionc.comparison.ports import body_changes, is_other, port_changes
 from fusionc.model.graph import Edge, Model, Node
 from fusionc.model.operators import short_name
 from fusionc.node_origin import Origin, origin_of
@@ -39,10 +40,14 @@ class Change:
 
 @dataclass(frozen=True)
 class NodeChanges:
-    """What changed, in the order of the first model, and how many nodes both models have, by how that was found."""
+    """What changed, in the order of the first model, and how many nodes both models have, by how that was found.
+
+    `ports` has a sentence for each output of the models, and each port of their functions, that is another value.
+    """
 
     changes: list[Change]
     kept: dict[str, int]
+    ports: tuple[str, ...]
 
 
 def node_changes(before: Model, after: Model, digests: Digests) -> NodeChanges:
@@ -64,7 +69,8 @@ def node_changes(before: Model, after: Model, digests: Digests) -> NodeChanges:
         group.before.sort(key=place.__getitem__)
         group.after.sort(key=place.__getitem__)
     groups.sort(key=lambda group: place[(group.before or group.after)[0]])
-    return NodeChanges([group.as_change() for group in groups], dict(pairs.how))
+    ports = tuple(port_changes((before, after), pairs, digests))
+    return NodeChanges([group.as_change() for group in groups], dict(pairs.how), ports)
 
 
 @dataclass(eq=False)
@@ -176,43 +182,34 @@ def _is_cut(value: Edge, partners: dict[Edge, Edge]) -> bool:
 
 def _changed(pairs: Pairs, digests: Digests) -> Iterator[_Group]:
     for one, other in pairs.after.items():
-        details = tuple(_details(one, other, pairs, digests.of))
+        details = tuple(_details(one, other, pairs, digests))
         if details:
             yield _Group([one], [other], details=details)
 
 
-def _details(one: Node, other: Node, pairs: Pairs, digest: Callable[[Edge], object]) -> Iterator[str]:
+def _details(one: Node, other: Node, pairs: Pairs, digests: Digests) -> Iterator[str]:
+    if pairs.graphs.get(one.graph, other.graph) is not other.graph:
+        yield "is in another graph"
     ours, theirs = attributes_of(one), attributes_of(other)
     names = sorted(name for name in ours.keys() | theirs.keys() if ours.get(name) != theirs.get(name))
     if names:
         yield f"attributes {', '.join(names)}"
     if len(one.outputs) != len(other.outputs):
         yield f"{len(one.outputs)} outputs, {len(other.outputs)} after"
+    yield from body_changes(one, other, pairs, digests)
     width = max(len(one.inputs), len(other.inputs))
     for at, (value, its) in enumerate(zip(*(_filled(n.inputs, width) for n in (one, other)), strict=True)):
         if value is None or its is None:
             if value is not its:
                 yield f"input {at} is {'there now' if value is None else 'gone'}"
         elif value.is_constant and its.is_constant:
-            if digest(value) != digest(its):
+            if is_other(value, its, pairs, digests):
                 yield f"another constant as input {at}"
         elif value.is_constant or its.is_constant:
             yield f"input {at} {'is computed now' if value.is_constant else 'is a constant now'}"
-        elif _is_other(value, its, pairs):
+        elif is_other(value, its, pairs, digests):
             yield f"reads another value as input {at}"
 
 
 def _filled(values: Sequence[Edge | None], width: int) -> list[Edge | None]:
     return [*values, *[None] * (width - len(values))]
-
-
-def _is_other(value: Edge, its: Edge, pairs: Pairs) -> bool:
-    """Whether two values differ, and not because what made them was replaced."""
-    maker, its_maker = value.producer, its.producer
-    if maker is None and its_maker is None:
-        return pairs.values.get(value) is not its
-    if maker is None or its_maker is None:
-        return False
-    if maker in pairs.after and its_maker in pairs.before:
-        return pairs.after[maker] is not its_maker or maker.outputs.index(value) != its_maker.outputs.index(its)
-    return False

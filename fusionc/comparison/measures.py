@@ -56,7 +56,7 @@ class Sized:
 
     def __init__(self, proto: onnx.ModelProto, folder: str, input_shape: Mapping[str, Sequence[int]]) -> None:
         self.folder, self.areas = folder, [(KERNELS, f.name) for f in proto.functions if f.domain == KERNELS]
-        self.proto = onnx.inliner.inline_selected_functions(_without_weights(proto), self.areas, exclude=True)
+        self.proto = _expanded(_without_weights(proto), self.areas)
         _forget_what_follows(self.proto.graph)
         wanted = _all_sizes(self.proto, input_shape)
         fix_sizes(self.proto, wanted, folder)
@@ -150,6 +150,14 @@ def _all_sizes(proto: onnx.ModelProto, given: Mapping[str, Sequence[int]]) -> di
     shapes = {v.name: v.type.tensor_type.shape for v in proto.graph.input if v.type.tensor_type.HasField("shape")}
     found = {name: tuple(map(size_of, shape.dim)) for name, shape in shapes.items() if name not in stored}
     return {**found, **{name: tuple(sizes) for name, sizes in given.items()}}
+
+
+def _expanded(proto: onnx.ModelProto, areas: list[tuple[str, str]]) -> onnx.ModelProto:
+    """The model without functions, as far as onnx can do without: not where their operator sets are others."""
+    try:
+        return onnx.inliner.inline_selected_functions(proto, areas, exclude=True)
+    except RuntimeError:
+        return proto
 
 
 def _sizes(value: onnx.ValueInfoProto) -> tuple[int, ...]:

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+import onnx
+from onnx.numpy_helper import to_array
 
 from fusionc.comparison.changes import Change, NodeChanges, node_changes
 from fusionc.comparison.measures import Measures, Sized, measures_of
@@ -16,14 +19,18 @@ from fusionc.disk.load import load
 from fusionc.errors import UsageError
 from fusionc.model.graph import Model
 from fusionc.shapes.inference import typed_model
-from fusionc.verify.interface import interface_differences
+from fusionc.verify.interface import interface_differences, overridable
 
 
 @dataclass(frozen=True)
 class WeightChanges:
-    """Initializers of the main graph by name: those that both models have, equal or not, and those of one only."""
+    """Initializers of the main graph by name: those that both models have, equal or not, and those of one only.
+
+    `renamed` counts those that are equal but for the name.
+    """
 
     equal: int
+    renamed: int
     changed: tuple[str, ...]
     removed: tuple[str, ...]
     added: tuple[str, ...]
@@ -79,12 +86,13 @@ def model_diff(before: Path, after: Path, input_shape: Mapping[str, Sequence[int
     one.learn(other)
     old, new = (typed_model(proto, folder) for proto, folder in zip(protos, folders, strict=True))
     digests = Digests()
+    changes = node_changes(old, new, digests)
     return ModelDiff(
         (before, after),
         measures_of(protos[0], before, one),
         measures_of(protos[1], after, other),
-        interface=tuple(map(str, interface_differences(*protos))),
-        nodes=node_changes(old, new, digests),
+        interface=(*map(str, interface_differences(*protos)), *_default_changes(protos, folders), *changes.ports),
+        nodes=changes,
         weights=_weight_changes(old, new, digests),
     )
 
@@ -101,9 +109,33 @@ def summed(changes: Sequence[Change]) -> list[tuple[Change, int]]:
     return [(change, times[key]) for key, change in first.items()]
 
 
+def _default_changes(protos: Sequence[onnx.ModelProto], folders: Sequence[str]) -> Iterator[str]:
+    """The inputs of both models that need not be given, and have other values then."""
+    names = set(overridable(protos[0])).intersection(overridable(protos[1]))
+    ours, theirs = (
+        {tensor.name: (tensor, folder) for tensor in proto.graph.initializer if tensor.name in names}
+        for proto, folder in zip(protos, folders, strict=True)
+    )
+    for name in ours:
+        one, other = to_array(*ours[name]), to_array(*theirs[name])
+        if one.tobytes() != other.tobytes() if one.dtype != object else one.tolist() != other.tolist():
+            yield f"{name}: this input has another value where it is not given"
+
+
 def _weight_changes(before: Model, after: Model, digests: Digests) -> WeightChanges:
     ours, theirs = ({weight.name: weight for weight in model.main.constants()} for model in (before, after))
     both = [name for name in ours if name in theirs]
     changed = tuple(name for name in both if digests.of(ours[name]) != digests.of(theirs[name]))
-    removed = tuple(name for name in ours if name not in theirs)
-    return WeightChanges(len(both) - len(changed), changed, removed, tuple(n for n in theirs if n not in ours))
+    removed, added = [name for name in ours if name not in theirs], [name for name in theirs if name not in ours]
+    known: dict[object, list[str]] = {}
+    for name in added:
+        known.setdefault(digests.of(theirs[name]), []).append(name)
+    renamed = {name: its.pop(0) for name in removed if (its := known.get(digests.of(ours[name])))}
+    found = set(renamed.values())
+    return WeightChanges(
+        len(both) - len(changed),
+        len(renamed),
+        changed,
+        tuple(name for name in removed if name not in renamed),
+        tuple(name for name in added if name not in found),
+    )

@@ -20,7 +20,8 @@ _BLOCKED = "_nchwc"  # how the names of onnxruntime's nodes end that make a valu
 class Pairs:
     """Nodes that both models have, each with its partner, and `how` they were found.
 
-    `values` says which value of the second model one of the first is; more of them than have paired nodes.
+    `values` says which value of the second model one of the first is; more of them than have paired nodes. `graphs`
+    are the main graphs, functions, and subgraphs of paired nodes in attributes of the same name.
     """
 
     def __init__(self) -> None:
@@ -29,6 +30,7 @@ class Pairs:
         self.how: Counter[str] = Counter()
         self.values: dict[Edge, Edge] = {}
         self.values_back: dict[Edge, Edge] = {}
+        self.graphs: dict[Graph, Graph] = {}
 
     def add(self, before: Node, after: Node, how: str) -> None:
         """Note that the two nodes are the same, and their outputs with them."""
@@ -36,12 +38,15 @@ class Pairs:
         self.how[how] += 1
         for one, other in zip(before.outputs, after.outputs, strict=False):
             self.add_values(one, other)
-        for body, its in zip(before.bodies, after.bodies, strict=False):
-            self.add_ports(body, its)
+        if before.bodies and after.bodies:
+            bodies, others = named_bodies(before), named_bodies(after)
+            for place in bodies.keys() & others.keys():
+                self.add_ports(bodies[place], others[place])
 
     def add_ports(self, before: Graph, after: Graph) -> None:
         """Note that two graphs are the same: inputs and outputs of the same name, by their order where none has its
         name in the other graph."""
+        self.graphs[before] = after
         for ports, others in ((before.inputs, after.inputs), (before.outputs, after.outputs)):
             by_name = {value.name: value for value in others}
             if any(value.name in by_name for value in ports):
@@ -57,6 +62,17 @@ class Pairs:
             return False
         self.values[before], self.values_back[after] = after, before
         return True
+
+
+def named_bodies(node: Node) -> dict[str, Graph]:
+    """The subgraphs of a node by the attributes that hold them."""
+    found = {}
+    for name, value in node.attrs.items():
+        if isinstance(value, Graph):
+            found[name] = value
+        elif isinstance(value, list):
+            found |= {f"{name}[{at}]": body for at, body in enumerate(value) if isinstance(body, Graph)}
+    return found
 
 
 def pair_nodes(models: tuple[Model, Model], before: Sequence[Node], after: Sequence[Node], digests: Digests) -> Pairs:
