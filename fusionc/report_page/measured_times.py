@@ -54,7 +54,7 @@ def measured_times(
         sample = next(chain(given.samples(), search.samples((0,), False)), None)
         runner.close()
         if sample is None:
-            return MeasuredTimes(failure=search.first_error or search.too_large)
+            return MeasuredTimes(failure=search.first_error or search.not_drawn)
         sizes = [sum(1 for _ in nodes_of(proto)) for proto in (model, other)]
         rounds: list[tuple[Profile, Profile]] = []
         began = perf_counter()

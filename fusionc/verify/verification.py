@@ -67,8 +67,8 @@ def verify(
         return Verification("impossible", 0, why, is_refused=type(error) is RunError)
     given = GivenSamples(None if inputs is None else GivenValues(inputs), model, runner)
     search = InputSearch(runner, model, reference.parent, input_shape or {})
-    if search.too_large and not given:
-        return Verification("impossible", 0, f"{search.too_large} is too large to be run")
+    if search.not_drawn and not given:
+        return Verification("impossible", 0, search.not_drawn)
     try:
         other_model, other = theirs.proto(), theirs.runner()
     except OutOfMemory as error:

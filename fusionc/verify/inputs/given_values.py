@@ -14,7 +14,7 @@ import onnx
 from numpy.typing import NDArray
 
 from fusionc.errors import UsageError, advice, said
-from fusionc.model.tensors import type_name
+from fusionc.model.tensors import numpy_type, type_name
 from fusionc.runtime.memory import available
 from fusionc.verify.interface import Port, declared_outputs, overridable_inputs, required_inputs
 
@@ -182,7 +182,7 @@ def _fitting(value: Any, port: Port, file: Path) -> Any:
 
 
 def _fitting_array(value: NDArray[Any], port: Port, file: Path) -> NDArray[Any]:
-    wanted = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(port.element_type))
+    wanted = numpy_type(port.element_type) or value.dtype  # an input without a type may take any
     if value.dtype.kind == "V" and value.dtype.itemsize == wanted.itemsize:
         value = value.view(wanted)  # numpy's files do not know bfloat16 and the like
     if value.dtype.kind in "US" and wanted.kind == "O":

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 
+from fusionc.model.tensors import numpy_type
 from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
 from fusionc.runtime.runner import Runner
 from fusionc.verify.inputs.formulas import Sizes
@@ -50,7 +51,7 @@ class DrawnSample(Sample):
 class InputSearch:
     """Draws inputs for the reference, whose model has its external data in `folder`; the caller gives some shapes.
 
-    `too_large` says which input has too many elements at any size, "" where none has.
+    `not_drawn` says for which input there are no values, at any size, and why; "" where there is none.
     """
 
     def __init__(
@@ -58,7 +59,7 @@ class InputSearch:
     ) -> None:
         self._reference = reference
         self._ports, fixed = with_shapes(required_inputs(model), shapes)
-        self.too_large = next(filter(None, map(_too_large, self._ports)), "")
+        self.not_drawn = next(filter(None, map(_why_not_drawn, self._ports)), "")
         self._ranges = value_ranges(model, self._ports)
         dims = (dim for tensor in model.graph.initializer for dim in tensor.dims)  # of one of no use, maybe below 0
         frequent = Counter(dim for dim in dims if dim >= 0).most_common()
@@ -73,7 +74,7 @@ class InputSearch:
         """One sample per seed, with changing sizes, then the edges, NaN and Inf among them where `nonfinite` says so.
         Nothing where the reference never runs. One sample replaces the initializers that a caller may override.
         """
-        first = None if self.too_large else self._first(seeds[0])
+        first = None if self.not_drawn else self._first(seeds[0])
         if first is None:
             return
         sizes, style = first.sizes, first.style
@@ -175,12 +176,14 @@ class InputSearch:
         return DrawnSample(label=label.rstrip(", "), feeds=feeds, outputs=outputs, sizes=sizes, style=style, seed=seed)
 
 
-def _too_large(port: Port) -> str:
+def _why_not_drawn(port: Port) -> str:
     dims = [dim for dim in port.dims or () if isinstance(dim, int)]
+    if numpy_type(port.element_type) is None:  # onnxruntime may know it, from an output of the same name, say
+        return f"the input {port.name} has no type"
     if prod(dims) > _MOST_ELEMENTS:
-        return f"the input {port.name} of {prod(dims):,} elements"
+        return f"the input {port.name} of {prod(dims):,} elements is too large to be run"
     if not fits_numpy(dims):
-        return f"the input {port.name} with the dimensions {', '.join(map(str, dims))}"
+        return f"the input {port.name} with the dimensions {', '.join(map(str, dims))} is too large to be run"
     return ""
 
 

@@ -292,6 +292,17 @@ def test_an_empty_input_of_huge_dimensions_is_not_drawn(tmp_path: Path) -> None:
     assert found.summary == f"the input x with the dimensions 0, {1 << 62} is too large to be run"
 
 
+def test_an_input_without_a_type_takes_given_values_only(tmp_path: Path) -> None:
+    """onnxruntime knows it from the output of the same name."""
+    model = parse("agraph (uint32[N] x) => (uint32[N] x) <uint32 c = {7}> { a = Add (x, c) }")
+    model.graph.input[0].ClearField("type")
+    onnx.save(model, tmp_path / "a.onnx")
+    found = verify(tmp_path / "a.onnx", tmp_path / "a.onnx")
+    assert (found.status, found.summary) == ("impossible", "the input x has no type")
+    inputs = archive(tmp_path / "data.npz", x=np.zeros(3, np.uint32))
+    assert verify(tmp_path / "a.onnx", tmp_path / "a.onnx", inputs=inputs).status == "equal"
+
+
 def test_the_commands_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     onnx.save(parse(PLAIN), "model.onnx")
