@@ -3,7 +3,7 @@ on what a Cast makes of numbers beyond the integers of its result, which ONNX do
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -29,6 +29,8 @@ _LEAST_OPSET = 9  # Where is an operator from there on
 _ANYTHING = (np.nan, np.inf, -np.inf, 0.0, 1.0)
 _DRAWS = 4
 _NUMBERS = 3  # draws in which all such are numbers: what is made of them may be the same by chance
+_SUMS = ("Conv", "ConvTranspose", "Gemm", "MatMul", "Einsum")
+_HUGE = 2.0**-24  # of the largest number: weights that make products with a few thousand overflow
 _MOST_FACTORS = 8  # of a product that is looked at as a whole
 _INTEGERS = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT32, TensorProto.INT64)  # onnxruntime's Where has these
 _OTHERS = 6  # integers of a result that stand for one that may be any
@@ -74,7 +76,8 @@ class OrderDependence:
         another integer of one; None where none moves anything, or the output is no tensor.
 
         `outputs` are what the reference computes on `feeds`. Reductions inside of If, Loop and Scan are not looked at:
-        behind such ones, anything may come of inputs that are not finite.
+        behind such ones, anything may come of inputs that are not finite. Nor are the sums of products: behind those
+        with weights near the largest number, anything may come.
         """
         nothing: list[Reach | None] = [None] * len(outputs)
         model = onnx.load(self._path, load_external_data=False)
@@ -84,7 +87,9 @@ class OrderDependence:
             model = onnx.inliner.inline_local_functions(model)
         if opsets_of(model).get("", 0) < _LEAST_OPSET:
             return nothing
-        behind = set() if all(map(is_finite, feeds.values())) else _behind_inner_reductions(model)
+        behind = _behind(model, _overflowing(model))
+        if not all(map(is_finite, feeds.values())):
+            behind |= _behind(model, _has_reductions)
         unseen = [output.name in behind for output in model.graph.output]
         if all(unseen):
             return [_anything(value) for value in outputs]
@@ -239,11 +244,25 @@ def _products(graph: onnx.GraphProto) -> dict[str, list[str]]:
     return found
 
 
-def _behind_inner_reductions(model: onnx.ModelProto) -> set[str]:
-    """The values of the main graph that come of a node with reductions inside."""
+def _overflowing(model: onnx.ModelProto) -> Callable[[onnx.NodeProto], bool]:
+    """Whether a node of a model sums products with weights of which a few overflow."""
+    huge = {tensor.name for tensor in model.graph.initializer if _is_huge(tensor)}
+    return lambda node: node.op_type in _SUMS and not huge.isdisjoint(node.input)
+
+
+def _is_huge(tensor: onnx.TensorProto) -> bool:
+    if tensor.data_type not in (TensorProto.FLOAT, TensorProto.DOUBLE) or tensor.data_location == TensorProto.EXTERNAL:
+        return False
+    array = onnx.numpy_helper.to_array(tensor)
+    with np.errstate(invalid="ignore"):
+        return bool((np.abs(array) > np.finfo(array.dtype).max * _HUGE).any())
+
+
+def _behind(model: onnx.ModelProto, decides: Callable[[onnx.NodeProto], bool]) -> set[str]:
+    """The values of the main graph that come of such nodes."""
     found: set[str] = set()
     for node in model.graph.node:
-        if _has_reductions(node) or not found.isdisjoint(reads_of(node)):
+        if decides(node) or not found.isdisjoint(reads_of(node)):
             found.update(filter(None, node.output))
     return found
 

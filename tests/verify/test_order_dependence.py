@@ -165,3 +165,12 @@ def test_what_a_cast_makes_of_numbers_beyond_its_integers_is_open(tmp_path: Path
     assert found.status == "equal", found
     wrong = f"{made} {kept} n = Neg (c) y = Cast <to = 3> (n)"
     assert judge(tmp_path, given, wrong, result="int8", rows="N,100").status == "different"
+
+
+@pytest.mark.parametrize(("factor", "status"), [("3e38", "equal"), ("1e8", "different")])
+def test_a_sum_of_products_that_overflow_decides_nothing(tmp_path: Path, factor: str, status: str) -> None:
+    """What is added last may be lost to an infinity, or make NaN of it; a wrong sum of smaller ones is one."""
+    head = "agraph (float[N,3] x) => (float[N,1] y)"
+    for name, weights in (("a", f"{factor}, {factor}, -{factor}"), ("b", f"{factor}, -{factor}, {factor}")):
+        onnx.save(parse(f"{head} <float[3,1] w = {{{weights}}}> {{ y = MatMul (x, w) }}"), tmp_path / f"{name}.onnx")
+    assert verify(tmp_path / "a.onnx", tmp_path / "b.onnx").status == status
