@@ -20,6 +20,7 @@ from fusionc.verify.seeding import seeded_runner
 
 _LARGEST_MODEL = 1_500_000_000  # bytes; a larger model is not copied to move its weights
 _DRAWS = 8
+_FARTHEST = 33  # units in the last place; a hundredth of what float32 outputs may be off
 
 
 class Conditioning:
@@ -35,10 +36,19 @@ class Conditioning:
 
     def draws(self, feeds: Feeds) -> Iterator[list[Any]]:
         """The outputs of the reference on `feeds`, moved in one way after the other."""
-        runner = self._moved = self._moved or self._with_moved_weights()
         for draw in range(_DRAWS):
-            with suppress(RunError):
-                yield runner.run(moved_feeds(feeds, draw))
+            yield from self._run(moved_feeds(feeds, draw))
+
+    def far_draws(self, feeds: Feeds) -> Iterator[list[Any]]:
+        """The same with inputs moved farther and farther: what is made of a number and its neighbours may round to the
+        same side of a step, and what rewrites make of it to the other one."""
+        for places in range(2, _FARTHEST + 1):
+            yield from self._run(moved_feeds(feeds, _DRAWS + places, places))
+
+    def _run(self, feeds: Feeds) -> Iterator[list[Any]]:
+        runner = self._moved = self._moved or self._with_moved_weights()
+        with suppress(RunError):
+            yield runner.run(feeds)
 
     def _with_moved_weights(self) -> Runner:
         model = onnx.load(self._path, load_external_data=False)
@@ -58,26 +68,28 @@ class Conditioning:
             return self._reference
 
 
-def moved_feeds(feeds: Feeds, draw: int) -> dict[str, Any]:
-    """Inputs with each float moved one place down, up or not at all, in one of many ways."""
+def moved_feeds(feeds: Feeds, draw: int, places: int = 1) -> dict[str, Any]:
+    """Inputs with each float moved so many places down, up or not at all, in one of many ways."""
     rng = np.random.default_rng(draw)
-    return {name: _moved_value(value, rng) for name, value in feeds.items()}
+    return {name: _moved_value(value, rng, places) for name, value in feeds.items()}
 
 
-def _moved_value(value: Any, rng: np.random.Generator) -> Any:
+def _moved_value(value: Any, rng: np.random.Generator, places: int = 1) -> Any:
     if isinstance(value, list):
-        return [_moved_value(item, rng) for item in value]
-    return _moved(value, rng) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else value
+        return [_moved_value(item, rng, places) for item in value]
+    return _moved(value, rng, places) if isinstance(value, np.ndarray) and value.dtype.kind == "f" else value
 
 
-def _moved(values: NDArray[Any], rng: np.random.Generator) -> NDArray[Any]:
-    """The values with each moved one place down, up or not at all.
+def _moved(values: NDArray[Any], rng: np.random.Generator, places: int = 1) -> NDArray[Any]:
+    """The values with each moved so many places down, up or not at all.
 
     Multiples of 1/16 stay: exponents, factors and counts in a formula, which are exact, are such values.
     """
     direction = rng.choice(np.array([-np.inf, np.inf, np.nan], values.dtype), values.shape)
     with np.errstate(invalid="ignore", over="ignore"):
-        moved = np.nextafter(values, np.where(np.isnan(direction), values, direction))
+        moved, goal = values, np.where(np.isnan(direction), values, direction)
+        for _ in range(places):
+            moved = np.nextafter(moved, goal)
         exact = np.rint(values * 16) == values * 16
     return np.asarray(np.where(exact | ~np.isfinite(values), values, moved), values.dtype)
 

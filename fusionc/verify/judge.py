@@ -138,4 +138,11 @@ class Judge:
                 for name, value in zip(self.names, sample.outputs, strict=True):
                     self.moves = max(self.moves, noise[name] / (largest_magnitude(value) or 1.0))
                 return True, left, reaches
+        if all(mismatch.error is None for mismatch in left.values()):  # integers, mostly
+            for moved in self._conditioning.far_draws(sample.feeds):
+                seen = map(steps, sample.outputs, found, moved)
+                reaches = [farther(*pair) for pair in zip(reaches, seen, strict=True)]
+                left = self._unsettled(sample, found, reaches)
+                if not left:
+                    return True, left, reaches
         return False, left, reaches

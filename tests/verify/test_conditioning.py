@@ -142,3 +142,15 @@ def test_an_integer_on_a_step_decides_nothing(tmp_path: Path, steps: str, status
     found = verify(*paths)
     assert found.status == status, found.summary
     assert ("rounding decides" in found.summary) == (status == "equal")
+
+
+def test_an_integer_on_a_step_that_neighbours_do_not_take(tmp_path: Path) -> None:
+    """Of these numbers, and of those beside them, 127 parts are just below 127; of others around them they are 127."""
+    text = """agraph (float[N] x) => (int32[N] y) <float k = {%s}> {
+        s = %s (x, k) q = Div (x, s) f = Floor (q) y = Cast <to = 6> (f) }"""
+    paths = [tmp_path / "reference.onnx", tmp_path / "candidate.onnx"]
+    for path, part in zip(paths, (("127", "Div"), ("0.007874015748031496", "Mul")), strict=True):
+        onnx.save(parse(text % part), path)
+    x = np.array([1.889487862586975, 1.2986961603164673, 1.7320061922073364, 1.6526145935058594], np.float32)
+    np.savez(tmp_path / "x.npz", x=x)
+    assert verify(*paths, inputs=tmp_path / "x.npz").status == "equal"
