@@ -35,9 +35,9 @@ class Located:
     """What came of comparing the values that two models have under the same names, in the order of the reference.
 
     `compared` counts those that were the same before the first that differs, of `shared` in all. Of that: its `name`
-    ("" where all are the same), the sample, what differs, and in each model the node that makes it. `skipped` are the
-    values that find no memory; `excused` counts those that move as far in the reference itself, when its inputs move by
-    one unit in the last place.
+    ("" where all are the same), the sample, what differs, and in each model the node that makes it; `is_inner` says
+    that the outputs are the same nevertheless. `skipped` are the values that find no memory; `excused` counts those
+    that move as far in the reference itself, when its inputs move by one unit in the last place.
     """
 
     shared: int
@@ -49,6 +49,7 @@ class Located:
     candidate: str = ""
     skipped: tuple[str, ...] = ()
     excused: int = 0
+    is_inner: bool = False
 
     def __str__(self) -> str:
         more = f" ({self.excused} of them but for rounding that the model amplifies)" if self.excused else ""
@@ -61,6 +62,7 @@ class Located:
             f"the first value that differs is {self.name}, after {self.compared} of {self.shared} that both models have"
             f"{more}: {self.sample}: {self.reason}\n"
             f"  reference: {self.reference}\n  candidate: {self.candidate}"
+            + ("\n  the outputs are the same: this name may stand for something else there" if self.is_inner else "")
         )
 
 
@@ -142,14 +144,30 @@ class _Search:
                 if found is not None:
                     number, sample, mismatch = found
                     name = part[number]
+                    reason, excused = f"{mismatch.reason}{self._other_constants(name)}", self.excused
                     return Located(
-                        len(names), compared + number, name, sample, mismatch.reason,
-                        _told(self.ours.makers[name]), _told(self.theirs.makers[name]), tuple(skipped), self.excused,
+                        len(names), compared + number, name, sample, reason,
+                        _told(self.ours.makers[name]), _told(self.theirs.makers[name]), tuple(skipped), excused,
+                        self._has_same_outputs(),
                     )  # fmt: skip
                 compared += len(part)
                 at_once = max(1, min(2 * len(part), _MOST, len(part) * _BYTES // max(size, 1)))
                 part = []
         return Located(len(names), compared, skipped=tuple(skipped), excused=self.excused)
+
+    def _other_constants(self, name: str) -> str:
+        """Which constants of the same name that make a value are others."""
+        ours, theirs = self.ours.constants_of(name), self.theirs.constants_of(name)
+        others = [name for name in ours if name in theirs and compare(ours[name], theirs[name])]
+        return f"; of another constant {', '.join(others)}" if others else ""
+
+    def _has_same_outputs(self) -> bool:
+        outputs = self.ours.outputs
+        try:
+            is_same = set(outputs) <= self.theirs.makers.keys() and self._compared(outputs)[0] is None
+        except OutOfMemory:
+            return False
+        return bool(outputs) and is_same
 
     def _compared(self, names: Sequence[str]) -> tuple[tuple[int, str, Mismatch] | None, int]:
         """The first of these values that differs, by number, with a sample that shows it; the bytes of one sample."""

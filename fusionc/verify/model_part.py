@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import Any
 
 import onnx
+from numpy.typing import NDArray
 from onnx import TensorProto
 
 from fusionc.protos import reads_of
@@ -32,6 +34,8 @@ class SeenModel:
         self._is_random = bool(random_nodes(self._model))
         set_seeds(self._model)
         self.makers = {name: node for node in self._model.graph.node for name in node.output if name}
+        self.outputs = [value.name for value in self._model.graph.output if value.name in self.makers]
+        self._weights = {tensor.name: tensor for tensor in self._model.graph.initializer}
 
     def runner(self, names: Sequence[str]) -> Runner:
         """What computes these values, in this order. Raises RunError."""
@@ -46,6 +50,11 @@ class SeenModel:
         part.graph.initializer.extend(tensor for tensor in graph.initializer if tensor.name in read)
         part.graph.sparse_initializer.extend(t for t in graph.sparse_initializer if t.values.name in read)
         return Runner(part.SerializeToString(), folder=self._folder, fresh=self._is_random, entries=LEAN)
+
+    def constants_of(self, name: str) -> dict[str, NDArray[Any]]:
+        """The initializers that the maker of a value reads."""
+        read = [self._weights[value] for value in self.makers[name].input if value in self._weights]
+        return {tensor.name: onnx.numpy_helper.to_array(tensor, os.fspath(self._folder)) for tensor in read}
 
     def _needed(self, names: Collection[str]) -> list[onnx.NodeProto]:
         wanted, found = set(names), list[onnx.NodeProto]()

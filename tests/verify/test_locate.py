@@ -43,6 +43,19 @@ def test_the_first_value_that_differs_and_who_makes_it() -> None:
     assert found.reference.startswith("Sin") and found.candidate.startswith("Cos")
 
 
+def test_a_constant_that_makes_the_difference() -> None:
+    text = "agraph (float[N,2] x) => (float[N,2] y) <float[2] c = {%s}> { m = Mul (x, c) y = Relu (m) }"
+    found = located(text % "1, 2", text % "1, 3")
+    assert found.name == "m" and found.reason.endswith("; of another constant c") and not found.is_inner
+
+
+def test_a_name_that_stands_for_something_else() -> None:
+    text = "agraph (float[N,2] x) => (float[N,2] y) { %s = Exp (x) %s = Neg (%s) y = Relu (%s) }"
+    found = located(text % ("t1", "t2", "t1", "t2"), text % ("t2", "t1", "t2", "t1"))
+    assert (found.name, found.is_inner) == ("t1", True)
+    assert str(found).endswith("the outputs are the same: this name may stand for something else there")
+
+
 @pytest.mark.parametrize("most", [1, 2, 3, 512])
 def test_whatever_is_compared_in_one_go(monkeypatch: pytest.MonkeyPatch, most: int) -> None:
     monkeypatch.setattr(locating, "_FIRST", 1)
