@@ -7,7 +7,7 @@ from collections.abc import Collection
 # A function has no types: each of its calls may have others. So nothing is known there of types, ranks and shapes.
 # These passes ask for them everywhere, so that they never take effect.
 _ALWAYS_ASK = """
-CastRemovePass DimensionComputePass ConstantFoldingPass GeluFusionPass InstanceNormFusionPass LayerNormFusionPass
+DimensionComputePass ConstantFoldingPass GeluFusionPass InstanceNormFusionPass LayerNormFusionPass
 RmsNormFusionPass GroupNormFusionPass ClipFusionPass HardSigmoidFusionPass SoftplusFusionPass EluSeluCeluFusionPass
 DepthToSpaceFusionPass EinsumPass PadConv2dFusionPass ConvBatchnormFusionPass Conv2DTransposeBatchnormFusionPass
 ConvScaleFusionPass Conv2DSqueezeBiasaddFusionPass AABiasaddConvFusion AConv2dMulFusion BatchnormConvFusionPass
@@ -21,9 +21,11 @@ RmsNormQuantFusionPass AddCastRmsNormCastFusionPass AddRmsNormFusionPass EmbedLa
 AddLayerNormFusionPass ResidualSumPass SqueezeExciteScalePass TbeConvDoubleInFusionPass TbeConvElemwiseFusionPass
 InferenceQbmmAddFusionPass ATbeMatMulElemwiseFusionPass FastGeluFusionPass BiasGeluFusionPass
 InferenceSwigluFusionPass QuickGeluFusionPass TransposeScaleMatMulFusionPass StftToConvPass DftToMatMulPass
+QuotientSimplifyPass
 """
 # These ask for them in some of their cases.
 _SOMETIMES_ASK = """
+CastRemovePass SequenceEliminationPass
 NoUseReshapeRemovePass UnchangedTransposeRemovePass UselessBinaryOpRemovePass SoftmaxSmallOpFusionPass
 StableSoftmaxFusionPass L2NormFusionPass SwishFusionPass SpaceToDepthFusionPass PoolingFusionPass
 Conv1x1ReassociationPass BatchMatMulFusionPass StridedSliceMergePass ZConcatv2dFusionPass ZConcatExt2FusionPass

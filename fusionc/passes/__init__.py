@@ -19,6 +19,7 @@ _ORDER = (
     "cleanup.unchanged_transpose_remove",
     "cleanup.useless_binary_op_remove",
     "cleanup.idempotent_op",
+    "cleanup.where_not",
     "cleanup.dimension_compute",
     "cleanup.constant_folding",  # after the removals, which make more values constant
     "cleanup.common_subexpression_elimination",  # after folding: equal constants have been folded away
@@ -79,6 +80,7 @@ _ORDER = (
     "matmul.same_input_mat_mul",
     # data_movement
     "data_movement.cast_relu_cast_fusion",
+    "data_movement.sequence_elimination",  # before the Slices that it makes are merged
     "data_movement.strided_slice_merge",
     "data_movement.concatv2d_fusion",
     "data_movement.concat_ext2_fusion",  # after the merge: it wants all pieces in one Concat
@@ -100,6 +102,7 @@ _ORDER = (
     "arithmetic.reduce_sum_fusion",
     "arithmetic.constant_reassociation",
     "arithmetic.real_div2_muls_fusion",  # after the constants have been joined
+    "arithmetic.quotient_simplify",
     "arithmetic.pow_to_mul",
     "arithmetic.sub_fusion",
     "arithmetic.arithmetic_inexact",

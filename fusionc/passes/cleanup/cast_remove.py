@@ -1,6 +1,10 @@
-from onnx import TensorProto
+import math
 
-from fusionc.passes._shared.cast_types import holds
+import numpy as np
+from onnx import TensorProto, helper, numpy_helper
+
+from fusionc.model.tensors import to_proto
+from fusionc.passes._shared.cast_types import NUMBERS, holds
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, var
 
 x = var("x")
@@ -17,12 +21,30 @@ def _cast_cast(m: Match, new: Tape) -> Result:
     return m.x if before == after else new.Cast(m.x, like=m.outer)
 
 
-class CastRemovePass(Pass):
-    """A Cast that changes nothing goes.
+def _constant_of_shape(m: Match, new: Tape) -> Result:
+    """ConstantOfShape with its value in the other type."""
+    written, to = m.fill.attr("value"), m.cast.attr("to")
+    value = np.zeros(1, np.float32) if written is None else numpy_helper.to_array(written)
+    if not {to, helper.np_dtype_to_tensor_dtype(value.dtype)} <= NUMBERS:
+        refuse("the value is no number of a common type")
+    number, dtype = value.item(), helper.tensor_dtype_to_np_dtype(to)
+    if dtype.kind in "iu":
+        is_held = math.isfinite(number) and np.iinfo(dtype).min <= math.trunc(number) <= np.iinfo(dtype).max
+    else:  # runtimes round numbers of 64 bits once to 32 bits on their way to 16
+        is_held = to != TensorProto.FLOAT16 or value.astype(np.float32).item() == number or math.isnan(number)
+    if not is_held:
+        refuse("the other type cannot hold the value")
+    return new.ConstantOfShape(m.x, value=to_proto(value.astype(dtype), "value"))
 
-    before   Cast(x) to the type of x; Cast(Cast(x)) where the inner type holds every number of the type of x
-    after    x; the outer Cast of x
-    refuses  an unknown type; an inner Cast to a type that is narrower in range or precision; text of another type
+
+class CastRemovePass(Pass):
+    """A Cast that changes nothing goes, and one of a constant tensor.
+
+    before   Cast(x) to the type of x; Cast(Cast(x)) where the inner type holds every number of the type of x;
+             Cast(ConstantOfShape(s))
+    after    x; the outer Cast of x; ConstantOfShape(s) with its value in the other type
+    refuses  an unknown type; an inner Cast to a type that is narrower in range or precision; text of another type;
+             a value of ConstantOfShape that is NaN, infinite or too large for integers, or of a type that numpy lacks
     algebra  a number that a wider type holds is the same number there
     source   CANN's CastRemovePass
     """
@@ -31,6 +53,7 @@ class CastRemovePass(Pass):
     patterns = (
         Pattern("CastToSame", op.Cast(x, _as="cast"), where=lambda m: m.x.elem_type == m.cast.attr("to")),
         Pattern("CastCast", op.Cast(op.Cast(x, _as="inner"), _as="outer"), _cast_cast),
+        Pattern("CastConstantOfShape", op.Cast(op.ConstantOfShape(x, _as="fill"), _as="cast"), _constant_of_shape),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

@@ -10,7 +10,38 @@ def casts(start: str, *to: int, end: str) -> str:
 
 
 LOSES = "the inner Cast loses something"
+
+
+def fill(value: str, to: int, end: str, source: str = "float", more: str = "", rest: str = "") -> str:
+    """A constant tensor of the shape of x, in another type."""
+    written = f"<value = {source}[1] {{{value}}}>" if value else ""
+    return (
+        f"agraph (float[N,3] x) => ({end}[a,b] y{more}) "
+        f"{{ s = Shape (x) c = ConstantOfShape {written} (s) y = Cast <to = {to}> (c) {rest} }}"
+    )
+
+
+NOT_HELD = "the other type cannot hold the value"
 STAYS = [
+    *[
+        Stays(f"a constant of {value} to type {to}", fill(value, to, end, source), NOT_HELD)
+        for value, to, end, source in (
+            ("nan", 6, "int32", "float"),
+            ("inf", 7, "int64", "float"),
+            ("2147483648", 6, "int32", "int64"),
+            ("-1", 2, "uint8", "int64"),
+            ("1.0e30", 7, "int64", "float"),
+            ("9223372036854775808.0", 7, "int64", "double"),
+            ("1.0004883", 10, "float16", "double"),
+        )
+    ],
+    Stays("a constant to text", fill("1", 8, "string"), "the value is no number of a common type"),
+    Stays("a constant to bfloat16", fill("1", 16, "bfloat16"), "the value is no number of a common type"),
+    Stays(
+        "a constant that others use",
+        fill("1", 7, "int64", more=", float[a,b] z", rest="z = Neg (c)"),
+        "an interior value is used elsewhere",
+    ),
     Stays("to another type", casts("float", 11, end="double"), None),
     Stays("through float16", casts("float", 10, 1, end="float"), LOSES),
     Stays("through integers", casts("float", 7, 1, end="float"), LOSES),
@@ -37,6 +68,26 @@ STAYS = [
 ]
 
 FIRES = [
+    *[
+        Fires(
+            f"a constant of {value or 'nothing'} to type {to}",
+            fill(value, to, end, source),
+            ["Shape", "ConstantOfShape"],
+        )
+        for value, to, end, source in (
+            ("", 7, "int64", "float"),
+            ("1", 1, "float", "int64"),
+            ("16777217", 1, "float", "int64"),
+            ("-2.75", 3, "int8", "float"),
+            ("-0.5", 2, "uint8", "float"),
+            ("255.9", 2, "uint8", "float"),
+            ("1.0e30", 10, "float16", "float"),
+            ("nan", 9, "bool", "float"),
+            ("nan", 11, "double", "float"),
+            ("1", 6, "int32", "bool"),
+            ("9223372036854775807", 13, "uint64", "int64"),
+        )
+    ],
     Fires("to its own type", casts("float", 1, end="float"), ["Add", "Sub"]),
     Fires("float through double", casts("float", 11, 1, end="float"), ["Add", "Sub"]),
     Fires(

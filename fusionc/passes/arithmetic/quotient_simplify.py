@@ -1,0 +1,56 @@
+from fusionc.passes._shared.constant_arithmetic import inverse, numbers, product, rounded
+from fusionc.passes._shared.target import require_floats
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, var
+from fusionc.rewrite.pattern import Formula
+from fusionc.shapes.equality import broadcasts_into
+
+a, b, k, q = var("a"), var("b"), const("k"), const("q")
+
+
+def _one_over(x: Formula) -> Formula:
+    return either(op.Reciprocal(x), 1 / x)
+
+
+def _quotient(m: Match, new: Tape) -> Result:
+    require_floats(m.a)
+    if not broadcasts_into(m.b.shape, m.a.shape):
+        refuse("there may be more divisions than before")
+    return new.Div(m.b, m.a)
+
+
+def _constants(m: Match, new: Tape) -> Result:
+    require_floats(m.a)
+    factor = inverse(numbers(m.q)) if m.outer.op == "Div" else numbers(m.q)
+    return new.Div(rounded(new, product(numbers(m.k), factor), m.k, m.q), m.a)
+
+
+def _product(m: Match, new: Tape) -> Result:
+    require_floats(m.a)
+    return new.Mul(m.b, m.a)
+
+
+def _turned(m: Match, new: Tape) -> Result:
+    require_floats(m.a)
+    return new.Div(m.b, m.a)
+
+
+class QuotientSimplifyPass(Pass):
+    """Quotients that are multiplied or divided become one quotient or one product.
+
+    before   (1/a)·b; (k/a)·q and (k/a)/q with constants k and q; b/(1/a); 1/(a/b); also with Reciprocal for 1/…
+    after    b/a; kq/a; b·a; b/a
+    refuses  integers; b of a larger shape than a, of which more numbers would be divided; constants that together would
+             be too large or too small for their type, or larger in size
+    never    (k/a)·b with a k other than 1, which is as many operators in any order
+    algebra  of real numbers it is the same; it rounds once instead of twice, and a quotient that would be too large
+             on the way no longer is
+    source   the rules for reciprocals of other optimizers of ONNX models
+    """
+
+    numerics = "rounding"
+    patterns = (
+        Pattern("InverseTimes", _one_over(a) * b, _quotient),
+        Pattern("ConstantOver", either(op.Mul(k / a, q, _as="outer"), op.Div(k / a, q, _as="outer")), _constants),
+        Pattern("OverInverse", b / _one_over(a), _product),
+        Pattern("InverseOfQuotient", _one_over(a / b), _turned),
+    )

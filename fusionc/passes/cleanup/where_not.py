@@ -1,0 +1,31 @@
+from fusionc.model.graph import Edge
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, keep, op, var
+
+
+def _only_chooses(negated: Edge) -> bool:
+    """Whether nobody needs a condition for anything else than Where."""
+    places = [(user.is_op("Where"), user.inputs.index(negated), user.inputs.count(negated)) for user in negated.outputs]
+    return not negated.is_output and all(place == (True, 0, 1) for place in places)
+
+
+class WhereNotPass(Pass):
+    """Where of a condition that is negated chooses the other way round.
+
+    before   Where(Not(c), a, b)
+    after    Where(c, b, a)
+    refuses  nothing of its own
+    never    where something else needs the negated condition, which then stays
+    algebra  bit by bit the same: each element comes from the same operand
+    source   onnxruntime's NotWhereFusion
+    """
+
+    patterns = (
+        Pattern(
+            "WhereNot",
+            op.Where(keep(op.Not(var("c"), _as="negation")), var("a"), var("b")),
+            where=lambda m: _only_chooses(m.negation.outputs[0]),
+        ),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        return new.Where(m.c, m.b, m.a)

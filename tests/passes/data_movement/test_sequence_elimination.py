@@ -1,0 +1,137 @@
+from harness import Fires, Stays, tables
+
+
+def graph(
+    body: str,
+    x: str = "float[N,4] x",
+    y: str = "float[p,q] y",
+    more: str = "",
+    outputs: str = "",
+    constants: str = "",
+) -> str:
+    numbers = "int64 k0 = {0}, int64 k1 = {1}, int64 k2 = {2}, int64 last = {-1}, int64[2] parts = {1, 3}"
+    return f"agraph ({x}{more}) => ({y}{outputs}) <{numbers}{constants}> {{ {body} }}"
+
+
+def split(at: str, sizes: str = "", axis: int = 1, keepdims: int = 1, **options: str) -> str:
+    attributes = f"<axis = {axis}, keepdims = {keepdims}>"
+    return graph(f"s = SplitToSequence {attributes} (x{sizes}) y = SequenceAt (s, {at})", **options)
+
+
+def both(first: str, second: str, sizes: str = "", **options: str) -> str:
+    return graph(f"s = SplitToSequence <{first}> (x{sizes}) y = ConcatFromSequence <{second}> (s)", **options)
+
+
+TWO = ", float[N,4] z"
+MADE = "s = SequenceConstruct (x, z)"
+NO_PLACE, SIZES = "the sequence has no such place", "the sizes are not known before the model runs"
+STAYS = [
+    Stays("a place from outside", graph(f"{MADE} y = SequenceAt (s, i)", more=f"{TWO}, int64 i"), None),
+    Stays("no such place", graph(f"{MADE} y = SequenceAt (s, k2)", more=TWO), NO_PLACE),
+    Stays(
+        "joined along a new axis",
+        graph(f"{MADE} y = ConcatFromSequence <axis = 0, new_axis = 1> (s)", more=TWO, y="float[p,q,r] y"),
+        None,
+    ),
+    Stays("put in front", graph(f"{MADE} t = SequenceInsert (s, x, k0) y = SequenceAt (t, k0)", more=TWO), None),
+    Stays(
+        "put into one that others need",
+        graph(
+            f"{MADE} t = SequenceInsert (s, x) y = ConcatFromSequence <axis = 0> (t) n = SequenceAt (s, i)",
+            more=f"{TWO}, int64 i",
+            outputs=", float[p,q] n",
+        ),
+        "an interior value is used elsewhere",
+    ),
+    Stays("no such piece", split("k2", ", parts"), NO_PLACE),
+    Stays("no such element", split("k2", keepdims=0, x="float[N,2] x", y="float[p] y"), NO_PLACE),
+    Stays("sizes from outside", split("k1", ", n", more=", int64 n"), SIZES),
+    Stays(
+        "the last of an unknown number",
+        split("last", axis=0),
+        "the number of pieces is not known before the model runs",
+    ),
+    Stays(
+        "the whole is needed, too",
+        graph("s = SplitToSequence <axis = 1> (x) y = SequenceAt (s, k1) n = SequenceLength (s)", outputs=", int64 n"),
+        None,
+    ),
+    Stays("an unknown rank", split("k1", axis=-1, x="float[] x", y="float[] y"), "the rank is unknown", valid=False),
+    Stays("joined along another axis", both("axis = 1", "axis = 0"), None),
+    Stays(
+        "joined along a new axis, cut along an old one",
+        both("axis = 1", "axis = 1, new_axis = 1", y="float[p,q,r] y"),
+        None,
+    ),
+    Stays(
+        "joined along an old axis, cut to one less", both("axis = 1, keepdims = 0", "axis = 0", y="float[p] y"), None
+    ),
+    Stays(
+        "joined along an axis of an unknown rank",
+        both("axis = 1", "axis = -1", x="float[] x", y="float[] y"),
+        None,
+        valid=False,
+    ),
+    Stays(
+        "cut and used",
+        both("axis = 1", "axis = 1")
+        .replace("} }", "}")
+        .replace(" }", " n = SequenceLength (s) }")
+        .replace(") <int64", ", int64 n) <int64"),
+        "an interior value is used elsewhere",
+    ),
+]
+FIRES = [
+    Fires("the second", graph(f"{MADE} t = SequenceAt (s, k1) y = Neg (t)", more=TWO), ["Neg"]),
+    Fires("the last", graph(f"{MADE} t = SequenceAt (s, last) y = Neg (t)", more=TWO), ["Neg"]),
+    Fires("both", graph(f"{MADE} t = SequenceAt (s, k0) u = SequenceAt (s, k1) y = Sub (t, u)", more=TWO), ["Sub"], 2),
+    Fires(
+        "integers",
+        graph(f"{MADE} t = SequenceAt (s, k0) y = Neg (t)", "int64[N] x", "int64[p] y", ", int64[M] z"),
+        ["Neg"],
+    ),
+    Fires(
+        "the length",
+        graph(
+            f"{MADE} n = SequenceLength (s) y = Expand (x, m) m = Unsqueeze (n, zero)".replace(
+                "y = Expand (x, m) m = Unsqueeze (n, zero)", "m = Cast <to = 1> (n) y = Mul (x, m)"
+            ),
+            more=TWO,
+        ),
+        ["Cast", "Mul"],
+    ),
+    Fires("joined", graph(f"{MADE} y = ConcatFromSequence <axis = -1> (s)", more=TWO), ["Concat"]),
+    Fires(
+        "put behind nothing",
+        graph("e = SequenceEmpty () s = SequenceInsert (e, x) y = SequenceAt (s, k0)"),
+        ["SequenceConstruct", "SequenceAt"],
+    ),
+    Fires("a piece for each", split("k2"), ["Slice"]),
+    Fires("a piece for each, without its axis", split("k2", keepdims=0, y="float[p] y"), ["Gather"]),
+    Fires("the last one, without its axis", split("last", keepdims=0, y="float[p] y"), ["Gather"]),
+    Fires("of an unknown number, without its axis", split("k1", axis=0, keepdims=0, y="float[p] y"), ["Gather"]),
+    Fires("of an unknown number", split("k1", axis=0), ["Slice"]),
+    Fires("pieces of two, the last", split("last", ", k2"), ["Slice"]),
+    Fires("pieces of two, the last being smaller", split("last", ", k2", x="float[N,5] x"), ["Slice"]),
+    Fires(
+        "pieces of two, of an unknown number",
+        split("k1", ", k2", axis=0, x="float[N,4] x"),
+        ["Slice"],
+        sizes={"N": 3},
+        zero_sizes=False,
+    ),
+    Fires("pieces of these sizes", split("k1", ", parts"), ["Slice"]),
+    Fires("pieces of these sizes, a negative axis", split("last", ", parts", axis=-1, keepdims=0), ["Slice"]),
+    Fires("text", split("k1", x="string[N,4] x", y="string[p,q] y"), ["Slice"]),
+    Fires(
+        "two pieces",
+        graph("s = SplitToSequence <axis = 1> (x) a = SequenceAt (s, k1) b = SequenceAt (s, last) y = Sub (a, b)"),
+        ["Slice", "Slice", "Sub"],
+        2,
+    ),
+    Fires("cut and joined", both("axis = 1", "axis = -1"), ["Identity"]),
+    Fires("cut into these sizes and joined", both("axis = 1, keepdims = 0", "axis = 1", ", parts"), ["Identity"]),
+    Fires("cut and joined along a new axis", both("axis = 1, keepdims = 0", "axis = 1, new_axis = 1"), ["Identity"]),
+]
+
+test_stays, test_fires = tables("SequenceEliminationPass", STAYS, FIRES)
