@@ -15,7 +15,6 @@ _UNSIGNED: dict[int, int] = {
     TensorProto.UINT32: 32,
     TensorProto.UINT64: 64,
 }
-NUMBERS = frozenset({*_BITS, *_SIGNED, *_UNSIGNED, TensorProto.BOOL} - {TensorProto.BFLOAT16})  # those of numpy
 
 
 def holds(wide: int, narrow: int) -> bool:

@@ -1,10 +1,10 @@
 import math
 
 import numpy as np
-from onnx import TensorProto, helper, numpy_helper
+from onnx import TensorProto
 
-from fusionc.model.tensors import to_proto
-from fusionc.passes._shared.cast_types import NUMBERS, holds
+from fusionc.model.tensors import numpy_type, to_array, to_proto
+from fusionc.passes._shared.cast_types import holds
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, var
 
 x = var("x")
@@ -24,10 +24,10 @@ def _cast_cast(m: Match, new: Tape) -> Result:
 def _constant_of_shape(m: Match, new: Tape) -> Result:
     """ConstantOfShape with its value in the other type."""
     written, to = m.fill.attr("value"), m.cast.attr("to")
-    value = np.zeros(1, np.float32) if written is None else numpy_helper.to_array(written)
-    if not {to, helper.np_dtype_to_tensor_dtype(value.dtype)} <= NUMBERS:
+    value = np.zeros(1, np.float32) if written is None else to_array(written, "")
+    number, dtype = value.item(), numpy_type(to)
+    if dtype is None or not {value.dtype.kind, dtype.kind} <= set("fiub"):
         refuse("the value is no number of a common type")
-    number, dtype = value.item(), helper.tensor_dtype_to_np_dtype(to)
     if dtype.kind in "iu":
         is_held = math.isfinite(number) and np.iinfo(dtype).min <= math.trunc(number) <= np.iinfo(dtype).max
     else:  # runtimes round numbers of 64 bits once to 32 bits on their way to 16

@@ -1,7 +1,7 @@
 """Weights, biases and constants beside a convolution, seen per channel.
 
 Weights of a Conv are [M, C/g, …], those of a ConvTranspose [C, M/g, …], for g groups, C input and M output channels.
-They may be stored or computed from constants (`known`); where only the bias changes, they may be anything.
+Where only the bias changes, they may be anything; else stored, or computed from constants (`known`).
 """
 
 from __future__ import annotations
@@ -13,11 +13,9 @@ from fusionc.model.tensors import Array
 from fusionc.passes._shared.batchnorm import affine
 from fusionc.passes._shared.constants import array_of, require_range, scaled
 from fusionc.passes.convolution._windows import window_of
-from fusionc.rewrite import Match, Result, Tape, const, known, maybe, op, refuse, var
+from fusionc.rewrite import Match, Result, Tape, const, maybe, op, refuse, var
 
-_CONVOLUTIONS = op["Conv", "ConvTranspose"]
-CONVOLUTION = _CONVOLUTIONS(var("x"), known("W"), maybe(const("B")), _as="conv")
-CONVOLUTION_BY_ANYTHING = _CONVOLUTIONS(var("x"), var("W"), maybe(const("B")), _as="conv")
+CONVOLUTION = op["Conv", "ConvTranspose"](var("x"), var("W"), maybe(const("B")), _as="conv")
 
 
 def weight_shape(weight: Edge) -> tuple[int, ...]:

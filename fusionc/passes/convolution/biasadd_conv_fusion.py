@@ -1,10 +1,4 @@
-from fusionc.passes.convolution._channels import (
-    CONVOLUTION_BY_ANYTHING,
-    bias_or_zero,
-    out_channels,
-    per_channel,
-    weight_shape,
-)
+from fusionc.passes.convolution._channels import CONVOLUTION, bias_or_zero, out_channels, per_channel, weight_shape
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op
 
 
@@ -23,8 +17,8 @@ class AABiasaddConvFusion(Pass):
     default = "must"
     aliases = ("Conv2DbpInputBiasAddFusionPass", "Conv3DbpInputBiasAddFusionPass")
     patterns = (
-        Pattern("ConvAdd", CONVOLUTION_BY_ANYTHING + const("c")),
-        Pattern("ConvSub", op.Sub(CONVOLUTION_BY_ANYTHING, const("c"), _as="sub")),
+        Pattern("ConvAdd", CONVOLUTION + const("c")),
+        Pattern("ConvSub", op.Sub(CONVOLUTION, const("c"), _as="sub")),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

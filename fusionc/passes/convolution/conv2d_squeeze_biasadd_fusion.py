@@ -1,16 +1,10 @@
 import math
 
 from fusionc.passes._shared.transpose_and_reshape import axes_of
-from fusionc.passes.convolution._channels import (
-    CONVOLUTION_BY_ANYTHING,
-    bias_or_zero,
-    out_channels,
-    per_channel,
-    weight_shape,
-)
+from fusionc.passes.convolution._channels import CONVOLUTION, bias_or_zero, out_channels, per_channel, weight_shape
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, rest
 
-_MOVED = op["Squeeze", "Reshape", "Flatten"](CONVOLUTION_BY_ANYTHING, rest("options"), _as="move")
+_MOVED = op["Squeeze", "Reshape", "Flatten"](CONVOLUTION, rest("options"), _as="move")
 
 
 def _squeezed(m: Match, rank: int) -> int:

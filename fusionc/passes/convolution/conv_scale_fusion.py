@@ -1,16 +1,10 @@
 import numpy as np
 
-from fusionc.passes.convolution._channels import (
-    CONVOLUTION,
-    bias_or_zero,
-    out_channels,
-    per_channel,
-    scale_outputs,
-    weight_shape,
-)
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op
+from fusionc.passes.convolution._channels import bias_or_zero, out_channels, per_channel, scale_outputs, weight_shape
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, known, maybe, op, var
 
 c = const("c")
+_CONVOLUTION = op["Conv", "ConvTranspose"](var("x"), known("W"), maybe(const("B")), _as="conv")
 
 
 def _scale_after(m: Match, new: Tape) -> Result:
@@ -35,6 +29,6 @@ class ConvScaleFusionPass(Pass):
     numerics = "rounding"
     aliases = ("AConv2dMulFusionPass",)
     patterns = (
-        Pattern("ConvMul", CONVOLUTION * c, _scale_after),
-        Pattern("ConvDiv", op.Div(CONVOLUTION, c, _as="div"), _scale_after),
+        Pattern("ConvMul", _CONVOLUTION * c, _scale_after),
+        Pattern("ConvDiv", op.Div(_CONVOLUTION, c, _as="div"), _scale_after),
     )
