@@ -1,9 +1,11 @@
 from collections.abc import Iterator
 
 from fusionc.model.graph import Graph
+from fusionc.model.operators import is_foreign
 from fusionc.passes.cleanup._inlining import inlined
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 from fusionc.rewrite.pipeline import is_alive
+from fusionc.runtime.cpu_kernels import is_known
 
 
 def _calls(graph: Graph) -> Iterator[Match]:
@@ -21,7 +23,8 @@ class FunctionInlinePass(Pass):
 
     before   f(x, attribute = 3)
     after    the body of f with x for its input and 3 for its attribute; f goes with its last call
-    refuses  bodies with control flow; operators that mean something else at the opset of the model
+    refuses  bodies with control flow; operators that mean something else at the opset of the model; a function with the
+             name of an operator that onnx or onnxruntime has: onnxruntime runs that one
     never    by default: a function may be what a runtime has a kernel for
     algebra  the definition of a call
     source   onnx's inliner; passes see types and constants that a function body hides
@@ -31,6 +34,9 @@ class FunctionInlinePass(Pass):
     patterns = (Pattern("FunctionCall", find=_calls),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
+        node = m.node
+        if not is_foreign(node) or is_known(node.op, node.domain, node.graph.opset_of(node.domain)):
+            refuse("the runtime has an operator of this name, which it may take for the function")
         proto = m.function.proto
         attributes = {attribute.name: attribute for attribute in [*proto.attribute_proto, *m.node.proto.attribute]}
         return inlined(new, m.node, m.function, m.node.inputs, attributes)

@@ -43,7 +43,19 @@ def with_an_output_that_is_not_given() -> onnx.ModelProto:
     return made
 
 
+def named(op: str, domain: str) -> onnx.ModelProto:
+    """A function that has the name of an operator; onnxruntime runs the operator."""
+    made = model([helper.make_node("Neg", ["a"], ["b"])], f"y = {domain and domain + '.'}{op} (x)")
+    made.functions[0].domain, made.functions[0].name = domain, op
+    if domain:
+        made.opset_import.add(domain=domain, version=1)
+    return made
+
+
+NAMED = "the runtime has an operator of this name, which it may take for the function"
 STAYS = [
+    Stays("the name of a standard operator", lambda: named("Relu", ""), NAMED),
+    Stays("the name of an operator of onnxruntime", lambda: named("Gelu", "com.microsoft"), NAMED),
     Stays("an output that is not given", with_an_output_that_is_not_given, "an output that is not given", valid=False),
     Stays(
         "control flow",
