@@ -167,13 +167,11 @@ def _user_inside(match: Match) -> str:
 
 
 def _condition(where: Callable[[Match], bool]) -> str:
-    """What a condition asks for: by its docstring, by its name, or else as it is written."""
+    """What a condition asks for: by its docstring, or else as it is written or called."""
     if where.__doc__:
         sentence = " ".join(inspect.cleandoc(where.__doc__).split()).split(". ")[0].rstrip(".")
         return sentence.removeprefix("Whether ")
-    if where.__name__ != "<lambda>":
-        return where.__name__.strip("_").replace("_", " ")
-    return _written(where)
+    return _written(where) if where.__name__ == "<lambda>" else where.__name__.strip("_").replace("_", " ")
 
 
 def _written(function: Callable[[Match], bool]) -> str:

@@ -43,3 +43,9 @@ def test_the_explanation_agrees_with_the_matcher(pass_: Pass) -> None:
         assert all(reason.text for reason in reasons_of(places))
         if isinstance(case, Fires) and case.effected:
             assert "" in [place.reason for place in places], f"{case.name}: no place would take effect"
+
+
+def test_every_condition_says_what_it_asks_for() -> None:
+    for pass_ in PASSES:
+        for pattern in (pattern for pattern in pass_.patterns if pattern.where is not None):
+            assert (pattern.where.__doc__ or "").startswith("Whether "), f"{pass_.name}: {pattern.name}"

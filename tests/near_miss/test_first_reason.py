@@ -127,6 +127,7 @@ class Miss:
     opset: int = 0
 
 
+UNMET = "a condition of the pattern does not hold"
 MISSES = [
     # a constant of another value, and what is no constant
     Miss(
@@ -291,13 +292,13 @@ MISSES = [
         SPLIT_CONV,
         "s = Conv (p,",
         "s = Conv (q,",
-        "Concat ‹y›: a condition of the pattern does not hold: one conv a piece",
+        f"Concat ‹y›: {UNMET}: each piece of the Split has one Conv, in the order of the pieces",
     ),
     Miss(
         CONV_CONCAT,
         "b = Conv (x, W)",
         "z = Neg (x) [b] b = Conv (z, W)",
-        "Concat ‹y›: a condition of the pattern does not hold: are siblings",
+        f"Concat ‹y›: {UNMET}: the Convs are several, of one value, with equal attributes and activations",
     ),
     # interior values
     Miss(

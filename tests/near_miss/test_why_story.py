@@ -24,6 +24,25 @@ from fusionc import op
 
 fusionc.register_replacement(lambda x: op.Relu(op.Relu(x) * 2.0), lambda x: op.Relu(x) * 2.0, name="Own")
 """
+CONDITIONS = """
+from fusionc.rewrite import Pass, Pattern, op, var
+
+def has_rank_three(m):
+    return m.x.rank == 3
+
+def documented(m):
+    "Whether x has three axes. Others have not."
+    return m.x.rank == 3
+
+class First(Pass):
+    patterns = (Pattern("First", op.Relu(var("x")), where=lambda m: m.x.rank == 3),)
+
+class Second(Pass):
+    patterns = (Pattern("Second", op.Abs(var("x")), where=has_rank_three),)
+
+class Third(Pass):
+    patterns = (Pattern("Third", op.Neg(var("x")), where=documented),)
+"""
 
 
 @pytest.fixture(autouse=True)
@@ -118,6 +137,18 @@ def test_a_pass_of_ones_own() -> None:
         [a] a = Relu (x) [b] b = Mul (a, c) [y] y = Relu (b) }"""
     (reason,) = ask(graph, "Own", custom_passes=["own.py"]).reasons
     assert reason.text == "Mul ‹b›: second operand ‹c› is 3.0, not 2.0"
+
+
+def test_conditions_of_passes_of_ones_own() -> None:
+    Path("own.py").write_text(CONDITIONS)
+    graph = "agraph (float[N,4] x) => (float[N,4] y) { [a] a = Relu (x) [b] b = Abs (a) [y] y = Neg (b) }"
+    texts = [ask(graph, name, custom_passes=["own.py"]).reasons[0].text for name in ("First", "Second", "Third")]
+    unmet = "a condition of the pattern does not hold"
+    assert texts == [
+        f"Relu ‹a›: {unmet}: m.x.rank == 3",
+        f"Abs ‹b›: {unmet}: has rank three",
+        f"Neg ‹y›: {unmet}: x has three axes",
+    ]
 
 
 def test_what_another_optimizer_fused() -> None:

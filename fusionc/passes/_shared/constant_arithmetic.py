@@ -33,7 +33,12 @@ def is_everywhere(value: Edge, number: float) -> bool:
 
 def c_is(number: float) -> Callable[[Match], bool]:
     """The `where` of a pattern: whether the constant m.c is this number in all of its elements."""
-    return lambda m: is_everywhere(m.c, number)
+
+    def where(m: Match) -> bool:
+        return is_everywhere(m.c, number)
+
+    where.__doc__ = f"Whether the constant is {number:g} everywhere."
+    return where
 
 
 def is_zero(value: Edge, sign: float) -> bool:

@@ -35,11 +35,17 @@ def patterns_of(name: str, formula: Formula, sum_: OpFormula = SUM) -> tuple[Pat
     """One pattern where the sum is used elsewhere as well, and is a result, too, and one where it is not."""
     return (
         Pattern(f"{name}AndSum", (formula, sum_), where=_is_shared),
-        Pattern(name, formula, where=lambda m: not _is_shared(m)),
+        Pattern(name, formula, where=_is_private),
     )
 
 
+def _is_private(m: Match) -> bool:
+    """Whether nobody else uses the sum."""
+    return not _is_shared(m)
+
+
 def _is_shared(m: Match) -> bool:
+    """Whether somebody else uses the sum, too."""
     value, inside = m.sum.outputs[0], set(m.nodes)
     return value.is_output or any(user not in inside for user in value.outputs)
 

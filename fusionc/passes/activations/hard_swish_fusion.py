@@ -4,6 +4,7 @@ x = var("x")
 
 
 def _is_standard(m: Match) -> bool:
+    """Whether alpha is 1/6 and beta is 1/2."""
     return bool(abs(m.gate.attr("alpha") - 1 / 6) < 1e-6 and m.gate.attr("beta") == 0.5)
 
 

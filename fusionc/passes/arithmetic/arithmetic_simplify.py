@@ -36,6 +36,7 @@ def _without_zero(rule: str, formula: Formula, sign: float) -> Pattern:
     def where(m: Match) -> bool:
         return is_zero(m.c, sign) or (is_everywhere(m.c, 0) and is_never_negative(m.x))
 
+    where.__doc__ = f"Whether the constant is {0 * sign:g} everywhere, or 0 and x is never negative."
     return Pattern(rule, formula, _x_if_it_fits, where=where)
 
 
@@ -45,7 +46,7 @@ def _x_if_it_fits(m: Match, new: Tape) -> Result:
 
 
 def _of_integers(m: Match) -> bool:
-    """Floating-point numbers are another matter: of NaN no comparison holds, and ∞ − ∞ is NaN."""
+    """Whether the elements are integers. Of NaN no comparison holds, and ∞ − ∞ is NaN."""
     return m.x.dtype is not None and m.x.dtype.kind in "iu"
 
 
@@ -63,6 +64,11 @@ def _not(opposite: str) -> Callable[[Match, Tape], Result]:
     return lambda m, new: new.node(opposite, [m.x, m.y])
 
 
+def _casts_nothing(m: Match) -> bool:
+    """Whether x has the type already."""
+    return bool(m.x.elem_type == m.cast.attr("to"))
+
+
 def _undoes(m: Match) -> bool:
     """Whether the second Transpose undoes the first."""
     first, second = m.first.attr("perm"), m.second.attr("perm")
@@ -72,6 +78,7 @@ def _undoes(m: Match) -> bool:
 
 
 def _slices_nothing_off(m: Match) -> bool:
+    """Whether the shape is known to stay, and the steps are 1."""
     steps = m.options[3] if len(m.options) > 3 else None
     return same_shape(m.x.shape, m.outputs[0].shape) and (steps is None or is_everywhere(steps, 1))
 
@@ -122,6 +129,6 @@ class ArithmeticSimplifyPass(Pass):
             Pattern(f"1.{32 + i}", reduce_once([name]), without_reduce, where=reduces_nothing)
             for i, name in enumerate(("ReduceSum", "ReduceMin", "ReduceMax"))
         ),
-        Pattern("1.35", op.Cast(x, _as="cast"), lambda m, new: m.x, where=lambda m: m.x.elem_type == m.cast.attr("to")),
+        Pattern("1.35", op.Cast(x, _as="cast"), lambda m, new: m.x, where=_casts_nothing),
         Pattern("1.37", _TWICE, transpose_transpose),
     )

@@ -10,7 +10,13 @@ x, c = var("x"), const("c")
 
 
 def _is_exact(m: Match) -> bool:
+    """Whether the constant is a power of two everywhere."""
     return is_power_of_two(numbers(m.c))
+
+
+def _is_rounded(m: Match) -> bool:
+    """Whether the constant is not a power of two everywhere."""
+    return not _is_exact(m)
 
 
 def is_power_of_two(array: Array) -> bool:
@@ -34,7 +40,7 @@ class RealDiv2MulsFusionPass(Pass):
     numerics = "rounding"
     patterns = (
         Pattern("PowerOfTwo", op.Div(x, c), where=_is_exact),
-        Pattern("OtherConstant", op.Div(x, c), where=lambda m: not _is_exact(m)),
+        Pattern("OtherConstant", op.Div(x, c), where=_is_rounded),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

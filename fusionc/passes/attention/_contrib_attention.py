@@ -60,9 +60,16 @@ def patterns(name: str, rewrite: Rewrite, where: Callable[[Match], bool]) -> tup
         rewrite(m, Tape(m.graph))  # what it refuses keeps its guard
         return _zeroed(m, new)
 
-    def fits(m: Match, *, guard: bool = False) -> bool:
-        is_single = m.turn is not None or _length_of_queries(m) == 1
-        return is_single and where(m) and _needs_guard(m) == guard
+    def is_single(m: Match) -> bool:
+        return (m.turn is not None or _length_of_queries(m) == 1) and where(m)
+
+    def fits(m: Match) -> bool:
+        """Whether a Transpose merges the heads, or there is one query, and nothing guards against hidden rows."""
+        return is_single(m) and not _needs_guard(m)
+
+    def fits_with_guard(m: Match) -> bool:
+        """Whether a Transpose merges the heads, or there is one query, and the guard against hidden rows is needed."""
+        return is_single(m) and _needs_guard(m)
 
     past, values = scores_of(_repeated(_KEYS, "k")), _repeated(_VALUES, "v")
     plain, masked = (_merged_or_single(attention(scores, values)) for scores in (past, past + mask))
@@ -71,7 +78,7 @@ def patterns(name: str, rewrite: Rewrite, where: Callable[[Match], bool]) -> tup
             f"{name}Guard",
             _merged_or_single(op.MatMul(guarded(op.Softmax(keep(SCORES + mask), _as="softmax")), v)),
             unguarded,
-            where=lambda m: fits(m, guard=True),
+            where=fits_with_guard,
         ),
         Pattern(f"{name}Past", (plain, _KEYS, _VALUES), joined, where=fits),
         Pattern(f"{name}PastMasked", (masked, _KEYS, _VALUES), joined, where=fits),

@@ -21,6 +21,7 @@ def patterns(scores: Formula, rewrite: Any, *inputs: Formula) -> tuple[Pattern, 
 
 
 def _has_repeats(m: Match) -> bool:
+    """Whether key and value are repeated for several heads each."""
     return unrepeated(m.k) is not None and unrepeated(m.v) is not None
 
 
@@ -33,6 +34,7 @@ def _without_repeats(m: Match, new: Tape) -> Result:
 
 
 def _has_split_heads(m: Match) -> bool:
+    """Whether query, key and value are split into heads by Reshape and Transpose."""
     three = (m.q, m.k, m.v)
     is_split = all(split(value) is not None for value in three)
     return len(m.attention.outputs) == 1 and (is_split or packed(three) is not None)

@@ -15,6 +15,11 @@ def _turn(m: Match, new: Tape, *, is_half: bool, interleaved: int | None) -> Res
     return new.RotaryEmbedding(m.x, *caches, interleaved=interleaved)
 
 
+def _is_of_heads(m: Match) -> bool:
+    """Whether x is split into heads by Reshape and Transpose, and used nowhere else."""
+    return joined(m.x) is not None and m.x.use_count == 1
+
+
 def _with_heads_inside(m: Match, new: Tape) -> Result:
     """Turn before the heads are split."""
     reshape, last = split(m.x), m.x.producer
@@ -44,6 +49,6 @@ class RotaryEmbeddingFusionPass(Pass):
             "RotaryHeads",
             op.RotaryEmbedding(x, cos, sin, _as="rotary"),
             _with_heads_inside,
-            where=lambda m: joined(m.x) is not None and m.x.use_count == 1,
+            where=_is_of_heads,
         ),
     )

@@ -10,6 +10,11 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, var
 x = var("x")
 
 
+def _casts_nothing(m: Match) -> bool:
+    """Whether x has the type already."""
+    return bool(m.x.elem_type == m.cast.attr("to"))
+
+
 def _cast_cast(m: Match, new: Tape) -> Result:
     before, between, after = m.x.elem_type, m.inner.attr("to"), m.outer.attr("to")
     if not before:
@@ -51,7 +56,7 @@ class CastRemovePass(Pass):
 
     aliases = ("CastRemoveFusionPass",)
     patterns = (
-        Pattern("CastToSame", op.Cast(x, _as="cast"), where=lambda m: m.x.elem_type == m.cast.attr("to")),
+        Pattern("CastToSame", op.Cast(x, _as="cast"), where=_casts_nothing),
         Pattern("CastCast", op.Cast(op.Cast(x, _as="inner"), _as="outer"), _cast_cast),
         Pattern("CastConstantOfShape", op.Cast(op.ConstantOfShape(x, _as="fill"), _as="cast"), _constant_of_shape),
     )

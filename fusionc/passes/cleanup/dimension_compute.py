@@ -18,11 +18,13 @@ def _picked(m: Match) -> list[Element] | None:
 
 
 def _is_known(m: Match) -> bool:
+    """Whether the dimensions that are asked for are known."""
     picked = _picked(m)
     return picked is not None and all(isinstance(d, int) for d in picked)
 
 
 def _size_is_known(m: Match) -> bool:
+    """Whether all dimensions are known."""
     return m.x.shape is not None and all(isinstance(d, int) for d in m.x.shape)
 
 

@@ -17,21 +17,25 @@ def _is_all(value: Edge | None, number: int) -> bool:
 
 
 def _slices_nothing_off(m: Match) -> bool:
+    """Whether the shape is known to stay, and the steps are 1."""
     steps = m.options[3] if len(m.options) > 3 else None
     return _same_shape(m) and (steps is None or _is_all(steps, 1))
 
 
 def _tiles_once(m: Match) -> bool:
+    """Whether each axis is repeated once."""
     return len(m.options) == 1 and _is_all(m.options[0], 1)
 
 
 def _pads_nothing(m: Match) -> bool:
+    """Whether all pads are known to be 0."""
     if m.opset < 11:
         return not any(m.node.attr("pads") or m.node.attr("paddings") or [1])
     return _is_all(m.options[0], 0)
 
 
 def _resizes_nothing(m: Match) -> bool:
+    """Whether the mode is nearest, all scales are 1, and the shape is known to stay."""
     scales = m.options[1 if m.opset >= 11 else 0] if len(m.options) > 1 or m.opset < 11 else None
     is_cropped = m.node.attr("coordinate_transformation_mode") == "tf_crop_and_resize"
     return m.node.attr("mode") == "nearest" and not is_cropped and _same_shape(m) and _is_all(scales, 1)

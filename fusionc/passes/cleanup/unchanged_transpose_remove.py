@@ -4,6 +4,7 @@ x = var("x")
 
 
 def _moves_nothing(m: Match) -> bool:
+    """Whether the permutation leaves every axis where it is."""
     perm = m.transpose.attr("perm")
     if perm:
         return bool(list(perm) == sorted(perm))

@@ -12,6 +12,21 @@ def _choose(m: Match, new: Tape) -> Result:
     return chosen
 
 
+def _is_negative_zero(m: Match) -> bool:
+    """Whether the constant is −0 everywhere, or 0 of integers."""
+    return is_zero(m.c, -1.0)
+
+
+def _is_positive_zero(m: Match) -> bool:
+    """Whether the constant is 0, not −0, everywhere."""
+    return is_zero(m.c, 1.0)
+
+
+def _is_decided(m: Match) -> bool:
+    """Whether the condition is true everywhere, or false everywhere."""
+    return c_is(1)(m) or c_is(0)(m)
+
+
 class UselessBinaryOpRemovePass(Pass):
     """An operation with its neutral element goes.
 
@@ -27,14 +42,14 @@ class UselessBinaryOpRemovePass(Pass):
 
     aliases = ("AlgebraicSimplificationPass",)
     patterns = (
-        Pattern("AddZero", x + c, where=lambda m: is_zero(m.c, -1.0)),
-        Pattern("SubZero", x - c, where=lambda m: is_zero(m.c, 1.0)),
+        Pattern("AddZero", x + c, where=_is_negative_zero),
+        Pattern("SubZero", x - c, where=_is_positive_zero),
         Pattern("MulOne", x * c, where=c_is(1)),
         Pattern("DivOne", x / c, where=c_is(1)),
         Pattern("PowOne", x**c, where=c_is(1)),
         Pattern("AndTrue", op.And(x, c), where=c_is(1)),
         Pattern("OrFalse", op.Or(x, c), where=c_is(0)),
-        Pattern("WhereConstant", op.Where(c, x, y), _choose, where=lambda m: c_is(1)(m) or c_is(0)(m)),
+        Pattern("WhereConstant", op.Where(c, x, y), _choose, where=_is_decided),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

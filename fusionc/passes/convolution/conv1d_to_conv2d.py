@@ -53,6 +53,7 @@ def _deeper(node: Node) -> Edge | None:
 
 
 def _has_one_axis(m: Match) -> bool:
+    """Whether the weights have one spatial axis."""
     return array_of(m.W).ndim == 3
 
 

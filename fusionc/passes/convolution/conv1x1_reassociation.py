@@ -14,6 +14,16 @@ def _is_pointwise(m: Match, which: str) -> bool:
     return set(weight.shape[2:]) <= {1} and window_of(node, weight.ndim - 2).is_plain
 
 
+def _outer_mixes_channels_only(m: Match) -> bool:
+    """Whether the second Conv looks at one place at a time, and at every place."""
+    return _is_pointwise(m, "outer")
+
+
+def _inner_mixes_channels_only(m: Match) -> bool:
+    """Whether the first Conv looks at one place at a time, and at every place."""
+    return _is_pointwise(m, "inner")
+
+
 def _check(m: Match, product: tuple[int, ...]) -> None:
     first, second = m.V.constant(), m.W.constant()
     if m.inner.attr("group") != 1 or m.outer.attr("group") != 1:
@@ -76,7 +86,7 @@ class Conv1x1ReassociationPass(Pass):
             where=where,
         )
         for name, rewrite, where in (
-            ("ConvConv1x1", _outer_is_pointwise, lambda m: _is_pointwise(m, "outer")),
-            ("Conv1x1Conv", _inner_is_pointwise, lambda m: _is_pointwise(m, "inner")),
+            ("ConvConv1x1", _outer_is_pointwise, _outer_mixes_channels_only),
+            ("Conv1x1Conv", _inner_is_pointwise, _inner_mixes_channels_only),
         )
     )

@@ -9,6 +9,7 @@ _IMAGES = 4  # from here on one product is faster
 
 
 def _is_full(m: Match) -> bool:
+    """Whether the kernel is as large as the image, in one group, and the result is flattened to two axes."""
     weight = m.W.constant()
     shape = m.flat.outputs[0].shape
     if weight.ndim < 3 or shape is None or len(shape) != 2 or shape[1] != weight.shape[0] or not weight.size:

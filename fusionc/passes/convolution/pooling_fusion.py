@@ -70,6 +70,7 @@ def _pad_average(m: Match, new: Tape) -> Result:
 
 
 def _is_over_space(m: Match) -> bool:
+    """Whether exactly the spatial axes of an image with whole blocks of channels are reduced, and kept."""
     is_blocked_image = m.x.rank == 4 and m.reduce.attr("keepdims") and is_blocked(m.x)
     return is_blocked_image and known_axes(m.reduce, 4) == [2, 3]
 
@@ -101,6 +102,7 @@ def _global(m: Match, new: Tape, name: str) -> Result:
 
 
 def _is_full(m: Match) -> bool:
+    """Whether the window is known to be the whole image, without pads."""
     pool: Node = m.pool
     return covers_all(pool, m.x, pool.attr("kernel_shape"))
 

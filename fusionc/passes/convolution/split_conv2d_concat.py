@@ -10,6 +10,7 @@ _ATTRIBUTES = ("auto_pad", "dilations", "group", "pads", "strides")
 
 
 def _one_conv_a_piece(m: Match) -> bool:
+    """Whether each piece of the Split has one Conv, in the order of the pieces."""
     return len(m.convs) > 1 and are_all_pieces([conv.inputs[0] for conv in m.convs], m.split)
 
 

@@ -30,6 +30,7 @@ def _image_and_scale(m: Match) -> tuple[Edge, Edge]:
 
 
 def _is_between_blocks(m: Match) -> bool:
+    """Whether x and s come from Convs of whole blocks of channels, s has one pixel, and a Conv takes the product."""
     (result,) = m.outputs
     x, s = _image_and_scale(m)
     image, scale = x.shape, s.shape

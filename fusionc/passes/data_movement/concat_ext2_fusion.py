@@ -51,6 +51,7 @@ def _are_adjacent(a: Edge, b: Edge, axis: int) -> bool:
 
 
 def _can_join(m: Match) -> bool:
+    """Whether neighbours are constants or pieces of one value, or one of them is empty."""
     groups = _groups(m)
     return 0 < len(groups) < len(m.inputs)
 

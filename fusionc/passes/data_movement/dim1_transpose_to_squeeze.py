@@ -14,6 +14,11 @@ def _target(m: Match) -> list[int] | None:
     return target if moved == sorted(moved) and target.count(-1) <= 1 and 0 not in target else None
 
 
+def _moves_ones(m: Match) -> bool:
+    """Whether only axes of size 1 move, and at most one other dimension is unknown."""
+    return _target(m) is not None
+
+
 class Dim1TransposeToSqueezePass(Pass):
     """A Transpose that only moves axes of size 1 becomes a Reshape.
 
@@ -25,7 +30,7 @@ class Dim1TransposeToSqueezePass(Pass):
     source   CANN's Dim1TransposeToSqueezePass: a Reshape copies nothing
     """
 
-    patterns = (Pattern("Dim1Transpose", op.Transpose(var("x"), _as="node"), where=lambda m: _target(m) is not None),)
+    patterns = (Pattern("Dim1Transpose", op.Transpose(var("x"), _as="node"), where=_moves_ones),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         return new.Reshape(m.x, new.const(np.array(_target(m), np.int64)))

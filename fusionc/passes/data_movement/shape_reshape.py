@@ -39,6 +39,16 @@ def _expand(m: Match, new: Tape) -> Result:
     return new.Expand(m.x, new.const(np.array(_expand_target(m), np.int64)), like=m.node)
 
 
+def _can_reshape(m: Match) -> bool:
+    """Whether the shape is made of numbers and dimensions of x at their places, and at most one other."""
+    return _reshape_target(m) is not None
+
+
+def _can_expand(m: Match) -> bool:
+    """Whether the shape is made of numbers and dimensions of x at their places."""
+    return _expand_target(m) is not None
+
+
 class ShapeReshapePass(Pass):
     """A shape that is computed from dimensions becomes a constant.
 
@@ -54,8 +64,8 @@ class ShapeReshapePass(Pass):
 
     aliases = ("shape_reshape",)
     patterns = (
-        Pattern("ShapeReshape", op.Reshape(x, shape, _as="node"), where=lambda m: _reshape_target(m) is not None),
-        Pattern("ShapeExpand", op.Expand(x, shape, _as="node"), _expand, where=lambda m: _expand_target(m) is not None),
+        Pattern("ShapeReshape", op.Reshape(x, shape, _as="node"), where=_can_reshape),
+        Pattern("ShapeExpand", op.Expand(x, shape, _as="node"), _expand, where=_can_expand),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

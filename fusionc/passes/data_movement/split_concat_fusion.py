@@ -5,6 +5,7 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, each, op, refuse
 
 
 def _all_pieces(m: Match) -> bool:
+    """Whether all pieces of the Split are there, in their order."""
     return are_all_pieces(m.concat.inputs, m.split)
 
 

@@ -46,8 +46,19 @@ def _exchanged(m: Match, new: Tape) -> Result:
 
 
 def _all_swap(m: Match) -> bool:
+    """Whether each Transpose swaps the last two axes."""
     nodes = [getattr(m, name) for name in ("first", "second", "third")]
     return all(node is None or swaps_last_axes(node) for node in nodes)
+
+
+def _has_transpose(m: Match) -> bool:
+    """Whether an operand is transposed."""
+    return m.first is not None or m.second is not None
+
+
+def _is_transposed_matrix(m: Match) -> bool:
+    """Whether an operand is transposed, and the product is one of two matrices."""
+    return _has_transpose(m) and _is_matrix(m)
 
 
 class BatchMatMulFusionPass(Pass):
@@ -68,14 +79,14 @@ class BatchMatMulFusionPass(Pass):
             "TransposeGemm",
             op.Gemm(either(_A, a), either(_B, b), maybe(var("c")), _as="gemm"),
             _into_gemm,
-            where=lambda m: m.first is not None or m.second is not None,
+            where=_has_transpose,
         ),
         Pattern("ProductTransposed", op.Transpose(op.MatMul(_A, _B), _as="third"), _exchanged, where=_all_swap),
         Pattern(
             "TransposeMatMul",
             op.MatMul(either(_A, a), either(_B, b)),
             _product,
-            where=lambda m: (m.first or m.second) is not None and _is_matrix(m),
+            where=_is_transposed_matrix,
         ),
         Pattern("TransposeBoth", op.MatMul(_A, _B), _exchanged, where=_all_swap),
     )

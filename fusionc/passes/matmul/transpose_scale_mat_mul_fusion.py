@@ -28,6 +28,7 @@ def _transposed(value: Formula) -> Formula:
 
 
 def _is_swapped(m: Match) -> bool:
+    """Whether the Transpose swaps the last two axes."""
     return swaps_last_axes(m.transpose)
 
 
