@@ -40,6 +40,8 @@ def culprits(trials: Trials) -> Iterator[Culprit]:
             raise _model_is_wrong(trials)
         numbers = first_bad(whole.count, lambda limit: trials.run(limit).opinion.is_good)
         found = trials.rewrites(numbers)
+        if trials.contradiction:
+            raise _is_erratic(trials)
         after = whole if numbers[-1] == whole.count else trials.run(numbers[-1])
         before = trials.run(numbers[0] - 1).opinion.summary if numbers[0] > 1 else "the model as it was loaded"
         culprit = Culprit(tuple(found), whole.count, before, after.opinion.summary)
@@ -48,6 +50,12 @@ def culprits(trials: Trials) -> Iterator[Culprit]:
         if not whole.opinion.is_good and numbers[0] == 1 and not trials.run(0).opinion.is_good:
             raise _model_is_wrong(trials)
         yield culprit
+
+
+def _is_erratic(trials: Trials) -> FusioncError:
+    what = f"the conversion does something else each time: {trials.contradiction}"
+    hint = "correct the pass that draws random numbers or keeps what it has seen; there is nothing to halve until then"
+    return FusioncError(what, where=str(trials.job.options.source), hint=hint)
 
 
 def _model_is_wrong(trials: Trials) -> FusioncError:

@@ -8,6 +8,7 @@ from itertools import takewhile
 from typing import Protocol
 
 from fusionc.job import Job, Optimized
+from fusionc.report.rewrite_text import described
 from fusionc.rewrite import Match, Pass, Tape
 from fusionc.rewrite.log import Commit
 from fusionc.rewrite.soundness import Replacement
@@ -51,12 +52,17 @@ class Rewrite:
 
 @dataclass
 class Trials:
-    """Runs trials, each once. `runs` counts them, `say` is told of each before it begins."""
+    """Runs trials, each once. `runs` counts them, `say` is told of each before it begins.
+
+    `contradiction` says which rewrite was another one in another run, "" where all runs did the same.
+    """
 
     job: Job
     judge: Examiner
     say: Callable[[str], None]
     runs: int = 0
+    contradiction: str = ""
+    _seen: dict[int, list[Commit]] = field(default_factory=dict)
     _known: dict[tuple[int, int | None], Trial] = field(default_factory=dict)
 
     def run(self, limit: int | None = None) -> Trial:
@@ -65,9 +71,22 @@ class Trials:
         if key not in self._known:
             self.runs += 1
             self.say(f"run {self.runs}: {'all rewrites' if limit is None else f'the first {limit} rewrites'}")
-            done = self.job.optimized(self.job.original(), limit)
+            done = self._optimized(limit)
             self._known[key] = Trial(self.judge(self.job, done), done.log.count, done.log.last)
         return self._known[key]
+
+    def _optimized(self, limit: int | None, *examine: Callable[..., None]) -> Optimized:
+        """A conversion, which does as far as it goes what those before it did, unless a pass is erratic."""
+        commits: list[Commit] = []
+        done = self.job.optimized(self.job.original(), limit, examine=[lambda it, *_: commits.append(it), *examine])
+        seen = self._seen.setdefault(len(self.job.left_out), commits)
+        for one, other in zip(seen, commits, strict=False):
+            if one != other and not self.contradiction:
+                self.contradiction = f"{described(other)}; in another run {described(one)}"
+        if len(commits) < min(len(seen), len(seen) if limit is None else limit) and not self.contradiction:
+            self.contradiction = f"{described(seen[len(commits)])}; in another run nothing"
+        self._seen[len(self.job.left_out)] = max(seen, commits, key=len)
+        return done
 
     def rewrites(self, numbers: range) -> list[Rewrite]:
         """The rewrites of these numbers, as they take effect."""
@@ -78,7 +97,7 @@ class Trials:
                 models = takewhile(_is_handy, isolated(RewriteOnItsOwn(match, new, tape)))
                 found.append(Rewrite(commit, pass_, tuple(models)))
 
-        self.job.optimized(self.job.original(), numbers[-1], examine=[examine])
+        self._optimized(numbers[-1], examine)
         return found
 
 

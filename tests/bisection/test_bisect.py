@@ -188,6 +188,24 @@ def test_a_command_that_is_no_check(command: str, error: type[Exception], text: 
         bisect("model.onnx", check=command)
 
 
+def test_a_pass_that_does_something_else_each_time_accuses_nobody() -> None:
+    erratic = """
+import fusionc
+from fusionc import op
+asked = []
+def odd(match):
+    asked.append(match)
+    return len(asked) % 3 == 1
+fusionc.register_replacement(lambda x: op.Relu(x), lambda x: op.Clip(x, 0.0, 2.0), extra_check=odd, name="Erratic")
+"""
+    Path("own.py").write_text(erratic)
+    names = ["x", *(f"v{k}" for k in range(6)), "y"]
+    chain = " ".join(f"{b} = {op} ({a})" for a, b, op in zip(names, names[1:], ["Relu", "Exp"] * 4, strict=False))
+    onnx.save(parse(f"agraph (float[N] x) => (float[N] y) {{ {chain} }}"), "m.onnx")
+    with pytest.raises(FusioncError, match=r"does something else each time: rewrite [0-9]+, .*Erratic"):
+        bisect("m.onnx", custom_passes=["own.py"])
+
+
 def test_the_users_own_inputs_decide_too() -> None:
     Path("own.py").write_text(OWN.replace("op.Relu(x) * 3.0", "op.Relu(x) * 2.0 + op.Relu(x - 1e5)"))
     onnx.save(
