@@ -6,8 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from fusionc.model.graph import Edge, Node
+from fusionc.model.graph import Edge, Node, Shape
+from fusionc.model.tensors import Array
 from fusionc.rewrite import Match, Result, Tape, refuse
+from fusionc.shapes.elements import dimension, elements
+
+_MAY_COPY = "the second shape may copy dimensions of the first"
 
 
 def order_of(node: Node) -> list[int]:
@@ -62,8 +66,41 @@ def transpose_transpose(m: Match, new: Tape) -> Result:
 
 
 def reshape_reshape(m: Match, new: Tape) -> Result:
-    """Reshape of Reshape as one. Refuses a zero in the second shape that copies a dimension of what the first made."""
-    target = m.shape.constant()
-    if target is None or (not m.second.attr("allowzero") and (target == 0).any()):
-        refuse("the second shape may copy dimensions of the first")
-    return new.Reshape(m.x, m.shape, like=m.second)
+    """Reshape of Reshape as one. Refuses a second shape that copies what x is not known to have at that place."""
+    middle, target = m.second.inputs[0], m.shape.constant()
+    others = [at for at in _may_be_copied(m) if not _is_same(m.x, middle, at)]
+    if not others:
+        return new.Reshape(m.x, m.shape, like=m.second)
+    if target is None:
+        refuse(_MAY_COPY)
+    return new.Reshape(m.x, new.const(_written_out(target, others, middle.shape), like=m.shape), like=m.second)
+
+
+def _may_be_copied(m: Match) -> list[int]:
+    """The places where the second shape may have a zero that stands for what the first made."""
+    sizes, rank = elements(m.shape), m.second.outputs[0].rank
+    if m.second.attr("allowzero"):
+        return []
+    if sizes is None and rank is None:
+        refuse(_MAY_COPY)
+    known = dict(enumerate(sizes or ()))
+    return [at for at in range(rank or len(known)) if known.get(at) == 0 or not isinstance(known.get(at), int)]
+
+
+def _written_out(target: Array, copied: Sequence[int], shape: Shape | None) -> Array:
+    """The target with what it copies of a shape in numbers; −1 for one that is unknown, where no zeros are left."""
+    known = dict(enumerate(shape or ()))
+    sizes = {at: size if isinstance(size := known.get(at), int) and size > 0 else -1 for at in copied}
+    wanted = target.copy()
+    for at, size in sizes.items():
+        wanted[at] = size
+    if -1 in sizes.values() and (wanted <= 0).sum() > 1:
+        refuse(_MAY_COPY)
+    return wanted
+
+
+def _is_same(x: Edge, middle: Edge | None, axis: int) -> bool:
+    """Whether two values have the same dimension at this place, in any run of the model."""
+    if middle is None or x.rank is None or middle.rank is None or axis >= min(x.rank, middle.rank):
+        return False
+    return dimension(x, axis) == dimension(middle, axis)

@@ -109,10 +109,10 @@ class _Sunk:
             order = order_of(node)
             self.leaves[value], self.order = node, self.order or order
             return bool(order) and order == self.order
-        if not is_of_one(node) and not is_of_several(node):
+        if not _is_elementwise(node):
             return False
         self.nodes[node] = None
-        return all(map(self.add, node.inputs[:1] if is_of_one(node) else node.inputs))
+        return all(map(self.add, _operands(node)))
 
     @property
     def is_movable(self) -> bool:
@@ -143,6 +143,27 @@ def _is_one(value: Edge) -> bool:
     """Whether a value has one element."""
     shape = shape_of(value)
     return shape is not None and all(d == 1 for d in shape)
+
+
+def _is_elementwise(node: Node) -> bool:
+    return is_of_one(node) or is_of_several(node) or _quantizes(node)
+
+
+def _operands(node: Node) -> tuple[Edge | None, ...]:
+    """The inputs of which an elementwise operator computes each element from that at the same place."""
+    return node.inputs if is_of_several(node) else node.inputs[:1]
+
+
+def _quantizes(node: Node) -> bool:
+    """Whether a node quantizes or the reverse, with one scale for all elements or for all at a place of an axis."""
+    shape = shape_of(node.inputs[1]) if node.op in ("QuantizeLinear", "DequantizeLinear") else None
+    is_plain = node.domain == "" and not node.has_references and not node.attr("block_size")
+    return shape is not None and len(shape) < 2 and is_plain
+
+
+def _has_axis(node: Node) -> bool:
+    """Whether it has a scale for each place of an axis, and says of which."""
+    return _quantizes(node) and shape_of(node.inputs[1]) != () and node.attr("axis") is not None
 
 
 def _match(graph: Graph, root: Node, sunk: _Sunk, then: list[int]) -> Match:
@@ -178,9 +199,10 @@ def _sink(m: Match, new: Tape) -> Result:
     nodes = sorted(m.sunk.nodes, key=lambda n: n.position)
     for node in nodes:
         inputs = list(node.inputs)
-        for position in range(1 if is_of_one(node) else len(inputs)):
-            inputs[position] = made[inputs[position]]
-        made[node.outputs[0]] = new.node(node.op, inputs, like=node)
+        for position, operand in enumerate(_operands(node)):
+            inputs[position] = made[operand]
+        axis = {"axis": m.sunk.order[node.attr("axis")]} if _has_axis(node) else {}
+        made[node.outputs[0]] = new.node(node.op, inputs, like=node, **axis)
     return transposed(new, made[nodes[-1].outputs[0]], m.then)
 
 
@@ -214,13 +236,14 @@ class TransOpSymmetryEliminationPass(Pass):
              Unsqueeze behind it; Squeeze(Unsqueeze(x)) and Unsqueeze(Squeeze(x)) of the same axes;
              Unsqueeze(Unsqueeze(x)), Squeeze(Squeeze(x)); Reshape(Transpose(Reshape(x))), axes being joined, moved and
              parted again, as torch turns the keys of attention; Transpose(f(Transpose(a), …)),
-             f(Transpose(a), Transpose(b), …) of one order, where f is made of elementwise operators
+             f(Transpose(a), Transpose(b), …) of one order, where f is made of elementwise operators, QuantizeLinear
+             and DequantizeLinear
     after    Transpose(x) or x; Reshape(x); x; Unsqueeze(x), Squeeze(x); Transpose(x); f(a, …), Transpose(f(a, b, …))
-    refuses  a Reshape to a shape that copies dimensions (0), or is not known; other axes; axes that are not
-             known to be joined and parted again, or to have one element; what an Expand repeats, by which attention is
-             found
-    never    where the number of Transposes stays; constants of a higher rank, or large ones used elsewhere; pairs of
-             Casts, which are CastRemovePass's
+    refuses  a Reshape to a shape that may copy dimensions (0) that x has not at that place; other axes; axes that are
+             not known to be joined and parted again, or to have one element; what an Expand repeats, by which attention
+             is found
+    never    where the number of Transposes stays; constants of a higher rank, or large ones used elsewhere; blocks that
+             are quantized each; pairs of Casts, which are CastRemovePass's
     algebra  permutations compose; the order of elements does not depend on shapes in between; what is computed element
              by element does not depend on where the elements lie
     source   CANN's TransOpSymmetryEliminationPass and PermutePass

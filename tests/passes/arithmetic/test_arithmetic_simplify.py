@@ -67,7 +67,7 @@ STAYS = [
     ),
     Stays(
         "a Reshape that copies",
-        graph("a = Reshape (x, k) y = Reshape (a, l)", "int64[2] k = {2, -1}, int64[2] l = {0, -1}", y="float[2,M] y"),
+        graph("a = Reshape (x, k) y = Reshape (a, l)", "int64[2] k = {-1, 1}, int64[2] l = {0, -1}", y="float[p,q] y"),
         "the second shape may copy dimensions of the first",
     ),
     Stays(

@@ -42,10 +42,42 @@ def grouped(
 
 
 NOT_PARTED = "the axes are not known to be joined and parted again"
+SCALES = "float s = {0.5}, uint8 z = {3}, float[4] p = {1, 0.5, 2, 0.25}, uint8[4] v = {3, 4, 5, 6}"
+
+
+def quantized(body: str, y: str = "float[N,2,3,4] y", constants: str = SCALES, more: str = "") -> str:
+    """Transposes to channels last and back, and what is between them."""
+    first, last = "a = Transpose <perm = [0, 2, 3, 1]> (x)", "y = Transpose <perm = [0, 3, 1, 2]> (d)"
+    return f"agraph (float[N,4,2,3] x{more}) => (float[N,4,2,3] y) <{constants}> {{ {first} {body} {last} }}"
+
+
 TWO = "float[2,3,N] x, float[2,3,N] w"
 COPIES = "the shape copies a dimension that would move"
 UNKNOWN_SHAPE = "the shape or the axes are not known before the model runs"
 STAYS = [
+    Stays(
+        "quantized by blocks",
+        quantized(
+            "q = QuantizeLinear <axis = 3, block_size = 2> (a, w) d = DequantizeLinear <axis = 3, block_size = 2> (q, w)",
+            constants="float[1,2,3,2] w",
+        ).replace("[N,", "[1,"),
+        None,
+        opset=21,
+    ),
+    Stays(
+        "quantized by itself",
+        quantized("q, s, z = DynamicQuantizeLinear (a) d = DequantizeLinear (q, s, z)", constants="float unused"),
+        None,
+    ),
+    Stays(
+        "a scale of an unknown rank",
+        quantized(
+            "t = Reshape (w, n) q = QuantizeLinear (a, t) d = DequantizeLinear (q, t)",
+            constants="float unused",
+            more=", float[k] w, int64[m] n",
+        ),
+        None,
+    ),
     Stays(
         "no Transpose less",
         sunk(f"a = {TURN} (x) b = Relu (a) y = {TURN} (b)", y="float[A,B,C] y, float[D,E,F] a"),
@@ -127,16 +159,22 @@ STAYS = [
         graph(f"{TURN} (a)", f"{TURN} (b)", more=", float[u,v,w] z"),
         "an interior value is used elsewhere",
     ),
-    Stays(
-        "a shape that copies",
-        graph("Reshape (a, s)", "Reshape (b, t)", "int64[2] s = {6, 4}, int64[3] t = {0, 2, 2}"),
-        "the second shape may copy dimensions of the first",
-    ),
-    Stays(
-        "a shape from outside",
-        graph("Reshape (a, s)", "Reshape (b, t)", "int64[2] s = {6, 4}", inputs=", int64[3] t"),
-        "the second shape may copy dimensions of the first",
-    ),
+    *[
+        Stays(
+            f"a shape that copies {name}",
+            f"agraph (float[{x}] x{more}) => (float[{y}] y) <int64[{first.count(',') + 1}] s = {{{first}}}{second}> "
+            "{ b = Reshape (x, s) y = Reshape (b, t) }",
+            "the second shape may copy dimensions of the first",
+            valid=bool(x and y),
+        )
+        for name, x, first, second, y, more in (
+            ("an unknown one, with a rest", "N,6", "-1,4", ", int64[3] t = {0, 2, -1}", "p,q,r", ""),
+            ("one of two that may be empty", "N,K,4", "0,-1", ", int64[3] t = {0, 0, 1}", "p,q,r", ""),
+            ("what an unknown rank has", "", "-1,4", ", int64[2] t = {0, -1}", "", ""),
+            ("what comes from outside", "2,3,4", "6,4", "", "p,q,r", ", int64[3] t"),
+            ("what comes from outside, of any length", "2,3,4", "6,4", "", "", ", int64[n] t"),
+        )
+    ],
     Stays(
         "other axes",
         graph("Unsqueeze (a, s)", "Squeeze (b, t)", "int64[1] s = {0}, int64[1] t = {1}", "float[1,4] x", "p,q"),
@@ -168,6 +206,49 @@ STAYS += [
 ]  # fmt: skip
 
 FIRES = [
+    *[
+        Fires(f"quantized, {name}", quantized(body), left, opset=opset)
+        for name, body, left, opset in (
+            (
+                "one scale",
+                "q = QuantizeLinear (a, s, z) d = DequantizeLinear (q, s, z)",
+                ["QuantizeLinear", "DequantizeLinear"],
+                18,
+            ),
+            (
+                "opset 10",
+                "q = QuantizeLinear (a, s, z) d = DequantizeLinear (q, s, z)",
+                ["QuantizeLinear", "DequantizeLinear"],
+                10,
+            ),
+            (
+                "a scale for each channel",
+                "q = QuantizeLinear <axis = 3> (a, p, v) d = DequantizeLinear <axis = -1> (q, p, v)",
+                ["QuantizeLinear", "DequantizeLinear"],
+                18,
+            ),
+            (
+                "and more",
+                "b = Relu (a) q = QuantizeLinear <axis = -1> (b, p) e = DequantizeLinear (q, s, z) d = Neg (e)",
+                ["Relu", "QuantizeLinear", "DequantizeLinear", "Neg"],
+                18,
+            ),
+        )
+    ],
+    *[
+        Fires(
+            f"Reshape to a shape that copies {name}",
+            f"agraph (float[{x}] x{more}) => (float[{y}] y) <int64[{first.count(',') + 1}] s = {{{first}}}{second}> "
+            "{ b = Reshape (x, s) y = Reshape (b, t) }",
+            ["Reshape"],
+        )
+        for name, x, first, second, y, more in (
+            ("a known one", "2,3,4", "6,4", ", int64[3] t = {0, 2, 2}", "p,q,r", ""),
+            ("a known one, with a rest", "3,N,4", "4,-1,3", ", int64[2] t = {0, -1}", "p,q", ""),
+            ("that of x", "N,4,6", "0,12,2", ", int64[2] t = {0, -1}", "p,q", ""),
+            ("an unknown one", "N,4", "-1,2,2", ", int64[2] t = {0, 4}", "p,q", ""),
+        )
+    ],
     Fires("from input to output", sunk(f"a = {TURN} (x) y = {BACK} (a)"), ["Identity"]),
     *[
         Fires(
