@@ -20,7 +20,7 @@ class GivenSamples:
     def __init__(self, values: GivenValues | None, model: onnx.ModelProto, reference: Runner) -> None:
         self._samples = None if values is None else values.reader(model)
         self._reference = reference
-        self._count = self._recorded = 0
+        self._count = self._recorded = self._left_out = 0
         self._unlike: list[str] = []
 
     def __bool__(self) -> bool:
@@ -28,7 +28,7 @@ class GivenSamples:
 
     def samples(self) -> Iterator[Sample]:
         """The samples in order. Raises UsageError where a file does not fit, or the reference fails on it."""
-        self._count = self._recorded = 0
+        self._count = self._recorded = self._left_out = 0
         self._unlike = []
         for given in self._samples() if self._samples is not None else ():
             try:
@@ -40,10 +40,16 @@ class GivenSamples:
             self._remember(given, dict(zip(self._reference.outputs, outputs, strict=True)))
             yield Sample(label=given.label, feeds=given.feeds, outputs=outputs)
 
+    def leave_out(self) -> None:
+        """Note that the reference decides nothing on the last sample."""
+        self._left_out += 1
+
     def notes(self) -> Iterator[str]:
         """What to say of the samples, when all of them have run."""
         if self._count:
-            yield f"{self._count} of them on the given inputs"
+            yield f"{self._count - self._left_out} of them on the given inputs"
+        if self._left_out:
+            yield f"on {self._left_out} of the given inputs the reference is unstable and decides nothing"
         if self._recorded:
             yield f"the recorded outputs of {self._recorded} are those of the model"
         if self._unlike:

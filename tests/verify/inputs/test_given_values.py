@@ -242,6 +242,18 @@ def test_a_difference_that_only_the_users_data_show(tmp_path: Path) -> None:
     assert found.status == "different" and found.differences[0].run == "large.npz"
 
 
+def test_inputs_on_which_the_reference_decides_nothing(tmp_path: Path) -> None:
+    chaotic = """agraph (float[N,3] x) => (float[N,3] y)
+        <float k = {{1000000.3}}, float j = {{300.7}}, float c = {{4.5}}> {{
+        d = Sub (x, c) r = Relu (d) e = Mul (r, k) {} s = Sin (f) y = Add (s, x) }}"""
+    onnx.save(parse(chaotic.format("g = Mul (e, j) f = Identity (g)")), tmp_path / "a.onnx")
+    onnx.save(parse(chaotic.format("h = Mul (k, j) f = Mul (r, h)")), tmp_path / "b.onnx")
+    for name, factor in (("large", 7), ("small", 0.1)):
+        archive(tmp_path / f"data/{name}.npz", x=X * np.float32(factor))
+    found = verify(tmp_path / "a.onnx", tmp_path / "b.onnx", inputs=tmp_path / "data", levels=())
+    assert found.status == "equal" and "; 1 of them on the given inputs; on 1 of the given inputs the" in found.summary
+
+
 def test_recorded_outputs_are_compared_with_the_model(tmp_path: Path) -> None:
     for number in range(2):
         protos(tmp_path / f"data/test_data_set_{number}", input_0=X, output_0=X)
