@@ -54,8 +54,12 @@ def covers_all(node: Node, x: Edge, kernel: Sequence[int]) -> bool:
 def with_padding(node: Node, pad: Node, axes: int) -> tuple[list[int], float]:
     """The `pads` of a node that takes over the padding of a Pad before it, and the number that the Pad writes.
 
-    Refuses padding of batch or channels, negative one, and what is not known before the model runs.
+    Refuses padding of batch or channels, negative one, that of an image known to be empty, of which runtimes compute
+    nothing else, and what is not known before the model runs.
     """
+    image = pad.inputs[0]
+    if image is not None and 0 in (image.shape or ()):
+        refuse("nothing but padding")
     window = window_of(node, axes)
     if window.auto_pad:
         refuse(f"the {node.op} computes its own padding")

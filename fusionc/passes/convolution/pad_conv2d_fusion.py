@@ -31,8 +31,8 @@ class PadConv2dFusionPass(Pass):
     before   Conv(Pad(x, pads, 0), W, B?), 1-D to 3-D, depthwise and grouped; ConvInteger and QLinearConv of padding by
              the zero point of x
     after    Conv(x, W, B?) with the pads added to its own
-    refuses  padding by another value or mode; negative padding; padding of batch or channels; a Conv that computes
-             its own padding (auto_pad SAME); a zero point that is not known
+    refuses  padding by another value or mode; negative padding; padding of batch or channels; an image known to be
+             empty; a Conv that computes its own padding (auto_pad SAME); a zero point that is not known
     algebra  a Conv pads with zeros, hence both paddings are one; what quantized zeros are is the zero point
     source   CANN's PadConv2dFusionPass, and its PadDepthwiseConv2dFusionPass: in ONNX, a depthwise convolution is a
              Conv with groups

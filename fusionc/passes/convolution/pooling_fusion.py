@@ -114,12 +114,12 @@ class PoolingFusionPass(Pass):
              is at least 0 (Relu); ReduceMean over all axes from 2 on; AveragePool, MaxPool with a window of full size
     after    AveragePool(x) with these pads, counted; MaxPool(x) with these pads; GlobalAveragePool, GlobalMaxPool
     refuses  padding by another value or mode, of batch or channels, negative, or not smaller than the window;
-             ceil_mode, dilations and auto_pad SAME beside a Pad; a pool that pads without counting beside a Pad,
-             or cannot count (opset below 7); the mean of a written-out normalization, or of more than 256 numbers;
-             element types without a kernel
+             ceil_mode, dilations and auto_pad SAME beside a Pad; an image known to be empty; a pool that pads without
+             counting beside a Pad, or cannot count (opset below 7); the mean of a written-out normalization, or of
+             more than 256 numbers; element types without a kernel
     never    the mean of anything but an image that comes from a Conv, directly or through activations, pools and sums:
              elsewhere GlobalAveragePool takes 1.3 to 2.4 times as long; means without keepdims; kept: what a
-             maximum makes of a NaN
+             maximum makes of a NaN, and what a pool makes of a Pad around an image without rows or columns
     algebra  zeros that are counted are what AveragePool pads with; the maximum with what is below all others is the
              maximum. Pools of onnxruntime read its blocked layout, Pad and ReduceMean do not; its
              global mean rounds more (of 112 · 112 positive numbers 3e-6, ReduceMean 6e-7)

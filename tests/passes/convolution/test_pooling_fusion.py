@@ -52,6 +52,8 @@ MANY = "the mean is one of many numbers, of which the global pool rounds the sum
 STAYS = [
     Stays("a large image", mean(x="float[N,8,32,32] x"), MANY),
     Stays("an image of unknown size", mean(x="float[N,8,H,K] x"), MANY),
+    Stays("an image without rows", padded(MAX, x="float[N,3,0,6] x"), "nothing but padding"),
+    Stays("an image without columns", padded(x="float[N,3,6,0] x"), "nothing but padding"),
     Stays("padding by another value", padded(pad="Pad (r, p, v)", v="float v = {1}"), "the padding is not zero"),
     Stays("reflected", padded(pad='Pad <mode = "reflect"> (r, p)'), "the padding is not constant"),
     Stays("channels", padded(pads="int64[8] p = {0,1,0,0,0,0,0,0}"), "batch or channels are padded"),
