@@ -54,6 +54,8 @@ def operands(m: Match, new: Tape, given: Edge | None = None, value: Edge | None 
         refuse("the elements are not float32")
     if m.q.rank != 4 or value.rank != 4 or given.rank not in (4, 5):
         refuse("the rank is unknown or not 4")
+    if any(0 in (one.shape or ()) for one in (m.q, given, value)):
+        refuse("tensors known to be empty, which the operator rejects")
     if m.softmax.attr("axis") not in (-1, 3):
         refuse("Softmax is not over the keys")
     if m.guard is not None and makes_nan(m.captures.get("mask")):

@@ -52,6 +52,7 @@ STAYS = [
     ),
     Stays("another length of the queries", graph(WHERE, inputs="bool[B,1,M,5] b").replace("float[B,2,3,4] y", "float[B,2,?,4] y"), FIT, opset=23),
     Stays("one mask for each other head", graph(WHERE, inputs="bool[B,H,3,5] b"), FIT, opset=23),
+    Stays("a batch of nothing", graph(WHERE).replace("[B,", "[0,"), "tensors known to be empty, which the operator rejects", opset=23),
     Stays("an unknown length", graph(WHERE, inputs="bool[B,1,3,M] b"), FIT, opset=23),
     Stays("another batch", graph(WHERE, inputs="bool[C,1,3,5] b").replace("float[B,2,3,4] y", "float[?,2,3,4] y"), FIT, opset=23),
     Stays("rank 1", graph(WHERE, inputs="bool[5] b"), "the rank of the mask is unknown, or not 2 to 4", opset=23),
