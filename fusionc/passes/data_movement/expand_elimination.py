@@ -1,0 +1,82 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from itertools import zip_longest
+
+from fusionc.model.graph import Edge, Graph, Node
+from fusionc.passes.data_movement._elementwise_operators import is_of_several
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
+from fusionc.shapes.elements import Element, dimension
+
+_LONG = 512  # bytes; runs as long as that cost an elementwise operator no more than a copy of them
+_FEW = 32  # runs
+
+
+def _find(graph: Graph) -> Iterator[Match]:
+    for expand in graph.of_operator("Expand"):
+        (expanded,) = expand.outputs
+        for user in () if expanded is None else list(expanded.outputs):
+            if user.graph is graph and is_of_several(user) and user.inputs.count(expanded) == 1:
+                yield Match(graph, (user,), user.outputs, {"expand": expand, "user": user})
+
+
+def _dims(value: Edge | None) -> list[Element]:
+    """The dimensions, the last one first. Refuses where their number is unknown."""
+    if value is None or value.rank is None:
+        refuse("the rank is unknown")
+    return [dimension(value, axis) for axis in reversed(range(value.rank))]
+
+
+def _check_shape(small: list[Element], full: list[Element], others: list[list[Element]]) -> None:
+    """Refuses where the other operands are not known to give the result the dimensions that the Expand makes."""
+    if max(len(small), *map(len, others)) < len(full):
+        refuse("the Expand raises the rank")
+    for axis, size in enumerate(full):
+        if size != 1 and not any(size == dims[axis] for dims in (small, *others) if axis < len(dims)):
+            refuse("the Expand may enlarge the result")
+
+
+def _check_runs(small: list[Element], full: list[Element], user: Node, itemsize: int) -> None:
+    """Refuses where an operator would have to begin anew too often, as it does wherever an operand repeats itself.
+
+    An Expand that repeats everything in front is one copy of large pieces; one that repeats single elements is as slow.
+    """
+    pairs = [(part == 1, size) for part, size in zip_longest(small, full, fillvalue=1) if size != 1]
+    length = next((at for at, pair in enumerate(pairs) if pair[0] != pairs[0][0]), len(pairs))
+    run, times = pairs[:length], pairs[length:]
+    repeats_elements_only = any(is_repeated for is_repeated, _ in run) and not any(again for again, _ in times)
+    is_short = _product(run) * itemsize < _LONG and _product(times) > _FEW
+    if is_short and (not repeats_elements_only or user.op == "Where"):
+        refuse("the runs of elements are too short to be repeated by the operator itself")
+
+
+def _product(pairs: list[tuple[bool, Element]]) -> float:
+    """The product of dimensions; infinity where one is known only when the model runs."""
+    return math.prod(size if isinstance(size, int) else math.inf for _, size in pairs)
+
+
+class ExpandEliminationPass(Pass):
+    """An Expand goes where the operator behind it broadcasts to the same shape.
+
+    before   f(Expand(x, s), y), f being Add, Mul, Where, Equal …, where y has the dimensions that the Expand makes
+    after    f(x, y)
+    refuses  dimensions that no other operand is known to have; an Expand that raises the rank; many repeated runs of
+             less than 512 bytes, by which the operator becomes slower than the Expand was
+    never    an operator that takes the expanded value twice, or stands in a subgraph
+    algebra  broadcasting repeats the elements as Expand does
+    source   onnxslim's and onnx-simplifiers' removal of Expand; CANN's BroadcastTo fusion
+    """
+
+    patterns = (Pattern("ExpandElementwise", find=_find, operators=("Expand",)),)
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        expanded, x = m.expand.outputs[0], m.expand.inputs[0]
+        if m.user.op == "PRelu" and m.user.inputs[0] is expanded:
+            refuse("PRelu broadcasts its slope only")
+        small, full = _dims(x), _dims(expanded)
+        _check_shape(small, full, [_dims(value) for value in m.user.inputs if value is not expanded])
+        if x.dtype is None:
+            refuse("the element type is unknown")
+        _check_runs(small, full, m.user, x.dtype.itemsize)
+        return new.node(m.user.op, [x if value is expanded else value for value in m.user.inputs], like=m.user)
