@@ -9,7 +9,7 @@ from pathlib import Path
 
 import onnx
 
-from fusionc.disk.texts import replace_bytes, replace_text
+from fusionc.disk.small_files import replace_bytes, replace_text
 from fusionc.errors import UsageError
 
 _SWITCHES = "switches.json"

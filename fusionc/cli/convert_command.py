@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from fusionc.cli.atc_modes import check, mode_options, model_of_mode, of_no_use, show_information, write_json
 from fusionc.cli.atc_spelling import AtcCommand, notices, other_options
 from fusionc.cli.conversion_options import conversion_arguments, conversion_options
 from fusionc.cli.exit_codes import EXIT_CODES, show_tracebacks
 from fusionc.cli.files import FilePath
-from fusionc.cli.modes import check, mode_options, model_of_mode, of_no_use, show_information, write_json
 from fusionc.cli.signals import held_back
 from fusionc.errors import FusioncError, printable
 from fusionc.options import ON_MISMATCH

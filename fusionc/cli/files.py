@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from fusionc.disk.texts import replace_text
+from fusionc.disk.small_files import replace_text
 from fusionc.errors import FusioncError, UsageError
 
 

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fusionc.disk.texts import replace_text
+from fusionc.disk.small_files import replace_text
 from fusionc.report.environment import variable
 from fusionc.report.report import totals
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fusionc.disk.texts import replace_text
+from fusionc.disk.small_files import replace_text
 from fusionc.errors import UsageError
 from fusionc.report.report import Report
 from fusionc.report_page.drawing import require_layout

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from fusionc.disk.texts import replace_text
+from fusionc.disk.small_files import replace_text
 
 
 def test_two_writers_in_one_process_do_not_get_in_each_others_way(
