@@ -31,6 +31,7 @@ def convert(
     oo_dead_code_elimination: bool = True,
     external_weight: int | None = None,
     input_shape: Mapping[str, Sequence[DimensionSize]] | None = None,
+    free_dim: Mapping[str, Sequence[int] | Mapping[int, str]] | None = None,
     out_nodes: str | None = None,
     output_type: str | None = None,
     verify: bool = True,
@@ -64,6 +65,8 @@ def convert(
                               False switches that off, unless file or option name its passes
     external_weight           0 puts the weights into the model, 1 into a file beside it; by default they stay
     input_shape               sizes of inputs to fix, {"x": (1, 3, -1, (64, 256))}; -1 and ranges stay open
+    free_dim                  sizes of inputs to make symbolic, {"x": (0, 2)} or {"x": {0: "batch"}}; an error says what
+                              in the model holds one
     out_nodes                 what becomes the outputs: "conv1:0;relu2:1", or names of values
     output_type               what the outputs are converted to in the end: "FP16", or "conv1:0:FP16;y:INT32"
     on_mismatch               what becomes of a result that is wrong: "fail" writes nothing, "rollback" leaves out the

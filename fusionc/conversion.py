@@ -46,7 +46,11 @@ def _convert(job: Job, report: Report, plog: Plog, onlookers: Onlookers) -> list
             report.operators_before, report.bytes_before = operators_of(proto), bytes_on_disk(proto, options.source)
         with timed(report, "prepare"):
             job.changed(proto)
-            reference = stack.enter_context(job.reference(proto)) if options.verify or options.report else None
+            reference = (
+                stack.enter_context(job.reference(proto))
+                if options.verify or options.report or options.free_dim
+                else None
+            )
         try:
             while done is None:
                 with timed(report, "fuse"):

@@ -107,6 +107,7 @@ class Job:
             fault = fault_of(saved.model)
             if fault is not None and fault_of(source) is None:
                 raise self.requests.unfit(fault)
+            self.requests.require_runs(saved.model)
             yield saved.model
 
     def dump(self) -> GraphDump | None:
@@ -200,7 +201,7 @@ def job_of(options: Options, plog: Plog) -> Job:
         wanted -= {p.name for p in registry if p.is_pattern_fusion}
     if options.inputs is not None:
         GivenValues(options.inputs)  # raises where there are none
-    requests = Requests(options.input_shape, options.out_nodes, options.output_type)
+    requests = Requests(options.input_shape, options.out_nodes, options.output_type, options.free_dim)
     return Job(
         options,
         passes=[p for p in registry if p.name in wanted],

@@ -40,6 +40,7 @@ class Options:
     oo_dead_code_elimination: bool
     external_weight: int | None
     input_shape: Mapping[str, Sequence[DimensionSize]] | None
+    free_dim: Mapping[str, Mapping[int, str]] | None
     out_nodes: str | None
     output_type: str | None
     verify: bool
@@ -77,6 +78,7 @@ def options_of(given: Mapping[str, Any]) -> Options:
     options |= {name: None if given[name] is None else Path(given[name]) for name in _FILES}
     options |= {name: tuple(map(Path, given[name])) for name in _LISTS}
     options["runtime_level"] = tuple(given["runtime_level"])
+    options["free_dim"] = _symbols(given["free_dim"])
     options["progress"] = given["progress"] or (lambda _: None)
     source = Path(given["model"])
     require_path(source, "model")
@@ -123,6 +125,9 @@ def _check(given: Mapping[str, Any]) -> None:
             isinstance(shapes, Mapping) and all(_is_shape(s, ranges) for s in shapes.values())
         ):
             raise _wrong(name, given, 'give {"x": (1, 3, 224, 224)}', ", not shapes by input name")
+    free = given["free_dim"]
+    if free is not None and not (isinstance(free, Mapping) and all(map(_is_axes, free.values()))):
+        raise _wrong("free_dim", given, 'give {"x": (0, 2)} or {"x": {0: "batch"}}', ", not axes by input name")
     timeout = given["timeout"]
     if timeout is not None and not (isinstance(timeout, int | float) and 0 <= timeout <= 1e9):
         raise _wrong("timeout", given, "give seconds, 0 for no limit, or None")
@@ -149,3 +154,19 @@ def _is_shape(shape: object, ranges: bool) -> bool:
     sizes = shape if isinstance(shape, Sequence) and not isinstance(shape, str) else (None,)
     pairs = (size if isinstance(size, tuple) and ranges else (size, size) for size in sizes)
     return all(len(pair) == 2 and all(isinstance(size, int) for size in pair) for pair in pairs)
+
+
+def _is_axes(axes: object) -> bool:
+    """Whether these are axes, or symbols by axis."""
+    if isinstance(axes, Mapping) and not all(isinstance(symbol, str) for symbol in axes.values()):
+        return False
+    return isinstance(axes, Mapping | Sequence) and not isinstance(axes, str) and all(isinstance(a, int) for a in axes)
+
+
+def _symbols(axes: Mapping[str, Any] | None) -> dict[str, dict[int, str]] | None:
+    """By input name and axis the symbol, empty where none was given."""
+    if axes is None:
+        return None
+    return {
+        name: dict(given) if isinstance(given, Mapping) else dict.fromkeys(given, "") for name, given in axes.items()
+    }

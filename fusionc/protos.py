@@ -61,6 +61,14 @@ def bodies_of(node: NodeProto) -> list[GraphProto]:
     return [graph for attribute in node.attribute for graph in graphs_of(attribute)]
 
 
+def graphs_in(graph: GraphProto) -> Iterator[GraphProto]:
+    """A graph and those inside it, in the order in which `model.build` numbers them."""
+    yield graph
+    for node in graph.node:
+        for body in bodies_of(node):
+            yield from graphs_in(body)
+
+
 def _initializers(graph: GraphProto) -> Iterator[TensorProto]:
     yield from graph.initializer
     for sparse in graph.sparse_initializer:

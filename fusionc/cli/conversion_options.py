@@ -16,7 +16,7 @@ from fusionc.cli.common_options import (
     timeout_option,
 )
 from fusionc.cli.files import FilePath
-from fusionc.cli.shape_options import parse_run_shape, parse_sizes
+from fusionc.cli.shape_options import parse_axes, parse_run_shape, parse_sizes
 from fusionc.options import OO_LEVELS, TARGETS
 
 _Decorated = TypeVar("_Decorated", bound=Callable[..., object])
@@ -60,6 +60,13 @@ _WHICH_REWRITES = (  # what runs, on which model
         "--input_shape_range does the same.",
     ),
     click.option("--input_shape_range", hidden=True, callback=parse_sizes),
+    click.option(
+        "--free_dim",
+        metavar='"x:0;mask:0"',
+        callback=parse_axes,
+        help="Make sizes of inputs symbolic that are fixed, by input and axis (x:0=batch says the symbol), and what "
+        "follows from them. Where something in the model holds a size, the error says what.",
+    ),
     click.option(
         "--out_nodes",
         metavar='"conv1:0;relu2:1"',

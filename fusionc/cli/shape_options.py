@@ -41,6 +41,21 @@ def parse_run_shape(
     return {name: tuple(map(size_to_run, shape)) for name, shape in shapes.items()} or None
 
 
+def parse_axes(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> dict[str, dict[int, str]] | None:
+    """A click callback: "x:0,2;ids:1=length" as symbols by input name and axis, empty where none is given."""
+    axes: dict[str, dict[int, str]] = {}
+    for part in filter(None, (part.strip() for part in (value or "").split(";"))):
+        name, _, given = (piece.strip() for piece in part.rpartition(":"))
+        found = [re.fullmatch(r"([0-9]{1,3})\s*(=\s*\S+)?", axis.strip()) for axis in given.split(",")]
+        if not name or None in found:
+            raise click.BadParameter(f'"{part}" is not of the form name:0,2 or name:0=batch.')
+        symbols = {int(axis[1]): (axis[2] or "").lstrip("= ") for axis in found if axis is not None}
+        axes.setdefault(name, {}).update(symbols)
+    if value is not None and not axes:
+        raise click.BadParameter(f'"{value}" names no input.')
+    return axes or None
+
+
 def _size(text: str) -> DimensionSize:
     lower, _, upper = text.rpartition("~")
     return (int(lower), int(upper)) if lower else int(upper)

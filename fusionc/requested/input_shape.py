@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from onnx import GraphProto, ModelProto, TensorShapeProto, TypeProto, ValueInfoProto
 
 from fusionc.errors import UsageError
-from fusionc.protos import graphs_of
+from fusionc.protos import graphs_in, graphs_of
 from fusionc.requested.dimension_size import OPEN, DimensionSize, size_to_run
 from fusionc.shapes.inference import typed_model
 from fusionc.verify.inputs.formulas import evaluate, formula_of, with_sizes
@@ -40,7 +40,7 @@ def fix_sizes(model: ModelProto, shapes: Mapping[str, Sequence[DimensionSize]], 
     given.require_consistency()
     if not given.is_change:
         return
-    graphs = list(_graphs(model.graph))
+    graphs = list(graphs_in(model.graph))
     known = {symbol: size for symbol, (size, _) in given.sizes.items()}
     open_dims = [
         (number, info, axis)
@@ -172,15 +172,6 @@ def _dims_of(type_: TypeProto, name: str, shape: Sequence[DimensionSize]) -> lis
         what = f"{name} has {len(declared.dim)} dimensions in the model, not {len(shape)}"
         raise UsageError(what, where=_OPTION, hint=f"the model declares {name}:{dims}", code="E10001")
     return list(declared.dim)
-
-
-def _graphs(graph: GraphProto) -> Iterator[GraphProto]:
-    """A graph and those inside it, in the order in which `build` numbers them."""
-    yield graph
-    for node in graph.node:
-        for attribute in node.attribute:
-            for body in graphs_of(attribute):
-                yield from _graphs(body)
 
 
 def _declared_values(graph: GraphProto) -> Iterator[ValueInfoProto]:

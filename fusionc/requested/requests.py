@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 
 from onnx import ModelProto
 
 from fusionc.errors import UsageError
 from fusionc.requested.dimension_size import DimensionSize
+from fusionc.requested.free_dim import FreeDims, free_sizes, require_runs
 from fusionc.requested.input_shape import fix_sizes, sizes_outside, sizes_to_run
 from fusionc.requested.out_nodes import set_outputs
 from fusionc.requested.output_type import types_of_outputs
@@ -16,22 +18,31 @@ from fusionc.requested.output_type import types_of_outputs
 
 @dataclass(frozen=True)
 class Requests:
-    """ATC's --input_shape, --out_nodes and --output_type; None is a model as it is."""
+    """ATC's --input_shape, --out_nodes and --output_type, and --free_dim; None is a model as it is."""
 
     input_shape: Mapping[str, Sequence[DimensionSize]] | None = None
     out_nodes: str | None = None
     output_type: str | None = None
+    free_dim: FreeDims | None = None
+    _freed: dict[str, dict[int, int]] = field(default_factory=dict)  # the sizes that were freed
 
     def __bool__(self) -> bool:
         """Whether the model changes before the passes see it."""
-        return self.input_shape is not None or self.out_nodes is not None
+        return any(given is not None for given in (self.input_shape, self.free_dim, self.out_nodes))
 
     def apply(self, model: ModelProto, folder: str) -> None:
         """Change the model, whose external data lies in `folder`. Raises UsageError for what does not fit it."""
         if self.input_shape is not None:
             fix_sizes(model, self.input_shape, folder)
+        if self.free_dim is not None:
+            self._freed.update(free_sizes(model, self.free_dim))
         if self.out_nodes is not None:
             set_outputs(model, self.out_nodes, folder)
+
+    def require_runs(self, changed: Path) -> None:
+        """Raise UsageError where the changed model, in a file, does not run with other sizes than those it had."""
+        if self._freed:
+            require_runs(changed, self._freed)
 
     def types(self, changed: ModelProto) -> dict[str, int]:
         """The outputs of the changed model that get another type in the end, and which.
@@ -55,5 +66,5 @@ class Requests:
         return UsageError(what, where=str(self), hint="ask for other sizes or outputs", code="E10001")
 
     def __str__(self) -> str:
-        given = {"input_shape": self.input_shape, "out_nodes": self.out_nodes}
+        given = {"input_shape": self.input_shape, "free_dim": self.free_dim, "out_nodes": self.out_nodes}
         return ", ".join(f"--{name}" for name, value in given.items() if value is not None)

@@ -29,7 +29,7 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
         "--log=warning", "--export_compile_stat=2", "--mode=0", "--target=onnx", "--target_opset=23",
         "--custom_passes=a.py", "--custom_passes=b.py", "--pattern_fusion_pass=false", "--dump_graph=d",
         "--enable_graph_kernel", "--graph_kernel_flags", "--opt_level=3 --disable_pass=P", "--timeout=1.5",
-        "--trust_kernels", "--report=r.html", "--on_mismatch=rollback", "--check_rewrites",
+        "--trust_kernels", "--free_dim=x:0,2; a:0:1=n", "--report=r.html", "--on_mismatch=rollback", "--check_rewrites",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     (call,) = fake_convert.calls
@@ -44,6 +44,7 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
         "oo_dead_code_elimination": False,
         "external_weight": 1,
         "input_shape": {"x": (1, 3), "ids": (), "y": ((1, 8), -1)},
+        "free_dim": {"x": {0: "", 2: ""}, "a:0": {1: "n"}},
         "out_nodes": "a:0;b:1",
         "output_type": "FP16",
         "verify_shape": {"y": (4, 2)},
@@ -82,6 +83,7 @@ def test_defaults(run: Any, fake_convert: Any) -> None:
         "oo_dead_code_elimination": True,
         "external_weight": None,
         "input_shape": None,
+        "free_dim": None,
         "out_nodes": None,
         "output_type": None,
         "verify_shape": None,
@@ -199,6 +201,9 @@ def test_interrupted(run: Any, fake_convert: Any) -> None:
         (["--model=a", "--input_shape_range=x:[1~a]"], '"x:[1~a]" is not of the form'),
         (["--model=a", "--input_shape=x:1;y:2", "--input_shape_range=x:[1]"], "both name x"),
         (["--model=a", "--verify_shape=x"], '"x" is not of the form name:1,3,224,224'),
+        (["--model=a", "--free_dim=x"], '"x" is not of the form name:0,2'),
+        (["--model=a", "--free_dim=x:0="], '"x:0=" is not of the form'),
+        (["--model=a", "--free_dim=;"], '";" names no input'),
         (["--model=a", "word"], "unexpected extra argument"),
     ],
 )

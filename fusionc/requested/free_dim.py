@@ -1,0 +1,142 @@
+"""--free_dim "x:0;mask:0": sizes of inputs that are fixed become symbolic, where nothing in the model depends on them.
+
+What follows from them becomes symbolic, too, in the outputs and in what the model declares of other values. Where
+something holds a size, the model stays as it is, and the error says what that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from onnx import ModelProto, TensorShapeProto, ValueInfoProto
+
+from fusionc.errors import UsageError, advice
+from fusionc.model.graph import Shape
+from fusionc.protos import fresh_name, graphs_in
+from fusionc.requested.held_sizes import TwoSizes, shapes_only
+from fusionc.runtime.run_errors import RunError
+from fusionc.verify.inputs.search import InputSearch
+from fusionc.verify.model_file import ModelFile
+
+_OPTION = "--free_dim"
+_OPEN = 2  # the size with which other open dimensions run
+
+FreeDims = Mapping[str, Mapping[int, str]]  # by input name and axis the symbol, "" for one that is found
+
+
+def free_sizes(model: ModelProto, given: FreeDims) -> dict[str, dict[int, int]]:
+    """Make these dimensions symbolic, and return the sizes that they had.
+
+    Raises UsageError where an input or axis is not there or not fixed, and where something holds a size: it says what.
+    """
+    dims = {name: _dims_of(model, name, axes) for name, axes in given.items()}
+    sizes = {name: {axis: dim.dim_value for axis, dim in found.items()} for name, found in dims.items()}
+    light, weights = shapes_only(model), {tensor.name for tensor in model.graph.initializer}
+    twice = TwoSizes(light, weights, _doubled(sizes))
+    held = twice.holders()
+    if held:
+        count = "one place" if len(held) == 1 else f"{len(held)} places"
+        places = ", ".join(f"{name}[{axis}] = {size}" for name, axes in sizes.items() for axis, size in axes.items())
+        what = f"{places} cannot become another size: the model holds it in {count}"
+        hint = "export the model with this dimension dynamic, or correct these places; there may be others behind them"
+        raise UsageError(what, where=_OPTION, hint=hint, code="E10001", details=held)
+    symbols = _symbols(model, given, sizes)
+    found = TwoSizes(light, weights, symbols)
+    former = {symbol: sizes[name][axis] for name, axes in symbols.items() for axis, symbol in axes.items()}
+    for number, graph in enumerate(graphs_in(model.graph)):
+        before, after, doubled = (at.graphs[number].values for at in (found.before, found.after, twice.after))
+        for info in (*graph.value_info, *graph.output):
+            if info.name in found.reached:
+                _open(info, before[info.name].shape, after[info.name].shape, doubled[info.name].shape, former)
+    for function in model.functions:
+        del function.value_info[:]  # what holds in each call is inferred there
+    for name, axes in symbols.items():
+        for axis, symbol in axes.items():
+            dims[name][axis].dim_param = symbol
+    return sizes
+
+
+def require_runs(file: Path, sizes: Mapping[str, Mapping[int, int]]) -> None:
+    """Raise UsageError where the changed model runs with the sizes that it had, and not with twice these."""
+    failed = _failure(file, _doubled(sizes))
+    if failed and not _failure(file, sizes):
+        what = f"the model does not run with another size: {failed}"
+        hint = "export the model with this dimension dynamic; the message names the node"
+        raise UsageError(what, where=_OPTION, hint=hint, code="E10001")
+
+
+def _failure(file: Path, sizes: Mapping[str, Mapping[int, int]]) -> str:
+    """Why a model does not run with these sizes; empty where it does, and where there are no values to run it with."""
+    source = ModelFile(file)
+    try:
+        model, runner = source.proto(), source.runner()
+    except RunError as error:
+        return str(error)
+    shapes = {
+        value.name: tuple(
+            sizes[value.name].get(axis, dim.dim_value or _OPEN)
+            for axis, dim in enumerate(value.type.tensor_type.shape.dim)
+        )
+        for value in model.graph.input
+        if value.name in sizes
+    }
+    search = InputSearch(runner, model, file.parent, shapes)
+    runs = next(search.samples((0,), False), None) is not None
+    runner.close()
+    return "" if runs else search.first_error
+
+
+def _doubled(sizes: Mapping[str, Mapping[int, int]]) -> dict[str, dict[int, int]]:
+    return {name: {axis: 2 * size for axis, size in axes.items()} for name, axes in sizes.items()}
+
+
+def _dims_of(model: ModelProto, name: str, axes: Mapping[int, str]) -> dict[int, TensorShapeProto.Dimension]:
+    stored = {tensor.name for tensor in model.graph.initializer}
+    inputs = {value.name: value.type.tensor_type.shape.dim for value in model.graph.input if value.name not in stored}
+    if name not in inputs:
+        hint = advice(name, inputs, f"its inputs are: {', '.join(inputs)}")
+        raise UsageError(f"the model has no input {name}", where=_OPTION, hint=hint, code="E10016")
+    found = {}
+    for axis in axes:
+        if not 0 <= axis < len(inputs[name]):
+            hint = f"it has {len(inputs[name])} dimensions, which count from 0"
+            raise UsageError(f"{name} has no dimension {axis}", where=_OPTION, hint=hint, code="E10001")
+        found[axis] = inputs[name][axis]
+        if found[axis].dim_value < 1:
+            hint = "leave it out; --input_shape fixes one"
+            raise UsageError(f"{name}[{axis}] is not fixed in the model", where=_OPTION, hint=hint, code="E10001")
+    return found
+
+
+def _symbols(model: ModelProto, given: FreeDims, sizes: Mapping[str, Mapping[int, int]]) -> dict[str, dict[int, str]]:
+    """The symbols of all freed dimensions: equal sizes at the same axis of several inputs have one."""
+    taken = dict.fromkeys((dim.dim_param for info in model.graph.input for dim in info.type.tensor_type.shape.dim), 1)
+    chosen: dict[tuple[int, int], str] = {}
+    for axis, size in sorted({(axis, sizes[name][axis]) for name, axes in given.items() for axis in axes}):
+        chosen[axis, size] = fresh_name("batch" if axis == 0 else f"dim_{axis}", taken)
+    return {
+        name: {axis: symbol or chosen[axis, sizes[name][axis]] for axis, symbol in axes.items()}
+        for name, axes in given.items()
+    }
+
+
+def _open(
+    info: ValueInfoProto, before: Shape | None, after: Shape | None, doubled: Shape | None, former: Mapping[str, int]
+) -> None:
+    """Take out of a declaration what held for the former sizes only: a symbol stands there, or nothing.
+
+    Where inference has lost a symbol, it is the one whose size the dimension had, if it has the new size with it, too.
+    """
+    type_ = info.type.tensor_type
+    rank = len(type_.shape.dim)
+    if before is None or after is None or not rank == len(before) == len(after):
+        type_.ClearField("shape")
+        return
+    twice = doubled if doubled is not None and len(doubled) == rank else (None,) * rank
+    for dim, was, is_now, becomes in zip(type_.shape.dim, before, after, twice, strict=True):
+        alike = [symbol for symbol, size in former.items() if was == size and becomes == 2 * size]
+        if is_now in former or len(alike) == 1:
+            dim.dim_param = str(is_now) if is_now in former else alike[0]
+        elif is_now != was:
+            dim.Clear()

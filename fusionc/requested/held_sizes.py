@@ -1,0 +1,199 @@
+"""Which nodes hold a size of an input, so that it cannot be another one: a Reshape to a constant shape, a constant that
+is added, weights of a product.
+
+Shapes are inferred for the sizes that the model has and for twice these. A Reshape should keep the axis where it was;
+every other operator says itself whether it takes its inputs. Behind a Reshape that holds a size the search goes on with
+the shape that it should have made, so that all are found.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from itertools import accumulate
+from operator import mul
+from typing import Any
+
+import numpy as np
+from onnx import GraphProto, ModelProto, numpy_helper
+from onnx.checker import ValidationError
+from onnx.shape_inference import InferenceError
+
+from fusionc.model.graph import Edge, Node, Shape
+from fusionc.model.operators import is_foreign
+from fusionc.model.write_back import write_back
+from fusionc.passes import PASSES
+from fusionc.protos import bodies_of, graphs_in, reads_of, without_large_weights
+from fusionc.rewrite.log import RewriteLog
+from fusionc.rewrite.pipeline import run
+from fusionc.shapes.inference import typed_model
+from fusionc.shapes.onnx_inference import ask
+
+_MOST_ROUNDS = 30  # each finds what lies behind the Reshapes of the one before
+_Array = np.ndarray[Any, Any]
+
+
+def shapes_only(model: ModelProto) -> ModelProto:
+    """A copy for the inference of shapes: without large weights, and with what constants alone make computed."""
+    built = typed_model(without_large_weights(model), "")
+    run(built, [p for p in PASSES if p.name == "ConstantFoldingPass"], RewriteLog())
+    return write_back(built)
+
+
+class TwoSizes:
+    """A model at its sizes (`before`) and at others (`after`), with the shapes of its values.
+
+    `light` is what `shapes_only` makes of the model, whose initializers are the `weights`; `sizes` are those of the
+    inputs that change, by input name and axis: numbers, or symbols that stand for any. `reached` are the values that
+    depend on these inputs.
+    """
+
+    def __init__(
+        self, light: ModelProto, weights: Collection[str], sizes: Mapping[str, Mapping[int, int | str]]
+    ) -> None:
+        self._weights = weights
+        self.reached = set(sizes)
+        _reach(light.graph, self.reached)
+        self.before = typed_model(light, "")
+        self._changed = ModelProto()
+        self._changed.CopyFrom(light)
+        graphs = list(graphs_in(self._changed.graph))
+        for info in (info for graph in graphs for info in (*graph.value_info, *graph.output)):
+            if info.name in self.reached:  # it holds for the sizes that the model has
+                info.type.tensor_type.ClearField("shape")
+        for value in self._changed.graph.input:
+            for axis, size in sizes.get(value.name, {}).items():
+                dim = value.type.tensor_type.shape.dim[axis]
+                if isinstance(size, int):
+                    dim.dim_value = size
+                else:
+                    dim.dim_param = size
+        self.after = typed_model(self._changed, "")
+
+    def holders(self) -> list[str]:
+        """The nodes that hold a size, in order, each with what there is of a constant size."""
+        found: dict[str, str] = {}
+        for _ in range(_MOST_ROUNDS):
+            right: dict[str, _Array] = {}  # shapes that Reshapes should have, by what they make
+            behind = set[str]()  # what a size that is held has made another, or nothing, for now
+            for node in self.after.main.ordered():
+                reads = {value.name for value in (*node.inputs, *node.captures()) if value is not None}
+                holder = "" if reads & behind else self._holder(node, right)
+                if holder:
+                    found[node.label()] = holder
+                if holder or reads & behind:
+                    behind.update(value.name for value in node.outputs if value is not None)
+            if not right:
+                break
+            self._set(right)
+        return list(found.values())
+
+    def _is_other(self, value: Edge) -> bool:
+        return value.name in self.reached and value.shape != self._shapes_of(value)[0]
+
+    def _shapes_of(self, value: Edge | None) -> tuple[Shape | None, Shape | None]:
+        """The shape of a value of `after`: before, and now."""
+        if value is None:
+            return None, None
+        former = self.before.main.values.get(value.name)
+        return None if former is None else former.shape, value.shape
+
+    def _holder(self, node: Node, right: dict[str, _Array]) -> str:
+        """What to say of a node that holds a size; empty where it does not."""
+        inputs = [value for value in node.inputs if value is not None]
+        if not any(map(self._is_other, inputs)) or is_foreign(node):
+            return ""
+        called = f"{node.op} {node.name or node.proto.output[0]}"
+        given = inputs[1].constant() if len(inputs) > 1 else None
+        if node.is_op("Reshape") and given is not None:
+            shape = self._shape_it_should_have(node, given)
+            if shape is None:
+                return ""
+            right[node.proto.output[0]] = shape
+            return f"{called}: its shape is the constant {given.tolist()}"
+        if node.is_op("Slice", "Gather") and given is not None and self._took_all(node, given):
+            return f"{called}: it takes all of the size, and no more"
+        try:
+            ask(node, is_new=True)
+        except (InferenceError, ValidationError):
+            if node.is_op("Expand") and given is not None:
+                return f"{called}: its shape is the constant {given.tolist()}"
+            same = [f"{self._kind(v)}{v.name} is {_text(v.shape)}" for v in inputs if v.shape and not self._is_other(v)]
+            if same or len(inputs) == 1:
+                return f"{called}: {', '.join(same) or 'its attributes have the size'}"
+        return ""
+
+    def _kind(self, value: Edge) -> str:
+        return "the constant " if value.is_constant or value.name in self._weights else ""
+
+    def _shape_it_should_have(self, node: Node, target: _Array) -> _Array | None:
+        """None where the Reshape has it, or where the dimensions are not known."""
+        (former, now), (made, _) = self._shapes_of(node.inputs[0]), self._shapes_of(node.outputs[0])
+        given, changed, result = _numbers(former), _numbers(now), _numbers(made)
+        if given is None or changed is None or result is None:
+            return None
+        shape = target.copy()
+        for axis, (size, other) in enumerate(zip(given, changed, strict=True)):
+            places = [] if size == other else _places(given, axis, result)
+            if places and not any(_follows(node, target, place, axis) for place in places):
+                shape[places[-1]] = result[places[-1]] * other // size
+        return None if np.array_equal(shape, target) else shape
+
+    def _took_all(self, node: Node, given: _Array) -> bool:
+        """Whether a Slice or Gather took all of an axis, and takes no longer all of it."""
+        (former, now), (made, makes) = self._shapes_of(node.inputs[0]), self._shapes_of(node.outputs[0])
+        if former is None or now is None or made is None or makes is None:
+            return False
+        if node.is_op("Gather"):
+            axis = node.attr("axis", 0)
+            return bool(former[axis] != now[axis] and former[axis] == given.size)
+        return any(a == b == c != d for a, b, c, d in zip(former, made, makes, now, strict=True))
+
+    def _set(self, shapes: Mapping[str, _Array]) -> None:
+        """Let Reshapes make these shapes."""
+        for node in self._changed.graph.node:
+            if node.output[0] in shapes:
+                name = f"{node.output[0]}/shape"
+                self._changed.graph.initializer.append(numpy_helper.from_array(shapes[node.output[0]], name))
+                node.input[1] = name
+        self.after = typed_model(self._changed, "")
+
+
+def _reach(graph: GraphProto, found: set[str]) -> None:
+    """Add what depends on these values; of a node with subgraphs all that is in these."""
+    for node in graph.node:
+        if not found.isdisjoint(reads_of(node)):
+            found.update(node.output)
+            for body in bodies_of(node):
+                found.update(name for inner in body.node for name in inner.output)
+                _reach(body, found)
+
+
+def _numbers(shape: Shape | None) -> list[int] | None:
+    """The dimensions, where all are known."""
+    known = [dim for dim in shape or () if isinstance(dim, int)]
+    return None if shape is None or len(known) < len(shape) else known
+
+
+def _places(given: Sequence[int], axis: int, made: Sequence[int]) -> list[int]:
+    """The axes of what a Reshape makes in which an axis of its input lies: those that are just it, if there are some.
+
+    In memory an axis goes from the product of the dimensions behind it to that with its own.
+    """
+    low = _behind(given)[axis]
+    high = low * given[axis]
+    starts = _behind(made)
+    around = [at for at, start in enumerate(starts) if start <= low and high <= start * made[at]]
+    return [at for at in around if starts[at] == low and made[at] == given[axis]] or around
+
+
+def _behind(shape: Sequence[int]) -> list[int]:
+    return [*accumulate(reversed(shape), mul, initial=1)][-2::-1]
+
+
+def _follows(node: Node, target: _Array, place: int, axis: int) -> bool:
+    """Whether the size at a place of a constant shape is that of an axis of the input, or what is left over."""
+    return bool(target[place] == -1) or bool(target[place] == 0 and place == axis and not node.attr("allowzero", 0))
+
+
+def _text(shape: Shape | None) -> str:
+    return f"[{', '.join(map(str, shape or ()))}]"

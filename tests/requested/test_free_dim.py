@@ -1,0 +1,186 @@
+"""--free_dim: sizes of inputs become symbolic, or the error says what holds them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+from harness import parse
+from test_input_shape import declared
+
+import fusionc
+from fusionc.errors import UsageError
+from fusionc.requested.free_dim import free_sizes
+
+pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
+
+FREES = {
+    "a product": (
+        "agraph (float[1,4] x) => (float[1,2] y) <float[4,2] w = {1,2,3,4,5,6,7,8}, float[1,4] a>"
+        "{ a = Relu (x) y = MatMul (a, w) }",
+        {"x": {0: ""}},
+        {"x": ("batch", 4), "a": ("batch", 4), "y": ("batch", 2)},
+    ),
+    "what is left over": (
+        "agraph (float[1,2,6] x) => (float[1,3,4] y, float[12] z) <int64[3] s = {-1,3,4}, int64[1] t = {-1}>"
+        "{ y = Reshape (x, s) z = Reshape (x, t) }",
+        {"x": {0: "N"}},
+        {"x": ("N", 2, 6), "y": ("N", 3, 4), "z": ("?",)},
+    ),
+    "a size that is copied": (
+        "agraph (float[3,2,6] x) => (float[3,12] y) <int64[2] s = {0,-1}> { y = Reshape (x, s) }",
+        {"x": {0: ""}},
+        {"x": ("batch", 2, 6), "y": ("batch", 12)},
+    ),
+    "axes that are joined and parted": (
+        "agraph (float[2,3,4] x) => (float[2,3,2] y)"
+        "<float[4,2] w = {1,2,3,4,5,6,7,8}, int64[2] s = {-1,4}, int64[3] t = {-1,3,2}>"
+        "{ a = Reshape (x, s) b = MatMul (a, w) y = Reshape (b, t) }",
+        {"x": {0: ""}},
+        {"x": ("batch", 3, 4), "y": ("batch", 3, 2)},
+    ),
+    "height and width": (
+        "agraph (float[1,1,8,8] x) => (float[1,1,4,4] y, float[1,1,1,1] z) <float[1,1,3,3] w = {1,2,3,4,5,6,7,8,9}>"
+        "{ y = Conv <pads = [1,1,1,1], strides = [2,2]> (x, w) z = GlobalAveragePool (y) }",
+        {"x": {2: "H", 3: "W"}},
+        {"x": (1, 1, "H", "W"), "y": (1, 1, "?", "?"), "z": (1, 1, 1, 1)},
+    ),
+    "equal sizes of two inputs": (
+        "agraph (float[5,4] x, float[5,4] z, float[4] w) => (float[5,4] y) { a = Add (x, z) y = Add (a, w) }",
+        {"x": {0: ""}, "z": {0: ""}},
+        {"x": ("batch", 4), "z": ("batch", 4), "w": (4,), "y": ("batch", 4)},
+    ),
+    "a name that is taken": (
+        "agraph (float[2,4] x, float[batch,4] z) => (float[2,4] y, float[batch,4] u) { y = Relu (x) u = Relu (z) }",
+        {"x": {0: ""}},
+        {"x": ("batch_1", 4), "z": ("batch", 4), "y": ("batch_1", 4), "u": ("batch", 4)},
+    ),
+    "shape arithmetic": (
+        "agraph (float[2,3,4] x) => (float[2,12] y) <int64[1] i = {0}, int64[1] r = {-1}>"
+        "{ s = Shape (x) n = Gather (s, i) t = Concat <axis = 0> (n, r) y = Reshape (x, t) }",
+        {"x": {0: ""}},
+        {"x": ("batch", 3, 4), "y": ("batch", 12)},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FREES)
+def test_what_depends_on_no_size_becomes_symbolic(name: str) -> None:
+    text, given, expected = FREES[name]
+    model = parse(text)
+    free_sizes(model, given)
+    assert declared(model) == expected
+
+
+HELD = {
+    "the batch beside what is left over": (
+        "agraph (float[1,2,6] x) => (float[1,12] y) <int64[2] s = {1,-1}> { y = Reshape (x, s) }",
+        {"x": {0: ""}},
+        ["Reshape y: its shape is the constant [1, -1]"],
+    ),
+    "a Reshape behind a Reshape, and one behind both": (
+        "agraph (float[2,6] x) => (float[2,6] y) <int64[3] s = {2,2,3}, int64[2] t = {2,6}, int64[2] u = {-1,6}>"
+        "{ a = Reshape (x, s) b = Reshape (a, t) y = Reshape (b, u) }",
+        {"x": {0: ""}},
+        ["Reshape a: its shape is the constant [2, 2, 3]", "Reshape b: its shape is the constant [2, 6]"],
+    ),
+    "axes that are joined": (
+        "agraph (float[2,3,4] x) => (float[6,4] y) <int64[2] s = {6,4}> { y = Reshape (x, s) }",
+        {"x": {1: ""}},
+        ["Reshape y: its shape is the constant [6, 4]"],
+    ),
+    "a constant that is added": (
+        "agraph (float[2,3] x) => (float[2,3] y) <float[1,3] p = {1,2,3}> { a = Relu (x) y = Add (a, p) }",
+        {"x": {1: ""}},
+        ["Add y: the constant p is [1, 3]"],
+    ),
+    "what is made of constants": (
+        "agraph (float[2,3] x) => (float[2,3] y) <int64[2] s = {1,3}> { c = ConstantOfShape (s) y = Add (x, c) }",
+        {"x": {1: ""}},
+        ["Add y: the constant c is [1, 3]"],
+    ),
+    "another input": (
+        "agraph (float[2,3] x, float[2,3] z) => (float[4,3] y) { y = Concat <axis = 0> (x, z) }",
+        {"x": {1: ""}},
+        ["Concat y: z is [2, 3]"],
+    ),
+    "weights": (
+        "agraph (float[2,3] x) => (float[2,2] y) <float[3,2] w = {1,2,3,4,5,6}> { y = MatMul (x, w) }",
+        {"x": {1: ""}},
+        ["MatMul y: the constant w is [3, 2]"],
+    ),
+    "a shape to expand to": (
+        "agraph (float[2,3] x) => (float[4,2,3] y) <int64[3] s = {4,2,3}> { y = Expand (x, s) }",
+        {"x": {0: ""}},
+        ["Expand y: its shape is the constant [4, 2, 3]"],
+    ),
+    "a Slice up to the size": (
+        "agraph (float[2,3] x) => (float[2,3] y) <int64[1] b = {0}, int64[1] e = {3}, int64[1] a = {1}>"
+        "{ y = Slice (x, b, e, a) }",
+        {"x": {1: ""}},
+        ["Slice y: it takes all of the size, and no more"],
+    ),
+    "a Gather of all": (
+        "agraph (float[2,3] x) => (float[2,3] y) <int64[3] i = {2,1,0}> { y = Gather <axis = 1> (x, i) }",
+        {"x": {1: ""}},
+        ["Gather y: it takes all of the size, and no more"],
+    ),
+    "a Squeeze": (
+        "agraph (float[1,3] x) => (float[3] y) <int64[1] a = {0}> { y = Squeeze (x, a) }",
+        {"x": {0: ""}},
+        ["Squeeze y: the constant a is [1]"],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_what_holds_a_size_is_named(name: str) -> None:
+    text, given, expected = HELD[name]
+    model = parse(text)
+    before = model.SerializeToString()
+    with pytest.raises(UsageError) as caught:
+        free_sizes(model, given)
+    assert list(caught.value.details) == expected and model.SerializeToString() == before
+
+
+@pytest.mark.parametrize(
+    ("given", "what"),
+    [
+        ({"z": {0: ""}}, "the model has no input z"),
+        ({"x": {2: ""}}, "x has no dimension 2"),
+        ({"x": {1: ""}}, r"x\[1\] is not fixed"),
+    ],
+)
+def test_what_there_is_not_to_free(given: dict[str, dict[int, str]], what: str) -> None:
+    with pytest.raises(UsageError, match=what):
+        free_sizes(parse("agraph (float[2,n] x) => (float[2,n] y) { y = Relu (x) }"), given)
+
+
+def test_the_result_runs_with_other_sizes() -> None:
+    model = parse(FREES["axes that are joined and parted"][0])
+    result, report = fusionc.optimize(model, free_dim={"x": [0]})
+    assert report.verification == "equal in 7 runs"
+    feeds = {"x": np.arange(60, dtype=np.float32).reshape(5, 3, 4)}
+    options: dict[str, Any] = {"providers": ["CPUExecutionProvider"]}
+    [found] = onnxruntime.InferenceSession(result.SerializeToString(), **options).run(None, feeds)
+    session = onnxruntime.InferenceSession(model.SerializeToString(), **options)
+    assert np.allclose(found[:2], session.run(None, {"x": feeds["x"][:2]})[0])
+    assert np.allclose(found[3:], session.run(None, {"x": feeds["x"][3:]})[0])
+
+
+def test_what_only_a_run_shows() -> None:
+    model = parse(
+        "agraph (float[2,3] x) => (float[4,3] y) <int64[2,1] i = {0,1}, int64[2] s = {4,3}>"
+        "{ c = ConstantOfShape (s) y = ScatterND (c, i, x) }"
+    )
+    with pytest.raises(UsageError, match=r"does not run with another size: .*ScatterND"):
+        fusionc.optimize(model, free_dim={"x": [0]}, verify=False)
+
+
+def test_the_symbol_that_was_asked_for() -> None:
+    onnx.save(parse(FREES["equal sizes of two inputs"][0]), "m.onnx")
+    fusionc.convert("m.onnx", output="o.onnx", free_dim={"x": {0: "rows"}, "z": {0: "rows"}})
+    assert declared(onnx.load("o.onnx"))["y"] == ("rows", 4)
