@@ -79,7 +79,9 @@ class RewriteOnItsOwn:
                 after.graph.node.add(
                     op_type="Identity", input=[renamed.get(value, value.name)], output=[old_value.name]
                 )
-        after.functions.extend(self._tape.functions)
+        known = {(function.domain, function.name, function.overload) for function in after.functions}
+        made_now = (f for f in self._tape.functions if (f.domain, f.name, f.overload) not in known)
+        after.functions.extend(made_now)  # two areas that are alike have one
         domains = {node.domain for node in after.graph.node} - {entry.domain for entry in after.opset_import}
         for domain in sorted(domains - {"ai.onnx"}):
             after.opset_import.add(domain=domain, version=1)

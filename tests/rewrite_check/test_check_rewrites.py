@@ -90,6 +90,17 @@ def test_a_wrong_kernel_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "pattern area" in caught.value.where
 
 
+def test_areas_that_are_alike_share_a_function() -> None:
+    chain = "b{0} = Exp ({1})  s{0} = Add (b{0}, {1})  t{0} = Tanh (s{0})  y{0} = Sub (t{0}, {1})"
+    text = "agraph (float[N,8] x, float[N,8] z) => (float[N,8] y0, float[N,8] y1) {"
+    onnx.save(parse(f"{text} {chain.format(0, 'x')} {chain.format(1, 'z')} }}"), "model.onnx")
+    report = fusionc.convert(
+        "model.onnx", output="out.onnx", enable_graph_kernel=True, target="onnx", check_rewrites=True
+    )
+    assert report.notices[0] == "2 of 2 rewrites checked by themselves"
+    assert len(onnx.load("out.onnx").functions) == 1
+
+
 def test_an_empty_input_of_huge_dimensions_is_not_drawn() -> None:
     """numpy has no empty array of which the other dimensions multiply to more than it can count."""
     shape = f"float[2,0,{1 << 62}]"
