@@ -59,7 +59,8 @@ def command(
     """Convert a model without writing it, and say where PASS nearly fires: the first thing there that does not fit, the
     nearest misses first; where it is refused and why; where it fires, and where another pass was there before it.
 
-    PASS may be another name of a pass, or of several. One that is off is looked at as if it were on.
+    PASS may be another name of a pass, or of several. One that is off is looked at as if it were on. A far miss has no
+    more than the first operator of a pattern; it is shown where nothing is nearer.
     """
     if pass_name is None and expected is None:
         raise click.UsageError("Give the name of a PASS, or a model that is --expected.", ctx)
@@ -102,10 +103,11 @@ def _facts(one: PassAnswer) -> Iterator[tuple[str, str]]:
         what = f"{first.reason}; then" if first.reason else f"{', '.join(first.nodes)}:"
         yield "taken", f"{what} {described(first.by)} took it{_and_more(len(more))}"
     for reason in one.reasons[:_MOST]:
-        yield ("refused" if reason.is_match else "near miss"), _text(reason)
+        kind = "refused" if reason.is_match else "near miss" if reason.is_near else "far miss"
+        yield kind, _text(reason)
     if further := one.reasons[_MOST:]:
         places = sum(1 + len(reason.more) for reason in further)
-        yield "near miss", f"{places} places more, for {len(further)} other reasons: --json has them"
+        yield "more", f"{places} places more, for {len(further)} other reasons: --json has them"
     yield from (("note", note) for note in one.notes)
 
 

@@ -89,7 +89,11 @@ def _of_value(furthest: Furthest, unfit: Unfit, at: int, node: Node, value: Any,
         for number, one in enumerate(value or (), at):
             if what := _mismatch(formula.inner, one, furthest, node):
                 return f"{_ordinal(number)} {kind} {named(one.name)} {what}"
-        return f"its {kind}s fit one by one, but not together" if together else ""
+        if not together:
+            return ""
+        first = value[0].producer
+        number, one = next(((n, v) for n, v in enumerate(value) if v.producer is not first), (0, value[0]))
+        return f"{_ordinal(at + number)} {kind} {named(one.name)} {_not_with_the_rest(formula.inner, one, furthest)}"
     what = _mismatch(formula, value, furthest, node)
     if together and not what:
         what = _not_with_the_rest(formula, value, furthest)

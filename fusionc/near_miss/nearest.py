@@ -14,7 +14,7 @@ class Reason:
     """Why a pass does not fire at `root`, where a pattern begins, and in `more` places for which it is the same.
 
     Of the pattern's `size` operators, `fitting` are there, and `unfit` things do not fit. `is_match` is true where all
-    of it is there, and the match is refused.
+    of it is there, and the match is refused; `is_near` is not where nothing but its first operator is.
     """
 
     text: str
@@ -22,6 +22,7 @@ class Reason:
     pattern: str
     graph_id: int
     is_match: bool
+    is_near: bool
     fitting: int
     size: int
     unfit: int
@@ -40,7 +41,7 @@ def reasons_of(places: Sequence[Place]) -> list[Reason]:
         if key not in best or place.rank < best[key].rank:
             best[key] = place
     ranked = sorted(best.values(), key=lambda place: place.rank)
-    nearer = [place for place in ranked if place.is_match or place.fitting + place.beyond > 1]
+    nearer = list(filter(_is_near, ranked))
     alike: dict[tuple[str, int, str], list[Place]] = {}
     for place in nearer or ranked:
         alike.setdefault((place.pattern, place.graph_id, without_names(place.reason)), []).append(place)
@@ -51,6 +52,7 @@ def reasons_of(places: Sequence[Place]) -> list[Reason]:
             first.pattern,
             first.graph_id,
             first.is_match,
+            _is_near(first),
             first.fitting,
             first.size,
             first.unfit,
@@ -58,3 +60,7 @@ def reasons_of(places: Sequence[Place]) -> list[Reason]:
         )
         for first, *others in alike.values()
     ]
+
+
+def _is_near(place: Place) -> bool:
+    return place.is_match or place.fitting + place.beyond > 1

@@ -101,8 +101,8 @@ def _notes(pass_: Pass, done: Converted, reasons: Sequence[Reason], *, has_other
         what = f" for {operators}" if operators else ""
         yield f"{whose}: a search of its own{what}, which says nothing of near misses"
     roots = dict.fromkeys(op for pattern in pass_.patterns for op in roots_of(pattern))
-    if reasons and not any(one.is_match or one.fitting > 1 or one.size == 1 for one in reasons):
-        yield "nothing here has more than the first operator in common with a pattern"
+    if reasons and not any(one.is_near for one in reasons):
+        yield "nothing is nearer: these places have only the first operator of a pattern"
     if not reasons and not has_others and roots:
         there = {one.op for graph in done.after.graphs for one in graph.nodes}
         begin = f"its patterns begin at {_shortened(list(roots))}"

@@ -108,7 +108,7 @@ def _nearly(pattern: Pattern, search: PatternSearch, anchor: Node) -> Place:
 
 
 def _beyond(unfit: Unfit, values: Sequence[Edge]) -> int:
-    """How many operators of what does not fit are near there all the same: one is another, and the rest is there."""
+    """How many operators of what does not fit are behind it all the same, if they are most of them: one is another."""
     wanted = [] if unfit.formula is None else [one.operators for one in operators_in(unfit.formula)]
     count, pending, seen = len(wanted), deque(values), set[Node]()
     while pending and wanted and len(seen) < _LOOKED_AT * count:
@@ -119,7 +119,8 @@ def _beyond(unfit: Unfit, values: Sequence[Edge]) -> int:
             fitting = next((operators for operators in wanted if (producer.domain, producer.op) in operators), None)
             if fitting is not None:
                 wanted.remove(fitting)
-    return count - len(wanted)
+    found = count - len(wanted)
+    return found if 2 * found > count else 0
 
 
 def place_of_match(pass_: Pass, pattern: Pattern, match: Match) -> Place:

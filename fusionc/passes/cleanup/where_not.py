@@ -2,8 +2,9 @@ from fusionc.model.graph import Edge
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, keep, op, var
 
 
-def _only_chooses(negated: Edge) -> bool:
-    """Whether nobody needs a condition for anything else than Where."""
+def _only_chooses(m: Match) -> bool:
+    """Whether nobody needs the negated condition for anything else than Where."""
+    negated: Edge = m.negation.outputs[0]
     places = [(user.is_op("Where"), user.inputs.index(negated), user.inputs.count(negated)) for user in negated.outputs]
     return not negated.is_output and all(place == (True, 0, 1) for place in places)
 
@@ -23,7 +24,7 @@ class WhereNotPass(Pass):
         Pattern(
             "WhereNot",
             op.Where(keep(op.Not(var("c"), _as="negation")), var("a"), var("b")),
-            where=lambda m: _only_chooses(m.negation.outputs[0]),
+            where=_only_chooses,
         ),
     )
 
