@@ -5,6 +5,7 @@ from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.operators import COMMUTATIVE, is_pure
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
+_AS_CHEAP = ("Identity", "Reshape", "Flatten", "Squeeze", "Unsqueeze", "Shape", "Size")  # as a copy of their result
 _ORDERED = {"Max", "Min"}  # of −0 and +0 they return the one that comes first or last
 
 
@@ -15,6 +16,8 @@ def _key(node: Node) -> tuple[Any, ...]:
     """
     attributes = sorted((a.name, a.SerializeToString(deterministic=True)) for a in node.proto.attribute)
     inputs = [id(value) if value is not None else 0 for value in node.inputs]
+    while inputs and not inputs[-1]:
+        inputs.pop()
     if node.domain == "" and node.op in COMMUTATIVE - _ORDERED and len(inputs) == 2:
         inputs.sort()
     outputs = tuple(value is not None for value in node.outputs)
@@ -36,8 +39,8 @@ class CommonSubexpressionEliminationPass(Pass):
     """Two nodes that compute the same become one.
 
     before   f(x), f(x): equal operator, attributes and inputs (of commutative operators in either order)
-    after    one f(x), used twice
-    refuses  two graph outputs that would share one value
+    after    one f(x), used twice; an Identity of it where both are graph outputs
+    refuses  several graph outputs that would share values with others; an operator that costs no more than a copy
     never    random or stateful operators, custom operators, operators with subgraphs; constants are left to
              RemoveSameConstPass
     algebra  equal functions of equal values are equal, bit by bit
@@ -48,4 +51,7 @@ class CommonSubexpressionEliminationPass(Pass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         equal: list[Edge] = m.equal
-        return equal
+        is_bound = [old.is_output and value.is_output for old, value in zip(m.outputs, equal, strict=True)]
+        if sum(is_bound) != 1 or m.nodes[0].is_op(*_AS_CHEAP):
+            return equal
+        return [new.Identity(value) if bound else value for value, bound in zip(equal, is_bound, strict=True)]

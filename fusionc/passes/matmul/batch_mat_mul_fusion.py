@@ -39,6 +39,8 @@ def _exchanged(m: Match, new: Tape) -> Result:
     ranks = (m.a.rank, m.b.rank)
     if None in ranks or ranks[0] != ranks[1]:
         refuse("the ranks are unknown or differ")
+    if any(value.producer is not None and value.producer.is_op("Transpose") for value in (m.a, m.b)):
+        refuse("a Transpose of a Transpose becomes one or none first")
     made = new.MatMul(m.b, m.a)
     if m.third is not None:
         return made

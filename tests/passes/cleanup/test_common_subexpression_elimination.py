@@ -37,11 +37,22 @@ STAYS = [
         "{ a = Dropout (x, , t) b = Dropout (x, , t) y = Sub (a, b) }",
         None,
     ),
-    Stays(
-        "both are graph outputs",
-        "agraph (float[N,3] x) => (float[N,3] a, float[N,3] b) { a = Relu (x) b = Relu (x) }",
-        "the result is a graph output and needs a name of its own",
-    ),
+    *[
+        Stays(
+            f"both are graph outputs, {name}",
+            f"agraph (float[4,3] x) => (float[p,q] a, float[p,q] b{outputs}) {{ {body} }}",
+            "the result is a graph output and needs a name of its own",
+        )
+        for name, outputs, body in (
+            ("of Identity", "", "a = Identity (x) b = Identity (x)"),
+            ("of Flatten", "", "a = Flatten (x) b = Flatten (x)"),
+            (
+                "and several of them",
+                ", float[r,s] c, float[r,s] d",
+                "a, c = Split <num_outputs = 2> (x) b, d = Split <num_outputs = 2> (x)",
+            ),
+        )
+    ],
     Stays(
         "a custom operator",
         "agraph (float[N,3] x) => (float[N,3] y) { a = my.own.Thing (x) b = my.own.Thing (x) y = Sub (a, b) }",
@@ -117,6 +128,31 @@ STAYS = [
 ]
 
 FIRES = [
+    Fires(
+        "both are graph outputs",
+        "agraph (float[N,3] x) => (float[N,3] a, float[N,3] b) { a = Relu (x) b = Relu (x) }",
+        ["Relu", "Identity"],
+    ),
+    Fires(
+        "what makes them, too",
+        "agraph (float[N,3] x) => (float[N,3] a, float[N,3] b, float[N,3] c) "
+        "{ p = Exp (x) q = Exp (x) a = Relu (p) b = Relu (q) r = Exp (x) c = Relu (r) }",
+        ["Exp", "Relu", "Identity", "Identity"],
+        4,
+    ),
+    Fires(
+        "one output of several is that of the graph",
+        "agraph (float[4,3] x) => (float[2,3] a, float[2,3] b, float[2,3] y) "
+        "{ a, p = Split <num_outputs = 2> (x) b, q = Split <num_outputs = 2> (x) y = Sub (p, q) }",
+        ["Split", "Identity", "Sub"],
+    ),
+    Fires(
+        "inputs that are left out, or not written",
+        "agraph (float[N,3] x, float l) => (float[N,3] y) "
+        "{ a = Clip (x, l) b = Clip (x, l, ) c = Clip (x) d = Clip (x, , ) y = Sum (a, b, c, d) }",
+        ["Clip", "Clip", "Sum"],
+        2,
+    ),
     Fires("twice", TWICE.format("Relu (x)", "Relu (x)"), ["Relu", "Sub"]),
     Fires("commuted", TWICE.format("Add (x, z)", "Add (z, x)"), ["Add", "Sub"]),
     Fires(

@@ -11,6 +11,12 @@ BATCH = {"a": "float[B,3,M] a", "b": "float[B,N,3] b", "y": "float[B,M,N] y"}
 OTHER = "agraph (float[3,M] a, float[3,N] b) => (float[M,N] y, float[M,3] z) { t = Transpose (a) y = Gemm (t, b) z = Neg (t) }"
 
 STAYS = [
+    Stays(
+        "transposed twice",
+        "agraph (float[2,M,3] a, float[2,N,3] b) => (float[2,M,N] y) { s = Transpose <perm = [0,2,1]> (a) "
+        "t = Transpose <perm = [0,2,1]> (s) u = Transpose <perm = [0,2,1]> (b) y = MatMul (t, u) }",
+        "a Transpose of a Transpose becomes one or none first",
+    ),
     Stays("used elsewhere", OTHER, "an interior value is used elsewhere"),
     Stays(
         "a graph output",
