@@ -50,7 +50,8 @@ Exit codes:
     "--output_dir",
     type=_FILE,
     metavar="DIR",
-    help="Where the switch file and the small models go. Default: <model>_bisect in the current folder.",
+    help="Where the switch file and the small models go, in the place of those of a former search: a folder with "
+    "nothing else in it. Default: <model>_bisect in the current folder.",
 )
 @conversion_options
 @click.option("--log", type=click.Choice(LEVELS), callback=show_tracebacks, help="Level of the log. Default: info.")
