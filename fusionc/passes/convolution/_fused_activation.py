@@ -43,5 +43,7 @@ def _clip_bounds(clip: Node) -> list[float]:
         array = None if given is None else given.constant()
         if given is not None and array is None:
             refuse("the bounds are not known before the model runs")
+        if array is not None and array.size != 1:
+            refuse("a bound is not one number")
         bounds.append(missing if array is None else float(array.item()))
     return bounds

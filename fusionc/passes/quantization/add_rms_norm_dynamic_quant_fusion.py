@@ -117,4 +117,5 @@ def _without_nan(new: Tape, numbers: Edge) -> Edge:
 
 
 def _number(bound: Edge) -> float:
-    return float(array_of(bound).item())
+    array = array_of(bound)
+    return float(array.item()) if array.size == 1 else refuse("a bound is not one number")

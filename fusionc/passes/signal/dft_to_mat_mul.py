@@ -29,6 +29,8 @@ class DftToMatMulPass(Pass):
         length, parts, inverse = shape[-2], parts_of(shape[-1]), bool(m.dft.attr("inverse"))
         if not isinstance(length, int) or length < 1:
             refuse("the length of the signal is unknown")
+        if any(value is not None and value.constant().size != 1 for value in (m.length, m.axis)):
+            refuse("the length or the axis is not one number")
         if m.length is not None and m.length.constant().item() != length:
             refuse("the signal is cut or padded")
         axis = m.dft.attr("axis") if m.opset < 20 else -2 if m.axis is None else int(m.axis.constant().item())

@@ -31,6 +31,8 @@ class StftToConvPass(Pass):
         shape = m.x.shape
         if shape is None or len(shape) != 3 or parts_of(shape[2]) == 2:
             refuse("the signal is not real")
+        if any(value is not None and value.constant().size != 1 for value in (m.step, m.length)):
+            refuse("a length is not one number")
         given = None if m.window is None else m.window.constant().astype(np.float64)
         length = int(m.length.constant().item()) if m.length is not None else 0 if given is None else given.size
         step = int(m.step.constant().item())

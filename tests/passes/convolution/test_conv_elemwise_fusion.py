@@ -26,6 +26,9 @@ STAYS = [
         graph("Clip (c, lo)", more=", float lo"),
         "the bounds are not known before the model runs",
     ),
+    Stays(
+        "two bounds", graph("Clip (c, lo)", weights=", float[2] lo = {0, 0}"), "a bound is not one number", valid=False
+    ),
     Stays("an activation without a kernel", graph("Elu (c)"), None),
     Stays("a residual", graph("Add (c, x)", "Conv <pads = [1, 1, 1, 1]> (x, W)", W="float[3,3,3,3] W"), None),
     Stays(

@@ -18,6 +18,13 @@ def fires(name: str, graph: str, opset: int = 17) -> Fires:
 
 
 STAYS = [
+    Stays(
+        "two lengths",
+        dft("y = DFT (x, two)").replace("> {", ", int64[2] two = {8, 8}> {"),
+        "the length or the axis is not one number",
+        17,
+        valid=False,
+    ),
     Stays("cut", dft("y = DFT (x, six)"), "the signal is cut or padded", 17),
     Stays("padded", dft("y = DFT (x, n)", "B,6,1"), "the signal is cut or padded", 17),
     Stays(

@@ -24,6 +24,20 @@ def fires(name: str, graph: str, opset: int = 17, **more: int) -> Fires:
 COMPLEX = "the signal is not real"
 
 STAYS = [
+    Stays(
+        "two steps",
+        stft().replace("int64 s = {4}", "int64[2] s = {4, 4}"),
+        "a length is not one number",
+        17,
+        valid=False,
+    ),
+    Stays(
+        "two lengths",
+        stft().replace("int64 n = {8}", "int64[2] n = {8, 8}"),
+        "a length is not one number",
+        17,
+        valid=False,
+    ),
     Stays("a complex signal", stft("y = STFT <onesided = 0> (x, s, w, n)", parts=2), COMPLEX),
     Stays(
         "a signal of unknown shape",
