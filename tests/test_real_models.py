@@ -30,6 +30,16 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FUSIONC_PROCESS_LOG_PATH", str(tmp_path / "log"))
 
 
+def hydrate(name: str, path: str) -> None:
+    """Write a model of ../shared with weights."""
+    recipe = SHARED / "models/skeleton.py"
+    spec = importlib.util.spec_from_file_location("skeleton", recipe)
+    assert spec is not None and spec.loader is not None
+    skeleton = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(skeleton)
+    skeleton.hydrate(onnx.load(SHARED / f"models/{name}.onnx"), os.fspath(Path(path)))
+
+
 def batchnorms_behind_convolutions(model: onnx.ModelProto) -> int:
     makers = {name: node.op_type for node in model.graph.node for name in node.output}
     return sum(
@@ -72,14 +82,23 @@ EXPORTS = {
 @in_shared
 @pytest.mark.parametrize("name", EXPORTS)
 def test_exports_become_small_and_stay_right(name: str) -> None:
-    recipe = SHARED / "models/skeleton.py"
-    spec = importlib.util.spec_from_file_location("skeleton", recipe)
-    assert spec is not None and spec.loader is not None
-    skeleton = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(skeleton)
-    skeleton.hydrate(onnx.load(SHARED / f"models/{name}.onnx"), os.fspath(Path("in.onnx")))
+    hydrate(name, "in.onnx")
     report = fusionc.convert("in.onnx", output="out.onnx")
     assert report.verification.startswith("equal") and report.nodes_after <= EXPORTS[name]
+    in_memory, _ = fusionc.optimize(onnx.load("in.onnx"), verify=False)
+    assert in_memory.SerializeToString() == Path("out.onnx").read_bytes()
+
+
+@in_shared
+@pytest.mark.parametrize(("dynamic", "static"), [("unet-dyn-b", "unet-dyn-s"), ("bnzoo-dyn-raw", "bnzoo-dyn-s")])
+def test_exports_with_fixed_sizes_become_as_small_as_static_ones(dynamic: str, static: str) -> None:
+    for name in (dynamic, static):
+        hydrate(name, f"{name}.onnx")
+    inputs = onnx.load(f"{static}.onnx").graph.input
+    sizes = {value.name: tuple(dim.dim_value for dim in value.type.tensor_type.shape.dim) for value in inputs}
+    _, expected = fusionc.optimize(f"{static}.onnx", verify=False)
+    _, report = fusionc.optimize(f"{dynamic}.onnx", verify=False, input_shape=sizes)
+    assert report.nodes_after <= expected.nodes_after
 
 
 # Models of onnxruntime's own tests that name a fusion which is one here, and the pass that has to find it. The others

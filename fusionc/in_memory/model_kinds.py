@@ -40,7 +40,7 @@ def model_in_memory(model: Any, base_dir: str | os.PathLike[str] | None) -> InMe
         return InMemory("the ModelProto", model, lambda _: folder, lambda result: result)
     if isinstance(model, bytes):
         return InMemory("the bytes", _parsed(model), lambda _: folder, lambda result: serialized(result, "the bytes"))
-    if _is_from("torch", model) and hasattr(model, "model_proto"):
+    if _is_from("torch", model) and type(model).__name__ == "ONNXProgram" and hasattr(model, "model"):
         inner = _of_onnx_ir(model.model, base_dir, "the ONNXProgram")
         return InMemory(inner.label, inner.proto, inner.folder_of, lambda result: _program(model, inner.back(result)))
     if _is_from("onnx_ir", model) or _is_from("onnxscript", model):

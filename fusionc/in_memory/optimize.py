@@ -58,14 +58,24 @@ def optimize(
     if options.get("external_weight") == 1 and output is None:
         what = "external_weight is 1, and there is no file beside which the weights could go"
         raise UsageError(what, hint="give output as well, or leave it out", code="E10001")
-    with workshop(Path(tempfile.gettempdir())) as folder:
-        try:
+    temporary = Path(tempfile.gettempdir())
+    folder = temporary
+    try:
+        with workshop(temporary) as folder:
             return _optimized(model, base_dir, folder, output, {**options, "log": log})
-        except FusioncError as error:
-            for part in ("what", "where", "hint"):
-                setattr(error, part, _told(getattr(error, part), folder))
-            error.details, error.args = tuple(_told(line, folder) for line in error.details), (error.what,)
-            raise
+    except FusioncError as error:
+        if error.where.startswith(str(folder)) and isinstance(error.__cause__, OSError):
+            raise _no_room(error.__cause__, temporary) from error
+        for part in ("what", "where", "hint"):
+            setattr(error, part, _told(getattr(error, part), folder))
+        error.details, error.args = tuple(_told(line, folder) for line in error.details), (error.what,)
+        raise
+
+
+def _no_room(error: OSError, folder: Path) -> FusioncError:
+    what = f"the files of a conversion cannot be written: {error.strerror or error}"
+    hint = "make room there, or name another folder in the environment variable TMPDIR"
+    return FusioncError(what, where=str(folder), hint=hint)
 
 
 def _optimized(
@@ -82,7 +92,10 @@ def _optimized(
         source = Path(model)
     else:
         given = model_in_memory(model, base_dir)
-        moved, back = dict(write(given.proto, source, given.folder_of)), given.back
+        try:
+            moved, back = dict(write(given.proto, source, given.folder_of)), given.back
+        except OSError as error:
+            raise _no_room(error, folder) from error
         del given
     if moved and output is not None and options.get("external_weight") is None:
         options["external_weight"] = 1  # the file that they are in now goes

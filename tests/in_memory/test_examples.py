@@ -69,18 +69,20 @@ def test_three_lines_are_new_or_changed_at_most(path: Path) -> None:
 
 
 def test_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Program(SimpleNamespace):
+    class ONNXProgram(SimpleNamespace):
         def save(self, path: str) -> None:
             onnx.save(self.model.proto, path)
 
-    Program.__module__ = "torch.onnx"
+    ONNXProgram.__module__ = "torch.onnx"
     ir = ModuleType("onnx_ir")
     model_class = type("Model", (SimpleNamespace,), {"__module__": "onnx_ir"})
     ir.to_proto = lambda model: model.proto
     ir.from_proto = lambda proto: model_class(proto=proto, graph=SimpleNamespace(initializers={}))
     monkeypatch.setitem(sys.modules, "onnx_ir", ir)
     stand_in(
-        monkeypatch, "torch.onnx", export=lambda *_, **__: Program(model=ir.from_proto(exported()), model_proto=None)
+        monkeypatch,
+        "torch.onnx",
+        export=lambda *_, **__: ONNXProgram(model=ir.from_proto(exported()), model_proto=None),
     )
     sys.modules["torch"].nn = SimpleNamespace(Module=object)
     sys.modules["torch"].Tensor = object

@@ -154,6 +154,13 @@ def test_a_wrong_option_is_an_error_that_names_no_temporary_file(empty: Path) ->
         fusionc.optimize(small_model(), no_such_option=1)
 
 
+def test_no_place_for_temporary_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "missing"))
+    with pytest.raises(fusionc.FusioncError, match="cannot be written") as caught:
+        fusionc.optimize(small_model())
+    assert caught.value.where == str(tmp_path / "missing") and "TMPDIR" in caught.value.hint
+
+
 def test_ten_threads(tmp_path: Path, empty: Path) -> None:
     """They see neither each other's passes nor each other's options."""
     files = {name: tmp_path / f"{name}.py" for name in ("Relu", "Abs")}
