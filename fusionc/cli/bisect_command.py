@@ -121,7 +121,11 @@ def _facts(number: int, found: Found) -> list[tuple[str, str]]:
     facts = [(f"culprit {number}", f"{described(r.commit)} (of {culprit.count}){several}") for r in culprit.rewrites]
     facts += [("without it", culprit.before), ("with it", culprit.after)]
     if minimal is None:
-        return facts if several else [*facts, ("model", "none: its weights are too large, or it holds other graphs")]
+        return (
+            facts
+            if several
+            else [*facts, ("model", "none: it is in a function, holds other graphs, or its weights are too large")]
+        )
     model, rewritten = found.files
     if minimal.is_converted:
         facts.append(("shown by", f"{model}, {size_text(model.stat().st_size)}: its conversion is {minimal.shown}"))

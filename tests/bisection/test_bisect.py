@@ -124,6 +124,20 @@ def test_a_pass_of_ones_own() -> None:
     fusionc.convert("m.onnx", custom_passes=["own.py"], fusion_switch_file=found.switches)
 
 
+def test_a_rewrite_in_a_function() -> None:
+    Path("own.py").write_text(
+        "import fusionc\nfrom fusionc import op\n"
+        'fusionc.register_replacement(lambda x: op.Exp(op.Relu(x)), lambda x: op.Exp(op.Abs(x)), name="Own")'
+    )
+    function = '<domain: "my", opset_import: ["" : 18]> f (v) => (w) { r = Relu (v) w = Exp (r) }'
+    onnx.save(
+        parse(f"agraph (float[N] x) => (float[N] y) {{ a = my.f (x) n = Neg (a) y = my.f (n) }} {function}"), "m.onnx"
+    )
+    result = CliRunner().invoke(main, ["bisect", "--model", "m.onnx", "--custom_passes", "own.py"])
+    assert result.exit_code == 3 and "Own, pattern Own, at " in result.stdout
+    assert "model       none: it is in a function" in result.stdout
+
+
 @pytest.mark.usefixtures("needs_a_compiler")
 def test_a_wrong_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     from fusionc.graph_kernel.lower.operator_table import OPERATORS
