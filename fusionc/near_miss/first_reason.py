@@ -43,8 +43,8 @@ def first_reason(furthest: Furthest, anchor: Node) -> str:
     if unfit.owner is None:
         wanted = _wanted(unfit.formula, furthest)
         return f"{node_text(anchor)}: the pattern's {_ordinal(unfit.condition)} output, {wanted}, is not there"
-    reasons = _reasons(furthest, unfit, unfit.owner)
-    return next(filter(None, reasons), "") or next(_reasons(furthest, unfit, unfit.owner, together=True))
+    one_by_one = _reasons(furthest, unfit, unfit.owner)
+    return next(filter(None, one_by_one), "") or next(_reasons(furthest, unfit, unfit.owner, together=True))
 
 
 def value_at(furthest: Furthest, unfit: Unfit) -> list[Edge]:
@@ -69,13 +69,15 @@ def _reasons(furthest: Furthest, unfit: Unfit, owner: OpFormula, *, together: bo
     captures = furthest.found.captures
     nodes = captures[furthest.part.labels[owner]]
     for at, node in enumerate(nodes if isinstance(nodes, list) else [nodes]):
+        if node is None:  # of an input that may be left out
+            continue
         if unfit.condition == INPUTS:
             text = _number_of_inputs(owner, node)
         elif isinstance(unfit.condition, str):
             text = _attribute(owner, node, unfit.condition.removesuffix("="))
         else:
             value = captures.get(furthest.part.names[owner, unfit.condition])
-            value = value[at] if isinstance(nodes, list) and value is not None else value
+            value = value[at] if isinstance(nodes, list) and isinstance(value, list) else value
             text = _of_value(furthest, unfit, unfit.condition, node, value, together)
         yield text and f"{node_text(node)}: {text}"
 

@@ -20,6 +20,7 @@ from fusionc.rewrite import Match, Pass, Pattern, Refused, Tape
 from fusionc.rewrite.pattern import makers, names
 from fusionc.rewrite.pipeline import is_alive
 from fusionc.rewrite.soundness import check, check_private
+from fusionc.target_opset.limits import newest_opset
 
 _MOST_SEARCHED = 10_000  # matches of a pattern that finds its places itself
 _LOOKED_AT = 3  # nodes for each operator that is missing
@@ -148,10 +149,16 @@ def _refusal(pass_: Pass, pattern: Pattern, match: Match) -> str:
         results = () if returned is None else returned if isinstance(returned, tuple | list) else (returned,)
         check(match, results, tape)
     except Refused as refusal:
-        if refusal.opset:
-            return f"{refusal.reason}: {match.opset} < {refusal.opset}, --target_opset {refusal.opset} would do"
-        return refusal.reason
+        return refusal.reason + _opset_advice(match.opset, refusal.opset)
     return ""
+
+
+def _opset_advice(own: int, wanted: int) -> str:
+    """What to do about an opset for which alone a match is refused; 0 is none."""
+    if not wanted:
+        return ""
+    known = f"--target_opset {wanted} would do" if wanted <= newest_opset() else "newer than this onnxruntime runs"
+    return f": {own} < {wanted}, {known}"
 
 
 def _user_inside(match: Match) -> str:

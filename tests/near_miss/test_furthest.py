@@ -91,6 +91,12 @@ CASES = {
         3,
         "Mul ‹m›: second operand ‹three› is 3.0, not 2.0",
     ),
+    "what only some of its inputs have": Case(
+        op.Concat(each(op.Clip(x, maybe(op.Neg(const("low")))))),
+        "[n] n = Neg (w) [a] a = Clip (x) [b] b = Clip (x, n) [y] y = Concat <axis = 0> (a, b)",
+        3,
+        "Neg ‹n›: first input ‹w› is not a constant: it is an input of the graph",
+    ),
     "pieces of one node": Case(
         op.Concat(each(SPLIT[...])),
         """[s] a, b = Split <num_outputs = 2> (x) [t] c, d = Split <num_outputs = 2> (x)

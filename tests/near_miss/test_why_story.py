@@ -69,6 +69,12 @@ def test_what_was_refused_and_then_taken_by_another_pass() -> None:
     assert ask(GELU, "GeluFusionPass", target_opset=20).fired
 
 
+def test_an_opset_that_onnxruntime_does_not_run_is_no_advice(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("fusionc.near_miss.pass_places.newest_opset", lambda: 19)
+    (taken,) = ask(GELU, "GeluFusionPass").taken
+    assert taken.reason == "Mul ‹y›: opset 18 has no Gelu: 18 < 20, newer than this onnxruntime runs"
+
+
 def test_what_another_pass_took_before() -> None:
     answer = ask(TWICE, "ArithmeticSimplifyPass")
     (taken,) = answer.taken
