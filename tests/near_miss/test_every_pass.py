@@ -16,7 +16,7 @@ from fusionc.passes import PASSES
 from fusionc.rewrite import Pass
 from fusionc.shapes.inference import typed_model
 
-_EACH = 3  # cases of a table: the first ones
+_EACH = 2  # cases of a table: the first ones
 
 
 def _cases(pass_: Pass) -> list[Fires | Stays]:
