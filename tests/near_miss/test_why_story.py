@@ -14,7 +14,7 @@ from fusionc.near_miss.pass_answer import PassAnswer
 
 GELU = """agraph (float[N,4] x) => (float[N,4] y) <float half = {0.5}, float one = {1}, float root = {1.41421356}> {
     [d] d = Div (x, root) [e] e = Erf (d) [a] a = Add (e, one) [h] h = Mul (x, half) [y] y = Mul (h, a) }"""
-BLOCK = """ [dX] dX = Div (x, rX) [eX] eX = Erf (dX) [aX] aX = Add (eX, one) [hX] hX = Mul (x, half)
+BLOCK = """ [dX] dX = Div (xX, rX) [eX] eX = Erf (dX) [aX] aX = Add (eX, one) [hX] hX = Mul (xX, half)
     [yX] yX = Mul (hX, aX)"""
 TWICE = """agraph (float[N,4] x) => (float[N,4] y) { [a] a = Transpose <perm = [1, 0]> (x)
     [b] b = Transpose <perm = [1, 0]> (a) [y] y = Relu (b) }"""
@@ -88,8 +88,8 @@ def test_the_nearest_misses_come_first_and_those_that_are_alike_together() -> No
     blocks = "".join(BLOCK.replace("X", name) for name in roots).replace("Erf (d4)", "Abs (d4)")
     constants = ", ".join(f"float r{name} = {{{root}}}" for name, root in roots.items())
     outputs = ", ".join(f"float[N,4] y{name}" for name in roots)
-    graph = f"""agraph (float[N,4] x) => ({outputs}, float[N,4] z)
-        <float half = {{0.5}}, float one = {{1}}, {constants}> {{ {blocks} [z] z = Mul (x, x) }}"""
+    graph = f"""agraph ({outputs.replace(" y", " x")}) => ({outputs}, float[N,4] z)
+        <float half = {{0.5}}, float one = {{1}}, {constants}> {{ {blocks} [z] z = Mul (x0, x0) }}"""
     reasons = ask(graph, "GeluFusionPass", 20).reasons
     wrong = "not 1.4142135623730951"
     assert [(reason.text, reason.fitting, reason.size, reason.more) for reason in reasons] == [
