@@ -7,6 +7,7 @@ import io
 import tokenize
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -43,7 +44,7 @@ def test_imports_go_down(path: Path) -> None:
     if top == "__init__":
         return  # the public API: names from all rooms, imported when they are used
     own = room(module_name(path), seen_from=top)
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.ImportFrom):
             assert not node.level, "imports are absolute"
             names = [node.module or ""]
@@ -74,7 +75,7 @@ def test_no_modules_import_each_other_in_a_circle() -> None:
 def test_no_file_name_and_no_public_class_name_is_there_twice() -> None:
     names = [path.name for path in MODULES if path.name != "__init__.py"]
     for path in MODULES:
-        classes = [node.name for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ClassDef)]
+        classes = [node.name for node in ast.walk(tree_of(path)) if isinstance(node, ast.ClassDef)]
         names += [name for name in classes if not name.startswith("_")]
     assert not {name for name, times in Counter(names).items() if times > 1}
 
@@ -90,10 +91,20 @@ def module_name(path: Path) -> str:
     return ".".join(path.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__")
 
 
+@cache
+def known_modules() -> frozenset[str]:
+    return frozenset(module_name(path) for path in MODULES) - {"fusionc"}
+
+
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
 def imported_modules(path: Path) -> Iterator[str]:
     """The modules of fusionc that a module imports, but for the public API, which imports nothing until it is used."""
-    known = {module_name(other) for other in MODULES} - {"fusionc"}
-    for node in ast.walk(ast.parse(path.read_text())):
+    known = known_modules()
+    for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.ImportFrom):
             for alias in node.names:
                 module = f"{node.module}.{alias.name}"
