@@ -4,21 +4,25 @@ import math
 from collections.abc import Iterator
 from itertools import zip_longest
 
+import numpy as np
+
 from fusionc.model.graph import Edge, Graph, Node
+from fusionc.model.tensors import to_array
 from fusionc.passes.data_movement._elementwise_operators import is_of_several
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 from fusionc.shapes.elements import Element, dimension
 
 _LONG = 512  # bytes; runs as long as that cost an elementwise operator no more than a copy of them
 _FEW = 32  # runs
+_SOURCES = ("Expand", "Tile", "ConstantOfShape")
 
 
 def _find(graph: Graph) -> Iterator[Match]:
-    for expand in graph.of_operator("Expand"):
-        (expanded,) = expand.outputs
-        for user in () if expanded is None else list(expanded.outputs):
-            if user.graph is graph and is_of_several(user) and user.inputs.count(expanded) == 1:
-                yield Match(graph, (user,), user.outputs, {"expand": expand, "user": user})
+    for source in [node for name in _SOURCES for node in graph.of_operator(name)]:
+        (made,) = source.outputs
+        for user in () if made is None or source.has_references else list(made.outputs):
+            if user.graph is graph and is_of_several(user) and user.inputs.count(made) == 1:
+                yield Match(graph, (user,), user.outputs, {"source": source, "user": user})
 
 
 def _dims(value: Edge | None) -> list[Element]:
@@ -56,27 +60,40 @@ def _product(pairs: list[tuple[bool, Element]]) -> float:
     return math.prod(size if isinstance(size, int) else math.inf for _, size in pairs)
 
 
+def _unrepeated(source: Node, new: Tape) -> Edge | None:
+    """What a node repeats: its input, or the value of a ConstantOfShape."""
+    if source.op != "ConstantOfShape":
+        return source.inputs[0]
+    written = source.attr("value")
+    value = np.zeros(1, np.float32) if written is None else to_array(written, "")
+    return new.const(value.reshape(()))
+
+
 class ExpandEliminationPass(Pass):
     """An Expand goes where the operator behind it broadcasts to the same shape.
 
-    before   f(Expand(x, s), y), f being Add, Mul, Where, Equal …, where y has the dimensions that the Expand makes
+    before   f(Expand(x, s), y), f being Add, Mul, Where, Equal …, where y has the dimensions that the Expand makes;
+             also with Tile of dimensions 1, and with ConstantOfShape of a number x
     after    f(x, y)
     refuses  dimensions that no other operand is known to have; an Expand that raises the rank; many repeated runs of
-             less than 512 bytes, by which the operator becomes slower than the Expand was
+             less than 512 bytes, by which the operator becomes slower than the Expand was; a Tile of more than single
+             elements
     never    an operator that takes the expanded value twice, or stands in a subgraph
     algebra  broadcasting repeats the elements as Expand does
-    source   onnxslim's and onnx-simplifiers' removal of Expand; CANN's BroadcastTo fusion
+    source   what other optimizers of ONNX models do with Expand
     """
 
-    patterns = (Pattern("ExpandElementwise", find=_find, operators=("Expand",)),)
+    patterns = (Pattern("ExpandElementwise", find=_find, operators=_SOURCES),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        expanded, x = m.expand.outputs[0], m.expand.inputs[0]
+        (expanded,), x = m.source.outputs, _unrepeated(m.source, new)
         if m.user.op == "PRelu" and m.user.inputs[0] is expanded:
             refuse("PRelu broadcasts its slope only")
-        small, full = _dims(x), _dims(expanded)
+        small, full = [] if m.source.op == "ConstantOfShape" else _dims(x), _dims(expanded)
+        if any(part not in (1, size) for part, size in zip(small, full, strict=False)):
+            refuse("more is repeated than single elements")
         _check_shape(small, full, [_dims(value) for value in m.user.inputs if value is not expanded])
-        if x.dtype is None:
+        if x is None or x.dtype is None:
             refuse("the element type is unknown")
         _check_runs(small, full, m.user, x.dtype.itemsize)
         return new.node(m.user.op, [x if value is expanded else value for value in m.user.inputs], like=m.user)

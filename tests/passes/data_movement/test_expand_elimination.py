@@ -19,17 +19,59 @@ def graph(
     return f"agraph {interface}{shape} {{ {'' if s else 's = Shape (z)'} e = Expand (x, s) {body} }}"
 
 
+RAISES = "the Expand raises the rank"
 LARGER, SHORT = (
     "the Expand may enlarge the result",
     "the runs of elements are too short to be repeated by the operator itself",
 )
 CHOSEN = ", bool[200,300] c"
 STAYS = [
+    *[
+        Stays(
+            f"a constant tensor, {name}",
+            f"agraph (float[{z}] z{more}) => (float[{y}] y) {{ {body} }}",
+            reason,
+            valid=bool(z),
+        )
+        for name, z, more, y, body, reason in (
+            ("of another size", "N,3", ", int64[2] s", "a,b", "c = ConstantOfShape (s) y = Add (c, z)", LARGER),
+            ("larger", "1,3", ", float[N,3] w", "a,b", "s = Shape (w) c = ConstantOfShape (s) y = Add (c, z)", LARGER),
+            (
+                "of a higher rank",
+                "3",
+                ", float[1,3] w",
+                "a,b",
+                "s = Shape (w) c = ConstantOfShape (s) y = Add (c, z)",
+                RAISES,
+            ),
+            (
+                "of an unknown rank",
+                "",
+                "",
+                "",
+                "s = Shape (z) c = ConstantOfShape (s) y = Add (c, z)",
+                "the rank is unknown",
+            ),
+            (
+                "not elementwise",
+                "N,3",
+                "",
+                "a,b",
+                "s = Shape (z) c = ConstantOfShape (s) y = Concat <axis = 0> (c, z)",
+                None,
+            ),
+        )
+    ],
+    Stays(
+        "a Tile of three",
+        "agraph (float[3] x, float[N,6] z) => (float[a,b] y) <int64[1] r = {2}> { e = Tile (x, r) y = Add (e, z) }",
+        "more is repeated than single elements",
+    ),
     Stays("the other is smaller", graph(z="1,300"), LARGER),
     Stays("the other is smaller at one axis", graph(z="200,1", x="1,1"), LARGER),
     Stays("another size", graph(z="N,300", s="5, 1"), LARGER),
     Stays("other symbols", graph("1,300", "N,300", "", "y = Add (e, w)", y="a,300", inputs=", float[M,300] w"), LARGER),
-    Stays("a higher rank", graph("300", "300", "1, 300"), "the Expand raises the rank"),
+    Stays("a higher rank", graph("300", "300", "1, 300"), RAISES),
     Stays(
         "a shape from outside",
         "agraph (float[1,300] x, float[N,300] z, int64[2] s) => (float[a,b] y) { e = Expand (x, s) y = Add (e, z) }",
@@ -59,6 +101,25 @@ STAYS = [
     ),
 ]
 FIRES = [
+    *[
+        Fires(
+            f"a constant tensor of {kind or 'zeros'}",
+            f"agraph ({made}[N,M] z) => ({made}[a,b] y) {{ s = Shape (z) c = ConstantOfShape {kind} (s) y = {op} (z, c) }}",
+            [op],
+        )
+        for kind, made, op in (
+            ("", "float", "Sub"),
+            ("<value = float[1] {-2.5}>", "float", "Mul"),
+            ("<value = int64[1] {3}>", "int64", "Max"),
+            ("<value = bool[1] {1}>", "bool", "Xor"),
+        )
+    ],
+    Fires(
+        "a Tile of a row",
+        "agraph (float[1,300] x, float[200,300] z) => (float[a,b] y) <int64[2] r = {200, 1}> "
+        "{ e = Tile (x, r) y = Add (e, z) }",
+        ["Add"],
+    ),
     Fires("a row", graph(), ["Add"]),
     Fires("commuted", graph(body="y = Add (z, e)"), ["Add"]),
     Fires("a column", graph("200,1"), ["Add"]),
