@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
@@ -94,19 +95,20 @@ def _notes(pass_: Pass, done: Converted, reasons: Sequence[Reason], *, has_other
     if isinstance(pass_, AreaPass):
         yield "graph kernel fusion does its work: docs/graph_kernel.md says how to see what became of each operator"
         return
+    there = Counter(one.op for graph in done.after.graphs for one in graph.nodes)
     searching = [pattern for pattern in pass_.patterns if pattern.find is not None]
     if searching:
-        operators = ", ".join(dict.fromkeys(op for pattern in searching for op in pattern.operators))
         whose = ", ".join(pattern.name for pattern in searching)
-        what = f" for {operators}" if operators else ""
+        operators = dict.fromkeys(op for pattern in searching for op in pattern.operators)
+        counts = ", ".join(f"{op} (the converted model has {there[op] or 'none'})" for op in operators)
+        what = f" for {counts}" if counts else ""
         yield f"{whose}: a search of its own{what}, which says nothing of near misses"
     roots = dict.fromkeys(op for pattern in pass_.patterns for op in roots_of(pattern))
     if reasons and not any(one.is_near for one in reasons):
         yield "nothing is nearer: these places have only the first operator of a pattern"
     if not reasons and not has_others and roots:
-        there = {one.op for graph in done.after.graphs for one in graph.nodes}
         begin = f"its patterns begin at {_shortened(list(roots))}"
-        if there.isdisjoint(roots):
+        if there.keys().isdisjoint(roots):
             yield f"{begin}: the converted model has none of these"
         elif not is_all:
             yield f"{begin}: nothing of that is here"

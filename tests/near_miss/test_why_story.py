@@ -111,6 +111,15 @@ def test_a_node_that_is_asked_for() -> None:
     assert caught.value.hint == 'did you mean "d"?'
 
 
+def test_only_the_places_of_a_node() -> None:
+    blocks = [BLOCK.replace("X", name) for name in "01"]
+    constants = "float half = {0.5}, float one = {1}, float r0 = {2}, float r1 = {3}"
+    graph = f"""agraph (float[N,4] x0, float[N,4] x1) => (float[N,4] y0, float[N,4] y1)
+        <{constants}> {{ {"".join(blocks)} }}"""
+    (reason,) = ask(graph, "GeluFusionPass", 20, node="a1").reasons
+    assert reason.text == "Div ‹d1›: second operand ‹r1› is 3.0, not 1.4142135623730951"
+
+
 def test_a_pass_that_is_off_is_looked_at_as_if_it_were_on() -> None:
     answer = ask("agraph (float[N,4] x) => (float[N,4] y) { [y] y = Gelu (x) }", "FastGeluFusionPass", 20)
     switch = '--optimization_switch "FastGeluFusionPass:on" switches it on, as is assumed below'
@@ -134,6 +143,8 @@ def test_passes_that_cannot_be_asked_for_near_misses_say_why() -> None:
     never = ask(GELU, "MatMulAllReduce").notes[0]
     assert never.startswith("it never matches: ONNX has no collective operators")
     assert "docs/graph_kernel.md" in ask(GELU, "AutomaticUbFusion").notes[0]
+    search = "a search of its own for Concat (the converted model has none), which says nothing of near misses"
+    assert ask(GELU, "ZConcatv2dFusionPass").notes[0] == f"ConcatConcat: {search}"
     assert ask(GELU, "PrunePass").notes[0].startswith("DeadNode, UnusedConstant, UnusedFunction: a search of its own")
 
 
