@@ -72,7 +72,7 @@ def piece_of(node: Node | None) -> tuple[Edge, int, int, int] | None:
     if node is None or not node.is_op("Slice") or node.has_references or node.inputs[0] is None:
         return None
     x, cuts = node.inputs[0], cuts_of(node)
-    if cuts is None or len(cuts) != 1 or cuts[0].step != 1 or x.rank is None:
+    if cuts is None or len(cuts) != 1 or cuts[0].step != 1 or not x.rank:
         return None
     axis = cuts[0].axis % x.rank
     size = None if x.shape is None else x.shape[axis]
