@@ -23,6 +23,8 @@ def weight_shape(weight: Edge) -> tuple[int, ...]:
     shape = weight.shape
     if shape is None or not all(isinstance(d, int) for d in shape):
         refuse("the shape of the weights is unknown")
+    if len(shape) < 3:
+        refuse("the weights have no axis of an image")
     return tuple(d for d in shape if isinstance(d, int))
 
 

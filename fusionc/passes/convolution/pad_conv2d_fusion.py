@@ -11,6 +11,8 @@ def _with_pads(m: Match, new: Tape, inputs: list[Edge | None], zero: float) -> R
     rank = m.W.rank
     if rank is None:
         refuse("the rank is unknown")
+    if rank < 3:
+        refuse("the weights have no axis of an image")
     pads, value = with_padding(m.conv, m.pad, rank - 2)
     if value != zero:
         refuse("the padding is not zero")

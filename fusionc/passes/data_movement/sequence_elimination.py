@@ -61,7 +61,7 @@ def _bounds(m: Match, length: int | None) -> tuple[int, int]:
 def _joins_what_was_split(m: Match) -> bool:
     """Whether the pieces are joined along the axis along which they were cut."""
     axes = m.split.attr("axis"), m.concat.attr("axis")
-    if axes[0] != axes[1] and m.x.rank is not None:
+    if axes[0] != axes[1] and m.x.rank:
         axes = axes[0] % m.x.rank, axes[1] % m.x.rank
     has_no_axis = m.sizes is None and not m.split.attr("keepdims")
     return axes[0] == axes[1] and bool(m.concat.attr("new_axis")) == has_no_axis

@@ -23,7 +23,7 @@ def _of_concat(m: Match, new: Tape) -> Result:
         refuse("not a piece of the joined axis, counted from the front")
     before = 0
     for value in m.inputs:
-        size = None if value.shape is None else value.shape[axis]
+        size = value.shape[axis] if value.shape is not None and axis < len(value.shape) else None
         if not isinstance(size, int):
             refuse("the sizes are not known before the model runs")
         start, end = cuts[axis].start - before, cuts[axis].end - before

@@ -116,7 +116,7 @@ def _scale_before(m: Match, new: Tape) -> Result:
         refuse("the weights are a vector")
     is_column = bool(m.linear.attr("transB"))
     depth = rows[-1] if is_column else rows[-2]
-    if array.size > 1 and (m.linear.attr("transA") or m.x.shape is None or m.x.shape[-1] != depth):
+    if array.size > 1 and (m.linear.attr("transA") or not m.x.shape or m.x.shape[-1] != depth):
         refuse("the constant is not one number for each row of the weights")
     factor = _per_column(m.c, depth, rank)
     weight = scaled(new, m.W, factor if is_column else factor.reshape(-1, 1))

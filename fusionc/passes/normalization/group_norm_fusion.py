@@ -31,7 +31,7 @@ class GroupNormFusionPass(Pass):
         if (m.ones.constant() != 1).any() or (m.zeros.constant() != 0).any():
             refuse("the InstanceNormalization scales")
         shape, inner = m.x.shape, m.norm.inputs[0].shape
-        if shape is None or inner is None or len(inner) != 3 or not isinstance(shape[1], int):
+        if shape is None or inner is None or len(shape) < 2 or len(inner) != 3 or not isinstance(shape[1], int):
             refuse("the shapes are not known")
         groups = m.ones.constant().size
         rest_is_one_group = inner[0] == shape[0] is not None and shape[1] % groups == 0

@@ -35,6 +35,12 @@ QLINEAR = "QLinearConv (a, s, z, W, t, w, r, q)"
 ZEROS = "uint8 v = {3}, uint8 z = {3}, uint8 w = {5}"
 UNKNOWN_ZERO = "the zero point is not one number that is known before the model runs"
 STAYS = [
+    Stays(
+        "weights without an axis of an image",
+        "agraph (float[1,2,4,4] x, float[3,2] W) => (float[a,b,c,d] y) <int64[8] p = {0,0,1,1,0,0,1,1}> { a = Pad (x, p) y = Conv (a, W) }",
+        "the weights have no axis of an image",
+        valid=False,
+    ),
     *[
         Stays(name, integers(conv, values=values, more=more), reason)
         for name, conv, values, more, reason in (

@@ -14,7 +14,12 @@ def graph(
 
 
 STAYS = [
-    Stays("a number", "agraph (float x) => (float[N] p, float[N] q) <int64[1] z = {0}, int64[1] a = {1}, int64[1] b = {2}> { p = Slice (x, z, a, z) q = Slice (x, a, b, z) }", None, valid=False),
+    Stays(
+        "a number",
+        "agraph (float x) => (float[N] p, float[N] q) <int64[1] z = {0}, int64[1] a = {1}, int64[1] b = {2}> { p = Slice (x, z, a, z) q = Slice (x, a, b, z) }",
+        None,
+        valid=False,
+    ),
     Stays(
         "the end is left out",
         graph("p = Slice (x, z, a, ax) q = Slice (x, a, b, ax)", out="float[N,2,3] p, float[N,3,3] q"),
