@@ -1,14 +1,30 @@
 from fusionc.passes.convolution._channels import CONVOLUTION, bias_or_zero, out_channels, per_channel, weight_shape
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, keep, op, refuse, rest, var
+
+_UNBIASED = op["Conv", "ConvTranspose"](var("x"), var("W"), _as="conv")
+_SPREAD = keep(op["Unsqueeze", "Reshape"](var("b"), rest("options"), _as="spread"))
+
+
+def _vector(m: Match, new: Tape) -> Result:
+    shape, spread = weight_shape(m.W), m.spread.outputs[0].shape
+    channels = out_channels(m.conv, shape)
+    images = (1,) * (len(shape) - 2)
+    if m.W.is_constant:
+        refuse("beside constant weights onnxruntime wants a constant bias")  # for its blocked layout of images
+    if m.b.shape != (channels,) or spread not in ((channels, *images), (1, channels, *images)):
+        refuse("the addend is not known to be one number for each channel")
+    return new.node(m.conv.op, [m.x, m.W, m.b], like=m.conv)
 
 
 class AABiasaddConvFusion(Pass):
     """A constant added to a convolution becomes its bias.
 
-    before   Conv(x, W, B?) + c, Conv(x, W, B?) − c, the same with ConvTranspose; W may be computed
-    after    Conv(x, W, B ± c)
+    before   Conv(x, W, B?) + c, Conv(x, W, B?) − c, the same with ConvTranspose; W may be computed; Conv(x, W) and a
+             vector that an Unsqueeze or Reshape lays along the channels
+    after    Conv(x, W, B ± c); Conv(x, W, b)
     refuses  a constant that is not a scalar or one number for each channel; weights of an unknown shape; a bias that
-             a narrow type cannot hold
+             a narrow type cannot hold; a vector beside constant weights, which would leave
+             onnxruntime's fast layout of images
     algebra  (W∗x + B) + c = W∗x + (B + c)
     source   CANN's AABiasaddConvFusion, which wants a convolution without bias; here a bias that exists is added to
     """
@@ -19,6 +35,7 @@ class AABiasaddConvFusion(Pass):
     patterns = (
         Pattern("ConvAdd", CONVOLUTION + const("c")),
         Pattern("ConvSub", op.Sub(CONVOLUTION, const("c"), _as="sub")),
+        Pattern("ConvAddVector", _UNBIASED + _SPREAD, _vector),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

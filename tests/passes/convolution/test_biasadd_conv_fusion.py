@@ -12,8 +12,49 @@ def graph(
     return f"agraph ({x}) => (float[{out}] y) <{W}, float[4] B, {c}> {{ a = {conv} y = {op} }}"
 
 
+def vector(
+    spread: str = "Unsqueeze (b, k)",
+    b: str = "float[4] b",
+    k: str = "int64[2] k = {1, 2}",
+    conv: str = "Conv (x, W)",
+    add: str = "Add (a, c)",
+    more: str = "",
+) -> str:
+    """A vector from outside behind a convolution by weights from outside."""
+    interface = f"(float[N,3,6,6] x, {b}, float[4,3,3,3] W, float[3,4,2,2] V) => (float[p,q,r,s] y{more})"
+    return f"agraph {interface} <{k}, float[4,3,3,3] K> {{ a = {conv} c = {spread} y = {add} }}"
+
+
+NO_VECTOR = "the addend is not known to be one number for each channel"
 WRONG = "the constant is not one number for each channel"
 STAYS = [
+    *[
+        Stays(name, graph_, reason)
+        for name, graph_, reason in (
+            ("a vector along the width", vector(k="int64[2] k = {0, 1}"), NO_VECTOR),
+            ("a vector along the height", vector(k="int64[1] k = {1}"), NO_VECTOR),
+            ("a vector of unknown length", vector(b="float[M] b"), NO_VECTOR),
+            ("a vector of one number", vector(b="float[1] b"), NO_VECTOR),
+            ("a matrix", vector("Reshape (b, k)", "float[2,2] b", "int64[3] k = {4,1,1}"), NO_VECTOR),
+            (
+                "a vector beside constant weights",
+                vector(conv="Conv (x, K)"),
+                "beside constant weights onnxruntime wants a constant bias",
+            ),
+            ("a vector subtracted", vector(add="Sub (a, c)"), None),
+            ("a vector behind a bias", vector(conv="Conv (x, W, b)"), None),
+            (
+                "a vector, the convolution is used",
+                vector(more=", float[t,u,v,w] a"),
+                "an interior value is a graph output",
+            ),
+        )
+    ],
+    Stays(
+        "a vector of a rank too high",
+        vector("Reshape (b, k)", k="int64[5] k = {1,1,4,1,1}").replace("[p,q,r,s]", "[p,q,r,s,t]"),
+        NO_VECTOR,
+    ),
     Stays("along the width", graph("Add (a, c)", c="float[4] c"), WRONG),
     Stays("a whole feature map", graph("Add (a, c)", c="float[4,4,4] c"), WRONG),
     Stays("a rank too high", graph("Add (a, c)", c="float[1,1,4,1,1] c").replace("[a,b,c,d]", "[1,a,b,c,d]"), WRONG),
@@ -95,6 +136,16 @@ STAYS = [
 ]
 
 FIRES = [
+    Fires("a vector", vector(), ["Conv"]),
+    Fires("a vector, commuted", vector("Unsqueeze (b, k)", k="int64[3] k = {0,2,3}", add="Add (c, a)"), ["Conv"]),
+    Fires("a vector, reshaped", vector("Reshape (b, k)", k="int64[4] k = {1,-1,1,1}"), ["Conv"]),
+    Fires(
+        "a vector behind a ConvTranspose",
+        vector(conv="ConvTranspose (x, V)", k="int64[2] k = {1, 2}"),
+        ["ConvTranspose"],
+    ),
+    Fires("a vector that is used", vector(more=", float[t,u,v] c"), ["Unsqueeze", "Conv"]),
+    Fires("a vector, opset 11", vector("Unsqueeze <axes = [1, 2]> (b)", k="float k"), ["Conv"], opset=11),
     *[
         Fires(
             f"weights from outside, {name}",
