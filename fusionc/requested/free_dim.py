@@ -138,5 +138,5 @@ def _open(
         alike = [symbol for symbol, size in former.items() if was == size and becomes == 2 * size]
         if is_now in former or len(alike) == 1:
             dim.dim_param = str(is_now) if is_now in former else alike[0]
-        elif is_now != was:
+        elif is_now != was or not isinstance(was, int):
             dim.Clear()

@@ -8,27 +8,29 @@ the shape that it should have made, so that all are found.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, zip_longest
 from operator import mul
 from typing import Any
 
 import numpy as np
-from onnx import GraphProto, ModelProto, numpy_helper
+from onnx import ModelProto, numpy_helper
 from onnx.checker import ValidationError
 from onnx.shape_inference import InferenceError
 
-from fusionc.model.graph import Edge, Node, Shape
+from fusionc.model.graph import Edge, Model, Node, Shape
 from fusionc.model.operators import is_foreign
 from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
-from fusionc.protos import bodies_of, graphs_in, reads_of, without_large_weights
+from fusionc.protos import graphs_in, without_large_weights
 from fusionc.rewrite.log import RewriteLog
 from fusionc.rewrite.pipeline import run
 from fusionc.shapes.inference import typed_model
 from fusionc.shapes.onnx_inference import ask
 
 _MOST_ROUNDS = 30  # each finds what lies behind the Reshapes of the one before
+_BROADCASTING = ("Max", "Mean", "Min", "Sum")
+_CHANNELS = ("BatchNormalization", "Conv", "ConvTranspose", "InstanceNormalization", "LayerNormalization")
 _Array = np.ndarray[Any, Any]
 
 
@@ -51,9 +53,8 @@ class TwoSizes:
         self, light: ModelProto, weights: Collection[str], sizes: Mapping[str, Mapping[int, int | str]]
     ) -> None:
         self._weights = weights
-        self.reached = set(sizes)
-        _reach(light.graph, self.reached)
         self.before = typed_model(light, "")
+        self.reached = _reached(self.before, sizes)
         self._changed = ModelProto()
         self._changed.CopyFrom(light)
         graphs = list(graphs_in(self._changed.graph))
@@ -114,7 +115,10 @@ class TwoSizes:
             return f"{called}: it takes all of the size, and no more"
         try:
             ask(node, is_new=True)
+            takes = not self._is_at_odds(node)
         except (InferenceError, ValidationError):
+            takes = False
+        if not takes:
             if node.is_op("Expand") and given is not None:
                 return f"{called}: its shape is the constant {given.tolist()}"
             same = [f"{self._kind(v)}{v.name} is {_text(v.shape)}" for v in inputs if v.shape and not self._is_other(v)]
@@ -138,6 +142,20 @@ class TwoSizes:
                 shape[places[-1]] = result[places[-1]] * other // size
         return None if np.array_equal(shape, target) else shape
 
+    def _is_at_odds(self, node: Node) -> bool:
+        """Whether a size has changed that another input, which has not, has to have, too; of these operators onnx's
+        inference does not say so."""
+        shapes = [v.shape for v in node.inputs if v is not None]
+        if node.is_op(*_BROADCASTING):
+            sizes = [{d for d in dims if isinstance(d, int) and d != 1} for dims in _aligned(shapes)]
+            return any(len(found) > 1 for found in sizes)
+        former, now = self._shapes_of(node.inputs[0])
+        if not node.is_op(*_CHANNELS) or former is None or now is None or len(now) < 2:
+            return False
+        axis = -1 if node.is_op("LayerNormalization") else 1
+        is_kept = node.inputs[1] is not None and not self._is_other(node.inputs[1])
+        return is_kept and former[axis] != now[axis]
+
     def _took_all(self, node: Node, given: _Array) -> bool:
         """Whether a Slice or Gather took all of an axis, and takes no longer all of it."""
         (former, now), (made, makes) = self._shapes_of(node.inputs[0]), self._shapes_of(node.outputs[0])
@@ -158,14 +176,14 @@ class TwoSizes:
         self.after = typed_model(self._changed, "")
 
 
-def _reach(graph: GraphProto, found: set[str]) -> None:
-    """Add what depends on these values; of a node with subgraphs all that is in these."""
-    for node in graph.node:
-        if not found.isdisjoint(reads_of(node)):
-            found.update(node.output)
-            for body in bodies_of(node):
-                found.update(name for inner in body.node for name in inner.output)
-                _reach(body, found)
+def _reached(model: Model, inputs: Iterable[str]) -> set[str]:
+    """What depends on these inputs; of a node with subgraphs all that is in these."""
+    found = set(inputs)
+    for node in model.main.ordered():
+        if any(value is not None and value.name in found for value in (*node.inputs, *node.captures())):
+            found.update(value.name for value in node.outputs if value is not None)
+            found.update(name for body in node.subgraphs(recursive=True) for name in body.values)
+    return found
 
 
 def _numbers(shape: Shape | None) -> list[int] | None:
@@ -174,16 +192,23 @@ def _numbers(shape: Shape | None) -> list[int] | None:
     return None if shape is None or len(known) < len(shape) else known
 
 
+def _aligned(shapes: Sequence[Shape | None]) -> Iterator[tuple[int | str | None, ...]]:
+    """The dimensions that meet each other when values are broadcast."""
+    return zip_longest(*(reversed(shape) for shape in shapes if shape is not None))
+
+
 def _places(given: Sequence[int], axis: int, made: Sequence[int]) -> list[int]:
-    """The axes of what a Reshape makes in which an axis of its input lies: those that are just it, if there are some.
+    """The axes of what a Reshape makes in which an axis of its input lies: those that are just it, if there are some,
+    else the one that it is a part of, or its parts.
 
     In memory an axis goes from the product of the dimensions behind it to that with its own.
     """
     low = _behind(given)[axis]
     high = low * given[axis]
-    starts = _behind(made)
-    around = [at for at, start in enumerate(starts) if start <= low and high <= start * made[at]]
-    return [at for at in around if starts[at] == low and made[at] == given[axis]] or around
+    ranges = [(start, start * size) for start, size in zip(_behind(made), made, strict=True)]
+    same = [at for at, (start, end) in enumerate(ranges) if (start, end) == (low, high)]
+    around = [at for at, (start, end) in enumerate(ranges) if start <= low and high <= end]
+    return same or around or [at for at, (start, end) in enumerate(ranges) if low <= start and end <= high]
 
 
 def _behind(shape: Sequence[int]) -> list[int]:

@@ -58,6 +58,11 @@ FREES = {
         {"x": {0: ""}},
         {"x": ("batch_1", 4), "z": ("batch", 4), "y": ("batch_1", 4), "u": ("batch", 4)},
     ),
+    "nodes in another order": (
+        "agraph (float[2,4] x) => (float[2,4] y) <float[2,4] a> { y = Neg (a) a = Relu (x) }",
+        {"x": {0: ""}},
+        {"x": ("batch", 4), "a": ("batch", 4), "y": ("batch", 4)},
+    ),
     "shape arithmetic": (
         "agraph (float[2,3,4] x) => (float[2,12] y) <int64[1] i = {0}, int64[1] r = {-1}>"
         "{ s = Shape (x) n = Gather (s, i) t = Concat <axis = 0> (n, r) y = Reshape (x, t) }",
@@ -106,6 +111,21 @@ HELD = {
         "agraph (float[2,3] x, float[2,3] z) => (float[4,3] y) { y = Concat <axis = 0> (x, z) }",
         {"x": {1: ""}},
         ["Concat y: z is [2, 3]"],
+    ),
+    "channels": (
+        "agraph (float[1,2,4,4] x) => (float[1,1,2,2] y) <float[1,2,3,3] w> { y = Conv (x, w) }",
+        {"x": {1: ""}},
+        ["Conv y: the constant w is [1, 2, 3, 3]"],
+    ),
+    "one of several operands": (
+        "agraph (float[2,3] x, float[3] z) => (float[2,3] y) { y = Max (x, z) }",
+        {"x": {1: ""}},
+        ["Max y: z is [3]"],
+    ),
+    "the parts of an axis": (
+        "agraph (float[2,12] x) => (float[2,3,4] y) <int64[3] s = {-1,3,4}> { y = Reshape (x, s) }",
+        {"x": {1: ""}},
+        ["Reshape y: its shape is the constant [-1, 3, 4]"],
     ),
     "weights": (
         "agraph (float[2,3] x) => (float[2,2] y) <float[3,2] w = {1,2,3,4,5,6}> { y = MatMul (x, w) }",
