@@ -84,25 +84,42 @@ def _reasons(furthest: Furthest, unfit: Unfit, owner: OpFormula, *, together: bo
 
 def _of_value(furthest: Furthest, unfit: Unfit, at: int, node: Node, value: Any, together: bool) -> str:
     """What is wrong with an input of a node, or with one of those from there on, where the formula stands for all."""
-    kind, formula = "operand" if node.op in _OPERANDS else "input", unfit.formula
+    formula = unfit.formula
     if isinstance(formula, Among):
-        return f"none of its {kind}s is {_wanted(formula.inner, furthest)}"
+        return f"none of its {_kind(node)}s is {_wanted(formula.inner, furthest)}"
     if isinstance(formula, Each):
-        for number, one in enumerate(value or (), at):
-            if what := _mismatch(formula.inner, one, furthest, node):
-                return f"{_ordinal(number)} {kind} {named(one.name)} {what}"
-        if not together:
-            return ""
-        first = value[0].producer
-        number, one = next(((n, v) for n, v in enumerate(value) if v.producer is not first), (0, value[0]))
-        return f"{_ordinal(at + number)} {kind} {named(one.name)} {_not_with_the_rest(formula.inner, one, furthest)}"
+        return _of_each(furthest, formula, list(node.inputs)[at:], node, at, together)
     what = _mismatch(formula, value, furthest, node)
     if together and not what:
         what = _not_with_the_rest(formula, value, furthest)
     inputs = list(node.inputs)
     if isinstance(value, Edge) and not (at < len(inputs) and inputs[at] is value):
         at = inputs.index(value)  # the operands match in either order
-    return what and f"{_ordinal(at)} {kind}{f' {named(value.name)}' if isinstance(value, Edge) else ''} {what}"
+    return what and f"{_input_text(node, at, value)} {what}"
+
+
+def _of_each(
+    furthest: Furthest, formula: Each, values: Sequence[Edge | None], node: Node, start: int, together: bool
+) -> str:
+    """What is wrong with the first of these inputs of a node, all of which would have to be what the formula says."""
+    if not values:
+        return f"{_input_text(node, start, None)} is left out"
+    for at, value in enumerate(values, start):
+        if what := _mismatch(formula.inner, value, furthest, node):
+            return f"{_input_text(node, at, value)} {what}"
+    if not together:
+        return ""
+    makers_of = [None if value is None else value.producer for value in values]
+    at = next((at for at, maker in enumerate(makers_of) if maker is not makers_of[0]), 0)
+    return f"{_input_text(node, start + at, values[at])} {_not_with_the_rest(formula.inner, values[at], furthest)}"
+
+
+def _kind(node: Node) -> str:
+    return "operand" if node.op in _OPERANDS else "input"
+
+
+def _input_text(node: Node, at: int, value: Any) -> str:
+    return f"{_ordinal(at)} {_kind(node)}{f' {named(value.name)}' if isinstance(value, Edge) else ''}"
 
 
 def _number_of_inputs(owner: OpFormula, node: Node) -> str:
@@ -122,17 +139,13 @@ def _attribute(owner: OpFormula, node: Node, name: str) -> str:
 
 
 def _literal(value: object) -> str:
-    return (
-        quote(value)
-        if isinstance(value, str | list | tuple | int)
-        else f"{value:.9g}"
-        if isinstance(value, float)
-        else str(value)
-    )
+    if isinstance(value, float):
+        return f"{value:.9g}"
+    return quote(value) if isinstance(value, str | list | tuple | int) else str(value)
 
 
 def _ordinal(at: Any) -> str:
-    return _ORDINALS[at] if at < len(_ORDINALS) else f"{at + 1}th"
+    return _ORDINALS[at] if at < len(_ORDINALS) else f"no. {at + 1}"
 
 
 def _mismatch(formula: Formula | None, value: Any, furthest: Furthest, user: Node) -> str:

@@ -8,6 +8,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
+from types import CodeType
 
 import numpy as np
 
@@ -23,6 +24,7 @@ from fusionc.rewrite.soundness import check, check_private
 from fusionc.target_opset.limits import newest_opset
 
 _MOST_SEARCHED = 10_000  # matches of a pattern that finds its places itself
+_OWN = "a condition of its own"  # one of which nothing can be said
 _LOOKED_AT = 3  # nodes for each operator that is missing
 _CONDITION = 0.25  # what a condition counts that does not hold, beside an operator that is not there
 
@@ -175,19 +177,22 @@ def _user_inside(match: Match) -> str:
 
 
 def _condition(where: Callable[[Match], bool]) -> str:
-    """What a condition asks for: by its docstring, or else as it is written or called."""
+    """What a condition asks for: by its docstring, or else as it is called or written."""
+    if not inspect.isfunction(where):
+        return _OWN
     if where.__doc__:
         sentence = " ".join(inspect.cleandoc(where.__doc__).split()).split(". ")[0].rstrip(".")
         return sentence.removeprefix("Whether ")
-    return _written(where) if where.__name__ == "<lambda>" else where.__name__.strip("_").replace("_", " ")
+    return where.__name__.strip("_").replace("_", " ") if where.__name__ != "<lambda>" else _written(where.__code__)
 
 
-def _written(function: Callable[[Match], bool]) -> str:
+def _written(code: CodeType) -> str:
     """The text of a condition that has no name, as it stands in its file."""
-    code = function.__code__
-    lines, _ = inspect.findsource(code)
+    try:
+        lines, _ = inspect.findsource(code)
+    except OSError:  # the file has gone
+        return _OWN
     starts = {(line, at) for line, _, at, _ in code.co_positions() if line is not None and at is not None}
-    for node in ast.walk(ast.parse("".join(lines))):
-        if isinstance(node, ast.Lambda) and (node.body.lineno, node.body.col_offset) in starts:
-            return ast.unparse(node.body)
-    return "a condition of its own"
+    bodies = (node.body for node in ast.walk(ast.parse("".join(lines))) if isinstance(node, ast.Lambda))
+    texts = (ast.unparse(body) for body in bodies if (body.lineno, body.col_offset) in starts)
+    return next(texts, _OWN)

@@ -97,6 +97,12 @@ CASES = {
         3,
         "Neg ‹n›: first input ‹w› is not a constant: it is an input of the graph",
     ),
+    "no input is left for each": Case(
+        op.Concat(x, each(op.Relu(x))),
+        "[y] y = Concat <axis = 0> (x)",
+        1,
+        "Concat ‹y›: second input is left out",
+    ),
     "pieces of one node": Case(
         op.Concat(each(SPLIT[...])),
         """[s] a, b = Split <num_outputs = 2> (x) [t] c, d = Split <num_outputs = 2> (x)

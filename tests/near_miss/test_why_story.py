@@ -25,6 +25,8 @@ from fusionc import op
 fusionc.register_replacement(lambda x: op.Relu(op.Relu(x) * 2.0), lambda x: op.Relu(x) * 2.0, name="Own")
 """
 CONDITIONS = """
+from functools import partial
+
 from fusionc.rewrite import Pass, Pattern, op, var
 
 def has_rank_three(m):
@@ -42,6 +44,9 @@ class Second(Pass):
 
 class Third(Pass):
     patterns = (Pattern("Third", op.Neg(var("x")), where=documented),)
+
+class Fourth(Pass):
+    patterns = (Pattern("Fourth", op.Neg(var("x")), where=partial(documented)),)
 """
 
 
@@ -159,12 +164,15 @@ def test_a_pass_of_ones_own() -> None:
 def test_conditions_of_passes_of_ones_own() -> None:
     Path("own.py").write_text(CONDITIONS)
     graph = "agraph (float[N,4] x) => (float[N,4] y) { [a] a = Relu (x) [b] b = Abs (a) [y] y = Neg (b) }"
-    texts = [ask(graph, name, custom_passes=["own.py"]).reasons[0].text for name in ("First", "Second", "Third")]
+    texts = [
+        ask(graph, name, custom_passes=["own.py"]).reasons[0].text for name in ("First", "Second", "Third", "Fourth")
+    ]
     unmet = "a condition of the pattern does not hold"
     assert texts == [
         f"Relu ‹a›: {unmet}: m.x.rank == 3",
         f"Abs ‹b›: {unmet}: has rank three",
         f"Neg ‹y›: {unmet}: x has three axes",
+        f"Neg ‹y›: {unmet}: a condition of its own",
     ]
 
 
