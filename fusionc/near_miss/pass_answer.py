@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass
 
 from fusionc.near_miss.nearest import Reason, reasons_of
@@ -13,6 +13,7 @@ from fusionc.passes.areas._area_pass import AreaPass
 from fusionc.rewrite import Pass
 from fusionc.rewrite.log import Commit
 
+_AS_GIVEN = "that is so in the model as it is given: in the converted one nothing is left of it"
 _MOST_ROOTS = 12  # operators that are named
 
 
@@ -47,18 +48,21 @@ def state_of(pass_: Pass, enabled: Collection[str]) -> str:
     return f'off{default}; --optimization_switch "{pass_.name}:on" switches it on, as is assumed below'
 
 
-def answer_of(pass_: Pass, done: Converted, state: str, near: Collection[str] | None) -> PassAnswer:
+def answer_of(pass_: Pass, done: Converted, state: str, near: Set[str] | None) -> PassAnswer:
     """What there is to say of a pass; `near` are nodes of which a place has to have one, None for all places."""
     fired = [commit for commit in done.commits if commit.pass_name == pass_.name]
     places = list(places_of(done.after, pass_))
     taken = _taken(pass_, done, fired, places)
+    notes: list[str] = []
     if near is not None:
-        wanted = set(near)
-        places = [place for place in places if not wanted.isdisjoint(place.nodes)]
-        fired = [commit for commit in fired if not wanted.isdisjoint(commit.nodes)]
-        taken = [one for one in taken if not wanted.isdisjoint(one.nodes)]
+        places = [place for place in places if not near.isdisjoint(place.nodes)]
+        fired = [commit for commit in fired if not near.isdisjoint(commit.nodes)]
+        taken = [one for one in taken if not near.isdisjoint(one.nodes)]
+        if not (places or fired or taken):
+            places = [place for place in places_of(done.before, pass_) if not near.isdisjoint(place.nodes)]
+            notes = [_AS_GIVEN] if places else []
     reasons = reasons_of(places)
-    notes = _notes(pass_, done, reasons, has_others=bool(fired or taken), is_all=near is None)
+    notes += _notes(pass_, done, reasons, has_others=bool(fired or taken), is_all=near is None)
     return PassAnswer(pass_.name, state, tuple(fired), tuple(taken), tuple(reasons), tuple(notes))
 
 

@@ -125,6 +125,12 @@ def test_only_the_places_of_a_node() -> None:
     assert reason.text == "Div ‹d1›: second operand ‹r1› is 3.0, not 1.4142135623730951"
 
 
+def test_a_node_that_is_gone_is_looked_at_in_the_given_model() -> None:
+    answer = ask(TWICE, "IdempotentOpPass", node="b")
+    assert [one.text for one in answer.reasons] == ["Relu ‹y›: first input ‹b› is made by Transpose ‹b›, not by Relu"]
+    assert answer.notes[0].startswith("that is so in the model as it is given")
+
+
 def test_a_pass_that_is_off_is_looked_at_as_if_it_were_on() -> None:
     answer = ask("agraph (float[N,4] x) => (float[N,4] y) { [y] y = Gelu (x) }", "FastGeluFusionPass", 20)
     switch = '--optimization_switch "FastGeluFusionPass:on" switches it on, as is assumed below'
