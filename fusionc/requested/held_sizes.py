@@ -101,7 +101,8 @@ class TwoSizes:
     def _holder(self, node: Node, right: dict[str, _Array]) -> str:
         """What to say of a node that holds a size; empty where it does not."""
         inputs = [value for value in node.inputs if value is not None]
-        if not any(map(self._is_other, inputs)) or is_foreign(node):
+        fails = any(former is not None and now is None for former, now in map(self._shapes_of, node.outputs))
+        if is_foreign(node) or not (fails or any(map(self._is_other, inputs))):
             return ""
         called = f"{node.op} {node.name or node.proto.output[0]}"
         given = inputs[1].constant() if len(inputs) > 1 else None
@@ -154,7 +155,7 @@ class TwoSizes:
             return False
         axis = -1 if node.is_op("LayerNormalization") else 1
         is_kept = node.inputs[1] is not None and not self._is_other(node.inputs[1])
-        return is_kept and former[axis] != now[axis]
+        return is_kept and _grows(former[axis], now[axis])
 
     def _took_all(self, node: Node, given: _Array) -> bool:
         """Whether a Slice or Gather took all of an axis, and takes no longer all of it."""
@@ -163,8 +164,8 @@ class TwoSizes:
             return False
         if node.is_op("Gather"):
             axis = node.attr("axis", 0)
-            return bool(former[axis] != now[axis] and former[axis] == given.size)
-        return any(a == b == c != d for a, b, c, d in zip(former, made, makes, now, strict=True))
+            return _grows(former[axis], now[axis]) and former[axis] == given.size
+        return any(a == b == c and _grows(a, d) for a, b, c, d in zip(former, made, makes, now, strict=True))
 
     def _set(self, shapes: Mapping[str, _Array]) -> None:
         """Let Reshapes make these shapes."""
@@ -190,6 +191,11 @@ def _numbers(shape: Shape | None) -> list[int] | None:
     """The dimensions, where all are known."""
     known = [dim for dim in shape or () if isinstance(dim, int)]
     return None if shape is None or len(known) < len(shape) else known
+
+
+def _grows(former: int | str | None, now: int | str | None) -> bool:
+    """Whether a dimension is known to be another one."""
+    return isinstance(former, int) and isinstance(now, int) and former != now
 
 
 def _aligned(shapes: Sequence[Shape | None]) -> Iterator[tuple[int | str | None, ...]]:

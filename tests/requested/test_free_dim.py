@@ -127,6 +127,13 @@ HELD = {
         {"x": {1: ""}},
         ["Reshape y: its shape is the constant [-1, 3, 4]"],
     ),
+    "a state that is expanded to the size": (
+        "agraph (float[2,3] x) => (float[2,3] y)"
+        "<float[2,1] h = {1,2}, int64[1] i = {0}, int64[1] t = {3}>"
+        "{ s = Shape (x) n = Gather (s, i) c = Concat <axis = 0> (n, t) e = Expand (h, c) y = Add (x, e) }",
+        {"x": {0: ""}},
+        ["Expand e: the constant h is [2, 1], c is [2]"],
+    ),
     "weights": (
         "agraph (float[2,3] x) => (float[2,2] y) <float[3,2] w = {1,2,3,4,5,6}> { y = MatMul (x, w) }",
         {"x": {1: ""}},
