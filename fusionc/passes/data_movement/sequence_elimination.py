@@ -1,61 +1,97 @@
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+
 import numpy as np
 
-from fusionc.model.graph import Edge
+from fusionc.model.graph import Edge, Graph, Shape
 from fusionc.passes._shared.constants import array_of
-from fusionc.passes._shared.slice_split_concat import FAR, Cut, axis_of, new_slice
+from fusionc.passes._shared.slice_split_concat import FAR, Cut, axis_of, new_slice, new_split
+from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, keep, maybe, op, refuse, rest, var
+
+_LONG, _FEW = 8, 100  # elements in a row that a Gather takes, and rows
 
 x, values = var("x"), rest("values")
 _CONSTRUCT = op.SequenceConstruct(values)
 _SPLIT = op.SplitToSequence(x, maybe(var("sizes")), _as="split")
 
 
-def _place(m: Match, count: int) -> int:
+def _place(at: Edge, count: int) -> int:
     """The place in a sequence of that many values, counted from the front."""
-    at = int(array_of(m.at).reshape(-1)[0])
-    if not -count <= at < count:
+    place = int(array_of(at).reshape(-1)[0])
+    if not -count <= place < count:
         refuse("the sequence has no such place")
-    return at % count
+    return place % count
 
 
 def _value_at(m: Match, new: Tape) -> Result:
-    value: Edge = m.values[_place(m, len(m.values))]
+    value: Edge = m.values[_place(m.at, len(m.values))]
     return value
 
 
-def _takes_one_by_one(m: Match) -> bool:
-    """Whether nobody needs the sequence as such."""
-    (sequence,) = m.split.outputs
-    taken = [user.is_op("SequenceAt") and user.inputs[1].is_constant for user in sequence.outputs]
-    return not sequence.is_output and all(taken)
+def _splits(graph: Graph) -> Iterator[Match]:
+    """Splits of which all pieces are taken one by one."""
+    for split in graph.of_operator("SplitToSequence"):
+        (sequence,), (x, *sizes) = split.outputs, split.inputs
+        if sequence is None or sequence.is_output or split.has_references:
+            continue
+        takers = [user for user in sequence.outputs if user.graph is graph and user.is_op("SequenceAt")]
+        places = [at for user in takers if (at := user.inputs[1]) is not None and at.is_constant]
+        if places and len(places) == sequence.use_count:
+            captures = {"x": x, "split": split, "sizes": sizes[0] if sizes else None, "places": places}
+            yield Match(graph, (split, *takers), [user.outputs[0] for user in takers], captures)
 
 
-def _piece_at(m: Match, new: Tape) -> Result:
-    axis = axis_of(m.split, m.x.rank)
+def _pieces(m: Match, new: Tape) -> Result:
+    axis, shape = axis_of(m.split, m.x.rank), m.x.shape
     if axis is None:
         refuse("the rank is unknown")
-    length = None if m.x.shape is None else m.x.shape[axis]
-    length = length if isinstance(length, int) else None
-    if m.sizes is None and not m.split.attr("keepdims"):
-        at = array_of(m.at).reshape(()) if length is None else np.array(_place(m, length))
-        return new.Gather(m.x, new.const(at, dtype=np.int64), axis=axis)
-    start, end = _bounds(m, length)
-    return new_slice(new, m.x, [Cut(axis, start, end)])
+    length = None if shape is None or not isinstance(shape[axis], int) else int(shape[axis])
+    is_squeezed = m.sizes is None and not m.split.attr("keepdims")
+    if is_squeezed and _is_picked_fast(shape, axis):
+        picked = [array_of(at).reshape(()) if length is None else np.array(_place(at, length)) for at in m.places]
+        return [new.Gather(m.x, new.const(at, dtype=np.int64), axis=axis) for at in picked]
+    bounds = [_bounds(at, m.sizes, length) for at in m.places]
+    if _are_all(sorted(bounds), length):
+        split = new_split(new, m.x, [end - start for start, end in sorted(bounds)], axis)
+        made: list[Edge] = [split[sorted(bounds).index(piece)] for piece in bounds]
+    elif is_squeezed and len(bounds) > 1:
+        refuse("a Gather would pick single elements")
+    else:
+        made = [new_slice(new, m.x, [Cut(axis, start, end)]) for start, end in bounds]
+    return [new_unsqueeze(new, piece, [axis], "Squeeze") if is_squeezed else piece for piece in made]
 
 
-def _bounds(m: Match, length: int | None) -> tuple[int, int]:
-    """Where the piece begins and ends along an axis of this length."""
-    sizes = np.array(1) if m.sizes is None else m.sizes.constant()
+def _is_picked_fast(shape: Shape | None, axis: int) -> bool:
+    """Whether a Gather takes few pieces or long ones; what is known only when the model runs is thought to be large."""
+    before, behind = (
+        math.prod(size if isinstance(size, int) else math.inf for size in sizes)
+        for sizes in ((shape or ())[:axis], (shape or ())[axis + 1 :])
+    )
+    return before <= _FEW or behind >= _LONG
+
+
+def _are_all(bounds: Sequence[tuple[int, int]], length: int | None) -> bool:
+    """Whether the pieces, one behind the other, are all of an axis of this length."""
+    starts, ends = zip(*bounds, strict=True)
+    return len(bounds) > 1 and (0, *ends) == (*starts, length)
+
+
+def _bounds(at: Edge, given: Edge | None, length: int | None) -> tuple[int, int]:
+    """Where a piece begins and ends along an axis of this length."""
+    sizes = np.array(1) if given is None else given.constant()
     if sizes is None or (sizes <= 0).any():
         refuse("the sizes are not known before the model runs")
     if sizes.ndim:
-        at = _place(m, len(sizes))
-        return int(sizes[:at].sum()), int(sizes[: at + 1].sum())
+        place = _place(at, len(sizes))
+        return int(sizes[:place].sum()), int(sizes[: place + 1].sum())
     size = int(sizes)
-    if length is None and int(array_of(m.at).reshape(-1)[0]) < 0:
+    if length is None and int(array_of(at).reshape(-1)[0]) < 0:
         refuse("the number of pieces is not known before the model runs")
-    at = _place(m, FAR if length is None else -(-length // size))
-    return at * size, (at + 1) * size if length is None else min((at + 1) * size, length)
+    place = _place(at, FAR if length is None else -(-length // size))
+    return place * size, (place + 1) * size if length is None else min((place + 1) * size, length)
 
 
 def _joins_what_was_split(m: Match) -> bool:
@@ -82,10 +118,10 @@ class SequenceEliminationPass(Pass):
              ConcatFromSequence(SequenceConstruct(a, b, …)); SequenceInsert(SequenceEmpty(), a),
              SequenceInsert(SequenceConstruct(a, …), b); SequenceAt(SplitToSequence(x), 1);
              ConcatFromSequence(SplitToSequence(x)) along one and the same axis
-    after    b; a constant; Concat(a, b, …); SequenceConstruct(a), SequenceConstruct(a, …, b); a Slice of x, a Gather
-             where the axis goes; x
+    after    b; a constant; Concat(a, b, …); SequenceConstruct(a), SequenceConstruct(a, …, b); Split or Slice of x, with
+             Squeeze or as Gather where the axis goes; x
     refuses  places that are not in the sequence; sizes, or the number of pieces, that are not known before the model
-             runs; an axis of an unknown rank
+             runs; an axis of an unknown rank; some of many columns, which a Gather would pick element by element
     never    a split of which others need the whole sequence; values joined along a new axis; a place that is computed
     algebra  what is put into a sequence comes out of it as it was
     source   torch's unbind, split, chunk and stack, of which its exporter makes sequences
@@ -105,7 +141,7 @@ class SequenceEliminationPass(Pass):
             op.SequenceInsert(_CONSTRUCT, x),
             lambda m, new: new.SequenceConstruct(*m.values, m.x),
         ),
-        Pattern("SplitAt", op.SequenceAt(keep(_SPLIT), const("at")), _piece_at, where=_takes_one_by_one),
+        Pattern("SplitAt", rewrite=_pieces, find=_splits, operators=("SplitToSequence",)),
         Pattern(
             "SplitConcat",
             op.ConcatFromSequence(_SPLIT, _as="concat"),

@@ -25,7 +25,21 @@ def both(first: str, second: str, sizes: str = "", **options: str) -> str:
 TWO = ", float[N,4] z"
 MADE = "s = SequenceConstruct (x, z)"
 NO_PLACE, SIZES = "the sequence has no such place", "the sizes are not known before the model runs"
+COLUMNS = (
+    "s = SplitToSequence <axis = 1, keepdims = 0> (x) a = SequenceAt (s, k0) b = SequenceAt (s, {}) y = Sub (a, b)"
+)
 STAYS = [
+    Stays("some of many columns", graph(COLUMNS.format("last"), y="float[p] y"), "a Gather would pick single elements"),
+    Stays(
+        "one column twice",
+        graph(COLUMNS.format("k0"), "float[N,2] x", y="float[p] y"),
+        "a Gather would pick single elements",
+    ),
+    Stays(
+        "columns of an unknown number",
+        graph(COLUMNS.format("k1"), "float[N,M] x", y="float[p] y"),
+        "a Gather would pick single elements",
+    ),
     Stays("a place from outside", graph(f"{MADE} y = SequenceAt (s, i)", more=f"{TWO}, int64 i"), None),
     Stays("no such place", graph(f"{MADE} y = SequenceAt (s, k2)", more=TWO), NO_PLACE),
     Stays(
@@ -82,6 +96,18 @@ STAYS = [
     ),
 ]
 FIRES = [
+    Fires(
+        "all of many columns",
+        graph(COLUMNS.format("last"), "float[N,2] x", y="float[p] y"),
+        ["Split", "Squeeze", "Squeeze", "Sub"],
+    ),
+    Fires(
+        "some of few columns",
+        graph(COLUMNS.format("k2"), "float[5,4] x", y="float[p] y"),
+        ["Gather", "Gather", "Sub"],
+    ),
+    Fires("some of many long rows", graph(COLUMNS.format("k2"), "float[N,4,8] x"), ["Gather", "Gather", "Sub"]),
+    Fires("one of many columns", split("k2", keepdims=0, y="float[p] y"), ["Slice", "Squeeze"]),
     Fires("the second", graph(f"{MADE} t = SequenceAt (s, k1) y = Neg (t)", more=TWO), ["Neg"]),
     Fires("the last", graph(f"{MADE} t = SequenceAt (s, last) y = Neg (t)", more=TWO), ["Neg"]),
     Fires("both", graph(f"{MADE} t = SequenceAt (s, k0) u = SequenceAt (s, k1) y = Sub (t, u)", more=TWO), ["Sub"], 2),
@@ -107,8 +133,22 @@ FIRES = [
         ["SequenceConstruct", "SequenceAt"],
     ),
     Fires("a piece for each", split("k2"), ["Slice"]),
-    Fires("a piece for each, without its axis", split("k2", keepdims=0, y="float[p] y"), ["Gather"]),
-    Fires("the last one, without its axis", split("last", keepdims=0, y="float[p] y"), ["Gather"]),
+    Fires("a piece for each, without its axis", split("k2", keepdims=0, x="float[5,4] x", y="float[p] y"), ["Gather"]),
+    Fires("the last one, without its axis", split("last", keepdims=0, x="float[5,4] x", y="float[p] y"), ["Gather"]),
+    Fires(
+        "all pieces",
+        graph(
+            "s = SplitToSequence <axis = 1> (x, parts) a = SequenceAt (s, last) b = SequenceAt (s, k0) c = Neg (a) "
+            "y = Sub (b, c)"
+        ),
+        ["Split", "Neg", "Sub"],
+    ),
+    Fires(
+        "all pieces, opset 12",
+        graph("s = SplitToSequence <axis = 1> (x, k2) a = SequenceAt (s, k0) b = SequenceAt (s, k1) y = Sub (a, b)"),
+        ["Split", "Sub"],
+        opset=12,
+    ),
     Fires("of an unknown number, without its axis", split("k1", axis=0, keepdims=0, y="float[p] y"), ["Gather"]),
     Fires("of an unknown number", split("k1", axis=0), ["Slice"]),
     Fires("pieces of two, the last", split("last", ", k2"), ["Slice"]),
@@ -127,7 +167,6 @@ FIRES = [
         "two pieces",
         graph("s = SplitToSequence <axis = 1> (x) a = SequenceAt (s, k1) b = SequenceAt (s, last) y = Sub (a, b)"),
         ["Slice", "Slice", "Sub"],
-        2,
     ),
     Fires("cut and joined", both("axis = 1", "axis = -1"), ["Identity"]),
     Fires("cut into these sizes and joined", both("axis = 1, keepdims = 0", "axis = 1", ", parts"), ["Identity"]),
