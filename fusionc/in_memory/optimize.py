@@ -96,6 +96,10 @@ def _optimized(
             moved, back = dict(write(given.proto, source, given.folder_of)), given.back
         except OSError as error:
             raise _no_room(error, folder) from error
+        except FusioncError as error:
+            if base_dir is None and error.code == "E10410":  # a file of external data that is not there
+                error.hint = "give the folder that it lies in with base_dir"
+            raise
         del given
     if moved and output is not None and options.get("external_weight") is None:
         options["external_weight"] = 1  # the file that they are in now goes

@@ -97,8 +97,9 @@ def test_weights_in_files_stay_there(tmp_path: Path, empty: Path) -> None:
     assert {t.data_location for t in inline.graph.initializer} == {onnx.TensorProto.DEFAULT}
     loaded, _ = fusionc.optimize(tmp_path / "m.onnx", verify=False)
     assert loaded.SerializeToString() == inline.SerializeToString()
-    with pytest.raises(fusionc.FusioncError, match="external data does not exist"):
+    with pytest.raises(fusionc.FusioncError, match="external data does not exist") as caught:
         fusionc.optimize(model)
+    assert caught.value.hint == "give the folder that it lies in with base_dir"
     assert is_clean(empty)
 
 
