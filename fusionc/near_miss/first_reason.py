@@ -179,6 +179,8 @@ def _no_constant(formula: Const, value: Edge, furthest: Furthest) -> str:
     if not (value.is_constant if formula.is_stored else is_known(value)):
         kind = "a constant" if formula.is_stored else "computed from constants alone"
         return f"is not {kind}: it is {_origin(value)}"
+    if formula.value is not None and value.rank is None:
+        return "is a constant of which the shape is not known here"
     if formula.value is not None and not is_number(value.constant(), formula.value):
         array = value.constant()
         if array is None or array.size != 1:

@@ -6,6 +6,11 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence, Set
 from dataclasses import dataclass
 
+from onnx import FunctionProto
+
+from fusionc.errors import quote
+from fusionc.model.graph import Model
+from fusionc.model.operators import short_name
 from fusionc.near_miss.nearest import Reason, reasons_of
 from fusionc.near_miss.pass_places import Place, places_of, roots_of
 from fusionc.near_miss.watched_conversion import Converted
@@ -15,6 +20,7 @@ from fusionc.rewrite.log import Commit
 
 _AS_GIVEN = "that is so in the model as it is given: in the converted one nothing is left of it"
 _MOST_ROOTS = 12  # operators that are named
+_INLINED = 'with --optimization_switch "FunctionInlinePass:on" its nodes go where it is called'
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,8 @@ def state_of(pass_: Pass, enabled: Collection[str]) -> str:
 def answer_of(pass_: Pass, done: Converted, state: str, near: Set[str] | None) -> PassAnswer:
     """What there is to say of a pass; `near` are nodes of which a place has to have one, None for all places."""
     fired = [commit for commit in done.commits if commit.pass_name == pass_.name]
-    places = list(places_of(done.after, pass_))
+    model = done.after
+    places = list(places_of(model, pass_))
     taken = _taken(pass_, done, fired, places)
     notes: list[str] = []
     if near is not None:
@@ -59,9 +66,11 @@ def answer_of(pass_: Pass, done: Converted, state: str, near: Set[str] | None) -
         fired = [commit for commit in fired if not near.isdisjoint(commit.nodes)]
         taken = [one for one in taken if not near.isdisjoint(one.nodes)]
         if not (places or fired or taken):
-            places = [place for place in places_of(done.before, pass_) if not near.isdisjoint(place.nodes)]
+            model = done.before
+            places = [place for place in places_of(model, pass_) if not near.isdisjoint(place.nodes)]
             notes = [_AS_GIVEN] if places else []
     reasons = reasons_of(places)
+    notes += _functions(model, reasons)
     notes += _notes(pass_, done, reasons, has_others=bool(fired or taken), is_all=near is None)
     return PassAnswer(pass_.name, state, tuple(fired), tuple(taken), tuple(reasons), tuple(notes))
 
@@ -90,6 +99,15 @@ def _taken(pass_: Pass, done: Converted, fired: Sequence[Commit], left: Sequence
             by = min(takers, key=lambda commit: commit.number)
             found.setdefault(key, Taken(place.nodes, place.pattern, place.reason, by))
     return list(found.values())
+
+
+def _functions(model: Model, reasons: Sequence[Reason]) -> Iterator[str]:
+    """What holds in the bodies of functions in which there are reasons."""
+    for graph_id in dict.fromkeys(reason.graph_id for reason in reasons):
+        proto = model.graphs[graph_id].proto
+        if isinstance(proto, FunctionProto):
+            function = quote(short_name(proto.name, proto.domain))
+            yield f"graph {graph_id} is the function {function}, in which no types and shapes are known; {_INLINED}"
 
 
 def _notes(pass_: Pass, done: Converted, reasons: Sequence[Reason], *, has_others: bool, is_all: bool) -> Iterator[str]:

@@ -18,6 +18,11 @@ BLOCK = """ [dX] dX = Div (xX, rX) [eX] eX = Erf (dX) [aX] aX = Add (eX, one) [h
     [yX] yX = Mul (hX, aX)"""
 TWICE = """agraph (float[N,4] x) => (float[N,4] y) { [a] a = Transpose <perm = [1, 0]> (x)
     [b] b = Transpose <perm = [1, 0]> (a) [y] y = Relu (b) }"""
+FUNCTION = """agraph (float[N,4] x) => (float[N,4] y) { y = fusionc.test.gelu (x) }
+<domain: "fusionc.test", opset_import: ["" : 20]> gelu (x) => (y) {
+    half = Constant <value_float: float = 0.5> () one = Constant <value_float: float = 1.0> ()
+    root = Constant <value_float: float = 1.4142135> () [d] d = Div (x, root) [e] e = Erf (d) [a] a = Add (e, one)
+    [h] h = Mul (x, half) [y] y = Mul (h, a) }"""
 OWN = """
 import fusionc
 from fusionc import op
@@ -157,6 +162,16 @@ def test_passes_that_cannot_be_asked_for_near_misses_say_why() -> None:
     search = "a search of its own for Concat (the converted model has none), which says nothing of near misses"
     assert ask(GELU, "ZConcatv2dFusionPass").notes[0] == f"ConcatConcat: {search}"
     assert ask(GELU, "PrunePass").notes[0].startswith("DeadNode, UnusedConstant, UnusedFunction: a search of its own")
+
+
+def test_a_function_hides_types_and_shapes() -> None:
+    answer = ask(FUNCTION, "GeluFusionPass", 20)
+    first = answer.reasons[0]
+    assert first.text == "Mul ‹h›: second operand ‹half› is a constant of which the shape is not known here"
+    switch = '--optimization_switch "FunctionInlinePass:on"'
+    hidden = f'the function "fusionc.test.gelu", in which no types and shapes are known; with {switch}'
+    assert answer.notes == (f"graph {first.graph_id} is {hidden} its nodes go where it is called",)
+    assert ask(FUNCTION, "GeluFusionPass", 20, optimization_switch="FunctionInlinePass:on").fired
 
 
 def test_a_pass_of_ones_own() -> None:
