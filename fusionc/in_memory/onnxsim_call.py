@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import tempfile
+import os
 import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import onnx
 from onnx.defs import onnx_opset_version
 
+from fusionc.disk.load import load
 from fusionc.errors import UsageError, VerificationError
 from fusionc.in_memory.optimize import optimize
 from fusionc.in_memory.peer_names import BATCH_NORMALIZATION, ONNXSIM, passes_called, refuse, switches
+from fusionc.in_memory.sample_file import sample_file
 
 _OWN_CHECK = "results are verified with tolerances and values that follow from the model; input_data gives more values"
 _NOT_MEANT = {
@@ -44,7 +45,7 @@ Shapes = Mapping[str | None, Sequence[int]]
 
 
 def simplify(
-    model: str | onnx.ModelProto,
+    model: str | os.PathLike[str] | onnx.ModelProto,
     check_n: int = 0,
     perform_optimization: bool = True,
     skip_fuse_bn: bool = False,
@@ -88,8 +89,9 @@ def simplify(
     """Simplify a model, for any runtime (standard operators only), and say whether it is right: onnxsim's call.
 
     The result is verified always, on more inputs than check_n asks for, and rewrites that make it wrong are left out.
-    Where there is no right result, the model comes back as it was, with False and a warning; so it does not where
-    onnxruntime cannot run the model, unless check_n asks for a check: then with the result and False.
+    Where there is no right result, the model comes back as it was, with False and a warning. Where onnxruntime cannot
+    run the model, so that nothing is verified, the result comes back with True, or with False if check_n asks for a
+    check.
 
     overwrite_input_shapes      sizes to fix; one that the model fixes already cannot be another one
     test_input_shapes           sizes to verify with; input_data, values to verify with as well
@@ -112,7 +114,7 @@ def simplify(
     refuse(simplify, given, _NOT_MEANT)
     if providers is not None and list(providers) != ["CPUExecutionProvider"]:
         raise UsageError("simplify cannot fold with other providers", hint="leave providers out", code="E10001")
-    proto = onnx.load(model, load_external_data=False) if isinstance(model, str) else model
+    proto = load(Path(model)) if isinstance(model, str | os.PathLike) else model
     off = passes_called(skipped_optimizers or (), ONNXSIM, "skipped_optimizers")
     options: dict[str, Any] = {
         "input_shape": _shapes(proto, overwrite_input_shapes or input_shapes),
@@ -126,15 +128,12 @@ def simplify(
         "output": output_path,
     }
     del proto
-    with tempfile.TemporaryDirectory(prefix="fusionc-inputs-") as folder:
-        if input_data is not None:
-            options["inputs"] = Path(folder, "inputs.npz")
-            np.savez(options["inputs"], allow_pickle=False, **input_data)
+    with sample_file(input_data or {}) as inputs:
         try:
-            result, report = optimize(model, target="onnx", on_mismatch="rollback", **options)
+            result, report = optimize(model, inputs=inputs, target="onnx", on_mismatch="rollback", **options)
         except VerificationError as error:
             warnings.warn(str(error), stacklevel=2)
-            return (onnx.load(model) if isinstance(model, str) else model), False
+            return (onnx.load(model) if isinstance(model, str | os.PathLike) else model), False
     is_verified = report.verification is not None and not report.verification.startswith("not verified")
     return result, is_verified or not check_n
 

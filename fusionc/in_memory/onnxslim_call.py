@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
+import os
 import sys
-import tempfile
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 
-from fusionc.errors import UsageError, advice
+from fusionc.errors import UsageError, advice, said
 from fusionc.in_memory.optimize import optimize
 from fusionc.in_memory.peer_names import ONNXSLIM_PATTERNS, passes_called, refuse, switches
+from fusionc.in_memory.sample_file import sample_file
 from fusionc.report.table import show_report
 
 _NOT_MEANT = {
@@ -33,7 +33,7 @@ _OPTIMIZATIONS = ("constant_folding", "graph_fusion", "dead_node_elimination", *
 
 
 def slim(
-    model: str | onnx.ModelProto,
+    model: str | os.PathLike[str] | onnx.ModelProto,
     output_model: str | None = None,
     *,
     model_check: bool = False,
@@ -90,11 +90,8 @@ def slim(
         "output": output_model,
         "progress": print if verbose else None,
     }
-    with tempfile.TemporaryDirectory(prefix="fusionc-inputs-") as folder:
-        if arrays:
-            options["inputs"] = Path(folder, "inputs.npz")
-            np.savez(options["inputs"], allow_pickle=False, **arrays)
-        result, report = optimize(model, target="onnx", on_mismatch="rollback", **options)
+    with sample_file(arrays) as sample:
+        result, report = optimize(model, inputs=sample, target="onnx", on_mismatch="rollback", **options)
     if output_model is not None:
         show_report(report, sys.stdout)
         return None
@@ -139,4 +136,12 @@ def _values(given: Sequence[str]) -> tuple[dict[str, tuple[int, ...]], dict[str,
     """Shapes, and arrays of files, by input name."""
     files = [text.rpartition(":")[::2] for text in given if text.endswith(".npy")]
     shapes = dict(_shape(text) for text in given if not text.endswith(".npy"))
-    return shapes, {name: np.load(path) for name, path in files}
+    return shapes, {name: _array(path) for name, path in files}
+
+
+def _array(path: str) -> Any:
+    try:
+        return np.load(path)
+    except (OSError, ValueError) as error:
+        what = f"the file cannot be read: {said(error)}"
+        raise UsageError(what, where=path, hint="give an array that numpy.save has written", code="E10001") from error

@@ -159,6 +159,32 @@ def test_what_cannot_be_meant_is_refused(call: str, arguments: dict[str, Any], w
     assert caught.value.hint
 
 
+def test_an_input_may_be_called_as_an_argument_of_numpy() -> None:
+    made = parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 17]> g (float[2] file, float[2] allow_pickle) => (float[2] y)'
+        " { y = Add(file, allow_pickle) }"
+    )
+    two = np.ones(2, np.float32)
+    _, is_right = fusionc.simplify(made, input_data={"file": two, "allow_pickle": two})
+    np.save("file.npy", two)
+    slimmed = fusionc.slim(made, model_check=True, model_check_inputs=["file:file.npy", "allow_pickle:file.npy"])
+    assert is_right and operators(slimmed) == ["Add"]
+
+
+@pytest.mark.parametrize("call", [fusionc.simplify, fusionc.slim])
+def test_files_that_are_no_models(call: Any) -> None:
+    with pytest.raises(fusionc.UsageError, match="does not exist"):
+        call("no.onnx")
+    Path("damaged.onnx").write_bytes(b"no model")
+    with pytest.raises(fusionc.FusioncError, match="not an ONNX model"):
+        call("damaged.onnx")
+
+
+def test_files_that_are_no_arrays() -> None:
+    with pytest.raises(fusionc.UsageError, match=r"No such file(.|\n)*no\.npy"):
+        fusionc.slim(model(), model_check=True, model_check_inputs=["x:no.npy"])
+
+
 def test_a_list_of_models_is_refused() -> None:
     with pytest.raises(fusionc.UsageError, match="one model"):
         fusionc.slim([model(), model()])
