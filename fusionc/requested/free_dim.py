@@ -28,10 +28,12 @@ FreeDims = Mapping[str, Mapping[int, str]]  # by input name and axis the symbol,
 def free_sizes(model: ModelProto, given: FreeDims) -> dict[str, dict[int, int]]:
     """Make these dimensions symbolic, and return the sizes that they had.
 
-    Raises UsageError where an input or axis is not there or not fixed, and where something holds a size: it says what.
+    Raises UsageError where an input or axis is not there or not fixed, where one symbol is given for several sizes, and
+    where something holds a size: it says what.
     """
     dims = {name: _dims_of(model, name, axes) for name, axes in given.items()}
     sizes = {name: {axis: dim.dim_value for axis, dim in found.items()} for name, found in dims.items()}
+    _require_one_size_each(given, sizes)
     light, weights = shapes_only(model), {tensor.name for tensor in model.graph.initializer}
     twice = TwoSizes(light, weights, _doubled(sizes))
     held = twice.holders()
@@ -109,9 +111,22 @@ def _dims_of(model: ModelProto, name: str, axes: Mapping[int, str]) -> dict[int,
     return found
 
 
+def _require_one_size_each(given: FreeDims, sizes: Mapping[str, Mapping[int, int]]) -> None:
+    """Raises UsageError where dimensions of different sizes are given the same symbol."""
+    known: dict[str, int] = {}
+    for name, axes in given.items():
+        for axis, symbol in axes.items():
+            size = sizes[name][axis]
+            if symbol and known.setdefault(symbol, size) != size:
+                what = f"{symbol} cannot stand for {known[symbol]} and for {size}, which is {name}[{axis}]"
+                hint = "equal symbols mean equal sizes; give another one"
+                raise UsageError(what, where=_OPTION, hint=hint, code="E10001")
+
+
 def _symbols(model: ModelProto, given: FreeDims, sizes: Mapping[str, Mapping[int, int]]) -> dict[str, dict[int, str]]:
     """The symbols of all freed dimensions: equal sizes at the same axis of several inputs have one."""
     taken = dict.fromkeys((dim.dim_param for info in model.graph.input for dim in info.type.tensor_type.shape.dim), 1)
+    taken |= dict.fromkeys((symbol for axes in given.values() for symbol in axes.values()), 1)
     chosen: dict[tuple[int, int], str] = {}
     for axis, size in sorted({(axis, sizes[name][axis]) for name, axes in given.items() for axis in axes}):
         chosen[axis, size] = fresh_name("batch" if axis == 0 else f"dim_{axis}", taken)

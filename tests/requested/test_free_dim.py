@@ -53,6 +53,11 @@ FREES = {
         {"x": {0: ""}, "z": {0: ""}},
         {"x": ("batch", 4), "z": ("batch", 4), "w": (4,), "y": ("batch", 4)},
     ),
+    "a name that is given to another input": (
+        "agraph (float[2,4] x, float[2,4] z) => (float[2,4] y, float[2,4] u) { y = Relu (x) u = Relu (z) }",
+        {"x": {0: ""}, "z": {1: "batch"}},
+        {"x": ("batch_1", 4), "z": (2, "batch"), "y": ("batch_1", 4), "u": (2, "batch")},
+    ),
     "a name that is taken": (
         "agraph (float[2,4] x, float[batch,4] z) => (float[2,4] y, float[batch,4] u) { y = Relu (x) u = Relu (z) }",
         {"x": {0: ""}},
@@ -176,14 +181,15 @@ def test_what_holds_a_size_is_named(name: str) -> None:
 @pytest.mark.parametrize(
     ("given", "what"),
     [
-        ({"z": {0: ""}}, "the model has no input z"),
+        ({"w": {0: ""}}, "the model has no input w"),
         ({"x": {2: ""}}, "x has no dimension 2"),
         ({"x": {1: ""}}, r"x\[1\] is not fixed"),
+        ({"x": {0: "rows"}, "z": {0: "rows"}}, r"rows cannot stand for 2 and for 3, which is z\[0\]"),
     ],
 )
 def test_what_there_is_not_to_free(given: dict[str, dict[int, str]], what: str) -> None:
     with pytest.raises(UsageError, match=what):
-        free_sizes(parse("agraph (float[2,n] x) => (float[2,n] y) { y = Relu (x) }"), given)
+        free_sizes(parse("agraph (float[2,n] x, float[3] z) => (float[2,n] y) { y = Relu (x) }"), given)
 
 
 def test_the_result_runs_with_other_sizes() -> None:
