@@ -81,6 +81,14 @@ FIRES = [
         one('y = com.microsoft.FusedConv <activation = "Relu"> (x, W, B, z)', ", float[N,6,7] z"),
         ["Unsqueeze", "Unsqueeze", "FusedConv", "Squeeze"],
     ),
+    Fires(
+        "behind another one",
+        one(
+            'c = com.microsoft.FusedConv <activation = "Relu"> (x, W, B) y = Conv (c, V)', constants=", float[6,6,3] V"
+        ),
+        ["Unsqueeze", "FusedConv", "Squeeze", "Unsqueeze", "Conv", "Squeeze"],
+        2,
+    ),
     Fires("and what is behind", one("c = Conv (x, W, B) y = Relu (c)"), ["Unsqueeze", "Conv", "Relu", "Squeeze"], 2),
     Fires("an old opset", one("y = Conv (x, W, B)"), ["Unsqueeze", "Conv", "Squeeze"], opset=9),
     Fires("an activation", squeezed("y = Relu (s)"), MOVED),
