@@ -13,9 +13,9 @@ from fusionc.rewrite import Tape, refuse
 
 LOWEST = float(np.finfo(np.float32).min)
 _FAR_BELOW = -1e30  # what is added to it is lost in rounding
-_DEEPEST, _MOST_PARTS = 32, 100  # of what a mask is made of, that much is looked at
+_DEEPEST = 32  # operators, one behind the other, of which a mask is made
 _MOVING = ("Expand", "Reshape", "Unsqueeze", "Squeeze", "Transpose", "Slice", "Identity", "Gather")
-_ADDING = ("Add", "Where", *_MOVING)  # of numbers below +∞ they make no NaN
+ADDING = ("Add", "Where", *_MOVING)  # of numbers below +∞ they make no NaN
 
 
 def hidden_by(value: Edge | None) -> set[float] | None:
@@ -27,42 +27,21 @@ def _hidden_by(value: Edge | None, depth: int, known: dict[Edge, set[float] | No
     if value is None or value.is_constant:
         array = None if value is None else value.constant()
         return None if array is None or array.dtype.kind != "f" else _far_below(array)
-    node = made_by(value, "Mul", *_ADDING)
+    node = made_by(value, "Mul", *ADDING)
     if node is None or depth == 0:
         return None
     if node.op == "Mul":
         return _by_product(node)
     if value not in known:
-        found = [_hidden_by(part, depth - 1, known) for part in _parts(node)]
+        found = [_hidden_by(part, depth - 1, known) for part in parts_of(node)]
         is_unknown = None in found or (node.op == "Add" and all(found))  # two such numbers may overflow
         known[value] = None if is_unknown else {number for part in found for number in part or ()}
     return known[value]
 
 
-def _parts(node: Node) -> list[Edge | None]:
-    """The inputs of which the elements of a result are made."""
+def parts_of(node: Node) -> list[Edge | None]:
+    """The inputs of which the elements of a mask are made."""
     return list(node.inputs[1:] if node.op == "Where" else node.inputs[:1] if node.op in _MOVING else node.inputs)
-
-
-def makes_nan(mask: Edge | None) -> bool:
-    """Whether a mask may hold NaN or +∞ by what it is made of: such a constant, or one of ∞ that is multiplied or
-    subtracted."""
-    left = [(mask, True)]  # and whether it may hold −∞
-    for value, is_added in left:
-        array = value.constant() if value is not None and value.is_constant else None
-        if (
-            array is not None
-            and array.dtype.kind == "f"
-            and not (array < np.inf if is_added else np.isfinite(array)).all()
-        ):
-            return True
-        node = made_by(value, "Cast", "Div", "Mul", "Neg", "Sub", *_ADDING)
-        is_added = is_added and node is not None and node.op in _ADDING
-        found = [] if node is None else [(part, is_added) for part in _parts(node)]
-        left += [pair for pair in found if pair not in left]
-        if len(left) > _MOST_PARTS:
-            return True
-    return False
 
 
 def _far_below(array: np.ndarray[Any, Any]) -> set[float]:

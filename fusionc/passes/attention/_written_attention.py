@@ -7,14 +7,15 @@ from onnx import TensorProto
 
 from fusionc.model.graph import Edge, Shape
 from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze, transposed
-from fusionc.passes.attention._heads import batch_of, heads_of
-from fusionc.passes.attention._masks import makes_nan
+from fusionc.passes.attention._heads import batch_of, heads_of, made_by
+from fusionc.passes.attention._masks import ADDING, parts_of
 from fusionc.rewrite import Match, Tape, const, either, keep, op, refuse, var
 from fusionc.rewrite.pattern import Formula
 from fusionc.shapes.elements import dimension
 from fusionc.shapes.equality import same_after_reshape
 
 q, k, v, mask = var("q"), var("k"), var("v"), var("mask")
+_MOST_PARTS = 100  # of what a mask is made of, that many are looked at
 _LARGEST_SCALE = 2.0**12  # beyond it and its reciprocal, it may matter for the range where the scale is applied
 
 
@@ -58,7 +59,7 @@ def operands(m: Match, new: Tape, given: Edge | None = None, value: Edge | None 
         refuse("tensors known to be empty, which the operator rejects")
     if m.softmax.attr("axis") not in (-1, 3):
         refuse("Softmax is not over the keys")
-    if m.guard is not None and makes_nan(m.captures.get("mask")):
+    if m.guard is not None and _makes_nan(m.captures.get("mask")):
         refuse("the mask may hold NaN or +∞, of which the guard makes zeros")
     key = _key(m, given, new)
     heads, key_heads, value_heads = (heads_of(one) for one in (m.q, key, value))
@@ -118,3 +119,24 @@ def _of_five_axes(given: Edge, flat: Shape | None, swapped: Shape | None, new: T
     if target.count(-1) > 1 or 0 in target:
         refuse("the rank is unknown or not 4")
     return new.Reshape(given, new.const(np.array(target, np.int64)))
+
+
+def _makes_nan(mask: Edge | None) -> bool:
+    """Whether a mask may hold NaN or +∞ by what it is made of: such a constant, or one of ∞ that is multiplied or
+    subtracted."""
+    left = [(mask, True)]  # and whether it may hold −∞
+    for value, is_added in left:
+        array = value.constant() if value is not None and value.is_constant else None
+        if (
+            array is not None
+            and array.dtype.kind == "f"
+            and not (array < np.inf if is_added else np.isfinite(array)).all()
+        ):
+            return True
+        node = made_by(value, "Cast", "Div", "Mul", "Neg", "Sub", *ADDING)
+        is_added = is_added and node is not None and node.op in ADDING
+        found = [] if node is None else [(part, is_added) for part in parts_of(node)]
+        left += [pair for pair in found if pair not in left]
+        if len(left) > _MOST_PARTS:
+            return True
+    return False
