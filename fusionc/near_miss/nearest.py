@@ -35,12 +35,10 @@ def reasons_of(places: Sequence[Place]) -> list[Reason]:
     Of the patterns that begin at a node, the nearest one counts. One of which nothing but its first operator is there
     is no near miss, unless nothing is nearer.
     """
-    best: dict[tuple[int, str], Place] = {}
+    at_root: dict[tuple[int, str], list[Place]] = {}
     for place in places:
-        key = (place.graph_id, place.root)
-        if key not in best or place.rank < best[key].rank:
-            best[key] = place
-    ranked = sorted(best.values(), key=lambda place: place.rank)
+        at_root.setdefault((place.graph_id, place.root), []).append(place)
+    ranked = sorted(map(_nearest, at_root.values()), key=lambda place: place.rank)
     nearer = list(filter(_is_near, ranked))
     alike: dict[tuple[str, int, str], list[Place]] = {}
     for place in nearer or ranked:
@@ -60,6 +58,16 @@ def reasons_of(places: Sequence[Place]) -> list[Reason]:
         )
         for first, *others in alike.values()
     ]
+
+
+def _nearest(places: Sequence[Place]) -> Place:
+    """The nearest of the patterns that begin at one node.
+
+    Where all of one is there but a condition, a larger one that lacks several things is not what the model means.
+    """
+    if any(place.is_whole and place.size > 1 for place in places):
+        places = [place for place in places if place.is_whole or place.unfit == 1]
+    return min(places, key=lambda place: place.rank)
 
 
 def _is_near(place: Place) -> bool:

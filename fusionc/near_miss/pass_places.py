@@ -54,7 +54,12 @@ class Place:
     @property
     def rank(self) -> tuple[float, ...]:
         """What is nearer to a match is less."""
-        return (-self.is_match, self.missing - self.fitting - self.beyond)
+        return (-self.is_match, self.missing - self.fitting - self.beyond, self.missing)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether nothing of the formula is missing, though a condition may not hold."""
+        return self.missing <= _CONDITION
 
 
 def places_of(model: Model, pass_: Pass, *, only_matches: bool = False) -> Iterator[Place]:

@@ -88,6 +88,25 @@ ROTARY = Form(
     [r] r = Concat <axis = -1> (n, l) [a] a = Mul (x, c) [b] b = Mul (r, w) [y] y = Add (a, b) }""",
     23,
 )
+GROUPED = Form(
+    "GroupQueryAttentionFusionPass",
+    """agraph (float[B,S,32] q, float[B,S,16] k, float[B,S,16] v) => (float[B,S,32] y)
+    <float c = {0.5}, int64[1] two = {2}, int64[4] heads = {0, 0, 4, 8}, int64[4] few = {0, 0, 2, 8},
+    int64[5] wide = {1, 1, 2, 1, 1}, int64[4] back = {0, 4, -1, 8}, int64[3] merged = {0, 0, 32}> {
+    [r] r = Reshape (q, heads) [a] a = Transpose <perm = [0, 2, 1, 3]> (r) [u] u = Reshape (k, few)
+    [i] i = Transpose <perm = [0, 2, 1, 3]> (u) [i1] i1 = Unsqueeze (i, two) [i2] i2 = Expand (i1, wide)
+    [i3] i3 = Reshape (i2, back) [b] b = Transpose <perm = [0, 1, 3, 2]> (i3) [w] w = Reshape (v, few)
+    [j] j = Transpose <perm = [0, 2, 1, 3]> (w) [j1] j1 = Unsqueeze (j, two) [j2] j2 = Expand (j1, wide)
+    [d] d = Reshape (j2, back) [s] s = MatMul (a, b) [z] z = Mul (s, c) [p] p = Softmax <axis = -1> (z)
+    [o] o = MatMul (p, d) [h] h = Transpose <perm = [0, 2, 1, 3]> (o) [y] y = Reshape (h, merged) }""",
+)
+BIAS_GELU = Form(
+    "BiasGeluFusionPass",
+    """agraph (float[N,4] u) => (float[N,4] y)
+    <float half = {0.5}, float one = {1}, float root = {1.41421356}, float[4] b> {
+    [x] x = Add (u, b) [d] d = Div (x, root) [e] e = Erf (d) [a] a = Add (e, one) [h] h = Mul (a, x)
+    [y] y = Mul (h, half) }""",
+)
 SIGMOID = Form(
     "SwishFusionPass",
     """agraph (float[N,4] x) => (float[N,4] y) <float one = {1}> {
@@ -108,7 +127,7 @@ CONV_RELU = Form(
 CAST = Form("CastRemovePass", "agraph (float[N,4] x) => (float[N,4] y) { [c] c = Cast <to = 1> (x) [y] y = Neg (c) }")
 FORMS = (
     GELU, LAYER_NORM, SOFTMAX, CONV_BN, MATMUL_ADD, ATTENTION, SPLIT_CONV, CONV_CONCAT, SKIP_NORM, SHUFFLE, ROTARY,
-    SIGMOID, L2, FAST_GELU, CONV_RELU, CAST,
+    GROUPED, BIAS_GELU, SIGMOID, L2, FAST_GELU, CONV_RELU, CAST,
 )  # fmt: skip
 
 
@@ -298,7 +317,27 @@ MISSES = [
         CONV_CONCAT,
         "b = Conv (x, W)",
         "z = Neg (x) [b] b = Conv (z, W)",
-        f"Concat ‹y›: {UNMET}: the Convs are several, of one value, with equal attributes and activations",
+        f"Concat ‹y›: {UNMET}: the Convs are several, of one value, ungrouped, by constants, and alike but for these",
+    ),
+    Miss(
+        CONV_CONCAT,
+        "(float[N,3,6,6] x)",
+        "(float[N,3,6,6] x, float[2,3,3,3] W)",
+        f"Concat ‹y›: {UNMET}: the Convs are several, of one value, ungrouped, by constants, and alike but for these",
+    ),
+    Miss(
+        GROUPED,
+        "j2 = Expand",
+        "j2 = Mul",
+        f"Reshape ‹y›: {UNMET}: Unsqueeze, Expand and Reshape repeat key and value, or the one query has the heads of "
+        "a key in groups; a Transpose merges the heads, or there is one query; and nothing guards against hidden rows",
+    ),
+    # of patterns that get equally far, the one that lacks less
+    Miss(
+        BIAS_GELU,
+        "[h] h = Mul (a, x)",
+        "[t] t = Tan (x) [h] h = Mul (a, t)",
+        "Div ‹d›: first operand ‹x› is not ‹t›: the pattern has the same value in both places",
     ),
     # interior values
     Miss(

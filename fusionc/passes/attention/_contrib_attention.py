@@ -64,12 +64,14 @@ def patterns(name: str, rewrite: Rewrite, where: Callable[[Match], bool]) -> tup
         return (m.turn is not None or _length_of_queries(m) == 1) and where(m)
 
     def fits(m: Match) -> bool:
-        """Whether a Transpose merges the heads, or there is one query, and nothing guards against hidden rows."""
         return is_single(m) and not _needs_guard(m)
 
     def fits_with_guard(m: Match) -> bool:
-        """Whether a Transpose merges the heads, or there is one query, and the guard against hidden rows is needed."""
         return is_single(m) and _needs_guard(m)
+
+    single = f"{(where.__doc__ or '').rstrip('.')}; a Transpose merges the heads, or there is one query"
+    fits.__doc__ = f"{single}; and nothing guards against hidden rows."
+    fits_with_guard.__doc__ = f"{single}; and the guard against hidden rows is needed."
 
     past, values = scores_of(_repeated(_KEYS, "k")), _repeated(_VALUES, "v")
     plain, masked = (_merged_or_single(attention(scores, values)) for scores in (past, past + mask))

@@ -24,6 +24,7 @@ _STEP = 8  # sizes of heads that the operator takes are multiples of it
 
 
 def _is_grouped(m: Match) -> bool:
+    """Whether Unsqueeze, Expand and Reshape repeat key and value, or the one query has the heads of a key in groups."""
     return ungrouped(m.q) is not None or (unrepeated(key_of(m)) is not None and unrepeated(value_of(m)) is not None)
 
 

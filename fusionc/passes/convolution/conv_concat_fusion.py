@@ -7,7 +7,7 @@ _CONVS = op.Conv(var("x"), rest("weights"), _as="convs")
 
 
 def _are_siblings(m: Match) -> bool:
-    """Whether the Convs are several, of one value, with equal attributes and activations."""
+    """Whether the Convs are several, of one value, ungrouped, by constants, and alike but for these."""
     activations = m.activations or []
     keys = [conv_key(conv) for conv in m.convs]
     alike = [elementwise_key(node) for node in activations]
