@@ -75,7 +75,7 @@ def model_diff(before: Path, after: Path, input_shape: Mapping[str, Sequence[int
     protos, folders = (load(before), load(after)), [os.fspath(path.parent) for path in (before, after)]
     given = input_shape or {}
     names = [{value.name for value in proto.graph.input} for proto in protos]
-    for name in given.keys() - names[0] - names[1]:
+    for name in (name for name in given if name not in names[0] | names[1]):
         hint = f"their inputs are: {', '.join(sorted(names[0] | names[1]))}"
         raise UsageError(f"no model has an input {name}", where="--input_shape", hint=hint, code="E10016")
     one, other = (

@@ -40,7 +40,7 @@ class Pairs:
             self.add_values(one, other)
         if before.bodies and after.bodies:
             bodies, others = named_bodies(before), named_bodies(after)
-            for place in bodies.keys() & others.keys():
+            for place in (place for place in bodies if place in others):
                 self.add_ports(bodies[place], others[place])
 
     def add_ports(self, before: Graph, after: Graph) -> None:

@@ -40,7 +40,7 @@ def body_changes(one: Node, other: Node, pairs: Pairs, digests: Digests) -> Iter
     """The ports of subgraphs of two paired nodes that are other values."""
     if one.bodies and other.bodies:
         bodies, others = named_bodies(one), named_bodies(other)
-        for name in bodies.keys() & others.keys():
+        for name in (name for name in bodies if name in others):
             yield from (f"{name}: {what}" for what in _of_graph(bodies[name], others[name], pairs, digests))
 
 

@@ -16,7 +16,7 @@ from fusionc.shapes.inference import typed_model
 
 @dataclass(frozen=True)
 class Inspection:
-    """What a model holds, as names and values, and what was found in it, the most costly first."""
+    """What a model holds, as names and values, and what was found in its nodes, its weights and its sizes."""
 
     path: Path
     facts: list[tuple[str, str]]

@@ -57,7 +57,7 @@ def findings(model: Model) -> Iterator[Finding]:
         yield Finding(
             "convolutions over one axis",
             f"{_counted(flat)} do not enter onnxruntime's blocked layout, which is faster",
-            "export them as Conv over two axes, the first one of size 1",
+            "convert: Conv1dToConv2dPass makes those of float32 convolutions over two axes",
             _labels(flat),
         )
 

@@ -21,7 +21,7 @@ _OUTPUTS = {"Conv": 0, "ConvTranspose": 1, "MatMul": -1}
 
 
 def findings(model: Model) -> Iterator[Finding]:
-    """What is to say of the constants of all graphs. Each is read once, and not kept."""
+    """What is to say of the constants of all graphs, of which one is read at a time."""
     subnormal: dict[str, int] = {}
     copies: _Copies = {}
     turned: _Copies = {}
@@ -68,7 +68,7 @@ def _dead_outputs(model: Model) -> Iterator[Finding]:
         if axis is None or array is None or array.dtype.name not in _FLOATS or array.ndim < 2 or not array.size:
             continue
         rows = np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)
-        count = int((~rows.any(1) | (is_subnormal(rows) | (rows == 0)).all(1)).sum())
+        count = int((is_subnormal(rows) | (rows == 0)).all(1).sum())
         if count:
             dead[node.label()] = f"{count} of {len(rows)}"
             lost += count

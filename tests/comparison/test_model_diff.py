@@ -313,3 +313,16 @@ def test_an_area_moves_what_goes_in_and_comes_out_and_computes_what_is_inside() 
     assert texts(found) == [f"replaced Exp+Neg+Abs>fusionc.gk.{found.nodes.changes[0].after[0].operator[11:]}"]
     assert (found.before.operations, found.after.operations) == (3000, 3000)
     assert (found.before.bytes_moved, found.after.bytes_moved) == (24000, 8000)
+
+
+def test_branches_are_told_in_their_order() -> None:
+    onnx.save(parse(BRANCHES), "one.onnx")
+    _, changes, _ = CONNECTIONS["branches change places"]
+    text = BRANCHES
+    for old, new in changes.items():
+        text = text.replace(old, new)
+    onnx.save(parse(text), "two.onnx")
+    found = model_diff(Path("one.onnx"), Path("two.onnx")).nodes.changes
+    (change,) = [change for change in found if change.before and change.before[0].operator == "If"]
+    said = ("then_branch: another value as output 0", "else_branch: another value as output 0")
+    assert change.details == said

@@ -95,7 +95,8 @@ def test_what_runs_step_by_step_and_what_leaves_the_blocked_layout(tmp_path: Pat
             d = Identity (c) t = Add (s, s) }> }""")
     assert topics(loop, tmp_path) == ["computed step by step"]
     flat = parse("agraph (float[2,3,4] x) => (float[2,4,4] y) <float[4,3,1] W> { y = Conv (x, W) }")
-    assert topics(flat, tmp_path) == ["convolutions over one axis"]
+    (found,) = inspected(flat, tmp_path).findings
+    assert found.topic == "convolutions over one axis" and "Conv1dToConv2dPass" in found.to_do
 
 
 def test_open_sizes_say_how_to_fix_them(tmp_path: Path) -> None:
