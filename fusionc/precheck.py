@@ -14,7 +14,7 @@ from fusionc.disk.onnx_checker import fault_of
 from fusionc.model import operators
 from fusionc.model.graph import Node
 from fusionc.model.tensors import type_name
-from fusionc.runtime.cpu_kernels import has_cpu_kernel, is_known
+from fusionc.runtime.cpu_kernels import has_cpu_kernel, has_operator
 from fusionc.shapes.inference import typed_model
 
 _UNSUPPORTED, _INVALID = 1, 2  # ATC's codes for an operator that there is not, and for one that cannot take its inputs
@@ -61,7 +61,7 @@ def _causes(node: Node) -> Iterator[tuple[int, str]]:
     place = f"version {version} of {node.domain or 'the standard operators'}"
     if not version:
         yield _INVALID, f"the model does not say which version of {node.domain or 'the standard operators'} it uses"
-    elif schema is None and not (model.is_for_onnxruntime and is_known(node.op, node.domain, version)):
+    elif schema is None and not (model.is_for_onnxruntime and has_operator(node.op, node.domain, version)):
         yield _UNSUPPORTED, f"{name} is no operator of {place}"
     elif model.is_for_onnxruntime and not node.is_op("Constant"):  # which onnxruntime makes an initializer
         if _has_body(schema):

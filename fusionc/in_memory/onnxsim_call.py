@@ -14,7 +14,7 @@ from onnx.defs import onnx_opset_version
 from fusionc.disk.load import load
 from fusionc.errors import UsageError, VerificationError
 from fusionc.in_memory.optimize import optimize
-from fusionc.in_memory.peer_names import BATCH_NORMALIZATION, ONNXSIM, passes_called, refuse, switches
+from fusionc.in_memory.peer_names import BATCH_NORMALIZATION, ONNXSIM, passes_doing, require_defaults, switches
 from fusionc.in_memory.sample_file import sample_file
 
 _OWN_CHECK = "results are verified with tolerances and values that follow from the model; input_data gives more values"
@@ -111,11 +111,11 @@ def simplify(
     Raises UsageError and FusioncError as `fusionc.optimize` does.
     """
     given = dict(locals(), certify=certify or None)
-    refuse(simplify, given, _NOT_MEANT)
+    require_defaults(simplify, given, _NOT_MEANT)
     if providers is not None and list(providers) != ["CPUExecutionProvider"]:
         raise UsageError("simplify cannot fold with other providers", hint="leave providers out", code="E10001")
     proto = load(Path(model)) if isinstance(model, str | os.PathLike) else model
-    off = passes_called(skipped_optimizers or (), ONNXSIM, "skipped_optimizers")
+    off = passes_doing(skipped_optimizers or (), ONNXSIM, "skipped_optimizers")
     options: dict[str, Any] = {
         "input_shape": _shapes(proto, overwrite_input_shapes or input_shapes),
         "verify_shape": _shapes(proto, test_input_shapes or input_shapes),

@@ -12,7 +12,7 @@ import onnx
 
 from fusionc.errors import UsageError, advice, said
 from fusionc.in_memory.optimize import optimize
-from fusionc.in_memory.peer_names import ONNXSLIM_PATTERNS, passes_called, refuse, switches
+from fusionc.in_memory.peer_names import ONNXSLIM_PATTERNS, passes_doing, require_defaults, switches
 from fusionc.in_memory.sample_file import sample_file
 from fusionc.report.table import show_report
 
@@ -21,7 +21,7 @@ _NOT_MEANT = {
     "dtype": "a model of another type computes something else; onnxconverter-common and onnxruntime have converters",
     "size_threshold": 'what folding may add is limited to 1 MiB in all; skip_optimizations=["constant_folding"] leaves '
     "it out",
-    "inspect": "fusionc convert --mode 6 shows what a model holds, fusionc diff what differs between two",
+    "inspect": "fusionc inspect shows what a model holds, fusionc diff what differs between two",
     "dump_to_disk": "fusionc diff --json and fusionc convert --report write what was done",
 }
 _TYPES = {"fp16": "FP16", "fp32": "FP32", "int32": "INT32"}
@@ -71,7 +71,7 @@ def slim(
     Raises VerificationError where there is no right result, UsageError and FusioncError as `fusionc.optimize` does.
     """
     given = dict(locals())
-    refuse(slim, given, _NOT_MEANT)
+    require_defaults(slim, given, _NOT_MEANT)
     if isinstance(model, list):
         hint = "fusionc diff shows what differs between two models"
         raise UsageError("slim takes one model, not a list of them", hint=hint, code="E10001")
@@ -104,7 +104,7 @@ def _switches(skipped: Sequence[str], patterns: Sequence[str]) -> dict[str, Any]
         if name not in _OPTIMIZATIONS:
             hint = advice(name, _OPTIMIZATIONS, f"the names are: {', '.join(_OPTIMIZATIONS)}")
             raise UsageError(f"skip_optimizations: there is no {name}", hint=hint, code="E10001")
-    off = [*passes_called(patterns, ONNXSLIM_PATTERNS, "skip_fusion_patterns")]
+    off = [*passes_doing(patterns, ONNXSLIM_PATTERNS, "skip_fusion_patterns")]
     off += [pass_name for name, pass_name in _EQUAL_VALUES.items() if name in skipped]
     has_fusions = "graph_fusion" not in skipped
     kept = () if has_fusions else [name for name in _EQUAL_VALUES.values() if name not in off]

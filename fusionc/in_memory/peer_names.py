@@ -82,7 +82,7 @@ ONNXSLIM_PATTERNS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def passes_called(names: Iterable[str], known: Mapping[str, tuple[str, ...]], argument: str) -> list[str]:
+def passes_doing(names: Iterable[str], known: Mapping[str, tuple[str, ...]], argument: str) -> list[str]:
     """The passes that do what a peer's rewrites of these names do. Raises UsageError for a name that it has not."""
     found = list[str]()
     for name in names:
@@ -99,7 +99,7 @@ def switches(off: Iterable[str], on: Iterable[str] = ()) -> str | None:
     return ";".join(f"{name}:{value}" for name, value in given.items()) or None
 
 
-def refuse(function: Callable[..., Any], given: Mapping[str, object], hints: Mapping[str, str]) -> None:
+def require_defaults(function: Callable[..., Any], given: Mapping[str, object], hints: Mapping[str, str]) -> None:
     """Raise UsageError where an argument that cannot be meant here has another value than its default."""
     parameters = signature(function).parameters
     for name, hint in hints.items():

@@ -9,7 +9,7 @@ import onnx.defs
 from fusionc.model.operators import MICROSOFT, qualified
 from fusionc.rewrite import Pass, Pattern
 from fusionc.rewrite.pattern import OpFormula, walk
-from fusionc.runtime.cpu_kernels import is_known
+from fusionc.runtime.cpu_kernels import has_operator
 
 
 def operators_of(pattern: Pattern) -> set[str]:
@@ -38,7 +38,7 @@ def operator_names(passes: Iterable[Pass]) -> set[str]:
 def is_operator(name: str, passes: Iterable[Pass]) -> bool:
     """Whether there is such an operator: one of these names, or one that the installed onnxruntime has beside them."""
     plain = _plain(name)
-    return plain in operator_names(passes) or is_known(plain.removeprefix(f"{MICROSOFT}."), MICROSOFT, 1)
+    return plain in operator_names(passes) or has_operator(plain.removeprefix(f"{MICROSOFT}."), MICROSOFT, 1)
 
 
 def _plain(operator: str) -> str:

@@ -33,6 +33,7 @@ class RewriteNotes:
 
     @property
     def groups(self) -> list[Alike]:
+        """What was noted so far."""
         return list(self._groups.values())
 
     def examine(self, commit: Commit, pass_: Pass, match: Match, new: Replacement, _tape: Tape) -> None:

@@ -31,7 +31,7 @@ def _tables() -> tuple[
     return kernels, {key: sorted(versions) for key, versions in parameters.items()}
 
 
-def is_known(op: str, domain: str, version: int) -> bool:
+def has_operator(op: str, domain: str, version: int) -> bool:
     """Whether the installed onnxruntime knows the operator in that version of its domain, with a kernel or without."""
     return any(since <= version for since, _ in _tables()[1].get((domain, op), ()))
 

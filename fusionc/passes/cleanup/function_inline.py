@@ -5,7 +5,7 @@ from fusionc.model.operators import is_foreign
 from fusionc.passes.cleanup._inlining import inlined
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 from fusionc.rewrite.pipeline import is_alive
-from fusionc.runtime.cpu_kernels import is_known
+from fusionc.runtime.cpu_kernels import has_operator
 
 
 def _calls(graph: Graph) -> Iterator[Match]:
@@ -35,7 +35,7 @@ class FunctionInlinePass(Pass):
 
     def rewrite(self, m: Match, new: Tape) -> Result:
         node = m.node
-        if not is_foreign(node) or is_known(node.op, node.domain, node.graph.opset_of(node.domain)):
+        if not is_foreign(node) or has_operator(node.op, node.domain, node.graph.opset_of(node.domain)):
             refuse("the runtime has an operator of this name, which it may take for the function")
         proto = m.function.proto
         attributes = {attribute.name: attribute for attribute in [*proto.attribute_proto, *m.node.proto.attribute]}

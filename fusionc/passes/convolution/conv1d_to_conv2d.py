@@ -10,23 +10,9 @@ from fusionc.rewrite.pattern import ms
 _ATTRIBUTES = {"kernel_shape": [1], "strides": [1], "dilations": [1]}  # with what stands before for the new axis
 _AXIS = 2  # the new one, behind batch and channels
 _OF_ONE = (
-    *(
-        "Abs",
-        "Celu",
-        "Clip",
-        "Elu",
-        "Erf",
-        "Exp",
-        "Gelu",
-        "HardSigmoid",
-        "HardSwish",
-        "LeakyRelu",
-        "Mish",
-        "Neg",
-        "Relu",
-    ),
-    *("Selu", "Sigmoid", "Sin", "Softplus", "Softsign", "Sqrt", "Swish", "Tanh", "ThresholdedRelu"),
-)
+    "Abs", "Celu", "Clip", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Neg", "Relu",
+    "Selu", "Sigmoid", "Sin", "Softplus", "Softsign", "Sqrt", "Swish", "Tanh", "ThresholdedRelu",
+)  # fmt: skip
 _CONTRIB = ("FastGelu", "Gelu", "QuickGelu")
 _OF_TWO = ("Add", "Sub", "Mul", "Div", "Pow", "PRelu", "Max", "Min")
 _BROADCASTS = 8  # the opset since which all of these broadcast like numpy

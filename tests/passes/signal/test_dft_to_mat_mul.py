@@ -44,6 +44,13 @@ STAYS = [
     Stays(
         "a length that is an input", "agraph (float[B,8,1] x, int64 n) => (float[B,K,2] y) { y = DFT (x, n) }", None, 17
     ),
+    Stays(
+        "one side of complex numbers",
+        dft("y = DFT <onesided = 1> (x)", "B,8,2"),
+        "a one-sided transform of complex numbers, which is not valid",
+        17,
+        valid=False,
+    ),
     Stays("a power of two, and long", dft("y = DFT <onesided = 1> (x)", "B,1024,1"), SLOWER, 17),
     Stays("a large matrix", dft("y = DFT <onesided = 1> (x)", "B,1200,1"), SLOWER, 17),
     Stays("another target", dft("y = DFT (x)"), "for target onnx nothing is known to be gained", 17, target="onnx"),
