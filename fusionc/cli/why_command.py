@@ -103,8 +103,7 @@ def _facts(one: PassAnswer) -> Iterator[tuple[str, str]]:
         what = f"{first.reason}; then" if first.reason else f"{', '.join(first.nodes)}:"
         yield "taken", f"{what} {described(first.by)} took it{_and_more(len(more))}"
     for reason in one.reasons[:_MOST]:
-        kind = "refused" if reason.is_match else "near miss" if reason.is_near else "far miss"
-        yield kind, _text(reason)
+        yield _kind(reason), _text(reason)
     if further := one.reasons[_MOST:]:
         places = sum(1 + len(reason.more) for reason in further)
         yield "more", f"{places} places more, for {len(further)} other reasons: --json has them"
@@ -120,6 +119,12 @@ def _expected_facts(one: ExpectedAnswer) -> Iterator[tuple[str, str]]:
         yield "note", f"no pass that makes {operator.operator} is near there"
     for answer in one.passes:
         yield from _facts(answer)
+
+
+def _kind(reason: Reason) -> str:
+    if reason.is_match:
+        return "would fire" if reason.would_fire else "refused"
+    return "near miss" if reason.is_near else "far miss"
 
 
 def _text(reason: Reason) -> str:

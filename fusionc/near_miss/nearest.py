@@ -14,7 +14,8 @@ class Reason:
     """Why a pass does not fire at `root`, where a pattern begins, and in `more` places for which it is the same.
 
     Of the pattern's `size` operators, `fitting` are there, and `unfit` things do not fit. `is_match` is true where all
-    of it is there, and the match is refused; `is_near` is not where nothing but its first operator is.
+    of it is there: the match is refused, or `would_fire`, where the pass is not to run. `is_near` is not where nothing
+    but its first operator is.
     """
 
     text: str
@@ -22,6 +23,7 @@ class Reason:
     pattern: str
     graph_id: int
     is_match: bool
+    would_fire: bool
     is_near: bool
     fitting: int
     size: int
@@ -50,6 +52,7 @@ def reasons_of(places: Sequence[Place]) -> list[Reason]:
             first.pattern,
             first.graph_id,
             first.is_match,
+            first.is_match and not first.reason,
             _is_near(first),
             first.fitting,
             first.size,

@@ -12,6 +12,7 @@ from types import CodeType
 
 import numpy as np
 
+from fusionc.errors import said
 from fusionc.model.graph import Edge, Graph, Model, Node
 from fusionc.model.operators import KERNELS
 from fusionc.near_miss.first_reason import first_reason, named, node_text, value_at
@@ -136,10 +137,13 @@ def place_of_match(pass_: Pass, pattern: Pattern, match: Match) -> Place:
     root = node_text(match.nodes[0]) if match.nodes else ", ".join(map(named, match.labels))
     size = max(len(match.nodes), 1)
     place = Place(match.graph.id, pattern.name, root, "", match.labels, fitting=size, size=size)
-    if pattern.where is not None and not pattern.where(match):
-        what = f"{root}: a condition of the pattern does not hold: {_condition(pattern.where)}"
-        return replace(place, reason=what, is_match=False, unfit=1, missing=_CONDITION)
-    reason = _refusal(pass_, pattern, match)
+    try:
+        if pattern.where is not None and not pattern.where(match):
+            what = f"{root}: a condition of the pattern does not hold: {_condition(pattern.where)}"
+            return replace(place, reason=what, is_match=False, unfit=1, missing=_CONDITION)
+        reason = _refusal(pass_, pattern, match)
+    except Exception as error:  # a user's pass may fail in any way where the conversion did not try it
+        reason = f"{pass_.name} fails here: {said(error)}"
     return replace(place, reason=reason and f"{root}: {reason}")
 
 

@@ -41,6 +41,16 @@ def test_what_another_optimizer_did_not_fuse_either(run: Any, gelu: str) -> None
     assert run("why", "--model", gelu).exit_code == 2
 
 
+def test_a_pass_that_is_off_and_would_have_made_what_is_expected(run: Any, gelu: str) -> None:
+    onnx.save(parse(GELU.replace("1.43", "1.41421356"), 20), "gelu.onnx")
+    onnx.save(parse('agraph (float[N,4] x) => (float[N,4] y) { ["y"] y = Gelu (x) }', 20), "other.onnx")
+    off = "GeluFusionPass:off;BiasGeluFusionPass:off"
+    lines = run(
+        "why", "--model", "gelu.onnx", "--expected", "other.onnx", "--optimization_switch", off
+    ).stdout.splitlines()
+    assert "would fire  Mul ‹\\x1by›: it would take effect (pattern Gelu)" in lines
+
+
 def test_json(run: Any, gelu: str) -> None:
     (answer,) = json.loads(run("why", "--model", gelu, "GeluFusionPass", "--json").stdout)["passes"]
     assert (answer["name"], answer["fired"], answer["taken"]) == ("GeluFusionPass", [], [])

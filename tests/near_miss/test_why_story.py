@@ -29,6 +29,15 @@ from fusionc import op
 
 fusionc.register_replacement(lambda x: op.Relu(op.Relu(x) * 2.0), lambda x: op.Relu(x) * 2.0, name="Own")
 """
+FAILING = """
+import fusionc
+from fusionc import op
+
+def failing(x):
+    raise ValueError("no such thing")
+
+fusionc.register_replacement(lambda x: op.Exp(op.Abs(x)), failing, name="Own")
+"""
 CONDITIONS = """
 from functools import partial
 
@@ -195,6 +204,14 @@ def test_conditions_of_passes_of_ones_own() -> None:
         f"Neg ‹y›: {unmet}: x has three axes",
         f"Neg ‹y›: {unmet}: a condition of its own",
     ]
+
+
+def test_a_pass_of_ones_own_that_fails_where_the_conversion_does_not_try_it() -> None:
+    Path("own.py").write_text(FAILING)
+    graph = """agraph (float[N,4] x) => (float[N,4] y, float[N,4] z) {
+        [a] a = Abs (x) [y] y = Neg (a) [b] b = Abs (x) [z] z = Exp (b) }"""
+    (reason,) = ask(graph, "Own", custom_passes=["own.py"]).reasons
+    assert reason.text == "Exp ‹z›: interior value ‹a› is used by Neg ‹y›"
 
 
 def test_what_another_optimizer_fused() -> None:
