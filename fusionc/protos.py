@@ -9,7 +9,7 @@ from math import prod
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, shape_inference
 
 _LONG = 1 << 20  # elements
-_SMALL = 1024  # elements; larger tensors are never axes, sizes or the like
+SMALL = 1024  # elements; larger tensors are never shapes, axes, sizes or the like
 
 
 def nodes_of(model: ModelProto) -> Iterator[NodeProto]:
@@ -104,7 +104,7 @@ def reads_of(node: NodeProto) -> set[str]:
 
 def is_small(tensor: TensorProto) -> bool:
     """Whether the elements may be axes, sizes or the like, and are in the model."""
-    return prod(tensor.dims) <= _SMALL and tensor.data_location != TensorProto.EXTERNAL
+    return prod(tensor.dims) <= SMALL and tensor.data_location != TensorProto.EXTERNAL
 
 
 def without_large_weights(model: ModelProto) -> ModelProto:

@@ -15,11 +15,10 @@ from fusionc.comparison.node_cost import UnknownSize, bytes_moved_by, operations
 from fusionc.model.graph import Edge, Model, Node
 from fusionc.model.operators import KERNELS
 from fusionc.model.tensors import byte_size
-from fusionc.protos import tensors_of
+from fusionc.protos import SMALL, tensors_of
 from fusionc.report.model_info import bytes_on_disk, operators_of
 from fusionc.requested.dimension_size import OPEN
 from fusionc.requested.input_shape import fix_sizes
-from fusionc.shapes.elements import SMALL
 from fusionc.shapes.inference import typed_model
 from fusionc.verify.inputs.formulas import formula_of
 

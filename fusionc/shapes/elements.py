@@ -12,11 +12,11 @@ from onnx import TensorProto
 
 from fusionc.model.graph import Edge, Node
 from fusionc.model.operators import COMMUTATIVE, MICROSOFT, has_legacy_axis
+from fusionc.protos import SMALL
 from fusionc.shapes.expressions import Element, added, divided, is_dimension, least, limited, multiplied
 
-__all__ = ["Element", "dimension", "elements", "shape_made"]
+__all__ = ["SMALL", "Element", "dimension", "elements", "shape_made"]
 Dims = Sequence[Element | None]  # None for what cannot be said
-SMALL = 1024  # elements; larger tensors never are shapes, axes or sizes, and inference goes without them
 _FAR = 1 << 30  # exporters write the end of an axis as a number beyond
 _ARITHMETIC: dict[str, Callable[[Element, Element], Element | None]] = {
     "Add": added,
