@@ -25,6 +25,11 @@ def the_node(text: str, opset: int = 23) -> Node:
         ("float[2,3,4] x, float[2,4,5] w", 'Einsum <equation = "bij,bjk->bik"> (x, w)', 2 * 2 * 3 * 4 * 5),
         ("float[7,2,5] x, float[1,16,5] w, float[1,16,4] r", "LSTM <hidden_size = 4> (x, w, r)", 2 * 7 * 2 * 16 * 9),
         ("float[2,4,6,8] x, float[2,4,9,8] k, float[2,4,9,8] v", "Attention (x, k, v)", 4 * (2 * 4 * 6 * 8) * 9),
+        (
+            "float[2,4,6,8] x, float[2,4,9,8] k, float[2,4,9,8] v, float[2,4,5,8] p",
+            "Attention (x, k, v, , p, p)",
+            4 * (2 * 4 * 6 * 8) * (5 + 9),
+        ),
         ("float[2,3] x", "ReduceSum (x)", 6),
         ("float[2,1] x, float[3] w", "Add (x, w)", 6),
         ("float[2,3] x", "Transpose (x)", 0),

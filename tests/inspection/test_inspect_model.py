@@ -107,6 +107,12 @@ def test_open_sizes_say_how_to_fix_them(tmp_path: Path) -> None:
     assert '"x:1,4;z:1,1"' in found.to_do
 
 
+def test_what_else_is_read_is_no_shape(tmp_path: Path) -> None:
+    model = parse("""agraph (float[N,4] x, int64[2] more) => (int64[2] y) { s = Shape (x) y = Add (s, more) }""")
+    (found,) = inspected(model, tmp_path).findings
+    assert found.text == "x[N,4]: 1 nodes compute shapes from them"
+
+
 def test_weights_in_a_file_of_their_own(tmp_path: Path) -> None:
     weights = np.ones((4, 3, 1, 1))
     weights[1] = 0
