@@ -13,3 +13,8 @@ class Finding:
     text: str
     to_do: str
     places: tuple[str, ...]
+
+
+def counted(number: int, noun: str) -> str:
+    """So many of something: 1 node, 2 nodes."""
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"

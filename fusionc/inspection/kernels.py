@@ -28,35 +28,35 @@ def findings(model: Model) -> Iterator[Finding]:
         types = sorted(type_name(elem_type) for elem_type in read & _FLOAT_OF.keys())
         yield Finding(
             "computed in float32",
-            f"{_counted(cast)} have no kernel for {' or '.join(types)}: onnxruntime puts Casts around them",
+            f"no kernel for {' or '.join(types)}: {_counted(cast)}; onnxruntime puts Casts around them",
             "on a CPU a float32 model is faster; keep the weights small by quantization instead",
             _labels(cast),
         )
     if missing := found.get("none"):
         yield Finding(
             "no kernel",
-            f"{_counted(missing)} have no kernel for what they read: onnxruntime will not load the model",
+            f"no kernel for what they read: {_counted(missing)}; onnxruntime will not load the model",
             "export with other element types, or raise the model with --target_opset",
             _labels(missing),
         )
     if written := found.get("written out"):
         yield Finding(
             "written out when the model is loaded",
-            f"{_counted(written)} have no kernel of their own; onnxruntime runs the operators that they are made of",
+            f"no kernel of their own: {_counted(written)}; onnxruntime runs the operators that they are made of",
             "convert with --enable_graph_kernel, which generates one kernel for each",
             _labels(written),
         )
     if steps := [node for node in nodes if node.is_op(*_BY_STEPS)]:
         yield Finding(
             "computed step by step",
-            f"{_counted(steps)} run their subgraph anew for every step",
+            f"a subgraph is run anew for every step: {_counted(steps)}",
             "export what they compute as one operator, as LSTM, GRU or CumSum, or unrolled where the steps are few",
             _labels(steps),
         )
     if flat := [n for n in nodes if n.is_op("Conv") and n.inputs[0] is not None and n.inputs[0].rank == 3]:
         yield Finding(
             "convolutions over one axis",
-            f"{_counted(flat)} do not enter onnxruntime's blocked layout, which is faster",
+            f"not in onnxruntime's blocked layout, which is faster: {_counted(flat)}",
             "convert: Conv1dToConv2dPass makes those of float32 convolutions over two axes",
             _labels(flat),
         )

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from onnx import TensorProto
 
-from fusionc.inspection.finding import Finding
+from fusionc.inspection.finding import Finding, counted
 from fusionc.model.graph import Model, Node, Shape
 from fusionc.shapes.expressions import is_invented
 
@@ -19,7 +19,7 @@ def findings(model: Model) -> Iterator[Finding]:
     if not shapes:
         return
     count = sum(len(_of_shapes(graph.ordered())) for graph in model.graphs)
-    cost = f"{count:,} nodes compute shapes from them" if count else "nothing computes shapes from them"
+    cost = f"shapes are computed from them in {counted(count, 'node')}" if count else "no shape is computed from them"
     option = ";".join(f"{name}:{_fixed(shape)}" for name, shape in shapes.items())
     yield Finding(
         "open sizes",

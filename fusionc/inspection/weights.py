@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from fusionc.inspection.finding import Finding
+from fusionc.inspection.finding import Finding, counted
 from fusionc.model.graph import Edge, Model, Node
 from fusionc.model.tensors import Array
 from fusionc.passes.cleanup.subnormal_to_zero import is_subnormal
@@ -36,10 +36,10 @@ def findings(model: Model) -> Iterator[Finding]:
             if array.ndim == 2:
                 turned.setdefault(_digest(array.T), []).append((constant, array.nbytes))
     if subnormal:
+        count = f"{counted(sum(subnormal.values()), 'element')} of {counted(len(subnormal), 'constant')}"
         yield Finding(
             "subnormal numbers",
-            f"{sum(subnormal.values()):,} elements of {len(subnormal)} constants are below the smallest normal number; "
-            "many processors take up to a hundred times as long for them",
+            f"{count} below the smallest normal number; many processors take up to a hundred times as long for such",
             "convert: SubnormalToZeroPass makes them 0 where that cannot show; for those that come up while the model "
             "runs, set session.set_denormal_as_zero to 1",
             tuple(subnormal),
@@ -76,8 +76,8 @@ def _dead_outputs(model: Model) -> Iterator[Finding]:
         first = next(iter(dead))
         yield Finding(
             "dead filters",
-            f"{lost:,} filters or columns of {len(dead)} operators are zero, in {first} {dead[first]}: they compute "
-            "nothing but their bias",
+            f"{counted(lost, 'output')} of {counted(len(dead), 'operator')} with weights that are all zero, in {first} "
+            f"{dead[first]}: nothing but the bias is left of these",
             "prune them before the export, with what reads them; fusionc changes no shapes of weights",
             tuple(dead),
         )
@@ -95,7 +95,7 @@ def _copies(copies: _Copies, turned: _Copies) -> Iterator[Finding]:
         wasted = sum(size for group in equal for _, size in group[1:])
         yield Finding(
             "weights stored twice",
-            f"{len(equal)} weights are there several times, {size_text(wasted)} of copies",
+            f"{counted(len(equal), 'weight')} stored several times, {size_text(wasted)} of copies",
             "convert: RemoveSameConstPass keeps one of each",
             tuple(constant.name for group in equal for constant, _ in group),
         )
@@ -106,7 +106,7 @@ def _copies(copies: _Copies, turned: _Copies) -> Iterator[Finding]:
         size = size_text(sum(distinct.values()))
         yield Finding(
             "weights stored transposed",
-            f"{len(distinct)} weights are there once more with their axes exchanged, {size} of copies, as of an "
+            f"{counted(len(distinct), 'weight')} stored once more with the axes exchanged, {size} of copies, as of an "
             "embedding that is tied to the last layer",
             "export the tied weights once, with a Gemm that has transB = 1",
             tuple(sorted({name for pair in distinct for name in pair})),

@@ -24,7 +24,7 @@ def dead(folder: Path) -> Path:
 def test_what_was_found_is_shown_with_what_to_do(tmp_path: Path) -> None:
     result = CliRunner().invoke(main, ["inspect", "--model", str(dead(tmp_path))])
     assert result.exit_code == 0
-    assert "found  dead filters: 1 filters or columns of 1 operators are zero, in Conv:y 1 of 4" in result.output
+    assert "found  dead filters: 1 output of 1 operator with weights that are all zero, in Conv:y" in result.output
     assert "where  Conv:y" in result.output and '--input_shape "x:1,3,4,4"' in result.output
     assert result.output.count("to do  ") == 2
 

@@ -44,7 +44,7 @@ def test_subnormal_numbers_are_counted(tmp_path: Path) -> None:
     weights = np.ones((4, 3, 1, 1))
     weights[0, 0], weights[1, 1], weights[2, 2] = 1e-40, 0, 1e-37
     (found,) = inspected(with_weights(CONV, W=weights), tmp_path).findings
-    assert found.topic == "subnormal numbers" and found.text.startswith("1 elements of 1 constants")
+    assert found.topic == "subnormal numbers" and found.text.startswith("1 element of 1 constant below")
     assert found.places == ("W",) and "SubnormalToZeroPass" in found.to_do
 
 
@@ -103,14 +103,14 @@ def test_open_sizes_say_how_to_fix_them(tmp_path: Path) -> None:
     model = parse("""agraph (float[N,4] x, float[N,M] z) => (float[K] y) <int64[1] one = {0}, int64[1] four = {4}> {
         s = Shape (x) n = Gather (s, one) t = Mul (n, four) y = Reshape (x, t) }""")
     (found,) = inspected(model, tmp_path).findings
-    assert found.topic == "open sizes" and found.text == "x[N,4], z[N,M]: 3 nodes compute shapes from them"
+    assert found.topic == "open sizes" and found.text == "x[N,4], z[N,M]: shapes are computed from them in 3 nodes"
     assert '"x:1,4;z:1,1"' in found.to_do
 
 
 def test_what_else_is_read_is_no_shape(tmp_path: Path) -> None:
     model = parse("""agraph (float[N,4] x, int64[2] more) => (int64[2] y) { s = Shape (x) y = Add (s, more) }""")
     (found,) = inspected(model, tmp_path).findings
-    assert found.text == "x[N,4]: 1 nodes compute shapes from them"
+    assert found.text == "x[N,4]: shapes are computed from them in 1 node"
 
 
 def test_weights_in_a_file_of_their_own(tmp_path: Path) -> None:
