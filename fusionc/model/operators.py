@@ -80,8 +80,11 @@ def is_foreign(node: Any) -> bool:
 
 @cache
 def attribute_default(op: str, domain: str, version: int, name: str) -> Any:
-    """The default of an attribute in the operator's schema, or None where it has none."""
-    found = schema(op, domain, version)
+    """The default of an attribute in the operator's schema, or None where it has none.
+
+    onnxruntime takes LayerNormalization of opsets that do not have it yet: then the newest schema says what it means.
+    """
+    found = schema(op, domain, version) or schema(op, domain, onnx.defs.onnx_opset_version())
     known = {} if found is None else found.attributes
     return decode_attribute(known[name].default_value) if name in known else None
 

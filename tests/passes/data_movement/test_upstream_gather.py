@@ -1,4 +1,4 @@
-from harness import Fires, Stays, seen_by_subgraph, tables
+from harness import Fires, Stays, optimize, parse, pass_of, seen_by_subgraph, tables
 
 CONSTANTS = (
     "int64 i0 = {0}, int64 i3 = {3}, int64 last = {-1}, int64[1] n0 = {0}, int64[1] n1 = {1}, int64[1] n2 = {2}, "
@@ -343,3 +343,10 @@ FIRES = [
 ]
 
 test_stays, test_fires = tables("UpstreamGatherPass", STAYS, FIRES)
+
+
+def test_a_layer_normalization_of_an_opset_without_it_which_onnxruntime_runs() -> None:
+    graph = """agraph (float[N,S,4] x) => (float[N,4] y) <float[4] g, int64 i = {0}, float[N,S,4] n> {
+        n = LayerNormalization (x, g) r = Relu (n) y = Gather <axis = 1> (r, i) }"""
+    result, _ = optimize(parse(graph, 13), [pass_of("UpstreamGatherPass")])
+    assert result.graph.node[0].op_type == "LayerNormalization"
