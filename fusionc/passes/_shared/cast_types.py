@@ -2,6 +2,8 @@
 
 from onnx import TensorProto
 
+from fusionc.rewrite import Match
+
 _BITS: dict[int, tuple[int, int]] = {  # of the mantissa and of the exponent; integers: of the number, and none
     TensorProto.FLOAT16: (10, 5),
     TensorProto.BFLOAT16: (7, 8),
@@ -15,6 +17,11 @@ _UNSIGNED: dict[int, int] = {
     TensorProto.UINT32: 32,
     TensorProto.UINT64: 64,
 }
+
+
+def casts_nothing(m: Match) -> bool:
+    """Whether x has the type already."""
+    return bool(m.x.elem_type == m.cast.attr("to"))
 
 
 def holds(wide: int, narrow: int) -> bool:

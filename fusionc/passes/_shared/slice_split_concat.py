@@ -8,11 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from fusionc.model.graph import Edge, Node, Value
-from fusionc.rewrite import Tape
+from fusionc.rewrite import Match, Tape
+from fusionc.shapes.equality import same_shape
 
 FAR = 1 << 30  # exporters write the end of an axis as a number beyond
-
-
 _LAST = 1 << 62  # what is written for it here, as for any bound beyond
 
 
@@ -65,6 +64,12 @@ def new_slice(new: Tape, x: Edge, cuts: Sequence[Cut]) -> Edge:
         return new.Slice(x, axes=axes, starts=starts, ends=ends)
     inputs = [starts, ends, axes] if all(step == 1 for step in steps) else [starts, ends, axes, steps]
     return new.Slice(x, *(new.const(np.array(numbers, np.int64)) for numbers in inputs))
+
+
+def slices_nothing_off(m: Match) -> bool:
+    """Whether the shape is known to stay, and the steps are 1."""
+    steps = m.options[3].constant() if len(m.options) > 3 and m.options[3] is not None else np.ones(0)
+    return same_shape(m.x.shape, m.outputs[0].shape) and steps is not None and bool((steps == 1).all())
 
 
 def piece_of(node: Node | None) -> tuple[Edge, int, int, int] | None:

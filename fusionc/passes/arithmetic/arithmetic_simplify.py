@@ -1,5 +1,6 @@
 from collections.abc import Callable
 
+from fusionc.passes._shared.cast_types import casts_nothing
 from fusionc.passes._shared.constant_arithmetic import (
     c_is,
     check_fits,
@@ -11,10 +12,11 @@ from fusionc.passes._shared.constant_arithmetic import (
     zeros,
 )
 from fusionc.passes._shared.reduce_axes import join_reduces, reduce_once, reduce_twice, reduces_nothing, without_reduce
+from fusionc.passes._shared.slice_split_concat import slices_nothing_off
 from fusionc.passes._shared.transpose_and_reshape import reshape_reshape, transpose_transpose
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula
-from fusionc.shapes.equality import broadcasts_into, same_shape
+from fusionc.shapes.equality import broadcasts_into
 
 x, y, c = var("x"), var("y"), const("c")
 _TWICE = op.Transpose(op.Transpose(x, _as="first"), _as="second")
@@ -64,23 +66,12 @@ def _not(opposite: str) -> Callable[[Match, Tape], Result]:
     return lambda m, new: new.node(opposite, [m.x, m.y])
 
 
-def _casts_nothing(m: Match) -> bool:
-    """Whether x has the type already."""
-    return bool(m.x.elem_type == m.cast.attr("to"))
-
-
 def _undoes(m: Match) -> bool:
     """Whether the second Transpose undoes the first."""
     first, second = m.first.attr("perm"), m.second.attr("perm")
     if not first or not second:
         return not first and not second
     return [first[axis] for axis in second] == sorted(first)
-
-
-def _slices_nothing_off(m: Match) -> bool:
-    """Whether the shape is known to stay, and the steps are 1."""
-    steps = m.options[3] if len(m.options) > 3 else None
-    return same_shape(m.x.shape, m.outputs[0].shape) and (steps is None or is_everywhere(steps, 1))
 
 
 class ArithmeticSimplifyPass(Pass):
@@ -120,7 +111,7 @@ class ArithmeticSimplifyPass(Pass):
         Pattern("1.16", op.ReduceSum(op.Neg(x), rest("axes"), _as="sum"), _sum_of_negatives, where=_of_integers),
         Pattern("1.21", _TWICE, transpose_transpose, where=_undoes),
         Pattern("1.23", op.Reshape(op.Reshape(x, rest("options")), var("shape"), _as="second"), reshape_reshape),
-        Pattern("1.25", op.Slice(x, rest("options")), lambda m, new: m.x, where=_slices_nothing_off),
+        Pattern("1.25", op.Slice(x, rest("options")), lambda m, new: m.x, where=slices_nothing_off),
         *(
             Pattern(f"1.{26 + i}", op.Not(op[name](x, y)), _not(opposite), where=_of_integers)
             for i, (name, opposite) in enumerate(_OPPOSITE)
@@ -129,6 +120,6 @@ class ArithmeticSimplifyPass(Pass):
             Pattern(f"1.{32 + i}", reduce_once([name]), without_reduce, where=reduces_nothing)
             for i, name in enumerate(("ReduceSum", "ReduceMin", "ReduceMax"))
         ),
-        Pattern("1.35", op.Cast(x, _as="cast"), lambda m, new: m.x, where=_casts_nothing),
+        Pattern("1.35", op.Cast(x, _as="cast"), lambda m, new: m.x, where=casts_nothing),
         Pattern("1.37", _TWICE, transpose_transpose),
     )

@@ -4,15 +4,10 @@ import numpy as np
 from onnx import TensorProto
 
 from fusionc.model.tensors import numpy_type, to_array, to_proto
-from fusionc.passes._shared.cast_types import holds
+from fusionc.passes._shared.cast_types import casts_nothing, holds
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, var
 
 x = var("x")
-
-
-def _casts_nothing(m: Match) -> bool:
-    """Whether x has the type already."""
-    return bool(m.x.elem_type == m.cast.attr("to"))
 
 
 def _cast_cast(m: Match, new: Tape) -> Result:
@@ -56,7 +51,7 @@ class CastRemovePass(Pass):
 
     aliases = ("CastRemoveFusionPass",)
     patterns = (
-        Pattern("CastToSame", op.Cast(x, _as="cast"), where=_casts_nothing),
+        Pattern("CastToSame", op.Cast(x, _as="cast"), where=casts_nothing),
         Pattern("CastCast", op.Cast(op.Cast(x, _as="inner"), _as="outer"), _cast_cast),
         Pattern("CastConstantOfShape", op.Cast(op.ConstantOfShape(x, _as="fill"), _as="cast"), _constant_of_shape),
     )

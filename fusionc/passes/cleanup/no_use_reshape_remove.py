@@ -1,4 +1,5 @@
 from fusionc.model.graph import Edge
+from fusionc.passes._shared.slice_split_concat import slices_nothing_off
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, rest, var
 from fusionc.shapes.equality import same_shape
 
@@ -14,12 +15,6 @@ def _same_shape(m: Match) -> bool:
 def _is_all(value: Edge | None, number: int) -> bool:
     array = None if value is None else value.constant()
     return array is not None and bool((array == number).all())
-
-
-def _slices_nothing_off(m: Match) -> bool:
-    """Whether the shape is known to stay, and the steps are 1."""
-    steps = m.options[3] if len(m.options) > 3 else None
-    return _same_shape(m) and (steps is None or _is_all(steps, 1))
 
 
 def _tiles_once(m: Match) -> bool:
@@ -59,7 +54,7 @@ class NoUseReshapeRemovePass(Pass):
         Pattern(
             "Reshape", op["Reshape", "Flatten", "Squeeze", "Unsqueeze", "Expand"](x, rest("options")), where=_same_shape
         ),
-        Pattern("Slice", op.Slice(x, rest("options")), where=_slices_nothing_off),
+        Pattern("Slice", op.Slice(x, rest("options")), where=slices_nothing_off),
         Pattern("Tile", op.Tile(x, rest("options")), where=_tiles_once),
         Pattern("Pad", op.Pad(x, rest("options"), _as="node"), where=_pads_nothing),
         Pattern("Resize", op.Resize(x, rest("options"), _as="node"), where=_resizes_nothing),
