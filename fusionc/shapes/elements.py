@@ -15,9 +15,9 @@ from fusionc.model.operators import COMMUTATIVE, MICROSOFT, has_legacy_axis
 from fusionc.protos import SMALL
 from fusionc.shapes.expressions import Element, added, divided, is_dimension, least, limited, multiplied
 
-__all__ = ["SMALL", "Element", "dimension", "elements", "shape_made"]
+__all__ = ["FAR", "SMALL", "Element", "dimension", "elements", "shape_made"]
 Dims = Sequence[Element | None]  # None for what cannot be said
-_FAR = 1 << 30  # exporters write the end of an axis as a number beyond
+FAR = 1 << 30  # exporters write the end of an axis as a number beyond
 _ARITHMETIC: dict[str, Callable[[Element, Element], Element | None]] = {
     "Add": added,
     "Sub": partial(added, sign=-1),
@@ -200,7 +200,7 @@ def _cut(size: Element, start: Element, end: Element) -> Element | None:
     """What is left of an axis."""
     if start != 0:
         return None
-    if end == size or (isinstance(end, int) and end > _FAR):
+    if end == size or (isinstance(end, int) and end > FAR):
         return size
     return least(size, end) if isinstance(size, int) and is_dimension(end) else None
 

@@ -9,9 +9,9 @@ import numpy as np
 
 from fusionc.model.graph import Edge, Node, Value
 from fusionc.rewrite import Match, Tape
+from fusionc.shapes.elements import FAR
 from fusionc.shapes.equality import same_shape
 
-FAR = 1 << 30  # exporters write the end of an axis as a number beyond
 _LAST = 1 << 62  # what is written for it here, as for any bound beyond
 
 

@@ -7,9 +7,10 @@ import numpy as np
 
 from fusionc.model.graph import Edge, Graph, Shape
 from fusionc.passes._shared.constants import array_of
-from fusionc.passes._shared.slice_split_concat import FAR, Cut, axis_of, new_slice, new_split
+from fusionc.passes._shared.slice_split_concat import Cut, axis_of, new_slice, new_split
 from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, keep, maybe, op, refuse, rest, var
+from fusionc.shapes.elements import FAR
 
 _LONG, _FEW = 8, 100  # elements in a row that a Gather takes, and rows
 

@@ -7,10 +7,11 @@ import numpy as np
 
 from fusionc.model.graph import Edge, Graph, Node, Shape
 from fusionc.passes._shared.constants import array_of, would_double
-from fusionc.passes._shared.slice_split_concat import FAR, Cut, axis_of, cuts_of
+from fusionc.passes._shared.slice_split_concat import Cut, axis_of, cuts_of
 from fusionc.passes._shared.target import require_kernel
 from fusionc.passes.data_movement._pixel_blocks import apart, check, moved, times
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, keep, maybe, op, refuse, var
+from fusionc.shapes.elements import FAR
 
 
 def _cuts(value: Edge | None, graph: Graph) -> tuple[Edge | None, list[Cut], list[Node]]:
