@@ -11,6 +11,7 @@ the same proto. Models that onnxruntime cannot run are converted and counted apa
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import sys
 import tempfile
@@ -22,6 +23,7 @@ from runpy import run_path
 import onnx
 from rich.console import Console
 
+import fusionc
 from fusionc.disk.load import load
 from fusionc.disk.save import save
 from fusionc.model.write_back import write_back
@@ -72,7 +74,23 @@ def convert(path: Path, passes: Sequence[Pass], folder: Path) -> tuple[str, int,
         return ("same" if proto == original else "CHANGED"), 0, proto
     with save(proto, path.parent, folder / "result.onnx", None) as saved:
         found = verify(path, saved.model)
-    return (found.status if found.status != "different" else f"DIFFERENT {found.summary}"), log.count, proto
+    outcome = found.status if found.status != "different" else _delivered(path, passes, folder)
+    return outcome, log.count, proto
+
+
+def _delivered(path: Path, passes: Sequence[Pass], folder: Path) -> str:
+    """What a user gets, where all rewrites together make another model: without those that onnxruntime cannot run."""
+    switches: dict[str, dict[str, str]] = {"GraphFusion": {"ALL": "off"}, "UBFusion": {"ALL": "off"}}
+    for pass_ in passes:
+        switches[pass_.kind][pass_.name] = "on"
+    (folder / "switches.json").write_text(json.dumps({"Switch": switches}))
+    try:
+        report = fusionc.convert(
+            path, output=folder / "delivered.onnx", fusion_switch_file=folder / "switches.json", log="null"
+        )
+    except fusionc.VerificationError as error:
+        return f"DIFFERENT {error}"
+    return f"{report.verification}"
 
 
 def leftovers(proto: onnx.ModelProto) -> int:

@@ -148,7 +148,8 @@ class SubnormalToZeroPass(Pass):
              largest one; where what follows may enlarge the difference (a division, a logarithm, a comparison …)
              before other channels are added to it
     never    float16, whose subnormal numbers are in use and cost nothing
-    algebra  |(W + d)∗x − W∗x| ≤ Σ|d|·|x| with |d| < 2^−126, and below the rounding of W, ε·max|W|
+    algebra  |(W + d)∗x − W∗x| ≤ Σ|d|·|x| with |d| < 2^−126, and below the rounding of W, ε·max|W|; for this to show,
+             what the model computes and multiplies it by would have to be beyond 10^15
     source   onnxruntime's issues 5472, 7448 and 12959
     """
 
