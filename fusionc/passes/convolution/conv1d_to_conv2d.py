@@ -44,12 +44,14 @@ def _has_one_axis(m: Match) -> bool:
 
 def _sink(m: Match, new: Tape) -> Result:
     """Squeeze behind an operator that computes element by element."""
+    require_onnxruntime(m)
     made = new.node(m.node.op, [m.x, *m.limits], domain=m.node.domain, like=m.node)
     return new_unsqueeze(new, made, [_AXIS], "Squeeze")
 
 
 def _sink_one_of_two(m: Match, new: Tape) -> Result:
     """The same of an operator that reads another value, too, which gets the axis that the Squeeze takes."""
+    require_onnxruntime(m)
     if m.opset < _BROADCASTS:
         refuse("before opset 8 operators may align their operands in another way")
     other = _with_axis(new, m.other)
