@@ -57,7 +57,6 @@ class Failed(Exception):
 def run(*words: str | Path, cwd: Path, expect: str = "") -> str:
     """What a command prints. Raises Failed where it fails, or prints nothing like `expect`."""
     outside = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "VIRTUAL_ENV")}
-    outside["FUSIONC_PROCESS_LOG_PATH"] = str(cwd / "log")
     done = subprocess.run(
         words,
         cwd=cwd,
@@ -137,6 +136,7 @@ def main() -> int:
     pythons = [shutil.which(python) or python for python in options.python]
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
+        os.environ["FUSIONC_PROCESS_LOG_PATH"] = str(folder / "log")  # not in the source, all of which has its place
         binaries = environment(pythons[0], folder / "build", "build")
         run(binaries / "python", "-m", "build", "--outdir", folder / "dist", ROOT, cwd=folder)
         [archive] = (folder / "dist").glob("*.tar.gz")
