@@ -7,14 +7,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from onnx import TensorProto
-
 from fusionc.disk.load import load
 from fusionc.disk.onnx_checker import fault_of
 from fusionc.model import operators
 from fusionc.model.graph import Node
 from fusionc.model.tensors import type_name
-from fusionc.runtime.cpu_kernels import has_cpu_kernel, has_operator
+from fusionc.runtime.cpu_kernels import has_cpu_kernel, has_operator, way_to_run
 from fusionc.shapes.inference import typed_model
 
 _UNSUPPORTED, _INVALID = 1, 2  # ATC's codes for an operator that there is not, and for one that cannot take its inputs
@@ -64,17 +62,11 @@ def _causes(node: Node) -> Iterator[tuple[int, str]]:
     elif schema is None and not (model.is_for_onnxruntime and has_operator(node.op, node.domain, version)):
         yield _UNSUPPORTED, f"{name} is no operator of {place}"
     elif model.is_for_onnxruntime and not node.is_op("Constant"):  # which onnxruntime makes an initializer
-        if _has_body(schema):
-            return  # written out in other operators where it has no kernel
         types = [0 if value is None else value.elem_type for value in node.inputs]
-        # onnxruntime computes float16 in float32 where it has no kernel for it.
-        wider = [TensorProto.FLOAT if type_ == TensorProto.FLOAT16 else type_ for type_ in types]
+        if way_to_run(node.op, node.domain, version, types) != "none":
+            return
         if not has_cpu_kernel(node.op, node.domain, version):
             yield _UNSUPPORTED, f"onnxruntime has no CPU kernel of {name} in {place}"
-        elif not any(has_cpu_kernel(node.op, node.domain, version, *some) for some in (types, wider)):
+        else:
             taken = ", ".join(type_name(type_) if type_ else "?" for type_ in types)
             yield _INVALID, f"onnxruntime has no CPU kernel of {name} for inputs of the types {taken}"
-
-
-def _has_body(schema: Any) -> bool:
-    return schema is not None and (schema.has_function or schema.has_context_dependent_function)

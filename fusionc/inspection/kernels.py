@@ -5,15 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
-from onnx import TensorProto
-
 from fusionc.inspection.finding import Finding
 from fusionc.model.graph import Model, Node
-from fusionc.model.operators import is_composite
-from fusionc.model.tensors import type_name
-from fusionc.runtime.cpu_kernels import has_cpu_kernel
+from fusionc.runtime.cpu_kernels import way_to_run
 
-_FLOAT_OF: dict[int, int] = {TensorProto.FLOAT16: TensorProto.FLOAT, TensorProto.BFLOAT16: TensorProto.FLOAT}
 _BY_STEPS = ("Loop", "Scan")
 
 
@@ -22,13 +17,11 @@ def findings(model: Model) -> Iterator[Finding]:
     nodes = [node for graph in model.graphs for node in graph.ordered() if node.function is None]
     found: dict[str, list[Node]] = {}
     for node in nodes:
-        found.setdefault(_how(node), []).append(node)
-    if cast := found.get("cast"):
-        read = {value.elem_type for node in cast for value in node.inputs if value is not None}
-        types = sorted(type_name(elem_type) for elem_type in read & _FLOAT_OF.keys())
+        found.setdefault(_way(node), []).append(node)
+    if cast := found.get("float32"):
         yield Finding(
             "computed in float32",
-            f"no kernel for {' or '.join(types)}: {_counted(cast)}; onnxruntime puts Casts around them",
+            f"no kernel for float16: {_counted(cast)}; onnxruntime puts Casts around them",
             "on a CPU a float32 model is faster; keep the weights small by quantization instead",
             _labels(cast),
         )
@@ -39,7 +32,7 @@ def findings(model: Model) -> Iterator[Finding]:
             "export with other element types, or raise the model with --target_opset",
             _labels(missing),
         )
-    if written := found.get("written out"):
+    if written := found.get("parts"):
         yield Finding(
             "written out when the model is loaded",
             f"no kernel of their own: {_counted(written)}; onnxruntime runs the operators that they are made of",
@@ -62,17 +55,11 @@ def findings(model: Model) -> Iterator[Finding]:
         )
 
 
-def _how(node: Node) -> str:
-    version, types = node.graph.opset_of(node.domain), [0 if v is None else v.elem_type for v in node.inputs]
-    if node.is_op("Constant") or has_cpu_kernel(node.op, node.domain, version or 1, *types):
-        return "a kernel"
-    if is_composite(node.op, node.domain, version):
-        return "written out"
-    wider = [_FLOAT_OF.get(type_, type_) for type_ in types]
-    if wider != types and has_cpu_kernel(node.op, node.domain, version or 1, *wider):
-        return "cast"
+def _way(node: Node) -> str:
+    version, types = node.graph.opset_of(node.domain) or 1, [0 if v is None else v.elem_type for v in node.inputs]
+    way = "kernel" if node.is_op("Constant") else way_to_run(node.op, node.domain, version, types)
     is_known = all(type_ or value is None for type_, value in zip(types, node.inputs, strict=True))
-    return "none" if is_known and node.domain == "" else "unknown"
+    return way if way != "none" or (is_known and node.domain == "") else "unknown"
 
 
 def _counted(nodes: list[Node]) -> str:

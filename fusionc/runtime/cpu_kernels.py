@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, partial
+from typing import Literal
 
 from onnx import TensorProto
 
@@ -54,6 +55,22 @@ def has_cpu_kernel(op: str, domain: str, version: int, *elem_types: int) -> bool
         and all(name in constraints.get(parameter, (name,)) for parameter, name in wanted)
         for first, last, constraints in kernels.get((domain, op), ())
     )
+
+
+def way_to_run(
+    op: str, domain: str, version: int, elem_types: Sequence[int]
+) -> Literal["kernel", "parts", "float32", "none"]:
+    """How the installed onnxruntime runs an operator on a CPU: with a kernel, as the operators that it is made of, or
+    between Casts to float32; `none` where it does not load a model that has it.
+
+    `elem_types` are those of the inputs, 0 for one that is left out or unknown. Only float16 is cast.
+    """
+    wider = [TensorProto.FLOAT if type_ == TensorProto.FLOAT16 else type_ for type_ in elem_types]
+    if has_cpu_kernel(op, domain, version, *elem_types):
+        return "kernel"
+    if is_composite(op, domain, version):
+        return "parts"
+    return "float32" if has_cpu_kernel(op, domain, version, *wider) else "none"
 
 
 def lack_of_kernel(op: str, domain: str, version: int, elem_types: Sequence[int | None], is_new: bool) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime
 import pytest
 from harness import parse
 from onnx import TensorProto, numpy_helper
@@ -84,9 +85,16 @@ def test_operators_without_a_kernel_of_their_type(tmp_path: Path) -> None:
     half.graph.initializer.append(numpy_helper.from_array(np.ones(3, np.float16), "s"))
     (found,) = inspected(half, tmp_path).findings
     assert found.topic == "computed in float32" and "1 InstanceNormalization" in found.text and "float16" in found.text
-    double = parse("agraph (double[2,3,4,4] x, double[3,3,1,1] W) => (double[2,3,4,4] y) { y = Conv (x, W) }")
-    (found,) = inspected(double, tmp_path).findings
-    assert found.topic == "no kernel" and found.places == ("Conv:y",)
+
+
+@pytest.mark.parametrize("of_type", ["double", "bfloat16"])
+def test_operators_that_onnxruntime_does_not_load(of_type: str, tmp_path: Path) -> None:
+    """It puts Casts around operators that have no kernel for float16, and for no other type."""
+    text = f"agraph ({of_type}[2] x) => ({of_type}[2] y) {{ y = Erf (x) }}"
+    (found,) = inspected(parse(text), tmp_path).findings
+    assert found.topic == "no kernel" and found.places == ("Erf:y",)
+    with pytest.raises(Exception, match="NOT_IMPLEMENTED"):
+        onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
 
 
 def test_what_runs_step_by_step_and_what_leaves_the_blocked_layout(tmp_path: Path) -> None:
