@@ -6,11 +6,11 @@ from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from hashlib import blake2b
 
-import numpy as np
 import onnx
 
 from fusionc.model import operators
 from fusionc.model.graph import Edge, Graph, Model, Node
+from fusionc.model.tensors import digest
 from fusionc.node_origin import origin_of
 
 NAME, STRUCTURE = "name", "structure"
@@ -119,9 +119,7 @@ class Digests:
         if value not in self._found:
             array = value.constant()
             assert array is not None
-            plain = np.ascontiguousarray(array).reshape(-1)
-            content = repr(plain.tolist()).encode() if array.dtype == object else plain.view(np.uint8).data
-            self._found[value] = (str(array.dtype), array.shape, blake2b(content, digest_size=16).digest())
+            self._found[value] = (str(array.dtype), array.shape, digest(array))
         return self._found[value]
 
 

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator
-
-import numpy as np
 
 from fusionc.inspection.finding import Finding, counted
 from fusionc.model.graph import Edge, Model, Node
-from fusionc.model.tensors import Array
-from fusionc.passes.cleanup.subnormal_to_zero import is_subnormal
+from fusionc.model.tensors import Array, digest, float_info
+from fusionc.passes.cleanup.subnormal_to_zero import count_subnormal
 from fusionc.report.table import size_text
 
 _LEAST = 4 << 10  # bytes of weights that are looked at for another copy of them
-_Copies = dict[bytes, list[tuple[Edge, int]]]  # constants and their bytes, by a digest of what they hold
+_Content = tuple[str, tuple[int, ...], bytes]  # type, shape, and a digest of the elements
+_Copies = dict[_Content, list[tuple[Edge, int]]]  # constants and their bytes, by what they hold
 _FLOATS = ("float32", "float64")
 # Which axis of the weights, the second input, counts the outputs; that of Gemm depends on transB.
 _OUTPUTS = {"Conv": 0, "ConvTranspose": 1, "MatMul": -1}
@@ -29,12 +27,12 @@ def findings(model: Model) -> Iterator[Finding]:
         array = constant.constant()
         if array is None or not array.size:
             continue
-        if array.dtype.name in _FLOATS and (times := int(is_subnormal(array).sum())):
+        if array.dtype.name in _FLOATS and (times := count_subnormal(array)):
             subnormal[constant.name] = times
         if array.nbytes >= _LEAST and array.dtype.kind not in "OSU":
-            copies.setdefault(_digest(array), []).append((constant, array.nbytes))
+            copies.setdefault(_content(array), []).append((constant, array.nbytes))
             if array.ndim == 2:
-                turned.setdefault(_digest(array.T), []).append((constant, array.nbytes))
+                turned.setdefault(_content(array.T), []).append((constant, array.nbytes))
     if subnormal:
         count = f"{counted(sum(subnormal.values()), 'element')} of {counted(len(subnormal), 'constant')}"
         yield Finding(
@@ -53,9 +51,8 @@ def _constants(model: Model) -> Iterator[Edge]:
         yield from (value for value in graph.values.values() if value.is_constant)
 
 
-def _digest(array: Array) -> bytes:
-    kind = f"{array.dtype} {array.shape}".encode()
-    return hashlib.blake2b(kind + np.ascontiguousarray(array).tobytes(), digest_size=16).digest()
+def _content(array: Array) -> _Content:
+    return str(array.dtype), array.shape, digest(array)
 
 
 def _dead_outputs(model: Model) -> Iterator[Finding]:
@@ -67,10 +64,11 @@ def _dead_outputs(model: Model) -> Iterator[Finding]:
         array = None if weight is None else weight.constant()
         if axis is None or array is None or array.dtype.name not in _FLOATS or array.ndim < 2 or not array.size:
             continue
-        rows = np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)
-        count = int((is_subnormal(rows) | (rows == 0)).all(1).sum())
+        others = tuple(other for other in range(array.ndim) if other != axis % array.ndim)
+        smallest = float_info(array.dtype).smallest_normal
+        count = int(((array.max(others) < smallest) & (array.min(others) > -smallest)).sum())
         if count:
-            dead[node.label()] = f"{count} of {len(rows)}"
+            dead[node.label()] = f"{count} of {array.shape[axis]}"
             lost += count
     if dead:
         first = next(iter(dead))
@@ -100,7 +98,7 @@ def _copies(copies: _Copies, turned: _Copies) -> Iterator[Finding]:
             tuple(constant.name for group in equal for constant, _ in group),
         )
     both = turned.keys() & copies.keys()
-    pairs = ((one, other, size) for digest in both for one, size in turned[digest] for other, _ in copies[digest])
+    pairs = ((one, other, size) for content in both for one, size in turned[content] for other, _ in copies[content])
     distinct = {frozenset((one.name, other.name)): size for one, other, size in pairs if one is not other}
     if distinct:
         size = size_text(sum(distinct.values()))

@@ -183,10 +183,9 @@ def _handed_in(scan: Node, body: Graph) -> Sequence[Edge]:
     axes = [None] * (len(scan.inputs) - count) + scan.attr("scan_input_axes", [0] * count)
     for value, given, axis in zip(body.inputs, scan.inputs, axes, strict=True):
         shape = None if given is None else given.shape
-        if shape is not None and axis is not None:
-            shape = tuple(dim for at, dim in enumerate(shape) if at != axis % len(shape))
         if shape is not None:
-            value.known_type = replace(value.known_type, shape=shape)
+            dims = (dim for at, dim in enumerate(shape) if axis is None or at != axis % len(shape))
+            value.known_type = replace(value.known_type, shape=tuple(dims))
     return body.inputs
 
 

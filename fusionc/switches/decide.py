@@ -108,12 +108,11 @@ def _settle_must(passes: Sequence[Pass], file: _Wishes, option: _Wishes, on: dic
     forced = [name for name in must if option.own.get(name) is False]
     dropped = [name for name in must if others_off and name not in option.own and not file.own.get(name)]
     on |= {name: name not in (*forced, *dropped) for name in must}
+    ignored = [name for name in must if on[name] and asked[name] is False]
     as_read = "" if any(on.values()) else ", and the model is written as it was read"
     return {
         f"off by {OPTION}, although a switch file cannot switch them off": forced,
-        'cannot be switched off in a switch file, "off" is ignored': [
-            name for name in must if on[name] and asked[name] is False
-        ],
+        'cannot be switched off in a switch file, "off" is ignored': ignored,
         f"every other pass is off, so these are off too{as_read}": dropped,
     }
 

@@ -15,9 +15,8 @@ class PassNames:
     """Looks up names over one registry. An alias may stand for several passes, in their order."""
 
     def __init__(self, passes: Sequence[Pass]) -> None:
-        from fusionc.passes.ascend_names import (
-            ASCEND_NAMES,  # with all passes, for which `fusionc --help` must not wait
-        )
+        # With it come all passes, for which `fusionc --help` must not wait.
+        from fusionc.passes.ascend_names import ASCEND_NAMES
 
         self._ascend_names = ASCEND_NAMES
         found: dict[str, list[Pass]] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from pathlib import Path
 
 import numpy as np
@@ -47,6 +48,20 @@ def test_subnormal_numbers_are_counted(tmp_path: Path) -> None:
     (found,) = inspected(with_weights(CONV, W=weights), tmp_path).findings
     assert found.topic == "subnormal numbers" and found.text.startswith("1 element of 1 constant below")
     assert found.places == ("W",) and "SubnormalToZeroPass" in found.to_do
+
+
+def test_large_weights_are_looked_at_without_copies_of_them(tmp_path: Path) -> None:
+    weights = np.ones((1 << 12, 1 << 11), np.float32)
+    weights[-1] = 1e-40
+    model = parse("agraph (float[2,4096] x) => (float[2,2048] y) <float[4096,2048] W> { y = MatMul (x, W) }")
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(weights, "W"))
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True)
+    tracemalloc.start()
+    (found,) = inspect(tmp_path / "m.onnx").findings
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert found.text.startswith("2,048 elements of 1 constant below")
+    assert most < 1.5 * weights.nbytes
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,16 @@
-"""How large tensors are."""
+"""How large tensors are, and what tells them apart."""
 
 from __future__ import annotations
 
+import tracemalloc
+
+import ml_dtypes
+import numpy as np
 import pytest
 from onnx import TensorProto, numpy_helper
 from onnx.helper import make_tensor
 
-from fusionc.model.tensors import byte_size
+from fusionc.model.tensors import byte_size, digest
 
 SIZES = {  # bytes of three elements
     "FLOAT": 12, "UINT8": 3, "INT8": 3, "UINT16": 6, "INT16": 6, "INT32": 12, "INT64": 24, "BOOL": 3, "FLOAT16": 6,
@@ -27,3 +31,23 @@ def test_how_large_elements_are(name: str, size: int) -> None:
 
 def test_strings_are_as_large_as_their_bytes() -> None:
     assert byte_size(TensorProto(dims=[2], data_type=TensorProto.STRING, string_data=[b"ab", "ü".encode()])) == 4
+
+
+@pytest.mark.parametrize(
+    "one",
+    [np.arange(6, dtype=np.float32), np.arange(6).astype(ml_dtypes.bfloat16), np.array(["a", "b"] * 3, object)],
+    ids=lambda array: str(array.dtype),
+)
+def test_a_digest_tells_elements_apart_wherever_they_lie(one: np.ndarray) -> None:
+    pairs = one.reshape(2, 3)
+    assert digest(one) == digest(pairs) == digest(pairs.copy("F")) != digest(pairs.T)
+    assert digest(one[:5]) != digest(one) and digest(one[:0]) == digest(one[6:])
+
+
+def test_a_digest_needs_no_copy_of_the_elements() -> None:
+    large = np.zeros(1 << 22)
+    tracemalloc.start()
+    digest(large)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < large.nbytes / 100

@@ -1,12 +1,10 @@
-import hashlib
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
 from weakref import WeakKeyDictionary
 
-import numpy as np
 from onnx import TensorProto
 
 from fusionc.model.graph import Constant, Edge, Graph
+from fusionc.model.tensors import digest
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
 _END = 64  # elements, the first and the last ones, which tell most constants apart
@@ -25,18 +23,14 @@ def _sample(constant: Constant) -> tuple[object, ...]:
         return (place,)
     if constant not in _ENDS:
         flat = constant.values.reshape(-1)
-        _ENDS[constant] = _bits(flat[:_END]), _bits(flat[-_END:])
+        _ENDS[constant] = digest(flat[:_END]), digest(flat[-_END:])
     return _ENDS[constant]
 
 
 def _hash(constant: Constant) -> object:
     if place := _place(constant):
         return place
-    return hashlib.blake2b(_bits(constant.values), digest_size=16).digest()
-
-
-def _bits(array: np.ndarray[Any, Any]) -> bytes:
-    return repr(array.tolist()).encode() if array.dtype.kind in "OSU" else array.tobytes()
+    return digest(constant.values)
 
 
 def _groups(constants: Iterable[Constant], key: Callable[[Constant], object]) -> Iterator[list[Constant]]:

@@ -84,17 +84,22 @@ _STAYS_SMALL: dict[str, Callable[[Node, Edge], bool]] = {
 _MIXES = frozenset((*_ENDS.split(), *_SUMS))
 
 
-def is_subnormal(array: Array) -> Array:
+def _is_subnormal(array: Array) -> Array:
     """Which elements of floating-point numbers are not 0, and smaller than the smallest normal number."""
     return np.asarray((np.abs(array) < float_info(array.dtype).smallest_normal) & (array != 0))
+
+
+def count_subnormal(array: Array) -> int:
+    """How many elements of float32 or float64 are subnormal; none of other types is. A part is looked at at a time."""
+    flat = array.reshape(-1) if array.dtype.kind == "f" and array.itemsize >= 4 else np.zeros(0)
+    pieces = (flat[start : start + _AT_ONCE] for start in range(0, flat.size, _AT_ONCE))
+    return sum(int(_is_subnormal(piece).sum()) for piece in pieces)
 
 
 def _has_subnormals(constant: Edge) -> bool:
     if constant not in _HAVE:
         array = constant.constant()
-        flat = np.zeros(0) if array is None or array.dtype.kind != "f" or array.itemsize < 4 else array.reshape(-1)
-        pieces = (flat[start : start + _AT_ONCE] for start in range(0, flat.size, _AT_ONCE))
-        _HAVE[constant] = any(bool(is_subnormal(piece).any()) for piece in pieces)
+        _HAVE[constant] = array is not None and count_subnormal(array) > 0
     return _HAVE[constant]
 
 
@@ -163,4 +168,4 @@ class SubnormalToZeroPass(Pass):
         if np.abs(array).max(where=np.isfinite(array), initial=0) * float(info.eps) < 2 * float(info.smallest_normal):
             refuse("there is nothing larger in the constant")
         _require_small_effect(m.constant)
-        return new.const(np.where(is_subnormal(array), array.dtype.type(0), array), like=m.constant)
+        return new.const(np.where(_is_subnormal(array), array.dtype.type(0), array), like=m.constant)
