@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
+from dataclasses import dataclass
 
 from onnx import ModelProto
 
 from fusionc.errors import UsageError
 from fusionc.requested.dimension_size import DimensionSize
-from fusionc.requested.free_dim import FreeDims, free_sizes, require_runs
+from fusionc.requested.free_dim import FreeDims, free_sizes
 from fusionc.requested.input_shape import fix_sizes, sizes_outside, sizes_to_run
 from fusionc.requested.out_nodes import set_outputs
 from fusionc.requested.output_type import types_of_outputs
@@ -24,25 +23,22 @@ class Requests:
     out_nodes: str | None = None
     output_type: str | None = None
     free_dim: FreeDims | None = None
-    _freed: dict[str, dict[int, int]] = field(default_factory=dict)  # the sizes that were freed
 
     def __bool__(self) -> bool:
         """Whether the model changes before the passes see it."""
         return any(given is not None for given in (self.input_shape, self.free_dim, self.out_nodes))
 
-    def apply(self, model: ModelProto, folder: str) -> None:
-        """Change the model, whose external data lies in `folder`. Raises UsageError for what does not fit it."""
+    def apply(self, model: ModelProto, folder: str) -> dict[str, dict[int, int]]:
+        """Change the model, whose external data lies in `folder`; return the sizes that are free now, as they were.
+
+        Raises UsageError for what does not fit the model.
+        """
         if self.input_shape is not None:
             fix_sizes(model, self.input_shape, folder)
-        if self.free_dim is not None:
-            self._freed.update(free_sizes(model, self.free_dim))
+        freed = {} if self.free_dim is None else free_sizes(model, self.free_dim)
         if self.out_nodes is not None:
             set_outputs(model, self.out_nodes, folder)
-
-    def require_runs(self, changed: Path) -> None:
-        """Raise UsageError where the changed model, in a file, does not run with other sizes than those it had."""
-        if self._freed:
-            require_runs(changed, self._freed)
+        return freed
 
     def types(self, changed: ModelProto) -> dict[str, int]:
         """The outputs of the changed model that get another type in the end, and which.
