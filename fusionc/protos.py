@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from math import prod
 
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, helper, shape_inference
+from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, shape_inference
 
 _LONG = 1 << 20  # elements
 SMALL = 1024  # elements; larger tensors are never shapes, axes, sizes or the like
@@ -73,6 +73,17 @@ def _initializers(graph: GraphProto) -> Iterator[TensorProto]:
     yield from graph.initializer
     for sparse in graph.sparse_initializer:
         yield from (sparse.values, sparse.indices)
+
+
+def initialized(graph: GraphProto) -> set[str]:
+    """The names that have an initializer, dense or sparse."""
+    return {tensor.name for tensor in graph.initializer} | {sparse.values.name for sparse in graph.sparse_initializer}
+
+
+def inputs_to_feed(graph: GraphProto) -> list[ValueInfoProto]:
+    """The inputs that a caller must feed: those that have no initializer."""
+    stored = initialized(graph)
+    return [value for value in graph.input if value.name not in stored]
 
 
 def fresh_name(base: str, taken: dict[str, int]) -> str:

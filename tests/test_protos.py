@@ -10,7 +10,7 @@ from google.protobuf.message import Message
 from harness import parse
 from onnx import NodeProto, TensorProto
 
-from fusionc.protos import nodes_of, reads_of, tensors_of, training_nodes, with_shapes
+from fusionc.protos import initialized, inputs_to_feed, nodes_of, reads_of, tensors_of, training_nodes, with_shapes
 
 
 def held(message: Message, kind: type) -> Iterator[Message]:
@@ -34,6 +34,13 @@ def test_training_nodes_are_not_those_of_the_model() -> None:
     model = everything()
     kept, training = list(training_nodes(model)), [n for i in model.training_info for n in held(i, NodeProto)]
     assert training and {id(node) for node in kept} == {id(node) for node in training}
+
+
+def test_what_a_caller_must_feed() -> None:
+    graph = parse("agraph (float[2] x, float[2] w = {1,2}, float[9] v) => (float[2] y) { y = Add (x, w) }").graph
+    assert [value.name for value in inputs_to_feed(graph)] == ["x", "v"]
+    graph.sparse_initializer.add().values.name = "v"
+    assert [value.name for value in inputs_to_feed(graph)] == ["x"] and initialized(graph) == {"w", "v"}
 
 
 def test_what_a_node_reads() -> None:

@@ -15,7 +15,7 @@ from fusionc.comparison.node_cost import UnknownSize, bytes_moved_by, operations
 from fusionc.model.graph import Edge, Model, Node
 from fusionc.model.operators import KERNELS
 from fusionc.model.tensors import byte_size
-from fusionc.protos import SMALL, tensors_of
+from fusionc.protos import SMALL, inputs_to_feed, tensors_of
 from fusionc.report.model_info import bytes_on_disk, operators_of
 from fusionc.requested.dimension_size import OPEN
 from fusionc.requested.input_shape import fix_sizes
@@ -133,8 +133,6 @@ def measures_of(proto: onnx.ModelProto, path: Path, sized: Sized) -> Measures:
 def _all_sizes(proto: onnx.ModelProto, given: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
     """The sizes of all inputs that are tensors with a shape: what is given, and for what else is open `_SIZE`; a
     dimension that is a formula of others follows from them."""
-    stored = {tensor.name for tensor in proto.graph.initializer}
-    stored |= {tensor.values.name for tensor in proto.graph.sparse_initializer}
     known: dict[str, int] = {}
     for value in proto.graph.input:
         for dim, asked in zip(value.type.tensor_type.shape.dim, given.get(value.name, ()), strict=False):
@@ -146,8 +144,8 @@ def _all_sizes(proto: onnx.ModelProto, given: Mapping[str, Sequence[int]]) -> di
             return OPEN
         return known.get(dim.dim_param, _SIZE)
 
-    shapes = {v.name: v.type.tensor_type.shape for v in proto.graph.input if v.type.tensor_type.HasField("shape")}
-    found = {name: tuple(map(size_of, shape.dim)) for name, shape in shapes.items() if name not in stored}
+    types = {value.name: value.type.tensor_type for value in inputs_to_feed(proto.graph)}
+    found = {name: tuple(map(size_of, type_.shape.dim)) for name, type_ in types.items() if type_.HasField("shape")}
     return {**found, **{name: tuple(sizes) for name, sizes in given.items()}}
 
 

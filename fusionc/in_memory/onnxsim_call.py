@@ -16,6 +16,7 @@ from fusionc.errors import UsageError, VerificationError
 from fusionc.in_memory.optimize import optimize
 from fusionc.in_memory.peer_names import BATCH_NORMALIZATION, ONNXSIM, passes_doing, require_defaults, switches
 from fusionc.in_memory.sample_file import sample_file
+from fusionc.protos import inputs_to_feed
 
 _OWN_CHECK = "results are verified with tolerances and values that follow from the model; input_data gives more values"
 _NOT_MEANT = {
@@ -142,8 +143,7 @@ def _shapes(model: onnx.ModelProto, shapes: Shapes | None) -> dict[str, tuple[in
     """Shapes by input name; None names the only input."""
     if shapes is None:
         return None
-    stored = {tensor.name for tensor in model.graph.initializer}
-    inputs = [value.name for value in model.graph.input if value.name not in stored]
+    inputs = [value.name for value in inputs_to_feed(model.graph)]
     if None in shapes and len(inputs) != 1:
         hint = f"name the inputs: {', '.join(inputs)}"
         raise UsageError("a shape without a name is for models with one input", hint=hint, code="E10001")

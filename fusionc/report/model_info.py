@@ -11,7 +11,7 @@ from onnx import ModelProto, TensorProto, TypeProto
 
 from fusionc.model.operators import KERNELS
 from fusionc.model.tensors import byte_size
-from fusionc.protos import nodes_of, tensors_of, with_shapes
+from fusionc.protos import inputs_to_feed, nodes_of, tensors_of, with_shapes
 from fusionc.report.table import size_text
 
 # Tensors up to this size are shapes, axes and scales, which a reader of the JSON wants to see.
@@ -22,7 +22,6 @@ _DATA_FIELDS = ("raw_data", "float_data", "int32_data", "string_data", "int64_da
 
 def information(model: ModelProto) -> list[tuple[str, str]]:
     """Names and values to print: versions, interface, operators, parameters, size."""
-    initializers = {tensor.name for tensor in model.graph.initializer}
     nodes = list(nodes_of(model))
     operators = Counter(f"{node.domain}.{node.op_type}".removeprefix("ai.onnx.").lstrip(".") for node in nodes)
     tensors = list(tensors_of(model))
@@ -34,11 +33,7 @@ def information(model: ModelProto) -> list[tuple[str, str]]:
         ("opsets", ", ".join(f"{opset.domain or 'ai.onnx'} {opset.version}" for opset in model.opset_import)),
         ("producer", f"{model.producer_name} {model.producer_version}".strip() or "not given"),
         ("graph", model.graph.name or "not named"),
-        *(
-            ("input", f"{value.name}  {_type_text(value.type)}")
-            for value in model.graph.input
-            if value.name not in initializers
-        ),
+        *(("input", f"{value.name}  {_type_text(value.type)}") for value in inputs_to_feed(model.graph)),
         *(("output", f"{value.name}  {_type_text(value.type)}") for value in model.graph.output),
         ("nodes", str(len(nodes))),
         ("operators", ", ".join(f"{name} {count}" for name, count in sorted(operators.items())) or "none"),

@@ -13,7 +13,7 @@ from onnx import ModelProto, TensorShapeProto, ValueInfoProto
 
 from fusionc.errors import UsageError, advice
 from fusionc.model.graph import Shape
-from fusionc.protos import fresh_name, graphs_in
+from fusionc.protos import fresh_name, graphs_in, initialized, inputs_to_feed
 from fusionc.requested.held_sizes import TwoSizes, shapes_only
 from fusionc.runtime.run_errors import RunError
 from fusionc.verify.inputs.search import InputSearch
@@ -34,7 +34,7 @@ def free_sizes(model: ModelProto, given: FreeDims) -> dict[str, dict[int, int]]:
     dims = {name: _dims_of(model, name, axes) for name, axes in given.items()}
     sizes = {name: {axis: dim.dim_value for axis, dim in found.items()} for name, found in dims.items()}
     _require_one_size_each(given, sizes)
-    light, weights = shapes_only(model), {tensor.name for tensor in model.graph.initializer}
+    light, weights = shapes_only(model), initialized(model.graph)
     twice = TwoSizes(light, weights, _doubled(sizes))
     held = twice.holders()
     if held:
@@ -94,8 +94,7 @@ def _doubled(sizes: Mapping[str, Mapping[int, int]]) -> dict[str, dict[int, int]
 
 
 def _dims_of(model: ModelProto, name: str, axes: Mapping[int, str]) -> dict[int, TensorShapeProto.Dimension]:
-    stored = {tensor.name for tensor in model.graph.initializer}
-    inputs = {value.name: value.type.tensor_type.shape.dim for value in model.graph.input if value.name not in stored}
+    inputs = {value.name: value.type.tensor_type.shape.dim for value in inputs_to_feed(model.graph)}
     if name not in inputs:
         hint = advice(name, inputs, f"its inputs are: {', '.join(inputs)}")
         raise UsageError(f"the model has no input {name}", where=_OPTION, hint=hint, code="E10016")

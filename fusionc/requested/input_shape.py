@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from onnx import GraphProto, ModelProto, TensorShapeProto, TypeProto, ValueInfoProto
 
 from fusionc.errors import UsageError
-from fusionc.protos import graphs_in, graphs_of
+from fusionc.protos import graphs_in, graphs_of, inputs_to_feed
 from fusionc.requested.dimension_size import OPEN, DimensionSize, size_to_run
 from fusionc.shapes.inference import typed_model
 from fusionc.verify.inputs.formulas import evaluate, formula_of, with_sizes
@@ -154,9 +154,7 @@ def _is_fixed(dim: TensorShapeProto.Dimension) -> bool:
 
 def _resizable(model: ModelProto) -> dict[str, TypeProto]:
     """The types of the inputs that a caller must feed."""
-    stored = {tensor.name for tensor in model.graph.initializer}
-    stored |= {tensor.values.name for tensor in model.graph.sparse_initializer}
-    return {value.name: value.type for value in model.graph.input if value.name not in stored}
+    return {value.name: value.type for value in inputs_to_feed(model.graph)}
 
 
 def _dims_of(type_: TypeProto, name: str, shape: Sequence[DimensionSize]) -> list[TensorShapeProto.Dimension]:

@@ -9,7 +9,7 @@ from onnx import ModelProto, NodeProto
 
 from fusionc.errors import UsageError
 from fusionc.model.write_back import keep
-from fusionc.protos import reads_of
+from fusionc.protos import initialized, reads_of
 from fusionc.requested.value_names import described, value_named
 
 _OPTION = "--out_nodes"
@@ -40,7 +40,7 @@ def set_outputs(model: ModelProto, out_nodes: str, folder: str) -> None:
     unused -= {name for node in nodes if id(node) in kept for name in [*node.output, *reads_of(node)]} | set(names)
     if model.ir_version >= 4:
         unused -= {value.name for value in graph.input}
-    stored = {tensor.name for tensor in graph.initializer}
+    stored = initialized(graph)
     keep(graph.node, lambda node: id(node) in kept)
     keep(graph.initializer, lambda tensor: tensor.name not in unused)
     keep(graph.input, lambda value: value.name not in unused or value.name not in stored)

@@ -9,7 +9,7 @@ from onnx import ModelProto
 from fusionc.disk.onnx_checker import fault_of
 from fusionc.errors import UsageError
 from fusionc.model.operators import canonical_domain, opsets_of
-from fusionc.protos import without_large_weights
+from fusionc.protos import inputs_to_feed, without_large_weights
 from fusionc.target_opset.advice import opset_advice
 from fusionc.target_opset.converter import Converter
 from fusionc.target_opset.limits import OPTION, cannot, check_kernels, newest_opset
@@ -47,8 +47,7 @@ def raise_opset(model: ModelProto, version: int) -> ModelProto:
     before = without_large_weights(model)
     Converter(model, imports, current, version).graph(model.graph, {})
     if model.ir_version < 4:  # there, initializers had to be inputs; from then on it means that callers may give them
-        stored = {tensor.name for tensor in model.graph.initializer}
-        callers = [value for value in model.graph.input if value.name not in stored]
+        callers = inputs_to_feed(model.graph)
         del model.graph.input[:]
         model.graph.input.extend(callers)
     for entry in model.opset_import:

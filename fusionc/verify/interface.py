@@ -9,6 +9,7 @@ from typing import Literal
 import onnx
 
 from fusionc.model.tensors import type_name
+from fusionc.protos import initialized, inputs_to_feed
 from fusionc.verify.result import Difference
 
 Dim = int | str
@@ -33,16 +34,15 @@ class Port:
 
 def required_inputs(model: onnx.ModelProto) -> list[Port]:
     """The inputs that a caller must feed."""
-    initialized = _initialized(model)
-    return [_port(value) for value in model.graph.input if value.name not in initialized]
+    return [_port(value) for value in inputs_to_feed(model.graph)]
 
 
 def overridable(model: onnx.ModelProto) -> list[str]:
     """The initializers that a caller may replace: those listed as inputs, from IR version 4 on."""
     if model.ir_version < 4:
         return []
-    initialized = _initialized(model)
-    return [value.name for value in model.graph.input if value.name in initialized]
+    stored = initialized(model.graph)
+    return [value.name for value in model.graph.input if value.name in stored]
 
 
 def overridable_inputs(model: onnx.ModelProto) -> list[Port]:
@@ -83,15 +83,9 @@ def tensor_dims(value: onnx.ValueInfoProto) -> tuple[Dim, ...] | None:
 
 
 def _declared(model: onnx.ModelProto, *, required: bool) -> dict[str, str]:
-    initialized = set(overridable(model)) if not required else _initialized(model)
-    return {
-        value.name: _type_text(value.type) for value in model.graph.input if (value.name not in initialized) == required
-    }
-
-
-def _initialized(model: onnx.ModelProto) -> set[str]:
-    names = {tensor.name for tensor in model.graph.initializer}
-    return names | {tensor.values.name for tensor in model.graph.sparse_initializer}
+    names = set(overridable(model))
+    declared = inputs_to_feed(model.graph) if required else [v for v in model.graph.input if v.name in names]
+    return {value.name: _type_text(value.type) for value in declared}
 
 
 def _port(value: onnx.ValueInfoProto) -> Port:
