@@ -2,6 +2,7 @@ import numpy as np
 
 from fusionc.model.graph import Edge, Node
 from fusionc.passes._shared.constants import array_of, require_own, shape_of
+from fusionc.passes._shared.elementwise_operators import ACTIVATIONS, ARITHMETIC, BROADCASTING
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.passes._shared.transpose_and_reshape import axes_of, new_unsqueeze
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, const, maybe, op, refuse, rest, var
@@ -9,13 +10,8 @@ from fusionc.rewrite.pattern import ms
 
 _ATTRIBUTES = {"kernel_shape": [1], "strides": [1], "dilations": [1]}  # with what stands before for the new axis
 _AXIS = 2  # the new one, behind batch and channels
-_OF_ONE = (
-    "Abs", "Celu", "Clip", "Elu", "Erf", "Exp", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Mish", "Neg", "Relu",
-    "Selu", "Sigmoid", "Sin", "Softplus", "Softsign", "Sqrt", "Swish", "Tanh", "ThresholdedRelu",
-)  # fmt: skip
 _CONTRIB = ("FastGelu", "Gelu", "QuickGelu")
-_OF_TWO = ("Add", "Sub", "Mul", "Div", "Pow", "PRelu", "Max", "Min")
-_BROADCASTS = 8  # the opset since which all of these broadcast like numpy
+_BEFORE_SQUEEZE = frozenset((*ACTIVATIONS, *ARITHMETIC, *_CONTRIB))
 
 _squeezed = op.Squeeze(var("x"), rest("axes"), _as="squeeze")
 
@@ -26,7 +22,7 @@ def _is_of_convolution(m: Match) -> bool:
     value: Edge | None = m.x
     if axes_of(m.squeeze) != [_AXIS]:
         return False
-    while value is not None and value.producer is not None and value.producer.op in (*_OF_ONE, *_OF_TWO, *_CONTRIB):
+    while value is not None and value.producer is not None and value.producer.op in _BEFORE_SQUEEZE:
         value = _deeper(value.producer)
     node = None if value is None else value.producer
     kernel = shape_of(node.inputs[1]) if node is not None and node.op in ("Conv", "FusedConv") else None
@@ -49,10 +45,10 @@ def _sink(m: Match, new: Tape) -> Result:
     return new_unsqueeze(new, made, [_AXIS], "Squeeze")
 
 
-def _sink_one_of_two(m: Match, new: Tape) -> Result:
+def _sink_both(m: Match, new: Tape) -> Result:
     """The same of an operator that reads another value, too, which gets the axis that the Squeeze takes."""
     require_onnxruntime(m)
-    if m.opset < _BROADCASTS:
+    if m.opset < BROADCASTING:
         refuse("before opset 8 operators may align their operands in another way")
     other = _with_axis(new, m.other)
     operands = [m.x, other] if m.node.inputs[0] is m.squeeze.outputs[0] else [other, m.x]
@@ -90,10 +86,10 @@ class Conv1dToConv2dPass(UBFusionPass):
             ms.FusedConv(var("x"), const("W"), maybe(var("B")), maybe(var("Z")), _as="conv"),
             where=_has_one_axis,
         ),
-        Pattern("Elementwise", op[_OF_ONE](_squeezed, rest("limits"), _as="node"), _sink, where=_is_of_convolution),
+        Pattern("Elementwise", op[ACTIVATIONS](_squeezed, rest("limits"), _as="node"), _sink, where=_is_of_convolution),
         Pattern("Contrib", ms[_CONTRIB](_squeezed, rest("limits"), _as="node"), _sink, where=_is_of_convolution),
-        Pattern("First", op[_OF_TWO](_squeezed, var("other"), _as="node"), _sink_one_of_two, where=_is_of_convolution),
-        Pattern("Second", op[_OF_TWO](var("other"), _squeezed, _as="node"), _sink_one_of_two, where=_is_of_convolution),
+        Pattern("First", op[ARITHMETIC](_squeezed, var("other"), _as="node"), _sink_both, where=_is_of_convolution),
+        Pattern("Second", op[ARITHMETIC](var("other"), _squeezed, _as="node"), _sink_both, where=_is_of_convolution),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:

@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 
 from fusionc.model.graph import Edge, Node, Shape
 from fusionc.passes._shared.constants import shape_of
+from fusionc.passes._shared.elementwise_operators import is_of_one, is_of_several
 from fusionc.passes._shared.reduce_axes import known_axes
 from fusionc.passes._shared.slice_split_concat import axis_of
 from fusionc.passes._shared.transpose_and_reshape import axes_of
-from fusionc.passes.data_movement._elementwise_operators import is_of_one, is_of_several
 
 Carriers = dict[int, int]  # which inputs bring the rows, by position, and along which of their axes
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.tensors import to_array
-from fusionc.passes.data_movement._elementwise_operators import is_of_several
+from fusionc.passes._shared.elementwise_operators import is_of_several
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 from fusionc.shapes.elements import Element, dimension
 

@@ -7,6 +7,7 @@ import numpy as np
 
 from fusionc.model.graph import Edge, Graph, Node, Shape
 from fusionc.passes._shared.constants import array_of, shape_of, would_double
+from fusionc.passes._shared.elementwise_operators import is_of_one, is_of_several
 from fusionc.passes._shared.transpose_and_reshape import (
     axes_of,
     new_unsqueeze,
@@ -15,7 +16,6 @@ from fusionc.passes._shared.transpose_and_reshape import (
     transpose_transpose,
     transposed,
 )
-from fusionc.passes.data_movement._elementwise_operators import is_of_one, is_of_several
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
 from fusionc.shapes.equality import same_shape
 
