@@ -11,17 +11,37 @@ from zipfile import ZipFile
 
 import numpy as np
 
+from fusionc.errors import UsageError, said
+from fusionc.model.tensors import Array
+
 
 @contextmanager
 def sample_file(values: Mapping[str, Any]) -> Iterator[Path | None]:
-    """An .npz file with these arrays by input name, for as long as it is used; None where there are none."""
+    """An .npz file with these arrays by input name, for as long as it is used; None where there are none.
+
+    Raises UsageError where one is no array of numbers or text.
+    """
     if not values:
         yield None
         return
+    arrays = {name: _array(name, value) for name, value in values.items()}
     with tempfile.TemporaryDirectory(prefix="fusionc-inputs-") as folder:
         path = Path(folder, "inputs.npz")
         with ZipFile(path, "w") as archive:
-            for name, value in values.items():  # numpy.savez has arguments that an input may be called like
+            for name, array in arrays.items():  # numpy.savez has arguments that an input may be called like
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, np.asarray(value), allow_pickle=False)
+                    np.lib.format.write_array(member, array, allow_pickle=False)
         yield path
+
+
+def _array(name: str, value: Any) -> Array:
+    try:
+        array = np.asarray(value)
+        reason = "it holds Python objects" if array.dtype.hasobject else ""
+    except ValueError as error:
+        reason = said(error)
+    if reason:
+        what = f"the value of {name} is no array of numbers or text: {reason}"
+        hint = "give a numpy array with the element type of the input; array.astype(str) where that is text"
+        raise UsageError(what, hint=hint, code="E10001")
+    return array

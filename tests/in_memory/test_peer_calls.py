@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import parser
+from peer_signatures import ONNXSLIM_SLIM, onnxsim_simplify
 
 import fusionc
 from fusionc.errors import VerificationError
@@ -171,6 +173,21 @@ def test_an_input_may_be_called_as_an_argument_of_numpy() -> None:
     assert is_right and operators(slimmed) == ["Add"]
 
 
+@pytest.mark.parametrize("value", [np.array([1, 2], object), np.array(["a", "b"], object), [[1], [2, 3]]])
+def test_values_that_are_no_arrays_of_numbers_or_text(value: Any) -> None:
+    with pytest.raises(fusionc.UsageError, match="the value of x is no array") as caught:
+        fusionc.simplify(model(), input_data={"x": value})
+    assert "numpy array" in (caught.value.hint or "") and not list(Path().iterdir())
+
+
+def test_text_is_taken() -> None:
+    made = parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 17]> g (string[2] x) => (string[2] y) { a = Identity(x) y = Identity(a) }'
+    )
+    _, is_right = fusionc.simplify(made, input_data={"x": np.array(["a", "b"])}, check_n=1)
+    assert is_right
+
+
 @pytest.mark.parametrize("call", [fusionc.simplify, fusionc.slim])
 def test_files_that_are_no_models(call: Any) -> None:
     with pytest.raises(fusionc.UsageError, match="does not exist"):
@@ -200,15 +217,20 @@ def test_the_names_of_passes_are_right() -> None:
     assert used <= {p.name for p in PASSES}
 
 
-def test_the_signature_is_that_of_the_real_onnxsim() -> None:
+def parameters(call: Callable[..., Any]) -> list[tuple[Any, ...]]:
+    return [(one.name, one.default, one.kind) for one in inspect.signature(call).parameters.values()]
+
+
+def test_the_signatures_are_those_of_the_peers() -> None:
+    assert parameters(fusionc.simplify) == parameters(onnxsim_simplify)
+    assert {name for name, *_ in parameters(fusionc.slim)} == {"model", "output_model"} | ONNXSLIM_SLIM
+
+
+def test_the_recorded_signature_is_that_of_the_real_onnxsim() -> None:
     onnxsim = pytest.importorskip("onnxsim", reason="onnxsim is not installed: pip install onnxsim")
-    ours, theirs = (inspect.signature(call).parameters for call in (fusionc.simplify, onnxsim.simplify))
-    assert [(p.name, p.default, p.kind) for p in theirs.values()] == [
-        (p.name, p.default, p.kind) for p in ours.values()
-    ]
+    assert parameters(onnxsim.simplify) == parameters(onnxsim_simplify)
 
 
-def test_the_arguments_are_those_of_the_real_onnxslim() -> None:
+def test_the_recorded_arguments_are_those_of_the_real_onnxslim() -> None:
     parser_of_peer = pytest.importorskip("onnxslim.argparser", reason="onnxslim is not installed: pip install onnxslim")
-    ours = inspect.signature(fusionc.slim).parameters.keys() - {"model", "output_model"}
-    assert ours == parser_of_peer.OnnxSlimKwargs.__annotations__.keys()
+    assert parser_of_peer.OnnxSlimKwargs.__annotations__.keys() == ONNXSLIM_SLIM
