@@ -11,7 +11,7 @@ from fusionc.job import Job, job_of, running
 from fusionc.onlookers import Onlookers, onlookers_of
 from fusionc.options import Options
 from fusionc.report import Plog, Report, write_fusion_result
-from fusionc.report.model_info import bytes_on_disk, operators_of
+from fusionc.report.model_info import bytes_on_disk, operator_counts
 from fusionc.report.rewrite_text import tell_of_left_out
 from fusionc.report.stage_times import timed
 from fusionc.runtime.process import start
@@ -43,7 +43,7 @@ def _convert(job: Job, report: Report, plog: Plog, onlookers: Onlookers) -> list
         options.progress("loading")
         with timed(report, "load"):
             proto = job.opened()
-            report.operators_before, report.bytes_before = operators_of(proto), bytes_on_disk(proto, options.source)
+            report.operators_before, report.bytes_before = operator_counts(proto), bytes_on_disk(proto, options.source)
         with timed(report, "prepare"):
             job.changed(proto)
             reference = (

@@ -10,7 +10,7 @@ from fusionc.disk.save import save
 from fusionc.graph_kernel.library.location import published
 from fusionc.job import Job, Optimized
 from fusionc.report import Report
-from fusionc.report.model_info import bytes_on_disk, operators_of
+from fusionc.report.model_info import bytes_on_disk, operator_counts
 from fusionc.report.stage_times import timed
 from fusionc.verdict import verdict_on
 
@@ -21,7 +21,7 @@ def save_if_right(job: Job, done: Optimized, reference: Path | None, report: Rep
     Raises VerificationError where it is wrong, unless the job leaves out from now on what makes it so.
     """
     options, kernels = job.options, job.kernels.file
-    report.operators_after = operators_of(done.proto)
+    report.operators_after = operator_counts(done.proto)
     published(kernels, options.destination, options.source)  # whether the library has a place, before all is verified
     options.progress("saving")
     with ExitStack() as files:
@@ -33,7 +33,7 @@ def save_if_right(job: Job, done: Optimized, reference: Path | None, report: Rep
             return False
         with timed(report, "save"):
             job.finish(saved, done, reference)
-            report.operators_after = operators_of(done.proto)
+            report.operators_after = operator_counts(done.proto)
             report.bytes_after = bytes_on_disk(done.proto, saved.model)
             library = published(kernels, options.destination, options.source)
             report.kernels = library.place if library.file is not None else None

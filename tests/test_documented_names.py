@@ -13,7 +13,7 @@ from harness import parse
 import fusionc
 from fusionc.graph_kernel.flag_warnings import unknown_operators, unknown_passes, unknown_patterns
 from fusionc.graph_kernel.flags.flag_table import EFFECTIVE, Flags
-from fusionc.graph_kernel.flags.operator_names import reason_against
+from fusionc.graph_kernel.flags.operator_names import why_not_in_onnx
 from fusionc.graph_kernel.flags.read_flags import read_flags
 from fusionc.graph_kernel.flags.stages import switched
 from fusionc.passes import PASSES
@@ -123,7 +123,7 @@ def test_a_documented_name_switches_off_what_does_its_work(name: str, passes: st
 def test_an_operator_of_the_documents_is_one_of_onnx_or_has_a_reason(name: str) -> None:
     flags = read_flags(f"--disable_cluster_ops={name}", is_enabled=True).flags
     operators = flags.disable_cluster_ops
-    reason = reason_against(name)
+    reason = why_not_in_onnx(name)
     if reason is None:
         assert all(onnx.defs.has(*operator.rpartition(".")[::-2]) or "microsoft" in operator for operator in operators)
         assert not unknown_operators(flags)

@@ -16,7 +16,7 @@ from fusionc.model.graph import Edge, Model, Node
 from fusionc.model.operators import KERNELS
 from fusionc.model.tensors import byte_size
 from fusionc.protos import SMALL, inputs_to_feed, tensors_of
-from fusionc.report.model_info import bytes_on_disk, operators_of
+from fusionc.report.model_info import bytes_on_disk, operator_counts
 from fusionc.requested.dimension_size import OPEN
 from fusionc.requested.input_shape import fix_sizes
 from fusionc.shapes.inference import typed_model
@@ -119,7 +119,7 @@ def measures_of(proto: onnx.ModelProto, path: Path, sized: Sized) -> Measures:
     return Measures(
         ir_version=proto.ir_version,
         opsets={opset.domain or "ai.onnx": opset.version for opset in proto.opset_import},
-        operators=operators_of(proto),
+        operators=operator_counts(proto),
         bytes=bytes_on_disk(proto, path),
         parameters=sum(prod(tensor.dims) for tensor in tensors),
         parameter_bytes=sum(map(byte_size, tensors)),

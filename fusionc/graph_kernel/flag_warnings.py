@@ -8,7 +8,7 @@ import onnx.defs
 
 from fusionc.errors import nearest, quote
 from fusionc.graph_kernel.flags.flag_table import Flags
-from fusionc.graph_kernel.flags.operator_names import reason_against
+from fusionc.graph_kernel.flags.operator_names import why_not_in_onnx
 from fusionc.graph_kernel.flags.stages import STAGE_PASSES, names_of
 from fusionc.graph_kernel.select.operator_kinds import CLUSTER, COMPUTED, SQUARE
 from fusionc.graph_kernel.select.simplify import EXACT_RULES, INEXACT_RULES
@@ -44,7 +44,7 @@ def unknown_operators(flags: Flags) -> list[str]:
     known = sorted({schema.name for schema in onnx.defs.get_all_schemas() if not schema.domain}) if wrong else []
     found = []
     for which, name in wrong:
-        reason = reason_against(name)
+        reason = why_not_in_onnx(name)
         near = None if reason else nearest(name, known)
         advice = f": {reason}" if reason else f"; did you mean {quote(near)}?" if near else ""
         found.append(f'the flag "--{which}": ONNX has no operator "{name}"{advice}')

@@ -134,12 +134,12 @@ class GraphKernelFusion:
         fused.splits += _summed([count for plan in plans for count in plan.patterns])
         cost = Cost(graph, self.saves)
         locations = self._wanted([location for plan in plans for location in plan.locations], fused)
-        judged = [(location, cost.reason_against(location)) for location in locations]
+        judged = [(location, cost.why_unprofitable(location)) for location in locations]
         if self.stages.runs(PACKET):
             taken = {node for location, reason in judged if reason is None for node in location.nodes}
             with self.stages.timed(PACKET):
                 packets = packets_of(graph, taken, self._supported({SOURCE_OF_SIZES}), self.flags)
-            judged += [(location, cost.reason_against_packet(location)) for location in self._wanted(packets, fused)]
+            judged += [(location, cost.why_unprofitable_packet(location)) for location in self._wanted(packets, fused)]
         return judged
 
     def _supported(self, more: Collection[str] = ()) -> SupportedOperators:

@@ -62,7 +62,7 @@ def drop_large_data(model: ModelProto) -> None:
                 tensor.ClearField(name)
 
 
-def operators_of(model: ModelProto) -> dict[str, int]:
+def operator_counts(model: ModelProto) -> dict[str, int]:
     """How many nodes of each operator a model has, those in subgraphs and functions too; an area counts as one."""
     inside = Counter(node.op_type for f in model.functions if f.domain == KERNELS for node in f.node)
     return dict(Counter(node.op_type for node in nodes_of(model)) - inside)

@@ -10,7 +10,7 @@ from onnx import ModelProto, NodeProto
 from fusionc.errors import UsageError
 from fusionc.model.write_back import keep
 from fusionc.protos import initialized, reads_of
-from fusionc.requested.value_names import described, value_named
+from fusionc.requested.value_names import declarations_of, value_named
 
 _OPTION = "--out_nodes"
 
@@ -29,7 +29,7 @@ def set_outputs(model: ModelProto, out_nodes: str, folder: str) -> None:
         twice = next((name for name in names if names.count(name) > 1), None)
         what = f"{twice} is named twice" if twice else "no output is named"
         raise UsageError(what, where=_OPTION, hint='write it as "conv1:0;relu2:1"', code="E10001")
-    outputs = described(model, names, folder)
+    outputs = declarations_of(model, names, folder)
     graph.value_info.extend(value for value in graph.output if value.name not in names)  # an inner value, from now on
     del graph.output[:]
     graph.output.extend(outputs)

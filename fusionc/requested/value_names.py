@@ -37,7 +37,7 @@ def value_named(model: ModelProto, name: str, option: str) -> str:
     raise UsageError(what, where=option, hint=f"{hint} Give node:index or the name of a value", code="E10016")
 
 
-def described(model: ModelProto, names: Sequence[str], folder: str) -> list[ValueInfoProto]:
+def declarations_of(model: ModelProto, names: Sequence[str], folder: str) -> list[ValueInfoProto]:
     """Declarations of values of the main graph: what the model declares, or what is inferred.
 
     Raises FusioncError where the type of the elements of one is not known.

@@ -104,8 +104,8 @@ def test_what_another_pass_took_before() -> None:
 
 def test_what_still_matches_was_not_taken() -> None:
     """The Pad goes into the Conv, which is refused for its type before and after."""
-    graph = """agraph (float16[1,1,8] x) => (float16[1,1,8] y) <float16[1,1,3] W = {1,1,1}, int64[6] pads = {0,0,1,0,0,1}>
-        { [p] p = Pad (x, pads) [y] y = Conv (p, W) }"""
+    graph = """agraph (float16[1,1,8] x) => (float16[1,1,8] y)
+        <float16[1,1,3] W = {1,1,1}, int64[6] pads = {0,0,1,0,0,1}> { [p] p = Pad (x, pads) [y] y = Conv (p, W) }"""
     answer = ask(graph, "Conv1dToConv2dPass")
     assert ask(graph, "PadConv2dFusionPass").fired and not answer.taken
     assert [reason.text for reason in answer.reasons] == ["Conv ‹y›: the elements are not float32"]

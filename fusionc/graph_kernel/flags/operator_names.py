@@ -94,6 +94,6 @@ def onnx_names(name: str) -> tuple[str, ...]:
     return (name,) if onnx.defs.has(name) else _IN_ONNX.get(name, (name,))
 
 
-def reason_against(name: str) -> str | None:
+def why_not_in_onnx(name: str) -> str | None:
     """Why a name of MindSpore stands for no operator of ONNX; None of all others."""
     return _NOT_IN_ONNX.get(name)

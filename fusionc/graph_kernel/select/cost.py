@@ -37,7 +37,7 @@ class Cost:
         self._from_image = _reached(nodes, lambda n: n.outputs, lambda n: n.inputs)
         self._to_image = _reached(reversed(nodes), lambda n: n.inputs, lambda n: n.outputs)
 
-    def reason_against(self, location: AreaLocation) -> str | None:
+    def why_unprofitable(self, location: AreaLocation) -> str | None:
         """Why an area does not pay; None where it does."""
         moving = [node for node in location.area.nodes if kind_of(node.op_type) != OperatorKind.RESHAPE]
         if len(moving) < 2:
@@ -50,7 +50,7 @@ class Cost:
             return _HALF
         return None if self._saves(location.area) > 0 else _SLOWER
 
-    def reason_against_packet(self, location: AreaLocation) -> str | None:
+    def why_unprofitable_packet(self, location: AreaLocation) -> str | None:
         """Why a packet does not pay; None where it does."""
         if all(isinstance(dim, int) for value in location.inputs for dim in value.shape or ()):
             return _SHAPES

@@ -47,17 +47,17 @@ _CAST_LIKE = 15  # the opset since which it is there
 class Expander:
     """Decides which operators may be expanded, and expands them in the model of a cluster."""
 
-    def __init__(self, flags: Flags, is_on: bool, reason_against: Callable[[Node], str | None]) -> None:
+    def __init__(self, flags: Flags, is_on: bool, why_unsupported: Callable[[Node], str | None]) -> None:
         self._names = flags.expands(EXPAND) if is_on else frozenset()
         self._forced = frozenset((*flags.enable_expand_ops, *flags.enable_expand_ops_only))
-        self._reason_against = reason_against
+        self._why_unsupported = why_unsupported
 
     def takes(self, node: Node) -> bool:
         """Whether this operator is expanded."""
         name = qualified(node.op, node.domain)
         if name not in self._names or node.bodies or not _has_numbers(node):
             return False
-        if name not in self._forced and self._reason_against(node) is None:
+        if name not in self._forced and self._why_unsupported(node) is None:
             return False
         return _has_definition(node)
 

@@ -9,7 +9,7 @@ from fusionc.model.tensors import Array, float_info
 from fusionc.rewrite import Match, Tape, refuse
 
 _WIDEST = 40  # powers of two
-_SMALL = 1024  # elements; a constant of so many may be stored once more
+COPIED = 1024  # elements; a constant of so many may be stored once more
 LARGE = 1 << 20  # bytes; equal weights of small layers may have become one
 SHARED = "large weights are used elsewhere: the model would grow"
 
@@ -31,7 +31,7 @@ def shape_of(value: Edge | None) -> Shape | None:
 
 def would_double(constant: Edge, size: int) -> bool:
     """Whether a constant of that many elements, made of this one, would stand beside it: others need the original."""
-    return size > _SMALL and constant.use_count > 1
+    return size > COPIED and constant.use_count > 1
 
 
 def require_own(m: Match, *weights: Edge | None) -> None:

@@ -71,7 +71,7 @@ def channel_vector(value: Edge, channels: int, rank: int) -> np.ndarray[Any, Any
     return array.reshape(-1)
 
 
-def scale_of(m: Match, new: Tape, axis: int) -> Edge:
+def scale_or_ones(m: Match, new: Tape, axis: int) -> Edge:
     """The captured scale of everything from `axis` on, or ones where the formula has none."""
     normalized, factor = m.x.shape[axis:], m.scale
     if 0 in normalized:  # the operators want something to normalize, the formula does not

@@ -35,7 +35,7 @@ def _foldable(graph: Graph, rejected: dict[Node, str]) -> dict[Node, int]:
         if node in rejected or not node.outputs or not can_evaluate(node):
             continue
         if all(value is None or value.is_constant or value.producer in found for value in needed_inputs(node)):
-            reason, work = _reason_against(node, spent)
+            reason, work = _why_not_computed(node, spent)
             if reason is None:
                 found[node] = work
                 spent += work
@@ -131,7 +131,7 @@ def _constant_nodes(graph: Graph) -> Iterator[Match]:
             yield Match(graph, (node,), (value,), {"arrays": [value.constant()], "reason": ""})
 
 
-def _reason_against(node: Node, spent: int) -> tuple[str | None, int]:
+def _why_not_computed(node: Node, spent: int) -> tuple[str | None, int]:
     """Why a node is not computed although its inputs are known, and how many multiplications it would take.
 
     It would take too much memory or time, as far as the shapes tell before; `spent` are the multiplications of others.

@@ -1,11 +1,11 @@
 import numpy as np
 
 from fusionc.model.graph import Edge
+from fusionc.passes._shared.constants import COPIED
 from fusionc.passes._shared.slice_split_concat import Cut, axis_of, new_slice, piece_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, rest
 
 _LARGEST = 1 << 20  # bytes of a constant that is copied into a joined one
-_SMALL = 1024  # elements; a constant of so many may be needed elsewhere, too
 
 
 def _is_empty(value: Edge, axis: int | None) -> bool:
@@ -36,7 +36,7 @@ def _may_be_joined(value: Edge) -> bool:
     array = value.constant()
     if array is None or not array.ndim or array.nbytes > _LARGEST:
         return False
-    return array.size <= _SMALL or (value.use_count == 1 and value.outputs[0].inputs.count(value) == 1)
+    return array.size <= COPIED or (value.use_count == 1 and value.outputs[0].inputs.count(value) == 1)
 
 
 def _are_adjacent(a: Edge, b: Edge, axis: int) -> bool:

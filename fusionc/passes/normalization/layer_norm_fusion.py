@@ -5,7 +5,7 @@ from fusionc.passes._shared.written_norms import (
     is_plain,
     require_narrow,
     scale,
-    scale_of,
+    scale_or_ones,
 )
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse, var
 from fusionc.shapes.equality import same_shape
@@ -40,5 +40,5 @@ class LayerNormFusionPass(Pass):
         addend = m.offset
         if addend is not None and not same_shape(addend.shape, m.x.shape[axis:]):
             refuse("scale or offset has another shape than what is normalized")
-        factor = scale_of(m, new, axis)
+        factor = scale_or_ones(m, new, axis)
         return new.LayerNormalization(m.x, factor, addend, axis=axis - m.x.rank, epsilon=epsilon_of(m))

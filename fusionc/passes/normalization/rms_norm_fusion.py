@@ -1,7 +1,14 @@
 from onnx import TensorProto
 
 from fusionc.passes._shared.reduce_axes import trailing_axis
-from fusionc.passes._shared.written_norms import epsilon_of, is_plain, require_narrow, root_mean_square, scale, scale_of
+from fusionc.passes._shared.written_norms import (
+    epsilon_of,
+    is_plain,
+    require_narrow,
+    root_mean_square,
+    scale,
+    scale_or_ones,
+)
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, var
 
 x = var("x")
@@ -32,4 +39,4 @@ class RmsNormFusionPass(Pass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_narrow(m)
         axis = trailing_axis(m.mean, m.x)
-        return new.RMSNormalization(m.x, scale_of(m, new, axis), axis=axis - m.x.rank, epsilon=epsilon_of(m))
+        return new.RMSNormalization(m.x, scale_or_ones(m, new, axis), axis=axis - m.x.rank, epsilon=epsilon_of(m))

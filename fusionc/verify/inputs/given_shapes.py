@@ -11,7 +11,7 @@ from fusionc.verify.interface import Port
 _SIZES = "--verify_shape (of fusionc verify: --input_shape)"
 
 
-def with_shapes(ports: Sequence[Port], shapes: Mapping[str, tuple[int, ...]]) -> tuple[list[Port], dict[str, int]]:
+def fixed_ports(ports: Sequence[Port], shapes: Mapping[str, tuple[int, ...]]) -> tuple[list[Port], dict[str, int]]:
     """The inputs with these shapes, by name, and the sizes of symbols that follow from them.
 
     Raises UsageError where an input is not there, or declares another shape.

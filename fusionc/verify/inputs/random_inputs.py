@@ -13,7 +13,7 @@ import onnx
 from numpy.typing import NDArray
 
 from fusionc.verify.inputs.formulas import Sizes
-from fusionc.verify.inputs.size_choices import shape_of
+from fusionc.verify.inputs.size_choices import shape_at
 from fusionc.verify.inputs.special_floats import NOT_FINITE, mixed_magnitudes, sprinkled
 from fusionc.verify.inputs.value_ranges import ValueRange
 from fusionc.verify.interface import Port
@@ -52,7 +52,7 @@ def make_feeds(
             feeds[port.name] = [_tensor(port, ranges[port.name], sizes, style, rng) for _ in range(2)]
         elif _is_switch(port, sizes) and style.integers in ("wide", "ends"):
             # A switch: over the seeds it is on and off, and two switches are not always the same.
-            feeds[port.name] = np.full(shape_of(port, sizes), (seed + number) % 2 == 0)
+            feeds[port.name] = np.full(shape_at(port, sizes), (seed + number) % 2 == 0)
         elif port.kind == "map":
             feeds[port.name] = _map(port, style, rng)
         else:
@@ -66,7 +66,7 @@ def _with_batch(
     ports: Iterable[Port], ranges: Mapping[str, ValueRange], sizes: Sizes, feeds: Mapping[str, Any]
 ) -> Iterator[tuple[str, Any]]:
     shapes = [port.name for port in ports if ranges[port.name].shape or ranges[port.name].least]
-    batch = next((shape_of(port, sizes)[0] for port in ports if port.name not in shapes and shape_of(port, sizes)), 1)
+    batch = next((shape_at(port, sizes)[0] for port in ports if port.name not in shapes and shape_at(port, sizes)), 1)
     for name in shapes:
         if isinstance(feeds[name], np.ndarray) and feeds[name].ndim == 1:
             others = range(2, len(feeds[name]) + 1)
@@ -86,7 +86,7 @@ def has_choice(ports: Iterable[Port], sizes: Sizes) -> bool:
 
 def _is_switch(port: Port, sizes: Sizes) -> bool:
     is_truth = port.kind == "tensor" and _dtype(port.element_type).kind == "b"
-    return is_truth and bool(np.prod(shape_of(port, sizes)) == 1)
+    return is_truth and bool(np.prod(shape_at(port, sizes)) == 1)
 
 
 def has_floats(ports: Iterable[Port]) -> bool:
@@ -95,7 +95,7 @@ def has_floats(ports: Iterable[Port]) -> bool:
 
 
 def _tensor(port: Port, allowed: ValueRange, sizes: Sizes, style: Style, rng: np.random.Generator) -> NDArray[Any]:
-    shape = shape_of(port, sizes)
+    shape = shape_at(port, sizes)
     dtype = _dtype(port.element_type)
     if dtype.kind in "OUS":
         return rng.choice(np.array(_WORDS, dtype=object), shape)

@@ -16,7 +16,7 @@ from fusionc.model.tensors import numpy_type
 from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
 from fusionc.runtime.runner import Runner
 from fusionc.verify.inputs.formulas import Sizes
-from fusionc.verify.inputs.given_shapes import with_shapes
+from fusionc.verify.inputs.given_shapes import fixed_ports
 from fusionc.verify.inputs.random_inputs import Style, fits_numpy, has_choice, has_floats, make_feeds
 from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.inputs.size_choices import SizeChoices
@@ -58,7 +58,7 @@ class InputSearch:
         self, reference: Runner, model: onnx.ModelProto, folder: Path, shapes: Mapping[str, tuple[int, ...]]
     ) -> None:
         self._reference = reference
-        self._ports, fixed = with_shapes(required_inputs(model), shapes)
+        self._ports, fixed = fixed_ports(required_inputs(model), shapes)
         self.not_drawn = next(filter(None, map(_why_not_drawn, self._ports)), "")
         self._ranges = value_ranges(model, self._ports)
         dims = (dim for tensor in model.graph.initializer for dim in tensor.dims)  # of one of no use, maybe below 0

@@ -21,7 +21,7 @@ def rank_symbol(port: Port) -> str:
     return f"rank of {port.name}"
 
 
-def shape_of(port: Port, sizes: Sizes) -> tuple[int, ...]:
+def shape_at(port: Port, sizes: Sizes) -> tuple[int, ...]:
     """The shape of an input under these sizes."""
     if port.dims is None:
         return (2, 3, 4, 5)[: sizes[rank_symbol(port)]]
@@ -135,7 +135,7 @@ class SizeChoices:
             result[symbol] = value
         for port in self._ports:
             elements = 1
-            for size in shape_of(port, result):
+            for size in shape_at(port, result):
                 elements *= size
             if elements > max(_MOST_ELEMENTS, 4 * _declared_elements(port)):
                 return

@@ -43,14 +43,14 @@ class Region:
 class Regions:
     """All regions of a cluster. What is fused goes on as one of the two regions."""
 
-    def __init__(self, graph: Graph, reason_against: Callable[[Node], str | None]) -> None:
+    def __init__(self, graph: Graph, why_unsupported: Callable[[Node], str | None]) -> None:
         self._regions: dict[Region, None] = {}
         by_node: dict[Node, Region] = {}
         for place, node in enumerate(n for n in graph.ordered() if not n.is_op("Constant")):
             kind = kind_of(node.op) if node.domain == "" else OperatorKind.OPAQUE
             is_output = any(value is not None and value.is_output for value in node.outputs)
             rows = frozenset(row for row in (row_of(node),) if row is not None)
-            reason = reason_against(node)
+            reason = why_unsupported(node)
             region = Region([node], node, kind, is_output, kind != OperatorKind.RESHAPE, reason, place, rows)
             self._regions[region] = None
             by_node[node] = region

@@ -19,12 +19,12 @@ _TOO_LARGE = "the area would have too many operators"
 def split(
     graph: Graph,
     patterns: Sequence[SplitPattern],
-    reason_against: Callable[[Node], str | None],
+    why_unsupported: Callable[[Node], str | None],
     most: int,
     graph_id: int = 0,
 ) -> tuple[list[Region], list[PatternCount]]:
     """The regions of a cluster, and what each pattern did. `most` is the number of operators that one may have."""
-    regions = Regions(graph, reason_against)
+    regions = Regions(graph, why_unsupported)
     counts = [PatternCount(graph_id, "GraphKernel", SPLITTER, pattern.name) for pattern in patterns]
     for pattern, count in zip(patterns, counts, strict=True):
         start = perf_counter()
