@@ -10,9 +10,10 @@ from pathlib import Path
 from fusionc.bisection.avoiding_switches import switches_without
 from fusionc.bisection.find_culprits import Culprit, culprits
 from fusionc.bisection.findings_folder import FindingsFolder
-from fusionc.bisection.judges import Checking, Verifying, publish
+from fusionc.bisection.judges import Checking, Verifying
 from fusionc.bisection.minimal_model import MinimalModel, minimal_model
 from fusionc.bisection.trials import Trials
+from fusionc.bisection.write_result import write_result
 from fusionc.custom.loading import load_passes
 from fusionc.job import Job, job_of, running
 from fusionc.options import Options
@@ -105,7 +106,7 @@ def convert_up_to(options: Options, limit: int) -> Commit | None:
     with running(options) as plog:
         job = job_of(options, plog)
         done = job.optimized(job.changed(job.opened()), limit)
-        publish(job, done, options.destination)
+        write_result(job, done, options.destination)
     return done.log.last
 
 

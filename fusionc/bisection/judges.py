@@ -12,10 +12,10 @@ from contextlib import suppress
 from pathlib import Path
 
 from fusionc.bisection.trials import Opinion
+from fusionc.bisection.write_result import write_result
 from fusionc.disk.places import workshop
 from fusionc.disk.save import save
 from fusionc.errors import FusioncError, UsageError
-from fusionc.graph_kernel.library.location import published
 from fusionc.job import Job, Optimized
 from fusionc.verdict import verdict_on
 
@@ -57,7 +57,7 @@ class Checking:
         with workshop(job.options.destination.parent) as folder:
             destination = folder / "result" / job.options.destination.name
             destination.parent.mkdir()
-            publish(job, done, destination)
+            write_result(job, done, destination)
             command = _PLACE.sub(lambda _: shlex.quote(str(destination.resolve())), self._command)
             code, said_out, said_err = _run(command)
         if not 0 <= code <= _CANNOT_TELL:
@@ -98,11 +98,3 @@ def _run(command: str) -> tuple[int, str, str]:
 def _last_line(text: str) -> str:
     line = "".join(text.strip().splitlines()[-1:])
     return line if len(line) <= _LONGEST else f"{line[: _LONGEST - 1]}…"
-
-
-def publish(job: Job, done: Optimized, destination: Path) -> None:
-    """Write a result, with what it needs beside it, to another place than the job's."""
-    source = job.options.source
-    with save(done.proto, source.parent, destination, job.options.external_weight) as saved:
-        job.finish(saved, done, None)
-        saved.publish(published(job.kernels.file, destination, source))

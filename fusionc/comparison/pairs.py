@@ -10,7 +10,7 @@ import onnx
 
 from fusionc.model import operators
 from fusionc.model.graph import Edge, Graph, Model, Node
-from fusionc.model.tensors import digest
+from fusionc.model.tensors import element_digest
 from fusionc.node_origin import origin_of
 
 NAME, STRUCTURE = "name", "structure"
@@ -119,7 +119,7 @@ class Digests:
         if value not in self._found:
             array = value.constant()
             assert array is not None
-            self._found[value] = (str(array.dtype), array.shape, digest(array))
+            self._found[value] = (str(array.dtype), array.shape, element_digest(array))
         return self._found[value]
 
 

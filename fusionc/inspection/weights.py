@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from fusionc.inspection.finding import Finding, counted
 from fusionc.model.graph import Edge, Model, Node
-from fusionc.model.tensors import Array, digest, float_info
+from fusionc.model.tensors import Array, element_digest, float_info
 from fusionc.passes.cleanup.subnormal_to_zero import count_subnormal
 from fusionc.report.table import size_text
 
@@ -52,7 +52,7 @@ def _constants(model: Model) -> Iterator[Edge]:
 
 
 def _content(array: Array) -> _Content:
-    return str(array.dtype), array.shape, digest(array)
+    return str(array.dtype), array.shape, element_digest(array)
 
 
 def _dead_outputs(model: Model) -> Iterator[Finding]:

@@ -105,7 +105,7 @@ def to_array(tensor: TensorProto, folder: str) -> Array:
     return np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=tuple(tensor.dims))
 
 
-def digest(array: Array) -> bytes:
+def element_digest(array: Array) -> bytes:
     """What tells arrays of one type and shape apart, bit by bit: 16 bytes."""
     flat = np.ascontiguousarray(array).reshape(-1)
     content = repr(flat.tolist()).encode() if array.dtype.kind in "OSU" else flat.view(np.uint8).data

@@ -10,7 +10,7 @@ import pytest
 from onnx import TensorProto, numpy_helper
 from onnx.helper import make_tensor
 
-from fusionc.model.tensors import byte_size, digest
+from fusionc.model.tensors import byte_size, element_digest
 
 SIZES = {  # bytes of three elements
     "FLOAT": 12, "UINT8": 3, "INT8": 3, "UINT16": 6, "INT16": 6, "INT32": 12, "INT64": 24, "BOOL": 3, "FLOAT16": 6,
@@ -40,14 +40,14 @@ def test_strings_are_as_large_as_their_bytes() -> None:
 )
 def test_a_digest_tells_elements_apart_wherever_they_lie(one: np.ndarray) -> None:
     pairs = one.reshape(2, 3)
-    assert digest(one) == digest(pairs) == digest(pairs.copy("F")) != digest(pairs.T)
-    assert digest(one[:5]) != digest(one) and digest(one[:0]) == digest(one[6:])
+    assert element_digest(one) == element_digest(pairs) == element_digest(pairs.copy("F")) != element_digest(pairs.T)
+    assert element_digest(one[:5]) != element_digest(one) and element_digest(one[:0]) == element_digest(one[6:])
 
 
 def test_a_digest_needs_no_copy_of_the_elements() -> None:
     large = np.zeros(1 << 22)
     tracemalloc.start()
-    digest(large)
+    element_digest(large)
     _, most = tracemalloc.get_traced_memory()
     tracemalloc.stop()
     assert most < large.nbytes / 100

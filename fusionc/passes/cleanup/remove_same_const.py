@@ -4,7 +4,7 @@ from weakref import WeakKeyDictionary
 from onnx import TensorProto
 
 from fusionc.model.graph import Constant, Edge, Graph
-from fusionc.model.tensors import digest
+from fusionc.model.tensors import element_digest
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
 _END = 64  # elements, the first and the last ones, which tell most constants apart
@@ -23,14 +23,14 @@ def _sample(constant: Constant) -> tuple[object, ...]:
         return (place,)
     if constant not in _ENDS:
         flat = constant.values.reshape(-1)
-        _ENDS[constant] = digest(flat[:_END]), digest(flat[-_END:])
+        _ENDS[constant] = element_digest(flat[:_END]), element_digest(flat[-_END:])
     return _ENDS[constant]
 
 
 def _hash(constant: Constant) -> object:
     if place := _place(constant):
         return place
-    return digest(constant.values)
+    return element_digest(constant.values)
 
 
 def _groups(constants: Iterable[Constant], key: Callable[[Constant], object]) -> Iterator[list[Constant]]:
