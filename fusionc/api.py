@@ -52,6 +52,7 @@ def convert(
     enable_graph_kernel: bool | None = None,
     graph_kernel_flags: str | None = None,
     trust_kernels: bool = False,
+    ready: bool = False,
     timeout: float | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> Report:
@@ -87,6 +88,8 @@ def convert(
     enable_graph_kernel       make areas of operators, with generated kernels in <output>.kernels.so
     graph_kernel_flags        "--opt_level=2 --dump_as_text" says how, and switches it on, too, unless it is False
     trust_kernels             load and keep the kernels of a model that another user or machine made
+    ready                     write the result in a second form, too, which `fusionc.session` loads fast where this
+                              onnxruntime runs on a processor like this one
     timeout                   the seconds of one step of onnxruntime, loading a model or running it once; 0 is no
                               limit, the default is 300
     progress                  is called with a word on what is being done

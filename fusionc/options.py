@@ -18,7 +18,7 @@ from fusionc.runtime.optimizers import LEVELS
 
 _SWITCHES = (
     "verify", "oo_constant_folding", "oo_dead_code_elimination", "pattern_fusion_pass", "enable_graph_kernel",
-    "trust_kernels", "check_rewrites",
+    "trust_kernels", "check_rewrites", "ready",
 )  # fmt: skip
 _FILES = ("fusion_switch_file", "dump_graph", "inputs", "report")
 _LISTS = {"custom_passes": "my_passes.py", "custom_op_library": "libcustom.so"}  # of files, with an example
@@ -61,6 +61,7 @@ class Options:
     enable_graph_kernel: bool | None
     graph_kernel_flags: str | None
     trust_kernels: bool
+    ready: bool
     timeout: float | None
     progress: Callable[[str], None]
 

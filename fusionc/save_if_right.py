@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 
-from fusionc.disk.publish import Saved
+from fusionc.disk.publish import Companion, Saved
 from fusionc.disk.save import save
 from fusionc.graph_kernel.library.location import published
 from fusionc.job import Job, Optimized
+from fusionc.ready.ready_form import MadeReady, make_ready
+from fusionc.ready.session_file import is_session_file, require_session_place, session_file_of
 from fusionc.report import Report
 from fusionc.report.model_info import bytes_on_disk, operator_counts
 from fusionc.report.stage_times import timed
@@ -22,6 +25,8 @@ def save_if_right(job: Job, done: Optimized, reference: Path | None, report: Rep
     """
     options, kernels = job.options, job.kernels.file
     report.operators_after = operator_counts(done.proto)
+    if options.ready:
+        require_session_place(options.destination)
     published(kernels, options.destination, options.source)  # whether the library has a place, before all is verified
     options.progress("saving")
     with ExitStack() as files:
@@ -37,8 +42,23 @@ def save_if_right(job: Job, done: Optimized, reference: Path | None, report: Rep
             report.bytes_after = bytes_on_disk(done.proto, saved.model)
             library = published(kernels, options.destination, options.source)
             report.kernels = library.place if library.file is not None else None
-            saved.publish(library)
+        made = _ready_form(job, saved, report) if options.ready else MadeReady("")
+        with timed(report, "save"):
+            place = session_file_of(options.destination)
+            companion = Companion(made.session_file, place) if made.session_file or is_session_file(place) else None
+            replace(saved, data=(*saved.data, *made.data)).publish(library, companion)
+            report.ready = place if made.session_file is not None else None
     return True
+
+
+def _ready_form(job: Job, saved: Saved, report: Report) -> MadeReady:
+    options = job.options
+    options.progress("making it ready to load")
+    with timed(report, "ready"):
+        shapes = job.shapes or {}
+        made = make_ready(saved, job.kernels.file, is_compared=options.verify, shapes=shapes, inputs=options.inputs)
+        job.notices.append(made.notice)
+    return made
 
 
 def _is_right(job: Job, done: Optimized, saved: Saved, reference: Path, report: Report) -> bool:

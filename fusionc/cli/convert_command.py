@@ -70,6 +70,12 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
     "operator before and after, which takes some more seconds. Needs pip install 'fusionc[report]'.",
 )
 @click.option(
+    "--ready",
+    is_flag=True,
+    help="Write the result as onnxruntime has it once it is loaded, too: optimized, its weights packed for this "
+    "processor, to be mapped from the file. fusionc.session uses that where it fits: less time, less memory.",
+)
+@click.option(
     "--export_compile_stat",
     type=click.Choice(["0", "1", "2"]),
     default="1",

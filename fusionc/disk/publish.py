@@ -1,17 +1,19 @@
 """Files in a temporary folder → their places, so that at every instant the old set or the new one is there, complete.
 
-A set is a model, its data and its library of kernels. Only the renaming of one file is atomic: that of the model. So
-the other files of the new set lie beside those of the old one before it, and each model finds its own:
+A set is a model, its data, its library of kernels and its ready form. Only the renaming of one file is atomic: that of
+the model. So the other files of the new set lie beside those of the old one before it, and each model finds its own:
 
 1. The data goes to a name of its content, `out.onnx.<hash>.data`, which the tensors of the new model have. The same
-   weights always have the same name, whatever lies on the disk.
+   weights always have the same name, whatever lies on the disk. So does the ready form, `out.<hash>.ready.onnx`.
 2. The library goes to a name of its content, too, `out.<hash>.kernels.so`. An area is called by a hash of what it
    computes: `register_kernels` takes the library that has the kernels which the model calls.
 3. The model is renamed over the old one.
-4. The library is renamed to `out.kernels.so`, over the old one. (Who registers that file without asking fusionc and
-   comes between 3 and 4 has kernels that the model does not call: it runs as functions, right, though slower.)
-5. Data and libraries of older sets go, if fusionc wrote them and no file in the folder mentions them any more; while
-   another conversion works in the folder, they stay for the next one to remove.
+4. What describes the ready form is renamed to `out.session.json`, over the old one. (It says which model it is about:
+   `fusionc.session`, coming between 3 and 4, takes the model as it is.)
+5. The library is renamed to `out.kernels.so`, over the old one. (Who registers that file without asking fusionc and
+   comes between 3 and 5 has kernels that the model does not call: it runs as functions, right, though slower.)
+6. Data, libraries and ready forms of older sets go, if fusionc wrote them and no file in the folder mentions them any
+   more; while another conversion works in the folder, they stay for the next one to remove.
 
 All is on the disk, not only in its cache, before the next step. A process that is killed between two steps leaves the
 old set (before 3) or the new one, and what it left besides goes with the next conversion to that output. Where
@@ -26,9 +28,10 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 
 from fusionc.disk.places import cannot_be_written, is_alone, locked
@@ -36,6 +39,7 @@ from fusionc.errors import FusioncError
 
 _CHUNK = 16 << 20
 _DIGITS = 16  # of a hash in a name
+_HASH = "<hash>"
 _LARGEST_MODEL = 1 << 31  # bytes; protobuf's limit
 
 
@@ -53,6 +57,14 @@ class Library:
 
 
 @dataclass(frozen=True)
+class Companion:
+    """A file that describes a model and takes the place of an older one; where `file` is None, that one goes."""
+
+    file: Path | None
+    place: Path
+
+
+@dataclass(frozen=True)
 class Saved:
     """Files that are written but not yet in their places: `model` can be run, `publish` moves all to where they belong.
 
@@ -64,35 +76,44 @@ class Saved:
     data: tuple[tuple[Path, Path], ...]
     workshop: Path
 
-    def publish(self, library: Library | None = None) -> None:
+    def publish(self, library: Library | None = None, companion: Companion | None = None) -> None:
         """Move the files to their places. Raises FusioncError where that fails; then all is as it was."""
         with locked(self.output.parent, 1):
             try:
-                _Publication(self, library).run()
+                _Publication(self, library, companion).run()
             except OSError as error:
                 raise cannot_be_written(error, self.output) from error
             with suppress(OSError):
                 if is_alone(self.workshop):  # else another one may be about to use what this one does not
                     _remove(library.outdated if library is not None else ())
-                    _remove(_outdated_data(self.output, {target for _, target in self.data}))
+                    _remove([companion.place] if companion is not None and companion.file is None else ())
+                    kept = {target for _, target in self.data}
+                    _remove(_outdated(self.output, ready_of, kept))  # first, as they mention data
+                    _remove(_outdated(self.output, data_of, kept))
 
 
 class _Publication:
-    def __init__(self, saved: Saved, library: Library | None) -> None:
-        self.model, self.output, self.moves = saved.model, saved.output, list(saved.data)
-        self.former = saved.workshop / "former"
-        self.had_former = os.path.lexists(saved.output)
+    def __init__(self, saved: Saved, library: Library | None, companion: Companion | None) -> None:
+        self.workshop, self.moves = saved.workshop, list(saved.data)
+        self.replacements = [(saved.model, saved.output)]  # renamed over older files, in this order
         self.made: list[Path] = []  # folders
-        self.library: Library | None = None
+        if companion is not None and companion.file is not None:
+            self.replacements.append((companion.file, companion.place))
         if library is not None and library.file is not None and not is_copy(library.place, library.file):
             if any(target == library.place for _, target in saved.data):
                 raise in_the_way(library.place)
-            self.library, copy = library, saved.workshop / library.waiting.name
+            copy = saved.workshop / library.waiting.name
             shutil.copyfile(library.file, copy)
             self.moves.append((copy, library.waiting))
+            self.replacements.append((library.waiting, library.place))
+        self.former = {  # what was there, under other names
+            place: saved.workshop / f"former {number}"
+            for number, (_, place) in enumerate(self.replacements)
+            if os.path.lexists(place)
+        }
 
     def run(self) -> None:
-        for file in (self.model, *(file for file, _ in self.moves)):
+        for file in {file for file, _ in (*self.replacements, *self.moves) if os.path.lexists(file)}:
             _sync(file)
         try:
             for file, target in self.moves:
@@ -100,14 +121,14 @@ class _Publication:
                 _put(file, target)
             for folder in {target.parent for _, target in self.moves}:
                 _sync_folder(folder)
-            with suppress(OSError):  # a file system without hard links: then there is no way back from the next step
-                os.link(self.output, self.former, follow_symlinks=False)
-            os.replace(self.model, self.output)
-            _sync_folder(self.output.parent)
-            if self.library is not None:
-                os.replace(self.library.waiting, self.library.place)
+            for file, place in self.replacements:
+                if place in self.former:
+                    with suppress(OSError):  # a file system without hard links: then there is no way back from here
+                        os.link(place, self.former[place], follow_symlinks=False)
+                os.replace(file, place)
+                _sync_folder(place.parent)
         except BaseException:
-            if os.path.lexists(self.model) or (self.library is not None and os.path.lexists(self.library.waiting)):
+            if any(os.path.lexists(file) for file, _ in self.replacements):
                 self._undo()
             raise
 
@@ -119,13 +140,14 @@ class _Publication:
 
     def _undo(self) -> None:
         """Take back what was done; how far that was is seen from the files."""
-        if not os.path.lexists(self.model):
-            if self.had_former and not os.path.lexists(self.former):
-                return  # the new set is complete, and stays
-            try:
-                os.replace(self.former, self.output) if self.had_former else self.output.unlink()
-            except OSError:
-                return
+        done = [place for _, place in takewhile(lambda pair: not os.path.lexists(pair[0]), self.replacements)]
+        if any(place in self.former and not os.path.lexists(self.former[place]) for place in done):
+            return  # the new set is complete, and stays
+        try:
+            for place in reversed(done):
+                os.replace(self.former[place], place) if place in self.former else place.unlink()
+        except OSError:
+            return
         for file, target in self.moves:
             with suppress(OSError):
                 if not os.path.lexists(file):
@@ -187,15 +209,20 @@ def data_of(output: Path, content: str) -> Path:
     return output.with_name(f"{output.name}.{content}.data")
 
 
-def _outdated_data(output: Path, kept: Collection[Path]) -> list[Path]:
-    """Data files of older models at `output`: such a name has the hash of the content, and nothing mentions it."""
-    form = re.compile(rf"{re.escape(output.name)}\.[0-9a-f]{{{_DIGITS}}}\.data")
+def ready_of(output: Path, content: str) -> Path:
+    """The ready form of a model, the file of which has this hash."""
+    return output.with_name(f"{output.name.removesuffix('.onnx')}.{content}.ready.onnx")
+
+
+def _outdated(output: Path, name_of: Callable[[Path, str], Path], kept: Collection[Path]) -> list[Path]:
+    """Files of older sets at `output` with such names: one has the hash of its content, and nothing mentions it."""
+    form = re.compile(re.escape(name_of(output, _HASH).name).replace(re.escape(_HASH), f"[0-9a-f]{{{_DIGITS}}}"))
     files = [path for path in output.parent.iterdir() if stat.S_ISREG(path.lstat().st_mode)]
     found = [path for path in files if form.fullmatch(path.name) and path not in kept]
     for file in files if found else ():
         if file.suffix not in (".data", ".so") and file.stat().st_size < _LARGEST_MODEL:
             found = [path for path in found if not contains(file, os.fsencode(path.name))]
-    return [path for path in found if data_of(output, digest(path)) == path]
+    return [path for path in found if name_of(output, digest(path)) == path]
 
 
 def contains(file: Path, text: bytes) -> bool:

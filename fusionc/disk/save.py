@@ -9,19 +9,18 @@ files come to their places.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
 
 import onnx
 from onnx import TensorProto
 
 from fusionc import protos
 from fusionc.disk.external_data import external_entries, external_range
+from fusionc.disk.hashed_file import PAGE, HashedFile
 from fusionc.disk.paths import require_unread
 from fusionc.disk.places import beside, cannot_be_written, workshop
 from fusionc.disk.publish import Saved, data_of, in_the_way, is_copy, short
@@ -31,7 +30,6 @@ from fusionc.model import tensors
 
 LIMIT = 2_000_000_000  # bytes of weights in one protobuf file, with room for the rest (the limit is 2³¹ − 1)
 WORTH_MOVING = 1024  # bytes; smaller tensors stay in the model, where onnx needs them to infer shapes
-_PAGE = 4096  # offsets at page boundaries let a runtime map the weights
 
 
 @contextmanager
@@ -132,7 +130,7 @@ class _Writer:
         places: list[tuple[TensorProto, int, int]] = []
         temporary = self.workshop / "packed"
         with open(temporary, "wb") as file:
-            hashed = _HashedFile(file)
+            hashed = HashedFile(file)
             for tensor in everything:
                 if tensor.data_type != TensorProto.STRING:
                     places.append((tensor, *self._append(tensor, hashed)))
@@ -144,26 +142,14 @@ class _Writer:
             raise in_the_way(target)
         self.data.append((temporary, target))
 
-    def _append(self, tensor: TensorProto, file: _HashedFile) -> tuple[int, int]:
+    def _append(self, tensor: TensorProto, file: HashedFile) -> tuple[int, int]:
         """The offset and the size of the tensor in the file."""
         size = tensors.byte_size(tensor)
-        if size >= _PAGE:
-            file.write(bytes(-file.size % _PAGE))
+        if size >= PAGE:
+            file.align(PAGE)
         offset = file.size
         write_elements(tensor, os.fspath(self.folder), file)
         return offset, size
-
-
-class _HashedFile:
-    """Writes a file and computes the hash of its content."""
-
-    def __init__(self, file: BinaryIO) -> None:
-        self._file, self.hash, self.size = file, hashlib.sha256(), 0
-
-    def write(self, data: bytes) -> None:
-        self._file.write(data)
-        self.hash.update(data)
-        self.size += len(data)
 
 
 def _initializers(graph: onnx.GraphProto) -> list[TensorProto]:

@@ -55,9 +55,10 @@ def optimize(
 
     Raises what `convert` raises, and UsageError for what is no model.
     """
-    if options.get("external_weight") == 1 and output is None:
-        what = "external_weight is 1, and there is no file beside which the weights could go"
-        raise UsageError(what, hint="give output as well, or leave it out", code="E10001")
+    for name, value, what in (("external_weight", 1, "the weights"), ("ready", True, "the ready form")):
+        if options.get(name) == value and output is None:
+            problem = f"{name} is {value}, and there is no file beside which {what} could go"
+            raise UsageError(problem, hint="give output as well, or leave it out", code="E10001")
     temporary = Path(tempfile.gettempdir())
     folder = temporary
     try:

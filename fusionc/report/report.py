@@ -36,13 +36,15 @@ class Report:
     by operator type, `bytes_*` are the sizes of model and weights on disk. `verification` is one sentence, None where
     it was skipped; `outputs` say how far each output was off. `pattern_lines` are the log lines of the patterns that
     matched, as far as they are not on stdout already. `stages` are the seconds of each stage. `kernels` is the library
-    of the result, if there is one, `page` the page for people, if one was asked for.
+    of the result, if there is one, `page` the page for people, if one was asked for, `ready` the session file, which
+    says what the form of the result is that loads fast, if there is one.
     """
 
     model: Path | None = None
     output: Path | None = None
     kernels: Path | None = None
     page: Path | None = None
+    ready: Path | None = None
     patterns: list[PatternCount] = field(default_factory=list)
     operators_before: dict[str, int] = field(default_factory=dict)
     operators_after: dict[str, int] = field(default_factory=dict)

@@ -127,6 +127,8 @@ def _facts(report: Report) -> list[tuple[str, str]]:
         facts.append(("output", str(report.output)))
     if report.kernels is not None:
         facts.append(("kernels", str(report.kernels)))
+    if report.ready is not None:
+        facts.append(("ready", str(report.ready)))
     if report.page is not None:
         facts.append(("report", str(report.page)))
     seconds = {stage: f"{time:.2f}" for stage, time in report.stages.items()}

@@ -15,6 +15,7 @@ import numpy as np
 import onnxruntime as ort
 from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema, get_all_opkernel_def
 
+from fusionc.runtime.file_limit import unlimited_files
 from fusionc.runtime.memory import limit_growth
 from fusionc.runtime.profile_events import Summary, summary_of
 from fusionc.runtime.wire import Raw
@@ -26,6 +27,7 @@ _LEVELS = {
     "all": ort.GraphOptimizationLevel.ORT_ENABLE_ALL,
 }
 _PROVIDERS = ["CPUExecutionProvider"]
+_WORTH_MAPPING = 1024  # bytes of a weight
 
 
 @dataclass
@@ -100,6 +102,23 @@ class Sessions:
         if any(not isinstance(result, np.ndarray) for result in results):
             raise TypeError("a result is no tensor")
         return list(results)
+
+    def write_optimized(self, model: str, libraries: Sequence[str], target: str, data: str) -> None:
+        """Write what the optimizers make of a model at their highest level, its weights and what kernels make of them
+        in a file `data` beside it."""
+        limit_growth()
+        options = _options()
+        options.graph_optimization_level = _LEVELS["all"]
+        options.optimized_model_filepath = target
+        options.add_session_config_entry("session.optimized_model_external_initializers_file_name", data)
+        options.add_session_config_entry(
+            "session.optimized_model_external_initializers_min_size_in_bytes", str(_WORTH_MAPPING)
+        )
+        options.add_session_config_entry("session.save_external_prepacked_constant_initializers", "1")
+        for library in libraries:
+            options.register_custom_ops_library(library)
+        with unlimited_files():
+            ort.InferenceSession(model, options, providers=_PROVIDERS)
 
     def profile(
         self, model: str, libraries: Sequence[str], feeds: Mapping[str, Any], most_runs: int, seconds: float

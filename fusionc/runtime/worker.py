@@ -17,7 +17,6 @@ from typing import Any
 READY = "ready"
 DONE, FAILED, HUNGRY, BROKEN = "done", "failed", "hungry", "broken"  # what an answer starts with
 _HUNGER = ("bad_alloc", "bad allocation", "Failed to allocate memory", "Unable to allocate")
-_LARGEST_FILE = 64 << 20  # bytes; what somebody prints for ever ends there
 
 
 def _main(requests: int, answers: int) -> None:
@@ -69,7 +68,9 @@ def _start() -> None:
         pass
     else:
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (_LARGEST_FILE, _LARGEST_FILE))
+    from fusionc.runtime.file_limit import limit_files
+
+    limit_files()
     threading.Thread(target=_end_with_the_caller, args=(requests,), daemon=True).start()
     with contextlib.suppress(EOFError, BrokenPipeError):
         _main(requests, answers)

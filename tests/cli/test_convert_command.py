@@ -30,6 +30,7 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
         "--custom_passes=a.py", "--custom_passes=b.py", "--pattern_fusion_pass=false", "--dump_graph=d",
         "--enable_graph_kernel", "--graph_kernel_flags", "--opt_level=3 --disable_pass=P", "--timeout=1.5",
         "--trust_kernels", "--free_dim=x:0,2; a:0:1=n", "--report=r.html", "--on_mismatch=rollback", "--check_rewrites",
+        "--ready",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     (call,) = fake_convert.calls
@@ -65,6 +66,7 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
         "enable_graph_kernel": True,
         "graph_kernel_flags": "--opt_level=3 --disable_pass=P",
         "trust_kernels": True,
+        "ready": True,
         "timeout": 1.5,
     }
 
@@ -104,6 +106,7 @@ def test_defaults(run: Any, fake_convert: Any) -> None:
         "enable_graph_kernel": None,
         "graph_kernel_flags": None,
         "trust_kernels": False,
+        "ready": False,
         "timeout": None,
     }
 

@@ -8,6 +8,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from fusionc.disk.places import locked, require_place, workshop
+from fusionc.disk.publish import Companion, digest, ready_of
 from fusionc.disk.save import save
 from fusionc.errors import FusioncError
 from fusionc.graph_kernel.library.location import library_for, published
@@ -54,12 +56,20 @@ def library(folder: Path, area: str) -> Path:
 
 
 @contextmanager
-def ready(folder: Path, scale: int, area: str | None) -> Iterator[Callable[[], None]]:
-    """A set that is ready to be published in `folder`."""
+def ready(folder: Path, scale: int, area: str | None, is_described: bool = False) -> Iterator[Callable[[], None]]:
+    """A set that can be published in `folder`, with a ready form and its description, or without."""
     output, source = folder / "out" / "out.onnx", folder / "in.onnx"
     file = library(folder, area) if area else None
     with save(model(scale, area), folder, output, external_weight=1) as saved:
-        yield lambda: saved.publish(published(file, output, source))
+        companion = Companion(None, output.with_name("out.session.json"))
+        if is_described:
+            form, described = saved.workshop / "form", saved.workshop / "described"
+            form.write_text(f"form {scale}")
+            place = ready_of(output, digest(form))
+            described.write_text(f"model {scale}: {place.name}")
+            companion = Companion(described, output.with_name("out.session.json"))
+            saved = replace(saved, data=(*saved.data, (form, place)))
+        yield lambda: saved.publish(published(file, output, source), companion)
 
 
 def what_is_there(folder: Path) -> int:
@@ -73,6 +83,9 @@ def what_is_there(folder: Path) -> int:
     assert len(set(y)) == 1
     for function in proto.functions:
         assert function.name.encode() in library_for(output).read_bytes()
+    described = output.with_name("out.session.json")
+    if described.exists():  # it may be of another model, which it says, but what it names is there
+        assert (output.parent / described.read_text().split()[-1]).is_file()
     return int(y[0])
 
 
@@ -117,29 +130,34 @@ def interrupt() -> None:
     raise KeyboardInterrupt
 
 
+NEW = "New_split_2"
 AREAS = [("Old_split_1", "New_split_2"), ("Same_split_3", "Same_split_3"), ("Old_split_1", None), (None, "New_split_2")]
 
 
-@pytest.fixture(params=[(False, None, "New_split_2"), *((True, *pair) for pair in AREAS)], ids=str)
-def sets(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Callable[[int], str | None]]:
-    """A folder with an old set, of number 1, or with none; and the areas of sets by their numbers."""
-    has_old, *areas = request.param
+@pytest.fixture(
+    params=[(False, None, NEW, False), *((True, *pair, False) for pair in AREAS), (True, "Old_split_1", NEW, True)],
+    ids=str,
+)
+def sets(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, Callable[[int], tuple[str | None, bool]]]:
+    """A folder with an old set, of number 1, or with none; and of sets by their numbers the areas, and whether they
+    have a ready form."""
+    has_old, *areas, is_described = request.param
     folder = tmp_path / "template"
     (folder / "out").mkdir(parents=True)
     if has_old:
-        with ready(folder, 1, areas[0]) as publish:
+        with ready(folder, 1, areas[0], is_described) as publish:
             publish()
-    return folder, lambda number: areas[number - 1]
+    return folder, lambda number: (areas[number - 1], is_described)
 
 
 @pytest.mark.parametrize("before, after", [(fail, nothing), (interrupt, nothing), (nothing, interrupt)])
 def test_what_fails_or_is_interrupted_leaves_the_old_set_or_the_new_one(
-    sets: tuple[Path, Callable[[int], str | None]],
+    sets: tuple[Path, Callable[[int], tuple[str | None, bool]]],
     before: Callable[[], None],
     after: Callable[[], None],
     tmp_path: Path,
 ) -> None:
-    template, area = sets
+    template, form = sets
     old = what_is_there(template)
     seen = set()
     for at in range(1, 1000):
@@ -147,7 +165,7 @@ def test_what_fails_or_is_interrupted_leaves_the_old_set_or_the_new_one(
         shutil.copytree(template, folder)
         former = content(folder / "out")
         stopped: BaseException | None = None
-        with ready(folder, 2, area(2)) as publish, pytest.MonkeyPatch.context() as patch:
+        with ready(folder, 2, *form(2)) as publish, pytest.MonkeyPatch.context() as patch:
             fault = Fault(patch, at, before, after)
             try:
                 publish()
@@ -167,15 +185,15 @@ def test_what_fails_or_is_interrupted_leaves_the_old_set_or_the_new_one(
 
 
 def test_what_is_killed_leaves_the_old_set_or_the_new_one(
-    sets: tuple[Path, Callable[[int], str | None]], tmp_path: Path
+    sets: tuple[Path, Callable[[int], tuple[str | None, bool]]], tmp_path: Path
 ) -> None:
-    template, area = sets
+    template, form = sets
     old = what_is_there(template)
-    with ready(template, 2, area(2)):
+    with ready(template, 2, *form(2)):
         pass
     clean = tmp_path / "clean"
     shutil.copytree(template, clean)
-    with ready(clean, 2, area(2)) as publish:
+    with ready(clean, 2, *form(2)) as publish:
         publish()
     wanted = [path.name for path in sorted((clean / "out").iterdir())]
     seen = set()
@@ -184,14 +202,14 @@ def test_what_is_killed_leaves_the_old_set_or_the_new_one(
         shutil.copytree(template, folder)
         child = os.fork()
         if not child:
-            with ready(folder, 2, area(2)) as publish, pytest.MonkeyPatch.context() as patch:
+            with ready(folder, 2, *form(2)) as publish, pytest.MonkeyPatch.context() as patch:
                 Fault(patch, at, lambda: os._exit(9), nothing)
                 publish()
                 os._exit(0)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         assert code in (0, 9)
         seen.add(what_is_there(folder))
-        with ready(folder, 2, area(2)) as publish:  # again, which clears up
+        with ready(folder, 2, *form(2)) as publish:  # again, which clears up
             publish()
         assert [path.name for path in sorted((folder / "out").iterdir())] == wanted
         assert what_is_there(folder) == 2
@@ -247,6 +265,16 @@ def test_a_place_that_cannot_be_taken_leaves_all_as_it_was(tmp_path: Path) -> No
             publish()
     assert caught.value.where == str(foreign) and caught.value.exit_code == 1
     assert content(tmp_path / "out") == former | {str(foreign): b"somebody's"}
+
+
+def test_a_ready_form_goes_with_its_model(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    for is_described in (True, False):
+        for number in (1, 2):
+            with ready(tmp_path, number, None, is_described) as publish:
+                publish()
+            there = sorted(path.suffix for path in (tmp_path / "out").iterdir())
+            assert there == [".data", *([".json", ".onnx", ".onnx"] if is_described else [".onnx"])]
 
 
 def test_only_what_fusionc_wrote_for_this_model_goes(tmp_path: Path) -> None:

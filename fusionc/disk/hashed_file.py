@@ -1,0 +1,26 @@
+"""A file that is written from its beginning to its end, and its hash meanwhile."""
+
+from __future__ import annotations
+
+import hashlib
+from typing import BinaryIO
+
+PAGE = 4096  # bytes; offsets at page boundaries let a runtime map weights
+
+
+class HashedFile:
+    """Writes a file and computes the hash of its content."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file, self.hash, self.size = file, hashlib.sha256(), 0
+
+    def write(self, data: bytes) -> None:
+        """Go on with these bytes."""
+        self._file.write(data)
+        self.hash.update(data)
+        self.size += len(data)
+
+    def align(self, step: int) -> int:
+        """Go on at a multiple of `step`, which is returned."""
+        self.write(bytes(-self.size % step))
+        return self.size

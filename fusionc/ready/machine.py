@@ -1,0 +1,63 @@
+"""What a ready form is tied to: the build of onnxruntime, and what the processor has.
+
+onnxruntime says neither in a model that it has optimized, and does not look at either when it loads one: weights in
+the blocks of another processor would be read as if they were in its own, and the answers would be wrong.
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from dataclasses import dataclass
+from importlib import import_module
+
+_VECTORS = (
+    "SSE",
+    "SSSE",
+    "AVX",
+    "FMA",
+    "F16C",
+    "NEON",
+    "ASIMD",
+    "SVE",
+    "VSX",
+    "VX",
+    "LSX",
+    "RVV",
+)  # other names come and go
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A build of onnxruntime on a system, and the vector instructions of the processor, by numpy's names."""
+
+    onnxruntime: str
+    build: str
+    system: str
+    instructions: tuple[str, ...]
+
+    def difference(self, here: Machine) -> str:
+        """What is not the same `here`, as the end of a sentence; empty where all is."""
+        if self.onnxruntime != here.onnxruntime:
+            return f"made with onnxruntime {self.onnxruntime}, and this is {here.onnxruntime}"
+        if self.build != here.build:
+            return f"made with another build of onnxruntime {self.onnxruntime}"
+        if self.system != here.system:
+            return f"made on {self.system}, and this is {here.system}"
+        for have, lack, which in ((self, here, "with"), (here, self, "without")):
+            if only := [name for name in have.instructions if name not in lack.instructions]:
+                return f"made on a processor {which} {', '.join(only)}, and this is one of the other kind"
+        return ""
+
+
+def this_machine() -> Machine:
+    """The one that this process runs on."""
+    import onnxruntime
+
+    has: dict[str, bool] = import_module("numpy._core._multiarray_umath").__cpu_features__
+    return Machine(
+        onnxruntime.__version__,
+        onnxruntime.get_build_info(),
+        f"{sys.platform} {platform.machine()}",
+        tuple(sorted(name for name in has if has[name] and name.startswith(_VECTORS))),
+    )

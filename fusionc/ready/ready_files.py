@@ -1,0 +1,97 @@
+"""The ready form of a model as files: what onnxruntime makes of it, with all weights where they can be mapped.
+
+onnxruntime optimizes the model, and writes the result with its weights, and with what its kernels make of these, in a
+file beside it. There they begin at any byte. Here they are moved to page boundaries: a mapped weight begins where its
+page does, and code that loads whole vectors finds them aligned.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+import onnx
+from onnx import TensorProto
+
+from fusionc import protos
+from fusionc.disk.external_data import external_entries
+from fusionc.disk.hashed_file import PAGE, HashedFile
+from fusionc.disk.publish import Saved, data_of, digest, ready_of, short
+from fusionc.runtime.custom_operators import libraries_in_use
+from fusionc.runtime.process import insist, request
+
+_MODEL, _DATA = "optimized.onnx", "optimized.data"
+_PACKED = "prepacked_"  # begins the keys of what a kernel has made of a weight: "operator+hash|offset;length;0|…"
+_LINE = 64  # bytes; what is smaller than a page begins with a line of the processor's cache
+_CHUNK = 16 << 20
+
+
+@dataclass(frozen=True)
+class ReadyFiles:
+    """A ready form that can be run; `weights` is None where no weight is large enough to lie in a file."""
+
+    model: Path
+    weights: Path | None
+
+
+def write_ready_files(saved: Saved, kernels: Path | None) -> ReadyFiles:
+    """Write the ready form of a saved model, with these kernels, into a folder of its workshop.
+
+    Raises RunError where onnxruntime cannot load the model, OSError where the files cannot be written.
+    """
+    libraries = (*libraries_in_use(), *(() if kernels is None else (str(kernels.resolve()),)))
+
+    def optimized() -> Path:
+        folder = Path(tempfile.mkdtemp(dir=saved.workshop.absolute()))
+        request("write_optimized", os.path.abspath(saved.model), libraries, str(folder / _MODEL), _DATA)
+        return folder
+
+    folder = insist(optimized)
+    proto = onnx.load(folder / _MODEL, load_external_data=False)
+    external = [tensor for tensor in protos.tensors_of(proto) if tensor.data_location == TensorProto.EXTERNAL]
+    weights = None
+    if external:
+        aligned = folder / "aligned.data"
+        with (folder / _DATA).open("rb") as source, aligned.open("wb") as target:
+            file = HashedFile(target)
+            for tensor in external:
+                _move(tensor, source, file)
+        weights = aligned.rename(data_of(folder / saved.output.name, short(file.hash.hexdigest())))
+        for tensor in external:
+            next(entry for entry in tensor.external_data if entry.key == "location").value = weights.name
+        (folder / _DATA).unlink()
+    model = folder / _MODEL
+    model.write_bytes(proto.SerializeToString())
+    return ReadyFiles(model.rename(ready_of(folder / saved.output.name, digest(model))), weights)
+
+
+def _move(tensor: TensorProto, source: BinaryIO, file: HashedFile) -> None:
+    """Append a weight, and what kernels have made of it, to a file, and say in the tensor where they are there."""
+    entries = external_entries(tensor)
+    begin = _append(file, source, int(entries["offset"]), int(entries["length"]))
+    for entry in tensor.external_data:
+        if entry.key == "offset":
+            entry.value = str(begin)
+        elif entry.key.startswith(_PACKED):
+            name, *places = entry.value.split("|")
+            entry.value = "|".join([name, *(_moved(place, source, file) for place in places)])
+
+
+def _moved(place: str, source: BinaryIO, file: HashedFile) -> str:
+    """The place of one buffer, `offset;length;checksum`, after it was appended to the file."""
+    offset, length, checksum = place.split(";")
+    return f"{_append(file, source, int(offset), int(length))};{length};{checksum}"
+
+
+def _append(file: HashedFile, source: BinaryIO, offset: int, length: int) -> int:
+    begin = file.align(PAGE if length >= PAGE else _LINE)
+    source.seek(offset)
+    for at in range(0, length, _CHUNK):
+        file.write(source.read(min(_CHUNK, length - at)))
+    if file.size != begin + length:
+        raise OSError(errno.EIO, "onnxruntime has not written all weights")
+    return begin

@@ -1,0 +1,120 @@
+"""`out.session.json`: what `fusionc.session("out.onnx")` should know of the model that lies beside it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from fusionc.errors import FusioncError
+from fusionc.ready.machine import Machine
+
+_MAKER = "fusionc"
+
+
+@dataclass(frozen=True)
+class FileIdentity:
+    """A file in the folder of the model: by its content, and by what can be seen of that without reading it."""
+
+    name: str
+    bytes: int
+    modified: int  # nanoseconds since 1970
+    sha256: str
+
+    def fits(self, folder: Path) -> bool:
+        """Whether the file is still there and the same. It is read only where it was written or copied since."""
+        path = folder / self.name
+        try:
+            status = path.stat()
+            if self.name != path.name or status.st_size != self.bytes:
+                return False
+            return status.st_mtime_ns == self.modified or content_of(path) == self.sha256
+        except OSError:
+            return False
+
+
+@dataclass(frozen=True)
+class ReadyForm:
+    """Files that onnxruntime loads fast in place of the model, and where. `kernels` is the content of their library."""
+
+    model: FileIdentity
+    weights: FileIdentity | None
+    kernels: str
+    machine: Machine
+
+
+@dataclass(frozen=True)
+class SessionFile:
+    """What the file holds: the model that it is about, and its ready form."""
+
+    model: FileIdentity
+    ready: ReadyForm
+
+    def text(self) -> str:
+        """As JSON."""
+        return json.dumps({"made_by": _MAKER, **asdict(self)}, indent=2, ensure_ascii=False) + "\n"
+
+
+def session_file_of(model: Path) -> Path:
+    """Where it lies: out.onnx → out.session.json."""
+    return model.with_name(model.name.removesuffix(".onnx") + ".session.json")
+
+
+def read_session_file(path: Path) -> SessionFile:
+    """What the file holds. Raises ValueError where it is damaged or not one of these, OSError where it is not there."""
+    try:
+        content = _content(path)
+        ready = content["ready"]
+        weights, machine = ready["weights"], ready["machine"]
+        return SessionFile(
+            FileIdentity(**content["model"]),
+            ReadyForm(
+                FileIdentity(**ready["model"]),
+                None if weights is None else FileIdentity(**weights),
+                ready["kernels"],
+                Machine(**{**machine, "instructions": tuple(machine["instructions"])}),
+            ),
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError(f"it has not the form of such a file: {error}") from error
+
+
+def is_session_file(path: Path) -> bool:
+    """Whether fusionc made a file."""
+    try:
+        return path.is_file() and not path.is_symlink() and _content(path).get("made_by") == _MAKER
+    except (OSError, ValueError):
+        return False
+
+
+def require_session_place(model: Path) -> None:
+    """Raise FusioncError where something lies at the place of a model's session file that fusionc did not make."""
+    place = session_file_of(model)
+    if place.exists() and not is_session_file(place):
+        raise FusioncError(
+            "the session file of the result would be written over something that fusionc did not make",
+            where=str(place),
+            hint="move it away, or give another --output",
+            code="E13004",
+        )
+
+
+def identity_of(file: Path, name: str) -> FileIdentity:
+    """That of a file which is about to get a name."""
+    status = file.stat()
+    return FileIdentity(name, status.st_size, status.st_mtime_ns, content_of(file))
+
+
+def content_of(file: Path) -> str:
+    """A hash of what it holds."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
+
+
+def _content(path: Path) -> dict[str, Any]:
+    content = json.loads(path.read_bytes())
+    if not isinstance(content, dict):
+        raise ValueError("it is no JSON object")
+    return content

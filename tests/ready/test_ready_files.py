@@ -1,0 +1,35 @@
+"""What a ready form holds: weights at page boundaries, and what kernels have made of them."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import onnx
+
+from fusionc.disk.external_data import external_entries
+
+
+def test_weights_and_what_kernels_made_of_them_begin_where_they_can_be_mapped(converted: Path) -> None:
+    (form,) = converted.glob("out.*.ready.onnx")
+    proto = onnx.load(form, load_external_data=False)
+    entries = {tuple(t.dims): external_entries(t) for t in proto.graph.initializer if t.data_location}
+    assert (1027,) in entries and (1024, 40) in entries
+    packed = [value.split("|") for e in entries.values() for key, value in e.items() if key.startswith("prepacked_")]
+    assert [name.split("+")[0] for name, *_ in packed] == ["Gemm"]
+    (place,) = packed[0][1:]
+    places = [[int(e["offset"]), int(e["length"])] for e in entries.values()]
+    places.append(list(map(int, place.split(";")[:2])))
+    for offset, length in places:
+        assert offset % (4096 if length >= 4096 else 64) == 0
+    ends = sorted((offset, offset + length) for offset, length in places)
+    assert all(end <= begin for (_, end), (begin, _) in pairwise(ends))
+    (name,) = {e["location"] for e in entries.values()}
+    assert (converted / name).stat().st_size == ends[-1][1]
+
+
+def test_the_graph_is_the_one_that_onnxruntime_runs(converted: Path) -> None:
+    (form,) = converted.glob("out.*.ready.onnx")
+    domains = {node.domain for node in onnx.load(form, load_external_data=False).graph.node}
+    assert "com.microsoft.nchwc" in domains
+    assert not (converted / "optimized.data").exists() and len(list(converted.glob("out.*"))) == 4

@@ -1,0 +1,148 @@
+"""`fusionc.session` uses a ready form where it fits, and says why where it does not."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from harness import parse
+
+import fusionc
+from fusionc.ready import session as module
+from fusionc.ready.machine import Machine, this_machine
+
+FEEDS = {"x": np.random.default_rng(0).standard_normal((2, 3, 8, 8), np.float32), "at": np.arange(5)}
+AREA = """g (float[N,8] x, float[8] g) => (float[N,8] y) <float[8] c> {
+    a = Mul (x, c)  b = Exp (a)  s = Add (b, x)  n = LayerNormalization (s, g)  t = Tanh (n)  y = Sub (t, x) }"""
+
+
+@pytest.fixture
+def folder(converted: Path, tmp_path: Path) -> Path:
+    """A copy of what was written, its times as well."""
+    return Path(shutil.copytree(converted, tmp_path / "copy"))
+
+
+def is_ready(session: ort.InferenceSession) -> bool:
+    return ".ready." in Path(session._model_path).name
+
+
+def falls_back(model: Path, match: str) -> ort.InferenceSession:
+    with pytest.warns(UserWarning, match=match):
+        session = fusionc.session(model)
+    assert not is_ready(session)
+    return session
+
+
+def test_it_is_used_and_gives_the_same_to_the_bit(folder: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        session = fusionc.session(folder / "out.onnx")
+    assert is_ready(session)
+    wanted = ort.InferenceSession(folder / "out.onnx").run(None, FEEDS)
+    assert [output.tobytes() for output in session.run(None, FEEDS)] == [output.tobytes() for output in wanted]
+
+
+def test_a_copy_is_read_once_and_used(folder: Path) -> None:
+    for path in folder.iterdir():
+        os.utime(path, (0, 0))
+    assert is_ready(fusionc.session(folder / "out.onnx"))
+
+
+@pytest.mark.parametrize(
+    "change, match",
+    [
+        ({"onnxruntime": "1.99.0"}, "made with onnxruntime .*, and this is 1.99.0"),
+        ({"build": "mine"}, "another build of onnxruntime"),
+        ({"system": "plan9 mips"}, "and this is plan9 mips"),
+        ({"instructions": ()}, "made on a processor with"),
+        ({"instructions": (*this_machine().instructions, "AVX1024")}, "made on a processor without AVX1024"),
+    ],
+)
+def test_another_machine_takes_the_model_as_it_is(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, change: dict[str, Any], match: str
+) -> None:
+    here: Machine = replace(this_machine(), **change)
+    monkeypatch.setattr(module, "this_machine", lambda: here)
+    outputs = falls_back(folder / "out.onnx", match).run(None, FEEDS)
+    assert outputs[0].tobytes() == ort.InferenceSession(folder / "out.onnx").run(None, FEEDS)[0].tobytes()
+
+
+def flip(path: Path) -> None:
+    """Another byte in the middle."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 0xFF
+    path.write_bytes(content)
+
+
+def only(folder: Path, pattern: str) -> Path:
+    (path,) = folder.glob(pattern)
+    return path
+
+
+@pytest.mark.parametrize(
+    "change, match",
+    [
+        (lambda folder: flip(only(folder, "out.*.data")), "or another one: out.onnx..*.data"),
+        (lambda folder: os.truncate(only(folder, "out.*.data"), 5000), "or another one"),
+        (lambda folder: only(folder, "out.*.data").unlink(), "that is not there"),
+        (lambda folder: flip(only(folder, "out.*.ready.onnx")), "or another one: out..*.ready.onnx"),
+        (lambda folder: only(folder, "out.*.ready.onnx").unlink(), "that is not there"),
+        (lambda folder: shutil.copy(folder / "in.onnx", folder / "out.onnx"), "is of another model"),
+        (lambda folder: (folder / "out.session.json").write_text("{"), "cannot be read"),
+        (lambda folder: (folder / "out.session.json").write_text('{"model": 1}'), "has not the form"),
+        (lambda folder: (folder / "out.session.json").write_text("[]"), "no JSON object"),
+        (lambda folder: (folder / "out.session.json").write_bytes(b"\xff\xfe"), "cannot be read"),
+        (lambda folder: (folder / "out.kernels.so").touch(), "made for other kernels"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.*areas run without kernels")
+def test_what_was_changed_is_not_used(folder: Path, change: Callable[[Path], None], match: str) -> None:
+    change(folder)
+    assert falls_back(folder / "out.onnx", match).run(None, FEEDS)[0].shape == (2, 40)
+
+
+def test_what_onnxruntime_cannot_load_is_not_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "empty.onnx").touch()
+    monkeypatch.setattr(module, "ready_model", lambda *_: folder / "empty.onnx")
+    falls_back(folder / "out.onnx", "cannot be loaded")
+
+
+def test_options_are_used_and_stay_as_they_are(folder: Path) -> None:
+    options = ort.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = fusionc.session(folder / "out.onnx", options)
+    assert is_ready(session) and session.get_session_options().intra_op_num_threads == 1
+    assert options.graph_optimization_level == ort.GraphOptimizationLevel.ORT_ENABLE_ALL
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    assert not is_ready(fusionc.session(folder / "out.onnx", options))
+
+
+def test_a_model_without_a_ready_form(converted: Path) -> None:
+    assert not is_ready(fusionc.session(converted / "in.onnx"))
+    for missing, problem in ((converted / "none.onnx", "does not exist"), (converted, "is a folder")):
+        with pytest.raises(fusionc.UsageError, match=problem):
+            fusionc.session(missing)
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_with_kernels(tmp_path: Path) -> None:
+    onnx.save(parse(AREA), tmp_path / "in.onnx")
+    model = tmp_path / "out.onnx"
+    fusionc.convert(tmp_path / "in.onnx", output=model, ready=True, enable_graph_kernel=True, log="null")
+    feeds = {"x": np.ones((3, 8), np.float32), "g": np.ones(8, np.float32)}
+    options = ort.SessionOptions()
+    fusionc.register_kernels(options, model)
+    (wanted,) = ort.InferenceSession(model, options).run(None, feeds)
+    session = fusionc.session(model)
+    assert is_ready(session) and session.run(None, feeds)[0].tobytes() == wanted.tobytes()
+    (tmp_path / "out.kernels.so").unlink()
+    np.testing.assert_allclose(falls_back(model, "other kernels").run(None, feeds)[0], wanted, rtol=1e-5)
