@@ -1,30 +1,47 @@
-"""Nodes and conversion time beside those of other optimizers, on the models of a shared folder.
+"""Nodes and conversion time beside those of other optimizers, on the models of a folder and its subfolders.
 
-    pip install onnxsim onnxslim onnxscript
-    python benchmarks/peers.py ../shared                       the portable passes, at each model's own opset
-    python benchmarks/peers.py ../shared --target_opset 23     the same, raised to a newer opset first
-    python benchmarks/peers.py ../shared --only bert           models whose name contains a word
+    pip install onnxsim onnxslim onnxscript onnxoptimizer
+    python benchmarks/peers.py ../shared/models                       the portable passes, at each model's own opset
+    python benchmarks/peers.py ../shared/models --target_opset 23     the same, raised to a newer opset first
+    python benchmarks/peers.py ../shared/peer_models --rounds 0       nodes only
+    python benchmarks/peers.py FOLDER --only bert                     models whose path contains a word
 
 For each model: nodes before, after fusionc, after the best of the others, and seconds of fusionc and onnxsim (median
-of three, one after the other in one process, without verification). Nodes in subgraphs and functions count. Exit code
-1 if fusionc leaves more than the best of the others plus two, or is slower than onnxsim in the geometric mean.
+of the rounds, one after the other, without verification). Nodes in subgraphs and functions count, Constants, which are
+data, do not. Each of the others runs in a process of its own, as some crash.
+
+What has fewer nodes than fusionc makes has to be right to be the best: with the inputs and outputs of the model, the
+operators of its domains and what draws random numbers; the same results as `fusionc verify` has it, which runs several
+sizes of what is dynamic, zeros, NaN and infinities; and the same where one input takes special numbers, in onnxruntime
+and, for small models, in onnx's own evaluator, which rounds to the types that the model has. Why one is not, and where
+fusionc's own result is wrong, stands below the model. Where onnxruntime does not run the model nothing can be said: it
+is listed and not counted.
+
+Exit code 1 if fusionc leaves more than the best of the others plus two, is wrong, or is slower than onnxsim in the
+geometric mean.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import multiprocessing
+import operator
+import os
 import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 
 import onnx
 import onnxruntime
 from onnx import ModelProto
+from peer_faults import fault, is_run
 from rich.console import Console
 from sweep import hydrated
 
@@ -38,6 +55,7 @@ from fusionc.target_opset import raise_opset
 
 Optimizer = Callable[[ModelProto], ModelProto]
 MARGIN = 2  # nodes
+PATIENCE = 300  # seconds for one of the others
 
 
 def fusionc(model: ModelProto, target_opset: int | None = None) -> ModelProto:
@@ -69,6 +87,13 @@ def onnxscript(model: ModelProto) -> ModelProto:
     return result
 
 
+def onnxoptimizer(model: ModelProto) -> ModelProto:
+    from onnxoptimizer import optimize
+
+    result: ModelProto = optimize(model)
+    return result
+
+
 def onnxruntime_basic(model: ModelProto) -> ModelProto:
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
@@ -79,62 +104,128 @@ def onnxruntime_basic(model: ModelProto) -> ModelProto:
         return onnx.load(options.optimized_model_filepath)
 
 
-OTHERS: tuple[Optimizer, ...] = (onnxsim, onnxslim, onnxscript, onnxruntime_basic)
+OTHERS: tuple[Optimizer, ...] = (onnxsim, onnxslim, onnxscript, onnxoptimizer, onnxruntime_basic)
 
 
 def count(model: ModelProto) -> int:
-    return sum(1 for _ in nodes_of(model))
+    return sum(node.op_type != "Constant" for node in nodes_of(model))
 
 
-def attempt(optimizer: Optimizer, model: ModelProto) -> tuple[int | None, float]:
-    """Nodes that are left and seconds; None where the optimizer gives up."""
+def _copy(model: ModelProto) -> ModelProto:
     copy = ModelProto()
     copy.CopyFrom(model)
+    return copy
+
+
+def timed(optimizer: Optimizer, model: ModelProto) -> tuple[ModelProto, float]:
+    """The result and seconds."""
+    copy = _copy(model)
     start = time.perf_counter()
-    try:
-        result = optimizer(copy)
-    except Exception:  # whatever another tool raises
-        return None, math.nan
-    return count(result), time.perf_counter() - start
+    result = optimizer(copy)
+    return result, time.perf_counter() - start
+
+
+def seconds_of_other(optimizer: Optimizer, model: ModelProto, result: Path) -> float:
+    """How long it takes in a process of its own; NaN, and no file `result`, where it gives up."""
+    seconds = multiprocessing.Value("d", math.nan)
+    child = multiprocessing.get_context("fork").Process(target=_other, args=(optimizer, model, result, seconds))
+    child.start()
+    child.join(PATIENCE)
+    child.kill()
+    child.join()
+    return float(seconds.value)
+
+
+def _other(optimizer: Optimizer, model: ModelProto, result: Path, seconds: Synchronized[float]) -> None:
+    for stream in (1, 2):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream)
+    made, taken = timed(optimizer, model)
+    onnx.save(made, result)
+    seconds.value = taken
+
+
+@dataclass
+class Row:
+    """What became of one model: nodes before, of fusionc, of the best, and which that is."""
+
+    before: int
+    ours: int
+    best: int
+    of: str
+    seconds: tuple[float, float] | None
+    notes: list[str]
+    is_right: bool
+    is_judged: bool
+
+
+def row(full: Path, folder: Path, ours_at: Optimizer, rounds: int) -> Row:
+    model = onnx.load(full)
+    before, notes, results = count(model), [], {}
+    made = ours_at(_copy(model))
+    ours = count(made)
+    onnx.save(made, folder / "fusionc.onnx")
+    if wrong := fault(full, model, folder / "fusionc.onnx"):
+        notes.append(f"fusionc is wrong: {wrong}")
+    for other in OTHERS:
+        result = folder / f"{other.__name__}.onnx"
+        if not math.isnan(seconds_of_other(other, model, result)):
+            results[other.__name__] = count(onnx.load(result, load_external_data=False))
+    best, of = before, ""
+    is_judged = min(results.values(), default=before) >= ours or is_run(full)
+    if not is_judged:
+        notes.append("not counted: onnxruntime does not run the model")
+    for name, nodes in sorted(results.items(), key=lambda item: item[1]):
+        if nodes < ours and (why := fault(full, model, folder / f"{name}.onnx")):
+            notes.append(f"{name}, {nodes}: {why}")
+        else:
+            best, of = nodes, name
+            break
+    taken = [(timed(ours_at, model)[1], seconds_of_other(onnxsim, model, folder / "again.onnx")) for _ in range(rounds)]
+    seconds = (statistics.median(t[0] for t in taken), statistics.median(t[1] for t in taken)) if taken else None
+    return Row(before, ours, min(best, before), of, seconds, notes, not wrong, is_judged)
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("shared", type=Path)
-    parser.add_argument("--only", default="", help="models whose name contains this word")
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", default="", help="models whose path contains this word")
     parser.add_argument("--target_opset", type=int, help="of what fusionc makes")
-    parser.add_argument("--rounds", type=int, default=3, help="of the time measurement; 1 where only nodes matter")
+    parser.add_argument("--rounds", type=int, default=3, help="of the time measurement; 0 where only nodes matter")
     options = parser.parse_args()
-    console, ratios, times, worse = Console(width=140), [], [], 0
-    console.print(f"{'model':36}{'nodes':>7}{'fusionc':>9}{'best':>7}  {'of':18}{'fusionc s':>10}{'onnxsim s':>10}")
-    with tempfile.TemporaryDirectory() as folder:
-        ours_at = partial(fusionc, target_opset=options.target_opset)
-        for path in sorted(p for p in (options.shared / "models").glob("*.onnx") if options.only in p.name):
-            full = hydrated(path, Path(folder))
-            model = onnx.load(full)
-            full.unlink(missing_ok=full.parent == Path(folder))
-            before, left = count(model), {o.__name__: attempt(o, model)[0] for o in OTHERS}
-            found = {name: nodes for name, nodes in left.items() if nodes is not None}
-            best = min(found, key=found.__getitem__, default="none")
-            rounds = [(attempt(ours_at, model), attempt(onnxsim, model)[1]) for _ in range(options.rounds)]
-            ours = rounds[0][0][0]
-            assert ours is not None, f"fusionc cannot convert {path}"
-            seconds = statistics.median(r[0][1] for r in rounds), statistics.median(r[1] for r in rounds)
-            ratios.append((ours / before, min([*found.values(), before]) / before))
-            times.append(seconds[0] / seconds[1])
-            is_worse = ours > found.get(best, before) + MARGIN
-            worse += is_worse
-            console.print(
-                f"{path.stem:36}{before:7}{ours:9}{found.get(best, before):7}  {best:18}"
-                f"{seconds[0]:10.3f}{seconds[1]:10.3f}{'  more nodes' if is_worse else ''}",
-                highlight=False,
-                style="red" if is_worse else None,
-            )
-    nodes, peers = (math.exp(statistics.fmean(math.log(r[i]) for r in ratios)) for i in (0, 1))
-    time_ratio = math.exp(statistics.fmean(math.log(t) for t in times if t == t))
-    console.print(f"nodes after / before: fusionc {nodes:.3f}, the best of the others for each model {peers:.3f}")
-    console.print(f"{worse} models with more than {MARGIN} nodes above the best; time to onnxsim's: {time_ratio:.3f}")
-    return 1 if worse or time_ratio > 1 else 0
+    console, rows = Console(width=150, highlight=False), list[Row]()
+    console.print(f"{'model':60}{'nodes':>7}{'fusionc':>9}{'best':>7}  {'of':18}{'fusionc s':>10}{'onnxsim s':>10}")
+    ours_at = partial(fusionc, target_opset=options.target_opset)
+    for path in sorted(p for p in options.folder.rglob("*.onnx") if options.only in os.fspath(p)):
+        with tempfile.TemporaryDirectory() as name:
+            found = row(hydrated(path, Path(name)), Path(name), ours_at, options.rounds)
+        rows.append(found)
+        seconds = "".join(f"{s:10.3f}" for s in found.seconds or ())
+        is_worse = found.is_judged and found.ours > found.best
+        console.print(
+            f"{os.fspath(path.relative_to(options.folder)):60}{found.before:7}{found.ours:9}{found.best:7}"
+            f"  {found.of:18}{seconds}{'  more nodes' if is_worse else ''}",
+            markup=False,
+            style="red" if is_worse else None,
+        )
+        for note in found.notes:
+            console.print(f"    {note}", markup=False, soft_wrap=True)
+    return verdict(rows, console)
+
+
+def verdict(rows: Sequence[Row], console: Console) -> int:
+    """Print the sums; the exit code."""
+    wrong, judged = sum(not r.is_right for r in rows), [r for r in rows if r.is_judged]
+    before, ours, best = (sum(getattr(r, name) for r in judged) for name in ("before", "ours", "best"))
+    fewer, more = (sum(is_so(r.ours, r.best) for r in judged) for is_so in (operator.lt, operator.gt))
+    console.print(
+        f"{len(judged)} models, {before} nodes: fusionc {ours}, the best of the others for each model {best}; fusionc "
+        f"has fewer on {fewer}, more on {more}, is wrong on {wrong}"
+    )
+    timed_rows = [r.seconds[0] / r.seconds[1] for r in rows if r.seconds and not math.isnan(r.seconds[1])]
+    ratio = math.exp(statistics.fmean(map(math.log, timed_rows))) if timed_rows else 0.0
+    if timed_rows:
+        console.print(f"time to onnxsim's, geometric mean: {ratio:.3f}")
+    return int(bool(wrong) or any(r.ours > r.best + MARGIN for r in judged) or ratio > 1)
 
 
 if __name__ == "__main__":

@@ -126,7 +126,7 @@ def is_pure(node: Any) -> bool:
     """
     if node.op in RANDOM_OR_STATEFUL:
         return False
-    if node.is_op("Dropout") and not is_inference_dropout(node):
+    if node.is_op("Dropout") and not drops_nothing(node):
         return False
     if node.is_op("BatchNormalization") and node.attr("training_mode"):
         return False
@@ -150,12 +150,12 @@ def is_known(value: Any) -> bool:
     return True
 
 
-def is_inference_dropout(node: Any) -> bool:
-    """Whether a Dropout drops nothing: no training mode, in any of the operator's four versions."""
+def drops_nothing(node: Any) -> bool:
+    """Whether a Dropout is the identity: no training mode, or a ratio of 0, in any of the operator's four versions."""
     opset = node.graph.opset
     if opset < 7:
         return bool(node.attr("is_test", 0))
     if opset < 12 or len(node.inputs) < 3 or node.inputs[2] is None:
         return True
-    training = node.inputs[2].constant()
-    return training is not None and not training.any()
+    decisive = [value.constant() for value in node.inputs[1:3] if value is not None]
+    return any(array is not None and not array.any() for array in decisive)

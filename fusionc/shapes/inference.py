@@ -25,7 +25,7 @@ _SCAN_OPSET = 9  # since which Scan hands its inputs to its subgraph one by one;
 _SAME_TYPE = {
     *((operators.MICROSOFT, op) for op in ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "BiasGelu")),
     *((operators.MICROSOFT, op) for op in ("FastGelu", "QuickGelu", "Gelu", "RotaryEmbedding")),
-    *(("", op) for op in ("GroupNormalization", "MeanVarianceNormalization")),
+    *(("", op) for op in ("GroupNormalization", "LayerNormalization", "MeanVarianceNormalization")),
 }
 
 
@@ -165,7 +165,7 @@ def _certainty(dim: Element | None) -> int:
 def _types_made(node: Node, *, is_new: bool) -> Sequence[ValueType]:
     """What follows for the outputs of a node from its inputs; for a foreign one, what they are declared as."""
     x = node.inputs[0].known_type if node.inputs and node.inputs[0] is not None else UNKNOWN
-    if (node.domain, node.op) in _SAME_TYPE:
+    if (node.domain, node.op) in _SAME_TYPE and (operators.is_foreign(node) or len(node.outputs) == 1):
         return [x, UNKNOWN, UNKNOWN, x]
     if is_fatal(node):
         return []

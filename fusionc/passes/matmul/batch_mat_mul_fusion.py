@@ -1,4 +1,7 @@
-from fusionc.model.graph import Node
+import numpy as np
+
+from fusionc.model.graph import Edge, Node
+from fusionc.passes._shared.constants import would_double
 from fusionc.passes._shared.target import require_floats
 from fusionc.passes._shared.transpose_and_reshape import swaps_last_axes
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, either, maybe, op, refuse, var
@@ -19,6 +22,20 @@ def _into_gemm(m: Match, new: Tape) -> Result:
         if node is not None:
             flags[flag] = int(m.gemm.attr(flag)) ^ int(_exchanges(node))
     return new.Gemm(*operands, m.c, like=m.gemm, **flags)
+
+
+def _turned(m: Match, new: Tape) -> Result:
+    """(a·b + c)ᵀ = bᵀ·aᵀ + cᵀ"""
+    flags = {"transA": int(not m.gemm.attr("transB")), "transB": int(not m.gemm.attr("transA"))}
+    return new.Gemm(m.b, m.a, None if m.c is None else _column(m.c, new), like=m.gemm, **flags)
+
+
+def _column(addend: Edge, new: Tape) -> Edge:
+    """A constant addend, transposed as a matrix."""
+    array = addend.constant()
+    if array is None or would_double(addend, array.size):
+        refuse("the addend is no constant that can be transposed")
+    return addend if array.ndim == 0 else new.const(np.atleast_2d(array).T, like=addend)
 
 
 def _product(m: Match, new: Tape) -> Result:
@@ -58,18 +75,24 @@ def _has_transpose(m: Match) -> bool:
     return m.first is not None or m.second is not None
 
 
+def _third_exchanges(m: Match) -> bool:
+    """Whether the Transpose of the product does something."""
+    return _exchanges(m.third)
+
+
 def _is_transposed_matrix(m: Match) -> bool:
     """Whether an operand is transposed, and the product is one of two matrices."""
     return _has_transpose(m) and _is_matrix(m)
 
 
 class BatchMatMulFusionPass(Pass):
-    """A Transpose of an operand goes into the matrix product.
+    """A Transpose of an operand, or of what a Gemm makes, goes into the matrix product.
 
-    before   Gemm(aᵀ, b, c?), Gemm(a, bᵀ, c?); MatMul(aᵀ, b), MatMul(a, bᵀ) of rank 2; MatMul(aᵀ, bᵀ) of any rank
+    before   Gemm(aᵀ, b, c?), Gemm(a, bᵀ, c?), Gemm(a, b, c?)ᵀ; MatMul(aᵀ, b), MatMul(a, bᵀ) of rank 2; MatMul(aᵀ, bᵀ)
+             of any rank
     after    Gemm with transA, transB; MatMul(b, a)ᵀ, and without the Transpose where one follows that undoes it
     refuses  other ranks than 2 for a Gemm; integers, for which runtimes have no Gemm; a Transpose that moves other axes
-             than the last two
+             than the last two; Gemm(a, b, c)ᵀ with a c that is no constant, or a large one used elsewhere
     algebra  aᵀ·bᵀ = (b·a)ᵀ; onnxruntime sums in another order where an operand is transposed
     source   CANN's BatchMatMulFusionPass and TransposedUpdateFusionPass
     """
@@ -82,6 +105,12 @@ class BatchMatMulFusionPass(Pass):
             op.Gemm(either(_A, a), either(_B, b), maybe(var("c")), _as="gemm"),
             _into_gemm,
             where=_has_transpose,
+        ),
+        Pattern(
+            "GemmTransposed",
+            op.Transpose(op.Gemm(a, b, maybe(var("c")), _as="gemm"), _as="third"),
+            _turned,
+            where=_third_exchanges,
         ),
         Pattern("ProductTransposed", op.Transpose(op.MatMul(_A, _B), _as="third"), _exchanged, where=_all_swap),
         Pattern(

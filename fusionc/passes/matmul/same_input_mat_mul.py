@@ -73,6 +73,8 @@ def _find(graph: Graph) -> Iterator[Match]:
     alike = Counter(weights)
     shared = [_is_elsewhere(own, alike[own]) for own in weights]
     for nodes, is_shared in zip(groups, shared, strict=True):
+        if len({tuple(node.inputs[1:]) for node in nodes}) < len(nodes):
+            continue
         adds = [_added(node) if node.op == "MatMul" else None for node in nodes]
         added = [add for add in adds if add is not None]
         if len(added) < len(nodes):
@@ -88,8 +90,8 @@ class SameInputMatMulPass(Pass):
     before   x·W₁ [+ B₁], x·W₂ [+ B₂], … (query, key and value of an attention), by MatMul, Add or by Gemm
     after    Split(x·[W₁ W₂ …] [+ [B₁ B₂ …]])
     refuses  integers; a rank that is unknown; large weights that are used elsewhere, unless it is in the same way
-    never    what would not make the graph smaller: two products without a bias; what InferenceMatmulSplitFusionPass
-             has split, where it is on
+    never    what would not make the graph smaller: two products without a bias; products of the same weights, which
+             CommonSubexpressionEliminationPass makes one; what InferenceMatmulSplitFusionPass has split, where it is on
     algebra  the columns of a product are computed one by one
     source   MindSpore's op combine
     """

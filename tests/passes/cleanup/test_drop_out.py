@@ -19,8 +19,18 @@ STAYS = [
     ),
     Stays("no is_test before opset 7", GRAPH.format("", "", "", "", "(a)", ""), TRAINS, opset=6),
     Stays(
-        "training mode of which the ratio is 0",
-        GRAPH.format("", "", "<float r = {0}, bool t = {1}>", "", "(a, r, t)", ""),
+        "training mode with a small ratio",
+        GRAPH.format("", "", "<float r = {0.01}, bool t = {1}>", "", "(a, r, t)", ""),
+        TRAINS,
+    ),
+    Stays(
+        "training mode with a ratio from outside",
+        GRAPH.format(", float r", "", TRAINING, "", "(a, r, t)", ""),
+        TRAINS,
+    ),
+    Stays(
+        "a ratio of 0 that the caller may override",
+        GRAPH.format(", float r = {0}", "", TRAINING, "", "(a, r, t)", ""),
         TRAINS,
     ),
     Stays(
@@ -47,6 +57,16 @@ FIRES = [
     Fires("default ratio", GRAPH.format("", "", "", "", "(a)", ""), ["Relu", "Neg"]),
     Fires("a ratio", GRAPH.format("", "", "<float r = {0.9}>", "", "(a, r)", ""), ["Relu", "Neg"]),
     Fires("training mode false", GRAPH.format("", "", "<bool t = {0}>", "", "(a, , t)", ""), ["Relu", "Neg"]),
+    Fires(
+        "training mode of which the ratio is 0",
+        GRAPH.format("", "", "<float r = {0}, bool t = {1}>", "", "(a, r, t)", ""),
+        ["Relu", "Neg"],
+    ),
+    Fires(
+        "a ratio of 0, training mode from outside",
+        GRAPH.format(", bool t", "", "<float r = {0}>", "", "(a, r, t)", ""),
+        ["Relu", "Neg"],
+    ),
     Fires("the mask is not used", GRAPH.format("", "", "", ", m", "(a)", ""), ["Relu", "Neg"]),
     Fires(
         "opset 10, ratio an attribute", GRAPH.format("", "", "", "", "<ratio = 0.3> (a)", ""), ["Relu", "Neg"], opset=10

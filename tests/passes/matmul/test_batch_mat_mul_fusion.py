@@ -10,7 +10,24 @@ SWAP = "<perm = [0, 2, 1]>"
 BATCH = {"a": "float[B,3,M] a", "b": "float[B,N,3] b", "y": "float[B,M,N] y"}
 OTHER = "agraph (float[3,M] a, float[3,N] b) => (float[M,N] y, float[M,3] z) { t = Transpose (a) y = Gemm (t, b) z = Neg (t) }"
 
+TURNED = (
+    "agraph (float[M,3] a, float[3,N] b{}) => (float[N,M] y) {} {{ g = Gemm {} y = Transpose <perm = [1, 0]> (g) }}"
+)
+
 STAYS = [
+    Stays(
+        "of a Gemm, the addend no constant",
+        TURNED.format(", float[N] c", "", "(a, b, c)"),
+        "the addend is no constant that can be transposed",
+    ),
+    Stays(
+        "of a Gemm, no exchange", TURNED.format("", "", "(a, b)").replace("1, 0", "0, 1").replace("N,M", "M,N"), None
+    ),
+    Stays(
+        "of a Gemm that is used elsewhere",
+        TURNED.format("", "", "(a, b)").replace("[N,M] y", "[N,M] y, float[M,N] z").replace("(g)", "(g) z = Neg (g)"),
+        "an interior value is used elsewhere",
+    ),
     Stays(
         "transposed twice",
         "agraph (float[2,M,3] a, float[2,N,3] b) => (float[2,M,N] y) { s = Transpose <perm = [0,2,1]> (a) "
@@ -68,6 +85,34 @@ STAYS = [
 ]
 
 FIRES = [
+    Fires("of a Gemm", TURNED.format("", "", "<alpha = 3.0> (a, b)"), ["Gemm"]),
+    Fires("of a Gemm, default perm", TURNED.format("", "", "(a, b)").replace("<perm = [1, 0]>", ""), ["Gemm"]),
+    Fires(
+        "of a Gemm, one operand transposed",
+        TURNED.format("", "", "<transB = 1> (a, b)").replace("[3,N]", "[N,3]"),
+        ["Gemm"],
+    ),
+    Fires(
+        "of a Gemm, both operands transposed",
+        TURNED.format("", "", "<transA = 1, transB = 1> (a, b)").replace("[3,N]", "[N,3]").replace("[M,3]", "[3,M]"),
+        ["Gemm"],
+    ),
+    *(
+        Fires(
+            f"of a Gemm with {name}",
+            TURNED.format("", f"<float{shape} c = {{{values}}}>", "<beta = 0.5> (a, b, c)")
+            .replace("N]", "2]")
+            .replace("[N", "[2")
+            .replace("M", "4"),
+            ["Gemm"],
+        )
+        for name, shape, values in [
+            ("a row", "[2]", "1, 2"),
+            ("a column", "[4,1]", "1, 2, 3, 4"),
+            ("a matrix", "[4,2]", "1, 2, 3, 4, 5, 6, 7, 8"),
+            ("a number", "", "1"),
+        ]
+    ),
     Fires("the first operand of a Gemm", graph(T + " y = Gemm (t, b)"), ["Gemm"]),
     Fires("with perm", graph("t = Transpose <perm = [1, 0]> (a) y = Gemm (t, b)"), ["Gemm"]),
     Fires(

@@ -39,6 +39,7 @@ STAYS = [
         ),
         None,
     ),
+    Stays("the same weights twice", graph(QKV.replace("U", "V"), y=THREE), None),
     Stays("two without a bias", graph("a = MatMul (x, V) b = MatMul (x, W)"), None),
     Stays("two of which one has a bias", graph("p = MatMul (x, V) a = Add (p, B) b = MatMul (x, W)"), None),
     Stays(
@@ -105,7 +106,6 @@ FIRES = [
         ),
         ["MatMul", "Split", "Add", "Add", "Add"],
     ),
-    Fires("the same weights twice", graph(QKV.replace("U", "V"), y=THREE), ["MatMul", "Split"]),
     Fires("Gemms", graph(GEMMS, **ROWS), ["Gemm", "Split"]),
     Fires(
         "Gemms with attributes",

@@ -1,0 +1,149 @@
+"""Why what an optimizer made of a model is not right."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import ModelProto, TensorProto, helper, numpy_helper
+from onnx.reference import ReferenceEvaluator
+
+from fusionc.errors import FusioncError
+from fusionc.model.operators import RANDOM_OR_STATEFUL
+from fusionc.protos import nodes_of, tensors_of
+from fusionc.runtime.runner import Runner, closes_runners
+from fusionc.verify import verify
+
+Array = NDArray[Any]
+Feeds = dict[str, Array]
+Run = Callable[[Feeds], list[Any]]
+SPECIAL = (1e-9, 0.99999, -1e-9, 0.0, 1.0, 1e-30, 7e4, -2.0, np.nan, np.inf)
+SIZE = 2  # of what is dynamic
+FEW_NODES, FEW_ELEMENTS = 64, 100_000  # of what onnx's slow evaluator runs
+MOST_CONSTANTS = 16
+
+
+def fault(reference: Path, model: ModelProto, result: Path) -> str:
+    """Why the file `result` is no right optimization of the model in the file `reference`; empty where it may be."""
+    made = onnx.load(result)
+    return _changed(model, made) or _different(reference, model, made, result)
+
+
+def is_run(reference: Path) -> bool:
+    """Whether onnxruntime runs the model: if not, nobody can say what is right."""
+    return verify(reference, reference, seeds=(0,), levels=()).status == "equal"
+
+
+def _changed(model: ModelProto, made: ModelProto) -> str:
+    for kind, ours, theirs in (
+        ("input", model.graph.input, made.graph.input),
+        ("output", model.graph.output, made.graph.output),
+    ):
+        if missing := [value.name for value in ours if value.name not in {other.name for other in theirs}]:
+            return f"the {kind} {missing[0]} is gone"
+    if new := {node.domain for node in nodes_of(made)} - {node.domain for node in nodes_of(model)} - {"", "ai.onnx"}:
+        return f"operators of {', '.join(sorted(new))}, which not every runtime has"
+    drawn = [Counter(n.op_type for n in nodes_of(m) if n.op_type in RANDOM_OR_STATEFUL) for m in (model, made)]
+    if gone := drawn[0] - drawn[1]:
+        return f"{', '.join(gone)} is gone, after which others draw other numbers"
+    return ""
+
+
+def _different(reference: Path, model: ModelProto, made: ModelProto, result: Path) -> str:
+    for ours, theirs in ((model.graph.input, made.graph.input), (model.graph.output, made.graph.output)):
+        del theirs[:]  # an inferred shape in place of an unknown one is no fault
+        theirs.extend(ours)
+    onnx.save(made, result)
+    try:
+        found = verify(reference, result)
+    except FusioncError as error:
+        return str(error)
+    if found.status != "equal":
+        return found.summary if found.status == "different" else ""
+    return _different_at_edges(reference, model, made, result)
+
+
+@closes_runners
+def _different_at_edges(reference: Path, model: ModelProto, made: ModelProto, result: Path) -> str:
+    """What differs where one input takes special numbers, or negated constants of the model, and the others are 0."""
+    samples = list(_samples(model))
+    names = [value.name for value in model.graph.output]
+    first, second = Runner(reference), Runner(result)
+    if why := _compared("onnxruntime", first.run, second.run, samples, names):
+        return why
+    size = max((array.size for _, feeds in samples for array in feeds.values()), default=0)
+    if sum(1 for _ in nodes_of(model)) > FEW_NODES or size > FEW_ELEMENTS:
+        return ""
+    try:
+        ours, theirs = ReferenceEvaluator(model), ReferenceEvaluator(made)
+    except Exception:  # an operator that it does not know
+        return ""
+    return _compared("onnx's evaluator", lambda f: ours.run(names, f), lambda f: theirs.run(names, f), samples, names)
+
+
+def _compared(engine: str, first: Run, second: Run, samples: list[tuple[str, Feeds]], names: list[str]) -> str:
+    for label, feeds in samples:
+        try:
+            with np.errstate(all="ignore"):
+                expected = first(feeds)
+        except Exception:  # no sample of that model
+            continue
+        try:
+            with np.errstate(all="ignore"):
+                got = second(feeds)
+        except Exception as error:
+            return f"in {engine}, with {label}: {error}"
+        for name, ours, theirs in zip(names, expected, got, strict=True):
+            if why := _difference(ours, theirs):
+                return f"in {engine}, with {label}, {name} is {why}"
+    return ""
+
+
+def _difference(ours: Any, theirs: Any) -> str:
+    if not isinstance(ours, np.ndarray) or not isinstance(theirs, np.ndarray):
+        return ""
+    if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+        return f"{theirs.dtype}{list(theirs.shape)} for {ours.dtype}{list(ours.shape)}"
+    if ours.dtype.kind != "f":
+        wrong = ours != theirs
+    else:
+        finite = np.abs(ours[np.isfinite(ours)]).max(initial=0)
+        near = np.isclose(theirs, ours, rtol=0.02, atol=0.02 * float(finite), equal_nan=True)
+        wrong = ~near | ((ours == 0) & (theirs == 0) & (np.signbit(ours) != np.signbit(theirs)))
+    at = next(zip(*np.nonzero(np.atleast_1d(wrong)), strict=True), None)
+    return "" if at is None else f"{np.atleast_1d(theirs)[at]} for {np.atleast_1d(ours)[at]}"
+
+
+def _samples(model: ModelProto) -> Iterator[tuple[str, Feeds]]:
+    given = {tensor.name for tensor in model.graph.initializer}
+    zeros = {v.name: _zeros(v.type.tensor_type) for v in model.graph.input if v.name not in given}
+    floats = [name for name, array in zeros.items() if array.dtype.kind == "f"]
+    yield "−0", {name: -array if name in floats else array for name, array in zeros.items()}
+    constants = [numpy_helper.to_array(tensor) for tensor in tensors_of(model) if _is_row(tensor)]
+    for name in floats:
+        like = zeros[name]
+        with np.errstate(all="ignore"):
+            special = np.array(SPECIAL, like.dtype)
+            for start in range(0, special.size, max(1, like.size)):
+                yield f"special {name}", zeros | {name: np.resize(np.roll(special, -start), like.shape)}
+            for constant in constants[:MOST_CONSTANTS]:
+                if like.shape[-1:] == constant.shape:
+                    yield (
+                        f"a constant as {name}",
+                        zeros | {name: np.broadcast_to(-constant, like.shape).astype(like.dtype)},
+                    )
+
+
+def _is_row(tensor: TensorProto) -> bool:
+    is_float = tensor.data_type in (TensorProto.FLOAT, TensorProto.FLOAT16)
+    return is_float and len(tensor.dims) == 1 and 1 < tensor.dims[0] <= FEW_ELEMENTS and not tensor.external_data
+
+
+def _zeros(type_: Any) -> Array:
+    shape = [dim.dim_value or SIZE for dim in type_.shape.dim]
+    return np.zeros(shape, helper.tensor_dtype_to_np_dtype(type_.elem_type))
