@@ -16,6 +16,8 @@ from fusionc.verify.optimizer_dependence import OptimizerDependence
 from fusionc.verify.order_dependence import OrderDependence, Reach, farther, is_finite, is_open, settled
 from fusionc.verify.result import Difference
 
+Outcome = Literal["same", "different", "unstable", "undecided"]
+
 
 class Judge:
     """Judges one sample after the other. `runs` counts those that were compared and found the same, `left_out` those
@@ -39,9 +41,7 @@ class Judge:
         other.runs = other._widened = other.left_out = other._in_part = 0
         return other
 
-    def outcome(
-        self, sample: Sample, found: Sequence[Any]
-    ) -> tuple[Literal["same", "different", "unstable", "undecided"], list[Difference]]:
+    def outcome(self, sample: Sample, found: Sequence[Any]) -> tuple[Outcome, list[Difference]]:
         """In what the candidate, which has `found` this on the sample, differs from the reference, and what that means.
 
         "unstable": the reference itself, with weights and inputs moved by one unit in the last place, differs from

@@ -6,25 +6,23 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from time import monotonic
+
+import onnx
 
 from fusionc.disk.load import load
-from fusionc.errors import FusioncError
 from fusionc.runtime.optimizers import DEFAULT_LEVELS, LEVELS
 from fusionc.runtime.run_errors import OutOfMemory, RunError
-from fusionc.runtime.runner import closes_runners
+from fusionc.runtime.runner import Runner, closes_runners
 from fusionc.verify.compare import Numerics
 from fusionc.verify.deployment import Deployment
 from fusionc.verify.given_samples import GivenSamples
 from fusionc.verify.inputs.given_values import GivenValues
-from fusionc.verify.inputs.search import DrawnSample, InputSearch
+from fusionc.verify.inputs.search import InputSearch
 from fusionc.verify.interface import interface_differences
 from fusionc.verify.judge import Judge
 from fusionc.verify.model_file import ModelFile
-from fusionc.verify.output_errors import ErrorTable
 from fusionc.verify.result import Difference, OptimizerFault, Verification
-
-_PATIENCE = 60  # seconds; then one run of inputs that verification makes itself is enough
+from fusionc.verify.sample_runs import SampleRuns, too_large
 
 
 @closes_runners
@@ -69,75 +67,62 @@ def verify(
     search = InputSearch(runner, model, reference.parent, input_shape or {})
     if search.not_drawn and not given:
         return Verification("impossible", 0, search.not_drawn)
+    drawn = search.samples(seeds, nonfinite)
     try:
-        other_model, other = theirs.proto(), theirs.runner()
-    except OutOfMemory as error:
-        raise _too_large(candidate, error) from error
+        other, changed = _opened(theirs, model)
     except RunError as error:
-        if next(chain(given.samples(), search.samples(seeds, nonfinite)), None) is None:
+        if next(chain(given.samples(), drawn), None) is None:
             return _impossible(reference, search)
         found = _different(0, Difference("", "", f"onnxruntime cannot load {candidate}: {error}"))
         return replace(found, is_loadable=False)
-    changed = tuple(interface_differences(model, other_model))
     if changed:
         return _different(0, *changed)
-    del other_model
     if not runner.outputs:
         return Verification("impossible", 0, f"{reference} has no outputs to compare")
     del model  # holds all weights that are not in external files
 
-    judge, table = Judge(reference, runner, numerics), ErrorTable("disabled")
-    drawn: list[DrawnSample] = []
-    begin, in_time = monotonic(), ""
-    for wanted in chain(given.samples(), search.samples(seeds, nonfinite)):
-        if isinstance(wanted, DrawnSample) and judge.runs and monotonic() - begin > _PATIENCE:
-            in_time = f"no more were made, as these took more than {_PATIENCE} s"
-            break
-        # Where the reference is unstable no difference counts, and no equality: such a sample is left out, and other
-        # values are drawn in place of a seed's.
-        is_drawn = isinstance(wanted, DrawnSample) and not wanted.edge
-        for sample in chain((wanted,), search.redraws(wanted)) if is_drawn else (wanted,):
-            progress(f"run {judge.runs + 1}: {sample.label}")
-            try:
-                outputs = other.run(sample.feeds)
-            except OutOfMemory as error:
-                raise _too_large(candidate, error) from error
-            except RunError as error:
-                why = f"the reference runs, the candidate does not: {error}"
-                return _different(judge.runs, Difference("", sample.label, why))
-            outcome, differences = judge.outcome(sample, outputs)
-            if not sample.edge or outcome == "different":
-                table.add(runner.outputs, sample.label, sample.outputs, outputs)
-            if outcome not in ("unstable", "undecided"):
-                break
-        if outcome in ("unstable", "undecided") and not isinstance(wanted, DrawnSample):
-            given.leave_out()
-        if outcome == "different":
-            return replace(_different(judge.runs, *differences), outputs=table.rows())
-        if isinstance(sample, DrawnSample) and is_drawn and outcome == "same":
-            drawn.append(replace(sample, feeds={}, outputs=[]))
+    judge = Judge(reference, runner, numerics)
+    runs = SampleRuns(candidate, other, given, search, judge, progress)
+    if differences := runs.differences(drawn):
+        does_run = bool(differences[0].subject)  # if it does, an output differs
+        return replace(_different(judge.runs, *differences), outputs=runs.table.rows() if does_run else ())
     if judge.is_undecided and judge.left_out:
         why = f"on every input that was tried the model decides nothing: {judge.movement}"
         return Verification("impossible", 0, why)
     if judge.runs == 0:
         return _impossible(reference, search)
     other.close()
-    rows, faults, notes = [*table.rows()], list[OptimizerFault](), [judge.summary(search.left_out), *given.notes()]
-    notes += filter(None, [in_time])
+    return _deployed(runs, ours, theirs, levels)
+
+
+def _opened(candidate: ModelFile, reference: onnx.ModelProto) -> tuple[Runner, tuple[Difference, ...]]:
+    """What runs the candidate, and in what its interface is another one. Raises RunError."""
+    try:
+        model, runner = candidate.proto(), candidate.runner()
+    except OutOfMemory as error:
+        raise too_large(candidate.path, error) from error
+    return runner, tuple(interface_differences(reference, model))
+
+
+def _deployed(runs: SampleRuns, ours: ModelFile, theirs: ModelFile, levels: Collection[str]) -> Verification:
+    """What there is to say of models that are the same with the optimizers off: what they are at these levels."""
+    rows, faults, notes = list(runs.table.rows()), list[OptimizerFault](), runs.notes()
     for level in (level for level in LEVELS if level in levels and level != "disabled"):
-        deployment = Deployment(level, ours, theirs, judge, progress)
-        fault = deployment.fault(chain(given.samples(), search.again(drawn)))
+        deployment = Deployment(level, ours, theirs, runs.judge, runs.progress)
+        fault = deployment.fault(runs.again())
         rows += deployment.table.rows()
         if fault is not None:
             faults.append(fault)
             if not fault.is_in_reference:
                 what = f"different: {fault}"
-                found = _different(judge.runs, fault.difference)
-                runs = bool(fault.difference.subject)  # if it does, an output differs
-                return replace(found, summary=what, optimizer_faults=(fault,), outputs=tuple(rows), is_loadable=runs)
+                found = _different(runs.judge.runs, fault.difference)
+                does_run = bool(fault.difference.subject)
+                return replace(
+                    found, summary=what, optimizer_faults=(fault,), outputs=tuple(rows), is_loadable=does_run
+                )
         notes += filter(None, [deployment.skipped])
     notes += map(str, faults)
-    return Verification("equal", judge.runs, "; ".join(notes), optimizer_faults=tuple(faults), outputs=tuple(rows))
+    return Verification("equal", runs.judge.runs, "; ".join(notes), optimizer_faults=tuple(faults), outputs=tuple(rows))
 
 
 def _impossible(reference: Path, search: InputSearch) -> Verification:
@@ -148,13 +133,3 @@ def _impossible(reference: Path, search: InputSearch) -> Verification:
 def _different(runs: int, *differences: Difference) -> Verification:
     more = f" (and {len(differences) - 1} more)" if len(differences) > 1 else ""
     return Verification("different", runs, f"different: {differences[0]}{more}", differences)
-
-
-def _too_large(candidate: Path, error: OutOfMemory) -> FusioncError:
-    """That a model does not find the memory which the one that it is compared with has."""
-    return FusioncError(
-        f"there is not enough memory to run the model beside the one that it is compared with: {error}",
-        where=str(candidate),
-        hint="give smaller sizes, to convert with --verify_shape, to verify with --input_shape; free some memory, or "
-        "leave the verification out: --no-verify",
-    )

@@ -11,7 +11,7 @@ import pytest
 from harness import parse
 from onnx import TensorProto, helper, numpy_helper
 
-from fusionc.verify import Verification, verification, verify
+from fusionc.verify import Verification, sample_runs, verify
 
 RANDOM = "agraph (float[N,3] x) => (float[N,3] y) {{ {} }}"
 
@@ -237,7 +237,7 @@ def test_a_lost_nan_of_a_row_is_a_difference(tmp_path: Path, behind: str) -> Non
 
 
 def test_inputs_of_its_own_are_fewer_where_they_take_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(verification, "_PATIENCE", 0)
+    monkeypatch.setattr(sample_runs, "_PATIENCE", 0)
     assert (
         judge(tmp_path, exact(), exact()).summary == "equal in 1 runs; no more were made, as these took more than 0 s"
     )
