@@ -9,7 +9,8 @@ class StftToConvPass(Pass):
     """The short-time Fourier transform becomes a convolution with its window and its waves.
 
     before   STFT(signal, frame_step, window?, frame_length?)
-    after    Reshape(Transpose(Conv(Transpose(signal), waves · window, strides = frame_step)))
+    after    Reshape(Transpose(Conv(Transpose(signal), waves · window, strides = frame_step))); Unsqueeze of a signal of
+             rank 2, which onnxruntime takes and exporters write, for one without its last axis of length 1
     refuses  a complex signal; a window of another length; where the transform is faster: a length that is a power of
              two, beyond 256 or so, or a matrix of more than 4 MiB
     algebra  X[t, k] = Σₙ x[t·step + n]·w[n]·e^(−2πikn/N), which is a correlation for each real and imaginary part;
@@ -29,7 +30,9 @@ class StftToConvPass(Pass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_onnxruntime(m)
         shape = m.x.shape
-        if shape is None or len(shape) != 3 or parts_of(shape[2]) == 2:
+        if shape is None or len(shape) not in (2, 3):
+            refuse("the signal has an unknown rank")
+        if len(shape) == 3 and parts_of(shape[2]) == 2:
             refuse("the signal is not real")
         if any(value is not None and value.constant().size != 1 for value in (m.step, m.length)):
             refuse("a length is not one number")
@@ -42,6 +45,7 @@ class StftToConvPass(Pass):
         bins = waves.shape[2]
         windowed = waves.reshape(length, 2 * bins) * (1 if given is None else given[:, None])
         weights = new.const(windowed.T.reshape(2 * bins, 1, length), dtype=m.x.dtype)
-        frames = new.Conv(new.Transpose(m.x, perm=[0, 2, 1]), weights, kernel_shape=[length], strides=[step])
+        channel_first = new.Transpose(m.x, perm=[0, 2, 1]) if len(shape) == 3 else new.Unsqueeze(m.x, new.const([1]))
+        frames = new.Conv(channel_first, weights, kernel_shape=[length], strides=[step])
         size = new.const(np.array([0, 0, bins, 2]))
         return new.Reshape(new.Transpose(frames, perm=[0, 2, 1]), size)

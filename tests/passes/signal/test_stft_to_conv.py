@@ -10,12 +10,15 @@ STFT = "agraph (float[B,{},{}] x) => (float[B,F,K,2] y) <int64 s = {{{}}}, float
 ALL = "y = STFT (x, s, w, n)"
 
 
+NO_LAST_AXIS = "agraph (float[B,L] x) => (float[B,F,K,2] y) <int64 s = {4}, float[8] w> { y = STFT (x, s, w) }"
+
+
 def stft(node: str = ALL, signal: str = "32", parts: int = 1, step: int = 4, length: int = 8) -> str:
     return STFT.format(signal, parts, step, length, node)
 
 
-def fires(name: str, graph: str, opset: int = 17, **more: int) -> Fires:
-    operators = ["Transpose", "Conv", "Transpose", "Reshape"]
+def fires(name: str, graph: str, opset: int = 17, first: str = "Transpose", **more: int) -> Fires:
+    operators = [first, "Conv", "Transpose", "Reshape"]
     return Fires(
         name, graph, operators, opset=opset, sizes={"B": 2, "L": 40, **more}, edge_values=False, zero_sizes=False
     )
@@ -54,6 +57,12 @@ STAYS = [
         "agraph (float[B,32,1] x, int64 s) => (float[B,F,K,2] y) <float[8] w> { y = STFT (x, s, w) }",
         None,
     ),
+    Stays(
+        "a signal of unknown rank",
+        "agraph (float x) => (float[B,F,K,2] y) <int64 s = {4}, float[8] w> { y = STFT (x, s, w) }",
+        "the signal has an unknown rank",
+        valid=False,
+    ),
     Stays("a window of another length", stft(length=6), "the window has another length than a frame", valid=False),
     Stays(
         "a power of two, and long",
@@ -80,6 +89,7 @@ FIRES = [
     fires("any length", stft(signal="L")),
     fires("a step beyond the frame", stft(step=11)),
     fires("a newer opset", stft(), 20),
+    fires("a signal without its last axis", NO_LAST_AXIS, first="Unsqueeze"),
 ]
 
 test_stays, test_fires = tables("StftToConvPass", STAYS, FIRES)
