@@ -138,6 +138,7 @@ _ORDER = (
     "activations.bias_gelu_fusion",
     "activations.inference_swiglu_fusion",  # before QuickGelu: in any order of its factors
     "activations.quick_gelu_fusion",
+    "activations.softmax_reshape",  # behind those that look for a Softmax
     # matmul
     "matmul.transpose_scale_mat_mul_fusion",  # behind those that look for plain products
     "matmul.mat_mul_all_reduce",  # never: it is there for its name, as is the next one

