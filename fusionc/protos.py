@@ -118,14 +118,17 @@ def is_small(tensor: TensorProto) -> bool:
     return prod(tensor.dims) <= SMALL and tensor.data_location != TensorProto.EXTERNAL
 
 
-def without_large_weights(model: ModelProto) -> ModelProto:
-    """A copy of what the model computes, with its large weights as inputs: shapes follow from it as well."""
+def without_large_weights(model: ModelProto, *, keeps_external: bool = False) -> ModelProto:
+    """A copy of what the model computes, with its large weights as inputs: shapes follow from it as well.
+
+    Small ones in external files stay only where `keeps_external` says that these are at hand.
+    """
     graph = GraphProto(name=model.graph.name or "graph")
     for name in ("node", "input", "output", "value_info", "sparse_initializer"):
         getattr(graph, name).extend(getattr(model.graph, name))
     declared = {value.name for value in graph.input}
     for tensor in model.graph.initializer:
-        if is_small(tensor):
+        if is_small(tensor) or (keeps_external and prod(tensor.dims) <= SMALL):
             graph.initializer.append(tensor)
         elif tensor.name not in declared:
             graph.input.append(helper.make_tensor_value_info(tensor.name, tensor.data_type, tensor.dims))

@@ -15,7 +15,7 @@ from fusionc.comparison.node_cost import UnknownSize, bytes_moved_by, operations
 from fusionc.model.graph import Edge, Model, Node
 from fusionc.model.operators import KERNELS
 from fusionc.model.tensors import byte_size
-from fusionc.protos import SMALL, inputs_to_feed, tensors_of
+from fusionc.protos import inputs_to_feed, tensors_of, without_large_weights
 from fusionc.report.model_info import bytes_on_disk, operator_counts
 from fusionc.requested.dimension_size import OPEN
 from fusionc.requested.input_shape import fix_sizes
@@ -55,9 +55,9 @@ class Sized:
 
     def __init__(self, proto: onnx.ModelProto, folder: str, input_shape: Mapping[str, Sequence[int]]) -> None:
         self.folder, self.areas = folder, [(KERNELS, f.name) for f in proto.functions if f.domain == KERNELS]
-        self.proto = _expanded(_without_weights(proto), self.areas)
+        self.proto = _expanded(without_large_weights(proto, keeps_external=True), self.areas)
         _forget_what_follows(self.proto.graph)
-        wanted = _all_sizes(self.proto, input_shape)
+        wanted = _all_sizes(proto, input_shape)
         fix_sizes(self.proto, wanted, folder)
         self.sizes = {value.name: _sizes(value) for value in self.proto.graph.input if value.name in wanted}
         self.model = typed_model(self.proto, folder)
@@ -74,21 +74,6 @@ class Sized:
             del self.proto.graph.value_info[:]
             self.proto.graph.value_info.extend(infos)
             self.model = typed_model(self.proto, self.folder)
-
-
-def _without_weights(proto: onnx.ModelProto) -> onnx.ModelProto:
-    """The model with the elements of small tensors alone: they may be shapes, and weights can be large."""
-    light = onnx.ModelProto(ir_version=proto.ir_version, opset_import=proto.opset_import, functions=proto.functions)
-    graph, own = light.graph, proto.graph
-    graph.name = own.name
-    for name in ("node", "input", "output", "value_info", "sparse_initializer"):
-        getattr(graph, name).extend(getattr(own, name))
-    for tensor in own.initializer:
-        if prod(tensor.dims) <= SMALL:
-            graph.initializer.append(tensor)
-        else:
-            graph.initializer.add(name=tensor.name, dims=tensor.dims, data_type=tensor.data_type)
-    return light
 
 
 def _forget_what_follows(graph: onnx.GraphProto) -> None:

@@ -326,3 +326,11 @@ def test_branches_are_told_in_their_order() -> None:
     (change,) = [change for change in found if change.before and change.before[0].operator == "If"]
     said = ("then_branch: another value as output 0", "else_branch: another value as output 0")
     assert change.details == said
+
+
+def test_sizes_follow_from_shapes_in_files_of_their_own() -> None:
+    model = parse("agraph (float[2,6] x) => (float[a,b] y) { r = Reshape (x, s) y = Exp (r) }")
+    model.graph.initializer.append(numpy_helper.from_array(np.array([3, 4]), "s"))
+    onnx.save(model, "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    found = model_diff(Path("m.onnx"), Path("m.onnx"))
+    assert Path("m.data").exists() and found.before.operations == 12 and not found.before.unknown
