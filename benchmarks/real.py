@@ -145,8 +145,9 @@ INPUTS: dict[str, dict[str, tuple[Source, tuple[int, ...]]]] = {
         for name in (
             "gigaam_v2", "gigaam_v2_conv", "gigaam_v3", "gigaam_v3_conv", "kaldi", "kaldi_conv", "nemo80",
             "nemo80_conv", "nemo128", "nemo128_conv", "whisper80", "whisper80_conv", "whisper128", "whisper128_conv",
-            "wespeaker", "resample_8_16", "resample_16_8", "resample_22_8", "resample_22_16", "resample_24_8",
-            "resample_24_16", "resample_44_8", "resample_44_16", "resample_48_8", "resample_48_16",
+            "wespeaker",
+            *(f"resample_{rate}" for rate in ("8_16", "11_8", "11_16", "16_8", "22_8", "22_16", "24_8", "24_16")),
+            *(f"resample_{rate}" for rate in ("32_8", "32_16", "44_8", "44_16", "48_8", "48_16")),
         )
     },
 }  # fmt: skip

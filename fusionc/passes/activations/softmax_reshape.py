@@ -3,6 +3,7 @@ import math
 import numpy as np
 
 from fusionc.model.graph import Edge, Shape
+from fusionc.passes._shared.reduce_axes import new_reduce
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, op, refuse, var
 
@@ -17,26 +18,30 @@ def _has_axes_behind(m: Match) -> bool:
     return m.opset >= 13 and m.x.rank is not None and _axis(m) < m.x.rank - 2
 
 
-def _as_vector(shape: Shape, axis: int) -> list[int] | None:
-    """What Reshape needs to make one axis of those behind `axis`; None where no numbers tell in each run."""
+def _numbers(shape: Shape, axis: int) -> tuple[list[int] | None, list[int] | None]:
+    """What Reshape needs to make one axis of those behind `axis`, and to part them again, 0 for an axis that stays.
+
+    None where no numbers tell in each run: −1 cannot stand for two, nor beside a dimension that may be 0.
+    """
     before, behind = shape[: axis + 1], shape[axis + 1 :]
-    if all(isinstance(dim, int) for dim in behind):
-        return [0] * len(before) + [math.prod(dim for dim in behind if isinstance(dim, int))]
-    if all(isinstance(dim, int) and dim > 0 for dim in before):
-        return [0] * len(before) + [-1]
-    return None
+    stay, known = [0] * len(before), [dim for dim in behind if isinstance(dim, int)]
+    if len(known) == len(behind):
+        return [*stay, math.prod(known)], [*stay, *known]
+    if not all(isinstance(dim, int) and dim > 0 for dim in before):
+        return None, None
+    if len(known) < len(behind) - 1 or 0 in known:
+        return [*stay, -1], None
+    return [*stay, -1], [*stay, *(dim if isinstance(dim, int) else -1 for dim in behind)]
 
 
-def _shape_again(m: Match, new: Tape, axis: int) -> Edge:
-    """The shape of x, for the Reshape back: as numbers where they tell in each run."""
-    shape = m.x.shape
-    behind = [dim if isinstance(dim, int) else -1 for dim in shape[axis + 1 :]]
-    others = [dim for dim in (*shape[: axis + 1], *behind) if dim != -1]
-    if behind.count(-1) == 0 or (behind.count(-1) == 1 and all(isinstance(dim, int) and dim > 0 for dim in others)):
-        return new.const(np.array([0] * (axis + 1) + behind, np.int64))
-    if m.opset < 14:
-        refuse("a Reshape below opset 14 cannot name a dimension that is 0", opset=14)
-    return new.Shape(m.x)
+def _joined(m: Match, new: Tape, axis: int) -> Edge:
+    """The sizes up to the axis and the product of those behind, computed when the model runs."""
+    behind = new_reduce(new, "ReduceProd", new.Shape(m.x, start=axis + 1), [0], keepdims=True)
+    return new.Concat(new.Shape(m.x, end=axis + 1), behind, axis=0)
+
+
+def _zeros_are_sizes(sizes: Edge) -> dict[str, int]:
+    return {} if sizes.is_constant else {"allowzero": 1}
 
 
 class SoftmaxReshapePass(UBFusionPass):
@@ -44,7 +49,7 @@ class SoftmaxReshapePass(UBFusionPass):
 
     before   Softmax(x, axis), with two or more axes behind, and LogSoftmax
     after    Reshape(Softmax(Reshape(x, [.., size, rest]), axis), shape of x)
-    refuses  axes behind that are known to have one element in all; sizes that no Reshape can name
+    refuses  axes behind that are known to have one element in all; below opset 15 sizes that no numbers tell
     algebra  Softmax reads along one axis, so that it does not matter how the others are cut
     source   onnxruntime exchanges the axis with the last one, reads along that, and exchanges them again: with one axis
              behind, that is a copy of a matrix; 0.15 to 0.7 of the time of Softmax, from 500 to 4 million elements
@@ -57,9 +62,11 @@ class SoftmaxReshapePass(UBFusionPass):
         axis, shape = _axis(m), m.x.shape
         if all(dim == 1 for dim in shape[axis + 1 :]):
             refuse("nothing is transposed")
-        if (vector := _as_vector(shape, axis)) is None:
-            refuse("the sizes before and behind the axis are unknown")
-        again = _shape_again(m, new, axis)
-        rows = new.Reshape(m.x, new.const(np.array(vector, np.int64)))
+        joined, parted = _numbers(shape, axis)
+        if parted is None and m.opset < 15:
+            refuse("the sizes before and behind the axis are unknown, which Shape can part from opset 15 on", opset=15)
+        vector = _joined(m, new, axis) if joined is None else new.const(np.array(joined, np.int64))
+        again = new.Shape(m.x) if parted is None else new.const(np.array(parted, np.int64))
+        rows = new.Reshape(m.x, vector, **_zeros_are_sizes(vector))
         made = new.node(m.softmax.op, [rows], like=m.softmax, axis=axis)
-        return new.Reshape(made, again, **({} if again.is_constant else {"allowzero": 1}))
+        return new.Reshape(made, again, **_zeros_are_sizes(again))
