@@ -30,7 +30,7 @@ from fusionc.options import Options
 from fusionc.passes import PASSES
 from fusionc.report import Plog
 from fusionc.report.graph_dump import GraphDump
-from fusionc.requested.free_dim import require_runs
+from fusionc.requested.free_dim import Freed, require_runs
 from fusionc.requested.output_type import cast_outputs
 from fusionc.requested.requests import Requests
 from fusionc.rewrite import Pass
@@ -59,8 +59,8 @@ class Job:
     """A conversion with its options, and what the switches have made of them.
 
     `custom` has the places of users' passes, by name; `shapes` are those to verify with; `left_out` are rewrites
-    that are refused, and why; `freed` are the sizes that --free_dim made symbolic; `types` are those that outputs get
-    in the end; `notices` are for the user.
+    that are refused, and why; `freed` is what --free_dim made symbolic in the model; `types` are those that outputs
+    get in the end; `notices` are for the user.
     """
 
     options: Options
@@ -72,7 +72,7 @@ class Job:
     shapes: Mapping[str, tuple[int, ...]] | None
     notices: list[str]
     left_out: dict[Commit, str] = field(default_factory=dict)
-    freed: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    freed: Freed | None = None
     types: Mapping[str, int] = field(default_factory=dict)
 
     def opened(self) -> onnx.ModelProto:
@@ -84,7 +84,7 @@ class Job:
 
     def changed(self, proto: onnx.ModelProto) -> onnx.ModelProto:
         """The same proto, with what was asked to change of the model."""
-        self.freed = self.requests.apply(proto, os.fspath(self.options.source.parent))
+        self.freed = self.requests.apply(proto, os.fspath(self.options.source.parent), self.freed)
         self.types = self.requests.types(proto)
         return proto
 
@@ -110,8 +110,8 @@ class Job:
             fault = fault_of(saved.model)
             if fault is not None and fault_of(source) is None:
                 raise self.requests.unfit(fault)
-            if self.freed:
-                require_runs(saved.model, self.freed)
+            if self.freed is not None:
+                require_runs(saved.model, self.freed.sizes)
             yield saved.model
 
     def dump(self) -> GraphDump | None:

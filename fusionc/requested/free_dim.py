@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from onnx import ModelProto, TensorShapeProto, ValueInfoProto
+from onnx import GraphProto, ModelProto, TensorShapeProto, ValueInfoProto
 
 from fusionc.errors import UsageError, advice
 from fusionc.model.graph import Shape
@@ -25,8 +25,27 @@ _OPEN = 2  # the size with which other open dimensions run
 FreeDims = Mapping[str, Mapping[int, str]]  # by input name and axis the symbol, "" for one that is found
 
 
-def free_sizes(model: ModelProto, given: FreeDims) -> dict[str, dict[int, int]]:
-    """Make these dimensions symbolic, and return the sizes that they had.
+class Freed:
+    """What became symbolic in a model: the `sizes` that it had, by input name and axis, and what it declares now."""
+
+    def __init__(self, model: ModelProto, sizes: Mapping[str, Mapping[int, int]]) -> None:
+        self.sizes = sizes
+        self._declared = [
+            GraphProto(input=graph.input, output=graph.output, value_info=graph.value_info)
+            for graph in graphs_in(model.graph)
+        ]
+
+    def again(self, model: ModelProto) -> None:
+        """Let the same model, read once more, declare the same, without looking for what holds its sizes."""
+        for graph, declared in zip(graphs_in(model.graph), self._declared, strict=True):
+            for name in ("input", "output", "value_info"):
+                graph.ClearField(name)
+                getattr(graph, name).extend(getattr(declared, name))
+        _forget_in_functions(model)
+
+
+def free_sizes(model: ModelProto, given: FreeDims) -> Freed:
+    """Make these dimensions symbolic, and return what they were.
 
     Raises UsageError where an input or axis is not there or not fixed, where one symbol is given for several sizes, and
     where something holds a size: it says what.
@@ -51,12 +70,16 @@ def free_sizes(model: ModelProto, given: FreeDims) -> dict[str, dict[int, int]]:
         for info in (*graph.value_info, *graph.output):
             if info.name in found.reached:
                 _open(info, before[info.name].shape, after[info.name].shape, doubled[info.name].shape, former)
-    for function in model.functions:
-        del function.value_info[:]  # what holds in each call is inferred there
+    _forget_in_functions(model)
     for name, axes in symbols.items():
         for axis, symbol in axes.items():
             dims[name][axis].dim_param = symbol
-    return sizes
+    return Freed(model, sizes)
+
+
+def _forget_in_functions(model: ModelProto) -> None:
+    for function in model.functions:
+        del function.value_info[:]  # what holds in each call is inferred there
 
 
 def require_runs(file: Path, sizes: Mapping[str, Mapping[int, int]]) -> None:

@@ -9,7 +9,7 @@ from onnx import ModelProto
 
 from fusionc.errors import UsageError
 from fusionc.requested.dimension_size import DimensionSize
-from fusionc.requested.free_dim import FreeDims, free_sizes
+from fusionc.requested.free_dim import Freed, FreeDims, free_sizes
 from fusionc.requested.input_shape import fix_sizes, sizes_outside, sizes_to_run
 from fusionc.requested.out_nodes import set_outputs
 from fusionc.requested.output_type import types_of_outputs
@@ -28,14 +28,18 @@ class Requests:
         """Whether the model changes before the passes see it."""
         return any(given is not None for given in (self.input_shape, self.free_dim, self.out_nodes))
 
-    def apply(self, model: ModelProto, folder: str) -> dict[str, dict[int, int]]:
-        """Change the model, whose external data lies in `folder`; return the sizes that are free now, as they were.
+    def apply(self, model: ModelProto, folder: str, freed: Freed | None = None) -> Freed | None:
+        """Change the model, whose external data lies in `folder`; return what --free_dim has made symbolic in it.
 
-        Raises UsageError for what does not fit the model.
+        `freed` is what an earlier call returned for the same model. Raises UsageError for what does not fit the model.
         """
         if self.input_shape is not None:
             fix_sizes(model, self.input_shape, folder)
-        freed = {} if self.free_dim is None else free_sizes(model, self.free_dim)
+        if self.free_dim is not None:
+            if freed is None:
+                freed = free_sizes(model, self.free_dim)
+            else:
+                freed.again(model)
         if self.out_nodes is not None:
             set_outputs(model, self.out_nodes, folder)
         return freed

@@ -14,6 +14,7 @@ from test_input_shape import declared
 import fusionc
 from fusionc.errors import UsageError
 from fusionc.requested.free_dim import free_sizes
+from fusionc.requested.requests import Requests
 
 pytestmark = pytest.mark.usefixtures("in_a_folder_of_its_own")
 
@@ -81,8 +82,11 @@ FREES = {
 def test_what_depends_on_no_size_becomes_symbolic(name: str) -> None:
     text, given, expected = FREES[name]
     model = parse(text)
-    free_sizes(model, given)
+    freed = free_sizes(model, given)
     assert declared(model) == expected
+    once_more = parse(text)
+    freed.again(once_more)
+    assert once_more == model
 
 
 HELD = {
@@ -211,6 +215,15 @@ def test_what_only_a_run_shows() -> None:
     )
     with pytest.raises(UsageError, match=r"does not run with another size: .*ScatterND"):
         fusionc.optimize(model, free_dim={"x": [0]}, verify=False)
+
+
+def test_a_conversion_that_is_repeated_frees_sizes_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    models = [parse("agraph (float[1,4] x) => (float[1,4] y, float[1,4] z) { y = Relu (x) z = Exp (y) }") for _ in "12"]
+    requests = Requests(free_dim={"x": {0: ""}}, out_nodes="z")
+    freed = requests.apply(models[0], "")
+    monkeypatch.setattr("fusionc.requested.requests.free_sizes", None)
+    assert requests.apply(models[1], "", freed) is freed and models[0] == models[1]
+    assert freed is not None and freed.sizes == {"x": {0: 1}}
 
 
 def test_the_symbol_that_was_asked_for() -> None:
