@@ -15,6 +15,7 @@ _ORDER = (
     "cleanup.identity",
     "cleanup.drop_out",
     "cleanup.cast_remove",
+    "cleanup.requantize_remove",
     "cleanup.no_use_reshape_remove",
     "cleanup.unchanged_transpose_remove",
     "cleanup.useless_binary_op_remove",

@@ -1,0 +1,58 @@
+from harness import Fires, Stays, tables
+
+
+def graph(
+    constants: str = "float s = {0.1}, uint8 z = {3}",
+    first: str = "(q, s, z)",
+    second: str = "(d, s, z)",
+    shape: str = "[N,4]",
+    type_: str = "uint8",
+    domain: str = "",
+) -> str:
+    return (
+        f"agraph ({type_}{shape} x) => ({type_}{shape} y) <{constants}> {{ q = Flatten (x) "
+        f"d = {domain}DequantizeLinear {first} r = {domain}QuantizeLinear {second} y = Flatten (r) }}"
+    )
+
+
+TYPE = "not integers of 8 or 16 bits with a float32 scale"
+RANGE = "the scale is not in the middle of the range of its type"
+ROWS = "float[4] s = {0.1, 0.2, 0.3, 0.4}, uint8[4] z = {1, 2, 3, 4}"
+
+STAYS = [
+    Stays("another scale", graph("float s = {0.1}, float t = {0.2}, uint8 z = {3}", second="(d, t, z)"), None),
+    Stays("another zero point", graph("float s = {0.1}, uint8 z = {3}, uint8 o = {4}", second="(d, s, o)"), None),
+    Stays("a zero point in one place only", graph(second="(d, s)"), None),
+    Stays("a scale from outside", graph("uint8 z = {3}").replace("[N,4] x", "[N,4] x, float s"), None),
+    Stays("a subnormal scale", graph("float s = {1e-40}, uint8 z = {3}"), RANGE),
+    Stays("a large scale", graph("float s = {1e38}, uint8 z = {3}"), RANGE),
+    Stays("float16", graph("float16 s = {1}, uint8 z = {3}"), TYPE, opset=19),
+    Stays("through float16", graph(second="<precision = 10> (d, s, z)"), "less precise numbers in between", opset=23),
+    Stays(
+        "another axis",
+        graph(ROWS, first="<axis = 0> (q, s, z)", shape="[4,4]"),
+        "the axis or the block is another one",
+    ),
+    Stays(
+        "the other way round",
+        "agraph (float[N,4] x) => (float[N,4] y) <float s = {0.1}, uint8 z = {3}> { a = Flatten (x) "
+        "q = QuantizeLinear (a, s, z) d = DequantizeLinear (q, s, z) y = Flatten (d) }",
+        None,
+    ),
+]
+
+FIRES = [
+    Fires("uint8", graph(), ["Flatten", "Flatten"]),
+    Fires("int8", graph("float s = {0.037}, int8 z = {-128}", type_="int8"), ["Flatten", "Flatten"]),
+    Fires("uint16", graph("float s = {0.0037}, uint16 z = {65535}", type_="uint16"), ["Flatten", "Flatten"], opset=21),
+    Fires("for each place of an axis", graph(ROWS), ["Flatten", "Flatten"]),
+    Fires("a scale below 0", graph("float s = {-0.1}, uint8 z = {3}"), ["Flatten", "Flatten"]),
+    Fires("onnxruntime's own", graph(domain="com.microsoft."), ["Flatten", "Flatten"]),
+    Fires(
+        "what is dequantized is used elsewhere",
+        graph().replace("[N,4] y", "[N,4] y, float[N,4] o").replace("y = Flatten (r)", "y = Flatten (r) o = Neg (d)"),
+        ["Flatten", "DequantizeLinear", "Flatten", "Neg"],
+    ),
+]
+
+test_stays, test_fires = tables("RequantizeRemovePass", STAYS, FIRES)
