@@ -58,7 +58,10 @@ def command(
     locate: bool,
     timeout: float | None,
 ) -> None:
-    """Run the models REFERENCE and CANDIDATE in onnxruntime and compare every output."""
+    """Run the models REFERENCE and CANDIDATE in onnxruntime and compare every output.
+
+    Where CANDIDATE has a ready form beside it that fits this machine, that is compared as well.
+    """
     from fusionc.runtime.process import start, step_limit
 
     start()  # it needs some time, as the imports here do
@@ -67,6 +70,7 @@ def command(
     from fusionc.runtime.custom_operators import custom_operators, require_loadable
 
     with held_back():
+        from fusionc.ready.session_file import session_file_of
         from fusionc.verify import verify
 
     with Progress() as progress, step_limit(timeout), custom_operators(custom_op_library):
@@ -81,10 +85,17 @@ def command(
         verification = verify(
             reference, candidate, input_shape=input_shape, inputs=inputs, levels=runtime_level, progress=progress
         )
+        ready = None
+        if verification.status == "equal" and session_file_of(candidate).is_file():
+            from fusionc.ready.check_ready import check_ready
+
+            ready = check_ready(candidate, input_shape or {}, inputs)
     click.echo(printable(verification.summary))
     for difference in verification.differences if len(verification.differences) > 1 else ():
         click.echo(printable(f"  {difference}"))
     if verification.outputs:
         click.echo()
         show_outputs(verification.outputs, sys.stdout)
-    ctx.exit(_EXIT_CODES[verification.status])
+    if ready is not None:
+        click.echo(printable(ready.summary))
+    ctx.exit(_EXIT_CODES[verification.status if ready is None or ready.is_right else "different"])

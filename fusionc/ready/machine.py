@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import platform
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 
@@ -25,6 +26,7 @@ _VECTORS = (
     "LSX",
     "RVV",
 )  # other names come and go
+_SHOWN = 3  # of these names
 
 
 @dataclass(frozen=True)
@@ -44,10 +46,15 @@ class Machine:
             return f"made with another build of onnxruntime {self.onnxruntime}"
         if self.system != here.system:
             return f"made on {self.system}, and this is {here.system}"
-        for have, lack, which in ((self, here, "with"), (here, self, "without")):
-            if only := [name for name in have.instructions if name not in lack.instructions]:
-                return f"made on a processor {which} {', '.join(only)}, and this is one of the other kind"
+        if lacking := [name for name in self.instructions if name not in here.instructions]:
+            return f"made on a processor with {_listed(lacking)}, which this one has not"
+        if new := [name for name in here.instructions if name not in self.instructions]:
+            return f"made on a processor without {_listed(new)}, which this one has"
         return ""
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
 def this_machine() -> Machine:

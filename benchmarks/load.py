@@ -1,0 +1,310 @@
+"""How long onnxruntime takes to load a model, and how much memory: the original, the result, its ready form.
+
+    python benchmarks/load.py                       models of 500 MB and more, which it makes itself
+    python benchmarks/load.py --only conv --cold    the files are read from the disk, not from its cache
+    python benchmarks/load.py --only large          2.3 GB, beyond what one file of protobuf can hold
+    python benchmarks/load.py --megabytes 50        smaller ones, to try it
+
+Each is loaded in fresh processes, original, result and ready form in turn; medians are shown. The time is that of
+making a session, for the ready form with the import of what `fusionc.session` needs; peak memory is that of the whole
+process (its ru_maxrss: 45 MB are Python and onnxruntime), "loaded" when the session is there, "run" after a first
+run. Mapped pages of files count as soon as they are touched, although the system can drop them. The run times are of
+result and ready form in one process, in turn, and their outputs have to be equal to the last bit. "in a file" are
+models that have their weights in a file beside them already, from where onnxruntime maps them.
+
+Exit code 1 where the ready form takes more than 0.6 of the original's time or memory to load, runs more than 1.02 times
+as long as the result, or gives other bits. Nothing large is imported here: a process starts with the peak of the one
+that starts it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy as np
+    import onnx
+
+LIMIT, SLOWER = 0.6, 1.02
+WIDTH = 1024
+SIZES = {"B": 2, "S": 32}  # of what is open
+
+
+class Network:
+    """Nodes in a row, and their weights."""
+
+    def __init__(self) -> None:
+        import numpy as np
+
+        self.nodes: list[onnx.NodeProto] = []
+        self.weights: list[onnx.TensorProto] = []
+        self.bytes, self.random = 0, np.random.default_rng(0)
+
+    def node(self, operator: str, *inputs: str, **attributes: Any) -> str:
+        from onnx import helper
+
+        name = f"v{len(self.nodes)}"
+        self.nodes.append(helper.make_node(operator, inputs, [name], **attributes))
+        return name
+
+    def weight(self, *shape: int) -> str:
+        import numpy as np
+
+        scale = (shape[0] if len(shape) == 2 else np.prod(shape[1:])) ** -0.5
+        return self.constant(self.random.standard_normal(shape, np.float32) * np.float32(scale))
+
+    def constant(self, value: np.ndarray) -> str:
+        from onnx import numpy_helper
+
+        name = f"w{len(self.weights)}"
+        self.weights.append(numpy_helper.from_array(value, name))
+        self.bytes += value.nbytes
+        return name
+
+    def norm(self, value: str) -> str:
+        import numpy as np
+
+        scale, bias = self.constant(np.ones(WIDTH, np.float32)), self.constant(np.zeros(WIDTH, np.float32))
+        return self.node("LayerNormalization", value, scale, bias)
+
+    def product(self, value: str, *shape: int) -> str:
+        return self.node("MatMul", value, self.weight(*shape))
+
+    def encoder_layer(self, value: str) -> str:
+        """Attention with one head and a feed-forward network, as in BERT-large: 50 MB."""
+        query, key, inner = (self.product(value, WIDTH, WIDTH) for _ in range(3))
+        scores = self.node("Softmax", self.node("MatMul", query, self.node("Transpose", key, perm=[0, 2, 1])))
+        attended = self.product(self.node("MatMul", scores, inner), WIDTH, WIDTH)
+        value = self.norm(self.node("Add", attended, value))
+        wide = self.node("Relu", self.product(value, WIDTH, 4 * WIDTH))
+        return self.norm(self.node("Add", self.product(wide, 4 * WIDTH, WIDTH), value))
+
+    def convolution(self, value: str, inputs: int, outputs: int, stride: int) -> str:
+        made = self.node("Conv", value, self.weight(outputs, inputs, 3, 3), pads=[1] * 4, strides=[stride] * 2)
+        return self.node("Relu", made)
+
+    def stem(self) -> str:
+        value = "image"
+        for inputs, outputs in ((3, 64), (64, 256), (256, WIDTH)):
+            value = self.convolution(value, inputs, outputs, 2)
+        return value
+
+    def embedding(self, rows: int) -> str:
+        return self.node("Gather", self.weight(rows, WIDTH), "ids")
+
+
+def encoder(net: Network, size: int) -> str:
+    value = "x"
+    while net.bytes < size:
+        value = net.encoder_layer(value)
+    return value
+
+
+def gemm(net: Network, size: int) -> str:
+    value = net.node("ReduceMean", "x", axes=[1], keepdims=0)
+    while net.bytes < size:
+        value = net.node("Relu", net.node("Gemm", value, net.weight(WIDTH, WIDTH), transB=1))
+    return value
+
+
+def conv(net: Network, size: int) -> str:
+    value = net.stem()
+    while net.bytes < size:
+        value = net.convolution(value, WIDTH, WIDTH, 1)
+    return value
+
+
+def embedding(net: Network, size: int) -> str:
+    value = net.embedding(size * 9 // 10 // (4 * WIDTH))
+    while net.bytes < size:
+        value = net.node("Relu", net.product(value, WIDTH, WIDTH))
+    return value
+
+
+def mix(net: Network, size: int) -> str:
+    import numpy as np
+
+    value = net.stem()
+    while net.bytes < size // 3:
+        value = net.convolution(value, WIDTH, WIDTH, 1)
+    value = net.node("Flatten", net.node("GlobalAveragePool", value))
+    words = net.norm(net.embedding(size // 3 // (4 * WIDTH)))
+    value = net.node("Add", words, net.node("Unsqueeze", value, net.constant(np.array([1]))))
+    while net.bytes < size:
+        value = net.encoder_layer(value)
+    return value
+
+
+MODELS: dict[str, tuple[Callable[[Network, int], str], float, bool]] = {  # what makes it, GB, are weights in a file
+    "encoder": (encoder, 0.6, False),
+    "encoder in a file": (encoder, 0.6, True),
+    "gemm": (gemm, 0.5, False),
+    "conv": (conv, 0.5, False),
+    "conv in a file": (conv, 0.5, True),
+    "embedding": (embedding, 0.5, False),
+    "mix": (mix, 0.7, False),
+    "large in a file": (encoder, 2.3, True),
+}
+
+
+def make(name: str, size: int, path: Path) -> None:
+    """Write a model with so many bytes of weights."""
+    import onnx
+    from onnx import TensorProto, helper
+
+    function, _, is_external = MODELS[name]
+    net = Network()
+    output = function(net, size)
+    used = {value for node in net.nodes for value in node.input}
+    inputs = {
+        "x": (TensorProto.FLOAT, ["B", "S", WIDTH]),
+        "image": (TensorProto.FLOAT, ["B", 3, 64, 64]),
+        "ids": (TensorProto.INT64, ["B", "S"]),
+    }
+    ports = [helper.make_tensor_value_info(key, *inputs[key]) for key in inputs if key in used]
+    y = helper.make_tensor_value_info(output, TensorProto.FLOAT, None)
+    graph = helper.make_graph(net.nodes, name.split()[0], ports, [y], net.weights)
+    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)], ir_version=8)
+    onnx.save(model, path, save_as_external_data=is_external, location=f"{path.name}.data")
+
+
+def convert(source: Path, output: Path) -> None:
+    import fusionc
+
+    report = fusionc.convert(source, output=output, ready=True, export_compile_stat=0, timeout=0)
+    print(json.dumps(next(notice for notice in report.notices if "ready form" in notice)))
+
+
+def session_of(kind: str, path: Path) -> Any:
+    import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # the threads of one are in another's way
+    if kind == "ready":
+        import fusionc
+
+        return fusionc.session(path, options)
+    return onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"])
+
+
+def feeds_of(session: Any) -> dict[str, Any]:
+    import numpy as np
+
+    random, feeds = np.random.default_rng(0), {}
+    for port in session.get_inputs():
+        shape = [SIZES.get(size, size) for size in port.shape]
+        is_float = port.type == "tensor(float)"
+        feeds[port.name] = random.standard_normal(shape, np.float32) if is_float else random.integers(0, 1000, shape)
+    return feeds
+
+
+def load(kind: str, path: Path) -> None:
+    """Load it in this process, run it once, and print seconds and megabytes."""
+    import_module("onnxruntime")
+    begin = time.perf_counter()
+    session = session_of(kind, path)
+    loaded, peak = time.perf_counter() - begin, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    feeds, begin = feeds_of(session), time.perf_counter()
+    session.run(None, feeds)
+    ran = time.perf_counter() - begin
+    print(json.dumps([loaded, peak / 1e3, loaded + ran, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3]))
+
+
+def run(path: Path, seconds: float) -> None:
+    """Run result and ready form in turn, and print the ratio of their medians, and whether they give the same bits."""
+    sessions = {kind: session_of(kind, path) for kind in ("result", "ready")}
+    feeds = feeds_of(sessions["result"])
+    first = [session.run(None, feeds)[0].tobytes() for session in sessions.values()]
+    times: dict[str, list[float]] = {kind: [] for kind in sessions}
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end or len(times["ready"]) < 5:
+        for kind, session in sessions.items():
+            begin = time.perf_counter()
+            session.run(None, feeds)
+            times[kind].append(time.perf_counter() - begin)
+    result, ready = (statistics.median(values) for values in times.values())
+    print(json.dumps([result, ready / result, first[0] == first[1]]))
+
+
+def forget(folder: Path) -> None:
+    """Let the system forget what it holds of the files in a folder."""
+    for path in folder.iterdir():
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
+def child(*arguments: object) -> Any:
+    """What another process prints that does one of these things."""
+    command = [sys.executable, __file__, "--child", *map(str, arguments)]
+    return json.loads(subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()[-1])
+
+
+def compare(name: str, options: argparse.Namespace) -> bool:
+    """Measure one model; whether its ready form is as good as it should be."""
+    _, gigabytes, _ = MODELS[name]
+    size = int(gigabytes * 2e6 * options.megabytes)
+    with tempfile.TemporaryDirectory(dir=options.folder) as made:
+        folder = Path(made)
+        source, output = folder / "in.onnx", folder / "out.onnx"
+        child("make", name, size, source)
+        child("convert", source, output)
+        found: dict[str, list[list[float]]] = {"original": [], "result": [], "ready": []}
+        for _ in range(options.processes):
+            for kind, numbers in found.items():
+                if options.cold:
+                    forget(folder)
+                numbers.append(child("load", kind, source if kind == "original" else output))
+        median, ratio, is_same = child("run", output, options.seconds)
+    columns = {kind: [statistics.median(column) for column in zip(*found[kind], strict=True)] for kind in found}
+    for kind, (seconds, loaded, with_run, peak) in columns.items():
+        figures = f"{seconds:8.2f}{loaded:9.0f}{with_run:9.2f}{peak:8.0f}"
+        print(f"{name if kind == 'original' else '':20}{kind:10}{figures}", flush=True)
+    parts = [ready / original for ready, original in zip(columns["ready"], columns["original"], strict=True)]
+    said = "" if is_same else "  OTHER BITS"
+    print(f"{'':20}{'ratio':10}{parts[0]:8.2f}{parts[1]:9.2f}{parts[2]:9.2f}{parts[3]:8.2f}", end="")
+    print(f"{median * 1e3:9.1f} ms x {ratio:.3f}{said}", flush=True)
+    return bool(is_same and max(parts[:2]) <= LIMIT and ratio <= SLOWER)
+
+
+def main() -> int:
+    if sys.argv[1:2] == ["--child"]:
+        what, *rest = sys.argv[2:]
+        match what:
+            case "make":
+                make(rest[0], int(rest[1]), Path(rest[2]))
+                print("null")
+            case "convert":
+                convert(Path(rest[0]), Path(rest[1]))
+            case "load":
+                load(rest[0], Path(rest[1]))
+            case _:
+                run(Path(rest[0]), float(rest[1]))
+        return 0
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--only", default="", help="models whose name contains this")
+    parser.add_argument("--megabytes", type=int, default=500, help="the size of the smallest (500)")
+    parser.add_argument("--processes", type=int, default=5, help="for each model and kind (5)")
+    parser.add_argument("--seconds", type=float, default=10.0, help="of runs, for each model (10)")
+    parser.add_argument("--cold", action="store_true", help="read the files from the disk")
+    parser.add_argument("--folder", type=Path, help="where the models lie meanwhile; room for 8 GB")
+    options = parser.parse_args()
+    print(f"{'model':20}{'':10}{'load s':>8}{'loaded':>9}{'+ run s':>9}{'run MB':>8}{'a run':>11}, ready/result")
+    found = [compare(name, options) for name in MODELS if options.only in name]
+    return 0 if found and all(found) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
