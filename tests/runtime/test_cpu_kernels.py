@@ -8,7 +8,7 @@ import pytest
 from onnx import TensorProto, helper
 
 from fusionc.model.operators import MICROSOFT
-from fusionc.runtime.cpu_kernels import has_cpu_kernel
+from fusionc.runtime.cpu_kernels import has_cpu_kernel, way_to_run
 
 FLOAT, HALF, DOUBLE = TensorProto.FLOAT, TensorProto.FLOAT16, TensorProto.DOUBLE
 U8, I8, I32, I64, BOOL = TensorProto.UINT8, TensorProto.INT8, TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL
@@ -88,3 +88,18 @@ def test_a_kernel_for_an_older_version_is_none_for_a_newer_one() -> None:
     """onnxruntime has had none for RoiAlign since the operator changed in opset 22."""
     assert has_cpu_kernel("RoiAlign", "", 21, FLOAT, FLOAT, TensorProto.INT64) and has_cpu_kernel("Relu", "", 23, FLOAT)
     assert not has_cpu_kernel("RoiAlign", "", 22, FLOAT, FLOAT, TensorProto.INT64)
+
+
+@pytest.mark.parametrize(
+    ("operator", "types", "way"),
+    [
+        ("Erf", (FLOAT,), "kernel"),
+        ("Erf", (HALF,), "float32"),
+        ("Erf", (TensorProto.BFLOAT16,), "none"),
+        ("Erf", (DOUBLE,), "none"),
+        ("HardSwish", (DOUBLE,), "parts"),
+        ("Softmax", (HALF,), "parts"),
+    ],
+)
+def test_how_an_operator_runs(operator: str, types: tuple[int, ...], way: str) -> None:
+    assert way_to_run(operator, "", 18, types) == way
