@@ -1,21 +1,25 @@
-"""Why what an optimizer made of a model is not right."""
+"""Why what an optimizer made of a model is not right, and whether it is slower than what another one made."""
 
 from __future__ import annotations
 
+import statistics
+import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from itertools import product
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 from numpy.typing import NDArray
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from fusionc.errors import FusioncError
 from fusionc.model.operators import RANDOM_OR_STATEFUL
-from fusionc.protos import nodes_of, tensors_of
+from fusionc.protos import nodes_of, reads_of, tensors_of
 from fusionc.runtime.runner import Runner, closes_runners
 from fusionc.verify import verify
 
@@ -24,6 +28,8 @@ Feeds = dict[str, Array]
 Run = Callable[[Feeds], list[Any]]
 SPECIAL = (1e-9, 0.99999, -1e-9, 0.0, 1.0, 1e-30, 7e4, -2.0, np.nan, np.inf)
 SIZE = 2  # of what is dynamic
+TOGETHER = (1e3, -1e5)  # of all inputs, of up to three
+LARGE_SIZE, ROUNDS = 32, 40  # of what is dynamic where time is taken, and how often
 FEW_NODES, FEW_ELEMENTS = 64, 100_000  # of what onnx's slow evaluator runs
 MOST_CONSTANTS = 16
 
@@ -80,10 +86,25 @@ def _different_at_edges(reference: Path, model: ModelProto, made: ModelProto, re
     if sum(1 for _ in nodes_of(model)) > FEW_NODES or size > FEW_ELEMENTS:
         return ""
     try:
-        ours, theirs = ReferenceEvaluator(model), ReferenceEvaluator(made)
+        ours, theirs = ReferenceEvaluator(_in_order(model)), ReferenceEvaluator(_in_order(made))
     except Exception:  # an operator that it does not know
         return ""
     return _compared("onnx's evaluator", lambda f: ours.run(names, f), lambda f: theirs.run(names, f), samples, names)
+
+
+def _in_order(model: ModelProto) -> ModelProto:
+    """With each node behind those whose results it reads, as onnx's evaluator wants it."""
+    waiting, nodes = list(model.graph.node), list[onnx.NodeProto]()
+    while waiting:
+        missing = {name for node in waiting for name in node.output}
+        ready = [node for node in waiting if not missing & reads_of(node)]
+        nodes += ready
+        waiting = [node for node in waiting if node not in ready] if ready else []
+    ordered = ModelProto()
+    ordered.CopyFrom(model)
+    del ordered.graph.node[:]
+    ordered.graph.node.extend(nodes)
+    return ordered
 
 
 def _compared(engine: str, first: Run, second: Run, samples: list[tuple[str, Feeds]], names: list[str]) -> str:
@@ -124,6 +145,10 @@ def _samples(model: ModelProto) -> Iterator[tuple[str, Feeds]]:
     zeros = {v.name: _zeros(v.type.tensor_type) for v in model.graph.input if v.name not in given}
     floats = [name for name, array in zeros.items() if array.dtype.kind == "f"]
     yield "−0", {name: -array if name in floats else array for name, array in zeros.items()}
+    for numbers in product(TOGETHER, repeat=len(floats)) if 1 < len(floats) < 4 else ():
+        chosen = zip(floats, numbers, strict=True)
+        with np.errstate(all="ignore"):
+            yield f"{numbers}", zeros | {name: np.full_like(zeros[name], number) for name, number in chosen}
     constants = [numpy_helper.to_array(tensor) for tensor in tensors_of(model) if _is_row(tensor)]
     for name in floats:
         like = zeros[name]
@@ -144,6 +169,30 @@ def _is_row(tensor: TensorProto) -> bool:
     return is_float and len(tensor.dims) == 1 and 1 < tensor.dims[0] <= FEW_ELEMENTS and not tensor.external_data
 
 
-def _zeros(type_: Any) -> Array:
-    shape = [dim.dim_value or SIZE for dim in type_.shape.dim]
+def _zeros(type_: Any, size: int = SIZE) -> Array:
+    shape = [dim.dim_value or size for dim in type_.shape.dim]
     return np.zeros(shape, helper.tensor_dtype_to_np_dtype(type_.elem_type))
+
+
+def slowness(model: ModelProto, result: Path, other: Path) -> float:
+    """How many times as long as `other` the file `result` takes in onnxruntime, one after the other, the median; 0
+    where they do not run with sizes that are all alike."""
+    given, rng = {tensor.name for tensor in model.graph.initializer}, np.random.default_rng(0)
+    feeds = {v.name: _zeros(v.type.tensor_type, LARGE_SIZE) for v in model.graph.input if v.name not in given}
+    for name, array in feeds.items():
+        feeds[name] = rng.normal(size=array.shape).astype(array.dtype) if array.dtype.kind == "f" else array
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    taken: list[list[float]] = [[], []]
+    try:
+        sessions = [
+            onnxruntime.InferenceSession(path, options, providers=["CPUExecutionProvider"]) for path in (result, other)
+        ]
+        for _ in range(ROUNDS):
+            for session, times in zip(sessions, taken, strict=True):
+                start = time.perf_counter()
+                session.run(None, feeds)
+                times.append(time.perf_counter() - start)
+    except Exception:  # whatever onnxruntime raises
+        return 0.0
+    return statistics.median(taken[0]) / statistics.median(taken[1])
