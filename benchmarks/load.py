@@ -7,10 +7,11 @@
 
 Each is loaded in fresh processes, original, result and ready form in turn; medians are shown. The time is that of
 making a session, for the ready form with the import of what `fusionc.session` needs; peak memory is that of the whole
-process (its ru_maxrss: 45 MB are Python and onnxruntime), "loaded" when the session is there, "run" after a first
-run. Mapped pages of files count as soon as they are touched, although the system can drop them. The run times are of
-result and ready form in one process, in turn, and their outputs have to be equal to the last bit. "in a file" are
-models that have their weights in a file beside them already, from where onnxruntime maps them.
+process (its ru_maxrss: 45 MB are Python and onnxruntime), "loaded" when the session is there, "run" after a first run.
+Pages of mapped files count there as soon as they are touched; "own" is what the process then has without them, which
+it shares with nobody and the system cannot drop. The run times are of result and ready form in one process, in turn,
+and their outputs have to be equal to the last bit. "in a file" are models that have their weights in a file beside
+them already, from where onnxruntime maps them.
 
 Exit code 1 where the ready form takes more than 0.6 of the original's time or memory to load, runs more than 1.02 times
 as long as the result, or gives other bits. Nothing large is imported here: a process starts with the peak of the one
@@ -219,7 +220,9 @@ def load(kind: str, path: Path) -> None:
     feeds, begin = feeds_of(session), time.perf_counter()
     session.run(None, feeds)
     ran = time.perf_counter() - begin
-    print(json.dumps([loaded, peak / 1e3, loaded + ran, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3]))
+    highest = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    status = dict(line.split(":", 1) for line in Path("/proc/self/status").read_text().splitlines())
+    print(json.dumps([loaded, peak / 1e3, loaded + ran, highest / 1e3, int(status["RssAnon"].split()[0]) / 1e3]))
 
 
 def run(path: Path, seconds: float) -> None:
@@ -269,12 +272,12 @@ def compare(name: str, options: argparse.Namespace) -> bool:
                 numbers.append(child("load", kind, source if kind == "original" else output))
         median, ratio, is_same = child("run", output, options.seconds)
     columns = {kind: [statistics.median(column) for column in zip(*found[kind], strict=True)] for kind in found}
-    for kind, (seconds, loaded, with_run, peak) in columns.items():
-        figures = f"{seconds:8.2f}{loaded:9.0f}{with_run:9.2f}{peak:8.0f}"
+    for kind, (seconds, loaded, with_run, peak, own) in columns.items():
+        figures = f"{seconds:8.2f}{loaded:9.0f}{with_run:9.2f}{peak:8.0f}{own:8.0f}"
         print(f"{name if kind == 'original' else '':20}{kind:10}{figures}", flush=True)
     parts = [ready / original for ready, original in zip(columns["ready"], columns["original"], strict=True)]
     said = "" if is_same else "  OTHER BITS"
-    print(f"{'':20}{'ratio':10}{parts[0]:8.2f}{parts[1]:9.2f}{parts[2]:9.2f}{parts[3]:8.2f}", end="")
+    print(f"{'':20}{'ratio':10}{parts[0]:8.2f}{parts[1]:9.2f}{parts[2]:9.2f}{parts[3]:8.2f}{parts[4]:8.2f}", end="")
     print(f"{median * 1e3:9.1f} ms x {ratio:.3f}{said}", flush=True)
     return bool(is_same and max(parts[:2]) <= LIMIT and ratio <= SLOWER)
 
@@ -301,7 +304,9 @@ def main() -> int:
     parser.add_argument("--cold", action="store_true", help="read the files from the disk")
     parser.add_argument("--folder", type=Path, help="where the models lie meanwhile; room for 8 GB")
     options = parser.parse_args()
-    print(f"{'model':20}{'':10}{'load s':>8}{'loaded':>9}{'+ run s':>9}{'run MB':>8}{'a run':>11}, ready/result")
+    print(
+        f"{'model':20}{'':10}{'load s':>8}{'loaded':>9}{'+ run s':>9}{'run MB':>8}{'own':>8}{'a run':>11}, ready/result"
+    )
     found = [compare(name, options) for name in MODELS if options.only in name]
     return 0 if found and all(found) else 1
 

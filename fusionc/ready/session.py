@@ -28,7 +28,8 @@ def session(
 
     model         the model file; what belongs to it is found beside it, as a conversion has written it
     options       how many threads, what is logged and so on; without them onnxruntime's defaults. They get the kernels
-                  of the model, as `register_kernels` has it: give each model its own
+                  of the model, as `register_kernels` has it, and their level is another one meanwhile: give each
+                  session its own
 
     A ready form (`--ready`) fits the onnxruntime and the processor that it was made for, as long as its files and the
     model are those that were written together. Where it does not, the model runs as it is, with a UserWarning that

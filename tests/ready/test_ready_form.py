@@ -49,6 +49,14 @@ def test_weights_of_the_model_may_lie_in_a_file_as_well(converted: Path, tmp_pat
     assert ".ready." in fusionc.session(tmp_path / "out.onnx")._model_path
 
 
+def test_weights_that_stay_in_the_file_of_the_model(converted: Path, tmp_path: Path) -> None:
+    proto = onnx.load(converted / "in.onnx")
+    onnx.save(proto, tmp_path / "in.onnx", save_as_external_data=True, location="in.data", size_threshold=1000)
+    convert(tmp_path, ready=True)
+    assert ".ready." in fusionc.session(tmp_path / "out.onnx")._model_path
+    assert len(written(tmp_path)) == 4 and (tmp_path / "in.data").exists()
+
+
 @pytest.mark.parametrize("options", [{"output_type": "FP16"}, {"out_nodes": "m"}, {"verify": False}], ids=str)
 def test_it_is_made_of_the_result_as_it_is_written(tmp_path: Path, options: dict[str, Any]) -> None:
     onnx.save(parse(SMALL), tmp_path / "in.onnx")
