@@ -19,7 +19,25 @@ TYPE = "not integers of 8 or 16 bits with a float32 scale"
 RANGE = "the scale is not in the middle of the range of its type"
 ROWS = "float[4] s = {0.1, 0.2, 0.3, 0.4}, uint8[4] z = {1, 2, 3, 4}"
 
+MOVED = (
+    "agraph (uint8[4,2] x) => (uint8[4,2] y) <{}, uint8[2,4] W = {{1, 2, 3, 4, 5, 6, 7, 8}}> {{ "
+    "d = DequantizeLinear {} t = {} r = QuantizeLinear (t, s, z) y = Max (x, r) }}"
+)
+ONE = "float s = {0.1}, uint8 z = {3}"
+
 STAYS = [
+    Stays(
+        "elements with a scale each, moved",
+        MOVED.format(ROWS, "<axis = 1> (W, s, z)", "Transpose (d)").replace("(t, s", "<axis = 0> (t, s"),
+        "more than one scale",
+    ),
+    Stays("a sum of constants", MOVED.format(ONE, "(W, s, z)", "Add (d, d)").replace("[4,2]", "[2,4]"), None),
+    Stays(
+        "moved, and no constant",
+        "agraph (uint8[2,4] x) => (uint8[4,2] y) <float s = {0.1}, uint8 z = {3}> { "
+        "d = DequantizeLinear (x, s, z) t = Transpose (d) y = QuantizeLinear (t, s, z) }",
+        None,
+    ),
     Stays("another scale", graph("float s = {0.1}, float t = {0.2}, uint8 z = {3}", second="(d, t, z)"), None),
     Stays("another zero point", graph("float s = {0.1}, uint8 z = {3}, uint8 o = {4}", second="(d, s, o)"), None),
     Stays("a zero point in one place only", graph(second="(d, s)"), None),
@@ -42,6 +60,12 @@ STAYS = [
 ]
 
 FIRES = [
+    Fires("a constant, transposed", MOVED.format(ONE, "(W, s, z)", "Transpose (d)"), ["Transpose", "Max"]),
+    Fires(
+        "a constant, reshaped",
+        MOVED.format(ONE + ", int64[2] n = {4, 2}", "(W, s, z)", "Reshape (d, n)"),
+        ["Reshape", "Max"],
+    ),
     Fires("uint8", graph(), ["Flatten", "Flatten"]),
     Fires("int8", graph("float s = {0.037}, int8 z = {-128}", type_="int8"), ["Flatten", "Flatten"]),
     Fires("uint16", graph("float s = {0.0037}, uint16 z = {65535}", type_="uint16"), ["Flatten", "Flatten"], opset=21),
