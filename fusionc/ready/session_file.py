@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from fusionc.errors import FusioncError
+from fusionc.errors import FusioncError, quote
 from fusionc.ready.machine import Machine
 
 _MAKER = "fusionc"
+_Part = TypeVar("_Part")
 
 
 @dataclass(frozen=True)
@@ -64,21 +66,37 @@ def session_file_of(model: Path) -> Path:
 
 def read_session_file(path: Path) -> SessionFile:
     """What the file holds. Raises ValueError where it is damaged or not one of these, OSError where it is not there."""
-    try:
-        content = _content(path)
-        ready = content["ready"]
-        weights, machine = ready["weights"], ready["machine"]
-        return SessionFile(
-            FileIdentity(**content["model"]),
-            ReadyForm(
-                FileIdentity(**ready["model"]),
-                None if weights is None else FileIdentity(**weights),
-                ready["kernels"],
-                Machine(**{**machine, "instructions": tuple(machine["instructions"])}),
+    content = _content(path)
+    ready = _part(content, "ready", dict)
+    machine = _part(ready, "machine", dict)
+    return SessionFile(
+        _identity(content, "model"),
+        ReadyForm(
+            _identity(ready, "model"),
+            None if ready.get("weights") is None else _identity(ready, "weights"),
+            _part(ready, "kernels", str),
+            Machine(
+                _part(machine, "onnxruntime", str),
+                _part(machine, "build", str),
+                _part(machine, "system", str),
+                tuple(map(str, _part(machine, "instructions", list))),
             ),
-        )
-    except (KeyError, TypeError) as error:
-        raise ValueError(f"it has not the form of such a file: {error}") from error
+        ),
+    )
+
+
+def _identity(content: Mapping[str, Any], name: str) -> FileIdentity:
+    file = _part(content, name, dict)
+    return FileIdentity(
+        _part(file, "name", str), _part(file, "bytes", int), _part(file, "modified", int), _part(file, "sha256", str)
+    )
+
+
+def _part(content: Mapping[str, Any], name: str, kind: type[_Part]) -> _Part:
+    value = content.get(name)
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} is {quote(value)}")
+    return value
 
 
 def is_session_file(path: Path) -> bool:
@@ -114,7 +132,10 @@ def content_of(file: Path) -> str:
 
 
 def _content(path: Path) -> dict[str, Any]:
-    content = json.loads(path.read_bytes())
+    try:
+        content = json.loads(path.read_bytes())
+    except RecursionError as error:
+        raise ValueError("it is nested too deeply") from error
     if not isinstance(content, dict):
         raise ValueError("it is no JSON object")
     return content

@@ -86,6 +86,11 @@ def flip(path: Path) -> None:
     path.write_bytes(content)
 
 
+def replace_text(folder: Path, old: str, new: str) -> None:
+    path = folder / "out.session.json"
+    path.write_text(path.read_text().replace(old, new))
+
+
 def only(folder: Path, pattern: str) -> Path:
     (path,) = folder.glob(pattern)
     return path
@@ -101,8 +106,12 @@ def only(folder: Path, pattern: str) -> Path:
         (lambda folder: only(folder, "out.*.ready.onnx").unlink(), "that is not there"),
         (lambda folder: shutil.copy(folder / "in.onnx", folder / "out.onnx"), "is of another model"),
         (lambda folder: (folder / "out.session.json").write_text("{"), "cannot be read"),
-        (lambda folder: (folder / "out.session.json").write_text('{"model": 1}'), "has not the form"),
+        (lambda folder: (folder / "out.session.json").write_text('{"model": 1}'), "ready is null"),
+        (lambda folder: replace_text(folder, '"bytes": ', '"bytes": "1", "was": '), 'bytes is "1"'),
+        (lambda folder: replace_text(folder, '"name": "out.', '"name": "../out.'), "is of another model"),
+        (lambda folder: replace_text(folder, '"instructions": [', '"instructions": 1, "was": ['), "instructions is 1"),
         (lambda folder: (folder / "out.session.json").write_text("[]"), "no JSON object"),
+        (lambda folder: (folder / "out.session.json").write_text("[" * 100_000), "nested too deeply"),
         (lambda folder: (folder / "out.session.json").write_bytes(b"\xff\xfe"), "cannot be read"),
         (lambda folder: (folder / "out.kernels.so").touch(), "made for other kernels"),
     ],
