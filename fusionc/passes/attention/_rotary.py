@@ -158,7 +158,7 @@ def _half(value: Edge, new: Tape) -> Edge:
         if np.array_equal(first, second):
             return new.const(np.ascontiguousarray(first), like=value)
         refuse("the two halves of the cosine or sine differ")
-    node = made_by(value, "Concat", "Cos", "Sin", "Identity", "Unsqueeze", "Gather", "Mul", "Slice")
+    node = made_by(value, "Concat", "Cos", "Sin", "Identity", "Cast", "Unsqueeze", "Squeeze", "Gather", "Mul", "Slice")
     if node is None or rank is None:
         refuse(_UNKNOWN)
     if node.op == "Concat" and _is_last(node, value) and len(node.inputs) == 2 and node.inputs[1] is node.inputs[0]:
@@ -180,6 +180,9 @@ def _is_apart(node: Node, above: Edge, factor: Edge | None, rank: int) -> bool:
     if node.op == "Unsqueeze":
         axes = axes_of(node)
         return axes is not None and not last & set(axes)
+    if node.op == "Squeeze":
+        axes = axes_of(node)
+        return axes is not None and above.rank is not None and not {above.rank - 1, -1} & set(axes)
     if node.op == "Gather":
         return node.attr("axis") == 0 and above.rank is not None and above.rank > 1
     if node.op == "Slice":
@@ -188,4 +191,4 @@ def _is_apart(node: Node, above: Edge, factor: Edge | None, rank: int) -> bool:
     if node.op == "Mul":
         array = None if factor is None else factor.constant()
         return array is not None and array.size == 1 and array.ndim <= rank
-    return node.op in ("Cos", "Sin", "Identity")
+    return node.op in ("Cos", "Sin", "Identity", "Cast")

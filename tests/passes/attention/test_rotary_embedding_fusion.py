@@ -20,8 +20,16 @@ from rotary_text import (
 )
 
 TURNED = "agraph (float[B,2,S,7] x, float[B,S,2] c, float[B,S,2] s) => (float[B,2,S,7] y) <int64[2] parts = {4, 3}> { w, z = Split <axis = 3> (x, parts) t = RotaryEmbedding (w, c, s) y = Concat <axis = 3> (t, z) }"
+CAST = ANGLES.replace(
+    "c3 = Cos (ff) s3 = Sin (ff)", "c4 = Cos (ff) s4 = Sin (ff) c3 = Cast <to = 1> (c4) s3 = Cast <to = 1> (s4)"
+)
+SQUEEZED = ANGLES.replace(
+    "c3 = Cos (ff) s3 = Sin (ff)",
+    "c4 = Cos (ff) s4 = Sin (ff) c5 = Squeeze (c4, zero) s5 = Squeeze (s4, zero) c3 = Gather (c5, p) s3 = Gather (s5, p)",
+)
 
 STAYS = [
+    Stays("a squeezed last axis", graph("g2 = Concat <axis = -1> (f, f) c3 = Cos (g2) s3 = Sin (g2) c = Squeeze (c3, four) s = Squeeze (s3, four) " + f"{SPLIT} {TURN}", "float[2,2,3,4]", "float[2,2,3,4,1] f").replace("Concat <axis = -1> (f, f)", "Concat <axis = 3> (f, f)").replace("float[2,2,3,4,1] f", "float[2,1,3,2,1] f"), "the two halves of the cosine or sine are not known to be the same", opset=23),
     Stays("three pieces", TURNED.replace("w, z =", "w, z, o =").replace("(t, z)", "(t, z, o)").replace("int64[2] parts = {4, 3}", "int64[3] parts = {4, 2, 1}"), None, opset=23),
     Stays("pieces of another axis", TURNED.replace("[B,2,S,7]", "[B,7,S,4]").replace("axis = 3", "axis = 1"), "not two known pieces of the last of four axes", opset=23),
     Stays("heads that are used elsewhere", "agraph (float[B,S,8] q, float[B,S,2] c, float[B,S,2] s) => (float[B,2,S,4] y, float[B,2,S,4] o) <int64[4] heads = {0, 0, 2, 4}> { i = Reshape (q, heads) x = Transpose <perm = [0, 2, 1, 3]> (i) y = RotaryEmbedding (x, c, s) o = Neg (x) }", None, opset=23),
@@ -40,6 +48,8 @@ FIRES = [
     Fires("angles for each of a batch", graph(f"{ANGLES} {SPLIT} {TURN}", f="float[B,S,2] f"), ["Cos", "Sin", "RotaryEmbedding"], opset=23),
     Fires("opset 24", graph(f"{ANGLES} {SPLIT} {TURN}", f="float[B,S,2] f"), ["Cos", "Sin", "RotaryEmbedding"], opset=24),
     Fires("scaled angles", graph(f"{ANGLES.replace('c = Unsqueeze (c3', 'c4 = Mul (c3, g) c = Unsqueeze (c4')} {SPLIT} {TURN}", f="float[B,S,2] f", constants=", float g = {2.0}"), ["Cos", "Mul", "Sin", "RotaryEmbedding"], opset=23),
+    Fires("angles in double precision", graph(f"{CAST} {SPLIT} {TURN}", f="double[B,S,2] f"), ["Cos", "Cast", "Sin", "Cast", "RotaryEmbedding"], opset=23),
+    Fires("rows of computed tables", graph(f"{SQUEEZED} {SPLIT} {TURN}", f="float[1,8,2] f, int64[B,S] p"), ["Cos", "Squeeze", "Gather", "Sin", "Squeeze", "Gather", "RotaryEmbedding"], opset=23),
     Fires("tables", graph(f"{SPLIT} {TURN}", "float[1,2,3,4]", constants=TABLE), ["RotaryEmbedding"], opset=23),
     Fires("rows of a table", graph(f"{GATHERED} {SPLIT} {TURN}", f="int64[B,S] p", constants=TABLES), ["Gather", "Gather", "RotaryEmbedding"], opset=23),
     Fires("halves, Split", graph(f"{HALF} {SPLIT} {HALVES} y = Concat <axis = -1> (re, im)", f="float[B,1,S,2] f"), ["Cos", "Sin", "Squeeze", "Squeeze", "RotaryEmbedding"], opset=23),
