@@ -22,7 +22,7 @@ AddLayerNormFusionPass ResidualSumPass SqueezeExciteScalePass TbeConvDoubleInFus
 InferenceQbmmAddFusionPass ATbeMatMulElemwiseFusionPass FastGeluFusionPass BiasGeluFusionPass
 InferenceSwigluFusionPass QuickGeluFusionPass TransposeScaleMatMulFusionPass StftToConvPass DftToMatMulPass
 SoftmaxReshapePass
-QuotientSimplifyPass ExpandEliminationPass
+QuotientSimplifyPass ExpandEliminationPass ScaleShiftToConvPass
 """
 # These ask for them in some of their cases.
 _SOMETIMES_ASK = """

@@ -2,37 +2,101 @@
 
 from __future__ import annotations
 
-from fusionc.model.graph import Edge
+from collections.abc import Collection, Sequence
 
-_BLOCK = 8
-_KNOW_BLOCKS = frozenset(
-    {"Add", "AveragePool", "BatchNormalization", "Clip", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "MaxPool"}
-    | {"Mul", "Relu", "Sigmoid", "Tanh"}
+from fusionc.model.graph import Edge, Node
+from fusionc.model.operators import MICROSOFT
+from fusionc.passes._shared.constants import shape_of
+
+_BLOCK = 8  # channels, at least
+_PART = 4  # a Conv without groups takes input channels by so many
+_ACTIVATIONS = frozenset(
+    {"Clip", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Relu", "Sigmoid", "Tanh", "BatchNormalization"}
 )
+_CONTRIB_ACTIVATIONS = frozenset({"Gelu", "QuickGelu"})
+_POOLS = frozenset({"AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool"})
+_SLIDING_POOLS = frozenset({"AveragePool", "MaxPool"})
+_OF_EQUAL_SHAPES = frozenset({"Add", "Mul", "Sum"})
 
 
-def is_blocked(value: Edge) -> bool:
-    """Whether this comes from Convs with whole blocks of channels, by nothing but operators that keep the blocks."""
-    pending, seen = [value], {value}
+def is_blocked_conv(node: Node) -> bool:
+    """Whether this is a Conv that onnxruntime computes in blocks, and whole blocks of channels come of it."""
+    shape = _weights_of(node)
+    return shape is not None and shape[0] % _BLOCK == 0 and _takes_blocks(node, shape)
+
+
+def is_blocked(value: Edge, known: Collection[Edge] = ()) -> bool:
+    """Whether this comes from Convs with whole blocks of channels, by nothing but operators that keep the blocks.
+
+    The values `known` are taken to be such.
+    """
+    pending, seen = [value], {value, *known}
+    if value in known:
+        return True
     while pending:
         node = pending.pop().producer
-        if node is None or node.domain != "":
+        if node is None:
             return False
-        if node.op == "Conv":
-            weight = node.inputs[1]
-            channels = None if weight is None or not weight.shape else weight.shape[0]
-            if not isinstance(channels, int) or channels % _BLOCK:
-                return False
+        if is_blocked_conv(node):
             continue
-        if node.op not in _KNOW_BLOCKS:
+        operands = _blocks_read(node)
+        if not operands:
             return False
-        for operand in node.inputs if node.op in ("Add", "Mul") else node.inputs[:1]:
+        for operand in operands:
             if operand is None or not _is_image(operand):
                 return False
             if operand not in seen:
                 seen.add(operand)
                 pending.append(operand)
     return True
+
+
+def is_for_blocks(value: Edge, known: Collection[Edge] = ()) -> bool:
+    """Whether a Conv or pool that onnxruntime computes in blocks reads this, or what operators that keep the blocks
+    make of it, together with values that are in blocks, as those in `known` are."""
+    pending, seen = [value], {value, *known}
+    while pending:
+        read = pending.pop()
+        for user in read.outputs:
+            shape = _weights_of(user)
+            if user.inputs[0] is read and ((shape is not None and _takes_blocks(user, shape)) or user.is_op(*_POOLS)):
+                return True
+            made = user.outputs[0]
+            operands = _blocks_read(user)
+            if made is None or made in seen or read not in operands:
+                continue
+            if all(o is not None and _is_image(o) and is_blocked(o, seen) for o in operands):
+                seen.add(made)
+                pending.append(made)
+    return False
+
+
+def _weights_of(node: Node) -> tuple[int, ...] | None:
+    """The shape of the weights of a Conv over two axes that adds nothing else; None where it is not known."""
+    is_conv = node.is_op("Conv") or (node.domain == MICROSOFT and node.op == "FusedConv" and len(node.inputs) < 4)
+    shape = shape_of(node.inputs[1]) if is_conv else None
+    if shape is None or len(shape) != 4 or not all(isinstance(size, int) for size in shape):
+        return None
+    return tuple(size for size in shape if isinstance(size, int))
+
+
+def _takes_blocks(conv: Node, shape: Sequence[int]) -> bool:
+    """Whether onnxruntime computes a Conv with weights of that shape in blocks."""
+    channels, taken = shape[:2]
+    group = int(conv.attr("group", 1))
+    if group == 1:
+        return taken < _BLOCK or taken % _PART == 0
+    if taken == 1 and channels == group:
+        return channels % _BLOCK == 0
+    return taken % _BLOCK == 0 and channels // group % _BLOCK == 0
+
+
+def _blocks_read(node: Node) -> Sequence[Edge | None]:
+    """What an operator that keeps the blocks reads as images; nothing of another operator."""
+    if node.is_op(*_OF_EQUAL_SHAPES) or (node.is_op("Concat") and node.attr("axis") == 1):
+        return node.inputs
+    is_activation = node.is_op(*_ACTIVATIONS) or (node.domain == MICROSOFT and node.op in _CONTRIB_ACTIVATIONS)
+    return node.inputs[:1] if is_activation or node.is_op(*_SLIDING_POOLS) else ()
 
 
 def _is_image(value: Edge) -> bool:

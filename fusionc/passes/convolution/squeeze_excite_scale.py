@@ -2,11 +2,9 @@ import numpy as np
 from onnx import TensorProto
 
 from fusionc.model.graph import Edge
-from fusionc.passes.convolution._blocked_layout import is_blocked
+from fusionc.passes.convolution._blocked_layout import is_blocked, is_blocked_conv, is_for_blocks
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, op, refuse, var
 
-_BLOCK = 8
-_PARTS = 4  # of a block of input channels, what onnxruntime takes
 _KEEP_BLOCKS = ("Clip", "HardSigmoid", "Relu", "Sigmoid", "Tanh")
 
 
@@ -15,13 +13,7 @@ def _is_of_conv(scale: Edge) -> bool:
     node = scale.producer
     while node is not None and node.is_op(*_KEEP_BLOCKS):
         node = None if node.inputs[0] is None else node.inputs[0].producer
-    if node is None or not node.is_op("Conv"):
-        return False
-    shape = None if node.inputs[1] is None else node.inputs[1].shape
-    channels, taken = shape[:2] if shape else (None, None)
-    if not isinstance(channels, int) or not isinstance(taken, int) or channels % _BLOCK:
-        return False
-    return taken < _BLOCK or taken % _PARTS == 0
+    return node is not None and is_blocked_conv(node)
 
 
 def _image_and_scale(m: Match) -> tuple[Edge, Edge]:
@@ -38,7 +30,7 @@ def _is_between_blocks(m: Match) -> bool:
         return False
     if len(image) != 4 or scale != (*image[:2], 1, 1) or set(image[2:]) == {1}:
         return False
-    return any(user.is_op("Conv") for user in result.outputs) and _is_of_conv(s) and is_blocked(x)
+    return _is_of_conv(s) and is_blocked(x) and is_for_blocks(result)
 
 
 class SqueezeExciteScalePass(UBFusionPass):
