@@ -21,8 +21,7 @@ RmsNormQuantFusionPass AddCastRmsNormCastFusionPass AddRmsNormFusionPass EmbedLa
 AddLayerNormFusionPass ResidualSumPass SqueezeExciteScalePass TbeConvDoubleInFusionPass TbeConvElemwiseFusionPass
 InferenceQbmmAddFusionPass ATbeMatMulElemwiseFusionPass FastGeluFusionPass BiasGeluFusionPass
 InferenceSwigluFusionPass QuickGeluFusionPass TransposeScaleMatMulFusionPass StftToConvPass DftToMatMulPass
-SoftmaxReshapePass
-QuotientSimplifyPass ExpandEliminationPass ScaleShiftToConvPass
+SoftmaxReshapePass FewChannelsConvPass QuotientSimplifyPass ExpandEliminationPass ScaleShiftToConvPass
 """
 # These ask for them in some of their cases.
 _SOMETIMES_ASK = """

@@ -130,6 +130,7 @@ _ORDER = (
     "convolution.conv_double_in_fusion",
     "convolution.conv_elemwise_fusion",
     "convolution.conv1d_to_conv2d",  # with the activations that it has by then
+    "convolution.few_channels_conv",  # as well
     # quantization: of products
     "quantization.inference_qbmm_add_fusion",
     # matmul
