@@ -52,6 +52,11 @@ def _changed(model: ModelProto, made: ModelProto) -> str:
     ):
         if missing := [value.name for value in ours if value.name not in {other.name for other in theirs}]:
             return f"the {kind} {missing[0]} is gone"
+    given = {value.name: value.type.tensor_type.shape.dim for value in made.graph.input}
+    for value in model.graph.input:
+        for ours, theirs in zip(value.type.tensor_type.shape.dim, given[value.name], strict=False):
+            if not ours.HasField("dim_value") and theirs.HasField("dim_value"):
+                return f"the dynamic size {ours.dim_param} of the input {value.name} is {theirs.dim_value} now"
     if new := {node.domain for node in nodes_of(made)} - {node.domain for node in nodes_of(model)} - {"", "ai.onnx"}:
         return f"operators of {', '.join(sorted(new))}, which not every runtime has"
     drawn = [Counter(n.op_type for n in nodes_of(m) if n.op_type in RANDOM_OR_STATEFUL) for m in (model, made)]

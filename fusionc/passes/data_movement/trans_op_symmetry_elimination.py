@@ -83,6 +83,18 @@ def _one_reshape(m: Match, new: Tape) -> Result:
     return new.Reshape(m.x, new.const(np.array(wanted, np.int64), like=m.shape), like=m.first)
 
 
+def _flattened(m: Match, new: Tape) -> Result:
+    """One Reshape to the matrix that Flatten makes, of which one size is known."""
+    rows, columns = m.second.outputs[0].shape or (None, None)
+    if isinstance(columns, int) and columns:
+        target = [-1, columns]
+    elif isinstance(rows, int) and rows:
+        target = [rows, -1]
+    else:
+        refuse("neither size of the matrix is known")
+    return new.Reshape(m.x, new.const(np.array(target, np.int64)))
+
+
 @dataclass
 class _Sunk:
     """Elementwise operators, and the Transposes of one and the same order that they begin with."""
@@ -232,16 +244,16 @@ def _groups(whole: Shape, joint: Shape) -> list[list[list[int]]]:
 class TransOpSymmetryEliminationPass(Pass):
     """Two operators that move or reshape, one after the other, become one or none.
 
-    before   Transpose(Transpose(x)); Reshape(Reshape(x)), and Flatten, Squeeze, Unsqueeze before a Reshape or Squeeze,
-             Unsqueeze behind it; Squeeze(Unsqueeze(x)) and Unsqueeze(Squeeze(x)) of the same axes;
+    before   Transpose(Transpose(x)); Reshape(Reshape(x)), and Flatten, Squeeze, Unsqueeze before a Reshape or Flatten,
+             or Squeeze, Unsqueeze behind a Reshape; Squeeze(Unsqueeze(x)) and Unsqueeze(Squeeze(x)) of the same axes;
              Unsqueeze(Unsqueeze(x)), Squeeze(Squeeze(x)); Reshape(Transpose(Reshape(x))), axes being joined, moved and
              parted again, as torch turns the keys of attention; Transpose(f(Transpose(a), …)),
              f(Transpose(a), Transpose(b), …) of one order, where f is made of elementwise operators, QuantizeLinear
              and DequantizeLinear
     after    Transpose(x) or x; Reshape(x); x; Unsqueeze(x), Squeeze(x); Transpose(x); f(a, …), Transpose(f(a, b, …))
-    refuses  a Reshape to a shape that may copy dimensions (0) that x has not at that place; other axes; axes that are
-             not known to be joined and parted again, or to have one element; what an Expand repeats, by which attention
-             is found
+    refuses  a Reshape to a shape that may copy dimensions (0) that x has not at that place; a Flatten to a matrix of
+             which neither size is known; other axes; axes that are not known to be joined and parted again, or to have
+             one element; what an Expand repeats, by which attention is found
     never    where the number of Transposes stays; constants of a higher rank, or large ones used elsewhere; blocks that
              are quantized each; pairs of Casts, which are CastRemovePass's
     algebra  permutations compose; the order of elements does not depend on shapes in between; what is computed element
@@ -260,6 +272,11 @@ class TransOpSymmetryEliminationPass(Pass):
                 _as="second",
             ),
             reshape_reshape,
+        ),
+        Pattern(
+            "ReshapeFlatten",
+            op.Flatten(op["Reshape", "Flatten", "Squeeze", "Unsqueeze"](x, rest("options")), _as="second"),
+            _flattened,
         ),
         Pattern(
             "SqueezeUnsqueeze", op.Squeeze(op.Unsqueeze(x, rest("a"), _as="first"), rest("b"), _as="second"), _undo

@@ -56,6 +56,16 @@ COPIES = "the shape copies a dimension that would move"
 UNKNOWN_SHAPE = "the shape or the axes are not known before the model runs"
 STAYS = [
     Stays(
+        "a Flatten to unknown sizes",
+        graph("Unsqueeze (a, t)", "Flatten (b)", "int64[1] t = {2}", "float[N,M,4] x", "p,q").replace("M,4", "M,K"),
+        "neither size of the matrix is known",
+    ),
+    Stays(
+        "a Flatten, and what it takes is used elsewhere",
+        graph("Unsqueeze (a, t)", "Flatten (b)", "int64[1] t = {2}", "float[2,3,4] x", "p,q", ", float[2,3,1,4] z"),
+        "an interior value is used elsewhere",
+    ),
+    Stays(
         "quantized by blocks",
         quantized(
             "q = QuantizeLinear <axis = 3, block_size = 2> (a, w) d = DequantizeLinear <axis = 3, block_size = 2> (q, w)",
@@ -299,6 +309,19 @@ FIRES = [
         "an open dimension",
         graph("Reshape (a, s)", "Reshape (b, t)", "int64[2] s = {-1, 4}, int64[3] t = {4, -1, 3}", "float[N,3,4] x"),
         ["Relu", "Reshape", "Neg"],
+    ),
+    *(
+        Fires(
+            f"a Flatten of a {name}",
+            graph(first, second, constants, x, "p,q"),
+            ["Relu", "Reshape", "Neg"],
+        )
+        for name, first, second, constants, x in [
+            ("Reshape", "Reshape (a, t)", "Flatten (b)", "int64[4] t = {-1, 12, 1, 1}", "float[N,3,4] x"),
+            ("Squeeze", "Squeeze (a, t)", "Flatten <axis = 2> (b)", "int64[1] t = {0}", "float[1,N,3,4] x"),
+            ("Unsqueeze", "Unsqueeze (a, t)", "Flatten (b)", "int64[1] t = {2}", "float[2,N,M] x"),
+            ("Flatten", "Flatten (a)", "Flatten <axis = 0> (b)", "", "float[2,3,4] x"),
+        ]
     ),
     Fires("Flatten", graph("Flatten (a)", "Reshape (b, t)", "int64[3] t = {-1, 2, 6}"), ["Relu", "Reshape", "Neg"]),
     Fires(
