@@ -22,6 +22,7 @@ from fusionc.shapes.equality import same_shape
 _MOST = 64  # operators that one match looks through
 
 x = var("x")
+_RESHAPED = op["Reshape", "Flatten", "Squeeze", "Unsqueeze"](x, rest("options"), _as="first")
 
 
 def _axes(m: Match) -> tuple[list[int], list[int]]:
@@ -84,14 +85,10 @@ def _one_reshape(m: Match, new: Tape) -> Result:
 
 
 def _flattened(m: Match, new: Tape) -> Result:
-    """One Reshape to the matrix that Flatten makes, of which one size is known."""
-    rows, columns = m.second.outputs[0].shape or (None, None)
-    if isinstance(columns, int) and columns:
-        target = [-1, columns]
-    elif isinstance(rows, int) and rows:
-        target = [rows, -1]
-    else:
-        refuse("neither size of the matrix is known")
+    """One Reshape to the matrix that Flatten makes."""
+    target = [size if isinstance(size, int) else -1 for size in m.second.outputs[0].shape or (-1, -1)]
+    if 0 in target or target.count(-1) > 1:
+        refuse("neither size of the matrix is known, or one is 0")
     return new.Reshape(m.x, new.const(np.array(target, np.int64)))
 
 
@@ -252,8 +249,8 @@ class TransOpSymmetryEliminationPass(Pass):
              and DequantizeLinear
     after    Transpose(x) or x; Reshape(x); x; Unsqueeze(x), Squeeze(x); Transpose(x); f(a, …), Transpose(f(a, b, …))
     refuses  a Reshape to a shape that may copy dimensions (0) that x has not at that place; a Flatten to a matrix of
-             which neither size is known; other axes; axes that are not known to be joined and parted again, or to have
-             one element; what an Expand repeats, by which attention is found
+             which neither size is known, or one is 0; other axes; axes that are not known to be joined and parted
+             again, or to have one element; what an Expand repeats, by which attention is found
     never    where the number of Transposes stays; constants of a higher rank, or large ones used elsewhere; blocks that
              are quantized each; pairs of Casts, which are CastRemovePass's
     algebra  permutations compose; the order of elements does not depend on shapes in between; what is computed element
@@ -264,20 +261,8 @@ class TransOpSymmetryEliminationPass(Pass):
     aliases = ("PermutePass",)
     patterns = (
         Pattern("TransposeTranspose", op.Transpose(op.Transpose(x, _as="first"), _as="second"), transpose_transpose),
-        Pattern(
-            "ReshapeReshape",
-            op.Reshape(
-                op["Reshape", "Flatten", "Squeeze", "Unsqueeze"](x, rest("options"), _as="first"),
-                var("shape"),
-                _as="second",
-            ),
-            reshape_reshape,
-        ),
-        Pattern(
-            "ReshapeFlatten",
-            op.Flatten(op["Reshape", "Flatten", "Squeeze", "Unsqueeze"](x, rest("options")), _as="second"),
-            _flattened,
-        ),
+        Pattern("ReshapeReshape", op.Reshape(_RESHAPED, var("shape"), _as="second"), reshape_reshape),
+        Pattern("ReshapeFlatten", op.Flatten(_RESHAPED, _as="second"), _flattened),
         Pattern(
             "SqueezeUnsqueeze", op.Squeeze(op.Unsqueeze(x, rest("a"), _as="first"), rest("b"), _as="second"), _undo
         ),

@@ -58,7 +58,7 @@ STAYS = [
     Stays(
         "a Flatten to unknown sizes",
         graph("Unsqueeze (a, t)", "Flatten (b)", "int64[1] t = {2}", "float[N,M,4] x", "p,q").replace("M,4", "M,K"),
-        "neither size of the matrix is known",
+        "neither size of the matrix is known, or one is 0",
     ),
     Stays(
         "a Flatten, and what it takes is used elsewhere",
