@@ -17,15 +17,15 @@ import argparse
 import json
 import math
 import os
-import random
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from pathlib import Path
+from typing import Any
 
+import numpy as np
+from interleaved import in_fresh_processes
 from rich.console import Console
 from sweep import hydrated
 
@@ -34,31 +34,14 @@ import fusionc
 LIMIT = 1.02
 
 
-def measure(shared: str, name: str, before: str, after: str, seconds: float, seed: int) -> dict[str, float]:
-    """Medians of the run times in this process: original, original again, result."""
-    import onnxruntime
-
+def inputs_of(shared: Path, name: str) -> dict[str, Any]:
+    """What the shared folder feeds this model."""
     sys.path.insert(0, f"{shared}/models")
     from inputs import make_feeds
 
-    entry = next(r for r in json.loads(Path(shared, "models/manifest.json").read_text()) if r["name"] == name)
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 3
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
-    kinds = [("original", before), ("again", before), ("result", after)]
-    random.Random(seed).shuffle(kinds)
-    sessions = {k: onnxruntime.InferenceSession(p, options, providers=["CPUExecutionProvider"]) for k, p in kinds}
-    feeds = make_feeds(entry)
-    times: dict[str, list[float]] = {kind: [] for kind in sessions}
-    for session in sessions.values():
-        session.run(None, feeds)
-    end = time.perf_counter() + seconds
-    while time.perf_counter() < end or len(times["result"]) < 5:
-        for kind, session in sessions.items():
-            start = time.perf_counter()
-            session.run(None, feeds)
-            times[kind].append(time.perf_counter() - start)
-    return {kind: statistics.median(values) for kind, values in times.items()}
+    entry = next(r for r in json.loads((shared / "models/manifest.json").read_text()) if r["name"] == name)
+    feeds: dict[str, Any] = make_feeds(entry)
+    return feeds
 
 
 def operators_run(model: Path, folder: Path) -> Counter[str]:
@@ -79,23 +62,7 @@ def operators_run(model: Path, folder: Path) -> Counter[str]:
     )
 
 
-def in_fresh_processes(
-    shared: Path, name: str, before: Path, after: Path, seconds: float, count: int
-) -> list[dict[str, float]]:
-    found = []
-    for seed in range(count):
-        arguments = [os.fspath(shared), name, os.fspath(before), os.fspath(after), str(seconds), str(seed)]
-        command = [sys.executable, __file__, "--measure", *arguments]
-        output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
-        found.append(json.loads(output.splitlines()[-1]))
-    return found
-
-
 def main() -> int:
-    if sys.argv[1:2] == ["--measure"]:
-        shared, name, before, after, seconds, seed = sys.argv[2:]
-        print(json.dumps(measure(shared, name, before, after, float(seconds), int(seed))))
-        return 0
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("shared", type=Path)
     parser.add_argument("--only", default="", help="models whose name contains this word")
@@ -114,7 +81,9 @@ def main() -> int:
                 before, output=after, fusion_switch_file=switches if options.portable else None, verify=False,
                 export_compile_stat=0,
             )  # fmt: skip
-            runs = in_fresh_processes(options.shared, path.stem, before, after, options.seconds, options.processes)
+            forms, inputs = {"original": before, "again": before, "result": after}, Path(folder, "inputs.npz")
+            np.savez(inputs, **inputs_of(options.shared, path.stem))
+            runs = in_fresh_processes(forms, inputs, options.seconds / len(forms), options.processes)
             ratio = [run["result"] / run["original"] for run in runs]
             noise = statistics.median(run["again"] / run["original"] for run in runs)
             median = statistics.median(ratio)
