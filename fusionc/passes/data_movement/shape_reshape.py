@@ -9,13 +9,16 @@ x, shape = var("x"), var("shape")
 def _reshape_target(m: Match) -> list[int] | None:
     """The shape in numbers: 0 for a dimension that is the one of x at that place, −1 for one other."""
     wanted, rank = elements(m.shape), m.x.rank
-    if wanted is None or m.shape.is_constant or rank is None or m.node.attr("allowzero"):
+    if wanted is None or m.shape.is_constant or rank is None:
         return None
-    target = []
+    target: list[int] = []
     for axis, element in enumerate(wanted):
         is_own = axis < rank and element == dimension(m.x, axis)
         target.append(element if isinstance(element, int) else 0 if is_own else -1)
-    return target if target.count(-1) <= 1 else None
+    # With allowzero a 0 is a size. A −1 in place of another one would not do where that is 0.
+    pairs = zip(wanted, target, strict=True) if m.node.attr("allowzero") else ()
+    is_same = all(element != 0 and (made != -1 or element == -1) for element, made in pairs)
+    return target if is_same and target.count(-1) <= 1 else None
 
 
 def _expand_target(m: Match) -> list[int] | None:
@@ -56,8 +59,8 @@ class ShapeReshapePass(Pass):
     after    Reshape(x, [0, 12, −1, 64]): 0 where s has the dimension that x has there, −1 in at most one other place;
              Expand(x, [1, 8]): 1 where s has the dimension of x
     refuses  nothing of its own
-    never    two dimensions that are not those of x at that place; allowzero; a tensor without elements can be reshaped
-             only where no −1 is needed, as in the model that onnxruntime makes itself
+    never    two dimensions that are not those of x at that place, or one with allowzero; a tensor without elements can
+             be reshaped only where no −1 is needed, as in the model that onnxruntime makes itself
     algebra  the product of the dimensions stays, so that one of them follows from the others
     source   MindSpore's shape_reshape; onnxruntime's ReshapeFusion finds part of these
     """
@@ -69,4 +72,4 @@ class ShapeReshapePass(Pass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        return new.Reshape(m.x, new.const(np.array(_reshape_target(m), np.int64)), like=m.node)
+        return new.Reshape(m.x, new.const(np.array(_reshape_target(m), np.int64)), like=m.node, allowzero=None)

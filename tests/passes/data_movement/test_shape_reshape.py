@@ -27,8 +27,18 @@ STAYS = [
     ),
     Stays("a symbol beside −1", graph("n1 = Gather (s, one) t = Concat <axis = 0> (n1, minus)", y="a,b"), None),
     Stays(
-        "allowzero",
-        graph(f"{HEADS} t = Concat <axis = 0> (n1, m1, eight)", "y = Reshape <allowzero = 1> (x, t)", y="a,b,c"),
+        "allowzero, a dimension that is not the one of x",
+        graph(f"{HEADS} t = Concat <axis = 0> (n1, eight, m1)", "y = Reshape <allowzero = 1> (x, t)", y="a,b,c"),
+        None,
+    ),
+    Stays(
+        "allowzero, no elements",
+        graph(
+            "n1 = Gather (s, zero) t = Concat <axis = 0> (n1, zero)",
+            "y = Reshape <allowzero = 1> (x, t)",
+            "float[N,0] x",
+            y="a,b",
+        ),
         None,
     ),
     Stays(
@@ -50,6 +60,16 @@ STAYS = [
 ]
 
 FIRES = [
+    Fires(
+        "allowzero, dimensions of x at their places, as torch exports it",
+        graph(f"{HEADS} t = Concat <axis = 0> (n1, m1, two, four)", "y = Reshape <allowzero = 1> (x, t)", y="a,b,c,d"),
+        ["Reshape"],
+    ),
+    Fires(
+        "allowzero and a written −1",
+        graph(f"{HEADS} t = Concat <axis = 0> (n1, m1, minus)", "y = Reshape <allowzero = 1> (x, t)", y="a,b,c"),
+        ["Reshape"],
+    ),
     Fires(
         "as torch expands, −1 made 1",
         """agraph (float[N,S] x, float[N,1,S] z) => (float[a,b,c] y) <int64[1] zero = {0}, int64[1] one = {1}, int64[1] minus = {-1},
