@@ -126,6 +126,7 @@ _ORDER = (
     "normalization.residual_sum",  # of the sums that no operator has taken
     # convolution
     "convolution.scale_shift_to_conv",  # of the constants that no Conv has taken
+    "convolution.conv_split",
     "convolution.squeeze_excite_scale",  # before the activations become operators of onnxruntime
     "convolution.conv_double_in_fusion",
     "convolution.conv_elemwise_fusion",

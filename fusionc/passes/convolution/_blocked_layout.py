@@ -9,6 +9,7 @@ from fusionc.model.operators import MICROSOFT
 from fusionc.passes._shared.constants import shape_of
 
 _BLOCK = 8  # channels, at least
+_WIDE_BLOCK = 16  # of the processors with the widest registers
 _PART = 4  # a Conv without groups takes input channels by so many
 _ACTIVATIONS = frozenset(
     {"Clip", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Relu", "Sigmoid", "Tanh", "BatchNormalization"}
@@ -71,10 +72,23 @@ def is_for_blocks(value: Edge, known: Collection[Edge] = ()) -> bool:
     return False
 
 
+def are_for_blocks(parts: Sequence[Edge]) -> bool:
+    """Whether these images, which could be parts of one, have whole blocks of channels each, and each is
+    read in blocks."""
+    return all(_has_wide_blocks(part) and is_for_blocks(part, parts) for part in parts)
+
+
+def _has_wide_blocks(value: Edge | None) -> bool:
+    """Whether the channels are whole blocks of every processor."""
+    shape = None if value is None else value.shape
+    channels = shape[1] if shape is not None and len(shape) > 1 else None
+    return isinstance(channels, int) and channels % _WIDE_BLOCK == 0
+
+
 def _weights_of(node: Node) -> tuple[int, ...] | None:
     """The shape of the weights of a Conv over two axes that adds nothing else; None where it is not known."""
     is_conv = node.is_op("Conv") or (node.domain == MICROSOFT and node.op == "FusedConv" and len(node.inputs) < 4)
-    shape = shape_of(node.inputs[1]) if is_conv else None
+    shape = shape_of(node.inputs[1]) if is_conv and not node.has_references else None
     if shape is None or len(shape) != 4 or not all(isinstance(size, int) for size in shape):
         return None
     return tuple(size for size in shape if isinstance(size, int))
@@ -93,8 +107,10 @@ def _takes_blocks(conv: Node, shape: Sequence[int]) -> bool:
 
 def _blocks_read(node: Node) -> Sequence[Edge | None]:
     """What an operator that keeps the blocks reads as images; nothing of another operator."""
-    if node.is_op(*_OF_EQUAL_SHAPES) or (node.is_op("Concat") and node.attr("axis") == 1):
+    if node.is_op(*_OF_EQUAL_SHAPES):
         return node.inputs
+    if node.is_op("Concat") and node.attr("axis") == 1:
+        return node.inputs if all(map(_has_wide_blocks, node.inputs)) else ()
     is_activation = node.is_op(*_ACTIVATIONS) or (node.domain == MICROSOFT and node.op in _CONTRIB_ACTIVATIONS)
     return node.inputs[:1] if is_activation or node.is_op(*_SLIDING_POOLS) else ()
 

@@ -4,6 +4,7 @@ from typing import Any
 from fusionc.model.graph import Graph, Node
 from fusionc.passes._shared.constants import require_own
 from fusionc.passes._shared.slice_split_concat import new_split
+from fusionc.passes.convolution._blocked_layout import are_for_blocks
 from fusionc.passes.convolution._joined_convolutions import conv_key, elementwise_key, one_conv
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
@@ -32,6 +33,8 @@ def _find(graph: Graph) -> Iterator[Match]:
         if len(activations) < len(convs) or len({elementwise_key(node) for node in activations}) > 1:
             activations = []
         outputs = [node.outputs[0] for node in activations or convs]
+        if graph.model.is_for_onnxruntime and are_for_blocks([value for value in outputs if value is not None]):
+            continue
         captures = {"convs": convs, "activation": activations[0] if activations else None}
         yield Match(graph, [*convs, *activations], outputs, captures)
 
@@ -42,7 +45,8 @@ class SameInputConv2dPass(Pass):
     before   Conv(x, W₁, B₁?), Conv(x, W₂, B₂?), …, also with the same activation behind each Conv
     after    Split(Conv(x, Concat(W₁, W₂, …), Concat(B₁, B₂, …))), the activation before the Split
     refuses  large weights that are used elsewhere
-    never    Convs that differ in kernel, strides, pads or dilations, or have groups; weights that are no constants
+    never    Convs that differ in kernel, strides, pads or dilations, or have groups; weights that are no constants;
+             results that onnxruntime's blocked layout of images has parts of (ConvSplitPass)
     algebra  each output channel of a Conv depends on its own weights alone
     source   CANN's SameInputConv2dPass; off by default: on onnxruntime the Split costs more than one Conv saves (1.00
              to 1.09 of the time), since it takes the images out of the blocked layout
