@@ -4,7 +4,7 @@ from fusionc.model.graph import Edge, Node
 from fusionc.passes._shared.constants import would_double
 from fusionc.passes._shared.target import require_floats
 from fusionc.passes._shared.transpose_and_reshape import swaps_last_axes
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, either, maybe, op, refuse, var
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, either, keep, maybe, op, refuse, var
 
 a, b = var("a"), var("b")
 _A, _B = op.Transpose(a, _as="first"), op.Transpose(b, _as="second")
@@ -90,7 +90,8 @@ class BatchMatMulFusionPass(Pass):
 
     before   Gemm(aᵀ, b, c?), Gemm(a, bᵀ, c?), Gemm(a, b, c?)ᵀ; MatMul(aᵀ, b), MatMul(a, bᵀ) of rank 2; MatMul(aᵀ, bᵀ)
              of any rank
-    after    Gemm with transA, transB; MatMul(b, a)ᵀ, and without the Transpose where one follows that undoes it
+    after    Gemm with transA, transB, beside a Transpose that is used elsewhere, too; MatMul(b, a)ᵀ, and without the
+             Transpose where one follows that undoes it
     refuses  other ranks than 2 for a Gemm; integers, for which runtimes have no Gemm; a Transpose that moves other axes
              than the last two; Gemm(a, b, c)ᵀ with a c that is no constant, or a large one used elsewhere
     algebra  aᵀ·bᵀ = (b·a)ᵀ; onnxruntime sums in another order where an operand is transposed
@@ -102,7 +103,7 @@ class BatchMatMulFusionPass(Pass):
     patterns = (
         Pattern(
             "TransposeGemm",
-            op.Gemm(either(_A, a), either(_B, b), maybe(var("c")), _as="gemm"),
+            op.Gemm(either(keep(_A), a), either(keep(_B), b), maybe(var("c")), _as="gemm"),
             _into_gemm,
             where=_has_transpose,
         ),

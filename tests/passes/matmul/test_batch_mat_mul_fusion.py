@@ -34,7 +34,7 @@ STAYS = [
         "t = Transpose <perm = [0,2,1]> (s) u = Transpose <perm = [0,2,1]> (b) y = MatMul (t, u) }",
         "a Transpose of a Transpose becomes one or none first",
     ),
-    Stays("used elsewhere", OTHER, "an interior value is used elsewhere"),
+    Stays("used elsewhere", OTHER.replace("Gemm", "MatMul"), "an interior value is used elsewhere"),
     Stays(
         "a graph output",
         graph(T + " y = MatMul (t, b)", y="float[M,N] y, float[M,3] t"),
@@ -85,6 +85,13 @@ STAYS = [
 ]
 
 FIRES = [
+    Fires("the first operand of a Gemm, used elsewhere", OTHER, ["Transpose", "Gemm", "Neg"]),
+    Fires(
+        "an operand that is a graph output",
+        "agraph (float[M,3] a, float[N,3] b) => (float[M,N] y, float[3,M] t) "
+        "{ t = Transpose (a) u = Transpose (b) y = Gemm <transA = 1> (t, u) }",
+        ["Transpose", "Gemm"],
+    ),
     Fires("of a Gemm", TURNED.format("", "", "<alpha = 3.0> (a, b)"), ["Gemm"]),
     Fires("of a Gemm, default perm", TURNED.format("", "", "(a, b)").replace("<perm = [1, 0]>", ""), ["Gemm"]),
     Fires(
