@@ -108,6 +108,8 @@ _ORDER = (
     "arithmetic.pow_to_mul",
     "arithmetic.sub_fusion",
     "arithmetic.arithmetic_inexact",
+    # convolution: of what the constants have left
+    "convolution.squeeze_excite_residual",
     # The operators of onnxruntime come behind all portable passes, which do not know them.
     # attention
     "attention.rotary_embedding_ub_fusion",

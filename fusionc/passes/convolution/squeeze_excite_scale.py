@@ -1,19 +1,8 @@
 import numpy as np
-from onnx import TensorProto
 
 from fusionc.model.graph import Edge
-from fusionc.passes.convolution._blocked_layout import is_blocked, is_blocked_conv, is_for_blocks
+from fusionc.passes.convolution._squeeze_excite import is_scaled_in_blocks
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, op, refuse, var
-
-_KEEP_BLOCKS = ("Clip", "HardSigmoid", "Relu", "Sigmoid", "Tanh")
-
-
-def _is_of_conv(scale: Edge) -> bool:
-    """Whether this comes from a Conv with whole blocks of channels, by nothing but activations."""
-    node = scale.producer
-    while node is not None and node.is_op(*_KEEP_BLOCKS):
-        node = None if node.inputs[0] is None else node.inputs[0].producer
-    return node is not None and is_blocked_conv(node)
 
 
 def _image_and_scale(m: Match) -> tuple[Edge, Edge]:
@@ -24,13 +13,7 @@ def _image_and_scale(m: Match) -> tuple[Edge, Edge]:
 def _is_between_blocks(m: Match) -> bool:
     """Whether x and s come from Convs of whole blocks of channels, s has one pixel, and a Conv takes the product."""
     (result,) = m.outputs
-    x, s = _image_and_scale(m)
-    image, scale = x.shape, s.shape
-    if image is None or scale is None or not m.graph.model.is_for_onnxruntime or x.elem_type != TensorProto.FLOAT:
-        return False
-    if len(image) != 4 or scale != (*image[:2], 1, 1) or set(image[2:]) == {1}:
-        return False
-    return _is_of_conv(s) and is_blocked(x) and is_for_blocks(result)
+    return m.graph.model.is_for_onnxruntime and is_scaled_in_blocks(*_image_and_scale(m), result)
 
 
 class SqueezeExciteScalePass(UBFusionPass):

@@ -1,0 +1,39 @@
+import numpy as np
+
+from fusionc.passes._shared.elementwise_operators import BROADCASTING
+from fusionc.passes._shared.target import require_floats
+from fusionc.passes.convolution._squeeze_excite import is_for_each_channel, is_scaled_in_blocks
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, var
+
+x = var("x")
+
+
+def _is_squeeze_excite(m: Match) -> bool:
+    """Whether s has one number for each channel of the images x."""
+    return is_for_each_channel(m.s, m.x)
+
+
+class SqueezeExciteResidualPass(Pass):
+    """An image and its product with one factor for each channel: the 1 is added to the factors.
+
+    before   x + x·s, with x [N, C, H, W] and s [N, C, 1, 1] (squeeze and excite with a residual)
+    after    x·(s + 1)
+    refuses  a product that onnxruntime computes in its blocked layout of images, which has no sum of s and 1
+             (SqueezeExciteScalePass); elements that are no floating-point numbers; opset below 8
+    never    images that are known to have one pixel; shapes that are not known to be these
+    algebra  x + x·s = x·(1 + s), one operator on the pixels and not two
+    source   the distributive law; measured: PP-OCRv4 detection has eight of these, and takes 0.94 to 0.99 of the time
+    """
+
+    numerics = "rounding"
+    is_for_finite = True  # ∞ − ∞ is NaN where ∞·0 is, and elsewhere
+    patterns = (Pattern("SqueezeExciteResidual", x + op.Mul(x, var("s"), _as="product"), where=_is_squeeze_excite),)
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        require_floats(m.x)
+        if m.opset < BROADCASTING:
+            refuse("before opset 8 operators may align their operands in another way")
+        is_known = all(isinstance(size, int) for size in m.x.shape)
+        if m.graph.model.is_for_onnxruntime and is_known and is_scaled_in_blocks(m.x, m.s, m.product.outputs[0]):
+            refuse("onnxruntime computes the product in its blocked layout")
+        return new.Mul(m.x, new.Add(m.s, new.const(np.ones(()), dtype=m.x.dtype)))
