@@ -10,6 +10,7 @@ from fusionc.rewrite import Pass
 
 _ORDER = (
     # cleanup: what is left for the others is what the model really computes
+    "cleanup.rank_question",
     "cleanup.switch_dead_branch_elimination",
     "cleanup.function_inline",
     "cleanup.identity",

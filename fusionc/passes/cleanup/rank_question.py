@@ -1,0 +1,124 @@
+from collections.abc import Iterator
+
+import numpy as np
+
+from fusionc.model.graph import Edge, Node
+from fusionc.passes._shared.constant_arithmetic import single_number
+from fusionc.passes._shared.transpose_and_reshape import axes_of
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
+
+_RECURRENT, _OF_RANK_3 = ("LSTM", "GRU", "RNN"), {0, 5, 6}  # x and the initial states
+_ADDS = {"Identity": 0, "Unsqueeze": 1, "Squeeze": -1}  # to the rank, for each axis
+
+
+def _possible_ranks(value: Edge) -> set[int]:
+    """The ranks that the branches give what an If makes. Refuses where one of them is unknown."""
+    choice = value.producer
+    if choice is None or choice.op != "If" or choice.has_references:
+        refuse("the value is not what one branch or another makes")
+    at = choice.outputs.index(value)
+    ranks = {choice.attr(name).outputs[at].rank for name in ("then_branch", "else_branch")}
+    if None in ranks:
+        refuse("the rank of a branch's result is unknown")
+    return ranks
+
+
+def _choices(answer: Edge, says: bool = True) -> Iterator[tuple[Node, bool]]:
+    """The Ifs that depend on an answer, and whether a yes takes their first branch."""
+    for user in answer.outputs:
+        if user.graph is not answer.graph:
+            continue
+        if user.is_op("If"):
+            yield user, says
+        elif (user.is_op("Not") or user.is_op("Cast")) and (result := user.outputs[0]) is not None:
+            yield from _choices(result, says ^ user.is_op("Not"))
+
+
+def _added(node: Node) -> int | None:
+    """What an operator adds to the rank of its first input; None where that is another operator, or unknown."""
+    if node.domain != "" or node.op not in _ADDS or node.has_references:
+        return None
+    axes = [] if node.op == "Identity" else axes_of(node)
+    return None if axes is None or (node.op == "Squeeze" and not axes) else _ADDS[node.op] * len(axes)
+
+
+def _rank_in(made: Edge | None, value: Edge, rank: int) -> int | None:
+    """The rank of what a branch makes where that of the value is this one; None where it does not follow from it."""
+    if made is value:
+        return rank
+    node = None if made is None else made.producer
+    added = None if node is None else _added(node)
+    inner = None if node is None or added is None else _rank_in(node.inputs[0], value, rank)
+    return None if inner is None or added is None else inner + added
+
+
+def _is_seen(node: Node) -> bool:
+    """Whether something that a node makes reaches an output of its graph: what does not may never be run."""
+    pending, seen = [node], {node}
+    while pending:
+        for value in pending.pop().outputs:
+            if value is None:
+                continue
+            if value.is_output or any(user.graph is not node.graph for user in value.outputs):
+                return True
+            pending += set(value.outputs) - seen
+            seen.update(value.outputs)
+    return False
+
+
+def _wanted_ranks(value: Edge) -> Iterator[int]:
+    """The ranks that a value must have so that the model runs."""
+    for user in value.outputs:
+        if user.graph is not value.graph:
+            continue
+        places = {at for at, given in enumerate(user.inputs) if given is value}
+        if user.domain == "" and user.op in _RECURRENT and places & _OF_RANK_3 and _is_seen(user):
+            yield 3
+        result, added = user.outputs[0], _added(user)
+        if result is not None and added is not None:
+            yield from (wanted - added for wanted in _wanted_ranks(result))
+
+
+class RankQuestionPass(Pass):
+    """A question for the rank of a value is answered where the model fails with every other rank.
+
+    before   Size(Shape(v)) == r as the condition of Ifs whose results go to an LSTM, GRU or RNN, where v is what an If
+             makes, of one rank in one branch and of another one in the other
+    after    the answer
+    refuses  ranks that are unknown; where both answers are possible; where another answer would let a model run that
+             fails
+    algebra  LSTM, GRU and RNN take x and initial states of rank 3 alone
+    source   torch's LSTMCell, LSTM and GRU as scripts, which ask whether there is a batch; silero-vad
+    """
+
+    patterns = (
+        Pattern("Rank", op.Equal(op.Size(op.Shape(var("v"), _as="shape")), const("r"), _as="equal")),
+        Pattern("RankSecond", op.Equal(const("r"), op.Size(op.Shape(var("v"), _as="shape")), _as="equal")),
+    )
+
+    def rewrite(self, m: Match, new: Tape) -> Result:
+        if m.shape.attr("start", 0) or m.shape.attr("end") is not None:
+            refuse("only a part of the shape is counted")
+        asked = int(single_number(m.r, m.equal.outputs[0]))
+        ranks = _possible_ranks(m.v)
+        answers = {rank == asked for rank in ranks if not self._fails(m, rank, rank == asked)}
+        if len(answers) != 1:
+            refuse("both answers are possible")
+        (answer,) = answers
+        if not all(self._fails(m, rank, answer) for rank in ranks if (rank == asked) is not answer):
+            refuse("a model would run that fails")
+        return new.const(np.array(answer))
+
+    def _fails(self, m: Match, rank: int, answer: bool) -> bool:
+        """Whether the model fails with a value of this rank, where the question is answered so."""
+        for choice, says in _choices(m.equal.outputs[0]):
+            branch = choice.attr("then_branch" if answer is says else "else_branch")
+            for made, result in zip(branch.outputs, choice.outputs, strict=True):
+                found = _rank_in(made, m.v, rank)
+                if (
+                    result is not None
+                    and found is not None
+                    and any(found != wanted for wanted in _wanted_ranks(result))
+                ):
+                    return True
+        return False
