@@ -128,6 +128,7 @@ _ORDER = (
     "normalization.add_layer_norm_fusion",
     "normalization.residual_sum",  # of the sums that no operator has taken
     # convolution
+    "convolution.pad_channels",
     "convolution.scale_shift_to_conv",  # of the constants that no Conv has taken
     "convolution.conv_split",
     "convolution.squeeze_excite_scale",  # before the activations become operators of onnxruntime
