@@ -45,10 +45,17 @@ def _splits(graph: Graph) -> Iterator[Match]:
             yield Match(graph, (split, *takers), [user.outputs[0] for user in takers], captures)
 
 
+def _may_drop_its_axis(m: Match) -> bool:
+    """Whether one size is given, or may be, beside keepdims = 0: onnxruntime heeds that, against the standard."""
+    return m.sizes is not None and m.sizes.rank != 1 and not m.split.attr("keepdims")
+
+
 def _pieces(m: Match, new: Tape) -> Result:
     axis, shape = axis_of(m.split, m.x.rank), m.x.shape
     if axis is None:
         refuse("the rank is unknown")
+    if _may_drop_its_axis(m):
+        refuse("with a size for all pieces, keepdims = 0 is not the same everywhere")
     length = None if shape is None or not isinstance(shape[axis], int) else int(shape[axis])
     is_squeezed = m.sizes is None and not m.split.attr("keepdims")
     if is_squeezed and _is_picked_fast(shape, axis):
@@ -101,7 +108,8 @@ def _joins_what_was_split(m: Match) -> bool:
     if axes[0] != axes[1] and m.x.rank:
         axes = axes[0] % m.x.rank, axes[1] % m.x.rank
     has_no_axis = m.sizes is None and not m.split.attr("keepdims")
-    return axes[0] == axes[1] and bool(m.concat.attr("new_axis")) == has_no_axis
+    is_same = axes[0] == axes[1] and bool(m.concat.attr("new_axis")) == has_no_axis
+    return is_same and not _may_drop_its_axis(m)
 
 
 def _concat(m: Match, new: Tape) -> Result:
@@ -122,7 +130,8 @@ class SequenceEliminationPass(Pass):
     after    b; a constant; Concat(a, b, …); SequenceConstruct(a), SequenceConstruct(a, …, b); Split or Slice of x, with
              Squeeze or as Gather where the axis goes; x
     refuses  places that are not in the sequence; sizes, or the number of pieces, that are not known before the model
-             runs; an axis of an unknown rank; some of many columns, which a Gather would pick element by element
+             runs; an axis of an unknown rank; some of many columns, which a Gather would pick element by element; one
+             size for all pieces beside keepdims = 0, which onnxruntime heeds, against the standard
     never    a split of which others need the whole sequence; values joined along a new axis; a place that is computed
     algebra  what is put into a sequence comes out of it as it was
     source   torch's unbind, split, chunk and stack, of which its exporter makes sequences

@@ -164,10 +164,14 @@ def _operands(node: Node) -> tuple[Edge | None, ...]:
 
 
 def _quantizes(node: Node) -> bool:
-    """Whether a node quantizes or the reverse, with one scale for all elements or for all at a place of an axis."""
+    """Whether a node quantizes or the reverse, with one scale for all elements or for all at a place of an axis.
+
+    Below opset 13 it names no axis, and onnxruntime takes several scales along axis 1.
+    """
     shape = shape_of(node.inputs[1]) if node.op in ("QuantizeLinear", "DequantizeLinear") else None
     is_plain = node.domain == "" and not node.has_references and not node.attr("block_size")
-    return shape is not None and len(shape) < 2 and is_plain
+    is_one = shape in ((), (1,))
+    return is_plain and shape is not None and (is_one or (len(shape) == 1 and node.attr("axis") is not None))
 
 
 def _has_axis(node: Node) -> bool:

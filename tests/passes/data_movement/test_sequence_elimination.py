@@ -71,6 +71,16 @@ STAYS = [
         None,
     ),
     Stays("an unknown rank", split("k1", axis=-1, x="float[] x", y="float[] y"), "the rank is unknown", valid=False),
+    Stays(
+        "one size for all pieces, without the axis",
+        split("k1", ", k1", keepdims=0, x="float[N,2] x", y="float[p,q] y"),
+        "with a size for all pieces, keepdims = 0 is not the same everywhere",
+    ),
+    Stays(
+        "cut into pieces of one size without the axis, and joined",
+        both("axis = 1, keepdims = 0", "axis = 1", ", k1"),
+        None,
+    ),
     Stays("joined along another axis", both("axis = 1", "axis = 0"), None),
     Stays(
         "joined along a new axis, cut along an old one",

@@ -75,6 +75,14 @@ STAYS = [
         opset=21,
     ),
     Stays(
+        "a scale for each place of axis 1, which no attribute says below opset 13",
+        quantized(
+            "q = QuantizeLinear (a, r, u) d = DequantizeLinear (q, r, u)", constants="float[2] r, uint8[2] u = {0, 9}"
+        ),
+        None,
+        opset=10,
+    ),
+    Stays(
         "quantized by itself",
         quantized("q, s, z = DynamicQuantizeLinear (a) d = DequantizeLinear (q, s, z)", constants="float unused"),
         None,
