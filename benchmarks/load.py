@@ -9,9 +9,9 @@ Each is loaded in fresh processes, original, result and ready form in turn; medi
 making a session, for the ready form with the import of what `fusionc.session` needs; peak memory is that of the whole
 process (its ru_maxrss: 45 MB are Python and onnxruntime), "loaded" when the session is there, "run" after a first run.
 Pages of mapped files count there as soon as they are touched; "own" is what the process then has without them, which
-it shares with nobody and the system cannot drop. The run times are of result and ready form in one process, in turn,
-and their outputs have to be equal to the last bit. "in a file" are models that have their weights in a file beside
-them already, from where onnxruntime maps them.
+it shares with nobody and the system cannot drop. For the run times, result and ready form are in one process, in turn,
+one or the other first: the median over processes of a ratio of medians. Their outputs have to be equal to the last bit.
+"in a file" are models that have their weights in a file beside them already, from where onnxruntime maps them.
 
 Exit code 1 where the ready form takes more than 0.6 of the original's time or memory to load, runs more than 1.02 times
 as long as the result, or gives other bits. Nothing large is imported here: a process starts with the peak of the one
@@ -225,12 +225,13 @@ def load(kind: str, path: Path) -> None:
     print(json.dumps([loaded, peak / 1e3, loaded + ran, highest / 1e3, int(status["RssAnon"].split()[0]) / 1e3]))
 
 
-def run(path: Path, seconds: float) -> None:
-    """Run result and ready form in turn, and print the ratio of their medians, and whether they give the same bits."""
-    sessions = {kind: session_of(kind, path) for kind in ("result", "ready")}
+def run(path: Path, seconds: float, seed: int) -> None:
+    """Print how long the result runs, how many times that the ready form does, and whether they give the same bits."""
+    kinds = ["result", "ready"]
+    sessions = {kind: session_of(kind, path) for kind in (kinds[::-1] if seed % 2 else kinds)}
     feeds = feeds_of(sessions["result"])
     first = [session.run(None, feeds)[0].tobytes() for session in sessions.values()]
-    times: dict[str, list[float]] = {kind: [] for kind in sessions}
+    times: dict[str, list[float]] = {kind: [] for kind in kinds}
     end = time.perf_counter() + seconds
     while time.perf_counter() < end or len(times["ready"]) < 5:
         for kind, session in sessions.items():
@@ -270,12 +271,15 @@ def compare(name: str, options: argparse.Namespace) -> bool:
                 if options.cold:
                     forget(folder)
                 numbers.append(child("load", kind, source if kind == "original" else output))
-        median, ratio, is_same = child("run", output, options.seconds)
+        each = options.seconds / options.processes
+        runs = [child("run", output, each, seed) for seed in range(options.processes)]
     columns = {kind: [statistics.median(column) for column in zip(*found[kind], strict=True)] for kind in found}
     for kind, (seconds, loaded, with_run, peak, own) in columns.items():
         figures = f"{seconds:8.2f}{loaded:9.0f}{with_run:9.2f}{peak:8.0f}{own:8.0f}"
         print(f"{name if kind == 'original' else '':20}{kind:10}{figures}", flush=True)
     parts = [ready / original for ready, original in zip(columns["ready"], columns["original"], strict=True)]
+    median, ratio = (statistics.median(run[i] for run in runs) for i in range(2))
+    is_same = all(run[2] for run in runs)
     said = "" if is_same else "  OTHER BITS"
     print(f"{'':20}{'ratio':10}{parts[0]:8.2f}{parts[1]:9.2f}{parts[2]:9.2f}{parts[3]:8.2f}{parts[4]:8.2f}", end="")
     print(f"{median * 1e3:9.1f} ms x {ratio:.3f}{said}", flush=True)
@@ -294,13 +298,13 @@ def main() -> int:
             case "load":
                 load(rest[0], Path(rest[1]))
             case _:
-                run(Path(rest[0]), float(rest[1]))
+                run(Path(rest[0]), float(rest[1]), int(rest[2]))
         return 0
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="", help="models whose name contains this")
     parser.add_argument("--megabytes", type=int, default=500, help="the size of the smallest (500)")
     parser.add_argument("--processes", type=int, default=5, help="for each model and kind (5)")
-    parser.add_argument("--seconds", type=float, default=10.0, help="of runs, for each model (10)")
+    parser.add_argument("--seconds", type=float, default=50.0, help="of runs, for each model (50)")
     parser.add_argument("--cold", action="store_true", help="read the files from the disk")
     parser.add_argument("--folder", type=Path, help="where the models lie meanwhile; room for 8 GB")
     options = parser.parse_args()
