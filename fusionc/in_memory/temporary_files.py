@@ -23,7 +23,7 @@ from fusionc.errors import FusioncError
 from fusionc.model.tensors import byte_size
 
 _WEIGHTS = "weights"
-_STEP = 64  # bytes, at least, from one tensor to the next: those without elements have places of their own, too
+_STEP = 64  # bytes, at least, from one tensor to the next
 _KNOWN_TYPES = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED}
 
 Moved = Mapping[int, TensorProto]  # weights of the model by their offsets in the file that they went to
@@ -43,7 +43,9 @@ def write(proto: onnx.ModelProto, path: Path, folder_of: Callable[[TensorProto],
     moved: dict[int, TensorProto] = {}
     with path.with_name(_WEIGHTS).open("wb") as file:
         for original, tensor in zip(everything, protos.tensors_of(copy), strict=True):
-            if _is_external(tensor):
+            if _is_external(tensor) and _size(tensor) == 0:
+                make_inline(tensor, b"")  # onnxruntime reads a place without elements to the end of the file, and fails
+            elif _is_external(tensor):
                 offset = file.tell()
                 write_elements(original, folder_of(original), file)
                 size = file.tell() - offset

@@ -103,6 +103,18 @@ def test_weights_in_files_stay_there(tmp_path: Path, empty: Path) -> None:
     assert is_clean(empty)
 
 
+def test_weights_without_elements_in_files(tmp_path: Path, empty: Path) -> None:
+    model = small_model()
+    model.graph.initializer.insert(0, onnx.numpy_helper.from_array(np.zeros((0, 4), np.float32), "none"))
+    model.graph.node.append(onnx.helper.make_node("Relu", ["none"], ["z"]))
+    model.graph.output.append(onnx.helper.make_tensor_value_info("z", onnx.TensorProto.FLOAT, [0, 4]))
+    onnx.save(model, tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    model = onnx.load(tmp_path / "m.onnx", load_external_data=False)
+    model.graph.initializer.reverse()  # so that it has another place than the first one
+    _, report = fusionc.optimize(model, base_dir=tmp_path)
+    assert report.verification and report.verification.startswith("equal") and is_clean(empty)
+
+
 def test_an_output_is_written_as_well(empty: Path, tmp_path: Path) -> None:
     onnx.save(small_model(), tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=1000)
     model = onnx.load(tmp_path / "m.onnx", load_external_data=False)
