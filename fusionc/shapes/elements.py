@@ -145,10 +145,9 @@ def _broadcasting(node: Node) -> Dims | None:
 
 
 def _range(node: Node) -> Dims | None:
-    limits = [elements(value) for value in node.inputs]
-    if limits[0] != [0] or limits[2] != [1] or not limits[1] or len(limits[1]) != 1:
-        return None
-    return [limits[1][0]] if is_dimension(limits[1][0]) else None
+    start, limit, step = (elements(value) for value in node.inputs)
+    is_count = start == [0] and step == [1] and limit is not None and len(limit) == 1 and is_dimension(limit[0])
+    return limit if is_count else None
 
 
 def _reshape(node: Node) -> Dims | None:
@@ -180,13 +179,12 @@ def _parts(value: Edge | None) -> Dims | None:
 
 
 def _slice(node: Node) -> Dims | None:
-    dims = _dims(node.inputs[0])
-    if dims is None or node.graph.opset < 10:
-        return None
-    given = [*node.inputs[1:], None, None][:4]
+    dims, given = _dims(node.inputs[0]), [*node.inputs[1:], *[None] * 4][:4]  # below opset 10, all None
     starts, ends, axes, steps = map(elements, given)
     axes = list(range(len(starts or []))) if given[2] is None else axes
-    if starts is None or ends is None or axes is None or (given[3] is not None and steps != [1] * len(starts)):
+    if dims is None or starts is None or ends is None or axes is None:
+        return None
+    if given[3] is not None and steps != [1] * len(starts):
         return None
     made: list[Element | None] = list(dims)
     for axis, start, end in zip(axes, starts, ends, strict=False):
@@ -242,18 +240,18 @@ def _broadcast(dims: list[Element]) -> Element | None:
     return 1 if not found else found[0] if len(found) == 1 and is_dimension(found[0]) else None
 
 
-def _multi_head_attention(node: Node) -> Dims | None:
-    """Heads side by side, as many and as large as those of the value."""
+def _fused_conv(node: Node) -> Dims | None:
+    dims, channels = _dims(node.inputs[0]), _dims(node.inputs[1])
+    return None if dims is None or channels is None else [dims[0], channels[0], *[None] * (len(dims) - 2)]
+
+
+def _attention(node: Node) -> Dims | None:
+    """The shape of the query, unless key and value are packed beside it, with heads as large as those of the value."""
     dims, value = _dims(node.inputs[0]), _dims(node.inputs[2]) if len(node.inputs) > 2 else None
     if dims is None or len(dims) != 3 or value is None or len(value) not in (3, 4):
         return None
-    return [*dims[:2], value[2] if len(value) == 3 else multiplied(value[3], node.attr("num_heads"))]
-
-
-def _group_query_attention(node: Node) -> Dims | None:
-    """The shape of the query, unless key and value are packed beside it."""
-    dims, value = _dims(node.inputs[0]), _dims(node.inputs[2]) if len(node.inputs) > 2 else None
-    return None if dims is None or len(dims) != 3 or value is None else [*dims]
+    own = dims[2] if node.op == "GroupQueryAttention" else value[2]
+    return [*dims[:2], own if len(value) == 3 else multiplied(value[3], node.attr("num_heads"))]
 
 
 _BROADCASTING = COMMUTATIVE | {"Sub", "Div", "Pow", "Mod", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Where"}
@@ -265,6 +263,7 @@ _SHAPES: dict[tuple[str, str], Callable[[Node], Dims | None]] = {
     ("", "Reshape"): _reshape,
     ("", "Slice"): _slice,
     ("", "Concat"): _concat,
-    (MICROSOFT, "MultiHeadAttention"): _multi_head_attention,
-    (MICROSOFT, "GroupQueryAttention"): _group_query_attention,
+    (MICROSOFT, "FusedConv"): _fused_conv,
+    (MICROSOFT, "MultiHeadAttention"): _attention,
+    (MICROSOFT, "GroupQueryAttention"): _attention,
 }

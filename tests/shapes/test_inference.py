@@ -322,6 +322,15 @@ def test_operators_without_a_rule_of_onnx(opset: int, call: str) -> None:
     assert value(graph, "y").shape == ("N", 3, "S", "T") and value(graph, "y").elem_type == 1
 
 
+def test_a_convolution_with_its_activation_has_the_channels_of_its_weights() -> None:
+    graph = graph_of(
+        """agraph (float[N,3,S,T] x) => (float[a,b,c,d] y) <float[5,3,3,3] W> {
+            h = com.microsoft.FusedConv <activation = "Relu"> (x, W) y = Neg (h) }"""
+    )
+    batch, channels, *space = value(graph, "h").shape or ()
+    assert (batch, channels) == ("N", 5) and all(map(is_invented, space)) and value(graph, "h").elem_type == 1
+
+
 def test_what_folding_makes_known_is_asked_again() -> None:
     """The scales of a Resize are no integers, and decide its shape all the same."""
     model = parse("""agraph (float[1,1,10] x) => (int64[3] y) <float[3] half = {0.5,0.5,1}, float[3] twice = {2,2,2}> {
