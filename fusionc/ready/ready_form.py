@@ -6,6 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import onnx
+from onnx import TensorProto
+
+from fusionc import protos
+from fusionc.disk.external_data import external_entries
 from fusionc.disk.places import cannot_be_written
 from fusionc.disk.publish import Saved, is_copy
 from fusionc.ready.bit_for_bit import bit_for_bit
@@ -56,13 +61,25 @@ def make_ready(
         machine,
     )
     file = files.model.with_name(session_file_of(saved.output).name)
-    file.write_text(SessionFile(identity_of(saved.model, saved.output.name), form).text(), encoding="utf-8")
+    described = SessionFile(identity_of(saved.model, saved.output.name), _weights_of_others(saved), form)
+    file.write_text(described.text(), encoding="utf-8")
     tie = (
         f"the ready form is for onnxruntime {machine.onnxruntime} on processors like this one; fusionc.session uses it"
     )
     proof = f"equal to the bit in {runs} runs" if runs else "not verified"
     data = tuple((placed.file, placed.place) for placed in (weights, model) if placed is not None)
     return MadeReady(f"{tie} there, and the model elsewhere ({proof})", data, file)
+
+
+def _weights_of_others(saved: Saved) -> tuple[FileIdentity, ...]:
+    """Files that the model has in common with the one it was made of; they lie beside it before it is published."""
+    folder = saved.output.parent
+    if saved.model.parent != folder:
+        return ()
+    proto = onnx.load(saved.model, load_external_data=False)
+    external = [tensor for tensor in protos.tensors_of(proto) if tensor.data_location == TensorProto.EXTERNAL]
+    names = dict.fromkeys(external_entries(tensor)["location"] for tensor in external)
+    return tuple(identity_of(folder / name, name) for name in names)
 
 
 class _Placed:

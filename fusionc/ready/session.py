@@ -87,6 +87,8 @@ def _reason_against(known: SessionFile, model: Path, library: Path) -> str:
     ready = known.ready
     if known.model.name != model.name or not known.model.fits(model.parent):
         return "is of another model than this one"
+    if others := [file.name for file in known.weights if not file.fits(model.parent)]:
+        return f"was made with other weights than there are: {others[0]}"
     if difference := ready.machine.difference(this_machine()):
         return f"was {difference}"
     for file in filter(None, (ready.model, ready.weights)):

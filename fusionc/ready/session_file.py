@@ -30,7 +30,7 @@ class FileIdentity:
         path = folder / self.name
         try:
             status = path.stat()
-            if self.name != path.name or status.st_size != self.bytes:
+            if Path(self.name).is_absolute() or ".." in path.parts[len(folder.parts) :] or status.st_size != self.bytes:
                 return False
             return status.st_mtime_ns == self.modified or content_of(path) == self.sha256
         except OSError:
@@ -49,9 +49,12 @@ class ReadyForm:
 
 @dataclass(frozen=True)
 class SessionFile:
-    """What the file holds: the model that it is about, and its ready form."""
+    """What the file holds: the model that it is about, with weights that lie in files of others, and its ready form.
+
+    The weights that fusionc writes are in files that are named after their content, and are not among these."""
 
     model: FileIdentity
+    weights: tuple[FileIdentity, ...]
     ready: ReadyForm
 
     def text(self) -> str:
@@ -71,6 +74,7 @@ def read_session_file(path: Path) -> SessionFile:
     machine = _part(ready, "machine", dict)
     return SessionFile(
         _identity(content, "model"),
+        tuple(_identity({"weights": file}, "weights") for file in _part(content, "weights", list)),
         ReadyForm(
             _identity(ready, "model"),
             None if ready.get("weights") is None else _identity(ready, "weights"),

@@ -122,6 +122,17 @@ def test_what_was_changed_is_not_used(folder: Path, change: Callable[[Path], Non
     assert falls_back(folder / "out.onnx", match).run(None, FEEDS)[0].shape == (2, 40)
 
 
+def test_weights_in_files_of_the_original_may_change(folder: Path) -> None:
+    model = onnx.load(folder / "in.onnx")
+    onnx.save(model, folder / "of.onnx", save_as_external_data=True, location="of.data", size_threshold=1000)
+    fusionc.convert(folder / "of.onnx", output=folder / "to.onnx", ready=True, log="null")
+    assert is_ready(fusionc.session(folder / "to.onnx"))
+    flip(folder / "of.data")
+    found = falls_back(folder / "to.onnx", "made with other weights than there are: of.data").run(None, FEEDS)
+    wanted = ort.InferenceSession(folder / "to.onnx").run(None, FEEDS)
+    assert [output.tobytes() for output in found] == [output.tobytes() for output in wanted]
+
+
 def test_what_onnxruntime_cannot_load_is_not_used(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "empty.onnx").touch()
     monkeypatch.setattr(module, "ready_model", lambda *_: folder / "empty.onnx")
