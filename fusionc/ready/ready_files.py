@@ -52,6 +52,7 @@ def write_ready_files(saved: Saved, kernels: Path | None) -> ReadyFiles:
 
     folder = insist(optimized)
     proto = onnx.load(folder / _MODEL, load_external_data=False)
+    _forget_unused_domains(proto)
     external = [tensor for tensor in protos.tensors_of(proto) if tensor.data_location == TensorProto.EXTERNAL]
     weights = None
     if external:
@@ -67,6 +68,14 @@ def write_ready_files(saved: Saved, kernels: Path | None) -> ReadyFiles:
     model = folder / _MODEL
     model.write_bytes(proto.SerializeToString())
     return ReadyFiles(model.rename(ready_of(folder / saved.output.name, digest(model))), weights)
+
+
+def _forget_unused_domains(proto: onnx.ModelProto) -> None:
+    """onnxruntime imports every domain that its process knows, also those of kernels of models before this one."""
+    used = {"", *(node.domain for node in protos.nodes_of(proto))}
+    imports = [entry for entry in proto.opset_import if entry.domain in used]
+    del proto.opset_import[:]
+    proto.opset_import.extend(imports)
 
 
 def _move(tensor: TensorProto, source: BinaryIO, file: HashedFile) -> None:

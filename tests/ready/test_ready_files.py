@@ -30,6 +30,7 @@ def test_weights_and_what_kernels_made_of_them_begin_where_they_can_be_mapped(co
 
 def test_the_graph_is_the_one_that_onnxruntime_runs(converted: Path) -> None:
     (form,) = converted.glob("out.*.ready.onnx")
-    domains = {node.domain for node in onnx.load(form, load_external_data=False).graph.node}
-    assert "com.microsoft.nchwc" in domains
+    proto = onnx.load(form, load_external_data=False)
+    domains = {node.domain for node in proto.graph.node}
+    assert "com.microsoft.nchwc" in domains and {entry.domain for entry in proto.opset_import} == domains
     assert not (converted / "optimized.data").exists() and len(list(converted.glob("out.*"))) == 4
