@@ -15,7 +15,7 @@ from fusionc.ready.session_file import is_session_file, require_session_place, s
 from fusionc.report import Report
 from fusionc.report.model_info import bytes_on_disk, operator_counts
 from fusionc.report.stage_times import timed
-from fusionc.verdict import verdict_on
+from fusionc.verdict import of_the_model, verdict_on
 
 
 def save_if_right(job: Job, done: Optimized, reference: Path | None, report: Report) -> bool:
@@ -67,7 +67,8 @@ def _is_right(job: Job, done: Optimized, saved: Saved, reference: Path, report: 
     job.options.progress("verifying")
     with timed(report, "verify"):
         verdict = verdict_on(saved.model, reference, job, done.counts)
-        report.verification, report.outputs = verdict.summary, verdict.outputs
+        report.verification, report.outputs = of_the_model(verdict.summary, reference, job), verdict.outputs
+        job.notices += verdict.notices
         if not verdict.is_right:
             from fusionc.bisection.blame import blame  # few conversions need the search
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from fusionc.disk.load import load
 from fusionc.disk.onnx_checker import require_as_valid
-from fusionc.errors import VerificationError
+from fusionc.errors import UsageError, VerificationError
 from fusionc.job import Job
+from fusionc.protos import inputs_to_feed
 from fusionc.rewrite.log import PatternCount
 from fusionc.verify import verify
 from fusionc.verify.compare import Numerics
@@ -19,13 +21,15 @@ from fusionc.verify.output_errors import OutputErrors
 @dataclass(frozen=True)
 class Verdict:
     """On a converted model, with a sentence on it; `is_loadable`: valid, and loaded by onnxruntime; `is_verified`: the
-    reference runs, so that there was something to compare; `outputs`: how far each of them is off."""
+    reference runs, so that there was something to compare; `outputs`: how far each of them is off; `notices`
+    are for the user."""
 
     is_right: bool
     summary: str
     is_loadable: bool
     is_verified: bool = True
     outputs: Sequence[OutputErrors] = ()
+    notices: Sequence[str] = ()
 
 
 def verdict_on(candidate: Path, reference: Path, job: Job, counts: Sequence[PatternCount]) -> Verdict:
@@ -54,7 +58,7 @@ def verdict_on(candidate: Path, reference: Path, job: Job, counts: Sequence[Patt
     found = check()
     has_sizes = job.requests.input_shape is not None
     if found.is_refused and has_sizes and verify(options.source, options.source, seeds=(0,), levels=()).runs:
-        raise job.requests.unfit(found.summary)
+        raise _unfit(job, of_the_model(found.summary, reference, job))
     if found.status == "equal" and kernels is not None:
         found = check(kernels=kernels)
         summary = f"with generated kernels and without: {found.summary}"
@@ -63,7 +67,23 @@ def verdict_on(candidate: Path, reference: Path, job: Job, counts: Sequence[Patt
     if finite and found.status == "equal":
         summary = f"{summary}; NaN and Inf left out, for which {', '.join(finite)} may give other results"
     is_known = found.status != "impossible"
-    return Verdict(found.status != "different", summary, found.is_loadable, is_known, found.outputs)
+    notices = [fault.notice for fault in found.optimizer_faults if not fault.runs]
+    return Verdict(found.status != "different", summary, found.is_loadable, is_known, found.outputs, notices)
+
+
+def _unfit(job: Job, summary: str) -> UsageError:
+    """What to say where the reference does not run with the sizes that were asked for, as the model does with its own.
+
+    Values of the other inputs may decide which sizes it takes.
+    """
+    inputs = inputs_to_feed(load(job.options.source).graph)
+    others = [value.name for value in inputs if value.name not in (job.requests.input_shape or {})]
+    return job.requests.unfit(summary, others if job.options.inputs is None else ())
+
+
+def of_the_model(summary: str, reference: Path, job: Job) -> str:
+    """What is said of the reference, which may lie in a temporary folder, said of the model."""
+    return summary.replace(str(reference), str(job.options.source))
 
 
 def _numerics(job: Job, effective: Collection[str]) -> Numerics:

@@ -37,3 +37,31 @@ def test_a_conversion_claims_what_its_least_precise_pass_claims(
     model = parse(f"agraph (float[N,3] x) => (float[N,3] y) <float by = {{{constant}}}> {{ {body} }}")
     onnx.save(model, "d.onnx")
     assert fusionc.convert("d.onnx", **options).effected and claimed == [expected]
+
+
+def test_a_result_that_does_not_run_at_the_default_level_has_a_notice_of_its_own() -> None:
+    # microsoft/onnxruntime#32413, of 1.31 and 1.32: its optimizers make an invalid graph of this.
+    model = parse(
+        "agraph (float[4] x) => (float[4] y) <float zero = {0}, float one = {1}> "
+        "{ m = Identity (x) f = Div (one, one) w = Mul (m, f) y = Add (w, zero) }"
+    )
+    onnx.save(model, "d.onnx")
+    Path("off.json").write_text('{"Switch": {"GraphFusion": {"ALL": "off"}, "UBFusion": {"ALL": "off"}}}')
+    report = fusionc.convert("d.onnx", fusion_switch_file="off.json")
+    (notice,) = [text for text in report.notices if "cannot run" in text]
+    assert notice == (
+        "onnxruntime cannot run the result at level all, nor the model itself: set SessionOptions."
+        'add_session_config_entry("optimization.disable_specified_optimizers", "EliminateIdentity")'
+    )
+
+
+def test_where_a_value_decides_which_sizes_fit_the_hint_asks_for_it() -> None:
+    model = parse(
+        "agraph (float[N] x, int64[1] n) => (float[M] y) "
+        "<int64[1] rare = {7777}, int64[1] two = {2}, int64[1] six = {6}> "
+        "{ is_rare = Equal (n, rare) size = Where (is_rare, six, two) y = Reshape (x, size) }"
+    )
+    onnx.save(model, "d.onnx")
+    with pytest.raises(fusionc.UsageError, match=r"cannot run d\.onnx") as raised:
+        fusionc.convert("d.onnx", input_shape={"x": (6,)})
+    assert raised.value.hint.endswith("give values of n with --inputs")

@@ -60,10 +60,14 @@ class Requests:
         outside = sizes_outside(verify_shape or {}, self.input_shape or {})
         return [f"--verify_shape is outside of --input_shape: {'; '.join(outside)}"] if outside else []
 
-    def unfit(self, reason: str) -> UsageError:
-        """What to say where the model is right, and the one that was asked for is not."""
+    def unfit(self, reason: str, unknown: Sequence[str] = ()) -> UsageError:
+        """What to say where the model is right, and the one that was asked for is not, unless the values of these
+        inputs are at fault."""
         what = f"the model does not work with what was asked to change of it: {reason}"
-        return UsageError(what, where=str(self), hint="ask for other sizes or outputs", code="E10001")
+        hint = "ask for other sizes or outputs"
+        if unknown:
+            hint += f", or, where a value decides which sizes fit, give values of {', '.join(unknown)} with --inputs"
+        return UsageError(what, where=str(self), hint=hint, code="E10001")
 
     def __str__(self) -> str:
         given = {"input_shape": self.input_shape, "free_dim": self.free_dim, "out_nodes": self.out_nodes}

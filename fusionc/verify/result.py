@@ -46,6 +46,17 @@ class OptimizerFault:
             return "graph_optimization_level = ORT_DISABLE_ALL"
         return f'add_session_config_entry("{DISABLED}", "{";".join(self.optimizers)}")'
 
+    @property
+    def runs(self) -> bool:
+        """Whether the candidate runs at the level, and gives something else."""
+        return bool(self.difference.subject)
+
+    @property
+    def notice(self) -> str:
+        """What to mind where it does not run, in short."""
+        whose = ", nor the model itself" if self.is_in_reference else ""
+        return f"onnxruntime cannot run the result at level {self.level}{whose}: set SessionOptions.{self.setting}"
+
     def __str__(self) -> str:
         names = " and ".join(self.optimizers) or "as a whole"
         whose = "what both models compute" if self.is_in_reference else "what the model computes, not the reference"
