@@ -240,11 +240,6 @@ def _broadcast(dims: list[Element]) -> Element | None:
     return 1 if not found else found[0] if len(found) == 1 and is_dimension(found[0]) else None
 
 
-def _fused_conv(node: Node) -> Dims | None:
-    dims, channels = _dims(node.inputs[0]), _dims(node.inputs[1])
-    return None if dims is None or channels is None else [dims[0], channels[0], *[None] * (len(dims) - 2)]
-
-
 def _attention(node: Node) -> Dims | None:
     """The shape of the query, unless key and value are packed beside it, with heads as large as those of the value."""
     dims, value = _dims(node.inputs[0]), _dims(node.inputs[2]) if len(node.inputs) > 2 else None
@@ -263,7 +258,6 @@ _SHAPES: dict[tuple[str, str], Callable[[Node], Dims | None]] = {
     ("", "Reshape"): _reshape,
     ("", "Slice"): _slice,
     ("", "Concat"): _concat,
-    (MICROSOFT, "FusedConv"): _fused_conv,
     (MICROSOFT, "MultiHeadAttention"): _attention,
     (MICROSOFT, "GroupQueryAttention"): _attention,
 }

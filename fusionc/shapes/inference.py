@@ -16,7 +16,7 @@ from fusionc.model.header import Types
 from fusionc.model.tensors import UNKNOWN, ValueType
 from fusionc.shapes.elements import SMALL, Element, elements_made, shape_made
 from fusionc.shapes.expressions import INVENTED, atoms, is_invented
-from fusionc.shapes.onnx_inference import ask
+from fusionc.shapes.onnx_inference import LIKE_STANDARD, ask
 from fusionc.shapes.overrides import is_fatal, trusted
 
 _OF_SHAPES = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)  # what shape arithmetic computes with
@@ -169,7 +169,7 @@ def _types_made(node: Node, *, is_new: bool) -> Sequence[ValueType]:
         return [x, UNKNOWN, UNKNOWN, x]
     if is_fatal(node):
         return []
-    if operators.is_foreign(node) and node.function is None:
+    if operators.is_foreign(node) and node.function is None and (node.op, node.domain) not in LIKE_STANDARD:
         known = [UNKNOWN if output is None else output.known_type for output in node.outputs]
         if known[0] == UNKNOWN and shape_made(node) is not None:
             known[0] = ValueType(x.elem_type)

@@ -19,6 +19,7 @@ from fusionc.protos import graphs_of, with_shapes
 from fusionc.shapes.elements import SMALL, elements
 
 _IR_VERSION = 10  # of what onnx is asked about: initializers need not be inputs there
+LIKE_STANDARD = {("FusedConv", operators.MICROSOFT): ("Conv", "")}  # those of onnxruntime, and whose shapes they make
 
 
 def ask(node: Node, *, is_new: bool) -> Sequence[ValueType]:
@@ -34,7 +35,7 @@ def ask(node: Node, *, is_new: bool) -> Sequence[ValueType]:
     known = {name: tensors.to_proto(array, name) for name, array in held.items()}
     proto = _alone(node)
     opsets = [onnx.helper.make_opsetid(*entry) for entry in ({node.domain: 1} | graph.opsets).items()]
-    schema = operators.schema(node.op, node.domain, graph.opset_of(node.domain))
+    schema = operators.schema(proto.op_type, proto.domain, graph.opset_of(proto.domain))
     found: Mapping[str, TypeProto] | None = None
     if schema is not None:
         try:
@@ -57,7 +58,8 @@ def ask(node: Node, *, is_new: bool) -> Sequence[ValueType]:
 
 
 def _alone(node: Node) -> NodeProto:
-    proto = NodeProto(op_type=node.op, domain=node.domain, overload=node.proto.overload)
+    op, domain = LIKE_STANDARD.get((node.op, node.domain), (node.op, node.domain))
+    proto = NodeProto(op_type=op, domain=domain, overload=node.proto.overload)
     proto.input.extend("" if value is None else f"i{at}" for at, value in enumerate(node.inputs))
     proto.output.extend("" if value is None else f"o{at}" for at, value in enumerate(node.outputs))
     bodies = iter(node.bodies)

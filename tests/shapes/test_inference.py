@@ -322,13 +322,17 @@ def test_operators_without_a_rule_of_onnx(opset: int, call: str) -> None:
     assert value(graph, "y").shape == ("N", 3, "S", "T") and value(graph, "y").elem_type == 1
 
 
-def test_a_convolution_with_its_activation_has_the_channels_of_its_weights() -> None:
+def test_a_convolution_with_its_activation_makes_the_shapes_of_a_convolution() -> None:
     graph = graph_of(
-        """agraph (float[N,3,S,T] x) => (float[a,b,c,d] y) <float[5,3,3,3] W> {
-            h = com.microsoft.FusedConv <activation = "Relu"> (x, W) y = Neg (h) }"""
+        """agraph (float[N,3,9,T] x, float[N,5,4,7] z) => (float[a,b,c,d] y) <float[5,3,3,3] W, float[5] B> {
+            h = com.microsoft.FusedConv <activation = "LeakyRelu", activation_params = [0.5], strides = [2, 1]>
+                (x, W, B)
+            g = com.microsoft.FusedConv <activation = "Relu", strides = [2, 1]> (x, W, , z)
+            y = Add (g, h) }"""
     )
-    batch, channels, *space = value(graph, "h").shape or ()
-    assert (batch, channels) == ("N", 5) and all(map(is_invented, space)) and value(graph, "h").elem_type == 1
+    for name in ("h", "g"):
+        batch, channels, height, width = value(graph, name).shape or ()
+        assert (batch, channels, height) == ("N", 5, 4) and is_invented(width) and value(graph, name).elem_type == 1
 
 
 def test_what_folding_makes_known_is_asked_again() -> None:
