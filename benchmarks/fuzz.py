@@ -61,7 +61,7 @@ _NOISE = 30  # how many times the effect of a few units in the last place is sti
 _IGNORE_NAN = {"ReduceMax", "ReduceMin"}  # in onnxruntime, or not, depending on how the elements lie
 _M_PERTURB = -6  # of glibc's mallopt
 _GROWTH = 4096  # bytes; what a stamp on each new node needs
-_LARGER = {"FewChannelsConvPass": 1 << 20}  # passes that trade bytes for time, and how many in one rewrite
+_LARGER = dict.fromkeys(("FewChannelsConvPass", "PadChannelsPass"), 1 << 20)  # bytes, for time, in one rewrite
 
 
 class Wrong(Exception):

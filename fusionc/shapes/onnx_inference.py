@@ -59,14 +59,16 @@ def ask(node: Node, *, is_new: bool) -> Sequence[ValueType]:
 
 def _alone(node: Node) -> NodeProto:
     op, domain = LIKE_STANDARD.get((node.op, node.domain), (node.op, node.domain))
-    proto = NodeProto(op_type=op, domain=domain, overload=node.proto.overload)
-    proto.input.extend("" if value is None else f"i{at}" for at, value in enumerate(node.inputs))
+    proto, is_like = NodeProto(op_type=op, domain=domain, overload=node.proto.overload), op != node.op
+    inputs = node.inputs[:3] if is_like else node.inputs  # the fourth of FusedConv has the shape of what it makes
+    proto.input.extend("" if value is None else f"i{at}" for at, value in enumerate(inputs))
     proto.output.extend("" if value is None else f"o{at}" for at, value in enumerate(node.outputs))
     bodies = iter(node.bodies)
     for attribute in node.proto.attribute:
         held = [_outline(next(bodies)) for _ in graphs_of(attribute)]
         value = held[0] if attribute.type == AttributeProto.GRAPH else held
-        proto.attribute.append(onnx.helper.make_attribute(attribute.name, value) if held else attribute)
+        if not is_like or not attribute.name.startswith("activation"):
+            proto.attribute.append(onnx.helper.make_attribute(attribute.name, value) if held else attribute)
     return proto
 
 
