@@ -2,6 +2,7 @@
 
 import difflib
 import json
+import os
 from collections.abc import Iterable, Sequence
 
 _LONGEST_QUOTE = 120  # characters
@@ -41,6 +42,14 @@ def quote(value: object) -> str:
     """A value as JSON writes it, cut where it would fill the screen."""
     text = json.dumps(value, ensure_ascii=False)
     return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 1] + "…"
+
+
+def shown(value: object) -> str:
+    """An argument as Python writes it where that is short, else its type: a model would fill many screens."""
+    if isinstance(value, str | int | float | list | tuple | dict | os.PathLike | None):
+        text = repr(value)
+        return text if len(text) <= _LONGEST_QUOTE else text[: _LONGEST_QUOTE - 1] + "…"
+    return f"a {type(value).__name__}"
 
 
 class FusioncError(Exception):

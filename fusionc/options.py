@@ -6,13 +6,14 @@ The command line has checked them already; those who call `fusionc.convert` them
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fusionc.disk.paths import require_path, require_unread
-from fusionc.errors import UsageError
+from fusionc.disk.paths import path_of, require_path, require_unread
+from fusionc.errors import UsageError, shown
+from fusionc.report.plog import LEVELS as LOG_LEVELS
 from fusionc.requested.dimension_size import DimensionSize
 from fusionc.runtime.optimizers import LEVELS
 
@@ -20,7 +21,19 @@ _SWITCHES = (
     "verify", "oo_constant_folding", "oo_dead_code_elimination", "pattern_fusion_pass", "enable_graph_kernel",
     "trust_kernels", "check_rewrites", "ready",
 )  # fmt: skip
-_FILES = ("fusion_switch_file", "dump_graph", "inputs", "report")
+_FILES = {
+    "fusion_switch_file": 'give the path of a switch file; optimization_switch takes "P:on;Q:off"',
+    "dump_graph": "give the path of a folder",
+    "inputs": "give an .npz file, which numpy.savez(path, **values) writes, or a folder of samples",
+    "report": "give the path of the page to write",
+}
+_TEXTS = {
+    "optimization_switch": 'give "P:on;Q:off"',
+    "out_nodes": 'give "conv1:0;logits"',
+    "output_type": 'give "FP16", or "conv1:0:FP16;logits:FP32"',
+    "graph_kernel_flags": 'give "--opt_level=2"',
+    "log": f"give one of {', '.join(LOG_LEVELS)}",
+}
 _LISTS = {"custom_passes": "my_passes.py", "custom_op_library": "libcustom.so"}  # of files, with an example
 TARGETS = ("onnxruntime-cpu", "onnx")
 OO_LEVELS = ("O1", "O3")
@@ -76,14 +89,17 @@ def options_of(given: Mapping[str, Any]) -> Options:
     """The arguments of `fusionc.convert` by name. Raises UsageError where one is wrong, or a path leads nowhere."""
     _check(given)
     options = {name: value for name, value in given.items() if name not in ("model", "output")}
-    options |= {name: None if given[name] is None else Path(given[name]) for name in _FILES}
+    options |= {
+        name: None if given[name] is None else path_of(given[name], name, hint) for name, hint in _FILES.items()
+    }
     options |= {name: tuple(map(Path, given[name])) for name in _LISTS}
     options["runtime_level"] = tuple(given["runtime_level"])
     options["free_dim"] = _symbols(given["free_dim"])
     options["progress"] = given["progress"] or (lambda _: None)
-    source = Path(given["model"])
+    source = path_of(given["model"], "model", "give the path of a model; fusionc.optimize takes a model in memory")
     require_path(source, "model")
-    destination = output_path(source, None if given["output"] is None else Path(given["output"]))
+    output = None if given["output"] is None else path_of(given["output"], "output", "give the path of a file")
+    destination = output_path(source, output)
     read = {source: "the model itself", **dict.fromkeys(options["custom_passes"], "a file of custom passes")}
     if options["fusion_switch_file"] is not None:
         read[options["fusion_switch_file"]] = "the switch file"
@@ -115,6 +131,9 @@ def _check(given: Mapping[str, Any]) -> None:
 
     Text is refused where True or False is wanted: "false" would count as True.
     """
+    for name, hint in _TEXTS.items():
+        if not isinstance(given[name], str | None):
+            raise _wrong(name, given, hint)
     for name in _SWITCHES:
         if not isinstance(given[name], bool | None):
             raise _wrong(name, given, "give True or False")
@@ -136,10 +155,11 @@ def _check(given: Mapping[str, Any]) -> None:
     if opset is not None and not (isinstance(opset, int) and opset > 0):
         raise _wrong("target_opset", given, "give a number, or None for the opset of the model")
     for name, example in _LISTS.items():
-        if isinstance(given[name], str | os.PathLike):
+        files = given[name]
+        if not isinstance(files, Sequence | Set) or isinstance(files, str) or not all(map(_is_path, files)):
             raise _wrong(name, given, f'give a list of files: ["{example}"]')
     levels = given["runtime_level"]
-    if isinstance(levels, str) or not set(levels) <= set(LEVELS):
+    if isinstance(levels, str) or not isinstance(levels, Collection) or not all(level in LEVELS for level in levels):
         raise _wrong("runtime_level", given, f"give a list of some of {', '.join(LEVELS)}")
     for name, choices in (("target", TARGETS), ("oo_level", OO_LEVELS), ("on_mismatch", ON_MISMATCH)):
         if given[name] not in choices:
@@ -147,7 +167,11 @@ def _check(given: Mapping[str, Any]) -> None:
 
 
 def _wrong(name: str, given: Mapping[str, Any], hint: str, wanted: str = "") -> UsageError:
-    return UsageError(f"{name} is {given[name]!r}{wanted}", hint=hint, code="E10001")
+    return UsageError(f"{name} is {shown(given[name])}{wanted}", hint=hint, code="E10001")
+
+
+def _is_path(value: object) -> bool:
+    return isinstance(value, str | os.PathLike)
 
 
 def _is_shape(shape: object, ranges: bool) -> bool:

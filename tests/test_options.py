@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 
 import fusionc
@@ -44,6 +45,28 @@ MODEL = Path(__file__).parent.parent / "sample_models" / "matmul_bias.onnx"
         ("custom_passes", "my_passes.py", 'give a list of files: ["my_passes.py"]'),
         ("custom_passes", Path("my_passes.py"), 'give a list of files: ["my_passes.py"]'),
         ("custom_op_library", "a.so", 'give a list of files: ["libcustom.so"]'),
+        ("custom_passes", [3], 'give a list of files: ["my_passes.py"]'),
+        ("custom_op_library", 3, 'give a list of files: ["libcustom.so"]'),
+        ("optimization_switch", {"P": "off"}, 'give "P:on;Q:off"'),
+        ("out_nodes", ["features"], 'give "conv1:0;logits"'),
+        ("output_type", ["FP16"], 'give "FP16", or "conv1:0:FP16;logits:FP32"'),
+        ("graph_kernel_flags", ["--opt_level=2"], 'give "--opt_level=2"'),
+        ("log", 3, "give one of debug, info, warning, error, null"),
+        ("output", 3, "give the path of a file"),
+        ("dump_graph", True, "give the path of a folder"),
+        ("report", True, "give the path of the page to write"),
+        (
+            "fusion_switch_file",
+            {"Switch": {}},
+            'give the path of a switch file; optimization_switch takes "P:on;Q:off"',
+        ),
+        (
+            "inputs",
+            {"image": [1]},
+            "give an .npz file, which numpy.savez(path, **values) writes, or a folder of samples",
+        ),
+        ("runtime_level", 3, "give a list of some of disabled, basic, extended, all"),
+        ("runtime_level", [["all"]], "give a list of some of disabled, basic, extended, all"),
         ("runtime_level", "all", "give a list of some of disabled, basic, extended, all"),
         ("runtime_level", ["o3"], "give a list of some of disabled, basic, extended, all"),
         ("target", "npu", "give one of onnxruntime-cpu, onnx"),
@@ -52,9 +75,17 @@ MODEL = Path(__file__).parent.parent / "sample_models" / "matmul_bias.onnx"
 )
 def test_what_is_wrong_is_named(name: str, value: Any, hint: str) -> None:
     with pytest.raises(fusionc.UsageError) as caught:
-        fusionc.convert(MODEL, output="out.onnx", **{name: value})
+        fusionc.convert(MODEL, **{"output": "out.onnx", name: value})
     assert caught.value.what.startswith(f"{name} is {value!r}") and caught.value.hint == hint
     assert not list(Path().iterdir())
+
+
+def test_a_model_in_memory_is_for_optimize() -> None:
+    model: Any = onnx.load(MODEL)
+    with pytest.raises(fusionc.UsageError) as caught:
+        fusionc.convert(model)
+    assert caught.value.what == "model is a ModelProto, not a path"
+    assert caught.value.hint == "give the path of a model; fusionc.optimize takes a model in memory"
 
 
 @pytest.mark.parametrize(

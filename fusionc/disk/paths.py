@@ -7,12 +7,19 @@ import os
 from collections.abc import Mapping
 from pathlib import Path
 
-from fusionc.errors import UsageError
+from fusionc.errors import UsageError, shown
 
 _NO_PATH = {
     errno.ELOOP: "is a symbolic link that leads back to itself",
     errno.ENAMETOOLONG: "has a name that is too long",
 }
+
+
+def path_of(given: object, name: str, hint: str) -> Path:
+    """The path that an argument of this name is. Raises UsageError E10001, with the hint, where it is none."""
+    if isinstance(given, str | os.PathLike):
+        return Path(given)
+    raise UsageError(f"{name} is {shown(given)}, not a path", hint=hint, code="E10001")
 
 
 def require_path(path: Path, what: str) -> None:

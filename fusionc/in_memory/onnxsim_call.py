@@ -14,7 +14,14 @@ from onnx.defs import onnx_opset_version
 from fusionc.disk.load import load
 from fusionc.errors import UsageError, VerificationError
 from fusionc.in_memory.optimize import optimize
-from fusionc.in_memory.peer_names import BATCH_NORMALIZATION, ONNXSIM, passes_doing, require_defaults, switches
+from fusionc.in_memory.peer_names import (
+    BATCH_NORMALIZATION,
+    ONNXSIM,
+    passes_doing,
+    require_defaults,
+    require_list,
+    switches,
+)
 from fusionc.in_memory.sample_file import sample_file
 from fusionc.protos import inputs_to_feed
 
@@ -113,6 +120,8 @@ def simplify(
     """
     given = dict(locals(), certify=certify or None)
     require_defaults(simplify, given, _NOT_MEANT)
+    for name, example in (("skipped_optimizers", "fuse_qkv"), ("unused_output", "logits")):
+        require_list(name, given[name], example)
     if providers is not None and list(providers) != ["CPUExecutionProvider"]:
         raise UsageError("simplify cannot fold with other providers", hint="leave providers out", code="E10001")
     proto = load(Path(model)) if isinstance(model, str | os.PathLike) else model

@@ -12,7 +12,7 @@ import onnx
 
 from fusionc.errors import UsageError, advice, said
 from fusionc.in_memory.optimize import optimize
-from fusionc.in_memory.peer_names import ONNXSLIM_PATTERNS, passes_doing, require_defaults, switches
+from fusionc.in_memory.peer_names import ONNXSLIM_PATTERNS, passes_doing, require_defaults, require_list, switches
 from fusionc.in_memory.sample_file import sample_file
 from fusionc.report.table import show_report
 
@@ -28,6 +28,13 @@ _TYPES = {"fp16": "FP16", "fp32": "FP32", "int32": "INT32"}
 _EQUAL_VALUES = {
     "subexpression_elimination": "CommonSubexpressionEliminationPass",
     "weight_tying": "RemoveSameConstPass",
+}
+_LISTS = {
+    "input_shapes": "x:1,3,224,224",
+    "model_check_inputs": "x:1,3,224,224",
+    "outputs": "logits",
+    "skip_optimizations": "constant_folding",
+    "skip_fusion_patterns": "FusionGelu",
 }
 _OPTIMIZATIONS = ("constant_folding", "graph_fusion", "dead_node_elimination", *_EQUAL_VALUES)
 
@@ -75,6 +82,8 @@ def slim(
     if isinstance(model, list):
         hint = "fusionc diff shows what differs between two models"
         raise UsageError("slim takes one model, not a list of them", hint=hint, code="E10001")
+    for name, example in _LISTS.items():
+        require_list(name, given[name], example)
     names = [part.rpartition(":")[::2] if ":" in part else (part, "") for part in outputs or ()]
     if unknown := [type_ for _, type_ in names if type_ and type_ not in _TYPES]:
         raise UsageError(f"outputs: {unknown[0]} is none of {', '.join(_TYPES)}", hint="choose one", code="E10001")

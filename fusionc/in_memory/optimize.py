@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from inspect import signature
 from pathlib import Path
 from typing import Any, TypeVar, overload
 
 import onnx
 
 from fusionc.api import convert
+from fusionc.disk.paths import path_of
 from fusionc.disk.places import workshop
-from fusionc.errors import FusioncError, UsageError
+from fusionc.errors import FusioncError, UsageError, advice
 from fusionc.graph_kernel.library.cache import known
 from fusionc.in_memory.model_kinds import model_in_memory
 from fusionc.in_memory.temporary_files import read, write
@@ -55,6 +57,13 @@ def optimize(
 
     Raises what `convert` raises, and UsageError for what is no model.
     """
+    if unknown := options.keys() - signature(convert).parameters.keys():
+        name = sorted(unknown)[0]
+        near = advice(name, signature(convert).parameters, "help(fusionc.convert) has the options")
+        raise TypeError(f"optimize() got an unexpected keyword argument {name!r}; {near}")
+    if base_dir is not None and not path_of(base_dir, "base_dir", "give the path of a folder").is_dir():
+        hint = "give the folder in which the external data of the model lies"
+        raise UsageError("base_dir is no folder that exists", where=os.fspath(base_dir), hint=hint, code="E10001")
     for name, value, what in (("external_weight", 1, "the weights"), ("ready", True, "the ready form")):
         if options.get(name) == value and output is None:
             problem = f"{name} is {value}, and there is no file beside which {what} could go"
@@ -99,7 +108,10 @@ def _optimized(
             raise _no_room(error, folder) from error
         except FusioncError as error:
             if base_dir is None and error.code == "E10410":  # a file of external data that is not there
-                error.hint = "give the folder that it lies in with base_dir"
+                error.hint = (
+                    "load the model with its external data, give its path instead, or the folder of that data with "
+                    "base_dir of fusionc.optimize"
+                )
             raise
         del given
     if moved and output is not None and options.get("external_weight") is None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from inspect import signature
 from typing import Any
 
-from fusionc.errors import UsageError, advice
+from fusionc.errors import UsageError, advice, shown
 
 _MERGED_MOVES = ("TransOpSymmetryEliminationPass",)
 _SHAPES = ("DimensionComputePass", "ShapeReshapePass")
@@ -105,3 +105,9 @@ def require_defaults(function: Callable[..., Any], given: Mapping[str, object], 
     for name, hint in hints.items():
         if given[name] != parameters[name].default:
             raise UsageError(f"{function.__name__} cannot do what {name} asks for", hint=hint, code="E10001")
+
+
+def require_list(name: str, given: object, example: str) -> None:
+    """Raise UsageError where an argument that is a list of texts is one text: its letters would be the list."""
+    if isinstance(given, str):
+        raise UsageError(f"{name} is {shown(given)}, not a list", hint=f'give ["{example}"]', code="E10001")

@@ -7,7 +7,7 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fusionc.disk.paths import require_path
+from fusionc.disk.paths import path_of, require_path
 from fusionc.errors import FusioncError, UsageError
 from fusionc.graph_kernel.library.location import library_for
 from fusionc.graph_kernel.library.register import register_kernels
@@ -39,7 +39,7 @@ def session(
     """
     import onnxruntime
 
-    path = Path(model)
+    path = path_of(model, "model", "give the path of an .onnx file; onnxruntime.InferenceSession takes bytes")
     require_path(path, "model")
     if not path.is_file():
         problem = "is a folder" if path.is_dir() else "does not exist"

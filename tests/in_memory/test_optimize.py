@@ -99,7 +99,11 @@ def test_weights_in_files_stay_there(tmp_path: Path, empty: Path) -> None:
     assert loaded.SerializeToString() == inline.SerializeToString()
     with pytest.raises(fusionc.FusioncError, match="external data does not exist") as caught:
         fusionc.optimize(model)
-    assert caught.value.hint == "give the folder that it lies in with base_dir"
+    assert (
+        caught.value.hint
+        == "load the model with its external data, give its path instead, or the folder of that data with "
+        "base_dir of fusionc.optimize"
+    )
     assert is_clean(empty)
 
 
@@ -243,3 +247,13 @@ def test_a_model_of_the_real_onnx_ir(tmp_path: Path, empty: Path) -> None:
     external, _ = fusionc.optimize(ir.load(tmp_path / "m.onnx"), verify=False)
     weights = external.graph.initializers["w"].const_value
     assert os.fspath(weights.location) == "m.data" and weights.numpy().shape == (32, 32)
+
+
+def test_an_unknown_option_is_one_of_optimize() -> None:
+    with pytest.raises(TypeError, match=r"^optimize\(\) .* 'target_opste'; did you mean \"target_opset\"\?$"):
+        fusionc.optimize(small_model(), target_opste=20)
+
+
+def test_a_folder_that_is_not_there_is_said_to_be_so() -> None:
+    with pytest.raises(fusionc.UsageError, match="base_dir is no folder that exists"):
+        fusionc.optimize(small_model(), base_dir="nope")

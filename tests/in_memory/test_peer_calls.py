@@ -234,3 +234,29 @@ def test_the_recorded_signature_is_that_of_the_real_onnxsim() -> None:
 def test_the_recorded_arguments_are_those_of_the_real_onnxslim() -> None:
     parser_of_peer = pytest.importorskip("onnxslim.argparser", reason="onnxslim is not installed: pip install onnxslim")
     assert parser_of_peer.OnnxSlimKwargs.__annotations__.keys() == ONNXSLIM_SLIM
+
+
+@pytest.mark.parametrize(
+    ("call", "name", "text"),
+    [
+        (fusionc.slim, "input_shapes", "x:1,2,8,8"),
+        (fusionc.slim, "outputs", "y"),
+        (fusionc.slim, "skip_fusion_patterns", "FusionGelu"),
+        (fusionc.simplify, "unused_output", "aside"),
+        (fusionc.simplify, "skipped_optimizers", "fuse_qkv"),
+    ],
+)
+def test_one_text_is_no_list_of_texts(call: Callable[..., Any], name: str, text: str) -> None:
+    with pytest.raises(fusionc.UsageError, match=f"{name} is '{text}', not a list"):
+        call(model(), **{name: text})
+
+
+@pytest.mark.parametrize("call", [fusionc.simplify, fusionc.slim])
+def test_external_data_that_is_not_loaded_is_told_with_what_to_do(call: Callable[..., Any]) -> None:
+    given = model()
+    onnx.external_data_helper.convert_model_to_external_data(given, location="gone", size_threshold=0)
+    onnx.save(given, "m.onnx")
+    Path("gone").unlink()
+    with pytest.raises(fusionc.FusioncError) as raised:
+        call(onnx.load("m.onnx", load_external_data=False))
+    assert raised.value.hint.startswith("load the model with its external data, give its path instead, or")

@@ -169,3 +169,9 @@ def test_with_kernels(tmp_path: Path) -> None:
     assert is_ready(session) and session.run(None, feeds)[0].tobytes() == wanted.tobytes()
     (tmp_path / "out.kernels.so").unlink()
     np.testing.assert_allclose(falls_back(model, "other kernels").run(None, feeds)[0], wanted, rtol=1e-5)
+
+
+def test_a_model_in_memory_is_no_path() -> None:
+    model: Any = parse(AREA)
+    with pytest.raises(fusionc.UsageError, match="model is a ModelProto, not a path"):
+        fusionc.session(model)
