@@ -6,7 +6,7 @@ import os
 
 from onnx import TensorProto
 
-from fusionc.errors import FusioncError
+from fusionc.errors import FusioncError, UsageError
 from fusionc.model.tensors import byte_size
 
 
@@ -18,7 +18,8 @@ def external_entries(tensor: TensorProto) -> dict[str, str]:
 def external_range(tensor: TensorProto, folder: str) -> tuple[str, int, int]:
     """The file of an external tensor with its offset and length in bytes.
 
-    Raises FusioncError where the path leaves the model's folder, the file is missing or too short.
+    Raises FusioncError where the path leaves the model's folder or the file is too short, UsageError where it is not
+    there.
     """
     entries = external_entries(tensor)
     location = entries.get("location", "")
@@ -40,7 +41,7 @@ def external_range(tensor: TensorProto, folder: str) -> tuple[str, int, int]:
         raise FusioncError(what, where=where, hint=hint, code="E13005") from None
     if "\0" in location or not os.path.isfile(path):
         hint = f"copy the file of weights to {root}, or {hint}"
-        raise FusioncError("the file of external data does not exist", where=where, hint=hint, code="E10410")
+        raise UsageError("the file of external data does not exist", where=where, hint=hint, code="E10410")
     if offset < 0 or length < size or offset + length > os.path.getsize(path):
         raise FusioncError(
             "the file of external data is shorter than the tensor",

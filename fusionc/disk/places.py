@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import secrets
+import shlex
 import shutil
 import stat
 import sys
@@ -19,7 +20,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import BinaryIO
 
-from fusionc.errors import FusioncError
+from fusionc.errors import FusioncError, UsageError
 
 if sys.platform != "win32":
     import fcntl
@@ -31,9 +32,13 @@ _WORKSHOP = re.compile(re.escape(_PREFIX) + "[0-9a-f]{8}")
 
 
 def cannot_be_written(error: OSError, where: Path) -> FusioncError:
-    """What to say where the system refuses to write the result."""
+    """What to say where the system refuses to write the result, which may be as there is no such folder."""
+    what = f"the result cannot be written: {error.strerror or error}"
+    if isinstance(error, FileNotFoundError) and not where.exists():
+        hint = f"make the folder, mkdir -p {shlex.quote(str(where))}, or give another one"
+        return UsageError(what, where=str(where), hint=hint, code="E13004")
     return FusioncError(
-        f"the result cannot be written: {error.strerror or error}",
+        what,
         where=str(where),
         hint="give a folder that exists, can be written and has room with --output (fusionc bisect: --output_dir)",
         code="E13004",

@@ -107,7 +107,10 @@ class _Given:
         if _is_fixed(dim):
             if not lower <= dim.dim_value <= upper:
                 what = f"{place} is {dim.dim_value} in the model, and cannot become {_text(size)}"
-                hint = f"give {dim.dim_value} or -1, or export the model with a dynamic dimension there"
+                name, _, axis = place.removesuffix("]").rpartition("[")
+                hint = (
+                    f'give {dim.dim_value} or -1; --free_dim "{name}:{axis}" makes it symbolic where that is possible'
+                )
                 raise UsageError(what, where=_OPTION, hint=hint, code="E10001")
         elif isinstance(size, tuple):
             self.ranges.append((dim.dim_param, size, place))

@@ -130,7 +130,7 @@ def test_branches_and_loops() -> None:
         ({"a": (1, 4)}, "the model has no input a", "its inputs are: x, z"),
         ({"x": (1, 4, 1)}, "x has 2 dimensions in the model, not 3", "the model declares x:N,4"),
         ({"x": ()}, "x has 2 dimensions in the model, not 0", "the model declares x:N,4"),
-        ({"x": (1, 5)}, "x[1] is 4 in the model, and cannot become 5", "give 4 or -1"),
+        ({"x": (1, 5)}, "x[1] is 4 in the model, and cannot become 5", 'give 4 or -1; --free_dim "x:1" makes'),
         ({"x": (1, (5, 9))}, "x[1] is 4 in the model, and cannot become 5~9", "give 4 or -1"),
         ({"x": (0, 4)}, "x[0] cannot be 0", "1 or more"),
         ({"x": ((3, 2), 4)}, "x[0] cannot be 3~2", "1 or more"),
