@@ -26,6 +26,8 @@ def _into_gemm(m: Match, new: Tape) -> Result:
 
 def _turned(m: Match, new: Tape) -> Result:
     """(a·b + c)ᵀ = bᵀ·aᵀ + cᵀ"""
+    if m.c is not None and m.b.is_constant:  # without an addend onnxruntime does it at load, whatever stands here
+        refuse("weights are packed at load as a second operand only, and would be packed in each run")
     flags = {"transA": int(not m.gemm.attr("transB")), "transB": int(not m.gemm.attr("transA"))}
     return new.Gemm(m.b, m.a, None if m.c is None else _column(m.c, new), like=m.gemm, **flags)
 
@@ -93,7 +95,8 @@ class BatchMatMulFusionPass(Pass):
     after    Gemm with transA, transB, beside a Transpose that is used elsewhere, too; MatMul(b, a)ᵀ, and without the
              Transpose where one follows that undoes it
     refuses  other ranks than 2 for a Gemm; integers, for which runtimes have no Gemm; a Transpose that moves other axes
-             than the last two; Gemm(a, b, c)ᵀ with a c that is no constant, or a large one used elsewhere
+             than the last two; Gemm(a, b, c)ᵀ with a c that is no constant, or a large one used elsewhere,
+             or with a constant b, which would take up to 6 times as long
     algebra  aᵀ·bᵀ = (b·a)ᵀ; onnxruntime sums in another order where an operand is transposed
     source   CANN's BatchMatMulFusionPass and TransposedUpdateFusionPass
     """

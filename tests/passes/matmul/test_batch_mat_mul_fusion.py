@@ -16,6 +16,12 @@ TURNED = (
 
 STAYS = [
     Stays(
+        "of a Gemm with weights and an addend",
+        "agraph (float[M,3] a) => (float[2,M] y) <float[3,2] b = {1, 2, 3, 4, 5, 6}, float[2] c = {1, 2}> "
+        "{ g = Gemm (a, b, c) y = Transpose <perm = [1, 0]> (g) }",
+        "weights are packed at load as a second operand only, and would be packed in each run",
+    ),
+    Stays(
         "of a Gemm, the addend no constant",
         TURNED.format(", float[N] c", "", "(a, b, c)"),
         "the addend is no constant that can be transposed",
