@@ -1,4 +1,7 @@
-"""Olive: what a workflow has made is optimized for onnxruntime in the end."""
+"""Olive: what a workflow has made is optimized for onnxruntime in the end.
+
+To install: olive-ai.
+"""
 
 from typing import Any
 

@@ -1,4 +1,7 @@
-"""optimum: the model that it exports is optimized where it lies; with `slim=True` it would call onnxslim itself."""
+"""optimum: the model that it exports is optimized where it lies; with `slim=True` it would call onnxslim itself.
+
+To install: optimum-onnx, which has optimum.exporters.onnx, and what the model needs, mostly transformers and torch.
+"""
 
 from pathlib import Path
 

@@ -1,4 +1,7 @@
-"""torch.onnx: the program that it exports is optimized in memory, and saved then."""
+"""torch.onnx: the program that it exports is optimized in memory, and saved then.
+
+To install: torch, and onnxscript, which its exporter needs.
+"""
 
 import torch
 

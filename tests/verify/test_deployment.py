@@ -157,8 +157,9 @@ def test_a_conversion_reports_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_the_command_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    onnx.save(parse(QUOTIENT), "quotient.onnx")
     readme = (ROOT / "README.md").read_text()
+    (code,) = re.findall(r"```python\n((?:(?!```).)*quotient\.onnx.*?)```", readme, re.DOTALL)
+    exec(code, {})
     (command,) = re.findall("^fusionc (verify quotient.*)$", readme, re.MULTILINE)
     result = CliRunner().invoke(main, command.split())
     shown = re.search(r"^    (equal in 5 runs; at level .*) \(…\);\n    (to avoid it.*)$", readme, re.MULTILINE)
