@@ -9,29 +9,22 @@ from __future__ import annotations
 import platform
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
+from pathlib import Path
 
-_VECTORS = (
-    "SSE",
-    "SSSE",
-    "AVX",
-    "FMA",
-    "F16C",
-    "NEON",
-    "ASIMD",
-    "SVE",
-    "VSX",
-    "VX",
-    "LSX",
-    "RVV",
-)  # other names come and go
+# Of numpy's names: others come and go.
+_VECTORS = ("SSE", "SSSE", "AVX", "FMA", "F16C", "NEON", "ASIMD", "SVE", "VSX", "VX", "LSX", "RVV")
+# Of Linux, which numpy does not look for; onnxruntime packs integers in another way for them.
+_MATRICES = {"AMX_TILE", "AMX_INT8", "AMX_BF16", "I8MM", "BF16", "SME", "SME2"}
+_PROCESSOR = Path("/proc/cpuinfo")
 _SHOWN = 3  # of these names
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A build of onnxruntime on a system, and the vector instructions of the processor, by numpy's names."""
+    """A build of onnxruntime on a system, and the vector and matrix instructions of the processor."""
 
     onnxruntime: str
     build: str
@@ -61,10 +54,23 @@ def this_machine() -> Machine:
     """The one that this process runs on."""
     import onnxruntime
 
-    has: dict[str, bool] = import_module("numpy._core._multiarray_umath").__cpu_features__
     return Machine(
         onnxruntime.__version__,
         onnxruntime.get_build_info(),
         f"{sys.platform} {platform.machine()}",
-        tuple(sorted(name for name in has if has[name] and name.startswith(_VECTORS))),
+        tuple(sorted(_of_numpy() | _of_linux())),
     )
+
+
+def _of_numpy() -> set[str]:
+    has: dict[str, bool] = import_module("numpy._core._multiarray_umath").__cpu_features__
+    return {name for name in has if has[name] and name.startswith(_VECTORS)}
+
+
+def _of_linux() -> set[str]:
+    with suppress(OSError):
+        for line in _PROCESSOR.read_text().splitlines():
+            name, _, words = line.partition(":")
+            if name.strip() in ("flags", "Features"):
+                return _MATRICES & set(words.upper().split())
+    return set()
