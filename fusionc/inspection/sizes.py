@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from onnx import TensorProto
+from onnx import TensorProto, TypeProto
 
 from fusionc.inspection.finding import Finding, counted
 from fusionc.model.graph import Model, Node, Shape
-from fusionc.shapes.expressions import is_invented
+from fusionc.report.model_info import dimension_text
 
 _INTEGERS = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)
+_RANK_OF_IMAGES = 4  # [N, C, H, W]
 
 
 def findings(model: Model) -> Iterator[Finding]:
@@ -19,27 +20,41 @@ def findings(model: Model) -> Iterator[Finding]:
     if not shapes:
         return
     count = sum(len(_of_shapes(graph.ordered())) for graph in model.graphs)
-    cost = f"shapes are computed from them in {counted(count, 'node')}" if count else "no shape is computed from them"
-    option = ";".join(f"{name}:{_fixed(shape)}" for name, shape in shapes.items())
-    yield Finding(
-        "open sizes",
-        f"{', '.join(f'{name}[{_text(shape)}]' for name, shape in shapes.items())}: {cost}",
-        f'where sizes never change, convert with --input_shape "{option}", your numbers in the place of 1: then shapes '
-        "are constants, and more fusions fit",
-        tuple(shapes),
-    )
+    declared = {value.name: value.type for value in model.main.proto.input}
+    names = {name: _names(shape, declared[name]) for name, shape in shapes.items()}
+    option = ";".join(f"{name}:{','.join(_to_give(dims))}" for name, dims in names.items())
+    fixed = f'convert with --input_shape "{option}", your numbers in the place of 1, ? and names'
+    if count:
+        cost = f"shapes are computed from them in {counted(count, 'node')}"
+        to_do = f"where sizes never change, {fixed}: then many of these become constants, and more fusions may fit"
+    else:
+        cost, to_do = "no shape is computed from them", f"nothing has to be done; to fix them, {fixed}"
+    text = ", ".join(f"{name}[{','.join(dims)}]" for name, dims in names.items())
+    yield Finding("open sizes", f"{text}: {cost}", to_do, tuple(shapes))
 
 
 def _is_fixed(shape: Shape | None) -> bool:
     return shape is not None and all(isinstance(d, int) for d in shape)
 
 
-def _fixed(shape: Shape | None) -> str:
-    return "1" if shape is None else ",".join(str(d) if isinstance(d, int) else "1" for d in shape)
+def _names(shape: Shape | None, declared: TypeProto) -> list[str]:
+    """The dimensions of an input as the model calls them."""
+    if shape is None:
+        return ["…"]
+    return [
+        str(known) if isinstance(known, int) else dimension_text(dim)
+        for known, dim in zip(shape, declared.tensor_type.shape.dim, strict=True)
+    ]
 
 
-def _text(shape: Shape | None) -> str:
-    return "…" if shape is None else ",".join("?" if d is None or is_invented(d) else str(d) for d in shape)
+def _to_give(dims: Sequence[str]) -> list[str]:
+    """What to write for them: a batch of 1, no number for what only the user knows."""
+    if len(dims) == _RANK_OF_IMAGES:
+        dims = [*dims[:2], *(name if name.isdecimal() else axis for name, axis in zip(dims[2:], "HW", strict=True))]
+    return [
+        name if name.isdecimal() else "1" if axis == 0 else name if name.isidentifier() else "?"
+        for axis, name in enumerate(dims)
+    ]
 
 
 def _of_shapes(nodes: list[Node]) -> list[Node]:

@@ -7,7 +7,7 @@ from collections import Counter
 from pathlib import Path
 
 from google.protobuf.json_format import MessageToJson
-from onnx import ModelProto, TensorProto, TypeProto
+from onnx import ModelProto, TensorProto, TensorShapeProto, TypeProto
 
 from fusionc.model.operators import KERNELS
 from fusionc.model.tensors import byte_size
@@ -16,6 +16,7 @@ from fusionc.report.table import size_text
 
 # Tensors up to this size are shapes, axes and scales, which a reader of the JSON wants to see.
 SMALL_TENSOR_BYTES = 1024
+_LONGEST_NAME = 40  # characters of a dimension
 
 _DATA_FIELDS = ("raw_data", "float_data", "int32_data", "string_data", "int64_data", "double_data", "uint64_data")
 
@@ -101,5 +102,10 @@ def _tensor_text(tensor: TypeProto.Tensor | TypeProto.SparseTensor) -> str:
     element = _element_name(tensor.elem_type).lower()
     if not tensor.HasField("shape"):
         return f"{element}, shape not given"
-    dims = [str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?" for dim in tensor.shape.dim]
-    return f"{element}[{','.join(dims)}]"
+    return f"{element}[{','.join(map(dimension_text, tensor.shape.dim))}]"
+
+
+def dimension_text(dim: TensorShapeProto.Dimension) -> str:
+    """A dimension as people write it: its size, its name, ? without one; of a long formula the beginning."""
+    text = str(dim.dim_value) if dim.HasField("dim_value") else dim.dim_param or "?"
+    return text if len(text) <= _LONGEST_NAME else f"{text[: _LONGEST_NAME - 1]}…"
