@@ -2,7 +2,7 @@ import numpy as np
 
 from fusionc.model.graph import Edge
 from fusionc.model.tensors import Array
-from fusionc.passes._shared.constants import array_of, require_own
+from fusionc.passes._shared.constants import array_of
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.passes.convolution._windows import window_of
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, const, maybe, op, refuse, var
@@ -68,8 +68,8 @@ class FewChannelsConvPass(UBFusionPass):
     before   Conv(x, W, B?) over two axes, or FusedConv, with few output channels
     after    DepthToSpace(Conv(x, W of each pixel of a block, B of each), p), with strides p and kernels larger by
              p − 1; for blocks in one line Reshape, Transpose, Reshape in place of DepthToSpace
-    refuses  strides, dilations, groups; sizes that are unknown or odd; elements other than float32; large weights that
-             others use
+    refuses  strides, dilations, groups; sizes that are unknown or odd; elements other than float32; weights that would
+             become large
     never    where it is no faster: more than 4 channels, small kernels, few input channels; weights that are no
              constants; a FusedConv that adds another value
     algebra  y[m, p·i + a, q·j + b] = Σ W[m, c, u, v]·x[c, p·i + a + u, q·j + b + v], a convolution with strides p and q
@@ -104,7 +104,6 @@ class FewChannelsConvPass(UBFusionPass):
         wider = _moved(weights, block)
         if wider.size * 4 > _BYTES:
             refuse("the weights would become large")
-        require_own(m, m.W)
         biases = None if m.B is None else new.const(np.repeat(array_of(m.B), block[0] * block[1]), like=m.B)
         inputs = [m.x, new.const(wider, like=m.W), biases]
         made = new.node(
