@@ -19,7 +19,7 @@ from onnx.reference import ReferenceEvaluator
 
 from fusionc.errors import FusioncError
 from fusionc.model.operators import RANDOM_OR_STATEFUL
-from fusionc.protos import nodes_of, reads_of, tensors_of
+from fusionc.protos import inputs_to_feed, nodes_of, reads_of, tensors_of
 from fusionc.runtime.runner import Runner, closes_runners
 from fusionc.verify import verify
 
@@ -148,8 +148,7 @@ def _difference(ours: Any, theirs: Any) -> str:
 
 
 def _samples(model: ModelProto) -> Iterator[tuple[str, Feeds]]:
-    given = {tensor.name for tensor in model.graph.initializer}
-    zeros = {v.name: _zeros(v.type.tensor_type) for v in model.graph.input if v.name not in given}
+    zeros = {v.name: _zeros(v.type.tensor_type) for v in inputs_to_feed(model.graph)}
     floats = [name for name, array in zeros.items() if array.dtype.kind == "f"]
     yield "−0", {name: -array if name in floats else array for name, array in zeros.items()}
     for numbers in product(TOGETHER, repeat=len(floats)) if 1 < len(floats) < 4 else ():
@@ -184,8 +183,8 @@ def _zeros(type_: Any, size: int = SIZE) -> Array:
 def slowness(model: ModelProto, result: Path, other: Path) -> float:
     """How many times as long as `other` the file `result` takes in onnxruntime, one after the other, the median; 0
     where they do not run with sizes that are all alike."""
-    given, rng = {tensor.name for tensor in model.graph.initializer}, np.random.default_rng(0)
-    feeds = {v.name: _zeros(v.type.tensor_type, LARGE_SIZE) for v in model.graph.input if v.name not in given}
+    rng = np.random.default_rng(0)
+    feeds = {v.name: _zeros(v.type.tensor_type, LARGE_SIZE) for v in inputs_to_feed(model.graph)}
     for name, array in feeds.items():
         feeds[name] = rng.normal(size=array.shape).astype(array.dtype) if array.dtype.kind == "f" else array
     options = onnxruntime.SessionOptions()

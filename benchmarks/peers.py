@@ -1,6 +1,6 @@
 """Nodes and conversion time beside those of other optimizers, on the models of a folder and its subfolders.
 
-    pip install onnxsim onnxslim onnxscript onnxoptimizer
+    pip install '.[bench]'
     python benchmarks/peers.py ../shared/models                       the portable passes, at each model's own opset
     python benchmarks/peers.py ../shared/models --target_opset 23     the same, raised to a newer opset first
     python benchmarks/peers.py ../shared/peer_models --rounds 0       nodes only
