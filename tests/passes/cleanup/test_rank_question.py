@@ -33,6 +33,8 @@ STAYS = [
     Stays("another operator that takes any rank", change(("f, y = LSTM <hidden_size = 3> (w, W, R)", "y = Relu (w)"), ("float[1,2,3] y", "float[A,B,C] y")), BOTH),
     Stays("nobody sees the LSTM", change(("f, y = LSTM <hidden_size = 3> (w, W, R)", "f, g = LSTM <hidden_size = 3> (w, W, R) y = Relu (w)"), ("float[1,2,3] y", "float[A,B,C] y")), BOTH),
     Stays("axes that are computed", change(("w = Unsqueeze (u, z)", "i = Size (q) j = Sub (i, one) h = Reshape (j, oo) w = Unsqueeze (u, h)"), ("int64 one", "int64[1] oo = {1}, int64 one")), BOTH),
+    Stays("a branch of which the rank does not follow", change(("l = Identity (v)", "l = Reshape (v, rs)"), ("int64 one", "int64[2] rs = {-1, 4}, int64 one")), "a model would run that fails"),
+    Stays("an input that has another rank", change(("(w, W, R)", "(x, W, R, w)")), BOTH, valid=False),
 ]  # fmt: skip
 
 FIRES = [

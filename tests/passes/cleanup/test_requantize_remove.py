@@ -47,6 +47,25 @@ STAYS = [
     Stays("float16", graph("float16 s = {1}, uint8 z = {3}"), TYPE, opset=19),
     Stays("through float16", graph(second="<precision = 10> (d, s, z)"), "less precise numbers in between", opset=23),
     Stays(
+        "to float16",
+        graph(first="<output_dtype = 10> (q, s, z)"),
+        "less precise numbers in between",
+        opset=23,
+        valid=False,
+    ),
+    Stays(
+        "other blocks",
+        graph(
+            "float[2,4] s, uint8[2,4] z",
+            first="<axis = 0, block_size = 2> (q, s, z)",
+            second="<axis = 0, block_size = 3> (d, s, z)",
+            shape="[4,4]",
+        ),
+        "the axis or the block is another one",
+        opset=21,
+        valid=False,
+    ),
+    Stays(
         "another axis",
         graph(ROWS, first="<axis = 0> (q, s, z)", shape="[4,4]"),
         "the axis or the block is another one",

@@ -23,7 +23,10 @@ def without_group(nodes: str) -> str:
     return graph(nodes, "y = Conv <pads = [1, 1, 1, 1]> (q, E)", constants="float[6,16,3,3] E, float s, float b")
 
 
+OLD = "before opset 8 operators may align their operands in another way"
+
 STAYS = [
+    Stays("opset 7", graph(image="h = Relu (a)"), OLD, opset=7),
     Stays("any runtime", graph(), "for target onnx nothing is known to be gained", target="onnx"),
     Stays("12 channels", graph(end="y = Conv <pads = [1, 1, 1, 1]> (q, D)", channels=12), None, valid=False),
     Stays("half a block", graph(end="y = Conv <pads = [1, 1, 1, 1], group = 8> (q, D)", channels=8), None),

@@ -15,7 +15,10 @@ IN_BLOCKS = """agraph (float[2,4,5,5] x) => (float[2,6,5,5] y)
     c = Conv (x, V) g = GlobalAveragePool (c) u = Conv (g, U) s = Sigmoid (u) p = Mul (c, s) r = Add (c, p)
     y = Conv (r, W) }"""
 
+OLD = "before opset 8 operators may align their operands in another way"
+
 STAYS = [
+    Stays("opset 7", graph(), OLD, opset=7),
     Stays("another image", graph("p = Mul (x, s) z = Neg (x) y = Add (z, p)"), None),
     Stays("one factor for all", graph(s="float s"), None),
     Stays("a factor for each pixel", graph(s="float[N,3,H,W] s"), None),

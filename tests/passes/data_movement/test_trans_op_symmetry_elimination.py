@@ -61,6 +61,11 @@ STAYS = [
         "neither size of the matrix is known, or one is 0",
     ),
     Stays(
+        "a Flatten to nothing",
+        graph("Unsqueeze (a, t)", "Flatten (b)", "int64[1] t = {2}", "float[2,0,4] x", "2,0"),
+        "neither size of the matrix is known, or one is 0",
+    ),
+    Stays(
         "a Flatten, and what it takes is used elsewhere",
         graph("Unsqueeze (a, t)", "Flatten (b)", "int64[1] t = {2}", "float[2,3,4] x", "p,q", ", float[2,3,1,4] z"),
         "an interior value is used elsewhere",
