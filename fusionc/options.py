@@ -35,6 +35,7 @@ _TEXTS = {
     "log": f"give one of {', '.join(LOG_LEVELS)}",
 }
 _LISTS = {"custom_passes": "my_passes.py", "custom_op_library": "libcustom.so"}  # of files, with an example
+_NO_MODELS = frozenset({".json", ".html", ".npz", ".npy", ".so", ".dll", ".py", ".txt", ".csv", ".data", ".ort"})
 TARGETS = ("onnxruntime-cpu", "onnx")
 OO_LEVELS = ("O1", "O3")
 ON_MISMATCH = ("fail", "rollback")
@@ -115,8 +116,12 @@ def options_of(given: Mapping[str, Any]) -> Options:
 
 
 def output_path(model: Path, output: Path | None) -> Path:
-    """Where the result goes. Raises UsageError where that is a folder."""
+    """Where the result goes. Raises UsageError where that is a folder, or named as what is no model."""
     path = Path(f"{model.stem}_fusionc.onnx") if output is None else output
+    if path.suffix.lower() in _NO_MODELS:
+        hint = "give --output a name that ends in .onnx, or has no ending"
+        what = f"the output is named as what it is not: an ONNX model is no {path.suffix}"
+        raise UsageError(what, where=str(path), hint=hint, code="E10001")
     if path.suffix.lower() != ".onnx" and path.name:
         path = path.with_name(f"{path.name}.onnx")
     require_path(path, "output")

@@ -120,3 +120,9 @@ def test_a_folder_is_no_output(given: str) -> None:
     Path("taken.onnx").mkdir()
     with pytest.raises(fusionc.UsageError, match="is a folder"):
         fusionc.convert(MODEL, output=given)
+
+
+@pytest.mark.parametrize("given", ["cfg.json", "folder/page.HTML", "data.npz"])
+def test_what_is_named_as_another_file_is_no_output(given: str) -> None:
+    with pytest.raises(fusionc.UsageError, match=f"an ONNX model is no {Path(given).suffix}"):
+        fusionc.convert(MODEL, output=given)

@@ -49,7 +49,8 @@ class Checking:
     def __init__(self, command: str) -> None:
         if MODEL not in command:
             hint = f'write {MODEL} where the path of the model goes: --check "python accuracy.py {MODEL}"'
-            raise UsageError("the command does not say where the model goes", where=f"--check {command}", hint=hint)
+            what = "the command does not say where the model goes"
+            raise UsageError(what, where=f"--check {command}", hint=hint, code="E10001")
         self._command = command
 
     def __call__(self, job: Job, done: Optimized) -> Opinion:

@@ -32,6 +32,11 @@ class AtcCommand(click.Command):
                 what = f'--{name} is a flag of graph kernel fusion: --graph_kernel_flags "--{name}=..."'
                 raise click.UsageError(what, ctx) from error
             raise
+        except click.UsageError as error:
+            models = [arg for arg in args if arg.lower().endswith(".onnx") and f"({arg}" in error.message]
+            if models and ctx.params.get("model", "") is None:
+                raise click.UsageError(f"{error.message.rstrip('.')}; write --model {models[0]}", ctx) from error
+            raise
 
 
 def atc_bool(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> int | None:

@@ -27,7 +27,10 @@ _BOOLEANS = (
 
 
 def _external_weight(ctx: click.Context, parameter: click.Parameter, value: str | None) -> int | None:
-    return 1 if value == "2" else atc_bool(ctx, parameter, value)
+    try:
+        return 1 if value == "2" else atc_bool(ctx, parameter, value)
+    except click.BadParameter as error:
+        raise click.BadParameter(f"{value!r} is none of 0, 1 and 2.") from error
 
 
 def _on_unless_told(name: str, help_: str) -> Callable[[_Decorated], _Decorated]:

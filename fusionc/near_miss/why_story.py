@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from fusionc.report.rewrite_text import described
 from fusionc.rewrite import Pass
 from fusionc.shapes.inference import typed_model
 from fusionc.switches import PassNames
+
+_SUGGESTED = 3  # names of nodes
 
 
 @dataclass(frozen=True)
@@ -79,9 +82,16 @@ def _near(done: Converted, node: str | None) -> set[str] | None:
         return None
     known = done.nodes()
     if node not in known:
-        hint = advice(node, known, "the nodes of the model have other names")
+        hint = advice(node, known, f"the nearest names are: {', '.join(_nearest(node, known))}")
         raise UsageError(f"the model has no node {quote(node)}", where="--node", hint=hint, code="E10001")
     return done.made_of([node])
+
+
+def _nearest(name: str, known: Iterable[str]) -> list[str]:
+    """Names that hold this one, or are least unlike it."""
+    names = dict.fromkeys(known)
+    holding = [other for other in names if name.casefold() in other.casefold()]
+    return holding[:_SUGGESTED] or get_close_matches(name, names, n=_SUGGESTED, cutoff=0)
 
 
 def _expected_answer(

@@ -58,6 +58,17 @@ class Report:
     seconds: float = 0.0
     stages: dict[str, float] = field(default_factory=dict)
 
+    def __str__(self) -> str:
+        """The report in short: what took effect, and what came of it."""
+        effective = [f"{total.name} {total.effected}" for total in self.passes() if total.effected]
+        lines = [
+            f"passes        {', '.join(effective) or 'none took effect'}",
+            f"nodes         {self.nodes_before} -> {self.nodes_after}",
+            f"verification  {self.verification or 'skipped'}",
+            *(f"notice        {notice}" for notice in self.notices),
+        ]
+        return "\n".join(lines)
+
     @property
     def effected(self) -> int:
         """How many rewrites took effect."""

@@ -190,7 +190,7 @@ def test_where_the_command_cannot_tell_several_are_suspected() -> None:
 @pytest.mark.parametrize(
     ("command", "error", "text"),
     [
-        ("false", UsageError, "does not say where the model goes"),
+        ("false", UsageError, "E10001: the command does not say where the model goes"),
         ("false {model}", FusioncError, "the model itself is found wrong"),
         ("no-such-command {model}", FusioncError, "exit code 127"),
         ("sh -c 'exit 125' {model}", FusioncError, "nobody can tell"),

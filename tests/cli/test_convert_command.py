@@ -208,6 +208,7 @@ def test_interrupted(run: Any, fake_convert: Any) -> None:
         (["--model=a", "--free_dim=x:0="], '"x:0=" is not of the form'),
         (["--model=a", "--free_dim=;"], '";" names no input'),
         (["--model=a", "word"], "unexpected extra argument"),
+        (["--output=b.onnx", "a.onnx"], "unexpected extra argument (a.onnx); write --model a.onnx"),
     ],
 )
 def test_usage_errors(run: Any, fake_convert: Any, words: list[str], reason: str) -> None:

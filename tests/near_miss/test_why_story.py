@@ -137,6 +137,9 @@ def test_a_node_that_is_asked_for() -> None:
     with pytest.raises(UsageError, match='no node "dd"') as caught:
         why("in.onnx", "GeluFusionPass", node="dd")
     assert caught.value.hint == 'did you mean "d"?'
+    with pytest.raises(UsageError, match='no node "QQQ"') as caught:
+        why("in.onnx", "GeluFusionPass", node="QQQ")
+    assert caught.value.hint.startswith("the nearest names are: ")
 
 
 def test_only_the_places_of_a_node() -> None:

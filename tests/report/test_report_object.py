@@ -24,3 +24,14 @@ def test_counts_are_summed_by_pass_in_execution_order() -> None:
     ]
     assert [total.matched for total in report.passes()] == [9, 3]
     assert (report.effected, report.nodes_before, report.nodes_after) == (3, 5, 3)
+
+
+def test_as_text_it_says_in_short_what_was_done() -> None:
+    counts = [PatternCount(0, "GraphFusion", "B", "b", effected=2), PatternCount(0, "UBFusion", "A", "a")]
+    report = Report(patterns=counts, operators_before={"Relu": 2}, operators_after={"Relu": 1}, notices=["mind this"])
+    assert str(report).splitlines() == [
+        "passes        B 2",
+        "nodes         2 -> 1",
+        "verification  skipped",
+        "notice        mind this",
+    ]
