@@ -7,6 +7,8 @@ from fusionc.passes._shared.reduce_axes import new_reduce
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, op, refuse, var
 
+_FEWEST = 100  # elements; of fewer the two Reshapes take longer than what is gained
+
 
 def _axis(m: Match) -> int:
     """The axis, counted from the front; −1 where the rank is unknown."""
@@ -49,7 +51,8 @@ class SoftmaxReshapePass(UBFusionPass):
 
     before   Softmax(x, axis), with two or more axes behind, and LogSoftmax
     after    Reshape(Softmax(Reshape(x, [.., size, rest]), axis), shape of x)
-    refuses  axes behind that are known to have one element in all, or none; below opset 15 sizes that no numbers tell
+    refuses  axes behind that are known to have one element in all, or none; less than 100 elements; below opset 15
+             sizes that no numbers tell
     algebra  Softmax reads along one axis, so that it does not matter how the others are cut
     source   onnxruntime exchanges the axis with the last one, reads along that, and exchanges them again: with one axis
              behind, that is a copy of a matrix; 0.15 to 0.7 of the time of Softmax, from 500 to 4 million elements
@@ -63,6 +66,8 @@ class SoftmaxReshapePass(UBFusionPass):
         behind = shape[axis + 1 :]
         if 0 in behind or set(behind) == {1}:
             refuse("nothing is transposed")
+        if all(isinstance(dim, int) for dim in shape) and math.prod(shape) < _FEWEST:
+            refuse("there are few elements")
         joined, parted = _numbers(shape, axis)
         if parted is None and m.opset < 15:
             refuse("the sizes before and behind the axis are unknown, which Shape can part from opset 15 on", opset=15)

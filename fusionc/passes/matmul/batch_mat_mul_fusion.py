@@ -28,6 +28,8 @@ def _turned(m: Match, new: Tape) -> Result:
     """(a·b + c)ᵀ = bᵀ·aᵀ + cᵀ"""
     if m.c is not None and m.b.is_constant:  # without an addend onnxruntime does it at load, whatever stands here
         refuse("weights are packed at load as a second operand only, and would be packed in each run")
+    if m.c is not None and m.opset < 7:
+        refuse("before opset 7 the addend of a Gemm is broadcast in another way")
     flags = {"transA": int(not m.gemm.attr("transB")), "transB": int(not m.gemm.attr("transA"))}
     return new.Gemm(m.b, m.a, None if m.c is None else _column(m.c, new), like=m.gemm, **flags)
 
@@ -96,7 +98,7 @@ class BatchMatMulFusionPass(Pass):
              Transpose where one follows that undoes it
     refuses  other ranks than 2 for a Gemm; integers, for which runtimes have no Gemm; a Transpose that moves other axes
              than the last two; Gemm(a, b, c)ᵀ with a c that is no constant, or a large one used elsewhere,
-             or with a constant b, which would take up to 6 times as long
+             or with a constant b, which would take up to 6 times as long, or below opset 7
     algebra  aᵀ·bᵀ = (b·a)ᵀ; onnxruntime sums in another order where an operand is transposed
     source   CANN's BatchMatMulFusionPass and TransposedUpdateFusionPass
     """

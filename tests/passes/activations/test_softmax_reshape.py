@@ -15,6 +15,7 @@ STAYS = [
     Stays("one axis behind", ONE.format("N,4,6", 1), None),
     Stays("the last axis", ONE.format("N,4,6,5", -1), None),
     Stays("nothing behind", ONE.format("N,4,1,1", 1), "nothing is transposed"),
+    Stays("few elements", ONE.format("1,4,6,4", 1), "there are few elements"),
     Stays("a batch and sizes that are unknown", ONE.format("N,4,H,6", 1), UNKNOWN, 14),
     Stays("no elements", ONE.format("0,4,H,6", 1), UNKNOWN, 14),
     Stays("no elements behind", ONE.format("N,4,5,0", 1), "nothing is transposed"),

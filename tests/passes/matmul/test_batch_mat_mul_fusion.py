@@ -27,6 +27,12 @@ STAYS = [
         "the addend is no constant that can be transposed",
     ),
     Stays(
+        "of a Gemm with an addend, opset 6",
+        TURNED.format("", "<float[N] c>", "<broadcast = 1> (a, b, c)").replace("N", "2"),
+        "before opset 7 the addend of a Gemm is broadcast in another way",
+        opset=6,
+    ),
+    Stays(
         "of a Gemm, a large addend that is used elsewhere",
         "agraph (float[M,3] a, float[3,1025] b) => (float[1025,M] y, float[1025] z) <float[1025] c> "
         "{ g = Gemm (a, b, c) y = Transpose <perm = [1, 0]> (g) z = Neg (c) }",
