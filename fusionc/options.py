@@ -144,6 +144,10 @@ def _check(given: Mapping[str, Any]) -> None:
             raise _wrong(name, given, "give True or False")
     if given["external_weight"] not in (None, 0, 1):
         raise _wrong("external_weight", given, "give 0, 1 or None")
+    if given["export_compile_stat"] not in (0, 1, 2):
+        raise _wrong("export_compile_stat", given, "give 0, 1 or 2")
+    if given["progress"] is not None and not callable(given["progress"]):
+        raise _wrong("progress", given, "give a function that takes a text: print")
     for name, ranges in (("input_shape", True), ("verify_shape", False)):
         shapes = given[name]
         if shapes is not None and not (

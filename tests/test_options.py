@@ -27,6 +27,8 @@ MODEL = Path(__file__).parent.parent / "sample_models" / "matmul_bias.onnx"
         ("enable_graph_kernel", "False", "give True or False"),
         ("trust_kernels", "no", "give True or False"),
         ("external_weight", 3, "give 0, 1 or None"),
+        ("export_compile_stat", "all", "give 0, 1 or 2"),
+        ("progress", True, "give a function that takes a text: print"),
         ("input_shape", "x:1,4", 'give {"x": (1, 3, 224, 224)}'),
         ("input_shape", {"x": 3}, 'give {"x": (1, 3, 224, 224)}'),
         ("input_shape", {"x": "1,3"}, 'give {"x": (1, 3, 224, 224)}'),

@@ -20,6 +20,7 @@ from fusionc.in_memory.peer_names import (
     passes_doing,
     require_defaults,
     require_list,
+    require_mapping,
     switches,
 )
 from fusionc.in_memory.sample_file import sample_file
@@ -122,6 +123,9 @@ def simplify(
     require_defaults(simplify, given, _NOT_MEANT)
     for name, example in (("skipped_optimizers", "fuse_qkv"), ("unused_output", "logits")):
         require_list(name, given[name], example)
+    for name in ("overwrite_input_shapes", "test_input_shapes", "input_shapes"):
+        require_mapping(name, given[name], '{"x": (1, 3, 224, 224)}')
+    require_mapping("input_data", input_data, '{"x": array}')
     if providers is not None and list(providers) != ["CPUExecutionProvider"]:
         raise UsageError("simplify cannot fold with other providers", hint="leave providers out", code="E10001")
     proto = load(Path(model)) if isinstance(model, str | os.PathLike) else model

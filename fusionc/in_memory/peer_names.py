@@ -108,6 +108,16 @@ def require_defaults(function: Callable[..., Any], given: Mapping[str, object], 
 
 
 def require_list(name: str, given: object, example: str) -> None:
-    """Raise UsageError where an argument that is a list of texts is one text: its letters would be the list."""
-    if isinstance(given, str):
+    """Raise UsageError where an argument is no list of texts; of one text, the letters would be the list."""
+    if isinstance(given, str) or not (given is None or (isinstance(given, Iterable) and all(map(_is_text, given)))):
         raise UsageError(f"{name} is {shown(given)}, not a list", hint=f'give ["{example}"]', code="E10001")
+
+
+def require_mapping(name: str, given: object, example: str) -> None:
+    """Raise UsageError where an argument is nothing by name."""
+    if not isinstance(given, Mapping | None):
+        raise UsageError(f"{name} is {shown(given)}, not a dict", hint=f"give {example}", code="E10001")
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
+from fusionc.disk.paths import path_of
 from fusionc.errors import FusioncError, UsageError
 from fusionc.graph_kernel.library.location import SUFFIX, library_for
 
@@ -22,7 +23,7 @@ def register_kernels(session_options: Any, model: str | os.PathLike[str]) -> Non
     many. Without this call the model computes the same, with onnxruntime's operators. Raises UsageError if there is no
     library or the options have another one, FusioncError if it is none for this machine.
     """
-    library = _library_there(Path(model))
+    library = _library_there(path_of(model, "model", "give the path of the model, beside which its kernels lie"))
     place, former = library.resolve(), _REGISTERED.get(session_options)
     if former == place:
         return

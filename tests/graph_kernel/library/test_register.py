@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -50,6 +51,9 @@ def test_register_kernels(tmp_path: Path) -> None:
     area = area_of(CHAIN)
     model = tmp_path / "out.onnx"
     onnx.save(kernel_model(area), model)
+    in_memory: Any = onnx.load(model)
+    with pytest.raises(fusionc.UsageError, match="model is a ModelProto, not a path"):
+        fusionc.register_kernels(ort.SessionOptions(), in_memory)
     with pytest.raises(fusionc.UsageError, match="no kernels beside it") as missing:
         fusionc.register_kernels(ort.SessionOptions(), model)
     assert missing.value.code == "E10410" and "out.kernels.so" in missing.value.where
