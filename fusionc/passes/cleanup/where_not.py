@@ -16,10 +16,11 @@ class WhereNotPass(Pass):
     after    Where(c, b, a)
     refuses  nothing of its own
     never    where something else needs the negated condition, which then stays
-    algebra  bit by bit the same: each element comes from the same operand
+    algebra  each element comes from the same operand; but onnxruntime's Where makes 0 of a −0 that comes from the first
     source   onnxruntime's NotWhereFusion
     """
 
+    numerics = "rounding"
     patterns = (
         Pattern(
             "WhereNot",
