@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,7 @@ class FilePath(click.Path):
 def write_text(path: Path, text: str) -> None:
     """Write a text file as UTF-8, all of it or nothing.
 
-    Raises FusioncError E13004 if that is not possible, UsageError for a model's name.
+    Raises FusioncError E13004 if that is not possible, UsageError for a model's name and a folder that is not there.
     """
     if path.suffix.lower() == ".onnx":
         hint = "give a name that ends in .json"
@@ -40,6 +41,9 @@ def write_text(path: Path, text: str) -> None:
             return
         replace_text(place, text)
     except OSError as error:
-        hint = "choose a folder that exists and can be written"
         what = f"the file cannot be written: {error.strerror}"
+        if not path.parent.exists():
+            hint = f"make the folder, mkdir -p {shlex.quote(str(path.parent))}, or give another one"
+            raise UsageError(what, where=str(path), hint=hint, code="E13004") from error
+        hint = "choose a folder that can be written"
         raise FusioncError(what, where=str(path), hint=hint, code="E13004") from error

@@ -81,7 +81,8 @@ def test_a_missing_model_in_the_other_modes(run: Any, words: list[str]) -> None:
 def test_json_that_cannot_be_written(run: Any, tmp_path: Path) -> None:
     write_model(tmp_path / "in.onnx")
     result = run("convert", "--model=in.onnx", "--mode=1", "--json=none/out.json")
-    assert result.exit_code == 1 and result.stderr.startswith("E13004: the file cannot be written: ")
+    assert result.exit_code == 2 and result.stderr.startswith("E13004: the file cannot be written: ")
+    assert "mkdir -p none," in result.stderr
     assert "  where: none/out.json\n" in result.stderr
 
 

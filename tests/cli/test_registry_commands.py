@@ -145,7 +145,7 @@ def test_the_switch_file_in_a_file(run: Any, tmp_path: Path) -> None:
 
 def test_a_switch_file_that_cannot_be_written(run: Any) -> None:
     result = run("switch_file", "--output", "none/cfg.json")
-    assert result.exit_code == 1 and result.stderr.startswith("E13004: the file cannot be written: ")
+    assert result.exit_code == 2 and result.stderr.startswith("E13004: the file cannot be written: ")
     assert "  where: none/cfg.json\n" in result.stderr
 
 

@@ -51,7 +51,7 @@ CASES = [
         "json: a missing folder",
         valid,
         ("E13004",),
-        1,
+        2,
         ("convert", "--model", "m.onnx", "--mode", "1", "--json", "no/j.json"),
     ),
     Case("dump: a file", _with(lambda f: (f / "d").write_text("")), ("E13004", "d"), 1, options("--dump_graph", "d")),
