@@ -263,7 +263,7 @@ def test_the_passes_are_told_without_graph_kernels_as_in_mindspore(
     report = fusionc.convert("in.onnx", output="out.onnx", verify=False)
     assert not report.notices and not onnx.load("out.onnx").functions
     lines = {
-        "graph kernel passes: SwitchDeadBranchElimination,FunctionInlinePass,",
+        "graph kernel passes: RankQuestionPass,SwitchDeadBranchElimination,FunctionInlinePass,",
         "_split_concat_fusion is disabled.",
         "_SplitConcatFusionPass is disabled.",
         "_shape_reshape in ",
@@ -289,7 +289,7 @@ def test_the_lines_of_the_log() -> None:
     flags += " --disable_cluster_ops=Expp"
     report = fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags=flags)
     log = log_of(report)
-    assert "graph kernel passes: SwitchDeadBranchElimination,FunctionInlinePass,IdentityPass," in log
+    assert "graph kernel passes: RankQuestionPass,SwitchDeadBranchElimination,FunctionInlinePass,IdentityPass," in log
     assert "IdentityPass is disabled." in log
     assert "graph kernel pass stage1_cluster_3_graph_kernel_expander is disabled." in log
     assert "graph kernel pass stage2_highlevelopt1_4_arithmetic_simplify is disabled." in log

@@ -69,6 +69,7 @@ FIRES = [
         "allowzero and a written −1",
         graph(f"{HEADS} t = Concat <axis = 0> (n1, m1, minus)", "y = Reshape <allowzero = 1> (x, t)", y="a,b,c"),
         ["Reshape"],
+        zero_sizes=False,  # a −1 beside a 0 is not valid with allowzero, though onnxruntime takes it
     ),
     Fires(
         "as torch expands, −1 made 1",
