@@ -18,7 +18,7 @@ from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
 
 Array = np.ndarray[Any, Any]
 _LARGE = 16 * 1024  # bytes
-_SECONDS = 10.0  # for one run
+_SECONDS = 10.0  # of processor time for one run: what is folded must not depend on what else the machine does
 _MOST_MEMORY = 2 << 30  # bytes that a run may take, and what the constants need beside it
 _PATIENCE = 4  # nodes that may crash or block onnxruntime before the others are left as they are
 
@@ -134,7 +134,7 @@ def _run(nodes: Sequence[Node], targets: Mapping[Value, None], known: Mapping[Ed
         raise RunError(str(error)) from error
     most = _MOST_MEMORY + 3 * sum(array.nbytes for array in feeds.values())
     names = [value.name for value in targets]
-    arrays = request("compute", data, names, feeds, most, most=_SECONDS)
+    arrays = request("compute", data, names, feeds, most, _SECONDS)
     return dict(zip(targets, arrays, strict=True))
 
 

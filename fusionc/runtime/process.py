@@ -22,6 +22,7 @@ from typing import IO, Any, TypeVar
 
 from fusionc.errors import FusioncError
 from fusionc.runtime import wire, worker
+from fusionc.runtime.processor_time import OUT_OF_TIME
 from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
 
 STEP_SECONDS = 300.0  # for making a session, or running a model once
@@ -104,6 +105,7 @@ class Process:
         self._pipes: tuple[IO[bytes], IO[bytes]] = self._child.stdin, self._child.stdout
         self._out, self._in = self._child.stdin.fileno(), self._child.stdout.fileno()
         os.set_blocking(self._out, False)  # a process that does not read must not hold up its caller
+        wire.widen(self._out, self._in)
         self._end = weakref.finalize(self, _end, self._child, self._pipes, self._printed)
         _all.add(self)
 
@@ -181,6 +183,8 @@ class Process:
         self.end()
         if "bad_alloc" in said:
             return OutOfMemory(said)
+        if -code == OUT_OF_TIME:
+            return Overdue("it takes more processor time than it may")
         try:
             how = signal.Signals(-code).name
         except ValueError:

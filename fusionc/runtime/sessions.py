@@ -17,6 +17,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema,
 
 from fusionc.runtime.file_limit import unlimited_files
 from fusionc.runtime.memory import limit_growth
+from fusionc.runtime.processor_time import processor_time
 from fusionc.runtime.profile_events import Summary, summary_of
 from fusionc.runtime.wire import Raw
 
@@ -92,13 +93,17 @@ class Sessions:
         """Free what the session holds."""
         self._opened.pop(number, None)
 
-    def compute(self, model: bytes, names: Sequence[str], feeds: Mapping[str, Any], most: int) -> list[Any]:
-        """These outputs of a model that is needed once, in at most that many bytes of memory."""
+    def compute(
+        self, model: bytes, names: Sequence[str], feeds: Mapping[str, Any], most: int, seconds: float
+    ) -> list[Any]:
+        """These outputs of a model that is needed once, in at most that many bytes of memory and seconds of processor
+        time, which the load of the machine does not change: what takes longer ends the process."""
         limit_growth(most)
         options = _options()
         options.intra_op_num_threads = 1  # the same sums in the same order every time
-        session = ort.InferenceSession(model, options, providers=_PROVIDERS)
-        results = session.run(list(names), dict(feeds))
+        with processor_time(seconds):
+            session = ort.InferenceSession(model, options, providers=_PROVIDERS)
+            results = session.run(list(names), dict(feeds))
         if any(not isinstance(result, np.ndarray) for result in results):
             raise TypeError("a result is no tensor")
         return list(results)

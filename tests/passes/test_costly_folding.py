@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import signal
+from threading import Timer
+
 import pytest
 from harness import operators, optimize, parse, pass_of
 
 from fusionc.passes.cleanup import constant_folding
 from fusionc.runtime import evaluate
+from fusionc.runtime.process import start
 
 TOO_LARGE = "it would take more than 512 MiB to compute"
 TOO_LONG = "it would take more than 4 billion multiplications to compute"
@@ -96,3 +101,16 @@ def test_a_fold_that_takes_too_long_is_refused(monkeypatch: pytest.MonkeyPatch) 
     result, counts = optimize(model, [pass_of("ConstantFoldingPass")])
     assert "LpPool" in operators(result) and "Exp" not in operators(result)
     assert "onnxruntime takes longer than 0.5 s to compute it" in {r for count in counts for r in count.refused}
+
+
+def test_the_load_of_the_machine_does_not_decide_what_is_folded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evaluate, "_SECONDS", 0.3)  # of which this takes little, however long it has to wait
+    model = parse("agraph (float[N] x) => (float[N] y) <float[1] a = {0}> { e = Exp (a) y = Add (x, e) }")
+    evaluate.request("operators")  # it runs
+    child = start().id
+    os.kill(child, signal.SIGSTOP)
+    goes_on = Timer(1, os.kill, (child, signal.SIGCONT))
+    goes_on.start()
+    result, _ = optimize(model, [pass_of("ConstantFoldingPass")])
+    goes_on.join()
+    assert "Exp" not in operators(result) and start().id == child

@@ -240,10 +240,10 @@ class ConstantFoldingPass(Pass):
 
     before   a node whose inputs are all constants
     after    its result as a constant, computed by onnxruntime with its optimizers off
-    refuses  what onnxruntime cannot compute, or not within 10 seconds and 2 GiB; what takes 512 MiB, or 4 billion
-             multiplications, as far as shapes tell; results that would make the model larger by more than 1 MiB in
-             all, compared with the constants that are not needed any more (a fold that shrinks the model is always
-             done)
+    refuses  what onnxruntime cannot compute, or not within 10 seconds of processor time and 2 GiB; what takes 512 MiB,
+             or 4 billion multiplications, as far as shapes tell; results that would make the model larger by more than
+             1 MiB in all, compared with the constants that are not needed any more (a fold that shrinks the model is
+             always done)
     never    random, stateful and custom operators, operators with subgraphs, QuantizeLinear and DequantizeLinear
              (their pairs say how the model is quantized), elements that numpy has not
     algebra  a function of constants is a constant
