@@ -176,7 +176,7 @@ def _is_row(tensor: TensorProto) -> bool:
 
 
 def _zeros(type_: Any, size: int = SIZE) -> Array:
-    shape = [dim.dim_value or size for dim in type_.shape.dim]
+    shape = [dim.dim_value if dim.dim_value > 0 else size for dim in type_.shape.dim]  # -1 is a size nobody knows, too
     return np.zeros(shape, helper.tensor_dtype_to_np_dtype(type_.elem_type))
 
 
