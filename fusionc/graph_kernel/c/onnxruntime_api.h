@@ -1,11 +1,12 @@
 /* onnxruntime's C interface as far as kernels use it: the wheel ships no headers.
  *
  * OrtApi is a table of functions to which newer versions only append. Of each entry that is used, its position is all
- * there is to know; GK_API is the version of the table that is asked for, GK_OPERATOR the one of OrtCustomOp. */
+ * there is to know; GK_API is the version of the table that is asked for, GK_OPERATOR the one of OrtCustomOp. The entry
+ * that reads sizes where they lie is there since GK_API_REFERENCE only. */
 #include <stddef.h>
 #include <stdint.h>
 
-enum { GK_API = 20, GK_OPERATOR = 20, GK_FAIL = 1, GK_INVALID_ARGUMENT = 2 };
+enum { GK_API = 20, GK_API_REFERENCE = 24, GK_OPERATOR = 20, GK_FAIL = 1, GK_INVALID_ARGUMENT = 2 };
 
 typedef struct OrtStatus OrtStatus;
 typedef struct OrtKernelInfo OrtKernelInfo;
@@ -35,6 +36,8 @@ typedef struct {
 #define GK_ORT_ReleaseShape(api) ((void (*)(OrtShape *))(api)[99])
 #define GK_ORT_ParallelFor(api) \
   ((OrtStatus * (*)(const OrtKernelContext *, void (*)(void *, size_t), size_t total, size_t batches, void *)) (api)[274])
+#define GK_ORT_GetShapeReference(api) \
+  ((OrtStatus * (*)(const OrtValue *, int *type, const int64_t **dims, size_t *rank))(api)[414])
 
 typedef struct OrtCustomOp OrtCustomOp;
 struct OrtCustomOp {

@@ -5,6 +5,7 @@ __attribute__((visibility("default"))) extern const char fusionc_made_this[];
 const char fusionc_made_this[] = "kernels of areas, made by fusionc";
 
 static OrtApi *gk_api;
+static int gk_has_reference; /* whether that is of GK_API_REFERENCE or newer */
 
 typedef struct {
   OrtCustomOp operator;
@@ -33,20 +34,31 @@ static void *gk_share(void *context, void (*task)(void *, size_t), size_t tasks,
   return GK_ORT_ParallelFor(gk_api)(context, task, tasks, 0, work);
 }
 
-/* Reads the sizes of an input into dims; its data into *data. */
-static OrtStatus *gk_input(OrtKernelContext *context, size_t i, short rank, int64_t *dims, char **data) {
-  const OrtValue *value;
+/* Copies the sizes of a value into dims: all that older versions of onnxruntime offer, and it takes memory each time. */
+static OrtStatus *gk_copied_sizes(const OrtValue *value, short rank, int64_t *dims, size_t *actual) {
   OrtShape *shape;
+  OrtStatus *status = GK_ORT_GetShape(gk_api)(value, &shape);
+  if (status) return status;
+  status = GK_ORT_GetRank(gk_api)(shape, actual);
+  if (!status && *actual && *actual == (size_t)rank) status = GK_ORT_GetDimensions(gk_api)(shape, dims, *actual);
+  GK_ORT_ReleaseShape(gk_api)(shape);
+  return status;
+}
+
+/* Points *sizes to the sizes of an input, which may lie in dims; *data to its data. */
+static OrtStatus *gk_input(OrtKernelContext *context, size_t i, short rank, int64_t *dims, const int64_t **sizes,
+                           char **data) {
+  const OrtValue *value;
   size_t actual;
+  int type;
   OrtStatus *status = GK_ORT_GetInput(gk_api)(context, i, &value);
   if (!status) status = GK_ORT_GetData(gk_api)((OrtValue *)(uintptr_t)value, (void **)data);
-  if (!status) status = GK_ORT_GetShape(gk_api)(value, &shape);
   if (status) return status;
-  status = GK_ORT_GetRank(gk_api)(shape, &actual);
+  *sizes = dims;
+  status = gk_has_reference ? GK_ORT_GetShapeReference(gk_api)(value, &type, sizes, &actual)
+                            : gk_copied_sizes(value, rank, dims, &actual);
   if (!status && actual != (size_t)rank)
     status = GK_ORT_CreateStatus(gk_api)(GK_INVALID_ARGUMENT, "an input has another rank than the kernel was made for");
-  if (!status && actual) status = GK_ORT_GetDimensions(gk_api)(shape, dims, actual);
-  GK_ORT_ReleaseShape(gk_api)(shape);
   return status;
 }
 
@@ -59,10 +71,8 @@ static OrtStatus *gk_compute(void *self, OrtKernelContext *context) {
   char *tensors[GK_TENSORS];
   gk_piece pieces[GK_PIECES];
   OrtStatus *status = NULL;
-  for (size_t i = 0; i < inputs && !status; ++i) {
-    in[i] = sizes[i];
-    status = gk_input(context, i, kernel->ranks[i], sizes[i], &tensors[i]);
-  }
+  for (size_t i = 0; i < inputs && !status; ++i)
+    status = gk_input(context, i, kernel->ranks[i], sizes[i], &in[i], &tensors[i]);
   if (status) return status;
   for (size_t i = 0; i < outputs; ++i) out[i] = sizes[inputs + i];
   const char *contradiction = kernel->plan(in, out, pieces);
@@ -107,7 +117,8 @@ __attribute__((visibility("default"))) OrtStatus *RegisterCustomOps(OrtSessionOp
 /* What onnxruntime calls when the library is registered, once for each session that wants it. */
 OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base) {
   OrtDomain *domain;
-  OrtApi *api = base->GetApi(GK_API);
+  gk_has_reference = atoi(base->GetVersionString() + sizeof "1." - 1) >= GK_API_REFERENCE;
+  OrtApi *api = base->GetApi(gk_has_reference ? GK_API_REFERENCE : GK_API);
   if (!api) /* there is no table to make a status with; an older one has that entry at the same place */
     return GK_ORT_CreateStatus(base->GetApi(1))(GK_FAIL, "these kernels need onnxruntime 1.20 or newer");
   gk_api = api; /* the same for every session */

@@ -7,7 +7,7 @@ import pytest
 from areas import CHAIN, NORM, area_of, differences, kernel_model, plain_model, session
 
 from fusionc.graph_kernel.c.source import kernel_of, reason_against, source
-from fusionc.graph_kernel.library.build_library import build
+from fusionc.graph_kernel.library.build_library import build, compiled
 
 pytestmark = pytest.mark.usefixtures("needs_a_compiler")
 
@@ -58,6 +58,36 @@ def test_an_unknown_size_may_broadcast(n: int, m: int) -> None:
     feeds = {"x": rng.standard_normal(n).astype(np.float32), "y": rng.standard_normal(m).astype(np.float32)}
     wanted = session(plain_model(area)).run(None, feeds)
     assert not differences(wanted, session(kernel_model(area), built.library).run(None, feeds))
+
+
+# Registers kernels as an onnxruntime does that has another version and lacks one entry of its table.
+OTHER_VERSION = """
+static OrtStatus *missing(void) { return GK_ORT_CreateStatus(gk_api)(GK_FAIL, "this entry is missing"); }
+static const OrtApiBase *real;
+static void *table[415];
+static const char *version(void) { return VERSION; }
+static OrtApi *api_of(uint32_t version) {
+  OrtApi *api = real->GetApi(version);
+  for (int k = 0; k < 415; ++k) table[k] = k == MISSING ? (void *)missing : api[k];
+  return table;
+}
+__attribute__((visibility("default")))
+OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base) {
+  static const OrtApiBase other = {api_of, version};
+  real = base;
+  return register_all(options, &other);
+}
+"""
+
+
+@pytest.mark.parametrize(("version", "missing"), [("1.24.0", 65), ("1.23.2", 414)])
+def test_sizes_are_read_where_they_lie_as_soon_as_onnxruntime_can_say_where(version: str, missing: int) -> None:
+    area = area_of(CHAIN)
+    text = source([area]).replace("RegisterCustomOps", "register_all")
+    library = compiled(text + OTHER_VERSION.replace("VERSION", f'"{version}"').replace("MISSING", str(missing)))
+    feeds = {"x": np.arange(5, dtype=np.float32), "y": np.full(1, 2, np.float32)}
+    wanted = session(plain_model(area)).run(None, feeds)
+    assert not differences(wanted, session(kernel_model(area), library).run(None, feeds))
 
 
 @pytest.mark.parametrize("op", ["ReduceMax", "ReduceMin"])
