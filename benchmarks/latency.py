@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import math
 import os
 import statistics
 import sys
@@ -26,6 +25,7 @@ from typing import Any
 
 import numpy as np
 from interleaved import in_fresh_processes
+from ratios import mean_of
 from rich.console import Console
 from sweep import hydrated
 
@@ -96,7 +96,7 @@ def main() -> int:
             console.print(f"{path.stem:28}{runs[0]['original'] * 1e3:9.2f}{figures}", highlight=False)
             for made in (after, *([before] if before.parent == Path(folder) else [])):
                 made.unlink()
-    console.print(f"geometric mean {math.exp(statistics.fmean(map(math.log, ratios))):.3f}, slower: {slower}")
+    console.print(f"geometric mean {mean_of(ratios)}, slower: {slower}")
     return 1 if slower else 0
 
 

@@ -35,17 +35,15 @@ from pathlib import Path
 import numpy as np
 import onnx
 import onnxruntime
-from interleaved import KERNELS, in_fresh_processes
-from numpy.typing import NDArray
+from interleaved import in_fresh_processes
 from peers import OTHERS, count
+from ratios import SLOWER, Array, converted, error, mean_of, outputs
 from rich.console import Console
 
 import fusionc
-from fusionc.graph_kernel.library.location import library_for
 
-Array = NDArray[np.generic]
 Source = Callable[[tuple[int, ...]], Array]
-WRONG, SLOWER = 1e-3, 1.01  # a difference that leaves a peer out; a ratio that is a remark
+WRONG = 1e-3  # a difference that leaves a peer out
 
 
 def picture(name: str, mean: float = 127.5, deviation: float = 127.5, channels_last: bool = False) -> Source:
@@ -169,40 +167,16 @@ def models(only: str) -> Iterator[tuple[str, Path]]:
                 yield known, path
 
 
-def error(expected: list[Array], found: list[Array]) -> float:
-    """The largest difference of an output over that output's largest element; infinite where one alone is finite."""
-    worst = 0.0
-    for one, other in zip(expected, found, strict=True):
-        if one.shape != other.shape or not np.array_equal(np.isfinite(one), np.isfinite(other)):
-            return math.inf
-        if (finite := np.isfinite(one)).any():
-            left, right = one[finite].astype(np.float64), other[finite].astype(np.float64)
-            worst = max(worst, float(np.abs(left - right).max() / max(np.abs(left).max(), 1e-3)))
-    return worst
-
-
-def outputs(model: Path, feeds: dict[str, Array]) -> list[Array]:
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4
-    if model.stem.endswith(KERNELS):
-        fusionc.register_kernels(options, model)
-    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    found: list[Array] = session.run(None, feeds)
-    return found
-
-
 def forms(path: Path, folder: Path, feeds: dict[str, Array], with_peers: bool) -> dict[str, Path]:
     """The model, the model again, what fusionc makes of it, with kernels where there are any, and what the peers make.
 
     Raises FusioncError where fusionc's result gives another answer on these inputs; a peer's that does is left out.
     """
-    ours, kernels = folder / "default.onnx", folder / f"with{KERNELS}.onnx"
     np.savez(folder / "inputs.npz", **feeds)
-    fusionc.convert(path, output=ours, inputs=folder / "inputs.npz", export_compile_stat=0)
-    fusionc.convert(path, output=kernels, inputs=folder / "inputs.npz", export_compile_stat=0, enable_graph_kernel=True)
-    found = {"original": path, "again": path, "default": ours}
-    if library_for(kernels).is_file():
-        found["kernels"] = kernels
+    found = {"original": path, "again": path}
+    for kind, with_kernels in (("default", False), ("kernels", True)):
+        if ours := converted(path, folder, folder / "inputs.npz", with_kernels):
+            found[kind] = ours
     expected = outputs(path, feeds)
     for optimizer in OTHERS if with_peers else ():
         made = folder / f"{optimizer.__name__}.onnx"
@@ -271,10 +245,6 @@ def measured(known: str, path: Path, options: argparse.Namespace) -> Row:
             {kind: statistics.median(run[kind] / run["original"] for run in runs) for kind in found},
             {kind: error(expected, outputs(found[kind], feeds)) for kind in ("default", "kernels") if kind in found},
         )
-
-
-def mean_of(ratios: list[float]) -> str:
-    return f"{math.exp(statistics.fmean(map(math.log, ratios))):.3f}" if ratios else "none"
 
 
 def main() -> int:

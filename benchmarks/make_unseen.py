@@ -1,0 +1,174 @@
+"""Makes models unlike those that fusionc is tuned on, in two halves: python benchmarks/make_unseen.py FOLDER.
+
+    pip install torch==2.13.0 onnxscript transformers==4.37.2 onnxruntime
+    python benchmarks/make_unseen.py unseen
+    python benchmarks/make_unseen.py unseen --only yolo      networks whose name contains this word
+    python benchmarks/make_unseen.py unseen --all            both exporters at both sizes, twice as many models
+
+Networks of many families (benchmarks/networks), with random weights and the statistics of trained ones; those of
+transformers have random configurations. Each is exported by both of torch's exporters, at another size by each: the one
+that traces has an opset from 11 to 18 and an open batch where that can be, the other one its own opset and fixed sizes;
+what it refuses is traced.
+A second release of transformers, in an environment of its own, adds its models to the same folder (--only hf).
+
+FOLDER/tune is what may be looked into, FOLDER/held_out is what nobody looks into: by a seed, half of the networks of
+each group, with all models of a network in the same half. Below are folders by kind, and beside each model
+its inputs. Exit code 1 if a network could not be exported, or if onnxruntime does not compute what torch does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import random
+import sys
+import warnings
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+import torch
+from networks import convolutional, detectors, hugging_face, language, mobile, pictures, segmentation, speech, vision
+from networks.network import Inputs, Network, settle
+from torch import Tensor, nn
+
+FAMILIES = (
+    convolutional, mobile, detectors, segmentation, vision, speech, pictures, language, hugging_face,
+)  # fmt: skip
+NETWORKS: list[Network] = [network for family in FAMILIES for network in family.NETWORKS]
+OFF = {torch.float32: 1e-3, torch.float16: 5e-2}  # over the largest element of an output
+
+
+def halves(networks: Iterable[Network], seed: int) -> dict[str, str]:
+    """Which half each network belongs to, by name; a release of transformers makes no difference."""
+    groups = defaultdict(set)
+    for network in networks:
+        groups[network.group].add(family_name(network))
+    found, turn = {}, 0
+    for group, names in sorted(groups.items()):
+        drawn = sorted(names)
+        random.Random(f"{seed} {group}").shuffle(drawn)
+        for name in drawn:
+            found[name] = ("held_out", "tune")[turn % 2]
+            turn += 1
+    return found
+
+
+def family_name(network: Network) -> str:
+    return network.name.split("_", 1)[1] if network.group.startswith("hugging face") else network.name
+
+
+class Borders(nn.Module):
+    """A network in bfloat16 that takes and gives float32, as numpy has no bfloat16."""
+
+    def __init__(self, body: nn.Module) -> None:
+        super().__init__()
+        self.body = body
+
+    def forward(self, *inputs: Tensor) -> Tensor:
+        return self.body(*(x.bfloat16() if x.is_floating_point() else x for x in inputs)).float()
+
+
+def prepared(network: Network, size: int) -> tuple[nn.Module, Inputs]:
+    torch.manual_seed(zlib.crc32(network.name.encode()))
+    module, inputs = network.module(), network.inputs(size)
+    settle(module, inputs)
+    if network.dtype is torch.bfloat16:
+        return Borders(module.to(network.dtype)).eval(), inputs
+    if network.dtype is torch.float16:
+        inputs = {name: x.half() if x.is_floating_point() else x for name, x in inputs.items()}
+        module = module.half()
+    return module, inputs
+
+
+def export(module: nn.Module, inputs: Inputs, path: Path, opset: int, is_traced: bool) -> None:
+    names = list(inputs)
+    if is_traced:
+        has_batch = len({x.shape[0] for x in inputs.values()}) == 1
+        torch.onnx.export(
+            module, tuple(inputs.values()), path, dynamo=False, opset_version=opset, input_names=names,
+            dynamic_axes={name: {0: "batch"} for name in names} if has_batch else None,
+        )  # fmt: skip
+    else:
+        torch.onnx.export(
+            module, tuple(inputs.values()), path, dynamo=True, input_names=names, external_data=False, verbose=False
+        )
+
+
+def compared(module: nn.Module, inputs: Inputs, path: Path) -> float:
+    """How far onnxruntime's answer is from torch's, over the largest element of an output; nan where not finite."""
+    with torch.no_grad():
+        answer = module(*inputs.values())
+    expected = answer if isinstance(answer, tuple) else (answer,)
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    known = {given.name for given in session.get_inputs()}
+    found = session.run(None, {name: x.numpy() for name, x in inputs.items() if name in known})
+    return max(
+        float((torch.from_numpy(one).float() - other.float()).abs().max() / other.float().abs().max().clamp(min=1e-3))
+        for one, other in zip(found, expected, strict=False)
+    )
+
+
+def models(network: Network, number: int, all_four: bool) -> Iterator[tuple[str, int, bool]]:
+    """Name, size and exporter of each model of a network."""
+    for place, size in enumerate(dict.fromkeys(network.sizes)):
+        for is_traced in (True, False):
+            if all_four or len(set(network.sizes)) == 1 or is_traced == ((place + number) % 2 == 0):
+                yield f"{network.name}-{'traced' if is_traced else 'dynamo'}-{size}", size, is_traced
+
+
+def make(network: Network, name: str, size: int, is_traced: bool, folder: Path) -> str:
+    """Writes one model with its inputs; says what is wrong with it."""
+    path = folder / f"{name}.onnx"
+    if path.exists():
+        return ""
+    folder.mkdir(parents=True, exist_ok=True)
+    draft = path.with_suffix(".draft")
+    try:
+        module, inputs = prepared(network, size)
+        export(module, inputs, draft, network.opset, is_traced)
+        off = 0.0 if network.dtype is torch.bfloat16 else compared(module, inputs, draft)
+    except Exception as problem:  # an exporter raises all kinds
+        return f"not exported: {type(problem).__name__}: {str(problem).strip().splitlines()[0][:150]}"
+    finally:
+        if draft.exists():
+            draft.replace(path)
+    if not off <= OFF.get(network.dtype, 0.0):
+        path.unlink()
+        return f"onnxruntime's answer is off by {off:.1e}"
+    np.savez(path.with_suffix(".npz"), **{name: x.numpy() for name, x in inputs.items()})
+    return ""
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", default="", help="networks whose name contains this word")
+    parser.add_argument("--all", action="store_true", help="both exporters at both sizes")
+    parser.add_argument("--seed", type=int, default=17, help="of the halves")
+    options = parser.parse_args()
+    warnings.filterwarnings("ignore")
+    logging.disable(logging.WARNING)
+    onnxruntime.set_default_logger_severity(4)
+    torch.set_num_threads(1)
+    half, made, wrong = halves(NETWORKS, options.seed), 0, 0
+    for number, network in enumerate(NETWORKS):
+        if options.only in network.name:
+            folder = options.folder / half[family_name(network)] / network.kind
+            for name, size, is_traced in models(network, number, options.all):
+                problem = make(network, name, size, is_traced, folder)
+                if problem and not is_traced:
+                    print(f"{folder.parent.name}/{network.kind}/{name}: {problem}; traced instead", flush=True)
+                    name = name.replace("-dynamo-", "-traced-")
+                    problem = make(network, name, size, True, folder)
+                print(f"{folder.parent.name}/{network.kind}/{name}: {problem or 'made'}", flush=True)
+                made, wrong = made + (not problem), wrong + bool(problem)
+    print(f"{made} models, {wrong} left out")
+    return 1 if wrong or not made else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Networks of many families, with random weights, that are written in short for benchmarks/unseen."""

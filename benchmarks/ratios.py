@@ -1,0 +1,57 @@
+"""What fusionc makes of a model, how far answers are apart, and means of ratios of run times."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import onnxruntime
+from interleaved import KERNELS
+from numpy.typing import NDArray
+
+import fusionc
+from fusionc.graph_kernel.library.location import library_for
+
+Array = NDArray[np.generic]
+SLOWER = 1.01  # a ratio that is a remark
+
+
+def converted(path: Path, folder: Path, inputs: Path, with_kernels: bool) -> Path | None:
+    """What fusionc makes of a model, verified on these inputs, too; None where there are no kernels to make.
+
+    Raises FusioncError where it cannot be converted or gives another answer.
+    """
+    made = folder / (f"with{KERNELS}.onnx" if with_kernels else "default.onnx")
+    fusionc.convert(path, output=made, inputs=inputs, export_compile_stat=0, enable_graph_kernel=with_kernels)
+    return made if not with_kernels or library_for(made).is_file() else None
+
+
+def outputs(model: Path, feeds: dict[str, Array]) -> list[Array]:
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = 4
+    if model.stem.endswith(KERNELS):
+        fusionc.register_kernels(options, model)
+    session = onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
+    found: list[Array] = session.run(None, feeds)
+    return found
+
+
+def error(expected: list[Array], found: list[Array]) -> float:
+    """The largest difference of an output over that output's largest element; infinite where one alone is finite."""
+    worst = 0.0
+    for one, other in zip(expected, found, strict=True):
+        if one.shape != other.shape or not np.array_equal(np.isfinite(one), np.isfinite(other)):
+            return math.inf
+        if (finite := np.isfinite(one)).any():
+            left, right = one[finite].astype(np.float64), other[finite].astype(np.float64)
+            worst = max(worst, float(np.abs(left - right).max() / max(np.abs(left).max(), 1e-3)))
+    return worst
+
+
+def mean_of(ratios: Iterable[float]) -> str:
+    """The geometric mean, as text."""
+    logarithms = [math.log(ratio) for ratio in ratios]
+    return f"{math.exp(statistics.fmean(logarithms)):.3f}" if logarithms else "none"

@@ -1,0 +1,164 @@
+"""Run times after convert on the models of make_unseen.py: those of the half to look into, and means of the other half.
+
+    pip install .
+    python benchmarks/unseen.py unseen                       every model in the folder
+    python benchmarks/unseen.py unseen --only yolo --processes 5
+    python benchmarks/unseen.py unseen --one-thread          processor time, for a machine that does other things, too
+    python benchmarks/unseen.py unseen --results rows.jsonl  an hour's run, to be interrupted and gone on with
+
+Each model is converted with the default switches, and with kernels, and verified; then it runs on its own inputs, at
+onnxruntime's default level, with all forms of it in turn in several fresh processes. A ratio is of medians, to the
+original's; shown is the median over the processes. A/A is the original to itself. Without kernels to make, the ratio of
+kernels is that of the default switches. "fails" is a model that fusionc does not convert, or converts to another
+answer; "not run" one that onnxruntime does not run as it is.
+
+Models of the half that is held out are not named, unless they fail: what is reported is their means, how many are
+slower, and the slowest. Exit code 1 if a model fails or is slower than 1.01 beyond its A/A, in either form.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import tempfile
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import onnxruntime
+from interleaved import in_fresh_processes
+from ratios import SLOWER, converted, mean_of
+from rich.console import Console
+
+import fusionc
+
+HALVES, KINDS = ("tune", "held_out"), ("cnn", "transformer", "recurrent", "float16")
+HEAD = f"{'model':46}{'kind':12}{'ms':>9}{'A/A':>8}{'default':>9}{'kernels':>9}"
+
+
+@dataclass
+class Row:
+    """A model: run times as ratios to the original's by form, and what is to be said where there is no ratio."""
+
+    half: str
+    kind: str
+    name: str
+    milliseconds: float = 0.0
+    ratio: dict[str, float] = field(default_factory=dict)
+    not_run: str = ""
+    failures: dict[str, str] = field(default_factory=dict)
+
+    def slower(self) -> list[str]:
+        noise = SLOWER + abs(self.ratio.get("again", 1.0) - 1)
+        return [form for form in ("default", "kernels") if self.ratio.get(form, 0.0) > noise]
+
+    def __str__(self) -> str:
+        ratios = [f"{self.ratio[form]:9.3f}" if form in self.ratio else f"{'':9}" for form in ("default", "kernels")]
+        remarks = [f"slower: {', '.join(self.slower())}"] if self.slower() else []
+        remarks += [f"fails, {form}: {problem}" for form, problem in self.failures.items()]
+        remarks += [f"not run: {self.not_run}"] if self.not_run else []
+        measured = f"{self.milliseconds:9.2f}{self.ratio.get('again', 0.0):8.3f}{''.join(ratios)}"
+        return f"{self.name:46}{self.kind:12}{measured}  {'; '.join(remarks)}"
+
+
+def one_line(problem: Exception) -> str:
+    return " ".join(str(problem).split())[:300]
+
+
+def not_run(path: Path) -> str:
+    """Why onnxruntime does not run a model; empty where it does."""
+    try:
+        onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    except Exception as problem:  # onnxruntime raises all kinds
+        return one_line(problem)
+    return ""
+
+
+def measured(path: Path, options: argparse.Namespace) -> Row:
+    row = Row(path.parent.parent.name, path.parent.name, path.stem, not_run=not_run(path))
+    inputs = path.with_suffix(".npz")
+    forms = {"original": path, "again": path}
+    with tempfile.TemporaryDirectory() as folder:
+        for form, with_kernels in (("default", False), ("kernels", True)):
+            try:
+                if made := converted(path, Path(folder), inputs, with_kernels):
+                    forms[form] = made
+            except fusionc.FusioncError as problem:
+                row.failures[form] = one_line(problem)
+        if not row.not_run:
+            runs = in_fresh_processes(forms, inputs, options.seconds, options.processes, options.one_thread)
+            row.milliseconds = statistics.median(run["original"] for run in runs) * 1e3
+            row.ratio = {form: statistics.median(run[form] / run["original"] for run in runs) for form in forms}
+            if "kernels" not in row.failures and "default" in row.ratio:
+                row.ratio.setdefault("kernels", row.ratio["default"])
+    return row
+
+
+def known_rows(results: Path | None) -> dict[tuple[str, str], Row]:
+    lines = results.read_text().splitlines() if results and results.exists() else []
+    rows = [Row(**json.loads(line)) for line in lines]
+    return {(row.half, row.name): row for row in rows}
+
+
+def summary(title: str, rows: list[Row]) -> str:
+    def mean(form: str) -> str:
+        return mean_of(row.ratio[form] for row in rows if form in row.ratio)
+
+    def worst(form: str) -> str:
+        ratios = [row.ratio[form] for row in rows if form in row.ratio]
+        return f"{sum(form in row.slower() for row in rows):4} slower, at most {max(ratios, default=0.0):5.3f}"
+
+    forms = "".join(f"{mean(form):>9}{worst(form)}" for form in ("default", "kernels"))
+    return f"{title:24}{sum(bool(row.ratio) for row in rows):4}{mean('again'):>8}{forms}"
+
+
+def show_means(rows: Iterable[Row], show: Callable[[str], None]) -> None:
+    show(f"\n{'geometric means':20}{'models':>8}{'A/A':>8}{'default':>9}{'':27}{'kernels':>9}")
+    for half in HALVES:
+        mine = [row for row in rows if row.half == half]
+        for kind in KINDS:
+            if of_kind := [row for row in mine if row.kind == kind]:
+                show(summary(f"{half} {kind}", of_kind))
+        show(summary(f"{half}, all", mine))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--only", default="", help="models whose name contains this word")
+    parser.add_argument("--one-thread", action="store_true", help="processor time of one thread")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of measuring, for each form and process")
+    parser.add_argument("--processes", type=int, default=3)
+    parser.add_argument("--results", type=Path, help="a file of rows; models that it has are not measured again")
+    options = parser.parse_args()
+    onnxruntime.set_default_logger_severity(4)
+    there = [path for half in HALVES for path in sorted((options.folder / half).rglob("*.onnx"))]
+    found = [path for path in there if options.only in path.stem]
+    if not found:
+        parser.error(f"no model in {options.folder}/tune or {options.folder}/held_out has {options.only!r} in its name")
+    console = Console(width=200)
+
+    def show(text: str) -> None:
+        console.print(text, highlight=False, markup=False, soft_wrap=True)
+
+    show(HEAD)
+    known, rows = known_rows(options.results), []
+    for path in found:
+        row = known.get((path.parent.parent.name, path.stem)) or measured(path, options)
+        rows.append(row)
+        if options.results and (row.half, row.name) not in known:
+            with options.results.open("a") as file:
+                file.write(json.dumps(asdict(row)) + "\n")
+        if row.half == "tune" or row.failures:
+            show(str(row))
+    show_means(rows, show)
+    failed, slower = sum(bool(row.failures) for row in rows), sum(bool(row.slower()) for row in rows)
+    left_out = sum(bool(row.not_run) for row in rows)
+    show(f"{len(rows)} models, {failed} wrong or not converted, {slower} slower, {left_out} not run by onnxruntime")
+    return 1 if failed or slower else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
