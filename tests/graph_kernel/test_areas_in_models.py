@@ -157,6 +157,15 @@ def test_unknown_ranks_are_left_alone() -> None:
     assert calls(fuse(model)[0]) == ["Reshape", "Exp", "Neg"]
 
 
+def test_what_onnxruntime_computes_when_it_loads_the_model_is_left_to_it() -> None:
+    """It computes no kernel then, whose operators would be computed again in each run."""
+    model = parse("""agraph (float[N,4] x) => (float[N,4] y) <float[4] c = {1, 2, 3, 4}> {
+        d = Neg (c)  e = Exp (d)  f = Tanh (e)  a = Mul (x, f)  b = Exp (a)  y = Neg (b) }""")
+    result, _ = fuse(model)
+    assert calls(result) == ["Neg", "Exp", "Tanh", "Mul+Exp+Neg"]
+    assert_sound(model, result, N=3)
+
+
 def test_what_kernels_cannot_contain() -> None:
     def no_tanh(area: Area) -> str | None:
         return "no tanh" if any(node.op_type == "Tanh" for node in area.nodes) else None
