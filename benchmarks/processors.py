@@ -47,6 +47,7 @@ from areas import area_of, plain_model, session
 from older_processor import LEVELS, MODELS
 
 from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.c.compile import FLAGS
 from fusionc.graph_kernel.c.source import reason_against
 
 ROOT = Path(__file__).parents[1]
@@ -187,7 +188,7 @@ def on_arm64() -> tuple[str, bool]:
             good = [case for case in cases if reason_against(case.area) is None]
             text, program = Path(folder, "kernels.c"), Path(folder, "kernels")
             text.write_text(standalone.program([case.area for case in good]))
-            flags = [*standalone.FLAGS, "-static"]
+            flags = [*FLAGS, "-static"]
             subprocess.run(["aarch64-linux-gnu-gcc", *flags, "-o", program, text, "-lm"], check=True)
             print(f"{len(good)} {kind}", flush=True)
             for number, case in enumerate(good):

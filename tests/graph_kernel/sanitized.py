@@ -15,7 +15,7 @@ from fusionc.graph_kernel.c import compile
 from fusionc.graph_kernel.c.source import reason_against
 
 _FLAGS = (
-    *standalone.FLAGS, "-O1", "-g",
+    *compile.FLAGS, "-O1", "-g",
     "-fsanitize=address,undefined,float-cast-overflow", "-fno-sanitize-recover=all",
 )  # fmt: skip
 

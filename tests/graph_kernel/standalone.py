@@ -10,10 +10,7 @@ import numpy as np
 from onnx import helper
 
 from fusionc.graph_kernel.area import Area
-from fusionc.graph_kernel.c import compile
 from fusionc.graph_kernel.c.source import source
-
-FLAGS = tuple(flag for flag in compile.FLAGS if flag != "-shared")
 
 
 def program(areas: Sequence[Area]) -> str:

@@ -1,4 +1,4 @@
-"""C text → a shared library, with the compiler of the machine or that of the optional extra."""
+"""C texts → a shared library, with the compiler of the machine or that of the optional extra."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from fusionc.errors import FusioncError
 # NaN, infinities, signs of zeros and the order of operations are kept. Only errno and traps, which nobody asks about,
 # are given up: loops over conditions become vectors. A multiplication and an addition are fused where the text says so.
 FLAGS = (
-    "-std=c11", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-fopenmp-simd", "-fno-math-errno",
+    "-std=c11", "-O3", "-fPIC", "-fvisibility=hidden", "-fopenmp-simd", "-fno-math-errno",
     "-fno-trapping-math", "-ffp-contract=off", "-fwrapv", "-w",
 )  # fmt: skip
 
@@ -64,21 +64,69 @@ def version_of(command: tuple[str, ...]) -> str:
         return ""
 
 
-def compile_text(command: Sequence[str], flags: Sequence[str], text: str, library: Path) -> None:
-    """Make the shared library of a C text, which is there at once and whole. Raises DoesNotCompile, or OSError where it
-    cannot be written."""
+def compile_texts(command: Sequence[str], flags: Sequence[str], texts: Sequence[str], library: Path) -> None:
+    """Make one shared library of C texts, which is there at once and whole. They are compiled side by side, as many as
+    there are processors. Raises DoesNotCompile, or OSError where it cannot be written."""
     with tempfile.TemporaryDirectory(dir=library.parent, prefix="build-") as folder:
-        source, built = Path(folder, "kernels.c"), Path(folder, "kernels.so")
-        source.write_text(text)
-        try:
-            run = subprocess.run(
-                [*command, *flags, "-o", str(built), str(source), "-lm"], capture_output=True, text=True, check=False
-            )
-        except OSError as error:
-            raise DoesNotCompile(f"the C compiler {command[0]} cannot be run: {error.strerror}") from error
-        if run.returncode or not built.is_file():
-            raise DoesNotCompile(
-                run.stderr.strip() or run.stdout.strip() or f"the C compiler {command[0]} failed without a word"
-            )
+        sources = [Path(folder, f"kernels{number}.c") for number in range(len(texts))]
+        for source, text in zip(sources, texts, strict=True):
+            source.write_text(text)
+        linked, built = sources, Path(folder, "kernels.so")
+        if len(texts) > 1:
+            linked = [source.with_suffix(".o") for source in sources]
+            pairs = zip(sources, linked, strict=True)
+            _run([[*command, *flags, "-c", "-o", str(made), str(source)] for source, made in pairs])
+        _run([[*command, *flags, "-shared", "-o", str(built), *map(str, linked), "-lm"]])
+        if not built.is_file():
+            raise DoesNotCompile(_without_a_word(command[0]))
         built.chmod(0o700)  # whatever the mask of the user allows: what others could write is not used
         built.replace(library)
+
+
+def _run(commands: Sequence[Sequence[str]]) -> None:
+    """Run the compiler several times, as many at once as there are processors. Raises DoesNotCompile; none goes on
+    running then, or when this is interrupted."""
+    running: list[_Compiler] = []
+    try:
+        for command in commands:
+            if len(running) == _processors():
+                running[0].finish()
+                del running[0]
+            running.append(_Compiler(command))
+        for process in running:
+            process.finish()
+    finally:
+        for process in running:
+            process.end()
+
+
+class _Compiler:
+    """A process of the compiler. They are waited for in their order, so that of several complaints the first is told,
+    whichever process is faster."""
+
+    def __init__(self, command: Sequence[str]) -> None:
+        self._name = command[0]
+        try:
+            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        except OSError as error:
+            raise DoesNotCompile(f"the C compiler {self._name} cannot be run: {error.strerror}") from error
+
+    def finish(self) -> None:
+        """Wait for it. Raises DoesNotCompile."""
+        said, complaint = self._process.communicate()
+        if self._process.returncode:
+            raise DoesNotCompile(complaint.strip() or said.strip() or _without_a_word(self._name))
+
+    def end(self) -> None:
+        """Stop it, if it has not come to its end."""
+        with self._process:
+            self._process.terminate()
+
+
+def _without_a_word(compiler: str) -> str:
+    return f"the C compiler {compiler} failed without a word"
+
+
+def _processors() -> int:
+    """How many this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

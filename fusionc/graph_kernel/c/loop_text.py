@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 import textwrap
 from collections.abc import Sequence
+from functools import cached_property
 
 from fusionc.graph_kernel.lower.area_info import AreaInfo
 from fusionc.graph_kernel.lower.c_types import CType
@@ -16,12 +18,13 @@ from fusionc.graph_kernel.lower.steps import Access, Step
 from fusionc.graph_kernel.lower.symbolic_sizes import ONE, ZERO, Size
 
 _CHOICE = re.compile(r"\?|gk_(max|min)_")  # of one of two numbers
+_NAME = "GK_NAME"  # stands for the name until the text is complete
 _BLOCK = 512  # elements; what parts hand on stays in the first cache
 _STRIP = 32  # elements between two requests for memory: a few cache lines
 
 
 class LoopNestText:
-    """The C code of one nest. `name` begins the names of its functions; `tensors` is the order of all tensors."""
+    """The C code of one nest. `name` begins the names of its tables; `tensors` is the order of all tensors."""
 
     def __init__(self, name: str, nest: LoopNest, info: AreaInfo, tensors: Sequence[str]) -> None:
         self.name, self._info, self._tensors = name, info, tensors
@@ -42,10 +45,22 @@ class LoopNestText:
             self.accesses.append(store.access)
         self.numbers = list(dict.fromkeys(step.size for step in self._schedule.of if step.size is not None))
 
+    @cached_property
+    def function(self) -> str:
+        """What the names of its functions begin with: equal ones have equal names."""
+        return "gk_" + hashlib.sha256(self._body.encode()).hexdigest()[:12]
+
     def body(self) -> str:
-        """The function that computes some rows, and its versions for several machines."""
+        """The function that computes some rows, and its versions for several machines.
+
+        Sizes are no part of it: it is given them, so that loops over other sizes have the same function.
+        """
+        return self._body.replace(_NAME, self.function)
+
+    @cached_property
+    def _body(self) -> str:
         strides = ", ".join(f"const ptrdiff_t t{a}" for a in range(len(self.accesses)))
-        head = f"GK_INLINE void {self.name}_body(GK_PARAMETERS, const gk_machine machine, {strides}) {{\n"
+        head = f"GK_INLINE void {_NAME}_body(GK_PARAMETERS, const gk_machine machine, {strides}) {{\n"
         lines = []
         if not self.divisible:
             outer = [f"q->extent[{len(self.grid) + k}]" for k in range(len(self.row) - 1)]
@@ -57,7 +72,7 @@ class LoopNestText:
         fast = ", ".join(str(self._unit(access)) for access in self.accesses)
         last = len(self.grid) + len(self.row) - 1
         any_ = ", ".join(f"q->stride[{a}][{last}]" for a in range(len(self.accesses)))
-        bodies = f"GK_BODIES({self.name}, GK_LIST({fast}), GK_LIST({any_}))"
+        bodies = f"GK_BODIES({_NAME}, GK_LIST({fast}), GK_LIST({any_}))"
         return head + "\n".join(_indented(lines)) + "\n}\n" + bodies + "\n"
 
     def form(self) -> tuple[str, str]:
@@ -71,7 +86,7 @@ class LoopNestText:
             )
         table = f"static const gk_access {self.name}_accesses[] = {{{', '.join(rows)}}};\n"
         values = (
-            f"{self.name}_bodies",
+            f"{self.function}_bodies",
             f"{self.name}_accesses",
             len(rows),
             len(self.grid),

@@ -2,6 +2,7 @@
  *
  * exp, log, tanh, erf and sigmoid of floats are the project's own: at most 4 units in the last place, NaN for NaN. */
 #include <math.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,66 +1,13 @@
-/* How a kernel runs: pieces, each a nest of loops over grid variables and, innermost, row variables.
- *
- * An access is a tensor read or written at offset + sum of variable * stride, in elements. Loops are made fewer when the
- * sizes are known: two that every access walks through as if they were one are one. A body then does `rows` rows. */
+/* How a kernel runs. Loops are made fewer when the sizes are known: two that every access walks through as if they were
+ * one are one. */
 #if defined(__x86_64__)
 #include <cpuid.h>
 #endif
 
 enum { GK_CHUNK = 2048, GK_GRAIN = 16384, GK_TASKS = 64, GK_STACK = 32768 };
 
-typedef struct {
-  short tensor; /* inputs first, then outputs, then tables */
-  short bytes;  /* of an element */
-  short unit;   /* the stride along the last row variable that the fast bodies take for granted */
-  short rowwise; /* whether an access depends on row variables */
-} gk_access;
-
-typedef struct {
-  ptrdiff_t extent[GK_VARIABLES];
-  ptrdiff_t stride[GK_ACCESSES][GK_VARIABLES];
-  ptrdiff_t offset[GK_ACCESSES];
-  ptrdiff_t number[GK_NUMBERS]; /* sizes that are computed with */
-} gk_piece;
-
-typedef void gk_body(const gk_piece *, char *const *base, ptrdiff_t rows, ptrdiff_t n, char *scratch);
-
-typedef struct {
-  gk_body *const *bodies; /* for any x86-64, for AVX2, for AVX-512, and the last one for any strides */
-  const gk_access *access;
-  short accesses, grid, row; /* how many */
-  short divisible;           /* whether a part of a row can be computed alone: nothing is reduced */
-  int scratch;               /* bytes for each element of a row */
-  int cost;                  /* of an element, in 1/16 ns */
-} gk_form;
-
-typedef struct {
-  const char *name;
-  short inputs, outputs, pieces;
-  const short *types, *ranks; /* of inputs, then outputs */
-  const char *(*plan)(const int64_t *const *in, int64_t *const *out, gk_piece *pieces);
-  const gk_form *forms;
-  const void *const *tables;
-} gk_kernel;
-
 /* calls task(work, 0) to task(work, tasks - 1) on several threads; NULL, or what went wrong */
 typedef void *gk_parallel(void *context, void (*task)(void *, size_t), size_t tasks, void *work);
-
-/* Where a Slice begins and ends: counted from the end if negative, never beyond the first or last element. */
-static inline int64_t gk_slice_start(int64_t size, int64_t start, int64_t step) {
-  if (start < 0) start += size;
-  if (start < 0) return 0;
-  return start < size ? start : step < 0 ? size - 1 : size;
-}
-
-static inline int64_t gk_slice_length(int64_t size, int64_t start, int64_t end, int64_t step) {
-  if (size == 0) return 0;
-  start = gk_slice_start(size, start, step);
-  if (end < 0) end += size;
-  if (end < 0) end = step < 0 ? -1 : 0;
-  if (end > size - (step < 0)) end = size - (step < 0);
-  int64_t length = step > 0 ? (end - start + step - 1) / step : (start - end - step - 1) / -step;
-  return length > 0 ? length : 0;
-}
 
 /* Which of the bodies this machine can run. Asked of the processor itself: not every compiler brings a library for it. */
 static int gk_best_body(void) {
@@ -185,38 +132,3 @@ static void *gk_run(const gk_form *form, gk_piece *q, char *const *tensors, gk_p
   *failed |= w.failed;
   return error;
 }
-
-/* Asks for the cache lines of `count` elements that lie 2 KiB beyond p. Where the caches hold other things, waiting for
- * memory takes most of the time of a cheap kernel, and the processor itself looks ahead to the end of a page at most. */
-#define GK_AHEAD(p, stride, count)                                                      \
-  if ((stride) == 1)                                                                    \
-    for (size_t line = 0; line < (count) * sizeof *(p); line += 64)                     \
-      __builtin_prefetch((const void *)((uintptr_t)(p) + 2048 + line), 0, 3)
-
-/* The bodies of a piece: `fast` are strides along the last row variable that are constants, `any` those of the piece. */
-#define GK_LIST(...) __VA_ARGS__
-#define GK_PARAMETERS const gk_piece *q, char *const *base, ptrdiff_t rows, ptrdiff_t n, char *scratch
-#define GK_BODY(name, machine, fused, ...)                                      \
-  static void name##_##machine(GK_PARAMETERS) {                                 \
-    name##_body(q, base, rows, n, scratch, gk_machine_with(fused), __VA_ARGS__);\
-  }
-#if defined(__x86_64__)
-#define GK_AVX2 __attribute__((target("avx2,fma")))
-#define GK_AVX512 __attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512")))
-#define GK_BODIES(name, fast, any)                                              \
-  GK_BODY(name, 0, 0, fast)                                                     \
-  GK_AVX2 GK_BODY(name, 1, 1, fast)                                             \
-  GK_AVX512 GK_BODY(name, 2, 1, fast)                                           \
-  GK_BODY(name, 3, 0, any)                                                      \
-  static gk_body *const name##_bodies[] = {name##_0, name##_1, name##_2, name##_3};
-#else
-#define GK_BODIES(name, fast, any)                                              \
-  GK_BODY(name, 0, GK_FUSED, fast)                                              \
-  GK_BODY(name, 3, GK_FUSED, any)                                               \
-  static gk_body *const name##_bodies[] = {name##_0, name##_0, name##_0, name##_3};
-#if defined(__FP_FAST_FMAF)
-#define GK_FUSED 1
-#else
-#define GK_FUSED 0
-#endif
-#endif

@@ -1,9 +1,9 @@
-"""Areas as one C file."""
+"""Areas as C texts: functions for their loops, which equal loops share, tables, and the operators."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -18,6 +18,8 @@ from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 
 _MOST_ACCESSES = 128
 _MOST_TENSORS = 64
+_UNIT = 8_000  # characters of loops in one text: they take the compiler longer than to start
+_PLAIN = 16  # characters of tables and sizes that take the compiler no longer than one of loops
 _NAME = "GK_NAME"  # stands for the name of a kernel's functions until its text is complete
 
 
@@ -25,12 +27,13 @@ _NAME = "GK_NAME"  # stands for the name of a kernel's functions until its text 
 class Kernel:
     """The C code of an area, which does not depend on the names of its values.
 
-    `name` is the operator's, `text` has the functions and tables, `function` begins their names. The rest are the
-    numbers that arrays must be large enough for.
+    `name` is the operator's, `bodies` are the functions of its loops by their names, `text` has what is its own, with
+    names that begin with `function`. The rest are the numbers that arrays must be large enough for.
     """
 
     name: str
     function: str
+    bodies: Mapping[str, str]
     text: str
     variables: int
     accesses: int
@@ -68,6 +71,7 @@ def _lowered(area: Area) -> Kernel:
     return Kernel(
         name=area.name,
         function=function,
+        bodies={nest.function: nest.body() for nest in nests},
         text=text.replace(_NAME, function),
         variables=max(len(nest.grid) + len(nest.row) for nest in nests),
         accesses=accesses,
@@ -83,7 +87,6 @@ def _text(info: AreaInfo, nests: Sequence[LoopNestText], tables: Sequence[str]) 
     for k, name in enumerate(tables):
         ctype, array = info.ctype(name), area.constants[name]
         parts.append(f"static const {ctype.stored} {_NAME}_t{k}[] = {{{table(ctype, array)}}};\n")
-    parts += [nest.body() for nest in nests]
     forms = [nest.form() for nest in nests]
     parts += [accesses for accesses, _ in forms]
     parts.append(f"static const gk_form {_NAME}_forms[] = {{{', '.join(form for _, form in forms)}}};\n")
@@ -110,7 +113,7 @@ def _text(info: AreaInfo, nests: Sequence[LoopNestText], tables: Sequence[str]) 
 def _entry(kernel: Kernel, area: Area) -> str:
     f = kernel.function
     return (
-        f'static const gk_kernel op_{kernel.name} = {{"{kernel.name}", {len(area.inputs)}, {len(area.outputs)},'
+        f'const gk_kernel op_{kernel.name} = {{"{kernel.name}", {len(area.inputs)}, {len(area.outputs)},'
         f" {kernel.nests}, {f}_types, {f}_ranks, {f}_plan, {f}_forms, {f}_tables}};\n"
     )
 
@@ -120,16 +123,43 @@ def source(areas: Sequence[Area]) -> str:
 
     Raises Unsupported if one of them cannot be lowered, ValueError if two that differ have the same name.
     """
+    (text,) = _texts(areas, None)
+    return text
+
+
+def units(areas: Sequence[Area]) -> list[str]:
+    """The same as several texts, which can be compiled side by side, and linked. Raises what `source` does.
+
+    How many they are follows from the areas alone, so that every machine makes the same library of them.
+    """
+    return _texts(areas, _UNIT)
+
+
+def _texts(areas: Sequence[Area], most: int | None) -> list[str]:
+    """Texts of at most `most` characters of loops, or a little more; a single one if that is None."""
     kernels: dict[str, tuple[Kernel, Area]] = {}
     for area in areas:
         kernel = kernel_of(area)
         known = kernels.setdefault(area.name, (kernel, area))[0]
         if known.function != kernel.function:
             raise ValueError(f"two different areas have the name {area.name}")
-    return _file([kernel for kernel, _ in kernels.values()], [_entry(*pair) for pair in kernels.values()])
+    entries: dict[str, list[str]] = {}  # by the text of their kernel, whose tables they name
+    for kernel, area in kernels.values():
+        entries.setdefault(kernel.text, []).append(_entry(kernel, area))
+    bodies = {name: body for kernel, _ in kernels.values() for name, body in kernel.bodies.items()}
+    items = [(body, len(body)) for body in bodies.values()]
+    items += [("\n".join([text, *its]), len(text) // _PLAIN) for text, its in entries.items()]
+    known_kernels = [kernel for kernel, _ in kernels.values()]
+    head = _head(known_kernels, bodies)
+    end = f"#define GK_KERNELS(each) {' '.join(f'each(op_{kernel.name})' for kernel in known_kernels)}\n"
+    *others, last = _packed(items, most)
+    texts = ["\n".join([head, *its]) for its in others]
+    ends = [header("onnxruntime_api.h"), header("runtime.h"), end, header("operators.h")]
+    return [*texts, "\n".join([head, *last, *ends])]
 
 
-def _file(kernels: Sequence[Kernel], entries: Sequence[str]) -> str:
+def _head(kernels: Sequence[Kernel], bodies: Iterable[str]) -> str:
+    """What each text begins with: all of them agree on the sizes of arrays, and know what others have."""
     bounds = {
         "GK_VARIABLES": max(k.variables for k in kernels),
         "GK_ACCESSES": max(k.accesses for k in kernels),
@@ -138,21 +168,29 @@ def _file(kernels: Sequence[Kernel], entries: Sequence[str]) -> str:
         "GK_TENSORS": max(k.tensors for k in kernels),
         "GK_RANK": max(k.rank for k in kernels),
     }
-    each = " ".join(f"each(op_{kernel.name})" for kernel in kernels)
     return "\n".join(
         [
             "/* Kernels of areas, made by fusionc. */",
             f"enum {{ {', '.join(f'{name} = {n}' for name, n in bounds.items())} }};",
             header("compiler.h"),
-            header("onnxruntime_api.h"),
             header("mathematics.h"),
-            header("runtime.h"),
-            *dict.fromkeys(kernel.text for kernel in kernels),
-            *entries,
-            f"#define GK_KERNELS(each) {each}\n",
-            header("operators.h"),
+            header("kernel.h"),
+            *(f"extern gk_body *const {name}_bodies[];" for name in bodies),
+            *(f"extern const gk_kernel op_{kernel.name};" for kernel in kernels),
         ]
     )
+
+
+def _packed(items: Iterable[tuple[str, int]], most: int | None) -> list[list[str]]:
+    """Items, of which each has a size, one after another in as few groups as there must be."""
+    groups, filled = list[list[str]]([[]]), 0
+    for item, size in items:
+        if most is not None and groups[-1] and filled + size > most:
+            groups.append([])
+            filled = 0
+        groups[-1].append(item)
+        filled += size
+    return groups
 
 
 @cache

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from fusionc.errors import FusioncError
 from fusionc.graph_kernel.area import Area
-from fusionc.graph_kernel.c.compile import FLAGS, DoesNotCompile, compile_text, compiler, version_of
-from fusionc.graph_kernel.c.source import reason_against, source
+from fusionc.graph_kernel.c.compile import FLAGS, DoesNotCompile, compile_texts, compiler, version_of
+from fusionc.graph_kernel.c.source import reason_against, units
 from fusionc.graph_kernel.library.cache import cache_folder, forget_oldest, is_usable, keep
 
 
@@ -43,32 +43,32 @@ def _failed(areas: Sequence[Area], reason_against: Callable[[Area], str | None])
 
 def _library(areas: Sequence[Area], failed: Collection[str]) -> Path | None:
     good = [area for area in areas if area.name not in failed]
-    return compiled(source(good)) if good else None
+    return compiled(units(good)) if good else None
 
 
 def _complaint(area: Area) -> str | None:
     """What the compiler says against one area, None if nothing."""
     try:
-        compiled(source([area]))
+        compiled(units([area]))
     except DoesNotCompile as error:
         return str(error)
     return None
 
 
-def compiled(text: str, flags: Sequence[str] = FLAGS) -> Path:
-    """The library of a C text, from the cache if it was compiled before by the same compiler with the same flags.
+def compiled(texts: Sequence[str]) -> Path:
+    """The library of C texts, from the cache if they were compiled before by the same compiler with the same flags.
 
     Safe when several processes do it at once. Raises NoCompiler, DoesNotCompile, or FusioncError where the
     cache cannot be written.
     """
     command = compiler()
-    key = "\0".join([text, *command, *flags, version_of(tuple(command))])
+    key = "\0".join([*texts, *command, *FLAGS, version_of(tuple(command))])
     library = cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.so"
     if is_usable(library):
         keep(library)
         return library
     try:
-        compile_text(command, flags, text, library)
+        compile_texts(command, FLAGS, texts, library)
     except OSError as error:
         raise FusioncError(
             f"the cache of kernels cannot be written: {error.strerror}",

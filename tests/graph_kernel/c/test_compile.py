@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import importlib.util
+import time
 from pathlib import Path
 
 import pytest
 
-from fusionc.graph_kernel.c.compile import DoesNotCompile, NoCompiler, compiler
+from fusionc.graph_kernel.c import compile
+from fusionc.graph_kernel.c.compile import DoesNotCompile, NoCompiler, compile_texts, compiler
 from fusionc.graph_kernel.library.build_library import compiled
 
 pytestmark = pytest.mark.usefixtures("needs_a_compiler")
@@ -42,4 +44,19 @@ def test_a_compiler_that_is_none(script: str, reason: str, tmp_path: Path, monke
     program.chmod(0o755)
     monkeypatch.setenv("CC", str(program))
     with pytest.raises(DoesNotCompile, match=reason):
-        compiled("int one(void) { return 1; }\n")
+        compiled(["int one(void) { return 1; }\n"])
+
+
+def test_what_is_wrong_with_one_text_ends_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "program"
+    program.write_text(
+        '#!/bin/sh\nfor last; do :; done\ngrep -q slow "$last" && exec sleep 60\necho wrong >&2\nexit 1\n'
+    )
+    program.chmod(0o755)
+    monkeypatch.setattr(compile, "_processors", lambda: 3)
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    begin = time.monotonic()
+    with pytest.raises(DoesNotCompile, match="wrong"):
+        compile_texts([str(program)], [], ["int one;", "int slow;", "int slower;"], folder / "library.so")
+    assert time.monotonic() - begin < 30 and not list(folder.iterdir())

@@ -40,7 +40,7 @@ EXPORT int fuses(void) { return GK_FUSED; }
 @pytest.fixture(scope="module")
 def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     text = "#include <stddef.h>\n#include <stdint.h>\nenum { GK_VARIABLES = 1, GK_ACCESSES = 1, GK_NUMBERS = 1 };\n"
-    text += header("mathematics.h") + header("runtime.h") + MACHINE
+    text += header("mathematics.h") + header("kernel.h") + header("runtime.h") + MACHINE
     for name in FUNCTIONS:
         for machine, target in (("plain", ""), ("fused", "FUSED"), ("emulated", "")):
             text += (
@@ -48,7 +48,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
                 f"gk_machine machine = gk_machine_with({int(machine != 'plain')});\n"
                 f"#pragma omp simd\nfor (ptrdiff_t i = 0; i < n; ++i) y[i] = gk_{name}_f32(x[i], machine); }}\n"
             )
-    return ctypes.CDLL(str(compiled(text)))
+    return ctypes.CDLL(str(compiled([text])))
 
 
 def _applied(library: ctypes.CDLL, name: str, x: np.ndarray) -> np.ndarray:

@@ -40,7 +40,8 @@ TURNED = """g (float[N,B,A] x) => (float[N,A,B] z) <int64[2] axes = {1, 2}> {
 @pytest.fixture(scope="module")
 def library() -> ctypes.CDLL:
     text = "#include <stddef.h>\n#include <stdint.h>\nenum { GK_VARIABLES = 2, GK_ACCESSES = 2, GK_NUMBERS = 1 };\n"
-    library = ctypes.CDLL(str(compiled(text + header("mathematics.h") + header("runtime.h") + EXPORTS)))
+    headers = "".join(map(header, ("mathematics.h", "kernel.h", "runtime.h")))
+    library = ctypes.CDLL(str(compiled([text + headers + EXPORTS])))
     for name, count in (("slice_start", 3), ("slice_length", 4), ("collapsed", 6)):
         function = getattr(library, name)
         function.restype, function.argtypes = ctypes.c_int64, [ctypes.c_int64] * count

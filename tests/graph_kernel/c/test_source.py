@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from areas import CHAIN, NORM, area_of, differences, kernel_model, plain_model, session
 
-from fusionc.graph_kernel.c.source import kernel_of, reason_against, source
+from fusionc.graph_kernel.c import source as source_module
+from fusionc.graph_kernel.c.source import kernel_of, reason_against, source, units
 from fusionc.graph_kernel.library.build_library import build, compiled
 
 pytestmark = pytest.mark.usefixtures("needs_a_compiler")
@@ -84,7 +87,7 @@ OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base)
 def test_sizes_are_read_where_they_lie_as_soon_as_onnxruntime_can_say_where(version: str, missing: int) -> None:
     area = area_of(CHAIN)
     text = source([area]).replace("RegisterCustomOps", "register_all")
-    library = compiled(text + OTHER_VERSION.replace("VERSION", f'"{version}"').replace("MISSING", str(missing)))
+    library = compiled([text + OTHER_VERSION.replace("VERSION", f'"{version}"').replace("MISSING", str(missing))])
     feeds = {"x": np.arange(5, dtype=np.float32), "y": np.full(1, 2, np.float32)}
     wanted = session(plain_model(area)).run(None, feeds)
     assert not differences(wanted, session(kernel_model(area), library).run(None, feeds))
@@ -106,6 +109,27 @@ def test_equal_areas_share_a_kernel() -> None:
     assert source([one, other, one]).count("_plan(const") == 1
     with pytest.raises(ValueError, match="two different areas"):
         source([one, area_of(NORM, name="one")])
+
+
+def test_equal_loops_over_other_sizes_share_their_functions() -> None:
+    small, large = (area_of(f"g (float[{n},8] x) => (float[{n},8] z) {{ y = Exp(x) z = Neg(y) }}") for n in (2, 3))
+    text = source([replace(small, name="small"), replace(large, name="large")])
+    assert text.count("_plan(const") == 2 and text.count("_body(GK_PARAMETERS") == 1
+
+
+def test_a_library_of_several_texts(monkeypatch: pytest.MonkeyPatch) -> None:
+    areas = [area_of(CHAIN, name="chain"), area_of(NORM, name="norm")]
+    assert units(areas) == [source(areas)]
+    monkeypatch.setattr(source_module, "_UNIT", 1)
+    texts = units(areas)
+    assert len(texts) > len(areas)
+    library = compiled(texts)
+    rng = np.random.default_rng(0)
+    feeds = {"x": rng.standard_normal((3, 7)).astype(np.float32), "s": rng.standard_normal(7).astype(np.float32)}
+    chain, norm = areas
+    for area, given in ((norm, feeds), (chain, {"x": feeds["s"], "y": feeds["s"]})):
+        wanted = session(plain_model(area)).run(None, given)
+        assert not differences(wanted, session(kernel_model(area), library).run(None, given), 1e-5)
 
 
 def test_what_no_kernel_computes_is_refused_in_words() -> None:
