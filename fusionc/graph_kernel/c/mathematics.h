@@ -245,22 +245,25 @@ GK_INLINE uint8_t gk_rem_u8(uint8_t x, uint8_t y) { return y ? (uint8_t)(x % y) 
 GK_INLINE uint8_t gk_max_u8(uint8_t x, uint8_t y) { return x > y ? x : y; }
 GK_INLINE uint8_t gk_min_u8(uint8_t x, uint8_t y) { return x < y ? x : y; }
 
-/* float16 in memory; the exponent is moved by a multiplication, which makes subnormals right as well */
+/* float16 in memory; the exponent is moved by a multiplication, which makes subnormals right as well. All is computed
+ * with 32 bits, up to a last shift that needs them: of what 16 bits are enough for, compilers make vectors of two widths,
+ * between which conditions are carried at ten times the cost. */
 GK_INLINE float gk_from_half(uint16_t half) {
-  int32_t magnitude = (half & 0x7FFF) << 13;
-  float scaled = gk_float(magnitude) * 0x1p112f;
-  float x = magnitude >= 0x7C00 << 13 ? gk_float(magnitude | 0x7F800000) : scaled;
-  return (half & 0x8000) != 0 ? -x : x;
+  uint32_t wide = half, magnitude = (wide & 0x7FFF) << 13;
+  uint32_t scaled = (uint32_t)gk_bits(gk_float((int32_t)magnitude) * 0x1p112f);
+  uint32_t endless = magnitude >= 0x7C00 << 13 ? 0x7F800000 : 0;
+  return gk_float((int32_t)((wide & 0x8000) << 16 | scaled | endless));
 }
 
 /* to the nearest, ties to even */
 GK_INLINE uint16_t gk_to_half(float x) {
-  int32_t bits = gk_bits(x), sign = (bits >> 16) & 0x8000, magnitude = bits & 0x7FFFFFFF;
-  int32_t normal = (magnitude - (112 << 23) + 0xFFF + ((magnitude >> 13) & 1)) >> 13;
-  int32_t tiny = gk_bits(gk_float(magnitude) + 0.5f) - 0x3F000000; /* the addition rounds at 2^-24 */
-  int32_t half = magnitude < 113 << 23 ? tiny : normal > 0x7C00 ? 0x7C00 : normal;
-  half = magnitude > 0x7F800000 ? 0x7E00 : half;
-  return (uint16_t)(sign | half);
+  int32_t bits = gk_bits(x), magnitude = bits & 0x7FFFFFFF;
+  int32_t normal = magnitude - (112 << 23) + 0xFFF + ((magnitude >> 13) & 1);
+  normal = normal > 0x7C00 << 13 ? 0x7C00 << 13 : normal;
+  normal = magnitude > 0x7F800000 ? 0x7E00 << 13 : normal;
+  int32_t tiny = (gk_bits(gk_float(magnitude) + 0.5f) - 0x3F000000) << 13; /* the addition rounds at 2^-24 */
+  int32_t half = magnitude < 113 << 23 ? tiny : normal;
+  return (uint16_t)((((uint32_t)bits & 0x80000000) | (uint32_t)half << 3) >> 16);
 }
 GK_INLINE float gk_round_to_half(float x) { return gk_from_half(gk_to_half(x)); }
 

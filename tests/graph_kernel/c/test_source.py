@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from time import thread_time
 
 import numpy as np
 import pytest
@@ -101,6 +102,36 @@ def test_long_doubles_are_what_they_were(op: str) -> None:
     numbers = np.arange(5, dtype=np.longdouble)
     kernel.run(None, {"x": np.zeros((3, 5), np.int32)})
     assert (numbers / 3 + numbers * numbers).sum() > 33
+
+
+def test_float16_is_read_and_written_as_numpy_does() -> None:
+    area = area_of("g (float16[N] x, float[M] y) => (float[N] a, float16[M] b) { c = Cast <to = 1>(x) a = Identity(c)"
+                   "d = Identity(y) b = Cast <to = 10>(d) }")  # fmt: skip
+    halves = np.arange(65536).astype(np.uint16).view(np.float16)
+    middles = (np.arange(65535, dtype=np.uint32) << 13) + (np.arange(65535, dtype=np.uint32) % 3 + 0xFFF)
+    bits = np.concatenate([middles + shift for shift in (0, 112 << 23, 111 << 23, 143 << 23)])
+    numbers = np.concatenate([halves.astype(np.float32), bits.astype(np.uint32).view(np.float32)])
+    numbers = np.concatenate([numbers, -numbers])
+    kernel = session(kernel_model(area), build([area]).library)
+    with np.errstate(over="ignore"):
+        wanted = [halves.astype(np.float32), numbers.astype(np.float16)]
+    assert not differences(wanted, kernel.run(None, {"x": halves, "y": numbers}))
+
+
+@pytest.mark.timing
+def test_to_write_float16_takes_little_longer_than_float() -> None:
+    seconds = []
+    for kind, to in (("float", 1), ("float16", 10)):
+        text = f"g (float[N] x, float[N] y) => ({kind}[N] z) {{ a = Mul(x, y) z = Cast <to = {to}>(a) }}"
+        area = area_of(text, name=f"to_{kind}")
+        kernel = session(kernel_model(area), build([area]).library, threads=1)
+        feeds, times = dict.fromkeys(("x", "y"), np.ones(100_000, np.float32)), list[float]()
+        for _ in range(50):
+            start = thread_time()
+            kernel.run(None, feeds)
+            times.append(thread_time() - start)
+        seconds.append(min(times))
+    assert seconds[1] < 12 * seconds[0]
 
 
 def test_equal_areas_share_a_kernel() -> None:
