@@ -7,8 +7,8 @@
 
 Networks of many families (benchmarks/networks), with random weights and the statistics of trained ones; those of
 transformers have random configurations. Each is exported by both of torch's exporters, at another size by each: the one
-that traces has an opset from 11 to 18 and an open batch where that can be, the other one its own opset and fixed sizes;
-what it refuses is traced.
+that traces has an opset from 11 to 18 and an open batch where that can be (texts of transformers: open lengths, too),
+the other one its own opset and fixed sizes; what it refuses is traced.
 A second release of transformers, in an environment of its own, adds its models to the same folder (--only hf).
 
 FOLDER/tune is what may be looked into, FOLDER/held_out is what nobody looks into: by a seed, half of the networks of
@@ -84,13 +84,26 @@ def prepared(network: Network, size: int) -> tuple[nn.Module, Inputs]:
     return module, inputs
 
 
-def export(module: nn.Module, inputs: Inputs, path: Path, opset: int, is_traced: bool) -> None:
+def open_axes(network: Network, inputs: Inputs) -> dict[str, dict[int, str]]:
+    """The batch; in models of transformers the length of the text, too, and that of the past, as they are exported."""
+    if len({x.shape[0] for x in inputs.values()}) > 1:
+        return {}
+    axes = {name: {0: "batch"} for name in inputs}
+    for name, x in inputs.items() if network.group.startswith("hugging face") else ():
+        if name.startswith(("key", "value")):
+            axes[name][2] = "past"
+        elif x.dtype is torch.int64:
+            own = "decoder sequence" if name == "decoder_input_ids" else "sequence"
+            axes[name][1] = f"past + {own}" if name == "attention_mask" and "key0" in inputs else own
+    return axes
+
+
+def export(network: Network, module: nn.Module, inputs: Inputs, path: Path, is_traced: bool) -> None:
     names = list(inputs)
     if is_traced:
-        has_batch = len({x.shape[0] for x in inputs.values()}) == 1
         torch.onnx.export(
-            module, tuple(inputs.values()), path, dynamo=False, opset_version=opset, input_names=names,
-            dynamic_axes={name: {0: "batch"} for name in names} if has_batch else None,
+            module, tuple(inputs.values()), path, dynamo=False, opset_version=network.opset, input_names=names,
+            dynamic_axes=open_axes(network, inputs),
         )  # fmt: skip
     else:
         torch.onnx.export(
@@ -129,7 +142,7 @@ def make(network: Network, name: str, size: int, is_traced: bool, folder: Path) 
     draft = path.with_suffix(".draft")
     try:
         module, inputs = prepared(network, size)
-        export(module, inputs, draft, network.opset, is_traced)
+        export(network, module, inputs, draft, is_traced)
         off = 0.0 if network.dtype is torch.bfloat16 else compared(module, inputs, draft)
     except Exception as problem:  # an exporter raises all kinds
         return f"not exported: {type(problem).__name__}: {str(problem).strip().splitlines()[0][:150]}"

@@ -195,11 +195,11 @@ def baskets(size: int) -> Inputs:
 
 LLAMA = {"positions": "halves", "is_gated": True, "kv_heads": 2}
 NETWORKS = [
-    decoder("gpt", tokens(4000), (32, 96), 13, positions="learned"),
+    decoder("gpt", tokens(4000), (32, 96), 14, positions="learned"),
     decoder("gpt_past", with_past(8), (32, 200), 14, positions="learned"),
     decoder("llama", tokens(4000), (32, 96), 17, **LLAMA),
-    decoder("llama_past", with_past(2), (32, 200), 12, **LLAMA),
-    decoder("gptj", tokens(4000), (32, 96), 11, positions="pairs", is_parallel=True),
+    decoder("llama_past", with_past(2), (32, 200), 15, **LLAMA),
+    decoder("gptj", tokens(4000), (32, 96), 14, positions="pairs", is_parallel=True),
     decoder("bloom_past", with_past(8), (32, 200), 17, positions="slopes"),
     decoder("falcon_chunk", with_past(1, new=16), (32, 128), 15, positions="halves", is_parallel=True, kv_heads=1),
     Network("experts", "decoder", "transformer", experts, tokens(4000), (32, 96)),

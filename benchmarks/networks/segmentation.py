@@ -26,7 +26,8 @@ class Pooled(nn.Module):
 
     def __init__(self, cells: int, channels: int, out: int) -> None:
         super().__init__()
-        self.pool, self.conv = nn.AdaptiveAvgPool2d(cells), conv(channels, out, 1)
+        narrow = conv(channels, out, 1) if cells > 1 else stack(nn.Conv2d(channels, out, 1), nn.ReLU())
+        self.pool, self.conv = nn.AdaptiveAvgPool2d(cells), narrow
 
     def forward(self, x: Tensor) -> Tensor:
         return F.interpolate(self.conv(self.pool(x)), size=x.shape[-2:], mode="bilinear", align_corners=False)
@@ -48,7 +49,7 @@ def deeplab() -> nn.Module:
 
 def pspnet() -> nn.Module:
     pyramid = Cat(nn.Identity(), *(Pooled(cells, 160, 40) for cells in (1, 2, 4)))
-    return Resized(backbone(nn.LeakyReLU), stack(pyramid, conv(320, 128), nn.Conv2d(128, 19, 1)))
+    return Resized(backbone(nn.LeakyReLU), stack(pyramid, conv(280, 128), nn.Conv2d(128, 19, 1)))
 
 
 def attention_segmenter() -> nn.Module:

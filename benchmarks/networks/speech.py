@@ -289,7 +289,7 @@ NETWORKS = [
     speech("conformer", "transformer", conformer, sequence(1, 80, -1), (160, 320), 14),
     speech("wav2vec", "transformer", wav2vec, sequence(1, 1, -1), (8000, 16000)),
     speech("quartznet", "cnn", quartznet, sequence(1, 64, -1), (160, 400), 11),
-    speech("ecapa", "cnn", ecapa, sequence(1, 80, -1), (150, 300)),
+    speech("ecapa", "cnn", ecapa, sequence(2, 80, -1), (150, 300)),
     speech("conv_tasnet", "cnn", ConvTasNet, sequence(1, 1, -1), (4000, 8000), 13),
     speech("wavenet", "cnn", Wavenet, sequence(1, 1, -1), (2000, 4000)),
 ]
