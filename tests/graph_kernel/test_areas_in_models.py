@@ -166,6 +166,18 @@ def test_what_onnxruntime_computes_when_it_loads_the_model_is_left_to_it() -> No
     assert_sound(model, result, N=3)
 
 
+def test_the_sizes_of_outputs_are_declared_as_far_as_they_are_numbers() -> None:
+    """onnxruntime infers none through a kernel, and pools of unknown channels leave its blocked layout."""
+    model = parse("""agraph (float[N,4] x) => (float[N,M] y, float[N,4] z) <float[4,4] w> {
+        a = Exp (x)  z = Neg (a)  b = Tanh (a)  y = MatMul (b, w) }""")
+    result, _ = fuse(model)
+    (info,) = result.graph.value_info
+    assert info.name == "b" and info.type.tensor_type.elem_type == onnx.TensorProto.FLOAT
+    assert [dim.dim_value for dim in info.type.tensor_type.shape.dim] == [0, 4]
+    assert not info.type.tensor_type.shape.dim[0].HasField("dim_value")
+    assert_sound(model, result, N=3)
+
+
 def test_what_kernels_cannot_contain() -> None:
     def no_tanh(area: Area) -> str | None:
         return "no tanh" if any(node.op_type == "Tanh" for node in area.nodes) else None

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import onnx
+
 from fusionc.graph_kernel.select.area_location import AreaLocation
 from fusionc.graph_kernel.select.make_area import function_of
 from fusionc.graph_kernel.select.operator_kinds import MOVES_DATA, ROW_BY_ROW, OperatorKind, kind_of
 from fusionc.model.graph import Edge, Graph
+from fusionc.model.operators import KERNELS
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 from fusionc.rewrite.log import PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import apply
@@ -49,7 +52,23 @@ def replace_by_calls(
     def rewrite(m: Match, new: Tape) -> Result:
         return refuse(m.reason) if m.reason else new.call(function_of(m.area), m.inputs)
 
-    return apply(pass_, Pattern("area", find=find, rewrite=rewrite), graph, log)
+    count = apply(pass_, Pattern("area", find=find, rewrite=rewrite), graph, log)
+    _declare_sizes(graph, [location for location, reason in locations if reason is None])
+    return count
+
+
+def _declare_sizes(graph: Graph, locations: Sequence[AreaLocation]) -> None:
+    """Say which sizes the outputs of areas have, as far as they are numbers: onnxruntime infers none through a kernel,
+    and keeps an image in its blocked layout, for one, only where it knows the channels."""
+    declared = {info.name for info in graph.proto.value_info}
+    for location in locations:
+        for value, name in zip(location.outputs, location.area.outputs, strict=True):
+            made = _current(value)
+            is_call = made.producer is not None and made.producer.domain == KERNELS
+            if is_call and not made.is_output and value.name not in declared:
+                known = location.area.values[name]
+                dims = [dim if isinstance(dim, int) else None for dim in known.shape]
+                graph.proto.value_info.append(onnx.helper.make_tensor_value_info(value.name, known.dtype, dims))
 
 
 def _current(value: Edge) -> Edge:
