@@ -30,10 +30,24 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
-import torch
-from networks import convolutional, detectors, hugging_face, language, mobile, pictures, segmentation, speech, vision
-from networks.network import Inputs, Network, settle
-from torch import Tensor, nn
+
+try:
+    import torch
+    from networks import (
+        convolutional,
+        detectors,
+        hugging_face,
+        language,
+        mobile,
+        pictures,
+        segmentation,
+        speech,
+        vision,
+    )  # fmt: skip
+    from networks.network import Inputs, Network, settle
+    from torch import Tensor, nn
+except ModuleNotFoundError as missing:
+    sys.exit(f"{missing.name} is not installed: pip install torch==2.13.0 onnxscript transformers==4.37.2")
 
 FAMILIES = (
     convolutional, mobile, detectors, segmentation, vision, speech, pictures, language, hugging_face,
@@ -43,7 +57,10 @@ OFF = {torch.float32: 1e-3, torch.float16: 5e-2}  # over the largest element of 
 
 
 def halves(networks: Iterable[Network], seed: int) -> dict[str, str]:
-    """Which half each network belongs to, by name; a release of transformers makes no difference."""
+    """Which half each network belongs to, by name; a release of transformers makes no difference.
+
+    One network more in a group draws that group anew: what was looked into may be held out then, and the reverse.
+    """
     groups = defaultdict(set)
     for network in networks:
         groups[network.group].add(family_name(network))
