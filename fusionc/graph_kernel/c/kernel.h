@@ -7,6 +7,7 @@ typedef struct {
   short tensor; /* inputs first, then outputs, then tables */
   short bytes;  /* of an element */
   short unit;   /* the stride along the last row variable that the fast bodies take for granted */
+  short varies; /* whether they take nothing for granted, but that of the piece */
   short rowwise; /* whether an access depends on row variables */
 } gk_access;
 
@@ -20,7 +21,7 @@ typedef struct {
 typedef void gk_body(const gk_piece *, char *const *base, ptrdiff_t rows, ptrdiff_t n, char *scratch);
 
 typedef struct {
-  gk_body *const *bodies; /* for any x86-64, for AVX2, for AVX-512, and the last one for any strides */
+  gk_body *const *bodies; /* for any x86-64, for AVX2, for AVX-512; the last one for any strides, if they need it */
   const gk_access *access;
   short accesses, grid, row; /* how many */
   short divisible;           /* whether a part of a row can be computed alone: nothing is reduced */
@@ -61,7 +62,8 @@ static inline int64_t gk_slice_length(int64_t size, int64_t start, int64_t end, 
     for (size_t line = 0; line < (count) * sizeof *(p); line += 64)                     \
       __builtin_prefetch((const void *)((uintptr_t)(p) + 2048 + line), 0, 3)
 
-/* The bodies of a piece: `fast` are strides along the last row variable that are constants, `any` those of the piece. */
+/* The bodies of a piece: `fast` are strides along the last row variable, constants where they can be, `any` those of the
+ * piece. */
 #define GK_LIST(...) __VA_ARGS__
 #define GK_PARAMETERS const gk_piece *q, char *const *base, ptrdiff_t rows, ptrdiff_t n, char *scratch
 #define GK_BODY(name, machine, fused, ...)                                      \
@@ -71,20 +73,25 @@ static inline int64_t gk_slice_length(int64_t size, int64_t start, int64_t end, 
 #if defined(__x86_64__)
 #define GK_AVX2 __attribute__((target("avx2,fma")))
 #define GK_AVX512 __attribute__((target("avx512f,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512")))
-#define GK_BODIES(name, fast, any)                                              \
+#define GK_FAST_BODIES(name, fast)                                              \
   GK_BODY(name, 0, 0, fast)                                                     \
   GK_AVX2 GK_BODY(name, 1, 1, fast)                                             \
-  GK_AVX512 GK_BODY(name, 2, 1, fast)                                           \
-  GK_BODY(name, 3, 0, any)                                                      \
-  gk_body *const name##_bodies[] = {name##_0, name##_1, name##_2, name##_3};
+  GK_AVX512 GK_BODY(name, 2, 1, fast)
+#define GK_FAST(name) name##_0, name##_1, name##_2
+#define GK_FUSED 0
 #else
-#define GK_BODIES(name, fast, any)                                              \
-  GK_BODY(name, 0, GK_FUSED, fast)                                              \
-  GK_BODY(name, 3, GK_FUSED, any)                                               \
-  gk_body *const name##_bodies[] = {name##_0, name##_0, name##_0, name##_3};
+#define GK_FAST_BODIES(name, fast) GK_BODY(name, 0, GK_FUSED, fast)
+#define GK_FAST(name) name##_0, name##_0, name##_0
 #if defined(__FP_FAST_FMAF)
 #define GK_FUSED 1
 #else
 #define GK_FUSED 0
 #endif
 #endif
+#define GK_BODIES(name, fast)                                                   \
+  GK_FAST_BODIES(name, GK_LIST(fast))                                           \
+  gk_body *const name##_bodies[] = {GK_FAST(name), NULL};
+#define GK_BODIES_AND_ANY(name, fast, any)                                      \
+  GK_FAST_BODIES(name, GK_LIST(fast))                                           \
+  GK_BODY(name, 3, GK_FUSED, any)                                               \
+  gk_body *const name##_bodies[] = {GK_FAST(name), name##_3};

@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Sequence
 from functools import cached_property
 
+from fusionc.graph_kernel.c.row_stride import row_stride
 from fusionc.graph_kernel.lower.area_info import AreaInfo
 from fusionc.graph_kernel.lower.c_types import CType
 from fusionc.graph_kernel.lower.index import Variable
@@ -15,7 +16,7 @@ from fusionc.graph_kernel.lower.loop_nest import LoopNest
 from fusionc.graph_kernel.lower.loop_schedule import HEAVY, LoopParts, LoopSchedule
 from fusionc.graph_kernel.lower.lowering import Store
 from fusionc.graph_kernel.lower.steps import Access, Step
-from fusionc.graph_kernel.lower.symbolic_sizes import ONE, ZERO, Size
+from fusionc.graph_kernel.lower.symbolic_sizes import ONE
 
 _CHOICE = re.compile(r"\?|gk_(max|min)_")  # of one of two numbers
 _NAME = "GK_NAME"  # stands for the name until the text is complete
@@ -43,6 +44,7 @@ class LoopNestText:
         for store in nest.stores:
             self._stores[len(self.accesses)] = store
             self.accesses.append(store.access)
+        self._strides = [row_stride(access.index.factor(self.row[-1]), info.sizes) for access in self.accesses]
         self.numbers = list(dict.fromkeys(step.size for step in self._schedule.of if step.size is not None))
 
     @cached_property
@@ -69,21 +71,23 @@ class LoopNestText:
             lines += self._buffers()
         lines += self._hidden()
         lines += ["for (ptrdiff_t j = 0; j < rows; ++j) {", *_indented(self._one_row()), "}"]
-        fast = ", ".join(str(self._unit(access)) for access in self.accesses)
         last = len(self.grid) + len(self.row) - 1
-        any_ = ", ".join(f"q->stride[{a}][{last}]" for a in range(len(self.accesses)))
-        bodies = f"GK_BODIES({_NAME}, GK_LIST({fast}), GK_LIST({any_}))"
+        any_ = [f"q->stride[{a}][{last}]" for a in range(len(self.accesses))]
+        fast = [given if s.varies else str(s.unit) for given, s in zip(any_, self._strides, strict=True)]
+        bodies = f"{_NAME}, GK_LIST({', '.join(fast)})"
+        if any(stride.may_broadcast for stride in self._strides):
+            bodies = f"GK_BODIES_AND_ANY({bodies}, GK_LIST({', '.join(any_)}))"
+        else:
+            bodies = f"GK_BODIES({bodies})"
         return head + "\n".join(_indented(lines)) + "\n}\n" + bodies + "\n"
 
     def form(self) -> tuple[str, str]:
         """The table of accesses, and the initializer of the gk_form."""
         rows = []
-        for access in self.accesses:
-            dtype_bytes = self._ctype(access).bytes
-            rows.append(
-                f"{{{self._tensors.index(access.tensor)}, {dtype_bytes}, {self._unit(access)},"
-                f" {int(self._is_rowwise(access))}}}"
-            )
+        for access, stride in zip(self.accesses, self._strides, strict=True):
+            tensor, dtype_bytes = self._tensors.index(access.tensor), self._ctype(access).bytes
+            its = (tensor, dtype_bytes, stride.unit, int(stride.varies), int(self._is_rowwise(access)))
+            rows.append(f"{{{', '.join(map(str, its))}}}")
         table = f"static const gk_access {self.name}_accesses[] = {{{', '.join(rows)}}};\n"
         values = (
             f"{self.function}_bodies",
@@ -115,14 +119,6 @@ class LoopNestText:
 
     def _ctype(self, access: Access) -> CType:
         return self._info.ctype(access.tensor)
-
-    def _stride(self, access: Access, variable: Variable) -> Size:
-        return dict(access.index.terms).get(variable, ZERO)
-
-    def _unit(self, access: Access) -> int:
-        """The stride along the innermost loop that the fast version is made for."""
-        number = self._stride(access, self.row[-1]).number
-        return 1 if number is None or abs(number) > 1024 else number
 
     def _is_rowwise(self, access: Access) -> bool:
         return bool(access.index.variables & set(self.row))
@@ -180,7 +176,7 @@ class LoopNestText:
         loops = self.grid + self.row
         length = loops[-1].extent
         for outer, inner in zip(reversed(loops[:-1]), reversed(loops), strict=False):
-            if any(self._stride(x, outer) != self._stride(x, inner) * inner.extent for x in self.accesses):
+            if any(x.index.factor(outer) != x.index.factor(inner) * inner.extent for x in self.accesses):
                 break
             length *= outer.extent
         return length.number is None or length.number >= _BLOCK

@@ -24,11 +24,21 @@ static int gk_best_body(void) {
   return 0;
 }
 
+/* Whether the fast bodies can walk along loop k: they take the strides of the innermost one for granted. */
+static int gk_fits(const gk_form *form, const gk_piece *q, int k) {
+  for (int a = 0; a < form->accesses; ++a) {
+    const gk_access *access = &form->access[a];
+    if (access->rowwise && !access->varies && q->stride[a][k] != access->unit) return 0;
+  }
+  return 1;
+}
+
 /* Makes adjacent loops one. The loops first … last become the last of them, those before have extent 1. */
 static int gk_collapse(const gk_form *form, gk_piece *q, int first, int last, int into_row) {
+  const int innermost = form->grid + form->row - 1;
   int kept = last;
   for (int k = last - 1; k >= first; --k) {
-    int one = 1;
+    int one = q->extent[k] == 1 || q->extent[kept] != 1 || kept != innermost || form->bodies[3] || gk_fits(form, q, k);
     if (q->extent[k] != 1)
       for (int a = 0; a < form->accesses && one; ++a) {
         ptrdiff_t step = q->stride[a][k], inner = q->stride[a][kept];
@@ -117,8 +127,7 @@ static void *gk_run(const gk_form *form, gk_piece *q, char *const *tensors, gk_p
   w.rows = form->grid - 1;
   for (int k = w.first; k < form->grid; ++k) w.units *= q->extent[k];
   w.n = q->extent[last];
-  for (int a = 0; a < form->accesses; ++a)
-    if (form->access[a].rowwise && q->stride[a][last] != form->access[a].unit && w.n != 1) w.body = form->bodies[3];
+  if (w.n != 1 && !gk_fits(form, q, last)) w.body = form->bodies[3];
   if (form->divisible && w.n > GK_CHUNK) w.chunks = (w.n + GK_CHUNK - 1) / GK_CHUNK;
   w.units *= w.chunks;
   w.scratch = form->scratch;

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from fusionc.graph_kernel.lower.symbolic_sizes import NOTHING, ONE, Size, SizeSum, Unsupported, product
+from fusionc.graph_kernel.lower.symbolic_sizes import NOTHING, ONE, ZERO, Size, SizeSum, Unsupported, product
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,6 +44,10 @@ class Index:
     def moved(self, by: Size | SizeSum) -> Index:
         """The index plus a size that no loop changes."""
         return Index(self.offset + by, self.terms)
+
+    def factor(self, variable: Variable) -> Size:
+        """The size that a variable is multiplied by."""
+        return dict(self.terms).get(variable, ZERO)
 
     @property
     def variables(self) -> frozenset[Variable]:

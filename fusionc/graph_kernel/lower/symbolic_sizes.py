@@ -97,6 +97,7 @@ class SizeCode:
     lines: list[str] = field(default_factory=list)
     _known: dict[str, Size] = field(default_factory=dict)
     _checked: set[str] = field(default_factory=set)
+    _bits: set[str] = field(default_factory=set)
 
     def variable(self, expression: str) -> Size:
         """The variable that holds what a C expression gives; equal expressions share one."""
@@ -146,4 +147,10 @@ class SizeCode:
 
     def unless_one(self, size: Size) -> Size:
         """1, or 0 where `size` is 1: what the stride is multiplied by that may belong to a broadcast."""
-        return self.variable(f"{size} != 1")
+        found = self.variable(f"{size} != 1")
+        self._bits.update(found.atoms)
+        return found
+
+    def is_zero_or_one(self, size: Size) -> bool:
+        """Whether a size is only what `unless_one` gives, of one size or of several multiplied."""
+        return size.factor == 1 and bool(size.atoms) and self._bits.issuperset(size.atoms)

@@ -25,9 +25,11 @@ EXPORT int64_t slice_length(int64_t n, int64_t start, int64_t end, int64_t step)
   return gk_slice_length(n, start, end, step);
 }
 /* Two accesses in two loops; what becomes of the inner one's extent. */
-EXPORT int64_t collapsed(int64_t outer, int64_t inner, int64_t a0, int64_t a1, int64_t b0, int64_t b1) {
-  gk_access access[] = {{0, 4, 1, 1}, {1, 4, 1, b1 != 0}};
-  gk_form form = {.access = access, .accesses = 2, .grid = 1, .row = 1, .divisible = 1};
+static void any_strides(GK_PARAMETERS) { (void)q, (void)base, (void)rows, (void)n, (void)scratch; }
+EXPORT int64_t collapsed(int64_t outer, int64_t inner, int64_t a0, int64_t a1, int64_t b0, int64_t b1, int64_t any) {
+  gk_access access[] = {{0, 4, 1, 0, 1}, {1, 4, 1, 0, b1 != 0}};
+  gk_body *const bodies[4] = {NULL, NULL, NULL, any ? any_strides : NULL};
+  gk_form form = {.bodies = bodies, .access = access, .accesses = 2, .grid = 1, .row = 1, .divisible = 1};
   gk_piece piece = {{outer, inner}, {{a0, a1}, {b0, b1}}, {0}};
   int first = gk_collapse(&form, &piece, 0, 1, 1);
   return first == 1 ? piece.extent[1] : -1;
@@ -42,7 +44,7 @@ def library() -> ctypes.CDLL:
     text = "#include <stddef.h>\n#include <stdint.h>\nenum { GK_VARIABLES = 2, GK_ACCESSES = 2, GK_NUMBERS = 1 };\n"
     headers = "".join(map(header, ("mathematics.h", "kernel.h", "runtime.h")))
     library = ctypes.CDLL(str(compiled([text + headers + EXPORTS])))
-    for name, count in (("slice_start", 3), ("slice_length", 4), ("collapsed", 6)):
+    for name, count in (("slice_start", 3), ("slice_length", 4), ("collapsed", 7)):
         function = getattr(library, name)
         function.restype, function.argtypes = ctypes.c_int64, [ctypes.c_int64] * count
     return library
@@ -74,7 +76,17 @@ def test_bounds_of_slices_are_those_of_known_sizes(library: ctypes.CDLL) -> None
 def test_loops_that_are_walked_through_as_one_are_one(
     loops: tuple[int, ...], expected: int, library: ctypes.CDLL
 ) -> None:
-    assert library.collapsed(*loops) == expected
+    assert library.collapsed(*loops, True) == expected
+
+
+@pytest.mark.parametrize(
+    ("loops", "expected"),
+    [((3, 1, 7, 1, 5, 1), -1), ((3, 1, 7, 1, 1, 1), -1), ((3, 1, 1, 1, 1, 1), 3), ((3, 4, 4, 1, 4, 1), 12)],
+)
+def test_a_loop_of_one_turn_stays_where_no_body_takes_other_strides(
+    loops: tuple[int, ...], expected: int, library: ctypes.CDLL
+) -> None:
+    assert library.collapsed(*loops, False) == expected
 
 
 def test_a_row_of_one_element_and_what_is_read_once_for_it() -> None:

@@ -148,6 +148,38 @@ def test_equal_loops_over_other_sizes_share_their_functions() -> None:
     assert text.count("_plan(const") == 2 and text.count("_body(GK_PARAMETERS") == 1
 
 
+@pytest.mark.parametrize(
+    ("text", "is_needed"),
+    [
+        ("g (float[N,8] x) => (float[N,8] z) { y = Exp(x) z = Neg(y) }", False),
+        ("g (float[N,M] x, float[N,1] y) => (float[N,M] z) { z = Add(x, y) }", False),
+        ("g (float[N,M] x) => (float[M,N] z) { y = Transpose <perm = [1, 0]>(x) z = Exp(y) }", False),
+        (CHAIN, True),
+    ],
+)
+def test_functions_for_any_strides_are_there_for_what_may_broadcast(text: str, is_needed: bool) -> None:
+    assert ("GK_BODIES_AND_ANY(gk_" in source([area_of(text)])) == is_needed
+
+
+@pytest.mark.parametrize("sizes", [(5, 1), (1, 5), (1, 1), (5, 7), (0, 1), (1, 0)])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "g (float[N,M] x, float[N,1] y, float[M] v) => (float[N,M] z) { a = Add(x, y) z = Sub(a, v) }",
+        "g (float[N,M] x, float[M] y, float[M] v) => (float[M,N] z) { "
+        "t = Transpose <perm = [1, 0]>(x) a = Add(x, y) b = Mul(a, v) c = Transpose <perm = [1, 0]>(b) z = Sub(c, t) }",
+    ],
+)
+def test_sizes_of_1_where_no_function_takes_any_strides(text: str, sizes: tuple[int, int]) -> None:
+    area = area_of(text)
+    assert "GK_BODIES_AND_ANY(gk_" not in source([area])
+    numbers, known = np.random.default_rng(0), dict(zip("NM", sizes, strict=True))
+    shapes = {name: [known.get(str(n), n) for n in area.values[name].shape] for name in area.inputs}
+    feeds = {name: numbers.standard_normal(shape).astype(np.float32) for name, shape in shapes.items()}
+    wanted = session(plain_model(area)).run(None, feeds)
+    assert not differences(wanted, session(kernel_model(area), build([area]).library).run(None, feeds), 1e-6)
+
+
 def test_a_library_of_several_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     areas = [area_of(CHAIN, name="chain"), area_of(NORM, name="norm")]
     assert units(areas) == [source(areas)]
