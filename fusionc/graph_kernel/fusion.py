@@ -15,6 +15,7 @@ from fusionc.graph_kernel.select.area_location import AreaLocation
 from fusionc.graph_kernel.select.cluster import clusters_of
 from fusionc.graph_kernel.select.cost import Cost
 from fusionc.graph_kernel.select.expand import Expander
+from fusionc.graph_kernel.select.left_to_onnxruntime import computed_at_load, normalizations
 from fusionc.graph_kernel.select.operator_kinds import CLUSTER as CLUSTER_OPERATORS
 from fusionc.graph_kernel.select.operator_kinds import SOURCE_OF_SIZES
 from fusionc.graph_kernel.select.packet import packets_of
@@ -31,7 +32,6 @@ from fusionc.model.operators import KERNELS
 from fusionc.rewrite import Pass
 from fusionc.rewrite.log import PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import is_alive, run
-from fusionc.runtime.evaluate import can_evaluate, needed_inputs
 
 _COMBINER_PASS = "SameInputMatMulPass"
 
@@ -125,10 +125,12 @@ class GraphKernelFusion:
             self.observer,
         )
 
-        at_load = _computed_at_load(graph)
+        left = computed_at_load(graph)
+        if not self.flags.enable_stitch_fusion:  # else a kernel has all of a normalization in it
+            left |= normalizations(graph, self.registry)
 
         def is_clusterable(node: Node) -> bool:
-            return node not in at_load and (expander.takes(node) or supported.of_node(node) is None)
+            return node not in left and (expander.takes(node) or supported.of_node(node) is None)
 
         with self.stages.timed(CLUSTER):
             clusters = [nodes for nodes in clusters_of(graph, is_clusterable) if len(nodes) > 1]
@@ -196,15 +198,6 @@ def _summed(counts: Sequence[PatternCount]) -> list[PatternCount]:
             for reason, times in count.refused.items():
                 total.refused[reason] = total.refused.get(reason, 0) + times
     return list(totals.values())
-
-
-def _computed_at_load(graph: Graph) -> set[Node]:
-    """The operators that need nothing but constants: onnxruntime computes them when it loads a model, kernels not."""
-    found: set[Node] = set()
-    for node in graph.ordered():
-        if can_evaluate(node) and all(v is None or v.is_constant or v.producer in found for v in needed_inputs(node)):
-            found.add(node)
-    return found
 
 
 def _needs_inference(graph: Graph) -> bool:

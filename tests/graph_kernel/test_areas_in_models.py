@@ -166,6 +166,23 @@ def test_what_onnxruntime_computes_when_it_loads_the_model_is_left_to_it() -> No
     assert_sound(model, result, N=3)
 
 
+_NORM = """agraph (float[N,4] x) => (float[N,4] y)
+    <float[4] w = {{1, 2, 3, 4}}, float[4] b = {{4, 3, 2, 1}}, float two = {{2}}> {{
+    m = ReduceMean <axes = [-1]> (x)  c = Sub (x, m)  s = Pow (c, two)  v = ReduceMean <axes = [-1]> (s)
+    e = Add (v, two)  r = Sqrt (e)  n = {division}  t = Mul (n, w)  o = Add (t, b)  h = Tanh (o)  y = Neg (h) }}"""
+
+
+def test_a_norm_of_which_onnxruntime_makes_one_operator_is_left_to_it() -> None:
+    parts = ["ReduceMean", "Sub", "Pow", "ReduceMean", "Add", "Sqrt", "Div", "Mul", "Add"]
+    model = parse(_NORM.format(division="Div (c, r)"), opset=13)
+    result, _ = fuse(model)
+    assert calls(result) == [*parts, "Tanh+Neg"]
+    assert_sound(model, result, N=3)
+    assert len(calls(fuse(model, Flags(opt_level=3, enable_stitch_fusion=True))[0])) == 1
+    other = parse(_NORM.format(division="Mul (c, i)").replace("n =", "i = Reciprocal (r)  n ="), opset=13)
+    assert "Reciprocal" not in calls(fuse(other)[0])
+
+
 def test_the_sizes_of_outputs_are_declared_as_far_as_they_are_numbers() -> None:
     """onnxruntime infers none through a kernel, and pools of unknown channels leave its blocked layout."""
     model = parse("""agraph (float[N,4] x) => (float[N,M] y, float[N,4] z) <float[4,4] w> {
