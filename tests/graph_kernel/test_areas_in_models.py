@@ -236,6 +236,27 @@ def test_the_blocked_layout_is_not_broken(graph: str, expected: list[str]) -> No
 
 
 @pytest.mark.parametrize(
+    ("before", "behind", "is_area"),
+    [
+        ("Transpose <perm = [0, 3, 1, 2]> (x)", "Transpose <perm = [0, 2, 3, 1]> (d)", False),
+        ("Transpose <perm = [0, 3, 1, 2]> (x)", "Conv (d, w)", False),
+        ("Conv (x, w)", "Transpose <perm = [0, 2, 3, 1]> (d)", False),
+        ("Transpose (x)", "Transpose (d)", False),
+        ("Transpose <perm = [0, 2, 1, 3]> (x)", "Transpose <perm = [0, 1, 3, 2]> (d)", True),
+        ("Transpose <perm = [0, 2, 3, 1]> (x)", "Conv (d, w)", True),
+        ("Transpose <perm = [0, 3, 1, 2]> (x)", "MatMul (d, k)", True),
+    ],
+)
+def test_a_transpose_that_is_undone_behind_an_area_can_be_moved(before: str, behind: str, is_area: bool) -> None:
+    model = parse(f"""agraph (float[N,4,4,4] x) => (float[N,?,?,?] y) <float[4,4,1,1] w, float[4,4] k> {{
+        t = {before} a = Exp (t)  b = Neg (a)  d = Abs (b)  y = {behind} }}""")
+    result, fused = fuse(model, Flags(opt_level=2, disable_cluster_ops=("Transpose",)))
+    assert ("Exp+Neg+Abs" in calls(result)) == is_area
+    reasons = [reason for count in fused.counts for reason in count.refused]
+    assert any("another layout" in reason for reason in reasons) != is_area
+
+
+@pytest.mark.parametrize(
     ("flags", "graph", "expected"),
     [
         ({}, "a = Exp (x)  b = Gelu (a)  y = Neg (b)", ["Exp+Gelu+Neg"]),

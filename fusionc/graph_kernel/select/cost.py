@@ -19,13 +19,16 @@ _BLOCKED = frozenset(
     ("", op) for op in ("AveragePool", "Conv", "GlobalAveragePool", "GlobalMaxPool", "MaxPool", "BatchNormalization")
 ) | {(MICROSOFT, "FusedConv")}
 _PASSES_LAYOUT_ON = frozenset({"Concat", "Resize", "Upsample"})
-_IMAGE_RANK = 4
+# A Transpose that is undone later is moved through what lies between as well, into the way to the blocked layout and
+# back, too: these are the Transposes that such an operator behind it and before it takes the place of.
+_FIRST, _LAST = (0, 3, 1, 2), (0, 2, 3, 1)
+_Order = tuple[int, ...]
 
 _ALONE = "fewer than two operators that move memory"
 _SHAPES = "it computes shapes, which onnxruntime does when it loads the model"
 _SLOWER = "its kernel is estimated to take longer than its operators one by one"
 _HALF = "it would round to float16 what onnxruntime keeps in float32 from operator to operator"
-_LAYOUT = "it lies between convolutions, where onnxruntime keeps a blocked layout"
+_LAYOUT = "it lies between convolutions or Transposes, where onnxruntime keeps another layout"
 
 
 class Cost:
@@ -34,8 +37,8 @@ class Cost:
     def __init__(self, graph: Graph, saves: Callable[[Area], float]) -> None:
         self._saves = saves
         nodes = graph.ordered()
-        self._from_image = _reached(nodes, lambda n: n.outputs, lambda n: n.inputs)
-        self._to_image = _reached(reversed(nodes), lambda n: n.inputs, lambda n: n.outputs)
+        self._from_layout = _reached(nodes, lambda n: n.outputs, lambda n: n.inputs, _FIRST)
+        self._to_layout = _reached(reversed(nodes), lambda n: n.inputs, lambda n: n.outputs, _LAST)
 
     def why_unprofitable(self, location: AreaLocation) -> str | None:
         """Why an area does not pay; None where it does."""
@@ -44,7 +47,9 @@ class Cost:
             return _ALONE
         if all(_is_shape(value) for value in location.outputs):
             return _SHAPES
-        if any(v in self._from_image for v in location.inputs) and any(v in self._to_image for v in location.outputs):
+        made = {order for value in location.inputs for order in self._from_layout.get(value, ())}
+        undone = {_inverse(order) for value in location.outputs for order in self._to_layout.get(value, ())}
+        if made & undone:
             return _LAYOUT
         if _breaks_float32(location):
             return _HALF
@@ -79,16 +84,30 @@ def _reached(
     nodes: Iterable[Node],
     ahead: Callable[[Node], Iterable[Edge | None]],
     behind: Callable[[Node], Iterable[Edge | None]],
-) -> set[Edge]:
-    """The images that come from the blocked layout, or go to it, the operators being looked at in that direction."""
-    found: set[Edge] = set()
+    blocked: _Order,
+) -> dict[Edge, set[_Order]]:
+    """The values that come from another layout, or go to one, the operators being looked at in that direction; each
+    with the orders of axes that lie between both. That of the blocked layout is `blocked`."""
+    found: dict[Edge, set[_Order]] = {}
     for node in nodes:
-        is_source = (node.domain, node.op) in _BLOCKED
-        is_neutral = kind_of(node.op) in (OperatorKind.ELEMWISE, OperatorKind.BROADCAST) or node.op in _PASSES_LAYOUT_ON
-        if is_source or (is_neutral and any(value in found for value in behind(node))):
-            found.update(value for value in ahead(node) if value is not None and _is_image(value))
+        if (node.domain, node.op) in _BLOCKED:
+            orders = {blocked}
+        elif node.is_op("Transpose"):
+            orders = {_order_of(node)}
+        elif kind_of(node.op) in (OperatorKind.ELEMWISE, OperatorKind.BROADCAST) or node.op in _PASSES_LAYOUT_ON:
+            orders = {order for value in behind(node) if value is not None for order in found.get(value, ())}
+        else:
+            continue
+        for value in ahead(node):
+            if value is not None and not value.is_constant and value.elem_type == TensorProto.FLOAT:
+                found.setdefault(value, set()).update(order for order in orders if len(order) == value.rank)
     return found
 
 
-def _is_image(value: Edge) -> bool:
-    return not value.is_constant and value.elem_type == TensorProto.FLOAT and value.rank == _IMAGE_RANK
+def _order_of(transpose: Node) -> _Order:
+    value = transpose.inputs[0]
+    return tuple(transpose.attr("perm") or reversed(range((value and value.rank) or 0)))
+
+
+def _inverse(order: _Order) -> _Order:
+    return tuple(order.index(axis) for axis in range(len(order)))
