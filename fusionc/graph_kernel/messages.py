@@ -19,6 +19,7 @@ from fusionc.graph_kernel.flags.read_flags import ReadFlags
 from fusionc.graph_kernel.flags.stages import CLUSTER, SPLITTER, Log, write_passes
 from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
 from fusionc.graph_kernel.library.kernel_library import KernelLibrary
+from fusionc.graph_kernel.measured_savings import told_savings
 from fusionc.report import Plog
 from fusionc.report.report import totals
 from fusionc.rewrite import Pass
@@ -73,6 +74,8 @@ def tell_of_areas(
         told.append(f"graph kernel fusion has made no area, {why}: there are no kernels, and none to register")
     if fused.raised_ir:
         told.append(f"the IR version is raised to {fused.raised_ir}: areas are functions, which older ones lack")
+    if fusion.flags.enable_debug_mode and kernels.file is not None:
+        told += told_savings(fused.areas, kernels.file)
     if fusion.flags.dump_as_text:
         told += dump(fused, kernels.source(fused.areas))
     return told

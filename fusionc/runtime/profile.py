@@ -12,6 +12,7 @@ from fusionc.runtime.custom_operators import libraries_in_use
 from fusionc.runtime.process import request
 
 _SECONDS = 1.0  # of measuring
+_SHORT = 0.05  # the same where one run is short
 _MOST_EVENTS = 20_000  # nodes, of all runs; each is a kilobyte in a file
 _MOST_RUNS = 200
 _PATIENCE = 120.0  # seconds, for all of it
@@ -39,3 +40,13 @@ def profile(model: Path, feeds: Mapping[str, Any], nodes: int, kernels: Path | N
     libraries = [*libraries_in_use(), *([] if kernels is None else [str(kernels.resolve())])]
     arguments = (os.path.abspath(model), libraries, feeds, runs, _SECONDS)
     return Profile(*request("profile", *arguments, most=_PATIENCE))
+
+
+def seconds_of_run(model: Path, feeds: Mapping[str, Any], kernels: Path | None = None) -> float:
+    """One run of a small model on one thread, nothing else being noted: what many such runs take at least.
+
+    Raises RunError where onnxruntime cannot, or it takes too long.
+    """
+    libraries = [*libraries_in_use(), *([] if kernels is None else [str(kernels.resolve())])]
+    seconds: float = request("seconds_of_run", os.path.abspath(model), libraries, feeds, _SHORT, most=_PATIENCE)
+    return seconds

@@ -6,6 +6,7 @@ import ctypes
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
@@ -144,6 +145,21 @@ class Sessions:
                 if perf_counter() - began > seconds:
                     break
             return summary_of(Path(session.end_profiling()))
+
+    def seconds_of_run(self, model: str, libraries: Sequence[str], feeds: Mapping[str, Any], seconds: float) -> float:
+        """The shortest of as many runs on one thread as this time allows."""
+        limit_growth()
+        options = ort.SessionOptions()
+        options.log_severity_level, options.intra_op_num_threads = 4, 1
+        for library in libraries:
+            options.register_custom_ops_library(library)
+        session = ort.InferenceSession(model, options, providers=_PROVIDERS)
+        shortest, began = inf, perf_counter()
+        while perf_counter() - began < seconds or shortest == inf:
+            start = perf_counter()
+            session.run(None, dict(feeds))
+            shortest = min(shortest, perf_counter() - start)
+        return shortest
 
     def load_library(self, path: str) -> None:
         """Load a library of custom operators."""

@@ -52,7 +52,7 @@ def seconds_saved(area: Area, sizes: Mapping[str, int]) -> float:
     `sizes` says what the symbols of its inputs stand for. Raises Unsupported if a kernel cannot compute the area of
     these sizes, or if no sizes are found that it can have.
     """
-    sized = _sized(area, _possible(area, sizes))
+    sized = with_sizes(area, sizes)
     one_by_one = sum(_seconds(_alone(node, sized.values, area.constants, area.opset)) for node in area.nodes)
     return one_by_one - _seconds(sized)
 
@@ -128,9 +128,9 @@ def _reached(info: AreaInfo) -> int:
     return sum(any(name in info.shapes for name in node.output) for node in info.area.nodes)
 
 
-def _sized(area: Area, sizes: Mapping[str, int]) -> Area:
-    """An area with numbers for all sizes."""
-    info = _info(area, sizes)
+def with_sizes(area: Area, sizes: Mapping[str, int]) -> Area:
+    """An area with numbers for all sizes, of which some are given. Raises Unsupported as `seconds_saved` does."""
+    info = _info(area, _possible(area, sizes))
     infer_sizes(info)
     shapes = {name: tuple(size.number or 0 for size in info.shapes[name]) for name in area.values}
     return replace(area, values={name: AreaValue(name, v.dtype, shapes[name]) for name, v in area.values.items()})
