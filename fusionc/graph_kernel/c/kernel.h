@@ -62,6 +62,14 @@ static inline int64_t gk_slice_length(int64_t size, int64_t start, int64_t end, 
     for (size_t line = 0; line < (count) * sizeof *(p); line += 64)                     \
       __builtin_prefetch((const void *)((uintptr_t)(p) + 2048 + line), 0, 3)
 
+/* Whether a row is worth to be looked ahead in. The bodies for any x86-64 never do: few processors run them, and without a
+ * second loop the compiler has less work. */
+#if defined(__x86_64__)
+#define GK_IS_LONG(n, least, machine) ((machine).fused && (n) >= (least))
+#else
+#define GK_IS_LONG(n, least, machine) ((n) >= (least))
+#endif
+
 /* The bodies of a piece: `fast` are strides along the last row variable, constants where they can be, `any` those of the
  * piece. */
 #define GK_LIST(...) __VA_ARGS__

@@ -186,7 +186,8 @@ class LoopNestText:
         ahead = [f"GK_AHEAD(p{a} + at, t{a}, {_STRIP});" for a, x in enumerate(self.accesses) if self._is_rowwise(x)]
         return [
             "ptrdiff_t at = 0;",
-            f"for (const ptrdiff_t end = n < {_BLOCK} ? 0 : n - n % {_STRIP}; at < end; at += {_STRIP}) {{",
+            f"const ptrdiff_t end = GK_IS_LONG(n, {_BLOCK}, machine) ? n - n % {_STRIP} : 0;",
+            f"for (; at < end; at += {_STRIP}) {{",
             *_indented(ahead + self._part_of_loop(parts, 0, phase, "at", f"at + {_STRIP}")),
             "}",
             *self._part_of_loop(parts, 0, phase, "at", "n"),

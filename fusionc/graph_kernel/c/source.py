@@ -18,7 +18,7 @@ from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 
 _MOST_ACCESSES = 128
 _MOST_TENSORS = 64
-_UNIT = 8_000  # characters of loops in one text: they take the compiler longer than to start
+_UNIT = 12_000  # characters of loops in one text: they take the compiler longer than to start
 _PLAIN = 16  # characters of tables and sizes that take the compiler no longer than one of loops
 _NAME = "GK_NAME"  # stands for the name of a kernel's functions until its text is complete
 

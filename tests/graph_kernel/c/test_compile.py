@@ -60,3 +60,13 @@ def test_what_is_wrong_with_one_text_ends_the_others(tmp_path: Path, monkeypatch
     with pytest.raises(DoesNotCompile, match="wrong"):
         compile_texts([str(program)], [], ["int one;", "int slow;", "int slower;"], folder / "library.so")
     assert time.monotonic() - begin < 30 and not list(folder.iterdir())
+
+
+def test_the_library_is_the_same_on_any_number_of_processors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    libraries = [tmp_path / "one", tmp_path / "three"]
+    for library, processors in zip(libraries, (1, 3), strict=True):
+        monkeypatch.setattr(compile, "_processors", lambda processors=processors: processors)
+        texts = [f"int number{k}(void) {{ return {k}; }}\n" for k in range(4)]
+        compile_texts(compiler(), compile.FLAGS, texts, library)
+    one, three = (library.read_bytes() for library in libraries)
+    assert one == three
