@@ -15,17 +15,15 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import statistics
 import sys
 import tempfile
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from interleaved import in_fresh_processes
-from ratios import mean_of
+from ratios import mean_of, operators_run
 from rich.console import Console
 from sweep import hydrated
 
@@ -42,24 +40,6 @@ def inputs_of(shared: Path, name: str) -> dict[str, Any]:
     entry = next(r for r in json.loads((shared / "models/manifest.json").read_text()) if r["name"] == name)
     feeds: dict[str, Any] = make_feeds(entry)
     return feeds
-
-
-def operators_run(model: Path, folder: Path) -> Counter[str]:
-    """What onnxruntime runs of a model once it has optimized it: operators, attributes, shapes of weights."""
-    import onnx
-    import onnxruntime
-
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # it warns that the optimized model is for this machine only
-    options.optimized_model_filepath = os.fspath(folder / "run.onnx")
-    onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    graph = onnx.load(options.optimized_model_filepath).graph
-    shapes = {weight.name: tuple(weight.dims) for weight in graph.initializer}
-    return Counter(
-        f"{node.domain}.{node.op_type} {[shapes.get(name, 'value' if name else '') for name in node.input]}"
-        f" {sorted(str(attribute) for attribute in node.attribute)}"
-        for node in graph.node
-    )
 
 
 def main() -> int:

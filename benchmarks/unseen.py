@@ -9,8 +9,9 @@
 Each model is converted with the default switches, and with kernels, and verified; then it runs on its own inputs, at
 onnxruntime's default level, with all forms of it in turn in several fresh processes. A ratio is of medians, to the
 original's; shown is the median over the processes. A/A is the original to itself. Without kernels to make, the ratio of
-kernels is that of the default switches. "fails" is a model that fusionc does not convert, or converts to another
-answer; "not run" one that onnxruntime does not run as it is.
+kernels is that of the default switches. "same" stands where onnxruntime runs the same operators of the default form as
+of the original, so that the ratio is noise and no remark. "fails" is a model that fusionc does not convert, or converts
+to another answer; "not run" one that onnxruntime does not run as it is.
 
 Models of the half that is held out are not named, unless they fail: what is reported is their means, how many are
 slower, and the slowest. Exit code 1 if a model fails or is slower than 1.01 beyond its A/A, in either form.
@@ -29,7 +30,7 @@ from pathlib import Path
 
 import onnxruntime
 from interleaved import in_fresh_processes
-from ratios import SLOWER, converted, mean_of
+from ratios import SLOWER, converted, mean_of, operators_run
 from rich.console import Console
 
 import fusionc
@@ -48,15 +49,18 @@ class Row:
     milliseconds: float = 0.0
     ratio: dict[str, float] = field(default_factory=dict)
     not_run: str = ""
+    is_same: bool = False  # onnxruntime runs the same operators of the original and of the default form
     failures: dict[str, str] = field(default_factory=dict)
 
     def slower(self) -> list[str]:
         noise = SLOWER + abs(self.ratio.get("again", 1.0) - 1)
-        return [form for form in ("default", "kernels") if self.ratio.get(form, 0.0) > noise]
+        unlike = [form for form in self.ratio if not (self.is_same and self.ratio[form] == self.ratio.get("default"))]
+        return [form for form in ("default", "kernels") if form in unlike and self.ratio[form] > noise]
 
     def __str__(self) -> str:
         ratios = [f"{self.ratio[form]:9.3f}" if form in self.ratio else f"{'':9}" for form in ("default", "kernels")]
-        remarks = [f"slower: {', '.join(self.slower())}"] if self.slower() else []
+        remarks = ["same"] if self.is_same else []
+        remarks += [f"slower: {', '.join(self.slower())}"] if self.slower() else []
         remarks += [f"fails, {form}: {problem}" for form, problem in self.failures.items()]
         remarks += [f"not run: {self.not_run}"] if self.not_run else []
         measured = f"{self.milliseconds:9.2f}{self.ratio.get('again', 0.0):8.3f}{''.join(ratios)}"
@@ -91,8 +95,10 @@ def measured(path: Path, options: argparse.Namespace) -> Row:
             runs = in_fresh_processes(forms, inputs, options.seconds, options.processes, options.one_thread)
             row.milliseconds = statistics.median(run["original"] for run in runs) * 1e3
             row.ratio = {form: statistics.median(run[form] / run["original"] for run in runs) for form in forms}
-            if "kernels" not in row.failures and "default" in row.ratio:
-                row.ratio.setdefault("kernels", row.ratio["default"])
+            if "default" in forms:
+                row.is_same = operators_run(path, Path(folder)) == operators_run(forms["default"], Path(folder))
+                if "kernels" not in row.failures:
+                    row.ratio.setdefault("kernels", row.ratio["default"])
     return row
 
 
