@@ -117,6 +117,11 @@ class LoopNestText:
         """Of an element, in sixteenths of a nanosecond."""
         return sum(step.cost for step in self._schedule.of) + 2 * len(self._stores)
 
+    @property
+    def cost_once(self) -> int:
+        """The part of that which is computed once for a row."""
+        return sum(step.cost for step in self._schedule.of if not self._schedule.is_rowwise(step))
+
     def _ctype(self, access: Access) -> CType:
         return self._info.ctype(access.tensor)
 

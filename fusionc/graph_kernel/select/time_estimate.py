@@ -11,6 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from itertools import islice
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -25,22 +26,24 @@ from fusionc.graph_kernel.lower.loop_nest import loop_nests_of
 from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 
 _LAUNCH = 0.7e-6  # seconds that onnxruntime spends on an operator beside computing, a kernel's shapes included
+_DOUBT = 0.05  # of the time of its operators, that a kernel may be off by
 _UNKNOWN = 64  # the size that a symbol stands for which nobody gives a size
 _MOST_CHANGED, _MOST_TRIED = 8, 300  # symbols that another size is looked for, and sizes that are tried for each
 _NEAR = 256 * 1024  # bytes; what is larger is not in the near caches any more when the next operator reads it
 
 
 class Savings:
-    """Estimated seconds that the kernels of areas save in each run, those of equal areas estimated once."""
+    """Estimated seconds that the kernels of areas save in each run at least, those of equal areas estimated once."""
 
     def __init__(self) -> None:
         self._known: dict[str, float] = {}
 
     def of(self, area: Area) -> float:
-        """What one area saves; 0 where it is of sizes that are hard to guess."""
+        """What one area saves at least; 0 where it is of sizes that are hard to guess."""
         if area.name not in self._known:  # its name says what it computes
             try:
-                self._known[area.name] = seconds_saved(area, {})
+                one_by_one, kernel = _both_times(area, {})
+                self._known[area.name] = one_by_one * (1 - _DOUBT) - kernel
             except Unsupported:
                 self._known[area.name] = 0.0
         return self._known[area.name]
@@ -52,9 +55,15 @@ def seconds_saved(area: Area, sizes: Mapping[str, int]) -> float:
     `sizes` says what the symbols of its inputs stand for. Raises Unsupported if a kernel cannot compute the area of
     these sizes, or if no sizes are found that it can have.
     """
+    one_by_one, kernel = _both_times(area, sizes)
+    return one_by_one - kernel
+
+
+def _both_times(area: Area, sizes: Mapping[str, int]) -> tuple[float, float]:
+    """The seconds of the operators one by one, and those of a kernel."""
     sized = with_sizes(area, sizes)
-    one_by_one = sum(_seconds(_alone(node, sized.values, area.constants, area.opset)) for node in area.nodes)
-    return one_by_one - _seconds(sized)
+    alone = (_seconds(_alone(node, sized.values, area.constants, area.opset)) for node in area.nodes)
+    return sum(alone), _seconds(sized)
 
 
 def _alone(
@@ -146,7 +155,8 @@ def _seconds(area: Area) -> float:
         elements = 1
         for variable in (*nest.grid, *nest.row):
             elements *= variable.extent.number or 0
-        computing = elements * text.cost / 16e9
+        length = prod(variable.extent.number or 0 for variable in text.row)
+        computing = (elements * text.cost - (elements - elements // max(length, 1)) * text.cost_once) / 16e9
         moved = sum(elements * info.ctype(access.tensor).bytes for access in text.accesses if access.index.terms)
         total += max(computing, moved * _seconds_per_byte() if moved > _NEAR else 0.0)
     return total

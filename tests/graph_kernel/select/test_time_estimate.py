@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from areas import area_of
 
-from fusionc.graph_kernel.select.time_estimate import seconds_saved
+from fusionc.graph_kernel.select.time_estimate import Savings, seconds_saved
 
 pytestmark = pytest.mark.usefixtures("needs_a_compiler")
 
@@ -35,3 +35,16 @@ def test_what_an_area_saves() -> None:
 )
 def test_what_an_area_saves_whose_symbols_stand_for_few_numbers(text: str) -> None:
     assert seconds_saved(area_of(text), {}) > 0
+
+
+def test_what_is_computed_once_for_a_row_costs_once() -> None:
+    tail = "a = Add(m, e) b = Sqrt(a) c = Reciprocal(b) d = Mul(x, c) z = Mul(d, w)"
+    sizes = "(float[2,64,1] m, float[2,64,512] x, float[512] w) => (float[2,64,512] z)"
+    assert seconds_saved(area_of(f"g {sizes} <float e = {{0.001}}> {{ {tail} }}"), {}) > 10e-6
+
+
+def test_what_saves_less_than_the_estimate_may_be_off_saves_nothing() -> None:
+    text = "g (float[C,1] c, float[C,{}] x) => (float[C,{}] z) <float e = {{1}}> {{ a = Add(c, e) z = Mul(a, x) }}"
+    small, large = (area_of(text.format(n, n), name=f"of_{n}") for n in (8, 50_000))
+    assert seconds_saved(small, {}) > 0 < seconds_saved(large, {})
+    assert Savings().of(small) > 0 > Savings().of(large)
