@@ -1,1 +1,1 @@
-"""C text: loop nests as functions, the file with all kernels, the headers that each file has, the compiler."""
+"""C text: loop nests as functions, the texts of a library, the headers that each has, the compiler."""
