@@ -26,7 +26,7 @@ _Order = tuple[int, ...]
 
 _ALONE = "fewer than two operators that move memory"
 _SHAPES = "it computes shapes, which onnxruntime does when it loads the model"
-_SLOWER = "its kernel is estimated to take longer than its operators one by one"
+_SLOWER = "its kernel is estimated to take as long as its operators one by one, or longer"
 _HALF = "it would round to float16 what onnxruntime keeps in float32 from operator to operator"
 _LAYOUT = "it lies between convolutions or Transposes, where onnxruntime keeps another layout"
 
