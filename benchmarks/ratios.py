@@ -22,14 +22,15 @@ Array = NDArray[np.generic]
 SLOWER = 1.01  # a ratio that is a remark
 
 
-def converted(path: Path, folder: Path, inputs: Path, with_kernels: bool) -> Path | None:
-    """What fusionc makes of a model, verified on these inputs, too; None where there are no kernels to make.
+def converted(path: Path, folder: Path, inputs: Path, with_kernels: bool) -> tuple[Path | None, str]:
+    """What fusionc makes of a model, None without kernels to make, and what the verification says (these inputs included).
 
     Raises FusioncError where it cannot be converted or gives another answer.
     """
     made = folder / (f"with{KERNELS}.onnx" if with_kernels else "default.onnx")
-    fusionc.convert(path, output=made, inputs=inputs, export_compile_stat=0, enable_graph_kernel=with_kernels)
-    return made if not with_kernels or library_for(made).is_file() else None
+    report = fusionc.convert(path, output=made, inputs=inputs, export_compile_stat=0, enable_graph_kernel=with_kernels)
+    has_all = not with_kernels or library_for(made).is_file()
+    return made if has_all else None, report.verification or ""
 
 
 def outputs(model: Path, feeds: dict[str, Array]) -> list[Array]:

@@ -175,7 +175,8 @@ def forms(path: Path, folder: Path, feeds: dict[str, Array], with_peers: bool) -
     np.savez(folder / "inputs.npz", **feeds)
     found = {"original": path, "again": path}
     for kind, with_kernels in (("default", False), ("kernels", True)):
-        if ours := converted(path, folder, folder / "inputs.npz", with_kernels):
+        ours, _ = converted(path, folder, folder / "inputs.npz", with_kernels)
+        if ours:
             found[kind] = ours
     expected = outputs(path, feeds)
     for optimizer in OTHERS if with_peers else ():

@@ -50,6 +50,7 @@ class Row:
     ratio: dict[str, float] = field(default_factory=dict)
     not_run: str = ""
     is_same: bool = False  # onnxruntime runs the same operators of the original and of the default form
+    unverified: str = ""  # why, where fusionc could not tell whether the answer is right
     failures: dict[str, str] = field(default_factory=dict)
 
     def slower(self) -> list[str]:
@@ -62,6 +63,7 @@ class Row:
         remarks = ["same"] if self.is_same else []
         remarks += [f"slower: {', '.join(self.slower())}"] if self.slower() else []
         remarks += [f"fails, {form}: {problem}" for form, problem in self.failures.items()]
+        remarks += [self.unverified] if self.unverified and not self.not_run else []
         remarks += [f"not run: {self.not_run}"] if self.not_run else []
         measured = f"{self.milliseconds:9.2f}{self.ratio.get('again', 0.0):8.3f}{''.join(ratios)}"
         return f"{self.name:46}{self.kind:12}{measured}  {'; '.join(remarks)}"
@@ -87,8 +89,11 @@ def measured(path: Path, options: argparse.Namespace) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         for form, with_kernels in (("default", False), ("kernels", True)):
             try:
-                if made := converted(path, Path(folder), inputs, with_kernels):
+                made, verification = converted(path, Path(folder), inputs, with_kernels)
+                if made:
                     forms[form] = made
+                if verification.startswith("not verified"):
+                    row.unverified = verification
             except fusionc.FusioncError as problem:
                 row.failures[form] = one_line(problem)
         if not row.not_run:
