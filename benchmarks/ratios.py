@@ -23,7 +23,7 @@ SLOWER = 1.01  # a ratio that is a remark
 
 
 def converted(path: Path, folder: Path, inputs: Path, with_kernels: bool) -> tuple[Path | None, str]:
-    """What fusionc makes of a model, None without kernels to make, and what the verification says (these inputs included).
+    """What fusionc makes of a model, None without kernels to make, and what the verification says, on these, too.
 
     Raises FusioncError where it cannot be converted or gives another answer.
     """
