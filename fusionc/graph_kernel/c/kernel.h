@@ -36,6 +36,7 @@ typedef struct {
   const char *(*plan)(const int64_t *const *in, int64_t *const *out, gk_piece *pieces);
   const gk_form *forms;
   const void *const *tables;
+  const struct gb_program *program; /* of an area in a blocked layout, which has nothing of the four above */
 } gk_kernel;
 
 /* Where a Slice begins and ends: counted from the end if negative, never beyond the first or last element. */

@@ -34,6 +34,8 @@ typedef struct {
 #define GK_ORT_GetOutput(api) \
   ((OrtStatus * (*)(OrtKernelContext *, size_t, const int64_t *, size_t rank, OrtValue **)) (api)[91])
 #define GK_ORT_ReleaseShape(api) ((void (*)(OrtShape *))(api)[99])
+#define GK_ORT_GetConstant(api) \
+  ((OrtStatus * (*)(const OrtKernelInfo *, size_t, int *is_constant, const OrtValue **)) (api)[249])
 #define GK_ORT_ParallelFor(api) \
   ((OrtStatus * (*)(const OrtKernelContext *, void (*)(void *, size_t), size_t total, size_t batches, void *)) (api)[274])
 #define GK_ORT_GetShapeReference(api) \

@@ -1,0 +1,145 @@
+/* What is not a convolution: pools, sums and products, activations, the way into the layout and out of it. Units are rows
+ * of blocks: row, block, image. */
+GK_INLINE GB(place) GB(row_of)(const gb_call *c, ptrdiff_t unit, ptrdiff_t blocks) {
+  return (GB(place)){0, c->columns, unit % c->rows, unit / c->rows % blocks, unit / c->rows / blocks};
+}
+
+GK_INLINE float *GB(at)(const gb_image *image, GB(place) p) {
+  return image->data + p.image * image->image + p.block * image->plane + p.row * image->row;
+}
+
+static void GB(load_rows)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+  const gb_image *to = &c->out;
+  const ptrdiff_t own = to->is_planar ? 1 : GB_V, plane = to->height * to->width;
+  (void)scratch;
+  for (; unit < end; ++unit) {
+    const GB(place) p = GB(row_of)(c, unit, to->blocks);
+    const ptrdiff_t left = to->channels - p.block * own, channels = left < own ? left : own;
+    const float *from = c->tensor + ((p.image * to->channels + p.block * own) * to->height + p.row) * to->width;
+    float *y = GB(at)(to, p);
+    for (ptrdiff_t x = 0; x < p.count && !to->is_planar; ++x)
+      for (ptrdiff_t v = 0; v < GB_V; ++v) y[x * GB_V + v] = v < channels ? from[v * plane + x] : 0.0f;
+    if (to->is_planar) memcpy(y, from, (size_t)p.count * sizeof *y);
+  }
+}
+
+static void GB(store_rows)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+  const gb_image *in = &c->in;
+  const ptrdiff_t plane = in->height * in->width;
+  (void)scratch;
+  for (; unit < end; ++unit) {
+    const GB(place) p = GB(row_of)(c, unit, in->blocks);
+    const ptrdiff_t channels = in->channels - p.block * GB_V < GB_V ? in->channels - p.block * GB_V : GB_V;
+    float *to = c->tensor + ((p.image * in->channels + p.block * GB_V) * in->height + p.row) * in->width;
+    const float *x = GB(at)(in, p);
+    for (ptrdiff_t v = 0; v < channels; ++v)
+      for (ptrdiff_t k = 0; k < p.count; ++k) to[v * plane + k] = x[k * GB_V + v];
+  }
+}
+
+static void GB(elementwise)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+  const gb_step *s = c->step;
+  (void)scratch;
+  for (; unit < end; ++unit) {
+    const GB(place) p = GB(row_of)(c, unit, c->out.blocks);
+    const ptrdiff_t n = p.count * GB_V;
+    const float *a = GB(at)(&c->in, p), *b = NULL;
+    float *y = GB(at)(&c->out, p);
+    if (s->op == GB_SCALE) b = c->in2.data + p.image * c->in2.image + p.block * c->in2.plane;
+    else if (c->in2.data) b = GB(at)(&c->in2, p);
+    if (s->op == GB_ADD)
+      for (ptrdiff_t i = 0; i < n; i += GB_V) *(GB(vec) *)(y + i) = GB(load)(a + i) + GB(load)(b + i);
+    else if (s->op == GB_MUL)
+      for (ptrdiff_t i = 0; i < n; i += GB_V) *(GB(vec) *)(y + i) = GB(load)(a + i) * GB(load)(b + i);
+    else if (s->op == GB_SCALE)
+      for (ptrdiff_t i = 0; i < n; i += GB_V) *(GB(vec) *)(y + i) = GB(load)(a + i) * GB(load)(b);
+    else if (y != a)
+      memcpy(y, a, (size_t)n * sizeof *y);
+    GB(activate)(y, n, s);
+  }
+}
+
+/* Each pixel is that of the smaller image where it comes from. */
+static void GB(resize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+  (void)scratch;
+  for (; unit < end; ++unit) {
+    const GB(place) p = GB(row_of)(c, unit, c->out.blocks);
+    GB(place) source = p;
+    source.row = p.row / c->step->stride[0];
+    const float *x = GB(at)(&c->in, source);
+    float *y = GB(at)(&c->out, p);
+    for (ptrdiff_t k = 0; k < p.count; ++k)
+      *(GB(vec) *)(y + k * GB_V) = GB(load)(x + k / c->step->stride[1] * GB_V);
+    GB(activate)(y, p.count * GB_V, c->step);
+  }
+}
+
+static void GB(pool)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+  const gb_step *s = c->step;
+  const int is_largest = s->op == GB_MAX_POOL;
+  (void)scratch;
+  for (; unit < end; ++unit) {
+    const GB(place) p = GB(row_of)(c, unit, c->out.blocks);
+    const float *image = c->in.data + p.image * c->in.image + p.block * c->in.plane;
+    float *y = GB(at)(&c->out, p);
+    const ptrdiff_t top = p.row * s->stride[0] - s->pads[0], bottom = top + s->kernel[0];
+    const ptrdiff_t first = top < 0 ? 0 : top, last = bottom > c->in.height ? c->in.height : bottom;
+    for (ptrdiff_t k = 0; k < p.count; ++k) {
+      const ptrdiff_t left = k * s->stride[1] - s->pads[1], right = left + s->kernel[1];
+      const ptrdiff_t from = left < 0 ? 0 : left, to = right > c->in.width ? c->in.width : right;
+      GB(vec) found = GB(all)(is_largest ? -INFINITY : 0.0f);
+      for (ptrdiff_t i = first; i < last; ++i)
+        for (ptrdiff_t j = from; j < to; ++j) {
+          const GB(vec) x = GB(load)(image + i * c->in.row + j * GB_V);
+          found = is_largest ? GB_MAX(x, found) : found + x;
+        }
+      if (!is_largest) {
+        ptrdiff_t high = last - first, wide = to - from;
+        if (s->flag) { /* zeros count, but none beyond them */
+          const ptrdiff_t below = c->in.height + s->pads[2], behind = c->in.width + s->pads[3];
+          high = (bottom < below ? bottom : below) - top;
+          wide = (right < behind ? right : behind) - left;
+        }
+        found /= (float)(high * wide);
+      }
+      *(GB(vec) *)(y + k * GB_V) = found;
+    }
+    GB(activate)(y, p.count * GB_V, s);
+  }
+}
+
+/* Units are blocks. */
+static void GB(global_average)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+  (void)scratch;
+  for (; unit < end; ++unit) {
+    GB(place) p = {0, c->in.width, 0, unit % c->in.blocks, unit / c->in.blocks};
+    float *y = GB(at)(&c->out, p);
+    GB(vec) sum = {0};
+    for (p.row = 0; p.row < c->in.height; ++p.row) { /* sums of rows: their errors do not add up along the image */
+      const float *x = GB(at)(&c->in, p);
+      GB(vec) even = {0}, odd = {0};
+      ptrdiff_t k = 0;
+      for (; k + 1 < p.count; k += 2) {
+        even += GB(load)(x + k * GB_V);
+        odd += GB(load)(x + k * GB_V + GB_V);
+      }
+      if (k < p.count) even += GB(load)(x + k * GB_V);
+      sum += even + odd;
+    }
+    *(GB(vec) *)y = sum / (float)(c->in.height * c->in.width);
+    GB(activate)(y, GB_V, c->step);
+  }
+}
+
+static const gb_width GB(width_of) = {
+    .vector = GB_V,
+    .tile = GB_TILE,
+    .tasks = {GB(load_rows), GB(store_rows), GB(convolve), GB(winograd), GB(depthwise), GB(convolve), GB(transposed),
+              GB(pool), GB(pool), GB(global_average), GB(elementwise), GB(elementwise), GB(elementwise), GB(elementwise),
+              GB(resize), GB(elementwise)},
+    .pack = GB(pack),
+    .pack_depthwise = GB(pack_depthwise),
+    .pack_transposed = GB(pack_transposed),
+    .pack_winograd = GB(pack_winograd),
+    .tiles_at_once = GB(tiles_at_once),
+};

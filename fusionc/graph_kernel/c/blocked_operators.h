@@ -1,0 +1,71 @@
+/* Programs as custom operators. Weights are packed when a session is made; they have to be constants of the model. */
+static const float *gb_table(const gk_kernel *kernel, int tensor) {
+  return kernel->program->tables[tensor - kernel->inputs];
+}
+
+/* The elements of a constant input. */
+static OrtStatus *gb_constant(OrtApi *api, const OrtKernelInfo *info, int tensor, const float **data) {
+  const OrtValue *value = NULL;
+  int is_constant = 0;
+  OrtStatus *status = GK_ORT_GetConstant(api)(info, (size_t)tensor, &is_constant, &value);
+  if (!status && (!is_constant || !value))
+    status = GK_ORT_CreateStatus(api)(GK_INVALID_ARGUMENT, "the weights of a convolution are not constant");
+  return status ? status : GK_ORT_GetData(api)((OrtValue *)(uintptr_t)value, (void **)(uintptr_t)data);
+}
+
+static OrtStatus *gb_create(const OrtCustomOp *op, OrtApi *api, const OrtKernelInfo *info, void **made) {
+  const gk_kernel *kernel = gk_kernel_of(op);
+  const gb_program *p = kernel->program;
+  const int inputs = kernel->inputs;
+  int tensors = inputs;
+  while (p->tables[tensors - inputs]) ++tensors;
+  const float *constants[tensors + 1];
+  OrtStatus *status = NULL;
+  memset(constants, 0, sizeof constants);
+  for (int k = 0; k < 2 * p->steps_count && !status; ++k) {
+    const int tensor = k % 2 ? p->steps[k / 2].bias : p->steps[k / 2].weights;
+    if (tensor < 0 || constants[tensor]) continue;
+    if (tensor >= inputs) constants[tensor] = gb_table(kernel, tensor);
+    else status = gb_constant(api, info, tensor, &constants[tensor]);
+  }
+  if (status) return status;
+  *made = gb_new(kernel, constants);
+  return *made ? NULL : GK_ORT_CreateStatus(api)(GK_FAIL, "no memory for the weights of a kernel");
+}
+
+static void gb_destroy(void *state) { gb_free(state); }
+
+static OrtStatus *gb_compute(void *self, OrtKernelContext *context) {
+  gb_state *state = self;
+  const gk_kernel *kernel = state->kernel;
+  const gb_program *p = kernel->program;
+  const int inputs = kernel->inputs, outputs = kernel->outputs;
+  int64_t loads[inputs + 1][4];
+  const float *in[inputs + 1];
+  float *out[outputs + 1];
+  gb_size sizes[p->buffers_count + 1];
+  OrtStatus *status = NULL;
+  for (int k = 0; k < p->steps_count && !status; ++k) {
+    const gb_step *s = &p->steps[k];
+    int64_t dims[8];
+    if (s->op == GB_LOAD)
+      status = gk_input(context, (size_t)s->in, 4, loads[s->in], (char **)(uintptr_t)&in[s->in]);
+    else if (s->op == GB_WINOGRAD && s->weights < inputs) /* as it is, for what is not finite */
+      status = gk_input(context, (size_t)s->weights, 4, dims, (char **)(uintptr_t)&in[s->weights]);
+  }
+  if (status) return status;
+  const char *contradiction = gb_sizes(p, loads, sizes);
+  if (contradiction) return GK_ORT_CreateStatus(gk_api)(GK_INVALID_ARGUMENT, contradiction);
+  for (int k = 0; k < p->steps_count && !status; ++k) {
+    const gb_step *s = &p->steps[k];
+    if (s->op != GB_STORE) continue;
+    const gb_size size = sizes[s->in];
+    const int64_t dims[4] = {size.batch, p->buffers[s->in].channels, size.height, size.width};
+    OrtValue *value;
+    status = GK_ORT_GetOutput(gk_api)(context, (size_t)s->out, dims, 4, &value);
+    if (!status) status = GK_ORT_GetData(gk_api)(value, (void **)(uintptr_t)&out[s->out]);
+  }
+  int failed = 0;
+  if (!status) status = gb_run(state, sizes, in, out, gk_share, context, &failed);
+  return status || !failed ? status : GK_ORT_CreateStatus(gk_api)(GK_FAIL, "no memory for the images of a kernel");
+}

@@ -1,0 +1,72 @@
+/* A convolutional network as a program: steps over images in a blocked layout.
+ *
+ * A buffer holds images as blocks of GB_V channels: [batch][block][row][column][channel of the block], with a border of
+ * zeros (halo) around rows and columns. How many channels a block has is that of the processor's vectors; it is known
+ * when the session is made, and nothing in the model depends on it. */
+enum {
+  GB_LOAD, GB_STORE, GB_CONV, GB_WINOGRAD, GB_DEPTHWISE, GB_FIRST, GB_TRANSPOSED, GB_MAX_POOL, GB_AVERAGE_POOL,
+  GB_GLOBAL_AVERAGE, GB_ADD, GB_MUL, GB_SCALE, GB_ACT, GB_RESIZE, GB_COPY
+};
+enum {
+  GB_NONE, GB_RELU, GB_CLIP, GB_LEAKY, GB_SIGMOID, GB_HARD_SIGMOID, GB_HARD_SWISH, GB_SWISH, GB_GELU, GB_TANH,
+  GB_TANH_GELU, GB_CLIP_SWISH
+};
+
+typedef struct {
+  short slot; /* memory, which others have at other times */
+  short halo;
+  int channels;
+} gb_storage;
+
+typedef struct {
+  short storage, planar; /* planar: channels one after the other, as onnxruntime has them */
+  int first, channels;   /* which channels of the storage; the first one begins a block of 16 */
+} gb_buffer;
+
+typedef struct {
+  short op, out, in, in2;  /* buffers; in2 is -1 where there is none. Of a load `in`, of a store `out` is a tensor */
+  short weights, bias;     /* tensors, or -1: inputs of the operator, then tables */
+  short activation, after; /* after: in2 is added behind the activation */
+  float alpha, beta;       /* of the activation */
+  int group, kernel[2], stride[2], dilation[2], pads[4];
+  int flag;                /* of an average: zeros around count as well */
+} gb_step;
+
+typedef struct gb_program {
+  const gb_storage *storages;
+  const gb_buffer *buffers;
+  const gb_step *steps;
+  const float *const *tables;
+  short storages_count, slots, buffers_count, steps_count;
+} gb_program;
+
+/* Images in a buffer, at the first element of the first of its channels. Distances are in floats. */
+typedef struct {
+  float *data;
+  ptrdiff_t batch, channels, blocks, height, width; /* planar ones have as many blocks as channels */
+  ptrdiff_t row, plane, image;                      /* between rows, blocks, images */
+  int is_planar;
+} gb_image;
+
+/* A step with all that is known when it runs. */
+typedef struct {
+  const gb_step *step;
+  gb_image in, in2, out;
+  float *tensor; /* of a load or a store the images as onnxruntime has them, of others the weights as they are */
+  const float *weights, *bias;
+  ptrdiff_t units, rows, columns, segments; /* units of work, and how convolutions divide images into them */
+  ptrdiff_t scratch;                        /* bytes that a task needs */
+} gb_call;
+
+typedef void gb_task(const gb_call *call, ptrdiff_t unit, ptrdiff_t end, float *scratch);
+
+/* What is compiled once for each width of vectors. */
+typedef struct {
+  int vector, tile; /* floats in a vector, pixels of a tile */
+  gb_task *tasks[GB_COPY + 1];
+  void (*pack)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out, ptrdiff_t block);
+  void (*pack_depthwise)(const float *w, float *to, const gb_step *, ptrdiff_t channels);
+  void (*pack_transposed)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
+  void (*pack_winograd)(const float *w, float *to, ptrdiff_t in, ptrdiff_t out);
+  ptrdiff_t (*tiles_at_once)(ptrdiff_t channels);
+} gb_width;

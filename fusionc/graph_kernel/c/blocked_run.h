@@ -1,0 +1,151 @@
+/* How a program runs: sizes, memory, tasks. */
+#if defined(__x86_64__)
+static const gb_width *const gb_widths[] = {&GB_width_of_4, &GB_width_of_8, &GB_width_of_16}; /* by gk_best_body */
+#else
+static const gb_width *const gb_widths[] = {&GB_width_of_4};
+#endif
+
+enum { GB_MOST_TASKS = 64, GB_ALIGN = 64 };
+
+/* What a session has of a program. `spare` is the memory of the last run, which one run at a time takes. */
+typedef struct {
+  const gk_kernel *kernel;
+  const gb_width *width;
+  float **weights, **bias; /* for each step, as its tasks read them; NULL where there is none */
+  _Atomic(void *) spare;
+} gb_state;
+
+typedef struct {
+  ptrdiff_t batch, height, width;
+} gb_size;
+
+static ptrdiff_t gb_rounded(ptrdiff_t n, ptrdiff_t to) { return (n + to - 1) / to * to; }
+
+static void gb_free(gb_state *state) {
+  if (!state) return;
+  for (int k = 0; k < state->kernel->program->steps_count; ++k) {
+    if (state->weights) free(state->weights[k]);
+    if (state->bias) free(state->bias[k]);
+  }
+  free(state->weights);
+  free(state->bias);
+  free(state->spare);
+  free(state);
+}
+
+static float *gb_floats(ptrdiff_t count) {
+  return aligned_alloc(GB_ALIGN, (size_t)gb_rounded((count > 0 ? count : 1) * (ptrdiff_t)sizeof(float), GB_ALIGN));
+}
+
+/* The weights of a step as its tasks read them; NULL where there is no memory. */
+static float *gb_packed(const gb_width *width, const gb_program *p, const gb_step *s, const float *w) {
+  const ptrdiff_t in = p->buffers[s->in].channels, out = p->buffers[s->out].channels, v = width->vector;
+  const ptrdiff_t taps = s->kernel[0] * s->kernel[1], all_out = gb_rounded(out, v), all_in = gb_rounded(in, v);
+  const ptrdiff_t own = s->op == GB_FIRST ? in : gb_rounded(in / s->group, v);
+  float *packed = NULL;
+  if (s->op == GB_DEPTHWISE) {
+    if ((packed = gb_floats(all_out * taps))) width->pack_depthwise(w, packed, s, out);
+  } else if (s->op == GB_TRANSPOSED) {
+    if ((packed = gb_floats(all_in * all_out * taps))) width->pack_transposed(w, packed, s, in, out);
+  } else if (s->op == GB_WINOGRAD) {
+    if ((packed = gb_floats(all_in * all_out * 36))) width->pack_winograd(w, packed, in, out);
+  } else if ((packed = gb_floats(own * all_out * taps))) {
+    width->pack(w, packed, s, in, out, s->op == GB_FIRST ? 1 : v);
+  }
+  return packed;
+}
+
+/* What a session needs of a program; NULL where there is no memory. `constants` are the tensors that are weights. */
+static gb_state *gb_new(const gk_kernel *kernel, const float *const *constants) {
+  const gb_program *p = kernel->program;
+  gb_state *state = calloc(1, sizeof *state);
+  if (!state) return NULL;
+  state->kernel = kernel;
+  state->width = gb_widths[gk_best_body()];
+  state->weights = calloc((size_t)p->steps_count, sizeof *state->weights);
+  state->bias = calloc((size_t)p->steps_count, sizeof *state->bias);
+  int failed = !state->weights || !state->bias;
+  for (int k = 0; k < p->steps_count && !failed; ++k) {
+    const gb_step *s = &p->steps[k];
+    const ptrdiff_t out = s->op == GB_STORE ? 0 : p->buffers[s->out].channels;
+    if (s->weights >= 0) failed |= !(state->weights[k] = gb_packed(state->width, p, s, constants[s->weights]));
+    if (s->bias >= 0 && !failed) {
+      const ptrdiff_t all = gb_rounded(out, state->width->vector) + state->width->vector;
+      if (!(state->bias[k] = gb_floats(all))) failed = 1;
+      else {
+        memset(state->bias[k], 0, (size_t)all * sizeof(float));
+        memcpy(state->bias[k], constants[s->bias], (size_t)out * sizeof(float));
+      }
+    }
+  }
+  if (!failed) return state;
+  gb_free(state);
+  return NULL;
+}
+
+static ptrdiff_t gb_sized(const gb_step *s, int axis, ptrdiff_t size) {
+  const ptrdiff_t reach = (ptrdiff_t)s->dilation[axis] * (s->kernel[axis] - 1) + 1;
+  const ptrdiff_t room = size + s->pads[axis] + s->pads[axis + 2] - reach;
+  return room < 0 ? 0 : room / s->stride[axis] + 1;
+}
+
+/* The sizes of all buffers; `loads` has those of the inputs, [batch, channels, height, width] for each tensor. What is
+ * wrong with them, or NULL. */
+static const char *gb_sizes(const gb_program *p, const int64_t (*loads)[4], gb_size *sizes) {
+  for (int k = 0; k < p->steps_count; ++k) {
+    const gb_step *s = &p->steps[k];
+    if (s->op == GB_STORE) continue;
+    if (s->op == GB_LOAD) {
+      const int64_t *n = loads[s->in];
+      if (n[1] != p->buffers[s->out].channels) return "an input has another number of channels than the kernel was made for";
+      sizes[s->out] = (gb_size){n[0], n[2], n[3]};
+      continue;
+    }
+    const gb_size in = sizes[s->in];
+    gb_size out = in;
+    if (s->op == GB_GLOBAL_AVERAGE) out.height = out.width = 1;
+    else if (s->op == GB_TRANSPOSED || s->op == GB_RESIZE) out.height *= s->stride[0], out.width *= s->stride[1];
+    else if (s->weights >= 0 || s->op == GB_MAX_POOL || s->op == GB_AVERAGE_POOL)
+      out.height = gb_sized(s, 0, in.height), out.width = gb_sized(s, 1, in.width);
+    if (s->in2 >= 0) {
+      const gb_size b = sizes[s->in2];
+      if (s->op == GB_SCALE ? b.batch != out.batch || b.height != 1 || b.width != 1
+                            : b.batch != out.batch || b.height != out.height || b.width != out.width)
+        return "two images that are added or multiplied have different sizes";
+    }
+    sizes[s->out] = out;
+  }
+  return NULL;
+}
+
+static gb_image gb_image_of(const gb_state *state, int number, const gb_size *sizes, char *const *slots) {
+  const gb_program *p = state->kernel->program;
+  if (number < 0) return (gb_image){0};
+  const gb_buffer *b = &p->buffers[number];
+  const gb_storage *storage = &p->storages[b->storage];
+  const gb_size size = sizes[number];
+  const ptrdiff_t v = b->planar ? 1 : state->width->vector, halo = storage->halo;
+  gb_image image = {.batch = size.batch, .channels = b->channels, .blocks = (b->channels + v - 1) / v,
+                    .height = size.height, .width = size.width, .is_planar = b->planar};
+  image.row = (size.width + 2 * halo) * v;
+  image.plane = (size.height + 2 * halo) * image.row;
+  image.image = (storage->channels + v - 1) / v * image.plane;
+  if (slots) image.data = (float *)(void *)slots[storage->slot] + b->first / v * image.plane + halo * image.row + halo * v;
+  return image;
+}
+
+/* Zeros around the images of a storage. */
+static void gb_clear_halo(const gb_state *state, gb_image image, ptrdiff_t halo) {
+  const ptrdiff_t v = image.is_planar ? 1 : state->width->vector, side = halo * v;
+  const size_t line = (size_t)image.row * sizeof(float);
+  for (ptrdiff_t n = 0; n < image.batch; ++n)
+    for (float *p = image.data + n * image.image, *end = p + image.image; p < end; p += image.plane) {
+      float *top = p - halo * image.row - side;
+      memset(top, 0, line * (size_t)halo);
+      memset(top + (halo + image.height) * image.row, 0, line * (size_t)halo);
+      for (ptrdiff_t y = 0; y < image.height; ++y) {
+        memset(p + y * image.row - side, 0, (size_t)side * sizeof(float));
+        memset(p + y * image.row + image.width * v, 0, (size_t)side * sizeof(float));
+      }
+    }
+}

@@ -1,0 +1,112 @@
+"""The C text that runs blocked programs: once for each width of vectors that processors of this kind have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+
+_FOR_EACH_WIDTH = ("blocked_tiles.h", "blocked_convolutions.h", "blocked_winograd.h", "blocked_images.h")
+_BEHIND = ("blocked_run.h", "blocked_steps.h")
+
+
+@dataclass(frozen=True)
+class _Width:
+    """Vectors of some processors. `target` names their instructions to the compiler, `tile` is how many pixels by two
+    blocks of channels fit into their registers, `fused` whether they multiply and add in one instruction."""
+
+    floats: int
+    target: str
+    tile: int
+    depthwise_tile: int
+    fused: bool
+    madd: str
+    largest: str
+
+
+_X86 = (
+    _Width(4, "", 6, 4, False, "((a) * (b) + (c))", "((GB(vec))_mm_max_ps((__m128)(a), (__m128)(b)))"),
+    _Width(
+        8,
+        "avx2,fma",
+        6,
+        4,
+        True,
+        "((GB(vec))_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))",
+        "((GB(vec))_mm256_max_ps((__m256)(a), (__m256)(b)))",
+    ),
+    _Width(
+        16,
+        "avx512f,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512",
+        14,
+        8,
+        True,
+        "((GB(vec))_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))",
+        "((GB(vec))_mm512_max_ps((__m512)(a), (__m512)(b)))",
+    ),
+)
+_OTHERS = (_Width(4, "", 8, 4, False, "((a) * (b) + (c))", "gb_larger_4(a, b)"),)
+_LARGER = """
+typedef float gb_vec_4 __attribute__((vector_size(16)));
+GK_INLINE gb_vec_4 gb_larger_4(gb_vec_4 a, gb_vec_4 b) { /* b where either is NaN */
+  gb_vec_4 larger;
+  for (int k = 0; k < 4; ++k) larger[k] = a[k] > b[k] ? a[k] : b[k];
+  return larger;
+}
+"""
+
+
+@cache
+def blocked_text() -> str:
+    """The text, behind runtime.h."""
+    folder = resources.files(__package__)
+    body = "".join((folder / name).read_text() for name in _FOR_EACH_WIDTH)
+    x86, others = ("".join(_compiled_for(width, body) for width in widths) for widths in (_X86, _OTHERS))
+    parts = [
+        "#include <unistd.h>\n#if defined(__x86_64__)\n#include <immintrin.h>",
+        x86,
+        "#else",
+        _LARGER,
+        others,
+        "#endif",
+        *((folder / name).read_text() for name in _BEHIND),
+    ]
+    return "\n".join(parts)
+
+
+def _compiled_for(width: _Width, body: str) -> str:
+    tiles = " ".join(f"f({pixels})" for pixels in range(1, width.tile + 1))
+    macros = {
+        "GB(name)": f"GB_##name##_{width.floats}",
+        "GB_V": width.floats,
+        "GB_TILE": width.tile,
+        "GB_TILES(f)": tiles,
+        "GB_DEPTHWISE_TILE": width.depthwise_tile,
+        "GB_FUSED": int(width.fused),
+        "GB_MADD(a, b, c)": width.madd,
+        "GB_MAX(a, b)": width.largest,
+    }
+    defined = [f"#define {name} {text}" for name, text in macros.items()]
+    undefined = [f"#undef {name.split('(')[0]}" for name in macros]
+    lines = [*_target(width.target), *defined, body, *undefined, *_end_of_target(width.target)]
+    return "\n".join(lines) + "\n"
+
+
+def _target(target: str) -> list[str]:
+    if not target:
+        return []
+    attribute = f'__attribute__((target("{target.replace(",prefer-vector-width=512", "")}")))'
+    return [
+        "#if defined(__clang__)",
+        f"#pragma clang attribute push({attribute}, apply_to = function)",
+        "#else",
+        "#pragma GCC push_options",
+        f'#pragma GCC target("{target}")',
+        "#endif",
+    ]
+
+
+def _end_of_target(target: str) -> list[str]:
+    if not target:
+        return []
+    return ["#if defined(__clang__)", "#pragma clang attribute pop", "#else", "#pragma GCC pop_options", "#endif"]

@@ -1,0 +1,138 @@
+/* Sums of products over tiles of pixels by blocks of channels, for one width of vectors.
+ *
+ * GB_V floats are a vector, GB_MADD multiplies and adds, GB_TILE pixels by two blocks of channels stay in registers. */
+typedef float GB(vec) __attribute__((vector_size(4 * GB_V), aligned(4 * GB_V)));
+
+/* What a tile reads and makes. Distances are in floats. */
+typedef struct {
+  const float *x; /* at the first pixel of the tile and the first element of the kernel */
+  ptrdiff_t x_pixel, x_block, x_row, x_column;
+  const float *w; /* [block][row][column][channel in][GB_V channels out] */
+  ptrdiff_t w_block; /* between two blocks of channels out */
+  ptrdiff_t blocks, rows, columns;
+  const float *start; /* what sums begin with, for each channel out; NULL: with zero */
+  float *y;
+  ptrdiff_t y_pixel, y_block;
+  const float *residual; /* pixels lie as in y; NULL where there is none */
+  ptrdiff_t residual_block;
+  const gb_step *step; /* for its activation; NULL: sums alone */
+} GB(tile);
+
+#define GB_EACH(kind, formula)                                 \
+  case kind:                                                   \
+    _Pragma("omp simd") for (ptrdiff_t i = 0; i < n; ++i) {    \
+      float x = p[i];                                          \
+      p[i] = (formula);                                        \
+    }                                                          \
+    break;
+
+/* Applies the activation of a step to n floats. */
+static void GB(activate)(float *p, ptrdiff_t n, const gb_step *s) {
+  const gk_machine m = gk_machine_with(GB_FUSED);
+  const float a = s->alpha, b = s->beta;
+  switch (s->activation) {
+    GB_EACH(GB_RELU, x < 0.0f ? 0.0f : x)
+    GB_EACH(GB_CLIP, gk_at_most(gk_at_least(x, a), b))
+    GB_EACH(GB_LEAKY, x < 0.0f ? a * x : x)
+    GB_EACH(GB_SIGMOID, gk_sigmoid_f32(x, m))
+    GB_EACH(GB_HARD_SIGMOID, gk_at_most(gk_at_least(a * x + b, 0.0f), 1.0f))
+    GB_EACH(GB_HARD_SWISH, x * gk_at_most(gk_at_least(x * (1.0f / 6.0f) + 0.5f, 0.0f), 1.0f))
+    GB_EACH(GB_SWISH, x * gk_sigmoid_f32(a * x, m))
+    GB_EACH(GB_GELU, 0.5f * x * (1.0f + gk_erf_f32(x * 0.70710678f, m)))
+    GB_EACH(GB_TANH, gk_tanh_f32(x, m))
+    GB_EACH(GB_TANH_GELU, 0.5f * x * (1.0f + gk_tanh_f32(0.79788456f * (x + 0.044715f * x * x * x), m)))
+    GB_EACH(GB_CLIP_SWISH, x * gk_at_most(gk_at_least(a * x + b, 0.0f), 1.0f))
+  }
+}
+
+GK_INLINE GB(vec) GB(load)(const float *p) { return *(const GB(vec) *)p; }
+GK_INLINE GB(vec) GB(all)(float x) { return (GB(vec)){0} + x; }
+
+/* `sums` become results: R pixels of one block of channels. */
+GK_INLINE void GB(finish)(const GB(tile) *t, GB(vec) *sums, float *y, const float *residual, const int R) {
+  const gb_step *s = t->step;
+  const int is_before = residual && !s->after;
+  if (is_before)
+    for (int r = 0; r < R; ++r) sums[r] += GB(load)(residual + r * t->y_pixel);
+  if (s && s->activation == GB_RELU) {
+    for (int r = 0; r < R; ++r) sums[r] = GB_MAX((GB(vec)){0}, sums[r]); /* NaN stays */
+  } else if (s && s->activation != GB_NONE) {
+    GB(vec) kept[GB_TILE];
+    for (int r = 0; r < R; ++r) kept[r] = sums[r];
+    GB(activate)((float *)kept, R * GB_V, s);
+    for (int r = 0; r < R; ++r) sums[r] = kept[r];
+  }
+  if (residual && !is_before)
+    for (int r = 0; r < R; ++r) sums[r] += GB(load)(residual + r * t->y_pixel);
+  for (int r = 0; r < R; ++r) *(GB(vec) *)(y + r * t->y_pixel) = sums[r];
+}
+
+/* R pixels by O blocks of channels out; C channels of a block in. */
+GK_INLINE void GB(sum)(const GB(tile) *t, const int R, const int O, const int C) {
+  GB(vec) s0[GB_TILE], s1[GB_TILE];
+  GB(vec) b0 = {0}, b1 = {0};
+  if (t->start) {
+    b0 = GB(load)(t->start);
+    if (O > 1) b1 = GB(load)(t->start + GB_V);
+  }
+  for (int r = 0; r < R; ++r) s0[r] = b0, s1[r] = b1;
+  const ptrdiff_t pixel = t->x_pixel;
+  const float *w = t->w, *block = t->x;
+  for (ptrdiff_t b = 0; b < t->blocks; ++b, block += t->x_block) {
+    const float *row = block;
+    for (ptrdiff_t i = 0; i < t->rows; ++i, row += t->x_row) {
+      const float *x = row;
+      for (ptrdiff_t j = 0; j < t->columns; ++j, x += t->x_column) {
+#pragma GCC unroll 2
+        for (int c = 0; c < C; ++c) {
+          const GB(vec) w0 = GB(load)(w + c * GB_V);
+          const GB(vec) w1 = O > 1 ? GB(load)(w + t->w_block + c * GB_V) : w0;
+#pragma GCC unroll 16
+          for (int r = 0; r < R; ++r) {
+            const GB(vec) v = (GB(vec)){0} + x[r * pixel + c];
+            s0[r] = GB_MADD(v, w0, s0[r]);
+            if (O > 1) s1[r] = GB_MADD(v, w1, s1[r]);
+          }
+        }
+        w += C * GB_V;
+      }
+    }
+  }
+  GB(finish)(t, s0, t->y, t->residual, R);
+  if (O > 1) GB(finish)(t, s1, t->y + t->y_block, t->residual ? t->residual + t->residual_block : NULL, R);
+}
+
+typedef void GB(tile_function)(const GB(tile) *);
+#define GB_TILE_OF(r)                                                              \
+  static void GB(one_##r)(const GB(tile) * t) { GB(sum)(t, r, 1, GB_V); }            \
+  static void GB(two_##r)(const GB(tile) * t) { GB(sum)(t, r, 2, GB_V); }            \
+  static void GB(first_##r)(const GB(tile) * t) { GB(sum)(t, r, 2, 1); }             \
+  static void GB(last_##r)(const GB(tile) * t) { GB(sum)(t, r, 1, 1); }
+GB_TILES(GB_TILE_OF)
+#undef GB_TILE_OF
+
+/* by whether it is the first operator, whether there are two blocks of channels out, and pixels */
+#define GB_ONE(r) GB(one_##r),
+#define GB_TWO(r) GB(two_##r),
+#define GB_FIRST_ONE(r) GB(last_##r),
+#define GB_FIRST_TWO(r) GB(first_##r),
+static GB(tile_function) *const GB(tiles)[2][2][GB_TILE + 1] = {
+    {{NULL, GB_TILES(GB_ONE)}, {NULL, GB_TILES(GB_TWO)}},
+    {{NULL, GB_TILES(GB_FIRST_ONE)}, {NULL, GB_TILES(GB_FIRST_TWO)}},
+};
+#undef GB_ONE
+#undef GB_TWO
+#undef GB_FIRST_ONE
+#undef GB_FIRST_TWO
+
+/* Sums of n pixels that lie one after the other, in tiles that are about equal. */
+static void GB(pixels)(GB(tile) t, ptrdiff_t n, GB(tile_function) *const *tiles) {
+  const ptrdiff_t count = (n + GB_TILE - 1) / GB_TILE;
+  for (ptrdiff_t k = 0; k < count; ++k) {
+    const ptrdiff_t r = n * (k + 1) / count - n * k / count;
+    tiles[r](&t);
+    t.x += r * t.x_pixel;
+    t.y += r * t.y_pixel;
+    if (t.residual) t.residual += r * t.y_pixel;
+  }
+}
