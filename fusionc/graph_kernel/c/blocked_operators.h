@@ -40,18 +40,19 @@ static OrtStatus *gb_compute(void *self, OrtKernelContext *context) {
   const gk_kernel *kernel = state->kernel;
   const gb_program *p = kernel->program;
   const int inputs = kernel->inputs, outputs = kernel->outputs;
-  int64_t loads[inputs + 1][4];
+  int64_t dims[inputs + 1][4];
+  const int64_t *loads[inputs + 1];
   const float *in[inputs + 1];
   float *out[outputs + 1];
   gb_size sizes[p->buffers_count + 1];
   OrtStatus *status = NULL;
   for (int k = 0; k < p->steps_count && !status; ++k) {
     const gb_step *s = &p->steps[k];
-    int64_t dims[8];
-    if (s->op == GB_LOAD)
-      status = gk_input(context, (size_t)s->in, 4, loads[s->in], (char **)(uintptr_t)&in[s->in]);
-    else if (s->op == GB_WINOGRAD && s->weights < inputs) /* as it is, for what is not finite */
-      status = gk_input(context, (size_t)s->weights, 4, dims, (char **)(uintptr_t)&in[s->weights]);
+    int read = -1;
+    if (s->op == GB_LOAD) read = s->in;
+    if (s->op == GB_WINOGRAD && s->weights < inputs) read = s->weights; /* as they are, for what is not finite */
+    if (read >= 0)
+      status = gk_input(context, (size_t)read, 4, dims[read], &loads[read], (char **)(uintptr_t)&in[read]);
   }
   if (status) return status;
   const char *contradiction = gb_sizes(p, loads, sizes);
@@ -60,9 +61,9 @@ static OrtStatus *gb_compute(void *self, OrtKernelContext *context) {
     const gb_step *s = &p->steps[k];
     if (s->op != GB_STORE) continue;
     const gb_size size = sizes[s->in];
-    const int64_t dims[4] = {size.batch, p->buffers[s->in].channels, size.height, size.width};
+    const int64_t made[4] = {size.batch, p->buffers[s->in].channels, size.height, size.width};
     OrtValue *value;
-    status = GK_ORT_GetOutput(gk_api)(context, (size_t)s->out, dims, 4, &value);
+    status = GK_ORT_GetOutput(gk_api)(context, (size_t)s->out, made, 4, &value);
     if (!status) status = GK_ORT_GetData(gk_api)(value, (void **)(uintptr_t)&out[s->out]);
   }
   int failed = 0;

@@ -91,7 +91,7 @@ static ptrdiff_t gb_sized(const gb_step *s, int axis, ptrdiff_t size) {
 
 /* The sizes of all buffers; `loads` has those of the inputs, [batch, channels, height, width] for each tensor. What is
  * wrong with them, or NULL. */
-static const char *gb_sizes(const gb_program *p, const int64_t (*loads)[4], gb_size *sizes) {
+static const char *gb_sizes(const gb_program *p, const int64_t *const *loads, gb_size *sizes) {
   for (int k = 0; k < p->steps_count; ++k) {
     const gb_step *s = &p->steps[k];
     if (s->op == GB_STORE) continue;

@@ -1,0 +1,91 @@
+/* What onnxruntime calls of a custom operator whose kernel is made of loops. */
+
+/* By this, which stays in the library, fusionc knows what it may replace. */
+__attribute__((visibility("default"))) extern const char fusionc_made_this[];
+const char fusionc_made_this[] = "kernels of areas, made by fusionc";
+
+static OrtApi *gk_api;
+static int gk_has_reference; /* whether that is of GK_API_REFERENCE or newer */
+
+typedef struct {
+  OrtCustomOp operator;
+  const gk_kernel *kernel;
+} gk_operator;
+
+static const gk_kernel *gk_kernel_of(const OrtCustomOp *op) { return ((const gk_operator *)op)->kernel; }
+static const char *gk_name(const OrtCustomOp *op) { return gk_kernel_of(op)->name; }
+static const char *gk_provider(const OrtCustomOp *op) { return (void)op, (const char *)NULL; }
+static size_t gk_inputs(const OrtCustomOp *op) { return (size_t)gk_kernel_of(op)->inputs; }
+static size_t gk_outputs(const OrtCustomOp *op) { return (size_t)gk_kernel_of(op)->outputs; }
+static int gk_input_type(const OrtCustomOp *op, size_t i) { return gk_kernel_of(op)->types[i]; }
+static int gk_output_type(const OrtCustomOp *op, size_t i) {
+  return gk_kernel_of(op)->types[(size_t)gk_kernel_of(op)->inputs + i];
+}
+static int gk_nothing_of(const OrtCustomOp *op, size_t i) { return (void)op, (void)i, 0; }
+static int gk_version(const OrtCustomOp *op) { return (void)op, 1; }
+static void gk_destroy(void *kernel) { (void)kernel; }
+static OrtStatus *gk_create(const OrtCustomOp *op, OrtApi *api, const OrtKernelInfo *info, void **kernel) {
+  (void)api, (void)info;
+  *kernel = (void *)(uintptr_t)gk_kernel_of(op);
+  return NULL;
+}
+
+static void *gk_share(void *context, void (*task)(void *, size_t), size_t tasks, void *work) {
+  return GK_ORT_ParallelFor(gk_api)(context, task, tasks, 0, work);
+}
+
+/* Copies the sizes of a value into dims: all that older versions of onnxruntime offer, and it takes memory each time. */
+static OrtStatus *gk_copied_sizes(const OrtValue *value, short rank, int64_t *dims, size_t *actual) {
+  OrtShape *shape;
+  OrtStatus *status = GK_ORT_GetShape(gk_api)(value, &shape);
+  if (status) return status;
+  status = GK_ORT_GetRank(gk_api)(shape, actual);
+  if (!status && *actual && *actual == (size_t)rank) status = GK_ORT_GetDimensions(gk_api)(shape, dims, *actual);
+  GK_ORT_ReleaseShape(gk_api)(shape);
+  return status;
+}
+
+/* Points *sizes to the sizes of an input, which may lie in dims; *data to its data. */
+static OrtStatus *gk_input(OrtKernelContext *context, size_t i, short rank, int64_t *dims, const int64_t **sizes,
+                           char **data) {
+  const OrtValue *value;
+  size_t actual;
+  int type;
+  OrtStatus *status = GK_ORT_GetInput(gk_api)(context, i, &value);
+  if (!status) status = GK_ORT_GetData(gk_api)((OrtValue *)(uintptr_t)value, (void **)data);
+  if (status) return status;
+  *sizes = dims;
+  status = gk_has_reference ? GK_ORT_GetShapeReference(gk_api)(value, &type, sizes, &actual)
+                            : gk_copied_sizes(value, rank, dims, &actual);
+  if (!status && actual != (size_t)rank)
+    status = GK_ORT_CreateStatus(gk_api)(GK_INVALID_ARGUMENT, "an input has another rank than the kernel was made for");
+  return status;
+}
+
+static OrtStatus *gk_compute(void *self, OrtKernelContext *context) {
+  const gk_kernel *kernel = self;
+  const size_t inputs = (size_t)kernel->inputs, outputs = (size_t)kernel->outputs;
+  int64_t sizes[GK_TENSORS][GK_RANK];
+  const int64_t *in[GK_TENSORS];
+  int64_t *out[GK_TENSORS];
+  char *tensors[GK_TENSORS];
+  gk_piece pieces[GK_PIECES];
+  OrtStatus *status = NULL;
+  for (size_t i = 0; i < inputs && !status; ++i)
+    status = gk_input(context, i, kernel->ranks[i], sizes[i], &in[i], &tensors[i]);
+  if (status) return status;
+  for (size_t i = 0; i < outputs; ++i) out[i] = sizes[inputs + i];
+  const char *contradiction = kernel->plan(in, out, pieces);
+  if (contradiction) return GK_ORT_CreateStatus(gk_api)(GK_INVALID_ARGUMENT, contradiction);
+  for (size_t i = 0; i < outputs && !status; ++i) {
+    OrtValue *value;
+    status = GK_ORT_GetOutput(gk_api)(context, i, out[i], (size_t)kernel->ranks[inputs + i], &value);
+    if (!status) status = GK_ORT_GetData(gk_api)(value, (void **)&tensors[inputs + i]);
+  }
+  for (size_t i = inputs + outputs; kernel->tables[i - inputs - outputs]; ++i)
+    tensors[i] = (char *)(uintptr_t)kernel->tables[i - inputs - outputs];
+  int failed = 0;
+  for (int k = 0; k < kernel->pieces && !status && !failed; ++k)
+    status = gk_run(&kernel->forms[k], &pieces[k], tensors, gk_share, context, &failed);
+  return status || !failed ? status : GK_ORT_CreateStatus(gk_api)(GK_FAIL, "no memory for the rows of a kernel");
+}
