@@ -17,9 +17,15 @@ static void GB(load_rows)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float
     const ptrdiff_t left = to->channels - p.block * own, channels = left < own ? left : own;
     const float *from = c->tensor + ((p.image * to->channels + p.block * own) * to->height + p.row) * to->width;
     float *y = GB(at)(to, p);
-    for (ptrdiff_t x = 0; x < p.count && !to->is_planar; ++x)
+    if (to->is_planar) {
+      memcpy(y, from, (size_t)p.count * sizeof *y);
+      continue;
+    }
+    ptrdiff_t x = 0;
+    for (; x + 4 <= p.count && channels == GB_V; x += 4)
+      for (ptrdiff_t v = 0; v < GB_V; v += 4) gb_transpose(from + v * plane + x, plane, y + x * GB_V + v, GB_V);
+    for (; x < p.count; ++x)
       for (ptrdiff_t v = 0; v < GB_V; ++v) y[x * GB_V + v] = v < channels ? from[v * plane + x] : 0.0f;
-    if (to->is_planar) memcpy(y, from, (size_t)p.count * sizeof *y);
   }
 }
 
@@ -32,8 +38,11 @@ static void GB(store_rows)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, floa
     const ptrdiff_t channels = in->channels - p.block * GB_V < GB_V ? in->channels - p.block * GB_V : GB_V;
     float *to = c->tensor + ((p.image * in->channels + p.block * GB_V) * in->height + p.row) * in->width;
     const float *x = GB(at)(in, p);
+    ptrdiff_t k = 0;
+    for (; k + 4 <= p.count && channels == GB_V; k += 4)
+      for (ptrdiff_t v = 0; v < GB_V; v += 4) gb_transpose(x + k * GB_V + v, GB_V, to + v * plane + k, plane);
     for (ptrdiff_t v = 0; v < channels; ++v)
-      for (ptrdiff_t k = 0; k < p.count; ++k) to[v * plane + k] = x[k * GB_V + v];
+      for (ptrdiff_t i = k; i < p.count; ++i) to[v * plane + i] = x[i * GB_V + v];
   }
 }
 

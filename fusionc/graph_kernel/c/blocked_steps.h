@@ -42,7 +42,7 @@ static ptrdiff_t gb_threads(void) {
 static double gb_divide(const gb_width *width, gb_call *c) {
   const gb_step *s = c->step;
   const gb_image *shape = s->op == GB_STORE || s->op == GB_TRANSPOSED ? &c->in : &c->out;
-  const ptrdiff_t in_pairs = (c->out.blocks / s->group + 1) / 2 * s->group;
+  const ptrdiff_t many = s->op == GB_FIRST ? 1 : 2, in_pairs = (c->out.blocks / s->group + many - 1) / many * s->group;
   const double pixels = (double)c->out.batch * (double)c->out.height * (double)c->out.width;
   const double taps = (double)s->kernel[0] * s->kernel[1], speed = 4.0 * width->vector; /* products in a nanosecond */
   ptrdiff_t blocks = shape->blocks;

@@ -83,7 +83,7 @@ GK_INLINE void GB(sum)(const GB(tile) *t, const int R, const int O, const int C)
     for (ptrdiff_t i = 0; i < t->rows; ++i, row += t->x_row) {
       const float *x = row;
       for (ptrdiff_t j = 0; j < t->columns; ++j, x += t->x_column) {
-#pragma GCC unroll 2
+#pragma GCC unroll 4
         for (int c = 0; c < C; ++c) {
           const GB(vec) w0 = GB(load)(w + c * GB_V);
           const GB(vec) w1 = O > 1 ? GB(load)(w + t->w_block + c * GB_V) : w0;
@@ -106,24 +106,19 @@ typedef void GB(tile_function)(const GB(tile) *);
 #define GB_TILE_OF(r)                                                              \
   static void GB(one_##r)(const GB(tile) * t) { GB(sum)(t, r, 1, GB_V); }            \
   static void GB(two_##r)(const GB(tile) * t) { GB(sum)(t, r, 2, GB_V); }            \
-  static void GB(first_##r)(const GB(tile) * t) { GB(sum)(t, r, 2, 1); }             \
-  static void GB(last_##r)(const GB(tile) * t) { GB(sum)(t, r, 1, 1); }
+  static void GB(first_##r)(const GB(tile) * t) { GB(sum)(t, r, 1, 1); }
 GB_TILES(GB_TILE_OF)
 #undef GB_TILE_OF
 
-/* by whether it is the first operator, whether there are two blocks of channels out, and pixels */
+/* one block of channels out, two, or one of the first operator; by pixels */
 #define GB_ONE(r) GB(one_##r),
 #define GB_TWO(r) GB(two_##r),
-#define GB_FIRST_ONE(r) GB(last_##r),
-#define GB_FIRST_TWO(r) GB(first_##r),
-static GB(tile_function) *const GB(tiles)[2][2][GB_TILE + 1] = {
-    {{NULL, GB_TILES(GB_ONE)}, {NULL, GB_TILES(GB_TWO)}},
-    {{NULL, GB_TILES(GB_FIRST_ONE)}, {NULL, GB_TILES(GB_FIRST_TWO)}},
-};
+#define GB_FIRST_ONE(r) GB(first_##r),
+static GB(tile_function) *const GB(tiles)[3][GB_TILE + 1] = {
+    {NULL, GB_TILES(GB_ONE)}, {NULL, GB_TILES(GB_TWO)}, {NULL, GB_TILES(GB_FIRST_ONE)}};
 #undef GB_ONE
 #undef GB_TWO
 #undef GB_FIRST_ONE
-#undef GB_FIRST_TWO
 
 /* Sums of n pixels that lie one after the other, in tiles that are about equal. */
 static void GB(pixels)(GB(tile) t, ptrdiff_t n, GB(tile_function) *const *tiles) {

@@ -159,7 +159,7 @@ static void GB(winograd)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float 
             .y_pixel = GB_V,
             .y_block = most * GB_V,
         };
-        GB(pixels)(t, count, GB(tiles)[0][is_two]);
+        GB(pixels)(t, count, GB(tiles)[is_two]);
       }
       for (int o = 0; o <= is_two; ++o)
         for (ptrdiff_t k = 0; k < count; ++k) {
