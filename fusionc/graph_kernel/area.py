@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 import numpy as np
 import onnx
@@ -23,9 +24,18 @@ class AreaValue:
     shape: tuple[int | str, ...]
 
 
+class KernelKind(StrEnum):
+    """What the kernel of an area is made of: loops of its own, or steps over images in a blocked layout, in which 3×3
+    convolutions are computed directly or by Winograd's algorithm."""
+
+    LOOPS = "loops"
+    BLOCKED = "blocked"
+    WINOGRAD = "winograd"
+
+
 @dataclass(frozen=True)
 class Area:
-    """Operators of ai.onnx in topological order, and the values that they read and write by name.
+    """Operators in topological order, and the values that they read and write by name.
 
     `name` is the operator's in the domain fusionc.gk, a C identifier. `values` has every value that is not a constant:
     inputs, interior ones and outputs. `constants` are read by nodes too: scalars, axes, small tables.
@@ -39,3 +49,4 @@ class Area:
     values: Mapping[str, AreaValue]
     opset: int
     constants: Mapping[str, np.ndarray] = field(default_factory=dict)
+    kind: KernelKind = KernelKind.LOOPS

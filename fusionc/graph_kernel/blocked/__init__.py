@@ -1,0 +1,1 @@
+"""Areas of convolutional networks as programs: steps over images in a blocked layout."""

@@ -1,0 +1,167 @@
+"""The operations of an area in the order in which they run: activations and sums become part of the step before."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.blocked.image_area import Cut, ImageArea, Join, Operation, Unfit
+from fusionc.graph_kernel.blocked.image_operators import OPERATORS
+from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, Activated, Activation, StepKind
+
+_Item = Operation | Join | Cut
+
+
+class Operations:
+    """The operations of an area, joins and cuts of channels among them. Raises Unfit with the place of the operator that
+    no step computes."""
+
+    def __init__(self, area: Area) -> None:
+        self.images = ImageArea(area)
+        self._outputs = frozenset(area.outputs)
+        self._uses = Counter(name for node in area.nodes for name in dict.fromkeys(node.input))
+        self._made: dict[str, _Item] = {}
+        self._order: dict[int, _Item] = {}  # by identity: what is fused moves, or goes
+        self._loaded: set[tuple[str, bool]] = set()
+        for place, node in enumerate(area.nodes):
+            try:
+                self._read(node)
+            except Unfit as unfit:
+                unfit.node = place
+                raise
+
+    @property
+    def items(self) -> list[_Item]:
+        """All of them, in order."""
+        return list(self._order.values())
+
+    def _read(self, node: object) -> None:
+        reader = OPERATORS.get((node.domain, node.op_type))
+        if reader is None:
+            raise Unfit("no step computes it")
+        item = reader(self.images, node)
+        if isinstance(item, Operation):
+            item = self._scaled(item)
+            self._load(item.image, item.is_planar)
+            if item.second:
+                self._load(item.second, False)
+            self._add(item)
+            stored = [item.out]
+        elif isinstance(item, Join):
+            for part in item.parts:
+                self._load(part, False)
+            self._put(item, item.out)
+            stored = [item.out]
+        else:
+            self._load(item.image, False)
+            self._put(item, *(name for name, _ in item.parts))
+            stored = [name for name, _ in item.parts]
+        for name in stored:
+            if name in self._outputs:
+                self._put(Operation(StepKind.STORE, name, name))
+
+    def _put(self, item: _Item, *made: str) -> None:
+        self._order[id(item)] = item
+        for name in made:
+            self._made[name] = item
+
+    def _load(self, name: str, is_planar: bool) -> None:
+        if name in self._made or name not in self.images.area.inputs or (name, is_planar) in self._loaded:
+            return
+        self._loaded.add((name, is_planar))
+        self._put(Operation(StepKind.LOAD, name, name, is_planar=is_planar))
+
+    def _is_private(self, name: str) -> bool:
+        """Whether one operator alone needs a value."""
+        return self._uses[name] == 1 and name not in self._outputs
+
+    def _add(self, found: Operation) -> None:
+        """An operation, as part of the one before where that can be."""
+        if found.kind is StepKind.MUL and (gate := self._gate(found)):
+            found = gate
+        if found.kind is StepKind.ACT and self._activate(found):
+            return
+        if found.kind is StepKind.ADD and self._add_to_convolution(found):
+            return
+        self._put(found, found.out)
+
+    def _scaled(self, found: Operation) -> Operation:
+        """A product with an enlarged pixel as one with the pixel itself."""
+        if found.kind is not StepKind.MUL:
+            return found
+        for image, large in ((found.image, found.second), (found.second, found.image)):
+            resize = self._made.get(large)
+            if not isinstance(resize, Operation) or resize.kind is not StepKind.RESIZE:
+                continue
+            if resize.activated != Activated() or not self.images.image(resize.image).is_pixel:
+                continue
+            if self._is_private(large):
+                del self._order[id(resize)]
+                self._uses[resize.image] -= 1
+            self._uses[large] -= 1
+            self._uses[resize.image] += 1
+            return Operation(StepKind.SCALE, found.out, image, resize.image)
+        return found
+
+    def _gate(self, product: Operation) -> Operation | None:
+        """x · sigmoid(x) as one activation of x."""
+        for image, gate in ((product.image, product.second), (product.second, product.image)):
+            maker = self._made.get(gate)
+            if not isinstance(maker, Operation) or maker.kind is not StepKind.ACT or maker.image != image:
+                continue
+            if not self._is_private(gate):
+                continue
+            of_gate = maker.activated
+            if of_gate.function is Activation.SIGMOID:
+                activated = Activated(Activation.SWISH, 1.0)
+            elif of_gate.function is Activation.HARD_SIGMOID:
+                activated = Activated(Activation.CLIP_SWISH, of_gate.alpha, of_gate.beta)
+            else:
+                continue
+            del self._order[id(maker)]
+            self._uses[image] -= 1
+            return Operation(StepKind.ACT, product.out, image, activated=activated)
+        return None
+
+    def _activate(self, found: Operation) -> bool:
+        """Whether an activation became one of the operation that makes its image."""
+        before = self._made.get(found.image)
+        if not isinstance(before, Operation) or before.kind is StepKind.LOAD or not self._is_private(found.image):
+            return False
+        both = _both(before.activated, found.activated)
+        if both is None:
+            return False
+        before.activated, before.out = both, found.out
+        self._made[found.out] = before
+        return True
+
+    def _add_to_convolution(self, found: Operation) -> bool:
+        """Whether a sum became part of the later one of the convolutions that make its operands."""
+        places = {key: k for k, key in enumerate(self._order)}
+        makers = [(self._made.get(a), b) for a, b in ((found.image, found.second), (found.second, found.image))]
+        fitting = [
+            (places[id(maker)], maker, other)
+            for maker, other in makers
+            if isinstance(maker, Operation)
+            and maker.kind in CONVOLUTIONS
+            and not maker.second
+            and self._is_private(maker.out)
+            and maker.out != other
+        ]
+        if not fitting:
+            return False
+        _, maker, other = max(fitting, key=lambda one: one[0])
+        del self._order[id(maker)]
+        maker.is_after = maker.activated != Activated()
+        maker.second, maker.out = other, found.out
+        self._put(maker, maker.out)
+        return True
+
+
+def _both(first: Activated, then: Activated) -> Activated | None:
+    """One activation that does what two do, one after the other; None where there is none."""
+    if first == Activated():
+        return then
+    if first.function is then.function is Activation.LINEAR and (first.beta == 0 or then.alpha == 1):
+        return Activated(Activation.LINEAR, first.alpha * then.alpha, first.beta * then.alpha + then.beta)
+    return None

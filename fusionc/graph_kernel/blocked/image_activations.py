@@ -1,0 +1,84 @@
+"""Activations: operators that do the same to each element."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+import onnx
+
+from fusionc.graph_kernel.blocked.image_area import ImageArea, Unfit
+from fusionc.graph_kernel.blocked.program import Activated, Activation
+from fusionc.graph_kernel.lower.area_info import attribute
+from fusionc.model.operators import MICROSOFT
+
+_LARGEST = float(np.finfo(np.float32).max)
+_HARD_SIGMOID = (0.2, 0.5)
+_SLOPE = 0.01
+_QUICK_GELU = 1.702
+
+_Reader = Callable[[ImageArea, onnx.NodeProto], Activated]
+
+
+def _plain(function: Activation) -> _Reader:
+    return lambda images, node: Activated(function)
+
+
+def _with_alpha(function: Activation, default: float) -> _Reader:
+    return lambda images, node: Activated(function, float(attribute(node, "alpha", default)))
+
+
+def _hard_sigmoid(images: ImageArea, node: onnx.NodeProto) -> Activated:
+    alpha, beta = (attribute(node, n, d) for n, d in zip(("alpha", "beta"), _HARD_SIGMOID, strict=True))
+    return Activated(Activation.HARD_SIGMOID, float(alpha), float(beta))
+
+
+def _clip(images: ImageArea, node: onnx.NodeProto) -> Activated:
+    bounds = []
+    for k, (name, missing) in enumerate((("min", -_LARGEST), ("max", _LARGEST)), 1):
+        given = images.numbers(node, k, name)
+        if given is not None and len(given) != 1:
+            raise Unfit("a bound is not one number")
+        bounds.append(missing if given is None else given[0])
+    return Activated(Activation.CLIP, *bounds)
+
+
+def _gelu(images: ImageArea, node: onnx.NodeProto) -> Activated:
+    is_tanh = attribute(node, "approximate", "none") == "tanh"
+    return Activated(Activation.TANH_GELU if is_tanh else Activation.GELU)
+
+
+ACTIVATIONS: Mapping[tuple[str, str], _Reader] = {
+    ("", "Relu"): _plain(Activation.RELU),
+    ("", "Clip"): _clip,
+    ("", "LeakyRelu"): _with_alpha(Activation.LEAKY_RELU, _SLOPE),
+    ("", "Sigmoid"): _plain(Activation.SIGMOID),
+    ("", "HardSigmoid"): _hard_sigmoid,
+    ("", "HardSwish"): _plain(Activation.HARD_SWISH),
+    ("", "Swish"): _with_alpha(Activation.SWISH, 1.0),
+    ("", "Tanh"): _plain(Activation.TANH),
+    ("", "Gelu"): _gelu,
+    (MICROSOFT, "Gelu"): _plain(Activation.GELU),
+    (MICROSOFT, "QuickGelu"): _with_alpha(Activation.SWISH, _QUICK_GELU),
+}
+# What FusedConv calls them, and how many parameters it has for each.
+_FUSED = {
+    "Relu": (Activation.RELU, 0),
+    "LeakyRelu": (Activation.LEAKY_RELU, 1),
+    "Sigmoid": (Activation.SIGMOID, 0),
+    "Tanh": (Activation.TANH, 0),
+    "HardSigmoid": (Activation.HARD_SIGMOID, 2),
+    "Clip": (Activation.CLIP, 2),
+}
+
+
+def fused_activation(node: onnx.NodeProto) -> Activated:
+    """The activation that a FusedConv applies itself. Raises Unfit where no step has it."""
+    name = attribute(node, "activation", "")
+    if not name:
+        return Activated()
+    parameters = [float(v) for v in attribute(node, "activation_params") or ()]
+    function, count = _FUSED.get(name, (Activation.NONE, -1))
+    if len(parameters) != count:
+        raise Unfit("no step has this activation")
+    return Activated(function, *parameters)

@@ -1,0 +1,147 @@
+"""What an area says of its images: channels, sizes, constants; and what each of its operators does to them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import onnx
+from onnx import TensorProto
+
+from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.blocked.image_size import ImageSize, size_of
+from fusionc.graph_kernel.blocked.program import Activated, StepKind, Window
+from fusionc.graph_kernel.lower.area_info import attribute
+from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
+
+_IMAGE_RANK = 4
+
+
+class Unfit(Unsupported):
+    """An operator cannot be in a blocked area, or not together with the others. `node` is its place in the area."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(reason)
+        self.node = 0
+
+
+@dataclass
+class Operation:
+    """A step whose operands are values, by name. Of a LOAD `image` is an input of the area, of a STORE `out` an output.
+
+    An image that is read as it lies in its tensor is planar: only a LOAD of its own makes it so.
+    """
+
+    kind: StepKind
+    out: str
+    image: str
+    second: str = ""
+    weights: str = ""
+    bias: str = ""
+    activated: Activated = Activated()
+    is_after: bool = False
+    window: Window = Window()
+    flag: bool = False
+    is_planar: bool = False
+
+    def reads(self) -> list[str]:
+        """The images that it reads."""
+        return [name for name in (self.image, self.second) if name]
+
+
+@dataclass(frozen=True)
+class Join:
+    """Images that are the channels of another one, one after the other."""
+
+    out: str
+    parts: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Cut:
+    """Channels of an image, from the first of each part on."""
+
+    image: str
+    parts: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True)
+class Image:
+    """Channels, and sizes as far as they are known."""
+
+    channels: int
+    batch: ImageSize
+    height: ImageSize
+    width: ImageSize
+
+    @property
+    def is_pixel(self) -> bool:
+        """Whether each image has one row and one column."""
+        return self.height.known == 1 and self.width.known == 1
+
+
+@dataclass
+class ImageArea:
+    """An area while its program is made. `images` are those that are known by now."""
+
+    area: Area
+    images: dict[str, Image] = field(default_factory=dict)
+
+    def image(self, name: str) -> Image:
+        """What is known of a value that is an image. Raises Unfit where it is none."""
+        if name not in self.images:
+            if name in self.area.constants or name not in self.area.inputs:
+                raise Unfit("it reads what is no image")
+            self.note(name, None)
+        return self.images[name]
+
+    def note(self, name: str, found: Image | None) -> None:
+        """An image with what the area declares of it, and what was found by its operators."""
+        value = self.area.values[name]
+        if value.dtype != TensorProto.FLOAT or len(value.shape) != _IMAGE_RANK:
+            raise Unfit("it computes what is no float32 image")
+        batch, channels, height, width = value.shape
+        if not isinstance(channels, int) or channels < 1 or (found is not None and found.channels != channels):
+            raise Unfit("its channels are not known before the model runs")
+        declared = (batch, height, width)
+        computed = (None, None, None) if found is None else (found.batch, found.height, found.width)
+        sizes = [
+            size_of(dim) if isinstance(dim, int) or size is None else size
+            for dim, size in zip(declared, computed, strict=True)
+        ]
+        if any(size.known == 0 for size in sizes):
+            raise Unfit("its images have no elements")
+        self.images[name] = Image(channels, *sizes)
+
+    def are_same(self, one: str, other: str, axis: int) -> bool:
+        """Whether two images are known to have the same size: 0 their batches, 2 their heights, 3 their widths."""
+        a, b = self.area.values[one].shape[axis], self.area.values[other].shape[axis]
+        field_of = {0: "batch", 2: "height", 3: "width"}[axis]
+        return a == b or getattr(self.image(one), field_of) == getattr(self.image(other), field_of)
+
+    def number(self, name: str) -> float | None:
+        """A constant of one element."""
+        array = self.area.constants.get(name)
+        return None if array is None or array.size != 1 or array.ndim > _IMAGE_RANK else float(array.item())
+
+    def numbers(self, node: onnx.NodeProto, k: int, name: str = "") -> list[float] | None:
+        """An input that is a constant, or else the attribute of this name; None where it has neither."""
+        operand = node.input[k] if k < len(node.input) else ""
+        if not operand:
+            found = attribute(node, name) if name else None
+            return None if found is None else [float(v) for v in (found if isinstance(found, (list, tuple)) else [found])]
+        if operand not in self.area.constants:
+            raise Unfit("a parameter is not known before the model runs")
+        return [float(v) for v in self.area.constants[operand].ravel()]
+
+    def weights(self, name: str) -> tuple[int, ...]:
+        """The shape of weights or of a bias. Raises Unfit where they are computed."""
+        if name in self.area.constants:
+            array = self.area.constants[name]
+            if array.dtype.kind != "f" or array.itemsize != 4:
+                raise Unfit("its weights are no float32 numbers")
+            return array.shape
+        value = self.area.values[name]
+        sizes = tuple(dim for dim in value.shape if isinstance(dim, int))
+        if name not in self.area.inputs or value.dtype != TensorProto.FLOAT or len(sizes) != len(value.shape):
+            raise Unfit("its weights are not known before the model runs")
+        return sizes

@@ -1,0 +1,65 @@
+"""Sizes of images as far as they are known when a program is made, so that equal ones are seen to be equal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
+
+
+@dataclass(frozen=True)
+class SizeTerm:
+    """A symbol, or another size divided (floored) or multiplied by a number."""
+
+    of: str | ImageSize
+    divisor: int = 1
+    factor: int = 1
+
+
+@dataclass(frozen=True)
+class ImageSize:
+    """A number of batches, rows or columns: a term and a number, or a number alone. Written alike they are equal."""
+
+    number: int
+    term: SizeTerm | None = None
+
+    @property
+    def known(self) -> int | None:
+        """The number where there is nothing but a number."""
+        return self.number if self.term is None else None
+
+    def plus(self, number: int) -> ImageSize:
+        """The size and a number."""
+        return ImageSize(self.number + number, self.term)
+
+    def times(self, factor: int) -> ImageSize:
+        """The size times a number."""
+        if self.term is None or factor == 1:
+            return ImageSize(self.number * factor, self.term)
+        return ImageSize(self.number * factor, SizeTerm(ImageSize(0, self.term), factor=factor))
+
+    def over(self, divisor: int) -> ImageSize:
+        """The size divided by a number, floored."""
+        if self.term is None or divisor == 1:
+            return ImageSize(self.number // divisor, self.term)
+        return ImageSize(0, SizeTerm(self, divisor=divisor))
+
+    def about(self, unknown: int) -> int:
+        """The number if symbols stand for `unknown`."""
+        if self.term is None:
+            return self.number
+        inner = unknown if isinstance(self.term.of, str) else self.term.of.about(unknown)
+        return inner // self.term.divisor * self.term.factor + self.number
+
+
+def size_of(dim: int | str) -> ImageSize:
+    """The size that a dimension says."""
+    return ImageSize(dim) if isinstance(dim, int) else ImageSize(0, SizeTerm(dim))
+
+
+def windows_in(size: ImageSize, kernel: int, stride: int, dilation: int, pads: int) -> ImageSize:
+    """How many windows fit into a size. Raises Unsupported where none does."""
+    room = size.plus(pads - dilation * (kernel - 1) - 1)
+    if room.known is not None and room.known < 0:
+        raise Unsupported("a window is larger than the image")
+    return room.over(stride).plus(1)

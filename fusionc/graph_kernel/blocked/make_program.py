@@ -1,0 +1,118 @@
+"""From a blocked area to its program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fusionc.graph_kernel.area import Area, KernelKind
+from fusionc.graph_kernel.blocked.fuse_operations import Operations
+from fusionc.graph_kernel.blocked.image_area import Image, Operation
+from fusionc.graph_kernel.blocked.place_images import Places, Value, lifetimes, slots_of
+from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, NOTHING, Buffer, Program, Step, StepKind, Storage, Window
+
+_BLOCK = 16
+_LEAST_TILES = 9  # of 4×4 pixels: below it Winograd's weights, four times as many, take longer to read than it saves
+_ABOUT = 56  # pixels that a side has of which nothing is known …
+_ABOUT_FIRST = 224  # … and of images with few channels
+_FEW = 4
+
+
+@dataclass(frozen=True)
+class MadeProgram:
+    """A program, and what is known of the images of the area by name."""
+
+    program: Program
+    images: dict[str, Image]
+    unknown: int
+
+    def pixels(self, name: str) -> int:
+        """About how many pixels an image of one batch has."""
+        image = self.images[name]
+        return max(1, image.height.about(self.unknown) * image.width.about(self.unknown))
+
+
+def program_of(area: Area) -> MadeProgram:
+    """The program of an area. Raises Unsupported (Unfit where one operator is to blame) where there is none."""
+    return _Maker(area).made()
+
+
+class _Maker:
+    def __init__(self, area: Area) -> None:
+        self._area = area
+        operations = Operations(area)
+        self._places = Places(operations)
+        self._images = operations.images
+        inputs = [self._images.images[name].channels for name in area.inputs if name in self._images.images]
+        self._unknown = _ABOUT_FIRST if inputs and min(inputs) <= _FEW else _ABOUT
+        self._tables: list[str] = []
+        self._buffers: list[Buffer] = []
+        self._storages: dict[Value, int] = {}
+
+    def made(self) -> MadeProgram:
+        lives = lifetimes(self._places)
+        self._storages = {value: number for number, value in enumerate(lives)}
+        halos = dict.fromkeys(lives, 0)
+        steps = list[Step]()
+        for operation in self._places.steps:
+            if operation.kind in CONVOLUTIONS:
+                read = self._places.of(self._places.read(operation)[0]).storage
+                halos[read] = max(halos[read], *operation.window.pads)
+            steps.append(self._step(operation))
+        slots = slots_of(list(lives.values()), [self._floats(value, halos[value]) for value in lives])
+        storages = tuple(
+            Storage(slot, halos[value], self._images.images[value[0]].channels)
+            for slot, value in zip(slots, lives, strict=True)
+        )
+        program = Program(storages, tuple(self._buffers), tuple(steps), tuple(self._tables), max(slots) + 1)
+        return MadeProgram(program, self._images.images, self._unknown)
+
+    def _floats(self, value: Value, halo: int) -> int:
+        image = self._images.images[value[0]]
+        height, width = (size.about(self._unknown) + 2 * halo for size in (image.height, image.width))
+        channels = image.channels if value[1] else -(-image.channels // _BLOCK) * _BLOCK
+        return channels * height * width
+
+    def _step(self, operation: Operation) -> Step:
+        read = [self._buffer(value) for value in self._places.read(operation)]
+        if operation.kind is StepKind.LOAD:
+            read = [self._area.inputs.index(operation.image)]
+        is_store = operation.kind is StepKind.STORE
+        out = self._area.outputs.index(operation.out) if is_store else self._buffer(self._places.made(operation))
+        return Step(
+            StepKind.WINOGRAD if self._is_winograd(operation) else operation.kind,
+            out,
+            *read,
+            weights=self._tensor(operation.weights),
+            bias=self._tensor(operation.bias),
+            activated=operation.activated,
+            is_after=operation.is_after,
+            window=operation.window,
+            flag=operation.flag,
+        )
+
+    def _is_winograd(self, operation: Operation) -> bool:
+        window = operation.window
+        if self._area.kind is not KernelKind.WINOGRAD or operation.kind is not StepKind.CONV:
+            return False
+        if (window.kernel, window.stride, window.dilation, window.group) != ((3, 3), (1, 1), (1, 1), 1):
+            return False
+        image, out = self._images.images[operation.image], self._images.images[operation.out]
+        tiles = -(-out.height.about(self._unknown) // 4) * -(-out.width.about(self._unknown) // 4)
+        return image.channels >= _BLOCK and out.channels >= _BLOCK and tiles >= _LEAST_TILES
+
+    def _buffer(self, value: Value) -> int:
+        place = self._places.of(value)
+        channels = self._images.images[value[0]].channels
+        buffer = Buffer(self._storages[place.storage], value[1], place.first, channels)
+        if buffer not in self._buffers:
+            self._buffers.append(buffer)
+        return self._buffers.index(buffer)
+
+    def _tensor(self, name: str) -> int:
+        if not name:
+            return NOTHING
+        if name in self._area.inputs:
+            return self._area.inputs.index(name)
+        if name not in self._tables:
+            self._tables.append(name)
+        return len(self._area.inputs) + self._tables.index(name)

@@ -1,0 +1,131 @@
+"""Where images lie: which are parts of others, which share memory, and which take that of others when these are read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from fusionc.graph_kernel.blocked.fuse_operations import Operations
+from fusionc.graph_kernel.blocked.image_area import Cut, Join, Operation
+from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, StepKind
+
+_IN_PLACE = frozenset((StepKind.ADD, StepKind.MUL, StepKind.SCALE, StepKind.ACT))
+_EITHER = frozenset((StepKind.ADD, StepKind.MUL))  # whose second operand is read as the first one is
+Value = tuple[str, bool]  # a name, and whether it lies as in its tensor
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a value lies: from which channel on in the memory that is named after another value."""
+
+    storage: Value
+    first: int
+
+
+class Places:
+    """The places of all values of operations, which are in order now: `steps`."""
+
+    def __init__(self, operations: Operations) -> None:
+        self.images = operations.images
+        self._inside: dict[Value, Place] = {}  # what lies in another value's memory
+        self._cut: set[Value] = set()
+        self.steps: list[Operation] = []
+        for item in operations.items:
+            if isinstance(item, Operation):
+                self.steps.append(item)
+            elif isinstance(item, Join):
+                self._join(item)
+            else:
+                self._take_apart(item)
+        self._read_last = self._last_readings()
+        for number, step in enumerate(self.steps):
+            self._share(number, step)
+
+    def of(self, value: Value) -> Place:
+        """The place of a value."""
+        first = 0
+        while value in self._inside:
+            first += self._inside[value].first
+            value = self._inside[value].storage
+        return Place(value, first)
+
+    def made(self, step: Operation) -> Value:
+        """The value that a step writes."""
+        return step.out, step.kind is StepKind.LOAD and step.is_planar
+
+    def read(self, step: Operation) -> list[Value]:
+        """The values that a step reads, its image first."""
+        if step.kind is StepKind.LOAD:
+            return []
+        first = (step.image, step.is_planar)
+        return [first, (step.second, False)] if step.second else [first]
+
+    def _join(self, join: Join) -> None:
+        first = 0
+        for number, part in enumerate(join.parts):
+            value, channels = (part, False), self.images.image(part).channels
+            if value in self._inside or value in self._cut:
+                value = (f"{join.out}/{number}", False)
+                self.images.images[value[0]] = self.images.image(part)
+                self.steps.append(Operation(StepKind.COPY, value[0], part))
+            self._inside[value] = Place((join.out, False), first)
+            first += channels
+
+    def _take_apart(self, cut: Cut) -> None:
+        for name, first in cut.parts:
+            self._inside[name, False] = Place((cut.image, False), first)
+
+    def _last_readings(self) -> dict[Value, int]:
+        """The last step that reads or writes each memory."""
+        found: dict[Value, int] = {}
+        for number, step in enumerate(self.steps):
+            for value in (*self.read(step), *([] if step.kind is StepKind.STORE else [self.made(step)])):
+                found[self.of(value).storage] = number
+        return found
+
+    def _share(self, number: int, step: Operation) -> None:
+        """Let a step write where an operand lies that nobody reads later."""
+        if step.flag or step.kind not in _IN_PLACE | CONVOLUTIONS:
+            return
+        out, image = self.made(step), self.read(step)[0]
+        if step.kind in CONVOLUTIONS:
+            operands = [value for value in self.read(step)[1:] if self.of(value).storage != self.of(image).storage]
+        else:
+            operands = self.read(step) if step.kind in _EITHER else [image]
+        for value in operands:
+            place = self.of(value)
+            whole = self.images.image(place.storage[0]).channels
+            fits = place == Place(value, 0) and whole == self.images.image(out[0]).channels
+            if fits and self._read_last[value] == number and self.of(out).storage != value:
+                self._inside[value] = Place(out, 0)
+                return
+
+
+def lifetimes(places: Places) -> dict[Value, tuple[int, int]]:
+    """The first and the last step that has to do with each memory, in the order of the first ones."""
+    found: dict[Value, tuple[int, int]] = {}
+    for number, step in enumerate(places.steps):
+        made = [] if step.kind is StepKind.STORE else [places.made(step)]
+        for value in (*made, *places.read(step)):
+            storage = places.of(value).storage
+            found[storage] = (found.get(storage, (number, number))[0], number)
+    return found
+
+
+def slots_of(lives: Sequence[tuple[int, int]], sizes: Sequence[int]) -> list[int]:
+    """A slot for each memory. One takes the slot of about its size that is free, so that slots are few and small."""
+    ends, largest, chosen = list[int](), list[int](), list[int]()
+    for (begin, end), size in zip(lives, sizes, strict=True):
+        free = [slot for slot, busy_until in enumerate(ends) if busy_until < begin]
+        enough = [slot for slot in free if largest[slot] >= size]
+        if enough:
+            slot = min(enough, key=lambda slot: largest[slot])
+        elif free:
+            slot = max(free, key=lambda slot: largest[slot])
+        else:
+            slot = len(ends)
+            ends.append(0)
+            largest.append(0)
+        ends[slot], largest[slot] = end, max(largest[slot], size)
+        chosen.append(slot)
+    return chosen

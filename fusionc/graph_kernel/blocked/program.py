@@ -1,0 +1,123 @@
+"""A program as c/blocked_program.h has it: steps over buffers, which are views of storages, which lie in slots."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+NOTHING = -1  # where a step has no second operand, weights or bias
+
+
+class StepKind(IntEnum):
+    """What a step does."""
+
+    LOAD = 0
+    STORE = 1
+    CONV = 2
+    WINOGRAD = 3
+    DEPTHWISE = 4
+    FIRST = 5
+    TRANSPOSED = 6
+    MAX_POOL = 7
+    AVERAGE_POOL = 8
+    GLOBAL_AVERAGE = 9
+    ADD = 10
+    MUL = 11
+    SCALE = 12
+    ACT = 13
+    RESIZE = 14
+    COPY = 15
+
+
+CONVOLUTIONS = frozenset(
+    (StepKind.CONV, StepKind.WINOGRAD, StepKind.DEPTHWISE, StepKind.FIRST, StepKind.TRANSPOSED)
+)
+
+
+class Activation(IntEnum):
+    """What is done to each element of a result."""
+
+    NONE = 0
+    RELU = 1
+    CLIP = 2
+    LEAKY_RELU = 3
+    SIGMOID = 4
+    HARD_SIGMOID = 5
+    HARD_SWISH = 6
+    SWISH = 7
+    GELU = 8
+    TANH = 9
+    TANH_GELU = 10
+    CLIP_SWISH = 11
+    LINEAR = 12
+
+
+@dataclass(frozen=True)
+class Activated:
+    """An activation with its parameters."""
+
+    function: Activation = Activation.NONE
+    alpha: float = 0.0
+    beta: float = 0.0
+
+
+@dataclass(frozen=True)
+class Window:
+    """How a convolution or a pool walks over rows and columns. Pads are top, left, bottom, right."""
+
+    kernel: tuple[int, int] = (1, 1)
+    stride: tuple[int, int] = (1, 1)
+    dilation: tuple[int, int] = (1, 1)
+    pads: tuple[int, int, int, int] = (0, 0, 0, 0)
+    group: int = 1
+
+
+@dataclass(frozen=True)
+class Storage:
+    """Memory of images of so many channels, with a border of zeros; storages share a slot at different times."""
+
+    slot: int
+    halo: int
+    channels: int
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Some channels of a storage. Planar ones lie one channel after the other."""
+
+    storage: int
+    is_planar: bool
+    first: int
+    channels: int
+
+
+@dataclass(frozen=True)
+class Step:
+    """One step. `out`, `image` and `second` are buffers; of a LOAD `image`, of a STORE `out` is the number of a tensor.
+
+    `is_after` says that the second operand is added behind the activation. `flag`: of AVERAGE_POOL, whether zeros around
+    count; of ADD and MUL, whether one image may have one row or column where the other has more.
+    """
+
+    kind: StepKind
+    out: int
+    image: int
+    second: int = NOTHING
+    weights: int = NOTHING
+    bias: int = NOTHING
+    activated: Activated = Activated()
+    is_after: bool = False
+    window: Window = Window()
+    flag: bool = False
+
+
+@dataclass(frozen=True)
+class Program:
+    """What the kernel of a blocked area does. `tables` are constants of the area by name, whose tensors have the numbers
+    behind those of its inputs."""
+
+    storages: tuple[Storage, ...]
+    buffers: tuple[Buffer, ...]
+    steps: tuple[Step, ...]
+    tables: tuple[str, ...]
+    slots: int

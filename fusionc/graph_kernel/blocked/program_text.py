@@ -1,0 +1,52 @@
+"""A program as C tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.blocked.program import Program, Step
+from fusionc.graph_kernel.lower.c_types import F32, literal, table
+
+
+def program_text(name: str, program: Program, area: Area) -> str:
+    """The C text of a program with its tables, types and ranks. `name` begins all their names."""
+    ports = [area.values[port] for port in (*area.inputs, *area.outputs)]
+    parts = [
+        f"static const float {name}_t{k}[] = {{{table(F32, area.constants[constant])}}};"
+        for k, constant in enumerate(program.tables)
+    ]
+    pointers = ", ".join([*(f"{name}_t{k}" for k in range(len(program.tables))), "NULL"])
+    storages = [f"{{{s.slot}, {s.halo}, {s.channels}}}" for s in program.storages]
+    buffers = [f"{{{b.storage}, {int(b.is_planar)}, {b.first}, {b.channels}}}" for b in program.buffers]
+    counts = f"{len(storages)}, {program.slots}, {len(buffers)}, {len(program.steps)}"
+    parts += [
+        f"static const float *const {name}_tables[] = {{{pointers}}};",
+        _list("gb_storage", f"{name}_storages", storages),
+        _list("gb_buffer", f"{name}_buffers", buffers),
+        _list("gb_step", f"{name}_steps", [_step(step) for step in program.steps]),
+        f"static const gb_program {name}_program = "
+        f"{{{name}_storages, {name}_buffers, {name}_steps, {name}_tables, {counts}}};",
+        _list("short", f"{name}_types", [str(port.dtype) for port in ports]),
+        _list("short", f"{name}_ranks", [str(len(port.shape)) for port in ports]),
+    ]
+    return "\n".join(parts) + "\n"
+
+
+def _list(ctype: str, name: str, items: Sequence[str]) -> str:
+    return f"static const {ctype} {name}[] = {{{', '.join(items)}}};"
+
+
+def _step(step: Step) -> str:
+    window, activated = step.window, step.activated
+    numbers = [
+        *(int(step.kind), step.out, step.image, step.second, step.weights, step.bias),
+        *(int(activated.function), int(step.is_after), literal(F32, activated.alpha), literal(F32, activated.beta)),
+        *(window.group, _pair(window.kernel), _pair(window.stride), _pair(window.dilation), _pair(window.pads)),
+        int(step.flag),
+    ]
+    return f"{{{', '.join(map(str, numbers))}}}"
+
+
+def _pair(numbers: Sequence[int]) -> str:
+    return f"{{{', '.join(map(str, numbers))}}}"

@@ -1,0 +1,73 @@
+"""How convolutions and pools walk over images, from their attributes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import onnx
+
+from fusionc.graph_kernel.blocked.image_area import Image, Unfit
+from fusionc.graph_kernel.blocked.image_size import ImageSize, windows_in
+from fusionc.graph_kernel.blocked.program import Window
+from fusionc.graph_kernel.lower.area_info import attribute
+
+_WIDEST_BORDER = 16  # rows or columns of zeros
+
+
+def window_of(node: onnx.NodeProto, kernel: tuple[int, int], image: Image) -> Window:
+    """The window of a convolution or a pool with a kernel of this size. Raises Unfit where steps have none like it."""
+    written = attribute(node, "kernel_shape")
+    if written is not None and tuple(written) != kernel:
+        raise Unfit("its weights do not fit its kernel")
+    window = Window(
+        kernel,
+        _pair(node, "strides"),
+        _pair(node, "dilations"),
+        (0, 0, 0, 0),
+        int(attribute(node, "group", 1)),
+    )
+    window = replace(window, pads=_pads(node, window, image))
+    if min(window.pads) < 0 or max(window.pads) > _WIDEST_BORDER:
+        raise Unfit("its border is too wide")
+    return window
+
+
+def pooled(image: Image, window: Window, channels: int) -> Image:
+    """The image that a window makes of another one."""
+    top, left, bottom, right = window.pads
+    height = windows_in(image.height, window.kernel[0], window.stride[0], window.dilation[0], top + bottom)
+    width = windows_in(image.width, window.kernel[1], window.stride[1], window.dilation[1], left + right)
+    return Image(channels, image.batch, height, width)
+
+
+def _pair(node: onnx.NodeProto, name: str) -> tuple[int, int]:
+    rows, columns = attribute(node, name) or (1, 1)
+    return int(rows), int(columns)
+
+
+def _pads(node: onnx.NodeProto, window: Window, image: Image) -> tuple[int, int, int, int]:
+    auto = attribute(node, "auto_pad", "NOTSET")
+    if auto in ("NOTSET", ""):
+        top, left, bottom, right = attribute(node, "pads") or (0, 0, 0, 0)
+        return int(top), int(left), int(bottom), int(right)
+    if auto == "VALID":
+        return 0, 0, 0, 0
+    totals = [
+        _total(size, *of_axis)
+        for size, *of_axis in zip(
+            (image.height, image.width), window.kernel, window.stride, window.dilation, strict=True
+        )
+    ]
+    less, more = [total // 2 for total in totals], [total - total // 2 for total in totals]
+    begin, end = (less, more) if auto == "SAME_UPPER" else (more, less)
+    return begin[0], begin[1], end[0], end[1]
+
+
+def _total(size: ImageSize, kernel: int, stride: int, dilation: int) -> int:
+    """How many zeros there are at both ends together, so that a stride divides the size (rounded up)."""
+    reach = dilation * (kernel - 1) + 1
+    if stride == 1:
+        return reach - 1
+    if size.known is None:
+        raise Unfit("its border is not known before the model runs")
+    return max(0, (-(-size.known // stride) - 1) * stride + reach - size.known)
