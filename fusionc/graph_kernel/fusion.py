@@ -6,12 +6,13 @@ import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.area import Area, KernelKind
 from fusionc.graph_kernel.c.source import reason_against
 from fusionc.graph_kernel.flags.flag_table import Flags
 from fusionc.graph_kernel.flags.stages import BUILD, CLUSTER, EXPANDER, OP_COMBINER, PACKET, SPLITTER, Stages
 from fusionc.graph_kernel.library.kernel_library import KernelLibrary
 from fusionc.graph_kernel.select.area_location import AreaLocation
+from fusionc.graph_kernel.select.blocked_regions import NOT_FASTER, blocked_locations
 from fusionc.graph_kernel.select.cluster import clusters_of
 from fusionc.graph_kernel.select.cost import Cost
 from fusionc.graph_kernel.select.expand import Expander
@@ -20,7 +21,14 @@ from fusionc.graph_kernel.select.operator_kinds import CLUSTER as CLUSTER_OPERAT
 from fusionc.graph_kernel.select.operator_kinds import SOURCE_OF_SIZES
 from fusionc.graph_kernel.select.packet import packets_of
 from fusionc.graph_kernel.select.plan import Plan, Planner, StageObserver
-from fusionc.graph_kernel.select.replace_by_call import DATA_MOVEMENT, moves_data, pass_of, replace_by_calls
+from fusionc.graph_kernel.select.replace_by_call import (
+    DATA_MOVEMENT,
+    WINOGRAD,
+    count_winograd,
+    moves_data,
+    pass_of,
+    replace_by_calls,
+)
 from fusionc.graph_kernel.select.simplify import simplifier
 from fusionc.graph_kernel.select.split.split_patterns import SplitPattern
 from fusionc.graph_kernel.select.split.splitter import SPLIT_PATTERNS
@@ -71,7 +79,7 @@ class GraphKernelFusion:
     `registry` has all passes by name, `enabled` says which are on: those that simplify clusters are used either way,
     those that stand for areas decide whether such areas are made. `reason_against` says why no kernel can be made of an
     area, `saves` how many seconds it saves. `build` makes the kernels of areas and returns why it could not, by the
-    names of those that have none.
+    names of those that have none. `has_programs` says that kernels may be programs over images in blocks.
     """
 
     flags: Flags
@@ -82,6 +90,7 @@ class GraphKernelFusion:
     saves: Callable[[Area], float] = always_pays
     build: Callable[[Sequence[Area]], Mapping[str, str]] = no_kernels
     observer: StageObserver | None = None
+    has_programs: bool = False
 
     def run(self, model: Model, log: RewriteLog) -> Fused:
         """Make areas in all graphs of the model, functions excepted."""
@@ -107,12 +116,16 @@ class GraphKernelFusion:
             for name in dict.fromkeys(pass_of(location) for location, _ in locations):
                 own = [(location, reason) for location, reason in built if pass_of(location) == name]
                 fused.counts.append(replace_by_calls(graph, own, self.registry[name], log))
+            if self.has_programs and WINOGRAD in self.enabled:
+                fused.counts.append(count_winograd(graph, built, self.registry[WINOGRAD]))
         fused.areas = [area for name, area in wanted.items() if (KERNELS, name, "") in model.functions]
         fused.raised_ir = model.ir_version if model.ir_version != ir_version else 0
         return fused
 
     def _areas_of(self, graph: Graph, fused: Fused) -> list[tuple[AreaLocation, str | None]]:
         """The areas that a graph may have, each with what speaks against it."""
+        blocked = self._blocked(graph, fused)
+        taken = {node for location, reason in blocked if reason is None for node in location.nodes}
         supported = self._supported()
         expander = Expander(self.flags, self.stages.runs(EXPANDER), supported.of_node)
         planner = Planner(
@@ -130,7 +143,8 @@ class GraphKernelFusion:
             left |= normalizations(graph, self.registry)
 
         def is_clusterable(node: Node) -> bool:
-            return node not in left and (expander.takes(node) or supported.of_node(node) is None)
+            is_free = node not in left and node not in taken
+            return is_free and (expander.takes(node) or supported.of_node(node) is None)
 
         with self.stages.timed(CLUSTER):
             clusters = [nodes for nodes in clusters_of(graph, is_clusterable) if len(nodes) > 1]
@@ -141,11 +155,19 @@ class GraphKernelFusion:
         locations = self._wanted([location for plan in plans for location in plan.locations], fused)
         judged = [(location, cost.why_unprofitable(location)) for location in locations]
         if self.stages.runs(PACKET):
-            taken = {node for location, reason in judged if reason is None for node in location.nodes}
+            taken.update(node for location, reason in judged if reason is None for node in location.nodes)
             with self.stages.timed(PACKET):
                 packets = packets_of(graph, taken, self._supported({SOURCE_OF_SIZES}), self.flags)
             judged += [(location, cost.why_unprofitable_packet(location)) for location in self._wanted(packets, fused)]
-        return judged
+        return [*blocked, *judged]
+
+    def _blocked(self, graph: Graph, fused: Fused) -> list[tuple[AreaLocation, str | None]]:
+        """The areas of convolutions, each with what speaks against it."""
+        if not self.has_programs:
+            return []
+        with self.stages.timed(CLUSTER):
+            found = blocked_locations(graph, KernelKind.WINOGRAD if WINOGRAD in self.enabled else KernelKind.BLOCKED)
+        return [(at, None if self.saves(at.area) > 0 else NOT_FASTER) for at in self._wanted(found, fused)]
 
     def _supported(self, more: Collection[str] = ()) -> SupportedOperators:
         return SupportedOperators(self.flags.clusters(CLUSTER_OPERATORS).union(more), self.reason_against)
@@ -184,6 +206,7 @@ def fusion_of(
         saves=Savings().of if has_kernels else always_pays,
         build=kernels.build,
         observer=observer,
+        has_programs=has_kernels,
     )
 
 

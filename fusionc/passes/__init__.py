@@ -153,6 +153,8 @@ _ORDER = (
     # quantization
     "quantization.inference_qbmm_allreduce_add_fusion",
     # areas: what no other pass wanted
+    "areas.blocked_convolution_fusion",
+    "areas.winograd_convolution",
     "areas.fusion_virtual_op_set_switch",
     "areas.multi_output_fusion",
     "areas.reduce_elemwise_fusion",

@@ -3,39 +3,47 @@
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import suppress
+
+import onnx
 
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.blocked.image_area import Cut, ImageArea, Join, Operation, Unfit
 from fusionc.graph_kernel.blocked.image_operators import OPERATORS
-from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, Activated, Activation, StepKind
+from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, NO_ACTIVATION, Activated, Activation, StepKind
 
 _Item = Operation | Join | Cut
 
 
 class Operations:
-    """The operations of an area, joins and cuts of channels among them. Raises Unfit with the place of the operator that
-    no step computes."""
+    """The operations of an area, joins and cuts of channels among them. Raises Unfit with the places of all operators
+    that no step computes."""
 
-    def __init__(self, area: Area) -> None:
-        self.images = ImageArea(area)
+    def __init__(self, area: Area, is_fragment: bool = False) -> None:
+        self.images = ImageArea(area, is_fragment)
         self._outputs = frozenset(area.outputs)
         self._uses = Counter(name for node in area.nodes for name in dict.fromkeys(node.input))
         self._made: dict[str, _Item] = {}
         self._order: dict[int, _Item] = {}  # by identity: what is fused moves, or goes
         self._loaded: set[tuple[str, bool]] = set()
+        unfit: dict[int, str] = {}
         for place, node in enumerate(area.nodes):
             try:
                 self._read(node)
-            except Unfit as unfit:
-                unfit.node = place
-                raise
+            except Unfit as reason:
+                unfit[place] = str(reason)
+                for name in filter(None, node.output):  # others may still be judged by what is declared
+                    with suppress(Unfit):
+                        self.images.note(name, None)
+        if unfit:
+            raise Unfit(next(iter(unfit.values())), list(unfit))
 
     @property
     def items(self) -> list[_Item]:
         """All of them, in order."""
         return list(self._order.values())
 
-    def _read(self, node: object) -> None:
+    def _read(self, node: onnx.NodeProto) -> None:
         reader = OPERATORS.get((node.domain, node.op_type))
         if reader is None:
             raise Unfit("no step computes it")
@@ -81,6 +89,8 @@ class Operations:
             found = gate
         if found.kind is StepKind.ACT and self._activate(found):
             return
+        if found.line is not None and self._extend(found):
+            return
         if found.kind is StepKind.ADD and self._add_to_convolution(found):
             return
         self._put(found, found.out)
@@ -93,7 +103,7 @@ class Operations:
             resize = self._made.get(large)
             if not isinstance(resize, Operation) or resize.kind is not StepKind.RESIZE:
                 continue
-            if resize.activated != Activated() or not self.images.image(resize.image).is_pixel:
+            if resize.activated != NO_ACTIVATION or not self.images.image(resize.image).is_pixel:
                 continue
             if self._is_private(large):
                 del self._order[id(resize)]
@@ -125,15 +135,31 @@ class Operations:
 
     def _activate(self, found: Operation) -> bool:
         """Whether an activation became one of the operation that makes its image."""
-        before = self._made.get(found.image)
-        if not isinstance(before, Operation) or before.kind is StepKind.LOAD or not self._is_private(found.image):
+        before = self._before(found)
+        if before is None:
             return False
-        both = _both(before.activated, found.activated)
-        if both is None:
-            return False
-        before.activated, before.out = both, found.out
+        before.activated, before.out = found.activated, found.out
         self._made[found.out] = before
         return True
+
+    def _extend(self, found: Operation) -> bool:
+        """Whether a factor or a number to add became one of such a step before."""
+        before = self._before(found)
+        if before is None or before.line is None or found.line is None or before.second:
+            return False
+        (a, b), (c, d) = before.line, found.line
+        if b != 0 and c != 1:
+            return False
+        before.line, before.out = (a * c, b * c + d), found.out
+        self._made[found.out] = before
+        return True
+
+    def _before(self, found: Operation) -> Operation | None:
+        """The operation that makes an image for this one alone, and does nothing to its elements yet."""
+        before = self._made.get(found.image)
+        if not isinstance(before, Operation) or before.kind is StepKind.LOAD or not self._is_private(found.image):
+            return None
+        return before if before.activated == NO_ACTIVATION else None
 
     def _add_to_convolution(self, found: Operation) -> bool:
         """Whether a sum became part of the later one of the convolutions that make its operands."""
@@ -152,16 +178,7 @@ class Operations:
             return False
         _, maker, other = max(fitting, key=lambda one: one[0])
         del self._order[id(maker)]
-        maker.is_after = maker.activated != Activated()
+        maker.is_after = maker.activated != NO_ACTIVATION
         maker.second, maker.out = other, found.out
         self._put(maker, maker.out)
         return True
-
-
-def _both(first: Activated, then: Activated) -> Activated | None:
-    """One activation that does what two do, one after the other; None where there is none."""
-    if first == Activated():
-        return then
-    if first.function is then.function is Activation.LINEAR and (first.beta == 0 or then.alpha == 1):
-        return Activated(Activation.LINEAR, first.alpha * then.alpha, first.beta * then.alpha + then.beta)
-    return None

@@ -2,33 +2,37 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
 import onnx
 from onnx import TensorProto
 
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.blocked.image_size import ImageSize, size_of
-from fusionc.graph_kernel.blocked.program import Activated, StepKind, Window
+from fusionc.graph_kernel.blocked.program import NO_ACTIVATION, PLAIN_WINDOW, Activated, StepKind, Window
 from fusionc.graph_kernel.lower.area_info import attribute
 from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 
 _IMAGE_RANK = 4
+_AXES = {0: "batch", 2: "height", 3: "width"}
 
 
 class Unfit(Unsupported):
-    """An operator cannot be in a blocked area, or not together with the others. `node` is its place in the area."""
+    """Operators cannot be in a blocked area, or not together with the others. `places` are theirs in the area."""
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, places: Sequence[int] = ()) -> None:
         super().__init__(reason)
-        self.node = 0
+        self.places = tuple(places)
 
 
 @dataclass
 class Operation:
     """A step whose operands are values, by name. Of a LOAD `image` is an input of the area, of a STORE `out` an output.
 
-    An image that is read as it lies in its tensor is planar: only a LOAD of its own makes it so.
+    An image that is read as it lies in its tensor is planar: only a LOAD of its own makes it so. `line` is what each
+    element is multiplied by and what is added, of a DEPTHWISE that has no weights.
     """
 
     kind: StepKind
@@ -37,11 +41,12 @@ class Operation:
     second: str = ""
     weights: str = ""
     bias: str = ""
-    activated: Activated = Activated()
+    activated: Activated = NO_ACTIVATION
     is_after: bool = False
-    window: Window = Window()
+    window: Window = PLAIN_WINDOW
     flag: bool = False
     is_planar: bool = False
+    line: tuple[float, float] | None = None
 
     def reads(self) -> list[str]:
         """The images that it reads."""
@@ -81,9 +86,13 @@ class Image:
 
 @dataclass
 class ImageArea:
-    """An area while its program is made. `images` are those that are known by now."""
+    """An area while its program is made. `images` are those that are known by now.
+
+    Of a fragment, what lies in front is not seen: sizes that may be the same there count as such.
+    """
 
     area: Area
+    is_fragment: bool = False
     images: dict[str, Image] = field(default_factory=dict)
 
     def image(self, name: str) -> Image:
@@ -114,9 +123,11 @@ class ImageArea:
 
     def are_same(self, one: str, other: str, axis: int) -> bool:
         """Whether two images are known to have the same size: 0 their batches, 2 their heights, 3 their widths."""
-        a, b = self.area.values[one].shape[axis], self.area.values[other].shape[axis]
-        field_of = {0: "batch", 2: "height", 3: "width"}[axis]
-        return a == b or getattr(self.image(one), field_of) == getattr(self.image(other), field_of)
+        declared = {self.area.values[name].shape[axis] for name in (one, other)}
+        sizes = {getattr(self.image(name), _AXES[axis]) for name in (one, other)}
+        if self.is_fragment and any(size.known is None for size in sizes):
+            return True
+        return len(declared) == 1 or len(sizes) == 1
 
     def number(self, name: str) -> float | None:
         """A constant of one element."""
@@ -128,7 +139,7 @@ class ImageArea:
         operand = node.input[k] if k < len(node.input) else ""
         if not operand:
             found = attribute(node, name) if name else None
-            return None if found is None else [float(v) for v in (found if isinstance(found, (list, tuple)) else [found])]
+            return None if found is None else [float(v) for v in np.ravel(found)]
         if operand not in self.area.constants:
             raise Unfit("a parameter is not known before the model runs")
         return [float(v) for v in self.area.constants[operand].ravel()]

@@ -11,7 +11,7 @@ from fusionc.graph_kernel.blocked.image_activations import ACTIVATIONS, fused_ac
 from fusionc.graph_kernel.blocked.image_area import Cut, Image, ImageArea, Join, Operation, Unfit
 from fusionc.graph_kernel.blocked.image_resize import resize
 from fusionc.graph_kernel.blocked.image_size import ImageSize
-from fusionc.graph_kernel.blocked.program import Activated, Activation, StepKind, Window
+from fusionc.graph_kernel.blocked.program import StepKind, Window
 from fusionc.graph_kernel.blocked.windows import pooled, window_of
 from fusionc.graph_kernel.lower.area_info import attribute
 from fusionc.model.operators import MICROSOFT
@@ -129,13 +129,14 @@ def _sum_or_product(images: ImageArea, node: onnx.NodeProto) -> Operation:
 
 def _linear(images: ImageArea, node: onnx.NodeProto, name: str, number: float, *, is_first: bool) -> Operation:
     if node.op_type == "Mul":
-        found = Activated(Activation.LINEAR, number, 0.0)
+        line = number, 0.0
     elif node.op_type == "Sub":
-        found = Activated(Activation.LINEAR, -1.0 if is_first else 1.0, number if is_first else -number)
+        line = (-1.0, number) if is_first else (1.0, -number)
     else:
-        found = Activated(Activation.LINEAR, 1.0, number)
-    images.note(node.output[0], images.image(name))
-    return Operation(StepKind.ACT, node.output[0], name, activated=found)
+        line = 1.0, number
+    image = images.image(name)
+    images.note(node.output[0], image)
+    return Operation(StepKind.DEPTHWISE, node.output[0], name, window=Window(group=image.channels), line=line)
 
 
 def _activation(images: ImageArea, node: onnx.NodeProto) -> Operation:
@@ -217,3 +218,4 @@ OPERATORS: Mapping[tuple[str, str], _Reader] = {
     ("", "Resize"): resize,
     ("", "Upsample"): resize,
 }
+CONVOLVING = frozenset(name for name, reader in OPERATORS.items() if reader in (_convolution, _transposed))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from fusionc.graph_kernel.area import Area, KernelKind
 from fusionc.graph_kernel.blocked.fuse_operations import Operations
 from fusionc.graph_kernel.blocked.image_area import Image, Operation
 from fusionc.graph_kernel.blocked.place_images import Places, Value, lifetimes, slots_of
-from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, NOTHING, Buffer, Program, Step, StepKind, Storage, Window
+from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, NOTHING, Buffer, Program, Step, StepKind, Storage
 
 _BLOCK = 16
 _LEAST_TILES = 9  # of 4×4 pixels: below it Winograd's weights, four times as many, take longer to read than it saves
@@ -19,9 +21,10 @@ _FEW = 4
 
 @dataclass(frozen=True)
 class MadeProgram:
-    """A program, and what is known of the images of the area by name."""
+    """A program, what its steps are made of, and what is known of the images of the area by name."""
 
     program: Program
+    operations: tuple[Operation, ...]  # one for each step
     images: dict[str, Image]
     unknown: int
 
@@ -44,7 +47,7 @@ class _Maker:
         self._images = operations.images
         inputs = [self._images.images[name].channels for name in area.inputs if name in self._images.images]
         self._unknown = _ABOUT_FIRST if inputs and min(inputs) <= _FEW else _ABOUT
-        self._tables: list[str] = []
+        self._tables: dict[object, np.ndarray] = {}
         self._buffers: list[Buffer] = []
         self._storages: dict[Value, int] = {}
 
@@ -63,8 +66,8 @@ class _Maker:
             Storage(slot, halos[value], self._images.images[value[0]].channels)
             for slot, value in zip(slots, lives, strict=True)
         )
-        program = Program(storages, tuple(self._buffers), tuple(steps), tuple(self._tables), max(slots) + 1)
-        return MadeProgram(program, self._images.images, self._unknown)
+        program = Program(storages, tuple(self._buffers), tuple(steps), tuple(self._tables.values()), max(slots) + 1)
+        return MadeProgram(program, tuple(self._places.steps), self._images.images, self._unknown)
 
     def _floats(self, value: Value, halo: int) -> int:
         image = self._images.images[value[0]]
@@ -76,14 +79,16 @@ class _Maker:
         read = [self._buffer(value) for value in self._places.read(operation)]
         if operation.kind is StepKind.LOAD:
             read = [self._area.inputs.index(operation.image)]
+        image, second = [*read, NOTHING][:2]
         is_store = operation.kind is StepKind.STORE
         out = self._area.outputs.index(operation.out) if is_store else self._buffer(self._places.made(operation))
         return Step(
             StepKind.WINOGRAD if self._is_winograd(operation) else operation.kind,
             out,
-            *read,
-            weights=self._tensor(operation.weights),
-            bias=self._tensor(operation.bias),
+            image,
+            second,
+            weights=self._tensor(operation.weights) if operation.line is None else self._filled(operation, 0),
+            bias=self._tensor(operation.bias) if operation.line is None else self._filled(operation, 1),
             activated=operation.activated,
             is_after=operation.is_after,
             window=operation.window,
@@ -113,6 +118,14 @@ class _Maker:
             return NOTHING
         if name in self._area.inputs:
             return self._area.inputs.index(name)
-        if name not in self._tables:
-            self._tables.append(name)
-        return len(self._area.inputs) + self._tables.index(name)
+        return self._table(name, self._area.constants[name])
+
+    def _filled(self, operation: Operation, place: int) -> int:
+        """The table with the factor of each channel, or with what is added to it."""
+        assert operation.line is not None
+        number, channels = operation.line[place], operation.window.group
+        return self._table((number, channels), np.full(channels, number, np.float32))
+
+    def _table(self, key: object, array: np.ndarray) -> int:
+        self._tables.setdefault(key, array)
+        return len(self._area.inputs) + list(self._tables).index(key)

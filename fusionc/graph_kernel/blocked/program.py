@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import IntEnum
 
+import numpy as np
+
 NOTHING = -1  # where a step has no second operand, weights or bias
 
 
@@ -29,9 +31,7 @@ class StepKind(IntEnum):
     COPY = 15
 
 
-CONVOLUTIONS = frozenset(
-    (StepKind.CONV, StepKind.WINOGRAD, StepKind.DEPTHWISE, StepKind.FIRST, StepKind.TRANSPOSED)
-)
+CONVOLUTIONS = frozenset((StepKind.CONV, StepKind.WINOGRAD, StepKind.DEPTHWISE, StepKind.FIRST, StepKind.TRANSPOSED))
 
 
 class Activation(IntEnum):
@@ -49,7 +49,6 @@ class Activation(IntEnum):
     TANH = 9
     TANH_GELU = 10
     CLIP_SWISH = 11
-    LINEAR = 12
 
 
 @dataclass(frozen=True)
@@ -70,6 +69,10 @@ class Window:
     dilation: tuple[int, int] = (1, 1)
     pads: tuple[int, int, int, int] = (0, 0, 0, 0)
     group: int = 1
+
+
+NO_ACTIVATION = Activated()
+PLAIN_WINDOW = Window()
 
 
 @dataclass(frozen=True)
@@ -95,8 +98,8 @@ class Buffer:
 class Step:
     """One step. `out`, `image` and `second` are buffers; of a LOAD `image`, of a STORE `out` is the number of a tensor.
 
-    `is_after` says that the second operand is added behind the activation. `flag`: of AVERAGE_POOL, whether zeros around
-    count; of ADD and MUL, whether one image may have one row or column where the other has more.
+    `is_after` says that the second operand is added behind the activation, `flag` of AVERAGE_POOL that zeros around
+    count.
     """
 
     kind: StepKind
@@ -105,19 +108,19 @@ class Step:
     second: int = NOTHING
     weights: int = NOTHING
     bias: int = NOTHING
-    activated: Activated = Activated()
+    activated: Activated = NO_ACTIVATION
     is_after: bool = False
-    window: Window = Window()
+    window: Window = PLAIN_WINDOW
     flag: bool = False
 
 
 @dataclass(frozen=True)
 class Program:
-    """What the kernel of a blocked area does. `tables` are constants of the area by name, whose tensors have the numbers
-    behind those of its inputs."""
+    """What the kernel of a blocked area does. `tables` are constants; as tensors they have the numbers behind those of
+    the inputs of the area."""
 
     storages: tuple[Storage, ...]
     buffers: tuple[Buffer, ...]
     steps: tuple[Step, ...]
-    tables: tuple[str, ...]
+    tables: tuple[np.ndarray, ...]
     slots: int

@@ -12,10 +12,7 @@ from fusionc.graph_kernel.lower.c_types import F32, literal, table
 def program_text(name: str, program: Program, area: Area) -> str:
     """The C text of a program with its tables, types and ranks. `name` begins all their names."""
     ports = [area.values[port] for port in (*area.inputs, *area.outputs)]
-    parts = [
-        f"static const float {name}_t{k}[] = {{{table(F32, area.constants[constant])}}};"
-        for k, constant in enumerate(program.tables)
-    ]
+    parts = [f"static const float {name}_t{k}[] = {{{table(F32, array)}}};" for k, array in enumerate(program.tables)]
     pointers = ", ".join([*(f"{name}_t{k}" for k in range(len(program.tables))), "NULL"])
     storages = [f"{{{s.slot}, {s.halo}, {s.channels}}}" for s in program.storages]
     buffers = [f"{{{b.storage}, {int(b.is_planar)}, {b.first}, {b.channels}}}" for b in program.buffers]

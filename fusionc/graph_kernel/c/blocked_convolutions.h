@@ -16,13 +16,13 @@ static void GB(convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float 
   const gb_step *s = c->step;
   const int is_first = s->op == GB_FIRST;
   const ptrdiff_t in_blocks = c->in.blocks / s->group, out_blocks = c->out.blocks / s->group;
-  const ptrdiff_t many = is_first ? 1 : 2, pairs = (out_blocks + many - 1) / many, pixel = is_first ? 1 : GB_V;
+  const ptrdiff_t pairs = (out_blocks + 1) / 2, pixel = is_first ? 1 : GB_V;
   const ptrdiff_t size = in_blocks * s->kernel[0] * s->kernel[1] * pixel * GB_V; /* weights of a block */
   (void)scratch;
   for (; unit < end; ++unit) {
     const GB(place) at = GB(place_of)(c, unit, pairs * s->group);
-    const ptrdiff_t group = at.block / pairs, pair = at.block % pairs, block = group * out_blocks + many * pair;
-    const int is_two = many * pair + 1 < out_blocks;
+    const ptrdiff_t group = at.block / pairs, pair = at.block % pairs, block = group * out_blocks + 2 * pair;
+    const int is_two = 2 * pair + 1 < out_blocks;
     GB(tile) t = {
         .x = c->in.data + at.image * c->in.image + group * in_blocks * c->in.plane +
              (at.row * s->stride[0] - s->pads[0]) * c->in.row + (at.first * s->stride[1] - s->pads[1]) * pixel,
@@ -45,7 +45,7 @@ static void GB(convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float 
       t.residual = c->in2.data + at.image * c->in2.image + block * c->in2.plane + at.row * c->in2.row + at.first * GB_V;
       t.residual_block = c->in2.plane;
     }
-    GB(pixels)(t, at.count, GB(tiles)[is_first ? 2 : is_two]);
+    GB(pixels)(t, at.count, GB(tiles)[2 * is_first + is_two]);
   }
 }
 

@@ -140,7 +140,7 @@ static void GB(global_average)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, 
   }
 }
 
-static const gb_width GB(width_of) = {
+const gb_width GB(width_of) = {
     .vector = GB_V,
     .tile = GB_TILE,
     .tasks = {GB(load_rows), GB(store_rows), GB(convolve), GB(winograd), GB(depthwise), GB(convolve), GB(transposed),

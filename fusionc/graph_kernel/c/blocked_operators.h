@@ -44,7 +44,7 @@ static OrtStatus *gb_compute(void *self, OrtKernelContext *context) {
   const int64_t *loads[inputs + 1];
   const float *in[inputs + 1];
   float *out[outputs + 1];
-  gb_size sizes[p->buffers_count + 1];
+  gb_size sizes[p->storages_count + 1];
   OrtStatus *status = NULL;
   for (int k = 0; k < p->steps_count && !status; ++k) {
     const gb_step *s = &p->steps[k];
@@ -60,7 +60,7 @@ static OrtStatus *gb_compute(void *self, OrtKernelContext *context) {
   for (int k = 0; k < p->steps_count && !status; ++k) {
     const gb_step *s = &p->steps[k];
     if (s->op != GB_STORE) continue;
-    const gb_size size = sizes[s->in];
+    const gb_size size = sizes[p->buffers[s->in].storage];
     const int64_t made[4] = {size.batch, p->buffers[s->in].channels, size.height, size.width};
     OrtValue *value;
     status = GK_ORT_GetOutput(gk_api)(context, (size_t)s->out, made, 4, &value);

@@ -3,6 +3,9 @@
  * A buffer holds images as blocks of GB_V channels: [batch][block][row][column][channel of the block], with a border of
  * zeros (halo) around rows and columns. How many channels a block has is that of the processor's vectors; it is known
  * when the session is made, and nothing in the model depends on it. */
+#ifndef GB_PROGRAM
+#define GB_PROGRAM
+#include <stddef.h>
 enum {
   GB_LOAD, GB_STORE, GB_CONV, GB_WINOGRAD, GB_DEPTHWISE, GB_FIRST, GB_TRANSPOSED, GB_MAX_POOL, GB_AVERAGE_POOL,
   GB_GLOBAL_AVERAGE, GB_ADD, GB_MUL, GB_SCALE, GB_ACT, GB_RESIZE, GB_COPY
@@ -85,3 +88,9 @@ static inline __attribute__((always_inline, unused)) void gb_transpose(const flo
   *(gb_four *)(to + 2 * to_step) = __builtin_shufflevector(ef, gh, 0, 1, 4, 5);
   *(gb_four *)(to + 3 * to_step) = __builtin_shufflevector(ef, gh, 2, 3, 6, 7);
 }
+
+#if defined(__x86_64__)
+extern const gb_width GB_width_of_8, GB_width_of_16;
+#endif
+extern const gb_width GB_width_of_4;
+#endif

@@ -5,7 +5,11 @@ static const gb_width *const gb_widths[] = {&GB_width_of_4, &GB_width_of_8, &GB_
 static const gb_width *const gb_widths[] = {&GB_width_of_4};
 #endif
 
-enum { GB_MOST_TASKS = 64, GB_ALIGN = 64 };
+enum { GB_MOST_TASKS = 64, GB_ALIGN = 64, GB_PAGE = 2 << 20 };
+
+#if defined(__linux__)
+extern int madvise(void *, size_t, int); /* sys/mman.h has it only for more than C11 */
+#endif
 
 /* What a session has of a program. `spare` is the memory of the last run, which one run at a time takes. */
 typedef struct {
@@ -33,9 +37,17 @@ static void gb_free(gb_state *state) {
   free(state);
 }
 
-static float *gb_floats(ptrdiff_t count) {
-  return aligned_alloc(GB_ALIGN, (size_t)gb_rounded((count > 0 ? count : 1) * (ptrdiff_t)sizeof(float), GB_ALIGN));
+/* Memory of large pages where the system has them: tasks read and write it in many places at once. */
+static void *gb_allocate(ptrdiff_t bytes) {
+  const ptrdiff_t align = bytes >= GB_PAGE ? GB_PAGE : GB_ALIGN, size = gb_rounded(bytes > 0 ? bytes : 1, align);
+  void *memory = aligned_alloc((size_t)align, (size_t)size);
+#if defined(__linux__)
+  if (memory && size >= GB_PAGE) madvise(memory, (size_t)size, 14); /* MADV_HUGEPAGE */
+#endif
+  return memory;
 }
+
+static float *gb_floats(ptrdiff_t count) { return gb_allocate(count * (ptrdiff_t)sizeof(float)); }
 
 /* The weights of a step as its tasks read them; NULL where there is no memory. */
 static float *gb_packed(const gb_width *width, const gb_program *p, const gb_step *s, const float *w) {
@@ -89,31 +101,35 @@ static ptrdiff_t gb_sized(const gb_step *s, int axis, ptrdiff_t size) {
   return room < 0 ? 0 : room / s->stride[axis] + 1;
 }
 
-/* The sizes of all buffers; `loads` has those of the inputs, [batch, channels, height, width] for each tensor. What is
- * wrong with them, or NULL. */
+/* The sizes of the images in all storages; `loads` has those of the inputs, [batch, channels, height, width] for each
+ * tensor. What is wrong with them, or NULL. */
 static const char *gb_sizes(const gb_program *p, const int64_t *const *loads, gb_size *sizes) {
+  for (int k = 0; k < p->storages_count; ++k) sizes[k].batch = -1;
   for (int k = 0; k < p->steps_count; ++k) {
     const gb_step *s = &p->steps[k];
     if (s->op == GB_STORE) continue;
+    gb_size out, *known = &sizes[p->buffers[s->out].storage];
     if (s->op == GB_LOAD) {
       const int64_t *n = loads[s->in];
       if (n[1] != p->buffers[s->out].channels) return "an input has another number of channels than the kernel was made for";
-      sizes[s->out] = (gb_size){n[0], n[2], n[3]};
-      continue;
+      out = (gb_size){n[0], n[2], n[3]};
+    } else {
+      const gb_size in = sizes[p->buffers[s->in].storage];
+      out = in;
+      if (s->op == GB_GLOBAL_AVERAGE) out.height = out.width = 1;
+      else if (s->op == GB_TRANSPOSED || s->op == GB_RESIZE) out.height *= s->stride[0], out.width *= s->stride[1];
+      else if (s->weights >= 0 || s->op == GB_MAX_POOL || s->op == GB_AVERAGE_POOL)
+        out.height = gb_sized(s, 0, in.height), out.width = gb_sized(s, 1, in.width);
     }
-    const gb_size in = sizes[s->in];
-    gb_size out = in;
-    if (s->op == GB_GLOBAL_AVERAGE) out.height = out.width = 1;
-    else if (s->op == GB_TRANSPOSED || s->op == GB_RESIZE) out.height *= s->stride[0], out.width *= s->stride[1];
-    else if (s->weights >= 0 || s->op == GB_MAX_POOL || s->op == GB_AVERAGE_POOL)
-      out.height = gb_sized(s, 0, in.height), out.width = gb_sized(s, 1, in.width);
     if (s->in2 >= 0) {
-      const gb_size b = sizes[s->in2];
-      if (s->op == GB_SCALE ? b.batch != out.batch || b.height != 1 || b.width != 1
-                            : b.batch != out.batch || b.height != out.height || b.width != out.width)
+      const gb_size b = sizes[p->buffers[s->in2].storage];
+      const int is_pixel = s->op == GB_SCALE && b.height == 1 && b.width == 1;
+      if (b.batch != out.batch || (!is_pixel && (b.height != out.height || b.width != out.width)))
         return "two images that are added or multiplied have different sizes";
     }
-    sizes[s->out] = out;
+    if (known->batch >= 0 && (known->batch != out.batch || known->height != out.height || known->width != out.width))
+      return "images that are joined have different sizes";
+    *known = out;
   }
   return NULL;
 }
@@ -123,7 +139,7 @@ static gb_image gb_image_of(const gb_state *state, int number, const gb_size *si
   if (number < 0) return (gb_image){0};
   const gb_buffer *b = &p->buffers[number];
   const gb_storage *storage = &p->storages[b->storage];
-  const gb_size size = sizes[number];
+  const gb_size size = sizes[b->storage];
   const ptrdiff_t v = b->planar ? 1 : state->width->vector, halo = storage->halo;
   gb_image image = {.batch = size.batch, .channels = b->channels, .blocks = (b->channels + v - 1) / v,
                     .height = size.height, .width = size.width, .is_planar = b->planar};
@@ -134,18 +150,16 @@ static gb_image gb_image_of(const gb_state *state, int number, const gb_size *si
   return image;
 }
 
-/* Zeros around the images of a storage. */
+/* Zeros around the images of a storage. What is behind one row and in front of the next one is one piece. */
 static void gb_clear_halo(const gb_state *state, gb_image image, ptrdiff_t halo) {
-  const ptrdiff_t v = image.is_planar ? 1 : state->width->vector, side = halo * v;
-  const size_t line = (size_t)image.row * sizeof(float);
+  const ptrdiff_t side = halo * (image.is_planar ? 1 : state->width->vector), ends = halo * image.row + side;
   for (ptrdiff_t n = 0; n < image.batch; ++n)
     for (float *p = image.data + n * image.image, *end = p + image.image; p < end; p += image.plane) {
-      float *top = p - halo * image.row - side;
-      memset(top, 0, line * (size_t)halo);
-      memset(top + (halo + image.height) * image.row, 0, line * (size_t)halo);
-      for (ptrdiff_t y = 0; y < image.height; ++y) {
-        memset(p + y * image.row - side, 0, (size_t)side * sizeof(float));
-        memset(p + y * image.row + image.width * v, 0, (size_t)side * sizeof(float));
+      memset(p - ends, 0, (size_t)ends * sizeof *p);
+      for (ptrdiff_t y = 1; y < image.height; ++y) {
+        float *at = p + y * image.row - 2 * side;
+        for (ptrdiff_t k = 0; k < 2 * side; ++k) at[k] = 0.0f;
       }
+      memset(p + image.height * image.row - 2 * side, 0, (size_t)ends * sizeof *p);
     }
 }

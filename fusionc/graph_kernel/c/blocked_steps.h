@@ -42,7 +42,7 @@ static ptrdiff_t gb_threads(void) {
 static double gb_divide(const gb_width *width, gb_call *c) {
   const gb_step *s = c->step;
   const gb_image *shape = s->op == GB_STORE || s->op == GB_TRANSPOSED ? &c->in : &c->out;
-  const ptrdiff_t many = s->op == GB_FIRST ? 1 : 2, in_pairs = (c->out.blocks / s->group + many - 1) / many * s->group;
+  const ptrdiff_t in_pairs = (c->out.blocks / s->group + 1) / 2 * s->group;
   const double pixels = (double)c->out.batch * (double)c->out.height * (double)c->out.width;
   const double taps = (double)s->kernel[0] * s->kernel[1], speed = 4.0 * width->vector; /* products in a nanosecond */
   ptrdiff_t blocks = shape->blocks;
@@ -94,7 +94,7 @@ static gb_memory *gb_take(gb_state *state, const size_t slots, const size_t scra
   gb_memory *memory = __atomic_exchange_n((void **)&state->spare, NULL, __ATOMIC_SEQ_CST);
   if (!memory || memory->size < size) {
     free(memory);
-    memory = aligned_alloc(GB_ALIGN, (size_t)gb_rounded((ptrdiff_t)size, GB_ALIGN));
+    memory = gb_allocate((ptrdiff_t)size);
     if (!memory) return NULL;
     memory->size = size;
   }
@@ -154,6 +154,9 @@ static void *gb_run(gb_state *state, const gb_size *sizes, const float *const *i
   for (int k = 0; k < p->slots; ++k, at += bytes[k - 1] + GB_ALIGN) slots[k] = at;
   void *error = NULL;
   for (int k = 0; k < p->steps_count && !error; ++k) {
+#ifdef GB_PROFILE
+    struct timespec t0; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t0);
+#endif
     const gb_step *s = &p->steps[k];
     gb_call c = gb_call_of(state, k, sizes, slots);
     if (s->op == GB_LOAD) c.tensor = (float *)(uintptr_t)inputs[s->in];
@@ -175,6 +178,10 @@ static void *gb_run(gb_state *state, const gb_size *sizes, const float *const *i
     gb_work work = {&c, state->width->tasks[s->op], most < c.units ? most : c.units, memory->scratch, 0};
     if (work.tasks > 1) error = parallel(context, gb_do, (size_t)work.tasks, &work);
     else if (work.tasks) gb_do(&work, 0);
+#ifdef GB_PROFILE
+    struct timespec t1; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t1);
+    fprintf(stderr, "GBP %d op%d %d->%d %dx%d k%d s%d g%d act%d in2 %d us %.1f\n", k, s->op, (int)c.in.channels, (int)c.out.channels, (int)c.out.height, (int)c.out.width, s->kernel[0], s->stride[0], s->group, s->activation, s->in2, (t1.tv_sec - t0.tv_sec) * 1e6 + (t1.tv_nsec - t0.tv_nsec) * 1e-3);
+#endif
   }
   gb_give_back(state, memory);
   return error;

@@ -7,6 +7,7 @@ from functools import cache
 from importlib import resources
 
 _FOR_EACH_WIDTH = ("blocked_tiles.h", "blocked_convolutions.h", "blocked_winograd.h", "blocked_images.h")
+_IN_FRONT = ("compiler.h", "mathematics.h", "blocked_program.h")
 _BEHIND = ("blocked_run.h", "blocked_steps.h")
 
 
@@ -22,10 +23,11 @@ class _Width:
     fused: bool
     madd: str
     largest: str
+    least: str
 
 
 _X86 = (
-    _Width(4, "", 6, 4, False, "((a) * (b) + (c))", "((GB(vec))_mm_max_ps((__m128)(a), (__m128)(b)))"),
+    _Width(4, "", 6, 4, False, "((a) * (b) + (c))", "((GB(vec))_mm_max_ps((__m128)(a), (__m128)(b)))", "((GB(vec))_mm_min_ps((__m128)(a), (__m128)(b)))"),
     _Width(
         8,
         "avx2,fma",
@@ -34,6 +36,7 @@ _X86 = (
         True,
         "((GB(vec))_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))",
         "((GB(vec))_mm256_max_ps((__m256)(a), (__m256)(b)))",
+        "((GB(vec))_mm256_min_ps((__m256)(a), (__m256)(b)))",
     ),
     _Width(
         16,
@@ -43,9 +46,10 @@ _X86 = (
         True,
         "((GB(vec))_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))",
         "((GB(vec))_mm512_max_ps((__m512)(a), (__m512)(b)))",
+        "((GB(vec))_mm512_min_ps((__m512)(a), (__m512)(b)))",
     ),
 )
-_OTHERS = (_Width(4, "", 8, 4, False, "((a) * (b) + (c))", "gb_larger_4(a, b)"),)
+_OTHERS = (_Width(4, "", 8, 4, False, "((a) * (b) + (c))", "gb_larger_4(a, b)", "gb_smaller_4(a, b)"),)
 _LARGER = """
 typedef float gb_vec_4 __attribute__((vector_size(16)));
 GK_INLINE gb_vec_4 gb_larger_4(gb_vec_4 a, gb_vec_4 b) { /* b where either is NaN */
@@ -53,25 +57,32 @@ GK_INLINE gb_vec_4 gb_larger_4(gb_vec_4 a, gb_vec_4 b) { /* b where either is Na
   for (int k = 0; k < 4; ++k) larger[k] = a[k] > b[k] ? a[k] : b[k];
   return larger;
 }
+GK_INLINE gb_vec_4 gb_smaller_4(gb_vec_4 a, gb_vec_4 b) {
+  gb_vec_4 smaller;
+  for (int k = 0; k < 4; ++k) smaller[k] = a[k] < b[k] ? a[k] : b[k];
+  return smaller;
+}
 """
 
 
 @cache
-def blocked_text() -> str:
-    """The text, behind runtime.h."""
-    folder = resources.files(__package__)
-    body = "".join((folder / name).read_text() for name in _FOR_EACH_WIDTH)
-    x86, others = ("".join(_compiled_for(width, body) for width in widths) for widths in (_X86, _OTHERS))
-    parts = [
-        "#include <unistd.h>\n#if defined(__x86_64__)\n#include <immintrin.h>",
-        x86,
-        "#else",
-        _LARGER,
-        others,
-        "#endif",
-        *((folder / name).read_text() for name in _BEHIND),
-    ]
-    return "\n".join(parts)
+def width_texts() -> list[str]:
+    """The functions of steps for each width of vectors, one text each, which are the same in all libraries."""
+    head = "".join(_header(name) for name in _IN_FRONT)
+    body = "".join(_header(name) for name in _FOR_EACH_WIDTH)
+    x86 = [f"#if defined(__x86_64__)\n#include <immintrin.h>\n{_compiled_for(w, body)}#endif\n" for w in _X86]
+    others = [f"#if !defined(__x86_64__)\n{_LARGER}{_compiled_for(w, body)}#endif\n" for w in _OTHERS]
+    return [f"{head}\n{text}" for text in (*x86, *others)]
+
+
+@cache
+def running_text() -> str:
+    """What runs programs with these functions, behind runtime.h."""
+    return "#include <unistd.h>\n" + "".join(_header(name) for name in _BEHIND)
+
+
+def _header(name: str) -> str:
+    return (resources.files(__package__) / name).read_text()
 
 
 def _compiled_for(width: _Width, body: str) -> str:
@@ -85,6 +96,7 @@ def _compiled_for(width: _Width, body: str) -> str:
         "GB_FUSED": int(width.fused),
         "GB_MADD(a, b, c)": width.madd,
         "GB_MAX(a, b)": width.largest,
+        "GB_MIN(a, b)": width.least,
     }
     defined = [f"#define {name} {text}" for name, text in macros.items()]
     undefined = [f"#undef {name.split('(')[0]}" for name in macros]

@@ -48,14 +48,21 @@ static void GB(activate)(float *p, ptrdiff_t n, const gb_step *s) {
 GK_INLINE GB(vec) GB(load)(const float *p) { return *(const GB(vec) *)p; }
 GK_INLINE GB(vec) GB(all)(float x) { return (GB(vec)){0} + x; }
 
-/* `sums` become results: R pixels of one block of channels. */
+/* x within bounds, and NaN for NaN */
+GK_INLINE GB(vec) GB(within)(GB(vec) x, float least, float most) { return GB_MIN(GB(all)(most), GB_MAX(GB(all)(least), x)); }
+
+/* `sums` become results: R pixels of one block of channels. Activations of a few instructions are applied in registers. */
 GK_INLINE void GB(finish)(const GB(tile) *t, GB(vec) *sums, float *y, const float *residual, const int R) {
   const gb_step *s = t->step;
   const int is_before = residual && !s->after;
   if (is_before)
     for (int r = 0; r < R; ++r) sums[r] += GB(load)(residual + r * t->y_pixel);
-  if (s && s->activation == GB_RELU) {
-    for (int r = 0; r < R; ++r) sums[r] = GB_MAX((GB(vec)){0}, sums[r]); /* NaN stays */
+  if (s && (s->activation == GB_RELU || s->activation == GB_CLIP)) {
+    const float least = s->activation == GB_RELU ? 0.0f : s->alpha, most = s->activation == GB_RELU ? INFINITY : s->beta;
+    for (int r = 0; r < R; ++r) sums[r] = GB(within)(sums[r], least, most);
+  } else if (s && (s->activation == GB_HARD_SWISH || s->activation == GB_CLIP_SWISH)) {
+    const float a = s->activation == GB_HARD_SWISH ? 1.0f / 6.0f : s->alpha, b = s->activation == GB_HARD_SWISH ? 0.5f : s->beta;
+    for (int r = 0; r < R; ++r) sums[r] *= GB(within)(GB_MADD(sums[r], GB(all)(a), GB(all)(b)), 0.0f, 1.0f);
   } else if (s && s->activation != GB_NONE) {
     GB(vec) kept[GB_TILE];
     for (int r = 0; r < R; ++r) kept[r] = sums[r];
@@ -106,19 +113,22 @@ typedef void GB(tile_function)(const GB(tile) *);
 #define GB_TILE_OF(r)                                                              \
   static void GB(one_##r)(const GB(tile) * t) { GB(sum)(t, r, 1, GB_V); }            \
   static void GB(two_##r)(const GB(tile) * t) { GB(sum)(t, r, 2, GB_V); }            \
-  static void GB(first_##r)(const GB(tile) * t) { GB(sum)(t, r, 1, 1); }
+  static void GB(first_##r)(const GB(tile) * t) { GB(sum)(t, r, 1, 1); }             \
+  static void GB(second_##r)(const GB(tile) * t) { GB(sum)(t, r, 2, 1); }
 GB_TILES(GB_TILE_OF)
 #undef GB_TILE_OF
 
-/* one block of channels out, two, or one of the first operator; by pixels */
+/* one block of channels out, two, and the same of the first operator; by pixels */
 #define GB_ONE(r) GB(one_##r),
 #define GB_TWO(r) GB(two_##r),
 #define GB_FIRST_ONE(r) GB(first_##r),
-static GB(tile_function) *const GB(tiles)[3][GB_TILE + 1] = {
-    {NULL, GB_TILES(GB_ONE)}, {NULL, GB_TILES(GB_TWO)}, {NULL, GB_TILES(GB_FIRST_ONE)}};
+#define GB_FIRST_TWO(r) GB(second_##r),
+static GB(tile_function) *const GB(tiles)[4][GB_TILE + 1] = {
+    {NULL, GB_TILES(GB_ONE)}, {NULL, GB_TILES(GB_TWO)}, {NULL, GB_TILES(GB_FIRST_ONE)}, {NULL, GB_TILES(GB_FIRST_TWO)}};
 #undef GB_ONE
 #undef GB_TWO
 #undef GB_FIRST_ONE
+#undef GB_FIRST_TWO
 
 /* Sums of n pixels that lie one after the other, in tiles that are about equal. */
 static void GB(pixels)(GB(tile) t, ptrdiff_t n, GB(tile_function) *const *tiles) {

@@ -122,7 +122,7 @@ static void GB(tile_from_points)(const gb_call *c, const float *m, ptrdiff_t ste
 
 /* How many tiles a task transforms at once: as many as leave the cache of a core half empty. */
 static ptrdiff_t GB(tiles_at_once)(ptrdiff_t channels) {
-  const ptrdiff_t fit = (600 << 10) / (GB_POINTS * 4 * (channels + 2 * GB_V));
+  const ptrdiff_t fit = (720 << 10) / (GB_POINTS * 4 * (channels + 2 * GB_V));
   return fit > GB_MOST_TILES ? GB_MOST_TILES : fit < GB_TILE / 2 ? GB_TILE / 2 : fit;
 }
 

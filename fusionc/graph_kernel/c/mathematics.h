@@ -1,6 +1,7 @@
 /* What the expressions of kernels call. No branches on values, so that loops over these functions become vectors.
  *
  * exp, log, tanh, erf and sigmoid of floats are the project's own: at most 4 units in the last place, NaN for NaN. */
+#ifndef GK_INLINE
 #include <math.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -280,3 +281,4 @@ GK_EXTREMES(i32, int32_t, INT32_MIN, INT32_MAX)
 GK_EXTREMES(i64, int64_t, INT64_MIN, INT64_MAX)
 GK_EXTREMES(i8, int8_t, INT8_MIN, INT8_MAX)
 GK_EXTREMES(u8, uint8_t, 0, UINT8_MAX)
+#endif

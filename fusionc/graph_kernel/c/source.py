@@ -8,7 +8,10 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.area import Area, KernelKind
+from fusionc.graph_kernel.blocked.make_program import program_of
+from fusionc.graph_kernel.blocked.program_text import program_text
+from fusionc.graph_kernel.c.blocked_text import running_text, width_texts
 from fusionc.graph_kernel.c.loop_text import LoopNestText
 from fusionc.graph_kernel.lower.area_info import AreaInfo
 from fusionc.graph_kernel.lower.c_types import ctype_of, table
@@ -41,14 +44,21 @@ class Kernel:
     numbers: int
     tensors: int
     rank: int
+    is_program: bool = False
 
 
 def kernel_of(area: Area) -> Kernel:
     """The C code of an area. Raises Unsupported, with the reason in words, if a kernel cannot compute it."""
     try:
-        return _lowered(area)
+        return _lowered(area) if area.kind is KernelKind.LOOPS else _programmed(area)
     except RecursionError:
         raise Unsupported("its longest chain of operators is too long") from None
+
+
+def _programmed(area: Area) -> Kernel:
+    text = program_text(_NAME, program_of(area).program, area)
+    function = "gb_" + hashlib.sha256(text.encode()).hexdigest()[:12]
+    return Kernel(area.name, function, {}, text.replace(_NAME, function), 1, 1, 1, 1, 1, 4, is_program=True)
 
 
 def _lowered(area: Area) -> Kernel:
@@ -112,9 +122,10 @@ def _text(info: AreaInfo, nests: Sequence[LoopNestText], tables: Sequence[str]) 
 
 def _entry(kernel: Kernel, area: Area) -> str:
     f = kernel.function
+    how = f"NULL, NULL, NULL, &{f}_program" if kernel.is_program else f"{f}_plan, {f}_forms, {f}_tables, NULL"
     return (
         f'const gk_kernel op_{kernel.name} = {{"{kernel.name}", {len(area.inputs)}, {len(area.outputs)},'
-        f" {kernel.nests}, {f}_types, {f}_ranks, {f}_plan, {f}_forms, {f}_tables}};\n"
+        f" {kernel.nests}, {f}_types, {f}_ranks, {how}}};\n"
     )
 
 
@@ -151,11 +162,23 @@ def _texts(areas: Sequence[Area], most: int | None) -> list[str]:
     items += [("\n".join([text, *its]), len(text) // _PLAIN) for text, its in entries.items()]
     known_kernels = [kernel for kernel, _ in kernels.values()]
     head = _head(known_kernels, bodies)
-    end = f"#define GK_KERNELS(each) {' '.join(f'each(op_{kernel.name})' for kernel in known_kernels)}\n"
     *others, last = _packed(items, most)
     texts = ["\n".join([head, *its]) for its in others]
-    ends = [header("onnxruntime_api.h"), header("runtime.h"), end, header("operators.h")]
-    return [*texts, "\n".join([head, *last, *ends])]
+    programs = [kernel for kernel in known_kernels if kernel.is_program]
+    widths = width_texts() if programs else []
+    if most is not None:
+        texts += widths
+    ends = [header("onnxruntime_api.h"), header("runtime.h"), header("loop_operators.h")]
+    if programs:
+        ends += [running_text(), header("blocked_operators.h"), _list("GK_PROGRAMS", programs)]
+    if most is None:
+        ends += widths
+    ends.append(_list("GK_KERNELS", [kernel for kernel in known_kernels if not kernel.is_program]))
+    return [*texts, "\n".join([head, *last, *ends, header("operators.h")])]
+
+
+def _list(name: str, kernels: Iterable[Kernel]) -> str:
+    return f"#define {name}(each) {' '.join(f'each(op_{kernel.name})' for kernel in kernels)}\n"
 
 
 def _head(kernels: Sequence[Kernel], bodies: Iterable[str]) -> str:
@@ -175,6 +198,7 @@ def _head(kernels: Sequence[Kernel], bodies: Iterable[str]) -> str:
             header("compiler.h"),
             header("mathematics.h"),
             header("kernel.h"),
+            *([header("blocked_program.h")] if any(kernel.is_program for kernel in kernels) else ()),
             *(f"extern gk_body *const {name}_bodies[];" for name in bodies),
             *(f"extern const gk_kernel op_{kernel.name};" for kernel in kernels),
         ]
@@ -198,7 +222,7 @@ def generator() -> bytes:
     """A hash of what makes kernels: those of two versions of it may differ."""
     text = hashlib.sha256()
     package = resources.files("fusionc.graph_kernel")
-    files = [*(package / "lower").iterdir(), *(package / "c").iterdir()]
+    files = [file for room in ("lower", "blocked", "c") for file in (package / room).iterdir()]
     for file in sorted(files, key=lambda file: file.name):
         if file.name.endswith((".py", ".h")):
             text.update(file.read_bytes())

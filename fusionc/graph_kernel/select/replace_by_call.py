@@ -6,6 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import onnx
 
+from fusionc.graph_kernel.area import KernelKind
+from fusionc.graph_kernel.blocked.make_program import program_of
+from fusionc.graph_kernel.blocked.program import StepKind
 from fusionc.graph_kernel.select.area_location import AreaLocation
 from fusionc.graph_kernel.select.make_area import function_of
 from fusionc.graph_kernel.select.operator_kinds import MOVES_DATA, ROW_BY_ROW, OperatorKind, kind_of
@@ -18,11 +21,15 @@ from fusionc.rewrite.pipeline import apply
 # The passes of CANN that make such areas; the most special one that fits names the area.
 SEVERAL_OUTPUTS, REDUCTION = "TbeMultiOutputFusionPass", "TbeReduceElemwiseFusionPass"
 ELEMENTWISE, ANY = "TbeEltwiseFusionPass", "AutomaticUbFusion"
+BLOCKED, WINOGRAD = "BlockedConvolutionFusionPass", "WinogradConvolutionPass"
+_NO_AREA = "the area around it was refused"
 DATA_MOVEMENT = "FusionVirtualOpSetSwitch"  # whether operators that only move elements are in areas
 
 
 def pass_of(location: AreaLocation) -> str:
     """The name of the pass that an area counts for, and by which it is switched off."""
+    if location.area.kind is not KernelKind.LOOPS:
+        return BLOCKED
     operators = {node.op_type for node in location.area.nodes}
     if len(location.outputs) > 1:
         return SEVERAL_OUTPUTS
@@ -33,7 +40,7 @@ def pass_of(location: AreaLocation) -> str:
 
 def moves_data(location: AreaLocation) -> bool:
     """Whether operators that only move elements are in the area."""
-    return any(node.op_type in MOVES_DATA for node in location.area.nodes)
+    return pass_of(location) != BLOCKED and any(node.op_type in MOVES_DATA for node in location.area.nodes)
 
 
 def replace_by_calls(
@@ -69,6 +76,21 @@ def _declare_sizes(graph: Graph, locations: Sequence[AreaLocation]) -> None:
                 known = location.area.values[name]
                 dims = [dim if isinstance(dim, int) else None for dim in known.shape]
                 graph.proto.value_info.append(onnx.helper.make_tensor_value_info(value.name, known.dtype, dims))
+
+
+def count_winograd(graph: Graph, locations: Sequence[tuple[AreaLocation, str | None]], pass_: Pass) -> PatternCount:
+    """How many convolutions are computed by Winograd, in areas of which some may have been refused."""
+    count = PatternCount(graph.id, pass_.kind, pass_.name, pass_.patterns[0].name)
+    for location, reason in locations:
+        if location.area.kind is not KernelKind.WINOGRAD:
+            continue
+        times = sum(step.kind is StepKind.WINOGRAD for step in program_of(location.area).program.steps)
+        if (KERNELS, location.area.name, "") in graph.model.functions:
+            count.effected += times
+        elif times:
+            why = reason or _NO_AREA
+            count.refused[why] = count.refused.get(why, 0) + times
+    return count
 
 
 def _current(value: Edge) -> Edge:

@@ -17,7 +17,8 @@ from pathlib import Path
 import numpy as np
 import onnx
 
-from fusionc.graph_kernel.area import Area, AreaValue
+from fusionc.graph_kernel.area import Area, AreaValue, KernelKind
+from fusionc.graph_kernel.blocked.time_saved import saved_by_program
 from fusionc.graph_kernel.c.loop_text import LoopNestText
 from fusionc.graph_kernel.library.cache import cache_folder
 from fusionc.graph_kernel.lower.area_info import AreaInfo
@@ -42,11 +43,17 @@ class Savings:
         """What one area saves at least; 0 where it is of sizes that are hard to guess."""
         if area.name not in self._known:  # its name says what it computes
             try:
-                one_by_one, kernel = _both_times(area, {})
-                self._known[area.name] = one_by_one * (1 - _DOUBT) - kernel
+                self._known[area.name] = self._saved(area)
             except Unsupported:
                 self._known[area.name] = 0.0
         return self._known[area.name]
+
+    @staticmethod
+    def _saved(area: Area) -> float:
+        if area.kind is not KernelKind.LOOPS:
+            return saved_by_program(area)
+        one_by_one, kernel = _both_times(area, {})
+        return one_by_one * (1 - _DOUBT) - kernel
 
 
 def seconds_saved(area: Area, sizes: Mapping[str, int]) -> float:

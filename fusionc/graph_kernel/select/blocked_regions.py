@@ -1,0 +1,107 @@
+"""Which parts of a graph become areas in a blocked layout: convolutions and what stands between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from fusionc.graph_kernel.area import Area, KernelKind
+from fusionc.graph_kernel.blocked.fuse_operations import Operations
+from fusionc.graph_kernel.blocked.image_area import Unfit
+from fusionc.graph_kernel.blocked.image_operators import CONVOLVING, OPERATORS
+from fusionc.graph_kernel.select.area_location import AreaLocation
+from fusionc.graph_kernel.select.cluster import clusters_of
+from fusionc.graph_kernel.select.cluster_model import is_seen_outside
+from fusionc.graph_kernel.select.make_area import area_of
+from fusionc.model.graph import Edge, Graph, Node
+
+NOT_FASTER = "onnxruntime's own blocked layout is estimated to be as fast"
+_ORIGIN = "blocked"
+_IMAGE_RANK = 4
+_MOST_ROUNDS = 8  # of taking away what does not fit, until regions are given up
+
+
+def blocked_locations(graph: Graph, kind: KernelKind) -> list[AreaLocation]:
+    """The areas of a graph, whether they pay or not. Each has at least one convolution."""
+    members = {node for node in graph.nodes if _may_be_inside(node)}
+    for _ in range(_MOST_ROUNDS):
+        regions = clusters_of(graph, members.__contains__)
+        locations = [location for nodes in regions if (location := _location(nodes, kind)) is not None]
+        unfit = {node for nodes in regions for node in _useless(nodes)}
+        unfit.update(node for location in locations for node in _unfit(location))
+        if not unfit:
+            return locations
+        members -= unfit
+    return [location for location in locations if not _unfit(location)]
+
+
+def _may_be_inside(node: Node) -> bool:
+    """Whether an operator alone could be in a region, whatever is in front of it."""
+    if (node.domain, node.op) not in OPERATORS or node.bodies or None in node.outputs:
+        return False
+    if _convolves(node) and not all(v is None or (v.is_constant and v.graph is node.graph) for v in node.inputs[1:3]):
+        return False  # a session knows the constants of its own graph
+    area = _area_of([node], KernelKind.BLOCKED)
+    if area is None:
+        return False
+    try:
+        Operations(area, is_fragment=True)
+    except Unfit:
+        return False
+    return True
+
+
+def _unfit(location: AreaLocation) -> list[Node]:
+    """The operators that do not fit to the others."""
+    try:
+        Operations(location.area)
+    except Unfit as reason:
+        return [location.nodes[place] for place in reason.places]
+    return []
+
+
+def _location(nodes: Sequence[Node], kind: KernelKind) -> AreaLocation | None:
+    if len(nodes) < 2 or not any(map(_convolves, nodes)):
+        return None
+    area = _area_of(nodes, kind)
+    return None if area is None else AreaLocation(area, tuple(nodes), *_ends(nodes))
+
+
+def _area_of(nodes: Sequence[Node], kind: KernelKind) -> Area | None:
+    return area_of(nodes, *_ends(nodes), _ORIGIN, kind)
+
+
+def _ends(nodes: Sequence[Node]) -> tuple[tuple[Edge, ...], tuple[Edge, ...]]:
+    """What operators read from outside, weights among it, and what is needed outside."""
+    inside = set(nodes)
+    read = (v for node in nodes for v in _tensors(node) if v.producer not in inside)
+    made = (v for node in nodes for v in node.outputs if v is not None)
+    return tuple(dict.fromkeys(read)), tuple(v for v in made if is_seen_outside(v, inside))
+
+
+def _tensors(node: Node) -> Iterator[Edge]:
+    """What a kernel reads when it runs, or when a session is made. The rest is what a program is made for."""
+    for place, value in enumerate(node.inputs):
+        if value is not None and (not value.is_constant or _is_tensor(value) or (place == 2 and _convolves(node))):
+            yield value
+
+
+def _is_tensor(constant: Edge) -> bool:
+    return constant.rank == _IMAGE_RANK and any(size != 1 for size in constant.shape or ())
+
+
+def _useless(nodes: Sequence[Node]) -> list[Node]:
+    """Those of a group that are neither behind nor in front of a convolution of the group."""
+    inside = set(nodes)
+    behind, ahead = set[Node](), set[Node]()
+    for node in nodes:
+        if _convolves(node) or any(v is not None and v.producer in behind for v in node.inputs):
+            behind.add(node)
+    for node in reversed(nodes):
+        users = (user for v in node.outputs if v is not None for user in v.outputs)
+        if _convolves(node) or any(user in ahead for user in users):
+            ahead.add(node)
+    return list(inside - behind - ahead)
+
+
+def _convolves(node: Node) -> bool:
+    return (node.domain, node.op) in CONVOLVING

@@ -1,0 +1,14 @@
+from fusionc.passes.areas._area_pass import AreaPass
+
+
+class WinogradConvolutionPass(AreaPass):
+    """Convolutions of 3×3 in a blocked area are computed with fewer multiplications.
+
+    before   a convolution of 3×3 with stride and dilation 1, in an area of BlockedConvolutionFusionPass; at least 16
+             channels on both sides
+    after    the same area, whose kernel transforms 6×6 pixels and the weights: 36 products for what took 144
+    refuses  areas that BlockedConvolutionFusionPass refuses
+    never    without --enable_graph_kernel; images of a few pixels, where the weights take longer to read
+    algebra  Winograd's F(4×4, 3×3); its rounding errors are larger than those of sums of products
+    source   Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015
+    """

@@ -1,0 +1,250 @@
+"""What a blocked program computes, by its C tables: each step with numpy, and memory as the runtime has it.
+
+A storage that is written loses what another one has in its slot, and what was never written is NaN, so that a step that
+reads too late or too early gives wrong answers.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+(LOAD, STORE, CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, MAX_POOL, AVERAGE_POOL, GLOBAL_AVERAGE, ADD, MUL, SCALE, ACT,
+ RESIZE, COPY) = range(16)  # fmt: skip
+KINDS = ("LOAD", "STORE", "CONV", "WINOGRAD", "DEPTHWISE", "FIRST", "TRANSPOSED", "MAX_POOL", "AVERAGE_POOL",
+         "GLOBAL_AVERAGE", "ADD", "MUL", "SCALE", "ACT", "RESIZE", "COPY")  # fmt: skip
+CONVOLUTIONS = (CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED)
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+Activation = Callable[[Array, float, float], Array]
+
+
+def _sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+def _tanh_gelu(x: Array) -> Array:
+    return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+
+
+ACTIVATIONS: dict[int, Activation] = {
+    0: lambda x, a, b: x,
+    1: lambda x, a, b: np.maximum(x, 0),
+    2: lambda x, a, b: np.clip(x, a, b),
+    3: lambda x, a, b: np.where(x < 0, a * x, x),
+    4: lambda x, a, b: _sigmoid(x),
+    5: lambda x, a, b: np.clip(a * x + b, 0, 1),
+    6: lambda x, a, b: x * np.clip(x / 6 + 0.5, 0, 1),
+    7: lambda x, a, b: x * _sigmoid(a * x),
+    8: lambda x, a, b: 0.5 * x * (1 + _erf(x / math.sqrt(2))),
+    9: lambda x, a, b: np.tanh(x),
+    10: lambda x, a, b: _tanh_gelu(x),
+    11: lambda x, a, b: x * np.clip(a * x + b, 0, 1),
+}
+
+
+@dataclass
+class CStep:
+    """A gb_step."""
+
+    op: int
+    out: int
+    source: int
+    other: int
+    weights: int
+    bias: int
+    activation: int
+    after: int
+    alpha: float
+    beta: float
+    group: int
+    kernel: Sequence[int]
+    stride: Sequence[int]
+    dilation: Sequence[int]
+    pads: Sequence[int]
+    flag: int
+
+    @property
+    def kind(self) -> str:
+        return KINDS[self.op]
+
+
+@dataclass
+class CProgram:
+    """A gb_program as its C text has it."""
+
+    storages: list[list[int]]  # slot, halo, channels
+    buffers: list[list[int]]  # storage, planar, first, channels
+    steps: list[CStep]
+    tables: list[Array]
+    slots: int
+
+    @property
+    def kinds(self) -> list[str]:
+        """What its steps do, in order."""
+        return [step.kind for step in self.steps]
+
+
+def programs_in(text: str) -> dict[str, CProgram]:
+    """The programs of a C text by the names of their operators."""
+    found = {}
+    entry = r"gk_kernel op_(\w+) = \{[^{}]*&(\w+)_program\}"
+    for name, function in re.findall(entry, text):
+        rows = {
+            what: _numbers(re.search(rf"{function}_{what}\[\] = \{{(.*?)\}};", text, re.DOTALL)[1])
+            for what in ("storages", "buffers", "steps")
+        }
+        tables = [
+            np.array(_numbers("{" + elements + "}")[0], np.float32)
+            for elements in re.findall(rf"float {function}_t\d+\[\] = \{{(.*?)\}};", text)
+        ]
+        counts = _numbers("{" + re.search(rf"{function}_tables, ([\d, ]+)\}};", text)[1] + "}")[0]
+        program = CProgram(rows["storages"], rows["buffers"], [_step(row) for row in rows["steps"]], tables, counts[1])
+        assert counts == [len(program.storages), program.slots, len(program.buffers), len(program.steps)]
+        found[name] = program
+    return found
+
+
+def _numbers(text: str) -> list[list[Any]]:
+    rows = re.findall(r"\{([^{}]*(?:\{[^{}]*\}[^{}]*)*)\}", text)
+    return [[_number(item) for item in re.findall(r"[^\s,{}]+", row)] for row in rows]
+
+
+def _number(item: str) -> float | int:
+    if item.strip("-") in ("NAN", "INFINITY"):
+        return float(item.lower())
+    if "x" in item:
+        return float.fromhex(item.removesuffix("f"))
+    return float(item.removesuffix("f")) if "." in item else int(item)
+
+
+def _step(row: Sequence[Any]) -> CStep:
+    assert len(row) == 22
+    return CStep(*row[:11], row[11:13], row[13:15], row[15:17], row[17:21], row[21])
+
+
+class Interpreter:
+    """Runs a program. `tensors` are the inputs of its operator."""
+
+    def __init__(self, program: CProgram, tensors: Sequence[Array]) -> None:
+        self.program, self.tensors = program, [*tensors, *program.tables]
+        self.storages: dict[int, Array] = {}
+        self.in_slot: dict[int, int] = {}
+        self.outputs: dict[int, Array] = {}
+
+    def run(self) -> list[Array]:
+        with np.errstate(all="ignore"):
+            for step in self.program.steps:
+                self._do(step)
+        return [self.outputs[k] for k in range(len(self.outputs))]
+
+    def _read(self, number: int) -> Array:
+        storage, _, first, channels = self.program.buffers[number]
+        slot = self.program.storages[storage][0]
+        assert self.in_slot.get(slot) == storage, "what is read lies in memory that another one has by now"
+        return self.storages[storage][:, first : first + channels]
+
+    def _write(self, number: int, image: Array) -> None:
+        storage, planar, first, channels = self.program.buffers[number]
+        slot, _, whole = self.program.storages[storage]
+        assert image.shape[1] == channels and first % 16 == 0 and first + channels <= whole
+        if self.in_slot.get(slot) != storage:
+            self.in_slot[slot] = storage
+            batch, _, *size = image.shape
+            self.storages[storage] = np.full((batch, whole, *size), np.nan, np.float64)
+        target = self.storages[storage]
+        assert target.shape[0] == image.shape[0] and target.shape[2:] == image.shape[2:], "views of different sizes"
+        target[:, first : first + channels] = image
+
+    def _do(self, step: CStep) -> None:
+        if step.op == LOAD:
+            self._write(step.out, self.tensors[step.source].astype(np.float64))
+            return
+        source = self._read(step.source)
+        if step.op == STORE:
+            self.outputs[step.out] = source.astype(np.float32)
+            return
+        other = None if step.other < 0 else self._read(step.other)
+        made = self._made(step, source, other)
+        is_residual = step.op in CONVOLUTIONS and other is not None
+        if is_residual and not step.after:
+            made = made + other
+        assert not (step.after and not is_residual)
+        made = ACTIVATIONS[step.activation](made, step.alpha, step.beta)
+        if is_residual and step.after:
+            made = made + other
+        self._write(step.out, made)
+
+    def _made(self, step: CStep, x: Array, other: Array | None) -> Array:
+        if step.op in CONVOLUTIONS:
+            self._check_convolution(step, x)
+            return self._convolved(step, x)
+        if step.op in (MAX_POOL, AVERAGE_POOL):
+            return _pooled(step, x)
+        if step.op == GLOBAL_AVERAGE:
+            return x.mean(axis=(2, 3), keepdims=True)
+        if step.op == RESIZE:
+            return x.repeat(step.stride[0], axis=2).repeat(step.stride[1], axis=3)
+        if step.op in (ACT, COPY):
+            return x.copy()
+        assert other is not None
+        assert other.shape == ((*x.shape[:2], 1, 1) if step.op == SCALE else x.shape)
+        return x + other if step.op == ADD else x * other
+
+    def _check_convolution(self, step: CStep, x: Array) -> None:
+        (storage, planar, first, channels), out = self.program.buffers[step.source], self.program.buffers[step.out]
+        assert self.program.storages[storage][1] >= max(step.pads)
+        assert bool(planar) == (step.op == FIRST)
+        apart = out[0] != storage or out[2] >= first + channels or first >= out[2] + out[3]
+        assert apart, "it writes over what it reads"
+        if step.op == WINOGRAD:
+            assert [*step.kernel, *step.stride, *step.dilation, step.group] == [3, 3, 1, 1, 1, 1, 1]
+        if step.op == DEPTHWISE:
+            assert step.group == channels == out[3]
+        elif step.group > 1:
+            assert step.op == CONV and channels // step.group % 16 == 0 and out[3] // step.group % 16 == 0
+        if step.op == TRANSPOSED:
+            assert list(step.kernel) == list(step.stride) and not any(step.pads)
+
+    def _convolved(self, step: CStep, x: Array) -> Array:
+        channels = self.program.buffers[step.out][3]
+        w = self.tensors[step.weights].astype(np.float64)
+        bias = np.zeros(channels) if step.bias < 0 else self.tensors[step.bias].astype(np.float64).reshape(-1)
+        if step.op == TRANSPOSED:
+            w = w.reshape(x.shape[1], channels, *step.kernel)
+            made = np.einsum("nihw,iokl->nohkwl", x, w)
+            batch, out, height, rows, width, columns = made.shape
+            return made.reshape(batch, out, height * rows, width * columns) + bias[None, :, None, None]
+        w = w.reshape(channels, x.shape[1] // step.group, *step.kernel)
+        windows = _windows(step, _padded(step, x, 0.0))
+        batch, _, height, width = windows.shape[:4]
+        grouped = windows.reshape(batch, step.group, -1, *windows.shape[2:])
+        weights = w.reshape(step.group, channels // step.group, *w.shape[1:])
+        made = np.einsum("ngihwkl,goikl->ngohw", grouped, weights).reshape(batch, channels, height, width)
+        return made + bias[None, :, None, None]
+
+
+def _padded(step: CStep, x: Array, value: float) -> Array:
+    top, left, bottom, right = step.pads
+    return np.pad(x, ((0, 0), (0, 0), (top, bottom), (left, right)), constant_values=value)
+
+
+def _windows(step: CStep, padded: Array) -> Array:
+    reach = [d * (k - 1) + 1 for d, k in zip(step.dilation, step.kernel, strict=True)]
+    every = np.lib.stride_tricks.sliding_window_view(padded, reach, axis=(2, 3))
+    rows, columns = step.stride
+    return every[:, :, ::rows, ::columns, :: step.dilation[0], :: step.dilation[1]]
+
+
+def _pooled(step: CStep, x: Array) -> Array:
+    assert max(step.pads) < max(step.kernel)
+    if step.op == MAX_POOL:
+        return _windows(step, _padded(step, x, -np.inf)).max(axis=(4, 5))
+    sums = _windows(step, _padded(step, x, 0.0)).sum(axis=(4, 5))
+    counted = np.ones_like(x)
+    return sums / _windows(step, _padded(step, counted, float(step.flag))).sum(axis=(4, 5))

@@ -1,0 +1,168 @@
+"""Small convolutional networks with random weights, and the areas that are found in them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from areas import plain_model
+from interpreter import CProgram, Interpreter, programs_in
+from onnx import helper, numpy_helper
+
+from fusionc.graph_kernel.area import Area, KernelKind
+from fusionc.graph_kernel.c.source import source
+from fusionc.graph_kernel.select.blocked_regions import blocked_locations
+from fusionc.shapes.inference import typed_model
+
+Array = np.ndarray[Any, Any]
+MICROSOFT = "com.microsoft"
+SHARE = 2e-4  # of the largest element, by which float32 sums in another order may differ
+
+
+class Network:
+    """A model in the making. Methods add an operator and return the name of its result."""
+
+    def __init__(self, opset: int = 17, seed: int = 0) -> None:
+        self.rng = np.random.default_rng(seed)
+        self.opset = opset
+        self.nodes: list[onnx.NodeProto] = []
+        self.weights: dict[str, Array] = {}
+        self.inputs: dict[str, Sequence[int | str]] = {}
+        self.outputs: list[str] = []
+
+    def input(self, *shape: int | str) -> str:
+        name = f"in{len(self.inputs)}"
+        self.inputs[name] = shape
+        return name
+
+    def op(self, op: str, *inputs: str, domain: str = "", outputs: int = 1, **attributes: Any) -> Any:
+        made = [f"v{len(self.nodes)}_{k}" for k in range(outputs)]
+        self.nodes.append(helper.make_node(op, list(inputs), made, domain=domain, **attributes))
+        return made[0] if outputs == 1 else made
+
+    def const(self, array: Any, dtype: Any = np.float32) -> str:
+        name = f"w{len(self.weights)}"
+        self.weights[name] = np.asarray(array, dtype)
+        return name
+
+    def random(self, *shape: int) -> str:
+        fan = max(1, int(np.prod(shape[1:])))
+        return self.const(self.rng.standard_normal(shape) / np.sqrt(fan))
+
+    def conv(
+        self, x: str, channels: int, out: int, kernel: int = 3, *, bias: bool = True, op: str = "Conv",
+        z: str = "", group: int = 1, **attributes: Any,
+    ) -> str:  # fmt: skip
+        attributes.setdefault("pads", [kernel // 2] * 4)
+        if "auto_pad" in attributes:
+            del attributes["pads"]
+        weights = self.random(out, channels // group, kernel, kernel)
+        inputs = [x, weights, self.random(out) if bias else "", z]
+        while not inputs[-1]:
+            inputs.pop()
+        domain = MICROSOFT if op == "FusedConv" else ""
+        return str(self.op(op, *inputs, domain=domain, kernel_shape=[kernel] * 2, group=group, **attributes))
+
+    def model(self, *outputs: str) -> onnx.ModelProto:
+        infos = [helper.make_tensor_value_info(n, 1, shape) for n, shape in self.inputs.items()]
+        ends = [helper.make_tensor_value_info(n, 1, [None] * 4) for n in outputs or self.outputs]
+        tensors = [numpy_helper.from_array(a, n) for n, a in self.weights.items()]
+        graph = helper.make_graph(self.nodes, "network", infos, ends, tensors)
+        imports = [helper.make_opsetid("", self.opset), helper.make_opsetid(MICROSOFT, 1)]
+        return helper.make_model(graph, opset_imports=imports, ir_version=10)
+
+    def feeds(self, sizes: Mapping[str, int] | None = None, edges: bool = False) -> dict[str, Array]:
+        """Inputs, symbols being of these sizes; with `edges` some elements are not finite."""
+        found = {}
+        for name, shape in self.inputs.items():
+            array = self.rng.standard_normal([d if isinstance(d, int) else (sizes or {})[d] for d in shape])
+            if edges and array.size:
+                for value in (np.nan, np.inf, -np.inf):
+                    array.flat[self.rng.integers(array.size)] = value
+            found[name] = array.astype(np.float32)
+        return found
+
+
+def areas_of(model: onnx.ModelProto, kind: KernelKind = KernelKind.WINOGRAD) -> list[tuple[Area, dict[str, Array]]]:
+    """The blocked areas of a model, each with its weights by the names of its inputs."""
+    found = []
+    for location in blocked_locations(typed_model(model, "").main, kind):
+        constants = {
+            name: edge.constant()
+            for name, edge in zip(location.area.inputs, location.inputs, strict=True)
+            if edge.is_constant
+        }
+        found.append((location.area, constants))
+    return found
+
+
+def only_area(model: onnx.ModelProto, kind: KernelKind = KernelKind.WINOGRAD) -> tuple[Area, dict[str, Array]]:
+    (found,) = areas_of(model, kind)
+    return found
+
+
+def program_of_area(area: Area) -> CProgram:
+    """The program as the C text of a library has it."""
+    return programs_in(source([area]))[area.name]
+
+
+def wanted(area: Area, tensors: Sequence[Array]) -> list[Array]:
+    """What onnxruntime computes."""
+    model = plain_model(area)
+    model.opset_import.append(helper.make_opsetid(MICROSOFT, 1))
+    options = ort.SessionOptions()
+    options.log_severity_level = 4
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = ort.InferenceSession(model.SerializeToString(), options)
+    return list(session.run(None, dict(zip(area.inputs, tensors, strict=True))))
+
+
+def difference(a: Array, b: Array) -> str:
+    """What differs; "" if nothing does."""
+    if a.shape != b.shape:
+        return f"shapes {a.shape} and {b.shape}"
+    finite = np.isfinite(a) & np.isfinite(b)
+    scale = float(np.abs(a[finite]).max(initial=1e-3))
+    with np.errstate(invalid="ignore"):
+        wrong = np.where(finite, np.abs(a - b) > SHARE * scale, ~((a == b) | (np.isnan(a) & np.isnan(b))))
+    if not wrong.any():
+        return ""
+    at = tuple(np.argwhere(wrong)[0])
+    return f"{int(wrong.sum())} of {a.size} differ, at {at}: {a[at]} and {b[at]}"
+
+
+def check(area: Area, constants: Mapping[str, Array], feeds: Mapping[str, Array]) -> CProgram:
+    """Run the program of an area on what its inputs are in a model, and compare it with onnxruntime."""
+    tensors = [constants[name] if name in constants else feeds[name] for name in area.inputs]
+    program = program_of_area(area)
+    for k, (a, b) in enumerate(zip(wanted(area, tensors), Interpreter(program, tensors).run(), strict=True)):
+        problem = difference(a, b)
+        assert not problem, f"output {k}: {problem}"
+    return program
+
+
+def check_alone(
+    network: Network, *outputs: str, sizes: Mapping[str, int] | None = None, kind: KernelKind = KernelKind.WINOGRAD
+) -> CProgram:
+    """The same of a network that is one area; its inputs have the names x0, x1 … where they are images."""
+    area, constants = only_area(network.model(*outputs), kind)
+    images = [name for name in area.inputs if name not in constants]
+    order = _order(network)
+    assert len(images) == len(order)
+    feeds = network.feeds(sizes)
+    return check(area, constants, dict(zip(images, [feeds[name] for name in order], strict=True)))
+
+
+def _order(network: Network) -> list[str]:
+    """The inputs in the order in which operators read them."""
+    read = [name for node in network.nodes for name in node.input if name in network.inputs]
+    return list(dict.fromkeys(read))
+
+
+def kinds_of(program: CProgram) -> str:
+    """Its steps as one word for each, without those that only bring images in and out."""
+    return re.sub(r"\b(LOAD|STORE)\b ?", "", " ".join(program.kinds)).strip()
