@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import onnx
-import onnxruntime as ort
-from areas import plain_model
+from areas import plain_model, session
 from interpreter import CProgram, Interpreter, programs_in
 from onnx import helper, numpy_helper
 
@@ -87,22 +87,43 @@ class Network:
         return found
 
 
-def areas_of(model: onnx.ModelProto, kind: KernelKind = KernelKind.WINOGRAD) -> list[tuple[Area, dict[str, Array]]]:
-    """The blocked areas of a model, each with its weights by the names of its inputs."""
+@dataclass(frozen=True)
+class Found:
+    """A blocked area of a model, with its weights and the names of its images there, both by its own names."""
+
+    area: Area
+    constants: Mapping[str, Array]
+    images: Mapping[str, str]
+
+    def tensors(self, values: Mapping[str, Array]) -> list[Array]:
+        """Its inputs, `values` being those of the model."""
+        return [self.constants[n] if n in self.constants else values[self.images[n]] for n in self.area.inputs]
+
+
+def areas_of(model: onnx.ModelProto, kind: KernelKind = KernelKind.WINOGRAD) -> list[Found]:
+    """The blocked areas of a model."""
     found = []
     for location in blocked_locations(typed_model(model, "").main, kind):
-        constants = {
-            name: edge.constant()
-            for name, edge in zip(location.area.inputs, location.inputs, strict=True)
-            if edge.is_constant
-        }
-        found.append((location.area, constants))
+        pairs = list(zip(location.area.inputs, location.inputs, strict=True))
+        constants = {name: edge.constant() for name, edge in pairs if edge.is_constant}
+        found.append(Found(location.area, constants, {n: edge.name for n, edge in pairs if not edge.is_constant}))
     return found
 
 
-def only_area(model: onnx.ModelProto, kind: KernelKind = KernelKind.WINOGRAD) -> tuple[Area, dict[str, Array]]:
+def only_area(model: onnx.ModelProto, kind: KernelKind = KernelKind.WINOGRAD) -> Found:
     (found,) = areas_of(model, kind)
     return found
+
+
+def values_of(model: onnx.ModelProto, feeds: Mapping[str, Array], names: Iterable[str]) -> dict[str, Array]:
+    """What onnxruntime computes of these values of a model, inputs among them."""
+    inner = onnx.ModelProto()
+    inner.CopyFrom(model)
+    wanted = [name for name in dict.fromkeys(names) if name not in feeds]
+    del inner.graph.output[:]
+    for name in wanted:
+        inner.graph.output.add(name=name)
+    return dict(feeds) | (dict(zip(wanted, session(inner).run(None, dict(feeds)), strict=True)) if wanted else {})
 
 
 def program_of_area(area: Area) -> CProgram:
@@ -114,11 +135,7 @@ def wanted(area: Area, tensors: Sequence[Array]) -> list[Array]:
     """What onnxruntime computes."""
     model = plain_model(area)
     model.opset_import.append(helper.make_opsetid(MICROSOFT, 1))
-    options = ort.SessionOptions()
-    options.log_severity_level = 4
-    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
-    session = ort.InferenceSession(model.SerializeToString(), options)
-    return list(session.run(None, dict(zip(area.inputs, tensors, strict=True))))
+    return list(session(model).run(None, dict(zip(area.inputs, tensors, strict=True))))
 
 
 def difference(a: Array, b: Array) -> str:
@@ -135,9 +152,8 @@ def difference(a: Array, b: Array) -> str:
     return f"{int(wrong.sum())} of {a.size} differ, at {at}: {a[at]} and {b[at]}"
 
 
-def check(area: Area, constants: Mapping[str, Array], feeds: Mapping[str, Array]) -> CProgram:
-    """Run the program of an area on what its inputs are in a model, and compare it with onnxruntime."""
-    tensors = [constants[name] if name in constants else feeds[name] for name in area.inputs]
+def check(area: Area, tensors: Sequence[Array]) -> CProgram:
+    """Run the program of an area on its inputs, and compare it with onnxruntime."""
     program = program_of_area(area)
     for k, (a, b) in enumerate(zip(wanted(area, tensors), Interpreter(program, tensors).run(), strict=True)):
         problem = difference(a, b)
@@ -148,19 +164,9 @@ def check(area: Area, constants: Mapping[str, Array], feeds: Mapping[str, Array]
 def check_alone(
     network: Network, *outputs: str, sizes: Mapping[str, int] | None = None, kind: KernelKind = KernelKind.WINOGRAD
 ) -> CProgram:
-    """The same of a network that is one area; its inputs have the names x0, x1 … where they are images."""
-    area, constants = only_area(network.model(*outputs), kind)
-    images = [name for name in area.inputs if name not in constants]
-    order = _order(network)
-    assert len(images) == len(order)
-    feeds = network.feeds(sizes)
-    return check(area, constants, dict(zip(images, [feeds[name] for name in order], strict=True)))
-
-
-def _order(network: Network) -> list[str]:
-    """The inputs in the order in which operators read them."""
-    read = [name for node in network.nodes for name in node.input if name in network.inputs]
-    return list(dict.fromkeys(read))
+    """The same of a network that is one area."""
+    found = only_area(network.model(*outputs), kind)
+    return check(found.area, found.tensors(network.feeds(sizes)))
 
 
 def kinds_of(program: CProgram) -> str:

@@ -1,0 +1,34 @@
+"""Blocked areas as operators with kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import onnx
+from areas import session
+from networks import MICROSOFT, Array, Found
+from onnx import TensorProto, helper, numpy_helper
+
+from fusionc.graph_kernel.select.make_area import function_of
+from fusionc.model.operators import KERNELS
+
+
+def call_of(found: Found) -> onnx.ModelProto:
+    """A model of one node that calls the operator, with the weights of the area."""
+    area = found.area
+    images, outputs = (
+        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [None] * 4) for name in names]
+        for names in (found.images, area.outputs)
+    )
+    weights = [numpy_helper.from_array(array, name) for name, array in found.constants.items()]
+    node = helper.make_node(area.name, list(area.inputs), list(area.outputs), domain=KERNELS)
+    graph = helper.make_graph([node], "call", images, outputs, weights)
+    imports = [helper.make_opsetid(*pair) for pair in (("", area.opset), (MICROSOFT, 1), (KERNELS, 1))]
+    return helper.make_model(graph, opset_imports=imports, functions=[function_of(area)], ir_version=10)
+
+
+def run_kernel(found: Found, tensors: Sequence[Array], library: Path | None, threads: int = 2) -> list[Array]:
+    """What the kernel computes; without a library what the body of its function does."""
+    feeds = {n: t for n, t in zip(found.area.inputs, tensors, strict=True) if n in found.images}
+    return list(session(call_of(found), library, threads=threads).run(None, feeds))

@@ -1,0 +1,207 @@
+"""Random convolutional networks: all of it follows from a seed."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from networks import MICROSOFT, Network
+
+_CHANNELS = (1, 3, 8, 16, 16, 17, 24, 32, 32, 40, 48)
+_SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 12, 14, 17, 20, 23)
+_ACTIVATIONS = ("Relu", "Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "LeakyRelu", "Clip", "SiLU", "Gelu", "QuickGelu",
+                "HardSwishWritten")  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Image:
+    name: str
+    channels: int
+    height: int
+    width: int
+
+
+class RandomNetwork:
+    """A network that grows by one operator after the other. `sizes` are those that its symbols stand for when it runs.
+
+    Where it is dynamic, sums of images of which nothing but the numbers says that they are of one size may be in it.
+    """
+
+    def __init__(self, seed: str) -> None:
+        self.rng = random.Random(seed)
+        self.network = Network(seed=self.rng.randrange(2**31))
+        self.images: list[_Image] = []
+        self.batch = self.rng.choice((1, 1, 2, 3))
+        self.sizes = {"N": self.batch}
+        self.is_dynamic = self.rng.random() < 0.3
+        size = self.rng.choice(_SIZES), self.rng.choice(_SIZES)
+        for _ in range(self.rng.choice((1, 1, 2))):
+            self._input(*size)
+        for _ in range(self.rng.randint(2, 14)):
+            for _ in range(20):
+                if self._grow():
+                    break
+        self._finish()
+
+    def _input(self, height: int, width: int) -> None:
+        channels = self.rng.choice(_CHANNELS)
+        shape = ("N", channels, "H", "W") if self.is_dynamic else (self.batch, channels, height, width)
+        self.sizes |= {"H": height, "W": width}
+        self.images.append(_Image(self.network.input(*shape), channels, height, width))
+
+    def _finish(self) -> None:
+        read = {name for node in self.network.nodes for name in node.input}
+        made = [image.name for image in self.images if image.name not in self.network.inputs]
+        ends = [name for name in made if name not in read or self.rng.random() < 0.1]
+        self.network.outputs = ends
+
+    def _grow(self) -> bool:
+        ways = (
+            (self._convolve, 9), (self._activate, 5), (self._add, 4), (self._multiply, 1), (self._pool, 2),
+            (self._join, 3), (self._split, 1), (self._squeeze, 2), (self._enlarge, 1), (self._transpose, 1),
+            (self._number, 1), (self._average, 1),
+        )  # fmt: skip
+        way = self.rng.choices([w for w, _ in ways], [times for _, times in ways])[0]
+        return way(self._any())
+
+    def _any(self) -> _Image:
+        recent = self.images[-4:]
+        return self.rng.choice(recent if self.rng.random() < 0.7 else self.images)
+
+    def _made(self, name: str, channels: int, height: int, width: int) -> bool:
+        self.images.append(_Image(name, channels, height, width))
+        return True
+
+    def _convolve(self, x: _Image) -> bool:
+        rng, n = self.rng, self.network
+        kernel, stride, dilation = rng.choice((1, 1, 3, 3, 3, 5, 2)), rng.choice((1, 1, 1, 2)), rng.choice((1, 1, 1, 2))
+        reach = dilation * (kernel - 1) + 1
+        pads = [reach // 2] * 4 if rng.random() < 0.8 else [rng.randint(0, 3) for _ in range(4)]
+        height = x.height + pads[0] + pads[2] - reach
+        width = x.width + pads[1] + pads[3] - reach
+        if min(height, width) < 0:
+            return False
+        group, out = 1, rng.choice(_CHANNELS)
+        how = rng.random()
+        if how < 0.2:
+            group = out = x.channels
+        elif how < 0.3 and x.channels == 32:
+            group, out = 2, 64
+        given = {"strides": [stride] * 2, "dilations": [dilation] * 2, "pads": pads, "group": group}
+        size = height // stride + 1, width // stride + 1
+        z, op = "", "Conv"
+        if rng.random() < 0.25:
+            op, given["activation"] = "FusedConv", rng.choice(("Relu", "Sigmoid", "Tanh"))
+            same = [i for i in self.images if (i.channels, i.height, i.width) == (out, *size)]
+            if same and not self.is_dynamic and rng.random() < 0.5:
+                z = rng.choice(same).name
+        name = n.conv(x.name, x.channels, out, kernel, bias=rng.random() < 0.8, op=op, z=z, **given)
+        return self._made(name, out, *size)
+
+    def _activate(self, x: _Image) -> bool:
+        n, how = self.network, self.rng.choice(_ACTIVATIONS)
+        if how == "Clip":
+            y = n.op("Clip", x.name, n.const(-0.4), n.const(0.8))
+        elif how == "SiLU":
+            y = n.op("Mul", x.name, n.op("Sigmoid", x.name))
+        elif how == "HardSwishWritten":
+            y = n.op("Mul", n.op("HardSigmoid", x.name, alpha=1 / 6), x.name)
+        elif how in ("Gelu", "QuickGelu"):
+            y = n.op(how, x.name, domain=MICROSOFT)
+        else:
+            y = n.op(how, x.name)
+        return self._made(y, x.channels, x.height, x.width)
+
+    def _alike(self, x: _Image) -> _Image | None:
+        same = [i for i in self.images if (i.channels, i.height, i.width) == (x.channels, x.height, x.width)]
+        others = [i for i in same if i is not x]
+        if not others and not self.is_dynamic:  # as a block ends whose input is added
+            name = self.network.conv(x.name, x.channels, x.channels, self.rng.choice((1, 3)))
+            self._made(name, x.channels, x.height, x.width)
+            return self.images[-1]
+        return self.rng.choice(others or same)
+
+    def _add(self, x: _Image) -> bool:
+        y = self._alike(x)
+        return y is not None and self._made(
+            self.network.op("Add", *self.rng.sample([x.name, y.name], 2)), x.channels, x.height, x.width
+        )
+
+    def _multiply(self, x: _Image) -> bool:
+        y = self._alike(x)
+        return y is not None and self._made(self.network.op("Mul", x.name, y.name), x.channels, x.height, x.width)
+
+    def _pool(self, x: _Image) -> bool:
+        rng = self.rng
+        kernel, stride = rng.choice((2, 3, 5)), rng.choice((1, 2))
+        pads = [rng.randint(0, kernel // 2) for _ in range(4)]
+        height, width = x.height + pads[0] + pads[2] - kernel, x.width + pads[1] + pads[3] - kernel
+        if min(height, width) < 0:
+            return False
+        given = {"kernel_shape": [kernel] * 2, "strides": [stride] * 2, "pads": pads}
+        op = rng.choice(("MaxPool", "AveragePool"))
+        if op == "AveragePool":
+            given["count_include_pad"] = rng.choice((0, 1))
+        return self._made(self.network.op(op, x.name, **given), x.channels, height // stride + 1, width // stride + 1)
+
+    def _join(self, x: _Image) -> bool:
+        same = [i for i in self.images if (i.height, i.width) == (x.height, x.width)]
+        parts = [self.rng.choice(same) for _ in range(self.rng.randint(1, 3))] + [x]
+        total = sum(part.channels for part in parts)
+        if total > 160:
+            return False
+        return self._made(self.network.op("Concat", *(p.name for p in parts), axis=1), total, x.height, x.width)
+
+    def _split(self, x: _Image) -> bool:
+        if x.channels < 32 or x.channels % 16:
+            return False
+        n = self.network
+        sizes = [16, x.channels - 16]
+        if self.rng.random() < 0.5:
+            names = n.op("Split", x.name, n.const(sizes, "int64"), axis=1, outputs=2)
+        else:
+            ends = [(0, 16), (16, 2**40)]
+            names = [n.op("Slice", x.name, *(n.const([v], "int64") for v in (*end, 1))) for end in ends]
+        for name, size in zip(names, sizes, strict=True):
+            self._made(name, size, x.height, x.width)
+        return True
+
+    def _squeeze(self, x: _Image) -> bool:
+        n = self.network
+        s = n.op("GlobalAveragePool", x.name)
+        if self.rng.random() < 0.5:
+            s = n.op("Relu", n.conv(s, x.channels, 8, 1))
+            s = n.conv(s, 8, x.channels, 1)
+        s = n.op("Sigmoid", s)
+        if not self.is_dynamic and self.rng.random() < 0.4:
+            how = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+            s = n.op("Resize", s, "", n.const([1, 1, x.height, x.width]), **how)
+        names = [x.name, s]
+        self.rng.shuffle(names)
+        return self._made(n.op("Mul", *names), x.channels, x.height, x.width)
+
+    def _average(self, x: _Image) -> bool:
+        return self._made(self.network.op("ReduceMean", x.name, axes=[2, 3]), x.channels, 1, 1)
+
+    def _enlarge(self, x: _Image) -> bool:
+        rows, columns = self.rng.randint(1, 3), self.rng.randint(1, 3)
+        if x.height * rows > 40 or x.width * columns > 40:
+            return False
+        n = self.network
+        how = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+        y = n.op("Resize", x.name, "", n.const([1, 1, rows, columns]), **how)
+        return self._made(y, x.channels, x.height * rows, x.width * columns)
+
+    def _transpose(self, x: _Image) -> bool:
+        if x.height > 20 or x.width > 20:
+            return False
+        n, out, size = self.network, self.rng.choice(_CHANNELS), [self.rng.randint(1, 2), 2]
+        w = n.random(x.channels, out, *size)
+        bias = [n.random(out)] if self.rng.random() < 0.7 else []
+        y = n.op("ConvTranspose", x.name, w, *bias, kernel_shape=size, strides=size)
+        return self._made(y, out, x.height * size[0], x.width * size[1])
+
+    def _number(self, x: _Image) -> bool:
+        n = self.network
+        y = n.op(self.rng.choice(("Add", "Mul", "Sub")), x.name, n.const(self.rng.uniform(-1, 1)))
+        return self._made(y, x.channels, x.height, x.width)
