@@ -9,7 +9,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -64,18 +64,32 @@ def version_of(command: tuple[str, ...]) -> str:
         return ""
 
 
-def compile_texts(command: Sequence[str], flags: Sequence[str], texts: Sequence[str], library: Path) -> None:
+def compile_texts(
+    command: Sequence[str],
+    flags: Sequence[str],
+    texts: Sequence[str],
+    library: Path,
+    kept: Mapping[str, Path] | None = None,
+) -> None:
     """Make one shared library of C texts, which is there at once and whole. They are compiled side by side, as many as
-    there are processors. Raises DoesNotCompile, or OSError where it cannot be written."""
+    there are processors. `kept` says where what is made of some texts is kept: it is used, or put there. Raises
+    DoesNotCompile, or OSError where it cannot be written."""
+    places = kept or {}
     with tempfile.TemporaryDirectory(dir=library.parent, prefix="build-") as folder:
-        sources = [Path(folder, f"kernels{number}.c") for number in range(len(texts))]
-        for source, text in zip(sources, texts, strict=True):
-            source.write_text(text)
+        # An object has the name of its source in it: that of one that is kept is the same whatever it is linked with.
+        sources = [Path(folder, places[t].stem + ".c" if t in places else f"kernels{k}.c") for k, t in enumerate(texts)]
         linked, built = sources, Path(folder, "kernels.so")
+        missing = [number for number, text in enumerate(texts) if text not in places or not places[text].is_file()]
+        for number in missing:
+            sources[number].write_text(texts[number])
         if len(texts) > 1:
             linked = [source.with_suffix(".o") for source in sources]
-            pairs = zip(sources, linked, strict=True)
-            _run([[*command, *flags, "-c", "-o", str(made), str(source)] for source, made in pairs])
+            _run([[*command, *flags, "-c", "-o", str(linked[k]), str(sources[k])] for k in missing])
+            for number, text in enumerate(texts):
+                if text in places and number in missing:
+                    linked[number].chmod(0o700)
+                    linked[number].replace(places[text])
+                linked[number] = places.get(text, linked[number])
         _run([[*command, *flags, "-shared", "-o", str(built), *map(str, linked), "-lm"]])
         if not built.is_file():
             raise DoesNotCompile(_without_a_word(command[0]))

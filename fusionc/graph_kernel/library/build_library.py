@@ -9,6 +9,7 @@ from pathlib import Path
 
 from fusionc.errors import FusioncError
 from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.c.blocked_text import width_texts
 from fusionc.graph_kernel.c.compile import FLAGS, DoesNotCompile, compile_texts, compiler, version_of
 from fusionc.graph_kernel.c.source import reason_against, units
 from fusionc.graph_kernel.library.cache import cache_folder, forget_oldest, is_usable, keep
@@ -62,13 +63,18 @@ def compiled(texts: Sequence[str]) -> Path:
     cache cannot be written.
     """
     command = compiler()
-    key = "\0".join([*texts, *command, *FLAGS, version_of(tuple(command))])
-    library = cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}.so"
+    library = _place([*texts], command, ".so")
     if is_usable(library):
         keep(library)
         return library
+    parts = {text: _place([text], command, ".o") for text in texts if text in width_texts()}
+    for part in parts.values():
+        if is_usable(part):
+            keep(part)
+        else:
+            part.unlink(missing_ok=True)
     try:
-        compile_texts(command, FLAGS, texts, library)
+        compile_texts(command, FLAGS, texts, library, parts)
     except OSError as error:
         raise FusioncError(
             f"the cache of kernels cannot be written: {error.strerror}",
@@ -77,3 +83,9 @@ def compiled(texts: Sequence[str]) -> Path:
         ) from error
     forget_oldest(library.parent)
     return library
+
+
+def _place(texts: Sequence[str], command: Sequence[str], suffix: str) -> Path:
+    """Where what a compiler makes of texts is kept."""
+    key = "\0".join([*texts, *command, *FLAGS, version_of(tuple(command))])
+    return cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}{suffix}"

@@ -71,9 +71,10 @@ def keep(library: Path) -> None:
 
 
 def forget_oldest(folder: Path) -> None:
-    """Leave no more libraries than a cache should have. Safe when several processes do it at once."""
+    """Leave no more libraries, and parts of libraries, than a cache should have. Safe when several processes do it at
+    once."""
     times = dict[Path, float]()
-    for library in folder.glob("*.so"):
+    for library in (*folder.glob("*.so"), *folder.glob("*.o")):
         with suppress(FileNotFoundError):
             times[library] = library.stat().st_mtime
     for library in sorted(times, key=times.__getitem__)[:-_MOST]:
