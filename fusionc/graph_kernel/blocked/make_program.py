@@ -7,13 +7,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from fusionc.graph_kernel.area import Area, KernelKind
+from fusionc.graph_kernel.blocked.convolution_time import direct_seconds, winograd_seconds
 from fusionc.graph_kernel.blocked.fuse_operations import Operations
 from fusionc.graph_kernel.blocked.image_area import Image, Operation
 from fusionc.graph_kernel.blocked.place_images import Places, Value, lifetimes, slots_of
 from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, NOTHING, Buffer, Program, Step, StepKind, Storage
 
 _BLOCK = 16
-_LEAST_TILES = 9  # of 4×4 pixels: below it Winograd's weights, four times as many, take longer to read than it saves
+_WORTH = 0.9  # of the time of the direct way, below which Winograd's is taken
 _ABOUT = 56  # pixels that a side has of which nothing is known …
 _ABOUT_FIRST = 224  # … and of images with few channels
 _FEW = 4
@@ -28,10 +29,15 @@ class MadeProgram:
     images: dict[str, Image]
     unknown: int
 
+    def sides(self, name: str) -> tuple[int, int]:
+        """About how many rows and columns an image has."""
+        image = self.images[name]
+        return max(1, image.height.about(self.unknown)), max(1, image.width.about(self.unknown))
+
     def pixels(self, name: str) -> int:
         """About how many pixels an image of one batch has."""
-        image = self.images[name]
-        return max(1, image.height.about(self.unknown) * image.width.about(self.unknown))
+        height, width = self.sides(name)
+        return height * width
 
 
 def program_of(area: Area) -> MadeProgram:
@@ -102,8 +108,11 @@ class _Maker:
         if (window.kernel, window.stride, window.dilation, window.group) != ((3, 3), (1, 1), (1, 1), 1):
             return False
         image, out = self._images.images[operation.image], self._images.images[operation.out]
-        tiles = -(-out.height.about(self._unknown) // 4) * -(-out.width.about(self._unknown) // 4)
-        return image.channels >= _BLOCK and out.channels >= _BLOCK and tiles >= _LEAST_TILES
+        if min(image.channels, out.channels) < _BLOCK:
+            return False
+        height, width = out.height.about(self._unknown), out.width.about(self._unknown)
+        direct = direct_seconds(height * width, 9, image.channels, out.channels)
+        return winograd_seconds(height, width, image.channels, out.channels) < _WORTH * direct
 
     def _buffer(self, value: Value) -> int:
         place = self._places.of(value)

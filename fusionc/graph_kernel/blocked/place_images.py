@@ -1,4 +1,4 @@
-"""Where images lie: which are parts of others, which share memory, and which take that of others when these are read."""
+"""Where images lie: which are parts of others, which share memory, which take that of others when these are read."""
 
 from __future__ import annotations
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import onnx
 
 from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.blocked.convolution_time import direct_seconds, winograd_seconds
 from fusionc.graph_kernel.blocked.image_area import Operation
 from fusionc.graph_kernel.blocked.make_program import MadeProgram, program_of
 from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, Activation, Step, StepKind
 from fusionc.graph_kernel.lower.area_info import attribute
 
 # Of one thread. Products are multiplications and additions of both.
-_PRODUCTS = 56e9  # in a second, of a direct convolution of onnxruntime; here the same takes …
-_DIRECT = 1.05  # … so much of that time,
-_WINOGRAD = 0.45  # and by Winograd
+_DIRECT = 1.12  # what a direct convolution takes here, of the time that onnxruntime takes
 _DEPTHWISE = 14e9  # products in a second, on both sides
 _POOLED = 6e9  # elements that pools look at in a second
 _BYTES = 14e9  # read or written in a second by what does nothing else
@@ -41,9 +40,12 @@ def _of_step(step: Step, operation: Operation, made: MadeProgram) -> float:
     elements = _elements(operation.out, made)
     seconds = _STEP + (0.0 if step.activated.function in _CHEAP else elements * _FUNCTION)
     if step.kind in CONVOLUTIONS:
-        seconds += _of_convolution(operation.image, operation.out, step.window.kernel, step.window.group, made) * (
-            _WINOGRAD if step.kind is StepKind.WINOGRAD else _DIRECT
-        )
+        image, out = operation.image, operation.out
+        if step.kind is StepKind.WINOGRAD:
+            channels = made.images[image].channels, made.images[out].channels
+            seconds += winograd_seconds(*made.sides(out), *channels)
+        else:
+            seconds += _DIRECT * _of_convolution(image, out, step.window.kernel, step.window.group, made)
     elif step.kind in (StepKind.MAX_POOL, StepKind.AVERAGE_POOL):
         seconds += elements * step.window.kernel[0] * step.window.kernel[1] / _POOLED
     else:
@@ -74,11 +76,11 @@ def _of_node(node: onnx.NodeProto, area: Area, made: MadeProgram) -> float:
 
 def _of_convolution(image: str, out: str, kernel: tuple[int, int], group: int, made: MadeProgram) -> float:
     """The direct way, in onnxruntime."""
-    taken = made.images[image].channels / group
-    products = _elements(out, made) * taken * kernel[0] * kernel[1]
+    taken = made.images[image].channels // group
+    taps = kernel[0] * kernel[1]
     if taken == 1:
-        return max(products / _DEPTHWISE, _moved([image, out], made))
-    return products / _PRODUCTS
+        return max(_elements(out, made) * taps / _DEPTHWISE, _moved([image, out], made))
+    return direct_seconds(made.pixels(out), taps, taken, made.images[out].channels)
 
 
 def _moved(names: list[str], made: MadeProgram) -> float:

@@ -154,9 +154,6 @@ static void *gb_run(gb_state *state, const gb_size *sizes, const float *const *i
   for (int k = 0; k < p->slots; ++k, at += bytes[k - 1] + GB_ALIGN) slots[k] = at;
   void *error = NULL;
   for (int k = 0; k < p->steps_count && !error; ++k) {
-#ifdef GB_PROFILE
-    struct timespec t0; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t0);
-#endif
     const gb_step *s = &p->steps[k];
     gb_call c = gb_call_of(state, k, sizes, slots);
     if (s->op == GB_LOAD) c.tensor = (float *)(uintptr_t)inputs[s->in];
@@ -178,10 +175,6 @@ static void *gb_run(gb_state *state, const gb_size *sizes, const float *const *i
     gb_work work = {&c, state->width->tasks[s->op], most < c.units ? most : c.units, memory->scratch, 0};
     if (work.tasks > 1) error = parallel(context, gb_do, (size_t)work.tasks, &work);
     else if (work.tasks) gb_do(&work, 0);
-#ifdef GB_PROFILE
-    struct timespec t1; clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t1);
-    fprintf(stderr, "GBP %d op%d %d->%d %dx%d k%d s%d g%d act%d in2 %d us %.1f\n", k, s->op, (int)c.in.channels, (int)c.out.channels, (int)c.out.height, (int)c.out.width, s->kernel[0], s->stride[0], s->group, s->activation, s->in2, (t1.tv_sec - t0.tv_sec) * 1e6 + (t1.tv_nsec - t0.tv_nsec) * 1e-3);
-#endif
   }
   gb_give_back(state, memory);
   return error;

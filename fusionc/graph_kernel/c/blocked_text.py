@@ -27,7 +27,16 @@ class _Width:
 
 
 _X86 = (
-    _Width(4, "", 6, 4, False, "((a) * (b) + (c))", "((GB(vec))_mm_max_ps((__m128)(a), (__m128)(b)))", "((GB(vec))_mm_min_ps((__m128)(a), (__m128)(b)))"),
+    _Width(
+        4,
+        "",
+        6,
+        4,
+        False,
+        "((a) * (b) + (c))",
+        "((GB(vec))_mm_max_ps((__m128)(a), (__m128)(b)))",
+        "((GB(vec))_mm_min_ps((__m128)(a), (__m128)(b)))",
+    ),
     _Width(
         8,
         "avx2,fma",

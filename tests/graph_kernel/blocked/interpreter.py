@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 Array = np.ndarray[Any, Any]
-(LOAD, STORE, CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, MAX_POOL, AVERAGE_POOL, GLOBAL_AVERAGE, ADD, MUL, SCALE, ACT,
- RESIZE, COPY) = range(16)  # fmt: skip
 KINDS = ("LOAD", "STORE", "CONV", "WINOGRAD", "DEPTHWISE", "FIRST", "TRANSPOSED", "MAX_POOL", "AVERAGE_POOL",
          "GLOBAL_AVERAGE", "ADD", "MUL", "SCALE", "ACT", "RESIZE", "COPY")  # fmt: skip
+LOAD, STORE, CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, MAX_POOL, AVERAGE_POOL = range(9)
+GLOBAL_AVERAGE, ADD, MUL, SCALE, ACT, RESIZE, COPY = range(9, 16)
 CONVOLUTIONS = (CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED)
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 Activation = Callable[[Array, float, float], Array]
@@ -150,7 +150,7 @@ class Interpreter:
         return self.storages[storage][:, first : first + channels]
 
     def _write(self, number: int, image: Array) -> None:
-        storage, planar, first, channels = self.program.buffers[number]
+        storage, _, first, channels = self.program.buffers[number]
         slot, _, whole = self.program.storages[storage]
         assert image.shape[1] == channels and first % 16 == 0 and first + channels <= whole
         if self.in_slot.get(slot) != storage:

@@ -127,18 +127,18 @@ def test_kinds_of_convolutions(name: str, bias: bool) -> None:
 def test_winograd_takes_3x3_of_many_channels_where_it_is_on() -> None:
     for kind, name in ((KernelKind.WINOGRAD, "WINOGRAD"), (KernelKind.BLOCKED, "CONV")):
         n = Network()
-        assert kinds_of(check_alone(n, n.op("Relu", n.conv(n.input(1, 16, 13, 10), 16, 17)), kind=kind)) == name
+        assert kinds_of(check_alone(n, n.op("Relu", n.conv(n.input(1, 32, 29, 30), 32, 33)), kind=kind)) == name
 
 
 @pytest.mark.parametrize(
     ("channels", "out", "size", "attributes"),
     [
-        (15, 16, 20, {}),
-        (16, 15, 20, {}),
-        (16, 16, 8, {}),
-        (16, 16, 20, {"strides": [2, 2]}),
-        (16, 16, 20, {"dilations": [2, 2], "pads": [2] * 4}),
-        (32, 32, 20, {"group": 2}),
+        (15, 32, 30, {}),
+        (32, 15, 30, {}),
+        (32, 32, 8, {}),
+        (32, 32, 30, {"strides": [2, 2]}),
+        (32, 32, 30, {"dilations": [2, 2], "pads": [2] * 4}),
+        (32, 32, 30, {"group": 2}),
     ],
 )
 def test_winograd_takes_no_others(channels: int, out: int, size: int, attributes: dict[str, object]) -> None:
