@@ -22,7 +22,7 @@ HEIGHT = {
     "in_memory": 9.5, "ready": 5, "inspection": 5, "near_miss": 7,
 }  # fmt: skip
 # Rooms in a room, which others see as one. What ties them together may look at verification and the log, they may not.
-KERNEL_ROOMS = ("area", "lower", "c", "library", "flags", "select")
+KERNEL_ROOMS = ("area", "lower", "blocked", "c", "library", "flags", "select")
 HEIGHT |= {f"graph_kernel.{name}": 2 + k / 10 for k, name in enumerate(KERNEL_ROOMS, 1)}
 ENGINE = 2600  # lines of code
 SMALL = 300  # lines; a longer module is more than one room

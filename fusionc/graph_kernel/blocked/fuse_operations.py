@@ -8,16 +8,16 @@ from contextlib import suppress
 import onnx
 
 from fusionc.graph_kernel.area import Area
-from fusionc.graph_kernel.blocked.image_area import Cut, ImageArea, Join, Operation, Unfit
+from fusionc.graph_kernel.blocked.image_area import ImageArea, ImageCut, ImageJoin, Operation, UnfitOperator
 from fusionc.graph_kernel.blocked.image_operators import OPERATORS
 from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, NO_ACTIVATION, Activated, Activation, StepKind
 
-_Item = Operation | Join | Cut
+_Item = Operation | ImageJoin | ImageCut
 
 
 class Operations:
-    """The operations of an area, joins and cuts of channels among them. Raises Unfit with the places of all operators
-    that no step computes."""
+    """The operations of an area, joins and cuts of channels among them. Raises UnfitOperator with the places of all
+    operators that no step computes."""
 
     def __init__(self, area: Area, is_fragment: bool = False) -> None:
         self.images = ImageArea(area, is_fragment)
@@ -30,13 +30,13 @@ class Operations:
         for place, node in enumerate(area.nodes):
             try:
                 self._read(node)
-            except Unfit as reason:
+            except UnfitOperator as reason:
                 unfit[place] = str(reason)
                 for name in filter(None, node.output):  # others may still be judged by what is declared
-                    with suppress(Unfit):
+                    with suppress(UnfitOperator):
                         self.images.note(name, None)
         if unfit:
-            raise Unfit(next(iter(unfit.values())), list(unfit))
+            raise UnfitOperator(next(iter(unfit.values())), list(unfit))
 
     @property
     def items(self) -> list[_Item]:
@@ -46,7 +46,7 @@ class Operations:
     def _read(self, node: onnx.NodeProto) -> None:
         reader = OPERATORS.get((node.domain, node.op_type))
         if reader is None:
-            raise Unfit("no step computes it")
+            raise UnfitOperator("no step computes it")
         item = reader(self.images, node)
         if isinstance(item, Operation):
             item = self._scaled(item)
@@ -55,7 +55,7 @@ class Operations:
                 self._load(item.second, False)
             self._add(item)
             stored = [item.out]
-        elif isinstance(item, Join):
+        elif isinstance(item, ImageJoin):
             for part in item.parts:
                 self._load(part, False)
             self._put(item, item.out)

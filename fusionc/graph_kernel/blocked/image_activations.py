@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 import onnx
 
-from fusionc.graph_kernel.blocked.image_area import ImageArea, Unfit
+from fusionc.graph_kernel.blocked.image_area import ImageArea, UnfitOperator
 from fusionc.graph_kernel.blocked.program import Activated, Activation
 from fusionc.graph_kernel.lower.area_info import attribute
 from fusionc.model.operators import MICROSOFT
@@ -38,7 +38,7 @@ def _clip(images: ImageArea, node: onnx.NodeProto) -> Activated:
     for k, (name, missing) in enumerate((("min", -_LARGEST), ("max", _LARGEST)), 1):
         given = images.numbers(node, k, name)
         if given is not None and len(given) != 1:
-            raise Unfit("a bound is not one number")
+            raise UnfitOperator("a bound is not one number")
         bounds.append(missing if given is None else given[0])
     return Activated(Activation.CLIP, *bounds)
 
@@ -73,12 +73,12 @@ _FUSED = {
 
 
 def fused_activation(node: onnx.NodeProto) -> Activated:
-    """The activation that a FusedConv applies itself. Raises Unfit where no step has it."""
+    """The activation that a FusedConv applies itself. Raises UnfitOperator where no step has it."""
     name = attribute(node, "activation", "")
     if not name:
         return Activated()
     parameters = [float(v) for v in attribute(node, "activation_params") or ()]
     function, count = _FUSED.get(name, (Activation.NONE, -1))
     if len(parameters) != count:
-        raise Unfit("no step has this activation")
+        raise UnfitOperator("no step has this activation")
     return Activated(function, *parameters)

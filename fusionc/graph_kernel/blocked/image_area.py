@@ -11,7 +11,7 @@ from onnx import TensorProto
 
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.blocked.image_size import ImageSize, size_of
-from fusionc.graph_kernel.blocked.program import NO_ACTIVATION, PLAIN_WINDOW, Activated, StepKind, Window
+from fusionc.graph_kernel.blocked.program import NO_ACTIVATION, PLAIN_WINDOW, Activated, KernelWindow, StepKind
 from fusionc.graph_kernel.lower.area_info import attribute
 from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 
@@ -19,7 +19,7 @@ _IMAGE_RANK = 4
 _AXES = {0: "batch", 2: "height", 3: "width"}
 
 
-class Unfit(Unsupported):
+class UnfitOperator(Unsupported):
     """Operators cannot be in a blocked area, or not together with the others. `places` are theirs in the area."""
 
     def __init__(self, reason: str, places: Sequence[int] = ()) -> None:
@@ -43,7 +43,7 @@ class Operation:
     bias: str = ""
     activated: Activated = NO_ACTIVATION
     is_after: bool = False
-    window: Window = PLAIN_WINDOW
+    window: KernelWindow = PLAIN_WINDOW
     flag: bool = False
     is_planar: bool = False
     line: tuple[float, float] | None = None
@@ -54,7 +54,7 @@ class Operation:
 
 
 @dataclass(frozen=True)
-class Join:
+class ImageJoin:
     """Images that are the channels of another one, one after the other."""
 
     out: str
@@ -62,7 +62,7 @@ class Join:
 
 
 @dataclass(frozen=True)
-class Cut:
+class ImageCut:
     """Channels of an image, from the first of each part on."""
 
     image: str
@@ -96,10 +96,10 @@ class ImageArea:
     images: dict[str, Image] = field(default_factory=dict)
 
     def image(self, name: str) -> Image:
-        """What is known of a value that is an image. Raises Unfit where it is none."""
+        """What is known of a value that is an image. Raises UnfitOperator where it is none."""
         if name not in self.images:
             if name in self.area.constants or name not in self.area.inputs:
-                raise Unfit("it reads what is no image")
+                raise UnfitOperator("it reads what is no image")
             self.note(name, None)
         return self.images[name]
 
@@ -107,10 +107,10 @@ class ImageArea:
         """An image with what the area declares of it, and what was found by its operators."""
         value = self.area.values[name]
         if value.dtype != TensorProto.FLOAT or len(value.shape) != _IMAGE_RANK:
-            raise Unfit("it computes what is no float32 image")
+            raise UnfitOperator("it computes what is no float32 image")
         batch, channels, height, width = value.shape
         if not isinstance(channels, int) or channels < 1 or (found is not None and found.channels != channels):
-            raise Unfit("its channels are not known before the model runs")
+            raise UnfitOperator("its channels are not known before the model runs")
         declared = (batch, height, width)
         computed = (None, None, None) if found is None else (found.batch, found.height, found.width)
         sizes = [
@@ -118,7 +118,7 @@ class ImageArea:
             for dim, size in zip(declared, computed, strict=True)
         ]
         if any(size.known == 0 for size in sizes):
-            raise Unfit("its images have no elements")
+            raise UnfitOperator("its images have no elements")
         self.images[name] = Image(channels, *sizes)
 
     def are_same(self, one: str, other: str, axis: int) -> bool:
@@ -141,18 +141,18 @@ class ImageArea:
             found = attribute(node, name) if name else None
             return None if found is None else [float(v) for v in np.ravel(found)]
         if operand not in self.area.constants:
-            raise Unfit("a parameter is not known before the model runs")
+            raise UnfitOperator("a parameter is not known before the model runs")
         return [float(v) for v in self.area.constants[operand].ravel()]
 
     def weights(self, name: str) -> tuple[int, ...]:
-        """The shape of weights or of a bias. Raises Unfit where they are computed."""
+        """The shape of weights or of a bias. Raises UnfitOperator where they are computed."""
         if name in self.area.constants:
             array = self.area.constants[name]
             if array.dtype.kind != "f" or array.itemsize != 4:
-                raise Unfit("its weights are no float32 numbers")
+                raise UnfitOperator("its weights are no float32 numbers")
             return array.shape
         value = self.area.values[name]
         sizes = tuple(dim for dim in value.shape if isinstance(dim, int))
         if name not in self.area.inputs or value.dtype != TensorProto.FLOAT or len(sizes) != len(value.shape):
-            raise Unfit("its weights are not known before the model runs")
+            raise UnfitOperator("its weights are not known before the model runs")
         return sizes

@@ -8,10 +8,10 @@ from dataclasses import replace
 import onnx
 
 from fusionc.graph_kernel.blocked.image_activations import ACTIVATIONS, fused_activation
-from fusionc.graph_kernel.blocked.image_area import Cut, Image, ImageArea, Join, Operation, Unfit
+from fusionc.graph_kernel.blocked.image_area import Image, ImageArea, ImageCut, ImageJoin, Operation, UnfitOperator
 from fusionc.graph_kernel.blocked.image_resize import resize
 from fusionc.graph_kernel.blocked.image_size import ImageSize
-from fusionc.graph_kernel.blocked.program import StepKind, Window
+from fusionc.graph_kernel.blocked.program import KernelWindow, StepKind
 from fusionc.graph_kernel.blocked.windows import pooled, window_of
 from fusionc.graph_kernel.lower.area_info import attribute
 from fusionc.model.operators import MICROSOFT
@@ -20,20 +20,20 @@ _ONE = ImageSize(1)
 BLOCK = 16  # channels that lie together in the widest layout
 _MOST_PLANAR = 4  # channels of an image that a convolution reads as it lies in its tensor
 
-_Reader = Callable[[ImageArea, onnx.NodeProto], Operation | Join | Cut]
+_Reader = Callable[[ImageArea, onnx.NodeProto], Operation | ImageJoin | ImageCut]
 
 
 def _convolution(images: ImageArea, node: onnx.NodeProto) -> Operation:
     x, w, bias, second = [*node.input, "", ""][:4]
     image, shape = images.image(x), images.weights(w)
     if len(shape) != 4:
-        raise Unfit("its weights have not four axes")
+        raise UnfitOperator("its weights have not four axes")
     out, taken, *kernel = shape
     window = window_of(node, (kernel[0], kernel[1]), image)
     if taken * window.group != image.channels or out % window.group:
-        raise Unfit("its weights do not fit its image")
+        raise UnfitOperator("its weights do not fit its image")
     if bias and images.weights(bias) != (out,):
-        raise Unfit("its bias does not fit its weights")
+        raise UnfitOperator("its bias does not fit its weights")
     found = Operation(
         _kind(images, x, image.channels, out, window),
         node.output[0],
@@ -53,14 +53,14 @@ def _convolution(images: ImageArea, node: onnx.NodeProto) -> Operation:
     return found
 
 
-def _kind(images: ImageArea, x: str, channels: int, out: int, window: Window) -> StepKind:
+def _kind(images: ImageArea, x: str, channels: int, out: int, window: KernelWindow) -> StepKind:
     if window.group == 1:
         is_read_as_it_is = x in images.area.inputs and channels <= _MOST_PLANAR
         return StepKind.FIRST if is_read_as_it_is else StepKind.CONV
     if window.group == channels == out:
         return StepKind.DEPTHWISE
     if channels // window.group % BLOCK or out // window.group % BLOCK:
-        raise Unfit("its groups are no whole blocks of channels")
+        raise UnfitOperator("its groups are no whole blocks of channels")
     return StepKind.CONV
 
 
@@ -68,13 +68,13 @@ def _transposed(images: ImageArea, node: onnx.NodeProto) -> Operation:
     x, w, bias = [*node.input, ""][:3]
     image, shape = images.image(x), images.weights(w)
     if len(shape) != 4 or attribute(node, "output_shape") is not None or any(attribute(node, "output_padding") or ()):
-        raise Unfit("its output has a size of its own")
+        raise UnfitOperator("its output has a size of its own")
     taken, out, *kernel = shape
     window = window_of(node, (kernel[0], kernel[1]), image)
     if window.stride != window.kernel or any(window.pads) or window.dilation != (1, 1) or window.group != 1:
-        raise Unfit("its kernels overlap")
+        raise UnfitOperator("its kernels overlap")
     if taken != image.channels or (bias and images.weights(bias) != (out,)):
-        raise Unfit("its weights do not fit its image")
+        raise UnfitOperator("its weights do not fit its image")
     rows, columns = window.stride
     images.note(node.output[0], Image(out, image.batch, image.height.times(rows), image.width.times(columns)))
     return Operation(StepKind.TRANSPOSED, node.output[0], x, weights=w, bias=bias, window=window)
@@ -86,9 +86,9 @@ def _pool(images: ImageArea, node: onnx.NodeProto) -> Operation:
     window = window_of(node, (int(kernel[0]), int(kernel[1])), image)
     top, left, bottom, right = window.pads
     if attribute(node, "ceil_mode", 0) or window.dilation != (1, 1) or len(node.output) > 1:
-        raise Unfit("no step pools like that")
+        raise UnfitOperator("no step pools like that")
     if max(top, bottom) >= kernel[0] or max(left, right) >= kernel[1]:
-        raise Unfit("a window lies beside the image")
+        raise UnfitOperator("a window lies beside the image")
     images.note(node.output[0], pooled(image, window, image.channels))
     kind = StepKind.MAX_POOL if node.op_type == "MaxPool" else StepKind.AVERAGE_POOL
     counts = bool(attribute(node, "count_include_pad", 0))
@@ -100,23 +100,23 @@ def _global_average(images: ImageArea, node: onnx.NodeProto) -> Operation:
     if node.op_type == "ReduceMean":
         axes = images.numbers(node, 1, "axes")
         if axes is None or sorted(int(axis) % 4 for axis in axes) != [2, 3] or not attribute(node, "keepdims", 1):
-            raise Unfit("it is no mean over rows and columns")
+            raise UnfitOperator("it is no mean over rows and columns")
     images.note(node.output[0], replace(image, height=_ONE, width=_ONE))
     return Operation(StepKind.GLOBAL_AVERAGE, node.output[0], node.input[0])
 
 
 def _sum_or_product(images: ImageArea, node: onnx.NodeProto) -> Operation:
     if len(node.input) != 2:
-        raise Unfit("it has not two operands")
+        raise UnfitOperator("it has not two operands")
     a, b = node.input
     for image, scalar in ((a, b), (b, a)):
         number = images.number(scalar)
         if number is not None:
             return _linear(images, node, image, number, is_first=scalar is a)
     if node.op_type == "Sub":
-        raise Unfit("no step subtracts images")
+        raise UnfitOperator("no step subtracts images")
     if images.image(a).channels != images.image(b).channels or not images.are_same(a, b, 0):
-        raise Unfit("its operands have different channels or batches")
+        raise UnfitOperator("its operands have different channels or batches")
     if node.op_type == "Mul" and images.image(a).is_pixel != images.image(b).is_pixel:
         large, small = (b, a) if images.image(a).is_pixel else (a, b)
         images.note(node.output[0], images.image(large))
@@ -136,7 +136,7 @@ def _linear(images: ImageArea, node: onnx.NodeProto, name: str, number: float, *
         line = 1.0, number
     image = images.image(name)
     images.note(node.output[0], image)
-    return Operation(StepKind.DEPTHWISE, node.output[0], name, window=Window(group=image.channels), line=line)
+    return Operation(StepKind.DEPTHWISE, node.output[0], name, window=KernelWindow(group=image.channels), line=line)
 
 
 def _activation(images: ImageArea, node: onnx.NodeProto) -> Operation:
@@ -145,57 +145,57 @@ def _activation(images: ImageArea, node: onnx.NodeProto) -> Operation:
     return Operation(StepKind.ACT, node.output[0], node.input[0], activated=found)
 
 
-def _joined(images: ImageArea, node: onnx.NodeProto) -> Join:
+def _joined(images: ImageArea, node: onnx.NodeProto) -> ImageJoin:
     if int(attribute(node, "axis", 1)) % 4 != 1:
-        raise Unfit("it joins no channels")
+        raise UnfitOperator("it joins no channels")
     parts = tuple(node.input)
     channels = [images.image(part).channels for part in parts]
     if any(count % BLOCK for count in channels[:-1]):
-        raise Unfit("it joins parts of blocks")
+        raise UnfitOperator("it joins parts of blocks")
     first = images.image(parts[0])
     for part in parts[1:]:
         if not images.are_same(parts[0], part, 0):
-            raise Unfit("it joins images of different batches")
+            raise UnfitOperator("it joins images of different batches")
     images.note(node.output[0], replace(first, channels=sum(channels)))
-    return Join(node.output[0], parts)
+    return ImageJoin(node.output[0], parts)
 
 
-def _split(images: ImageArea, node: onnx.NodeProto) -> Cut:
+def _split(images: ImageArea, node: onnx.NodeProto) -> ImageCut:
     if int(attribute(node, "axis", 0)) % 4 != 1 or not all(node.output):
-        raise Unfit("it splits no channels")
+        raise UnfitOperator("it splits no channels")
     sizes = [images.area.values[name].shape[1] for name in node.output]
     first, parts = 0, list[tuple[str, int, int]]()
     for name, size in zip(node.output, sizes, strict=True):
         if not isinstance(size, int):
-            raise Unfit("its channels are not known before the model runs")
+            raise UnfitOperator("its channels are not known before the model runs")
         parts.append((name, first, size))
         first += size
     return _cut(images, node.input[0], parts)
 
 
-def _slice(images: ImageArea, node: onnx.NodeProto) -> Cut:
+def _slice(images: ImageArea, node: onnx.NodeProto) -> ImageCut:
     starts, ends, axes, strides = (images.numbers(node, k, name) for k, name in enumerate(_SLICE, 1))
     image = images.image(node.input[0])
     if starts is None or ends is None or (strides or [1.0]) != [1.0]:
-        raise Unfit("it takes no channels that lie together")
+        raise UnfitOperator("it takes no channels that lie together")
     if len(starts) != 1 or axes is None or int(axes[0]) % 4 != 1:
-        raise Unfit("it takes no channels")
+        raise UnfitOperator("it takes no channels")
     first, end, _ = slice(int(starts[0]), int(ends[0])).indices(image.channels)
     return _cut(images, node.input[0], [(node.output[0], first, end - first)])
 
 
-def _cut(images: ImageArea, source: str, parts: list[tuple[str, int, int]]) -> Cut:
+def _cut(images: ImageArea, source: str, parts: list[tuple[str, int, int]]) -> ImageCut:
     image = images.image(source)
     for name, first, channels in parts:
         if first % BLOCK or (channels % BLOCK and first + channels != image.channels):
-            raise Unfit("it takes parts of blocks")
+            raise UnfitOperator("it takes parts of blocks")
         images.note(name, replace(image, channels=channels))
-    return Cut(source, tuple((name, first) for name, first, _ in parts))
+    return ImageCut(source, tuple((name, first) for name, first, _ in parts))
 
 
 def _require_same(images: ImageArea, a: str, b: str) -> None:
     if images.image(a).channels != images.image(b).channels or not all(images.are_same(a, b, k) for k in (0, 2, 3)):
-        raise Unfit("its operands may have different shapes")
+        raise UnfitOperator("its operands may have different shapes")
 
 
 _SLICE = ("starts", "ends", "axes", "steps")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import onnx
 
-from fusionc.graph_kernel.blocked.image_area import Image, ImageArea, Operation, Unfit
-from fusionc.graph_kernel.blocked.program import StepKind, Window
+from fusionc.graph_kernel.blocked.image_area import Image, ImageArea, Operation, UnfitOperator
+from fusionc.graph_kernel.blocked.program import KernelWindow, StepKind
 from fusionc.graph_kernel.lower.area_info import attribute
 
 _COORDINATES = "coordinate_transformation_mode"  # which only Resize from opset 11 on has
@@ -24,19 +24,19 @@ _FITTING = {
 
 
 def resize(images: ImageArea, node: onnx.NodeProto) -> Operation:
-    """The operation. Raises Unfit where pixels are mixed, or repeated not all as often."""
+    """The operation. Raises UnfitOperator where pixels are mixed, or repeated not all as often."""
     image = images.image(node.input[0])
     if attribute(node, "mode", "nearest") != "nearest" or attribute(node, "axes") is not None:
-        raise Unfit("it mixes pixels")
+        raise UnfitOperator("it mixes pixels")
     factors = _factors(images, node, image)
     most = _most(images, node)
     if any(factor != int(factor) or not 1 <= factor <= most for factor in factors):
-        raise Unfit("it does not repeat all pixels as often")
+        raise UnfitOperator("it does not repeat all pixels as often")
     rows, columns = map(int, factors)
     images.note(
         node.output[0], Image(image.channels, image.batch, image.height.times(rows), image.width.times(columns))
     )
-    return Operation(StepKind.RESIZE, node.output[0], node.input[0], window=Window(stride=(rows, columns)))
+    return Operation(StepKind.RESIZE, node.output[0], node.input[0], window=KernelWindow(stride=(rows, columns)))
 
 
 def _most(images: ImageArea, node: onnx.NodeProto) -> int:
@@ -57,8 +57,8 @@ def _factors(images: ImageArea, node: onnx.NodeProto, image: Image) -> list[floa
         sizes = images.numbers(node, 3) if has_region else None
         old = (image.batch.known, image.channels, image.height.known, image.width.known)
         if sizes is None or attribute(node, "keep_aspect_ratio_policy", "stretch") != "stretch":
-            raise Unfit("its size is not known before the model runs")
+            raise UnfitOperator("its size is not known before the model runs")
         of_all = [new / size if size else 0.0 for new, size in zip(sizes, old, strict=True)]
     if len(of_all) != 4 or of_all[:2] != [1.0, 1.0]:
-        raise Unfit("it changes more than rows and columns")
+        raise UnfitOperator("it changes more than rows and columns")
     return of_all[2:]

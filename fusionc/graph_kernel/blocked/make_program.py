@@ -11,7 +11,7 @@ from fusionc.graph_kernel.blocked.convolution_time import direct_seconds, winogr
 from fusionc.graph_kernel.blocked.fuse_operations import Operations
 from fusionc.graph_kernel.blocked.image_area import Image, Operation
 from fusionc.graph_kernel.blocked.place_images import Places, Value, lifetimes, slots_of
-from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, NOTHING, Buffer, Program, Step, StepKind, Storage
+from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, NOTHING, Buffer, Program, ProgramStep, StepKind, Storage
 
 _BLOCK = 16
 _WORTH = 0.9  # of the time of the direct way, below which Winograd's is taken
@@ -41,7 +41,7 @@ class MadeProgram:
 
 
 def program_of(area: Area) -> MadeProgram:
-    """The program of an area. Raises Unsupported (Unfit where one operator is to blame) where there is none."""
+    """The program of an area. Raises Unsupported (UnfitOperator where one operator is to blame) where there is none."""
     return _Maker(area).made()
 
 
@@ -61,7 +61,7 @@ class _Maker:
         lives = lifetimes(self._places)
         self._storages = {value: number for number, value in enumerate(lives)}
         halos = dict.fromkeys(lives, 0)
-        steps = list[Step]()
+        steps = list[ProgramStep]()
         for operation in self._places.steps:
             if operation.kind in CONVOLUTIONS:
                 read = self._places.of(self._places.read(operation)[0]).storage
@@ -81,14 +81,14 @@ class _Maker:
         channels = image.channels if value[1] else -(-image.channels // _BLOCK) * _BLOCK
         return channels * height * width
 
-    def _step(self, operation: Operation) -> Step:
+    def _step(self, operation: Operation) -> ProgramStep:
         read = [self._buffer(value) for value in self._places.read(operation)]
         if operation.kind is StepKind.LOAD:
             read = [self._area.inputs.index(operation.image)]
         image, second = [*read, NOTHING][:2]
         is_store = operation.kind is StepKind.STORE
         out = self._area.outputs.index(operation.out) if is_store else self._buffer(self._places.made(operation))
-        return Step(
+        return ProgramStep(
             StepKind.WINOGRAD if self._is_winograd(operation) else operation.kind,
             out,
             image,

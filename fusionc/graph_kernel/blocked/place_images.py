@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from fusionc.graph_kernel.blocked.fuse_operations import Operations
-from fusionc.graph_kernel.blocked.image_area import Cut, Join, Operation
+from fusionc.graph_kernel.blocked.image_area import ImageCut, ImageJoin, Operation
 from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, StepKind
 
 _IN_PLACE = frozenset((StepKind.ADD, StepKind.MUL, StepKind.SCALE, StepKind.ACT))
@@ -15,7 +15,7 @@ Value = tuple[str, bool]  # a name, and whether it lies as in its tensor
 
 
 @dataclass(frozen=True)
-class Place:
+class ImagePlace:
     """Where a value lies: from which channel on in the memory that is named after another value."""
 
     storage: Value
@@ -27,13 +27,13 @@ class Places:
 
     def __init__(self, operations: Operations) -> None:
         self.images = operations.images
-        self._inside: dict[Value, Place] = {}  # what lies in another value's memory
+        self._inside: dict[Value, ImagePlace] = {}  # what lies in another value's memory
         self._cut: set[Value] = set()
         self.steps: list[Operation] = []
         for item in operations.items:
             if isinstance(item, Operation):
                 self.steps.append(item)
-            elif isinstance(item, Join):
+            elif isinstance(item, ImageJoin):
                 self._join(item)
             else:
                 self._take_apart(item)
@@ -41,13 +41,13 @@ class Places:
         for number, step in enumerate(self.steps):
             self._share(number, step)
 
-    def of(self, value: Value) -> Place:
+    def of(self, value: Value) -> ImagePlace:
         """The place of a value."""
         first = 0
         while value in self._inside:
             first += self._inside[value].first
             value = self._inside[value].storage
-        return Place(value, first)
+        return ImagePlace(value, first)
 
     def made(self, step: Operation) -> Value:
         """The value that a step writes."""
@@ -60,7 +60,7 @@ class Places:
         first = (step.image, step.is_planar)
         return [first, (step.second, False)] if step.second else [first]
 
-    def _join(self, join: Join) -> None:
+    def _join(self, join: ImageJoin) -> None:
         first = 0
         for number, part in enumerate(join.parts):
             value, channels = (part, False), self.images.image(part).channels
@@ -68,12 +68,12 @@ class Places:
                 value = (f"{join.out}/{number}", False)
                 self.images.images[value[0]] = self.images.image(part)
                 self.steps.append(Operation(StepKind.COPY, value[0], part))
-            self._inside[value] = Place((join.out, False), first)
+            self._inside[value] = ImagePlace((join.out, False), first)
             first += channels
 
-    def _take_apart(self, cut: Cut) -> None:
+    def _take_apart(self, cut: ImageCut) -> None:
         for name, first in cut.parts:
-            self._inside[name, False] = Place((cut.image, False), first)
+            self._inside[name, False] = ImagePlace((cut.image, False), first)
 
     def _last_readings(self) -> dict[Value, int]:
         """The last step that reads or writes each memory."""
@@ -95,9 +95,9 @@ class Places:
         for value in operands:
             place = self.of(value)
             whole = self.images.image(place.storage[0]).channels
-            fits = place == Place(value, 0) and whole == self.images.image(out[0]).channels
+            fits = place == ImagePlace(value, 0) and whole == self.images.image(out[0]).channels
             if fits and self._read_last[value] == number and self.of(out).storage != value:
-                self._inside[value] = Place(out, 0)
+                self._inside[value] = ImagePlace(out, 0)
                 return
 
 

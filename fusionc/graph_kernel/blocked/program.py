@@ -61,7 +61,7 @@ class Activated:
 
 
 @dataclass(frozen=True)
-class Window:
+class KernelWindow:
     """How a convolution or a pool walks over rows and columns. Pads are top, left, bottom, right."""
 
     kernel: tuple[int, int] = (1, 1)
@@ -72,7 +72,7 @@ class Window:
 
 
 NO_ACTIVATION = Activated()
-PLAIN_WINDOW = Window()
+PLAIN_WINDOW = KernelWindow()
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ class Buffer:
 
 
 @dataclass(frozen=True)
-class Step:
+class ProgramStep:
     """One step. `out`, `image` and `second` are buffers; of a LOAD `image`, of a STORE `out` is the number of a tensor.
 
     `is_after` says that the second operand is added behind the activation, `flag` of AVERAGE_POOL that zeros around
@@ -110,7 +110,7 @@ class Step:
     bias: int = NOTHING
     activated: Activated = NO_ACTIVATION
     is_after: bool = False
-    window: Window = PLAIN_WINDOW
+    window: KernelWindow = PLAIN_WINDOW
     flag: bool = False
 
 
@@ -121,6 +121,6 @@ class Program:
 
     storages: tuple[Storage, ...]
     buffers: tuple[Buffer, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[ProgramStep, ...]
     tables: tuple[np.ndarray, ...]
     slots: int

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from fusionc.graph_kernel.area import Area
-from fusionc.graph_kernel.blocked.program import Program, Step
+from fusionc.graph_kernel.blocked.program import Program, ProgramStep
 from fusionc.graph_kernel.lower.c_types import F32, literal, table
 
 
@@ -34,7 +34,7 @@ def _list(ctype: str, name: str, items: Sequence[str]) -> str:
     return f"static const {ctype} {name}[] = {{{', '.join(items)}}};"
 
 
-def _step(step: Step) -> str:
+def _step(step: ProgramStep) -> str:
     window, activated = step.window, step.activated
     numbers = [
         *(int(step.kind), step.out, step.image, step.second, step.weights, step.bias),

@@ -8,7 +8,7 @@ from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.blocked.convolution_time import direct_seconds, winograd_seconds
 from fusionc.graph_kernel.blocked.image_area import Operation
 from fusionc.graph_kernel.blocked.make_program import MadeProgram, program_of
-from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, Activation, Step, StepKind
+from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, Activation, ProgramStep, StepKind
 from fusionc.graph_kernel.lower.area_info import attribute
 
 # Of one thread. Products are multiplications and additions of both.
@@ -36,7 +36,7 @@ def saved_by_program(area: Area) -> float:
     return theirs - ours if theirs - ours > _LEAST * theirs else 0.0
 
 
-def _of_step(step: Step, operation: Operation, made: MadeProgram) -> float:
+def _of_step(step: ProgramStep, operation: Operation, made: MadeProgram) -> float:
     elements = _elements(operation.out, made)
     seconds = _STEP + (0.0 if step.activated.function in _CHEAP else elements * _FUNCTION)
     if step.kind in CONVOLUTIONS:

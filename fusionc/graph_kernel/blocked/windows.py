@@ -6,20 +6,20 @@ from dataclasses import replace
 
 import onnx
 
-from fusionc.graph_kernel.blocked.image_area import Image, Unfit
+from fusionc.graph_kernel.blocked.image_area import Image, UnfitOperator
 from fusionc.graph_kernel.blocked.image_size import ImageSize, windows_in
-from fusionc.graph_kernel.blocked.program import Window
+from fusionc.graph_kernel.blocked.program import KernelWindow
 from fusionc.graph_kernel.lower.area_info import attribute
 
 _WIDEST_BORDER = 16  # rows or columns of zeros
 
 
-def window_of(node: onnx.NodeProto, kernel: tuple[int, int], image: Image) -> Window:
-    """The window of a convolution or a pool with a kernel of this size. Raises Unfit where steps have none like it."""
+def window_of(node: onnx.NodeProto, kernel: tuple[int, int], image: Image) -> KernelWindow:
+    """The window of a convolution or a pool with a kernel of this size. Raises UnfitOperator where steps have none."""
     written = attribute(node, "kernel_shape")
     if written is not None and tuple(written) != kernel:
-        raise Unfit("its weights do not fit its kernel")
-    window = Window(
+        raise UnfitOperator("its weights do not fit its kernel")
+    window = KernelWindow(
         kernel,
         _pair(node, "strides"),
         _pair(node, "dilations"),
@@ -28,11 +28,11 @@ def window_of(node: onnx.NodeProto, kernel: tuple[int, int], image: Image) -> Wi
     )
     window = replace(window, pads=_pads(node, window, image))
     if min(window.pads) < 0 or max(window.pads) > _WIDEST_BORDER:
-        raise Unfit("its border is too wide")
+        raise UnfitOperator("its border is too wide")
     return window
 
 
-def pooled(image: Image, window: Window, channels: int) -> Image:
+def pooled(image: Image, window: KernelWindow, channels: int) -> Image:
     """The image that a window makes of another one."""
     top, left, bottom, right = window.pads
     height = windows_in(image.height, window.kernel[0], window.stride[0], window.dilation[0], top + bottom)
@@ -45,7 +45,7 @@ def _pair(node: onnx.NodeProto, name: str) -> tuple[int, int]:
     return int(rows), int(columns)
 
 
-def _pads(node: onnx.NodeProto, window: Window, image: Image) -> tuple[int, int, int, int]:
+def _pads(node: onnx.NodeProto, window: KernelWindow, image: Image) -> tuple[int, int, int, int]:
     auto = attribute(node, "auto_pad", "NOTSET")
     if auto in ("NOTSET", ""):
         top, left, bottom, right = attribute(node, "pads") or (0, 0, 0, 0)
@@ -69,5 +69,5 @@ def _total(size: ImageSize, kernel: int, stride: int, dilation: int) -> int:
     if stride == 1:
         return reach - 1
     if size.known is None:
-        raise Unfit("its border is not known before the model runs")
+        raise UnfitOperator("its border is not known before the model runs")
     return max(0, (-(-size.known // stride) - 1) * stride + reach - size.known)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from fusionc.graph_kernel.area import Area, KernelKind
 from fusionc.graph_kernel.blocked.fuse_operations import Operations
-from fusionc.graph_kernel.blocked.image_area import Unfit
+from fusionc.graph_kernel.blocked.image_area import UnfitOperator
 from fusionc.graph_kernel.blocked.image_operators import CONVOLVING, OPERATORS
 from fusionc.graph_kernel.select.area_location import AreaLocation
 from fusionc.graph_kernel.select.cluster import clusters_of
@@ -45,7 +45,7 @@ def _may_be_inside(node: Node) -> bool:
         return False
     try:
         Operations(area, is_fragment=True)
-    except Unfit:
+    except UnfitOperator:
         return False
     return True
 
@@ -54,7 +54,7 @@ def _unfit(location: AreaLocation) -> list[Node]:
     """The operators that do not fit to the others."""
     try:
         Operations(location.area)
-    except Unfit as reason:
+    except UnfitOperator as reason:
         return [location.nodes[place] for place in reason.places]
     return []
 
