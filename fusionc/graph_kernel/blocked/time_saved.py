@@ -1,7 +1,7 @@
 """What a blocked program saves: its time against that of onnxruntime, which has a blocked layout as well.
 
-Only convolutions count. What stands between them onnxruntime fuses into them, too, or it takes as long there as here. So
-it is Winograd's way that a program has ahead; the direct way takes longer here.
+Only convolutions count. What stands between them onnxruntime fuses into them, too, or it takes as long there as here.
+So it is Winograd's way that a program has ahead; the direct way takes longer here.
 """
 
 from __future__ import annotations
