@@ -1,65 +1,169 @@
-"""The kernels of blocked areas compute what onnxruntime computes without them."""
+"""Programs as kernels compute what onnxruntime computes: all networks in one library."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
 import numpy as np
 import pytest
-from kernels_run import run_kernel
-from networks import Array, Found, Network, areas_of, check, difference, kinds_of, only_area, values_of
+from areas import session
+from kernels_run import call_of, run_kernel
+from networks import MICROSOFT, Array, Found, Network, areas_of, difference, only_area, values_of, wanted
 from random_networks import RandomNetwork
 
+from fusionc.graph_kernel.area import KernelKind
 from fusionc.graph_kernel.library.build_library import build
 
-_NETWORKS = 24
+CHANNELS = (3, 16, 17, 24, 40)
+SIZES = ((1, 1, 1), (1, 5, 7), (2, 8, 8), (3, 13, 22))  # batch, rows, columns
+RANDOM = 25
+
+
+def mixed(channels: int) -> Network:
+    """Most kinds of steps, for any sizes."""
+    n = Network(seed=channels)
+    x = n.conv(n.input("N", 3, "H", "W"), 3, channels)
+    y = n.op("Relu", n.conv(x, channels, channels))
+    y = n.op("Add", x, n.op("Sigmoid", n.conv(y, channels, channels, 5, group=channels)))
+    s = n.op("HardSigmoid", n.conv(n.op("GlobalAveragePool", y), channels, channels, 1))
+    y = n.op("Mul", n.op("Mul", y, n.const(0.7)), s)
+    z = n.op("MaxPool", n.conv(y, channels, 32, strides=[2, 2]), kernel_shape=[3, 3], pads=[1] * 4)
+    z = n.op("AveragePool", z, kernel_shape=[3, 3], pads=[1] * 4)
+    how = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    large = n.op(
+        "Resize", n.op("ConvTranspose", z, n.random(32, 16, 2, 2), strides=[2, 2]), "", n.const([1, 1, 1, 3]), **how
+    )
+    other = n.op("Resize", n.conv(z, 32, 16, 2, pads=[0, 0, 1, 1]), "", n.const([1, 1, 2, 6]), **how)
+    joined = n.op("Concat", large, n.op("Tanh", other), large, axis=1)
+    a, b = n.op("Split", joined, n.const([16, 32], np.int64), axis=1, outputs=2)
+    n.outputs = [y, n.op("Gelu", n.conv(b, 32, 40), domain=MICROSOFT), n.op("HardSwish", a)]
+    return n
+
+
+def dense() -> Network:
+    """Concats of concats, sums in both orders, results in the middle."""
+    n = Network(seed=1)
+    x = n.conv(n.input("N", 16, "H", "W"), 16, 32)
+    for k in range(3):
+        x = n.op("Concat", x, n.conv(n.op("Relu", x), 32 + 16 * k, 16), axis=1)
+    y = n.conv(x, 80, 80, 1)
+    n.outputs = [
+        x,
+        n.op("LeakyRelu", n.op("Add", n.conv(y, 80, 80), x)),
+        n.op("Add", x, n.op("Tanh", n.conv(y, 80, 80))),
+    ]
+    return n
+
+
+def wide() -> Network:
+    """Convolutions by Winograd."""
+    n = Network(seed=2)
+    n.outputs = [n.op("Relu", n.conv(n.conv(n.input("N", 32, "H", "W"), 32, 48), 48, 32))]
+    return n
+
+
+@dataclass(frozen=True)
+class Library:
+    """All areas by what they are called here, and their kernels."""
+
+    areas: dict[str, list[Found]]
+    file: Path
+
+
+def _networks() -> dict[str, Callable[[], Network]]:
+    found: dict[str, Callable[[], Network]] = {f"mixed_{c}": lambda c=c: mixed(c) for c in CHANNELS}
+    return found | {"dense": dense, "wide": wide}
 
 
 @pytest.fixture(scope="module")
-def networks() -> list[tuple[Found, list[Array]]]:
-    """Areas of random networks, and what they read."""
-    pairs = []
-    for seed in range(_NETWORKS):
-        made = RandomNetwork(f"kernels/{seed}")
-        found = areas_of(made.network.model())
-        names = [name for one in found for name in one.images.values()]
-        values = values_of(made.network.model(), made.network.feeds(made.sizes), names)
-        pairs += [(one, one.tensors(values)) for one in found]
-    return pairs
+def library() -> Library:
+    areas = {}
+    for name, make in _networks().items():
+        for kind in KernelKind.BLOCKED, KernelKind.WINOGRAD:
+            areas[f"{name}_{kind}"] = [only_area(make().model(), kind)]
+    for seed in range(RANDOM):
+        areas[f"random_{seed}"] = areas_of(RandomNetwork(f"kernels/{seed}").network.model())
+    built = build([found.area for several in areas.values() for found in several])
+    assert not built.failed and built.library is not None
+    return Library(areas, built.library)
 
 
-@pytest.mark.parametrize("threads", [1, 2])
-def test_kernels_of_random_networks(networks: list[tuple[Found, list[Array]]], threads: int) -> None:
-    built = build([found.area for found, _ in networks])
-    assert built.library is not None and not built.failed
-    for found, tensors in networks:
-        kernel, body = run_kernel(found, tensors, built.library, threads), run_kernel(found, tensors, None, threads)
-        problems = [difference(a, b) for a, b in zip(body, kernel, strict=True)]
-        assert not any(problems), f"{found.area.name}: {problems}"
+def compare(found: Found, tensors: list[Array], library: Library, threads: int = 2) -> None:
+    plain = wanted(found.area, tensors)
+    for k, (a, b) in enumerate(zip(plain, run_kernel(found, tensors, library.file, threads), strict=True)):
+        problem = difference(a, b)
+        assert not problem, f"output {k}: {problem}"
 
 
-def of_one_convolution(channels: int = 32) -> tuple[Found, list[Array]]:
-    n = Network()
-    found = only_area(n.model(n.op("Relu", n.conv(n.input(1, channels, 21, 30), channels, channels))))
-    return found, found.tensors(n.feeds())
+@pytest.mark.usefixtures("needs_a_compiler")
+@pytest.mark.parametrize("kind", [KernelKind.BLOCKED, KernelKind.WINOGRAD])
+@pytest.mark.parametrize("size", SIZES, ids=str)
+@pytest.mark.parametrize("name", _networks())
+def test_kernels_of_any_sizes(name: str, size: tuple[int, int, int], kind: KernelKind, library: Library) -> None:
+    (found,) = library.areas[f"{name}_{kind}"]
+    feeds = _networks()[name]().feeds(dict(zip("NHW", size, strict=True)))
+    compare(found, found.tensors(feeds), library)
 
 
-def test_what_is_not_finite_reaches_as_far_as_the_direct_way_lets_it() -> None:
-    found, tensors = of_one_convolution()
-    library = build([found.area]).library
-    assert library is not None and kinds_of(check(found.area, tensors)) == "WINOGRAD"
-    (image,) = (tensor for tensor in tensors if tensor.shape == (1, 32, 21, 30))
-    for value in (np.inf, -np.inf, np.nan, 3e38):
-        image[0, 3, 7, 11] = value
-        (kernel,), (body,) = run_kernel(found, tensors, library), run_kernel(found, tensors, None)
-        assert not difference(body, kernel)
-        assert np.array_equal(np.isfinite(kernel), np.isfinite(body))
+@pytest.mark.usefixtures("needs_a_compiler")
+@pytest.mark.parametrize("seed", range(RANDOM))
+def test_random_networks(seed: int, library: Library) -> None:
+    made = RandomNetwork(f"kernels/{seed}")
+    found = library.areas[f"random_{seed}"]
+    names = [name for one in found for name in one.images.values()]
+    values = values_of(made.network.model(), made.network.feeds(made.sizes), names)
+    for one in found:
+        compare(one, one.tensors(values), library)
 
 
-def test_sizes_may_change_from_run_to_run() -> None:
-    n = Network()
-    y = n.conv(n.op("Relu", n.conv(n.input("N", 32, "H", "W"), 32, 48)), 48, 32)
-    found = only_area(n.model(y))
-    library = build([found.area]).library
+@pytest.mark.usefixtures("needs_a_compiler")
+@pytest.mark.parametrize("kind", [KernelKind.BLOCKED, KernelKind.WINOGRAD])
+def test_what_is_not_finite_spreads_as_far_as_it_should(kind: KernelKind, library: Library) -> None:
+    (found,) = library.areas[f"dense_{kind}"]
+    feeds = dense().feeds({"N": 2, "H": 23, "W": 19}, edges=True)
+    compare(found, found.tensors(feeds), library)
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_one_thread_and_several(library: Library) -> None:
+    (found,) = library.areas[f"mixed_40_{KernelKind.WINOGRAD}"]
+    feeds = mixed(40).feeds({"N": 2, "H": 64, "W": 64})
+    for threads in 1, 2, 3:
+        compare(found, found.tensors(feeds), library, threads)
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_no_image_at_all(library: Library) -> None:
+    (found,) = library.areas[f"dense_{KernelKind.WINOGRAD}"]
+    tensors = found.tensors(dense().feeds({"N": 0, "H": 8, "W": 8}))
+    assert [array.shape for array in run_kernel(found, tensors, library.file)] == [(0, 80, 8, 8)] * 3
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_the_function_computes_the_same(library: Library) -> None:
+    (found,) = library.areas[f"mixed_17_{KernelKind.WINOGRAD}"]
+    tensors = found.tensors(mixed(17).feeds({"N": 1, "H": 9, "W": 9}))
+    for a, b in zip(wanted(found.area, tensors), run_kernel(found, tensors, None), strict=True):
+        assert not difference(a, b)
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+@pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 3e38])
+def test_one_large_number_reaches_as_far_as_the_direct_way_lets_it(value: float, library: Library) -> None:
+    (found,) = library.areas[f"wide_{KernelKind.WINOGRAD}"]
+    feeds = wide().feeds({"N": 1, "H": 21, "W": 30})
+    feeds["in0"][0, 3, 7, 11] = value
+    compare(found, found.tensors(feeds), library)
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_sizes_may_change_from_run_to_run(library: Library) -> None:
+    (found,) = library.areas[f"wide_{KernelKind.WINOGRAD}"]
+    of_all = session(call_of(found), library.file)
+    (name,) = found.images
     for height, width, batch in ((40, 37, 1), (5, 6, 3), (64, 33, 2), (1, 1, 1), (40, 37, 1)):
-        tensors = found.tensors(n.feeds({"N": batch, "H": height, "W": width}))
-        (kernel,), (body,) = run_kernel(found, tensors, library), run_kernel(found, tensors, None)
-        assert not difference(body, kernel)
+        tensors = found.tensors(wide().feeds({"N": batch, "H": height, "W": width}))
+        (kernel,) = of_all.run(None, {name: tensors[found.area.inputs.index(name)]})
+        assert not difference(wanted(found.area, tensors)[0], kernel)

@@ -1,0 +1,69 @@
+/* Runs programs on memory of exactly the size of their tensors, with the functions for vectors of the width that is the
+ * argument. Standard input: the number of a kernel (int32), then for each of its inputs, weights among them, the sizes
+ * (int64) and the elements; until the end. Standard output: for each output of all these runs the sizes (int64) and the
+ * elements. Exit code 2 where sizes do not fit, 3 where the input ends early, 4 where there is no memory. */
+#include <stdio.h>
+
+static void take(void *into, size_t bytes) {
+  if (bytes && fread(into, 1, bytes, stdin) != bytes) exit(3);
+}
+
+static void *one_after_another(void *context, void (*task)(void *, size_t), size_t tasks, void *work) {
+  (void)context;
+  for (size_t k = 0; k < tasks; ++k) task(work, k);
+  return NULL;
+}
+
+static size_t count_of(int rank, const int64_t *sizes) {
+  size_t count = 1;
+  for (int k = 0; k < rank; ++k) count *= (size_t)sizes[k];
+  return count;
+}
+
+int main(int count, char **arguments) {
+  int32_t number;
+  chosen_width = count > 1 ? atoi(arguments[1]) : 0;
+  while (fread(&number, sizeof number, 1, stdin) == 1) {
+    const gk_kernel *kernel = gk_operators[number].kernel;
+    const gb_program *p = kernel->program;
+    const int inputs = kernel->inputs, outputs = kernel->outputs;
+    int64_t dims[inputs + 1][8];
+    const int64_t *loads[inputs + 1];
+    int tables = 0, failed = 0;
+    while (p->tables[tables]) ++tables;
+    const float *tensors[inputs + tables + 1];
+    float *out[outputs + 1];
+    gb_size sizes[p->storages_count + 1];
+    for (int k = 0; k < inputs; ++k) {
+      take(dims[k], (size_t)kernel->ranks[k] * sizeof(int64_t));
+      const size_t bytes = count_of(kernel->ranks[k], loads[k] = dims[k]) * sizeof(float);
+      float *elements = malloc(bytes);
+      take(elements, bytes);
+      tensors[k] = elements;
+    }
+    for (int k = 0; k < tables; ++k) tensors[inputs + k] = p->tables[k];
+    gb_state *state = gb_new(kernel, tensors);
+    if (!state) exit(4);
+    if (gb_sizes(p, loads, sizes)) exit(2);
+    int64_t made[outputs + 1][4];
+    for (int k = 0; k < p->steps_count; ++k) {
+      const gb_step *s = &p->steps[k];
+      if (s->op != GB_STORE) continue;
+      const gb_size size = sizes[p->buffers[s->in].storage];
+      const int64_t shape[] = {size.batch, p->buffers[s->in].channels, size.height, size.width};
+      memcpy(made[s->out], shape, sizeof shape);
+      out[s->out] = malloc(count_of(4, shape) * sizeof(float));
+    }
+    gb_run(state, sizes, tensors, out, one_after_another, NULL, &failed);
+    gb_run(state, sizes, tensors, out, one_after_another, NULL, &failed); /* with memory as the first one has left it */
+    if (failed) exit(4);
+    for (int k = 0; k < outputs; ++k) {
+      fwrite(made[k], sizeof(int64_t), 4, stdout);
+      fwrite(out[k], sizeof(float), count_of(4, made[k]), stdout);
+      free(out[k]);
+    }
+    gb_free(state);
+    for (int k = 0; k < inputs; ++k) free((void *)(uintptr_t)tensors[k]);
+  }
+  return 0;
+}

@@ -1,0 +1,54 @@
+"""Programs without onnxruntime: with vectors of each width that the processor has, under sanitizers or not."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import standalone
+from networks import Array
+
+from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.c import compile
+from fusionc.graph_kernel.c.source import source
+
+SANITIZERS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+_CHOICE = "gb_widths[gk_best_body()]"
+
+
+class Standalone:
+    """An executable with the programs of areas."""
+
+    def __init__(self, areas: Sequence[Area], folder: Path, flags: Sequence[str] = ()) -> None:
+        self.numbers = {name: number for number, name in enumerate(dict.fromkeys(area.name for area in areas))}
+        text = source(areas)
+        assert text.count(_CHOICE) == 1
+        main = (Path(__file__).parent / "standalone_program.c").read_text()
+        file, self._program = folder / "programs.c", folder / "programs"
+        file.write_text(f"static int chosen_width;\n{text.replace(_CHOICE, 'gb_widths[chosen_width]')}{main}")
+        own = [flag for flag in compile.FLAGS if flag not in ("-shared", "-fPIC")]
+        command = [*compile.compiler(), *own, *flags, "-o", str(self._program), str(file), "-lm", "-pthread"]
+        made = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert not made.returncode, made.stderr
+
+    def run(self, area: Area, tensors: Sequence[Array], width: int = 0) -> list[Array]:
+        """The outputs of an area for these inputs. Raises AssertionError with what the program says."""
+        given = dict(zip(area.inputs, (np.asarray(t, np.float32) for t in tensors), strict=True))
+        call = standalone.call(self.numbers[area.name], area, given)
+        done = subprocess.run([self._program, str(width)], input=call, capture_output=True, check=False)
+        assert not done.returncode, f"exit code {done.returncode}: {done.stderr.decode(errors='replace')[:1500]}"
+        return standalone.outputs(area, done.stdout)
+
+
+def widths() -> list[int]:
+    """The numbers of the widths that this processor has."""
+    known = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
+    flags = set(known.partition("flags")[2].partition("\n")[0].split())
+    found = [0]
+    if {"avx2", "fma"} <= flags:
+        found.append(1)
+    if {"avx512f", "avx512dq", "avx512vl"} <= flags:
+        found.append(2)
+    return found
