@@ -1,0 +1,101 @@
+"""Random convolutional networks, run as plain operators and as programs over images in blocks, and what they compute.
+
+    python benchmarks/blocked_fuzz.py --count 1000 --seed 1
+    python benchmarks/blocked_fuzz.py --seed 1 --only 123       network 123 of these alone
+    python benchmarks/blocked_fuzz.py --count 200 --sanitize    under AddressSanitizer and UndefinedBehaviorSanitizer
+
+Each area of a network runs with vectors of every width that the processor has, and in onnxruntime on two threads. The
+reference is onnxruntime with its optimizers off; where both differ, the steps of the program are computed with numpy,
+which tells whether the program is wrong or what runs it. Exit code 1 if anything differs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "graph_kernel"))
+sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "graph_kernel" / "blocked"))
+from interpreter import Interpreter
+from kernels_run import run_kernel
+from networks import Array, Found, areas_of, difference, program_of_area, values_of, wanted
+from random_networks import RandomNetwork
+from standalone_programs import SANITIZERS, Standalone, widths
+
+from fusionc.graph_kernel.library.build_library import build
+
+_BATCH = 40  # networks in one library
+
+
+def calls_of(seed: int, number: int) -> list[tuple[Found, list[Array]]]:
+    """The areas of a network, and what they read there."""
+    made = RandomNetwork(f"{seed}/{number}")
+    model = made.network.model()
+    found = areas_of(model)
+    names = [name for one in found for name in one.images.values()]
+    values = values_of(model, made.network.feeds(made.sizes), names)
+    return [(one, one.tensors(values)) for one in found]
+
+
+def problem_of(found: Found, tensors: Sequence[Array], got: Sequence[Array]) -> str:
+    """What differs from onnxruntime, "" if nothing."""
+    plain = wanted(found.area, tensors)
+    problems = [difference(a, b) for a, b in zip(plain, got, strict=True)]
+    if not any(problems):
+        return ""
+    program = program_of_area(found.area)
+    steps = [difference(a, b) for a, b in zip(plain, Interpreter(program, tensors).run(), strict=True)]
+    return f"{'the program' if any(steps) else 'what runs it'}: {problems} {' '.join(program.kinds)}"
+
+
+def run_batch(seed: int, numbers: Sequence[int], sanitize: bool, counts: Counter[str]) -> Iterator[str]:
+    """Findings of some networks, which share a library."""
+    calls = [(number, *call) for number in numbers for call in calls_of(seed, number)]
+    areas = [found.area for _, found, _ in calls]
+    counts["networks"] += len(numbers)
+    counts["areas"] += len(areas)
+    if not areas:
+        return
+    built = None if sanitize else build(areas)
+    if built is not None:
+        yield from (f"{name}: {reason}" for name, reason in built.failed.items())
+    with tempfile.TemporaryDirectory() as folder:
+        alone = Standalone(areas, Path(folder), SANITIZERS if sanitize else ["-O1"])
+        for number, found, tensors in calls:
+            for width in widths():
+                try:
+                    problem = problem_of(found, tensors, alone.run(found.area, tensors, width))
+                except AssertionError as error:
+                    problem = str(error)
+                if problem:
+                    yield f"network {number}, width {width}: {problem}"
+            if built is not None and built.library is not None:
+                problem = problem_of(found, tensors, run_kernel(found, tensors, built.library))
+                if problem:
+                    yield f"network {number}, in onnxruntime: {problem}"
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--only", type=int)
+    parser.add_argument("--sanitize", action="store_true")
+    args = parser.parse_args()
+    numbers = [args.only] if args.only is not None else list(range(args.count))
+    counts: Counter[str] = Counter()
+    findings = 0
+    for begin in range(0, len(numbers), _BATCH):
+        for text in run_batch(args.seed, numbers[begin : begin + _BATCH], args.sanitize, counts):
+            print(text, flush=True)
+            findings += 1
+    print(f"{counts['areas']} areas of {counts['networks']} networks compared, {findings} findings")
+    return bool(findings)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
