@@ -33,10 +33,12 @@ def window_of(node: onnx.NodeProto, kernel: tuple[int, int], image: Image) -> Ke
 
 
 def pooled(image: Image, window: KernelWindow, channels: int) -> Image:
-    """The image that a window makes of another one."""
+    """The image that a window makes of another one. Raises UnfitOperator where it is larger than the image."""
     top, left, bottom, right = window.pads
     height = windows_in(image.height, window.kernel[0], window.stride[0], window.dilation[0], top + bottom)
     width = windows_in(image.width, window.kernel[1], window.stride[1], window.dilation[1], left + right)
+    if any(size.known is not None and size.known < 1 for size in (height, width)):
+        raise UnfitOperator("a window is larger than the image")
     return Image(channels, image.batch, height, width)
 
 

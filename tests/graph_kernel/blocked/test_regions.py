@@ -51,6 +51,9 @@ STRANGE: dict[str, Form] = {
         "ConvTranspose", x, n.random(32, 8, 2, 2), strides=[2, 2], output_shape=[12, 12]
     ),
     "a pool that rounds up": lambda n, x: n.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
+    "a window that is larger than the image": lambda n, x: n.op(
+        "MaxPool", n.op("GlobalMaxPool", x), kernel_shape=[2, 2], strides=[2, 2]
+    ),
     "a pool with dilations": lambda n, x: n.op("MaxPool", x, kernel_shape=[2, 2], dilations=[2, 2]),
     "the places of what is largest": lambda n, x: n.op("MaxPool", x, kernel_shape=[2, 2], outputs=2)[0],
     "a mean over channels": lambda n, x: n.op("ReduceMean", x, axes=[1]),
