@@ -12,6 +12,11 @@ GK_INLINE GB(place) GB(place_of)(const gb_call *c, ptrdiff_t unit, ptrdiff_t blo
   return (GB(place)){from, to - from, row, block % blocks, block / blocks};
 }
 
+/* Which channels there are of a block; NULL where there are all. */
+GK_INLINE const int32_t *GB(lanes_of)(const gb_call *c, ptrdiff_t block) {
+  return (block + 1) * GB_V > c->out.channels ? c->lanes : NULL;
+}
+
 static void GB(convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_step *s = c->step;
   const int is_first = s->op == GB_FIRST;
@@ -40,6 +45,7 @@ static void GB(convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float 
         .y_pixel = GB_V,
         .y_block = c->out.plane,
         .step = s,
+        .lanes = GB(lanes_of)(c, block + is_two),
     };
     if (c->in2.data) {
       t.residual = c->in2.data + at.image * c->in2.image + block * c->in2.plane + at.row * c->in2.row + at.first * GB_V;
@@ -75,6 +81,7 @@ static void GB(transposed)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, floa
             .y_pixel = s->stride[1] * GB_V,
             .y_block = c->out.plane,
             .step = s,
+            .lanes = GB(lanes_of)(c, block + is_two),
         };
         if (c->in2.data) {
           t.residual = c->in2.data + at.image * c->in2.image + block * c->in2.plane + row * c->in2.row + column * GB_V;
@@ -95,7 +102,7 @@ GK_INLINE void GB(depthwise_pixels)(const GB(tile) *t, const int R) {
     for (ptrdiff_t j = 0; j < t->columns; ++j, x += t->x_column, w += GB_V)
       for (int r = 0; r < R; ++r) sums[r] = GB_MADD(GB(load)(x + r * t->x_pixel), GB(load)(w), sums[r]);
   }
-  GB(finish)(t, sums, t->y, t->residual, R);
+  GB(finish)(t, sums, t->y, t->residual, t->lanes, R);
 }
 
 static void GB(depthwise)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
@@ -116,6 +123,7 @@ static void GB(depthwise)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float
         .y = c->out.data + at.image * c->out.image + at.block * c->out.plane + at.row * c->out.row + at.first * GB_V,
         .y_pixel = GB_V,
         .step = s,
+        .lanes = GB(lanes_of)(c, at.block),
     };
     if (c->in2.data)
       t.residual =

@@ -59,6 +59,7 @@ typedef struct {
   const float *weights, *bias;
   ptrdiff_t units, rows, columns, segments; /* units of work, and how convolutions divide images into them */
   ptrdiff_t scratch;                        /* bytes that a task needs */
+  int32_t lanes[16];                        /* all bits for each channel that there is of the last block */
 } gb_call;
 
 typedef void gb_task(const gb_call *call, ptrdiff_t unit, ptrdiff_t end, float *scratch);

@@ -98,7 +98,8 @@ static gb_state *gb_new(const gk_kernel *kernel, const float *const *constants) 
 static ptrdiff_t gb_sized(const gb_step *s, int axis, ptrdiff_t size) {
   const ptrdiff_t reach = (ptrdiff_t)s->dilation[axis] * (s->kernel[axis] - 1) + 1;
   const ptrdiff_t room = size + s->pads[axis] + s->pads[axis + 2] - reach;
-  return room < 0 ? 0 : room / s->stride[axis] + 1;
+  if (room < 0 && s->weights >= 0) return 0;
+  return room / s->stride[axis] + 1; /* of a pool over a smaller image as onnxruntime has it: one window */
 }
 
 /* The sizes of the images in all storages; `loads` has those of the inputs, [batch, channels, height, width] for each

@@ -33,9 +33,14 @@ static void gb_do(void *work, size_t number) {
 /* Whether pixels lie without a gap from row to row. */
 static int gb_is_flat(const gb_image *image) { return !image->data || image->row * image->height == image->plane; }
 
+/* Asked once: the system takes as long to answer as a step may. */
 static ptrdiff_t gb_threads(void) {
-  const long n = sysconf(_SC_NPROCESSORS_ONLN);
-  return n < 1 ? 1 : n > 16 ? 16 : n;
+  static _Atomic long threads;
+  if (!threads) {
+    const long n = sysconf(_SC_NPROCESSORS_ONLN);
+    threads = n < 1 ? 1 : n > 16 ? 16 : n;
+  }
+  return threads;
 }
 
 /* How a step is cut into units, and about how many nanoseconds all of them take. */
@@ -120,6 +125,8 @@ static gb_call gb_call_of(const gb_state *state, int k, const gb_size *sizes, ch
   if (s->op != GB_STORE) c.out = gb_image_of(state, s->out, sizes, slots);
   else c.out = c.in;
   c.in2 = gb_image_of(state, s->in2, sizes, slots);
+  for (ptrdiff_t v = 0, width = state->width->vector; v < width; ++v)
+    c.lanes[v] = c.out.channels % width == 0 || v < c.out.channels % width ? -1 : 0;
   return c;
 }
 

@@ -2,6 +2,7 @@
  *
  * GB_V floats are a vector, GB_MADD multiplies and adds, GB_TILE pixels by two blocks of channels stay in registers. */
 typedef float GB(vec) __attribute__((vector_size(4 * GB_V), aligned(4 * GB_V)));
+typedef int32_t GB(bits) __attribute__((vector_size(4 * GB_V), aligned(4)));
 
 /* What a tile reads and makes. Distances are in floats. */
 typedef struct {
@@ -16,6 +17,7 @@ typedef struct {
   const float *residual; /* pixels lie as in y; NULL where there is none */
   ptrdiff_t residual_block;
   const gb_step *step; /* for its activation; NULL: sums alone */
+  const int32_t *lanes; /* which channels there are of the last block; NULL: all */
 } GB(tile);
 
 #define GB_EACH(kind, formula)                                 \
@@ -52,8 +54,11 @@ GK_INLINE GB(vec) GB(all)(float x) { return (GB(vec)){0} + x; }
 GK_INLINE GB(vec) GB(within)(GB(vec) x, float least, float most) { return GB_MIN(GB(all)(most), GB_MAX(GB(all)(least), x)); }
 
 /* `sums` become results: R pixels of one block of channels. Activations of a few instructions are applied in registers. */
-GK_INLINE void GB(finish)(const GB(tile) *t, GB(vec) *sums, float *y, const float *residual, const int R) {
+GK_INLINE void GB(finish)(const GB(tile) *t, GB(vec) *sums, float *y, const float *residual, const int32_t *lanes,
+                          const int R) {
   const gb_step *s = t->step;
+  if (lanes) /* an infinite number times a weight of zero is none, and would reach all channels from where none is */
+    for (int r = 0; r < R; ++r) sums[r] = (GB(vec))((GB(bits))sums[r] & *(const GB(bits) *)lanes);
   const int is_before = residual && !s->after;
   if (is_before)
     for (int r = 0; r < R; ++r) sums[r] += GB(load)(residual + r * t->y_pixel);
@@ -105,8 +110,8 @@ GK_INLINE void GB(sum)(const GB(tile) *t, const int R, const int O, const int C)
       }
     }
   }
-  GB(finish)(t, s0, t->y, t->residual, R);
-  if (O > 1) GB(finish)(t, s1, t->y + t->y_block, t->residual ? t->residual + t->residual_block : NULL, R);
+  GB(finish)(t, s0, t->y, t->residual, O > 1 ? NULL : t->lanes, R);
+  if (O > 1) GB(finish)(t, s1, t->y + t->y_block, t->residual ? t->residual + t->residual_block : NULL, t->lanes, R);
 }
 
 typedef void GB(tile_function)(const GB(tile) *);

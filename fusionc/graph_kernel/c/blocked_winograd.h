@@ -107,16 +107,17 @@ static void GB(tile_from_points)(const gb_call *c, const float *m, ptrdiff_t ste
   if (bad != 0.0f) GB(again)(c, n, block, y, x, sums);
   const ptrdiff_t height = c->out.height - y < 4 ? c->out.height - y : 4;
   const ptrdiff_t width = c->out.width - x < 4 ? c->out.width - x : 4;
+  const int32_t *lanes = GB(lanes_of)(c, block);
   GB(tile) t = {.y_pixel = GB_V, .step = c->step};
   for (ptrdiff_t i = 0; i < height; ++i) {
     float *to = c->out.data + n * c->out.image + block * c->out.plane + (y + i) * c->out.row + x * GB_V;
     const float *residual = NULL;
     if (c->in2.data)
       residual = c->in2.data + n * c->in2.image + block * c->in2.plane + (y + i) * c->in2.row + x * GB_V;
-    if (width == 4) GB(finish)(&t, sums + 4 * i, to, residual, 4);
+    if (width == 4) GB(finish)(&t, sums + 4 * i, to, residual, lanes, 4);
     else
       for (ptrdiff_t j = 0; j < width; ++j)
-        GB(finish)(&t, sums + 4 * i + j, to + j * GB_V, residual ? residual + j * GB_V : NULL, 1);
+        GB(finish)(&t, sums + 4 * i + j, to + j * GB_V, residual ? residual + j * GB_V : NULL, lanes, 1);
   }
 }
 

@@ -64,6 +64,15 @@ def wide() -> Network:
     return n
 
 
+def spare() -> Network:
+    """Channels that are no whole number of blocks, one behind the other."""
+    n = Network(seed=3)
+    x = n.op("Sigmoid", n.conv(n.conv(n.input("N", 5, "H", "W"), 5, 21), 21, 21, group=21))
+    y = n.op("Relu", n.conv(n.op("Add", n.conv(n.input("N", 5, "H", "W"), 5, 21), x), 21, 19))
+    n.outputs = [n.op("ConvTranspose", y, n.random(19, 18, 2, 2), strides=[2, 2]), n.conv(y, 19, 17)]
+    return n
+
+
 @dataclass(frozen=True)
 class Library:
     """All areas by what they are called here, and their kernels."""
@@ -74,7 +83,7 @@ class Library:
 
 def _networks() -> dict[str, Callable[[], Network]]:
     found: dict[str, Callable[[], Network]] = {f"mixed_{c}": lambda c=c: mixed(c) for c in CHANNELS}
-    return found | {"dense": dense, "wide": wide}
+    return found | {"dense": dense, "wide": wide, "spare": spare}
 
 
 @pytest.fixture(scope="module")
@@ -119,10 +128,11 @@ def test_random_networks(seed: int, library: Library) -> None:
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
+@pytest.mark.parametrize("name", ["dense", "spare"])
 @pytest.mark.parametrize("kind", [KernelKind.BLOCKED, KernelKind.WINOGRAD])
-def test_what_is_not_finite_spreads_as_far_as_it_should(kind: KernelKind, library: Library) -> None:
-    (found,) = library.areas[f"dense_{kind}"]
-    feeds = dense().feeds({"N": 2, "H": 23, "W": 19}, edges=True)
+def test_what_is_not_finite_spreads_as_far_as_it_should(kind: KernelKind, name: str, library: Library) -> None:
+    (found,) = library.areas[f"{name}_{kind}"]
+    feeds = _networks()[name]().feeds({"N": 2, "H": 23, "W": 19}, edges=True)
     compare(found, found.tensors(feeds), library)
 
 
