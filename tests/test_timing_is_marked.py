@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 TESTS = Path(__file__).parent
-CLOCKS = {"perf_counter", "perf_counter_ns", "process_time", "seconds_per_node"}
+CLOCKS = {"perf_counter", "perf_counter_ns", "process_time", "thread_time", "seconds_per_node"}
 
 
 def names_in(node: ast.AST) -> set[str]:
