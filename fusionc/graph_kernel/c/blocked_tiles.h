@@ -36,7 +36,7 @@ static void GB(activate)(float *p, ptrdiff_t n, const gb_step *s) {
     GB_EACH(GB_RELU, x < 0.0f ? 0.0f : x)
     GB_EACH(GB_CLIP, gk_at_most(gk_at_least(x, a), b))
     GB_EACH(GB_LEAKY, x < 0.0f ? a * x : x)
-    GB_EACH(GB_SIGMOID, gk_sigmoid_f32(x, m))
+    GB_EACH(GB_SIGMOID, x < -18.0f ? 0.0f : gk_sigmoid_f32(x, m)) /* as onnxruntime has it: below 2e-8 nothing is left */
     GB_EACH(GB_HARD_SIGMOID, gk_at_most(gk_at_least(a * x + b, 0.0f), 1.0f))
     GB_EACH(GB_HARD_SWISH, x * gk_at_most(gk_at_least(x * (1.0f / 6.0f) + 0.5f, 0.0f), 1.0f))
     GB_EACH(GB_SWISH, x * gk_sigmoid_f32(a * x, m))

@@ -177,3 +177,14 @@ def test_sizes_may_change_from_run_to_run(library: Library) -> None:
         tensors = found.tensors(wide().feeds({"N": batch, "H": height, "W": width}))
         (kernel,) = of_all.run(None, {name: tensors[found.area.inputs.index(name)]})
         assert not difference(wanted(found.area, tensors)[0], kernel)
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_a_sigmoid_ends_where_that_of_onnxruntime_does() -> None:
+    n = Network()
+    found = only_area(n.model(n.op("Sigmoid", n.conv(n.input(1, 16, 9, 9), 16, 16))))
+    tensors = [np.full_like(t, -30) if t.shape == (16,) else t for t in found.tensors(n.feeds())]  # the bias
+    found.constants.update({name: t for name, t in zip(found.area.inputs, tensors, strict=True) if t.shape == (16,)})
+    library = build([found.area]).library
+    (kernel,) = run_kernel(found, tensors, library)
+    assert not kernel.any() and not wanted(found.area, tensors)[0].any()
