@@ -14,7 +14,6 @@ is no finding, but counted. An area that no kernel can compute is counted with i
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from collections import Counter
@@ -30,6 +29,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "graph_kernel"))
 import sanitized
 from area_models import Maker
 from areas import differences, kernel_model, plain_model, session, settled_by
+from fuzz_options import fuzz_options
 from onnx import TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
@@ -229,18 +229,14 @@ def run_batch(seed: int, numbers: Sequence[int], folder: Path, counts: Counter[s
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", type=int)
-    parser.add_argument("--sanitize", action="store_true")
-    args = parser.parse_args()
+    options = fuzz_options(__doc__)
     counts: Counter[str] = Counter()
     findings: list[str] = []
-    numbers = [args.only] if args.only is not None else list(range(args.count))
     with tempfile.TemporaryDirectory() as folder:
-        for begin in range(0, len(numbers), _BATCH):
-            batch = run_batch(args.seed, numbers[begin : begin + _BATCH], Path(folder), counts, args.sanitize)
+        for begin in range(0, len(options.numbers), _BATCH):
+            batch = run_batch(
+                options.seed, options.numbers[begin : begin + _BATCH], Path(folder), counts, options.sanitize
+            )
             for text in batch:
                 print(text, flush=True)
             findings += batch

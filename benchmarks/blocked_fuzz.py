@@ -11,7 +11,6 @@ which tells whether the program is wrong or what runs it. Exit code 1 if anythin
 
 from __future__ import annotations
 
-import argparse
 import sys
 import tempfile
 from collections import Counter
@@ -20,6 +19,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "graph_kernel"))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "graph_kernel" / "blocked"))
+from fuzz_options import fuzz_options
 from interpreter import Interpreter
 from kernels_run import run_kernel
 from networks import Array, Found, areas_of, difference, program_of_area, values_of, wanted
@@ -80,17 +80,11 @@ def run_batch(seed: int, numbers: Sequence[int], sanitize: bool, counts: Counter
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=200)
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--only", type=int)
-    parser.add_argument("--sanitize", action="store_true")
-    args = parser.parse_args()
-    numbers = [args.only] if args.only is not None else list(range(args.count))
+    options = fuzz_options(__doc__)
     counts: Counter[str] = Counter()
     findings = 0
-    for begin in range(0, len(numbers), _BATCH):
-        for text in run_batch(args.seed, numbers[begin : begin + _BATCH], args.sanitize, counts):
+    for begin in range(0, len(options.numbers), _BATCH):
+        for text in run_batch(options.seed, options.numbers[begin : begin + _BATCH], options.sanitize, counts):
             print(text, flush=True)
             findings += 1
     print(f"{counts['areas']} areas of {counts['networks']} networks compared, {findings} findings")

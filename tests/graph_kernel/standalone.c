@@ -1,19 +1,8 @@
 /* Runs kernels on memory of exactly the size of their tensors. Standard input: the number of a kernel (int32), then for
  * each of its inputs the sizes (int64) and the elements; until the end. Standard output: for each of the outputs of all
  * these runs the sizes (int64) and the elements. Where no kernel can run, why, and exit code 2. */
-#include <stdio.h>
 
 static const size_t bytes_of[] = {0, 4, 1, 1, 2, 2, 4, 8, 0, 1, 2, 8};
-
-static void take(void *into, size_t bytes) {
-  if (bytes && fread(into, 1, bytes, stdin) != bytes) exit(3);
-}
-
-static void *one_after_another(void *context, void (*task)(void *, size_t), size_t tasks, void *work) {
-  (void)context;
-  for (size_t k = 0; k < tasks; ++k) task(work, k);
-  return NULL;
-}
 
 static size_t size_of(const gk_kernel *kernel, int tensor, const int64_t *sizes) {
   size_t bytes = bytes_of[kernel->types[tensor]];

@@ -15,7 +15,12 @@ from fusionc.graph_kernel.c.source import source
 
 def program(areas: Sequence[Area]) -> str:
     """The C text of a program with the kernels of areas, which are known by their numbers."""
-    return source(areas) + (Path(__file__).parent / "standalone.c").read_text()
+    return hosted(source(areas), Path(__file__).parent / "standalone.c")
+
+
+def hosted(text: str, main: Path) -> str:
+    """The C text of a program: that of a library, what stands in onnxruntime's place, and the file with its main()."""
+    return "".join([text, (Path(__file__).parent / "standalone_host.h").read_text(), main.read_text()])
 
 
 def call(number: int, area: Area, feeds: Mapping[str, np.ndarray]) -> bytes:

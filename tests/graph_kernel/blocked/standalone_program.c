@@ -2,17 +2,6 @@
  * argument. Standard input: the number of a kernel (int32), then for each of its inputs, weights among them, the sizes
  * (int64) and the elements; until the end. Standard output: for each output of all these runs the sizes (int64) and the
  * elements. Exit code 2 where sizes do not fit, 3 where the input ends early, 4 where there is no memory. */
-#include <stdio.h>
-
-static void take(void *into, size_t bytes) {
-  if (bytes && fread(into, 1, bytes, stdin) != bytes) exit(3);
-}
-
-static void *one_after_another(void *context, void (*task)(void *, size_t), size_t tasks, void *work) {
-  (void)context;
-  for (size_t k = 0; k < tasks; ++k) task(work, k);
-  return NULL;
-}
 
 static size_t count_of(int rank, const int64_t *sizes) {
   size_t count = 1;

@@ -25,9 +25,9 @@ class Standalone:
         self.numbers = {name: number for number, name in enumerate(dict.fromkeys(area.name for area in areas))}
         text = source(areas)
         assert text.count(_CHOICE) == 1
-        main = (Path(__file__).parent / "standalone_program.c").read_text()
+        text = f"static int chosen_width;\n{text.replace(_CHOICE, 'gb_widths[chosen_width]')}"
         file, self._program = folder / "programs.c", folder / "programs"
-        file.write_text(f"static int chosen_width;\n{text.replace(_CHOICE, 'gb_widths[chosen_width]')}{main}")
+        file.write_text(standalone.hosted(text, Path(__file__).parent / "standalone_program.c"))
         own = [flag for flag in compile.FLAGS if flag not in ("-shared", "-fPIC")]
         command = [*compile.compiler(), *own, *flags, "-o", str(self._program), str(file), "-lm", "-pthread"]
         made = subprocess.run(command, capture_output=True, text=True, check=False)
