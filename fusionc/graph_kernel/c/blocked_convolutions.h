@@ -19,7 +19,7 @@ GK_INLINE const int32_t *GB(lanes_of)(const gb_call *c, ptrdiff_t block) {
 
 static void GB(convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_step *s = c->step;
-  const int is_first = s->op == GB_FIRST;
+  const int is_first = s->op == GB_FIRST, kind = is_first ? GB(first) : s->stride[1] == 1 ? GB(near) : GB(far);
   const ptrdiff_t in_blocks = c->in.blocks / s->group, out_blocks = c->out.blocks / s->group;
   const ptrdiff_t pairs = (out_blocks + 1) / 2, pixel = is_first ? 1 : GB_V;
   const ptrdiff_t size = in_blocks * s->kernel[0] * s->kernel[1] * pixel * GB_V; /* weights of a block */
@@ -51,7 +51,7 @@ static void GB(convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float 
       t.residual = c->in2.data + at.image * c->in2.image + block * c->in2.plane + at.row * c->in2.row + at.first * GB_V;
       t.residual_block = c->in2.plane;
     }
-    GB(pixels)(t, at.count, GB(tiles)[2 * is_first + is_two]);
+    GB(pixels)(t, at.count, GB(tiles)[kind + is_two]);
   }
 }
 

@@ -15,7 +15,8 @@ extern int madvise(void *, size_t, int); /* sys/mman.h has it only for more than
 typedef struct {
   const gk_kernel *kernel;
   const gb_width *width;
-  float **weights, **bias; /* for each step, as its tasks read them; NULL where there is none */
+  const float **weights, **bias; /* for each step, as its tasks read them; NULL where there is none */
+  float *constants;              /* where they lie */
   _Atomic(void *) spare;
 } gb_state;
 
@@ -27,12 +28,9 @@ static ptrdiff_t gb_rounded(ptrdiff_t n, ptrdiff_t to) { return (n + to - 1) / t
 
 static void gb_free(gb_state *state) {
   if (!state) return;
-  for (int k = 0; k < state->kernel->program->steps_count; ++k) {
-    if (state->weights) free(state->weights[k]);
-    if (state->bias) free(state->bias[k]);
-  }
   free(state->weights);
   free(state->bias);
+  free(state->constants);
   free(state->spare);
   free(state);
 }
@@ -47,52 +45,60 @@ static void *gb_allocate(ptrdiff_t bytes) {
   return memory;
 }
 
-static float *gb_floats(ptrdiff_t count) { return gb_allocate(count * (ptrdiff_t)sizeof(float)); }
-
-/* The weights of a step as its tasks read them; NULL where there is no memory. */
-static float *gb_packed(const gb_width *width, const gb_program *p, const gb_step *s, const float *w) {
-  const ptrdiff_t in = p->buffers[s->in].channels, out = p->buffers[s->out].channels, v = width->vector;
-  const ptrdiff_t taps = s->kernel[0] * s->kernel[1], all_out = gb_rounded(out, v), all_in = gb_rounded(in, v);
-  const ptrdiff_t own = s->op == GB_FIRST ? in : gb_rounded(in / s->group, v);
-  float *packed = NULL;
-  if (s->op == GB_DEPTHWISE) {
-    if ((packed = gb_floats(all_out * taps))) width->pack_depthwise(w, packed, s, out);
-  } else if (s->op == GB_TRANSPOSED) {
-    if ((packed = gb_floats(all_in * all_out * taps))) width->pack_transposed(w, packed, s, in, out);
-  } else if (s->op == GB_WINOGRAD) {
-    if ((packed = gb_floats(all_in * all_out * 36))) width->pack_winograd(w, packed, in, out);
-  } else if ((packed = gb_floats(own * all_out * taps))) {
-    width->pack(w, packed, s, in, out, s->op == GB_FIRST ? 1 : v);
-  }
-  return packed;
+/* How many floats the weights of a step are as its tasks read them. */
+static ptrdiff_t gb_packed_size(const gb_width *width, const gb_program *p, const gb_step *s) {
+  const ptrdiff_t in = p->buffers[s->in].channels, out = gb_rounded(p->buffers[s->out].channels, width->vector);
+  const ptrdiff_t taps = s->op == GB_WINOGRAD ? 36 : s->kernel[0] * s->kernel[1];
+  if (s->op == GB_DEPTHWISE) return out * taps;
+  if (s->op == GB_FIRST) return in * out * taps;
+  return gb_rounded(in / s->group, width->vector) * out * taps;
 }
 
-/* What a session needs of a program; NULL where there is no memory. `constants` are the tensors that are weights. */
+static void gb_pack(const gb_width *width, const gb_program *p, const gb_step *s, const float *w, float *to) {
+  const ptrdiff_t in = p->buffers[s->in].channels, out = p->buffers[s->out].channels;
+  if (s->op == GB_DEPTHWISE) width->pack_depthwise(w, to, s, out);
+  else if (s->op == GB_TRANSPOSED) width->pack_transposed(w, to, s, in, out);
+  else if (s->op == GB_WINOGRAD) width->pack_winograd(w, to, in, out);
+  else width->pack(w, to, s, in, out, s->op == GB_FIRST ? 1 : width->vector);
+}
+
+/* What a session needs of a program; NULL where there is no memory. `constants` are the tensors that are weights. All
+ * weights lie together: small ones would not be in large pages by themselves. */
 static gb_state *gb_new(const gk_kernel *kernel, const float *const *constants) {
   const gb_program *p = kernel->program;
   gb_state *state = calloc(1, sizeof *state);
   if (!state) return NULL;
   state->kernel = kernel;
   state->width = gb_widths[gk_best_body()];
+  const ptrdiff_t v = state->width->vector;
+  ptrdiff_t all = 0;
+  for (int k = 0; k < p->steps_count; ++k) {
+    const gb_step *s = &p->steps[k];
+    if (s->weights >= 0) all += gb_rounded(gb_packed_size(state->width, p, s), GB_ALIGN);
+    if (s->bias >= 0) all += gb_rounded(p->buffers[s->out].channels + v, GB_ALIGN);
+  }
   state->weights = calloc((size_t)p->steps_count, sizeof *state->weights);
   state->bias = calloc((size_t)p->steps_count, sizeof *state->bias);
-  int failed = !state->weights || !state->bias;
-  for (int k = 0; k < p->steps_count && !failed; ++k) {
+  float *to = state->constants = gb_allocate(all * (ptrdiff_t)sizeof *to);
+  if (!state->weights || !state->bias || !to) {
+    gb_free(state);
+    return NULL;
+  }
+  memset(to, 0, (size_t)all * sizeof *to);
+  for (int k = 0; k < p->steps_count; ++k) {
     const gb_step *s = &p->steps[k];
-    const ptrdiff_t out = s->op == GB_STORE ? 0 : p->buffers[s->out].channels;
-    if (s->weights >= 0) failed |= !(state->weights[k] = gb_packed(state->width, p, s, constants[s->weights]));
-    if (s->bias >= 0 && !failed) {
-      const ptrdiff_t all = gb_rounded(out, state->width->vector) + state->width->vector;
-      if (!(state->bias[k] = gb_floats(all))) failed = 1;
-      else {
-        memset(state->bias[k], 0, (size_t)all * sizeof(float));
-        memcpy(state->bias[k], constants[s->bias], (size_t)out * sizeof(float));
-      }
+    if (s->weights >= 0) {
+      gb_pack(state->width, p, s, constants[s->weights], to);
+      state->weights[k] = to;
+      to += gb_rounded(gb_packed_size(state->width, p, s), GB_ALIGN);
+    }
+    if (s->bias >= 0) {
+      memcpy(to, constants[s->bias], (size_t)p->buffers[s->out].channels * sizeof *to);
+      state->bias[k] = to;
+      to += gb_rounded(p->buffers[s->out].channels + v, GB_ALIGN);
     }
   }
-  if (!failed) return state;
-  gb_free(state);
-  return NULL;
+  return state;
 }
 
 static ptrdiff_t gb_sized(const gb_step *s, int axis, ptrdiff_t size) {

@@ -48,7 +48,7 @@ static void GB(activate)(float *p, ptrdiff_t n, const gb_step *s) {
 }
 
 GK_INLINE GB(vec) GB(load)(const float *p) { return *(const GB(vec) *)p; }
-GK_INLINE GB(vec) GB(all)(float x) { return (GB(vec)){0} + x; }
+GK_INLINE GB(vec) GB(all)(float x) { return x - (GB(vec)){0}; } /* x + 0 were another number where x is -0 */
 
 /* x within bounds, and NaN for NaN */
 GK_INLINE GB(vec) GB(within)(GB(vec) x, float least, float most) { return GB_MIN(GB(all)(most), GB_MAX(GB(all)(least), x)); }
@@ -79,8 +79,8 @@ GK_INLINE void GB(finish)(const GB(tile) *t, GB(vec) *sums, float *y, const floa
   for (int r = 0; r < R; ++r) *(GB(vec) *)(y + r * t->y_pixel) = sums[r];
 }
 
-/* R pixels by O blocks of channels out; C channels of a block in. */
-GK_INLINE void GB(sum)(const GB(tile) *t, const int R, const int O, const int C) {
+/* R pixels by O blocks of channels out; C channels of a block in. `pixel` is how far pixels lie apart. */
+GK_INLINE void GB(sum)(const GB(tile) *t, const ptrdiff_t pixel, const int R, const int O, const int C) {
   GB(vec) s0[GB_TILE], s1[GB_TILE];
   GB(vec) b0 = {0}, b1 = {0};
   if (t->start) {
@@ -88,7 +88,6 @@ GK_INLINE void GB(sum)(const GB(tile) *t, const int R, const int O, const int C)
     if (O > 1) b1 = GB(load)(t->start + GB_V);
   }
   for (int r = 0; r < R; ++r) s0[r] = b0, s1[r] = b1;
-  const ptrdiff_t pixel = t->x_pixel;
   const float *w = t->w, *block = t->x;
   for (ptrdiff_t b = 0; b < t->blocks; ++b, block += t->x_block) {
     const float *row = block;
@@ -101,7 +100,7 @@ GK_INLINE void GB(sum)(const GB(tile) *t, const int R, const int O, const int C)
           const GB(vec) w1 = O > 1 ? GB(load)(w + t->w_block + c * GB_V) : w0;
 #pragma GCC unroll 16
           for (int r = 0; r < R; ++r) {
-            const GB(vec) v = (GB(vec)){0} + x[r * pixel + c];
+            const GB(vec) v = GB(all)(x[r * pixel + c]);
             s0[r] = GB_MADD(v, w0, s0[r]);
             if (O > 1) s1[r] = GB_MADD(v, w1, s1[r]);
           }
@@ -115,23 +114,31 @@ GK_INLINE void GB(sum)(const GB(tile) *t, const int R, const int O, const int C)
 }
 
 typedef void GB(tile_function)(const GB(tile) *);
-#define GB_TILE_OF(r)                                                              \
-  static void GB(one_##r)(const GB(tile) * t) { GB(sum)(t, r, 1, GB_V); }            \
-  static void GB(two_##r)(const GB(tile) * t) { GB(sum)(t, r, 2, GB_V); }            \
-  static void GB(first_##r)(const GB(tile) * t) { GB(sum)(t, r, 1, 1); }             \
-  static void GB(second_##r)(const GB(tile) * t) { GB(sum)(t, r, 2, 1); }
+#define GB_TILE_OF(r)                                                                     \
+  static void GB(one_##r)(const GB(tile) * t) { GB(sum)(t, GB_V, r, 1, GB_V); }             \
+  static void GB(two_##r)(const GB(tile) * t) { GB(sum)(t, GB_V, r, 2, GB_V); }             \
+  static void GB(far_one_##r)(const GB(tile) * t) { GB(sum)(t, t->x_pixel, r, 1, GB_V); }   \
+  static void GB(far_two_##r)(const GB(tile) * t) { GB(sum)(t, t->x_pixel, r, 2, GB_V); }   \
+  static void GB(first_one_##r)(const GB(tile) * t) { GB(sum)(t, t->x_pixel, r, 1, 1); }    \
+  static void GB(first_two_##r)(const GB(tile) * t) { GB(sum)(t, t->x_pixel, r, 2, 1); }
 GB_TILES(GB_TILE_OF)
 #undef GB_TILE_OF
 
-/* one block of channels out, two, and the same of the first operator; by pixels */
+/* One block of channels out, and two, by pixels: of pixels side by side, of others, of planar images. */
 #define GB_ONE(r) GB(one_##r),
 #define GB_TWO(r) GB(two_##r),
-#define GB_FIRST_ONE(r) GB(first_##r),
-#define GB_FIRST_TWO(r) GB(second_##r),
-static GB(tile_function) *const GB(tiles)[4][GB_TILE + 1] = {
-    {NULL, GB_TILES(GB_ONE)}, {NULL, GB_TILES(GB_TWO)}, {NULL, GB_TILES(GB_FIRST_ONE)}, {NULL, GB_TILES(GB_FIRST_TWO)}};
+#define GB_FAR_ONE(r) GB(far_one_##r),
+#define GB_FAR_TWO(r) GB(far_two_##r),
+#define GB_FIRST_ONE(r) GB(first_one_##r),
+#define GB_FIRST_TWO(r) GB(first_two_##r),
+enum { GB(near) = 0, GB(far) = 2, GB(first) = 4 };
+static GB(tile_function) *const GB(tiles)[6][GB_TILE + 1] = {
+    {NULL, GB_TILES(GB_ONE)},     {NULL, GB_TILES(GB_TWO)},       {NULL, GB_TILES(GB_FAR_ONE)},
+    {NULL, GB_TILES(GB_FAR_TWO)}, {NULL, GB_TILES(GB_FIRST_ONE)}, {NULL, GB_TILES(GB_FIRST_TWO)}};
 #undef GB_ONE
 #undef GB_TWO
+#undef GB_FAR_ONE
+#undef GB_FAR_TWO
 #undef GB_FIRST_ONE
 #undef GB_FIRST_TWO
 

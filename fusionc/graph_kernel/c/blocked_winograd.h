@@ -27,14 +27,13 @@ GK_INLINE void GB(from_points)(const GB(vec) * m, ptrdiff_t step, GB(vec) * to, 
   to[3 * to_step] = GB_MADD(f, GB(all)(8.0f), b) + m[5 * step];
 }
 
-/* Weights [out, in, 3, 3] at the 36 points: [point][block out][block in][channel in][channel out], in double precision
- * and rounded once. */
+/* Weights [out, in, 3, 3] at the 36 points, into memory that is zero: [point][block out][block in][channel in][channel
+ * out], in double precision and rounded once. */
 static void GB(pack_winograd)(const float *w, float *to, ptrdiff_t in, ptrdiff_t out) {
   static const double g[6][3] = {{0.25, 0, 0},          {-1.0 / 6, -1.0 / 6, -1.0 / 6}, {-1.0 / 6, 1.0 / 6, -1.0 / 6},
                                  {1.0 / 24, 1.0 / 12, 1.0 / 6}, {1.0 / 24, -1.0 / 12, 1.0 / 6}, {0, 0, 1}};
   const ptrdiff_t in_blocks = (in + GB_V - 1) / GB_V, out_blocks = (out + GB_V - 1) / GB_V;
   const ptrdiff_t point = out_blocks * in_blocks * GB_V * GB_V;
-  memset(to, 0, (size_t)(GB_POINTS * point) * sizeof *to);
   for (ptrdiff_t o = 0; o < out; ++o)
     for (ptrdiff_t i = 0; i < in; ++i) {
       const float *k = w + (o * in + i) * 9;
