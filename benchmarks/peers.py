@@ -32,15 +32,15 @@ import statistics
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from multiprocessing.sharedctypes import Synchronized
 from pathlib import Path
 
 import onnx
-import onnxruntime
 from onnx import ModelProto
+from optimizers import PORTABLE, Optimizer, onnxsim
 from peer_faults import fault, is_run, slowness
 from rich.console import Console
 from sweep import hydrated
@@ -54,7 +54,6 @@ from fusionc.rewrite.pipeline import run
 from fusionc.shapes.inference import typed_model
 from fusionc.target_opset import raise_opset
 
-Optimizer = Callable[[ModelProto], ModelProto]
 MARGIN = 2  # nodes
 SLOWER = 1.1  # times; what takes longer with fewer nodes is no better
 PATIENCE = 300  # seconds for one of the others
@@ -78,47 +77,6 @@ def delivered(model: Path, result: Path) -> int:
         proto = onnx.load(made)
     onnx.save(proto, result)
     return count(proto)
-
-
-def onnxsim(model: ModelProto) -> ModelProto:
-    from onnxsim import simplify
-
-    result: ModelProto = simplify(model)[0]
-    return result
-
-
-def onnxslim(model: ModelProto) -> ModelProto:
-    from onnxslim import slim
-
-    result: ModelProto = slim(model)
-    return result
-
-
-def onnxscript(model: ModelProto) -> ModelProto:
-    from onnxscript import optimizer, rewriter
-
-    result: ModelProto = rewriter.rewrite(optimizer.optimize(model))
-    return result
-
-
-def onnxoptimizer(model: ModelProto) -> ModelProto:
-    from onnxoptimizer import optimize
-
-    result: ModelProto = optimize(model)
-    return result
-
-
-def onnxruntime_basic(model: ModelProto) -> ModelProto:
-    options = onnxruntime.SessionOptions()
-    options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-    options.log_severity_level = 4
-    with tempfile.TemporaryDirectory() as folder:
-        options.optimized_model_filepath = f"{folder}/model.onnx"
-        onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
-        return onnx.load(options.optimized_model_filepath)
-
-
-OTHERS: tuple[Optimizer, ...] = (onnxsim, onnxslim, onnxscript, onnxoptimizer, onnxruntime_basic)
 
 
 def count(model: ModelProto) -> int:
@@ -185,7 +143,7 @@ def row(full: Path, folder: Path, ours_at: Optimizer, rounds: int) -> Row:
     if wrong:
         notes.append(f"fusionc is wrong: {wrong}")
     found = {"": (before, full)}
-    for other in OTHERS:
+    for other in PORTABLE:
         result = folder / f"{other.__name__}.onnx"
         if not math.isnan(seconds_of_other(other, model, result)):
             found[other.__name__] = count(onnx.load(result, load_external_data=False)), result

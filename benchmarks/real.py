@@ -36,7 +36,8 @@ import numpy as np
 import onnx
 import onnxruntime
 from interleaved import in_fresh_processes
-from peers import OTHERS, count
+from optimizers import PORTABLE
+from peers import count
 from ratios import SLOWER, Array, converted, error, mean_of, outputs
 from rich.console import Console
 
@@ -179,7 +180,7 @@ def forms(path: Path, folder: Path, feeds: dict[str, Array], with_peers: bool) -
         if ours:
             found[kind] = ours
     expected = outputs(path, feeds)
-    for optimizer in OTHERS if with_peers else ():
+    for optimizer in PORTABLE if with_peers else ():
         made = folder / f"{optimizer.__name__}.onnx"
         try:
             onnx.save(optimizer(onnx.load(path)), made)
@@ -206,7 +207,7 @@ class Row:
     @property
     def peer(self) -> str:
         """The fastest of the other optimizers; empty where there is none."""
-        return min((o.__name__ for o in OTHERS if o.__name__ in self.ratio), key=self.ratio.__getitem__, default="")
+        return min((o.__name__ for o in PORTABLE if o.__name__ in self.ratio), key=self.ratio.__getitem__, default="")
 
     def remarks(self) -> list[str]:
         noise, ours = SLOWER + abs(self.ratio["again"] - 1), self.ratio["default"]

@@ -1,0 +1,209 @@
+"""One table: fusionc beside the other optimizers and OpenVINO, on the models of a folder and its subfolders.
+
+    pip install '.[bench]'
+    python benchmarks/table.py ../shared/models --results build/table
+    python benchmarks/table.py FOLDER --only bert --one-thread       processor time, for a busy machine
+
+For each model and each optimizer: nodes of the result, whether it computes what the model computes, seconds and peak
+memory of the whole process that makes it, seconds to make a session of it, and run time in onnxruntime at its default
+level, with all forms of it in turn in several fresh processes; OpenVINO runs the model as it is. fusionc is there three
+times: with its default switches, with kernels, and verified, which is what the command does if it is not told to leave
+it out. What is wrong or fails has no run time.
+
+Inputs are those of the folder's manifest, those in NAME.npz beside a model, or drawn by fusionc's verification. What is
+measured is kept in RESULTS.jsonl, from where an interrupted run goes on; RESULTS.md, RESULTS.csv and RESULTS.svg are
+written anew after each model. Exit code 1 if a result of fusionc is wrong or fails.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from datetime import date
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from interleaved import KERNELS, OPENVINO, Times, in_fresh_processes
+from latency import inputs_of
+from optimizers import OTHERS
+from peers import count
+from rich.console import Console
+from rich.progress import Progress
+from sweep import hydrated
+from table_files import Form, Row, write
+from whole_process import cost_of
+
+from fusionc import FusioncError
+from fusionc.graph_kernel.library.location import library_for
+from fusionc.runtime.runner import Runner
+from fusionc.verify import verify
+from fusionc.verify.inputs.search import InputSearch
+
+OURS = {"fusionc": ["--no-verify"], "kernels": ["--no-verify", "--enable_graph_kernel"], "verified": []}
+PACKAGES = ("onnxruntime", "openvino", "onnxsim", "onnxslim", "onnxscript", "onnxoptimizer")
+_LOAD = """
+import sys, time
+import onnxruntime
+options = onnxruntime.SessionOptions()
+options.log_severity_level = 4
+if len(sys.argv) > 2:
+    import fusionc
+    fusionc.register_kernels(options, sys.argv[1])
+begin = time.perf_counter()
+onnxruntime.InferenceSession(sys.argv[1], options, providers=["CPUExecutionProvider"])
+print(time.perf_counter() - begin, file=sys.stderr)
+"""
+
+
+def feeds_of(path: Path, full: Path) -> dict[str, Any]:
+    """What a file beside the model, the folder, or the verification gives it. Raises ValueError where none does."""
+    if path.with_suffix(".npz").is_file():
+        return dict(np.load(path.with_suffix(".npz")))
+    if (path.parent / "manifest.json").is_file():
+        return inputs_of(path.parent.parent, path.stem)
+    model = onnx.load(full, load_external_data=False)
+    for sample in InputSearch(Runner(full), model, full.parent, {}).samples((0,), False):
+        return sample.feeds
+    raise ValueError("no inputs are known on which it runs")
+
+
+def command(name: str, model: Path, made: Path) -> list[str]:
+    if name in OURS:
+        convert = ["-m", "fusionc", "convert", "--model", str(model), "--output", str(made), "--log", "null"]
+        return [sys.executable, *convert, "--export_compile_stat", "0", *OURS[name]]
+    return [sys.executable, str(Path(__file__).with_name("optimizers.py")), name, str(model), str(made)]
+
+
+def made_by(name: str, model: Path, made: Path) -> Form:
+    """What an optimizer makes of a model, and what that costs."""
+    cost = cost_of(command(name, model, made))
+    form = Form(seconds=cost.seconds, processor=cost.processor, peak=cost.peak)
+    if cost.code or not made.is_file():
+        form.fault = f"exit code {cost.code}: {' '.join(cost.said.split())[-200:]}"
+        return form
+    form.nodes = count(onnx.load(made, load_external_data=False))
+    if name not in OURS:
+        try:
+            found = verify(model, made, seeds=(0,))
+            form.fault = found.summary if found.status == "different" else ""
+        except FusioncError as error:
+            form.fault = str(error)
+    return form
+
+
+def load_seconds(model: Path, has_kernels: bool) -> float:
+    """The median of three fresh processes; 0 where it does not load."""
+    found = [
+        cost_of([sys.executable, "-c", _LOAD, str(model), *(["kernels"] if has_kernels else [])]) for _ in range(3)
+    ]
+    return (
+        0.0 if any(cost.code for cost in found) else statistics.median(float(cost.said.split()[-1]) for cost in found)
+    )
+
+
+def timed(forms: dict[str, Path], model: Path, inputs: Path, options: argparse.Namespace) -> list[Times]:
+    """Run times of all forms, and of the model in OpenVINO where that is installed and runs it."""
+
+    def measure(chosen: dict[str, Path]) -> list[Times]:
+        return in_fresh_processes(chosen, inputs, options.seconds, options.processes, options.one_thread)
+
+    try:
+        return measure(forms | {OPENVINO: model})
+    except subprocess.CalledProcessError:
+        return measure(forms)
+
+
+def measured(path: Path, name: str, options: argparse.Namespace, folder: Path) -> Row:
+    model = hydrated(path, folder)
+    np.savez(folder / "inputs.npz", **feeds_of(path, model))
+    row = Row(name, count(onnx.load(model, load_external_data=False)), model.stat().st_size)
+    places = {"original": model, "again": model}
+    for tool in (*OURS, *(optimizer.__name__ for optimizer in OTHERS)):
+        made = folder / f"{tool}{KERNELS if tool == 'kernels' else ''}.onnx"
+        row.forms[tool] = made_by(tool, model, made)
+        has_all = tool != "kernels" or library_for(made).is_file()
+        if not row.forms[tool].fault and has_all and tool != "verified":
+            places[tool] = made
+    row.forms["kernels"].fault = row.forms["kernels"].fault or row.forms["verified"].fault
+    runs = timed(places, model, folder / "inputs.npz", options)
+    row.milliseconds = statistics.median(run["original"] for run in runs) * 1e3
+    row.again = statistics.median(run["again"] / run["original"] for run in runs)
+    row.forms |= {OPENVINO: Form()} if OPENVINO in runs[0] else {}
+    for tool in set(row.forms) & set(runs[0]):
+        row.forms[tool].ratio = statistics.median(run[tool] / run["original"] for run in runs)
+    if "kernels" not in places and not row.forms["kernels"].fault:  # none were made
+        row.forms["kernels"].ratio = row.forms["fusionc"].ratio
+    row.load = load_seconds(model, False)
+    for tool in ("fusionc", "kernels"):
+        if tool in places:
+            row.forms[tool].load = load_seconds(places[tool], tool == "kernels")
+    return row
+
+
+def machine(options: argparse.Namespace) -> str:
+    """What was measured where, and when."""
+    cpu = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").is_file() else ""
+    model = next((line.partition(":")[2].strip() for line in cpu.splitlines() if line.startswith("model name")), "")
+    threads = "processor time of one thread" if options.one_thread else "wall time, all processors"
+    versions = ", ".join(f"{name} {found}" for name in PACKAGES if (found := _version(name)))
+    return f"{date.today()}, {model or platform.processor()}, {threads}, {options.processes} processes; {versions}"
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def models(folder: Path, only: str) -> Iterator[tuple[str, Path]]:
+    for path in sorted(folder.rglob("*.onnx")):
+        name = path.relative_to(folder).with_suffix("").as_posix()
+        if only in name:
+            yield name, path
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--results", type=Path, default=Path("table"), help="what the files are called, without suffix")
+    parser.add_argument("--only", default="", help="models whose path contains this word")
+    parser.add_argument("--one-thread", action="store_true", help="processor time of one thread")
+    parser.add_argument("--seconds", type=float, default=1.0, help="of measuring, for each form and process")
+    parser.add_argument("--processes", type=int, default=3)
+    options = parser.parse_args()
+    found = list(models(options.folder, options.only))
+    if not found:
+        parser.error(f"no model in {options.folder} has {options.only!r} in its path")
+    console, journal = Console(stderr=True), Path(f"{options.results}.jsonl")
+    journal.parent.mkdir(parents=True, exist_ok=True)
+    lines = journal.read_text().splitlines() if journal.is_file() else []
+    known = {row.name: row for row in map(Row.of, map(json.loads, lines))}
+    rows = []
+    with Progress(console=console, disable=not console.is_terminal) as progress:
+        for name, path in progress.track(found):
+            if name not in known:
+                with tempfile.TemporaryDirectory() as folder:
+                    try:
+                        known[name] = measured(path, name, options, Path(folder))
+                    except Exception as problem:  # a model that does not run is a line of the table
+                        known[name] = Row(name, fault=" ".join(str(problem).split())[:300])
+                with journal.open("a") as file:
+                    file.write(json.dumps(known[name].data()) + "\n")
+            rows.append(known[name])
+            write(rows, options.results, machine(options))
+    print(Path(f"{options.results}.md").read_text())
+    return int(any(row.forms[tool].fault for row in rows for tool in OURS if tool in row.forms))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

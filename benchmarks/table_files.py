@@ -1,0 +1,181 @@
+"""What table.py has measured, as Markdown, as CSV and as a drawing."""
+
+from __future__ import annotations
+
+import csv
+import math
+import statistics
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, field
+from html import escape
+from pathlib import Path
+from typing import Any
+
+TITLES = {
+    "fusionc": "fusionc",
+    "kernels": "fusionc, kernels",
+    "verified": "fusionc, verified",
+    "onnxsim": "onnxsim",
+    "onnxslim": "onnxslim",
+    "onnxscript": "onnxscript",
+    "onnxoptimizer": "onnxoptimizer",
+    "onnxruntime_basic": "onnxruntime, basic",
+    "onnxruntime_extended": "onnxruntime, extended",
+    "onnxruntime_all": "onnxruntime, all",
+    "transformers": "onnxruntime.transformers",
+    "openvino": "OpenVINO",
+}
+DRAWN = {"fusionc": "#1f77b4", "kernels": "#d62728", "openvino": "#2ca02c", "onnxslim": "#8c8c8c"}
+
+LEFT, TOP, WIDTH, LINE = 230, 60, 560, 16  # pixels of the drawing
+END = 1.6  # the ratio at its right; what is slower is drawn there
+WITHOUT_NODES = ("kernels",)  # an area is one operator, and its function the nodes that it stands for
+
+
+@dataclass
+class Form:
+    """What one optimizer made of a model: nodes; seconds, processor seconds and peak bytes of the process; why it is
+    wrong or there is none; run time as a ratio to the model's; seconds to make a session. 0 is not known."""
+
+    nodes: int = 0
+    seconds: float = 0.0
+    processor: float = 0.0
+    peak: int = 0
+    fault: str = ""
+    ratio: float = 0.0
+    load: float = 0.0
+
+
+@dataclass
+class Row:
+    """A model: its nodes, bytes, run time, the ratio of an A/A pair, and what became of it."""
+
+    name: str
+    nodes: int = 0
+    size: int = 0
+    milliseconds: float = 0.0
+    again: float = 0.0
+    load: float = 0.0
+    fault: str = ""
+    forms: dict[str, Form] = field(default_factory=dict)
+
+    @staticmethod
+    def of(data: dict[str, Any]) -> Row:
+        return Row(**data | {"forms": {name: Form(**form) for name, form in data["forms"].items()}})
+
+    def data(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def best(self, names: Iterable[str]) -> str:
+        """The one with the least run time; empty where none has one."""
+        timed = [name for name in names if name in self.forms and self.forms[name].ratio]
+        return min(timed, key=lambda name: self.forms[name].ratio, default="")
+
+
+OURS = ("fusionc", "kernels", "verified", "openvino")
+
+
+def write(rows: Sequence[Row], results: Path, machine: str) -> None:
+    Path(f"{results}.md").write_text(markdown(rows, machine))
+    Path(f"{results}.svg").write_text(drawing(rows, machine))
+    with Path(f"{results}.csv").open("w", newline="") as file:
+        lines = csv.writer(file)
+        lines.writerow(["model", "optimizer", *Form.__dataclass_fields__])
+        for row in rows:
+            own = Form(nodes=row.nodes, ratio=row.again, load=row.load, fault=row.fault)
+            for name, form in ({"original": own} | row.forms).items():
+                lines.writerow([row.name, name, *asdict(form).values()])
+
+
+def markdown(rows: Sequence[Row], machine: str) -> str:
+    """The means of each optimizer, then the models."""
+    run = [row for row in rows if row.milliseconds]
+    lines = [
+        f"{len(run)} models; {machine}. Geometric means of ratios to the original, A/A {_mean(r.again for r in run)}; "
+        "time and memory to convert are of whole processes, as ratios to those of fusionc.",
+        "",
+        "| optimizer | nodes | run time | slower than 1.01 | time to convert | peak memory | wrong | fails |",
+        "|---|--:|--:|--:|--:|--:|--:|--:|",
+        *(_means(name, run) for name in TITLES if any(name in row.forms for row in run)),
+        "",
+        "| model | ms | nodes | fusionc | run time | kernels | best other | of | OpenVINO |",
+        "|---|--:|--:|--:|--:|--:|--:|---|--:|",
+        *map(_line, run),
+    ]
+    return "\n".join([*lines, *(f"\n{row.name}: {row.fault}" for row in rows if row.fault), ""])
+
+
+def _means(name: str, rows: Sequence[Row]) -> str:
+    pairs = [(row, row.forms[name]) for row in rows if name in row.forms]
+    right = [(row, form) for row, form in pairs if not form.fault]
+    ratios = [form.ratio for _, form in right if form.ratio]
+    both = [(form, row.forms["fusionc"]) for row, form in right if form.seconds and row.forms["fusionc"].seconds]
+    cells = [
+        _mean(form.nodes / row.nodes for row, form in right if form.nodes and name not in WITHOUT_NODES),
+        _mean(ratios),
+        str(sum(ratio > 1.01 for ratio in ratios)) if ratios else "",
+        _mean(form.processor / ours.processor for form, ours in both),
+        _mean(form.peak / ours.peak for form, ours in both),
+        str(sum(bool(form.fault and form.nodes) for _, form in pairs)),
+        str(sum(bool(form.fault and not form.nodes) for _, form in pairs)),
+    ]
+    return f"| {TITLES[name]} | {' | '.join(cells)} |"
+
+
+def _line(row: Row) -> str:
+    other = row.best(name for name in TITLES if name not in OURS)
+    forms = [row.forms.get(name, Form()) for name in ("fusionc", "kernels", other, "openvino")]
+    ours, kernels, best, openvino = (f"{form.ratio:.3f}" if form.ratio else "" for form in forms)
+    nodes = forms[0].nodes or ""
+    cells = [
+        f"{row.milliseconds:.2f}",
+        f"{row.nodes}",
+        f"{nodes}",
+        ours,
+        kernels,
+        best,
+        TITLES.get(other, ""),
+        openvino,
+    ]
+    return f"| {row.name} | {' | '.join(cells)} |"
+
+
+def _mean(ratios: Iterable[float]) -> str:
+    logarithms = [math.log(ratio) for ratio in ratios]
+    return f"{math.exp(statistics.fmean(logarithms)):.3f}" if logarithms else ""
+
+
+def drawing(rows: Sequence[Row], machine: str) -> str:
+    """Run times as ratios to the original's: a line a model, a dot for each of what is drawn; the fastest on top."""
+    run = sorted((row for row in rows if row.milliseconds), key=_of_best)
+    height = TOP + LINE * len(run) + 30
+    title = f"Run time as a ratio to the original in onnxruntime. {escape(machine.partition(';')[0])}"
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 30}" height="{height}"',
+        'font-family="sans-serif" font-size="11">',
+        '<rect width="100%" height="100%" fill="white"/>',
+        f'<text x="10" y="16">{title}</text>',
+    ]
+    for number, (name, color) in enumerate(DRAWN.items()):
+        at = LEFT + 130 * number
+        parts.append(f'<circle cx="{at}" cy="36" r="4" fill="{color}"/><text x="{at + 8}" y="40">{TITLES[name]}</text>')
+    for fifth in range(int(END * 5) + 1):
+        at, color = _across(fifth / 5), "#444" if fifth == 5 else "#ddd"
+        parts.append(f'<line x1="{at:.0f}" x2="{at:.0f}" y1="{TOP - 8}" y2="{height - 22}" stroke="{color}"/>')
+        parts.append(f'<text x="{at:.0f}" y="{height - 8}" text-anchor="middle">{fifth / 5:.1f}</text>')
+    for number, row in enumerate(run):
+        at = TOP + LINE * number + LINE // 2
+        parts.append(f'<text x="{LEFT - 8}" y="{at + 4}" text-anchor="end">{escape(row.name)}</text>')
+        for name, color in reversed(DRAWN.items()):
+            if name in row.forms and row.forms[name].ratio:
+                parts.append(f'<circle cx="{_across(row.forms[name].ratio):.1f}" cy="{at}" r="4" fill="{color}"/>')
+    return "\n".join([*parts, "</svg>", ""])
+
+
+def _across(ratio: float) -> float:
+    return LEFT + WIDTH * min(ratio, END) / END
+
+
+def _of_best(row: Row) -> float:
+    name = row.best(("fusionc", "kernels"))
+    return row.forms[name].ratio if name else math.inf
