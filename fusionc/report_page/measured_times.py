@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from time import perf_counter
 
@@ -14,10 +13,8 @@ from fusionc.protos import nodes_of
 from fusionc.runtime.process import insist
 from fusionc.runtime.profile import Profile, profile
 from fusionc.runtime.run_errors import RunError
-from fusionc.runtime.runner import Runner, closes_runners
-from fusionc.verify.given_samples import GivenSamples
-from fusionc.verify.inputs.given_values import GivenValues
-from fusionc.verify.inputs.search import InputSearch
+from fusionc.runtime.runner import closes_runners
+from fusionc.verify.first_sample import first_sample
 
 _ROUNDS = 2  # in turn, of which the faster one counts: other programs only make it slower
 _ENOUGH = 15.0  # seconds, after which one round has to do
@@ -48,13 +45,7 @@ def measured_times(
     """Run both model files, the second one with its library of kernels, on the first of `inputs`, or on drawn ones."""
     model, other = (onnx.load(path, load_external_data=False) for path in (before, after))
     try:
-        runner = Runner(before)
-        given = GivenSamples(None if inputs is None else GivenValues(inputs), model, runner)
-        search = InputSearch(runner, model, before.parent, input_shape or {})
-        sample = next(chain(given.samples(), search.samples((0,), False)), None)
-        runner.close()
-        if sample is None:
-            return MeasuredTimes(failure=search.first_error or search.not_drawn)
+        sample = first_sample(before, model, input_shape, inputs)
         sizes = [sum(1 for _ in nodes_of(proto)) for proto in (model, other)]
         rounds: list[tuple[Profile, Profile]] = []
         began = perf_counter()

@@ -62,6 +62,11 @@ def step_limit(seconds: float | None) -> Iterator[None]:
         _state.seconds = before
 
 
+def longest_step() -> float | None:
+    """The limit of every step of this thread in seconds; None for no limit."""
+    return _state.seconds or None
+
+
 def request(name: str, *arguments: Any, most: float | None = None) -> Any:
     """What a method of `sessions.Sessions` returns in the process of this thread, in at most `most` seconds, if that
     is less than the limit of a step.
@@ -69,7 +74,7 @@ def request(name: str, *arguments: Any, most: float | None = None) -> Any:
     Raises RunError where onnxruntime fails: Crashed where it ends the process, Overdue where it takes too long,
     OutOfMemory where there is not enough.
     """
-    limits = [seconds for seconds in (most, _state.seconds) if seconds]
+    limits = [seconds for seconds in (most, longest_step()) if seconds]
     start().begins()  # one that is killed meanwhile is replaced, once
     return start().ask(name, arguments, min(limits, default=None))
 

@@ -1,4 +1,4 @@
-"""How long the operators of a model take in onnxruntime at its default settings, as a user of the model runs it."""
+"""How long the operators of a model take in onnxruntime, as a user of the model runs it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from typing import Any
 
 from fusionc.runtime.custom_operators import libraries_in_use
 from fusionc.runtime.process import request
+from fusionc.runtime.session_settings import SessionSettings
 
-_SECONDS = 1.0  # of measuring
+_SECONDS = 1.0  # of measuring, where nobody says how long
 _SHORT = 0.05  # the same where one run is short
 _MOST_EVENTS = 20_000  # nodes, of all runs; each is a kilobyte in a file
 _MOST_RUNS = 200
 _PATIENCE = 120.0  # seconds, for all of it
+_DEFAULTS = SessionSettings()
 
 
 @dataclass(frozen=True)
@@ -31,14 +33,22 @@ class Profile:
     operators: dict[str, tuple[float, float]]
 
 
-def profile(model: Path, feeds: Mapping[str, Any], nodes: int, kernels: Path | None = None) -> Profile:
-    """Run a model of that many nodes on these inputs for some seconds, with a library of its own operators.
+def profile(
+    model: Path,
+    feeds: Mapping[str, Any],
+    nodes: int,
+    kernels: Path | None = None,
+    settings: SessionSettings = _DEFAULTS,
+    is_optimized: bool = False,
+    seconds: float = _SECONDS,
+) -> Profile:
+    """Run a model of that many nodes on these inputs for so many seconds, with a library of its own operators.
 
     Raises RunError where onnxruntime cannot, or it takes too long.
     """
     runs = max(2, min(_MOST_RUNS, _MOST_EVENTS // max(nodes, 1)))
     libraries = [*libraries_in_use(), *([] if kernels is None else [str(kernels.resolve())])]
-    arguments = (os.path.abspath(model), libraries, feeds, runs, _SECONDS)
+    arguments = (os.path.abspath(model), libraries, settings.as_json(), is_optimized, feeds, runs, seconds)
     return Profile(*request("profile", *arguments, most=_PATIENCE))
 
 

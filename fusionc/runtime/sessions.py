@@ -17,9 +17,11 @@ import onnxruntime as ort
 from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema, get_all_opkernel_def
 
 from fusionc.runtime.file_limit import unlimited_files
+from fusionc.runtime.measured_session import MeasuredSession, deployed_options, peak_memory
 from fusionc.runtime.memory import limit_growth
 from fusionc.runtime.processor_time import processor_time
 from fusionc.runtime.profile_events import Summary, summary_of
+from fusionc.runtime.session_settings import SessionSettings
 from fusionc.runtime.wire import Raw
 
 _LEVELS = {
@@ -44,6 +46,7 @@ class Sessions:
 
     def __init__(self) -> None:
         self._opened: dict[int, _Opened] = {}
+        self._measured: MeasuredSession | None = None
 
     def open(
         self,
@@ -126,15 +129,37 @@ class Sessions:
         with unlimited_files():
             ort.InferenceSession(model, options, providers=_PROVIDERS)
 
+    def measure_load(
+        self,
+        model: str,
+        libraries: Sequence[str],
+        settings: Mapping[str, Any],
+        is_optimized: bool,
+        feeds: Mapping[str, Any],
+    ) -> tuple[float, int, int]:
+        """Load a model to be measured: the seconds that it takes, the most bytes before and behind it."""
+        self._measured = MeasuredSession(model, libraries, settings, is_optimized, feeds)
+        return self._measured.load_seconds, self._measured.before, self._measured.loaded
+
+    def measure_runs(self, seconds: float) -> tuple[list[float], int]:
+        """The seconds of each of some runs of that model, and the most bytes until now."""
+        assert self._measured is not None
+        return self._measured.runs(seconds), peak_memory()
+
     def profile(
-        self, model: str, libraries: Sequence[str], feeds: Mapping[str, Any], most_runs: int, seconds: float
+        self,
+        model: str,
+        libraries: Sequence[str],
+        settings: Mapping[str, Any],
+        is_optimized: bool,
+        feeds: Mapping[str, Any],
+        most_runs: int,
+        seconds: float,
     ) -> Summary:
-        """The times of a model at the default settings, in some runs behind a first one that does not count."""
+        """The times of a model as a user has it, in some runs behind a first one that does not count."""
         limit_growth()
-        options = ort.SessionOptions()
-        options.log_severity_level, options.enable_profiling = 4, True
-        for library in libraries:
-            options.register_custom_ops_library(library)
+        options = deployed_options(libraries, settings, is_optimized)
+        options.enable_profiling = True
         with TemporaryDirectory() as folder:
             options.profile_file_prefix = os.path.join(folder, "profile")
             session = ort.InferenceSession(model, options, providers=_PROVIDERS)
@@ -149,10 +174,7 @@ class Sessions:
     def seconds_of_run(self, model: str, libraries: Sequence[str], feeds: Mapping[str, Any], seconds: float) -> float:
         """The shortest of as many runs on one thread as this time allows."""
         limit_growth()
-        options = ort.SessionOptions()
-        options.log_severity_level, options.intra_op_num_threads = 4, 1
-        for library in libraries:
-            options.register_custom_ops_library(library)
+        options = deployed_options(libraries, SessionSettings(threads=1).as_json(), False)
         session = ort.InferenceSession(model, options, providers=_PROVIDERS)
         shortest, began = inf, perf_counter()
         while perf_counter() - began < seconds or shortest == inf:

@@ -1,0 +1,90 @@
+"""Ratios of times from several processes, and how sure they are. Pure arithmetic: nothing is measured here.
+
+A process can be off by a tenth as a whole, steady within itself: where its memory happens to lie decides. So each
+process, or pair of processes that ran in turn, counts as one observation, however many runs it has made.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class RatioInterval:
+    """A ratio and the bounds between which the true one lies with the confidence that was asked for.
+
+    The bounds are 0 and infinity where there are fewer than two observations.
+    """
+
+    ratio: float
+    low: float
+    high: float
+    observations: int
+
+    def as_json(self) -> dict[str, float | int | None]:
+        """Plain data; a bound that is not known is null."""
+        is_known = self.observations > 1
+        low, high = (self.low, self.high) if is_known else (None, None)
+        return {"ratio": self.ratio, "low": low, "high": high, "observations": self.observations}
+
+    @property
+    def is_faster(self) -> bool:
+        """Whether the ratio is below 1 beyond doubt."""
+        return self.high < 1
+
+    @property
+    def is_slower(self) -> bool:
+        """Whether the ratio is above 1 beyond doubt."""
+        return self.low > 1
+
+
+def interval_of(logarithms: Sequence[float], confidence: float) -> RatioInterval:
+    """The interval of a ratio from the logarithms of those that were observed: Student's, so the mean is geometric."""
+    count, mean = len(logarithms), statistics.fmean(logarithms)
+    if count < 2:
+        return RatioInterval(math.exp(mean), 0.0, math.inf, count)
+    half = student_quantile((1 + confidence) / 2, count - 1) * statistics.stdev(logarithms) / math.sqrt(count)
+    return RatioInterval(math.exp(mean), math.exp(mean - half), math.exp(mean + half), count)
+
+
+def student_quantile(probability: float, freedom: int) -> float:
+    """Where Student's distribution with so many degrees of freedom reaches this probability, from 0.5 to 1."""
+    low, high = 0.0, 1.0
+    while _student_cdf(high, freedom) < probability and high < 1e12:
+        high *= 2
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if _student_cdf(middle, freedom) < probability else (low, middle)
+    return high
+
+
+def _student_cdf(t: float, freedom: int) -> float:
+    """For t from 0 on: the finite sums of Abramowitz and Stegun, 26.7.3 and 26.7.4."""
+    angle = math.atan(t / math.sqrt(freedom))
+    sine, square = math.sin(angle), math.cos(angle) ** 2
+    term = total = math.cos(angle) if freedom % 2 else 1.0
+    for k in range(3 if freedom % 2 else 2, freedom - 1, 2):
+        term *= square * (k - 1) / k
+        total += term
+    if freedom == 1:
+        return 0.5 + angle / math.pi
+    return 0.5 + (angle + sine * total) / math.pi if freedom % 2 else 0.5 + sine * total / 2
+
+
+def percentile(values: Sequence[float], part: float) -> float:
+    """The smallest of the values that at least this part of them does not exceed."""
+    ordered = sorted(values)
+    return ordered[max(0, math.ceil(part * len(ordered)) - 1)]
+
+
+def log_ratio(slices: Sequence[Sequence[float]], others: Sequence[Sequence[float]]) -> float:
+    """The logarithm of a ratio of times, from slices of runs that were made in turn.
+
+    Two slices that lie side by side suffer alike from what else runs on the machine, and the median leaves out where
+    only one did.
+    """
+    pairs = zip(map(statistics.median, slices), map(statistics.median, others), strict=True)
+    return statistics.median(math.log(one / other) for one, other in pairs)

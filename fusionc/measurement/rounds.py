@@ -1,0 +1,82 @@
+"""A round: every model in a fresh process of its own, and their runs in turn, a slice of time each."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from time import perf_counter
+from typing import Any
+
+from fusionc.measurement.deployed_model import DeployedModel
+from fusionc.runtime.memory import available
+from fusionc.runtime.process import Process, longest_step
+
+_SLICES = 20
+_LEAST_SLICES = 3
+_LATE = 2.0  # how many times as long as asked for a round of slow models may take before it has fewer slices
+_COPIES = 3  # of its file, that a model needs while it is loaded
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One model in one process: the seconds of its runs, by slices, of its loading, and bytes of memory.
+
+    `imported` is what the process held at most before the model, `loaded` behind its loading and `peak` behind all.
+    """
+
+    slices: tuple[tuple[float, ...], ...]
+    load_seconds: float
+    imported: int
+    loaded: int
+    peak: int
+
+    @property
+    def runs(self) -> list[float]:
+        """All runs."""
+        return [run for one in self.slices for run in one]
+
+
+def measure_round(
+    models: Mapping[str, DeployedModel], feeds: Mapping[str, Mapping[str, Any]], seconds: float, seed: int
+) -> dict[str, Measured]:
+    """Measure each model for so many seconds, on its feeds; the seed decides their order.
+
+    All are in memory at a time where that is large enough, else each has its turn alone: then what else runs on the
+    machine does not touch all alike. Raises RunError where onnxruntime fails.
+    """
+    names = list(models)
+    random.Random(seed).shuffle(names)
+    together = [names] if _fit_into_memory(models) else [[name] for name in names]
+    return {name: found for group in together for name, found in _together(group, models, feeds, seconds).items()}
+
+
+def _together(
+    names: list[str], models: Mapping[str, DeployedModel], feeds: Mapping[str, Mapping[str, Any]], seconds: float
+) -> dict[str, Measured]:
+    with ExitStack() as stack:
+        processes = {name: Process() for name in names}
+        for process in processes.values():
+            stack.callback(process.end)
+        loads: dict[str, tuple[float, int, int]] = {
+            name: process.ask("measure_load", (*models[name].arguments(), feeds[name]), longest_step())
+            for name, process in processes.items()
+        }
+        slices: dict[str, list[tuple[float, ...]]] = {name: [] for name in names}
+        peaks, began = dict[str, int](), perf_counter()
+        for number in range(_SLICES):
+            for name in names if number % 2 else reversed(names):
+                runs, peaks[name] = processes[name].ask("measure_runs", (seconds / _SLICES,), longest_step())
+                slices[name].append(tuple(runs))
+            if number + 1 >= _LEAST_SLICES and perf_counter() - began > _LATE * seconds * len(names):
+                break
+    return {name: Measured(tuple(slices[name]), *loads[name], peaks[name]) for name in names}
+
+
+def _fit_into_memory(models: Mapping[str, DeployedModel]) -> bool:
+    files = [
+        file for model in models.values() for file in (model.file, *model.file.parent.glob(f"{model.file.name}*.data"))
+    ]
+    room = available()
+    return room is None or _COPIES * sum(file.stat().st_size for file in files) < room

@@ -1,0 +1,65 @@
+"""Settings of a session that change how fast a model runs and never what it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from fusionc.runtime.optimizers import DISABLED
+
+SPINNING = "session.intra_op.allow_spinning"  # an entry of the session's configuration: "0" or "1"
+
+
+@dataclass(frozen=True)
+class SessionSettings:
+    """Those that differ from onnxruntime's defaults: `threads` within an operator, 0 as many as it likes; whether they
+    spin while they wait, whether freed memory is kept in an arena, and which optimizers do not run."""
+
+    threads: int = 0
+    spinning: bool = True
+    arena: bool = True
+    disabled_optimizers: tuple[str, ...] = ()
+
+    def apply(self, options: Any) -> None:
+        """Put them into an onnxruntime.SessionOptions, but for what somebody has set there already."""
+        if self.threads and not options.intra_op_num_threads:
+            options.intra_op_num_threads = self.threads
+        if not self.spinning and not _entry(options, SPINNING):
+            options.add_session_config_entry(SPINNING, "0")
+        if not self.arena:
+            options.enable_cpu_mem_arena = False
+        if self.disabled_optimizers:
+            names = [*filter(None, _entry(options, DISABLED).split(";")), *self.disabled_optimizers]
+            options.add_session_config_entry(DISABLED, ";".join(dict.fromkeys(names)))
+
+    def as_json(self) -> dict[str, Any]:
+        """Plain data that `settings_of` reads."""
+        return asdict(self)
+
+    def __str__(self) -> str:
+        parts = [f"{self.threads} thread{'s' * (self.threads > 1)}"] if self.threads else []
+        parts += [] if self.spinning else ["no spinning"]
+        parts += [] if self.arena else ["no arena"]
+        parts += [f"without {', '.join(self.disabled_optimizers)}"] if self.disabled_optimizers else []
+        return "; ".join(parts) or "onnxruntime's defaults"
+
+
+def settings_of(content: Mapping[str, Any]) -> SessionSettings:
+    """The settings that plain data holds. Raises ValueError where it holds something else."""
+    threads, names = content.get("threads"), content.get("disabled_optimizers")
+    switches = [content.get(name) for name in ("spinning", "arena")]
+    if not isinstance(threads, int) or not 0 <= threads < 1 << 16:
+        raise ValueError(f"threads is {threads!r}")
+    if not all(isinstance(switch, bool) for switch in switches):
+        raise ValueError("spinning and arena are not both true or false")
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise ValueError("disabled_optimizers is no list of names")
+    return SessionSettings(threads, bool(switches[0]), bool(switches[1]), tuple(names))
+
+
+def _entry(options: Any, key: str) -> str:
+    try:
+        return str(options.get_session_config_entry(key))
+    except RuntimeError:  # nobody has set it
+        return ""
