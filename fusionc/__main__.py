@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
 from contextlib import suppress
+
+_MADE = 100_000  # objects, until the garbage is collected: what a conversion makes mostly stays
 
 
 def run() -> None:
@@ -13,6 +16,7 @@ def run() -> None:
     is_asked = signal.getsignal(signal.SIGINT) is signal.default_int_handler  # and not ignored, as behind nohup
     if is_asked:
         signal.signal(signal.SIGINT, _interrupted)
+    gc.set_threshold(_MADE, 20, 20)
     _open_missing_streams()
     from fusionc.cli import main
 

@@ -6,7 +6,6 @@ from contextlib import ExitStack
 from time import perf_counter
 
 from fusionc.custom.idle_passes import idle_passes
-from fusionc.graph_kernel.messages import tell_of_areas
 from fusionc.job import Job, job_of, running
 from fusionc.onlookers import Onlookers, onlookers_of
 from fusionc.options import Options
@@ -61,6 +60,10 @@ def _convert(job: Job, report: Report, plog: Plog, onlookers: Onlookers) -> list
         finally:
             if done is not None:
                 report.patterns = done.counts
-                report.pattern_lines = plog.patterns([*done.counts, *done.fused.splits])
-                told = tell_of_areas(done.fused, job.fusion, job.kernels, done.counts, plog)
+                splits = done.fused.splits if done.fused is not None else ()
+                report.pattern_lines = plog.patterns([*done.counts, *splits])
+                if job.fusion is not None:
+                    from fusionc.graph_kernel.messages import tell_of_areas
+
+                    told = tell_of_areas(done.fused, job.fusion, job.kernels, done.counts, plog)
     return told

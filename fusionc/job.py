@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import onnx
 
@@ -20,11 +20,9 @@ from fusionc.disk.publish import Saved
 from fusionc.disk.save import save
 from fusionc.failures import explained
 from fusionc.graph_kernel.flags.read_flags import read_flags
-from fusionc.graph_kernel.flags.stages import mindspore_names, switched
-from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion, fusion_of
+from fusionc.graph_kernel.flags.stages import is_echoed, mindspore_names, switched
 from fusionc.graph_kernel.library.kernel_library import KernelLibrary
 from fusionc.graph_kernel.library.location import library_for
-from fusionc.graph_kernel.messages import tell_of_flags
 from fusionc.model.write_back import write_back
 from fusionc.options import Options
 from fusionc.passes import PASSES
@@ -41,17 +39,19 @@ from fusionc.runtime.process import step_limit
 from fusionc.shapes.inference import typed_model
 from fusionc.switches import Levels, decide
 from fusionc.target_opset import raise_opset
-from fusionc.verify.inputs.given_values import GivenValues
+
+if TYPE_CHECKING:
+    from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
 
 
 @dataclass
 class Optimized:
-    """What the passes and graph kernel fusion have made of a model."""
+    """What the passes and graph kernel fusion, if it ran, have made of a model."""
 
     proto: onnx.ModelProto
     counts: list[PatternCount]
     log: RewriteLog
-    fused: Fused
+    fused: Fused | None
 
 
 @dataclass
@@ -67,7 +67,7 @@ class Job:
     passes: list[Pass]
     custom: Mapping[str, str]
     requests: Requests
-    fusion: GraphKernelFusion
+    fusion: GraphKernelFusion | None
     kernels: KernelLibrary
     shapes: Mapping[str, tuple[int, ...]] | None
     notices: list[str]
@@ -141,25 +141,26 @@ class Job:
         if dump is not None:
             dump.write(proto, "input")
         counts: list[PatternCount] = []
-        fused = Fused()
+        fused = None
         if self.passes:
             model = typed_model(proto, os.fspath(self.options.source.parent), self.options.target)
             files = {p.name: "_".join([p.name, *mindspore_names(p)[:1]]) for p in self.passes}
             after = None if dump is None else lambda name: dump.write(write_back(model), files[name])
             with watchdog(self.custom, self.options.progress if limit is None else lambda _: None) as begin:
                 counts = run(model, self.passes, log, begin, after)
-            if self.fusion.flags.is_on and not log.is_closed:
+            if self.fusion is not None and self.fusion.flags.is_on and not log.is_closed:
                 self.options.progress("graph kernel fusion")
                 fused = self.fusion.run(model, log)
             proto = write_back(model)
         if dump is not None:
             dump.write(proto, "output")
-        return Optimized(proto, [*counts, *fused.counts], log, fused)
+        return Optimized(proto, [*counts, *(fused.counts if fused is not None else ())], log, fused)
 
     def leave_out(self, pass_name: str) -> None:
         """Convert without a pass from now on."""
         self.passes = [p for p in self.passes if p.name != pass_name]
-        self.fusion = replace(self.fusion, enabled=self.fusion.enabled - {pass_name})
+        if self.fusion is not None:
+            self.fusion = replace(self.fusion, enabled=self.fusion.enabled - {pass_name})
 
     def finish(self, saved: Saved, done: Optimized, reference: Path | None) -> None:
         """Convert outputs of the saved result as asked for; with a reference, check that it stays a valid model."""
@@ -199,11 +200,19 @@ def job_of(options: Options, plog: Plog) -> Job:
     )
     read = read_flags(options.graph_kernel_flags, is_enabled=options.enable_graph_kernel)
     kernels = KernelLibrary(options.target)
-    notices = [*switches.notices, *tell_of_flags(read, registry, kernels.is_for_onnxruntime, plog)]
+    notices, fusion = [*switches.notices, *read.notices], None
     wanted = switched(registry, switches.enabled, read.flags)
     if not options.pattern_fusion_pass:
         wanted -= {p.name for p in registry if p.is_pattern_fusion}
+    if read.raw or read.flags.is_on or is_echoed():
+        from fusionc.graph_kernel.fusion import fusion_of  # few conversions need it, and it is large
+        from fusionc.graph_kernel.messages import tell_of_flags
+
+        notices += tell_of_flags(read, registry, kernels.is_for_onnxruntime, plog)
+        fusion = fusion_of(read.flags, registry, wanted, kernels)
     if options.inputs is not None:
+        from fusionc.verify.inputs.given_values import GivenValues
+
         GivenValues(options.inputs)  # raises where there are none
     requests = Requests(options.input_shape, options.out_nodes, options.output_type, options.free_dim)
     return Job(
@@ -211,7 +220,7 @@ def job_of(options: Options, plog: Plog) -> Job:
         passes=[p for p in registry if p.name in wanted],
         custom={p.name: p.place for p in registry if p not in PASSES},
         requests=requests,
-        fusion=fusion_of(read.flags, registry, wanted, kernels),
+        fusion=fusion,
         kernels=kernels,
         shapes=options.verify_shape,
         notices=[*notices, *requests.notices(options.verify_shape), *options.notices()],

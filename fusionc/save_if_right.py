@@ -5,17 +5,19 @@ from __future__ import annotations
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from fusionc.disk.publish import Companion, Saved
 from fusionc.disk.save import save
 from fusionc.graph_kernel.library.location import published
 from fusionc.job import Job, Optimized
-from fusionc.ready.ready_form import MadeReady, make_ready
 from fusionc.ready.session_file import is_session_file, require_session_place, session_file_of
 from fusionc.report import Report
 from fusionc.report.model_info import bytes_on_disk, operator_counts
 from fusionc.report.stage_times import timed
-from fusionc.verdict import of_the_model, verdict_on
+
+if TYPE_CHECKING:
+    from fusionc.ready.ready_form import MadeReady
 
 
 def save_if_right(job: Job, done: Optimized, reference: Path | None, report: Report) -> bool:
@@ -42,16 +44,19 @@ def save_if_right(job: Job, done: Optimized, reference: Path | None, report: Rep
             report.bytes_after = bytes_on_disk(done.proto, saved.model)
             library = published(kernels, options.destination, options.source)
             report.kernels = library.place if library.file is not None else None
-        made = _ready_form(job, saved, report) if options.ready else MadeReady("")
+        made = _ready_form(job, saved, report) if options.ready else None
         with timed(report, "save"):
             place = session_file_of(options.destination)
-            companion = Companion(made.session_file, place) if made.session_file or is_session_file(place) else None
-            replace(saved, data=(*saved.data, *made.data)).publish(library, companion)
-            report.ready = place if made.session_file is not None else None
+            description = None if made is None else made.session_file
+            companion = Companion(description, place) if description or is_session_file(place) else None
+            replace(saved, data=(*saved.data, *(() if made is None else made.data))).publish(library, companion)
+            report.ready = place if description is not None else None
     return True
 
 
 def _ready_form(job: Job, saved: Saved, report: Report) -> MadeReady:
+    from fusionc.ready.ready_form import make_ready  # few conversions need it
+
     options = job.options
     options.progress("making it ready to load")
     with timed(report, "ready"):
@@ -63,6 +68,8 @@ def _ready_form(job: Job, saved: Saved, report: Report) -> MadeReady:
 
 def _is_right(job: Job, done: Optimized, saved: Saved, reference: Path, report: Report) -> bool:
     """Whether the saved result is right; what to blame where it is not is raised, or left out from now on."""
+    from fusionc.verdict import of_the_model, verdict_on  # without verification nobody waits for what they import
+
     job.kernels.require_loadable()
     job.options.progress("verifying")
     with timed(report, "verify"):

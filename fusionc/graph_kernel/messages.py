@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections import Counter
 from collections.abc import Sequence
@@ -16,7 +15,7 @@ from fusionc.graph_kernel.flag_warnings import (
     unknown_rules,
 )
 from fusionc.graph_kernel.flags.read_flags import ReadFlags
-from fusionc.graph_kernel.flags.stages import CLUSTER, SPLITTER, Log, write_passes
+from fusionc.graph_kernel.flags.stages import CLUSTER, SPLITTER, Log, is_echoed, write_passes
 from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
 from fusionc.graph_kernel.library.kernel_library import KernelLibrary
 from fusionc.graph_kernel.measured_savings import told_savings
@@ -24,8 +23,6 @@ from fusionc.report import Plog
 from fusionc.report.report import totals
 from fusionc.rewrite import Pass
 from fusionc.rewrite.log import PatternCount
-
-_LEVEL, _INFO = "GLOG_v", ("0", "1")  # MindSpore's level of what is logged, to stderr: debug and info
 
 
 class _Echo:
@@ -47,23 +44,23 @@ def tell_of_flags(read: ReadFlags, registry: Sequence[Pass], has_kernels: bool, 
         plog.warning("GraphKernelFlags", warning)
     if read.flags.is_on:
         plog.info("GraphKernelFlags", f'graph_kernel_flags = "{read.raw}", all flags: {read.flags.as_json()}')
-    return [*warnings, *read.notices, *(needless_lists(flags, has_kernels) if flags.is_on else [])]
+    return [*warnings, *(needless_lists(flags, has_kernels) if flags.is_on else [])]
 
 
 def tell_of_areas(
-    fused: Fused, fusion: GraphKernelFusion, kernels: KernelLibrary, counts: Sequence[PatternCount], plog: Plog
+    fused: Fused | None, fusion: GraphKernelFusion, kernels: KernelLibrary, counts: Sequence[PatternCount], plog: Plog
 ) -> list[str]:
     """Log the stages and all passes, and dump what is to be dumped; what the user should know is returned.
 
     Without graph kernels the passes are logged where the user asks for it as in MindSpore, by GLOG_v.
     """
-    is_shown = os.environ.get(_LEVEL, "").strip() in _INFO
-    log: Log = _Echo(plog) if is_shown else plog
-    if fusion.flags.is_on or is_shown:
+    log: Log = _Echo(plog) if is_echoed() else plog
+    if fusion.flags.is_on or is_echoed():
         seconds = {total.name: total.seconds for total in totals(list(counts))}
         write_passes(list(fusion.registry.values()), fusion.enabled, seconds, log)
     if not fusion.flags.is_on:
         return []
+    fused = fused or Fused()
     fusion.stages.write(log)
     for name, reason in kernels.missing.items():
         what = f"Nodes that with kernel name [{name}] do not have compile cache after compiling and will be split."

@@ -16,8 +16,6 @@ from fusionc.model.graph import Shape
 from fusionc.protos import fresh_name, graphs_in, initialized, inputs_to_feed
 from fusionc.requested.held_sizes import TwoSizes, shapes_only
 from fusionc.runtime.run_errors import RunError
-from fusionc.verify.inputs.search import InputSearch
-from fusionc.verify.model_file import ModelFile
 
 _OPTION = "--free_dim"
 _OPEN = 2  # the size with which other open dimensions run
@@ -93,6 +91,9 @@ def require_runs(file: Path, sizes: Mapping[str, Mapping[int, int]]) -> None:
 
 def _failure(file: Path, sizes: Mapping[str, Mapping[int, int]]) -> str:
     """Why a model does not run with these sizes; empty where it does, and where there are no values to run it with."""
+    from fusionc.verify.inputs.search import InputSearch  # few conversions need them
+    from fusionc.verify.model_file import ModelFile
+
     source = ModelFile(file)
     try:
         model, runner = source.proto(), source.runner()

@@ -5,7 +5,20 @@ Where a value goes, and which sizes it has, is read from the protos again, so th
 that hide it.
 """
 
+from typing import TYPE_CHECKING, Any
+
 from fusionc.verify.result import Difference, Verification
-from fusionc.verify.verification import verify
+
+if TYPE_CHECKING:
+    from fusionc.verify.verification import verify
 
 __all__ = ["Difference", "Verification", "verify"]
+
+
+def __getattr__(name: str) -> Any:
+    """`verify` is imported on first use: a conversion without verification does not wait for all that it needs."""
+    if name != "verify":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from fusionc.verify.verification import verify
+
+    return verify

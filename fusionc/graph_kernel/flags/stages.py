@@ -7,6 +7,7 @@ would not can be enabled.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -16,11 +17,18 @@ from typing import Protocol
 from fusionc.graph_kernel.flags.flag_table import MANAGERS, Flags
 from fusionc.rewrite import Pass
 
+_LEVEL, _INFO = "GLOG_v", ("0", "1")  # MindSpore's level of what is logged, to stderr: debug and info
+
 
 class Log(Protocol):
     """What the stages say while they run."""
 
     def info(self, function: str, message: str) -> object: ...
+
+
+def is_echoed() -> bool:
+    """Whether the passes are logged to stderr, too, as MindSpore does it, where the user asks for it in GLOG_v."""
+    return os.environ.get(_LEVEL, "").strip() in _INFO
 
 
 @dataclass(frozen=True)

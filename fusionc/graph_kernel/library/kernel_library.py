@@ -6,18 +6,18 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import onnx
 
 from fusionc.errors import FusioncError
-from fusionc.graph_kernel.area import Area
-from fusionc.graph_kernel.c.compile import NoCompiler, compiler
-from fusionc.graph_kernel.c.source import source
-from fusionc.graph_kernel.library.build_library import build
 from fusionc.graph_kernel.library.cache import known, reason_against_keeping, snapshot
 from fusionc.model.operators import KERNELS
 from fusionc.runtime.process import request
 from fusionc.runtime.run_errors import RunError
+
+if TYPE_CHECKING:
+    from fusionc.graph_kernel.area import Area
 
 
 @dataclass
@@ -64,6 +64,9 @@ class KernelLibrary:
         self.file, self.missing = None, {}
         if not self.is_for_onnxruntime or not areas:
             return {}
+        from fusionc.graph_kernel.c.compile import NoCompiler  # few conversions get as far as here
+        from fusionc.graph_kernel.library.build_library import build
+
         try:
             built = build(areas)
         except NoCompiler as error:
@@ -75,6 +78,8 @@ class KernelLibrary:
 
     def source(self, areas: Sequence[Area]) -> str:
         """The C text of the kernels; empty where there are none."""
+        from fusionc.graph_kernel.c.source import source
+
         return source(areas) if self.file is not None and areas else ""
 
     def require_loadable(self) -> None:
@@ -90,6 +95,8 @@ class KernelLibrary:
             what = "the kernels beside the model cannot be loaded; were they made on another kind of machine?"
             hint = "convert the original model again on this machine, or move the library away: areas run without it"
             raise FusioncError(what, where=str(self.inherited), hint=f"nothing was written; {hint}. {said}")
+        from fusionc.graph_kernel.c.compile import compiler
+
         self.file.unlink(missing_ok=True)  # from the cache: what makes it next may be right
         raise FusioncError(
             f"the C compiler has made a library of kernels that cannot be loaded: {shlex.join(compiler())}",

@@ -1,0 +1,166 @@
+"""What a conversion costs, as a user pays it: seconds and memory of whole processes, beside onnxsim and onnxslim.
+
+    pip install '.[bench]'
+    python benchmarks/converter_cost.py                        every model of ../shared/models
+    python benchmarks/converter_cost.py FOLDER --only bert     models of another folder whose path contains a word
+    python benchmarks/converter_cost.py --rounds 5             more rounds; the table has their medians
+    python benchmarks/converter_cost.py --wall                 by the clock, on a machine that does nothing else
+
+For each model, in turn: fusionc without verification and with it, onnxsim and onnxslim, each as its command line
+without options. Seconds are those of the processor, of all processes and threads together, which other work on the
+machine changes little. Memory is the peak of the largest process (its ru_maxrss) above that for a model of one node, in
+multiples of the size of the model; the first line has what the model of one node takes itself. Nothing large is
+imported here: a process starts with the peak of the one that starts it.
+
+Exit code 1 where the geometric mean of the seconds without verification is above 0.35 of onnxsim's or 0.4 of
+onnxslim's, with verification above 0.8 of onnxslim's, or where a model above 60 MB takes more than 2.0 times its size
+without verification, 2.5 with.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+FUSIONC, VERIFIED, ONNXSIM, ONNXSLIM = "fusionc", "verified", "onnxsim", "onnxslim"
+COMMANDS = {
+    FUSIONC: ["fusionc", "convert", "--no-verify", "--log", "null", "--model"],
+    VERIFIED: ["fusionc", "convert", "--log", "null", "--model"],
+    ONNXSIM: ["onnxsim"],
+    ONNXSLIM: ["onnxslim"],
+}
+TIMES = ((FUSIONC, ONNXSIM, 0.35), (FUSIONC, ONNXSLIM, 0.4), (VERIFIED, ONNXSLIM, 0.8))
+MEMORY = {FUSIONC: 2.0, VERIFIED: 2.5}
+LARGE = 60e6  # bytes of a model from which on its memory is judged
+PATIENCE = 600  # seconds
+# As in an installation, where modules are compiled once.
+ENVIRONMENT = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+_ONE_NODE = """
+import sys, onnx
+from onnx import helper
+x, y = (helper.make_tensor_value_info(name, onnx.TensorProto.FLOAT, [1]) for name in "xy")
+graph = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "one", [x], [y])
+onnx.save(helper.make_model(graph, ir_version=10, opset_imports=[helper.make_opsetid("", 18)]), sys.argv[1])
+"""
+_HYDRATED = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from pathlib import Path
+from sweep import hydrated
+hydrated(Path(sys.argv[2]), Path(sys.argv[3]))
+"""
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one process with all that it starts: seconds and, at its peak, bytes; infinite where it fails."""
+
+    seconds: float = math.inf
+    peak: float = math.inf
+
+
+def cost(tool: str, source: Path, folder: Path, is_wall: bool) -> Cost:
+    """Convert once."""
+    target = folder / "made" / "out.onnx"
+    target.parent.mkdir(exist_ok=True)
+    output = ["--output"] if tool in MEMORY else []
+    arguments = [sys.executable, "-m", *COMMANDS[tool], os.fspath(source), *output, os.fspath(target)]
+    limited = ["timeout", str(PATIENCE), *arguments]
+    with open(folder / "said", "wb") as said:
+        began = time.perf_counter()
+        child = subprocess.Popen(limited, stdout=said, stderr=said, cwd=target.parent, env=ENVIRONMENT)
+        _, status, used = os.wait4(child.pid, 0)
+        wall = time.perf_counter() - began
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode or not target.exists():
+        return Cost()
+    target.unlink()
+    return Cost(wall if is_wall else used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)
+
+
+def costs(source: Path, folder: Path, rounds: int, is_wall: bool) -> dict[str, Cost]:
+    """The medians of some rounds, in each of which all convert, one after the other."""
+    found = [{tool: cost(tool, source, folder, is_wall) for tool in COMMANDS} for _ in range(rounds)]
+    return {
+        tool: Cost(*(statistics.median(getattr(row[tool], what) for row in found) for what in ("seconds", "peak")))
+        for tool in COMMANDS
+    }
+
+
+def run(code: str, *arguments: object) -> None:
+    """Some Python in a process of its own, as it imports what is large."""
+    subprocess.run([sys.executable, "-c", code, *map(str, arguments)], check=True)
+
+
+def measured(sources: Sequence[Path], rounds: int, is_wall: bool) -> list[tuple[float, dict[str, Cost]]]:
+    """The size and the costs of each model, of one with one node first; the table is printed line by line."""
+    table = []
+    print(f"{'':28}{'MB':>6}", *(f"{tool:>15}" for tool in COMMANDS), flush=True)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        for source in [None, *sources]:
+            model = folder / (source.name if source else "one node")
+            if source is None:
+                run(_ONE_NODE, model)
+                costs(model, folder, 1, is_wall)  # compiles the modules
+            elif (source.parent / "skeleton.py").exists():
+                run(_HYDRATED, Path(__file__).parent, source, folder)
+            else:
+                model.symlink_to(source.resolve())
+            size = model.stat().st_size
+            found = costs(model, folder, rounds, is_wall)
+            table.append((size, found))
+            texts = (told(found[tool], table[0][1][tool], size if source else None) for tool in COMMANDS)
+            print(f"{model.stem[:28]:28}{size / 1e6:6.0f}", *(f"{text:>15}" for text in texts), flush=True)
+            model.unlink()
+    return table
+
+
+def told(found: Cost, least: Cost, size: int | None) -> str:
+    if found.seconds == math.inf:
+        return "fails"
+    peak = f"{found.peak / 1e6:4.0f} MB" if size is None else f"×{(found.peak - least.peak) / size:5.1f}"
+    return f"{found.seconds:5.2f} s {peak}"
+
+
+def ratio(table: Iterable[Mapping[str, Cost]], one: str, other: str) -> float:
+    """The geometric mean over the models that both convert."""
+    pairs = [(row[one].seconds, row[other].seconds) for row in table]
+    return math.exp(statistics.mean(math.log(a / b) for a, b in pairs if max(a, b) < math.inf))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("folder", nargs="?", type=Path, default=Path(__file__).parents[2] / "shared" / "models")
+    parser.add_argument("--only", default="")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--wall", action="store_true")
+    options = parser.parse_args()
+    sources = [path for path in sorted(options.folder.rglob("*.onnx")) if options.only in str(path)]
+    if not sources:
+        sys.exit(f"no models in {options.folder}")
+    (_, least), *table = measured(sources, options.rounds, options.wall)
+    is_good = True
+    for one, other, limit in TIMES:
+        found = ratio([row for _, row in table], one, other)
+        is_good &= found <= limit
+        print(f"seconds, {one} ÷ {other}: geometric mean {found:.2f} of {len(table)} models (at most {limit})")
+    for tool, most in MEMORY.items():
+        peaks = [(row[tool].peak - least[tool].peak) / size for size, row in table if size > LARGE]
+        is_good &= max(peaks, default=0) <= most
+        if peaks:
+            print(f"memory, {tool}: at most ×{max(peaks):.1f} in {len(peaks)} models above 60 MB (at most ×{most})")
+    sys.exit(not is_good)
+
+
+if __name__ == "__main__":
+    main()
