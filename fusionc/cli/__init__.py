@@ -40,6 +40,10 @@ class _LazyGroup(click.Group):
         near = None if name in COMMANDS else nearest(name, COMMANDS)
         if near and not ctx.resilient_parsing:
             ctx.fail(f"No such command '{args[0]}'; did you mean {near}?")
+        models = [] if name in COMMANDS else _models(args)
+        if models and not ctx.resilient_parsing:
+            output = f" --output {models[1]}" if models[1:] else ""
+            ctx.fail(f"No such command '{args[0]}'; write: fusionc convert --model {models[0]}{output}")
         return super().resolve_command(ctx, args)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
@@ -57,6 +61,12 @@ class _LazyGroup(click.Group):
     def invoke(self, ctx: click.Context) -> object:
         with ended_by_errors(), exit_on_failure(ctx):
             return super().invoke(ctx)
+
+
+def _models(args: list[str]) -> list[str]:
+    from fusionc.cli.atc_spelling import is_model
+
+    return [arg for arg in args if is_model(arg)]
 
 
 def _has_option(command: click.Command, word: str) -> bool:

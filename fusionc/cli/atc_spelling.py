@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from itertools import islice
+from itertools import islice, pairwise
 from typing import TypeVar
 
 import click
@@ -33,10 +33,17 @@ class AtcCommand(click.Command):
                 raise click.UsageError(what, ctx) from error
             raise
         except click.UsageError as error:
-            models = [arg for arg in args if arg.lower().endswith(".onnx") and f"({arg}" in error.message]
-            if models and ctx.params.get("model", "") is None:
-                raise click.UsageError(f"{error.message.rstrip('.')}; write --model {models[0]}", ctx) from error
+            values = {arg for option, arg in pairwise(args) if option.startswith("-") and "=" not in option}
+            misplaced = [arg for arg in args if is_model(arg) and arg not in values]
+            if misplaced and _wants_model(ctx, error):
+                what = f"{error.format_message().rstrip('.')}; write --model {misplaced[0]}"
+                raise click.UsageError(what, ctx) from error
             raise
+
+
+def is_model(word: str) -> bool:
+    """Whether a word of the command line is the file name of a model."""
+    return word.lower().endswith(".onnx") and not word.startswith("-")
 
 
 def atc_bool(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> int | None:
@@ -90,6 +97,13 @@ def _stands_alone(option: click.Option) -> bool:
 def key_of(name: str) -> str:
     """An option as it is compared, however it is spelled."""
     return name.lstrip("-").replace("-", "_")
+
+
+def _wants_model(ctx: click.Context, error: click.UsageError) -> bool:
+    """Whether a command has failed for want of --model."""
+    if isinstance(error, click.MissingParameter):
+        return error.param is not None and error.param.name == "model"
+    return "unexpected extra" in error.message and ctx.params.get("model", "") is None
 
 
 def _remember(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:

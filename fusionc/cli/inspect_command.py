@@ -57,4 +57,4 @@ def _show(found: Inspection) -> None:
         show_facts(facts, sys.stdout)
     if not found.findings:
         click.echo()
-        show_facts([("found", "nothing that costs more than it must")], sys.stdout)
+        show_facts([("found", "nothing; fusionc convert shows what can be fused")], sys.stdout)

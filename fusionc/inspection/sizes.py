@@ -12,6 +12,7 @@ from fusionc.report.model_info import dimension_text
 
 _INTEGERS = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)
 _RANK_OF_IMAGES = 4  # [N, C, H, W]
+_ANY_RANK = "…"
 
 
 def findings(model: Model) -> Iterator[Finding]:
@@ -22,13 +23,16 @@ def findings(model: Model) -> Iterator[Finding]:
     count = sum(len(_of_shapes(graph.ordered())) for graph in model.graphs)
     declared = {value.name: value.type for value in model.main.proto.input}
     names = {name: _names(shape, declared[name]) for name, shape in shapes.items()}
-    option = ";".join(f"{name}:{','.join(_to_give(dims))}" for name, dims in names.items())
-    fixed = f'convert with --input_shape "{option}", your numbers in the place of 1, ? and names'
+    given = {name: _to_give(dims) for name, dims in names.items()}
+    option = ";".join(f"{name}:{','.join(dims)}" for name, dims in given.items())
+    unknown = list(dict.fromkeys(dim for dims in given.values() for dim in dims if not dim.isdecimal()))
+    fixed = f'convert with --input_shape "{option}"'
+    fixed += f" and numbers in place of {', '.join(unknown)}" if unknown else ""
     if count:
         cost = f"shapes are computed from them in {counted(count, 'node')}"
-        to_do = f"where sizes never change, {fixed}: then many of these become constants, and more fusions may fit"
+        to_do = f"if sizes never change, {fixed}: many of these nodes become constants then, and more fusions may fit"
     else:
-        cost, to_do = "no shape is computed from them", f"nothing has to be done; to fix them, {fixed}"
+        cost, to_do = "no shape is computed from them", f"nothing needs to be done; to fix them, {fixed}"
     text = ", ".join(f"{name}[{','.join(dims)}]" for name, dims in names.items())
     yield Finding("open sizes", f"{text}: {cost}", to_do, tuple(shapes))
 
@@ -40,7 +44,7 @@ def _is_fixed(shape: Shape | None) -> bool:
 def _names(shape: Shape | None, declared: TypeProto) -> list[str]:
     """The dimensions of an input as the model calls them."""
     if shape is None:
-        return ["…"]
+        return [_ANY_RANK]
     return [
         str(known) if isinstance(known, int) else dimension_text(dim)
         for known, dim in zip(shape, declared.tensor_type.shape.dim, strict=True)
@@ -48,11 +52,12 @@ def _names(shape: Shape | None, declared: TypeProto) -> list[str]:
 
 
 def _to_give(dims: Sequence[str]) -> list[str]:
-    """What to write for them: a batch of 1, no number for what only the user knows."""
-    if len(dims) == _RANK_OF_IMAGES:
-        dims = [*dims[:2], *(name if name.isdecimal() else axis for name, axis in zip(dims[2:], "HW", strict=True))]
+    """What to write for them: a batch of 1, and what the user knows under its name in the model, or H and W."""
+    if dims == [_ANY_RANK]:
+        return list(dims)
+    unnamed = dict(zip((2, 3), "HW", strict=True)) if len(dims) == _RANK_OF_IMAGES else {}
     return [
-        name if name.isdecimal() else "1" if axis == 0 else name if name.isidentifier() else "?"
+        name if name.isdecimal() else "1" if axis == 0 else name if name.isidentifier() else unnamed.get(axis, "?")
         for axis, name in enumerate(dims)
     ]
 

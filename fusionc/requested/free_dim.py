@@ -45,11 +45,12 @@ class Freed:
 def free_sizes(model: ModelProto, given: FreeDims) -> Freed:
     """Make these dimensions symbolic, and return what they were.
 
-    Raises UsageError where an input or axis is not there or not fixed, where one symbol is given for several sizes, and
-    where something holds a size: it says what.
+    Raises UsageError where an input or axis is not there or not fixed, where a symbol is not a name, or is given for
+    several sizes, and where something holds a size: it says what.
     """
     dims = {name: _dims_of(model, name, axes) for name, axes in given.items()}
     sizes = {name: {axis: dim.dim_value for axis, dim in found.items()} for name, found in dims.items()}
+    _require_names(given)
     _require_one_size_each(given, sizes)
     light, weights = shapes_only(model), initialized(model.graph)
     twice = TwoSizes(light, weights, _doubled(sizes))
@@ -99,13 +100,10 @@ def _failure(file: Path, sizes: Mapping[str, Mapping[int, int]]) -> str:
         model, runner = source.proto(), source.runner()
     except RunError as error:
         return str(error)
+    dims = {value.name: value.type.tensor_type.shape.dim for value in model.graph.input if value.name in sizes}
+    symbols = {dims[name][axis].dim_param: size for name, axes in sizes.items() for axis, size in axes.items()}
     shapes = {
-        value.name: tuple(
-            sizes[value.name].get(axis, dim.dim_value or _OPEN)
-            for axis, dim in enumerate(value.type.tensor_type.shape.dim)
-        )
-        for value in model.graph.input
-        if value.name in sizes
+        name: tuple(dim.dim_value or symbols.get(dim.dim_param, _OPEN) for dim in found) for name, found in dims.items()
     }
     search = InputSearch(runner, model, file.parent, shapes)
     runs = next(search.samples((0,), False), None) is not None
@@ -132,6 +130,15 @@ def _dims_of(model: ModelProto, name: str, axes: Mapping[int, str]) -> dict[int,
             hint = "leave it out; --input_shape fixes one"
             raise UsageError(f"{name}[{axis}] is not fixed in the model", where=_OPTION, hint=hint, code="E10001")
     return found
+
+
+def _require_names(given: FreeDims) -> None:
+    """Raises UsageError where a symbol would be read as a number or a formula."""
+    for name, axes in given.items():
+        for axis, symbol in axes.items():
+            if symbol and not symbol.isidentifier():
+                hint = "give a name, as in x:0=batch; --input_shape gives sizes"
+                raise UsageError(f"{name}[{axis}] cannot be called {symbol}", where=_OPTION, hint=hint, code="E10001")
 
 
 def _require_one_size_each(given: FreeDims, sizes: Mapping[str, Mapping[int, int]]) -> None:
@@ -176,5 +183,5 @@ def _open(
         alike = [symbol for symbol, size in former.items() if was == size and becomes == 2 * size]
         if is_now in former or len(alike) == 1:
             dim.dim_param = str(is_now) if is_now in former else alike[0]
-        elif is_now != was or not isinstance(was, int):
+        elif is_now != dim.dim_param and (is_now != was or not isinstance(was, int)):
             dim.Clear()

@@ -175,6 +175,22 @@ def test_a_misspelt_command_names_the_nearest(run: Any, written: str, meant: str
     assert result.exit_code == 2 and f"No such command '{written}'; did you mean {meant}?" in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("words", "hint"),
+    [
+        (["in.onnx"], "No such command 'in.onnx'; write: fusionc convert --model in.onnx"),
+        (["simplify", "in.onnx", "o.onnx"], "'simplify'; write: fusionc convert --model in.onnx --output o.onnx"),
+        (["slim", "--output=o.onnx", "in.onnx"], "'slim'; write: fusionc convert --model in.onnx"),
+        (["inspect", "in.onnx"], "Missing option '--model'; write --model in.onnx"),
+        (["why", "--expected", "o.onnx", "in.onnx", "Gelu"], "Missing option '--model'; write --model in.onnx"),
+        (["why", "--expected", "o.onnx"], "Missing option '--model'."),
+    ],
+)
+def test_a_model_without_its_option(run: Any, words: list[str], hint: str) -> None:
+    result = run(*words)
+    assert result.exit_code == 2 and result.stderr.endswith(f"{hint}\n")
+
+
 @pytest.mark.parametrize("command", ["passes", "switch_file"])
 def test_a_defect_can_be_reported(run: Any, stand_in: Callable[..., None], command: str) -> None:
     stand_in("fusionc.custom.loading")

@@ -127,7 +127,7 @@ def test_open_sizes_say_how_to_fix_them(tmp_path: Path) -> None:
         s = Shape (x) n = Gather (s, one) t = Mul (n, four) y = Reshape (x, t) }""")
     (found,) = inspected(model, tmp_path).findings
     assert found.topic == "open sizes" and found.text == "x[N,4], z[N,M]: shapes are computed from them in 3 nodes"
-    assert '"x:1,4;z:1,M"' in found.to_do
+    assert '--input_shape "x:1,4;z:1,M" and numbers in place of M: many' in found.to_do
 
 
 def test_sizes_of_images_are_left_to_the_user_and_named_as_the_model_names_them(tmp_path: Path) -> None:
@@ -138,9 +138,16 @@ def test_sizes_of_images_are_left_to_the_user_and_named_as_the_model_names_them(
     (finding,) = found.findings
     assert finding.text == "x[N,3,h,w], z[N,unk__6,4]: no shape is computed from them"
     assert finding.to_do.startswith(
-        'nothing has to be done; to fix them, convert with --input_shape "x:1,3,H,W;z:1,unk'
+        'nothing needs to be done; to fix them, convert with --input_shape "x:1,3,h,w;z:1,unk'
     )
     assert dict(found.facts)["output"] == "y  float[N,3,floor(h/2 - 1/2) + floor(h/2 - 1/2) + f…,w]"
+
+
+def test_sizes_without_a_name(tmp_path: Path) -> None:
+    model = parse("agraph (float[N,3,?,?] x, float[N,?] z, float[N] v) => (float[N,3,?,?] y) { y = Neg (x) }")
+    model.graph.input[2].type.tensor_type.ClearField("shape")
+    (found,) = inspected(model, tmp_path).findings
+    assert found.to_do.endswith('--input_shape "x:1,3,H,W;z:1,?;v:…" and numbers in place of H, W, ?, …')
 
 
 def test_what_else_is_read_is_no_shape(tmp_path: Path) -> None:

@@ -49,6 +49,12 @@ FREES = {
         {"x": {2: "H", 3: "W"}},
         {"x": (1, 1, "H", "W"), "y": (1, 1, "?", "?"), "z": (1, 1, 1, 1)},
     ),
+    "another axis that is open already": (
+        "agraph (float[N,1,8] x) => (float[N,1,4] y) <float[1,1,3] w = {1,2,3}>"
+        "{ y = Conv <pads = [1,1], strides = [2]> (x, w) }",
+        {"x": {2: "L"}},
+        {"x": ("N", 1, "L"), "y": ("N", 1, "?")},
+    ),
     "equal sizes of two inputs": (
         "agraph (float[5,4] x, float[5,4] z, float[4] w) => (float[5,4] y) { a = Add (x, z) y = Add (a, w) }",
         {"x": {0: ""}, "z": {0: ""}},
@@ -189,6 +195,8 @@ def test_what_holds_a_size_is_named(name: str) -> None:
         ({"x": {2: ""}}, "x has no dimension 2"),
         ({"x": {1: ""}}, r"x\[1\] is not fixed"),
         ({"x": {0: "rows"}, "z": {0: "rows"}}, r"rows cannot stand for 2 and for 3, which is z\[0\]"),
+        ({"x": {0: "3"}}, r"x\[0\] cannot be called 3"),
+        ({"x": {0: "n*2"}}, r"x\[0\] cannot be called n\*2"),
     ],
 )
 def test_what_there_is_not_to_free(given: dict[str, dict[int, str]], what: str) -> None:
@@ -215,6 +223,12 @@ def test_what_only_a_run_shows() -> None:
     )
     with pytest.raises(UsageError, match=r"does not run with another size: .*ScatterND"):
         fusionc.optimize(model, free_dim={"x": [0]}, verify=False)
+
+
+def test_a_symbol_that_another_dimension_of_the_input_has() -> None:
+    model = parse("agraph (float[N,4] x) => (float[N,4] y) { y = Relu (x) }")
+    result, report = fusionc.optimize(model, free_dim={"x": {1: "N"}})
+    assert declared(result) == {"x": ("N", "N"), "y": ("N", "N")} and report.verification.startswith("equal")
 
 
 def test_a_conversion_that_is_repeated_frees_sizes_once(monkeypatch: pytest.MonkeyPatch) -> None:
