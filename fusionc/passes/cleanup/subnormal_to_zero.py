@@ -1,4 +1,6 @@
+import math
 from collections.abc import Callable, Iterator
+from heapq import heappop, heappush
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -10,8 +12,7 @@ from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 
 _AT_ONCE = 1 << 22  # elements that are looked at together: they may lie in a file
 _HAVE: WeakKeyDictionary[Edge, bool] = WeakKeyDictionary()  # whether a constant has subnormal elements: read once
-_FACTOR = 2.0**40  # by which one operator may enlarge a difference
-_EPSILON = 1e-12  # of a normalization, which divides by √epsilon or more
+_FACTOR = 2.0**40  # by which operators may enlarge a difference, together
 _DOMAINS = ("", MICROSOFT)
 _FARTHEST = 5_000  # nodes; more of them are not looked at
 
@@ -29,55 +30,58 @@ _COMPUTES = {
 _HANDS_ON = """
 Abs AveragePool Celu Clip DepthToSpace Dropout Elu Erf Expand Flatten Gather Gelu GlobalAveragePool GlobalMaxPool
 HardSigmoid HardSwish Identity LeakyRelu Mish Neg PRelu Pad ReduceMax ReduceMean ReduceMin ReduceSum Relu
-QuickGelu Reshape Resize Selu Slice Softplus SpaceToDepth Split Squeeze Tile Transpose Unsqueeze
+QuickGelu Reshape Resize Selu Slice Softplus SpaceToDepth Split Squeeze Tanh Tile Transpose Unsqueeze
 """
 _SUMS = ("Conv", "ConvTranspose", "FusedConv", "Gemm", "MatMul", "FusedMatMul")
-# Behind these, and sums, nothing is left of it: other channels are added, or the result is pressed between two limits.
-_ENDS = "Sigmoid Tanh Softmax LogSoftmax Exp LSTM GRU RNN"
+# Behind these, and sums, nothing is left of it: other channels are added, or numbers that are not small.
+_ENDS = "Sigmoid Softmax LogSoftmax Exp LSTM GRU RNN"
 
 
-def _is_data(node: Node, value: Edge) -> bool:
-    return all(read is not value for read in node.inputs[1:])
+def _is_data(node: Node, value: Edge) -> float:
+    return math.inf if any(read is value for read in node.inputs[1:]) else 1.0
 
 
-def _anywhere(node: Node, value: Edge) -> bool:
-    return True
+def _anywhere(node: Node, value: Edge) -> float:
+    return 1.0
 
 
-def _by_small_factors(node: Node, value: Edge) -> bool:
-    """Whether the constants among the other inputs are no large factors."""
+def _by_factors(node: Node, value: Edge) -> float:
+    """The largest of the constants among the other inputs."""
     others = (read.constant() for read in node.inputs if read is not None and read is not value)
-    return all(array is None or bool((np.abs(array) <= _FACTOR).all()) for array in others)
+    return max((float(np.abs(array).max(initial=1)) for array in others if array is not None), default=1.0)
 
 
-def _by_large_divisor(node: Node, value: Edge) -> bool:
-    divisor = node.inputs[1].constant() if _is_data(node, value) and node.inputs[1] is not None else None
-    return divisor is not None and bool((np.abs(divisor) >= 1 / _FACTOR).all())
+def _by_divisor(node: Node, value: Edge) -> float:
+    divisor = None if node.inputs[1] is None else node.inputs[1].constant()
+    smallest = 0.0 if divisor is None else float(np.abs(divisor).min(initial=1))
+    return _is_data(node, value) / smallest if smallest else math.inf
 
 
-def _by_large_deviation(node: Node, value: Edge) -> bool:
-    return _is_data(node, value) and node.attr("epsilon", 0.0) >= _EPSILON and _by_small_factors(node, value)
+def _by_deviation(node: Node, value: Edge) -> float:
+    epsilon = float(node.attr("epsilon", 0.0))
+    return _is_data(node, value) * _by_factors(node, value) / math.sqrt(epsilon) if epsilon > 0 else math.inf
 
 
-def _without_places(node: Node, value: Edge) -> bool:
-    return all(output is None for output in node.outputs[1:])
+def _without_places(node: Node, value: Edge) -> float:
+    return 1.0 if all(output is None for output in node.outputs[1:]) else math.inf
 
 
-def _to_floats(node: Node, value: Edge) -> bool:
+def _to_floats(node: Node, value: Edge) -> float:
     to = None if node.outputs[0] is None else node.outputs[0].dtype
-    return to is not None and to.kind == "f"
+    return 1.0 if to is not None and to.kind == "f" else math.inf
 
 
-_STAYS_SMALL: dict[str, Callable[[Node, Edge], bool]] = {
+# How many times larger a difference in that input may be in what an operator makes of it.
+_ENLARGES: dict[str, Callable[[Node, Edge], float]] = {
     **dict.fromkeys(_HANDS_ON.split(), _is_data),
     **dict.fromkeys(("Add", "Sub", "Sum", "Mean", "Max", "Min", "Concat"), _anywhere),
-    **dict.fromkeys(("Mul", *_SUMS), _by_small_factors),
+    **dict.fromkeys(("Mul", *_SUMS), _by_factors),
     **dict.fromkeys(_ENDS.split(), _is_data),
     **dict.fromkeys(
         ("BatchNormalization", "LayerNormalization", "InstanceNormalization", "GroupNormalization"),
-        _by_large_deviation,
+        _by_deviation,
     ),
-    "Div": _by_large_divisor,
+    "Div": _by_divisor,
     "MaxPool": _without_places,
     "Cast": _to_floats,
 }
@@ -122,26 +126,37 @@ def _require_small_effect(constant: Edge) -> None:
         places = _COMPUTES.get(user.op, ()) if user.domain in _DOMAINS else ()
         if any(read is constant and place not in places for place, read in enumerate(user.inputs)):
             refuse("the constant is used in another way, too")
-    made = (value for user in constant.outputs for value in user.outputs if value is not None)
-    reached: dict[Edge, None] = dict.fromkeys(made)
-    for value in (pending := list(reached)):
+    reached: dict[Edge, float] = {}  # and how many times larger the difference may be there
+    pending: list[tuple[float, int, float, Edge]] = []  # in the order of the model: then most are looked at once
+
+    def reach(value: Edge, times: float) -> None:
+        if reached.get(value, 0.0) < times:
+            reached[value] = times
+            place = 0.0 if value.producer is None else value.producer.position
+            heappush(pending, (place, value.serial, times, value))
+
+    for value in (made for user in constant.outputs for made in user.outputs if made is not None):
+        reach(value, 1.0)
+    while pending:
         if len(reached) > _FARTHEST:
             refuse("too many operators follow")
-        new = [v for v in _behind(value) if v not in reached]
-        reached.update(dict.fromkeys(new))
-        pending += new
+        *_, times, value = heappop(pending)
+        for behind, larger in _behind(value, times) if times == reached[value] else ():
+            reach(behind, larger)
 
 
-def _behind(value: Edge) -> Iterator[Edge]:
-    """The values that a small difference of this one reaches. Refuses where it may grow."""
+def _behind(value: Edge, times: float) -> Iterator[tuple[Edge, float]]:
+    """The values that a small difference of this one reaches, and how many times larger it may be there, if it is so
+    much larger here. Refuses where that is too much."""
     if any(graph is not graph.model.main for graph in value.output_of):
         refuse("what a subgraph or a function hands out is not followed")
     for user in value.outputs:
-        stays_small = _STAYS_SMALL.get(user.op) if user.domain in _DOMAINS else None
-        if stays_small is None or not stays_small(user, value):
+        enlarges = _ENLARGES.get(user.op) if user.domain in _DOMAINS else None
+        larger = math.inf if enlarges is None else times * enlarges(user, value)
+        if not larger <= _FACTOR:
             refuse(f"{user.op} may enlarge the difference")
         if user.op not in _MIXES:
-            yield from (output for output in user.outputs if output is not None)
+            yield from ((output, larger) for output in user.outputs if output is not None)
 
 
 class SubnormalToZeroPass(Pass):

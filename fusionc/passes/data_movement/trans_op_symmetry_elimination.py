@@ -175,8 +175,8 @@ def _quantizes(node: Node) -> bool:
 
 
 def _has_axis(node: Node) -> bool:
-    """Whether it has a scale for each place of an axis, and says of which."""
-    return _quantizes(node) and shape_of(node.inputs[1]) != () and node.attr("axis") is not None
+    """Whether it has a scale for each place of an axis, and says of which. With one scale, any axis may be written."""
+    return _quantizes(node) and shape_of(node.inputs[1]) not in ((), (1,)) and node.attr("axis") is not None
 
 
 def _match(graph: Graph, root: Node, sunk: _Sunk, then: list[int]) -> Match:

@@ -47,6 +47,13 @@ STAYS = [
     Stays("hardly larger", conv("y = Conv (x, W, B)", "{1e-31, 1e-40}"), "there is nothing larger in the constant"),
     Stays("a quotient", conv("a = Conv (x, W) b = Conv (x, W, B) y = Div (b, a)"), grows("Div")),
     Stays("a large factor", ADD.replace("{2,3}", "{2,1e30}") % "y = Mul (a, d)", grows("Mul")),
+    Stays("large factors together", ADD.replace("{2,3}", "{2,1e9}") % "b = Mul (a, d) y = Mul (b, d)", grows("Mul")),
+    Stays(
+        "large factors together, on the longer of two ways",
+        ADD.replace("{2,3}", "{2,1e9}") % "b = Mul (a, d) c1 = Relu (b) e = Add (c1, a) y = Mul (e, d)",
+        grows("Mul"),
+    ),
+    Stays("behind a Tanh, which leaves what is small", ADD % "b = Tanh (a) y = Log (b)", grows("Log")),
     Stays("a tiny divisor", ADD.replace("{2,3}", "{2,1e-30}") % "y = Div (a, d)", grows("Div")),
     Stays("a root", ADD % "y = Sqrt (a)", grows("Sqrt")),
     Stays("far behind", conv("a = Conv (x, W, B) b = Relu (a) c = Add (b, x) y = Log (c)"), grows("Log")),

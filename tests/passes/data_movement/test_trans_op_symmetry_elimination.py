@@ -42,7 +42,7 @@ def grouped(
 
 
 NOT_PARTED = "the axes are not known to be joined and parted again"
-SCALES = "float s = {0.5}, uint8 z = {3}, float[4] p = {1, 0.5, 2, 0.25}, uint8[4] v = {3, 4, 5, 6}"
+SCALES = "float s = {0.5}, uint8 z = {3}, float[4] p = {1, 0.5, 2, 0.25}, uint8[4] v = {3, 4, 5, 6}, float[1] o = {0.5}"
 
 
 def quantized(body: str, y: str = "float[N,2,3,4] y", constants: str = SCALES, more: str = "") -> str:
@@ -235,6 +235,12 @@ FIRES = [
             (
                 "one scale",
                 "q = QuantizeLinear (a, s, z) d = DequantizeLinear (q, s, z)",
+                ["QuantizeLinear", "DequantizeLinear"],
+                18,
+            ),
+            (
+                "one scale beside an axis that is not there",
+                "q = QuantizeLinear <axis = 7> (a, o) d = DequantizeLinear <axis = -9> (q, o)",
                 ["QuantizeLinear", "DequantizeLinear"],
                 18,
             ),
