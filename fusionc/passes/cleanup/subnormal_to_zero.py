@@ -135,8 +135,8 @@ def _require_small_effect(constant: Edge) -> None:
             place = 0.0 if value.producer is None else value.producer.position
             heappush(pending, (place, value.serial, times, value))
 
-    for value in (made for user in constant.outputs for made in user.outputs if made is not None):
-        reach(value, 1.0)
+    for made in (made for user in constant.outputs for made in user.outputs if made is not None):
+        reach(made, 1.0)
     while pending:
         if len(reached) > _FARTHEST:
             refuse("too many operators follow")
