@@ -42,6 +42,7 @@ from fusionc.rewrite.log import PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import is_alive, run
 
 _COMBINER_PASS = "SameInputMatMulPass"
+SWITCHED_OFF = "it is switched off by --disable_areas"
 
 
 @dataclass
@@ -153,12 +154,13 @@ class GraphKernelFusion:
         fused.splits += _summed([count for plan in plans for count in plan.patterns])
         cost = Cost(graph, self.saves)
         locations = self._wanted([location for plan in plans for location in plan.locations], fused)
-        judged = [(location, cost.why_unprofitable(location)) for location in locations]
+        judged = [(at, self._switched_off(at) or cost.why_unprofitable(at)) for at in locations]
         if self.stages.runs(PACKET):
             taken.update(node for location, reason in judged if reason is None for node in location.nodes)
             with self.stages.timed(PACKET):
                 packets = packets_of(graph, taken, self._supported({SOURCE_OF_SIZES}), self.flags)
-            judged += [(location, cost.why_unprofitable_packet(location)) for location in self._wanted(packets, fused)]
+            wanted = self._wanted(packets, fused)
+            judged += [(at, self._switched_off(at) or cost.why_unprofitable_packet(at)) for at in wanted]
         return [*blocked, *judged]
 
     def _blocked(self, graph: Graph, fused: Fused) -> list[tuple[AreaLocation, str | None]]:
@@ -167,7 +169,11 @@ class GraphKernelFusion:
             return []
         with self.stages.timed(CLUSTER):
             found = blocked_locations(graph, KernelKind.WINOGRAD if WINOGRAD in self.enabled else KernelKind.BLOCKED)
-        return [(at, None if self.saves(at.area) > 0 else NOT_FASTER) for at in self._wanted(found, fused)]
+        wanted = self._wanted(found, fused)
+        return [(at, self._switched_off(at) or (None if self.saves(at.area) > 0 else NOT_FASTER)) for at in wanted]
+
+    def _switched_off(self, location: AreaLocation) -> str | None:
+        return SWITCHED_OFF if location.area.name in self.flags.disable_areas else None
 
     def _supported(self, more: Collection[str] = ()) -> SupportedOperators:
         return SupportedOperators(self.flags.clusters(CLUSTER_OPERATORS).union(more), self.reason_against)

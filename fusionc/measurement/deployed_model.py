@@ -11,6 +11,7 @@ from fusionc.graph_kernel.library.cache import known
 from fusionc.graph_kernel.library.location import library_for
 from fusionc.ready.session import NotReady, ready_model
 from fusionc.ready.session_file import session_file_of
+from fusionc.ready.tuned_settings import NotTuned, tuned_settings
 from fusionc.runtime.custom_operators import libraries_in_use
 from fusionc.runtime.session_settings import SessionSettings
 
@@ -52,7 +53,12 @@ def deployed(model: Path, trust_kernels: bool) -> tuple[DeployedModel, list[str]
             notices.append(f"{what}; --trust_kernels loads it")
     if session_file_of(model).exists():
         try:
-            return DeployedModel(ready_model(model, library), kernels, is_optimized=True), notices
+            ready = ready_model(model, library)
+            if ready is not None:
+                return DeployedModel(ready, kernels, is_optimized=True), notices
+            return DeployedModel(model, kernels, tuned_settings(model)), notices
         except NotReady as reason:
             notices.append(f"the ready form of {model.name} is not used: it {reason}")
+        except NotTuned as reason:
+            notices.append(f"the settings of {model.name} are not used: they {reason}")
     return DeployedModel(model, kernels), notices

@@ -21,13 +21,18 @@ class ReadyCheck:
     summary: str
 
 
-def check_ready(model: Path, shapes: Mapping[str, tuple[int, ...]], inputs: Path | None) -> ReadyCheck:
-    """Run the ready form that a session file says of a model, in the process for it, beside the model itself."""
+def check_ready(model: Path, shapes: Mapping[str, tuple[int, ...]], inputs: Path | None) -> ReadyCheck | None:
+    """Run the ready form that a session file says of a model, in the process for it, beside the model itself.
+
+    None where the file says of none.
+    """
     library = library_for(model)
     try:
         ready = ready_model(model, library)
     except NotReady as reason:
         return ReadyCheck(True, f"its ready form is not used here: it {reason}")
+    if ready is None:
+        return None
     kernels = known(library) if library.is_file() else None
     if library.is_file() and kernels is None:
         what = f"{library} was not compiled by this user's fusionc, so it is not loaded"

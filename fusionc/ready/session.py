@@ -12,7 +12,8 @@ from fusionc.errors import FusioncError, UsageError
 from fusionc.graph_kernel.library.location import library_for
 from fusionc.graph_kernel.library.register import register_kernels
 from fusionc.ready.machine import this_machine
-from fusionc.ready.session_file import SessionFile, content_of, read_session_file, session_file_of
+from fusionc.ready.session_file import ReadyForm, SessionFile, content_of, read_session_file, session_file_of
+from fusionc.ready.tuned_settings import NotTuned, tuned_settings
 
 if TYPE_CHECKING:
     import onnxruntime
@@ -34,7 +35,8 @@ def session(
     A ready form (`--ready`) fits the onnxruntime and the processor that it was made for, as long as its files and the
     model are those that were written together. Where it does not, the model runs as it is, with a UserWarning that
     says why; the same where kernels cannot be loaded. A ready form is what onnxruntime's optimizers make of the model
-    at their default level: with options of another level, the model runs as it is. Kernels are machine code: call this
+    at their default level: with options of another level, the model runs as it is. Settings that `fusionc tune` has
+    found to pay on a machine like this one hold where `options` say nothing else. Kernels are machine code: call this
     for models that you trust. Raises UsageError where there is no model, else what onnxruntime raises.
     """
     import onnxruntime
@@ -45,6 +47,11 @@ def session(
         problem = "is a folder" if path.is_dir() else "does not exist"
         raise UsageError(f"the model {problem}", where=str(path), hint="give the path of an .onnx file", code="E10410")
     options = onnxruntime.SessionOptions() if options is None else options
+    if session_file_of(path).exists():
+        try:
+            tuned_settings(path).apply(options)
+        except NotTuned as error:
+            warnings.warn(f"{path}: its settings {error}; it runs with those of onnxruntime", stacklevel=2)
     library = library_for(path)
     if library.is_file():
         try:
@@ -57,6 +64,8 @@ def session(
     if session_file_of(path).exists() and options.graph_optimization_level == every:
         try:
             ready = ready_model(path, library)
+            if ready is None:
+                return onnxruntime.InferenceSession(os.fspath(path), options, providers=_PROVIDERS)
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # that is done
             try:
                 return onnxruntime.InferenceSession(os.fspath(ready), options, providers=_PROVIDERS)
@@ -72,19 +81,23 @@ class NotReady(Exception):
     """Why a ready form does not fit, as the end of a sentence about it."""
 
 
-def ready_model(model: Path, library: Path) -> Path:
-    """The model of the ready form of `model`, whose kernels are in `library`. Raises NotReady where it does not fit."""
+def ready_model(model: Path, library: Path) -> Path | None:
+    """The model of the ready form of `model`, whose kernels are in `library`; None where its session file knows none.
+
+    Raises NotReady where it does not fit.
+    """
     try:
         known = read_session_file(session_file_of(model))
     except (OSError, ValueError) as error:
         raise NotReady(f"is not known: {session_file_of(model).name} cannot be read: {error}") from error
-    if reason := _reason_against(known, model, library):
+    if known.ready is None:
+        return None
+    if reason := _reason_against(known, known.ready, model, library):
         raise NotReady(reason)
     return model.with_name(known.ready.model.name)
 
 
-def _reason_against(known: SessionFile, model: Path, library: Path) -> str:
-    ready = known.ready
+def _reason_against(known: SessionFile, ready: ReadyForm, model: Path, library: Path) -> str:
     if known.model.name != model.name or not known.model.fits(model.parent):
         return "is of another model than this one"
     if others := [file.name for file in known.weights if not file.fits(model.parent)]:

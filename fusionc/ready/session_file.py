@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from fusionc.errors import FusioncError, quote
 from fusionc.ready.machine import Machine
+from fusionc.runtime.session_settings import SessionSettings, settings_of
 
 _MAKER = "fusionc"
 _Part = TypeVar("_Part")
@@ -48,14 +49,25 @@ class ReadyForm:
 
 
 @dataclass(frozen=True)
+class TunedSettings:
+    """Settings that were measured to pay, and where: on a machine with so many processors."""
+
+    settings: SessionSettings
+    machine: Machine
+    processors: int
+
+
+@dataclass(frozen=True)
 class SessionFile:
-    """What the file holds: the model that it is about, with weights that lie in files of others, and its ready form.
+    """What the file holds: the model that it is about, with weights that lie in files of others, its ready form and
+    the settings of its sessions, where it has these.
 
     The weights that fusionc writes are in files that are named after their content, and are not among these."""
 
     model: FileIdentity
     weights: tuple[FileIdentity, ...]
-    ready: ReadyForm
+    ready: ReadyForm | None
+    tuned: TunedSettings | None = None
 
     def text(self) -> str:
         """As JSON."""
@@ -70,23 +82,29 @@ def session_file_of(model: Path) -> Path:
 def read_session_file(path: Path) -> SessionFile:
     """What the file holds. Raises ValueError where it is damaged or not one of these, OSError where it is not there."""
     content = _content(path)
-    ready = _part(content, "ready", dict)
-    machine = _part(ready, "machine", dict)
     return SessionFile(
         _identity(content, "model"),
         tuple(_identity({"weights": file}, "weights") for file in _part(content, "weights", list)),
-        ReadyForm(
-            _identity(ready, "model"),
-            None if ready.get("weights") is None else _identity(ready, "weights"),
-            _part(ready, "kernels", str),
-            Machine(
-                _part(machine, "onnxruntime", str),
-                _part(machine, "build", str),
-                _part(machine, "system", str),
-                tuple(map(str, _part(machine, "instructions", list))),
-            ),
-        ),
+        None if content.get("ready") is None else _ready(_part(content, "ready", dict)),
+        None if content.get("tuned") is None else _tuned(_part(content, "tuned", dict)),
     )
+
+
+def _ready(content: Mapping[str, Any]) -> ReadyForm:
+    weights = None if content.get("weights") is None else _identity(content, "weights")
+    return ReadyForm(_identity(content, "model"), weights, _part(content, "kernels", str), _machine(content))
+
+
+def _tuned(content: Mapping[str, Any]) -> TunedSettings:
+    settings = settings_of(_part(content, "settings", dict))
+    return TunedSettings(settings, _machine(content), _part(content, "processors", int))
+
+
+def _machine(content: Mapping[str, Any]) -> Machine:
+    machine = _part(content, "machine", dict)
+    build, system = _part(machine, "build", str), _part(machine, "system", str)
+    instructions = tuple(map(str, _part(machine, "instructions", list)))
+    return Machine(_part(machine, "onnxruntime", str), build, system, instructions)
 
 
 def _identity(content: Mapping[str, Any], name: str) -> FileIdentity:

@@ -72,6 +72,15 @@ def test_a_function_and_a_kernel() -> None:
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
+def test_an_area_is_switched_off_by_its_name() -> None:
+    fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags=STITCHED)
+    (area,) = [node.op_type for node in onnx.load("out.onnx").graph.node]
+    report = fusionc.convert("in.onnx", output="off.onnx", graph_kernel_flags=f"{STITCHED} --disable_areas={area}")
+    assert area not in [node.op_type for node in onnx.load("off.onnx").graph.node]
+    assert any("it is switched off by --disable_areas" in count.refused for count in report.patterns)
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
 def test_a_library_goes_with_its_model() -> None:
     fusionc.convert("in.onnx", output="out.onnx", enable_graph_kernel=True)
     assert Path("out.kernels.so").exists()

@@ -106,7 +106,7 @@ def only(folder: Path, pattern: str) -> Path:
         (lambda folder: only(folder, "out.*.ready.onnx").unlink(), "that is not there"),
         (lambda folder: shutil.copy(folder / "in.onnx", folder / "out.onnx"), "is of another model"),
         (lambda folder: (folder / "out.session.json").write_text("{"), "cannot be read"),
-        (lambda folder: (folder / "out.session.json").write_text('{"model": 1}'), "ready is null"),
+        (lambda folder: (folder / "out.session.json").write_text('{"model": 1}'), "model is 1"),
         (lambda folder: replace_text(folder, '"bytes": ', '"bytes": "1", "was": '), 'bytes is "1"'),
         (lambda folder: replace_text(folder, '"name": "out.', '"name": "../out.'), "is of another model"),
         (lambda folder: replace_text(folder, '"instructions": [', '"instructions": 1, "was": ['), "instructions is 1"),

@@ -18,7 +18,8 @@ MANAGERS = ("fusion_group", "backend_fusion")
 
 @dataclass(frozen=True)
 class Flags:
-    """All flags that decide something, in the order of MindSpore's list. A list that is empty was not given."""
+    """All flags that decide something, in the order of MindSpore's list, and one that it has not: `disable_areas`, by
+    the names of areas. A list that is empty was not given."""
 
     opt_level: Unsigned = 0
     dump_as_text: bool = False
@@ -41,6 +42,7 @@ class Flags:
     disable_fusion_pattern: Names = ()
     enable_packet_ops_only: Names = ()
     disable_packet_ops: Names = ()
+    disable_areas: Names = ()
 
     @property
     def is_on(self) -> bool:
