@@ -10,6 +10,8 @@ import numpy as np
 from fusionc.model.graph import Edge
 from fusionc.rewrite import Tape
 
+_SHAPE_OF_SOME_AXES = 15  # the first opset in which Shape has a start and an end
+
 
 def length_of(value: Edge, axis: int, new: Tape) -> Edge:
     """The length of an axis, as a vector of one element: of the first value in the graph that has the same, so that
@@ -22,6 +24,8 @@ def length_of(value: Edge, axis: int, new: Tape) -> Edge:
             if source.shape is not None and length in source.shape:
                 value, axis = source, source.shape.index(length)
                 break
+    if graph.opset < _SHAPE_OF_SOME_AXES:
+        return new.Gather(new.Shape(value), new.const(np.array([axis], np.int64)))
     return new.Shape(value, start=axis, end=axis + 1)
 
 

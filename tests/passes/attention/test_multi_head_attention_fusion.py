@@ -191,6 +191,7 @@ FIRES = [
     ),
     Fires("Where", masked(WHERE, WHOLE, FAR), ["Where", "MultiHeadAttention"]),
     Fires("one for all queries", masked(WHERE, ROW, FAR), ["Where", "Shape", "Shape", "Concat", "Expand", "MultiHeadAttention"]),
+    Fires("one for all queries, opset 12", masked(WHERE, ROW, FAR), ["Where", "Shape", "Gather", "Shape", "Gather", "Concat", "Expand", "MultiHeadAttention"], opset=12),
     Fires("commuted", masked(WHERE, WHOLE, FAR).replace("Add (t, m)", "Add (m, t)"), ["Where", "MultiHeadAttention"]),
     Fires("the lowest number", masked(WHERE, WHOLE, LOWEST), ["Where", "MultiHeadAttention"]),
     Fires("the lowest number and the guard", masked(WHERE, WHOLE, LOWEST, GUARD), ["Where", "MultiHeadAttention"], edge_values=False),
