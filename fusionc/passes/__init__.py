@@ -127,6 +127,7 @@ _ORDER = (
     "normalization.embed_layer_norm_fusion",  # before the one that takes every sum
     "normalization.add_layer_norm_fusion",
     "normalization.residual_sum",  # of the sums that no operator has taken
+    "normalization.rms_norm_ub_fusion",  # of those that no operator has taken
     # convolution
     "convolution.pad_channels",
     "convolution.scale_shift_to_conv",  # of the constants that no Conv has taken

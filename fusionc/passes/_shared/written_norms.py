@@ -48,6 +48,30 @@ def is_plain(m: Match) -> bool:
     return not any(value is not None and value.is_constant for node in users for value in node.inputs)
 
 
+def keep_scale(x: Edge, scale: Edge) -> None:
+    """Refuse to take the scale of each element away from x / √(mean(…) + epsilon), written in whatever way."""
+    quotients = [x, *_inputs_of(x, "Cast")]
+    divisors = [
+        value
+        for quotient in quotients
+        for value in (*_inputs_of(quotient, "Div")[1:], *_inverted(_inputs_of(quotient, "Mul")))
+    ]
+    terms = [term for root in divisors for total in _inputs_of(root, "Sqrt") for term in _inputs_of(total, "Add")]
+    if scale.rank == 1 and any(_inputs_of(term, "ReduceMean") for term in terms):
+        refuse("runtimes recognize normalizations by their scale")
+
+
+def _inverted(factors: list[Edge]) -> list[Edge]:
+    """Of what factors are one over something."""
+    return [value for f in factors for value in (*_inputs_of(f, "Div")[1:], *_inputs_of(f, "Reciprocal"))]
+
+
+def _inputs_of(value: Edge, name: str) -> list[Edge]:
+    """The inputs of the operator that makes a value, where it is this one."""
+    node = value.producer
+    return [v for v in node.inputs if v is not None] if node is not None and node.is_op(name) else []
+
+
 def require_narrow(m: Match) -> None:
     """Refuses elements that the operators, which compute in float32, would round."""
     if m.x.elem_type not in (TensorProto.FLOAT, TensorProto.FLOAT16):

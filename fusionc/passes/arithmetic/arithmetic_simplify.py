@@ -14,6 +14,7 @@ from fusionc.passes._shared.constant_arithmetic import (
 from fusionc.passes._shared.reduce_axes import join_reduces, reduce_once, reduce_twice, reduces_nothing, without_reduce
 from fusionc.passes._shared.slice_split_concat import slices_nothing_off
 from fusionc.passes._shared.transpose_and_reshape import reshape_reshape, transpose_transpose
+from fusionc.passes._shared.written_norms import keep_scale
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula
 from fusionc.shapes.equality import broadcasts_into
@@ -45,6 +46,11 @@ def _without_zero(rule: str, formula: Formula, sign: float) -> Pattern:
 def _x_if_it_fits(m: Match, new: Tape) -> Result:
     check_fits(m.c, m.x)
     return m.x
+
+
+def _without_one(m: Match, new: Tape) -> Result:
+    keep_scale(m.x, m.c)
+    return _x_if_it_fits(m, new)
 
 
 def _of_integers(m: Match) -> bool:
@@ -83,7 +89,8 @@ class ArithmeticSimplifyPass(Pass):
              same type
     after    x, x + (−c), x · x, x · (−c), 0, −ReduceSum(x), the opposite comparison, one Reduce, Transpose or Reshape
     refuses  what may enlarge the result; a large constant that is used elsewhere; a square of which the mean is taken,
-             by which runtimes recognize normalizations
+             or a vector of ones that scales what is divided by the root of a mean, by which runtimes recognize
+             normalizations
     never    x + 0 and x − −0 where x may be −0, which they make 0; 1.6, 1.38 and 1.39, which round (PowToMulPass,
              MatMulBiasAddFusionPass); 1.11, which is no faster and hides a normalization from onnxruntime; 1.17 to
              1.20, 1.30 and 1.31, for which ONNX has no operators; 1.22 and 1.24 (Dim1TransposeToSqueezePass); 1.36,
@@ -102,7 +109,7 @@ class ArithmeticSimplifyPass(Pass):
         Pattern("1.5", x**c, square, where=c_is(2)),
         Pattern("1.7", op.Where(var("c"), x, x), _select),
         Pattern("1.8", op.Neg(op.Neg(x)), lambda m, new: m.x),
-        _neutral("1.9", x * c, 1),
+        Pattern("1.9", x * c, _without_one, where=c_is(1)),
         Pattern("1.10", op.Mul(op.Neg(x), c), lambda m, new: new.Mul(m.x, negated(new, m.c))),
         _neutral("1.12", x / c, 1),
         Pattern("1.13", reduce_twice("ReduceSum"), join_reduces, where=_of_integers),

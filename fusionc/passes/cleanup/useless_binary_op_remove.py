@@ -1,4 +1,5 @@
 from fusionc.passes._shared.constant_arithmetic import c_is, check_fits, is_zero
+from fusionc.passes._shared.written_norms import keep_scale
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
 from fusionc.shapes.equality import broadcasts_into
 
@@ -27,6 +28,12 @@ def _is_decided(m: Match) -> bool:
     return c_is(1)(m) or c_is(0)(m)
 
 
+def _without_one(m: Match, new: Tape) -> Result:
+    check_fits(m.c, m.x)
+    keep_scale(m.x, m.c)
+    return m.x
+
+
 class UselessBinaryOpRemovePass(Pass):
     """An operation with its neutral element goes.
 
@@ -34,7 +41,8 @@ class UselessBinaryOpRemovePass(Pass):
              that is known
     after    x; the operand that Where chooses
     refuses  a constant, or an operand of Where, that may enlarge the result by broadcasting: where the shape of x is
-             not known to hold it
+             not known to hold it; a vector of ones that scales a written-out normalization, by which runtimes recognize
+             it
     algebra  the neutral element leaves every number as it is, NaN, infinities and −0 too: −0 + 0
              would be 0, so that + 0 stays
     source   CANN's UselessBinaryOpRemovePass and AlgebraicSimplificationPass
@@ -44,7 +52,7 @@ class UselessBinaryOpRemovePass(Pass):
     patterns = (
         Pattern("AddZero", x + c, where=_is_negative_zero),
         Pattern("SubZero", x - c, where=_is_positive_zero),
-        Pattern("MulOne", x * c, where=c_is(1)),
+        Pattern("MulOne", x * c, _without_one, where=c_is(1)),
         Pattern("DivOne", x / c, where=c_is(1)),
         Pattern("PowOne", x**c, where=c_is(1)),
         Pattern("AndTrue", op.And(x, c), where=c_is(1)),

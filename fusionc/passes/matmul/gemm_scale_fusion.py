@@ -8,6 +8,7 @@ from fusionc.passes._shared.batchnorm import affine, batchnorm_of
 from fusionc.passes._shared.constants import array_of, scaled
 from fusionc.passes._shared.target import FLOATS, require_floats
 from fusionc.passes._shared.written_gelu import keep_gelu
+from fusionc.passes._shared.written_norms import keep_scale
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, maybe, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula
 from fusionc.shapes.equality import broadcasts_into
@@ -110,6 +111,7 @@ def _batchnorm(m: Match, new: Tape) -> Result:
 
 def _scale_before(m: Match, new: Tape) -> Result:
     keep_gelu(m.x)
+    keep_scale(m.x, m.c)
     require_floats(m.x)
     rows, array, rank = m.W.constant().shape, m.c.constant(), m.x.rank
     if len(rows) < 2:
@@ -143,7 +145,7 @@ class GemmScaleFusionPass(Pass):
     refuses  a constant that is not one number for each column (each row, before the product; a single one through
              Reshape); two single numbers of which one is above 1 or below 1/64; weights that are no constants or that
              a narrow type cannot hold; integers; what broadcasting would enlarge; a BatchNormalization of
-             another rank than 2; the factor ½ of Gelu
+             another rank than 2; the factor ½ of Gelu; the scale of a written-out normalization
     algebra  ((x·W + B)·c)ₙ = x·(W·c)ₙ + Bₙ·cₙ; scalars commute with the product, and with moving its elements
     source   CANN's GemmScaleFusionPass and FullyConnectionPowerPass; the scale of attention on both operands is how
              torch exports scaled_dot_product_attention

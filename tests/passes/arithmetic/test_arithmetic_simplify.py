@@ -36,6 +36,14 @@ STAYS = [
         graph("a = Sub (x, c) y = Mul (a, c)", "float[2048] c", "float[N,2048] x"),
         "a large constant is used elsewhere",
     ),
+    Stays(
+        "ones that scale a normalization",
+        graph(
+            "s = Pow (x, two) m = ReduceMean <keepdims = 1> (s) e = Add (m, two) r = Sqrt (e) n = Div (x, r) y = Mul (n, c)",
+            "float[4] c = {1, 1, 1, 1}, float two = {2}",
+        ),
+        ("the mean of squares", "runtimes recognize normalizations by their scale"),
+    ),
     Stays("Where of two values", graph("y = Where (c, x, z)", "bool c = {1}", more=", float[N,4] z"), None),
     Stays(
         "Where that may enlarge",

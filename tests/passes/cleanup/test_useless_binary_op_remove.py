@@ -9,6 +9,15 @@ def graph(node: str, constants: str, x: str = "float[N,4] x", more: str = "", op
     return f"agraph ({x}{more}) => ({kind}[{out}] y) <{constants}> {{ a = {first} b = {node} y = {last} }}"
 
 
+NORM = "s = Pow (x, two) v = ReduceMean <keepdims = 1> (s) e = Add (v, eps) r = Sqrt (e) {} b = Mul (n, c)"
+
+
+def norm(form: str) -> str:
+    constants = "float two = {2}, float eps = {0.1}, float one = {1}, float[4] c = {1, 1, 1, 1}"
+    return f"agraph (float[N,4] x) => (float[N,4] b) <{constants}> {{ {NORM.format(form)} }}"
+
+
+RECOGNIZED = "runtimes recognize normalizations by their scale"
 ENLARGES = "the constant may enlarge the result"
 STAYS = [
     Stays("not quite one", graph("Mul (a, c)", "float c = {1.01}"), None),
@@ -18,6 +27,14 @@ STAYS = [
     Stays("x + another negative number", graph("Add (a, c)", "float c = {-1}"), None),
     Stays("x − another positive number", graph("Sub (a, c)", "float c = {1}"), None),
     Stays("an empty constant", graph("Mul (a, c)", "float[0] c = {}", "float[1] x"), None),
+    *[
+        Stays(f"the scale of a normalization, {name}", norm(form), RECOGNIZED)
+        for name, form in {
+            "divided": "n = Div (x, r)",
+            "times one over the root": "q = Div (one, r) n = Mul (x, q)",
+            "times the reciprocal": "q = Reciprocal (r) n = Mul (q, x)",
+        }.items()
+    ],
     Stays("0 − x", graph("Sub (c, a)", "float c = {0}"), None),
     Stays("1 / x", graph("Div (c, a)", "float c = {1}"), None),
     Stays("1 ^ x", graph("Pow (c, a)", "float c = {1}"), None),

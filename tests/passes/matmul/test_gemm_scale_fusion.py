@@ -195,6 +195,12 @@ STAYS = [
         "runtimes recognize Gelu by its factor",
     ),
     Stays(
+        "the scale of a normalization",
+        "agraph (float[N,3] x) => (float[N,4] y) <float[3,4] W, float[3] c, float two = {2}, float eps = {0.1}> { s = Pow (x, two) "
+        "m = ReduceMean <keepdims = 1> (s) e = Add (m, eps) r = Sqrt (e) q = Reciprocal (r) n = Mul (x, q) g = Mul (c, n) y = MatMul (g, W) }",
+        "runtimes recognize normalizations by their scale",
+    ),
+    Stays(
         "a factor that keeps a result in range",
         "agraph (float[2,3] a, float[3,M] b) => (float[2,M] y) <float c = {2}, float d = {0.5}> { p = Mul (a, c) q = Mul (b, d) y = MatMul (p, q) }",
         "a scale above 1 or far below, which may keep intermediate results in range",
