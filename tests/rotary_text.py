@@ -19,6 +19,7 @@ def graph(
 TABLE = ", float[3,4] c = {1, 2, 1, 2, 3, 4, 3, 4, 5, 6, 5, 6}, float[1,1,3,4] s = {1, 2, 1, 2, 3, 4, 3, 4, 5, 6, 5, 6}"
 TABLES = ", float[3,4] ct = {1, 2, 1, 2, 3, 4, 3, 4, 5, 6, 5, 6}, float[3,4] st = {1, 2, 1, 2, 3, 4, 3, 4, 5, 6, 5, 6}"
 GATHERED = "c3 = Gather (ct, p) s3 = Gather (st, p) c = Unsqueeze (c3, one) s = Unsqueeze (s3, one)"
+CUT = f"m0 = Shape <start = 1, end = 2> (p) m = Add (m0, three) cc = Slice (ct, zero, m, zero, one) sc = Slice (st, zero, m, zero, one) {GATHERED.replace('(ct', '(cc').replace('(st', '(sc')}"
 HALF = "c = Cos (f) s = Sin (f)"
 EVERY = "l = Slice (x, zero, end, three, dos) h = Slice (x, one, end, three, dos)"
 PAIRS = f"{HALF} {EVERY} {HALVES} ru = Unsqueeze (re, four) iu = Unsqueeze (im, four) both = Concat <axis = -1> (ru, iu) y = Reshape (both, shape)"
@@ -39,6 +40,7 @@ STAYS_OF_BOTH = [
     Stays("the other half is turned", graph(f"{ANGLES} {SPLIT} {TURN}".replace("Neg (h)", "Neg (l)").replace("(n, l)", "(n, h)")), None),
     Stays("other angles in the second half", graph(f"{ANGLES} {SPLIT} {TURN}".replace("(f, f)", "(f, g)"), f="float[1,S,2] f, float[1,S,2] g"), "the two halves of the cosine or sine are not known to be the same"),
     Stays("other numbers in the second half", graph(f"{SPLIT} {TURN}", "float[B,2,3,4]", constants=TABLE.replace("1, 2, 1, 2", "1, 2, 1, 3")), "the two halves of the cosine or sine differ"),
+    Stays("columns of a table that are not known", graph(f"{CUT.replace('m, zero, one', 'm, one, one')} {SPLIT} {TURN}", "float[B,2,3,4]", f="int64[B,3] p", constants=TABLES), "the two halves of the cosine or sine are not known to be the same"),
     Stays("one angle for each head", graph(f"{ANGLES} {SPLIT} {TURN}".replace("c3, one", "c3, zero").replace("s3, one", "s3, zero"), f="float[2,S,2] f"), "cosine or sine does not fit x"),
     Stays("one angle for all positions", graph(f"{ANGLES} {SPLIT} {TURN}", f="float[1,1,2] f"), "cosine or sine does not fit x"),
     Stays("a half is used elsewhere", graph(f"{ANGLES} {SPLIT} {TURN} o = Abs (h)", y=", float[B,2,S,2] o"), "an interior value is used elsewhere"),

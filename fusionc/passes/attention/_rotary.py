@@ -186,9 +186,18 @@ def _is_apart(node: Node, above: Edge, factor: Edge | None, rank: int) -> bool:
     if node.op == "Gather":
         return node.attr("axis") == 0 and above.rank is not None and above.rank > 1
     if node.op == "Slice":
-        cuts = cuts_of(node)
-        return cuts is not None and not last & {cut.axis for cut in cuts}
+        axes = _axes_cut(node)
+        return axes is not None and not last & set(axes)
     if node.op == "Mul":
         array = None if factor is None else factor.constant()
         return array is not None and array.size == 1 and array.ndim <= rank
     return node.op in ("Cos", "Sin", "Identity", "Cast")
+
+
+def _axes_cut(node: Node) -> list[int] | None:
+    """The axes of which a Slice takes a part, which may be known only when the model runs."""
+    cuts, given = cuts_of(node), node.inputs[3] if len(node.inputs) > 3 else None
+    array = None if given is None else given.constant()
+    if cuts is None:
+        return None if array is None else [int(axis) for axis in array.reshape(-1)]
+    return [cut.axis for cut in cuts]

@@ -3,6 +3,7 @@ from dataclasses import replace
 from harness import Fires, Stays, tables
 from rotary_text import (
     ANGLES,
+    CUT,
     GATHERED,
     HALF,
     HALVES,
@@ -52,6 +53,7 @@ FIRES = [
     Fires("rows of computed tables", graph(f"{SQUEEZED} {SPLIT} {TURN}", f="float[1,8,2] f, int64[B,S] p"), ["Cos", "Squeeze", "Gather", "Sin", "Squeeze", "Gather", "RotaryEmbedding"], opset=23),
     Fires("tables", graph(f"{SPLIT} {TURN}", "float[1,2,3,4]", constants=TABLE), ["RotaryEmbedding"], opset=23),
     Fires("rows of a table", graph(f"{GATHERED} {SPLIT} {TURN}", f="int64[B,S] p", constants=TABLES), ["Gather", "Gather", "RotaryEmbedding"], opset=23),
+    Fires("rows of the first rows of a table", graph(f"{CUT} {SPLIT} {TURN}", f="int64[B,S] p", constants=TABLES), ["Shape", "Add", "Slice", "Gather", "Slice", "Gather", "RotaryEmbedding"], opset=23),
     Fires("halves, Split", graph(f"{HALF} {SPLIT} {HALVES} y = Concat <axis = -1> (re, im)", f="float[B,1,S,2] f"), ["Cos", "Sin", "Squeeze", "Squeeze", "RotaryEmbedding"], opset=23),
     Fires("halves, Slices", graph(f"{HALF} {SLICES} {HALVES} y = Concat <axis = 3> (re, im)", f="float[B,1,S,2] f"), ["Cos", "Sin", "Squeeze", "Squeeze", "RotaryEmbedding"], opset=23),
     Fires("pairs", graph(PAIRS, f="float[B,1,S,2] f", constants=STEPS), ["Cos", "Sin", "Squeeze", "Squeeze", "RotaryEmbedding"], opset=23),

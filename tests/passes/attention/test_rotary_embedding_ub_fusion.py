@@ -1,6 +1,7 @@
 from harness import Fires, Stays, tables
 from rotary_text import (
     ANGLES,
+    CUT,
     GATHERED,
     HALF,
     HALVES,
@@ -51,6 +52,7 @@ FIRES = [
     Fires("scaled angles", graph(f"{ANGLES.replace('c = Unsqueeze (c3', 'c4 = Mul (c3, g) c = Unsqueeze (c4')} {SPLIT} {TURN}", constants=", float g = {2.0}"), ["Cos", "Mul", "Sin", "Squeeze", "Squeeze", "RotaryEmbedding"]),
     Fires("tables", graph(f"{SPLIT} {TURN}", "float[B,2,3,4]", constants=TABLE), ["RotaryEmbedding"]),
     Fires("rows of a table", graph(f"{GATHERED} {SPLIT} {TURN}", f="int64[B,S] p", constants=TABLES), ["Gather", "Gather", *COUNT, "Reshape", "Reshape", "RotaryEmbedding"]),
+    Fires("rows of the first rows of a table", graph(f"{CUT} {SPLIT} {TURN}", f="int64[B,S] p", constants=TABLES), ["Shape", "Add", "Slice", "Gather", "Slice", "Gather", *COUNT, "Reshape", "Reshape", "RotaryEmbedding"]),
     Fires("halves, Split", graph(f"{HALF} {SPLIT} {HALVES} y = Concat <axis = -1> (re, im)", f="float[1,1,S,2] f"), ["Cos", "Sin", "Squeeze", "Squeeze", "Squeeze", "Squeeze", "RotaryEmbedding"]),
     Fires("halves, Slices", graph(f"{HALF} {SLICES} {HALVES} y = Concat <axis = 3> (re, im)", f="float[1,S,2] f"), SHARED),
     Fires("pairs", graph(PAIRS, f="float[1,S,2] f", constants=STEPS), SHARED),
