@@ -18,7 +18,7 @@ from onnx import ModelProto, numpy_helper
 from onnx.checker import ValidationError
 from onnx.shape_inference import InferenceError
 
-from fusionc.model.graph import Edge, Model, Node, Shape
+from fusionc.model.graph import Edge, Graph, Model, Node, Shape
 from fusionc.model.operators import is_foreign
 from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
@@ -31,7 +31,9 @@ from fusionc.shapes.onnx_inference import ask
 _MOST_ROUNDS = 30  # each finds what lies behind the Reshapes of the one before
 _BROADCASTING = ("Max", "Mean", "Min", "Sum")
 _CHANNELS = ("BatchNormalization", "Conv", "ConvTranspose", "InstanceNormalization", "LayerNormalization")
+_TAKING = ("Gather", "Resize", "Slice", "TopK")
 _Array = np.ndarray[Any, Any]
+_Place = tuple[int, str]  # of a node: the number of its graph, and a name there
 
 
 def shapes_only(model: ModelProto) -> ModelProto:
@@ -72,17 +74,18 @@ class TwoSizes:
 
     def holders(self) -> list[str]:
         """The nodes that hold a size, in order, each with what there is of a constant size."""
-        found: dict[str, str] = {}
+        found: dict[_Place, str] = {}
         for _ in range(_MOST_ROUNDS):
-            right: dict[str, _Array] = {}  # shapes that Reshapes should have, by what they make
-            behind = set[str]()  # what a size that is held has made another, or nothing, for now
-            for node in self.after.main.ordered():
-                reads = {value.name for value in (*node.inputs, *node.captures()) if value is not None}
-                holder = "" if reads & behind else self._holder(node, right)
+            right: dict[_Place, _Array] = {}  # shapes that Reshapes should have
+            behind = set[Edge]()  # what a size that is held has made another, or nothing, for now
+            for node in _with_those_inside(self.after.main):
+                handed = (value for body in node.subgraphs() for value in body.outputs)
+                is_behind = not behind.isdisjoint((*filter(None, node.inputs), *node.captures(), *handed))
+                holder = "" if is_behind else self._holder(node, right)
                 if holder:
-                    found[node.label()] = holder
-                if holder or reads & behind:
-                    behind.update(value.name for value in node.outputs if value is not None)
+                    found[node.graph.id, node.label()] = holder
+                if holder or is_behind:
+                    behind.update(filter(None, node.outputs))
             if not right:
                 break
             self._set(right)
@@ -95,10 +98,10 @@ class TwoSizes:
         """The shape of a value of `after`: before, and now."""
         if value is None:
             return None, None
-        former = self.before.main.values.get(value.name)
+        former = self.before.graphs[value.graph.id].values.get(value.name)
         return None if former is None else former.shape, value.shape
 
-    def _holder(self, node: Node, right: dict[str, _Array]) -> str:
+    def _holder(self, node: Node, right: dict[_Place, _Array]) -> str:
         """What to say of a node that holds a size; empty where it does not."""
         inputs = [value for value in node.inputs if value is not None]
         fails = any(former is not None and now is None for former, now in map(self._shapes_of, node.outputs))
@@ -110,9 +113,9 @@ class TwoSizes:
             shape = self._shape_it_should_have(node, given)
             if shape is None:
                 return ""
-            right[node.proto.output[0]] = shape
+            right[_place_of(node)] = shape
             return f"{called}: its shape is the constant {given.tolist()}"
-        if node.is_op("Slice", "Gather") and given is not None and self._took_all(node, given):
+        if node.is_op(*_TAKING) and given is not None and self._took_all(node, given):
             return f"{called}: it takes all of the size, and no more"
         try:
             ask(node, is_new=True)
@@ -158,7 +161,7 @@ class TwoSizes:
         return is_kept and _grows(former[axis], now[axis])
 
     def _took_all(self, node: Node, given: _Array) -> bool:
-        """Whether a Slice or Gather took all of an axis, and takes no longer all of it."""
+        """Whether an operator took all of an axis, and takes no longer all of it."""
         (former, now), (made, makes) = self._shapes_of(node.inputs[0]), self._shapes_of(node.outputs[0])
         if former is None or now is None or made is None or makes is None:
             return False
@@ -167,14 +170,26 @@ class TwoSizes:
             return _grows(former[axis], now[axis]) and former[axis] == given.size
         return any(a == b == c and _grows(a, d) for a, b, c, d in zip(former, made, makes, now, strict=True))
 
-    def _set(self, shapes: Mapping[str, _Array]) -> None:
+    def _set(self, shapes: Mapping[_Place, _Array]) -> None:
         """Let Reshapes make these shapes."""
-        for node in self._changed.graph.node:
-            if node.output[0] in shapes:
+        for number, graph in enumerate(graphs_in(self._changed.graph)):
+            for node in (node for node in graph.node if (number, node.output[0]) in shapes):
                 name = f"{node.output[0]}/shape"
-                self._changed.graph.initializer.append(numpy_helper.from_array(shapes[node.output[0]], name))
+                graph.initializer.append(numpy_helper.from_array(shapes[number, node.output[0]], name))
                 node.input[1] = name
         self.after = typed_model(self._changed, "")
+
+
+def _with_those_inside(graph: Graph) -> Iterator[Node]:
+    """The nodes in order, those in subgraphs before the one whose they are."""
+    for node in graph.ordered():
+        for body in node.subgraphs():
+            yield from _with_those_inside(body)
+        yield node
+
+
+def _place_of(node: Node) -> _Place:
+    return node.graph.id, node.proto.output[0]
 
 
 def _reached(model: Model, inputs: Iterable[str]) -> set[str]:

@@ -96,6 +96,28 @@ def test_what_depends_on_no_size_becomes_symbolic(name: str) -> None:
 
 
 HELD = {
+    "a Resize to constant sizes that keeps the batch": (
+        "agraph (float[1,1,4,4] x) => (float[1,1,8,8] y) <int64[4] s = {1,1,8,8}> { y = Resize (x, , , s) }",
+        {"x": {0: ""}},
+        ["Resize y: it takes all of the size, and no more"],
+    ),
+    "the largest, as many as there are": (
+        "agraph (float[2,4] x) => (float[2,4] y) <int64[1] k = {4}> { y, i = TopK (x, k) }",
+        {"x": {1: ""}},
+        ["TopK y: it takes all of the size, and no more"],
+    ),
+    "Reshapes in both branches, which have one name": (
+        "agraph (float[2,6] x, bool c) => (float[2,6] y) <int64[2] s = {2,6}, int64[2] t = {4,3}> { z = If (c) <"
+        "then_branch = g () => (float[2,6] u) { a = Reshape (x, s) u = Relu (a) }, "
+        "else_branch = h () => (float[2,6] v) { a = Reshape (x, t) b = Neg (a) v = Reshape (b, s) }> "
+        "y = Relu (z) }",
+        {"x": {0: ""}},
+        [
+            "Reshape a: its shape is the constant [2, 6]",
+            "Reshape a: its shape is the constant [4, 3]",
+            "Reshape v: its shape is the constant [2, 6]",
+        ],
+    ),
     "the batch beside what is left over": (
         "agraph (float[1,2,6] x) => (float[1,12] y) <int64[2] s = {1,-1}> { y = Reshape (x, s) }",
         {"x": {0: ""}},
