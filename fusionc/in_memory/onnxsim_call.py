@@ -21,6 +21,7 @@ from fusionc.in_memory.peer_names import (
     require_defaults,
     require_list,
     require_mapping,
+    require_model,
     switches,
 )
 from fusionc.in_memory.sample_file import sample_file
@@ -121,6 +122,7 @@ def simplify(
     """
     given = dict(locals(), certify=certify or None)
     require_defaults(simplify, given, _NOT_MEANT)
+    require_model("simplify", model)
     for name, example in (("skipped_optimizers", "fuse_qkv"), ("unused_output", "logits")):
         require_list(name, given[name], example)
     for name in ("overwrite_input_shapes", "test_input_shapes", "input_shapes"):

@@ -12,7 +12,14 @@ import onnx
 
 from fusionc.errors import UsageError, advice, said
 from fusionc.in_memory.optimize import optimize
-from fusionc.in_memory.peer_names import ONNXSLIM_PATTERNS, passes_doing, require_defaults, require_list, switches
+from fusionc.in_memory.peer_names import (
+    ONNXSLIM_PATTERNS,
+    passes_doing,
+    require_defaults,
+    require_list,
+    require_model,
+    switches,
+)
 from fusionc.in_memory.sample_file import sample_file
 from fusionc.report.table import show_report
 
@@ -79,9 +86,7 @@ def slim(
     """
     given = dict(locals())
     require_defaults(slim, given, _NOT_MEANT)
-    if isinstance(model, list):
-        hint = "fusionc diff shows what differs between two models"
-        raise UsageError("slim takes one model, not a list of them", hint=hint, code="E10001")
+    require_model("slim", model)
     for name, example in _LISTS.items():
         require_list(name, given[name], example)
     names = [part.rpartition(":")[::2] if ":" in part else (part, "") for part in outputs or ()]

@@ -3,9 +3,12 @@ off. Names without a pass stand for what no pass does."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Mapping
 from inspect import signature
 from typing import Any
+
+from onnx import ModelProto
 
 from fusionc.errors import UsageError, advice, shown
 
@@ -105,6 +108,16 @@ def require_defaults(function: Callable[..., Any], given: Mapping[str, object], 
     for name, hint in hints.items():
         if given[name] != parameters[name].default:
             raise UsageError(f"{function.__name__} cannot do what {name} asks for", hint=hint, code="E10001")
+
+
+def require_model(name: str, model: object) -> None:
+    """Raise UsageError where a model is neither a path nor a ModelProto, as peers take them."""
+    if isinstance(model, list):
+        hint = "fusionc diff shows what differs between two models"
+        raise UsageError(f"{name} takes one model, not a list of them", hint=hint, code="E10001")
+    if not isinstance(model, str | os.PathLike | ModelProto):
+        what = f"{name} takes a path or an onnx.ModelProto, not {type(model).__module__}.{type(model).__qualname__}"
+        raise UsageError(what, hint="fusionc.optimize takes bytes and models of other packages, too", code="E10001")
 
 
 def require_list(name: str, given: object, example: str) -> None:

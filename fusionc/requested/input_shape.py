@@ -51,6 +51,7 @@ def fix_sizes(model: ModelProto, shapes: Mapping[str, Sequence[DimensionSize]], 
     ]
     for declared in _declared_values(model.graph):
         _substitute(declared.type, known)
+    _require_defaults(model.graph)
     built = typed_model(model, folder)
     for number, info, axis in open_dims:
         value = built.graphs[number].values.get(info.name)
@@ -58,6 +59,17 @@ def fix_sizes(model: ModelProto, shapes: Mapping[str, Sequence[DimensionSize]], 
         dims = info.type.tensor_type.shape.dim
         if found is not None and len(found) == len(dims) and isinstance(inferred := found[axis], int):
             dims[axis].dim_value = inferred
+
+
+def _require_defaults(graph: GraphProto) -> None:
+    """Raises UsageError where the default of an input has other sizes than the input has got."""
+    declared = {value.name: value.type.tensor_type.shape.dim for value in graph.input}
+    for tensor in graph.initializer:
+        for axis, (dim, size) in enumerate(zip(declared.get(tensor.name, ()), tensor.dims, strict=False)):
+            if _is_fixed(dim) and dim.dim_value != size:
+                what = f"{tensor.name}[{axis}] would be {dim.dim_value}, and its default in the model has {size} there"
+                hint = f"give the dimension the size {size}, or make {tensor.name} an input without a default"
+                raise UsageError(what, where=_OPTION, hint=hint, code="E10001")
 
 
 def sizes_to_run(model: ModelProto, shapes: Mapping[str, Sequence[DimensionSize]]) -> dict[str, tuple[int, ...]]:

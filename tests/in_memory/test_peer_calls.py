@@ -213,6 +213,13 @@ def test_a_list_of_models_is_refused() -> None:
         fusionc.simplify(two_inputs, overwrite_input_shapes={None: [1]})
 
 
+@pytest.mark.parametrize("call", [fusionc.simplify, fusionc.slim])
+def test_what_is_neither_a_path_nor_a_proto_is_refused(call: Callable[..., Any]) -> None:
+    for given, kind in ((model().SerializeToString(), "builtins.bytes"), (None, "builtins.NoneType")):
+        with pytest.raises(fusionc.UsageError, match=f"takes a path or an onnx.ModelProto, not {kind}"):
+            call(given)
+
+
 def test_the_names_of_passes_are_right() -> None:
     used = {name for table in (ONNXSIM, ONNXSLIM_PATTERNS) for names in table.values() for name in names}
     assert used <= {p.name for p in PASSES}

@@ -157,6 +157,13 @@ def test_a_formula_and_its_parts_contradict_each_other() -> None:
         fixed(model, {"x": (3,), "z": (7,)})
 
 
+def test_a_default_that_would_no_longer_fit() -> None:
+    model = parse("agraph (float[N] x, float[N] k) => (float[N] y) <float[3] k = {1, 2, 3}> { y = Add (x, k) }")
+    assert declared(fixed(model, {"x": (3,)}))["k"] == (3,)
+    with pytest.raises(UsageError, match=r"k\[0\] would be 1, and its default in the model has 3 there"):
+        fixed(model, {"x": (1,)})
+
+
 def test_weights_and_what_is_no_tensor_have_no_sizes_to_choose() -> None:
     model = parse(
         "agraph (float[N] x, float[1] k, seq(float[N]) s) => (float[N] y) <float[1] k = {1}> { y = Add (x, k) }"
