@@ -84,8 +84,9 @@ class Places:
         return found
 
     def _share(self, number: int, step: Operation) -> None:
-        """Let a step write where an operand lies that nobody reads later."""
-        if step.flag or step.kind not in _IN_PLACE | CONVOLUTIONS:
+        """Let a step write where an operand lies that nobody reads later. What is added behind an activation is read
+        when pixels are written already."""
+        if step.flag or step.is_after or step.kind not in _IN_PLACE | CONVOLUTIONS:
             return
         out, image = self.made(step), self.read(step)[0]
         if step.kind in CONVOLUTIONS:

@@ -1,22 +1,13 @@
-/* What is not a convolution: pools, sums and products, activations, the way into the layout and out of it. Units are rows
- * of blocks: row, block, image. */
-GK_INLINE GB(place) GB(row_of)(const gb_call *c, ptrdiff_t unit, ptrdiff_t blocks) {
-  return (GB(place)){0, c->columns, unit % c->rows, unit / c->rows % blocks, unit / c->rows / blocks};
-}
-
-GK_INLINE float *GB(at)(const gb_image *image, GB(place) p) {
-  return image->data + p.image * image->image + p.block * image->plane + p.row * image->row;
-}
-
+/* What is not a convolution: pools, sums and products, activations, the way into the layout and out of it. Units are
+ * rows of blocks, or any pixels of them. */
 static void GB(load_rows)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_image *to = &c->out;
   const ptrdiff_t own = to->is_planar ? 1 : GB_V, plane = to->height * to->width;
   (void)scratch;
-  for (; unit < end; ++unit) {
-    const GB(place) p = GB(row_of)(c, unit, to->blocks);
+  for (GB(place) p = GB(place_of)(c, unit, to->blocks); unit < end; ++unit, GB(advance)(c, &p, to->blocks)) {
     const ptrdiff_t left = to->channels - p.block * own, channels = left < own ? left : own;
     const float *from = c->tensor + ((p.image * to->channels + p.block * own) * to->height + p.row) * to->width;
-    float *y = GB(at)(to, p);
+    float *y = GB(at)(to, &p);
     if (to->is_planar) {
       memcpy(y, from, (size_t)p.count * sizeof *y);
       continue;
@@ -33,11 +24,10 @@ static void GB(store_rows)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, floa
   const gb_image *in = &c->in;
   const ptrdiff_t plane = in->height * in->width;
   (void)scratch;
-  for (; unit < end; ++unit) {
-    const GB(place) p = GB(row_of)(c, unit, in->blocks);
+  for (GB(place) p = GB(place_of)(c, unit, in->blocks); unit < end; ++unit, GB(advance)(c, &p, in->blocks)) {
     const ptrdiff_t channels = in->channels - p.block * GB_V < GB_V ? in->channels - p.block * GB_V : GB_V;
     float *to = c->tensor + ((p.image * in->channels + p.block * GB_V) * in->height + p.row) * in->width;
-    const float *x = GB(at)(in, p);
+    const float *x = GB(at)(in, &p);
     ptrdiff_t k = 0;
     for (; k + 4 <= p.count && channels == GB_V; k += 4)
       for (ptrdiff_t v = 0; v < GB_V; v += 4) gb_transpose(x + k * GB_V + v, GB_V, to + v * plane + k, plane);
@@ -49,13 +39,12 @@ static void GB(store_rows)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, floa
 static void GB(elementwise)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_step *s = c->step;
   (void)scratch;
-  for (; unit < end; ++unit) {
-    const GB(place) p = GB(row_of)(c, unit, c->out.blocks);
+  for (GB(place) p = GB(place_of)(c, unit, c->out.blocks); unit < end; ++unit, GB(advance)(c, &p, c->out.blocks)) {
     const ptrdiff_t n = p.count * GB_V;
-    const float *a = GB(at)(&c->in, p), *b = NULL;
-    float *y = GB(at)(&c->out, p);
+    const float *a = GB(at)(&c->in, &p), *b = NULL;
+    float *y = GB(at)(&c->out, &p);
     if (s->op == GB_SCALE) b = c->in2.data + p.image * c->in2.image + p.block * c->in2.plane;
-    else if (c->in2.data) b = GB(at)(&c->in2, p);
+    else if (c->in2.data) b = GB(at)(&c->in2, &p);
     if (s->op == GB_ADD)
       for (ptrdiff_t i = 0; i < n; i += GB_V) *(GB(vec) *)(y + i) = GB(load)(a + i) + GB(load)(b + i);
     else if (s->op == GB_MUL)
@@ -71,12 +60,11 @@ static void GB(elementwise)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, flo
 /* Each pixel is that of the smaller image where it comes from. */
 static void GB(resize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   (void)scratch;
-  for (; unit < end; ++unit) {
-    const GB(place) p = GB(row_of)(c, unit, c->out.blocks);
+  for (GB(place) p = GB(place_of)(c, unit, c->out.blocks); unit < end; ++unit, GB(advance)(c, &p, c->out.blocks)) {
     GB(place) source = p;
     source.row = p.row / c->step->stride[0];
-    const float *x = GB(at)(&c->in, source);
-    float *y = GB(at)(&c->out, p);
+    const float *x = GB(at)(&c->in, &source);
+    float *y = GB(at)(&c->out, &p);
     for (ptrdiff_t k = 0; k < p.count; ++k)
       *(GB(vec) *)(y + k * GB_V) = GB(load)(x + k / c->step->stride[1] * GB_V);
     GB(activate)(y, p.count * GB_V, c->step);
@@ -87,10 +75,9 @@ static void GB(pool)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scr
   const gb_step *s = c->step;
   const int is_largest = s->op == GB_MAX_POOL;
   (void)scratch;
-  for (; unit < end; ++unit) {
-    const GB(place) p = GB(row_of)(c, unit, c->out.blocks);
+  for (GB(place) p = GB(place_of)(c, unit, c->out.blocks); unit < end; ++unit, GB(advance)(c, &p, c->out.blocks)) {
     const float *image = c->in.data + p.image * c->in.image + p.block * c->in.plane;
-    float *y = GB(at)(&c->out, p);
+    float *y = GB(at)(&c->out, &p);
     const ptrdiff_t top = p.row * s->stride[0] - s->pads[0], bottom = top + s->kernel[0];
     const ptrdiff_t first = top < 0 ? 0 : top, last = bottom > c->in.height ? c->in.height : bottom;
     for (ptrdiff_t k = 0; k < p.count; ++k) {
@@ -121,11 +108,11 @@ static void GB(pool)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scr
 static void GB(global_average)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   (void)scratch;
   for (; unit < end; ++unit) {
-    GB(place) p = {0, c->in.width, 0, unit % c->in.blocks, unit / c->in.blocks};
-    float *y = GB(at)(&c->out, p);
+    GB(place) p = {0, c->in.width, 0, unit % c->in.blocks, unit / c->in.blocks, 0, 0};
+    float *y = GB(at)(&c->out, &p);
     GB(vec) sum = {0};
     for (p.row = 0; p.row < c->in.height; ++p.row) { /* sums of rows: their errors do not add up along the image */
-      const float *x = GB(at)(&c->in, p);
+      const float *x = GB(at)(&c->in, &p);
       GB(vec) even = {0}, odd = {0};
       ptrdiff_t k = 0;
       for (; k + 1 < p.count; k += 2) {

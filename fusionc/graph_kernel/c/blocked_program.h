@@ -57,7 +57,9 @@ typedef struct {
   gb_image in, in2, out;
   float *tensor; /* of a load or a store the images as onnxruntime has them, of others the weights as they are */
   const float *weights, *bias;
-  ptrdiff_t units, rows, columns, segments; /* units of work, and how convolutions divide images into them */
+  ptrdiff_t units;             /* parts of blocks of channels, or of pairs of them */
+  ptrdiff_t rows, part, strip; /* parts of a block, pixels of a part; parts that each block has before any has the next */
+  int is_flat;                 /* parts are any pixels, not rows */
   ptrdiff_t scratch;                        /* bytes that a task needs */
   int32_t lanes[16];                        /* all bits for each channel that there is of the last block */
 } gb_call;

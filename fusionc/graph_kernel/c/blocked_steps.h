@@ -1,5 +1,8 @@
 /* One run: each step is cut into tasks, which the threads of onnxruntime do. */
-enum { GB_TASK_NS = 15000 }; /* about what a task takes: much more than to begin it */
+enum {
+  GB_TASK_NS = 15000,   /* about what a task takes: much more than to begin it */
+  GB_STRIP = 256 << 10, /* bytes of an image that are read for all blocks before the next ones are */
+};
 
 /* Memory of a run: slots, and for each thread what a task needs. */
 typedef struct {
@@ -43,54 +46,67 @@ static ptrdiff_t gb_threads(void) {
   return threads;
 }
 
-/* How a step is cut into units, and about how many nanoseconds all of them take. */
-static double gb_divide(const gb_width *width, gb_call *c) {
+/* Winograd's way: some tiles are transformed at once; where these are fewer than threads, each does some of the blocks. */
+static void gb_divide_winograd(const gb_width *width, gb_call *c) {
+  const ptrdiff_t most = width->tiles_at_once(c->in.blocks * width->vector), pairs = (c->out.blocks + 1) / 2;
+  const ptrdiff_t tiles = c->out.batch * ((c->out.height + 3) / 4) * ((c->out.width + 3) / 4);
+  c->part = most;
+  c->rows = (tiles + most - 1) / most;
+  c->strip = c->rows && c->rows < gb_threads() ? (gb_threads() + c->rows - 1) / c->rows : 1;
+  if (c->strip > pairs) c->strip = pairs;
+  c->units = c->rows * c->strip;
+  c->scratch = 36 * most * (c->in.blocks + 2) * width->vector * (ptrdiff_t)sizeof(float);
+}
+
+/* Whether a step does to each pixel what it does, whichever row that is in, and rows have no gaps between them. */
+static int gb_is_by_pixel(const gb_call *c) {
   const gb_step *s = c->step;
+  const int is_point = s->kernel[0] * s->kernel[1] == 1 && s->stride[0] + s->stride[1] == 2 && s->pads[0] + s->pads[1] == 0;
+  const int is_elementwise = s->op >= GB_ADD && s->op != GB_RESIZE;
+  return ((s->op == GB_CONV && is_point) || is_elementwise) && gb_is_flat(&c->in) && gb_is_flat(&c->out) &&
+         (s->op == GB_SCALE || gb_is_flat(&c->in2));
+}
+
+/* How a step is cut into units. */
+static void gb_divide(const gb_width *width, gb_call *c) {
+  const gb_step *s = c->step;
+  const int is_convolution = s->op == GB_CONV || s->op == GB_FIRST;
   const gb_image *shape = s->op == GB_STORE || s->op == GB_TRANSPOSED ? &c->in : &c->out;
-  const ptrdiff_t in_pairs = (c->out.blocks / s->group + 1) / 2 * s->group;
-  const double pixels = (double)c->out.batch * (double)c->out.height * (double)c->out.width;
-  const double taps = (double)s->kernel[0] * s->kernel[1], speed = 4.0 * width->vector; /* products in a nanosecond */
   ptrdiff_t blocks = shape->blocks;
-  double ns = (double)shape->image * (double)shape->batch / 4.0;
-  c->rows = shape->height;
-  c->columns = shape->width;
-  c->segments = 1;
+  if (is_convolution || s->op == GB_TRANSPOSED) blocks = (c->out.blocks / s->group + 1) / 2 * s->group;
   c->scratch = 0;
   if (s->op == GB_WINOGRAD) {
-    const ptrdiff_t most = width->tiles_at_once(c->in.blocks * width->vector), threads = gb_threads();
-    const ptrdiff_t tiles = c->out.batch * ((c->out.height + 3) / 4) * ((c->out.width + 3) / 4);
-    c->columns = most;
-    c->rows = (tiles + most - 1) / most;
-    if (c->rows && c->rows < threads) c->segments = (threads + c->rows - 1) / c->rows;
-    if (c->segments > in_pairs) c->segments = in_pairs;
-    c->units = c->rows * c->segments;
-    c->scratch = 36 * most * (c->in.blocks + 2) * width->vector * (ptrdiff_t)sizeof(float);
-    return pixels * 4.0 * (double)c->in.channels * (double)c->out.channels / speed;
+    gb_divide_winograd(width, c);
+    return;
   }
-  if (s->op == GB_GLOBAL_AVERAGE) {
-    c->rows = 1;
-    ns = (double)c->in.image * (double)c->in.batch / 8.0;
-  } else if (s->op == GB_CONV || s->op == GB_FIRST || s->op == GB_TRANSPOSED) {
-    const int is_point = s->op != GB_TRANSPOSED && taps == 1 && s->stride[0] == 1 && s->stride[1] == 1;
-    const double products = s->op == GB_TRANSPOSED ? 1 : taps;
-    if (is_point && s->pads[0] + s->pads[1] == 0 && gb_is_flat(&c->in) && gb_is_flat(&c->out) && gb_is_flat(&c->in2)) {
-      c->columns = c->rows * c->columns;
-      c->rows = 1;
-      c->segments = (c->columns + 4 * width->tile - 1) / (4 * width->tile);
-    }
-    blocks = in_pairs;
-    ns = pixels * products * (double)c->in.channels / s->group * (double)c->out.channels / speed;
-  } else if (s->op == GB_DEPTHWISE) {
-    ns = pixels * taps * (double)c->out.channels / (speed / 2);
-  } else if (s->op == GB_MAX_POOL || s->op == GB_AVERAGE_POOL) {
-    ns = pixels * taps * (double)c->out.channels / 8.0;
-  } else if (s->op != GB_RESIZE && gb_is_flat(&c->in) && gb_is_flat(&c->out) &&
-             (s->op == GB_SCALE || gb_is_flat(&c->in2))) {
-    c->columns = c->rows * c->columns;
-    c->rows = 1;
+  c->is_flat = gb_is_by_pixel(c);
+  c->part = c->is_flat ? 4 * width->tile : shape->width;
+  c->rows = c->is_flat ? (shape->height * shape->width + c->part - 1) / c->part : shape->height;
+  if (s->op == GB_GLOBAL_AVERAGE) c->rows = 1;
+  c->strip = c->rows;
+  if (is_convolution && c->rows) { /* what a strip reads stays in the cache of a core for all blocks */
+    const ptrdiff_t read = c->in.channels / s->group * c->part * s->stride[1] * (s->kernel[0] > 1 ? s->stride[0] : 1);
+    const ptrdiff_t fit = GB_STRIP / (read * (ptrdiff_t)sizeof(float) + 1) + 1;
+    if (fit < c->rows) c->strip = fit;
   }
-  c->units = shape->batch * blocks * c->rows * c->segments;
-  return ns;
+  c->units = shape->batch * blocks * c->rows;
+}
+
+/* About how many nanoseconds a step takes. */
+static double gb_nanoseconds(const gb_width *width, const gb_call *c) {
+  const gb_step *s = c->step;
+  const double made = (double)c->out.batch * (double)c->out.height * (double)c->out.width * (double)c->out.channels;
+  const double taps = (double)s->kernel[0] * s->kernel[1], speed = 4.0 * width->vector; /* products in a nanosecond */
+  const double in = (double)c->in.channels / s->group;
+  switch (s->op) {
+    case GB_WINOGRAD: return made * 4.0 * in / speed;
+    case GB_CONV: case GB_FIRST: return made * taps * in / speed;
+    case GB_TRANSPOSED: return made * in / speed;
+    case GB_DEPTHWISE: return made * taps / (speed / 2);
+    case GB_MAX_POOL: case GB_AVERAGE_POOL: return made * taps / 8.0;
+    case GB_GLOBAL_AVERAGE: return (double)c->in.image * (double)c->in.batch / 8.0;
+    default: return (double)c->out.image * (double)c->out.batch / 4.0;
+  }
 }
 
 /* Memory for the slots of a run and the tasks of any of its steps; that of the last run if it is large enough. */
@@ -176,7 +192,8 @@ static void *gb_run(gb_state *state, const gb_size *sizes, const float *const *i
       }
       is_made[number] = 1;
     }
-    const double ns = gb_divide(state->width, &c);
+    gb_divide(state->width, &c);
+    const double ns = gb_nanoseconds(state->width, &c);
     const ptrdiff_t wanted = ns < GB_TASK_NS * 2 ? 1 : ns > 1.0 * GB_TASK_NS * GB_MOST_TASKS ? GB_MOST_TASKS : ns / GB_TASK_NS;
     const ptrdiff_t most = 4 * gb_threads() < wanted ? 4 * gb_threads() : wanted;
     gb_work work = {&c, state->width->tasks[s->op], most < c.units ? most : c.units, memory->scratch, 0};

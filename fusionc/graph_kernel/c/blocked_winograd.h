@@ -27,23 +27,22 @@ GK_INLINE void GB(from_points)(const GB(vec) * m, ptrdiff_t step, GB(vec) * to, 
   to[3 * to_step] = GB_MADD(f, GB(all)(8.0f), b) + m[5 * step];
 }
 
-/* Weights [out, in, 3, 3] at the 36 points, into memory that is zero: [point][block out][block in][channel in][channel
- * out], in double precision and rounded once. */
+/* Weights [out, in, 3, 3] at the 36 points, in double precision and rounded once. */
 static void GB(pack_winograd)(const float *w, float *to, ptrdiff_t in, ptrdiff_t out) {
   static const double g[6][3] = {{0.25, 0, 0},          {-1.0 / 6, -1.0 / 6, -1.0 / 6}, {-1.0 / 6, 1.0 / 6, -1.0 / 6},
                                  {1.0 / 24, 1.0 / 12, 1.0 / 6}, {1.0 / 24, -1.0 / 12, 1.0 / 6}, {0, 0, 1}};
   const ptrdiff_t in_blocks = (in + GB_V - 1) / GB_V, out_blocks = (out + GB_V - 1) / GB_V;
-  const ptrdiff_t point = out_blocks * in_blocks * GB_V * GB_V;
+  const ptrdiff_t point = in_blocks * GB_V;
   for (ptrdiff_t o = 0; o < out; ++o)
     for (ptrdiff_t i = 0; i < in; ++i) {
       const float *k = w + (o * in + i) * 9;
       double rows[6][3];
       for (int r = 0; r < 6; ++r)
         for (int c = 0; c < 3; ++c) rows[r][c] = g[r][0] * k[c] + g[r][1] * k[3 + c] + g[r][2] * k[6 + c];
-      float *at = to + ((o / GB_V * in_blocks + i / GB_V) * GB_V + i % GB_V) * GB_V + o % GB_V;
       for (int r = 0; r < 6; ++r)
         for (int c = 0; c < 6; ++c)
-          at[(r * 6 + c) * point] = (float)(g[c][0] * rows[r][0] + g[c][1] * rows[r][1] + g[c][2] * rows[r][2]);
+          GB(packed)(to, o / GB_V, out_blocks, GB_POINTS * point, (r * 6 + c) * point + i)[o % GB_V] =
+              (float)(g[c][0] * rows[r][0] + g[c][1] * rows[r][1] + g[c][2] * rows[r][2]);
     }
 }
 
@@ -120,21 +119,35 @@ static void GB(tile_from_points)(const gb_call *c, const float *m, ptrdiff_t ste
   }
 }
 
+/* What `finish` leaves to do: of all pixels of tiles that lie side by side. */
+static void GB(finish_tiles)(const gb_call *c, ptrdiff_t first, ptrdiff_t count, ptrdiff_t block) {
+  const ptrdiff_t across = (c->out.width + 3) / 4, down = (c->out.height + 3) / 4;
+  const GB(tile) t = {.y_pixel = GB_V, .step = c->step};
+  for (ptrdiff_t k = 0, run; k < count; k += run) {
+    const ptrdiff_t tile = first + k, x = 4 * (tile % across), y = 4 * (tile / across % down);
+    const ptrdiff_t below = c->out.height - y < 4 ? c->out.height : y + 4;
+    run = across - tile % across < count - k ? across - tile % across : count - k;
+    GB(place) at = {x, x + 4 * run > c->out.width ? c->out.width - x : 4 * run, y, block, tile / (across * down), 0, 0};
+    for (; at.row < below; ++at.row)
+      GB(finish_pixels)(&t, at.count, GB(at)(&c->out, &at), c->in2.data ? GB(at)(&c->in2, &at) : NULL);
+  }
+}
+
 /* How many tiles a task transforms at once: as many as leave the cache of a core half empty. */
 static ptrdiff_t GB(tiles_at_once)(ptrdiff_t channels) {
   const ptrdiff_t fit = (720 << 10) / (GB_POINTS * 4 * (channels + 2 * GB_V));
   return fit > GB_MOST_TILES ? GB_MOST_TILES : fit < GB_TILE / 2 ? GB_TILE / 2 : fit;
 }
 
-/* Units are some tiles by some of the blocks of channels out; c->columns tiles a unit, c->segments parts of the blocks. */
+/* Units are some tiles by some of the blocks of channels out; c->part tiles a unit, c->strip parts of the blocks. */
 static void GB(winograd)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
-  const ptrdiff_t across = (c->out.width + 3) / 4, down = (c->out.height + 3) / 4, most = c->columns;
+  const ptrdiff_t across = (c->out.width + 3) / 4, down = (c->out.height + 3) / 4, most = c->part;
   const ptrdiff_t all = c->out.batch * across * down, pairs = (c->out.blocks + 1) / 2;
   const ptrdiff_t in_step = c->in.blocks * most * GB_V, out_step = 2 * most * GB_V;
-  const ptrdiff_t point = c->out.blocks * c->in.blocks * GB_V * GB_V;
+  const ptrdiff_t channels = c->in.blocks * GB_V;
   float *points = scratch, *sums = scratch + GB_POINTS * in_step;
   for (ptrdiff_t former = -1; unit < end; ++unit) {
-    const ptrdiff_t chunk = unit / c->segments, part = unit % c->segments, first = all * chunk / c->rows;
+    const ptrdiff_t chunk = unit / c->strip, part = unit % c->strip, first = all * chunk / c->rows;
     const ptrdiff_t count = all * (chunk + 1) / c->rows - first;
     for (ptrdiff_t b = 0; b < c->in.blocks && chunk != former; ++b)
       for (ptrdiff_t k = 0; k < count; ++k) {
@@ -143,29 +156,31 @@ static void GB(winograd)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float 
         GB(tile_to_points)(c, image, 4 * y, 4 * x, points + (b * most + k) * GB_V, in_step);
       }
     former = chunk;
-    for (ptrdiff_t pair = pairs * part / c->segments; pair < pairs * (part + 1) / c->segments; ++pair) {
+    for (ptrdiff_t pair = pairs * part / c->strip; pair < pairs * (part + 1) / c->strip; ++pair) {
       const int is_two = 2 * pair + 1 < c->out.blocks;
       for (ptrdiff_t p = 0; p < GB_POINTS; ++p) {
         GB(tile) t = {
             .x = points + p * in_step,
             .x_pixel = GB_V,
             .x_block = most * GB_V,
-            .w = c->weights + p * point + 2 * pair * c->in.blocks * GB_V * GB_V,
-            .w_block = c->in.blocks * GB_V * GB_V,
+            .w = c->weights + (2 * pair * GB_POINTS + p * (1 + is_two)) * channels * GB_V,
             .blocks = c->in.blocks,
+            .last = GB(last_of)(c->in.channels),
             .rows = 1,
             .columns = 1,
             .y = sums + p * out_step,
             .y_pixel = GB_V,
             .y_block = most * GB_V,
         };
-        GB(pixels)(t, count, GB(tiles)[is_two]);
+        GB(pixels)(&t, count, GB(tiles)[GB(near) + is_two], 1 + is_two);
       }
-      for (int o = 0; o <= is_two; ++o)
+      for (int o = 0; o <= is_two; ++o) {
         for (ptrdiff_t k = 0; k < count; ++k) {
           const ptrdiff_t tile = first + k, n = tile / (across * down), y = tile / across % down, x = tile % across;
           GB(tile_from_points)(c, sums + (o * most + k) * GB_V, out_step, n, 2 * pair + o, 4 * y, 4 * x);
         }
+        if (!GB(is_finished)(c->step)) GB(finish_tiles)(c, first, count, 2 * pair + o);
+      }
     }
   }
 }
