@@ -51,13 +51,13 @@ docs: .venv/installed-dev ## write docs/ and switch_configs/ from the registry a
 samples: .venv/installed-dev ## write sample_models/
 	$(BIN)/python sample_models/make.py
 
-sweep: .venv/installed-dev ## convert all real models of $(SHARED): default, all off, each pass alone
+sweep: .venv/installed-dev ## convert all real models of ../shared: default, all off, each pass alone
 	$(BIN)/python benchmarks/sweep.py $(SHARED)
 
 fuzz: .venv/installed-dev ## glue the models of the tests together, optimize them with random switches, compare
 	$(BIN)/python benchmarks/fuzz.py --runs 1000
 
-culprits: .venv/installed-dev ## plant faults in passes, in real models of $(SHARED), and look whether they are found (half an hour)
+culprits: .venv/installed-dev ## plant faults in passes, in real models of ../shared, and look whether they are found (half an hour)
 	$(BIN)/python benchmarks/culprits.py $(SHARED)
 
 .venv-mutants/installed: pyproject.toml

@@ -120,7 +120,7 @@ def output_path(model: Path, output: Path | None) -> Path:
     path = Path(f"{model.stem}_fusionc.onnx") if output is None else output
     if path.suffix.lower() in _NO_MODELS:
         hint = "give --output a name that ends in .onnx, or has no ending"
-        what = f"the output is named as what it is not: an ONNX model is no {path.suffix}"
+        what = f"the output is an ONNX model, and its name ends in {path.suffix}"
         raise UsageError(what, where=str(path), hint=hint, code="E10001")
     if path.suffix.lower() != ".onnx" and path.name:
         path = path.with_name(f"{path.name}.onnx")

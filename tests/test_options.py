@@ -126,5 +126,5 @@ def test_a_folder_is_no_output(given: str) -> None:
 
 @pytest.mark.parametrize("given", ["cfg.json", "folder/page.HTML", "data.npz"])
 def test_what_is_named_as_another_file_is_no_output(given: str) -> None:
-    with pytest.raises(fusionc.UsageError, match=f"an ONNX model is no {Path(given).suffix}"):
+    with pytest.raises(fusionc.UsageError, match=f"its name ends in {Path(given).suffix}"):
         fusionc.convert(MODEL, output=given)

@@ -46,7 +46,7 @@ def model_in_memory(model: Any, base_dir: str | os.PathLike[str] | None) -> InMe
     if _is_from("onnx_ir", model) or _is_from("onnxscript", model):
         return _of_onnx_ir(model, base_dir, "the model of onnx_ir")
     raise UsageError(
-        f"this is no model: {type(model).__module__}.{type(model).__qualname__}",
+        f"this is not a model: {type(model).__module__}.{type(model).__qualname__}",
         hint="give a path, an onnx.ModelProto, its bytes, a torch.onnx.ONNXProgram or an onnx_ir.Model",
         code="E10001",
     )

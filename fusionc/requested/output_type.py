@@ -71,10 +71,13 @@ def _wanted(model: ModelProto, output_type: str) -> dict[str, int]:
     wanted: dict[str, int] = {}
     for part in parts:
         place, _, type_ = (piece.strip() for piece in part.rpartition(":"))
+        if not place:
+            hint = 'give one type for all, or write "conv1:0:FP16;logits:FP32"'
+            raise UsageError(f"{part} names no output", where=_OPTION, hint=hint, code="E10001")
         name = value_named(model, place, _OPTION)
         if name not in {value.name for value in model.graph.output}:
             hint = "name it in --out_nodes, too"
-            raise UsageError(f"{place} is no output of the model", where=_OPTION, hint=hint, code="E10001")
+            raise UsageError(f"{place} is not an output of the model", where=_OPTION, hint=hint, code="E10001")
         if wanted.setdefault(name, _type_called(type_)) != _type_called(type_):
             raise UsageError(f"{name} is to have two types", where=_OPTION, hint="give one", code="E10001")
     if not wanted:
@@ -85,7 +88,7 @@ def _wanted(model: ModelProto, output_type: str) -> dict[str, int]:
 def _type_called(name: str) -> int:
     if name.upper() not in _TYPES:
         hint = f"give one of {', '.join(_TYPES)}"
-        raise UsageError(f"{name!r} is no type of outputs", where=_OPTION, hint=hint, code="E10001")
+        raise UsageError(f"{name!r} is not a type of outputs", where=_OPTION, hint=hint, code="E10001")
     return _TYPES[name.upper()]
 
 

@@ -33,7 +33,7 @@ def value_named(model: ModelProto, name: str, option: str) -> str:
         raise UsageError(what, where=option, hint=hint, code="E10016")
     names = [*made, *(f"{node.name}:0" for node in model.graph.node if node.name)]
     hint = advice(name, names, f"its outputs are: {', '.join(sorted(outputs))}.")
-    what = f"the model has no output of a node that is called {name}"
+    what = f"no node of the model makes {name}"
     raise UsageError(what, where=option, hint=f"{hint} Give node:index or the name of a value", code="E10016")
 
 

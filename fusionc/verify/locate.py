@@ -57,7 +57,7 @@ class Located:
         if not self.shared:
             return "the models have no values of the same name, but for inputs and outputs"
         if not self.name:
-            return f"all {self.compared} values that both models have are the same{more}"
+            return f"all {self.compared} values that both models have are equal{more}"
         return (
             f"the first value that differs is {self.name}, after {self.compared} of {self.shared} that both models have"
             f"{more}: {self.sample}: {self.reason}\n"

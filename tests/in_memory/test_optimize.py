@@ -155,7 +155,7 @@ def test_what_is_no_model_is_an_error_that_names_no_temporary_file(given: Any, e
 
 
 def test_what_is_no_kind_of_model() -> None:
-    with pytest.raises(fusionc.UsageError, match="no model: builtins"):
+    with pytest.raises(fusionc.UsageError, match="not a model: builtins"):
         fusionc.optimize(3)
 
 

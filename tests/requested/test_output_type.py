@@ -109,13 +109,13 @@ def test_new_names_are_free() -> None:
 @pytest.mark.parametrize(
     ("given", "what"),
     [
-        ("FP8", "'FP8' is no type of outputs"),
+        ("FP8", "'FP8' is not a type of outputs"),
         ("", "no type is given"),
-        ("relu:0:FLOAT", "'FLOAT' is no type of outputs"),
-        ("a:FP16", "a is no output of the model"),
-        ("relo:0:FP16", "no output of a node that is called relo:0"),
+        ("relu:0:FLOAT", "'FLOAT' is not a type of outputs"),
+        ("a:FP16", "a is not an output of the model"),
+        ("relo:0:FP16", "no node of the model makes relo:0"),
         ("y:FP16;relu:0:FP32", "y is to have two types"),
-        ("FP16;FP32", "no output of a node that is called"),
+        ("FP16;FP32", "FP16 names no output"),
     ],
 )
 def test_what_makes_no_sense(given: str, what: str) -> None:
@@ -180,7 +180,7 @@ def test_a_wrong_type_is_found_before_anything_else(
     monkeypatch.chdir(tmp_path)
     onnx.save(parse(CONV), "in.onnx")
     monkeypatch.setattr("fusionc.job.typed_model", None)
-    with pytest.raises(UsageError, match="is no type of outputs"):
+    with pytest.raises(UsageError, match="is not a type of outputs"):
         fusionc.convert("in.onnx", output="out.onnx", output_type="FP8", verify=verify)
 
 

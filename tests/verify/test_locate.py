@@ -72,7 +72,7 @@ def test_nothing_differs_in_what_a_conversion_makes(name: str) -> None:
     fusionc.convert(source, output="b.onnx", verify=False)
     found = locate(source, Path("b.onnx"))
     assert not found.name and found.compared == found.shared > 0
-    assert str(found) == f"all {found.shared} values that both models have are the same"
+    assert str(found) == f"all {found.shared} values that both models have are equal"
 
 
 @pytest.mark.parametrize("ir_version", [9, 10])
@@ -185,7 +185,7 @@ def test_less_at_once_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(SeenModel, "runner", hungry)
     same = located(CHAIN.format("Sin "), CHAIN.format("Sin "))
     assert same.compared == 5 and same.skipped == ("d",) and max(asked) == 4
-    assert str(same) == "all 5 values that both models have are the same (1 left out for want of memory)"
+    assert str(same) == "all 5 values that both models have are equal (1 left out for want of memory)"
     assert located(CHAIN.format("Sin "), CHAIN.format("Cos ")).name == "c"
 
 
@@ -205,7 +205,7 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
         "the first value that differs is c, after 2 of 6 that both models have: seed 0, N=2: "
     )
     same = CliRunner().invoke(main, ["verify", "a.onnx", "a.onnx", "--locate"])
-    assert (same.exit_code, same.stdout) == (0, "all 6 values that both models have are the same\n")
+    assert (same.exit_code, same.stdout) == (0, "all 6 values that both models have are equal\n")
 
 
 def test_the_command_of_the_readme() -> None:
