@@ -9,12 +9,12 @@ from onnx import TensorProto
 from fusionc.model.graph import Edge, Shape
 from fusionc.model.operators import MICROSOFT
 from fusionc.passes._shared.constants import shape_of
+from fusionc.passes._shared.meeting_shapes import all_meet
 from fusionc.passes._shared.reduce_axes import trailing_axis
 from fusionc.passes._shared.written_norms import epsilon_of, root_mean_square
 from fusionc.rewrite import Match, Pattern, Result, Tape, either, maybe, op, refuse, var
 from fusionc.rewrite.pattern import Formula, OpFormula
 from fusionc.shapes.equality import same_shape
-from fusionc.shapes.expressions import Element, limited
 
 _TYPES = ({TensorProto.FLOAT}, {TensorProto.FLOAT16})
 gamma = var("gamma")
@@ -93,13 +93,6 @@ def joined(m: Match, new: Tape, operator: str, vectors: Sequence[Edge | None], e
     return [first, total]
 
 
-def all_meet(a: Shape, b: Shape) -> bool:
-    """Whether two shapes of what is added are equal, wherever the model runs."""
-    if len(a) != len(b):
-        return False
-    return all(x is not None and y is not None and _meets(x, y) for x, y in zip(a, b, strict=True))
-
-
 def _operands(m: Match) -> tuple[Edge, Edge]:
     """What is added: first what is as large as the sum, then what the kernel can repeat for each batch."""
     for whole, other in ((m.x, m.skip), (m.skip, m.x)):
@@ -113,11 +106,3 @@ def _operands(m: Match) -> tuple[Edge, Edge]:
         if (all_meet(small, shape) or repeats) and (small == shape or total is None or all_meet(shape, total)):
             return whole, other
     refuse("the shapes are not known to be equal")
-
-
-def _meets(a: Element, b: Element) -> bool:
-    """Whether two dimensions are equal wherever both broadcast: a limit above 1 of the other one counts for nothing."""
-    limits = (limited(a), limited(b))
-    return a == b or any(
-        pair is not None and pair[0] > 1 and pair[1] == c for pair, c in zip(limits, (b, a), strict=True)
-    )

@@ -12,9 +12,9 @@ from fusionc.passes._shared.reduce_axes import new_reduce
 from fusionc.passes._shared.slice_split_concat import axis_of
 from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze
 from fusionc.passes.attention._heads import SPLIT, batch_of, heads_of, is_merged, merged, reshaped, ungrouped
-from fusionc.passes.attention._masks import full, hidden_by, shows_all
+from fusionc.passes.attention._masks import hidden_by, shows_all
 from fusionc.passes.attention._written_attention import SCORES, attention, guarded, mask, scores_of, v
-from fusionc.rewrite import Match, Pattern, Result, Tape, either, keep, op, refuse, rest, var
+from fusionc.rewrite import Match, Pattern, Result, Tape, const, either, keep, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula, OpFormula
 from fusionc.shapes.elements import dimension
 
@@ -28,6 +28,13 @@ def _repeated(value: OpFormula, name: str) -> Formula:
     """The same heads, or each of them several times."""
     wide = op.Expand(op.Unsqueeze(value, rest(f"{name}_axes")), var(f"{name}_wide"), _as=f"{name}_expand")
     return either(op.Reshape(wide, var(f"{name}_shape"), _as=f"{name}_repeat"), wide, value)
+
+
+def _masked(scores: Formula) -> Formula:
+    """The scores with a mask: added, filled in by Where, or both, maybe with a lower bound behind it."""
+    filled = either(op.Where(var("shown"), scores, const("far")), op.Where(var("hidden"), const("far"), scores))
+    hiding = either(filled + mask, filled, scores + mask)
+    return either(op.Max(hiding, const("floor")), hiding)
 
 
 def _merged_or_single(formula: Formula) -> Formula:
@@ -74,7 +81,7 @@ def patterns(name: str, rewrite: Rewrite, where: Callable[[Match], bool]) -> tup
     fits_with_guard.__doc__ = f"{single}; and the guard against hidden rows is needed."
 
     past, values = scores_of(_repeated(_KEYS, "k")), _repeated(_VALUES, "v")
-    plain, masked = (_merged_or_single(attention(scores, values)) for scores in (past, past + mask))
+    plain, hiding = (_merged_or_single(attention(scores, values)) for scores in (past, _masked(past)))
     return (
         Pattern(
             f"{name}Guard",
@@ -83,9 +90,9 @@ def patterns(name: str, rewrite: Rewrite, where: Callable[[Match], bool]) -> tup
             where=fits_with_guard,
         ),
         Pattern(f"{name}Past", (plain, _KEYS, _VALUES), joined, where=fits),
-        Pattern(f"{name}PastMasked", (masked, _KEYS, _VALUES), joined, where=fits),
+        Pattern(f"{name}PastMasked", (hiding, _KEYS, _VALUES), joined, where=fits),
         Pattern(name, _merged_or_single(attention(SCORES)), alone, where=fits),
-        Pattern(f"{name}Masked", _merged_or_single(attention(SCORES + mask)), alone, where=fits),
+        Pattern(f"{name}Masked", _merged_or_single(attention(_masked(SCORES))), alone, where=fits),
     )
 
 
@@ -128,9 +135,11 @@ def past_of(value: Edge, query: Edge) -> tuple[Edge, Edge] | None:
 
 
 def _needs_guard(m: Match) -> bool:
-    if m.guard is None or m.mask is None:
+    if m.guard is None:
         return False
-    if shows_all(m.mask):
+    if m.far is not None and not np.isfinite(m.far.constant()).all():
+        return True
+    if m.mask is None or shows_all(m.mask):
         return False
     hidden = hidden_by(m.mask)
     return hidden is None or not all(map(math.isfinite, hidden))
@@ -187,15 +196,3 @@ def _heads(m: Match) -> int:
         if isinstance(width, int) and isinstance(size, int) and 0 < size <= width and width % size == 0:
             return width // size
     return 0
-
-
-def added_mask(m: Match, query: Edge, key: Edge, new: Tape) -> Edge | None:
-    """The mask as the operators add it, [batch or 1, heads or 1, queries, keys]; None where there is none."""
-    given: Edge | None = m.mask
-    if given is None:
-        return None
-    whole, rank = full(given, given.shape, query, key, new), given.rank or 0
-    array = whole.constant()
-    if array is not None:
-        return new.const(array.reshape((1,) * (4 - rank) + array.shape), like=given)
-    return whole if rank == 4 else new_unsqueeze(new, whole, list(range(4 - rank)))

@@ -7,9 +7,11 @@ from typing import Any
 import numpy as np
 
 from fusionc.model.graph import Edge, Node, Shape
-from fusionc.passes.attention._heads import heads_of, made_by
+from fusionc.passes._shared.meeting_shapes import meets
+from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze
+from fusionc.passes.attention._heads import Heads, heads_of, made_by
 from fusionc.passes.attention._lengths import expanded, length_of
-from fusionc.rewrite import Tape, refuse
+from fusionc.rewrite import Match, Tape, refuse
 
 LOWEST = float(np.finfo(np.float32).min)
 _FAR_BELOW = -1e30  # what is added to it is lost in rounding
@@ -77,15 +79,89 @@ def shows_all(given: Edge) -> bool:
     return array is not None and array.ndim > 0 and not bool((array <= LOWEST).all(axis=-1).any())
 
 
+def added_mask(m: Match, query: Edge, key: Edge, new: Tape) -> Edge | None:
+    """The mask as the operators add it, [batch or 1, heads or 1, queries, keys]; None where there is none."""
+    given, shape = _whole(m, query, key, new)
+    if given is None or shape is None:
+        return None if given is None else refuse("the mask is not known to fit the scores")
+    whole, rank = full(given, shape, query, key, new), len(shape)
+    array = whole.constant()
+    if array is not None:
+        return new.const(array.reshape((1,) * (4 - rank) + array.shape), like=given)
+    return whole if rank == 4 else new_unsqueeze(new, whole, list(range(4 - rank)))
+
+
+def _whole(m: Match, query: Edge, key: Edge, new: Tape) -> tuple[Edge | None, Shape | None]:
+    """What is added to the scores, and its shape: `m.mask`, and numbers far below zero where a Where fills them in."""
+    given: Edge | None = m.mask
+    shape, condition = None if given is None else given.shape, m.shown or m.hidden
+    if condition is not None:
+        filled, shown = _filled(m, condition, query, key, new)
+        shape = shown if given is None else _broadcast(shown, shape)
+        given = filled if given is None else new.Add(filled, given)
+    if m.floor is not None and given is not None:
+        if m.floor.constant().size != 1 or m.floor.constant().item() != LOWEST:
+            refuse("the scores have a lower bound that others than hidden ones may reach")
+        given = new.Max(given, new.const(np.array(LOWEST, np.float32)))
+    return given, shape
+
+
+def _filled(m: Match, condition: Edge, query: Edge, key: Edge, new: Tape) -> tuple[Edge, Shape]:
+    """The numbers that Where fills in, and zeros where it shows the scores."""
+    number = m.far.constant()
+    if number.size != 1 or not number.item() <= _FAR_BELOW:
+        refuse("what is filled in does not hide for certain")
+    _require_fitting(condition.shape, query, key)
+    expand = made_by(condition, "Expand")
+    if expand is not None and expand.inputs[0] is not None and expand.inputs[0].shape is not None:
+        condition = expand.inputs[0]
+    far, zero = np.array(number.item(), np.float32), np.array(0, np.float32)
+    pair = (zero, far) if m.shown is not None else (far, zero)
+    array = condition.constant()
+    shape: Shape = tuple(condition.shape or ())
+    if array is not None:
+        return new.const(np.where(array, *pair)), shape
+    return new.Where(condition, *map(new.const, pair)), shape
+
+
+def _broadcast(a: Shape, b: Shape | None) -> Shape | None:
+    """The shape of a sum; None for what is not known."""
+    if b is None:
+        return None
+    rank = max(len(a), len(b))
+    pairs = zip((1,) * (rank - len(a)) + tuple(a), (1,) * (rank - len(b)) + tuple(b), strict=True)
+    return tuple(y if x == 1 else x if y == 1 or _is_alike(x, y) else None for x, y in pairs)
+
+
+def _is_alike(a: Heads, b: Heads) -> bool:
+    """Whether two dimensions are known to be equal wherever both broadcast."""
+    if isinstance(a, int | str) and isinstance(b, int | str):
+        return meets(a, b)
+    return a is not None and a == b
+
+
 def full(given: Edge, shape: Shape | None, query: Edge, key: Edge, new: Tape) -> Edge:
     """A mask of this shape with the last two axes that the operators want: all of queries and keys."""
+    lengths = _require_fitting(shape, query, key)
+    if shape is not None and not any(_is_repeated(*pair) for pair in zip(shape[-2:], lengths, strict=True)):
+        return given
+    return expanded(given, [length_of(query, 2, new), length_of(key, 2, new)], new)
+
+
+def _require_fitting(shape: Shape | None, query: Edge, key: Edge) -> Shape:
+    """How many queries and keys there are. Refuses a mask of a shape that is not known to fit the scores."""
     if shape is None or not 2 <= len(shape) <= 4:
         refuse("the rank of the mask is unknown, or not 2 to 4")
     batch, _, length, _ = query.shape or (None,) * 4
-    wanted = (batch, heads_of(query), length, None if key.shape is None else key.shape[2])
-    for have, want in zip(reversed(shape), reversed(wanted), strict=False):
-        if have != 1 and (have is None or have != want):
+    lengths = (length, None if key.shape is None else key.shape[2])
+    for have, want in zip(reversed(shape), (*reversed(lengths), heads_of(query), batch), strict=False):
+        if have != 1 and (
+            have is None or (have != want and (not isinstance(want, int | str) or not meets(have, want)))
+        ):
             refuse("the mask is not known to fit the scores")
-    if tuple(shape[-2:]) == wanted[2:]:
-        return given
-    return expanded(given, [length_of(query, 2, new), length_of(key, 2, new)], new)
+    return lengths
+
+
+def _is_repeated(have: int | str | None, want: int | str | None) -> bool:
+    """Whether one row or column of a mask is for all."""
+    return have == 1 and want != 1

@@ -7,7 +7,6 @@ from fusionc.model.graph import Edge
 from fusionc.model.operators import MICROSOFT
 from fusionc.passes.attention._contrib_attention import (
     Made,
-    added_mask,
     key_of,
     number_of_heads,
     past_of,
@@ -17,6 +16,7 @@ from fusionc.passes.attention._contrib_attention import (
 )
 from fusionc.passes.attention._heads import heads_of, inside, ungrouped, unrepeated
 from fusionc.passes.attention._lengths import length_of
+from fusionc.passes.attention._masks import added_mask
 from fusionc.passes.attention._written_attention import operands
 from fusionc.rewrite import Match, Tape, UBFusionPass, refuse
 

@@ -6,7 +6,6 @@ from fusionc.model.graph import Edge
 from fusionc.model.operators import MICROSOFT
 from fusionc.passes.attention._contrib_attention import (
     Made,
-    added_mask,
     key_of,
     number_of_heads,
     past_of,
@@ -14,6 +13,7 @@ from fusionc.passes.attention._contrib_attention import (
     value_of,
 )
 from fusionc.passes.attention._heads import heads_of, inside, side_by_side, ungrouped, unrepeated
+from fusionc.passes.attention._masks import added_mask
 from fusionc.passes.attention._written_attention import operands
 from fusionc.rewrite import Match, Tape, UBFusionPass, refuse
 
@@ -63,20 +63,24 @@ class MultiHeadAttentionFusionPass(UBFusionPass):
     """Attention that is written out, its heads split and merged, becomes onnxruntime's MultiHeadAttention.
 
     before   all that FlashAttentionFusionV1 and V2 take, with a query that Reshape and Transpose split into heads and
-             a result that Transpose and Reshape merge, at any opset; one query for each head needs no Transpose
+             a result that Transpose and Reshape merge, at any opset; one query for each head needs no Transpose; hidden
+             scores that a Where fills in with −∞ or a number far below zero, with a mask behind it or none; Max of the
+             masked scores and the lowest number
     after    com.microsoft.MultiHeadAttention(q, k, v, mask): k and v with their heads side by side, or as they are;
              keys and values that are joined to those of the past are its second and third output
     refuses  elements other than float32; heads or batches that are not known to be the same, one head, one key for
              all heads; a scale that is not positive; a mask that is not known to fit the scores; a guard
              Where(IsNaN(…), 0, …) with a mask that may hold NaN or +∞ by the constants it is made of, or with one mask
              for each head that may hide a whole row by −∞; heads that are merged in an unknown way; one query and
-             repeated keys, which RepeatedMatMulUbFusionPass does in less time
-    never    kept: rows of scores that are NaN or +∞, which the guard makes zero and the operator NaN
-    algebra  the definition of attention; a row without any key is NaN, or equal weights, as it is before; onnxruntime
-             1.31.1, 12 heads of 64, one thread, ratio to the parts, S = 1 / 16 / 64 / 128 / 384: 0.84 / 0.88 / 0.92 /
-             0.93 / 0.97 to 1.16; with a mask 0.90 / 1.00 / 0.97 / 0.97 / 0.96 to 1.06; with two threads less; with a
-             past of 16 / 128 and one query: 0.85 / 0.90, with two threads 0.80 / 0.89; 24 transformers: 0.99 of their
-             time
+             repeated keys, which RepeatedMatMulUbFusionPass does in less time; numbers filled in that may not hide, or
+             a lower bound that others than hidden scores may reach
+    never    kept: rows of scores that are NaN or +∞, which the guard makes zero and the operator NaN; such a score in a
+             place that Where fills in
+    algebra  the definition of attention; what is added to a number far below zero is lost in rounding; a row without
+             any key is NaN, or equal weights, as it is before; onnxruntime 1.31.1, 12 heads of 64, one thread, ratio to
+             the parts, S = 1 / 16 / 64 / 128 / 384: 0.84 / 0.88 / 0.92 / 0.93 / 0.97 to 1.16; with a mask 0.90 / 1.00
+             / 0.97 / 0.97 / 0.96 to 1.06; with two threads less; with a past of 16 / 128 and one query: 0.85 / 0.90,
+             with two threads 0.80 / 0.89; 24 transformers: 0.99 of their time
     source   onnxruntime's attention fusions for transformer models
     """
 

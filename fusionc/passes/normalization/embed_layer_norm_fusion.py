@@ -3,7 +3,8 @@ from onnx import TensorProto
 
 from fusionc.model.graph import Edge, Node, Shape
 from fusionc.model.operators import MICROSOFT
-from fusionc.passes._shared.skip_norms import all_meet, layer_norm, patterns_of
+from fusionc.passes._shared.meeting_shapes import all_meet
+from fusionc.passes._shared.skip_norms import layer_norm, patterns_of
 from fusionc.rewrite import Match, Result, Tape, UBFusionPass, const, either, op, refuse, var
 from fusionc.rewrite.pattern import OpFormula
 

@@ -32,8 +32,18 @@ def masked(mask: str, inputs: str, constants: str = "", softmax: str = SOFTMAX) 
     return graph(scores=f"{mask} {SCORES.replace('z =', 't =')} z = Add (t, m)", inputs=inputs, constants=constants, softmax=softmax)  # fmt: skip
 
 
+def filled(fill: str, inputs: str, constants: str, softmax: str = SOFTMAX, more: str = "", **others: str) -> str:
+    """Scores that a Where fills in where they are hidden; `more` makes z of f."""
+    fill = f"{fill} {more}" if more else fill.replace("f = Where", "z = Where")
+    return graph(
+        scores=f"{SCORES.replace('z =', 't =')} {fill}", softmax=softmax, inputs=inputs, constants=constants, **others
+    )
+
+
 FAR = ", float far = {-10000}"
 INFINITE = ", float far = {-inf}"
+SHOWN, HIDDEN = "f = Where (g, t, far)", "f = Where (g, far, t)"
+BOUND = ", float bound = {-3.4028234663852886e38}"
 LOWEST = ", float far = {-3.4028234663852886e38}"
 WHERE = "m = Where (g, zero, far)"
 ROW = ", bool[B,1,1,L] g"
@@ -114,6 +124,12 @@ STAYS = [
     Stays("a guard, one head", masked(WHERE, WHOLE, INFINITE, GUARD).replace("2, 4}", "1, 8}"), "one head, which the operator computes on one thread"),
     Stays("another batch of masks", masked(WHERE, ", bool[C,1,S,L] g", FAR).replace("float[B,S,8] y", "float[?,S,8] y"), "the mask is not known to fit the scores"),
     Stays("an unknown length of the mask", masked(WHERE, ", bool[B,1,S,M] g", FAR), "the mask is not known to fit the scores"),
+    Stays("filled in with what does not hide for certain", filled(SHOWN, WHOLE, FAR), "what is filled in does not hide for certain"),
+    Stays("filled in with one number for each key", filled(SHOWN, ", bool[B,1,3,5] g", ", float[5] far = {-inf, -inf, -inf, -inf, -inf}", **FIXED), "what is filled in does not hide for certain"),
+    Stays("filled in for another batch", filled(SHOWN, ", bool[C,1,S,L] g", LOWEST).replace("float[B,S,8] y", "float[?,S,8] y"), "the mask is not known to fit the scores"),
+    Stays("filled in with −∞, and the guard", filled(SHOWN, WHOLE, INFINITE, GUARD), None),
+    Stays("a condition for more than one batch", filled(f"g = Expand (g1, three) {SHOWN}", ", bool[1,1,S,L] g1", f"{LOWEST}, int64[4] three = {{3, 1, 1, 1}}", q="float[1,S,8]", k="float[1,L,8]", v="float[1,L,8]", y="float[?,S,8]"), "the mask is not known to fit the scores"),
+    Stays("a lower bound that scores may reach", masked(WHERE, WHOLE, f"{LOWEST}, float bound = {{-10000}}").replace("z = Add (t, m)", "f = Add (t, m) z = Max (f, bound)"), "the scores have a lower bound that others than hidden ones may reach"),
     Stays("two queries become one for each head", graph(split=SINGLE, merge="y = Reshape (o, merged)", heads=ONCE, q="float[B,2,4]", y="float[B,1,8]"), "the heads are not split by a Reshape"),
     Stays("a mask of rank 1", masked(WHERE, ", bool[L] g", FAR), "the rank of the mask is unknown, or not 2 to 4"),
 ]  # fmt: skip
@@ -195,6 +211,14 @@ FIRES = [
     Fires("commuted", masked(WHERE, WHOLE, FAR).replace("Add (t, m)", "Add (m, t)"), ["Where", "MultiHeadAttention"]),
     Fires("the lowest number", masked(WHERE, WHOLE, LOWEST), ["Where", "MultiHeadAttention"]),
     Fires("the lowest number and the guard", masked(WHERE, WHOLE, LOWEST, GUARD), ["Where", "MultiHeadAttention"], edge_values=False),
+    *[Fires(f"filled in, {name}", filled(fill, WHOLE, far), ["Where", "MultiHeadAttention"], edge_values=False) for name, fill, far in (("shown", SHOWN, LOWEST), ("hidden", HIDDEN, LOWEST), ("infinite", HIDDEN, INFINITE))],
+    Fires("filled in, the guard", filled(SHOWN, WHOLE, LOWEST, GUARD), ["Where", "MultiHeadAttention"], edge_values=False),
+    Fires("filled in by a constant", filled(SHOWN, "", f"{LOWEST}, bool[3,5] g = {{1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 1, 0, 0}}", **FIXED), ONE, edge_values=False),
+    Fires("filled in, and a mask", filled(SHOWN, ", bool[1,1,S,L] g, float[B,1,1,L] m", LOWEST, more="z = Add (f, m)"), ["Where", "Add", "MultiHeadAttention"], edge_values=False),
+    Fires("filled in by a condition that is repeated", filled(f"g = Expand (g1, ones) {SHOWN}", ", bool[B,1,S,L] g1", f"{LOWEST}, int64[4] ones = {{1, 2, 1, 1}}"), ["Where", "MultiHeadAttention"], edge_values=False),
+    Fires("filled in by the first rows of a table", filled(f"sl = Shape <start = 1, end = 2> (q) g = Slice (table, zero1, sl, two1) {SHOWN}", "", f"{LOWEST}, bool[1,1,4,5] table = {{1, 0, 0, 0, 0, 1, 1, 0, 0, 0, 1, 1, 1, 0, 0, 1, 1, 1, 1, 0}}, int64[1] zero1 = {{0}}, int64[1] two1 = {{2}}", k="float[B,5,8]", v="float[B,5,8]"), ["Shape", "Slice", "Where", "MultiHeadAttention"], edge_values=False, zero_sizes=False),
+    Fires("a lower bound", masked(WHERE, WHOLE, f"{LOWEST}{BOUND}").replace("z = Add (t, m)", "f = Add (t, m) z = Max (f, bound)"), ["Where", "Max", "MultiHeadAttention"]),
+    Fires("a past, filled in", graph(split=PAST, scores=f"{SCORES.replace('z =', 't =')} z = Where (g, t, far)", inputs=f"{CACHE.replace('P', '4')}, bool[B,1,3,9] g", constants=LOWEST, **FIXED), ["Where", *ONE], edge_values=False),
     Fires("infinite", masked(WHERE, WHOLE, INFINITE), ["Where", "MultiHeadAttention"]),
     Fires("infinite with the guard", masked(WHERE, WHOLE, INFINITE, GUARD), ["Where", *ROWS], 2, edge_values=False),
     *[
