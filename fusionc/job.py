@@ -14,6 +14,7 @@ import onnx
 from fusionc.custom.loading import load_passes
 from fusionc.custom.watchdog import watchdog
 from fusionc.disk.load import load
+from fusionc.disk.mapped_weights import write_mapped
 from fusionc.disk.onnx_checker import fault_of, require_as_valid
 from fusionc.disk.places import require_place
 from fusionc.disk.publish import Saved
@@ -77,10 +78,14 @@ class Job:
 
     def opened(self) -> onnx.ModelProto:
         """The model as it is in its file, for the first time: the result has a place, kernels of the model stay."""
-        proto = load(self.options.source)
+        proto = self._loaded()
         require_place(self.options.destination)
         self.notices += self.kernels.inherit(proto, library_for(self.options.source), self.options.trust_kernels)
         return proto
+
+    def _loaded(self) -> onnx.ModelProto:
+        """The model; dumps of it have all weights in them."""
+        return load(self.options.source, maps=self.options.dump_graph is None)
 
     def changed(self, proto: onnx.ModelProto) -> onnx.ModelProto:
         """The same proto, with what was asked to change of the model."""
@@ -90,7 +95,7 @@ class Job:
 
     def original(self) -> onnx.ModelProto:
         """The model once more, with what was asked to change of it."""
-        return self.changed(load(self.options.source))
+        return self.changed(self._loaded())
 
     @contextmanager
     def reference(self, changed: onnx.ModelProto) -> Iterator[Path]:
@@ -166,7 +171,7 @@ class Job:
         """Convert outputs of the saved result as asked for; with a reference, check that it stays a valid model."""
         if self.types:
             cast_outputs(done.proto, self.types)
-            saved.model.write_bytes(done.proto.SerializeToString())
+            write_mapped(done.proto, self.options.source.parent, saved.model)
             if reference is not None:
                 require_as_valid(saved.model, reference)
 

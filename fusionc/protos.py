@@ -9,6 +9,7 @@ from math import prod
 from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, shape_inference
 
 _LONG = 1 << 20  # elements
+MAPPED = "fusionc.mapped"  # a key of external data: the elements lie in the file of the model itself, as its own
 SMALL = 1024  # elements; larger tensors are never shapes, axes, sizes or the like
 
 
@@ -111,6 +112,17 @@ def reads_of(node: NodeProto) -> set[str]:
         read = {name for inner in body.node for name in reads_of(inner)} | {value.name for value in body.output}
         names |= read - own_names(body)
     return names - {""}
+
+
+def is_mapped(tensor: TensorProto) -> bool:
+    """Whether the elements lie inside the model's own file, from which they were not read, as `disk.mapped_weights`
+    has it: what is external to protobuf is not external data of the model."""
+    return tensor.data_location == TensorProto.EXTERNAL and any(e.key == MAPPED for e in tensor.external_data)
+
+
+def is_external(tensor: TensorProto) -> bool:
+    """Whether the elements lie in a file beside the model."""
+    return tensor.data_location == TensorProto.EXTERNAL and not is_mapped(tensor)
 
 
 def is_small(tensor: TensorProto) -> bool:

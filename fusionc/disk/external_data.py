@@ -8,6 +8,7 @@ from onnx import TensorProto
 
 from fusionc.errors import FusioncError, UsageError
 from fusionc.model.tensors import byte_size
+from fusionc.protos import is_mapped
 
 
 def external_entries(tensor: TensorProto) -> dict[str, str]:
@@ -26,7 +27,8 @@ def external_range(tensor: TensorProto, folder: str) -> tuple[str, int, int]:
     root, hint = os.path.realpath(folder or "."), "export the model again, with its weights"
     path = os.path.realpath(os.path.join(root, location.replace("\0", "")))
     where = f"external data of tensor {tensor.name!r}: {location!r}"
-    if not location or os.path.isabs(location) or os.path.commonpath([root, path]) != root:
+    leaves = not location or os.path.isabs(location) or os.path.commonpath([root, path]) != root
+    if leaves and not is_mapped(tensor):  # the model itself may be a link, its data may not
         raise FusioncError(
             "the path of external data leaves the model's folder",
             where=where,

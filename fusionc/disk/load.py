@@ -6,18 +6,18 @@ import os
 from pathlib import Path
 
 import onnx
-from onnx import TensorProto
 
 from fusionc import protos
-from fusionc.disk.external_data import external_range
+from fusionc.disk.external_data import external_entries, external_range
+from fusionc.disk.mapped_weights import read_mapped
 from fusionc.disk.paths import require_path
 from fusionc.disk.validate import validate
 from fusionc.errors import FusioncError, UsageError
 
 
-def load(path: Path) -> onnx.ModelProto:
+def load(path: Path, *, maps: bool = False) -> onnx.ModelProto:
     """Read a model without its external data, which is only checked: its files exist, are long enough, and lie in
-    the model's folder.
+    the model's folder. Where it `maps`, large weights inside stay in the file, too (`mapped_weights`).
 
     Raises UsageError where there is no such file, FusioncError where it is no ONNX model or not a valid one.
     """
@@ -26,7 +26,7 @@ def load(path: Path) -> onnx.ModelProto:
         problem = "is a folder" if path.is_dir() else "is no file" if path.exists() else "does not exist"
         raise UsageError(f"the model {problem}", where=str(path), hint="give the path of an .onnx file", code="E10410")
     try:
-        proto = onnx.load(os.fspath(path), format="protobuf", load_external_data=False)
+        proto = read_mapped(path) if maps else onnx.load(os.fspath(path), format="protobuf", load_external_data=False)
     except OSError as error:
         raise FusioncError(
             f"the model cannot be read: {error.strerror}", where=str(path), hint="check its permissions", code="E13003"
@@ -37,8 +37,11 @@ def load(path: Path) -> onnx.ModelProto:
         raise _not_a_model(path)
     validate(proto, str(path))
     for tensor in protos.tensors_of(proto):
-        if tensor.data_location == TensorProto.EXTERNAL:
+        if protos.is_external(tensor):
             external_range(tensor, os.fspath(path.parent))
+        elif protos.is_mapped(tensor) and not (maps and external_entries(tensor)["location"] == path.name):
+            what = f"external data of tensor {tensor.name!r} has the key {protos.MAPPED!r}, which no file may have"
+            raise FusioncError(what, where=str(path), hint="export the model again", code="E13005")
     return proto
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -21,6 +21,7 @@ from onnx import TensorProto
 from fusionc import protos
 from fusionc.disk.external_data import external_entries, external_range
 from fusionc.disk.hashed_file import PAGE, HashedFile
+from fusionc.disk.mapped_weights import write_mapped
 from fusionc.disk.paths import require_unread
 from fusionc.disk.places import beside, cannot_be_written, workshop
 from fusionc.disk.publish import Saved, data_of, in_the_way, is_copy, short
@@ -56,11 +57,11 @@ class _Writer:
 
     def write(self, external_weight: int | None) -> Saved:
         everything = list(protos.tensors_of(self.proto))
-        external = [t for t in everything if t.data_location == TensorProto.EXTERNAL]
+        external = list(filter(protos.is_external, everything))
         self._spare_weights(external)
         self.set.mkdir()
         movable = [t for t in _initializers(self.proto.graph) if tensors.byte_size(t) >= WORTH_MOVING]
-        inline = sum(tensors.byte_size(t) for t in everything if t.data_location != TensorProto.EXTERNAL)
+        inline = _inline(everything)
         if external_weight == 0:
             self._require_space(inline + sum(map(tensors.byte_size, external)))
             self._move_in(external)
@@ -68,8 +69,8 @@ class _Writer:
             self._pack(movable, external)
         else:
             self._keep_files(external)
-        self._require_space(sum(tensors.byte_size(t) for t in everything if t.data_location != TensorProto.EXTERNAL))
-        self.model.write_bytes(self.proto.SerializeToString())
+        self._require_space(_inline(everything))
+        write_mapped(self.proto, self.folder, self.model)
         return Saved(self.model, self.output, tuple(self.data), self.workshop)
 
     def _spare_weights(self, external: list[TensorProto]) -> None:
@@ -150,6 +151,11 @@ class _Writer:
         offset = file.size
         write_elements(tensor, os.fspath(self.folder), file)
         return offset, size
+
+
+def _inline(everything: Iterable[TensorProto]) -> int:
+    """The bytes of the elements that go into the model."""
+    return sum(tensors.byte_size(tensor) for tensor in everything if not protos.is_external(tensor))
 
 
 def _initializers(graph: onnx.GraphProto) -> list[TensorProto]:

@@ -102,6 +102,8 @@ def to_array(tensor: TensorProto, folder: str) -> Array:
         raw = np.fromfile(path, np.uint8, length, offset=offset).tobytes()
         return numpy_helper.to_array(TensorProto(dims=tensor.dims, data_type=tensor.data_type, raw_data=raw))
     dtype = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(tensor.data_type)).newbyteorder("<")
+    if offset % dtype.itemsize:  # numpy would compute with copies of parts, and add them up in another order
+        return np.fromfile(path, dtype, length // dtype.itemsize, offset=offset).reshape(tuple(tensor.dims))
     return np.memmap(path, dtype=dtype, mode="r", offset=offset, shape=tuple(tensor.dims))
 
 

@@ -11,7 +11,7 @@ from onnx import ModelProto, TensorProto, TensorShapeProto, TypeProto
 
 from fusionc.model.operators import KERNELS
 from fusionc.model.tensors import byte_size
-from fusionc.protos import inputs_to_feed, nodes_of, tensors_of, with_shapes
+from fusionc.protos import inputs_to_feed, is_external, nodes_of, tensors_of, with_shapes
 from fusionc.report.table import size_text
 
 # Tensors up to this size are shapes, axes and scales, which a reader of the JSON wants to see.
@@ -27,7 +27,7 @@ def information(model: ModelProto) -> list[tuple[str, str]]:
     operators = Counter(f"{node.domain}.{node.op_type}".removeprefix("ai.onnx.").lstrip(".") for node in nodes)
     tensors = list(tensors_of(model))
     parameters = sum(math.prod(tensor.dims) for tensor in tensors)
-    external = sum(byte_size(tensor) for tensor in tensors if tensor.data_location == TensorProto.EXTERNAL)
+    external = sum(map(byte_size, filter(is_external, tensors)))
     size = model.ByteSize()
     return [
         ("IR version", str(model.ir_version)),
@@ -71,8 +71,7 @@ def operator_counts(model: ModelProto) -> dict[str, int]:
 
 def bytes_on_disk(model: ModelProto, path: Path) -> int:
     """The size of a model file with the external data that the model uses."""
-    external = (tensor for tensor in tensors_of(model) if tensor.data_location == TensorProto.EXTERNAL)
-    return path.stat().st_size + sum(map(byte_size, external))
+    return path.stat().st_size + sum(map(byte_size, filter(is_external, tensors_of(model))))
 
 
 def _element_name(data_type: int) -> str:

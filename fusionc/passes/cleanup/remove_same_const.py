@@ -5,6 +5,7 @@ from onnx import TensorProto
 
 from fusionc.model.graph import Constant, Edge, Graph
 from fusionc.model.tensors import element_digest
+from fusionc.protos import is_external
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
 _END = 64  # elements, the first and the last ones, which tell most constants apart
@@ -14,8 +15,10 @@ _LARGEST = 64 << 20  # bytes; larger ones are compared by their place in the ext
 
 def _place(constant: Constant) -> tuple[tuple[str, str], ...]:
     """Where the elements of a large constant lie, if they are in an external file: file, offset, length."""
-    external = constant.data.external_data if isinstance(constant.data, TensorProto) else ()
-    return tuple(sorted((e.key, e.value) for e in external)) if constant.nbytes > _LARGEST else ()
+    data = constant.data
+    if constant.nbytes <= _LARGEST or not isinstance(data, TensorProto) or not is_external(data):
+        return ()
+    return tuple(sorted((e.key, e.value) for e in data.external_data))
 
 
 def _sample(constant: Constant) -> tuple[object, ...]:

@@ -1,0 +1,269 @@
+"""Large weights inside a model file, left there: the proto that is read says where they lie, as of external data.
+
+Protobuf would hold each of them twice, in the bytes of the file and in the message. Here the wire format is walked
+through, what is large is cut out, and only the rest is parsed; to write a model the bytes are copied from file to file.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+import onnx
+from google.protobuf.message import Message
+from google.protobuf.unknown_fields import UnknownFieldSet
+from onnx import GraphProto, ModelProto, TensorProto
+
+from fusionc.disk.external_data import external_range
+from fusionc.disk.tensor_data import STORAGE, make_external, make_inline, read_elements
+from fusionc.model.tensors import byte_size
+from fusionc.protos import MAPPED, is_mapped
+
+WORTH_MAPPING = 1 << 16  # bytes; shapes, axes and what is looked at often stay in the proto
+_BYTES = 2  # the wire type of messages and of what is written with its length
+# Tags: of ModelProto, GraphProto and TensorProto.
+_GRAPH, _INITIALIZER, _RAW_DATA = (number << 3 | _BYTES for number in (7, 5, 9))
+_SIZED = frozenset(TensorProto.DataType.values()) - {TensorProto.UNDEFINED, TensorProto.STRING}
+_CHUNK = 16 << 20
+
+
+def read_mapped(path: Path) -> ModelProto:
+    """The model in a file; the tensors of its graph that are large and inside have `protos.MAPPED` in their external
+    data, where they name the file itself.
+
+    Raises what onnx and protobuf raise where the file is no model.
+    """
+    if path.stat().st_size > WORTH_MAPPING:
+        with open(path, "rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as data:
+            small = _without_large(data, path.name)
+        if small is not None:
+            proto = ModelProto()
+            proto.ParseFromString(small)
+            return proto
+    return onnx.load(os.fspath(path), format="protobuf", load_external_data=False)
+
+
+def write_mapped(proto: ModelProto, folder: Path, path: Path) -> None:
+    """Write a model whose external data, and the file that mapped tensors name, lie in `folder`: its bytes are those
+    that protobuf would write if all were in memory, which they never are at once."""
+    if not any(map(_is_streamed, proto.graph.initializer)):
+        path.write_bytes(proto.SerializeToString())
+    elif len(UnknownFieldSet(proto)) or len(UnknownFieldSet(proto.graph)):  # protobuf alone can write these
+        whole = ModelProto()
+        whole.CopyFrom(proto)
+        for tensor in filter(is_mapped, whole.graph.initializer):
+            restore(tensor, read_elements(tensor, os.fspath(folder)))
+        path.write_bytes(whole.SerializeToString())
+    else:
+        with open(path, "wb") as file:
+            _write_streamed(proto, folder, file)
+
+
+def restore(tensor: TensorProto, data: bytes) -> None:
+    """Let a mapped tensor hold its elements itself, as in the file that it was read from."""
+    is_written = _says_inline(tensor)
+    make_inline(tensor, data)
+    if is_written:
+        tensor.data_location = TensorProto.DEFAULT
+
+
+def as_external(proto: ModelProto) -> ModelProto:
+    """The same proto: to others, what was mapped is external data as any other."""
+    for tensor in filter(is_mapped, proto.graph.initializer):
+        kept = [entry for entry in tensor.external_data if entry.key != MAPPED]
+        del tensor.external_data[:]
+        tensor.external_data.extend(kept)
+    return proto
+
+
+def _is_streamed(tensor: TensorProto) -> bool:
+    if is_mapped(tensor):
+        return True
+    return tensor.HasField("raw_data") and byte_size(tensor) >= WORTH_MAPPING and not len(UnknownFieldSet(tensor))
+
+
+def _says_inline(tensor: TensorProto) -> bool:
+    """Whether the file says of a tensor that it is inline, which goes without saying."""
+    return any(entry.key == MAPPED and entry.value for entry in tensor.external_data)
+
+
+# Reading
+
+
+def _without_large(data: mmap.mmap, name: str) -> bytes | None:
+    """The model without its large weights; None where it has none, or is written as nobody writes it."""
+    try:
+        graphs = [field for field in _fields(data, 0, len(data)) if field[0] == _GRAPH]
+        if len(graphs) != 1:
+            return None
+        ((_, begin, at, end),) = graphs
+        pieces, kept = list[bytes](), at
+        for tag, start, inside, stop in _fields(data, at, end):
+            if tag == _INITIALIZER and stop - inside >= WORTH_MAPPING:
+                tensor = _mapped(data, inside, stop, name)
+                if tensor is not None:
+                    pieces += [data[kept:start], _tagged(_INITIALIZER, tensor.SerializeToString())]
+                    kept = stop
+    except (ValueError, IndexError):  # damaged: protobuf says how
+        return None
+    if not pieces:
+        return None
+    return b"".join((data[:begin], _tagged(_GRAPH, b"".join((*pieces, data[kept:end]))), data[end:]))
+
+
+def _mapped(data: mmap.mmap, at: int, end: int, name: str) -> TensorProto | None:
+    """The tensor that is written there, without its elements; None where these have to be looked at."""
+    raw = [field for field in _fields(data, at, end) if field[0] == _RAW_DATA]
+    if len(raw) != 1:
+        return None
+    ((_, begin, inside, stop),) = raw
+    tensor = TensorProto()
+    tensor.ParseFromString(data[at:begin] + data[stop:end])
+    others = {descriptor.name: value for descriptor, value in tensor.ListFields()}
+    location = others.pop("data_location", None)
+    if location or not others.keys().isdisjoint((*STORAGE, "segment")) or tensor.data_type not in _SIZED:
+        return None
+    size = stop - inside
+    if min(tensor.dims, default=0) < 0 or byte_size(tensor) != size or size < WORTH_MAPPING:
+        return None
+    make_external(tensor, name, inside, size)
+    tensor.external_data.add(key=MAPPED, value="" if location is None else "inline")
+    return tensor
+
+
+def _fields(data: mmap.mmap | bytes, at: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """The fields of a message that lies there: tag, and where it begins, where its value begins and where it ends.
+
+    Raises ValueError or IndexError where it is none.
+    """
+    while at < end:
+        begin = at
+        tag, at = _number(data, at)
+        kind = tag & 7
+        if kind == _BYTES:
+            size, at = _number(data, at)
+            stop = at + size
+        elif kind == 0:
+            _, stop = _number(data, at)
+        elif kind in (1, 5):
+            stop = at + (8 if kind == 1 else 4)
+        else:
+            raise ValueError
+        if stop > end:
+            raise ValueError
+        yield tag, begin, at, stop
+        at = stop
+
+
+def _number(data: mmap.mmap | bytes, at: int) -> tuple[int, int]:
+    """The number that is written there, and where it ends."""
+    byte = data[at]
+    if byte < 0x80:
+        return byte, at + 1
+    value, shift = byte & 0x7F, 7
+    while True:
+        at += 1
+        byte = data[at]
+        value |= (byte & 0x7F) << shift
+        if byte < 0x80:
+            return value, at + 1
+        shift += 7
+        if shift > 63:
+            raise ValueError
+
+
+# Writing
+
+
+def _write_streamed(proto: ModelProto, folder: Path, file: BinaryIO) -> None:
+    tensors = [(tensor, *_halves(tensor)) for tensor in proto.graph.initializer]
+    sizes = [len(head) + len(tail) + (byte_size(t) if _is_streamed(t) else 0) for t, head, tail in tensors]
+    before, after = _split(_without(proto.graph, "initializer", GraphProto()), _INITIALIZER)
+    whole = len(before) + len(after) + sum(len(_start(_INITIALIZER, size)) + size for size in sizes)
+    first, last = _split(_without(proto, "graph", ModelProto()), _GRAPH)
+    file.write(first + _start(_GRAPH, whole) + before)
+    for (tensor, head, tail), size in zip(tensors, sizes, strict=True):
+        file.write(_start(_INITIALIZER, size) + head)
+        if is_mapped(tensor):
+            source, offset, length = external_range(tensor, os.fspath(folder))
+            with open(source, "rb") as data:
+                _copy(data, file, offset, length)
+        elif _is_streamed(tensor):
+            file.write(tensor.raw_data)
+        file.write(tail)
+    file.write(after + last)
+
+
+def _halves(tensor: TensorProto) -> tuple[bytes, bytes]:
+    """What is written of a tensor before its elements and behind them; all of it where these stay inside."""
+    if not _is_streamed(tensor):
+        return tensor.SerializeToString(), b""
+    size, is_written = byte_size(tensor), is_mapped(tensor) and _says_inline(tensor)
+    light = TensorProto()
+    if is_mapped(tensor):
+        light.CopyFrom(tensor)
+        light.ClearField("external_data")
+        light.ClearField("data_location")
+        if is_written:
+            light.data_location = TensorProto.DEFAULT
+    else:
+        _without(tensor, "raw_data", light)
+    head, tail = _split(light, _RAW_DATA)
+    return head + _start(_RAW_DATA, size), tail
+
+
+def _without(message: Message, field: str, copy: Message) -> Message:
+    """A copy of a message but for one field, which is large."""
+    for descriptor, value in message.ListFields():
+        if descriptor.name == field:
+            continue
+        if isinstance(value, Message):
+            getattr(copy, descriptor.name).CopyFrom(value)
+        elif isinstance(value, str | bytes | int | float):
+            setattr(copy, descriptor.name, value)
+        else:
+            getattr(copy, descriptor.name).extend(value)
+    return copy
+
+
+def _split(message: Message, tag: int) -> tuple[bytes, bytes]:
+    """What is written of a message before a field that it lacks, and behind it."""
+    data = message.SerializeToString()
+    at = next((begin for found, begin, _, _ in _fields(data, 0, len(data)) if found >> 3 > tag >> 3), len(data))
+    return data[:at], data[at:]
+
+
+def _tagged(tag: int, content: bytes) -> bytes:
+    return _start(tag, len(content)) + content
+
+
+def _start(tag: int, size: int) -> bytes:
+    """How a field of so many bytes begins."""
+    written = bytearray([tag])
+    while size >= 0x80:
+        written.append(size & 0x7F | 0x80)
+        size >>= 7
+    written.append(size)
+    return bytes(written)
+
+
+def _copy(source: BinaryIO, target: BinaryIO, offset: int, size: int) -> None:
+    """Copy a part of a file, in the system where that can do it."""
+    target.flush()
+    left = size
+    try:
+        while left and (count := os.copy_file_range(source.fileno(), target.fileno(), left, offset + size - left)):
+            left -= count
+    except (AttributeError, OSError):  # another system, or file systems that cannot
+        pass
+    target.seek(0, os.SEEK_END)
+    source.seek(offset + size - left)
+    while left:
+        data = source.read(min(_CHUNK, left))
+        if not data:
+            raise OSError("the file of the model was cut while it was read")
+        target.write(data)
+        left -= len(data)
