@@ -131,12 +131,10 @@ def _positions(match: Match, count: int, inputs: Sequence[Edge]) -> list[float]:
     Refuses where an input of the replacement depends on what is replaced.
     """
     inside = set(match.nodes)
-    latest = max((node.position for node in match.nodes), default=0)
     producers = {v.producer for v in inputs if v.producer is not None and v.graph is match.graph}
     if producers & inside:
         refuse("the replacement would use a value that it removes")
-    if producers:
-        latest = max(latest, *(p.position for p in producers))
+    latest = max((node.position for node in (*inside, *producers)), default=0)
     seen: set[Node] = set()
     outside = [user for value in match.outputs for user in value.outputs if user not in inside]
     stack = list(outside)
