@@ -121,7 +121,7 @@ def bisect(
     """
     from fusionc.bisection import bisection_story  # a conversion whose result is right does without it
 
-    return bisection_story.bisect(_options(model, options), check, Path(output_dir))
+    return bisection_story.bisect(options_for(model, options), check, Path(output_dir))
 
 
 def convert_up_to(model: str | os.PathLike[str], limit: int, **options: Any) -> str:
@@ -129,7 +129,7 @@ def convert_up_to(model: str | os.PathLike[str], limit: int, **options: Any) -> 
     from fusionc.bisection import bisection_story
     from fusionc.report.rewrite_text import described
 
-    last = bisection_story.convert_up_to(_options(model, options), limit)
+    last = bisection_story.convert_up_to(options_for(model, options), limit)
     return "no rewrite took effect" if last is None else described(last)
 
 
@@ -154,11 +154,11 @@ def why(
 
     if pass_name is None and expected is None:
         raise UsageError("neither a pass nor an expected model", hint="give one of them", code="E10001")
-    asked = _options(model, {**options, "enable_graph_kernel": False})
+    asked = options_for(model, {**options, "enable_graph_kernel": False})
     return why_story.why(asked, pass_name, node, None if expected is None else Path(expected))
 
 
-def _options(model: str | os.PathLike[str], given: Mapping[str, Any]) -> Options:
+def options_for(model: str | os.PathLike[str], given: Mapping[str, Any]) -> Options:
     """The options of a conversion, with the defaults of `convert` where nothing is given."""
     defaults = {name: p.default for name, p in inspect.signature(convert).parameters.items()}
     if unknown := given.keys() - defaults.keys():

@@ -39,7 +39,7 @@ _OPTIONS = (
 )
 
 _OF_OTHER_MODES = {"json_file", "dump_mode", "check_report"}
-_ALWAYS = {"mode", "model", "framework", "log"}
+_ALWAYS = {"mode", "models", "framework", "log"}
 _KNOWN = {  # the options that have a meaning, None for all but those of other modes
     "0": None,
     "1": _ALWAYS | {"om", "json_file", "dump_mode"},

@@ -35,9 +35,8 @@ class AtcCommand(click.Command):
         except click.UsageError as error:
             values = {arg for option, arg in pairwise(args) if option.startswith("-") and "=" not in option}
             misplaced = [arg for arg in args if is_model(arg) and arg not in values]
-            if misplaced and _wants_model(ctx, error):
-                what = f"{error.format_message().rstrip('.')}; write --model {misplaced[0]}"
-                raise click.UsageError(what, ctx) from error
+            if misplaced and (hint := _where_models_go(ctx, error, misplaced[0])):
+                raise click.UsageError(f"{error.format_message().rstrip('.')}; {hint}", ctx) from error
             raise
 
 
@@ -99,11 +98,15 @@ def key_of(name: str) -> str:
     return name.lstrip("-").replace("-", "_")
 
 
-def _wants_model(ctx: click.Context, error: click.UsageError) -> bool:
-    """Whether a command has failed for want of --model."""
+def _where_models_go(ctx: click.Context, error: click.UsageError, model: str) -> str:
+    """How to name a model that stands alone, where a command has failed for want of --model, or for more of them."""
     if isinstance(error, click.MissingParameter):
-        return error.param is not None and error.param.name == "model"
-    return "unexpected extra" in error.message and ctx.params.get("model", "") is None
+        return f"write --model {model}" if error.param is not None and error.param.name == "model" else ""
+    if "unexpected extra" not in error.message:
+        return ""
+    if ctx.params.get("models"):
+        return "write --model before each, or a pattern in quotes"
+    return f"write --model {model}" if ctx.params.get("models", ctx.params.get("model", "")) in (None, ()) else ""
 
 
 def _remember(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:

@@ -10,6 +10,7 @@ import click
 
 from fusionc.cli.atc_modes import check, mode_options, model_of_mode, of_no_use, show_information, write_json
 from fusionc.cli.atc_spelling import AtcCommand, notices, other_options
+from fusionc.cli.batch_options import asks_for_batch, batch_options, convert_batch, of_no_use_beside
 from fusionc.cli.conversion_options import conversion_arguments, conversion_options
 from fusionc.cli.exit_codes import EXIT_CODES, show_tracebacks
 from fusionc.cli.files import FilePath
@@ -33,13 +34,23 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
 
 
 @click.command(cls=AtcCommand, epilog=EXIT_CODES)
-@click.option("--model", type=_FILE, metavar="FILE", help="The ONNX model to read.  [required]")
+@click.option(
+    "--model",
+    "models",
+    type=_FILE,
+    multiple=True,
+    metavar="FILE",
+    help="The ONNX model to read. A folder, a pattern such as 'models/**/*.onnx', or --model several times: many "
+    "models, in parallel processes.  [required]",
+)
 @click.option(
     "--output",
     type=_FILE,
     metavar="FILE",
-    help="The model to write, with or without .onnx. Default: <model>_fusionc.onnx in the current folder.",
+    help="The model to write, with or without .onnx. Default: <model>_fusionc.onnx in the current folder. Of many "
+    "models the folder, which gets the structure of theirs, and fusionc_records with logs and summary.json.",
 )
+@batch_options
 @conversion_options
 @click.option("--no-verify", is_flag=True, help="Do not run both models to compare their outputs.")
 @click.option(
@@ -110,6 +121,10 @@ def command(
     check_report: Path | None,
     no_verify: bool,
     export_compile_stat: str,
+    models: tuple[Path, ...],
+    jobs: int | None,
+    resume: bool,
+    scheduler: str | None,
     **given: Any,
 ) -> None:
     """Optimize an ONNX model, verify the result and write it.
@@ -117,12 +132,18 @@ def command(
     Options may be written as for ATC: --fusion_switch_file, --fusion-switch-file, -fusion_switch_file. ATC's other
     options are refused where they would change the result, and have no effect where they would not.
     """
-    source = model_of_mode(ctx, mode, given.pop("model"), om, json_file)
-    arguments = conversion_arguments(ctx, given)
-    notes = notices(ctx, of_no_use(ctx, mode))
+    is_batch = asks_for_batch(ctx, models, mode)
+    source = model_of_mode(ctx, mode, models[0] if models else None, om, json_file)
+    arguments = conversion_arguments(ctx, given) | {
+        "verify": not no_verify,
+        "export_compile_stat": int(export_compile_stat),
+    }
+    notes = notices(ctx, [*of_no_use(ctx, mode), *of_no_use_beside(ctx, is_batch)])
     click.echo(_START)
     try:
-        if mode == "6":
+        if is_batch:
+            convert_batch(models, arguments, notes, jobs=jobs, scheduler=scheduler, resume=resume)
+        elif mode == "6":
             show_information(source, notes)
         elif mode == "3":
             check(source, check_report, given["target"], notes)
@@ -137,13 +158,7 @@ def command(
             from fusionc.report.progress import Progress
 
             with Progress() as progress:
-                report = convert(
-                    source,
-                    **arguments,
-                    verify=not no_verify,
-                    export_compile_stat=int(export_compile_stat),
-                    progress=progress,
-                )
+                report = convert(source, **arguments, progress=progress)
             report.notices += notes
             _show(report)
     except Exception as error:

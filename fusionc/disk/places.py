@@ -108,7 +108,7 @@ def workshop(folder: Path) -> Iterator[Path]:
     with ExitStack() as in_use:
         try:
             try:
-                _remove_abandoned(folder)
+                remove_abandoned(folder)
                 while not path.exists():  # another conversion may take it for an abandoned one, until it is locked
                     path.mkdir(mode=0o700)
                     in_use.enter_context(locked(path, 1))
@@ -175,7 +175,7 @@ def _workshops(folder: Path) -> list[Path]:
     return [path for path in found if path.is_dir() and not path.is_symlink()]
 
 
-def _remove_abandoned(folder: Path) -> None:
+def remove_abandoned(folder: Path) -> None:
     """Remove temporary folders whose processes were killed."""
     if not hasattr(os, "getuid"):
         return

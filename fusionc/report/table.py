@@ -6,11 +6,13 @@ import re
 import shutil
 import textwrap
 from collections.abc import Iterator, Sequence
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from fusionc.errors import printable
-from fusionc.report.report import Report
-from fusionc.verify.output_errors import OutputErrors
+
+if TYPE_CHECKING:
+    from fusionc.report.report import Report
+    from fusionc.verify.output_errors import OutputErrors
 
 _LEAST_TEXT = 24  # columns, of text that explains; with less room it gets lines of its own
 _INDENT = "    "

@@ -22,12 +22,12 @@ from typing import IO, Any, TypeVar
 
 from fusionc.errors import FusioncError
 from fusionc.runtime import wire, worker
+from fusionc.runtime.printed_file import forget, last_words, printed_file
 from fusionc.runtime.processor_time import OUT_OF_TIME
 from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
 
 STEP_SECONDS = 300.0  # for making a session, or running a model once
 _START_SECONDS = 120.0
-_LARGEST_PRINT = 1 << 16  # bytes that the process may have printed before they are forgotten
 _Result = TypeVar("_Result")
 
 
@@ -94,7 +94,7 @@ class Process:
 
     def __init__(self) -> None:
         self._is_ready = False
-        self._printed = _printed_file()
+        self._printed = printed_file()
         # With the caller's paths it finds what the caller has found, behind the standard modules.
         paths = [*filter(None, sys.path), str(Path(__file__).parents[2])]
         command = [sys.executable or "", "-P", "-S", str(Path(worker.__file__).resolve()), *map(os.path.abspath, paths)]
@@ -125,7 +125,7 @@ class Process:
             if not self.begins():
                 raise _unstartable("something kills it")
             deadline = None if seconds is None else monotonic() + seconds
-            self._forget_what_was_printed()
+            forget(self._printed)
             wire.send(self._out, (name, arguments), deadline)
             kind, value = wire.receive(self._in, deadline, _loads)
         except TimeoutError as error:
@@ -151,7 +151,7 @@ class Process:
         try:
             kind, value = wire.receive(self._in, monotonic() + _START_SECONDS, _loads)
         except (EOFError, TimeoutError) as error:
-            said = self._last_words() or "it says nothing"
+            said = last_words(self._printed) or "it says nothing"
             was_killed = isinstance(error, EOFError) and self._exit_code() < 0
             self.end()
             if was_killed:
@@ -184,7 +184,7 @@ class Process:
 
     def _what_ended_it(self) -> RunError:
         code = self._exit_code()
-        said = self._last_words()
+        said = last_words(self._printed)
         self.end()
         if "bad_alloc" in said:
             return OutOfMemory(said)
@@ -196,17 +196,6 @@ class Process:
             how = f"exit code {code}"
         return Crashed(", ".join(filter(None, (f"it ends the process ({how})", said))))
 
-    def _last_words(self) -> str:
-        """The end of what the process has printed, in one line."""
-        size = os.fstat(self._printed).st_size
-        text = os.pread(self._printed, 2000, max(0, size - 2000)).decode(errors="replace")
-        lines = [line.strip() for line in text.splitlines() if line.strip()]
-        return "".join(c for c in " ".join(lines[-2:]) if c.isprintable())[-300:]
-
-    def _forget_what_was_printed(self) -> None:
-        if os.fstat(self._printed).st_size > _LARGEST_PRINT:
-            os.ftruncate(self._printed, 0)
-
 
 def _end(child: subprocess.Popen[bytes], pipes: Sequence[IO[bytes]], printed: int) -> None:
     child.kill()
@@ -214,18 +203,6 @@ def _end(child: subprocess.Popen[bytes], pipes: Sequence[IO[bytes]], printed: in
     for pipe in pipes:
         pipe.close()
     os.close(printed)
-
-
-def _printed_file() -> int:
-    """A file without a name for what the process prints, of which only the end is wanted."""
-    if hasattr(os, "memfd_create"):
-        descriptor = os.memfd_create("fusionc")
-    else:
-        import tempfile
-
-        with tempfile.TemporaryFile() as file:
-            descriptor = os.dup(file.fileno())
-    return descriptor
 
 
 def _unstartable(said: str) -> FusioncError:

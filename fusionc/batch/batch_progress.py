@@ -1,0 +1,47 @@
+"""A bar for many models: on stderr, only in a terminal."""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from fusionc.batch.outcome import Outcome
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+
+
+class BatchProgress:
+    """Call it with each outcome. Used as a context manager; leaves nothing on the screen."""
+
+    def __init__(self, total: int) -> None:
+        self.done = self._wrong = 0
+        self.total = total
+        self._bar: RichProgress | None = None
+
+    def __call__(self, outcome: Outcome) -> None:
+        self.done += 1
+        self._wrong += not outcome.is_right
+        if self._bar is not None:
+            self._bar.update(self._bar.task_ids[0], completed=self.done, wrong=self._text())
+
+    def __enter__(self) -> BatchProgress:
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+            columns = (BarColumn(), MofNCompleteColumn(), TextColumn("models{task.fields[wrong]}"))
+            self._bar = Progress(*columns, TimeRemainingColumn(), console=Console(stderr=True), transient=True)
+            self._bar.add_task("", total=self.total, wrong="")
+            self._bar.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def _text(self) -> str:
+        return f", {self._wrong} without a result" if self._wrong else ""

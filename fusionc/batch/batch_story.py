@@ -1,0 +1,85 @@
+"""The story of many models on one page: check the options once → convert each → sum up."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from fusionc.batch.conversion_task import ConversionTask
+from fusionc.batch.converting_process import check, end_processes
+from fusionc.batch.find_models import RECORDS, FoundModel
+from fusionc.batch.on_dask import converted_on
+from fusionc.batch.on_this_machine import converted_here, cores
+from fusionc.batch.outcome import Outcome
+from fusionc.batch.summary import Summary, write_summary
+from fusionc.disk.places import cannot_be_written, remove_abandoned
+
+
+def convert_many(
+    models: Sequence[FoundModel],
+    output: Path,
+    arguments: Mapping[str, Any],
+    *,
+    jobs: int | None = None,
+    scheduler: str | None = None,
+    resume: bool = False,
+    tell: Callable[[Outcome], None] = lambda _: None,
+) -> Summary:
+    """Convert all models into the folder `output`, and write a summary there.
+
+    arguments    those of `fusionc.convert`, but for model, output and progress
+    jobs         how many at once, by default as many as there are cores
+    scheduler    the address of a Dask cluster that does it instead
+    resume       keep results that were made of the same models with the same options
+    tell         is called with each outcome as it comes
+
+    What goes wrong with a model is its outcome. Raises UsageError for wrong options and an unfit cluster, FusioncError
+    where the output cannot be written. Ended by a signal, it leaves nothing half written and no process.
+    """
+    started, run, outcomes = perf_counter(), secrets.token_hex(8), list[Outcome]()
+    given, output = {name: _absolute(value) for name, value in arguments.items()}, _absolute(output)
+    tasks = [ConversionTask(_absolute(model.source), model.name, output, given, run, resume) for model in models]
+    try:
+        notices = check(given, run)
+        _make_folder(output)
+        _clean(tasks)
+        answers = (
+            converted_here(tasks, min(jobs or cores(), len(tasks)))
+            if scheduler is None
+            else converted_on(scheduler, tasks)
+        )
+        with closing(answers):
+            for outcome in answers:
+                outcomes.append(outcome)
+                tell(outcome)
+    finally:
+        end_processes(run)
+        _clean(tasks)
+    summary = Summary(sorted(outcomes, key=lambda o: o.name), notices, perf_counter() - started)
+    write_summary(summary, output / RECORDS)
+    return summary
+
+
+def _make_folder(output: Path) -> None:
+    try:
+        (output / RECORDS).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise cannot_be_written(error, output) from error
+
+
+def _clean(tasks: Sequence[ConversionTask]) -> None:
+    """Remove temporary folders that killed processes have left."""
+    for folder in {task.destination.parent for task in tasks}:
+        remove_abandoned(folder)
+
+
+def _absolute(value: Any) -> Any:
+    """Paths that hold in other processes, too; anything else as it is."""
+    if isinstance(value, tuple):
+        return tuple(map(_absolute, value))
+    return Path(os.path.abspath(value)) if isinstance(value, Path) else value

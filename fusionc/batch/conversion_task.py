@@ -1,0 +1,52 @@
+"""What a converting process is asked for: one model of many, by paths that hold in any process on any machine."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from fusionc import __version__
+from fusionc.batch.find_models import RECORDS
+
+
+@dataclass(frozen=True)
+class ConversionTask:
+    """A model to convert.
+
+    `name` is that of its result in the folder `output`; `arguments` are those of `fusionc.convert`, but for model and
+    output; `run` is a number of the command that asks; `keeps_results` is --resume.
+    """
+
+    source: Path
+    name: str
+    output: Path
+    arguments: Mapping[str, Any]
+    run: str
+    keeps_results: bool
+
+    @property
+    def destination(self) -> Path:
+        """Where the result goes."""
+        return self.output / self.name
+
+    @property
+    def records(self) -> Path:
+        """The folder of the log, of fusion_result.json and of the outcome."""
+        return self.output / RECORDS / self.name
+
+    def own_arguments(self) -> dict[str, Any]:
+        """The arguments with places of its own for what a conversion writes besides the result."""
+        own = dict(self.arguments)
+        if own.get("dump_graph") is not None:
+            own["dump_graph"] = own["dump_graph"] / self.name
+        if own.get("report") is not None:
+            own["report"] = (own["report"] / self.name).with_suffix(".html")
+        return own
+
+
+def versions() -> dict[str, str]:
+    """What a result depends on, with versions."""
+    return {"fusionc": __version__, **{name: metadata.version(name) for name in ("onnx", "onnxruntime", "numpy")}}

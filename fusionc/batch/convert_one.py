@@ -1,0 +1,93 @@
+"""One model of many, in a converting process: kept if it is there already, else converted, and what came of it noted.
+
+The process works in the folder of the records of the model: fusion_result.json and the log are written there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+from fusionc import api
+from fusionc.batch.conversion_task import ConversionTask
+from fusionc.batch.outcome import CONVERTED, DIFFERENT, FAILED, KEPT, Outcome
+from fusionc.batch.record import clear_records, ingredients, read_record, write_record
+from fusionc.errors import FusioncError, VerificationError, said
+from fusionc.job import job_of, running
+from fusionc.report import Report
+
+
+def check(arguments: Mapping[str, Any]) -> list[str]:
+    """What the user should know of options that are the same for all models.
+
+    Raises FusioncError where they are wrong, which is said once and not of each model.
+    """
+    options = api.options_for("model.onnx", {**arguments, "log": "null"})  # nothing is read or written there
+    with running(options) as plog:
+        return job_of(options, plog).notices
+
+
+def convert_one(task: ConversionTask) -> dict[str, Any]:
+    """The outcome, as JSON can hold it."""
+    started = perf_counter()
+    made_of = ingredients(task)
+    known = read_record(task)
+    if known is not None and known.made_of == made_of and known.is_whole(task.destination.parent):
+        if known.run == task.run:  # a cluster asks again where a worker was lost with its answers
+            return asdict(known.outcome)
+        if task.keeps_results:
+            kept = replace(known.outcome, model=str(task.source), output=str(task.destination), state=KEPT)
+            return asdict(replace(kept, seconds=perf_counter() - started))
+    try:
+        clear_records(task)
+        outcome = _outcome(task)
+        outcome = replace(outcome, seconds=perf_counter() - started)
+        write_record(task, outcome, made_of)
+    except OSError as error:
+        what = f"what is noted down of the model cannot be written: {error.strerror}"
+        told = FusioncError(what, where=str(task.records), hint="check the permissions, and the space that is left")
+        outcome = Outcome(task.name, str(task.source), FAILED, error=str(told))
+    return asdict(outcome)
+
+
+def _outcome(task: ConversionTask) -> Outcome:
+    os.chdir(task.records)
+    os.environ["FUSIONC_PROCESS_LOG_PATH"] = str(task.records)
+    try:
+        arguments = task.own_arguments()
+        for folder in (task.destination.parent, *_folders_of_pages(arguments)):
+            folder.mkdir(parents=True, exist_ok=True)
+        report = api.convert(task.source, output=task.destination, **arguments)
+    except FusioncError as error:
+        state, log = DIFFERENT if isinstance(error, VerificationError) else FAILED, error.log_file
+        return Outcome(task.name, str(task.source), state, error=str(error), log=None if log is None else str(log))
+    except Exception as error:
+        hint = "check the path, its permissions, and the space that is left there"
+        if not isinstance(error, OSError):
+            hint = "this is a defect of fusionc: convert this model alone with --log debug, and report what it prints"
+        told = FusioncError(said(error), where=str(task.source), hint=hint)
+        return Outcome(task.name, str(task.source), FAILED, error=str(told))
+    return _success(task, report)
+
+
+def _folders_of_pages(arguments: Mapping[str, Any]) -> list[Path]:
+    return [] if arguments.get("report") is None else [arguments["report"].parent]
+
+
+def _success(task: ConversionTask, report: Report) -> Outcome:
+    return Outcome(
+        task.name,
+        str(task.source),
+        CONVERTED,
+        output=str(task.destination),
+        log=None if report.log_file is None else str(report.log_file),
+        nodes=(report.nodes_before, report.nodes_after),
+        bytes=(report.bytes_before, report.bytes_after),
+        effected=report.effected,
+        verification=report.verification,
+        notices=tuple(report.notices),
+    )

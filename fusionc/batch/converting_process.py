@@ -1,0 +1,151 @@
+"""A converting process as its caller sees it. Where it crashes, that is the end of one model and not of the others.
+
+Threads of the command use `convert`, and workers of a cluster do: each call has a process to itself, which stays for
+the next one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import threading
+import weakref
+from collections.abc import Mapping
+from contextlib import suppress
+from time import monotonic
+from typing import Any
+
+from fusionc.batch.conversion_task import ConversionTask
+from fusionc.batch.converting_program import CHECK, CONVERT, GRACE
+from fusionc.batch.outcome import CRASHED, Outcome, outcome_of
+from fusionc.errors import FusioncError, UsageError
+from fusionc.runtime.printed_file import forget, last_words, printed_file
+
+_START = "import sys; sys.path[:] = sys.argv[1:]; from fusionc.batch.converting_program import main; main()"
+_OF_ONE_LOG = ("WORK_PATH", "LOG_PRINT_TO_STDOUT")  # variables that would bring logs and results of all models together
+_lock = threading.Lock()
+_all: set[_ConvertingProcess] = set()
+_idle: list[_ConvertingProcess] = []
+_over: set[str] = set()  # the runs of which no model is begun any more
+
+
+def convert(task: ConversionTask) -> Outcome:
+    """Convert a model in a process that nobody else uses meanwhile."""
+    try:
+        answer = _asked(CONVERT, task, task.run)
+    except _EndedError as error:
+        hint = f"see {task.records}; convert this model alone to see more"
+        told = FusioncError(f"the process that converts it has ended: {error}", where=str(task.source), hint=hint)
+        return Outcome(task.name, str(task.source), CRASHED, error=str(told))
+    return outcome_of(answer)
+
+
+def check(arguments: Mapping[str, Any], run: str) -> list[str]:
+    """What the user should know of options for all models. Raises FusioncError where they are wrong."""
+    try:
+        answer = _asked(CHECK, arguments, run)
+    except _EndedError as error:
+        hint = "check that this Python can import onnx and onnxruntime, and --custom_passes"
+        raise FusioncError(f"a converting process ends at once: {error}", where=sys.executable, hint=hint) from error
+    if "error" in answer:
+        raise _Told(**answer["error"])
+    return list(answer["notices"])
+
+
+def end_processes(run: str) -> None:
+    """End all these processes, whatever they do, with nothing half written. This run begins no model any more."""
+    with _lock:
+        _over.add(run)
+        ending = list(_all)
+        _idle.clear()
+    for process in ending:
+        process.begin_to_end()
+    deadline = monotonic() + GRACE + 1
+    for process in ending:
+        process.wait_for_end(deadline)
+
+
+class _EndedError(Exception):
+    """How it ended."""
+
+
+class _Told(UsageError):
+    """An error of another process, that has its text."""
+
+    def __init__(self, text: str, exit_code: int) -> None:
+        super().__init__(text)
+        self.text, self.exit_code = text, exit_code
+
+    def __str__(self) -> str:
+        return self.text
+
+
+def _asked(name: str, argument: Any, run: str) -> dict[str, Any]:
+    with _lock:
+        if run in _over:
+            raise _EndedError("the run is over")
+        process = _idle.pop() if _idle else _ConvertingProcess()
+    answer = process.ask(name, argument)
+    with _lock:
+        if process in _all:
+            _idle.append(process)
+    return answer
+
+
+class _ConvertingProcess:
+    def __init__(self) -> None:
+        self._printed = printed_file()
+        weakref.finalize(self, os.close, self._printed)
+        environment = {name: text for name, text in os.environ.items() if not name.endswith(_OF_ONE_LOG)}
+        paths = map(os.path.abspath, filter(None, sys.path))
+        self._child = subprocess.Popen(
+            [sys.executable, "-P", "-c", _START, *paths],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._printed,
+            env=environment,
+        )
+        _all.add(self)
+
+    def ask(self, name: str, argument: Any) -> dict[str, Any]:
+        """The answer. Raises _EndedError where the process ends instead."""
+        assert self._child.stdin is not None and self._child.stdout is not None
+        forget(self._printed)
+        line = b""
+        with suppress(OSError, ValueError):  # a pipe that has nobody at the other end, or was closed by another thread
+            pickle.dump((name, argument), self._child.stdin)
+            self._child.stdin.flush()
+            line = self._child.stdout.readline()
+        if line.endswith(b"\n"):
+            return dict(json.loads(line))
+        self.begin_to_end()
+        self.wait_for_end(monotonic() + GRACE + 1)
+        raise _EndedError(self._how_it_ended())
+
+    def begin_to_end(self) -> None:
+        """Tell it that nobody asks any more."""
+        with _lock:
+            _all.discard(self)
+        assert self._child.stdin is not None
+        with suppress(OSError):
+            self._child.stdin.close()
+
+    def wait_for_end(self, deadline: float) -> None:
+        """Until it has ended; at the deadline (time.monotonic) it is killed."""
+        try:
+            self._child.wait(max(0.0, deadline - monotonic()))
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.wait()
+
+    def _how_it_ended(self) -> str:
+        code = self._child.returncode
+        if code == -signal.SIGKILL:
+            return "something has killed it, as systems do that have no memory left (fewer --jobs need less)"
+        how = f"by exit code {code}" if code >= 0 else f"by signal {-code}, {signal.strsignal(-code)}"
+        words = last_words(self._printed)
+        return f"{how}: {words}" if words else how

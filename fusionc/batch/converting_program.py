@@ -1,0 +1,78 @@
+"""The program of a converting process: it converts one model after another, until nobody can ask any more.
+
+A request is a pickle on its standard input, the answer a line of JSON on its standard output. What the conversions
+print goes to its standard error, which is a file.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import signal
+import sys
+import threading
+from contextlib import suppress
+from queue import SimpleQueue
+from time import sleep
+from types import FrameType
+from typing import Any, BinaryIO
+
+from fusionc.errors import FusioncError, Terminated
+
+CHECK, CONVERT = "check", "convert"
+GRACE = 5.0  # seconds to remove what is half written, once somebody has asked it to end
+
+
+def main() -> None:
+    """Run it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches both; the caller decides
+    requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "w", encoding="utf-8")
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+    os.dup2(2, 1)
+    _write_no_core()
+    from fusionc.runtime.process import start
+
+    start()  # it imports onnxruntime, while this process imports the rest
+    from fusionc.batch.convert_one import check, convert_one
+
+    signal.signal(signal.SIGTERM, _terminate)  # an error, so that nothing half written is left
+    asked: SimpleQueue[tuple[str, Any]] = SimpleQueue()
+    threading.Thread(target=_read, args=(requests, asked), daemon=True).start()
+    while True:
+        name, argument = asked.get()
+        answer: dict[str, Any]
+        try:
+            answer = convert_one(argument) if name == CONVERT else {"notices": check(argument)}
+        except FusioncError as error:
+            answer = {"error": {"text": str(error), "exit_code": error.exit_code}}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+def _read(requests: BinaryIO, asked: SimpleQueue[tuple[str, Any]]) -> None:
+    """Pass the requests on; at their end, which is that of the caller, too, end this process."""
+    with suppress(EOFError):
+        while True:
+            asked.put(pickle.load(requests))
+    os.kill(os.getpid(), signal.SIGTERM)
+    sleep(GRACE)
+    os._exit(128 + signal.SIGTERM)
+
+
+def _terminate(number: int, _frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # once is enough
+    raise Terminated(128 + number)
+
+
+def _write_no_core() -> None:
+    with suppress(ImportError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+
+if __name__ == "__main__":
+    sys.path[:] = sys.argv[1:]
+    main()

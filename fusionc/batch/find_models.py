@@ -1,0 +1,144 @@
+"""From what --model names, files, folders and patterns, to the models in there and the names of their results.
+
+The structure of a folder is kept: models/vision/a.onnx of models/ becomes out/vision/a.onnx. What a pattern matches is
+named from its first wildcard on, a single file by its own name.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from pathlib import Path, PurePath
+
+from fusionc.disk.paths import is_same
+from fusionc.errors import FusioncError, UsageError
+
+RECORDS = "fusionc_records"  # the folder in the output that is ours
+_READY = re.compile(r"\.[0-9a-f]{16}\.ready\.onnx$")  # what --ready writes beside a model; nobody converts that
+
+
+@dataclass(frozen=True)
+class FoundModel:
+    """A model, and the name of its result: a path in the folder of the output."""
+
+    source: Path
+    name: str
+
+
+def asks_for_many(given: Sequence[Path]) -> bool:
+    """Whether these are more than one model: several files, a folder, or a pattern."""
+    return len(given) > 1 or any(path.is_dir() or _is_pattern(path) for path in given)
+
+
+def find_models(given: Sequence[Path], output: Path) -> list[FoundModel]:
+    """The models in there, sorted by name.
+
+    Raises UsageError where there are none, where two would have one name, where a result would be written over a model,
+    or where the output is no folder; FusioncError where a folder cannot be read.
+    """
+    if output.exists() and not output.is_dir():
+        what = "the results of many models go into a folder, and this is a file"
+        raise UsageError(what, where=str(output), hint="give a folder with --output", code="E10001")
+    found: dict[str, Path] = {}
+    for path in given:
+        models = list(_models_of(path, output))
+        if not models:
+            raise _nothing_in(path)
+        for source, name in models:
+            other = found.setdefault(name, source)
+            if other != source and not is_same(other, source):
+                raise _two(f"two models would be written to {name}", [other, source])
+    _require_places(found, output)
+    return [FoundModel(source, name) for name, source in sorted(found.items())]
+
+
+def _models_of(path: Path, output: Path) -> Iterator[tuple[Path, str]]:
+    """The models that one --model names, each with its name in the output."""
+    if path.is_dir():
+        root, matches = path, [path]
+    elif _is_pattern(path):
+        root = _before_wildcards(path)
+        matches = [Path(match) for match in sorted(glob.glob(os.fspath(path), recursive=True))]
+    else:
+        yield path, _result_name(path.name)
+        return
+    own, base = os.path.realpath(output), os.path.realpath(root)
+    left_out = own if own != base and _is_in(own, base) else None
+    for match in matches:
+        for source in _walk(match, left_out):
+            yield source, source.relative_to(root).as_posix()
+
+
+def _walk(path: Path, left_out: str | None, above: Collection[str] = ()) -> Iterator[Path]:
+    """The models at or in a path, also behind links, unless these lead back to a folder `above`.
+
+    What lies in the folder `left_out`, the output, is a result and no model.
+    """
+    real = os.path.realpath(path)
+    if real in above or (left_out is not None and _is_in(real, left_out)):
+        return
+    if not path.is_dir():
+        if path.suffix.lower() == ".onnx" and not _READY.search(path.name):
+            yield path
+        return
+    try:
+        names = sorted(os.listdir(path))
+    except OSError as error:
+        what, hint = f"the folder cannot be read: {error.strerror}", "check its permissions, or name the others"
+        raise FusioncError(what, where=str(path), hint=hint, code="E13003") from error
+    for name in names:
+        if not name.startswith("."):
+            yield from _walk(path / name, left_out, {*above, real})
+
+
+def _is_in(path: str, folder: str) -> bool:
+    return PurePath(path).is_relative_to(folder)
+
+
+def _is_pattern(path: Path) -> bool:
+    return glob.has_magic(os.fspath(path)) and not os.path.lexists(path)
+
+
+def _before_wildcards(pattern: Path) -> Path:
+    """The folder whose structure below it is kept."""
+    return Path(*takewhile(lambda part: not glob.has_magic(part), pattern.parts))
+
+
+def _result_name(name: str) -> str:
+    return name if name.lower().endswith(".onnx") else f"{name}.onnx"
+
+
+def _require_places(found: Mapping[str, Path], output: Path) -> None:
+    """Raise UsageError where a result would lie in the place of a model, of a folder of others, or of the records."""
+    sources = {os.path.realpath(source): source for source in found.values()}
+    for name, source in found.items():
+        for folder in PurePath(name).parents:
+            if folder.as_posix() in found:
+                raise _two(f"{folder} would be a model and a folder of others", [found[folder.as_posix()], source])
+        if PurePath(name).parts[0] == RECORDS:
+            what, hint = f"the folder {RECORDS} of the output is for what is noted down", "give the folder another name"
+            raise UsageError(what, where=str(source), hint=hint, code="E10001")
+        model = sources.get(os.path.realpath(output / name))
+        if model is not None:
+            what = "a result would be written over a model, which is read and never written over"
+            raise UsageError(what, where=str(model), hint="give another folder with --output", code="E10001")
+
+
+def _nothing_in(path: Path) -> UsageError:
+    if path.is_dir():
+        what, hint = (
+            "there is no ONNX model in the folder",
+            "models end in .onnx; name other files one by one",
+        )
+    else:
+        what, hint = "no ONNX model matches the pattern", "models end in .onnx; ** matches folders in folders"
+    return UsageError(what, where=str(path), hint=hint, code="E10410")
+
+
+def _two(what: str, models: Sequence[Path]) -> UsageError:
+    hint = "name a folder above both, the structure of which is kept, or convert them into different folders"
+    return UsageError(what, where=", ".join(map(str, models)), hint=hint, code="E10001")

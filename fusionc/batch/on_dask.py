@@ -1,0 +1,85 @@
+"""Many models on a cluster of Dask (`dask.distributed`), the workers of which see the same files under the same paths.
+
+A worker that is lost loses what it was converting, and the scheduler gives that to another one. Nothing is half written
+there, and what was published is not made again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from fusionc.batch.conversion_task import ConversionTask, versions
+from fusionc.batch.converting_process import convert, end_processes
+from fusionc.batch.outcome import CRASHED, Outcome
+from fusionc.errors import FusioncError, UsageError, said
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+_PATIENCE = 15  # seconds, for the scheduler to answer and for a worker to be there
+
+
+def converted_on(scheduler: str, tasks: Sequence[ConversionTask]) -> Generator[Outcome]:
+    """The outcomes as they come. Whoever closes the iterator, or interrupts it, ends what runs.
+
+    Raises UsageError where dask.distributed is missing here, and where the cluster is not there, not ready for
+    fusionc, or sees other files.
+    """
+    try:
+        from distributed import Client, as_completed
+    except ImportError as error:
+        what, hint = f"--scheduler needs dask.distributed: {error}", "pip install 'fusionc[cluster]'"
+        raise UsageError(what, hint=hint, code="E10001") from error
+    try:
+        client = Client(scheduler, timeout=_PATIENCE, set_as_default=False)
+    except (OSError, ValueError) as error:  # a TimeoutError is one
+        hint = "start one with `dask scheduler`, and give the address that it prints"
+        raise UsageError(f"no scheduler answers: {error}", where=scheduler, hint=hint, code="E10001") from error
+    with client:
+        _require_workers(client, scheduler, tasks)
+        names = {f"{task.run}-{task.name}": task for task in tasks}
+        futures = [client.submit(convert, task, key=key, pure=False) for key, task in names.items()]
+        try:
+            for future in as_completed(futures, loop=client.loop):
+                yield future.result() if future.status == "finished" else _lost(future.exception(), names[future.key])
+        finally:
+            with suppress(OSError):  # the cluster has gone, and its processes with it
+                client.cancel(futures)
+                client.run(end_processes, tasks[0].run)
+
+
+def _require_workers(client: Client, scheduler: str, tasks: Sequence[ConversionTask]) -> None:
+    try:
+        client.wait_for_workers(1, timeout=_PATIENCE)
+        seen = client.run(_seen, tasks[0].source, tasks[0].output)
+    except TimeoutError as error:
+        hint = f"start some with `dask worker {scheduler}`"
+        raise UsageError("the cluster has no workers", where=scheduler, hint=hint, code="E10001") from error
+    except ImportError as error:
+        hint = "install the same version of fusionc there as here"
+        raise UsageError(f"a worker cannot import fusionc: {error}", where=scheduler, hint=hint) from error
+    for worker, (there, missing) in seen.items():
+        if there != versions():
+            what = f"the worker {worker} has other versions: {_text(there)}, and here it is {_text(versions())}"
+            raise UsageError(what, where=scheduler, hint="install the same there as here; results depend on it")
+        if missing:
+            hint = "keep models and results on a file system that all machines have at the same place"
+            raise UsageError(f"the worker {worker} does not see the same files", where=missing, hint=hint)
+
+
+def _seen(source: Path, output: Path) -> tuple[dict[str, str], str | None]:
+    """On a worker: its versions, and which of the two folders it does not see."""
+    return versions(), next((str(folder) for folder in (source.parent, output) if not folder.is_dir()), None)
+
+
+def _lost(error: BaseException | None, task: ConversionTask) -> Outcome:
+    what = f"the cluster has lost it: {said(error) if error is not None else 'nothing is known of it'}"
+    told = FusioncError(what, where=str(task.source), hint="see the logs of scheduler and workers; --resume goes on")
+    return Outcome(task.name, str(task.source), CRASHED, error=str(told))
+
+
+def _text(there: dict[str, str]) -> str:
+    return ", ".join(f"{name} {version}" for name, version in there.items())

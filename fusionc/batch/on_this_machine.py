@@ -1,0 +1,28 @@
+"""Many models on this machine: as many at once as there are jobs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Generator, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
+
+from fusionc.batch.conversion_task import ConversionTask
+from fusionc.batch.converting_process import convert, end_processes
+from fusionc.batch.outcome import Outcome
+
+
+def cores() -> int:
+    """How many processors this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def converted_here(tasks: Sequence[ConversionTask], jobs: int) -> Generator[Outcome]:
+    """The outcomes as they come. Whoever closes the iterator, or interrupts it, ends what runs."""
+    pool = ThreadPoolExecutor(jobs)  # of threads that wait for processes
+    try:
+        for future in as_completed([pool.submit(convert, task) for task in tasks]):
+            yield future.result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)
+        end_processes(tasks[0].run)
+        pool.shutdown()

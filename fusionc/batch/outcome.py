@@ -1,0 +1,48 @@
+"""What became of one model of many."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+CONVERTED = "converted"
+KEPT = "kept"  # --resume found the result, made before
+DIFFERENT = "different"  # it would not compute what the model computes, and was not written
+FAILED = "failed"
+CRASHED = "crashed"  # its process ended
+STATES = (CONVERTED, KEPT, DIFFERENT, FAILED, CRASHED)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a model.
+
+    `state` is one of STATES; `error` says in one block what went wrong, `log` is the file that says more. Nodes and
+    bytes are those before and after, `effected` counts rewrites.
+    """
+
+    name: str
+    model: str
+    state: str
+    output: str | None = None
+    error: str | None = None
+    log: str | None = None
+    nodes: tuple[int, int] | None = None
+    bytes: tuple[int, int] | None = None
+    effected: int | None = None
+    verification: str | None = None
+    notices: tuple[str, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def is_right(self) -> bool:
+        """Whether there is a result."""
+        return self.state in (CONVERTED, KEPT)
+
+
+def outcome_of(content: Mapping[str, Any]) -> Outcome:
+    """An outcome that JSON has held. Raises KeyError, TypeError for what is none."""
+    given = {field.name: content[field.name] for field in fields(Outcome)}
+    pairs = {name: None if given[name] is None else tuple(given[name]) for name in ("nodes", "bytes")}
+    return Outcome(**{**given, **pairs, "notices": tuple(given["notices"])})

@@ -1,0 +1,84 @@
+"""All outcomes together: a table for people, and JSON beside the records."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TextIO
+
+from fusionc import __version__
+from fusionc.batch.outcome import DIFFERENT, STATES, Outcome
+from fusionc.disk.places import cannot_be_written
+from fusionc.disk.small_files import replace_text
+from fusionc.errors import FusioncError, VerificationError
+from fusionc.report.table import show_facts, show_table
+
+_HEADERS = ("model", "state", ">nodes", ">after", ">effected", ">s", "verification, or what is wrong")
+
+
+@dataclass(frozen=True)
+class Summary:
+    """The outcomes of a run, by name, what the user should know of all, and the seconds that it took."""
+
+    outcomes: Sequence[Outcome]
+    notices: list[str]
+    seconds: float
+
+    def counts(self) -> dict[str, int]:
+        """How many models have each state; those that none has are left out."""
+        found = Counter(outcome.state for outcome in self.outcomes)
+        return {state: found[state] for state in STATES if found[state]}
+
+    def fault(self, file: Path) -> FusioncError | None:
+        """The error that ends the command where there is not a result of every model; `file` says more."""
+        wrong = [outcome for outcome in self.outcomes if not outcome.is_right]
+        if not wrong:
+            return None
+        kind = VerificationError if any(outcome.state == DIFFERENT for outcome in wrong) else FusioncError
+        what = f"{len(wrong)} of {len(self.outcomes)} models have no result"
+        hint = "the table says why; the same command with --resume converts these alone"
+        return kind(what, where=str(file), hint=hint)
+
+
+def summary_file(records: Path) -> Path:
+    """Where it is written."""
+    return records / "summary.json"
+
+
+def write_summary(summary: Summary, records: Path) -> None:
+    """Write it as JSON. Raises FusioncError."""
+    content = {
+        "fusionc": __version__,
+        "seconds": summary.seconds,
+        "counts": summary.counts(),
+        "notices": list(summary.notices),
+        "models": list(map(asdict, summary.outcomes)),
+    }
+    try:
+        replace_text(summary_file(records), json.dumps(content, indent=2) + "\n")
+    except OSError as error:
+        raise cannot_be_written(error, records) from error
+
+
+def show_summary(summary: Summary, records: Path, stream: TextIO) -> None:
+    """A line for each model, and what they come to."""
+    show_table(_HEADERS, list(map(_row, summary.outcomes)), stream)
+    counts = ", ".join(f"{count} {state}" for state, count in summary.counts().items())
+    facts = [
+        ("models", f"{len(summary.outcomes)}: {counts}"),
+        *(("notice", notice) for notice in summary.notices),
+        ("summary", str(summary_file(records))),
+        ("time", f"{summary.seconds:.2f} s"),
+    ]
+    print(file=stream)
+    show_facts(facts, stream)
+
+
+def _row(outcome: Outcome) -> list[str]:
+    before, after = ("", "") if outcome.nodes is None else map(str, outcome.nodes)
+    effected = "" if outcome.effected is None else str(outcome.effected)
+    said = outcome.error or outcome.verification or "not verified"
+    return [outcome.name, outcome.state, before, after, effected, f"{outcome.seconds:.2f}", said.splitlines()[0]]

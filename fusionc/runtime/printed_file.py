@@ -1,0 +1,30 @@
+"""A file without a name for what a process prints, of which only the end is wanted, and only where it crashes."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+
+_LARGEST = 1 << 16  # bytes that are kept
+
+
+def printed_file() -> int:
+    """The descriptor of a new one, which its process inherits."""
+    if hasattr(os, "memfd_create"):
+        return os.memfd_create("fusionc")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
+
+
+def last_words(printed: int) -> str:
+    """The end of what was printed, in one line."""
+    size = os.fstat(printed).st_size
+    text = os.pread(printed, 2000, max(0, size - 2000)).decode(errors="replace")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return "".join(c for c in " ".join(lines[-2:]) if c.isprintable())[-300:]
+
+
+def forget(printed: int) -> None:
+    """Free the room of what was printed, where it is much."""
+    if os.fstat(printed).st_size > _LARGEST:
+        os.ftruncate(printed, 0)

@@ -1,0 +1,20 @@
+"""A folder of small models."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from many_models import SAMPLES, write_model
+
+
+@pytest.fixture
+def models(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a model, and one more in a folder of its own; the current folder is the one around it."""
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "models"
+    write_model(folder / "relu.onnx")
+    (folder / "sub").mkdir()
+    shutil.copy(SAMPLES / "split_concat.onnx", folder / "sub/split.onnx")
+    return folder

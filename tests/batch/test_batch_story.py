@@ -1,0 +1,81 @@
+"""Many models as a whole: their results, what is noted down of them, and what is done again."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from many_models import content, planted, write_model, write_with_weights
+
+import fusionc
+from fusionc.batch import batch_story
+from fusionc.batch.batch_story import convert_many
+from fusionc.batch.find_models import find_models
+from fusionc.batch.outcome import Outcome
+from fusionc.batch.summary import Summary
+from fusionc.errors import FusioncError, UsageError
+
+OUTPUT = Path("out")
+
+
+def converted(*models: Path, **given: Any) -> Summary:
+    options = {name: given.pop(name) for name in ("jobs", "resume", "tell") if name in given}
+    return convert_many(find_models(models, OUTPUT), OUTPUT, {"export_compile_stat": 1, **given}, **options)
+
+
+def states(summary: Summary) -> dict[str, str]:
+    return {outcome.name: outcome.state for outcome in summary.outcomes}
+
+
+def noted(name: str, pattern: str) -> str:
+    (file,) = Path(f"out/fusionc_records/{name}").glob(pattern)
+    return file.read_text()
+
+
+def test_one_bad_model_is_a_line_and_not_the_end(models: Path) -> None:
+    write_model(models / "crashes.onnx", "Softsign")
+    (models / "damaged.onnx").write_bytes(b"\xff" * 100)
+    (models / "gone.onnx").symlink_to("nowhere")
+    for name in ("all", "none"):
+        write_with_weights(models / f"sub/{name}.onnx")
+    (models / "sub/lost.onnx").write_bytes((models / "sub/none.onnx").read_bytes().replace(b"weights", b"nothing"))
+    custom = planted(models.parent, "os.kill(os.getpid(), signal.SIGSEGV)")
+    told = list[Outcome]()
+    summary = converted(models, custom_passes=(custom,), verify=False, jobs=1, tell=told.append)
+    assert states(summary) == {
+        "crashes.onnx": "crashed", "damaged.onnx": "failed", "gone.onnx": "failed",
+        "relu.onnx": "converted", "sub/all.onnx": "converted", "sub/lost.onnx": "failed", "sub/none.onnx": "converted",
+        "sub/split.onnx": "converted",
+    }  # fmt: skip
+    assert sorted(outcome.name for outcome in told) == list(states(summary)), "each as it comes"
+    errors = {outcome.name: outcome.error or "" for outcome in summary.outcomes}
+    assert "has ended: by signal 11, Segmentation fault" in errors["crashes.onnx"]
+    assert errors["damaged.onnx"].startswith("E13005: the file is not an ONNX model")
+    assert errors["gone.onnx"].startswith("E10410: the model does not exist")
+    assert errors["sub/lost.onnx"].startswith("E10410: the file of external data does not exist")
+    results = ["relu.onnx", "sub/all.onnx", "sub/none.onnx", "sub/split.onnx", "sub/weights.bin"]
+    assert list(content(OUTPUT)) == results
+    fusionc.convert(models / "sub/split.onnx", output="alone.onnx", custom_passes=[custom], verify=False)
+    assert Path("alone.onnx").read_bytes() == content(OUTPUT)["sub/split.onnx"]
+    assert "effected_times=" in noted("sub/split.onnx", "debug/plog/*.log")
+    assert "graph_fusion" in noted("sub/split.onnx", "fusion_result.json")
+    noted_down = json.loads(noted("", "summary.json"))
+    assert noted_down["counts"] == {"converted": 4, "failed": 3, "crashed": 1}
+    assert [model["name"] for model in noted_down["models"]] == list(states(summary))
+    fault = summary.fault(OUTPUT)
+    assert fault is not None and fault.exit_code == 1 and fault.what == "4 of 8 models have no result"
+
+
+def test_wrong_options_are_said_once(models: Path) -> None:
+    with pytest.raises(UsageError, match='"Nonsense" is not a pass'):
+        converted(models, optimization_switch="Nonsense:off")
+    assert not OUTPUT.exists()
+
+
+def test_a_place_that_cannot_be_written(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(batch_story, "check", lambda *_: [])
+    Path("file").write_text("")
+    with pytest.raises(FusioncError, match="the result cannot be written: Not a directory"):
+        convert_many(find_models([models], Path("file/out")), Path("file/out"), {})

@@ -1,0 +1,109 @@
+"""One model of many, in the process that converts it: what is kept, what is made anew, where its files go."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from many_models import content, write_model, write_with_weights
+
+from fusionc.batch import conversion_task
+from fusionc.batch.conversion_task import ConversionTask
+from fusionc.batch.convert_one import convert_one
+
+
+@pytest.fixture
+def task(models: Path, monkeypatch: pytest.MonkeyPatch) -> ConversionTask:
+    """The conversion of a model that has weights in a file, without verification."""
+    monkeypatch.setenv("FUSIONC_PROCESS_LOG_PATH", "")  # so that it is put back
+    write_with_weights(models / "sub/weighty.onnx")
+    switches = models.parent / "switches.json"
+    switches.write_text("{}")
+    arguments = {"fusion_switch_file": switches, "verify": False, "export_compile_stat": 1}
+    return ConversionTask(models / "sub/weighty.onnx", "sub/w.onnx", models.parent / "out", arguments, "1", True)
+
+
+def state(task: ConversionTask, **changed: Any) -> str:
+    """What became of it in another run, with the result being there in any case."""
+    answer = convert_one(replace(task, run=secrets.token_hex(), **changed))
+    assert task.destination.is_file() and json.loads(json.dumps(answer))["output"] == str(task.destination)
+    return str(answer["state"])
+
+
+def test_the_same_is_kept(task: ConversionTask) -> None:
+    assert state(task) == "converted"
+    made = content(task.output)
+    assert sorted(made) == ["sub/w.onnx", "sub/weights.bin"]
+    places = {name: os.stat(task.output / name).st_ino for name in made}
+    moved = task.source.rename(task.source.with_name("renamed.onnx"))
+    assert state(task, source=moved) == "kept"
+    assert {name: os.stat(task.output / name).st_ino for name in made} == places
+    assert state(task, source=moved, keeps_results=False) == "converted"
+    assert content(task.output) == made
+
+
+def test_a_run_makes_nothing_twice(task: ConversionTask) -> None:
+    """Where a cluster loses a worker with its answer, it asks for the same again."""
+    assert convert_one(task) == {**convert_one(replace(task, keeps_results=False))}
+    assert len(list(task.records.glob("debug/plog/*.log"))) == 1
+
+
+@pytest.mark.parametrize(
+    "changed",
+    ["model", "weights", "switches", "option", "version", "result", "weights of the result", "record", "format"],
+)
+def test_what_has_changed_is_made_anew(task: ConversionTask, changed: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert state(task) == "converted"
+    arguments = dict(task.arguments)
+    match changed:
+        case "model":
+            write_model(task.source)
+        case "weights":
+            task.source.with_name("weights.bin").write_bytes(bytes(4096))
+            (task.output / "sub/weights.bin").unlink()
+        case "switches":
+            arguments["fusion_switch_file"].write_text('{"Switch": {"GraphFusion": {"ALL": "off"}}}')
+        case "option":
+            arguments["external_weight"] = 0
+        case "version":
+            monkeypatch.setattr(conversion_task, "__version__", "9")
+        case "result":
+            write_model(task.destination)
+        case "weights of the result":
+            (task.output / "sub/weights.bin").unlink()
+        case "record":
+            (task.records / "outcome.json").unlink()
+        case "format":
+            (task.records / "outcome.json").write_text('{"outcome": {}}')
+    assert state(task, arguments=arguments) == "converted"
+    assert state(task, arguments=arguments) == "kept"
+
+
+def test_what_has_failed_is_tried_again(task: ConversionTask) -> None:
+    (task.source.with_name("weights.bin")).rename("weights")
+    assert [convert_one(task)["state"] for _ in range(2)] == ["failed", "failed"]
+    Path(task.source.parents[2], "weights").rename(task.source.with_name("weights.bin"))
+    assert state(task) == "converted"
+
+
+def test_what_else_is_written_has_a_place_for_each(task: ConversionTask) -> None:
+    written = {"dump_graph": Path("dumps").absolute(), "report": Path("pages").absolute()}
+    (task.records / "debug/plog").mkdir(parents=True)
+    (task.records / "debug/plog/plog-1_2.log").write_text("of an older conversion")
+    assert state(task, arguments={**task.arguments, **written}) == "converted"
+    assert (written["dump_graph"] / "sub/w.onnx/0000_input.onnx").is_file()
+    assert (written["report"] / "sub/w.html").is_file()
+    (log,) = task.records.glob("debug/plog/*.log")
+    assert "effected_times=" in log.read_text() and (task.records / "fusion_result.json").is_file()
+
+
+def test_records_that_cannot_be_written(task: ConversionTask) -> None:
+    task.output.mkdir()
+    (task.output / "fusionc_records").write_text("")
+    answer = convert_one(task)
+    assert answer["state"] == "failed" and "what is noted down of the model cannot be written: " in answer["error"]
