@@ -31,7 +31,7 @@ WORKS = {  # what works as in onnx-graphsurgeon, and how it differs if it does
         "outputs": "a tuple, in which a node that uses the value twice is there once; `is_output` says whether the "
         "graph hands the value out",
         "shape": "a tuple as far as it can be inferred, not only as declared: numbers, symbols and None",
-        "dtype": "inferred as well; None where it is unknown, types of ml_dtypes for those that numpy has not",
+        "dtype": "inferred as well; None where it is unknown, types of ml_dtypes for those that numpy does not have",
         "i()": "",
         "o()": "",
         "is_empty()": "never: an omitted input is None",
@@ -55,9 +55,9 @@ MISSING = {  # what there is not, and what to use instead
     "Node": {"copy()": "new.node(node.op, inputs, domain=node.domain, like=node) has the same attributes"},
     "Variable": {
         "to_constant()": "return new.const(array) from the rewrite, which takes the place of the value",
-        "to_variable()": "every value that is no constant is one",
+        "to_variable()": "every value that is not a constant is one",
         "copy()": "a value may be used by any number of new nodes as it is",
-        "type": "elem_type is 0 for what is no tensor; known_type has the rest",
+        "type": "elem_type is 0 for what is not a tensor; known_type has the rest",
         "empty()": "None stands for an input that is left out",
     },
     "Constant": {

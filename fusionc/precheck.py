@@ -60,7 +60,7 @@ def _causes(node: Node) -> Iterator[tuple[int, str]]:
     if not version:
         yield _INVALID, f"the model does not say which version of {node.domain or 'the standard operators'} it uses"
     elif schema is None and not (model.is_for_onnxruntime and has_operator(node.op, node.domain, version)):
-        yield _UNSUPPORTED, f"{name} is no operator of {place}"
+        yield _UNSUPPORTED, f"{name} is not an operator of {place}"
     elif model.is_for_onnxruntime and not node.is_op("Constant"):  # which onnxruntime makes an initializer
         types = [0 if value is None else value.elem_type for value in node.inputs]
         if way_to_run(node.op, node.domain, version, types) != "none":

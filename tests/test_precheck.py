@@ -57,11 +57,11 @@ def test_samples_run_everywhere(path: Path, target: str) -> None:
 @pytest.mark.parametrize(
     ("graph", "target", "name", "code", "message"),
     [
-        (MISSING % "NoSuch", "onnx", "NoSuch:y", 1, "NoSuch is no operator of version 18 of the standard operators"),
-        (MISSING % "NoSuch", "onnxruntime-cpu", "NoSuch:y", 1, "NoSuch is no operator of version 18"),
-        (MISSING % "Gelu", "onnxruntime-cpu", "Gelu:y", 1, "Gelu is no operator of version 18"),
-        (MISSING % "own.op", "onnxruntime-cpu", "op:y", 1, "own.op is no operator of version 1 of own"),
-        (MISSING % "com.microsoft.Gelu", "onnx", "Gelu:y", 1, "com.microsoft.Gelu is no operator of version 1"),
+        (MISSING % "NoSuch", "onnx", "NoSuch:y", 1, "NoSuch is not an operator of version 18 of the standard"),
+        (MISSING % "NoSuch", "onnxruntime-cpu", "NoSuch:y", 1, "NoSuch is not an operator of version 18"),
+        (MISSING % "Gelu", "onnxruntime-cpu", "Gelu:y", 1, "Gelu is not an operator of version 18"),
+        (MISSING % "own.op", "onnxruntime-cpu", "op:y", 1, "own.op is not an operator of version 1 of own"),
+        (MISSING % "com.microsoft.Gelu", "onnx", "Gelu:y", 1, "com.microsoft.Gelu is not an operator of version 1"),
         (unimported, "onnx", "Normalizer:y", 2, "the model does not say which version of ai.onnx.ml it uses"),
         (
             "agraph (bool[2] x) => (bool[2] y) { a = Not (x) y = Add (a, a) }",
@@ -72,7 +72,7 @@ def test_samples_run_everywhere(path: Path, target: str) -> None:
             "onnxruntime-cpu", "Add:y", 2,
             "onnxruntime has no CPU kernel of Add for inputs of the types bfloat16, bfloat16",
         ),
-        (with_function, "onnx", "own.none:c", 1, "own.none is no operator of version 18"),
+        (with_function, "onnx", "own.none:c", 1, "own.none is not an operator of version 18"),
     ],
 )  # fmt: skip
 def test_what_fails(

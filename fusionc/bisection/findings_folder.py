@@ -26,7 +26,7 @@ class FindingsFolder:
         self._folder, self._is_begun = folder, False
         hint = "give another folder with --output_dir"
         if folder.exists() and not folder.is_dir():
-            raise UsageError("this is no folder", where=f"--output_dir {folder}", hint=hint, code="E10001")
+            raise UsageError("this is not a folder", where=f"--output_dir {folder}", hint=hint, code="E10001")
         files = sorted(folder.iterdir()) if folder.exists() else []
         self._former = [file for file in files if _MODEL.fullmatch(file.name)]
         others = [file for file in files if file not in self._former and file.name != _SWITCHES]

@@ -50,7 +50,7 @@ def atc_bool(_ctx: click.Context, _parameter: click.Parameter, value: str | None
     if value is None:
         return None
     if value.lower() not in _BOOLEANS:
-        raise click.BadParameter(f"{value!r} is not a boolean; use 0 or 1.")
+        raise click.BadParameter(f"{value!r} is not a boolean; use true or false.")
     return _BOOLEANS[value.lower()]
 
 

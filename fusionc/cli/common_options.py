@@ -15,7 +15,7 @@ def _seconds(context: click.Context, parameter: click.Parameter, text: str | Non
     except ValueError:
         seconds = -1.0
     if not 0 <= seconds <= 1e9:
-        raise click.BadParameter(f"{text!r} is no number of seconds from 0 to 1e9.", context, parameter)
+        raise click.BadParameter(f"{text!r} is not a number of seconds from 0 to 1e9.", context, parameter)
     return None if text is None else seconds
 
 

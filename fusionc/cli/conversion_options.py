@@ -87,7 +87,7 @@ _WHICH_REWRITES = (  # what runs, on which model
         "--target_opset",
         type=click.IntRange(min=1),
         metavar="N",
-        help="Raise the model to opset N first, for operators that older ones have not. Default: its own.",
+        help="Raise the model to opset N first, for operators that older ones do not have. Default: its own.",
     ),
 )
 _OPTIONS = (

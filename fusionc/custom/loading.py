@@ -54,7 +54,7 @@ def _load(files: Sequence[Path]) -> tuple[Pass, ...]:
         own += _ENTRIES[entry.value]
     for number, file in enumerate(files):
         if not file.is_file():
-            problem = "is no file" if file.exists() else "does not exist"
+            problem = "is not a file" if file.exists() else "does not exist"
             hint = "give the path of a Python file with --custom_passes"
             raise UsageError(f"the file of custom passes {problem}", where=str(file), hint=hint, code="E10410")
         found = _passes_of(str(file), functools.partial(_execute, file.resolve(), number))
@@ -144,7 +144,7 @@ def _check(p: Pass) -> None:
     patterns: object = p.patterns
     hint, problem = "correct the class there", ""
     if not isinstance(patterns, tuple | list) or not all(isinstance(pattern, Pattern) for pattern in patterns):
-        problem, hint = "has patterns that are no tuple of Pattern", 'give it patterns = (Pattern("…", op.…),)'
+        problem, hint = "has patterns that are not a tuple of Pattern", 'give it patterns = (Pattern("…", op.…),)'
     elif not patterns:
         problem, hint = "has no patterns", 'give it patterns = (Pattern("…", op.…),)'
     elif len({pattern.name for pattern in patterns}) < len(patterns):
@@ -152,7 +152,7 @@ def _check(p: Pass) -> None:
     elif p.kind not in get_args(Kind) or p.default not in get_args(Default) or p.numerics not in get_args(Numerics):
         problem = f"has kind {p.kind!r}, default {p.default!r} and numerics {p.numerics!r}, one of which there is not"
     elif not isinstance(p.aliases, tuple | list) or not all(isinstance(alias, str) for alias in p.aliases):
-        problem = "has aliases that are no tuple of names"
+        problem = "has aliases that are not a tuple of names"
     else:
         problem = next(filter(None, map(_problem, patterns)), "")
     if problem:

@@ -54,9 +54,9 @@ def register_replacement(
     arguments = _arguments(search_fn, title, place)
     scalars = dict(scalar_workaround) if isinstance(scalar_workaround, Mapping) else {}
     if scalar_workaround is not None and not isinstance(scalar_workaround, Mapping):
-        raise _wrong(f"{title}: scalar_workaround is no mapping of arguments to numbers", place)
+        raise _wrong(f"{title}: scalar_workaround is not a mapping of arguments to numbers", place)
     if extra_check is not None and not callable(extra_check):
-        raise _wrong(f"{title}: extra_check is no function", place)
+        raise _wrong(f"{title}: extra_check is not a function", place)
     if kind not in ("GraphFusion", "UBFusion"):
         raise _wrong(f'{title}: kind is {kind!r}, not "GraphFusion" or "UBFusion"', place)
     _check(arguments, replace_fn, example_inputs, scalars, title, place)
@@ -115,14 +115,14 @@ def _check(
         raise _wrong(f"{title}: search and replace have different arguments", place)
     unknown = [scalar for scalar in scalars if scalar not in arguments]
     if unknown:
-        raise _wrong(f"{title}: scalar_workaround names {', '.join(unknown)}, which is no argument", place)
+        raise _wrong(f"{title}: scalar_workaround names {', '.join(unknown)}, which is not an argument", place)
     if example_inputs is not None and len(example_inputs) not in (len(arguments), len(arguments) - len(scalars)):
         raise _wrong(f"{title}: {len(example_inputs)} example inputs for {len(arguments)} arguments", place)
 
 
 def _arguments(function: Any, title: str, place: str) -> list[str]:
     if not callable(function):
-        raise _wrong(f"{title or 'a pass'}: {function!r:.40} is no function", place)
+        raise _wrong(f"{title or 'a pass'}: {function!r:.40} is not a function", place)
     parameters = inspect.signature(function).parameters.values()
     if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD, p.KEYWORD_ONLY) for p in parameters):
         raise _wrong(f"{title}: every argument needs a name and a place, without *", place)

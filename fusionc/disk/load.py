@@ -23,7 +23,7 @@ def load(path: Path, *, maps: bool = False) -> onnx.ModelProto:
     """
     require_path(path, "model")
     if not path.is_file():
-        problem = "is a folder" if path.is_dir() else "is no file" if path.exists() else "does not exist"
+        problem = "is a folder" if path.is_dir() else "is not a file" if path.exists() else "does not exist"
         raise UsageError(f"the model {problem}", where=str(path), hint="give the path of an .onnx file", code="E10410")
     try:
         proto = read_mapped(path) if maps else onnx.load(os.fspath(path), format="protobuf", load_external_data=False)

@@ -143,7 +143,7 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
     try:
         return name, tuple(map(int, sizes.split(",")))
     except ValueError:
-        raise UsageError(f"{text} is no shape", hint="give name:1,3,224,224", code="E10001") from None
+        raise UsageError(f"{text} is not a shape", hint="give name:1,3,224,224", code="E10001") from None
 
 
 def _values(given: Sequence[str]) -> tuple[dict[str, tuple[int, ...]], dict[str, Any]]:

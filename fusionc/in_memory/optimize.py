@@ -63,7 +63,7 @@ def optimize(
         raise TypeError(f"optimize() got an unexpected keyword argument {name!r}; {near}")
     if base_dir is not None and not path_of(base_dir, "base_dir", "give the path of a folder").is_dir():
         hint = "give the folder in which the external data of the model lies"
-        raise UsageError("base_dir is no folder that exists", where=os.fspath(base_dir), hint=hint, code="E10001")
+        raise UsageError("base_dir is not an existing folder", where=os.fspath(base_dir), hint=hint, code="E10001")
     for name, value, what in (("external_weight", 1, "the weights"), ("ready", True, "the ready form")):
         if options.get(name) == value and output is None:
             problem = f"{name} is {value}, and there is no file beside which {what} could go"

@@ -19,7 +19,7 @@ from fusionc.model.tensors import Array
 def sample_file(values: Mapping[str, Any]) -> Iterator[Path | None]:
     """An .npz file with these arrays by input name, for as long as it is used; None where there are none.
 
-    Raises UsageError where one is no array of numbers or text.
+    Raises UsageError where one is not an array of numbers or text.
     """
     if not values:
         yield None
@@ -41,7 +41,7 @@ def _array(name: str, value: Any) -> Array:
     except ValueError as error:
         reason = said(error)
     if reason:
-        what = f"the value of {name} is no array of numbers or text: {reason}"
+        what = f"the value of {name} is not an array of numbers or text: {reason}"
         hint = "give a numpy array with the element type of the input; array.astype(str) where that is text"
         raise UsageError(what, hint=hint, code="E10001")
     return array

@@ -66,12 +66,12 @@ class Edge(ReadOnly):
 
     @property
     def elem_type(self) -> int:
-        """The TensorProto.DataType of the elements; 0 where it is unknown or the value is no tensor."""
+        """The TensorProto.DataType of the elements; 0 where it is unknown or the value is not a tensor."""
         return self.graph.model.types.of(self, rank_only=True).elem_type
 
     @property
     def dtype(self) -> np.dtype[Any] | None:
-        """The numpy type of the elements (ml_dtypes for those that numpy has not), or None."""
+        """The numpy type of the elements (ml_dtypes for those that numpy does not have), or None."""
         return tensors.numpy_type(self.elem_type)
 
     @property

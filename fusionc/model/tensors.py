@@ -51,9 +51,9 @@ def type_name(elem_type: int) -> str:
 class ValueType:
     """What is known of the type of a value."""
 
-    elem_type: int = 0  # the TensorProto.DataType; 0 where it is unknown or the value is no tensor
+    elem_type: int = 0  # the TensorProto.DataType; 0 where it is unknown or the value is not a tensor
     shape: Shape | None = None
-    other: onnx.TypeProto = field(default_factory=onnx.TypeProto)  # of what is no tensor
+    other: onnx.TypeProto = field(default_factory=onnx.TypeProto)  # of what is not a tensor
 
     @classmethod
     def of(cls, proto: onnx.TypeProto) -> ValueType:

@@ -40,7 +40,7 @@ class Machine:
         if self.system != here.system:
             return f"made on {self.system}, and this is {here.system}"
         if lacking := [name for name in self.instructions if name not in here.instructions]:
-            return f"made on a processor with {_listed(lacking)}, which this one has not"
+            return f"made on a processor with {_listed(lacking)}, which this one does not have"
         if new := [name for name in here.instructions if name not in self.instructions]:
             return f"made on a processor without {_listed(new)}, which this one has"
         return ""

@@ -29,7 +29,7 @@ class ReportPage:
             what = "the page of the report is a folder" if file.is_dir() else "the folder of the page does not exist"
             raise UsageError(what, where=f"--report {file}", hint="give the name of a file", code="E10410")
         if file.exists() and not _is_page(file):
-            what, hint = "a file is in the way that is no page of fusionc", "remove it, or give another name"
+            what, hint = "a file is in the way that is not a page of fusionc", "remove it, or give another name"
             raise UsageError(what, where=f"--report {file}", hint=hint, code="E10001")
         self.file = file
         self.notes = RewriteNotes()

@@ -175,7 +175,7 @@ def _resizable(model: ModelProto) -> dict[str, TypeProto]:
 def _dims_of(type_: TypeProto, name: str, shape: Sequence[DimensionSize]) -> list[TensorShapeProto.Dimension]:
     """The dimensions that an input declares; as many open ones as the new shape has where it declares no shape."""
     if not type_.HasField("tensor_type"):
-        raise UsageError(f"the input {name} is no tensor", where=_OPTION, hint="leave it out", code="E10001")
+        raise UsageError(f"the input {name} is not a tensor", where=_OPTION, hint="leave it out", code="E10001")
     declared = type_.tensor_type.shape
     if not type_.tensor_type.HasField("shape"):
         declared.SetInParent()

@@ -42,7 +42,7 @@ def types_of_outputs(model: ModelProto, output_type: str) -> dict[str, int]:
     wanted = {name: type_ for name, type_ in wanted.items() if types[name] != type_}
     for name in wanted:
         if types[name] in _NOT_NUMBERS or name in stored:
-            reason = "is an input, or a weight, itself" if name in stored else "is no tensor of numbers"
+            reason = "is an input, or a weight, itself" if name in stored else "is not a tensor of numbers"
             hint = "name the other outputs only, each with its type"
             raise UsageError(f"the output {name} {reason}", where=_OPTION, hint=hint, code="E10001")
     return wanted

@@ -39,7 +39,7 @@ def require_loadable(libraries: Sequence[Path]) -> None:
     """Raise UsageError where one of these is not there, or onnxruntime cannot load it."""
     for library in libraries:
         if not library.is_file():
-            problem = "is no file" if library.exists() else "does not exist"
+            problem = "is not a file" if library.exists() else "does not exist"
             hint = "give the path of the shared library that the model's operators are built into"
             raise UsageError(f"the library of custom operators {problem}", where=str(library), hint=hint, code="E10410")
         try:

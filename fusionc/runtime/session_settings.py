@@ -54,7 +54,7 @@ def settings_of(content: Mapping[str, Any]) -> SessionSettings:
     if not all(isinstance(switch, bool) for switch in switches):
         raise ValueError("spinning and arena are not both true or false")
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise ValueError("disabled_optimizers is no list of names")
+        raise ValueError("disabled_optimizers is not a list of names")
     return SessionSettings(threads, bool(switches[0]), bool(switches[1]), tuple(names))
 
 

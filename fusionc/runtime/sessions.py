@@ -109,7 +109,7 @@ class Sessions:
             session = ort.InferenceSession(model, options, providers=_PROVIDERS)
             results = session.run(list(names), dict(feeds))
         if any(not isinstance(result, np.ndarray) for result in results):
-            raise TypeError("a result is no tensor")
+            raise TypeError("a result is not a tensor")
         return list(results)
 
     def write_optimized(self, model: str, libraries: Sequence[str], target: str, data: str) -> None:

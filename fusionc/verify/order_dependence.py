@@ -73,7 +73,7 @@ class OrderDependence:
     @closes_runners
     def reaches(self, feeds: Feeds, outputs: Sequence[Any]) -> list[Reach | None]:
         """For each output, how far other orders move its elements, infinity where they make NaN, an infinity or
-        another integer of one; None where none moves anything, or the output is no tensor.
+        another integer of one; None where none moves anything, or the output is not a tensor.
 
         `outputs` are what the reference computes on `feeds`. Reductions inside of If, Loop and Scan are not looked at:
         behind such ones, anything may come of inputs that are not finite. Nor are the sums of products: behind those

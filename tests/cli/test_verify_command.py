@@ -75,4 +75,4 @@ def test_a_limit_for_every_step(run: Any, stand_in: Callable[..., None]) -> None
     assert limits == [2.5, 0, 300]
     for word in ("-1", "nan", "1e10", "abc"):
         result = run("verify", "a.onnx", "b.onnx", f"--timeout={word}")
-        assert result.exit_code == 2 and f"'{word}' is no number of seconds from 0 to 1e9" in result.stderr
+        assert result.exit_code == 2 and f"'{word}' is not a number of seconds from 0 to 1e9" in result.stderr

@@ -186,7 +186,7 @@ BROKEN: dict[str, tuple[str, str]] = {
     ),
     "an unknown scalar": (
         RELU + "def r(x): return op.Neg(x)\nfusionc.register_replacement(s, r, scalar_workaround={'k': 1})",
-        "which is no argument",
+        "which is not an argument",
     ),
     "it raises": (
         RELU + "def r(x): return op.Neg(x.nothing)\nfusionc.register_replacement(s, r, name='Own')",
@@ -267,11 +267,14 @@ BROKEN: dict[str, tuple[str, str]] = {
         "fusionc.register_replacement(lambda x: op.Relu(x), lambda x: x)",
         "is no name for a pass",
     ),
-    "no function": ("fusionc.register_replacement(1, 2)", "is no function"),
+    "no function": ("fusionc.register_replacement(1, 2)", "is not a function"),
     "a name with a meaning": (RELU + "fusionc.register_replacement(s, s, name='ALL')", "is no name for a pass"),
     "a kind that there is not": (RELU + "fusionc.register_replacement(s, s, kind='Fusion')", "kind is 'Fusion'"),
-    "a check that is no function": (RELU + "fusionc.register_replacement(s, s, extra_check=True)", "is no function"),
-    "scalars without numbers": (RELU + "fusionc.register_replacement(s, s, scalar_workaround=['x'])", "no mapping"),
+    "a check that is not a function": (
+        RELU + "fusionc.register_replacement(s, s, extra_check=True)",
+        "is not a function",
+    ),
+    "scalars without numbers": (RELU + "fusionc.register_replacement(s, s, scalar_workaround=['x'])", "not a mapping"),
     "a check that fails": (
         RELU + "fusionc.register_replacement(s, s, name='Own', extra_check=lambda m: m.nothing)",
         "captures no 'nothing'",
@@ -286,14 +289,14 @@ BROKEN: dict[str, tuple[str, str]] = {
         "missing 1 required positional argument",
     ),
     "a class without patterns": ("class OwnPass(fusionc.Pass): pass\n", "OwnPass has no patterns"),
-    "a class with other patterns": ("class OwnPass(fusionc.Pass): patterns = (1,)\n", "no tuple of Pattern"),
+    "a class with other patterns": ("class OwnPass(fusionc.Pass): patterns = (1,)\n", "not a tuple of Pattern"),
     "a pattern of nothing": ("class OwnPass(fusionc.Pass): patterns = (fusionc.Pattern('a'),)\n", "without a formula"),
     "a pattern of any value": (
         "import fusionc.rewrite\nclass OwnPass(fusionc.Pass): patterns = (fusionc.Pattern('a', fusionc.rewrite.var('x')),)\n",
         "must begin with an operator",
     ),
     "a default that there is not": (CLASS.format("default = 'yes'"), "default 'yes'"),
-    "an alias that is no tuple": (CLASS.format("aliases = 'own'"), "no tuple of names"),
+    "an alias that is no tuple": (CLASS.format("aliases = 'own'"), "not a tuple of names"),
     "an alias that is taken": (CLASS.format("aliases = ('IdentityPass',)"), "two passes called IdentityPass"),
     "a class without a rewrite": (CLASS.format("default = 'on'"), "OwnPass has a pattern without a rewrite"),
     "a find that gives something else": (
@@ -424,7 +427,7 @@ def test_entry_points(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_file_of_another_name() -> None:
     Path("passes.txt").write_text(HEAD + RELU + "fusionc.register_replacement(s, s, name='Own')")
     assert load_passes([Path("passes.txt")])[-1].kind == "UBFusion"
-    with pytest.raises(fusionc.UsageError, match="is no file"):
+    with pytest.raises(fusionc.UsageError, match="is not a file"):
         load_passes([Path()])
 
 

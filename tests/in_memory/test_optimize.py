@@ -255,5 +255,5 @@ def test_an_unknown_option_is_one_of_optimize() -> None:
 
 
 def test_a_folder_that_is_not_there_is_said_to_be_so() -> None:
-    with pytest.raises(fusionc.UsageError, match="base_dir is no folder that exists"):
+    with pytest.raises(fusionc.UsageError, match="base_dir is not an existing folder"):
         fusionc.optimize(small_model(), base_dir="nope")

@@ -19,5 +19,5 @@ def test_instructions_that_numpy_does_not_know(line: str, tmp_path: Path, monkey
     more = this_machine()
     (name,) = set(more.instructions) - set(plain.instructions)
     assert name in ("AMX_TILE", "I8MM")
-    assert more.difference(plain) == f"made on a processor with {name}, which this one has not"
+    assert more.difference(plain) == f"made on a processor with {name}, which this one does not have"
     assert plain.difference(more) == f"made on a processor without {name}, which this one has"

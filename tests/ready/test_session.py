@@ -63,7 +63,7 @@ def test_a_copy_is_read_once_and_used(folder: Path) -> None:
         ({"onnxruntime": "1.99.0"}, "made with onnxruntime .*, and this is 1.99.0"),
         ({"build": "mine"}, "another build of onnxruntime"),
         ({"system": "plan9 mips"}, "and this is plan9 mips"),
-        ({"instructions": ()}, "made on a processor with .* more, which this one has not"),
+        ({"instructions": ()}, "made on a processor with .* more, which this one does not have"),
         (
             {"instructions": (*this_machine().instructions, "AVX1024")},
             "made on a processor without AVX1024, which this one has",

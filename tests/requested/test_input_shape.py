@@ -170,7 +170,7 @@ def test_weights_and_what_is_no_tensor_have_no_sizes_to_choose() -> None:
     )
     with pytest.raises(UsageError, match="no input k"):
         fixed(model, {"k": (1,)})
-    with pytest.raises(UsageError, match="the input s is no tensor"):
+    with pytest.raises(UsageError, match="the input s is not a tensor"):
         fixed(model, {"s": (1,)})
 
 

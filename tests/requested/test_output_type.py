@@ -129,8 +129,8 @@ def test_what_makes_no_sense(given: str, what: str) -> None:
     ("text", "opset", "what"),
     [
         ("agraph (float[N] x) => (float[N] x) {}", 18, "the output x is an input, or a weight, itself"),
-        ("agraph (string[N] x) => (string[N] y) { y = Identity (x) }", 18, "the output y is no tensor of numbers"),
-        ("agraph (float[N] x) => (seq(float[N]) y) { y = SequenceConstruct (x) }", 18, "is no tensor of numbers"),
+        ("agraph (string[N] x) => (string[N] y) { y = Identity (x) }", 18, "the output y is not a tensor of numbers"),
+        ("agraph (float[N] x) => (seq(float[N]) y) { y = SequenceConstruct (x) }", 18, "is not a tensor of numbers"),
         ("agraph (float[N] x) => (float[N] y) { y = Relu (x) }", 5, "a Cast needs version 6"),
     ],
 )

@@ -151,7 +151,7 @@ def test_a_wrong_result_is_seen(model: Path, doubling: Path) -> None:
     ("make", "what", "hint"),
     [
         (lambda at: at / "no.so", "the library of custom operators does not exist", "give the path"),
-        (lambda at: at, "the library of custom operators is no file", "give the path"),
+        (lambda at: at, "the library of custom operators is not a file", "give the path"),
         (lambda at: text_file(at / "text.so"), "onnxruntime cannot load the library of custom operators: ", "build it"),
         (lambda at: library(at / "unnamed.so", register="Other"), "RegisterCustomOps", "build it for this machine"),
         (lambda at: library(at / "aborts.so", 0), "it ends the process (SIGABRT", "build it for this machine"),

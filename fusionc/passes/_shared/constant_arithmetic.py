@@ -87,7 +87,7 @@ def product(a: Array, b: Array) -> Array:
 def inverse(a: Array) -> Array:
     """One over each element. Refuses integers."""
     if is_integer(a):
-        refuse("the elements are no floating-point numbers")
+        refuse("the elements are not floating-point numbers")
     return np.asarray(1 / a)
 
 

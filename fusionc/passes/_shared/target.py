@@ -12,7 +12,7 @@ FLOATS = (TensorProto.FLOAT, TensorProto.DOUBLE, TensorProto.FLOAT16)  # what ru
 def require_floats(value: Edge) -> None:
     """Refuses elements that are no floating-point numbers, or some for which runtimes have few kernels."""
     if value.elem_type not in FLOATS:
-        refuse("the elements are no floating-point numbers")
+        refuse("the elements are not floating-point numbers")
 
 
 def require_onnxruntime(m: Match) -> None:

@@ -27,7 +27,7 @@ def _constant_of_shape(m: Match, new: Tape) -> Result:
     value = np.zeros(1, np.float32) if written is None else to_array(written, "")
     number, dtype = value.item(), numpy_type(to)
     if dtype is None or not {value.dtype.kind, dtype.kind} <= set("fiub"):
-        refuse("the value is no number of a common type")
+        refuse("the value is not a number of a common type")
     if dtype.kind in "iu":
         is_held = math.isfinite(number) and np.iinfo(dtype).min <= math.trunc(number) <= np.iinfo(dtype).max
     else:  # runtimes round numbers of 64 bits once to 32 bits on their way to 16

@@ -34,7 +34,7 @@ class CastReluCastFusionPass(Pass):
         if not narrow or m.narrow.attr("to") != narrow or not holds(m.widen.attr("to"), narrow):
             refuse("not to a wider type and back")
         if m.node.op in ("Relu", "Abs", "Neg") and narrow not in FLOATS:
-            refuse("the elements are no floating-point numbers")
+            refuse("the elements are not floating-point numbers")
         if narrow != TensorProto.FLOAT16:  # which onnxruntime computes between two Casts where it has no kernel
             require_kernel(m, m.node.op)
         return new.node(m.node.op, [m.x, *m.others], like=m.node)

@@ -35,7 +35,7 @@ def _slice_squeeze(m: Match, new: Tape) -> Result:
 def _gather_gather(m: Match, new: Tape) -> Result:
     inner, outer = array_of(m.index), array_of(m.then)
     if inner.ndim != 1:
-        refuse("the inner indices are no vector")
+        refuse("the inner indices are not a vector")
     if not _same_axis(m.first.attr("axis"), m.second.attr("axis"), m.x.rank):
         refuse("the axes differ")
     if (outer >= inner.size).any() or (outer < -inner.size).any():

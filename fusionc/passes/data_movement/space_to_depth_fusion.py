@@ -95,7 +95,7 @@ def _into_weights(m: Match, new: Tape) -> Result:
     """A Conv that reads the channels in another order: its weights in that order."""
     index, weight, blocks = array_of(m.index), array_of(m.W), m.blocks.outputs[0]
     if m.conv.attr("group") != 1 or index.ndim != 1 or sorted(index.tolist()) != list(range(weight.shape[1])):
-        refuse("the Gather is no other order of the channels")
+        refuse("the Gather is not a reordering of the channels")
     if blocks.shape is None or blocks.shape[1] != weight.shape[1]:
         refuse("the Gather is not known to take all channels")
     if would_double(m.W, weight.size):
@@ -112,7 +112,7 @@ class SpaceToDepthFusionPass(Pass):
              Conv(Gather(SpaceToDepth(x), another order of the channels), W)
     after    SpaceToDepth(x, b), and a Gather of the channels where their order differs; Conv(SpaceToDepth(x), W′)
     refuses  shapes that are not known to be these; elements that the target has no kernel for; another order of an
-             unknown number of channels; in front of a Conv: a Gather that is no other order of the channels, or not
+             unknown number of channels; in front of a Conv: a Gather that is not a reordering of the channels, or not
              known to take all of them, groups, large weights that are used elsewhere
     never    Slices that do not reach the end, or of which one is missing
     algebra  the definition of SpaceToDepth, bit by bit; only a Conv behind it sums its channels in another order

@@ -38,7 +38,7 @@ def _column(addend: Edge, new: Tape) -> Edge:
     """A constant addend, transposed as a matrix."""
     array = addend.constant()
     if array is None or would_double(addend, array.size):
-        refuse("the addend is no constant that can be transposed")
+        refuse("the addend is not a constant that can be transposed")
     return addend if array.ndim == 0 else new.const(np.atleast_2d(array).T, like=addend)
 
 

@@ -23,7 +23,7 @@ class MatMulReassociationPass(Pass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         first, second = m.V.constant(), m.W.constant()
         if first.ndim != 2 or second.ndim != 2:
-            refuse("the weights are no matrices")
+            refuse("the weights are not matrices")
         require_floats(m.x)
         if first.shape[0] * second.shape[1] > first.size + second.size:
             refuse("the product of the weights is larger than they are")

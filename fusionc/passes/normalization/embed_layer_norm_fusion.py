@@ -78,7 +78,7 @@ def _tables(m: Match, shape: Shape, new: Tape) -> tuple[Pair, Pair, Pair | None]
     looks: list[Node] = [node for name in "abc" if (node := getattr(m, f"{name}_look")) is not None]
     pairs: list[Pair] = [(look.inputs[0], look.inputs[1]) for look in looks if look.inputs[0] and look.inputs[1]]
     if any(table.shape is None or len(table.shape) != 2 or table.shape[1] != shape[2] for table, _ in pairs):
-        refuse("a table has not one row for each number")
+        refuse("a table does not have one row for each number")
     whole = [pair for pair in pairs if _fits(pair[1], shape[:2])]
     others = [pair for pair in pairs if pair not in whole]
     if m.rows is not None:

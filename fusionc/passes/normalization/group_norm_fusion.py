@@ -36,7 +36,7 @@ class GroupNormFusionPass(Pass):
         groups = m.ones.constant().size
         rest_is_one_group = inner[0] == shape[0] is not None and shape[1] % groups == 0
         if not rest_is_one_group or not same_after_reshape(m.back.outputs[0].shape, shape):
-            refuse("these are no groups of channels")
+            refuse("these are not groups of channels")
         constants = (m.scale, m.offset)
         vectors = [new.const(channel_vector(value, shape[1], len(shape)), like=value) for value in constants]
         return new.GroupNormalization(m.x, *vectors, num_groups=groups, epsilon=m.norm.attr("epsilon"))

@@ -57,14 +57,14 @@ def _integer(m: Match, new: Tape) -> Result:
 def _scale(value: Edge) -> None:
     array = value.constant()
     if value.elem_type != TensorProto.FLOAT or array is None or not np.isfinite(array).all():
-        refuse("the scales are no constants of float32")
+        refuse("the scales are not constants of float32")
 
 
 def _columns_of(value: Edge) -> int:
     """The columns of a matrix. Refuses one that may have no rows, or that is no matrix of known shape."""
     shape = shape_of(value) or ()
     if len(shape) != 2 or not isinstance(shape[0], int) or not isinstance(shape[1], int) or not shape[0]:
-        refuse("the second operand is no matrix of a known shape")
+        refuse("the second operand is not a matrix of a known shape")
     return shape[1]
 
 

@@ -119,12 +119,12 @@ def _values(
         elif file.suffix == ".npy":
             yield file.stem, partial(_read, file, _array), file
         elif place == file:
-            raise _wrong("this is no file with inputs", file, _HINT)
+            raise _wrong("this is not a file with inputs", file, _HINT)
 
 
 def _read(file: Path, reader: Callable[[Path], Any]) -> Any:
     if file.exists() and not file.is_file():  # a pipe would be waited for
-        raise _wrong("this is no file with inputs", file, _HINT)
+        raise _wrong("this is not a file with inputs", file, _HINT)
     try:
         return reader(file)
     except Exception as error:  # of zip files, numpy, protobuf, onnx and the file system

@@ -42,7 +42,7 @@ STAYS = [
     Stays(
         "integers",
         "agraph (int32[N] x, int32[N] z, int32[N] w) => (int32[N] y) { e = Div (x, z) y = Div (e, w) }",
-        "the elements are no floating-point numbers",
+        "the elements are not floating-point numbers",
     ),
     Stays(
         "the logarithm of a power of another type",

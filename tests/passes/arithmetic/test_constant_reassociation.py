@@ -9,7 +9,7 @@ SCALARS = "float c = {0.3}, float d = {1.7}"
 AFFINE = "a = Mul (x, c) b = Add (a, d) y = Mul (b, e)"
 VECTORS = "float c = {255}, float[4] d = {0.4, 0.5, 0.6, 0.7}, float[4] e = {0.2, 0.3, 0.25, 1}"
 SMALL = "a constant would be too small for its type"
-FLOATS = "the elements are no floating-point numbers"
+FLOATS = "the elements are not floating-point numbers"
 
 STAYS = [
     Stays(

@@ -41,12 +41,12 @@ STAYS = [
     Stays(
         "the inverse of integers",
         graph(POW, "float c = {-1}", "int32[N] x"),
-        "the elements are no floating-point numbers",
+        "the elements are not floating-point numbers",
     ),
     Stays(
         "the root of integers",
         graph(POW, "float c = {0.5}", "int32[N] x"),
-        "the elements are no floating-point numbers",
+        "the elements are not floating-point numbers",
     ),
     Stays("the root of anything", graph(POW, "float c = {0.5}"), NEGATIVE),
     Stays("the inverse root of anything", graph(POW, "float c = {-0.5}"), NEGATIVE),

@@ -13,7 +13,7 @@ def graph(
 
 
 TIMES, OVER = "r = Div (one, a) y = Mul (r, b)", "r = Div (one, a) y = Div (b, r)"
-NO_FLOATS = "the elements are no floating-point numbers"
+NO_FLOATS = "the elements are not floating-point numbers"
 MORE = "there may be more divisions than before"
 INTEGERS = {
     "a": "int64[N,3] a",

@@ -7,7 +7,7 @@ def graph(c: str, kind: str = "float", body: str = "y = Div (x, c)", shape: str 
 
 SMALL = "a constant would be too small for its type"
 STAYS = [
-    Stays("integers", graph(" c = {2}", "int32"), "the elements are no floating-point numbers"),
+    Stays("integers", graph(" c = {2}", "int32"), "the elements are not floating-point numbers"),
     Stays("a constant divided", graph(" c = {2}", body="y = Div (c, x)"), None),
     Stays("a divisor from outside", "agraph (float[N] x, float c) => (float[N] y) { y = Div (x, c) }", None),
     Stays("zero", graph(" c = {0}"), "a constant would not be finite"),

@@ -35,8 +35,8 @@ STAYS = [
             ("1.0004883", 10, "float16", "double"),
         )
     ],
-    Stays("a constant to text", fill("1", 8, "string"), "the value is no number of a common type"),
-    Stays("a constant to bfloat16", fill("1", 16, "bfloat16"), "the value is no number of a common type"),
+    Stays("a constant to text", fill("1", 8, "string"), "the value is not a number of a common type"),
+    Stays("a constant to bfloat16", fill("1", 16, "bfloat16"), "the value is not a number of a common type"),
     Stays(
         "a constant that others use",
         fill("1", 7, "int64", more=", float[a,b] z", rest="z = Neg (c)"),

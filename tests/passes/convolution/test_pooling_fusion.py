@@ -176,7 +176,7 @@ STAYS = [
     Stays(
         "full size, 8 bits",
         "agraph (uint8[N,3,5,6] x) => (uint8[a,b,c,d] y) { y = MaxPool <kernel_shape = [5, 6]> (x) }",
-        "the elements are no floating-point numbers",
+        "the elements are not floating-point numbers",
     ),
     Stays(
         "full size with indices",

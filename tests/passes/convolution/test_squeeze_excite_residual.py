@@ -25,7 +25,7 @@ STAYS = [
     Stays("factors for other images", graph(s="float[M,3,1,1] s", x="float[1,3,H,W] x", y="float[M,3,H,W] y"), None),
     Stays("images of one pixel", graph(x="float[N,3,1,1] x", y="float[N,3,1,1] y"), None),
     Stays("sequences", graph(x="float[N,3,L] x", s="float[N,3,1] s", y="float[N,3,L] y"), None),
-    Stays("integers", graph().replace("float", "int32"), "the elements are no floating-point numbers"),
+    Stays("integers", graph().replace("float", "int32"), "the elements are not floating-point numbers"),
     Stays("in the blocked layout", IN_BLOCKS, "onnxruntime computes the product in its blocked layout"),
     Stays(
         "the product is used elsewhere",

@@ -27,7 +27,7 @@ STAYS = [
     ),
     Stays("an operator that rounds", graph("b = Sqrt (a)"), None),
     Stays(
-        "integers that wrap around", graph("b = Neg (a)", "int32", 7, 6), "the elements are no floating-point numbers"
+        "integers that wrap around", graph("b = Neg (a)", "int32", 7, 6), "the elements are not floating-point numbers"
     ),
     Stays(
         "the wide value is used elsewhere",

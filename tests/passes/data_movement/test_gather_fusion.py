@@ -17,7 +17,7 @@ STAYS = [
             "int64[2,2] i = {4, 0, 1, 2}, int64[1] j = {0}",
             y="float[A,B,C,D] y",
         ),
-        "the inner indices are no vector",
+        "the inner indices are not a vector",
     ),
     Stays(
         "a piece of two axes",

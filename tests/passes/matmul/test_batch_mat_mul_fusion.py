@@ -24,7 +24,7 @@ STAYS = [
     Stays(
         "of a Gemm, the addend no constant",
         TURNED.format(", float[N] c", "", "(a, b, c)"),
-        "the addend is no constant that can be transposed",
+        "the addend is not a constant that can be transposed",
     ),
     Stays(
         "of a Gemm with an addend, opset 6",
@@ -36,7 +36,7 @@ STAYS = [
         "of a Gemm, a large addend that is used elsewhere",
         "agraph (float[M,3] a, float[3,1025] b) => (float[1025,M] y, float[1025] z) <float[1025] c> "
         "{ g = Gemm (a, b, c) y = Transpose <perm = [1, 0]> (g) z = Neg (c) }",
-        "the addend is no constant that can be transposed",
+        "the addend is not a constant that can be transposed",
     ),
     Stays(
         "of a Gemm, no exchange", TURNED.format("", "", "(a, b)").replace("1, 0", "0, 1").replace("N,M", "M,N"), None
@@ -71,7 +71,7 @@ STAYS = [
     Stays(
         "integers",
         graph(T + " y = MatMul (t, b)").replace("float", "int32"),
-        "the elements are no floating-point numbers",
+        "the elements are not floating-point numbers",
     ),
     Stays(
         "another permutation, both",

@@ -72,7 +72,7 @@ STAYS = [
         "the bias is not one number for each column",
     ),
     Stays(
-        "integers", graph("p = MatMul (f, W)").replace("float", "int32"), "the elements are no floating-point numbers"
+        "integers", graph("p = MatMul (f, W)").replace("float", "int32"), "the elements are not floating-point numbers"
     ),
     Stays("weights from outside", graph("p = Gemm (f, V, B)", x="float[4,M,5] x, float[5,6] V"), None),
     Stays("an activation between", graph("q = Gemm (f, W, B) p = Relu (q)"), None),

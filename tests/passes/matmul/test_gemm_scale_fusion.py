@@ -37,7 +37,7 @@ STAYS = [
     Stays(
         "integers in front of the product",
         graph("i = Mul (x, s) y = MatMul (i, W)", constants="float[3,4] W, float s = {2}").replace("float", "int32"),
-        "the elements are no floating-point numbers",
+        "the elements are not floating-point numbers",
     ),
     Stays(
         "a vector for weights, scaled before",
@@ -90,7 +90,7 @@ STAYS = [
     Stays(
         "integers",
         "agraph (int32[M,3] x) => (int32[M,4] y) <int32[3,4] W, int32[4] c> { p = MatMul (x, W) y = Mul (p, c) }",
-        "the elements are no floating-point numbers",
+        "the elements are not floating-point numbers",
     ),
     Stays(
         "weights that float16 cannot hold",

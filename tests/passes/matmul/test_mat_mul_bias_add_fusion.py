@@ -25,7 +25,7 @@ STAYS = [
         "agraph (float[1,3] a) => (float[4,5] y) <float[3,5] B, float[4,5] c> { p = MatMul (a, B) y = Add (p, c) }",
         UNFIT,
     ),
-    Stays("integers", graph().replace("float[", "int32["), "the elements are no floating-point numbers"),
+    Stays("integers", graph().replace("float[", "int32["), "the elements are not floating-point numbers"),
     Stays(
         "used elsewhere",
         "agraph (float[M,3] a) => (float[M,5] y, float[M,5] z) <float[3,5] B, float[5] c> "
@@ -69,7 +69,7 @@ STAYS = [
         "agraph (float[M,3] a, float[3,K] b, float[L] c) => (float[M,N] y) { p = MatMul (a, b) y = Add (p, c) }",
         UNFIT,
     ),
-    Stays("bfloat16", graph().replace("float[", "bfloat16["), "the elements are no floating-point numbers", opset=22),
+    Stays("bfloat16", graph().replace("float[", "bfloat16["), "the elements are not floating-point numbers", opset=22),
     Stays(
         "a batch of one matrix",
         "agraph (float[M,3] a) => (float[1,M,5] y) <float[1,3,5] B, float[5] c> { p = MatMul (a, B) y = Add (p, c) }",

@@ -30,10 +30,10 @@ STAYS = [
     Stays(
         "batches of weights",
         graph("float[2,3,4] V", y="float[2,M,2] y", x="float[M,3] x"),
-        "the weights are no matrices",
+        "the weights are not matrices",
     ),
-    Stays("a vector", graph(second="float[4] W", y="float[N,M] y"), "the weights are no matrices"),
-    Stays("integers", graph().replace("float", "int32"), "the elements are no floating-point numbers"),
+    Stays("a vector", graph(second="float[4] W", y="float[N,M] y"), "the weights are not matrices"),
+    Stays("integers", graph().replace("float", "int32"), "the elements are not floating-point numbers"),
     Stays("weights from outside", graph("float[1] U", x="float[N,M,3] x, float[3,4] V"), None),
     Stays(
         "weights that overflow",

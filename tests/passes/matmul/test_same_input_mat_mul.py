@@ -45,7 +45,7 @@ STAYS = [
     Stays(
         "of different values", graph(QKV.replace("(x, W)", "(w, W)"), x="float[N,M,3] x, float[N,M,3] w", y=THREE), None
     ),
-    Stays("integers", graph(QKV, y=THREE).replace("float", "int32"), "the elements are no floating-point numbers"),
+    Stays("integers", graph(QKV, y=THREE).replace("float", "int32"), "the elements are not floating-point numbers"),
     Stays("a vector", graph(QKV, x="float[3] x", y="float[4] a, float[2] b, float[4] c"), "the rank is 1"),
     Stays(
         "weights from outside", graph(QKV.replace("(x, W)", "(x, T)"), x="float[N,M,3] x, float[3,2] T", y=THREE), None

@@ -23,7 +23,7 @@ STAYS = [
         opset=21,
         target="onnx",
     ),
-    Stays("groups of the batch", graph("{-1, 2, 15}"), "these are no groups of channels", opset=21, target="onnx"),
+    Stays("groups of the batch", graph("{-1, 2, 15}"), "these are not groups of channels", opset=21, target="onnx"),
     Stays("no kernel", graph(), "no CPU kernel for GroupNormalization of float", opset=21),
     Stays("opset 20", graph(), "opset below 21: its GroupNormalization scales groups", opset=20, target="onnx"),
     Stays("it scales", graph(ones="{1, 2}"), "the InstanceNormalization scales", opset=21, target="onnx"),
@@ -37,7 +37,7 @@ STAYS = [
     Stays(
         "another shape",
         OTHER.replace("shape = Identity (other)", "").replace("(i, shape)", "(i, other)"),
-        "these are no groups of channels",
+        "these are not groups of channels",
         opset=21,
         target="onnx",
     ),

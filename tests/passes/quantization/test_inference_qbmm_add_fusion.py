@@ -67,7 +67,7 @@ STAYS = [
         + "> { "
         + STATIC
         + " }",
-        "the scales are no constants of float32",
+        "the scales are not constants of float32",
     ),
     Stays(
         "weights from outside",
@@ -78,17 +78,17 @@ STAYS = [
         + " }",
         "the weights are not constant",
     ),
-    Stays("weights that may have no rows", OUTSIDE_EMPTY, "the second operand is no matrix of a known shape"),
+    Stays("weights that may have no rows", OUTSIDE_EMPTY, "the second operand is not a matrix of a known shape"),
     Stays(
         "a batch of weights",
         OUTSIDE_EMPTY.replace("[K,5]", "[2,4,5]").replace("[N,K]", "[N,4]").replace("[N,5]", "[2,N,5]"),
-        "the second operand is no matrix of a known shape",
+        "the second operand is not a matrix of a known shape",
     ),
     Stays("weights of 16 bits", static(w="uint16"), "the elements are not uint8", opset=21),
     Stays(
         "scales of float16",
         static(scale="float16 as", ws="float16 ws", bias="float16[5] B").replace("float[N,5] y", "float16[N,5] y"),
-        "the scales are no constants of float32",
+        "the scales are not constants of float32",
         opset=21,
     ),
     Stays(
@@ -128,7 +128,7 @@ STAYS = [
         INTEGERS.replace("uint8[N,4] a", "int8[N,4] a"),
         "no kernel for signed elements and unsigned weights",
     ),
-    Stays("an infinite scale", static(scale="float as = {inf}"), "the scales are no constants of float32"),
+    Stays("an infinite scale", static(scale="float as = {inf}"), "the scales are not constants of float32"),
     Stays("the product is a graph output", static(y=", float[N,5] r"), "an interior value is a graph output"),
     Stays(
         "a subgraph uses the product",

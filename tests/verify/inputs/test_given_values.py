@@ -151,7 +151,7 @@ MISTAKES: dict[str, tuple[Callable[[Path], Path], str, str, str]] = {
     "an empty folder": (lambda at: at, "there are no inputs", "", "a sample is an .npz file"),
     "another file": (
         lambda at: (arrays(at, x=X) / "x.npy").rename(at / "x.txt"),
-        "this is no file with inputs", "x.txt", "a sample is",
+        "this is not a file with inputs", "x.txt", "a sample is",
     ),
     "an input is missing": (
         lambda at: archive(at / "a.npz", x=X), "a value for the input ids is missing", "a.npz",
@@ -193,8 +193,8 @@ MISTAKES: dict[str, tuple[Callable[[Path], Path], str, str, str]] = {
     "an input twice": (
         lambda at: arrays(protos(at / "a", input_0=X), x=X), "x is given twice", "x.npy", "give each input once",
     ),
-    "a pipe": (lambda at: pipe(at / "x.npy").parent, "this is no file with inputs", "x.npy", "a sample is"),
-    "a pipe by itself": (lambda at: pipe(at / "x.npy"), "this is no file with inputs", "x.npy", "a sample is"),
+    "a pipe": (lambda at: pipe(at / "x.npy").parent, "this is not a file with inputs", "x.npy", "a sample is"),
+    "a pipe by itself": (lambda at: pipe(at / "x.npy"), "this is not a file with inputs", "x.npy", "a sample is"),
     "an unknown input of any size": (
         lambda at: bomb(at / "a.npz", "other"), "the model has no input other", "a.npz", "it takes: x float",
     ),
@@ -320,7 +320,7 @@ def test_the_commands_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     onnx.save(parse(PLAIN), "model.onnx")
     protos(tmp_path / "samples/test_data_set_0", input_0=X, output_0=X)
     archive(tmp_path / "data.npz", x=X)
-    commands = re.findall("^fusionc (.*--inputs.*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
+    commands = re.findall("^fusionc ((?:convert|verify) .*--inputs.*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert len(commands) == 2
     for command in commands:
         result = CliRunner().invoke(main, command.split())
