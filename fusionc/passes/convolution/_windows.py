@@ -86,6 +86,8 @@ def _padding_of(pad: Node, rank: int) -> tuple[list[int], list[int], float]:
         amounts = [int(p) for p in found.reshape(-1)]
         value = 0.0 if fill is None or not fill.size else float(fill.reshape(-1)[0])
     chosen = list(range(rank)) if axes is None else [int(a) % rank for a in axes.reshape(-1)]
+    if len(amounts) != 2 * len(chosen):
+        refuse("the padding is not two numbers for each axis")
     begin, end = [0] * rank, [0] * rank
     for i, axis in enumerate(chosen):
         begin[axis], end[axis] = amounts[i], amounts[i + len(chosen)]

@@ -76,6 +76,12 @@ STAYS = [
         "channels", graph(pads="int64[8] p = {0,1,0,0,0,1,0,0}", W="float[4,5,3,3] W"), "batch or channels are padded"
     ),
     Stays("batch", graph(pads="int64[8] p = {1,0,0,0,0,0,0,0}"), "batch or channels are padded"),
+    Stays(
+        "one number for an axis",
+        graph("Pad (x, p, , n)", "int64[3] p = {1,0,0}, int64[3] n = {1,2,3}"),
+        "the padding is not two numbers for each axis",
+        valid=False,
+    ),
     Stays("negative", graph(pads="int64[8] p = {0,0,-1,0,0,0,0,0}"), "the padding is negative"),
     Stays("pads from outside", graph(pads="", more=", int64[8] p"), "the padding is not known before the model runs"),
     Stays("auto_pad", graph(conv='Conv <auto_pad = "SAME_UPPER"> (a, W, B)'), "the Conv computes its own padding"),
