@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import copy
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import onnx
 from onnx import TensorProto
 
+from fusionc.disk.external_data import external_entries
 from fusionc.errors import FusioncError, UsageError
 from fusionc.in_memory.temporary_files import serialized
 
@@ -69,20 +70,30 @@ def _parsed(data: bytes) -> onnx.ModelProto:
 def _of_onnx_ir(model: Any, base_dir: str | os.PathLike[str] | None, label: str) -> InMemory:
     """A model of onnx_ir, or of an older onnxscript, which has the same as onnxscript.ir."""
     ir = import_module(type(model).__module__.removesuffix("._core"))
-    weights = [value.const_value for value in model.graph.initializers.values()]
-    folders = {tensor.name: os.fspath(tensor.base_dir) for tensor in weights if hasattr(tensor, "base_dir")}
+    folders = {(tensor.name, os.fspath(tensor.location)): os.fspath(tensor.base_dir) for tensor in _in_files(model)}
 
     def folder_of(tensor: TensorProto) -> str:
-        return os.fspath(base_dir or folders.get(tensor.name) or ".")
+        return os.fspath(base_dir or folders.get((tensor.name, external_entries(tensor)["location"])) or ".")
 
     def back(result: onnx.ModelProto) -> Any:
         made = ir.from_proto(result)
-        for name, value in made.graph.initializers.items():
-            if hasattr(value.const_value, "base_dir"):
-                value.const_value.base_dir = folder_of(TensorProto(name=name))
+        for tensor in _in_files(made):
+            tensor.base_dir = base_dir or folders.get((tensor.name, os.fspath(tensor.location))) or "."
         return made
 
     return InMemory(label, ir.to_proto(model), folder_of, back)
+
+
+def _in_files(model: Any) -> Iterator[Any]:
+    """The tensors of a model of onnx_ir that lie in files, those in subgraphs and functions included."""
+    graphs = [model.graph, *model.functions.values()]
+    for graph in graphs:  # which grows
+        values = [value.const_value for value in getattr(graph, "initializers", {}).values()]
+        for attribute in (attribute for node in graph for attribute in node.attributes.values()):
+            held = attribute.value
+            values += held if isinstance(held, list | tuple) else [held]
+        graphs += [value for value in values if hasattr(value, "initializers")]
+        yield from (value for value in values if hasattr(value, "base_dir"))
 
 
 def _program(program: Any, model: Any) -> Any:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
@@ -220,7 +221,27 @@ class _Ir(ModuleType):
         return model.proto
 
     def from_proto(self, proto: onnx.ModelProto) -> Any:
-        return self.Model(proto=proto, graph=SimpleNamespace(initializers={}))
+        return self.Model(proto=proto, graph=_IrGraph(proto.graph), functions={})
+
+
+class _IrGraph:
+    """Its nodes, and of its initializers those in files."""
+
+    def __init__(self, graph: onnx.GraphProto) -> None:
+        self._nodes = [
+            SimpleNamespace(attributes={a.name: SimpleNamespace(value=_IrGraph(a.g)) for a in node.attribute})
+            for node in graph.node
+        ]
+        self.initializers = {
+            tensor.name: SimpleNamespace(
+                const_value=SimpleNamespace(name=tensor.name, location=tensor.external_data[0].value, base_dir="")
+            )
+            for tensor in graph.initializer
+            if tensor.external_data
+        }
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._nodes)
 
 
 def test_a_model_of_onnx_ir_and_a_program_of_torch(monkeypatch: pytest.MonkeyPatch, empty: Path) -> None:
@@ -236,6 +257,45 @@ def test_a_model_of_onnx_ir_and_a_program_of_torch(monkeypatch: pytest.MonkeyPat
     assert type(made) is program_class and made.model.proto == expected and program.model is model
     assert made.exported_program == "what torch has" and made._inference_session is None
     assert is_clean(empty)
+
+
+def chosen_weights() -> onnx.ModelProto:
+    """Weights in a branch, and others outside of it."""
+    model = parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 17]> g (float[2,32] x, bool c) => (float[2,32] y) {'
+        " y = If (c) <then_branch = t () => (float[2,32] u) { u = MatMul (x, v) },"
+        " else_branch = e () => (float[2,32] z) { z = MatMul (x, w) }> }"
+    )
+    weights = np.arange(1024, dtype=np.float32).reshape(32, 32)
+    branch = next(a.g for a in model.graph.node[0].attribute if a.name == "then_branch")
+    for graph, name in ((model.graph, "w"), (branch, "v")):
+        graph.initializer.append(onnx.numpy_helper.from_array(weights, name))
+    return model
+
+
+def in_branch(model: Any) -> Any:
+    """The tensor of a model of onnx_ir that lies in the first branch with one."""
+    graphs = (attribute.value for node in model.graph for attribute in node.attributes.values())
+    return next(value.const_value for graph in graphs for value in graph.initializers.values())
+
+
+def test_weights_in_branches_of_a_model_of_onnx_ir(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """They lie in the folder of the model, not in the current one, where another file may have their name."""
+    ir = _Ir()
+    monkeypatch.setitem(sys.modules, "onnx_ir", ir)
+    onnx.save(chosen_weights(), tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    model = ir.from_proto(onnx.load(tmp_path / "m.onnx", load_external_data=False))
+    for tensor in (in_branch(model), model.graph.initializers["w"].const_value):
+        tensor.base_dir = os.fspath(tmp_path)
+    result, _ = fusionc.optimize(model)
+    assert in_branch(result).base_dir == os.fspath(tmp_path)
+
+
+def test_weights_in_branches_of_a_model_of_the_real_onnx_ir(tmp_path: Path, empty: Path) -> None:
+    ir = pytest.importorskip("onnx_ir", reason="onnx-ir is not installed: pip install onnx-ir")
+    onnx.save(chosen_weights(), tmp_path / "m.onnx", save_as_external_data=True, location="m.data", size_threshold=0)
+    result, _ = fusionc.optimize(ir.load(tmp_path / "m.onnx"))
+    assert in_branch(result).numpy().shape == (32, 32)
 
 
 def test_a_model_of_the_real_onnx_ir(tmp_path: Path, empty: Path) -> None:
