@@ -22,7 +22,7 @@ AddLayerNormFusionPass ResidualSumPass SqueezeExciteScalePass TbeConvDoubleInFus
 InferenceQbmmAddFusionPass ATbeMatMulElemwiseFusionPass FastGeluFusionPass BiasGeluFusionPass
 InferenceSwigluFusionPass QuickGeluFusionPass TransposeScaleMatMulFusionPass StftToConvPass DftToMatMulPass
 RankQuestionPass SoftmaxReshapePass FewChannelsConvPass QuotientSimplifyPass ExpandEliminationPass ScaleShiftToConvPass
-ConvSplitPass SqueezeExciteResidualPass RmsNormUbFusionPass
+ConvSplitPass SqueezeExciteResidualPass RmsNormUbFusionPass FlatBatchEliminationPass
 """
 # These ask for them in some of their cases.
 _SOMETIMES_ASK = """

@@ -96,6 +96,7 @@ _ORDER = (
     "data_movement.dim1_transpose_to_squeeze",
     "data_movement.shape_reshape",
     "data_movement.expand_elimination",
+    "data_movement.flat_batch_elimination",  # before attention, which wants batch and heads apart
     # attention: when the shapes of heads are constants, repeated transpositions are one, and Slices are Splits
     "attention.rotary_embedding_fusion",
     "attention.flash_attention_fusion_v2",
