@@ -18,6 +18,7 @@ from fusionc.runtime.optimizers import DEFAULT_LEVELS
 if TYPE_CHECKING:
     from fusionc.bisection.bisection_story import Bisection
     from fusionc.near_miss.why_story import Answer
+    from fusionc.tuning.tune_story import Tuned
 
 
 def convert(
@@ -156,6 +157,21 @@ def why(
         raise UsageError("neither a pass nor an expected model", hint="give one of them", code="E10001")
     asked = options_for(model, {**options, "enable_graph_kernel": False})
     return why_story.why(asked, pass_name, node, None if expected is None else Path(expected))
+
+
+def tune(model: str | os.PathLike[str], *, budget: float = 300.0, confidence: float = 0.95, **options: Any) -> Tuned:
+    """Find by measurement what makes a model fast on this machine, and write it with what was confirmed to pay.
+
+    budget        the seconds to measure; the conversion in the end comes on top
+    confidence    with which nothing at all is switched that does not pay
+    options       those of `convert`
+
+    A journal beside the output stays where this is interrupted; the same call goes on from there. Raises
+    VerificationError, UsageError and FusioncError as `convert` does.
+    """
+    from fusionc.tuning import tune_story
+
+    return tune_story.tune(options_for(model, options), budget, confidence)
 
 
 def options_for(model: str | os.PathLike[str], given: Mapping[str, Any]) -> Options:

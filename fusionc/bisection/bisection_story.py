@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
-from fusionc.bisection.avoiding_switches import switches_without
+from fusionc.bisection.changed_switches import changed_switches
 from fusionc.bisection.find_culprits import Culprit, culprits
 from fusionc.bisection.findings_folder import FindingsFolder
 from fusionc.bisection.judges import Checking, Verifying
@@ -94,7 +94,7 @@ def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
             passes = _distinct([rewrite.pass_ for one in result.found for rewrite in one.culprit.rewrites])
             result.must = tuple(p.name for p in passes if p.default == "must")
             registry = load_passes(options.custom_passes)
-            switches = switches_without(options.fusion_switch_file, passes, registry)
+            switches = changed_switches(options.fusion_switch_file, registry, passes)
             result.switches = files.write_switches(switches)
         result.notices = [*job.notices, *plog.notices]
     return result

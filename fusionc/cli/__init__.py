@@ -17,7 +17,7 @@ from fusionc.cli.exit_codes import EXIT_CODES, exit_on_failure
 from fusionc.cli.signals import ended_by_errors
 from fusionc.errors import nearest
 
-COMMANDS = ("convert", "verify", "bisect", "why", "diff", "inspect", "bench", "passes", "switch_file")
+COMMANDS = ("convert", "verify", "bisect", "why", "diff", "inspect", "bench", "tune", "passes", "switch_file")
 
 
 class _LazyGroup(click.Group):

@@ -19,6 +19,7 @@ from onnxruntime.capi.onnxruntime_pybind11_state import get_all_operator_schema,
 from fusionc.runtime.file_limit import unlimited_files
 from fusionc.runtime.measured_session import MeasuredSession, deployed_options, peak_memory
 from fusionc.runtime.memory import limit_growth
+from fusionc.runtime.optimized_by import optimized_by
 from fusionc.runtime.processor_time import processor_time
 from fusionc.runtime.profile_events import Summary, summary_of
 from fusionc.runtime.session_settings import SessionSettings
@@ -145,6 +146,13 @@ class Sessions:
         """The seconds of each of some runs of that model, and the most bytes until now."""
         assert self._measured is not None
         return self._measured.runs(seconds), peak_memory()
+
+    def optimized_by(
+        self, model: str, libraries: Sequence[str], settings: Mapping[str, Any], is_optimized: bool, target: str
+    ) -> list[str]:
+        """Write what the optimizers make of a model, as a user has it; those that changed something."""
+        limit_growth()
+        return optimized_by(model, libraries, settings, is_optimized, target)
 
     def profile(
         self,

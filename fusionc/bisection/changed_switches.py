@@ -1,4 +1,4 @@
-"""A switch file that avoids passes: the one that was given, with these off."""
+"""A switch file with passes off that are to blame, or that cost: the one that was given, changed."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from fusionc.switches import PassNames
 from fusionc.switches.switch_file import ALL, SECTIONS, read_file
 
 
-def switches_without(base: Path | None, off: Collection[Pass], registry: Sequence[Pass]) -> str:
-    """The text of a switch file: `base`, if there is one, with these passes off."""
+def changed_switches(
+    base: Path | None, registry: Sequence[Pass], off: Collection[Pass], on: Collection[Pass] = ()
+) -> str:
+    """The text of a switch file: `base`, if there is one, with these passes off, and those on."""
     names = PassNames(registry)
     written: dict[str, dict[str, str]] = {section: {} for section in SECTIONS}
     for entry in read_file(base).entries if base is not None else ():
@@ -20,10 +22,10 @@ def switches_without(base: Path | None, off: Collection[Pass], registry: Sequenc
         sections = (entry.section,) if entry.section else SECTIONS if entry.key == ALL else (_kind(found),)
         for section in sections:
             written[section][entry.key] = "on" if entry.on else "off"
-    for pass_ in off:
+    for pass_, value in [*((pass_, "off") for pass_ in off), *((pass_, "on") for pass_ in on)]:
         for section in SECTIONS:
             written[section].pop(pass_.name, None)
-        written[pass_.kind][pass_.name] = "off"
+        written[pass_.kind][pass_.name] = value
     return json.dumps({"Switch": written}, indent=4) + "\n"
 
 

@@ -1,0 +1,174 @@
+"""`fusionc tune`: what pays here, for this model and these sizes?"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from fusionc.cli.atc_spelling import AtcCommand
+from fusionc.cli.conversion_options import conversion_arguments, conversion_options
+from fusionc.cli.exit_codes import show_tracebacks
+from fusionc.cli.files import FilePath
+from fusionc.cli.signals import held_back
+from fusionc.report.plog import LEVELS
+
+if TYPE_CHECKING:
+    from fusionc.tuning.decisions import Worth
+    from fusionc.tuning.tune_story import Tuned
+
+_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
+_FORMS = {"tuned": "the tuned model", "default": "the model at the defaults", "original": "the original's graph"}
+_EPILOG = """\b
+Exit codes:
+  0  the model is written: tuned, at the defaults or as it was, whichever was confirmed to be fastest
+  1  the tuning failed; nothing was written
+  2  an option or the switch file is wrong, or a file to read is not there
+  3  the result does not compute what the model computes; nothing was written
+  130  interrupted; the journal beside the output stays, and the same command goes on from there"""
+
+
+def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> float:
+    """A click callback: "90", "90s", "5m" or "1h" in seconds."""
+    found = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)\s*([smh]?)", text.strip())
+    if found is None:
+        raise click.BadParameter(f"{text!r} is no duration like 90s, 5m or 1h.", ctx, parameter)
+    return float(found[1]) * _UNITS[found[2]]
+
+
+@click.command(cls=AtcCommand, epilog=_EPILOG, short_help="Find by measurement what makes a model fast here.")
+@click.option("--model", type=FilePath(), metavar="FILE", required=True, help="The ONNX model to tune.")
+@click.option(
+    "--output",
+    type=FilePath(),
+    metavar="FILE",
+    help="The model to write. Default: <model>_fusionc.onnx, in this folder.",
+)
+@click.option(
+    "--budget", metavar="TIME", default="5m", show_default=True, callback=_duration,
+    help="How long to measure: 90s, 5m, 1h. The conversion and its verification in the end come on top.",
+)  # fmt: skip
+@click.option(
+    "--confidence",
+    type=click.FloatRange(50, 100, max_open=True),
+    default=95.0,
+    show_default=True,
+    metavar="PERCENT",
+    help="With which nothing at all is switched that does not pay.",
+)
+@click.option("--json", "as_json", is_flag=True, help="What was found as JSON on stdout.")
+@conversion_options
+@click.option("--log", type=click.Choice(LEVELS), callback=show_tracebacks, help="Level of the log. Default: info.")
+@click.pass_context
+def command(
+    ctx: click.Context,
+    /,
+    model: Path,
+    output: Path | None,
+    budget: float,
+    confidence: float,
+    as_json: bool,
+    **given: Any,
+) -> None:
+    """Measure what pays on this machine, for this model and these sizes of inputs: passes, areas with kernels,
+    onnxruntime's own optimizers, and the settings of a session. What costs is switched off, what is undecided keeps its
+    default.
+
+    Each change is measured beside the defaults, in turn and in fresh processes: groups first, then single ones; what
+    seems to pay is tested again on new processes. A last run of its own compares the result with the defaults and the
+    original: what is not confirmed to be faster is not delivered. Beside the model it writes <output>.switches.json for
+    convert, <output>.session.json, which fusionc.session reads, and <output>.tune.svg, a plot. Sizes and values of the
+    inputs are those of --inputs or --verify_shape; the other options are those of convert.
+    """
+    arguments = conversion_arguments(ctx, given)
+    from fusionc.runtime.process import start
+
+    start()  # it needs some time, as the imports here do
+    with held_back():
+        from fusionc.api import tune
+    from fusionc.report.progress import Progress
+
+    with Progress() as progress:
+        found = tune(
+            model, budget=budget, confidence=confidence / 100, output=output, progress=progress, **arguments
+        )  # fmt: skip
+    if as_json:
+        click.echo(json.dumps(found.as_json(), indent=2, ensure_ascii=False, allow_nan=False))
+    else:
+        _show(found, arguments)
+
+
+def _show(found: Tuned, arguments: dict[str, Any]) -> None:
+    from fusionc.report.table import show_facts, show_table
+
+    base = found.confirmation.seconds["default"]
+    show_table(
+        ["change", ">ratio", ">bounds", ">ms", ">%", "result"], [_row(w, base, found) for w in found.worths], sys.stdout
+    )
+    click.echo()
+    last, facts = found.confirmation, [("inputs", found.label)]
+    times = ", ".join(f"{form} {1e3 * seconds:.3f} ms" for form, seconds in last.seconds.items())
+    facts.append(("last run", times))
+    pairs = [("default / original", last.default)]
+    if last.against_default is not None:
+        pairs += [("tuned / original", last.against_original), ("tuned / default", last.against_default)]
+    facts += [
+        (name, f"{one.ratio:.3f} ({one.low:.3f} to {one.high:.3f} in {one.observations} rounds)") for name, one in pairs
+    ]
+    facts.append(("delivered", _delivered(found)))
+    facts += [("notice", notice) for notice in found.notices]
+    facts.append(("output", str(found.report.output)))
+    if found.report.kernels is not None:
+        facts.append(("kernels", str(found.report.kernels)))
+    facts.append(("switches", str(found.switches)))
+    if found.settings is not None:
+        facts.append(("settings", f"{found.settings}: {found.configuration.settings}"))
+    facts += [("plot", str(found.plot)), ("again", _command(found, arguments)), ("time", f"{found.seconds:.0f} s")]
+    show_facts(facts, sys.stdout)
+
+
+def _row(worth: Worth, base: float, found: Tuned) -> list[str]:
+    one = worth.interval(found.confidence)
+    if one is None:
+        said = {"same": "onnxruntime runs the same"}.get(worth.state, worth.state)
+        return [worth.change.name, "", "", "", "", f"{said}: {worth.why}" if worth.why else said]
+    saved = one.ratio - 1
+    bounds = f"{one.low:.3f} to {one.high:.3f}" if math.isfinite(one.high) else "unknown"
+    return [
+        worth.change.name,
+        f"{one.ratio:.3f}",
+        bounds,
+        f"{1e3 * base * saved:+.3f}",
+        f"{100 * saved:+.1f}",
+        worth.state,
+    ]
+
+
+def _delivered(found: Tuned) -> str:
+    form = found.confirmation.delivered
+    if form == "original":
+        return f"{_FORMS[form]}: nothing was confirmed to be faster"
+    ratio = found.confirmation.ratio
+    assert ratio is not None
+    missed = (
+        ", as the tuned one was not confirmed to be faster"
+        if form == "default" and "tuned" in found.confirmation.seconds
+        else ""
+    )
+    return f"{_FORMS[form]}, confirmed: {ratio.ratio:.3f} of the original's time{missed}"
+
+
+def _command(found: Tuned, arguments: dict[str, Any]) -> str:
+    """How to convert to the same result."""
+    words = ["fusionc", "convert", "--model", str(found.report.model), "--fusion_switch_file", str(found.switches)]
+    if found.configuration.kernels:
+        words.append("--enable_graph_kernel")
+        flags = found.configuration.flags(arguments["graph_kernel_flags"])
+        words += [f"--graph_kernel_flags={flags}"] if flags else []
+    return shlex.join(words)

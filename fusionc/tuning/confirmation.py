@@ -1,0 +1,52 @@
+"""The last word: tuned, default and original in rounds of their own, and which of them may be delivered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+from statistics import median
+from typing import Literal
+
+from fusionc.measurement.intervals import RatioInterval, interval_of, log_ratio
+
+Form = Literal["tuned", "default", "original"]
+_COMPARISONS = 3
+LEAST_ROUNDS, MOST_ROUNDS = 6, 20
+
+
+@dataclass(frozen=True)
+class Confirmation:
+    """What the last run says: the ratios, seconds of a run of each form, and the form that is delivered.
+
+    `against_default` is None where nothing was found that differs from the defaults.
+    """
+
+    delivered: Form
+    seconds: dict[str, float]
+    default: RatioInterval
+    against_original: RatioInterval
+    against_default: RatioInterval | None
+
+    @property
+    def ratio(self) -> RatioInterval | None:
+        """That of what is delivered to the original; None for the original itself."""
+        return {"tuned": self.against_original, "default": self.default, "original": None}[self.delivered]
+
+
+def confirmed(rounds: Sequence[dict[str, list[list[float]]]], confidence: float) -> Confirmation:
+    """What is delivered after these rounds: tuned only where it is faster than both others, the defaults only where
+    they are faster than the original, each beyond doubt; else the original."""
+    each = 1 - (1 - confidence) / _COMPARISONS
+
+    def compared(one: Form, other: Form) -> RatioInterval:
+        return interval_of([log_ratio(found[one], found[other]) for found in rounds], each)
+
+    default, is_tuned = compared("default", "original"), "tuned" in rounds[0]
+    against_original = compared("tuned", "original") if is_tuned else default
+    against_default = compared("tuned", "default") if is_tuned else None
+    delivered: Form = "default" if default.is_faster else "original"
+    if against_default is not None and against_default.is_faster and against_original.is_faster:
+        delivered = "tuned"
+    seconds = {form: median(chain(*(chain(*found[form]) for found in rounds))) for form in rounds[0]}
+    return Confirmation(delivered, seconds, default, against_original, against_default)

@@ -1,0 +1,98 @@
+"""Which changes pay: pure arithmetic on the logarithms of ratios that rounds have observed.
+
+Many changes are looked at, and some seem to pay by chance. So what seems to pay after a few rounds is only chosen to be
+tested, and the test has rounds of its own, of which the choice knew nothing. All tests together are wrong with no more
+than 1 - confidence: each of `tests` changes, at each of the looks, has its part of that.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from fusionc.measurement.intervals import RatioInterval, interval_of
+from fusionc.tuning.candidates import Group
+from fusionc.tuning.configuration import TunedChange
+
+State = Literal["pays", "costs", "undecided", "same", "fails", "not measured"]
+LOOKS = (5, 8, 12, 16)  # rounds of a test after which it may be decided
+MOST_TESTS = 6
+_PART = 0.2  # of what a group saves, less than which is no reason to test a member
+_EXPLAINED = 0.5  # of what a group saves, which its best members have to save for it not to be tested itself
+
+
+@dataclass
+class Worth:
+    """What is known of a change: logarithms of its ratios from the rounds that chose it, and from those of its test.
+
+    `state`: whether it pays or costs, beyond doubt; "same" where onnxruntime runs the same with it.
+    """
+
+    change: TunedChange
+    state: State = "not measured"
+    chosen: list[float] = field(default_factory=list)
+    tested: list[float] = field(default_factory=list)
+    why: str = ""
+
+    @property
+    def logarithms(self) -> list[float]:
+        """Those of the test where there was one: the others have made it look better than it is."""
+        return self.tested or self.chosen
+
+    def interval(self, confidence: float) -> RatioInterval | None:
+        """For this change by itself, whatever else was looked at; None where nothing was measured."""
+        return interval_of(self.logarithms, confidence) if self.logarithms else None
+
+
+def verdict(worth: Worth, confidence: float, tests: int) -> State:
+    """What the test says at a look, as one of so many tests."""
+    if len(worth.tested) < 2:
+        return "undecided"
+    bounds = interval_of(worth.tested, 1 - (1 - confidence) / (tests * len(LOOKS)))
+    return "pays" if bounds.is_faster else "costs" if bounds.is_slower else "undecided"
+
+
+def is_hopeless(worth: Worth) -> bool:
+    """Whether it is not worth while to go on testing: it seems to cost, by now."""
+    return len(worth.tested) >= LOOKS[0] and statistics.median(worth.tested) >= 0
+
+
+def worth_testing(groups: Sequence[Group], worths: Mapping[str, Worth]) -> list[Worth]:
+    """The changes that seem to pay most: a group or its members, whichever saves more, and no two that overlap."""
+    found = list[Worth]()
+    for group in groups:
+        whole = worths[group.whole.name]
+        members = sorted((worths[change.name] for change in group.members), key=_gain, reverse=True)
+        members = [worth for worth in members if _gain(worth) > max(0.0, _PART * _gain(whole))]
+        if members and sum(map(_gain, members)) >= _EXPLAINED * _gain(whole):
+            found += members
+        elif _gain(whole) > 0:
+            found.append(whole)
+    found.sort(key=_promise, reverse=True)
+    return _one_of_each_kind_of_threads(found)[:MOST_TESTS]
+
+
+def order_of_members(groups: Sequence[Group], worths: Mapping[str, Worth]) -> list[TunedChange]:
+    """Members of groups, those first whose group seems to pay most; none of a group that runs the same."""
+    several = [group for group in groups if group.members and worths[group.whole.name].state != "same"]
+    several.sort(key=lambda group: _gain(worths[group.whole.name]), reverse=True)
+    return [change for group in several for change in group.members]
+
+
+def _gain(worth: Worth) -> float:
+    return -statistics.median(worth.chosen) if worth.chosen else -math.inf
+
+
+def _promise(worth: Worth) -> float:
+    """The gain in units of its own noise, which a single lucky round cannot make large."""
+    noise = statistics.stdev(worth.chosen) if len(worth.chosen) > 1 else math.inf
+    return _gain(worth) / (noise + 0.005)
+
+
+def _one_of_each_kind_of_threads(found: Sequence[Worth]) -> list[Worth]:
+    """Numbers of threads exclude one another."""
+    best = next((worth for worth in found if worth.change.threads), None)
+    return [worth for worth in found if not worth.change.threads or worth is best]

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import onnx
+import pytest
+from click.testing import Result
+from harness import parse
+
+from fusionc.measurement.deployed_model import DeployedModel
+from fusionc.measurement.rounds import Measured
+from fusionc.tuning import measuring_laboratory
+
+Run = Callable[..., Result]
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A model, and rounds in which threads that do not spin take half of the time."""
+
+    def measure(models: Mapping[str, DeployedModel], _feeds: Any, _seconds: float, seed: int) -> dict[str, Measured]:
+        found = {}
+        for number, (name, one) in enumerate(models.items()):
+            time = 0.01 * (1 if one.settings.spinning else 0.5) * (1 + 0.001 * ((seed + number) % 3))
+            found[name] = Measured(((time,),), 0.01, 1, 2, 3)
+        return found
+
+    monkeypatch.setattr(measuring_laboratory, "measure_round", measure)
+    onnx.save(parse("g (float[N,4] x) => (float[N,4] y) { a = Exp (x)  y = Tanh (a) }"), tmp_path / "m.onnx")
+    return "m.onnx"
+
+
+def test_a_table_and_the_files(run: Run, model: str) -> None:
+    result = run("tune", "--model", model, "--output", "out.onnx", "--enable_graph_kernel=false")
+    assert result.exit_code == 0, result.output
+    assert result.output.startswith("change ") and "no spinning" in result.output.splitlines()[1]
+    assert "delivered           the tuned model, confirmed: 0.5" in result.output
+    assert "out.session.json: no spinning" in result.output
+    assert "fusionc convert --model m.onnx --fusion_switch_file out.switches.json" in result.output
+    assert {path.name for path in Path().glob("out*")} == {
+        "out.onnx", "out.session.json", "out.switches.json", "out.tune.svg"
+    }  # fmt: skip
+
+
+def test_json(run: Run, model: str) -> None:
+    result = run("tune", "--model", model, "--output", "out.onnx", "--enable_graph_kernel=false", "--json")
+    found = json.loads(result.stdout)
+    assert found["delivered"] == "tuned" and found["settings"]["spinning"] is False
+    assert {"change": "no spinning", "state": "pays"}.items() <= found["changes"][0].items()
+    assert found["last_run"]["tuned / original"]["high"] < 1
+
+
+@pytest.mark.parametrize("words", [("--budget", "soon"), ("--budget", "-5m"), ("--confidence", "100")])
+def test_wrong_options(run: Run, model: str, words: tuple[str, ...]) -> None:
+    assert run("tune", "--model", model, *words).exit_code == 2
+
+
+def test_no_model(run: Run) -> None:
+    result = run("tune", "--model", "absent.onnx")
+    assert result.exit_code == 2 and "absent.onnx" in result.output

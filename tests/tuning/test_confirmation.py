@@ -1,0 +1,52 @@
+from __future__ import annotations
+
+import random
+import xml.etree.ElementTree as ElementTree
+
+from fusionc.tuning.configuration import TunedChange
+from fusionc.tuning.confirmation import confirmed
+from fusionc.tuning.decisions import Worth
+from fusionc.tuning.worth_plot import worth_plot
+
+
+def rounds(noise: float = 0.005, count: int = 8, **seconds: float) -> list[dict[str, list[list[float]]]]:
+    """Rounds in which each form takes so long."""
+    draw = random.Random(0)
+    found = []
+    for _ in range(count):
+        shifts = {form: draw.gauss(1, noise) for form in seconds}
+        found.append({form: [[shifts[form] * value]] * 3 for form, value in seconds.items()})
+    return found
+
+
+def test_the_tuned_model_has_to_be_faster_than_both_others() -> None:
+    last = confirmed(rounds(tuned=0.8, default=0.9, original=1.0), 0.95)
+    assert last.delivered == "tuned" and last.ratio is not None and abs(last.ratio.ratio - 0.8) < 0.01
+    assert confirmed(rounds(tuned=0.9, default=0.9, original=1.0), 0.95).delivered == "default"
+    assert confirmed(rounds(tuned=0.9, default=1.1, original=0.9), 0.95).delivered == "original"
+
+
+def test_what_is_not_confirmed_is_the_original() -> None:
+    last = confirmed(rounds(noise=0.3, tuned=0.97, default=0.98, original=1.0), 0.95)
+    assert last.delivered == "original" and last.ratio is None
+    assert confirmed(rounds(default=1.2, original=1.0), 0.95).delivered == "original"
+    assert confirmed(rounds(tuned=0.5, default=0.6, original=1.0, count=1), 0.95).delivered == "original"
+
+
+def test_without_anything_found_the_defaults_may_be_delivered() -> None:
+    last = confirmed(rounds(default=0.9, original=1.0), 0.95)
+    assert last.delivered == "default" and last.against_default is None
+    assert last.seconds.keys() == {"default", "original"}
+
+
+def test_the_plot_is_valid_and_says_what_was_measured() -> None:
+    last = confirmed(rounds(tuned=0.8, default=0.9, original=1.0), 0.95)
+    worths = [
+        Worth(TunedChange("SlowPass off", "passes"), "pays", tested=[-0.1, -0.11, -0.12]),
+        Worth(TunedChange("one round <only>", "passes"), "undecided", chosen=[0.1]),
+        Worth(TunedChange("never", "passes")),
+    ]
+    root = ElementTree.fromstring(worth_plot("a & b.onnx", worths, last, 0.95))
+    texts = [element.text for element in root.iter() if element.text]
+    assert {"SlowPass off", "one round <only>", "last run: tuned / default"} <= set(texts) and "never" not in texts
+    assert any(text.startswith("a & b.onnx: ratio of run times, and its bounds at 95 %") for text in texts)

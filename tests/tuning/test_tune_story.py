@@ -1,0 +1,165 @@
+"""The whole of a tuning on a small model, measured with a clock that knows what every node costs."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from harness import parse
+
+import fusionc
+from fusionc.api import tune
+from fusionc.errors import FusioncError
+from fusionc.measurement.deployed_model import DeployedModel
+from fusionc.measurement.rounds import Measured
+from fusionc.runtime.run_errors import RunError
+from fusionc.tuning import measuring_laboratory, tune_story
+
+MODEL = """g (float[N,8] x) => (float[N,8] y, float[N,8] z) <float[8,8] w, float[8] b> {
+    m = MatMul (x, w)  a = Add (m, b)  s = Sigmoid (a)  q = Mul (a, s)
+    e = Exp (q)  f = Abs (q)  y = Mul (e, f)
+    t = Transpose <perm=[1,0]> (x)  z = Transpose <perm=[1,0]> (t) }"""
+# What onnxruntime does not turn back.
+SLOW_PASS = """import fusionc
+from fusionc import op
+fusionc.register_replacement(lambda x: op.Abs(x), lambda x: op.Max(x, op.Neg(x)), name="SlowPass")
+"""
+
+
+class FakeClock:
+    """Stands in for rounds in fresh processes: `costs` are milliseconds of nodes, by operator; others take one."""
+
+    def __init__(self, noise: float = 0.005, interrupt_at: int = 10_000, **costs: float) -> None:
+        self.random, self.noise, self.costs, self.interrupt_at = random.Random(0), noise, costs, interrupt_at
+        self.rounds = 0
+
+    def __call__(
+        self, models: Mapping[str, DeployedModel], feeds: Mapping[str, Any], seconds: float, seed: int
+    ) -> dict[str, Measured]:
+        self.rounds += 1
+        if self.rounds > self.interrupt_at:
+            raise KeyboardInterrupt
+        found = {}
+        for name, model in models.items():
+            nodes = onnx.load(model.file).graph.node
+            time = sum(self.costs.get(node.op_type, 1.0) for node in nodes) * math.exp(self.random.gauss(0, self.noise))
+            time *= self.costs.get("one_thread", 1.0) if model.settings.threads == 1 else 1.0
+            found[name] = Measured(((time / 1e3,),) * 3, 0.01, 1, 2, 3)
+        return found
+
+
+@pytest.fixture
+def model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    onnx.save(parse(MODEL), tmp_path / "in.onnx")
+    Path("slow.py").write_text(SLOW_PASS)
+    return tmp_path / "in.onnx"
+
+
+@pytest.fixture
+def tuned(model: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Tunes the model with a clock."""
+
+    def run(clock: FakeClock, **options: Any) -> Any:
+        monkeypatch.setattr(measuring_laboratory, "measure_round", clock)
+        given = {"enable_graph_kernel": False, "log": "null", **options}
+        return tune(model, output="out.onnx", budget=3600, **given)
+
+    return run
+
+
+def states(found: Any, state: str) -> set[str]:
+    return {worth.change.name for worth in found.worths if worth.state == state}
+
+
+def operators(path: str) -> set[str]:
+    return {node.op_type for node in onnx.load(path).graph.node}
+
+
+def test_a_pass_that_costs_is_switched_off(tuned: Callable[..., Any]) -> None:
+    found = tuned(FakeClock(Max=5.0), custom_passes=["slow.py"])
+    assert found.confirmation.delivered == "tuned" and states(found, "pays") == {"SlowPass off"}
+    assert "Abs" in operators("out.onnx") and "Transpose" not in operators("out.onnx")
+    switches = json.loads(Path("out.switches.json").read_text())["Switch"]
+    assert switches == {"GraphFusion": {"SlowPass": "off"}, "UBFusion": {}}
+    again = {"fusion_switch_file": "out.switches.json", "custom_passes": ["slow.py"], "log": "null"}
+    fusionc.convert("in.onnx", output="again.onnx", **again)
+    assert Path("again.onnx").read_bytes() == Path("out.onnx").read_bytes()
+    assert not Path("out.tune.jsonl").exists() and not list(Path().glob(".fusionc-*"))
+    assert Path("out.tune.svg").read_text().startswith("<svg")
+    assert json.loads(json.dumps(found.as_json()))["delivered"] == "tuned"
+
+
+def test_settings_that_pay_reach_a_session(tuned: Callable[..., Any]) -> None:
+    found = tuned(FakeClock(one_thread=0.5))
+    assert found.confirmation.delivered == "tuned" and states(found, "pays") == {"1 thread"}
+    assert fusionc.session("out.onnx").get_session_options().intra_op_num_threads == 1
+
+
+def test_where_nothing_pays_it_is_the_default_or_the_original(tuned: Callable[..., Any]) -> None:
+    found = tuned(FakeClock(Identity=0.1))
+    assert found.confirmation.delivered == "default" and not states(found, "pays") and found.settings is None
+    assert fusionc.session("out.onnx").get_session_options().intra_op_num_threads == 0
+    found = tuned(FakeClock(noise=0.5))
+    assert found.confirmation.delivered == "original"
+    assert onnx.load("out.onnx").graph == onnx.load("in.onnx").graph
+
+
+def test_an_interrupted_run_goes_on_and_decides_the_same(tuned: Callable[..., Any]) -> None:
+    with pytest.raises(KeyboardInterrupt):
+        tuned(FakeClock(interrupt_at=20, Max=5.0), custom_passes=["slow.py"])
+    assert Path("out.tune.jsonl").is_file() and not Path("out.onnx").exists() and not list(Path().glob(".fusionc-*"))
+    rest = FakeClock(Max=5.0)
+    found = tuned(rest, custom_passes=["slow.py"])
+    whole = FakeClock(Max=5.0)
+    assert any("continued" in notice for notice in found.notices)
+    assert found.confirmation.delivered == tuned(whole, custom_passes=["slow.py"]).confirmation.delivered == "tuned"
+    assert rest.rounds <= whole.rounds - 15
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_a_slow_area_is_switched_off_by_name(model: Path, tuned: Callable[..., Any]) -> None:
+    fusionc.convert(model, output="areas.onnx", enable_graph_kernel=True, log="null")
+    (slow, *_) = [node.op_type for node in onnx.load("areas.onnx").graph.node if node.domain == "fusionc.gk"]
+    found = tuned(FakeClock(**{slow: 20.0}), enable_graph_kernel=True)
+    assert found.confirmation.delivered == "tuned" and f"area {slow} off" in states(found, "pays")
+    assert slow not in operators("out.onnx") and slow in found.configuration.areas_off
+
+
+def test_a_model_that_onnxruntime_cannot_measure(tuned: Callable[..., Any]) -> None:
+    def fails(*_: object) -> dict[str, Measured]:
+        raise RunError("no")
+
+    with pytest.raises(FusioncError, match="onnxruntime cannot run the model: no"):
+        tuned(fails)
+
+
+@pytest.mark.timing
+def test_a_pass_that_is_slow_on_this_machine_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    onnx.save(parse("g (float[1000,1000] x) => (float[1000,1000] y) { y = Abs (x) }"), "in.onnx")
+    Path("slow.py").write_text(SLOW_PASS.replace("op.Max(x, op.Neg(x))", "op.Max(op.Tan(op.Atan(x)), op.Neg(x))"))
+    begin = perf_counter()
+    options = {"custom_passes": ["slow.py"], "verify": False, "log": "null"}
+    found = tune("in.onnx", output="out.onnx", budget=60, enable_graph_kernel=False, **options)
+    assert states(found, "pays") >= {"SlowPass off"} and "Tan" not in operators("out.onnx")
+    assert perf_counter() - begin < 120
+
+
+def test_a_real_run_in_a_moment(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tune_story, "LEAST_ROUNDS", 2)
+    monkeypatch.setattr(measuring_laboratory, "_LEAST", 0.02)
+    found = tune(model, output="out.onnx", budget=0.5, enable_graph_kernel=False, log="null")
+    x = np.ones((2, 8), np.float32)
+    before, after = (ort.InferenceSession(path).run(None, {"x": x})[0] for path in ("in.onnx", "out.onnx"))
+    np.testing.assert_allclose(before, after, rtol=1e-5)
+    assert found.confirmation.delivered in ("default", "original", "tuned")
