@@ -12,12 +12,13 @@ _x, _scale = var("x"), var("scale")
 _square = either(_x**2.0, op.Mul(_x, _x, _as="product"))
 _mean = op.ReduceMean(_square, rest("axes"), _as="mean") + const("epsilon")
 _root = op.Sqrt(_mean)
-_unusual = either(op.Reciprocal(_root, _as="inverse"), op.Pow(_mean, -0.5, _as="inverse"))
-_inverse = either(_unusual, 1.0 / _root)
+_inverse = either(
+    op.Reciprocal(_root, _as="inverse"), op.Pow(_mean, -0.5, _as="inverse"), op.Div(1.0, _root, _as="inverse")
+)
 
 
 def _is_unlike(m: Match) -> bool:
-    """Whether it is not written as onnxruntime recognizes it."""
+    """Whether it is not written as onnxruntime recognizes it, with the fewest operators."""
     return m.opset < _STANDARD and any(node is not None for node in (m.product, m.inverse, m.scaled))
 
 
@@ -25,7 +26,7 @@ class RmsNormUbFusionPass(UBFusionPass):
     """Root mean square normalization is written as onnxruntime recognizes it, below the opset that has an operator.
 
     before   x · scale / √(mean(x²) + epsilon) in an order or with operators that it does not know: · Reciprocal(√…),
-             · (…)^−0.5, the scale on x, the square as a product
+             · (…)^−0.5, the scale on x, the square as a product; · 1 / √…, which it knows
     after    x / √(mean(x²) + epsilon) · scale with Pow and Div, of which onnxruntime makes SimplifiedLayerNormalization
              at load
     refuses  more than the last axis; a scale that is not one number for each of its elements; elements other than
