@@ -25,8 +25,8 @@ class AreaValue:
 
 
 class KernelKind(StrEnum):
-    """What the kernel of an area is made of: loops of its own, or steps over images in a blocked layout, in which 3×3
-    convolutions are computed directly or by Winograd's algorithm."""
+    """What the kernel of an area is made of: loops of its own, or steps over images, or rows, in a blocked layout, in
+    which 3×3 convolutions are computed directly or by Winograd's algorithm."""
 
     LOOPS = "loops"
     BLOCKED = "blocked"

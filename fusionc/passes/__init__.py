@@ -156,6 +156,7 @@ _ORDER = (
     "quantization.inference_qbmm_allreduce_add_fusion",
     # areas: what no other pass wanted
     "areas.blocked_convolution_fusion",
+    "areas.blocked_mat_mul_fusion",
     "areas.winograd_convolution",
     "areas.fusion_virtual_op_set_switch",
     "areas.multi_output_fusion",

@@ -1,1 +1,1 @@
-"""Areas of convolutional networks as programs: steps over images in a blocked layout."""
+"""Areas of convolutions and matrix products as programs: steps over images, or rows, in a blocked layout."""

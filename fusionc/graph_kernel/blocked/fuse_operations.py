@@ -9,7 +9,7 @@ import onnx
 
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.blocked.image_area import ImageArea, ImageCut, ImageJoin, Operation, UnfitOperator
-from fusionc.graph_kernel.blocked.image_operators import OPERATORS
+from fusionc.graph_kernel.blocked.image_operators import operation_of
 from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, NO_ACTIVATION, Activated, Activation, StepKind
 
 _Item = Operation | ImageJoin | ImageCut
@@ -44,10 +44,7 @@ class Operations:
         return list(self._order.values())
 
     def _read(self, node: onnx.NodeProto) -> None:
-        reader = OPERATORS.get((node.domain, node.op_type))
-        if reader is None:
-            raise UnfitOperator("no step computes it")
-        item = reader(self.images, node)
+        item = operation_of(self.images, node)
         if isinstance(item, Operation):
             item = self._scaled(item)
             self._load(item.image, item.is_planar)
@@ -66,7 +63,7 @@ class Operations:
             stored = [name for name, _ in item.parts]
         for name in stored:
             if name in self._outputs:
-                self._put(Operation(StepKind.STORE, name, name))
+                self._put(Operation(StepKind.STORE, name, name, flag=self.images.is_rows(name)))
 
     def _put(self, item: _Item, *made: str) -> None:
         self._order[id(item)] = item
@@ -77,7 +74,7 @@ class Operations:
         if name in self._made or name not in self.images.area.inputs or (name, is_planar) in self._loaded:
             return
         self._loaded.add((name, is_planar))
-        self._put(Operation(StepKind.LOAD, name, name, is_planar=is_planar))
+        self._put(Operation(StepKind.LOAD, name, name, is_planar=is_planar, flag=self.images.is_rows(name)))
 
     def _is_private(self, name: str) -> bool:
         """Whether one operator alone needs a value."""
@@ -89,7 +86,7 @@ class Operations:
             found = gate
         if found.kind is StepKind.ACT and self._activate(found):
             return
-        if found.line is not None and self._extend(found):
+        if found.line is not None and (self._extend(found) or self._give_bias(found)):
             return
         if found.kind is StepKind.ADD and self._add_to_convolution(found):
             return
@@ -145,12 +142,23 @@ class Operations:
     def _extend(self, found: Operation) -> bool:
         """Whether a factor or a number to add became one of such a step before."""
         before = self._before(found)
-        if before is None or before.line is None or found.line is None or before.second:
+        if before is None or before.line is None or found.line is None or before.second or before.bias or found.bias:
             return False
         (a, b), (c, d) = before.line, found.line
         if b != 0 and c != 1:
             return False
         before.line, before.out = (a * c, b * c + d), found.out
+        self._made[found.out] = before
+        return True
+
+    def _give_bias(self, found: Operation) -> bool:
+        """Whether what is added to each channel became the bias of a convolution before."""
+        before = self._before(found)
+        if before is None or not found.bias or before.kind not in CONVOLUTIONS or before.bias or before.second:
+            return False
+        if before.line is not None:
+            return False
+        before.bias, before.activated, before.out = found.bias, found.activated, found.out
         self._made[found.out] = before
         return True
 

@@ -16,6 +16,7 @@ from fusionc.graph_kernel.lower.area_info import attribute
 from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 
 _IMAGE_RANK = 4
+_ROW_RANKS = (2, 3)
 _AXES = {0: "batch", 2: "height", 3: "width"}
 
 
@@ -106,9 +107,9 @@ class ImageArea:
     def note(self, name: str, found: Image | None) -> None:
         """An image with what the area declares of it, and what was found by its operators."""
         value = self.area.values[name]
-        if value.dtype != TensorProto.FLOAT or len(value.shape) != _IMAGE_RANK:
+        if value.dtype != TensorProto.FLOAT or len(value.shape) not in (_IMAGE_RANK, *_ROW_RANKS):
             raise UnfitOperator("it computes what is no float32 image")
-        batch, channels, height, width = value.shape
+        batch, channels, height, width = self._declared(name)
         if not isinstance(channels, int) or channels < 1 or (found is not None and found.channels != channels):
             raise UnfitOperator("its channels are not known before the model runs")
         declared = (batch, height, width)
@@ -121,9 +122,23 @@ class ImageArea:
             raise UnfitOperator("its images have no elements")
         self.images[name] = Image(channels, *sizes)
 
+    def is_rows(self, name: str) -> bool:
+        """Whether a value is a matrix, or several: its rows are the pixels of an image of one row."""
+        return len(self.area.values[name].shape) in _ROW_RANKS
+
+    def _declared(self, name: str) -> tuple[int | str, ...]:
+        """Batch, channels, height, width."""
+        shape = self.area.values[name].shape
+        if not self.is_rows(name):
+            return shape
+        *batch, rows, channels = shape
+        return (batch[0] if batch else 1, channels, 1, rows)
+
     def are_same(self, one: str, other: str, axis: int) -> bool:
         """Whether two images are known to have the same size: 0 their batches, 2 their heights, 3 their widths."""
-        declared = {self.area.values[name].shape[axis] for name in (one, other)}
+        if len(self.area.values[one].shape) != len(self.area.values[other].shape):
+            return False
+        declared = {self._declared(name)[axis] for name in (one, other)}
         sizes = {getattr(self.image(name), _AXES[axis]) for name in (one, other)}
         if self.is_fragment and any(size.known is None for size in sizes):
             return True
@@ -143,6 +158,11 @@ class ImageArea:
         if operand not in self.area.constants:
             raise UnfitOperator("a parameter is not known before the model runs")
         return [float(v) for v in self.area.constants[operand].ravel()]
+
+    def is_vector(self, name: str) -> bool:
+        """Whether it is a constant with a number for each channel."""
+        value = self.area.values.get(name)
+        return value is not None and name in self.area.inputs and len(value.shape) == 1
 
     def weights(self, name: str) -> tuple[int, ...]:
         """The shape of weights or of a bias. Raises UnfitOperator where they are computed."""

@@ -27,7 +27,12 @@ class MadeProgram:
     program: Program
     operations: tuple[Operation, ...]  # one for each step
     images: dict[str, Image]
+    rows: frozenset[str]  # those of the images that are rows
     unknown: int
+
+    def is_rows(self, name: str) -> bool:
+        """Whether a value is rows, not images."""
+        return name in self.rows
 
     def sides(self, name: str) -> tuple[int, int]:
         """About how many rows and columns an image has."""
@@ -35,9 +40,9 @@ class MadeProgram:
         return max(1, image.height.about(self.unknown)), max(1, image.width.about(self.unknown))
 
     def pixels(self, name: str) -> int:
-        """About how many pixels an image of one batch has."""
+        """About how many pixels an image of one batch has; of rows all there are."""
         height, width = self.sides(name)
-        return height * width
+        return height * width * (max(1, self.images[name].batch.about(1)) if self.is_rows(name) else 1)
 
 
 def program_of(area: Area) -> MadeProgram:
@@ -69,11 +74,16 @@ class _Maker:
             steps.append(self._step(operation))
         slots = slots_of(list(lives.values()), [self._floats(value, halos[value]) for value in lives])
         storages = tuple(
-            Storage(slot, halos[value], self._images.images[value[0]].channels)
+            Storage(slot, halos[value], self._images.images[value[0]].channels, self._is_rows(value[0]))
             for slot, value in zip(slots, lives, strict=True)
         )
         program = Program(storages, tuple(self._buffers), tuple(steps), tuple(self._tables.values()), max(slots) + 1)
-        return MadeProgram(program, tuple(self._places.steps), self._images.images, self._unknown)
+        images = self._images.images
+        rows = frozenset(filter(self._is_rows, images))
+        return MadeProgram(program, tuple(self._places.steps), images, rows, self._unknown)
+
+    def _is_rows(self, name: str) -> bool:
+        return name in self._area.values and self._images.is_rows(name)
 
     def _floats(self, value: Value, halo: int) -> int:
         image = self._images.images[value[0]]
@@ -94,7 +104,9 @@ class _Maker:
             image,
             second,
             weights=self._tensor(operation.weights) if operation.line is None else self._filled(operation, 0),
-            bias=self._tensor(operation.bias) if operation.line is None else self._filled(operation, 1),
+            bias=self._tensor(operation.bias)
+            if operation.bias or operation.line is None
+            else self._filled(operation, 1),
             activated=operation.activated,
             is_after=operation.is_after,
             window=operation.window,

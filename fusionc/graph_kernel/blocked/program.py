@@ -29,9 +29,15 @@ class StepKind(IntEnum):
     ACT = 13
     RESIZE = 14
     COPY = 15
+    PRODUCT = 16
 
 
-CONVOLUTIONS = frozenset((StepKind.CONV, StepKind.WINOGRAD, StepKind.DEPTHWISE, StepKind.FIRST, StepKind.TRANSPOSED))
+CONVOLUTIONS = frozenset(
+    (
+        *(StepKind.CONV, StepKind.WINOGRAD, StepKind.DEPTHWISE, StepKind.FIRST, StepKind.TRANSPOSED),
+        StepKind.PRODUCT,  # a convolution of 1×1, with weights [in, out]
+    )
+)
 
 
 class Activation(IntEnum):
@@ -77,11 +83,13 @@ PLAIN_WINDOW = KernelWindow()
 
 @dataclass(frozen=True)
 class Storage:
-    """Memory of images of so many channels, with a border of zeros; storages share a slot at different times."""
+    """Memory of images of so many channels, with a border of zeros; storages share a slot at different times. Rows of
+    all batches are pixels of one image."""
 
     slot: int
     halo: int
     channels: int
+    is_rows: bool
 
 
 @dataclass(frozen=True)
@@ -98,8 +106,8 @@ class Buffer:
 class ProgramStep:
     """One step. `out`, `image` and `second` are buffers; of a LOAD `image`, of a STORE `out` is the number of a tensor.
 
-    `is_after` says that the second operand is added behind the activation, `flag` of AVERAGE_POOL that zeros around
-    count.
+    `is_after` says that the second operand is added behind the activation; `flag` of AVERAGE_POOL that zeros around
+    count, of LOAD and STORE that the tensor is rows: its last axis are the channels.
     """
 
     kind: StepKind

@@ -14,7 +14,7 @@ def program_text(name: str, program: Program, area: Area) -> str:
     ports = [area.values[port] for port in (*area.inputs, *area.outputs)]
     parts = [f"static const float {name}_t{k}[] = {{{table(F32, array)}}};" for k, array in enumerate(program.tables)]
     pointers = ", ".join([*(f"{name}_t{k}" for k in range(len(program.tables))), "NULL"])
-    storages = [f"{{{s.slot}, {s.halo}, {s.channels}}}" for s in program.storages]
+    storages = [f"{{{s.slot}, {s.halo}, {int(s.is_rows)}, {s.channels}}}" for s in program.storages]
     buffers = [f"{{{b.storage}, {int(b.is_planar)}, {b.first}, {b.channels}}}" for b in program.buffers]
     counts = f"{len(storages)}, {program.slots}, {len(buffers)}, {len(program.steps)}"
     parts += [

@@ -1,7 +1,7 @@
-"""What a blocked program saves: its time against that of onnxruntime, which has a blocked layout as well.
+"""What a blocked program saves: its time against that of onnxruntime, which has a blocked layout for images as well.
 
-Only convolutions count. What stands between them onnxruntime fuses into them, too, or it takes as long there as here.
-So it is Winograd's way that a program has ahead; the direct way takes longer here.
+Only convolutions and products count. What stands between them onnxruntime fuses into them, too, or it takes as long
+there as here. Of convolutions it is Winograd's way that a program has ahead; the direct way takes longer here.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.blocked.convolution_time import direct_seconds, winograd_seconds
 from fusionc.graph_kernel.blocked.image_area import Operation
 from fusionc.graph_kernel.blocked.make_program import MadeProgram, program_of
+from fusionc.graph_kernel.blocked.product_time import copy_seconds, product_seconds
 from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, ProgramStep, StepKind
 
 _DIRECT = 1.12  # what a direct convolution takes here, of the time that onnxruntime takes
@@ -20,21 +21,29 @@ def saved_by_program(area: Area) -> float:
     """Estimated seconds that the program of an area saves in each run, on one thread; 0 where that is too little to be
     sure."""
     made = program_of(area)
-    theirs = ours = 0.0
-    for step, operation in zip(made.program.steps, made.operations, strict=True):
-        if step.kind in CONVOLUTIONS:
-            there = _of_direct(step, operation, made)
-            theirs += there
-            ours += _of_winograd(operation, made) if step.kind is StepKind.WINOGRAD else there * _DIRECT
+    times = [_here_and_there(step, of, made) for step, of in zip(made.program.steps, made.operations, strict=True)]
+    ours, theirs = (sum(column) for column in zip(*times, strict=True))
     return theirs - ours if theirs - ours > _LEAST * theirs else 0.0
 
 
+def _here_and_there(step: ProgramStep, operation: Operation, made: MadeProgram) -> tuple[float, float]:
+    if step.kind in CONVOLUTIONS and operation.weights and made.is_rows(operation.out):
+        return product_seconds(made.pixels(operation.out), *_channels(operation, made))
+    if step.kind in CONVOLUTIONS:
+        there = _of_direct(step, operation, made)
+        if step.kind is StepKind.WINOGRAD:
+            return winograd_seconds(*made.sides(operation.out), *_channels(operation, made)), there
+        return there * _DIRECT, there
+    if step.kind in (StepKind.LOAD, StepKind.STORE) and made.is_rows(operation.out):
+        return copy_seconds(made.pixels(operation.out), made.images[operation.out].channels), 0.0
+    return 0.0, 0.0
+
+
+def _channels(operation: Operation, made: MadeProgram) -> tuple[int, int]:
+    return made.images[operation.image].channels, made.images[operation.out].channels
+
+
 def _of_direct(step: ProgramStep, operation: Operation, made: MadeProgram) -> float:
-    channels, out = made.images[operation.image].channels, made.images[operation.out].channels
+    channels, out = _channels(operation, made)
     taps = 1 if step.kind is StepKind.TRANSPOSED else step.window.kernel[0] * step.window.kernel[1]
     return direct_seconds(made.pixels(operation.out), taps, channels // step.window.group, out)
-
-
-def _of_winograd(operation: Operation, made: MadeProgram) -> float:
-    channels, out = made.images[operation.image].channels, made.images[operation.out].channels
-    return winograd_seconds(*made.sides(operation.out), channels, out)

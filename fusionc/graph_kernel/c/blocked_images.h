@@ -6,8 +6,14 @@ static void GB(load_rows)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float
   (void)scratch;
   for (GB(place) p = GB(place_of)(c, unit, to->blocks); unit < end; ++unit, GB(advance)(c, &p, to->blocks)) {
     const ptrdiff_t left = to->channels - p.block * own, channels = left < own ? left : own;
-    const float *from = c->tensor + ((p.image * to->channels + p.block * own) * to->height + p.row) * to->width;
     float *y = GB(at)(to, &p);
+    if (c->step->flag) {
+      const float *row = c->tensor + p.block * own;
+      for (ptrdiff_t x = 0; x < p.count; ++x, row += to->channels)
+        for (ptrdiff_t v = 0; v < GB_V; ++v) y[x * GB_V + v] = v < channels ? row[v] : 0.0f;
+      continue;
+    }
+    const float *from = c->tensor + ((p.image * to->channels + p.block * own) * to->height + p.row) * to->width;
     if (to->is_planar) {
       memcpy(y, from, (size_t)p.count * sizeof *y);
       continue;
@@ -26,8 +32,14 @@ static void GB(store_rows)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, floa
   (void)scratch;
   for (GB(place) p = GB(place_of)(c, unit, in->blocks); unit < end; ++unit, GB(advance)(c, &p, in->blocks)) {
     const ptrdiff_t channels = in->channels - p.block * GB_V < GB_V ? in->channels - p.block * GB_V : GB_V;
-    float *to = c->tensor + ((p.image * in->channels + p.block * GB_V) * in->height + p.row) * in->width;
     const float *x = GB(at)(in, &p);
+    if (c->step->flag) {
+      float *row = c->tensor + p.block * GB_V;
+      for (ptrdiff_t i = 0; i < p.count; ++i, row += in->channels)
+        for (ptrdiff_t v = 0; v < channels; ++v) row[v] = x[i * GB_V + v];
+      continue;
+    }
+    float *to = c->tensor + ((p.image * in->channels + p.block * GB_V) * in->height + p.row) * in->width;
     ptrdiff_t k = 0;
     for (; k + 4 <= p.count && channels == GB_V; k += 4)
       for (ptrdiff_t v = 0; v < GB_V; v += 4) gb_transpose(x + k * GB_V + v, GB_V, to + v * plane + k, plane);
@@ -132,7 +144,7 @@ const gb_width GB(width_of) = {
     .tile = GB_TILE,
     .tasks = {GB(load_rows), GB(store_rows), GB(convolve), GB(winograd), GB(depthwise), GB(convolve), GB(transposed),
               GB(pool), GB(pool), GB(global_average), GB(elementwise), GB(elementwise), GB(elementwise), GB(elementwise),
-              GB(resize), GB(elementwise)},
+              GB(resize), GB(elementwise), GB(convolve)},
     .pack = GB(pack),
     .pack_depthwise = GB(pack_depthwise),
     .pack_transposed = GB(pack_transposed),

@@ -52,18 +52,18 @@ static OrtStatus *gb_compute(void *self, OrtKernelContext *context) {
     if (s->op == GB_LOAD) read = s->in;
     if (s->op == GB_WINOGRAD && s->weights < inputs) read = s->weights; /* as they are, for what is not finite */
     if (read >= 0)
-      status = gk_input(context, (size_t)read, 4, dims[read], &loads[read], (char **)(uintptr_t)&in[read]);
+      status = gk_input(context, (size_t)read, kernel->ranks[read], dims[read], &loads[read], (char **)(uintptr_t)&in[read]);
   }
   if (status) return status;
-  const char *contradiction = gb_sizes(p, loads, sizes);
+  const char *contradiction = gb_sizes(kernel, loads, sizes);
   if (contradiction) return GK_ORT_CreateStatus(gk_api)(GK_INVALID_ARGUMENT, contradiction);
   for (int k = 0; k < p->steps_count && !status; ++k) {
     const gb_step *s = &p->steps[k];
     if (s->op != GB_STORE) continue;
-    const gb_size size = sizes[p->buffers[s->in].storage];
-    const int64_t made[4] = {size.batch, p->buffers[s->in].channels, size.height, size.width};
+    int64_t made[4];
+    gb_stored(kernel, s, sizes, made);
     OrtValue *value;
-    status = GK_ORT_GetOutput(gk_api)(context, (size_t)s->out, made, 4, &value);
+    status = GK_ORT_GetOutput(gk_api)(context, (size_t)s->out, made, (size_t)kernel->ranks[inputs + s->out], &value);
     if (!status) status = GK_ORT_GetData(gk_api)(value, (void **)(uintptr_t)&out[s->out]);
   }
   int failed = 0;

@@ -8,7 +8,7 @@
 #include <stddef.h>
 enum {
   GB_LOAD, GB_STORE, GB_CONV, GB_WINOGRAD, GB_DEPTHWISE, GB_FIRST, GB_TRANSPOSED, GB_MAX_POOL, GB_AVERAGE_POOL,
-  GB_GLOBAL_AVERAGE, GB_ADD, GB_MUL, GB_SCALE, GB_ACT, GB_RESIZE, GB_COPY
+  GB_GLOBAL_AVERAGE, GB_ADD, GB_MUL, GB_SCALE, GB_ACT, GB_RESIZE, GB_COPY, GB_PRODUCT
 };
 enum {
   GB_NONE, GB_RELU, GB_CLIP, GB_LEAKY, GB_SIGMOID, GB_HARD_SIGMOID, GB_HARD_SWISH, GB_SWISH, GB_GELU, GB_TANH,
@@ -18,6 +18,7 @@ enum {
 typedef struct {
   short slot; /* memory, which others have at other times */
   short halo;
+  short rows; /* of all batches are pixels of one image */
   int channels;
 } gb_storage;
 
@@ -32,7 +33,7 @@ typedef struct {
   short activation, after; /* after: in2 is added behind the activation */
   float alpha, beta;       /* of the activation */
   int group, kernel[2], stride[2], dilation[2], pads[4];
-  int flag;                /* of an average: zeros around count as well */
+  int flag;                /* of an average: zeros around count as well; of a load or store: the last axis is that of channels */
 } gb_step;
 
 typedef struct gb_program {
@@ -69,7 +70,7 @@ typedef void gb_task(const gb_call *call, ptrdiff_t unit, ptrdiff_t end, float *
 /* What is compiled once for each width of vectors. */
 typedef struct {
   int vector, tile; /* floats in a vector, pixels of a tile */
-  gb_task *tasks[GB_COPY + 1];
+  gb_task *tasks[GB_PRODUCT + 1];
   void (*pack)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out, ptrdiff_t block);
   void (*pack_depthwise)(const float *w, float *to, const gb_step *, ptrdiff_t channels);
   void (*pack_transposed)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);

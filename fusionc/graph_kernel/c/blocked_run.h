@@ -57,7 +57,7 @@ static ptrdiff_t gb_packed_size(const gb_width *width, const gb_program *p, cons
 static void gb_pack(const gb_width *width, const gb_program *p, const gb_step *s, const float *w, float *to) {
   const ptrdiff_t in = p->buffers[s->in].channels, out = p->buffers[s->out].channels;
   if (s->op == GB_DEPTHWISE) width->pack_depthwise(w, to, s, out);
-  else if (s->op == GB_TRANSPOSED) width->pack_transposed(w, to, s, in, out);
+  else if (s->op == GB_TRANSPOSED || s->op == GB_PRODUCT) width->pack_transposed(w, to, s, in, out);
   else if (s->op == GB_WINOGRAD) width->pack_winograd(w, to, in, out);
   else width->pack(w, to, s, in, out, s->op == GB_FIRST ? 1 : width->vector);
 }
@@ -108,9 +108,10 @@ static ptrdiff_t gb_sized(const gb_step *s, int axis, ptrdiff_t size) {
   return room / s->stride[axis] + 1; /* of a pool over a smaller image as onnxruntime has it: one window */
 }
 
-/* The sizes of the images in all storages; `loads` has those of the inputs, [batch, channels, height, width] for each
- * tensor. What is wrong with them, or NULL. */
-static const char *gb_sizes(const gb_program *p, const int64_t *const *loads, gb_size *sizes) {
+/* The sizes of the images in all storages; `loads` has those of the inputs: [batch, channels, height, width] of images,
+ * [batch, width, channels] or [width, channels] of rows. What is wrong with them, or NULL. */
+static const char *gb_sizes(const gk_kernel *kernel, const int64_t *const *loads, gb_size *sizes) {
+  const gb_program *p = kernel->program;
   for (int k = 0; k < p->storages_count; ++k) sizes[k].batch = -1;
   for (int k = 0; k < p->steps_count; ++k) {
     const gb_step *s = &p->steps[k];
@@ -118,8 +119,9 @@ static const char *gb_sizes(const gb_program *p, const int64_t *const *loads, gb
     gb_size out, *known = &sizes[p->buffers[s->out].storage];
     if (s->op == GB_LOAD) {
       const int64_t *n = loads[s->in];
-      if (n[1] != p->buffers[s->out].channels) return "an input has another number of channels than the kernel was made for";
-      out = (gb_size){n[0], n[2], n[3]};
+      const int rank = kernel->ranks[s->in];
+      if (n[s->flag ? rank - 1 : 1] != p->buffers[s->out].channels) return "an input has another number of channels than the kernel was made for";
+      out = !s->flag ? (gb_size){n[0], n[2], n[3]} : rank == 2 ? (gb_size){1, 1, n[0]} : (gb_size){n[0], 1, n[1]};
     } else {
       const gb_size in = sizes[p->buffers[s->in].storage];
       out = in;
@@ -141,12 +143,23 @@ static const char *gb_sizes(const gb_program *p, const int64_t *const *loads, gb
   return NULL;
 }
 
+/* The shape of what a step stores. */
+static void gb_stored(const gk_kernel *kernel, const gb_step *s, const gb_size *sizes, int64_t *shape) {
+  const gb_buffer *b = &kernel->program->buffers[s->in];
+  const gb_size size = sizes[b->storage];
+  const int64_t image[] = {size.batch, b->channels, size.height, size.width};
+  const int64_t rows[] = {size.batch, size.width, b->channels};
+  const int rank = kernel->ranks[kernel->inputs + s->out];
+  memcpy(shape, s->flag ? rows + 3 - rank : image, (size_t)rank * sizeof *shape);
+}
+
 static gb_image gb_image_of(const gb_state *state, int number, const gb_size *sizes, char *const *slots) {
   const gb_program *p = state->kernel->program;
   if (number < 0) return (gb_image){0};
   const gb_buffer *b = &p->buffers[number];
   const gb_storage *storage = &p->storages[b->storage];
-  const gb_size size = sizes[b->storage];
+  gb_size size = sizes[b->storage];
+  if (storage->rows) size = (gb_size){1, 1, size.batch * size.width};
   const ptrdiff_t v = b->planar ? 1 : state->width->vector, halo = storage->halo;
   gb_image image = {.batch = size.batch, .channels = b->channels, .blocks = (b->channels + v - 1) / v,
                     .height = size.height, .width = size.width, .is_planar = b->planar};

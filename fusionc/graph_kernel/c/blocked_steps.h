@@ -70,7 +70,7 @@ static int gb_is_by_pixel(const gb_call *c) {
 /* How a step is cut into units. */
 static void gb_divide(const gb_width *width, gb_call *c) {
   const gb_step *s = c->step;
-  const int is_convolution = s->op == GB_CONV || s->op == GB_FIRST;
+  const int is_convolution = s->op == GB_CONV || s->op == GB_FIRST || s->op == GB_PRODUCT;
   const gb_image *shape = s->op == GB_STORE || s->op == GB_TRANSPOSED ? &c->in : &c->out;
   ptrdiff_t blocks = shape->blocks;
   if (is_convolution || s->op == GB_TRANSPOSED) blocks = (c->out.blocks / s->group + 1) / 2 * s->group;
@@ -100,7 +100,7 @@ static double gb_nanoseconds(const gb_width *width, const gb_call *c) {
   const double in = (double)c->in.channels / s->group;
   switch (s->op) {
     case GB_WINOGRAD: return made * 4.0 * in / speed;
-    case GB_CONV: case GB_FIRST: return made * taps * in / speed;
+    case GB_CONV: case GB_FIRST: case GB_PRODUCT: return made * taps * in / speed;
     case GB_TRANSPOSED: return made * in / speed;
     case GB_DEPTHWISE: return made * taps / (speed / 2);
     case GB_MAX_POOL: case GB_AVERAGE_POOL: return made * taps / 8.0;

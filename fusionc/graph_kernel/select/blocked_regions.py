@@ -1,4 +1,4 @@
-"""Which parts of a graph become areas in a blocked layout: convolutions and what stands between them."""
+"""Which parts of a graph become areas in a blocked layout: convolutions, products, and what stands between them."""
 
 from __future__ import annotations
 
@@ -7,21 +7,22 @@ from collections.abc import Iterator, Sequence
 from fusionc.graph_kernel.area import Area, KernelKind
 from fusionc.graph_kernel.blocked.fuse_operations import Operations
 from fusionc.graph_kernel.blocked.image_area import UnfitOperator
-from fusionc.graph_kernel.blocked.image_operators import CONVOLVING, OPERATORS
+from fusionc.graph_kernel.blocked.image_operators import CONVOLVING, OPERATORS, is_product
 from fusionc.graph_kernel.select.area_location import AreaLocation
 from fusionc.graph_kernel.select.cluster import clusters_of
 from fusionc.graph_kernel.select.cluster_model import is_seen_outside
 from fusionc.graph_kernel.select.make_area import area_of
 from fusionc.model.graph import Edge, Graph, Node
 
-NOT_FASTER = "onnxruntime's own blocked layout is estimated to be as fast"
+NOT_FASTER = "onnxruntime is estimated to be as fast"
 _ORIGIN = "blocked"
 _IMAGE_RANK = 4
+_BIASED = ("Add", "Sum", "BiasGelu", "FastGelu")  # may add a number for each channel to rows
 _MOST_ROUNDS = 8  # of taking away what does not fit, until regions are given up
 
 
 def blocked_locations(graph: Graph, kind: KernelKind) -> list[AreaLocation]:
-    """The areas of a graph, whether they pay or not. Each has at least one convolution."""
+    """The areas of a graph, whether they pay or not. Each has at least one convolution or product."""
     members = {node for node in graph.nodes if _may_be_inside(node)}
     for _ in range(_MOST_ROUNDS):
         regions = clusters_of(graph, members.__contains__)
@@ -38,7 +39,9 @@ def _may_be_inside(node: Node) -> bool:
     """Whether an operator alone could be in a region, whatever is in front of it."""
     if (node.domain, node.op) not in OPERATORS or node.bodies or None in node.outputs:
         return False
-    if _convolves(node) and not all(v is None or (v.is_constant and v.graph is node.graph) for v in node.inputs[1:3]):
+    weights = [v for place, v in enumerate(node.inputs) if v is not None and (_convolves(node) and place in (1, 2))]
+    weights += [v for v in node.inputs if v is not None and v.rank == 1 and node.op in _BIASED]
+    if not all(v.is_constant and v.graph is node.graph for v in weights):
         return False  # a session knows the constants of its own graph
     area = _area_of([node], KernelKind.BLOCKED)
     if area is None:
@@ -60,7 +63,7 @@ def _unfit(location: AreaLocation) -> list[Node]:
 
 
 def _location(nodes: Sequence[Node], kind: KernelKind) -> AreaLocation | None:
-    if len(nodes) < 2 or not any(map(_convolves, nodes)):
+    if not any(map(_convolves, nodes)) or (len(nodes) < 2 and not is_product(nodes[0].op)):
         return None
     area = _area_of(nodes, kind)
     return None if area is None else AreaLocation(area, tuple(nodes), *_ends(nodes))
@@ -81,8 +84,14 @@ def _ends(nodes: Sequence[Node]) -> tuple[tuple[Edge, ...], tuple[Edge, ...]]:
 def _tensors(node: Node) -> Iterator[Edge]:
     """What a kernel reads when it runs, or when a session is made. The rest is what a program is made for."""
     for place, value in enumerate(node.inputs):
-        if value is not None and (not value.is_constant or _is_tensor(value) or (place == 2 and _convolves(node))):
+        if value is not None and (not value.is_constant or _is_tensor(value) or _is_weights(node, place, value)):
             yield value
+
+
+def _is_weights(node: Node, place: int, constant: Edge) -> bool:
+    if _convolves(node):
+        return place in (1, 2)
+    return node.op in _BIASED and constant.rank == 1 and constant.shape != (1,)
 
 
 def _is_tensor(constant: Edge) -> bool:
@@ -90,7 +99,7 @@ def _is_tensor(constant: Edge) -> bool:
 
 
 def _useless(nodes: Sequence[Node]) -> list[Node]:
-    """Those of a group that are neither behind nor in front of a convolution of the group."""
+    """Those of a group that are neither behind nor in front of a convolution or product of the group."""
     inside = set(nodes)
     behind, ahead = set[Node](), set[Node]()
     for node in nodes:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 import onnx
 
 from fusionc.graph_kernel.area import KernelKind
+from fusionc.graph_kernel.blocked.image_operators import is_product
 from fusionc.graph_kernel.blocked.make_program import program_of
 from fusionc.graph_kernel.blocked.program import StepKind
 from fusionc.graph_kernel.select.area_location import AreaLocation
@@ -22,15 +23,16 @@ from fusionc.rewrite.pipeline import apply
 SEVERAL_OUTPUTS, REDUCTION = "TbeMultiOutputFusionPass", "TbeReduceElemwiseFusionPass"
 ELEMENTWISE, ANY = "TbeEltwiseFusionPass", "AutomaticUbFusion"
 BLOCKED, WINOGRAD = "BlockedConvolutionFusionPass", "WinogradConvolutionPass"
+PRODUCTS = "BlockedMatMulFusionPass"
 _NO_AREA = "the area around it was refused"
 DATA_MOVEMENT = "FusionVirtualOpSetSwitch"  # whether operators that only move elements are in areas
 
 
 def pass_of(location: AreaLocation) -> str:
     """The name of the pass that an area counts for, and by which it is switched off."""
-    if location.area.kind is not KernelKind.LOOPS:
-        return BLOCKED
     operators = {node.op_type for node in location.area.nodes}
+    if location.area.kind is not KernelKind.LOOPS:
+        return PRODUCTS if any(map(is_product, operators)) else BLOCKED
     if len(location.outputs) > 1:
         return SEVERAL_OUTPUTS
     if operators & ROW_BY_ROW:
@@ -40,7 +42,7 @@ def pass_of(location: AreaLocation) -> str:
 
 def moves_data(location: AreaLocation) -> bool:
     """Whether operators that only move elements are in the area."""
-    return pass_of(location) != BLOCKED and any(node.op_type in MOVES_DATA for node in location.area.nodes)
+    return location.area.kind is KernelKind.LOOPS and any(node.op_type in MOVES_DATA for node in location.area.nodes)
 
 
 def replace_by_calls(

@@ -16,10 +16,10 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 KINDS = ("LOAD", "STORE", "CONV", "WINOGRAD", "DEPTHWISE", "FIRST", "TRANSPOSED", "MAX_POOL", "AVERAGE_POOL",
-         "GLOBAL_AVERAGE", "ADD", "MUL", "SCALE", "ACT", "RESIZE", "COPY")  # fmt: skip
+         "GLOBAL_AVERAGE", "ADD", "MUL", "SCALE", "ACT", "RESIZE", "COPY", "PRODUCT")  # fmt: skip
 LOAD, STORE, CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, MAX_POOL, AVERAGE_POOL = range(9)
-GLOBAL_AVERAGE, ADD, MUL, SCALE, ACT, RESIZE, COPY = range(9, 16)
-CONVOLUTIONS = (CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED)
+GLOBAL_AVERAGE, ADD, MUL, SCALE, ACT, RESIZE, COPY, PRODUCT = range(9, 17)
+CONVOLUTIONS = (CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, PRODUCT)
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 Activation = Callable[[Array, float, float], Array]
 
@@ -78,11 +78,12 @@ class CStep:
 class CProgram:
     """A gb_program as its C text has it."""
 
-    storages: list[list[int]]  # slot, halo, channels
+    storages: list[list[int]]  # slot, halo, rows, channels
     buffers: list[list[int]]  # storage, planar, first, channels
     steps: list[CStep]
     tables: list[Array]
     slots: int
+    ranks: list[int]  # of the outputs
 
     @property
     def kinds(self) -> list[str]:
@@ -104,7 +105,10 @@ def programs_in(text: str) -> dict[str, CProgram]:
             for elements in re.findall(rf"float {function}_t\d+\[\] = \{{(.*?)\}};", text)
         ]
         counts = _numbers("{" + re.search(rf"{function}_tables, ([\d, ]+)\}};", text)[1] + "}")[0]
-        program = CProgram(rows["storages"], rows["buffers"], [_step(row) for row in rows["steps"]], tables, counts[1])
+        ranks = _numbers("{" + re.search(rf"{function}_ranks\[\] = \{{([\d, ]+)\}};", text)[1] + "}")[0]
+        inputs = int(re.search(rf'op_{name} = \{{"{name}", (\d+)', text)[1])
+        steps = [_step(row) for row in rows["steps"]]
+        program = CProgram(rows["storages"], rows["buffers"], steps, tables, counts[1], ranks[inputs:])
         assert counts == [len(program.storages), program.slots, len(program.buffers), len(program.steps)]
         found[name] = program
     return found
@@ -151,7 +155,7 @@ class Interpreter:
 
     def _write(self, number: int, image: Array) -> None:
         storage, _, first, channels = self.program.buffers[number]
-        slot, _, whole = self.program.storages[storage]
+        slot, _, _, whole = self.program.storages[storage]
         assert image.shape[1] == channels and first % 16 == 0 and first + channels <= whole
         if self.in_slot.get(slot) != storage:
             self.in_slot[slot] = storage
@@ -163,11 +167,14 @@ class Interpreter:
 
     def _do(self, step: CStep) -> None:
         if step.op == LOAD:
-            self._write(step.out, self.tensors[step.source].astype(np.float64))
+            tensor = self.tensors[step.source].astype(np.float64)
+            assert self.program.storages[self.program.buffers[step.out][0]][2] == step.flag
+            self._write(step.out, _image_of_rows(tensor) if step.flag else tensor)
             return
         source = self._read(step.source)
         if step.op == STORE:
-            self.outputs[step.out] = source.astype(np.float32)
+            made = source[:, :, 0].swapaxes(1, 2) if step.flag else source
+            self.outputs[step.out] = made.reshape(made.shape[-self.program.ranks[step.out] :]).astype(np.float32)
             return
         other = None if step.other < 0 else self._read(step.other)
         made = self._made(step, source, other)
@@ -220,6 +227,9 @@ class Interpreter:
             made = np.einsum("nihw,iokl->nohkwl", x, w)
             batch, out, height, rows, width, columns = made.shape
             return made.reshape(batch, out, height * rows, width * columns) + bias[None, :, None, None]
+        if not x.size:  # rows of which there are none; numpy has no windows of them
+            return np.zeros((x.shape[0], channels, *x.shape[2:]))
+        w = w.reshape(-1, channels).T if step.op == PRODUCT else w
         w = w.reshape(channels, x.shape[1] // step.group, *step.kernel)
         windows = _windows(step, _padded(step, x, 0.0))
         batch, _, height, width = windows.shape[:4]
@@ -227,6 +237,11 @@ class Interpreter:
         weights = w.reshape(step.group, channels // step.group, *w.shape[1:])
         made = np.einsum("ngihwkl,goikl->ngohw", grouped, weights).reshape(batch, channels, height, width)
         return made + bias[None, :, None, None]
+
+
+def _image_of_rows(tensor: Array) -> Array:
+    batch = tensor.shape[0] if tensor.ndim == 3 else 1
+    return tensor.reshape(batch, 1, *tensor.shape[-2:]).transpose(0, 3, 1, 2)
 
 
 def _padded(step: CStep, x: Array, value: float) -> Array:

@@ -18,7 +18,10 @@ def call_of(found: Found) -> onnx.ModelProto:
     """A model of one node that calls the operator, with the weights of the area."""
     area = found.area
     images, outputs = (
-        [helper.make_tensor_value_info(name, TensorProto.FLOAT, [None] * 4) for name in names]
+        [
+            helper.make_tensor_value_info(name, TensorProto.FLOAT, [None] * len(area.values[name].shape))
+            for name in names
+        ]
         for names in (found.images, area.outputs)
     )
     weights = [numpy_helper.from_array(array, name) for name, array in found.constants.items()]

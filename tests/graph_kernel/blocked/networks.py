@@ -67,9 +67,15 @@ class Network:
         domain = MICROSOFT if op == "FusedConv" else ""
         return str(self.op(op, *inputs, domain=domain, kernel_shape=[kernel] * 2, group=group, **attributes))
 
+    def product(self, x: str, channels: int, out: int, *, bias: bool = True) -> str:
+        """Rows times a matrix."""
+        made = self.op("MatMul", x, self.const(self.rng.standard_normal((channels, out)) / np.sqrt(channels)))
+        return str(self.op("Add", made, self.random(out)) if bias else made)
+
     def model(self, *outputs: str) -> onnx.ModelProto:
         infos = [helper.make_tensor_value_info(n, 1, shape) for n, shape in self.inputs.items()]
-        ends = [helper.make_tensor_value_info(n, 1, [None] * 4) for n in outputs or self.outputs]
+        rank = len(next(iter(self.inputs.values())))
+        ends = [helper.make_tensor_value_info(n, 1, [None] * rank) for n in outputs or self.outputs]
         tensors = [numpy_helper.from_array(a, n) for n, a in self.weights.items()]
         graph = helper.make_graph(self.nodes, "network", infos, ends, tensors)
         imports = [helper.make_opsetid("", self.opset), helper.make_opsetid(MICROSOFT, 1)]

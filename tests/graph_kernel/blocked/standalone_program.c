@@ -33,22 +33,21 @@ int main(int count, char **arguments) {
     for (int k = 0; k < tables; ++k) tensors[inputs + k] = p->tables[k];
     gb_state *state = gb_new(kernel, tensors);
     if (!state) exit(4);
-    if (gb_sizes(p, loads, sizes)) exit(2);
+    if (gb_sizes(kernel, loads, sizes)) exit(2);
     int64_t made[outputs + 1][4];
     for (int k = 0; k < p->steps_count; ++k) {
       const gb_step *s = &p->steps[k];
       if (s->op != GB_STORE) continue;
-      const gb_size size = sizes[p->buffers[s->in].storage];
-      const int64_t shape[] = {size.batch, p->buffers[s->in].channels, size.height, size.width};
-      memcpy(made[s->out], shape, sizeof shape);
-      out[s->out] = malloc(count_of(4, shape) * sizeof(float));
+      gb_stored(kernel, s, sizes, made[s->out]);
+      out[s->out] = malloc(count_of(kernel->ranks[inputs + s->out], made[s->out]) * sizeof(float));
     }
     gb_run(state, sizes, tensors, out, one_after_another, NULL, &failed);
     gb_run(state, sizes, tensors, out, one_after_another, NULL, &failed); /* with memory as the first one has left it */
     if (failed) exit(4);
     for (int k = 0; k < outputs; ++k) {
-      fwrite(made[k], sizeof(int64_t), 4, stdout);
-      fwrite(out[k], sizeof(float), count_of(4, made[k]), stdout);
+      const int rank = kernel->ranks[inputs + k];
+      fwrite(made[k], sizeof(int64_t), (size_t)rank, stdout);
+      fwrite(out[k], sizeof(float), count_of(rank, made[k]), stdout);
       free(out[k]);
     }
     gb_free(state);

@@ -1,0 +1,15 @@
+from fusionc.passes.areas._area_pass import AreaPass
+
+
+class BlockedMatMulFusionPass(AreaPass):
+    """Products with constant matrices and what stands around them become one area, whose kernel has matrices in blocks.
+
+    before   MatMul and Gemm with constant weights, biases, activations, sums and products of equal shapes, connected;
+             or one MatMul or Gemm alone; float32, of two or three axes
+    after    one operator of the domain fusionc.gk: a model-local function, and a kernel beside the model
+    refuses  what onnxruntime is estimated to compute as fast: many rows, small matrices
+    never    without --enable_graph_kernel; weights that are computed, or of an outer graph; Gemm with alpha, beta or a
+             first operand that is transposed
+    algebra  the kernel computes what the operators compute, adding up in another order
+    source   measured: of few rows onnxruntime waits for memory and fills its tiles badly
+    """

@@ -1,0 +1,82 @@
+"""Random networks of products with matrices: all of it follows from a seed."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+from networks import MICROSOFT, Network
+
+_CHANNELS = (1, 3, 8, 16, 16, 17, 24, 32, 33, 48, 70)
+_ROWS = (0, 1, 1, 2, 3, 5, 8, 14, 15, 29, 57)
+_ACTIVATIONS = ("Relu", "Sigmoid", "Tanh", "Clip", "SiLU", "Gelu", "QuickGelu", "BiasGelu", "FastGelu")
+
+
+class RandomRows:
+    """A network that grows by one operator after the other. `sizes` are those that its symbols stand for when it runs.
+
+    Where it is dynamic, sums of rows of which nothing but the numbers says that they are as many may be in it.
+    """
+
+    def __init__(self, seed: str) -> None:
+        self.rng = random.Random(seed)
+        self.network = Network(seed=self.rng.randrange(2**31))
+        self.rows: list[tuple[str, int]] = []  # with their channels
+        batch, rows = self.rng.choice((0, 1, 1, 2, 3)), self.rng.choice(_ROWS)
+        self.is_dynamic, self.is_matrix = self.rng.random() < 0.4, self.rng.random() < 0.3
+        self.sizes = {"N": batch, "M": rows}
+        sizes = ("N", "M") if self.is_dynamic else (batch, rows)
+        for _ in range(self.rng.choice((1, 1, 2))):
+            channels = self.rng.choice(_CHANNELS)
+            self.rows.append((self.network.input(*sizes[self.is_matrix :], channels), channels))
+        ways = ((self._multiply, 6), (self._activate, 4), (self._combine, 4), (self._bias, 2), (self._number, 1))
+        for _ in range(self.rng.randint(2, 12)):
+            way = self.rng.choices([w for w, _ in ways], [times for _, times in ways])[0]
+            recent = self.rows[-4:]
+            way(*self.rng.choice(recent if self.rng.random() < 0.7 else self.rows))
+        read = {name for node in self.network.nodes for name in node.input}
+        made = [name for name, _ in self.rows if name not in self.network.inputs]
+        self.network.outputs = [name for name in made if name not in read or self.rng.random() < 0.1]
+
+    def _multiply(self, x: str, channels: int) -> None:
+        out = self.rng.choice(_CHANNELS)
+        if not self.is_matrix or self.rng.random() < 0.4:
+            self.rows.append((self.network.product(x, channels, out, bias=self.rng.random() < 0.6), out))
+            return
+        n, is_transposed = self.network, self.rng.randint(0, 1)
+        shape = (out, channels) if is_transposed else (channels, out)
+        weights = n.const(n.rng.standard_normal(shape) / np.sqrt(channels))
+        bias = self.rng.choice(([], [n.random(out)], [n.random(1, out)]))
+        self.rows.append((n.op("Gemm", x, weights, *bias, transB=is_transposed), out))
+
+    def _activate(self, x: str, channels: int) -> None:
+        n, how = self.network, self.rng.choice(_ACTIVATIONS)
+        if how == "Clip":
+            y = n.op("Clip", x, n.const(-0.4), n.const(0.8))
+        elif how == "SiLU":
+            y = n.op("Mul", x, n.op("Sigmoid", x))
+        elif how == "BiasGelu" or (how == "FastGelu" and self.rng.random() < 0.5):
+            y = n.op(how, x, n.random(channels), domain=MICROSOFT)
+        elif how in ("Gelu", "QuickGelu", "FastGelu"):
+            y = n.op(how, x, domain=MICROSOFT)
+        else:
+            y = n.op(how, x)
+        self.rows.append((y, channels))
+
+    def _combine(self, x: str, channels: int) -> None:
+        same = [name for name, other in self.rows if other == channels]
+        y = self.rng.choice(same)
+        if y == x and self.rng.random() < 0.7:
+            y = self.network.product(x, channels, channels)
+            self.rows.append((y, channels))
+        op = self.rng.choice(("Add", "Add", "Mul", "Sum"))
+        self.rows.append((self.network.op(op, *self.rng.sample([x, y], 2)), channels))
+
+    def _bias(self, x: str, channels: int) -> None:
+        operands = [x, self.network.random(channels)]
+        self.rng.shuffle(operands)
+        self.rows.append((self.network.op("Add", *operands), channels))
+
+    def _number(self, x: str, channels: int) -> None:
+        n = self.network
+        self.rows.append((n.op(self.rng.choice(("Add", "Mul", "Sub")), x, n.const(self.rng.uniform(-1, 1))), channels))

@@ -1,0 +1,157 @@
+"""Products of rows with matrices, and what stands around them: steps, regions, kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from interpreter import CProgram
+from kernels_run import run_kernel
+from networks import (
+    MICROSOFT,
+    Network,
+    areas_of,
+    check,
+    check_alone,
+    difference,
+    kinds_of,
+    only_area,
+    values_of,
+    wanted,
+)
+from random_rows import RandomRows
+from standalone_programs import Standalone, widths
+
+from fusionc.graph_kernel.blocked.time_saved import saved_by_program
+from fusionc.graph_kernel.library.build_library import build
+
+Form = Callable[[Network, str], str]  # what follows 40 channels of rows that a product has made
+
+
+def gemm(n: Network, x: str, *bias: str, out: int = 24, **attributes: object) -> str:
+    shape = (out, 40) if attributes.get("transB") else (40, out)
+    return str(n.op("Gemm", x, n.const(n.rng.standard_normal(shape)), *bias, **attributes))
+
+
+FORMS: dict[str, tuple[int, Form, str]] = {  # rank, form, steps behind the first product
+    "bias": (3, lambda n, x: n.op("Add", x, n.random(40)), ""),
+    "bias_first": (2, lambda n, x: n.op("Add", n.random(40), x), ""),
+    "bias_of_sum": (2, lambda n, x: n.op("Sum", x, n.random(40)), ""),
+    "two_biases": (3, lambda n, x: n.op("Add", n.op("Add", x, n.random(40)), n.random(40)), "DEPTHWISE"),
+    "activation_and_bias": (3, lambda n, x: n.op("Add", n.op("Relu", x), n.random(40)), "DEPTHWISE"),
+    "gelu": (3, lambda n, x: n.op("Gelu", x, domain=MICROSOFT), ""),
+    "bias_gelu": (3, lambda n, x: n.op("BiasGelu", x, n.random(40), domain=MICROSOFT), ""),
+    "fast_gelu": (2, lambda n, x: n.op("FastGelu", x, domain=MICROSOFT), ""),
+    "fast_gelu_with_bias": (3, lambda n, x: n.op("FastGelu", x, n.random(40), domain=MICROSOFT), ""),
+    "silu": (3, lambda n, x: n.op("Mul", x, n.op("Sigmoid", x)), ""),
+    "number": (3, lambda n, x: n.op("Mul", x, n.const(0.3)), "DEPTHWISE"),
+    "number_and_bias": (3, lambda n, x: n.op("Add", n.op("Mul", x, n.const(0.3)), n.random(40)), "DEPTHWISE DEPTHWISE"),
+    "residual": (3, lambda n, x: n.op("Add", n.product(x, 40, 40), x), "PRODUCT"),
+    "gate": (2, lambda n, x: n.op("Mul", n.product(x, 40, 40), n.op("Tanh", x)), "PRODUCT ACT MUL"),
+    "product": (3, lambda n, x: n.product(x, 40, 7), "PRODUCT"),
+    "gemm": (2, lambda n, x: gemm(n, x), "PRODUCT"),
+    "gemm_bias": (2, lambda n, x: gemm(n, x, n.random(24)), "PRODUCT"),
+    "gemm_row": (2, lambda n, x: gemm(n, x, n.random(1, 24)), "PRODUCT"),
+    "gemm_transposed": (2, lambda n, x: gemm(n, x, n.random(24), transB=1), "CONV"),
+}
+
+
+def behind_product(rank: int, form: Form) -> tuple[Network, str]:
+    n = Network()
+    x = n.product(n.input(*("N", "M")[3 - rank :], 33), 33, 40, bias=False)
+    return n, form(n, x)
+
+
+@pytest.mark.parametrize("sizes", [{"N": 1, "M": 1}, {"N": 3, "M": 5}, {"N": 2, "M": 0}], ids=str)
+@pytest.mark.parametrize("name", FORMS)
+def test_forms(name: str, sizes: dict[str, int]) -> None:
+    rank, form, steps = FORMS[name]
+    n, y = behind_product(rank, form)
+    program: CProgram = check_alone(n, y, sizes=sizes)
+    assert kinds_of(program) == f"PRODUCT {steps}".strip()
+
+
+STRANGE: dict[str, tuple[int, Form]] = {
+    "weights that are computed": (3, lambda n, x: n.op("MatMul", x, n.op("Neg", n.random(40, 24)))),
+    "a product of rows": (2, lambda n, x: n.op("MatMul", n.random(5, 7), n.op("MatMul", n.random(7, 3), x))),
+    "many matrices": (3, lambda n, x: n.op("MatMul", x, n.random(2, 40, 24))),
+    "a vector": (3, lambda n, x: n.op("MatMul", x, n.random(40))),
+    "alpha": (2, lambda n, x: gemm(n, x, alpha=2.0)),
+    "beta": (2, lambda n, x: gemm(n, x, n.random(24), beta=2.0)),
+    "rows that are columns": (2, lambda n, x: gemm(n, n.op("Neg", n.op("Transpose", x, perm=[1, 0])), transA=1)),
+    "a column as a bias": (2, lambda n, x: gemm(n, x, n.random(1))),
+    "a bias that is computed": (3, lambda n, x: n.op("Add", x, n.op("Neg", n.random(40)))),
+    "a row for each matrix": (3, lambda n, x: n.op("Add", x, n.random(1, 1, 40))),
+    "a factor for each channel": (3, lambda n, x: n.op("Mul", x, n.random(40))),
+    "a difference of rows": (3, lambda n, x: n.op("Sub", x, n.op("Neg", x))),
+    "a bias that is subtracted": (3, lambda n, x: n.op("Sub", x, n.random(40))),
+    "one row of several": (3, lambda n, x: n.op("Mul", x, n.op("ReduceMean", x, axes=[1]))),
+    "a Split": (3, lambda n, x: n.op("Split", x, n.const([16, 24], np.int64), axis=2, outputs=2)[1]),
+    "a Concat": (3, lambda n, x: n.op("Concat", x, x, axis=1)),
+    "a convolution": (3, lambda n, x: n.op("Conv", n.op("Transpose", x, perm=[0, 2, 1]), n.random(8, 40, 1))),
+    "a pool": (3, lambda n, x: n.op("MaxPool", x, kernel_shape=[2])),
+    "an image": (3, lambda n, x: n.op("Add", x, n.op("Unsqueeze", x, n.const([0], np.int64)))),
+    "other rows": (3, lambda n, x: n.op("Add", x, n.op("Slice", x, *(n.const([v], np.int64) for v in (0, 1, 1))))),
+}
+
+
+@pytest.mark.parametrize("what", STRANGE)
+def test_what_no_step_computes_stays_outside(what: str) -> None:
+    rank, form = STRANGE[what]
+    n, y = behind_product(rank, form)
+    assert [[node.op_type for node in found.area.nodes] for found in areas_of(n.model(y))] == [["MatMul"]]
+
+
+def test_a_product_of_four_axes_stays_outside() -> None:
+    n = Network()
+    assert areas_of(n.model(n.op("Relu", n.product(n.input(1, 2, 3, 16), 16, 16)))) == []
+
+
+def test_activations_alone_are_no_region() -> None:
+    n = Network()
+    assert areas_of(n.model(n.op("Relu", n.op("Sigmoid", n.input(1, 2, 16))))) == []
+
+
+@pytest.mark.parametrize(
+    ("rows", "channels", "pays"),
+    [(1, 1024, True), (8, 1024, True), ("M", 1024, True), (2000, 64, False), (1, 64, False)],
+)
+def test_what_pays(rows: int | str, channels: int, pays: bool) -> None:
+    n = Network()
+    found = only_area(n.model(n.product(n.input(1, rows, channels), channels, channels)))
+    assert (saved_by_program(found.area) > 0) == pays
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_random_networks(seed: int) -> None:
+    made = RandomRows(f"rows/{seed}")
+    model = made.network.model()
+    found = areas_of(model)
+    names = [name for one in found for name in one.images.values()]
+    values = values_of(model, made.network.feeds(made.sizes), names)
+    for one in found:
+        check(one.area, one.tensors(values))
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+@pytest.mark.parametrize("edges", [False, True])
+def test_kernels(edges: bool, tmp_path: Path) -> None:
+    """With vectors of each width, and in onnxruntime; with `edges` on numbers that are not finite."""
+    calls = []
+    for seed in range(12):
+        made = RandomRows(f"kernels/{seed}")
+        found, model = areas_of(made.network.model()), made.network.model()
+        names = [name for one in found for name in one.images.values()]
+        values = values_of(model, made.network.feeds(made.sizes, edges), names)
+        calls += [(one, one.tensors(values)) for one in found]
+    built = build([found.area for found, _ in calls])
+    assert not built.failed
+    programs = Standalone([found.area for found, _ in calls], tmp_path, ["-O0"])
+    for found, tensors in calls:
+        plain = wanted(found.area, tensors)
+        results = [programs.run(found.area, tensors, width) for width in widths()]
+        results.append(run_kernel(found, tensors, built.library))
+        for result in results:
+            assert [problem for a, b in zip(plain, result, strict=True) if (problem := difference(a, b))] == []
