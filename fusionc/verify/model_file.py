@@ -8,7 +8,10 @@ from pathlib import Path
 
 import onnx
 
+from fusionc.disk.mapped_weights import read_mapped
 from fusionc.errors import said
+from fusionc.model.tensors import byte_size
+from fusionc.protos import is_mapped
 from fusionc.runtime.optimizers import DISABLED
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Runner
@@ -16,6 +19,9 @@ from fusionc.verify.seeding import random_nodes, seeded_runner
 
 # A weight that lies in a file is used where it lies; packed for the processor, it is there once more.
 LEAN = {"session.disable_prepacking": "1"}
+# Bytes of weights inside a model from which on onnxruntime gets them as external data, which it maps: of a whole file
+# it holds what it reads and what it makes of that, three times the weights for a while.
+_WORTH_MAPPING = 16 << 20
 
 
 @dataclass
@@ -24,15 +30,16 @@ class ModelFile:
 
     path: Path
     kernels: Path | None = None
-    _is_random: bool | None = field(default=None, init=False)
+    _runs_as_file: bool | None = field(default=None, init=False)
 
     def proto(self) -> onnx.ModelProto:
-        """The model without its external data. Raises RunError."""
+        """The model without its external data and large weights. Raises RunError."""
         try:
-            model = onnx.load(self.path, load_external_data=False)
+            model = read_mapped(self.path)
         except Exception as error:  # protobuf, the file system and onnx raise errors of their own
             raise RunError(said(error)) from error
-        self._is_random = bool(random_nodes(model))
+        mapped = sum(map(byte_size, filter(is_mapped, model.graph.initializer)))
+        self._runs_as_file = mapped < _WORTH_MAPPING and not random_nodes(model)
         return model
 
     def runner(self, level: str = "disabled", disabled: Sequence[str] = (), is_lean: bool = False) -> Runner:
@@ -41,7 +48,7 @@ class ModelFile:
         Raises RunError.
         """
         entries = ({DISABLED: ";".join(disabled)} if disabled else {}) | (LEAN if is_lean else {})
-        model = self.proto() if self._is_random is not False else None
-        if model is None or not self._is_random:
+        model = None if self._runs_as_file else self.proto()
+        if model is None or self._runs_as_file:
             return Runner(self.path, kernels=self.kernels, level=level, entries=entries)
         return seeded_runner(model, self.path.parent, self.kernels, level=level, entries=entries)

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import onnx
 from numpy.typing import NDArray
 
 from fusionc.runtime.run_errors import RunError
-from fusionc.runtime.runner import Feeds, Runner, closes_runners
+from fusionc.runtime.runner import Feeds, closes_runners
+from fusionc.verify.model_file import ModelFile
 from fusionc.verify.order_dependence import Reach, farther
 from fusionc.verify.seeding import random_nodes
 
@@ -31,10 +31,11 @@ class OptimizerDependence:
     def reaches(self, feeds: Feeds, outputs: Sequence[Any], reaches: Sequence[Reach | None]) -> list[Reach | None]:
         """The reaches of the outputs, infinity where `outputs` are NaN or infinite and the second way gives another
         of these, or the other way round."""
-        if random_nodes(onnx.load(self._path, load_external_data=False)):
-            return list(reaches)
+        reference = ModelFile(self._path)
         try:
-            others = Runner(self._path, level="basic").run(feeds)
+            if random_nodes(reference.proto()):
+                return list(reaches)
+            others = reference.runner("basic").run(feeds)
         except RunError:
             return list(reaches)
         moved = [_moved_places(*pair) for pair in zip(outputs, others, strict=True)]

@@ -3,6 +3,7 @@ on what a Cast makes of numbers beyond the integers of its result, which ONNX do
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -15,8 +16,10 @@ import onnx.inliner
 from numpy.typing import NDArray
 from onnx import TensorProto
 
+from fusionc.disk.mapped_weights import read_mapped
 from fusionc.model.operators import canonical_domain, opsets_of
-from fusionc.protos import graphs_of, reads_of
+from fusionc.model.tensors import to_array
+from fusionc.protos import graphs_of, is_external, reads_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, closes_runners
 from fusionc.verify.reduction_bounds import REDUCTIONS, spread_of_product, spreads
@@ -80,14 +83,14 @@ class OrderDependence:
         with weights near the largest number, anything may come.
         """
         nothing: list[Reach | None] = [None] * len(outputs)
-        model = onnx.load(self._path, load_external_data=False)
+        model = read_mapped(self._path)
         if model.ByteSize() > _LARGEST_MODEL:
             return nothing
         if model.functions:
             model = onnx.inliner.inline_local_functions(model)
         if opsets_of(model).get("", 0) < _LEAST_OPSET:
             return nothing
-        behind = _behind(model, _overflowing(model))
+        behind = _behind(model, _overflowing(model, os.fspath(self._path.parent)))
         if not all(map(is_finite, feeds.values())):
             behind |= _behind(model, _has_reductions)
         unseen = [output.name in behind for output in model.graph.output]
@@ -244,16 +247,16 @@ def _products(graph: onnx.GraphProto) -> dict[str, list[str]]:
     return found
 
 
-def _overflowing(model: onnx.ModelProto) -> Callable[[onnx.NodeProto], bool]:
+def _overflowing(model: onnx.ModelProto, folder: str) -> Callable[[onnx.NodeProto], bool]:
     """Whether a node of a model sums products with weights of which a few overflow."""
-    huge = {tensor.name for tensor in model.graph.initializer if _is_huge(tensor)}
+    huge = {tensor.name for tensor in model.graph.initializer if _is_huge(tensor, folder)}
     return lambda node: node.op_type in _SUMS and not huge.isdisjoint(node.input)
 
 
-def _is_huge(tensor: onnx.TensorProto) -> bool:
-    if tensor.data_type not in (TensorProto.FLOAT, TensorProto.DOUBLE) or tensor.data_location == TensorProto.EXTERNAL:
+def _is_huge(tensor: onnx.TensorProto, folder: str) -> bool:
+    if tensor.data_type not in (TensorProto.FLOAT, TensorProto.DOUBLE) or is_external(tensor):
         return False
-    array = onnx.numpy_helper.to_array(tensor)
+    array = to_array(tensor, folder)
     with np.errstate(invalid="ignore"):
         return bool((np.abs(array) > np.finfo(array.dtype).max * _HUGE).any())
 

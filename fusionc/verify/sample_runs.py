@@ -17,6 +17,7 @@ from fusionc.verify.inputs.search import DrawnSample, InputSearch
 from fusionc.verify.judge import Judge, Outcome
 from fusionc.verify.output_errors import ErrorTable
 from fusionc.verify.result import Difference
+from fusionc.verify.run_ahead import MOST_KEPT, bytes_of
 
 _PATIENCE = 60  # seconds; then one run of inputs that verification makes itself is enough
 _DECIDES_NOTHING = ("unstable", "undecided")
@@ -37,7 +38,8 @@ class SampleRuns:
     judge: Judge
     progress: Callable[[str], None]
     table: ErrorTable = field(init=False, default_factory=lambda: ErrorTable("disabled"))
-    _drawn: list[DrawnSample] = field(init=False, default_factory=list)  # that were the same, without their values
+    _drawn: list[DrawnSample] = field(init=False, default_factory=list)  # that were the same
+    _room: int = field(init=False, default=MOST_KEPT)  # for their values; others are computed again
     _cut_short: str = field(init=False, default="")
 
     def differences(self, drawn: Iterable[DrawnSample]) -> Sequence[Difference]:
@@ -54,7 +56,8 @@ class SampleRuns:
 
     def again(self) -> Iterator[Sample]:
         """The samples on which the models were the same."""
-        return chain(self.given.samples(), self.search.again(self._drawn))
+        kept = ((sample,) if sample.outputs else self.search.again((sample,)) for sample in self._drawn)
+        return chain(self.given.samples(), chain.from_iterable(kept))
 
     def notes(self) -> list[str]:
         """What to say of runs that were all the same."""
@@ -76,8 +79,13 @@ class SampleRuns:
             if outcome not in _DECIDES_NOTHING:
                 break
         if outcome == "same":
-            self._drawn.append(replace(sample, feeds={}, outputs=[]))
+            self._keep(sample)
         return outcome, differences
+
+    def _keep(self, sample: DrawnSample) -> None:
+        size = bytes_of(sample)
+        self._drawn.append(sample if size <= self._room else replace(sample, feeds={}, outputs=[]))
+        self._room -= size if size <= self._room else 0
 
     def _compared(self, sample: Sample) -> tuple[Outcome, Sequence[Difference]]:
         self.progress(f"run {self.judge.runs + 1}: {sample.label}")

@@ -10,6 +10,7 @@ from types import MappingProxyType
 
 import onnx
 
+from fusionc.disk.mapped_weights import as_external
 from fusionc.model.operators import RANDOM, canonical_domain
 from fusionc.protos import nodes_of
 from fusionc.runtime.runner import Runner
@@ -36,11 +37,13 @@ def seeded_runner(
 ) -> Runner:
     """A runner that draws the same random numbers in every run; the model gets seeds for that. Raises RunError.
 
-    `folder` is that of its external data, `kernels` a library of its own operators, the rest as Runner has it.
+    `folder` is that of its external data and of the file that has its mapped weights, `kernels` a library of its own
+    operators, the rest as Runner has it.
     """
     draws = bool(random_nodes(model))
     set_seeds(model)
-    return Runner(model.SerializeToString(), folder=folder, fresh=draws, kernels=kernels, level=level, entries=entries)
+    data = as_external(model).SerializeToString()
+    return Runner(data, folder=folder, fresh=draws, kernels=kernels, level=level, entries=entries)
 
 
 def set_seeds(model: onnx.ModelProto) -> None:

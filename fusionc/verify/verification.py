@@ -22,6 +22,7 @@ from fusionc.verify.interface import interface_differences
 from fusionc.verify.judge import Judge
 from fusionc.verify.model_file import ModelFile
 from fusionc.verify.result import Difference, OptimizerFault, Verification
+from fusionc.verify.run_ahead import run_ahead
 from fusionc.verify.sample_runs import SampleRuns, too_large
 
 
@@ -55,7 +56,7 @@ def verify(
     the inputs of the reference.
     """
     for path in (reference, candidate):
-        load(path)
+        load(path, maps=True)
     ours, theirs = ModelFile(reference), ModelFile(candidate, kernels)
     try:
         model = ours.proto()
@@ -67,7 +68,7 @@ def verify(
     search = InputSearch(runner, model, reference.parent, input_shape or {})
     if search.not_drawn and not given:
         return Verification("impossible", 0, search.not_drawn)
-    drawn = search.samples(seeds, nonfinite)
+    drawn = run_ahead(search.samples(seeds, nonfinite), runner)
     try:
         other, changed = _opened(theirs, model)
     except RunError as error:
@@ -79,7 +80,6 @@ def verify(
         return _different(0, *changed)
     if not runner.outputs:
         return Verification("impossible", 0, f"{reference} has no outputs to compare")
-    del model  # holds all weights that are not in external files
 
     judge = Judge(reference, runner, numerics)
     runs = SampleRuns(candidate, other, given, search, judge, progress)
@@ -91,7 +91,8 @@ def verify(
         return Verification("impossible", 0, why)
     if judge.runs == 0:
         return _impossible(reference, search)
-    other.close()
+    other.close()  # one session at a time
+    runner.close()
     return _deployed(runs, ours, theirs, levels)
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import onnx
 
-from fusionc.model.tensors import numpy_type
+from fusionc.model.tensors import numpy_type, to_array
 from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
 from fusionc.runtime.runner import Runner
 from fusionc.verify.inputs.formulas import Sizes
@@ -191,7 +191,7 @@ def _defaults(model: onnx.ModelProto, folder: Path) -> dict[str, Any]:
     """The values of the float initializers that a caller may override."""
     names = set(overridable(model))
     return {
-        tensor.name: np.asarray(onnx.numpy_helper.to_array(tensor, str(folder)))
+        tensor.name: to_array(tensor, str(folder))
         for tensor in model.graph.initializer
         if tensor.name in names and tensor.data_type in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE)
     }
