@@ -68,7 +68,7 @@ def main() -> int:
             noise = statistics.median(run["again"] / run["original"] for run in runs)
             median = statistics.median(ratio)
             ratios.append(median)
-            is_same = operators_run(before, Path(folder)) == operators_run(after, Path(folder))
+            is_same = operators_run(before) == operators_run(after)
             is_slower = median > LIMIT * max(1.0, noise) and not is_same
             slower += is_slower
             remark = "  same" if is_same else "  slower" if is_slower else ""

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import math
-import os
 import statistics
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
-import onnx
 import onnxruntime
 from interleaved import KERNELS
 from numpy.typing import NDArray
 
 import fusionc
 from fusionc.graph_kernel.library.location import library_for
+from fusionc.measurement.deployed_model import DeployedModel
+from fusionc.measurement.what_runs import what_runs
 
 Array = NDArray[np.generic]
 SLOWER = 1.01  # a ratio that is a remark
@@ -43,19 +43,9 @@ def outputs(model: Path, feeds: dict[str, Array]) -> list[Array]:
     return found
 
 
-def operators_run(model: Path, folder: Path) -> Counter[str]:
-    """What onnxruntime runs of a model once it has optimized it: operators, attributes, shapes of weights."""
-    options = onnxruntime.SessionOptions()
-    options.log_severity_level = 4  # it warns that the optimized model is for this machine only
-    options.optimized_model_filepath = os.fspath(folder / "run.onnx")
-    onnxruntime.InferenceSession(model, options, providers=["CPUExecutionProvider"])
-    graph = onnx.load(options.optimized_model_filepath).graph
-    shapes = {weight.name: tuple(weight.dims) for weight in graph.initializer}
-    return Counter(
-        f"{node.domain}.{node.op_type} {[shapes.get(name, 'value' if name else '') for name in node.input]}"
-        f" {sorted(str(attribute) for attribute in node.attribute)}"
-        for node in graph.node
-    )
+def operators_run(model: Path) -> Counter[str]:
+    """What onnxruntime runs of a model, without kernels, once it has optimized it."""
+    return what_runs(DeployedModel(model)).operators
 
 
 def error(expected: list[Array], found: list[Array]) -> float:

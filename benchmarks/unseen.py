@@ -101,7 +101,7 @@ def measured(path: Path, options: argparse.Namespace) -> Row:
             row.milliseconds = statistics.median(run["original"] for run in runs) * 1e3
             row.ratio = {form: statistics.median(run[form] / run["original"] for run in runs) for form in forms}
             if "default" in forms:
-                row.is_same = operators_run(path, Path(folder)) == operators_run(forms["default"], Path(folder))
+                row.is_same = operators_run(path) == operators_run(forms["default"])
                 if "kernels" not in row.failures:
                     row.ratio.setdefault("kernels", row.ratio["default"])
     return row

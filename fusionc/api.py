@@ -18,7 +18,7 @@ from fusionc.runtime.optimizers import DEFAULT_LEVELS
 if TYPE_CHECKING:
     from fusionc.bisection.bisection_story import Bisection
     from fusionc.near_miss.why_story import Answer
-    from fusionc.tuning.tune_story import Tuned
+    from fusionc.tuning.tuned import Tuned
 
 
 def convert(

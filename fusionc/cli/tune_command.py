@@ -21,7 +21,7 @@ from fusionc.report.plog import LEVELS
 
 if TYPE_CHECKING:
     from fusionc.tuning.decisions import Worth
-    from fusionc.tuning.tune_story import Tuned
+    from fusionc.tuning.tuned import Tuned
 
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600}
 _FORMS = {"tuned": "the tuned model", "default": "the model at the defaults", "original": "the original's graph"}

@@ -82,6 +82,12 @@ def order_of_members(groups: Sequence[Group], worths: Mapping[str, Worth]) -> li
     return [change for group in several for change in group.members]
 
 
+def in_order(worths: Sequence[Worth]) -> list[Worth]:
+    """What pays first, then what seems to pay most; what was not measured last."""
+    key = [(worth.state != "pays", statistics.fmean(worth.logarithms or [math.inf])) for worth in worths]
+    return [worths[at] for at in sorted(range(len(worths)), key=key.__getitem__)]
+
+
 def _gain(worth: Worth) -> float:
     return -statistics.median(worth.chosen) if worth.chosen else -math.inf
 

@@ -115,8 +115,8 @@ class MeasuringLaboratory:
 
     def _convert(self, form: Configuration, file: Path) -> Any:
         options = form.options(self.asked, file)
-        quick = replace(options, verify=False, export_compile_stat=0, log="null", progress=lambda _: None)
-        return conversion.convert(quick)
+        quick = replace(options, verify=False, check_rewrites=False, export_compile_stat=0, log="null", report=None)
+        return conversion.convert(replace(quick, dump_graph=None, progress=lambda _: None))
 
     def _forget(self, kept: str) -> None:
         """Remove the oldest results where all together are too large."""

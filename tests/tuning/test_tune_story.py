@@ -18,7 +18,7 @@ from harness import parse
 
 import fusionc
 from fusionc.api import tune
-from fusionc.errors import FusioncError
+from fusionc.errors import FusioncError, UsageError
 from fusionc.measurement.deployed_model import DeployedModel
 from fusionc.measurement.rounds import Measured
 from fusionc.runtime.run_errors import RunError
@@ -133,6 +133,22 @@ def test_a_slow_area_is_switched_off_by_name(model: Path, tuned: Callable[..., A
     found = tuned(FakeClock(**{slow: 20.0}), enable_graph_kernel=True)
     assert found.confirmation.delivered == "tuned" and f"area {slow} off" in states(found, "pays")
     assert slow not in operators("out.onnx") and slow in found.configuration.areas_off
+
+
+@pytest.mark.parametrize("name, content", [("out.switches.json", "{}"), ("out.tune.svg", "mine")])
+def test_files_of_others_stay(tuned: Callable[..., Any], name: str, content: str) -> None:
+    Path(name).write_text(content)
+    with pytest.raises(FusioncError, match="which fusionc did not make"):
+        tuned(FakeClock())
+    assert Path(name).read_text() == content and not Path("out.tune.jsonl").exists()
+
+
+def test_a_switch_file_that_is_read_is_not_written(tuned: Callable[..., Any]) -> None:
+    Path("out.switches.json").write_text('{"Switch": {}}')
+    with pytest.raises(UsageError, match="this file is read"):
+        tuned(FakeClock(), fusion_switch_file="out.switches.json")
+    with pytest.raises(UsageError, match="no ready form"):
+        tuned(FakeClock(), ready=True)
 
 
 def test_a_model_that_onnxruntime_cannot_measure(tuned: Callable[..., Any]) -> None:

@@ -1,0 +1,59 @@
+"""What a tuning has found and written."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from fusionc.report import Report
+from fusionc.tuning.configuration import Configuration
+from fusionc.tuning.confirmation import Confirmation
+from fusionc.tuning.decisions import Worth
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """What was found and written: each change with its worth, what the last run says, and the files.
+
+    `label` describes the inputs, `configuration` is what was delivered, `report` that of its conversion. `settings` is
+    None where those of onnxruntime hold.
+    """
+
+    label: str
+    worths: Sequence[Worth]
+    confirmation: Confirmation
+    configuration: Configuration
+    report: Report
+    switches: Path
+    settings: Path | None
+    plot: Path
+    seconds: float
+    confidence: float
+    notices: Sequence[str]
+
+    def as_json(self) -> dict[str, Any]:
+        """What was found as plain data: ratios, seconds, names."""
+        last, compared = self.confirmation, {"default / original": self.confirmation.default}
+        if last.against_default is not None:
+            compared |= {"tuned / original": last.against_original, "tuned / default": last.against_default}
+        return {
+            "inputs": self.label,
+            "changes": [self._change(worth) for worth in self.worths],
+            "last_run": {"seconds": last.seconds, **{name: one.as_json() for name, one in compared.items()}},
+            "delivered": last.delivered,
+            "switches": str(self.switches),
+            "settings": self.configuration.settings.as_json(),
+            "areas_off": sorted(self.configuration.areas_off),
+            "kernels": self.configuration.kernels,
+            "output": str(self.report.output),
+            "plot": str(self.plot),
+            "seconds": self.seconds,
+            "notices": list(self.notices),
+        }
+
+    def _change(self, worth: Worth) -> dict[str, Any]:
+        interval = worth.interval(self.confidence)
+        plain = {"change": worth.change.name, "state": worth.state, **({"why": worth.why} if worth.why else {})}
+        return plain if interval is None else {**plain, **interval.as_json()}

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import onnx
+from harness import parse
+
+from fusionc.measurement.deployed_model import DeployedModel
+from fusionc.measurement.what_runs import what_runs
+from fusionc.runtime.session_settings import SessionSettings
+
+MODEL = "g (float[1,3,8,8] x) => (float[1,16,8,8] y) <float[16,3,1,1] w> {{ a = Conv (x, w) {} }}"
+
+
+def test_the_operators_and_the_optimizers_that_changed_something(tmp_path: Path) -> None:
+    for name, rest in (("one", "y = Relu (a)"), ("same", "b = Identity (a)  y = Relu (b)"), ("other", "y = Tanh (a)")):
+        model = parse(MODEL.format(rest))
+        model.graph.initializer[0].raw_data = b"\0\0\x80?" * 48
+        onnx.save(model, tmp_path / f"{name}.onnx")
+    one, same, other = (what_runs(DeployedModel(tmp_path / f"{name}.onnx")) for name in ("one", "same", "other"))
+    assert one.operators == same.operators != other.operators
+    assert "ConvActivationFusion" in one.optimizers and one.operators.total() < 4
+    plain = DeployedModel(
+        tmp_path / "one.onnx", settings=SessionSettings(disabled_optimizers=("ConvActivationFusion",))
+    )
+    assert "ConvActivationFusion" not in what_runs(plain).optimizers
