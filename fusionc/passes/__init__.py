@@ -118,6 +118,8 @@ _ORDER = (
     "attention.group_query_attention_fusion",  # before the one that takes repeated keys
     "attention.multi_head_attention_fusion",
     "attention.repeated_mat_mul_ub_fusion",  # of the attentions that are left as they are
+    # data_movement: of the attentions that are left as they are
+    "data_movement.unpack_transpose",
     # quantization: of normalizations
     "quantization.add_rms_norm_dynamic_quant_fusion",
     "quantization.add_rms_norm_quant_fusion",  # those of a longer chain first
