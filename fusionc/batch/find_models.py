@@ -20,6 +20,8 @@ from fusionc.errors import FusioncError, UsageError
 RECORDS = "fusionc_records"  # the folder in the output that is ours
 _READY = re.compile(r"\.[0-9a-f]{16}\.ready\.onnx$")  # what --ready writes beside a model; nobody converts that
 
+_WILDCARD = re.compile(r"[*?]|\[.+\]", re.DOTALL)  # a bracket that nothing closes is one of a name
+
 
 @dataclass(frozen=True)
 class FoundModel:
@@ -31,7 +33,7 @@ class FoundModel:
 
 def asks_for_many(given: Sequence[Path]) -> bool:
     """Whether these are more than one model: several files, a folder, or a pattern."""
-    return len(given) > 1 or any(path.is_dir() or _is_pattern(path) for path in given)
+    return len(given) > 1 or any(os.path.isdir(path) or _is_pattern(path) for path in given)
 
 
 def find_models(given: Sequence[Path], output: Path) -> list[FoundModel]:
@@ -100,12 +102,12 @@ def _is_in(path: str, folder: str) -> bool:
 
 
 def _is_pattern(path: Path) -> bool:
-    return glob.has_magic(os.fspath(path)) and not os.path.lexists(path)
+    return bool(_WILDCARD.search(os.fspath(path))) and not os.path.lexists(path)
 
 
 def _before_wildcards(pattern: Path) -> Path:
     """The folder whose structure below it is kept."""
-    return Path(*takewhile(lambda part: not glob.has_magic(part), pattern.parts))
+    return Path(*takewhile(lambda part: not _WILDCARD.search(part), pattern.parts))
 
 
 def _result_name(name: str) -> str:

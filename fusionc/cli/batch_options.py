@@ -78,7 +78,9 @@ def convert_batch(
     arguments = dict(given)
     output = arguments.pop("output")
     if output is None:
-        raise UsageError("many models need a folder for their results", hint="give one with --output", code="E10001")
+        where = ", ".join(map(str, models))
+        what, hint = "a folder, a pattern or several models need a folder for the results", "give one with --output"
+        raise UsageError(what, where=where, hint=hint, code="E10001")
     found = find_models(models, output)
     try:
         with BatchProgress(len(found)) as progress:

@@ -26,7 +26,8 @@ def found(*given: str, output: str = "out") -> dict[str, str]:
 
 def test_one_file_is_not_many() -> None:
     make("a.onnx", "odd[1].onnx", "models/b.onnx")
-    assert not any(asks_for_many([Path(name)]) for name in ("a.onnx", "none.onnx", "odd[1].onnx"))
+    for name in ("a.onnx", "none.onnx", "odd[1].onnx", "\x1b[31m", "m" * 5000):
+        assert not asks_for_many([Path(name)])
     assert all(asks_for_many([Path(name)]) for name in ("models", "*.onnx", "models/[ab].onnx", "none-?.onnx"))
     assert asks_for_many([Path("a.onnx"), Path("b.onnx")])
 

@@ -80,7 +80,7 @@ def test_an_interruption_says_how_far_it_was(run: Any, batch: FakeBatch) -> None
 @pytest.mark.parametrize(
     ("words", "problem"),
     [
-        (["--model=models"], "E10001: many models need a folder for their results\n"),
+        (["--model=models"], "E10001: a folder, a pattern or several models need a folder for the results\n"),
         (["--model=models", "--mode=6"], "Error: --mode 6 is for one model, and --model names many."),
         (["--model", "a.onnx", "b.onnx", "--output=out"], "write --model before each, or a pattern in quotes"),
         (["--model=models", "--output=out", "--jobs=0"], "Invalid value for '--jobs'"),

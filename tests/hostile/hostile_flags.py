@@ -25,7 +25,7 @@ CASES = [
     Case("options: no model of that name", valid, ("E10410",), 2, ("convert", "--model", "n.onnx")),
     Case("options: a name with escapes", valid, ("E10410", "\\x1b[31mn"), 2, ("convert", "--model", "\x1b[31mn\r\n")),
     Case("options: a name too long", valid, (), 2, ("convert", "--model", "m" * 5000)),
-    Case("options: a folder for a model", valid, ("is a folder",), 2, ("convert", "--model", ".")),
+    Case("options: a folder for a model", valid, ("--output",), 2, ("convert", "--model", ".")),
     Case(
         "options: the model for an output",
         valid,
