@@ -11,7 +11,7 @@ from time import perf_counter
 from typing import Any
 
 from fusionc.batch.conversion_task import ConversionTask
-from fusionc.batch.converting_process import check, end_processes
+from fusionc.batch.converting_process import check, end_processes, start_processes
 from fusionc.batch.find_models import RECORDS, FoundModel
 from fusionc.batch.on_dask import converted_on
 from fusionc.batch.on_this_machine import converted_here, cores
@@ -44,15 +44,14 @@ def convert_many(
     started, run, outcomes = perf_counter(), secrets.token_hex(8), list[Outcome]()
     given, output = {name: _absolute(value) for name, value in arguments.items()}, _absolute(output)
     tasks = [ConversionTask(_absolute(model.source), model.name, output, given, run, resume) for model in models]
+    at_once = min(jobs or cores(), len(tasks))
     try:
+        if scheduler is None:
+            start_processes(at_once)
         notices = check(given, run)
         _make_folder(output)
         _clean(tasks)
-        answers = (
-            converted_here(tasks, min(jobs or cores(), len(tasks)))
-            if scheduler is None
-            else converted_on(scheduler, tasks)
-        )
+        answers = converted_here(tasks, at_once) if scheduler is None else converted_on(scheduler, tasks)
         with closing(answers):
             for outcome in answers:
                 outcomes.append(outcome)

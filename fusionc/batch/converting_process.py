@@ -38,7 +38,7 @@ def convert(task: ConversionTask) -> Outcome:
     try:
         answer = _asked(CONVERT, task, task.run)
     except _EndedError as error:
-        hint = f"see {task.records}; convert this model alone to see more"
+        hint = "convert this model alone to see more; --resume tries it again"
         told = FusioncError(f"the process that converts it has ended: {error}", where=str(task.source), hint=hint)
         return Outcome(task.name, str(task.source), CRASHED, error=str(told))
     return outcome_of(answer)
@@ -54,6 +54,12 @@ def check(arguments: Mapping[str, Any], run: str) -> list[str]:
     if "error" in answer:
         raise _Told(**answer["error"])
     return list(answer["notices"])
+
+
+def start_processes(count: int) -> None:
+    """Have so many ready: they import what they need all at once, while somebody asks the first of them."""
+    with _lock:
+        _idle.extend(_ConvertingProcess() for _ in range(count))
 
 
 def end_processes(run: str) -> None:

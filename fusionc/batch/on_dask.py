@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from fusionc.batch.conversion_task import ConversionTask, versions
 from fusionc.batch.converting_process import convert, end_processes
-from fusionc.batch.outcome import CRASHED, Outcome
+from fusionc.batch.outcome import FAILED, Outcome
 from fusionc.errors import FusioncError, UsageError, said
 
 if TYPE_CHECKING:
@@ -76,9 +76,9 @@ def _seen(source: Path, output: Path) -> tuple[dict[str, str], str | None]:
 
 
 def _lost(error: BaseException | None, task: ConversionTask) -> Outcome:
-    what = f"the cluster has lost it: {said(error) if error is not None else 'nothing is known of it'}"
+    what = f"the cluster has lost it: {said(error) if error is not None else 'the scheduler is gone, or forgot it'}"
     told = FusioncError(what, where=str(task.source), hint="see the logs of scheduler and workers; --resume goes on")
-    return Outcome(task.name, str(task.source), CRASHED, error=str(told))
+    return Outcome(task.name, str(task.source), FAILED, error=str(told))
 
 
 def _text(there: dict[str, str]) -> str:

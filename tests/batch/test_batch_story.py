@@ -75,7 +75,8 @@ def test_wrong_options_are_said_once(models: Path) -> None:
 
 
 def test_a_place_that_cannot_be_written(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(batch_story, "check", lambda *_: [])
+    for name in ("start_processes", "check"):
+        monkeypatch.setattr(batch_story, name, lambda *_: [])
     Path("file").write_text("")
     with pytest.raises(FusioncError, match="the result cannot be written: Not a directory"):
         convert_many(find_models([models], Path("file/out")), Path("file/out"), {})
