@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import warnings
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fusionc.disk.paths import path_of, require_path
 from fusionc.errors import FusioncError, UsageError
 from fusionc.graph_kernel.library.location import library_for
-from fusionc.graph_kernel.library.register import register_kernels
+from fusionc.graph_kernel.library.register import register_kernels, require_session_options
 from fusionc.ready.machine import this_machine
 from fusionc.ready.session_file import ReadyForm, SessionFile, content_of, read_session_file, session_file_of
 from fusionc.ready.tuned_settings import NotTuned, tuned_settings
@@ -23,7 +24,9 @@ _AGAIN = "the model runs as it is, and takes longer to load; convert it again wi
 
 
 def session(
-    model: str | os.PathLike[str], options: onnxruntime.SessionOptions | None = None
+    model: str | os.PathLike[str],
+    options: onnxruntime.SessionOptions | None = None,
+    providers: Sequence[Any] = _PROVIDERS,
 ) -> onnxruntime.InferenceSession:
     """A session of onnxruntime for a model, with its kernels, and in its ready form where it has one that fits.
 
@@ -31,6 +34,7 @@ def session(
     options       how many threads, what is logged and so on; without them onnxruntime's defaults. They get the kernels
                   of the model, as `register_kernels` has it, and their level is another one meanwhile: give each
                   session its own
+    providers     those of onnxruntime; with others than the CPU's the model runs as it is, without its ready form
 
     A ready form (`--ready`) fits the onnxruntime and the processor that it was made for, as long as its files and the
     model are those that were written together. Where it does not, the model runs as it is, with a UserWarning that
@@ -47,6 +51,7 @@ def session(
         problem = "is a folder" if path.is_dir() else "does not exist"
         raise UsageError(f"the model {problem}", where=str(path), hint="give the path of an .onnx file", code="E10410")
     options = onnxruntime.SessionOptions() if options is None else options
+    require_session_options(options)
     if session_file_of(path).exists():
         try:
             tuned_settings(path).apply(options)
@@ -61,20 +66,21 @@ def session(
         except FusioncError as error:
             warnings.warn(f"{path}: {error.what} {error.hint}. Its areas run without kernels", stacklevel=2)
     every = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
-    if session_file_of(path).exists() and options.graph_optimization_level == every:
+    is_for_cpu = list(providers) == _PROVIDERS
+    if is_for_cpu and session_file_of(path).exists() and options.graph_optimization_level == every:
         try:
             ready = ready_model(path, library)
             if ready is None:
-                return onnxruntime.InferenceSession(os.fspath(path), options, providers=_PROVIDERS)
+                return onnxruntime.InferenceSession(os.fspath(path), options, providers=providers)
             options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # that is done
             try:
-                return onnxruntime.InferenceSession(os.fspath(ready), options, providers=_PROVIDERS)
+                return onnxruntime.InferenceSession(os.fspath(ready), options, providers=providers)
             finally:
                 options.graph_optimization_level = every
         except Exception as error:  # NotReady, and whatever onnxruntime raises
             said = str(error) if isinstance(error, NotReady) else f"cannot be loaded: {error}"
             warnings.warn(f"{path}: its ready form {said}; {_AGAIN}", stacklevel=2)
-    return onnxruntime.InferenceSession(os.fspath(path), options, providers=_PROVIDERS)
+    return onnxruntime.InferenceSession(os.fspath(path), options, providers=providers)
 
 
 class NotReady(Exception):

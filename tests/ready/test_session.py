@@ -175,3 +175,19 @@ def test_a_model_in_memory_is_no_path() -> None:
     model: Any = parse(AREA)
     with pytest.raises(fusionc.UsageError, match="model is a ModelProto, not a path"):
         fusionc.session(model)
+
+
+def test_providers_are_those_that_are_asked_for(folder: Path) -> None:
+    assert is_ready(fusionc.session(folder / "out.onnx", providers=["CPUExecutionProvider"]))
+    with_options = [("CPUExecutionProvider", {"use_arena": "0"})]
+    assert not is_ready(fusionc.session(folder / "out.onnx", None, with_options))
+
+
+@pytest.mark.parametrize("options", [["CPUExecutionProvider"], "cpu", {"threads": 2}])
+def test_what_are_no_session_options(folder: Path, options: Any) -> None:
+    for call in (
+        lambda: fusionc.session(folder / "out.onnx", options),
+        lambda: fusionc.register_kernels(options, folder),
+    ):
+        with pytest.raises(fusionc.UsageError, match="SessionOptions, and not"):
+            call()

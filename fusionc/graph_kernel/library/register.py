@@ -23,6 +23,7 @@ def register_kernels(session_options: Any, model: str | os.PathLike[str]) -> Non
     many. Without this call the model computes the same, with onnxruntime's operators. Raises UsageError if there is no
     library or the options have another one, FusioncError if it is none for this machine.
     """
+    require_session_options(session_options)
     library = _library_there(path_of(model, "model", "give the path of the model, beside which its kernels lie"))
     place, former = library.resolve(), _REGISTERED.get(session_options)
     if former == place:
@@ -44,6 +45,13 @@ def register_kernels(session_options: Any, model: str | os.PathLike[str]) -> Non
             hint=f"convert the model again on this one. onnxruntime says: {str(error).splitlines()[0]}",
         ) from error
     _REGISTERED[session_options] = place
+
+
+def require_session_options(given: Any) -> None:
+    """Raise UsageError where these are none."""
+    if not hasattr(given, "register_custom_ops_library"):
+        what = f"session options are an onnxruntime.SessionOptions, and not {type(given).__name__}"
+        raise UsageError(what, hint="make them with onnxruntime.SessionOptions()", code="E10001")
 
 
 def _library_there(model: Path) -> Path:
