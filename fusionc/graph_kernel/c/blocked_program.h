@@ -61,7 +61,9 @@ typedef struct {
   ptrdiff_t units;             /* parts of blocks of channels, or of pairs of them */
   ptrdiff_t rows, part, strip; /* parts of a block, pixels of a part; parts that each block has before any has the next */
   int is_flat;                 /* parts are any pixels, not rows */
-  ptrdiff_t scratch;                        /* bytes that a task needs */
+  ptrdiff_t tasks, scratch;    /* how many tasks do the units, and bytes that each of them needs */
+  ptrdiff_t halo;              /* what is cleared before, around the images at `whole`; 0: nothing */
+  float *whole;
   int32_t lanes[16];                        /* all bits for each channel that there is of the last block */
 } gb_call;
 

@@ -11,7 +11,7 @@ enum { GB_MOST_TASKS = 64, GB_ALIGN = 64, GB_PAGE = 2 << 20 };
 extern int madvise(void *, size_t, int); /* sys/mman.h has it only for more than C11 */
 #endif
 
-/* What a session has of a program. `spare` is the memory of the last run, which one run at a time takes. */
+/* What a session has of a program. `spare` is the plan of the last run, which one run at a time takes. */
 typedef struct {
   const gk_kernel *kernel;
   const gb_width *width;
@@ -26,12 +26,25 @@ typedef struct {
 
 static ptrdiff_t gb_rounded(ptrdiff_t n, ptrdiff_t to) { return (n + to - 1) / to * to; }
 
+/* A program with images of some sizes: its steps, and the memory that they work on. */
+typedef struct {
+  gb_call *calls;
+  gb_size *sizes; /* of the images of each storage */
+  size_t size;    /* bytes of memory */
+  char *memory, *scratch;
+} gb_plan;
+
+static void gb_free_plan(gb_plan *plan) {
+  if (plan) free(plan->memory);
+  free(plan);
+}
+
 static void gb_free(gb_state *state) {
   if (!state) return;
   free(state->weights);
   free(state->bias);
   free(state->constants);
-  free(state->spare);
+  gb_free_plan(state->spare);
   free(state);
 }
 
@@ -168,18 +181,4 @@ static gb_image gb_image_of(const gb_state *state, int number, const gb_size *si
   image.image = (storage->channels + v - 1) / v * image.plane;
   if (slots) image.data = (float *)(void *)slots[storage->slot] + b->first / v * image.plane + halo * image.row + halo * v;
   return image;
-}
-
-/* Zeros around the images of a storage. What is behind one row and in front of the next one is one piece. */
-static void gb_clear_halo(const gb_state *state, gb_image image, ptrdiff_t halo) {
-  const ptrdiff_t side = halo * (image.is_planar ? 1 : state->width->vector), ends = halo * image.row + side;
-  for (ptrdiff_t n = 0; n < image.batch; ++n)
-    for (float *p = image.data + n * image.image, *end = p + image.image; p < end; p += image.plane) {
-      memset(p - ends, 0, (size_t)ends * sizeof *p);
-      for (ptrdiff_t y = 1; y < image.height; ++y) {
-        float *at = p + y * image.row - 2 * side;
-        for (ptrdiff_t k = 0; k < 2 * side; ++k) at[k] = 0.0f;
-      }
-      memset(p + image.height * image.row - 2 * side, 0, (size_t)ends * sizeof *p);
-    }
 }

@@ -8,7 +8,7 @@ from importlib import resources
 
 _FOR_EACH_WIDTH = ("blocked_tiles.h", "blocked_convolutions.h", "blocked_winograd.h", "blocked_images.h")
 _IN_FRONT = ("compiler.h", "mathematics.h", "blocked_program.h")
-_BEHIND = ("blocked_run.h", "blocked_steps.h")
+_BEHIND = ("blocked_run.h", "blocked_plan.h", "blocked_steps.h")
 
 
 @dataclass(frozen=True)

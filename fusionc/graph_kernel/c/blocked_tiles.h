@@ -112,6 +112,7 @@ GK_INLINE void GB(sum)(const GB(tile) *t, const ptrdiff_t pixel, const int R, co
       for (ptrdiff_t j = 0; j < t->columns; ++j, tap += t->x_column, w += C * O * GB_V) {
         const float *x = tap, *these = w;
         for (ptrdiff_t left = channels; left > 0; left -= step, x += step, these += step * O * GB_V) {
+          __asm__("" : "+r"(x)); /* or else gcc keeps for later turns what these read: more than fits into registers */
 #pragma GCC unroll 4
           for (int c = 0; c < step; ++c) {
             const GB(vec) w0 = GB(load)(these + c * O * GB_V), w1 = O > 1 ? GB(load)(these + (c * O + 1) * GB_V) : w0;

@@ -1,0 +1,172 @@
+/* How the steps of a program run on images of some sizes: cut into units, in memory that they share. */
+enum {
+  GB_TASK_NS = 15000,   /* about what a task takes: much more than to begin it */
+  GB_STRIP = 256 << 10, /* bytes of an image that are read for all blocks before the next ones are */
+};
+
+/* Whether pixels lie without a gap from row to row. */
+static int gb_is_flat(const gb_image *image) { return !image->data || image->row * image->height == image->plane; }
+
+/* Asked once: the system takes as long to answer as a step may. */
+static ptrdiff_t gb_threads(void) {
+  static _Atomic long threads;
+  if (!threads) {
+    const long n = sysconf(_SC_NPROCESSORS_ONLN);
+    threads = n < 1 ? 1 : n > 16 ? 16 : n;
+  }
+  return threads;
+}
+
+/* Bytes that a task of Winograd's way needs. */
+static ptrdiff_t gb_scratch(const gb_width *width, ptrdiff_t in_blocks) {
+  const ptrdiff_t most = width->tiles_at_once(in_blocks * width->vector);
+  return 36 * most * (in_blocks + 2) * width->vector * (ptrdiff_t)sizeof(float);
+}
+
+/* Winograd's way: some tiles are transformed at once; where these are fewer than threads, each does some of the blocks. */
+static void gb_divide_winograd(const gb_width *width, gb_call *c) {
+  const ptrdiff_t most = width->tiles_at_once(c->in.blocks * width->vector), pairs = (c->out.blocks + 1) / 2;
+  const ptrdiff_t tiles = c->out.batch * ((c->out.height + 3) / 4) * ((c->out.width + 3) / 4);
+  c->part = most;
+  c->rows = (tiles + most - 1) / most;
+  c->strip = c->rows && c->rows < gb_threads() ? (gb_threads() + c->rows - 1) / c->rows : 1;
+  if (c->strip > pairs) c->strip = pairs;
+  c->units = c->rows * c->strip;
+  c->scratch = gb_scratch(width, c->in.blocks);
+}
+
+/* Whether a step does to each pixel what it does, whichever row that is in, and rows have no gaps between them. */
+static int gb_is_by_pixel(const gb_call *c) {
+  const gb_step *s = c->step;
+  const int is_point = s->kernel[0] * s->kernel[1] == 1 && s->stride[0] + s->stride[1] == 2 && s->pads[0] + s->pads[1] == 0;
+  const int is_elementwise = s->op >= GB_ADD && s->op != GB_RESIZE;
+  return ((s->op == GB_CONV && is_point) || is_elementwise) && gb_is_flat(&c->in) && gb_is_flat(&c->out) &&
+         (s->op == GB_SCALE || gb_is_flat(&c->in2));
+}
+
+/* How a step is cut into units. */
+static void gb_divide(const gb_width *width, gb_call *c) {
+  const gb_step *s = c->step;
+  const int is_convolution = s->op == GB_CONV || s->op == GB_FIRST || s->op == GB_PRODUCT;
+  const gb_image *shape = s->op == GB_STORE || s->op == GB_TRANSPOSED ? &c->in : &c->out;
+  ptrdiff_t blocks = shape->blocks;
+  if (is_convolution || s->op == GB_TRANSPOSED) blocks = (c->out.blocks / s->group + 1) / 2 * s->group;
+  c->scratch = 0;
+  if (s->op == GB_WINOGRAD) {
+    gb_divide_winograd(width, c);
+    return;
+  }
+  c->is_flat = gb_is_by_pixel(c);
+  c->part = c->is_flat ? 4 * width->tile : shape->width;
+  c->rows = c->is_flat ? (shape->height * shape->width + c->part - 1) / c->part : shape->height;
+  if (s->op == GB_GLOBAL_AVERAGE) c->rows = 1;
+  c->strip = c->rows;
+  if (is_convolution && c->rows) { /* what a strip reads stays in the cache of a core for all blocks */
+    const ptrdiff_t read = c->in.channels / s->group * c->part * s->stride[1] * (s->kernel[0] > 1 ? s->stride[0] : 1);
+    const ptrdiff_t fit = GB_STRIP / (read * (ptrdiff_t)sizeof(float) + 1) + 1;
+    if (fit < c->rows) c->strip = fit;
+  }
+  c->units = shape->batch * blocks * c->rows;
+}
+
+/* About how many nanoseconds a step takes. */
+static double gb_nanoseconds(const gb_width *width, const gb_call *c) {
+  const gb_step *s = c->step;
+  const double made = (double)c->out.batch * (double)c->out.height * (double)c->out.width * (double)c->out.channels;
+  const double taps = (double)s->kernel[0] * s->kernel[1], speed = 4.0 * width->vector; /* products in a nanosecond */
+  const double in = (double)c->in.channels / s->group;
+  switch (s->op) {
+    case GB_WINOGRAD: return made * 4.0 * in / speed;
+    case GB_CONV: case GB_FIRST: case GB_PRODUCT: return made * taps * in / speed;
+    case GB_TRANSPOSED: return made * in / speed;
+    case GB_DEPTHWISE: return made * taps / (speed / 2);
+    case GB_MAX_POOL: case GB_AVERAGE_POOL: return made * taps / 8.0;
+    case GB_GLOBAL_AVERAGE: return (double)c->in.image * (double)c->in.batch / 8.0;
+    default: return (double)c->out.image * (double)c->out.batch / 4.0;
+  }
+}
+
+/* How many tasks a step is cut into at most: none takes much less than GB_TASK_NS. */
+static ptrdiff_t gb_tasks(const gb_width *width, const gb_call *c) {
+  const double ns = gb_nanoseconds(width, c);
+  const ptrdiff_t wanted = ns < GB_TASK_NS * 2 ? 1 : ns > 1.0 * GB_TASK_NS * GB_MOST_TASKS ? GB_MOST_TASKS : ns / GB_TASK_NS;
+  const ptrdiff_t most = 4 * gb_threads() < wanted ? 4 * gb_threads() : wanted;
+  return most < c->units ? most : c->units;
+}
+
+/* Fills in what a step works on. */
+static gb_call gb_call_of(const gb_state *state, int k, const gb_size *sizes, char *const *slots) {
+  const gb_step *s = &state->kernel->program->steps[k];
+  gb_call c = {.step = s, .weights = state->weights[k], .bias = state->bias[k]};
+  if (s->op != GB_LOAD) c.in = gb_image_of(state, s->in, sizes, slots);
+  if (s->op != GB_STORE) c.out = gb_image_of(state, s->out, sizes, slots);
+  else c.out = c.in;
+  c.in2 = gb_image_of(state, s->in2, sizes, slots);
+  for (ptrdiff_t v = 0, width = state->width->vector; v < width; ++v)
+    c.lanes[v] = c.out.channels % width == 0 || v < c.out.channels % width ? -1 : 0;
+  gb_divide(state->width, &c);
+  c.tasks = gb_tasks(state->width, &c);
+  return c;
+}
+
+/* Makes the steps of a plan, which has memory for them. */
+static void gb_fill(const gb_state *state, gb_plan *plan, char *const *slots) {
+  const gb_program *p = state->kernel->program;
+  char is_made[p->storages_count + 1];
+  memset(is_made, 0, sizeof is_made);
+  for (int k = 0; k < p->steps_count; ++k) {
+    const gb_step *s = &p->steps[k];
+    gb_call *c = &plan->calls[k];
+    *c = gb_call_of(state, k, plan->sizes, slots);
+    if (s->op == GB_STORE || is_made[p->buffers[s->out].storage]) continue;
+    const int number = p->buffers[s->out].storage;
+    is_made[number] = 1;
+    c->halo = p->storages[number].halo;
+    c->whole = c->out.data - p->buffers[s->out].first / (c->out.is_planar ? 1 : state->width->vector) * c->out.plane;
+  }
+}
+
+/* The plan for images of these sizes, that of the last run if it was of the same; NULL where there is no memory. */
+static gb_plan *gb_take(gb_state *state, const gb_size *sizes) {
+  const gb_program *p = state->kernel->program;
+  const size_t calls = gb_rounded(p->steps_count * (ptrdiff_t)sizeof(gb_call), GB_ALIGN);
+  const size_t of_sizes = (size_t)p->storages_count * sizeof *sizes;
+  gb_plan *plan = __atomic_exchange_n((void **)&state->spare, NULL, __ATOMIC_SEQ_CST);
+  if (plan && !memcmp(plan->sizes, sizes, of_sizes)) return plan;
+  if (!plan) {
+    if (!(plan = calloc(1, sizeof *plan + GB_ALIGN + calls + of_sizes))) return NULL;
+    plan->calls = (gb_call *)gb_rounded((ptrdiff_t)(plan + 1), GB_ALIGN);
+    plan->sizes = (gb_size *)((char *)plan->calls + calls);
+  }
+  memcpy(plan->sizes, sizes, of_sizes);
+  size_t at[p->slots + 1], all = 0, scratch = 0;
+  memset(at, 0, sizeof at);
+  for (int b = 0; b < p->buffers_count; ++b) {
+    const gb_image image = gb_image_of(state, b, sizes, NULL);
+    const size_t size = (size_t)gb_rounded(image.batch * image.image * (ptrdiff_t)sizeof(float), GB_ALIGN);
+    const int slot = p->storages[p->buffers[b].storage].slot;
+    if (size > at[slot]) at[slot] = size;
+  }
+  for (int k = 0; k < p->steps_count; ++k) {
+    if (p->steps[k].op != GB_WINOGRAD) continue;
+    const size_t needed = (size_t)gb_scratch(state->width, gb_image_of(state, p->steps[k].in, sizes, NULL).blocks);
+    if (needed > scratch) scratch = needed;
+  }
+  for (int k = 0; k < p->slots; ++k) all += at[k] + GB_ALIGN;
+  if (plan->size < all + scratch * GB_MOST_TASKS) {
+    free(plan->memory);
+    plan->size = all + scratch * GB_MOST_TASKS;
+    if (!(plan->memory = gb_allocate((ptrdiff_t)plan->size))) {
+      gb_free_plan(plan);
+      return NULL;
+    }
+  }
+  char *slots[p->slots + 1], *next = plan->memory;
+  for (int k = 0; k < p->slots; ++k) {
+    slots[k] = next;
+    next += at[k] + GB_ALIGN;
+  }
+  plan->scratch = next;
+  gb_fill(state, plan, slots);
+  return plan;
+}
