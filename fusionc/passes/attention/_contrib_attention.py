@@ -31,9 +31,9 @@ def _repeated(value: OpFormula, name: str) -> Formula:
 
 
 def _masked(scores: Formula) -> Formula:
-    """The scores with a mask: added, filled in by Where, or both, maybe with a lower bound behind it."""
+    """The scores with a mask: added, filled in by Where, or both, or two added, maybe with a lower bound behind it."""
     filled = either(op.Where(var("shown"), scores, const("far")), op.Where(var("hidden"), const("far"), scores))
-    hiding = either(filled + mask, filled, scores + mask)
+    hiding = either(filled + mask, filled, (scores + var("bias")) + mask, scores + mask)
     return either(op.Max(hiding, const("floor")), hiding)
 
 
@@ -137,7 +137,7 @@ def past_of(value: Edge, query: Edge) -> tuple[Edge, Edge] | None:
 def _needs_guard(m: Match) -> bool:
     if m.guard is None:
         return False
-    if m.far is not None and not np.isfinite(m.far.constant()).all():
+    if m.bias is not None or (m.far is not None and not np.isfinite(m.far.constant()).all()):
         return True
     if m.mask is None or shows_all(m.mask):
         return False

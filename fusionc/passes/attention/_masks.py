@@ -92,13 +92,16 @@ def added_mask(m: Match, query: Edge, key: Edge, new: Tape) -> Edge | None:
 
 
 def _whole(m: Match, query: Edge, key: Edge, new: Tape) -> tuple[Edge | None, Shape | None]:
-    """What is added to the scores, and its shape: `m.mask`, and numbers far below zero where a Where fills them in."""
+    """What is added to the scores, and its shape: `m.mask`, and `m.bias`, or numbers far below zero where a Where fills
+    them in."""
     given: Edge | None = m.mask
     shape, condition = None if given is None else given.shape, m.shown or m.hidden
     if condition is not None:
         filled, shown = _filled(m, condition, query, key, new)
         shape = shown if given is None else _broadcast(shown, shape)
         given = filled if given is None else new.Add(filled, given)
+    if m.bias is not None and given is not None:
+        given, shape = new.Add(m.bias, given), _broadcast(m.bias.shape, shape)
     if m.floor is not None and given is not None:
         if m.floor.constant().size != 1 or m.floor.constant().item() != LOWEST:
             refuse("the scores have a lower bound that others than hidden ones may reach")
@@ -124,9 +127,9 @@ def _filled(m: Match, condition: Edge, query: Edge, key: Edge, new: Tape) -> tup
     return new.Where(condition, *map(new.const, pair)), shape
 
 
-def _broadcast(a: Shape, b: Shape | None) -> Shape | None:
+def _broadcast(a: Shape | None, b: Shape | None) -> Shape | None:
     """The shape of a sum; None for what is not known."""
-    if b is None:
+    if a is None or b is None:
         return None
     rank = max(len(a), len(b))
     pairs = zip((1,) * (rank - len(a)) + tuple(a), (1,) * (rank - len(b)) + tuple(b), strict=True)

@@ -64,8 +64,8 @@ class MultiHeadAttentionFusionPass(UBFusionPass):
 
     before   all that FlashAttentionFusionV1 and V2 take, with a query that Reshape and Transpose split into heads and
              a result that Transpose and Reshape merge, at any opset; one query for each head needs no Transpose; hidden
-             scores that a Where fills in with −∞ or a number far below zero, with a mask behind it or none; Max of the
-             masked scores and the lowest number
+             scores that a Where fills in with −∞ or a number far below zero, with a mask behind it or none; a mask
+             and a bias; Max of the masked scores and the lowest number
     after    com.microsoft.MultiHeadAttention(q, k, v, mask): k and v with their heads side by side, or as they are;
              keys and values that are joined to those of the past are its second and third output
     refuses  elements other than float32; heads or batches that are not known to be the same, one head, one key for
