@@ -26,7 +26,11 @@ from fusionc.errors import FusioncError, UsageError
 from fusionc.runtime.printed_file import forget, last_words, printed_file
 
 _START = "import sys; sys.path[:] = sys.argv[1:]; from fusionc.batch.converting_program import main; main()"
-_OF_ONE_LOG = ("WORK_PATH", "LOG_PRINT_TO_STDOUT")  # variables that would bring logs and results of all models together
+_TOGETHER = {  # variables that would bring the logs and results of all models to one place
+    f"{owner}_{name}"
+    for owner in ("FUSIONC", "ASCEND")
+    for name in ("WORK_PATH", "LOG_PRINT_TO_STDOUT", "SLOG_PRINT_TO_STDOUT")
+}
 _lock = threading.Lock()
 _all: set[_ConvertingProcess] = set()
 _idle: list[_ConvertingProcess] = []
@@ -106,7 +110,7 @@ class _ConvertingProcess:
     def __init__(self) -> None:
         self._printed = printed_file()
         weakref.finalize(self, os.close, self._printed)
-        environment = {name: text for name, text in os.environ.items() if not name.endswith(_OF_ONE_LOG)}
+        environment = {name: text for name, text in os.environ.items() if name not in _TOGETHER}
         paths = map(os.path.abspath, filter(None, sys.path))
         self._child = subprocess.Popen(
             [sys.executable, "-P", "-c", _START, *paths],

@@ -10,7 +10,6 @@ import json
 import os
 import pickle
 import signal
-import sys
 import threading
 from contextlib import suppress
 from queue import SimpleQueue
@@ -53,12 +52,13 @@ def main() -> None:
 
 def _read(requests: BinaryIO, asked: SimpleQueue[tuple[str, Any]]) -> None:
     """Pass the requests on; at their end, which is that of the caller, too, end this process."""
-    with suppress(EOFError):
+    try:
         while True:
             asked.put(pickle.load(requests))
-    os.kill(os.getpid(), signal.SIGTERM)
-    sleep(GRACE)
-    os._exit(128 + signal.SIGTERM)
+    finally:
+        os.kill(os.getpid(), signal.SIGTERM)
+        sleep(GRACE)
+        os._exit(128 + signal.SIGTERM)
 
 
 def _terminate(number: int, _frame: FrameType | None) -> None:
@@ -71,8 +71,3 @@ def _write_no_core() -> None:
         import resource
 
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-
-
-if __name__ == "__main__":
-    sys.path[:] = sys.argv[1:]
-    main()

@@ -34,7 +34,9 @@ def noted(name: str, pattern: str) -> str:
     return file.read_text()
 
 
-def test_one_bad_model_is_a_line_and_not_the_end(models: Path) -> None:
+def test_one_bad_model_is_a_line_and_not_the_end(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("FUSIONC_WORK_PATH", "ASCEND_SLOG_PRINT_TO_STDOUT"):  # which are for one log
+        monkeypatch.setenv(name, "1")
     write_model(models / "crashes.onnx", "Softsign")
     (models / "damaged.onnx").write_bytes(b"\xff" * 100)
     (models / "gone.onnx").symlink_to("nowhere")
@@ -57,6 +59,7 @@ def test_one_bad_model_is_a_line_and_not_the_end(models: Path) -> None:
     assert errors["sub/lost.onnx"].startswith("E10410: the file of external data does not exist")
     results = ["relu.onnx", "sub/all.onnx", "sub/none.onnx", "sub/split.onnx", "sub/weights.bin"]
     assert list(content(OUTPUT)) == results
+    assert not Path("1").exists()
     fusionc.convert(models / "sub/split.onnx", output="alone.onnx", custom_passes=[custom], verify=False)
     assert Path("alone.onnx").read_bytes() == content(OUTPUT)["sub/split.onnx"]
     assert "effected_times=" in noted("sub/split.onnx", "debug/plog/*.log")
