@@ -136,7 +136,7 @@ def _show(found: Tuned, arguments: dict[str, Any]) -> None:
 def _row(worth: Worth, base: float, found: Tuned) -> list[str]:
     one = worth.interval(found.confidence)
     if one is None:
-        said = {"same": "onnxruntime runs the same"}.get(worth.state, worth.state)
+        said = {"same": "onnxruntime runs the same", "fails": "left out"}.get(worth.state, worth.state)
         return [worth.change.name, "", "", "", "", f"{said}: {worth.why}" if worth.why else said]
     saved = one.ratio - 1
     bounds = f"{one.low:.3f} to {one.high:.3f}" if math.isfinite(one.high) else "unknown"

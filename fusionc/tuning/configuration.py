@@ -69,6 +69,11 @@ class TunedChange:
     no_spinning: bool = False
     no_arena: bool = False
 
+    @property
+    def is_of_threads(self) -> bool:
+        """Whether it is about how many threads work, and how they wait."""
+        return bool(self.threads) or self.no_spinning
+
     def applied(self, to: Configuration) -> Configuration:
         """The configuration with this change."""
         known = to.settings

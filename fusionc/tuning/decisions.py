@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Literal
 
 from fusionc.measurement.intervals import RatioInterval, interval_of
@@ -82,9 +83,16 @@ def order_of_members(groups: Sequence[Group], worths: Mapping[str, Worth]) -> li
     return [change for group in several for change in group.members]
 
 
+def that_pay(worths: Iterable[Worth]) -> list[TunedChange]:
+    """The changes that pay and go together: of those of threads the best, as one thread has nobody to wait for."""
+    paying = sorted((worth for worth in worths if worth.state == "pays"), key=lambda worth: fmean(worth.logarithms))
+    best = next((worth for worth in paying if worth.change.is_of_threads), None)
+    return [worth.change for worth in paying if worth is best or not worth.change.is_of_threads]
+
+
 def in_order(worths: Sequence[Worth]) -> list[Worth]:
     """What pays first, then what seems to pay most; what was not measured last."""
-    key = [(worth.state != "pays", statistics.fmean(worth.logarithms or [math.inf])) for worth in worths]
+    key = [(worth.state != "pays", fmean(worth.logarithms or [math.inf])) for worth in worths]
     return [worths[at] for at in sorted(range(len(worths)), key=key.__getitem__)]
 
 

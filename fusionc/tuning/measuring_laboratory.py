@@ -139,7 +139,7 @@ class MeasuringLaboratory:
     def _compared(self, base: Configuration, other: Configuration) -> str:
         try:
             if other.kernels and not base.kernels and self.model(other).kernels is None:
-                return "no kernels could be made"
+                return "no area with a kernel is made"
             is_same = self._what_runs(base).operators == self._what_runs(other).operators
         except (FusioncError, RunError) as error:
             return f"it cannot be made: {error.what if isinstance(error, FusioncError) else error}"

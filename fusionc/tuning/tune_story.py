@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
 from dataclasses import replace
 
 import onnx
@@ -25,7 +24,7 @@ from fusionc.runtime.runner import closes_runners
 from fusionc.tuning.candidates import Group, groups_of
 from fusionc.tuning.configuration import Configuration, TunedChange, with_all
 from fusionc.tuning.confirmation import LEAST_ROUNDS, MOST_ROUNDS, Confirmation, confirmed
-from fusionc.tuning.decisions import Worth, in_order
+from fusionc.tuning.decisions import Worth, in_order, that_pay
 from fusionc.tuning.deliver import beside, converted, require_places, written
 from fusionc.tuning.measuring_laboratory import MeasuringLaboratory, Slices
 from fusionc.tuning.search_changes import search
@@ -116,17 +115,13 @@ def _searched(
         options.progress("areas with kernels")
         laboratory.shares = _SHARES_FOR_KERNELS
         worths = search(base, [Group(_KERNELS)], laboratory, 1 - (1 - confidence) * _FOR_KERNELS)
-        base = with_all(_paying(worths), base)
+        base = with_all(that_pay(worths.values()), base)
         laboratory.shares = shares
     options.progress("what could be changed")
     groups = groups_of(laboratory.facts(base), _threads())
     options.progress("measuring")
     found = search(base, groups, laboratory, 1 - (1 - confidence) * (1 - _FOR_KERNELS))
-    return {**worths, **found}, with_all(_paying(found), base)
-
-
-def _paying(worths: Mapping[str, Worth]) -> list[TunedChange]:
-    return [worth.change for worth in worths.values() if worth.state == "pays"]
+    return {**worths, **found}, with_all(that_pay(found.values()), base)
 
 
 def _threads() -> list[int]:

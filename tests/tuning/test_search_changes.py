@@ -9,7 +9,8 @@ import pytest
 
 from fusionc.runtime.session_settings import SessionSettings
 from fusionc.tuning.candidates import Facts, Group, groups_of
-from fusionc.tuning.configuration import Configuration
+from fusionc.tuning.configuration import Configuration, TunedChange
+from fusionc.tuning.decisions import Worth, that_pay
 from fusionc.tuning.search_changes import Stage, search
 
 FACTS = Facts(
@@ -81,6 +82,16 @@ def test_an_a_a_run_decides_nothing_at_the_stated_confidence(noise: float) -> No
 def test_two_runs_agree() -> None:
     effects = {"Pass6": -0.06, "area1": -0.05, "no_spinning": 0.2}
     assert paying(Simulation(1, **effects)) == paying(Simulation(2, **effects)) == {"Pass6 off", "area area1 off"}
+
+
+def test_of_what_threads_do_the_best_is_taken() -> None:
+    worths = [
+        Worth(TunedChange("1 thread", "settings", threads=1), "pays", tested=[-0.1]),
+        Worth(TunedChange("no spinning", "settings", no_spinning=True), "pays", tested=[-0.4]),
+        Worth(TunedChange("no arena", "settings", no_arena=True), "pays", tested=[-0.05]),
+        Worth(TunedChange("Pass off", "passes", off=frozenset({"Pass"})), "undecided", tested=[-0.5]),
+    ]
+    assert [change.name for change in that_pay(worths)] == ["no spinning", "no arena"]
 
 
 def test_what_costs_is_not_switched() -> None:
