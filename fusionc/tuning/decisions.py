@@ -19,7 +19,7 @@ from fusionc.tuning.candidates import Group
 from fusionc.tuning.configuration import TunedChange
 
 State = Literal["pays", "costs", "undecided", "same", "fails", "not measured"]
-LOOKS = (5, 8, 12, 16)  # rounds of a test after which it may be decided
+LOOKS = (3, 5, 8, 12, 16)  # rounds of a test after which it may be decided
 MOST_TESTS = 6
 _PART = 0.2  # of what a group saves, less than which is no reason to test a member
 _EXPLAINED = 0.5  # of what a group saves, which its best members have to save for it not to be tested itself

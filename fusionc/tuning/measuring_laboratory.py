@@ -34,6 +34,7 @@ from fusionc.tuning.tuning_journal import TuningJournal
 
 Slices = dict[str, list[list[float]]]  # by form: the median run of each slice, each in a list of its own
 _RUNS, _LEAST, _MOST = 10, 0.3, 2.0  # how many runs of a model a round should have, and its seconds at least and most
+_CHOOSING = 0.5  # of that time, of rounds that choose what is tested
 _MOST_BYTES = 2 << 30  # of results that are kept to be measured again
 _OF_AREAS = "areas"  # the topic of passes that stand for areas, which have names of their own
 
@@ -48,7 +49,7 @@ class MeasuringLaboratory:
     journal: TuningJournal
     workshop: Path
     budget: float
-    shares: dict[str, float] = field(default_factory=lambda: {"choose": 0.45, "test": 0.75})
+    shares: dict[str, float] = field(default_factory=lambda: {"settings": 0.15, "choose": 0.45, "test": 0.75})
     _made: dict[str, Path] = field(default_factory=dict)
     _runs: dict[str, WhatRuns] = field(default_factory=dict)
     _seconds: float = 0.0
@@ -79,22 +80,22 @@ class MeasuringLaboratory:
             forms = {
                 name: replace(form, settings=replace(form.settings, spinning=False)) for name, form in forms.items()
             }
-        found = self.round(f"{stage} {number}", forms, number)
+        found = self.round(f"{stage} {number}", forms, number, 1.0 if stage == "test" else _CHOOSING)
         return {name: log_ratio(found[name], found["base"]) for name in others}
 
-    def round(self, name: str, forms: Mapping[str, Configuration], number: int) -> Slices:
-        """The slices of each form in a round."""
+    def round(self, name: str, forms: Mapping[str, Configuration], number: int, part: float = 1.0) -> Slices:
+        """The slices of each form in a round that takes this part of the usual time."""
         keys = hashlib.sha256(" ".join(form.key() for form in forms.values()).encode()).hexdigest()[:16]
-        found: Slices = self.journal.step(f"round {name} {keys}", lambda: self._round(forms, number))
+        found: Slices = self.journal.step(f"round {name} {keys}", lambda: self._round(forms, number, part))
         return found
 
-    def _round(self, forms: Mapping[str, Configuration], number: int) -> Slices:
+    def _round(self, forms: Mapping[str, Configuration], number: int, part: float) -> Slices:
         models = {name: self.model(form) for name, form in forms.items()}
         if not self._seconds:
             first = next(iter(models))
             measured = measure_round({first: models[first]}, {first: self.feeds}, _LEAST, 0)[first]
             self._seconds = min(_MOST, max(_LEAST, _RUNS * median(measured.runs)))
-        found = measure_round(models, dict.fromkeys(models, self.feeds), self._seconds, number)
+        found = measure_round(models, dict.fromkeys(models, self.feeds), part * self._seconds, number)
         return {name: [[median(part)] for part in one.slices] for name, one in found.items()}
 
     def model(self, form: Configuration) -> DeployedModel:

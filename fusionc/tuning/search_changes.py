@@ -18,7 +18,7 @@ from fusionc.tuning.decisions import (
 
 CHOOSING_ROUNDS = 3
 _BATCH = 4  # changes that are measured beside the base at a time
-Stage = Literal["choose", "test"]
+Stage = Literal["settings", "choose", "test"]  # settings are chosen first, as they need no conversion
 
 
 class Laboratory(Protocol):
@@ -53,11 +53,12 @@ def _choose(
     changes: Sequence[TunedChange], base: Configuration, worths: Mapping[str, Worth], laboratory: Laboratory
 ) -> None:
     """A few rounds of each change that makes a difference, as long as there is time."""
-    for settings in (False, True):
-        left = [change for change in changes if (change.kind == "settings") == settings]
-        while left and laboratory.has_time("choose"):
+    stages: tuple[Stage, ...] = ("settings", "choose")
+    for stage in stages:
+        left = [change for change in changes if (change.kind == "settings") == (stage == "settings")]
+        while left and laboratory.has_time(stage):
             batch = list[TunedChange]()
-            while left and len(batch) < _BATCH and laboratory.has_time("choose"):
+            while left and len(batch) < _BATCH and laboratory.has_time(stage):
                 change = left.pop(0)
                 found = laboratory.compared(base, change.applied(base))
                 worth = worths[change.name]
@@ -67,9 +68,9 @@ def _choose(
                     worth.state = "same"
                 else:
                     worth.state, worth.why = "fails", found
-            if batch:
-                for number in range(CHOOSING_ROUNDS):
-                    _round("choose", batch, base, worths, laboratory, number)
+            for number in range(CHOOSING_ROUNDS if batch else 0):
+                if not number or laboratory.has_time(stage):
+                    _round(stage, batch, base, worths, laboratory, number)
 
 
 def _test(chosen: Sequence[Worth], base: Configuration, laboratory: Laboratory, confidence: float) -> None:
@@ -84,7 +85,7 @@ def _test(chosen: Sequence[Worth], base: Configuration, laboratory: Laboratory, 
         number += 1
         if number in LOOKS:
             left = _still_open(left, confidence, len(chosen))
-    if number not in LOOKS and number > LOOKS[0]:  # one look instead of those that are left
+    if number not in LOOKS:  # one look instead of those that are left
         _still_open(left, confidence, len(chosen))
 
 
@@ -105,5 +106,5 @@ def _round(
     found = laboratory.observe(stage, base, {change.name: change.applied(base) for change in batch}, number)
     for change in batch:
         worth = worths[change.name]
-        (worth.chosen if stage == "choose" else worth.tested).append(found[change.name])
+        (worth.tested if stage == "test" else worth.chosen).append(found[change.name])
         worth.state = "undecided"

@@ -35,7 +35,7 @@ from fusionc.verify.inputs.sample import Sample
 
 _KERNELS = TunedChange("areas with kernels", "areas", kernels=True)
 _FOR_KERNELS = 0.2  # of what may be wrong in all, for the one question whether there are areas
-_SHARES_FOR_KERNELS = {"choose": 0.1, "test": 0.25}
+_SHARES_FOR_KERNELS = {"settings": 0.0, "choose": 0.08, "test": 0.2}
 
 
 @closes_runners

@@ -38,7 +38,7 @@ class Simulation:
         return "same" if other.off and other.off <= {"Pass0", "Pass4", "Pass8"} else "different"
 
     def has_time(self, stage: Stage) -> bool:
-        return self.observed < self.rounds * (1 if stage == "test" else 0.5)
+        return self.observed < self.rounds * {"settings": 0.2, "choose": 0.6, "test": 1}[stage]
 
     def observe(
         self, stage: Stage, base: Configuration, others: Mapping[str, Configuration], number: int
