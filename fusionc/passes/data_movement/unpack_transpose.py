@@ -28,8 +28,9 @@ def _unpacked(graph: Graph) -> Iterator[Match]:
         if sizes is None or set(sizes) != {1} or axis_of(split, rank) != 0:
             continue
         users = [user for value in split.outputs if value is not None for user in value.outputs]
-        squeezes = [user for user in users if user.is_op("Squeeze") and axes_of(user) in ([0], [-rank])]
-        if len(squeezes) == len(users) == len(split.outputs) and all(node.graph is graph for node in squeezes):
+        squeezes = [user for user in users if user.is_op("Squeeze") and user.graph is graph and not user.has_references]
+        are_all = len(squeezes) == len(users) == len(split.outputs)
+        if are_all and all(axes_of(node) in ([0], [-rank]) for node in squeezes):
             made = [node.outputs[0] for node in squeezes]
             captures = {"x": reshape.inputs[0], "whole": reshape.outputs[0], "squeezes": squeezes, "split": split}
             yield Match(graph, [reshape, turn, split, *squeezes], made, captures)
