@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,7 +12,7 @@ import onnx
 from fusionc.disk.mapped_weights import read_mapped
 from fusionc.errors import said
 from fusionc.model.tensors import byte_size
-from fusionc.protos import is_mapped
+from fusionc.protos import is_external, is_mapped, tensors_of
 from fusionc.runtime.optimizers import DISABLED
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Runner
@@ -24,6 +25,22 @@ LEAN = {"session.disable_prepacking": "1"}
 _WORTH_MAPPING = 16 << 20
 
 
+def light_model(path: Path) -> tuple[onnx.ModelProto, Path]:
+    """A model without its external data and large weights, and the folder where these lie. Raises RunError.
+
+    onnxruntime takes no external data through a link, so a model that is one is read where it really lies, unless its
+    own data lies beside the link.
+    """
+    real = Path(os.path.realpath(path))
+    try:
+        model = read_mapped(real)
+        if real.parent == path.parent or not any(map(is_external, tensors_of(model))):
+            return model, real.parent
+        return onnx.load(path, load_external_data=False), path.parent
+    except Exception as error:  # protobuf, the file system and onnx raise errors of their own
+        raise RunError(said(error)) from error
+
+
 @dataclass
 class ModelFile:
     """A model, and the library of its kernels, if it has one."""
@@ -31,13 +48,11 @@ class ModelFile:
     path: Path
     kernels: Path | None = None
     _runs_as_file: bool | None = field(default=None, init=False)
+    _folder: Path = field(init=False)  # of external data
 
     def proto(self) -> onnx.ModelProto:
         """The model without its external data and large weights. Raises RunError."""
-        try:
-            model = read_mapped(self.path)
-        except Exception as error:  # protobuf, the file system and onnx raise errors of their own
-            raise RunError(said(error)) from error
+        model, self._folder = light_model(self.path)
         mapped = sum(map(byte_size, filter(is_mapped, model.graph.initializer)))
         self._runs_as_file = mapped < _WORTH_MAPPING and not random_nodes(model)
         return model
@@ -51,4 +66,4 @@ class ModelFile:
         model = None if self._runs_as_file else self.proto()
         if model is None or self._runs_as_file:
             return Runner(self.path, kernels=self.kernels, level=level, entries=entries)
-        return seeded_runner(model, self.path.parent, self.kernels, level=level, entries=entries)
+        return seeded_runner(model, self._folder, self.kernels, level=level, entries=entries)

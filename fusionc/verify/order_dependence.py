@@ -16,12 +16,12 @@ import onnx.inliner
 from numpy.typing import NDArray
 from onnx import TensorProto
 
-from fusionc.disk.mapped_weights import read_mapped
 from fusionc.model.operators import canonical_domain, opsets_of
 from fusionc.model.tensors import to_array
 from fusionc.protos import graphs_of, is_external, reads_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, closes_runners
+from fusionc.verify.model_file import light_model
 from fusionc.verify.reduction_bounds import REDUCTIONS, spread_of_product, spreads
 from fusionc.verify.seeding import seeded_runner
 
@@ -83,30 +83,30 @@ class OrderDependence:
         with weights near the largest number, anything may come.
         """
         nothing: list[Reach | None] = [None] * len(outputs)
-        model = read_mapped(self._path)
+        model, folder = light_model(self._path)
         if model.ByteSize() > _LARGEST_MODEL:
             return nothing
         if model.functions:
             model = onnx.inliner.inline_local_functions(model)
         if opsets_of(model).get("", 0) < _LEAST_OPSET:
             return nothing
-        behind = _behind(model, _overflowing(model, os.fspath(self._path.parent)))
+        behind = _behind(model, _overflowing(model, os.fspath(folder)))
         if not all(map(is_finite, feeds.values())):
             behind |= _behind(model, _has_reductions)
         unseen = [output.name in behind for output in model.graph.output]
         if all(unseen):
             return [_anything(value) for value in outputs]
         try:
-            changes = list(self._changes(model, feeds))
+            changes = list(self._changes(model, folder, feeds))
         except RunError:  # memory, say
             return nothing
         found = nothing
-        for run in self._runs(model, changes, feeds) if changes else ():
+        for run in self._runs(model, folder, changes, feeds) if changes else ():
             moved = [_anything(value) if run is None else _moved(value, run[k]) for k, value in enumerate(outputs)]
             found = [farther(*pair) for pair in zip(found, moved, strict=True)]
         return [_anything(value) if skip else one for value, skip, one in zip(outputs, unseen, found, strict=True)]
 
-    def _changes(self, model: onnx.ModelProto, feeds: Feeds) -> Iterator[_Change]:
+    def _changes(self, model: onnx.ModelProto, folder: Path, feeds: Feeds) -> Iterator[_Change]:
         """What another order makes of each reduction and product of the main graph, and what another processor of each
         Cast, given what they read here."""
         nodes, products = [node for node in model.graph.node if _is_reduction(node)], _products(model.graph)
@@ -122,7 +122,7 @@ class OrderDependence:
             seen = f"{name}.seen.{number}"
             shown.graph.node.append(onnx.helper.make_node("Identity", [name], [seen]))
             shown.graph.output.append(onnx.ValueInfoProto(name=seen))
-        values = dict(zip(wanted, seeded_runner(shown, self._path.parent).run(feeds), strict=True))
+        values = dict(zip(wanted, seeded_runner(shown, folder).run(feeds), strict=True))
         for node in nodes:
             named = node.output[: [*node.output, ""].index("")]  # what comes behind an omitted one is left out
             results = [(name, values[name]) for name in named]
@@ -148,7 +148,9 @@ class OrderDependence:
                 if beyond.any():
                     yield _Change(node.output[0], result, np.where(beyond, np.inf, 0.0))
 
-    def _runs(self, model: onnx.ModelProto, changes: Sequence[_Change], feeds: Feeds) -> Iterator[list[Any] | None]:
+    def _runs(
+        self, model: onnx.ModelProto, folder: Path, changes: Sequence[_Change], feeds: Feeds
+    ) -> Iterator[list[Any] | None]:
         """The outputs where the results of reductions are others; None where the model does not run with these."""
         changed = {change.name: change for change in changes}
         nodes = list(model.graph.node)
@@ -164,7 +166,7 @@ class OrderDependence:
                     for part, dtype in zip(parts, (onnx.TensorProto.BOOL, kind), strict=False):
                         model.graph.input.append(onnx.helper.make_tensor_value_info(part, dtype, None))
             model.graph.node.extend([node, *chosen])
-        runner = seeded_runner(model, self._path.parent)
+        runner = seeded_runner(model, folder)
         rng = np.random.default_rng(0)
         for anything in (*((value,) for value in _ANYTHING), *[(1.0,)] * _NUMBERS, *[_ANYTHING] * _DRAWS):
             more: dict[str, Any] = {}

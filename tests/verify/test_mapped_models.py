@@ -51,6 +51,25 @@ def test_the_same_weights_are_equal_and_one_other_is_seen(noise: bool, tmp_path:
     assert sorted(os.listdir(tmp_path)) == ["other.onnx", "reference.onnx", "same.onnx"]
 
 
+def test_a_link_is_followed(tmp_path: Path) -> None:
+    """As in a cache of downloads."""
+    (tmp_path / "there").mkdir()
+    link = tmp_path / "model.onnx"
+    link.symlink_to(written(tmp_path / "there" / "blob", WEIGHT))
+    assert verify(link, written(tmp_path / "same.onnx", WEIGHT)).status == "equal"
+    assert verify(link, written(tmp_path / "other.onnx", -WEIGHT)).status == "different"
+
+
+def test_data_beside_a_link_is_found(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    proto = onnx.load(written(tmp_path / "there" / "blob", WEIGHT))
+    onnx.save(proto, tmp_path / "external.onnx", save_as_external_data=True, location="weights", size_threshold=0)
+    (tmp_path / "external.onnx").replace(tmp_path / "there" / "blob")
+    link = tmp_path / "model.onnx"
+    link.symlink_to(tmp_path / "there" / "blob")
+    assert verify(link, written(tmp_path / "same.onnx", WEIGHT)).status == "equal"
+
+
 def test_one_session_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened, most, ask = set[int](), list[int](), runner.request
 
