@@ -1,0 +1,173 @@
+"""What parallel processes give where a folder of small models is converted, and whether a killed run goes on.
+
+    python benchmarks/batch.py
+    python benchmarks/batch.py --also ../shared/peer_models --rounds 2
+    python benchmarks/batch.py --dask
+
+The models are those of --also, and variations of sample_models/, which have other weights. They are converted with
+--jobs 1 and with as many jobs as there are cores, in turn, then once more in a run that is killed in the middle and
+resumed; with --dask on a cluster of two workers, too, of which one is killed on the way. All results must be the same,
+byte for byte, and nothing may be converted twice. Exit code 1 otherwise.
+
+The processor time of both is beside their times: on a machine with other work it says which part of that others took.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import json
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import perf_counter, sleep
+
+import numpy as np
+import onnx
+from onnx import numpy_helper
+from rich.console import Console
+
+SAMPLES = Path(__file__).parents[1] / "sample_models"
+LARGEST = 200_000  # bytes of a model of --also
+
+
+def make_models(folder: Path, count: int, also: Path | None) -> None:
+    """Half of them at most from `also`, with the names that they have there."""
+    found = [path for path in sorted(also.rglob("*.onnx")) if path.stat().st_size <= LARGEST] if also else []
+    for path in found[: count // 2]:
+        place = folder / "also" / path.relative_to(also or folder)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, place)
+    samples, random = sorted(SAMPLES.glob("*.onnx")), np.random.default_rng(0)
+    for number in range(count - len(found[: count // 2])):
+        round_, which = divmod(number, len(samples))
+        model = onnx.load(samples[which])
+        for tensor in model.graph.initializer:
+            if tensor.data_type == onnx.TensorProto.FLOAT and numpy_helper.to_array(tensor).size > 1:
+                values = numpy_helper.to_array(tensor)
+                scaled = values * random.uniform(0.9, 1.1, values.shape).astype(np.float32)
+                tensor.CopyFrom(numpy_helper.from_array(scaled, tensor.name))
+        place = folder / f"varied-{round_:03}" / samples[which].name
+        place.parent.mkdir(parents=True, exist_ok=True)
+        onnx.save(model, place)
+
+
+def command(models: Path, output: Path, *words: str) -> list[str]:
+    return [sys.executable, "-m", "fusionc", "convert", f"--model={models}", f"--output={output}", *words]
+
+
+def timed(words: list[str]) -> tuple[float, float]:
+    """Seconds, and processor seconds of all its processes."""
+    before, started = resource.getrusage(resource.RUSAGE_CHILDREN), perf_counter()
+    subprocess.run(words, stdout=subprocess.DEVNULL, check=True)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+    return perf_counter() - started, used
+
+
+def results(output: Path) -> dict[str, str]:
+    """The content of all files but the records, as hashes."""
+    files = {path.relative_to(output).as_posix(): path for path in output.rglob("*") if path.is_file()}
+    own = {name: path for name, path in files.items() if not name.startswith("fusionc_records/")}
+    return {name: hashlib.sha256(path.read_bytes()).hexdigest() for name, path in own.items()}
+
+
+def done(output: Path) -> dict[Path, int]:
+    """When each model was done."""
+    return {path: path.stat().st_mtime_ns for path in (output / "fusionc_records").rglob("outcome.json")}
+
+
+def wait_for(output: Path, count: int) -> None:
+    while len(done(output)) < count:
+        sleep(0.1)
+
+
+def killed_and_resumed(models: Path, output: Path, count: int) -> dict[str, int]:
+    """How many models were done when the run was killed, how many were done again, and what became of them."""
+    with subprocess.Popen(command(models, output), stdout=subprocess.DEVNULL) as process:
+        wait_for(output, count // 3)
+        process.send_signal(signal.SIGKILL)
+    sleep(6)  # its processes notice
+    before = done(output)
+    subprocess.run(command(models, output, "--resume"), stdout=subprocess.DEVNULL, check=True)
+    after = done(output)
+    counts = json.loads((output / "fusionc_records/summary.json").read_text())["counts"]
+    return {"done before": len(before), "done twice": sum(after[path] != before[path] for path in before), **counts}
+
+
+@contextmanager
+def cluster(folder: Path) -> Iterator[tuple[str, int]]:
+    """The address of a scheduler with two workers, and the process of one of these."""
+    file, started = folder / "scheduler.json", list[subprocess.Popen[bytes]]()
+    programs = ("dask_scheduler --host=127.0.0.1 --port=0", *["dask_worker --nthreads=1 --no-nanny"] * 2)
+    try:
+        for number, program in enumerate(programs):
+            words = [sys.executable, "-m", *f"distributed.cli.{program} --no-dashboard".split()]
+            with open(folder / f"log{number}", "w") as log:
+                options = [f"--scheduler-file={file}"]
+                started.append(subprocess.Popen([*words, *options], cwd=folder, stdout=log, stderr=log))
+        while not file.is_file() or '"address"' not in file.read_text():
+            sleep(0.1)
+        yield json.loads(file.read_text())["address"], started[-1].pid
+    finally:
+        for process in reversed(started):
+            process.terminate()
+            process.wait()
+
+
+def on_cluster(models: Path, output: Path, count: int, folder: Path) -> float:
+    """Seconds, with a worker killed when a third is done."""
+    with cluster(folder) as (address, worker):
+        started = perf_counter()
+        words = command(models, output, f"--scheduler={address}")
+        with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
+            wait_for(output, count // 3)
+            os.kill(worker, signal.SIGKILL)
+        assert process.returncode == 0
+        return perf_counter() - started
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--models", type=int, default=300, help="how many")
+    parser.add_argument("--also", type=Path, help="a folder of models, of which small ones are taken")
+    parser.add_argument("--rounds", type=int, default=1, help="how often both numbers of jobs are measured")
+    parser.add_argument("--dask", action="store_true", help="on a cluster, too; needs pip install 'fusionc[cluster]'")
+    options = parser.parse_args()
+    console, jobs, count = Console(width=120), len(os.sched_getaffinity(0)), options.models
+    best: dict[int, float] = {}
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        models, outputs = folder / "models", [folder / "resumed"]
+        make_models(models, count, options.also)
+        for number in range(options.rounds):
+            for at_once in (1, jobs):
+                output = folder / f"{number}-jobs-{at_once}"
+                seconds, used = timed(command(models, output, f"--jobs={at_once}"))
+                console.print(
+                    f"--jobs {at_once}: {seconds:.1f} s, {used:.1f} s of processors, {used / seconds:.2f} at once"
+                )
+                best[at_once] = min(seconds, best.get(at_once, seconds))
+                outputs.append(output)
+        console.print(f"{best[1] / best[jobs]:.2f} times as fast with {jobs} jobs")
+        counts = killed_and_resumed(models, outputs[0], count)
+        console.print(f"killed and resumed: {', '.join(f'{what} {number}' for what, number in counts.items())}")
+        if options.dask:
+            outputs.append(folder / "dask")
+            seconds = on_cluster(models, outputs[-1], count, folder)
+            console.print(f"on Dask, with a worker less from a third on: {seconds:.1f} s")
+        expected = results(outputs[-1])
+        wrong = [output.name for output in outputs if results(output) != expected]
+    console.print(f"{len(expected)} files, {'the same in all runs' if not wrong else f'others in {wrong}'}")
+    return 1 if wrong or counts["done twice"] else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
