@@ -49,7 +49,7 @@ class MeasuringLaboratory:
     journal: TuningJournal
     workshop: Path
     budget: float
-    shares: dict[str, float] = field(default_factory=lambda: {"settings": 0.15, "choose": 0.45, "test": 0.75})
+    shares: dict[str, float] = field(default_factory=lambda: {"settings": 0.35, "choose": 0.55, "test": 0.8})
     _made: dict[str, Path] = field(default_factory=dict)
     _runs: dict[str, WhatRuns] = field(default_factory=dict)
     _seconds: float = 0.0
