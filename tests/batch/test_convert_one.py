@@ -12,9 +12,12 @@ from typing import Any
 import pytest
 from many_models import content, write_model, write_with_weights
 
+from fusionc import api
 from fusionc.batch import conversion_task
 from fusionc.batch.conversion_task import ConversionTask
 from fusionc.batch.convert_one import convert_one
+from fusionc.errors import UsageError, VerificationError
+from fusionc.report import Report
 
 
 @pytest.fixture
@@ -107,3 +110,25 @@ def test_records_that_cannot_be_written(task: ConversionTask) -> None:
     (task.output / "fusionc_records").write_text("")
     answer = convert_one(task)
     assert answer["state"] == "failed" and "what is noted down of the model cannot be written: " in answer["error"]
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "told"),
+    [
+        (VerificationError("the outputs differ"), "different", "E19999: the outputs differ"),
+        (UsageError("no such file", code="E10410"), "failed", "E10410: no such file"),
+        (OSError(28, "No space left on device"), "failed", "No space left on device\n"),
+        (ZeroDivisionError("by zero"), "failed", "to do: this is a defect of fusionc: convert this model alone with"),
+    ],
+)
+def test_what_goes_wrong_is_told(
+    task: ConversionTask, monkeypatch: pytest.MonkeyPatch, error: Exception, state: str, told: str
+) -> None:
+    def convert(*_: object, **__: object) -> Report:
+        raise error
+
+    monkeypatch.setattr(api, "convert", convert)
+    answer = convert_one(task)
+    assert answer["state"] == state and told in answer["error"] and answer["output"] is None
+    noted = json.loads((task.records / "outcome.json").read_text())["outcome"]
+    assert noted["state"] == state and noted["error"] == answer["error"]
