@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import shutil
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from statistics import median
@@ -50,7 +50,8 @@ class MeasuringLaboratory:
     workshop: Path
     budget: float
     shares: dict[str, float] = field(default_factory=lambda: {"settings": 0.35, "choose": 0.55, "test": 0.8})
-    _made: dict[str, Path] = field(default_factory=dict)
+    _made: dict[str, Path] = field(default_factory=dict)  # by graph key; what was used last is at the end
+    _in_use: set[str] = field(default_factory=set)
     _runs: dict[str, WhatRuns] = field(default_factory=dict)
     _seconds: float = 0.0
 
@@ -90,7 +91,7 @@ class MeasuringLaboratory:
         return found
 
     def _round(self, forms: Mapping[str, Configuration], number: int, part: float) -> Slices:
-        models = {name: self.model(form) for name, form in forms.items()}
+        models = self._models(forms)
         if not self._seconds:
             first = next(iter(models))
             measured = measure_round({first: models[first]}, {first: self.feeds}, _LEAST, 0)[first]
@@ -98,20 +99,26 @@ class MeasuringLaboratory:
         found = measure_round(models, dict.fromkeys(models, self.feeds), part * self._seconds, number)
         return {name: [[median(part)] for part in one.slices] for name, one in found.items()}
 
-    def model(self, form: Configuration) -> DeployedModel:
-        """The model of a configuration; it is converted where that was not done, or was forgotten."""
+    def _models(self, forms: Mapping[str, Configuration]) -> dict[str, DeployedModel]:
+        """The model of each configuration; it is converted where that was not done, or was forgotten."""
+        self._in_use = {form.graph_key() for form in forms.values()}
+        models = {name: self._model(form) for name, form in forms.items()}
+        self._forget()
+        return models
+
+    def _model(self, form: Configuration) -> DeployedModel:
         if form.is_original:
             return DeployedModel(self.asked.source, settings=form.settings)
-        file = self._made.get(form.graph_key()) or self._converted(form)
+        key = form.graph_key()
+        file = self._made.pop(key, None) or self._converted(form)
+        self._made[key] = file
         library = library_of(file)
         return DeployedModel(file, library if library.is_file() else None, form.settings)
 
     def _converted(self, form: Configuration) -> Path:
         folder = self.workshop / form.graph_key()
-        folder.mkdir()
+        folder.mkdir(exist_ok=True)
         self._convert(form, folder / "model.onnx")
-        self._made[form.graph_key()] = folder / "model.onnx"
-        self._forget(form.graph_key())
         return folder / "model.onnx"
 
     def _convert(self, form: Configuration, file: Path) -> Any:
@@ -119,27 +126,25 @@ class MeasuringLaboratory:
         quick = replace(options, verify=False, check_rewrites=False, export_compile_stat=0, log="null", report=None)
         return conversion.convert(replace(quick, dump_graph=None, progress=lambda _: None))
 
-    def _forget(self, kept: str) -> None:
-        """Remove the oldest results where all together are too large."""
-        for key in list(self._made):
+    def _forget(self) -> None:
+        """Remove results that were not used for longest where all together are too large, but none that is in use."""
+        for key in [key for key in self._made if key not in self._in_use]:
             files = [file for path in self._made.values() for file in path.parent.iterdir()]
-            if sum(file.stat().st_size for file in files) < _MOST_BYTES or key == kept:
+            if sum(file.stat().st_size for file in files) < _MOST_BYTES:
                 return
-            for file in self._made.pop(key).parent.iterdir():
-                file.unlink()
-            with suppress(OSError):
-                (self.workshop / key).rmdir()
+            shutil.rmtree(self._made.pop(key).parent)
 
     def _what_runs(self, form: Configuration) -> WhatRuns:
         key = form.key()
         if key not in self._runs:
-            model = self.model(form)
+            model = self._model(form)
             self._runs[key] = insist(lambda: what_runs(model))
         return self._runs[key]
 
     def _compared(self, base: Configuration, other: Configuration) -> str:
         try:
-            if other.kernels and not base.kernels and self.model(other).kernels is None:
+            made = self._models({"base": base, "other": other})
+            if other.kernels and not base.kernels and made["other"].kernels is None:
                 return "no area with a kernel is made"
             is_same = self._what_runs(base).operators == self._what_runs(other).operators
         except (FusioncError, RunError) as error:
@@ -170,6 +175,7 @@ class MeasuringLaboratory:
         asleep = [name for name in asleep if name not in effective and name not in chosen]
         awake = replace(base, on=frozenset(asleep))
         idle = {count.pass_name for count in self._convert(awake, scratch / "awake.onnx").patterns if count.effected}
+        shutil.rmtree(scratch)
         optimizers = self._what_runs(base).optimizers
         return {
             "passes": switchable,

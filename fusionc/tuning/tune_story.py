@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import replace
+from typing import Any
 
 import onnx
 
@@ -31,7 +32,6 @@ from fusionc.tuning.search_changes import search
 from fusionc.tuning.tuned import Tuned
 from fusionc.tuning.tuning_journal import TuningJournal
 from fusionc.verify.first_sample import first_sample
-from fusionc.verify.inputs.sample import Sample
 
 _KERNELS = TunedChange("areas with kernels", "areas", kernels=True)
 _FOR_KERNELS = 0.2  # of what may be wrong in all, for the one question whether there are areas
@@ -55,12 +55,12 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
         require_session_place(output)
         require_places(options)
         options.progress("looking for inputs")
-        sample = _sample(options)
+        label, feeds = _sample(options)
         journal = TuningJournal(beside(output, "tune.jsonl"), _identity(options, confidence))
         if journal.is_continued:
             notices.append("a run that was interrupted was continued")
         with workshop(output.parent) as folder:
-            laboratory = MeasuringLaboratory(options, sample.feeds, journal, folder, budget)
+            laboratory = MeasuringLaboratory(options, feeds, journal, folder, budget)
             try:
                 worths, tuned = _searched(options, laboratory, confidence)
                 last = _confirmed(options, laboratory, _default(options), tuned, confidence)
@@ -74,26 +74,26 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
     ordered = in_order(list(worths.values()))
     switches, settings, plot = written(options, delivered, ordered, last, confidence)
     journal.remove()
-    notices += report.notices
-    return Tuned(
-        sample.label, ordered, last, delivered, report, switches, settings, plot, journal.spent, confidence, notices
-    )
+    notices += [] if delivered.is_original else report.notices  # which are about switches of all passes
+    return Tuned(label, ordered, last, delivered, report, switches, settings, plot, journal.spent, confidence, notices)
 
 
 def _default(options: Options) -> Configuration:
     return Configuration(kernels=bool(options.enable_graph_kernel))
 
 
-def _sample(options: Options) -> Sample:
+def _sample(options: Options) -> tuple[str, dict[str, Any]]:
+    """What the model is measured on, and what to call it."""
     model = load(options.source)
     asked = options.input_shape or {}
     shapes = {name: tuple(map(size_to_run, sizes)) for name, sizes in asked.items() if -1 not in sizes}
     try:
-        return first_sample(options.source, model, {**shapes, **(options.verify_shape or {})}, options.inputs)
+        sample = first_sample(options.source, model, {**shapes, **(options.verify_shape or {})}, options.inputs)
     except RunError as error:
         hint = "give values with --inputs, or sizes with --verify_shape"
         what = f"there are no inputs on which the model runs: {error}"
         raise FusioncError(what, where=str(options.source), hint=hint) from error
+    return sample.label, {name: value for name, value in sample.feeds.items() if value is not None}
 
 
 def _identity(options: Options, confidence: float) -> str:

@@ -99,6 +99,14 @@ def test_a_pass_that_costs_is_switched_off(tuned: Callable[..., Any]) -> None:
     assert json.loads(json.dumps(found.as_json()))["delivered"] == "tuned"
 
 
+def test_results_that_are_too_large_to_be_kept_are_made_again(
+    tuned: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(measuring_laboratory, "_MOST_BYTES", 1)
+    found = tuned(FakeClock(Max=5.0), custom_passes=["slow.py"])
+    assert found.confirmation.delivered == "tuned" and states(found, "pays") == {"SlowPass off"}
+
+
 def test_settings_that_pay_reach_a_session(tuned: Callable[..., Any]) -> None:
     found = tuned(FakeClock(one_thread=0.5))
     assert found.confirmation.delivered == "tuned" and states(found, "pays") == {"1 thread"}
