@@ -11,7 +11,8 @@ from fusionc.graph_kernel.blocked.image_activations import ACTIVATIONS, fused_ac
 from fusionc.graph_kernel.blocked.image_area import Image, ImageArea, ImageCut, ImageJoin, Operation, UnfitOperator
 from fusionc.graph_kernel.blocked.image_resize import resize
 from fusionc.graph_kernel.blocked.image_size import ImageSize
-from fusionc.graph_kernel.blocked.program import Activated, Activation, KernelWindow, StepKind
+from fusionc.graph_kernel.blocked.program import KernelWindow, StepKind
+from fusionc.graph_kernel.blocked.row_operators import biased_activation, product, with_bias
 from fusionc.graph_kernel.blocked.windows import pooled, window_of
 from fusionc.graph_kernel.lower.area_info import attribute
 from fusionc.model.operators import MICROSOFT
@@ -114,7 +115,7 @@ def _sum_or_product(images: ImageArea, node: onnx.NodeProto) -> Operation:
         if number is not None:
             return _linear(images, node, image, number, is_first=scalar is a)
         if node.op_type in ("Add", "Sum") and images.is_vector(scalar):
-            return _with_bias(images, image, scalar, node.output[0])
+            return with_bias(images, image, scalar, node.output[0])
     if node.op_type == "Sub":
         raise UnfitOperator("no step subtracts images")
     if images.image(a).channels != images.image(b).channels or not images.are_same(a, b, 0):
@@ -127,41 +128,6 @@ def _sum_or_product(images: ImageArea, node: onnx.NodeProto) -> Operation:
     images.note(node.output[0], images.image(a))
     kind = StepKind.MUL if node.op_type == "Mul" else StepKind.ADD
     return Operation(kind, node.output[0], a, b)
-
-
-def _product(images: ImageArea, node: onnx.NodeProto) -> Operation:
-    x, w, bias = [*node.input, ""][:3]
-    image, shape = images.image(x), images.weights(w)
-    is_transposed = bool(attribute(node, "transB", 0))
-    if len(shape) != 2:
-        raise UnfitOperator("its weights are no matrix")
-    taken, out = reversed(shape) if is_transposed else shape
-    if taken != image.channels or (bias and images.weights(bias) not in ((out,), (1, out))):
-        raise UnfitOperator("its weights do not fit its rows")
-    if attribute(node, "transA", 0) or attribute(node, "alpha", 1.0) != 1 or attribute(node, "beta", 1.0) != 1:
-        raise UnfitOperator("no step multiplies like that")
-    images.note(node.output[0], replace(image, channels=out))
-    kind = StepKind.CONV if is_transposed else StepKind.PRODUCT
-    return Operation(kind, node.output[0], x, weights=w, bias=bias)
-
-
-def _with_bias(images: ImageArea, name: str, bias: str, out: str) -> Operation:
-    """A number for each channel is added to rows."""
-    image = images.image(name)
-    if not images.is_rows(name) or images.weights(bias) != (image.channels,):
-        raise UnfitOperator("its bias does not fit its rows")
-    images.note(out, image)
-    return Operation(StepKind.DEPTHWISE, out, name, bias=bias, window=KernelWindow(group=image.channels), line=(1, 0))
-
-
-def _biased_activation(images: ImageArea, node: onnx.NodeProto) -> Operation:
-    function = Activation.TANH_GELU if node.op_type == "FastGelu" else Activation.GELU
-    if len(node.input) < 2 or not node.input[1]:
-        images.note(node.output[0], images.image(node.input[0]))
-        return Operation(StepKind.ACT, node.output[0], node.input[0], activated=Activated(function))
-    found = _with_bias(images, node.input[0], node.input[1], node.output[0])
-    found.activated = Activated(function)
-    return found
 
 
 def _linear(images: ImageArea, node: onnx.NodeProto, name: str, number: float, *, is_first: bool) -> Operation:
@@ -241,10 +207,10 @@ OPERATORS: Mapping[tuple[str, str], _Reader] = {
     ("", "Conv"): _convolution,
     (MICROSOFT, "FusedConv"): _convolution,
     ("", "ConvTranspose"): _transposed,
-    ("", "MatMul"): _product,
-    ("", "Gemm"): _product,
-    (MICROSOFT, "BiasGelu"): _biased_activation,
-    (MICROSOFT, "FastGelu"): _biased_activation,
+    ("", "MatMul"): product,
+    ("", "Gemm"): product,
+    (MICROSOFT, "BiasGelu"): biased_activation,
+    (MICROSOFT, "FastGelu"): biased_activation,
     ("", "MaxPool"): _pool,
     ("", "AveragePool"): _pool,
     ("", "GlobalAveragePool"): _global_average,
@@ -259,9 +225,9 @@ OPERATORS: Mapping[tuple[str, str], _Reader] = {
     ("", "Resize"): resize,
     ("", "Upsample"): resize,
 }
-CONVOLVING = frozenset(name for name, reader in OPERATORS.items() if reader in (_convolution, _transposed, _product))
-_PRODUCTS = frozenset(op for (_, op), reader in OPERATORS.items() if reader is _product)
-_OF_ROWS = (_product, _sum_or_product, _activation, _biased_activation)
+CONVOLVING = frozenset(name for name, reader in OPERATORS.items() if reader in (_convolution, _transposed, product))
+_PRODUCTS = frozenset(op for (_, op), reader in OPERATORS.items() if reader is product)
+_OF_ROWS = (product, _sum_or_product, _activation, biased_activation)
 
 
 def is_product(op: str) -> bool:
@@ -275,6 +241,6 @@ def operation_of(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageJo
     if reader is None:
         raise UnfitOperator("no step computes it")
     has_rows = [images.is_rows(name) for name in (*node.input[:1], *node.output) if name in images.area.values]
-    if (any(has_rows) and reader not in _OF_ROWS) or (reader is _product and not all(has_rows)):
+    if (any(has_rows) and reader not in _OF_ROWS) or (reader is product and not all(has_rows)):
         raise UnfitOperator("it is of images, or of rows, and these are the other")
     return reader(images, node)

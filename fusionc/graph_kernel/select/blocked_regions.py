@@ -39,8 +39,7 @@ def _may_be_inside(node: Node) -> bool:
     """Whether an operator alone could be in a region, whatever is in front of it."""
     if (node.domain, node.op) not in OPERATORS or node.bodies or None in node.outputs:
         return False
-    weights = [v for place, v in enumerate(node.inputs) if v is not None and (_convolves(node) and place in (1, 2))]
-    weights += [v for v in node.inputs if v is not None and v.rank == 1 and node.op in _BIASED]
+    weights = [v for place, v in enumerate(node.inputs) if v is not None and _is_weights(node, place, v)]
     if not all(v.is_constant and v.graph is node.graph for v in weights):
         return False  # a session knows the constants of its own graph
     area = _area_of([node], KernelKind.BLOCKED)
@@ -88,10 +87,11 @@ def _tensors(node: Node) -> Iterator[Edge]:
             yield value
 
 
-def _is_weights(node: Node, place: int, constant: Edge) -> bool:
+def _is_weights(node: Node, place: int, value: Edge) -> bool:
+    """Whether an operand is weights or a bias, which have to be constants."""
     if _convolves(node):
         return place in (1, 2)
-    return node.op in _BIASED and constant.rank == 1 and constant.shape != (1,)
+    return node.op in _BIASED and value.rank == 1 and value.shape != (1,)
 
 
 def _is_tensor(constant: Edge) -> bool:

@@ -1,0 +1,48 @@
+"""Operators on rows: matrices whose last axis are the channels."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import onnx
+
+from fusionc.graph_kernel.blocked.image_area import ImageArea, Operation, UnfitOperator
+from fusionc.graph_kernel.blocked.program import Activated, Activation, KernelWindow, StepKind
+from fusionc.graph_kernel.lower.area_info import attribute
+
+
+def product(images: ImageArea, node: onnx.NodeProto) -> Operation:
+    """Rows times a constant matrix, and a bias."""
+    x, w, bias = [*node.input, ""][:3]
+    image, shape = images.image(x), images.weights(w)
+    is_transposed = bool(attribute(node, "transB", 0))
+    if len(shape) != 2:
+        raise UnfitOperator("its weights are no matrix")
+    taken, out = reversed(shape) if is_transposed else shape
+    if taken != image.channels or (bias and images.weights(bias) not in ((out,), (1, out))):
+        raise UnfitOperator("its weights do not fit its rows")
+    if attribute(node, "transA", 0) or attribute(node, "alpha", 1.0) != 1 or attribute(node, "beta", 1.0) != 1:
+        raise UnfitOperator("no step multiplies like that")
+    images.note(node.output[0], replace(image, channels=out))
+    kind = StepKind.CONV if is_transposed else StepKind.PRODUCT
+    return Operation(kind, node.output[0], x, weights=w, bias=bias)
+
+
+def with_bias(images: ImageArea, name: str, bias: str, out: str) -> Operation:
+    """A number for each channel is added to rows."""
+    image = images.image(name)
+    if not images.is_rows(name) or images.weights(bias) != (image.channels,):
+        raise UnfitOperator("its bias does not fit its rows")
+    images.note(out, image)
+    return Operation(StepKind.DEPTHWISE, out, name, bias=bias, window=KernelWindow(group=image.channels), line=(1, 0))
+
+
+def biased_activation(images: ImageArea, node: onnx.NodeProto) -> Operation:
+    """GELU of rows, to which a number for each channel may be added before."""
+    function = Activation.TANH_GELU if node.op_type == "FastGelu" else Activation.GELU
+    if len(node.input) < 2 or not node.input[1]:
+        images.note(node.output[0], images.image(node.input[0]))
+        return Operation(StepKind.ACT, node.output[0], node.input[0], activated=Activated(function))
+    found = with_bias(images, node.input[0], node.input[1], node.output[0])
+    found.activated = Activated(function)
+    return found
