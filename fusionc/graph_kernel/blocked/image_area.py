@@ -126,6 +126,11 @@ class ImageArea:
         """Whether a value is a matrix, or several: its rows are the pixels of an image of one row."""
         return len(self.area.values[name].shape) in _ROW_RANKS
 
+    def is_of_channels(self, name: str, axis: float) -> bool:
+        """Whether an axis of a value, counted from the end if negative, is that of its channels."""
+        rank = len(self.area.values[name].shape)
+        return int(axis) % rank == (rank - 1 if self.is_rows(name) else 1)
+
     def _declared(self, name: str) -> tuple[int | str, ...]:
         """Batch, channels, height, width."""
         shape = self.area.values[name].shape

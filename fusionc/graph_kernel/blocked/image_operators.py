@@ -149,7 +149,7 @@ def _activation(images: ImageArea, node: onnx.NodeProto) -> Operation:
 
 
 def _joined(images: ImageArea, node: onnx.NodeProto) -> ImageJoin:
-    if int(attribute(node, "axis", 1)) % 4 != 1:
+    if not images.is_of_channels(node.output[0], attribute(node, "axis", 1)):
         raise UnfitOperator("it joins no channels")
     parts = tuple(node.input)
     channels = [images.image(part).channels for part in parts]
@@ -164,9 +164,9 @@ def _joined(images: ImageArea, node: onnx.NodeProto) -> ImageJoin:
 
 
 def _split(images: ImageArea, node: onnx.NodeProto) -> ImageCut:
-    if int(attribute(node, "axis", 0)) % 4 != 1 or not all(node.output):
+    if not images.is_of_channels(node.input[0], attribute(node, "axis", 0)) or not all(node.output):
         raise UnfitOperator("it splits no channels")
-    sizes = [images.area.values[name].shape[1] for name in node.output]
+    sizes = [images.area.values[name].shape[-1 if images.is_rows(name) else 1] for name in node.output]
     first, parts = 0, list[tuple[str, int, int]]()
     for name, size in zip(node.output, sizes, strict=True):
         if not isinstance(size, int):
@@ -181,7 +181,7 @@ def _slice(images: ImageArea, node: onnx.NodeProto) -> ImageCut:
     image = images.image(node.input[0])
     if starts is None or ends is None or (strides or [1.0]) != [1.0]:
         raise UnfitOperator("it takes no channels that lie together")
-    if len(starts) != 1 or axes is None or int(axes[0]) % 4 != 1:
+    if len(starts) != 1 or axes is None or not images.is_of_channels(node.input[0], axes[0]):
         raise UnfitOperator("it takes no channels")
     first, end, _ = slice(int(starts[0]), int(ends[0])).indices(image.channels)
     return _cut(images, node.input[0], [(node.output[0], first, end - first)])
@@ -227,7 +227,7 @@ OPERATORS: Mapping[tuple[str, str], _Reader] = {
 }
 CONVOLVING = frozenset(name for name, reader in OPERATORS.items() if reader in (_convolution, _transposed, product))
 _PRODUCTS = frozenset(op for (_, op), reader in OPERATORS.items() if reader is product)
-_OF_ROWS = (product, _sum_or_product, _activation, biased_activation)
+_OF_ROWS = (product, _sum_or_product, _activation, biased_activation, _joined, _split, _slice)
 
 
 def is_product(op: str) -> bool:

@@ -29,7 +29,10 @@ class RandomRows:
         for _ in range(self.rng.choice((1, 1, 2))):
             channels = self.rng.choice(_CHANNELS)
             self.rows.append((self.network.input(*sizes[self.is_matrix :], channels), channels))
-        ways = ((self._multiply, 6), (self._activate, 4), (self._combine, 4), (self._bias, 2), (self._number, 1))
+        ways = (
+            (self._multiply, 6), (self._activate, 4), (self._combine, 4), (self._bias, 2), (self._number, 1),
+            (self._join, 2), (self._split, 2),
+        )  # fmt: skip
         for _ in range(self.rng.randint(2, 12)):
             way = self.rng.choices([w for w, _ in ways], [times for _, times in ways])[0]
             recent = self.rows[-4:]
@@ -80,3 +83,14 @@ class RandomRows:
     def _number(self, x: str, channels: int) -> None:
         n = self.network
         self.rows.append((n.op(self.rng.choice(("Add", "Mul", "Sub")), x, n.const(self.rng.uniform(-1, 1))), channels))
+
+    def _join(self, x: str, channels: int) -> None:
+        other, more = self.rng.choice(self.rows)
+        if channels + more <= 160:
+            self.rows.append((self.network.op("Concat", x, other, axis=-1), channels + more))
+
+    def _split(self, x: str, channels: int) -> None:
+        if channels > 16:
+            sizes = [16, channels - 16]
+            names = self.network.op("Split", x, self.network.const(sizes, "int64"), axis=-1, outputs=2)
+            self.rows += zip(names, sizes, strict=True)

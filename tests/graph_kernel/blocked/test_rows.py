@@ -30,6 +30,10 @@ from fusionc.graph_kernel.library.build_library import build
 Form = Callable[[Network, str], str]  # what follows 40 channels of rows that a product has made
 
 
+def sliced(n: Network, x: str, start: int, end: int, axis: int) -> str:
+    return str(n.op("Slice", x, *(n.const([v], np.int64) for v in (start, end, axis))))
+
+
 def gemm(n: Network, x: str, *bias: str, out: int = 24, **attributes: object) -> str:
     shape = (out, 40) if attributes.get("transB") else (40, out)
     return str(n.op("Gemm", x, n.const(n.rng.standard_normal(shape)), *bias, **attributes))
@@ -50,6 +54,9 @@ FORMS: dict[str, tuple[int, Form, str]] = {  # rank, form, steps behind the firs
     "number_and_bias": (3, lambda n, x: n.op("Add", n.op("Mul", x, n.const(0.3)), n.random(40)), "DEPTHWISE DEPTHWISE"),
     "residual": (3, lambda n, x: n.op("Add", n.product(x, 40, 40), x), "PRODUCT"),
     "gate": (2, lambda n, x: n.op("Mul", n.product(x, 40, 40), n.op("Tanh", x)), "PRODUCT ACT MUL"),
+    "split": (3, lambda n, x: n.op("Split", x, n.const([16, 24], np.int64), axis=-1, outputs=2)[1], ""),
+    "slice": (3, lambda n, x: sliced(n, x, 16, 40, 2), ""),
+    "slice_and_concat": (2, lambda n, x: n.op("Concat", sliced(n, x, 0, 32, -1), x, axis=1), "COPY"),
     "product": (3, lambda n, x: n.product(x, 40, 7), "PRODUCT"),
     "gemm": (2, lambda n, x: gemm(n, x), "PRODUCT"),
     "gemm_bias": (2, lambda n, x: gemm(n, x, n.random(24)), "PRODUCT"),
@@ -88,8 +95,11 @@ STRANGE: dict[str, tuple[int, Form]] = {
     "a difference of rows": (3, lambda n, x: n.op("Sub", x, n.op("Neg", x))),
     "a bias that is subtracted": (3, lambda n, x: n.op("Sub", x, n.random(40))),
     "one row of several": (3, lambda n, x: n.op("Mul", x, n.op("ReduceMean", x, axes=[1]))),
-    "a Split": (3, lambda n, x: n.op("Split", x, n.const([16, 24], np.int64), axis=2, outputs=2)[1]),
-    "a Concat": (3, lambda n, x: n.op("Concat", x, x, axis=1)),
+    "a Split within a block": (3, lambda n, x: n.op("Split", x, n.const([8, 32], np.int64), axis=2, outputs=2)[1]),
+    "a Split of rows": (2, lambda n, x: n.op("Split", x, n.const([1, 1], np.int64), axis=0, outputs=2)[1]),
+    "a Concat of rows": (3, lambda n, x: n.op("Concat", x, x, axis=1)),
+    "a Concat within a block": (3, lambda n, x: n.op("Concat", x, x, axis=2)),
+    "a Slice of rows": (3, lambda n, x: sliced(n, x, 0, 16, 1)),
     "a convolution": (3, lambda n, x: n.op("Conv", n.op("Transpose", x, perm=[0, 2, 1]), n.random(8, 40, 1))),
     "a pool": (3, lambda n, x: n.op("MaxPool", x, kernel_shape=[2])),
     "an image": (3, lambda n, x: n.op("Add", x, n.op("Unsqueeze", x, n.const([0], np.int64)))),
