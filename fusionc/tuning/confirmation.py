@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
-from statistics import median
+from statistics import median, stdev
 from typing import Literal
 
 from fusionc.measurement.intervals import RatioInterval, interval_of, log_ratio
@@ -19,7 +19,8 @@ LEAST_ROUNDS, MOST_ROUNDS = 6, 20
 class Confirmation:
     """What the last run says: the ratios, seconds of a run of each form, and the form that is delivered.
 
-    `against_default` is None where nothing was found that differs from the defaults.
+    `against_default` is None where nothing was found that differs from the defaults. `noise` is by how much the ratio
+    of the defaults to the original differs from round to round, as a part of it: its standard deviation.
     """
 
     delivered: Form
@@ -27,6 +28,7 @@ class Confirmation:
     default: RatioInterval
     against_original: RatioInterval
     against_default: RatioInterval | None
+    noise: float
 
     @property
     def ratio(self) -> RatioInterval | None:
@@ -39,8 +41,11 @@ def confirmed(rounds: Sequence[dict[str, list[list[float]]]], confidence: float)
     they are faster than the original, each beyond doubt; else the original."""
     each = 1 - (1 - confidence) / _COMPARISONS
 
+    def observed(one: Form, other: Form) -> list[float]:
+        return [log_ratio(found[one], found[other]) for found in rounds]
+
     def compared(one: Form, other: Form) -> RatioInterval:
-        return interval_of([log_ratio(found[one], found[other]) for found in rounds], each)
+        return interval_of(observed(one, other), each)
 
     default, is_tuned = compared("default", "original"), "tuned" in rounds[0]
     against_original = compared("tuned", "original") if is_tuned else default
@@ -49,4 +54,5 @@ def confirmed(rounds: Sequence[dict[str, list[list[float]]]], confidence: float)
     if against_default is not None and against_default.is_faster and against_original.is_faster:
         delivered = "tuned"
     seconds = {form: median(chain(*(chain(*found[form]) for found in rounds))) for form in rounds[0]}
-    return Confirmation(delivered, seconds, default, against_original, against_default)
+    noise = stdev(observed("default", "original")) if len(rounds) > 1 else 0.0
+    return Confirmation(delivered, seconds, default, against_original, against_default, noise)

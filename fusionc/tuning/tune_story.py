@@ -35,6 +35,7 @@ from fusionc.verify.first_sample import first_sample
 
 _KERNELS = TunedChange("areas with kernels", "areas", kernels=True)
 _FOR_KERNELS = 0.2  # of what may be wrong in all, for the one question whether there are areas
+_BUSY = 0.03  # of a ratio, by which processes differ, above which the machine is to blame
 _SHARES_FOR_KERNELS = {"settings": 0.0, "choose": 0.08, "test": 0.2}
 
 
@@ -68,6 +69,9 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
                 hint = "fusionc verify says more of a model that cannot be run"
                 what = f"onnxruntime cannot run the model: {error}"
                 raise FusioncError(what, where=str(options.source), hint=hint) from error
+    if last.noise > _BUSY:
+        what = f"the machine was busy: from process to process, the same ratio differed by {100 * last.noise:.0f} %"
+        notices.append(f"{what}; on an idle one more is decided")
     chosen = {"tuned": tuned, "default": _default(options), "original": Configuration(is_original=True)}
     delivered = chosen[last.delivered]
     report = converted(options, delivered)  # where no folder of this run keeps older files from being removed

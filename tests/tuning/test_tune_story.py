@@ -117,8 +117,10 @@ def test_where_nothing_pays_it_is_the_default_or_the_original(tuned: Callable[..
     found = tuned(FakeClock(Identity=0.1))
     assert found.confirmation.delivered == "default" and not states(found, "pays") and found.settings is None
     assert fusionc.session("out.onnx").get_session_options().intra_op_num_threads == 0
+    assert not any("busy" in notice for notice in found.notices)
     found = tuned(FakeClock(noise=0.5))
     assert found.confirmation.delivered == "original"
+    assert any(notice.startswith("the machine was busy: from process to process") for notice in found.notices)
     assert onnx.load("out.onnx").graph == onnx.load("in.onnx").graph
 
 
