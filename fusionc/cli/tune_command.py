@@ -118,9 +118,7 @@ def _show(found: Tuned, arguments: dict[str, Any]) -> None:
     pairs = [("default / original", last.default)]
     if last.against_default is not None:
         pairs += [("tuned / original", last.against_original), ("tuned / default", last.against_default)]
-    facts += [
-        (name, f"{one.ratio:.3f} ({one.low:.3f} to {one.high:.3f} in {one.observations} rounds)") for name, one in pairs
-    ]
+    facts += [(name, str(one)) for name, one in pairs]
     facts.append(("delivered", _delivered(found)))
     facts += [("notice", notice) for notice in found.notices]
     facts.append(("output", str(found.report.output)))

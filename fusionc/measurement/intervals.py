@@ -30,6 +30,10 @@ class RatioInterval:
         low, high = (self.low, self.high) if is_known else (None, None)
         return {"ratio": self.ratio, "low": low, "high": high, "observations": self.observations}
 
+    def __str__(self) -> str:
+        bounds = f"{self.low:.3f} to {self.high:.3f}" if self.observations > 1 else "bounds unknown"
+        return f"{self.ratio:.3f} ({bounds} in {self.observations} round{'s' * (self.observations > 1)})"
+
     @property
     def is_faster(self) -> bool:
         """Whether the ratio is below 1 beyond doubt."""

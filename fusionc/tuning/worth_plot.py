@@ -72,7 +72,7 @@ def _drawn(title: str, rows: Sequence[_Row]) -> str:
         parts.append(
             f'<line x1="{place(one.low):.1f}" y1="{y}" x2="{place(one.high):.1f}" y2="{y}" stroke="{row.colour}" '
             f'stroke-width="2"/><circle cx="{place(one.ratio):.1f}" cy="{y}" r="4" fill="{row.colour}">'
-            f"<title>{html_text(row.label)}: {one.ratio:.3f} ({one.low:.3f} to {one.high:.3f})</title></circle>"
+            f"<title>{html_text(row.label)}: {one}</title></circle>"
         )
     size = f'viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}"'
     body = "\n".join(parts)

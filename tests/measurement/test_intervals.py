@@ -35,6 +35,7 @@ def test_an_interval_has_the_true_ratio_as_often_as_it_says() -> None:
 def test_one_process_says_nothing() -> None:
     found = interval_of([math.log(0.5)], 0.95)
     assert found.ratio == pytest.approx(0.5) and not found.is_faster and not found.is_slower
+    assert str(found) == "0.500 (bounds unknown in 1 round)" and found.as_json()["high"] is None
 
 
 def test_what_is_beyond_doubt() -> None:
