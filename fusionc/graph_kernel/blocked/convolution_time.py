@@ -6,11 +6,11 @@ Measured with AVX-512; with shorter vectors all of them take longer, and which o
 from __future__ import annotations
 
 _PRODUCTS = 56e9  # in a second
-_STREAMED = 15e9  # bytes of weights that come from memory in a second: no cache holds those of all convolutions
+_STREAMED = 24e9  # bytes of weights that come from memory in a second: no cache holds those of all convolutions
 _TRANSFORMED = 2e9  # elements of images that are transformed in a second
-_POINTS = 36  # of a tile
-_SIDE = 4  # pixels of a tile, in each direction
+_SIDES = (4, 2)  # pixels that tiles may have in each direction
 _LOSS = 1.2  # of products between transforms, which are of few pixels
+_BEGIN = 2e-6  # seconds that transforms take beside that, of however few tiles
 
 
 def direct_seconds(pixels: int, taps: int, channels: int, made: int) -> float:
@@ -18,9 +18,14 @@ def direct_seconds(pixels: int, taps: int, channels: int, made: int) -> float:
     return pixels * taps * channels * made / _PRODUCTS
 
 
-def winograd_seconds(height: int, width: int, channels: int, made: int) -> float:
-    """An image of these sizes by a kernel of 3×3, with Winograd's F(4×4, 3×3)."""
-    tiles = -(-height // _SIDE) * -(-width // _SIDE)
-    weights = _POINTS * channels * made
+def winograd_seconds(height: int, width: int, channels: int, made: int) -> tuple[float, int]:
+    """An image of these sizes by a kernel of 3×3, with Winograd's F(m×m, 3×3), and the m for which it takes least."""
+    return min((_by_tiles(height, width, channels, made, side), side) for side in _SIDES)
+
+
+def _by_tiles(height: int, width: int, channels: int, made: int, side: int) -> float:
+    tiles = -(-height // side) * -(-width // side)
+    weights = (side + 2) ** 2 * channels * made
     transformed = height * width * (channels + made)
-    return _LOSS * tiles * weights / _PRODUCTS + 4 * weights / _STREAMED + transformed / _TRANSFORMED
+    products = max(_LOSS * tiles * weights / _PRODUCTS, 4 * weights / _STREAMED)
+    return _BEGIN + products + transformed / _TRANSFORMED

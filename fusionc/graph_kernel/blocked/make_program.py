@@ -97,9 +97,10 @@ class _Maker:
             read = [self._area.inputs.index(operation.image)]
         image, second = [*read, NOTHING][:2]
         is_store = operation.kind is StepKind.STORE
+        side = self._winograd_side(operation)
         out = self._area.outputs.index(operation.out) if is_store else self._buffer(self._places.made(operation))
         return ProgramStep(
-            StepKind.WINOGRAD if self._is_winograd(operation) else operation.kind,
+            StepKind.WINOGRAD if side else operation.kind,
             out,
             image,
             second,
@@ -110,21 +111,23 @@ class _Maker:
             activated=operation.activated,
             is_after=operation.is_after,
             window=operation.window,
-            flag=operation.flag,
+            flag=side or int(operation.flag),
         )
 
-    def _is_winograd(self, operation: Operation) -> bool:
+    def _winograd_side(self, operation: Operation) -> int:
+        """Pixels that a tile of Winograd's way has in each direction, 0 where the direct way is taken."""
         window = operation.window
         if self._area.kind is not KernelKind.WINOGRAD or operation.kind is not StepKind.CONV:
-            return False
+            return 0
         if (window.kernel, window.stride, window.dilation, window.group) != ((3, 3), (1, 1), (1, 1), 1):
-            return False
+            return 0
         image, out = self._images.images[operation.image], self._images.images[operation.out]
         if min(image.channels, out.channels) < _BLOCK:
-            return False
+            return 0
         height, width = out.height.about(self._unknown), out.width.about(self._unknown)
         direct = direct_seconds(height * width, 9, image.channels, out.channels)
-        return winograd_seconds(height, width, image.channels, out.channels) < _WORTH * direct
+        seconds, side = winograd_seconds(height, width, image.channels, out.channels)
+        return side if seconds < _WORTH * direct else 0
 
     def _buffer(self, value: Value) -> int:
         place = self._places.of(value)

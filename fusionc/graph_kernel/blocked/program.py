@@ -107,7 +107,8 @@ class ProgramStep:
     """One step. `out`, `image` and `second` are buffers; of a LOAD `image`, of a STORE `out` is the number of a tensor.
 
     `is_after` says that the second operand is added behind the activation; `flag` of AVERAGE_POOL that zeros around
-    count, of LOAD and STORE that the tensor is rows: its last axis are the channels.
+    count, of LOAD and STORE that the tensor is rows: its last axis are the channels; of WINOGRAD the number
+    of pixels that a tile has in each direction.
     """
 
     kind: StepKind
@@ -119,7 +120,7 @@ class ProgramStep:
     activated: Activated = NO_ACTIVATION
     is_after: bool = False
     window: KernelWindow = PLAIN_WINDOW
-    flag: bool = False
+    flag: int = 0
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ def _step(step: ProgramStep) -> str:
         *(int(step.kind), step.out, step.image, step.second, step.weights, step.bias),
         *(int(activated.function), int(step.is_after), literal(F32, activated.alpha), literal(F32, activated.beta)),
         *(window.group, _pair(window.kernel), _pair(window.stride), _pair(window.dilation), _pair(window.pads)),
-        int(step.flag),
+        step.flag,
     ]
     return f"{{{', '.join(map(str, numbers))}}}"
 

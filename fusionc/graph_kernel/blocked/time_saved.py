@@ -34,7 +34,7 @@ def _here_and_there(step: ProgramStep, operation: Operation, made: MadeProgram) 
     if step.kind in CONVOLUTIONS:
         there = _of_direct(step, operation, made)
         if step.kind is StepKind.WINOGRAD:
-            return winograd_seconds(*made.sides(operation.out), *_channels(operation, made)), there
+            return winograd_seconds(*made.sides(operation.out), *_channels(operation, made))[0], there
         return there * _ratio(step), there
     if step.kind in (StepKind.LOAD, StepKind.STORE) and made.is_rows(operation.out):
         return copy_seconds(made.pixels(operation.out), made.images[operation.out].channels), 0.0

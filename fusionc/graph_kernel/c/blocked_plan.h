@@ -18,21 +18,22 @@ static ptrdiff_t gb_threads(void) {
 }
 
 /* Bytes that a task of Winograd's way needs. */
-static ptrdiff_t gb_scratch(const gb_width *width, ptrdiff_t in_blocks) {
-  const ptrdiff_t most = width->tiles_at_once(in_blocks * width->vector);
-  return 36 * most * (in_blocks + 2) * width->vector * (ptrdiff_t)sizeof(float);
+static ptrdiff_t gb_scratch(const gb_width *width, ptrdiff_t in_blocks, int side) {
+  const ptrdiff_t most = width->tiles_at_once(in_blocks * width->vector, side);
+  return (side + 2) * (side + 2) * most * (in_blocks + 2) * width->vector * (ptrdiff_t)sizeof(float);
 }
 
 /* Winograd's way: some tiles are transformed at once; where these are fewer than threads, each does some of the blocks. */
 static void gb_divide_winograd(const gb_width *width, gb_call *c) {
-  const ptrdiff_t most = width->tiles_at_once(c->in.blocks * width->vector), pairs = (c->out.blocks + 1) / 2;
-  const ptrdiff_t tiles = c->out.batch * ((c->out.height + 3) / 4) * ((c->out.width + 3) / 4);
+  const ptrdiff_t side = c->step->flag, across = (c->out.width + side - 1) / side, down = (c->out.height + side - 1) / side;
+  const ptrdiff_t most = width->tiles_at_once(c->in.blocks * width->vector, c->step->flag), pairs = (c->out.blocks + 1) / 2;
+  const ptrdiff_t tiles = c->out.batch * down * across;
   c->part = most;
   c->rows = (tiles + most - 1) / most;
   c->strip = c->rows && c->rows < gb_threads() ? (gb_threads() + c->rows - 1) / c->rows : 1;
   if (c->strip > pairs) c->strip = pairs;
   c->units = c->rows * c->strip;
-  c->scratch = gb_scratch(width, c->in.blocks);
+  c->scratch = gb_scratch(width, c->in.blocks, c->step->flag);
 }
 
 /* Whether a step does to each pixel what it does, whichever row that is in, and rows have no gaps between them. */
@@ -149,7 +150,7 @@ static gb_plan *gb_take(gb_state *state, const gb_size *sizes) {
   }
   for (int k = 0; k < p->steps_count; ++k) {
     if (p->steps[k].op != GB_WINOGRAD) continue;
-    const size_t needed = (size_t)gb_scratch(state->width, gb_image_of(state, p->steps[k].in, sizes, NULL).blocks);
+    const size_t needed = (size_t)gb_scratch(state->width, gb_image_of(state, p->steps[k].in, sizes, NULL).blocks, p->steps[k].flag);
     if (needed > scratch) scratch = needed;
   }
   for (int k = 0; k < p->slots; ++k) all += at[k] + GB_ALIGN;

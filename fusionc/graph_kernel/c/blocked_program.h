@@ -33,7 +33,8 @@ typedef struct {
   short activation, after; /* after: in2 is added behind the activation */
   float alpha, beta;       /* of the activation */
   int group, kernel[2], stride[2], dilation[2], pads[4];
-  int flag;                /* of an average: zeros around count as well; of a load or store: the last axis is that of channels */
+  int flag;                /* of an average: zeros around count as well; of a load or store: the last axis is that of channels;
+                              of Winograd's way: pixels of a tile in each direction, 4 or 2 */
 } gb_step;
 
 typedef struct gb_program {
@@ -76,8 +77,8 @@ typedef struct {
   void (*pack)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out, ptrdiff_t block);
   void (*pack_depthwise)(const float *w, float *to, const gb_step *, ptrdiff_t channels);
   void (*pack_transposed)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
-  void (*pack_winograd)(const float *w, float *to, ptrdiff_t in, ptrdiff_t out);
-  ptrdiff_t (*tiles_at_once)(ptrdiff_t channels);
+  void (*pack_winograd)(const float *w, float *to, ptrdiff_t in, ptrdiff_t out, int side);
+  ptrdiff_t (*tiles_at_once)(ptrdiff_t channels, int side);
 } gb_width;
 
 typedef float gb_four __attribute__((vector_size(16), aligned(4)));

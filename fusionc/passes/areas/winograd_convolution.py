@@ -6,9 +6,10 @@ class WinogradConvolutionPass(AreaPass):
 
     before   a convolution of 3×3 with stride and dilation 1, in an area of BlockedConvolutionFusionPass; at least 16
              channels on both sides
-    after    the same area, whose kernel transforms 6×6 pixels and the weights: 36 products for what took 144
+    after    the same area, whose kernel transforms 6×6 pixels and the weights: 36 products for what took 144; of small
+             images 4×4, where 16 products take the place of 36 and fewer weights are read
     refuses  areas that BlockedConvolutionFusionPass refuses
     never    without --enable_graph_kernel; images of a few pixels, where the weights take longer to read
-    algebra  Winograd's F(4×4, 3×3); its rounding errors are larger than those of sums of products
+    algebra  Winograd's F(4×4, 3×3) and F(2×2, 3×3); its rounding errors are larger than those of sums of products
     source   Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015
     """

@@ -64,6 +64,15 @@ def wide() -> Network:
     return n
 
 
+def small() -> Network:
+    """Convolutions by Winograd with few pixels a tile."""
+    n = Network(seed=4)
+    x = n.conv(n.input("N", 64, 7, 9), 64, 72)
+    y = n.op("Relu", n.conv(n.op("Mul", x, n.op("Sigmoid", x)), 72, 64))
+    n.outputs = [n.op("Add", n.op("Tanh", n.conv(y, 64, 64)), y)]
+    return n
+
+
 def spare() -> Network:
     """Channels that are no whole number of blocks, one behind the other."""
     n = Network(seed=3)
@@ -83,7 +92,7 @@ class Library:
 
 def _networks() -> dict[str, Callable[[], Network]]:
     found: dict[str, Callable[[], Network]] = {f"mixed_{c}": lambda c=c: mixed(c) for c in CHANNELS}
-    return found | {"dense": dense, "wide": wide, "spare": spare}
+    return found | {"dense": dense, "wide": wide, "small": small, "spare": spare}
 
 
 @pytest.fixture(scope="module")
@@ -161,10 +170,11 @@ def test_the_function_computes_the_same(library: Library) -> None:
 
 @pytest.mark.usefixtures("needs_a_compiler")
 @pytest.mark.parametrize("value", [np.inf, -np.inf, np.nan, 3e38])
-def test_one_large_number_reaches_as_far_as_the_direct_way_lets_it(value: float, library: Library) -> None:
-    (found,) = library.areas[f"wide_{KernelKind.WINOGRAD}"]
-    feeds = wide().feeds({"N": 1, "H": 21, "W": 30})
-    feeds["in0"][0, 3, 7, 11] = value
+@pytest.mark.parametrize("name", ["wide", "small"])
+def test_one_large_number_reaches_as_far_as_the_direct_way_lets_it(name: str, value: float, library: Library) -> None:
+    (found,) = library.areas[f"{name}_{KernelKind.WINOGRAD}"]
+    feeds = _networks()[name]().feeds({"N": 1, "H": 21, "W": 30})
+    feeds["in0"][0, 3, 5, 8] = value
     compare(found, found.tensors(feeds), library)
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 import pytest
-from interpreter import STORE
+from interpreter import STORE, WINOGRAD
 from networks import MICROSOFT, Network, check_alone, kinds_of, only_area, program_of_area
 
 from fusionc.graph_kernel.area import KernelKind
@@ -128,6 +128,13 @@ def test_winograd_takes_3x3_of_many_channels_where_it_is_on() -> None:
     for kind, name in ((KernelKind.WINOGRAD, "WINOGRAD"), (KernelKind.BLOCKED, "CONV")):
         n = Network()
         assert kinds_of(check_alone(n, n.op("Relu", n.conv(n.input(1, 32, 29, 30), 32, 33)), kind=kind)) == name
+
+
+@pytest.mark.parametrize(("size", "side"), [(7, 2), (14, 4), (30, 4)])
+def test_small_images_have_small_tiles(size: int, side: int) -> None:
+    n = Network()
+    program = check_alone(n, n.op("Relu", n.conv(n.input(1, 96, size, size), 96, 96)))
+    assert [step.flag for step in program.steps if step.op == WINOGRAD] == [side]
 
 
 @pytest.mark.parametrize(
