@@ -3,12 +3,27 @@ And the shapes that onnx infers for it, without a copy of its weights."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from math import prod
 
-from onnx import AttributeProto, GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper, shape_inference
+from onnx import (
+    AttributeProto,
+    FunctionProto,
+    GraphProto,
+    ModelProto,
+    NodeProto,
+    TensorProto,
+    TypeProto,
+    ValueInfoProto,
+    checker,
+    helper,
+    shape_inference,
+)
+from onnx.defs import OpSchema
 
 _LONG = 1 << 20  # elements
+_IR_VERSION = 10  # of what onnx is asked about: initializers need not be inputs there
 MAPPED = "fusionc.mapped"  # a key of external data: the elements lie in the file of the model itself, as its own
 SMALL = 1024  # elements; larger tensors are never shapes, axes, sizes or the like
 
@@ -28,7 +43,8 @@ def _all_in(pending: list[Iterable[NodeProto]]) -> Iterator[NodeProto]:
     while pending:
         for node in pending.pop():
             yield node
-            pending += [graph.node for graph in bodies_of(node)]
+            if node.attribute:
+                pending += [graph.node for graph in bodies_of(node)]
 
 
 def tensors_of(model: ModelProto) -> Iterator[TensorProto]:
@@ -148,6 +164,36 @@ def without_large_weights(model: ModelProto, *, keeps_external: bool = False) ->
     light.opset_import.extend(model.opset_import)
     light.functions.extend(model.functions)
     return light
+
+
+def types_made(
+    node: NodeProto,
+    schema: OpSchema | None,
+    types: Mapping[str, TypeProto],
+    known: Mapping[str, TensorProto],
+    opsets: Mapping[str, int],
+    functions: Sequence[FunctionProto],
+    *,
+    is_new: bool,
+) -> Mapping[str, TypeProto]:
+    """What onnx says of the types of what a node makes, by name, where its inputs have these types and elements.
+
+    Without a schema the node calls a function. Raises what onnx raises where the operator of a node that `is_new` does
+    not take its inputs; elsewhere they may be of types that only a runtime has it for.
+    """
+    imports = [helper.make_opsetid(*entry) for entry in opsets.items()]
+    if schema is not None:
+        with suppress(*(() if is_new else (checker.ValidationError, shape_inference.InferenceError))):
+            found: Mapping[str, TypeProto] = shape_inference.infer_node_outputs(
+                schema, node, dict(types), dict(known), None, imports, _IR_VERSION
+            )
+            return found
+    # A model's inference does not compare types with those of the operator.
+    model = ModelProto(ir_version=_IR_VERSION, opset_import=imports, functions=functions)
+    model.graph.CopyFrom(GraphProto(name="call", node=[node], initializer=known.values()))
+    model.graph.input.extend(ValueInfoProto(name=name, type=type_) for name, type_ in types.items())
+    model.graph.output.extend(ValueInfoProto(name=name) for name in node.output if name)
+    return {info.name: info.type for info in with_shapes(model).graph.output}
 
 
 def with_shapes(model: ModelProto) -> ModelProto:

@@ -144,7 +144,10 @@ def topological_order(graph: Graph, nodes: list[Node]) -> list[Node]:
     Raises FusioncError where the nodes form a cycle.
     """
     index = {node: i for i, node in enumerate(nodes)}
-    sorter = TopologicalSorter({node: dependencies(node) for node in nodes})
+    needed = {node: dependencies(node) for node in nodes}
+    if all(index[maker] < i for i, makers in enumerate(needed.values()) for maker in makers):
+        return nodes
+    sorter = TopologicalSorter(needed)
     try:
         sorter.prepare()
     except CycleError as error:

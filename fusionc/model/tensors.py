@@ -53,7 +53,7 @@ class ValueType:
 
     elem_type: int = 0  # the TensorProto.DataType; 0 where it is unknown or the value is not a tensor
     shape: Shape | None = None
-    other: onnx.TypeProto = field(default_factory=onnx.TypeProto)  # of what is not a tensor
+    other: onnx.TypeProto = field(default_factory=onnx.TypeProto, hash=False)  # of what is not a tensor
 
     @classmethod
     def of(cls, proto: onnx.TypeProto) -> ValueType:

@@ -45,9 +45,8 @@ def check(match: Match, results: Sequence[Edge], tape: Tape) -> Replacement:
     graph = match.graph
     if len(results) != len(match.outputs):
         raise TypeError(f"the rewrite returned {len(results)} values for {len(match.outputs)} outputs")
-    for new in results:
-        if not isinstance(new, Edge):
-            raise TypeError(f"the rewrite returned a {type(new).__name__} instead of a value of the graph")
+    if others := [type(new).__name__ for new in results if not isinstance(new, Edge)]:
+        raise TypeError(f"the rewrite returned a {others[0]} instead of a value of the graph")
     results = _with_copies(match, results, tape)
     nodes = _reachable(results, tape)
     needed = dict.fromkeys(v for v in (*(v for node in nodes for v in tape.reads(node)), *results) if v is not None)

@@ -7,6 +7,7 @@ expressions that are written alike are always equal. So inference, which compare
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any
 
 Element = int | str | tuple[int, int]  # a number, a symbol, or (serial of a value, axis) for a dimension without one
@@ -114,4 +115,12 @@ def atoms(a: Element) -> Iterator[Element]:
 
 def is_invented(dim: Element | None) -> bool:
     """Whether a dimension is unknown, or made of a symbol that only this inference knows."""
-    return dim is None or any(not isinstance(atom, str) or atom.startswith(INVENTED) for atom in atoms(dim))
+    return not isinstance(dim, int) and certainty(dim) < 2
+
+
+@lru_cache(1 << 14)  # of each symbol this is asked again and again
+def certainty(dim: Element | None) -> int:
+    """2 for a dimension that is known, 1 for one with a name that inference invented, 0 where nothing can be said."""
+    if dim is None or (isinstance(dim, int) and dim < 0) or any(isinstance(atom, tuple) for atom in atoms(dim)):
+        return 0
+    return 1 if any(str(atom).startswith(INVENTED) for atom in atoms(dim)) else 2

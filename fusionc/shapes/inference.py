@@ -15,7 +15,7 @@ from fusionc.model.graph import Edge, Graph, Model, Node, Shape
 from fusionc.model.header import Types
 from fusionc.model.tensors import UNKNOWN, ValueType
 from fusionc.shapes.elements import SMALL, Element, elements_made, shape_made
-from fusionc.shapes.expressions import INVENTED, atoms, is_invented
+from fusionc.shapes.expressions import INVENTED, certainty, is_invented
 from fusionc.shapes.onnx_inference import LIKE_STANDARD, ask
 from fusionc.shapes.overrides import is_fatal, trusted
 
@@ -151,15 +151,8 @@ def _most_certain(shapes: Sequence[Sequence[Element | None]], types: Types) -> S
     if not shapes:
         return None
     fitting = [shape for shape in shapes if len(shape) == len(shapes[0])]
-    best = (max(dims, key=_certainty) for dims in zip(*fitting, strict=True))
-    return tuple(dim if isinstance(dim, int | str) and _certainty(dim) else types.new_symbol() for dim in best)
-
-
-def _certainty(dim: Element | None) -> int:
-    """2 for a dimension that is known, 1 for one with a name that inference invented, 0 where nothing can be said."""
-    if dim is None or (isinstance(dim, int) and dim < 0) or any(isinstance(atom, tuple) for atom in atoms(dim)):
-        return 0
-    return 1 if is_invented(dim) else 2
+    best = (max(dims, key=certainty) for dims in zip(*fitting, strict=True))
+    return tuple(dim if isinstance(dim, int | str) and certainty(dim) else types.new_symbol() for dim in best)
 
 
 def _types_made(node: Node, *, is_new: bool) -> Sequence[ValueType]:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
 
 import numpy as np
 import onnx
-from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto, ValueInfoProto, shape_inference
-from onnx.checker import ValidationError
+from onnx import AttributeProto, FunctionProto, GraphProto, NodeProto, TypeProto, ValueInfoProto
 
 from fusionc.model import operators, tensors
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.tensors import ValueType
-from fusionc.protos import graphs_of, with_shapes
+from fusionc.protos import graphs_of, types_made
 from fusionc.shapes.elements import SMALL, elements
 
-_IR_VERSION = 10  # of what onnx is asked about: initializers need not be inputs there
+_ANSWERS: dict[tuple[Any, ...], list[ValueType]] = {}
+_MOST_ANSWERS = 10_000
 LIKE_STANDARD = {("FusedConv", operators.MICROSOFT): ("Conv", "")}  # those of onnxruntime, and whose shapes they make
 
 
@@ -27,34 +27,31 @@ def ask(node: Node, *, is_new: bool) -> Sequence[ValueType]:
 
     The node gets names of its own for what it reads and makes. Its subgraphs have no nodes: of them onnx needs the
     types that they end in. Raises what onnx raises where the operator cannot take these inputs; but a node that is not
-    new may have inputs of types that only onnxruntime has the operator for.
+    new may have inputs of types that only onnxruntime has the operator for. What was asked once is remembered: layers
+    are alike.
     """
     graph, given = node.graph, {f"i{at}": value for at, value in enumerate(node.inputs) if value is not None}
-    types = {name: value.known_type.proto for name, value in given.items()}
     held = {name: array for name, value in given.items() if (array := _held(value)) is not None}
+    proto, inputs = _alone(node), tuple(value.known_type for value in given.values())
+    contents = tuple((name, array.shape, array.tobytes()) for name, array in held.items())
+    question = (proto.SerializeToString(), inputs, contents, tuple(graph.opsets.items()), is_new)
+    is_alone = not node.bodies and node.function is None
+    if is_alone and question in _ANSWERS:
+        return _ANSWERS[question]
+    types = {name: value.known_type.proto for name, value in given.items()}
     known = {name: tensors.to_proto(array, name) for name, array in held.items()}
-    proto = _alone(node)
-    opsets = [onnx.helper.make_opsetid(*entry) for entry in ({node.domain: 1} | graph.opsets).items()]
+    opsets = {node.domain: 1} | graph.opsets
     schema = operators.schema(proto.op_type, proto.domain, graph.opset_of(proto.domain))
-    found: Mapping[str, TypeProto] | None = None
-    if schema is not None:
-        try:
-            found = shape_inference.infer_node_outputs(schema, proto, types, known, None, opsets, _IR_VERSION)
-        except (ValidationError, shape_inference.InferenceError):
-            if is_new:
-                raise
-    if found is None:  # a model's inference does not compare types with those of the operator
-        model = onnx.ModelProto(ir_version=_IR_VERSION, opset_import=opsets, functions=_functions(node))
-        model.graph.CopyFrom(GraphProto(name="call", node=[proto], initializer=known.values()))
-        model.graph.input.extend(ValueInfoProto(name=name, type=type_) for name, type_ in types.items())
-        model.graph.output.extend(ValueInfoProto(name=name) for name in proto.output if name)
-        found = {info.name: info.type for info in with_shapes(model).graph.output}
+    found = types_made(proto, schema, types, known, opsets, _functions(node), is_new=is_new)
     # What onnx calls a dimension of which it knows nothing is a name in this call only: it is not that of another call.
     read = (*given.values(), *(value for body in node.bodies for value in (*body.inputs, *body.outputs)))
     names = {dim for value in read for dim in value.known_type.shape or ()}
     made = [ValueType.of(found.get(name, TypeProto())) for name in proto.output]
     dims = (t.shape and tuple(dim if isinstance(dim, int) or dim in names else None for dim in t.shape) for t in made)
-    return [replace(type_, shape=shape) for type_, shape in zip(made, dims, strict=True)]
+    answer = [replace(type_, shape=shape) for type_, shape in zip(made, dims, strict=True)]
+    if is_alone and len(_ANSWERS) < _MOST_ANSWERS:
+        _ANSWERS[question] = answer
+    return answer
 
 
 def _alone(node: Node) -> NodeProto:

@@ -21,7 +21,7 @@ def _unused_constants(graph: Graph) -> Iterator[Match]:
 
 
 def _unused_functions(graph: Graph) -> Iterator[Match]:
-    if graph is not graph.model.main:
+    if graph is not graph.model.main or not graph.model.functions:
         return
     functions = graph.model.functions
     needed: set[tuple[str, str, str]] = set()
