@@ -6,37 +6,37 @@ import hashlib
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import onnx
 
-from fusionc import conversion, passes
-from fusionc.custom.loading import load_passes
+from fusionc import conversion
 from fusionc.errors import FusioncError
 from fusionc.graph_kernel.library.location import library_of
 from fusionc.measurement.deployed_model import DeployedModel
 from fusionc.measurement.intervals import log_ratio
 from fusionc.measurement.rounds import measure_round
 from fusionc.measurement.what_runs import WhatRuns, what_runs
-from fusionc.model.operators import KERNELS
 from fusionc.options import Options
-from fusionc.rewrite import Pass
+from fusionc.report import Report
+from fusionc.report.model_info import bytes_on_disk
 from fusionc.runtime.process import insist
 from fusionc.runtime.run_errors import RunError
-from fusionc.switches import PassNames
-from fusionc.switches.switch_file import read_option
 from fusionc.tuning.candidates import Facts
 from fusionc.tuning.configuration import Configuration
+from fusionc.tuning.effects import effects
 from fusionc.tuning.search_changes import Stage
 from fusionc.tuning.tuning_journal import TuningJournal
 
 Slices = dict[str, list[list[float]]]  # by form: the median run of each slice, each in a list of its own
 _RUNS, _LEAST, _MOST = 10, 0.3, 2.0  # how many runs of a model a round should have, and its seconds at least and most
 _CHOOSING = 0.5  # of that time, of rounds that choose what is tested
+_AT_A_TIME = 4
 _MOST_BYTES = 2 << 30  # of results that are kept to be measured again
-_OF_AREAS = "areas"  # the topic of passes that stand for areas, which have names of their own
 
 
 @dataclass
@@ -54,6 +54,12 @@ class MeasuringLaboratory:
     _in_use: set[str] = field(default_factory=set)
     _runs: dict[str, WhatRuns] = field(default_factory=dict)
     _seconds: float = 0.0
+
+    @cached_property
+    def at_a_time(self) -> int:
+        """Few of large models: each is a file of its own, and a process that has it in memory."""
+        size = bytes_on_disk(onnx.load(self.asked.source, load_external_data=False), self.asked.source)
+        return max(1, min(_AT_A_TIME, _MOST_BYTES // max(1, size) - 1))
 
     def has_time(self, stage: Stage) -> bool:
         """Whether the share of a stage is not spent."""
@@ -121,7 +127,7 @@ class MeasuringLaboratory:
         self._convert(form, folder / "model.onnx")
         return folder / "model.onnx"
 
-    def _convert(self, form: Configuration, file: Path) -> Any:
+    def _convert(self, form: Configuration, file: Path) -> Report:
         options = form.options(self.asked, file)
         quick = replace(options, verify=False, check_rewrites=False, export_compile_stat=0, log="null", report=None)
         return conversion.convert(replace(quick, dump_graph=None, progress=lambda _: None))
@@ -154,43 +160,6 @@ class MeasuringLaboratory:
         return "same" if is_same else "different"
 
     def _facts(self, base: Configuration) -> dict[str, Any]:
-        registry = {p.name: p for p in load_passes(self.asked.custom_passes)}
-        scratch = self.workshop / "facts"
-        scratch.mkdir(exist_ok=True)
-        counts = self._convert(base, scratch / "model.onnx").patterns
-        effective = dict.fromkeys(count.pass_name for count in counts if count.effected)
-        model = onnx.load(scratch / "model.onnx", load_external_data=False)
-        areas = [function.name for function in model.functions if function.domain == KERNELS]
-        chosen = self._chosen_by_the_user(registry)
-        topics = {name: _topic(p) for name, p in registry.items()}
-        switchable = {
-            name: topics[name]
-            for name in effective
-            if name in registry
-            and name not in chosen
-            and registry[name].default != "must"
-            and not (areas and topics[name] == _OF_AREAS)
-        }
-        asleep = [name for name, p in registry.items() if p.default == "off" and p.numerics != "approximate"]
-        asleep = [name for name in asleep if name not in effective and name not in chosen]
-        awake = replace(base, on=frozenset(asleep))
-        idle = {count.pass_name for count in self._convert(awake, scratch / "awake.onnx").patterns if count.effected}
-        shutil.rmtree(scratch)
-        optimizers = self._what_runs(base).optimizers
-        return {
-            "passes": switchable,
-            "areas": areas,
-            "idle": [name for name in asleep if name in idle],
-            "optimizers": list(optimizers),
-        }
-
-    def _chosen_by_the_user(self, registry: Mapping[str, Pass]) -> set[str]:
-        """The passes that --optimization_switch names: they stay as they are."""
-        names, asked = PassNames(list(registry.values())), self.asked.optimization_switch
-        entries = read_option(asked).entries if asked else []
-        return {p.name for entry in entries for p in names.find(entry.key)}
-
-
-def _topic(p: Pass) -> str:
-    module = type(p).__module__
-    return module.split(".")[-2] if module.startswith(passes.__name__) else "your own"
+        with TemporaryDirectory(dir=self.workshop) as folder:
+            made = effects(self.asked, base, self._convert, Path(folder))
+        return {**made, "optimizers": list(self._what_runs(base).optimizers)}

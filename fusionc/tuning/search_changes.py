@@ -17,12 +17,15 @@ from fusionc.tuning.decisions import (
 )
 
 CHOOSING_ROUNDS = 3
-_BATCH = 4  # changes that are measured beside the base at a time
 Stage = Literal["settings", "choose", "test"]  # settings are chosen first, as they need no conversion
 
 
 class Laboratory(Protocol):
     """Who measures."""
+
+    @property
+    def at_a_time(self) -> int:
+        """How many changes are measured beside the base."""
 
     def compared(self, base: Configuration, other: Configuration) -> str:
         """ "same" where onnxruntime runs the same of both, "different", or why the other one cannot be had."""
@@ -58,7 +61,7 @@ def _choose(
         left = [change for change in changes if (change.kind == "settings") == (stage == "settings")]
         while left and laboratory.has_time(stage):
             batch = list[TunedChange]()
-            while left and len(batch) < _BATCH and laboratory.has_time(stage):
+            while left and len(batch) < laboratory.at_a_time and laboratory.has_time(stage):
                 change = left.pop(0)
                 found = laboratory.compared(base, change.applied(base))
                 worth = worths[change.name]
@@ -80,8 +83,9 @@ def _test(chosen: Sequence[Worth], base: Configuration, laboratory: Laboratory, 
     while left and number < LOOKS[-1] and laboratory.has_time("test"):
         for settings in (False, True):
             same_kind = [worth.change for worth in left if (worth.change.kind == "settings") == settings]
-            for at in range(0, len(same_kind), _BATCH):
-                _round("test", same_kind[at : at + _BATCH], base, worths, laboratory, number)
+            for at in range(0, len(same_kind), laboratory.at_a_time):
+                batch = same_kind[at : at + laboratory.at_a_time]
+                _round("test", batch, base, worths, laboratory, number)
         number += 1
         if number in LOOKS:
             left = _still_open(left, confidence, len(chosen))

@@ -30,6 +30,8 @@ class Simulation:
     `effects` are logarithms of ratios by the names of passes, areas, optimizers and settings that are switched off.
     """
 
+    at_a_time = 4
+
     def __init__(self, seed: int, noise: float = 0.01, rounds: int = 10_000, **effects: float) -> None:
         self.random, self.noise, self.effects, self.rounds = random.Random(seed), noise, effects, rounds
         self.observed = 0

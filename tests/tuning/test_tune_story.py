@@ -107,6 +107,11 @@ def test_results_that_are_too_large_to_be_kept_are_made_again(
     assert found.confirmation.delivered == "tuned" and states(found, "pays") == {"SlowPass off"}
 
 
+def test_what_the_user_has_switched_stays(tuned: Callable[..., Any]) -> None:
+    found = tuned(FakeClock(Max=5.0), custom_passes=["slow.py"], optimization_switch="SlowPass:on")
+    assert "SlowPass off" not in {worth.change.name for worth in found.worths}
+
+
 def test_settings_that_pay_reach_a_session(tuned: Callable[..., Any]) -> None:
     found = tuned(FakeClock(one_thread=0.5))
     assert found.confirmation.delivered == "tuned" and states(found, "pays") == {"1 thread"}

@@ -1,0 +1,67 @@
+"""What takes effect in a conversion, so that it could be switched off, and what would if it were switched on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import onnx
+
+from fusionc import passes
+from fusionc.custom.loading import load_passes
+from fusionc.errors import FusioncError
+from fusionc.model.operators import KERNELS
+from fusionc.options import Options
+from fusionc.report import Report
+from fusionc.rewrite import Pass
+from fusionc.switches import PassNames
+from fusionc.switches.switch_file import read_option
+from fusionc.tuning.configuration import Configuration
+
+_OF_AREAS = "areas"  # the topic of passes that stand for areas, which have names of their own
+
+
+def effects(
+    asked: Options, base: Configuration, convert: Callable[[Configuration, Path], Report], folder: Path
+) -> dict[str, Any]:
+    """The passes with their topics, the areas, and the passes that are off by default, as `candidates.Facts` has them.
+
+    `convert` makes the model of a configuration in a file.
+    """
+    registry = {p.name: p for p in load_passes(asked.custom_passes)}
+    chosen = _chosen_by_the_user(asked, registry)
+    effective = _effective(convert(base, folder / "base.onnx"))
+    functions = onnx.load(folder / "base.onnx", load_external_data=False).functions
+    areas = [function.name for function in functions if function.domain == KERNELS]
+    topics = {name: _topic(p) for name, p in registry.items()}
+    free = [name for name in effective if name in registry and name not in chosen and registry[name].default != "must"]
+    off = [name for name, p in registry.items() if p.default == "off" and p.numerics != "approximate"]
+    off = [name for name in off if name not in effective and name not in chosen]
+    try:
+        awake = _effective(convert(replace(base, on=frozenset(off)), folder / "awake.onnx"))
+    except FusioncError:  # one of them is off for a reason
+        awake = {}
+    return {
+        "passes": {name: topics[name] for name in free if not (areas and topics[name] == _OF_AREAS)},
+        "areas": areas,
+        "idle": [name for name in off if name in awake],
+    }
+
+
+def _effective(report: Report) -> dict[str, None]:
+    """The passes that took effect, in order."""
+    return dict.fromkeys(count.pass_name for count in report.patterns if count.effected)
+
+
+def _chosen_by_the_user(asked: Options, registry: Mapping[str, Pass]) -> set[str]:
+    """The passes that --optimization_switch names: they stay as they are."""
+    names = PassNames(list(registry.values()))
+    entries = read_option(asked.optimization_switch).entries if asked.optimization_switch else []
+    return {p.name for entry in entries for p in names.find(entry.key)}
+
+
+def _topic(p: Pass) -> str:
+    module = type(p).__module__
+    return module.split(".")[-2] if module.startswith(passes.__name__) else "your own"
