@@ -102,7 +102,7 @@ class FlatBatchEliminationPass(Pass):
             if node.op == "Transpose":
                 attributes["perm"] = [*range(more + 1), *(axis + more for axis in order_of(node)[1:])]
             elif node.op == "Softmax":
-                attributes["axis"] = -1
+                attributes["axis"] = node.attr("axis") if node.attr("axis") < 0 else node.attr("axis") + more
             result = new.node(node.op, [made[value] for value in node.inputs], like=node, **attributes)
             made[node.outputs[0]] = result
         return result

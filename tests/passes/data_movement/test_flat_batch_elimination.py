@@ -37,7 +37,7 @@ STAYS = [
 FIRES = [
     Fires("a product", graph(), ["Transpose", "MatMul"]),
     Fires("attention", graph(f"{FLATTEN} {ATTENTION}", f"{TARGETS}, int64[4] back = {{-1, 2, 4, 8}}", y="float[B,2,4,8]", more=", float[B,2,4,8] c"), ["Transpose", "MatMul", "Softmax", "MatMul"]),
-    Fires("attention at opset 12", graph(f"{FLATTEN} {ATTENTION}".replace("axis = -1", "axis = 2"), f"{TARGETS}, int64[4] back = {{-1, 2, 4, 8}}", y="float[B,2,4,8]", more=", float[B,2,4,8] c"), ["Transpose", "MatMul", "Softmax", "MatMul"], opset=12),
+    Fires("attention at opset 9", graph(f"{FLATTEN} {ATTENTION}".replace("axis = -1", "axis = 2"), f"{TARGETS}, int64[4] back = {{-1, 2, 4, 8}}", y="float[B,2,4,8]", more=", float[B,2,4,8] c"), ["Transpose", "MatMul", "Softmax", "MatMul"], opset=9),
     Fires("a mask in between", graph(f"{FLATTEN} {SCORES} z = Reshape (s, apart) w = Add (z, m) x = Reshape (w, joint) p = Softmax <axis = -1> (x) fc = Reshape (c, flat) o = MatMul (p, fc) y = Reshape (o, back)", f"{TARGETS}, int64[4] back = {{-1, 2, 4, 8}}, int64[3] joint = {{-1, 4, 4}}", y="float[B,2,4,8]", more=", float[B,2,4,8] c, float[B,1,4,4] m"), ["Transpose", "MatMul", "Add", "Softmax", "MatMul"], 2),
     Fires("computed shapes", graph(f"n = Shape (a) b0 = Slice (n, one, two) h0 = Slice (n, zero, one) f0 = Mul (b0, h0) flat = Concat <axis = 0> (f0, last) apart = Concat <axis = 0> (h0, b0, square) {FLATTEN} {SCORES} {APART}", "int64[1] zero = {0}, int64[1] one = {1}, int64[1] two = {2}, int64[2] last = {4, 8}, int64[2] square = {4, 4}"), ["Transpose", "MatMul"]),
     Fires("a Reshape that is used elsewhere", graph(f"{FLATTEN} {SCORES} {APART} z = Neg (fa)", results=", float[?,4,8] z"), ["Reshape", "Transpose", "MatMul", "Neg"]),
