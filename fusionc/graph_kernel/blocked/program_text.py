@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.blocked.program import Program, ProgramStep
 from fusionc.graph_kernel.lower.c_types import F32, literal, table
 
 
-def program_text(name: str, program: Program, area: Area) -> str:
-    """The C text of a program with its tables, types and ranks. `name` begins all their names."""
-    ports = [area.values[port] for port in (*area.inputs, *area.outputs)]
+def program_text(name: str, program: Program) -> str:
+    """The C text of a program with its tables. `name` begins all their names."""
     parts = [f"static const float {name}_t{k}[] = {{{table(F32, array)}}};" for k, array in enumerate(program.tables)]
     pointers = ", ".join([*(f"{name}_t{k}" for k in range(len(program.tables))), "NULL"])
     storages = [f"{{{s.slot}, {s.halo}, {int(s.is_rows)}, {s.channels}}}" for s in program.storages]
@@ -24,8 +22,6 @@ def program_text(name: str, program: Program, area: Area) -> str:
         _list("gb_step", f"{name}_steps", [_step(step) for step in program.steps]),
         f"static const gb_program {name}_program = "
         f"{{{name}_storages, {name}_buffers, {name}_steps, {name}_tables, {counts}}};",
-        _list("short", f"{name}_types", [str(port.dtype) for port in ports]),
-        _list("short", f"{name}_ranks", [str(len(port.shape)) for port in ports]),
     ]
     return "\n".join(parts) + "\n"
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from importlib import resources
+
+from fusionc.graph_kernel.c.headers import header
 
 _FOR_EACH_WIDTH = ("blocked_tiles.h", "blocked_convolutions.h", "blocked_winograd.h", "blocked_images.h")
 _IN_FRONT = ("compiler.h", "mathematics.h", "blocked_program.h")
@@ -77,8 +78,8 @@ GK_INLINE gb_vec_4 gb_smaller_4(gb_vec_4 a, gb_vec_4 b) {
 @cache
 def width_texts() -> list[str]:
     """The functions of steps for each width of vectors, one text each, which are the same in all libraries."""
-    head = "".join(_header(name) for name in _IN_FRONT)
-    body = "".join(_header(name) for name in _FOR_EACH_WIDTH)
+    head = "".join(header(name) for name in _IN_FRONT)
+    body = "".join(header(name) for name in _FOR_EACH_WIDTH)
     x86 = [f"#if defined(__x86_64__)\n#include <immintrin.h>\n{_compiled_for(w, body)}#endif\n" for w in _X86]
     others = [f"#if !defined(__x86_64__)\n{_LARGER}{_compiled_for(w, body)}#endif\n" for w in _OTHERS]
     return [f"{head}\n{text}" for text in (*x86, *others)]
@@ -87,11 +88,7 @@ def width_texts() -> list[str]:
 @cache
 def running_text() -> str:
     """What runs programs with these functions, behind runtime.h."""
-    return "#include <unistd.h>\n" + "".join(_header(name) for name in _BEHIND)
-
-
-def _header(name: str) -> str:
-    return (resources.files(__package__) / name).read_text()
+    return "#include <unistd.h>\n" + "".join(header(name) for name in _BEHIND)
 
 
 def _compiled_for(width: _Width, body: str) -> str:

@@ -12,6 +12,7 @@ from fusionc.graph_kernel.area import Area, KernelKind
 from fusionc.graph_kernel.blocked.make_program import program_of
 from fusionc.graph_kernel.blocked.program_text import program_text
 from fusionc.graph_kernel.c.blocked_text import running_text, width_texts
+from fusionc.graph_kernel.c.headers import header
 from fusionc.graph_kernel.c.loop_text import LoopNestText
 from fusionc.graph_kernel.lower.area_info import AreaInfo
 from fusionc.graph_kernel.lower.c_types import ctype_of, table
@@ -56,7 +57,7 @@ def kernel_of(area: Area) -> Kernel:
 
 
 def _programmed(area: Area) -> Kernel:
-    text = program_text(_NAME, program_of(area).program, area)
+    text = program_text(_NAME, program_of(area).program) + _ports(area)
     function = "gb_" + hashlib.sha256(text.encode()).hexdigest()[:12]
     return Kernel(area.name, function, {}, text.replace(_NAME, function), 1, 1, 1, 1, 1, 4, is_program=True)
 
@@ -112,12 +113,17 @@ def _text(info: AreaInfo, nests: Sequence[LoopNestText], tables: Sequence[str]) 
         + "".join(f"  {line}\n" for line in plan)
         + "}\n"
     )
-    ports = [area.values[name] for name in (*area.inputs, *area.outputs)]
-    parts.append(f"static const short {_NAME}_types[] = {{{', '.join(str(port.dtype) for port in ports)}}};\n")
-    parts.append(f"static const short {_NAME}_ranks[] = {{{', '.join(str(len(port.shape)) for port in ports)}}};\n")
+    parts.append(_ports(area))
     pointers = ", ".join([*(f"{_NAME}_t{k}" for k in range(len(tables))), "NULL"])
     parts.append(f"static const void *const {_NAME}_tables[] = {{{pointers}}};\n")
     return "\n".join(parts)
+
+
+def _ports(area: Area) -> str:
+    """The types and ranks of inputs and outputs."""
+    ports = [area.values[name] for name in (*area.inputs, *area.outputs)]
+    types, ranks = ", ".join(str(port.dtype) for port in ports), ", ".join(str(len(port.shape)) for port in ports)
+    return f"static const short {_NAME}_types[] = {{{types}}};\nstatic const short {_NAME}_ranks[] = {{{ranks}}};\n"
 
 
 def _entry(kernel: Kernel, area: Area) -> str:
@@ -227,11 +233,6 @@ def generator() -> bytes:
         if file.name.endswith((".py", ".h")):
             text.update(file.read_bytes())
     return text.digest()
-
-
-def header(name: str) -> str:
-    """One of the texts that every C file has in it."""
-    return (resources.files(__package__) / name).read_text()
 
 
 def reason_against(area: Area) -> str | None:

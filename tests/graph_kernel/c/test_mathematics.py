@@ -9,7 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from fusionc.graph_kernel.c.source import header
+from fusionc.graph_kernel.c.headers import header
 from fusionc.graph_kernel.library.build_library import compiled
 
 pytestmark = pytest.mark.usefixtures("needs_a_compiler")

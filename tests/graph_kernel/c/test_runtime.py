@@ -12,7 +12,7 @@ import pytest
 import sanitized
 from areas import area_of, differences, kernel_model, plain_model, session
 
-from fusionc.graph_kernel.c.source import header
+from fusionc.graph_kernel.c.headers import header
 from fusionc.graph_kernel.library.build_library import build, compiled
 from fusionc.graph_kernel.lower.data_movement import _bounds
 
