@@ -9,7 +9,7 @@ import onnx
 
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.blocked.image_area import ImageArea, ImageCut, ImageJoin, Operation, UnfitOperator
-from fusionc.graph_kernel.blocked.image_operators import operation_of
+from fusionc.graph_kernel.blocked.image_operators import is_of_rows, operation_of
 from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, NO_ACTIVATION, Activated, Activation, StepKind
 
 _Item = Operation | ImageJoin | ImageCut
@@ -19,8 +19,8 @@ class Operations:
     """The operations of an area, joins and cuts of channels among them. Raises UnfitOperator with the places of all
     operators that no step computes."""
 
-    def __init__(self, area: Area, is_fragment: bool = False) -> None:
-        self.images = ImageArea(area, is_fragment)
+    def __init__(self, area: Area, is_fragment: bool = False, has_rows: bool = False) -> None:
+        self.images = ImageArea(area, is_fragment, has_rows or is_of_rows(area.nodes))
         self._outputs = frozenset(area.outputs)
         self._uses = Counter(name for node in area.nodes for name in dict.fromkeys(node.input))
         self._made: dict[str, _Item] = {}

@@ -94,6 +94,7 @@ class ImageArea:
 
     area: Area
     is_fragment: bool = False
+    has_rows: bool = False  # of four axes as well, not images
     images: dict[str, Image] = field(default_factory=dict)
 
     def image(self, name: str) -> Image:
@@ -123,8 +124,9 @@ class ImageArea:
         self.images[name] = Image(channels, *sizes)
 
     def is_rows(self, name: str) -> bool:
-        """Whether a value is a matrix, or several: its rows are the pixels of an image of one row."""
-        return len(self.area.values[name].shape) in _ROW_RANKS
+        """Whether a value is a matrix, or several: its rows are pixels, its last axis are the channels."""
+        rank = len(self.area.values[name].shape)
+        return rank in _ROW_RANKS or (rank == _IMAGE_RANK and self.has_rows)
 
     def is_of_channels(self, name: str, axis: float) -> bool:
         """Whether an axis of a value, counted from the end if negative, is that of its channels."""
@@ -136,8 +138,9 @@ class ImageArea:
         shape = self.area.values[name].shape
         if not self.is_rows(name):
             return shape
-        *batch, rows, channels = shape
-        return (batch[0] if batch else 1, channels, 1, rows)
+        *outer, rows, channels = shape
+        batch, height = [*outer, 1, 1][:2]
+        return batch, channels, height, rows
 
     def are_same(self, one: str, other: str, axis: int) -> bool:
         """Whether two images are known to have the same size: 0 their batches, 2 their heights, 3 their widths."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import onnx
@@ -12,7 +12,7 @@ from fusionc.graph_kernel.blocked.image_area import Image, ImageArea, ImageCut, 
 from fusionc.graph_kernel.blocked.image_resize import resize
 from fusionc.graph_kernel.blocked.image_size import ImageSize
 from fusionc.graph_kernel.blocked.program import KernelWindow, StepKind
-from fusionc.graph_kernel.blocked.row_operators import biased_activation, product, with_bias
+from fusionc.graph_kernel.blocked.row_operators import biased_activation, product, with_bias, with_factor
 from fusionc.graph_kernel.blocked.windows import pooled, window_of
 from fusionc.graph_kernel.lower.area_info import attribute
 from fusionc.model.operators import MICROSOFT
@@ -116,6 +116,8 @@ def _sum_or_product(images: ImageArea, node: onnx.NodeProto) -> Operation:
             return _linear(images, node, image, number, is_first=scalar is a)
         if node.op_type in ("Add", "Sum") and images.is_vector(scalar):
             return with_bias(images, image, scalar, node.output[0])
+        if node.op_type == "Mul" and images.is_vector(scalar):
+            return with_factor(images, image, scalar, node.output[0])
     if node.op_type == "Sub":
         raise UnfitOperator("no step subtracts images")
     if images.image(a).channels != images.image(b).channels or not images.are_same(a, b, 0):
@@ -233,6 +235,12 @@ _OF_ROWS = (product, _sum_or_product, _activation, biased_activation, _joined, _
 def is_product(op: str) -> bool:
     """Whether an operator multiplies rows by a matrix."""
     return op in _PRODUCTS
+
+
+def is_of_rows(nodes: Sequence[onnx.NodeProto]) -> bool:
+    """Whether operators are about rows: there are products, and no convolution."""
+    found = [node.op_type for node in nodes if (node.domain, node.op_type) in CONVOLVING]
+    return bool(found) and all(map(is_product, found))
 
 
 def operation_of(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageJoin | ImageCut:

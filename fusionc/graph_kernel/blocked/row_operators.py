@@ -37,6 +37,15 @@ def with_bias(images: ImageArea, name: str, bias: str, out: str) -> Operation:
     return Operation(StepKind.DEPTHWISE, out, name, bias=bias, window=KernelWindow(group=image.channels), line=(1, 0))
 
 
+def with_factor(images: ImageArea, name: str, factor: str, out: str) -> Operation:
+    """Each channel of rows is multiplied by a number."""
+    image = images.image(name)
+    if not images.is_rows(name) or images.weights(factor) != (image.channels,):
+        raise UnfitOperator("its factor does not fit its rows")
+    images.note(out, image)
+    return Operation(StepKind.DEPTHWISE, out, name, weights=factor, window=KernelWindow(group=image.channels))
+
+
 def biased_activation(images: ImageArea, node: onnx.NodeProto) -> Operation:
     """GELU of rows, to which a number for each channel may be added before."""
     function = Activation.TANH_GELU if node.op_type == "FastGelu" else Activation.GELU

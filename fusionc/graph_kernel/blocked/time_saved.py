@@ -29,7 +29,7 @@ def saved_by_program(area: Area) -> float:
 
 
 def _here_and_there(step: ProgramStep, operation: Operation, made: MadeProgram) -> tuple[float, float]:
-    if step.kind in CONVOLUTIONS and operation.weights and made.is_rows(operation.out):
+    if step.kind in (StepKind.CONV, StepKind.PRODUCT) and made.is_rows(operation.out):
         return product_seconds(made.pixels(operation.out), *_channels(operation, made))
     if step.kind in CONVOLUTIONS:
         there = _of_direct(step, operation, made)

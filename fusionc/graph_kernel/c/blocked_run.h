@@ -122,7 +122,7 @@ static ptrdiff_t gb_sized(const gb_step *s, int axis, ptrdiff_t size) {
 }
 
 /* The sizes of the images in all storages; `loads` has those of the inputs: [batch, channels, height, width] of images,
- * [batch, width, channels] or [width, channels] of rows. What is wrong with them, or NULL. */
+ * [batch, height, width, channels] of rows, or without batch and height. What is wrong with them, or NULL. */
 static const char *gb_sizes(const gk_kernel *kernel, const int64_t *const *loads, gb_size *sizes) {
   const gb_program *p = kernel->program;
   for (int k = 0; k < p->storages_count; ++k) sizes[k].batch = -1;
@@ -134,7 +134,8 @@ static const char *gb_sizes(const gk_kernel *kernel, const int64_t *const *loads
       const int64_t *n = loads[s->in];
       const int rank = kernel->ranks[s->in];
       if (n[s->flag ? rank - 1 : 1] != p->buffers[s->out].channels) return "an input has another number of channels than the kernel was made for";
-      out = !s->flag ? (gb_size){n[0], n[2], n[3]} : rank == 2 ? (gb_size){1, 1, n[0]} : (gb_size){n[0], 1, n[1]};
+      if (!s->flag) out = (gb_size){n[0], n[2], n[3]};
+      else out = (gb_size){rank > 2 ? n[0] : 1, rank > 3 ? n[1] : 1, n[rank - 2]};
     } else {
       const gb_size in = sizes[p->buffers[s->in].storage];
       out = in;
@@ -161,9 +162,9 @@ static void gb_stored(const gk_kernel *kernel, const gb_step *s, const gb_size *
   const gb_buffer *b = &kernel->program->buffers[s->in];
   const gb_size size = sizes[b->storage];
   const int64_t image[] = {size.batch, b->channels, size.height, size.width};
-  const int64_t rows[] = {size.batch, size.width, b->channels};
   const int rank = kernel->ranks[kernel->inputs + s->out];
-  memcpy(shape, s->flag ? rows + 3 - rank : image, (size_t)rank * sizeof *shape);
+  const int64_t rows[] = {size.batch, rank > 3 ? size.height : size.width, rank > 3 ? size.width : b->channels, b->channels};
+  memcpy(shape, s->flag ? rows + (rank == 2) : image, (size_t)rank * sizeof *shape);
 }
 
 static gb_image gb_image_of(const gb_state *state, int number, const gb_size *sizes, char *const *slots) {
@@ -172,7 +173,7 @@ static gb_image gb_image_of(const gb_state *state, int number, const gb_size *si
   const gb_buffer *b = &p->buffers[number];
   const gb_storage *storage = &p->storages[b->storage];
   gb_size size = sizes[b->storage];
-  if (storage->rows) size = (gb_size){1, 1, size.batch * size.width};
+  if (storage->rows) size = (gb_size){1, 1, size.batch * size.height * size.width};
   const ptrdiff_t v = b->planar ? 1 : state->width->vector, halo = storage->halo;
   gb_image image = {.batch = size.batch, .channels = b->channels, .blocks = (b->channels + v - 1) / v,
                     .height = size.height, .width = size.width, .is_planar = b->planar};

@@ -17,7 +17,7 @@ from fusionc.model.graph import Edge, Graph, Node
 NOT_FASTER = "onnxruntime is estimated to be as fast"
 _ORIGIN = "blocked"
 _IMAGE_RANK = 4
-_BIASED = ("Add", "Sum", "BiasGelu", "FastGelu")  # may add a number for each channel to rows
+_BY_CHANNEL = ("Add", "Sum", "Mul", "BiasGelu", "FastGelu")  # may have a number for each channel of rows
 _MOST_ROUNDS = 8  # of taking away what does not fit, until regions are given up
 
 
@@ -45,8 +45,12 @@ def _may_be_inside(node: Node) -> bool:
     area = _area_of([node], KernelKind.BLOCKED)
     if area is None:
         return False
+    return _is_fit(area, False) or _is_fit(area, True)
+
+
+def _is_fit(fragment: Area, has_rows: bool) -> bool:
     try:
-        Operations(area, is_fragment=True)
+        Operations(fragment, is_fragment=True, has_rows=has_rows)
     except UnfitOperator:
         return False
     return True
@@ -91,7 +95,7 @@ def _is_weights(node: Node, place: int, value: Edge) -> bool:
     """Whether an operand is weights or a bias, which have to be constants."""
     if _convolves(node):
         return place in (1, 2)
-    return node.op in _BIASED and value.rank == 1 and value.shape != (1,)
+    return node.op in _BY_CHANNEL and value.rank == 1 and value.shape != (1,)
 
 
 def _is_tensor(constant: Edge) -> bool:

@@ -5,7 +5,7 @@ class BlockedMatMulFusionPass(AreaPass):
     """Products with constant matrices and what stands around them become one area, whose kernel has matrices in blocks.
 
     before   MatMul and Gemm with constant weights, biases, activations, sums and products of equal shapes, connected;
-             or one MatMul or Gemm alone; float32, of two or three axes
+             or one MatMul or Gemm alone; float32, of two to four axes
     after    one operator of the domain fusionc.gk: a model-local function, and a kernel beside the model
     refuses  what onnxruntime is estimated to compute as fast: many rows, small matrices
     never    without --enable_graph_kernel; weights that are computed, or of an outer graph; Gemm with alpha, beta or a

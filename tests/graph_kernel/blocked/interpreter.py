@@ -173,8 +173,9 @@ class Interpreter:
             return
         source = self._read(step.source)
         if step.op == STORE:
-            made = source[:, :, 0].swapaxes(1, 2) if step.flag else source
-            self.outputs[step.out] = made.reshape(made.shape[-self.program.ranks[step.out] :]).astype(np.float32)
+            made = source.transpose(0, 2, 3, 1) if step.flag else source
+            outer = made.shape[: self.program.ranks[step.out] - 2] if step.flag else made.shape[:2]
+            self.outputs[step.out] = made.reshape(*outer, *made.shape[2:]).astype(np.float32)
             return
         other = None if step.other < 0 else self._read(step.other)
         made = self._made(step, source, other)
@@ -240,8 +241,9 @@ class Interpreter:
 
 
 def _image_of_rows(tensor: Array) -> Array:
-    batch = tensor.shape[0] if tensor.ndim == 3 else 1
-    return tensor.reshape(batch, 1, *tensor.shape[-2:]).transpose(0, 3, 1, 2)
+    *outer, rows, channels = tensor.shape
+    batch, height = [*outer, 1, 1][:2]
+    return tensor.reshape(batch, height, rows, channels).transpose(0, 3, 1, 2)
 
 
 def _padded(step: CStep, x: Array, value: float) -> Array:

@@ -22,13 +22,15 @@ class RandomRows:
         self.rng = random.Random(seed)
         self.network = Network(seed=self.rng.randrange(2**31))
         self.rows: list[tuple[str, int]] = []  # with their channels
-        batch, rows = self.rng.choice((0, 1, 1, 2, 3)), self.rng.choice(_ROWS)
-        self.is_dynamic, self.is_matrix = self.rng.random() < 0.4, self.rng.random() < 0.3
-        self.sizes = {"N": batch, "M": rows}
-        sizes = ("N", "M") if self.is_dynamic else (batch, rows)
+        sizes = {"N": self.rng.choice((0, 1, 1, 2, 3)), "H": self.rng.choice((0, 1, 2, 4)), "M": self.rng.choice(_ROWS)}
+        rank = self.rng.choice((2, 2, 3, 3, 3, 4, 4))
+        self.is_matrix, self.sizes = rank == 2, sizes
+        outer = {2: ("M",), 3: ("N", "M"), 4: ("N", "H", "M")}[rank]
+        is_dynamic = self.rng.random() < 0.4
         for _ in range(self.rng.choice((1, 1, 2))):
             channels = self.rng.choice(_CHANNELS)
-            self.rows.append((self.network.input(*sizes[self.is_matrix :], channels), channels))
+            known = [name if is_dynamic else sizes[name] for name in outer]
+            self.rows.append((self.network.input(*known, channels), channels))
         ways = (
             (self._multiply, 6), (self._activate, 4), (self._combine, 4), (self._bias, 2), (self._number, 1),
             (self._join, 2), (self._split, 2),
@@ -78,7 +80,7 @@ class RandomRows:
     def _bias(self, x: str, channels: int) -> None:
         operands = [x, self.network.random(channels)]
         self.rng.shuffle(operands)
-        self.rows.append((self.network.op("Add", *operands), channels))
+        self.rows.append((self.network.op(self.rng.choice(("Add", "Mul")), *operands), channels))
 
     def _number(self, x: str, channels: int) -> None:
         n = self.network

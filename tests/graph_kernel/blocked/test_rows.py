@@ -39,7 +39,7 @@ def gemm(n: Network, x: str, *bias: str, out: int = 24, **attributes: object) ->
     return str(n.op("Gemm", x, n.const(n.rng.standard_normal(shape)), *bias, **attributes))
 
 
-FORMS: dict[str, tuple[int, Form, str]] = {  # rank, form, steps behind the first product
+FORMS: dict[str, tuple[int, Form, str]] = {  # axes, form, steps behind the first product
     "bias": (3, lambda n, x: n.op("Add", x, n.random(40)), ""),
     "bias_first": (2, lambda n, x: n.op("Add", n.random(40), x), ""),
     "bias_of_sum": (2, lambda n, x: n.op("Sum", x, n.random(40)), ""),
@@ -50,6 +50,10 @@ FORMS: dict[str, tuple[int, Form, str]] = {  # rank, form, steps behind the firs
     "fast_gelu": (2, lambda n, x: n.op("FastGelu", x, domain=MICROSOFT), ""),
     "fast_gelu_with_bias": (3, lambda n, x: n.op("FastGelu", x, n.random(40), domain=MICROSOFT), ""),
     "silu": (3, lambda n, x: n.op("Mul", x, n.op("Sigmoid", x)), ""),
+    "factors": (3, lambda n, x: n.op("Mul", x, n.random(40)), "DEPTHWISE"),
+    "factors_first": (4, lambda n, x: n.op("Mul", n.random(40), x), "DEPTHWISE"),
+    "four_axes": (4, lambda n, x: n.op("Add", n.product(n.op("Relu", x), 40, 40), x), "ACT PRODUCT"),
+    "split_of_four_axes": (4, lambda n, x: n.op("Split", x, n.const([16, 24], np.int64), axis=3, outputs=2)[1], ""),
     "number": (3, lambda n, x: n.op("Mul", x, n.const(0.3)), "DEPTHWISE"),
     "number_and_bias": (3, lambda n, x: n.op("Add", n.op("Mul", x, n.const(0.3)), n.random(40)), "DEPTHWISE DEPTHWISE"),
     "residual": (3, lambda n, x: n.op("Add", n.product(x, 40, 40), x), "PRODUCT"),
@@ -67,7 +71,7 @@ FORMS: dict[str, tuple[int, Form, str]] = {  # rank, form, steps behind the firs
 
 def behind_product(rank: int, form: Form) -> tuple[Network, str]:
     n = Network()
-    x = n.product(n.input(*("N", "M")[3 - rank :], 33), 33, 40, bias=False)
+    x = n.product(n.input(*{2: ("M",), 3: ("N", "M"), 4: ("N", "H", "M")}[rank], 33), 33, 40, bias=False)
     return n, form(n, x)
 
 
@@ -76,7 +80,7 @@ def behind_product(rank: int, form: Form) -> tuple[Network, str]:
 def test_forms(name: str, sizes: dict[str, int]) -> None:
     rank, form, steps = FORMS[name]
     n, y = behind_product(rank, form)
-    program: CProgram = check_alone(n, y, sizes=sizes)
+    program: CProgram = check_alone(n, y, sizes=sizes | {"H": 2})
     assert kinds_of(program) == f"PRODUCT {steps}".strip()
 
 
@@ -91,7 +95,6 @@ STRANGE: dict[str, tuple[int, Form]] = {
     "a column as a bias": (2, lambda n, x: gemm(n, x, n.random(1))),
     "a bias that is computed": (3, lambda n, x: n.op("Add", x, n.op("Neg", n.random(40)))),
     "a row for each matrix": (3, lambda n, x: n.op("Add", x, n.random(1, 1, 40))),
-    "a factor for each channel": (3, lambda n, x: n.op("Mul", x, n.random(40))),
     "a difference of rows": (3, lambda n, x: n.op("Sub", x, n.op("Neg", x))),
     "a bias that is subtracted": (3, lambda n, x: n.op("Sub", x, n.random(40))),
     "one row of several": (3, lambda n, x: n.op("Mul", x, n.op("ReduceMean", x, axes=[1]))),
@@ -114,9 +117,12 @@ def test_what_no_step_computes_stays_outside(what: str) -> None:
     assert [[node.op_type for node in found.area.nodes] for found in areas_of(n.model(y))] == [["MatMul"]]
 
 
-def test_a_product_of_four_axes_stays_outside() -> None:
+def test_an_area_is_of_images_or_of_rows() -> None:
     n = Network()
-    assert areas_of(n.model(n.op("Relu", n.product(n.input(1, 2, 3, 16), 16, 16)))) == []
+    x = n.op("Relu", n.conv(n.input(1, 16, 6, 16), 16, 16))
+    y = n.product(n.op("Add", x, n.op("Sigmoid", x)), 16, 16)
+    areas = [[node.op_type for node in found.area.nodes] for found in areas_of(n.model(y))]
+    assert areas == [["Conv", "Relu", "Sigmoid", "Add"]]
 
 
 def test_activations_alone_are_no_region() -> None:
