@@ -107,9 +107,8 @@ def command(
 def _show(found: Tuned, arguments: dict[str, Any]) -> None:
     from fusionc.report.table import show_facts, show_table
 
-    base = found.confirmation.seconds["default"]
     show_table(
-        ["change", ">ratio", ">bounds", ">ms", ">%", "result"], [_row(w, base, found) for w in found.worths], sys.stdout
+        ["change", ">ratio", ">bounds", ">ms", ">%", "result"], [_row(w, found) for w in found.worths], sys.stdout
     )
     click.echo()
     last, facts = found.confirmation, [("inputs", found.label)]
@@ -131,7 +130,7 @@ def _show(found: Tuned, arguments: dict[str, Any]) -> None:
     show_facts(facts, sys.stdout)
 
 
-def _row(worth: Worth, base: float, found: Tuned) -> list[str]:
+def _row(worth: Worth, found: Tuned) -> list[str]:
     one = worth.interval(found.confidence)
     if one is None:
         said = {"same": "onnxruntime runs the same", "fails": "left out"}.get(worth.state, worth.state)
@@ -142,7 +141,7 @@ def _row(worth: Worth, base: float, found: Tuned) -> list[str]:
         worth.change.name,
         f"{one.ratio:.3f}",
         bounds,
-        f"{1e3 * base * saved:+.3f}",
+        f"{1e3 * found.saved(worth):+.3f}",
         f"{100 * saved:+.1f}",
         worth.state,
     ]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import exp
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 from fusionc.report import Report
@@ -33,6 +35,14 @@ class Tuned:
     confidence: float
     notices: Sequence[str]
 
+    def saved(self, worth: Worth) -> float:
+        """The seconds of a run that a change adds, less than 0 where it saves some: of one that was measured."""
+        base = self.confirmation.seconds["default"]
+        kernels = next((one for one in self.worths if one.change.kernels and one.state == "pays"), worth)
+        if kernels is not worth:  # all others were measured beside these
+            base *= exp(fmean(kernels.logarithms))
+        return base * (exp(fmean(worth.logarithms)) - 1)
+
     def as_json(self) -> dict[str, Any]:
         """What was found as plain data: ratios, seconds, names."""
         last, compared = self.confirmation, {"default / original": self.confirmation.default}
@@ -56,4 +66,4 @@ class Tuned:
     def _change(self, worth: Worth) -> dict[str, Any]:
         interval = worth.interval(self.confidence)
         plain = {"change": worth.change.name, "state": worth.state, **({"why": worth.why} if worth.why else {})}
-        return plain if interval is None else {**plain, **interval.as_json()}
+        return plain if interval is None else {**plain, **interval.as_json(), "seconds": self.saved(worth)}
