@@ -49,7 +49,10 @@ def is_plain(m: Match) -> bool:
 
 
 def keep_scale(x: Edge, scale: Edge) -> None:
-    """Refuse to take the scale of each element away from x / √(mean(…) + epsilon), written in whatever way."""
+    """Refuse to take the scale of each element away from x / √(mean(x²) + epsilon), written in whatever way.
+
+    Layer normalization is another matter: without its scale it may be InstanceNormalization.
+    """
     quotients = [x, *_inputs_of(x, "Cast")]
     divisors = [
         value
@@ -57,7 +60,9 @@ def keep_scale(x: Edge, scale: Edge) -> None:
         for value in (*_inputs_of(quotient, "Div")[1:], *_inverted(_inputs_of(quotient, "Mul")))
     ]
     terms = [term for root in divisors for total in _inputs_of(root, "Sqrt") for term in _inputs_of(total, "Add")]
-    if scale.rank == 1 and any(_inputs_of(term, "ReduceMean") for term in terms):
+    squares = [square for term in terms for square in _inputs_of(term, "ReduceMean")[:1]]
+    roots = [root for square in squares for name in ("Pow", "Mul") for root in _inputs_of(square, name)]
+    if scale.rank == 1 and squares and not any(_inputs_of(root, "Sub") for root in roots):
         refuse("runtimes recognize normalizations by their scale")
 
 

@@ -62,6 +62,14 @@ FIRES = [
     Fires("x + zeros of integers", graph("Add (a, c)", "int64[1,4] c = {0, 0, 0, 0}", "int64[N,4] x"), LEFT),
     Fires("x − 0", graph("Sub (a, c)", "float c = {0}"), LEFT),
     Fires("x · 1", graph("Mul (a, c)", "float[4] c = {1, 1, 1, 1}"), LEFT),
+    Fires(
+        "the scale of a layer normalization",
+        norm("n = Div (d, r)")
+        .replace("s = Pow (x, two)", "u = ReduceMean <axes = [-1]> (x) d = Sub (x, u) s = Pow (d, two)")
+        .replace("b = Mul (n, c)", "t = Mul (n, c) b = Abs (t)"),
+        ["ReduceMean", "Sub", "Pow", "ReduceMean", "Add", "Sqrt", "Div", "Abs"],
+        opset=17,
+    ),
     Fires("x / 1", graph("Div (a, c)", "float c = {1}"), LEFT),
     Fires("x ^ 1", graph("Pow (a, c)", "float c = {1}"), LEFT),
     Fires("integers", graph("Mul (a, c)", "int64 c = {1}", "int64[N,4] x"), LEFT),
