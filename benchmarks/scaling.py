@@ -1,11 +1,14 @@
 """How time and memory grow with the model.
 
-    python benchmarks/scaling.py            time per node at 1,200 and 120,000 nodes, and 3 GB of external weights
-    python benchmarks/scaling.py --nodes    the first half only
+    python benchmarks/scaling.py                    time per node at 1,200 and 120,000 nodes, and external weights
+    python benchmarks/scaling.py --nodes            the first half only
+    python benchmarks/scaling.py --nodes --small 12000 --large 1200000 --only chain
+    python benchmarks/scaling.py --gigabytes 8      the second half only, with so many external weights
 
-Seven shapes of graph: a chain, a chain in which every second node is an Identity that goes, a chain that is one Relu in
+Nine shapes of graph: a chain, a chain in which every second node is an Identity that goes, a chain that is one Relu in
 truth, one constant that half of the nodes use, layers of products that become one, one node that reads all the others,
-and a node that moves from one end to the other. Converted without verification.
+a node that moves from one end to the other, an If for every hundred nodes, which are in its branches, and a hundred
+functions with all nodes in them. Converted without verification.
 """
 
 from __future__ import annotations
@@ -17,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import onnx
@@ -26,6 +29,8 @@ from onnx import TensorProto, helper
 import fusionc
 
 SMALL, LARGE = 1_200, 120_000  # divisible by what the shapes repeat
+GIGABYTES = 3
+FUNCTIONS = 100
 
 
 def chain(count: int) -> list[onnx.NodeProto]:
@@ -81,14 +86,45 @@ def moving(count: int) -> list[onnx.NodeProto]:
     return [*nodes, helper.make_node("Abs", ["row"], [f"v{count}"])]
 
 
-SHAPES = (chain, identities, repeated, one_constant, projections, concatenated, moving)
+def branches(count: int) -> list[onnx.NodeProto]:
+    nodes = []
+    for first in range(0, count, 100):
+        bodies = []
+        for branch in ("then", "else"):
+            names = [f"v{first}", *(f"{branch}{first}_{i}" for i in range(50))]
+            body = [helper.make_node("Relu" if i % 2 else "Neg", names[i : i + 1], [names[i + 1]]) for i in range(50)]
+            last = helper.make_tensor_value_info(names[-1], TensorProto.FLOAT, ["N", 4])
+            bodies.append(helper.make_graph(body, branch, [], [last]))
+        then, other = bodies
+        nodes.append(helper.make_node("If", ["which"], [f"v{first + 100}"], then_branch=then, else_branch=other))
+    return nodes
 
 
-def model(nodes: list[onnx.NodeProto], last: str) -> onnx.ModelProto:
+def calls(count: int) -> list[onnx.NodeProto]:
+    size = count // FUNCTIONS
+    return [
+        helper.make_node(f"f{i}", [f"v{i * size}"], [f"v{(i + 1) * size}"], domain="local") for i in range(FUNCTIONS)
+    ]
+
+
+def functions(count: int) -> list[onnx.FunctionProto]:
+    """Those that are called."""
+    size, opsets = count // FUNCTIONS, [helper.make_opsetid("", 18)]
+    names = ["v0"], [f"v{size}"]
+    return [helper.make_function("local", f"f{i}", *names, chain(size), opsets) for i in range(FUNCTIONS)]
+
+
+SHAPES = (chain, identities, repeated, one_constant, projections, concatenated, moving, branches, calls)
+
+
+def model(nodes: list[onnx.NodeProto], last: str, functions: Sequence[onnx.FunctionProto] = ()) -> onnx.ModelProto:
     graph = helper.make_graph(
         nodes,
         "scaling",
-        [helper.make_tensor_value_info("v0", TensorProto.FLOAT, ["N", 4])],
+        [
+            helper.make_tensor_value_info("v0", TensorProto.FLOAT, ["N", 4]),
+            helper.make_tensor_value_info("which", TensorProto.BOOL, []),
+        ],
         [helper.make_tensor_value_info(last, TensorProto.FLOAT, ["N", 4])],
         [
             helper.make_tensor("c", TensorProto.FLOAT, [4], [1.0, 2.0, 3.0, 4.0]),
@@ -99,19 +135,20 @@ def model(nodes: list[onnx.NodeProto], last: str) -> onnx.ModelProto:
             helper.make_tensor("first", TensorProto.INT64, [2], [0, 1]),
         ],
     )
-    return helper.make_model(graph, opset_imports=[helper.make_opsetid("", 18)], ir_version=10)
+    opsets = [helper.make_opsetid(*entry) for entry in (("", 18), ("local", 1))]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10, functions=functions)
 
 
 def seconds_per_node(make: Callable[[int], list[onnx.NodeProto]], count: int, repeats: int = 3) -> float:
-    """The best of several conversions, imports excluded."""
+    """The best of several conversions, imports excluded, in processor time of this process."""
     best = float("inf")
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "in.onnx"), Path(folder, "out.onnx")
-        onnx.save(model(make(count), f"v{count}"), source)
+        onnx.save(model(make(count), f"v{count}", functions(count) if make is calls else ()), source)
         for _ in range(repeats):
-            start = time.perf_counter()
+            start = time.process_time()
             fusionc.convert(source, output=target, verify=False)
-            best = min(best, time.perf_counter() - start)
+            best = min(best, time.process_time() - start)
     return best / count
 
 
@@ -145,14 +182,21 @@ def external_weights(gigabytes: int) -> tuple[float, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--nodes", action="store_true")
+    parser.add_argument("--small", type=int, default=SMALL)
+    parser.add_argument("--large", type=int, default=LARGE)
+    parser.add_argument("--only", default="")
+    parser.add_argument("--gigabytes", type=int)
     options = parser.parse_args()
-    for make in SHAPES:
-        small, large = seconds_per_node(make, SMALL, 5), seconds_per_node(make, LARGE)
-        figures = f"{small * 1e6:6.0f} µs a node at {SMALL:,}, {large * 1e6:6.0f} at {LARGE:,}"
-        print(f"{make.__name__:13} {figures}: ×{large / small:.2f}")
+    for make in SHAPES if options.gigabytes is None else ():
+        if options.only in make.__name__:
+            small = seconds_per_node(make, options.small, 5)
+            large = seconds_per_node(make, options.large, 3 if options.large <= LARGE else 1)
+            at = f"µs a node at {options.small:,}, {large * 1e6:6.0f} at {options.large:,}"
+            print(f"{make.__name__:13} {small * 1e6:6.0f} {at}: ×{large / small:.2f}", flush=True)
     if not options.nodes:
-        elapsed, peak = external_weights(3)
-        print(f"3 GB of external weights, copied to another folder: {elapsed:.1f} s, peak memory {peak:.2f} GB")
+        size = options.gigabytes or GIGABYTES
+        elapsed, peak = external_weights(size)
+        print(f"{size} GB of external weights, copied to another folder: {elapsed:.1f} s, peak memory {peak:.2f} GB")
 
 
 if __name__ == "__main__":
