@@ -11,7 +11,13 @@ from typing import TYPE_CHECKING
 import click
 
 from fusionc.cli.atc_spelling import AtcCommand
-from fusionc.cli.common_options import custom_op_library_option, inputs_option, log_debug_option, timeout_option
+from fusionc.cli.common_options import (
+    confidence_option,
+    custom_op_library_option,
+    inputs_option,
+    log_debug_option,
+    timeout_option,
+)
 from fusionc.cli.files import FilePath
 from fusionc.cli.shape_options import parse_run_shape
 from fusionc.cli.signals import held_back
@@ -51,14 +57,7 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -
     show_default=True,
     help="Of measuring, for each model in each process.",
 )
-@click.option(
-    "--confidence",
-    type=click.FloatRange(50, 100, max_open=True),
-    default=95.0,
-    show_default=True,
-    metavar="PERCENT",
-    help="With which the true ratio lies within the bounds that are shown.",
-)
+@confidence_option("With which the true ratio lies within the bounds that are shown.")
 @click.option("--batch_sizes", metavar="1,8,32", callback=_numbers, help="Throughput with these numbers of samples.")
 @click.option("--threads", metavar="1,2,4", callback=_numbers, help="Throughput on these numbers of threads.")
 @click.option("--trust_kernels", is_flag=True, help="Load the kernels beside a model, whoever made them.")

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, TypeVar
+
 import click
 
 from fusionc.cli.exit_codes import show_tracebacks
 from fusionc.cli.files import FilePath
 from fusionc.runtime.optimizers import DEFAULT_LEVELS, LEVELS
+
+_Command = TypeVar("_Command", bound=Callable[..., Any])
 
 
 def _seconds(context: click.Context, parameter: click.Parameter, text: str | None) -> float | None:
@@ -26,6 +31,20 @@ custom_passes_option = click.option(
     metavar="FILE",
     help="A Python file with passes of your own; may be given several times.",
 )
+
+
+def confidence_option(help_text: str) -> Callable[[_Command], _Command]:
+    """--confidence of commands that measure."""
+    return click.option(
+        "--confidence",
+        type=click.FloatRange(50, 100, max_open=True),
+        default=95.0,
+        show_default=True,
+        metavar="PERCENT",
+        help=help_text,
+    )
+
+
 inputs_option = click.option(
     "--inputs",
     type=FilePath(),

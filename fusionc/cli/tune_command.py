@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from fusionc.cli.atc_spelling import AtcCommand
+from fusionc.cli.common_options import confidence_option
 from fusionc.cli.conversion_options import conversion_arguments, conversion_options
 from fusionc.cli.exit_codes import show_tracebacks
 from fusionc.cli.files import FilePath
@@ -54,14 +55,7 @@ def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> floa
     "--budget", metavar="TIME", default="5m", show_default=True, callback=_duration,
     help="How long to measure: 90s, 5m, 1h. The conversion and its verification in the end come on top.",
 )  # fmt: skip
-@click.option(
-    "--confidence",
-    type=click.FloatRange(50, 100, max_open=True),
-    default=95.0,
-    show_default=True,
-    metavar="PERCENT",
-    help="With which nothing at all is switched that does not pay.",
-)
+@confidence_option("With which nothing at all is switched that does not pay.")
 @click.option("--json", "as_json", is_flag=True, help="What was found as JSON on stdout.")
 @conversion_options
 @click.option("--log", type=click.Choice(LEVELS), callback=show_tracebacks, help="Level of the log. Default: info.")

@@ -167,6 +167,16 @@ def check(area: Area, tensors: Sequence[Array]) -> CProgram:
     return program
 
 
+def check_all(network: Network, sizes: Mapping[str, int]) -> None:
+    """The same of all areas of a network, whose symbols are of these sizes."""
+    model = network.model()
+    found = areas_of(model)
+    names = [name for one in found for name in one.images.values()]
+    values = values_of(model, network.feeds(sizes), names)
+    for one in found:
+        check(one.area, one.tensors(values))
+
+
 def check_alone(
     network: Network, *outputs: str, sizes: Mapping[str, int] | None = None, kind: KernelKind = KernelKind.WINOGRAD
 ) -> CProgram:

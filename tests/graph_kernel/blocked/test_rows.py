@@ -13,7 +13,7 @@ from networks import (
     MICROSOFT,
     Network,
     areas_of,
-    check,
+    check_all,
     check_alone,
     difference,
     kinds_of,
@@ -143,12 +143,7 @@ def test_what_pays(rows: int | str, channels: int, pays: bool) -> None:
 @pytest.mark.parametrize("seed", range(40))
 def test_random_networks(seed: int) -> None:
     made = RandomRows(f"rows/{seed}")
-    model = made.network.model()
-    found = areas_of(model)
-    names = [name for one in found for name in one.images.values()]
-    values = values_of(model, made.network.feeds(made.sizes), names)
-    for one in found:
-        check(one.area, one.tensors(values))
+    check_all(made.network, made.sizes)
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
