@@ -77,7 +77,8 @@ def test_torch(monkeypatch: pytest.MonkeyPatch) -> None:
     ir = ModuleType("onnx_ir")
     model_class = type("Model", (SimpleNamespace,), {"__module__": "onnx_ir"})
     ir.to_proto = lambda model: model.proto
-    ir.from_proto = lambda proto: model_class(proto=proto, graph=SimpleNamespace(initializers={}))
+    graph = type("Graph", (list,), {"initializers": {}})()  # of nodes
+    ir.from_proto = lambda proto: model_class(proto=proto, graph=graph, functions={})
     monkeypatch.setitem(sys.modules, "onnx_ir", ir)
     stand_in(
         monkeypatch,

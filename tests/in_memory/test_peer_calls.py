@@ -176,7 +176,7 @@ def test_an_input_may_be_called_as_an_argument_of_numpy() -> None:
 
 @pytest.mark.parametrize("value", [np.array([1, 2], object), np.array(["a", "b"], object), [[1], [2, 3]]])
 def test_values_that_are_no_arrays_of_numbers_or_text(value: Any) -> None:
-    with pytest.raises(fusionc.UsageError, match="the value of x is no array") as caught:
+    with pytest.raises(fusionc.UsageError, match="the value of x is not an array") as caught:
         fusionc.simplify(model(), input_data={"x": value})
     assert "numpy array" in (caught.value.hint or "") and not list(Path().iterdir())
 
