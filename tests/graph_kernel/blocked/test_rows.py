@@ -132,7 +132,7 @@ def test_activations_alone_are_no_region() -> None:
 
 @pytest.mark.parametrize(
     ("rows", "channels", "pays"),
-    [(1, 1024, True), (8, 1024, True), ("M", 1024, True), (2000, 64, False), (1, 64, False)],
+    [(1, 1024, True), (8, 1024, True), ("M", 1024, False), (64, 1024, False), (2000, 64, False), (1, 64, False)],
 )
 def test_what_pays(rows: int | str, channels: int, pays: bool) -> None:
     n = Network()
