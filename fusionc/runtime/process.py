@@ -22,6 +22,7 @@ from typing import IO, Any, TypeVar
 
 from fusionc.errors import FusioncError
 from fusionc.runtime import wire, worker
+from fusionc.runtime.blas import ONE_THREAD
 from fusionc.runtime.printed_file import forget, last_words, printed_file
 from fusionc.runtime.processor_time import OUT_OF_TIME
 from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
@@ -98,7 +99,8 @@ class Process:
         # With the caller's paths it finds what the caller has found, behind the standard modules.
         paths = [*filter(None, sys.path), str(Path(__file__).parents[2])]
         command = [sys.executable or "", "-P", "-S", str(Path(worker.__file__).resolve()), *map(os.path.abspath, paths)]
-        environment = {name: text for name, text in os.environ.items() if name != "PYTHONPATH"}
+        environment = dict((ONE_THREAD, *os.environ.items()))
+        environment.pop("PYTHONPATH", None)
         pipe = subprocess.PIPE
         try:
             self._child = subprocess.Popen(

@@ -336,3 +336,26 @@ def test_large_arrays_arrive_as_they_are() -> None:
     x = np.arange(3_000_000, dtype=np.float32)
     y, z = runner(big).run({"x": x})
     assert (y == -x).all() and (z == x).all()
+
+
+def environment_of(number: int) -> list[str]:
+    return Path(f"/proc/{number}/environ").read_text().split("\0")
+
+
+def test_numpy_starts_no_threads_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS", raising=False)
+    started = process.Process()
+    assert "OPENBLAS_NUM_THREADS=1" in environment_of(started.id)
+    started.end()
+    monkeypatch.setenv("OPENBLAS_NUM_THREADS", "3")
+    started = process.Process()
+    assert "OPENBLAS_NUM_THREADS=3" in environment_of(started.id), "what the user wants holds"
+    started.end()
+
+
+def test_numpy_starts_no_threads_in_the_command() -> None:
+    told = "import os, fusionc.cli; fusionc.cli.main = lambda **_: print(os.environ['OPENBLAS_NUM_THREADS'])"
+    environment = {name: text for name, text in ENVIRONMENT.items() if name != "OPENBLAS_NUM_THREADS"}
+    script = f"{told}; from fusionc.__main__ import run; run()"
+    done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    assert done.stdout == "1\n"
