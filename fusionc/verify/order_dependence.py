@@ -4,6 +4,7 @@ on what a Cast makes of numbers beyond the integers of its result, which ONNX do
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import chain
@@ -37,6 +38,8 @@ _HUGE = 2.0**-24  # of the largest number: weights that make products with a few
 _MOST_FACTORS = 8  # of a product that is looked at as a whole
 _INTEGERS = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT32, TensorProto.INT64)  # onnxruntime's Where has these
 _OTHERS = 6  # integers of a result that stand for one that may be any
+_MOST_KEPT = 8  # samples, each of which is small
+_SMALL = 8 << 20  # bytes of a sample's inputs and reaches
 _LARGER = 4  # times the reach that was seen: other orders go farther than the draws
 Reach = NDArray[np.float64]
 
@@ -72,8 +75,8 @@ class OrderDependence:
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._last: deque[tuple[Feeds, list[Reach | None]]] = deque(maxlen=_MOST_KEPT)
 
-    @closes_runners
     def reaches(self, feeds: Feeds, outputs: Sequence[Any]) -> list[Reach | None]:
         """For each output, how far other orders move its elements, infinity where they make NaN, an infinity or
         another integer of one; None where none moves anything, or the output is not a tensor.
@@ -82,6 +85,16 @@ class OrderDependence:
         behind such ones, anything may come of inputs that are not finite. Nor are the sums of products: behind those
         with weights near the largest number, anything may come.
         """
+        for known, found in self._last:
+            if known is feeds:  # with onnxruntime's optimizers, the candidate runs on the same samples again
+                return found
+        found = self._reaches(feeds, outputs)
+        if sum(value.nbytes for value in (*feeds.values(), *found) if isinstance(value, np.ndarray)) <= _SMALL:
+            self._last.append((feeds, found))
+        return found
+
+    @closes_runners
+    def _reaches(self, feeds: Feeds, outputs: Sequence[Any]) -> list[Reach | None]:
         nothing: list[Reach | None] = [None] * len(outputs)
         model, folder = light_model(self._path)
         if model.ByteSize() > _LARGEST_MODEL:
@@ -168,7 +181,9 @@ class OrderDependence:
             model.graph.node.extend([node, *chosen])
         runner = seeded_runner(model, folder)
         rng = np.random.default_rng(0)
-        for anything in (*((value,) for value in _ANYTHING), *[(1.0,)] * _NUMBERS, *[_ANYTHING] * _DRAWS):
+        has_open = any(np.isinf(change.spread).any() for change in changes)
+        each = [(value,) for value in _ANYTHING] if has_open else []  # without that, no more than other signs
+        for anything in (*each, *[(1.0,)] * _NUMBERS, *[_ANYTHING] * _DRAWS):
             more: dict[str, Any] = {}
             for change in changes:
                 more |= {f"{change.name}.is_other": change.where, f"{change.name}.other": change.values(anything, rng)}

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from harness import parse
 
+from fusionc.runtime.runner import Runner
 from fusionc.verify import Verification, verify
+from fusionc.verify.order_dependence import OrderDependence
 
 HEAD = (
     "agraph (float[N,100] x{more}) => ({result}[{rows}] y) "
@@ -174,3 +177,26 @@ def test_a_sum_of_products_that_overflow_decides_nothing(tmp_path: Path, factor:
     for name, weights in (("a", f"{factor}, {factor}, -{factor}"), ("b", f"{factor}, -{factor}, {factor}")):
         onnx.save(parse(f"{head} <float[3,1] w = {{{weights}}}> {{ y = MatMul (x, w) }}"), tmp_path / f"{name}.onnx")
     assert verify(tmp_path / "a.onnx", tmp_path / "b.onnx").status == status
+
+
+@pytest.mark.parametrize(("factor", "most"), [("1", 8), ("1e38", 13)])
+def test_one_sample_is_run_in_other_orders_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, factor: str, most: int
+) -> None:
+    """Where nothing may be anything, a few orders say as much as many."""
+    text = (
+        "agraph (float[N,100] x) => (float[N] y) <int64[1] a = {1}> "
+        f"{{ {FACTOR.format(factor)} z = Mul (x, f) y = ReduceSum <keepdims = 0> (z, a) }}"
+    )
+    onnx.save(parse(text), tmp_path / "a.onnx")
+    runs = list[object]()
+    run = Runner.run
+    monkeypatch.setattr(Runner, "run", lambda self, feeds: runs.append(feeds) or run(self, feeds))
+    orders = OrderDependence(tmp_path / "a.onnx")
+    feeds = {"x": np.random.default_rng(0).standard_normal((2, 100)).astype(np.float32)}
+    with np.errstate(over="ignore", invalid="ignore"):
+        outputs = [(feeds["x"] * np.float32(factor)).sum(1)]
+    (reach,) = orders.reaches(feeds, outputs)
+    assert reach is not None and reach.any() and len(runs) == most
+    assert orders.reaches(feeds, outputs)[0] is reach and len(runs) == most
+    assert orders.reaches(dict(feeds), outputs)[0] is not reach, "other inputs may be other ones"
