@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-import numpy as np
+import math
 
-from fusionc.model.graph import Edge, Shape
-from fusionc.model.tensors import Array, float_info
+import numpy as np
+from onnx import TensorProto
+
+from fusionc.model.graph import Constant, Edge, Shape
+from fusionc.model.tensors import Array, byte_size, float_info, numpy_type, to_array
 from fusionc.rewrite import Match, Tape, refuse
 
 _WIDEST = 40  # powers of two
@@ -19,6 +22,22 @@ def array_of(constant: Edge) -> Array:
     array = constant.constant()
     assert array is not None
     return array
+
+
+def bits_of(constant: Edge) -> Array:
+    """The elements of a constant, to look at their bits: those in a file are not read into memory, wherever they begin.
+
+    numpy would compute with those that begin at an odd address in another order than with others.
+    """
+    data = constant.data if isinstance(constant, Constant) else None
+    if not isinstance(data, TensorProto) or data.data_location != TensorProto.EXTERNAL:
+        return array_of(constant)
+    dtype = numpy_type(data.data_type)
+    if dtype is None or byte_size(data) != dtype.itemsize * math.prod(data.dims):
+        return array_of(constant)
+    place = TensorProto(data_type=TensorProto.UINT8, dims=[byte_size(data)], data_location=TensorProto.EXTERNAL)
+    place.external_data.extend(data.external_data)
+    return np.asarray(to_array(place, constant.graph.model.folder)).view(dtype).reshape(tuple(data.dims))
 
 
 def shape_of(value: Edge | None) -> Shape | None:

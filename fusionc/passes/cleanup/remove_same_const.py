@@ -5,6 +5,7 @@ from onnx import TensorProto
 
 from fusionc.model.graph import Constant, Edge, Graph
 from fusionc.model.tensors import element_digest
+from fusionc.passes._shared.constants import bits_of
 from fusionc.protos import is_external
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
 
@@ -25,7 +26,7 @@ def _sample(constant: Constant) -> tuple[object, ...]:
     if place := _place(constant):
         return (place,)
     if constant not in _ENDS:
-        flat = constant.values.reshape(-1)
+        flat = bits_of(constant).reshape(-1)
         _ENDS[constant] = element_digest(flat[:_END]), element_digest(flat[-_END:])
     return _ENDS[constant]
 
@@ -33,7 +34,7 @@ def _sample(constant: Constant) -> tuple[object, ...]:
 def _hash(constant: Constant) -> object:
     if place := _place(constant):
         return place
-    return element_digest(constant.values)
+    return element_digest(bits_of(constant))
 
 
 def _groups(constants: Iterable[Constant], key: Callable[[Constant], object]) -> Iterator[list[Constant]]:

@@ -8,9 +8,10 @@ import numpy as np
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.operators import MICROSOFT
 from fusionc.model.tensors import Array, float_info
+from fusionc.passes._shared.constants import bits_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 
-_AT_ONCE = 1 << 22  # elements that are looked at together: they may lie in a file
+_AT_ONCE = 1 << 16  # elements that are looked at together, in the cache: they may lie in a file
 _HAVE: WeakKeyDictionary[Edge, bool] = WeakKeyDictionary()  # whether a constant has subnormal elements: read once
 _FACTOR = 2.0**40  # by which operators may enlarge a difference, together
 _DOMAINS = ("", MICROSOFT)
@@ -95,15 +96,21 @@ def _is_subnormal(array: Array) -> Array:
 
 def count_subnormal(array: Array) -> int:
     """How many elements of float32 or float64 are subnormal; none of other types is. A part is looked at at a time."""
-    flat = array.reshape(-1) if array.dtype.kind == "f" and array.itemsize >= 4 else np.zeros(0)
-    pieces = (flat[start : start + _AT_ONCE] for start in range(0, flat.size, _AT_ONCE))
-    return sum(int(_is_subnormal(piece).sum()) for piece in pieces)
+    if array.dtype.kind != "f" or array.itemsize < 4:
+        return 0
+    bits, found = array.reshape(-1).view(array.dtype.str.replace("f", "u")), 0
+    end = (2 << np.finfo(array.dtype).nmant) - 1
+    for start in range(0, bits.size, _AT_ONCE):
+        beside_sign = bits[start : start + _AT_ONCE] << 1
+        beside_sign -= 1  # 0 becomes the largest number
+        if beside_sign.min() < end:
+            found += int(np.count_nonzero(beside_sign < end))
+    return found
 
 
 def _has_subnormals(constant: Edge) -> bool:
     if constant not in _HAVE:
-        array = constant.constant()
-        _HAVE[constant] = array is not None and count_subnormal(array) > 0
+        _HAVE[constant] = count_subnormal(bits_of(constant)) > 0
     return _HAVE[constant]
 
 

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import pytest
 from harness import Fires, Stays, effected, optimize, parse, pass_of, tables
-from onnx import numpy_helper
+from onnx import TensorProto, helper, numpy_helper
 
 GRAPH = "agraph (float[N,3] x) => (float[N,3] y{}) <{}> {{ a = Add (x, c) y = Mul (a, d) {} }}"
 
@@ -60,3 +63,21 @@ def test_a_constant_that_an_annotation_names_stays() -> None:
     entries.add(key="SCALE_TENSOR", value="d")
     result, counts = optimize(model, [pass_of("RemoveSameConstPass")])
     assert effected(counts) == 0 and result == model
+
+
+@pytest.mark.parametrize("kind", [TensorProto.FLOAT, TensorProto.INT4])
+def test_constants_in_a_file_are_one_wherever_they_begin(tmp_path: Path, kind: int) -> None:
+    model = parse("""agraph (int64[64] x) => (int64[64] z) {
+        c7 = Cast <to = 7> (c) d7 = Cast <to = 7> (d) y = Add (x, c7) z = Add (y, d7) }""")
+    content = b"\0"
+    for name in ("c", "d"):
+        data = numpy_helper.to_array(helper.make_tensor(name, kind, [64], np.arange(64) % 8))
+        raw = numpy_helper.from_array(data).raw_data
+        tensor = model.graph.initializer.add(name=name, dims=[64], data_type=kind)
+        tensor.data_location = TensorProto.EXTERNAL
+        for key, value in (("location", tmp_path / "data"), ("offset", len(content)), ("length", len(raw))):
+            tensor.external_data.add(key=key, value=str(value))
+        content += raw + b"\0\0"
+    (tmp_path / "data").write_bytes(content)
+    _, counts = optimize(model, [pass_of("RemoveSameConstPass")])
+    assert effected(counts) == 1

@@ -10,6 +10,7 @@ from onnx import helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 import fusionc
+from fusionc.passes.cleanup.subnormal_to_zero import count_subnormal
 
 CONV = "agraph (float[N,1,4,4] x) => (float[N,M,4,4] y{}) <float[2,1,1,1] W = {}, float[2] B = {}> {{ {} }}"
 LIVE, DEAD = "{0.5, 1e-40}", "{1e-39, 1e-40}"
@@ -182,3 +183,32 @@ def test_a_factor_that_makes_a_filter_dead_goes_into_the_convolution() -> None:
     scale.CopyFrom(numpy_helper.from_array(np.array([1e-20, *[1.0] * 7], np.float32), "s0"))
     result, counts = optimize(model, [pass_of("ConvBatchnormFusionPass")])
     assert effected(counts) == 2 and [node.op_type for node in result.graph.node] == ["Conv", "Relu"] * 2
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_each_subnormal_number_is_counted_and_nothing_else(dtype: type[np.floating]) -> None:
+    info = np.finfo(dtype)
+    small = [info.smallest_subnormal, -info.smallest_subnormal, info.smallest_normal * 0.75, -info.smallest_normal / 2]
+    others = [0.0, -0.0, info.smallest_normal, -info.smallest_normal, 1.0, info.max, np.nan, np.inf, -np.inf]
+    array = np.array([*others, *small] * 10_000, dtype)  # more than are looked at together
+    assert count_subnormal(array) == 40_000
+    assert count_subnormal(array.reshape(13, -1).T) == 40_000
+    assert not count_subnormal(np.array([1e-7], np.float16)) and not count_subnormal(np.zeros(0, dtype))
+
+
+@pytest.mark.parametrize("offset", [0, 1, 6])
+def test_weights_in_a_file_are_looked_at_wherever_they_begin(tmp_path: Path, offset: int) -> None:
+    weights = np.ones((4, 3, 3, 3), np.float32)
+    weights[1] = 1e-40
+    (tmp_path / "data").write_bytes(bytes(offset) + weights.tobytes())
+    model = parse("agraph (float[1,3,8,8] x, float[4,3,3,3] w) => (float[1,4,6,6] y) { y = Conv (x, w) }")
+    del model.graph.input[1]
+    outside = model.graph.initializer.add(name="w", dims=weights.shape, data_type=onnx.TensorProto.FLOAT)
+    outside.data_location = onnx.TensorProto.EXTERNAL
+    for key, value in (("location", "data"), ("offset", offset), ("length", weights.nbytes)):
+        outside.external_data.add(key=key, value=str(value))
+    onnx.save(model, tmp_path / "model.onnx")
+    report = fusionc.convert(tmp_path / "model.onnx", output=tmp_path / "out.onnx")
+    assert [p.name for p in report.passes() if p.effected] == ["SubnormalToZeroPass"]
+    (written,) = onnx.load(tmp_path / "out.onnx").graph.initializer
+    assert np.array_equal(numpy_helper.to_array(written), np.where(weights < 1, 0, weights))
