@@ -24,6 +24,12 @@ def array_of(constant: Edge) -> Array:
     return array
 
 
+def dims_of(constant: Edge) -> tuple[int, ...]:
+    """The dimensions of a constant, of which no element is read."""
+    data = constant.data if isinstance(constant, Constant) else array_of(constant)
+    return tuple(data.dims) if isinstance(data, TensorProto) else data.shape
+
+
 def bits_of(constant: Edge) -> Array:
     """The elements of a constant, to look at their bits: those in a file are not read into memory, wherever they begin.
 

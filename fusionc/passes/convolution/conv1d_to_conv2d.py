@@ -1,7 +1,7 @@
 import numpy as np
 
 from fusionc.model.graph import Edge, Node
-from fusionc.passes._shared.constants import array_of, require_own, shape_of
+from fusionc.passes._shared.constants import array_of, dims_of, require_own, shape_of
 from fusionc.passes._shared.elementwise_operators import ACTIVATIONS, ARITHMETIC, BROADCASTING
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.passes._shared.transpose_and_reshape import axes_of, new_unsqueeze
@@ -35,7 +35,7 @@ def _deeper(node: Node) -> Edge | None:
 
 def _has_one_axis(m: Match) -> bool:
     """Whether the weights have one spatial axis."""
-    return array_of(m.W).ndim == 3
+    return len(dims_of(m.W)) == 3
 
 
 def _sink(m: Match, new: Tape) -> Result:

@@ -1,6 +1,6 @@
 import numpy as np
 
-from fusionc.passes._shared.constants import require_own
+from fusionc.passes._shared.constants import dims_of, require_own
 from fusionc.passes._shared.target import require_floats
 from fusionc.passes.convolution._windows import covers_all
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, maybe, op, refuse, rest, var
@@ -10,11 +10,11 @@ _IMAGES = 4  # from here on one product is faster
 
 def _is_full(m: Match) -> bool:
     """Whether the kernel is as large as the image, in one group, and the result is flattened to two axes."""
-    weight = m.W.constant()
+    weight = dims_of(m.W)
     shape = m.flat.outputs[0].shape
-    if weight.ndim < 3 or shape is None or len(shape) != 2 or shape[1] != weight.shape[0] or not weight.size:
+    if len(weight) < 3 or shape is None or len(shape) != 2 or shape[1] != weight[0] or 0 in weight:
         return False
-    return m.conv.attr("group") == 1 and covers_all(m.conv, m.x, weight.shape[2:])
+    return m.conv.attr("group") == 1 and covers_all(m.conv, m.x, weight[2:])
 
 
 class ConvToFullyConnectionFusionPass(Pass):

@@ -2,7 +2,7 @@ import numpy as np
 
 from fusionc.model.graph import Edge
 from fusionc.model.tensors import Array
-from fusionc.passes._shared.constants import array_of
+from fusionc.passes._shared.constants import array_of, dims_of
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.passes.convolution._windows import window_of
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, const, maybe, op, refuse, var
@@ -20,28 +20,28 @@ def _time(channels: int) -> float:
     return {1: 1.0, 2: 1.25, 3: 1.75}.get(blocks, blocks / 2)
 
 
-def _ratio(weights: Array, block: tuple[int, int]) -> float:
+def _ratio(weights: tuple[int, ...], block: tuple[int, int]) -> float:
     """The estimated time of the convolution in blocks of pixels, in terms of that of the one there is."""
-    channels, _, height, width = weights.shape
+    channels, _, height, width = weights
     pixels = block[0] * block[1]
     taps: float = (height + block[0] - 1) * (width + block[1] - 1) / (height * width)
     return taps / pixels * _time(channels * pixels) / _time(channels)
 
 
-def _paying(weights: Array) -> list[tuple[int, int]]:
+def _paying(weights: tuple[int, ...]) -> list[tuple[int, int]]:
     """The blocks of pixels that pay, the fastest first."""
-    taps = np.prod(weights.shape[1:])
+    taps = np.prod(weights[1:])
     if taps < _TAPS:
         return []
-    limit = _PAYS if weights.shape[1] % 16 == 0 or taps > 8 * _TAPS else _PAYS - 0.1
+    limit = _PAYS if weights[1] % 16 == 0 or taps > 8 * _TAPS else _PAYS - 0.1
     paying = [block for block in _BLOCKS if _ratio(weights, block) <= limit]
     return sorted(paying, key=lambda block: _ratio(weights, block))
 
 
 def _makes_few_channels(m: Match) -> bool:
     """Whether the weights are those of images, and so few that blocks of pixels pay."""
-    weights = array_of(m.W)
-    return weights.ndim == 4 and 0 not in weights.shape and bool(_paying(weights))
+    weights = dims_of(m.W)
+    return len(weights) == 4 and 0 not in weights and bool(_paying(weights))
 
 
 def _moved(weights: Array, block: tuple[int, int]) -> Array:
@@ -97,7 +97,7 @@ class FewChannelsConvPass(UBFusionPass):
         if shape is None or len(shape) != 4 or not (isinstance(shape[2], int) and isinstance(shape[3], int)):
             refuse("the size of the image is unknown")
         channels, size = weights.shape[0], (shape[2], shape[3])
-        fitting = [block for block in _paying(weights) if not (size[0] % block[0] or size[1] % block[1])]
+        fitting = [block for block in _paying(weights.shape) if not (size[0] % block[0] or size[1] % block[1])]
         if not fitting:
             refuse("the image has an odd size")
         block = fitting[0]

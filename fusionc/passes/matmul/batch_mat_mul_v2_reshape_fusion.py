@@ -1,7 +1,7 @@
 import numpy as np
 
 from fusionc.model.graph import Edge
-from fusionc.passes._shared.constants import require_own, scaled
+from fusionc.passes._shared.constants import dims_of, require_own, scaled
 from fusionc.passes._shared.target import require_floats
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, maybe, op, refuse, var
 
@@ -49,14 +49,14 @@ class BatchMatMulV2ReshapeFusionPass(Pass):
         require_floats(m.x)
         if flat.rank is None or m.x.rank is None or result.rank is None:
             refuse("the rank is unknown")
-        if m.W.constant().ndim != 2 or flat.rank < 2 or m.x.rank < 2 or m.product.attr("transA"):
+        if len(dims_of(m.W)) != 2 or flat.rank < 2 or m.x.rank < 2 or m.product.attr("transA"):
             refuse("not rows times a matrix")
         alpha, beta = (float(m.product.attr(name)) if m.product.op == "Gemm" else 1.0 for name in ("alpha", "beta"))
         weight = m.W
         if m.product.attr("transB"):
             require_own(m, m.W)
             weight = new.const(np.ascontiguousarray(weight.constant().T), like=m.W)
-        depth, columns = weight.constant().shape
+        depth, columns = dims_of(weight)
         if alpha != 1:
             weight = scaled(new, weight, np.asarray(alpha))
         if m.x.shape[-1] != depth or not result.rank or result.shape[-1] != columns or not _keeps_leading(m.x, result):

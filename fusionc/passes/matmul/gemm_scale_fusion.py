@@ -5,7 +5,7 @@ import numpy as np
 from fusionc.model.graph import Edge
 from fusionc.model.tensors import Array
 from fusionc.passes._shared.batchnorm import affine, batchnorm_of
-from fusionc.passes._shared.constants import array_of, scaled
+from fusionc.passes._shared.constants import array_of, dims_of, scaled
 from fusionc.passes._shared.target import FLOATS, require_floats
 from fusionc.passes._shared.written_gelu import keep_gelu
 from fusionc.passes._shared.written_norms import keep_scale
@@ -25,7 +25,7 @@ LINEAR = _linear_of(var("x"))
 
 def _columns(m: Match) -> int:
     """How many columns the weights have. Refuses weights that are vectors."""
-    shape = m.W.constant().shape
+    shape = dims_of(m.W)
     if len(shape) < 2:
         refuse("the weights are a vector")
     return int(shape[-2] if m.linear.attr("transB") else shape[-1])
@@ -113,7 +113,7 @@ def _scale_before(m: Match, new: Tape) -> Result:
     keep_gelu(m.x)
     keep_scale(m.x, m.c)
     require_floats(m.x)
-    rows, array, rank = m.W.constant().shape, m.c.constant(), m.x.rank
+    rows, array, rank = dims_of(m.W), m.c.constant(), m.x.rank
     if len(rows) < 2:
         refuse("the weights are a vector")
     is_column = bool(m.linear.attr("transB"))
