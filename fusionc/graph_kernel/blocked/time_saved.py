@@ -1,7 +1,7 @@
 """What a blocked program saves: its time against that of onnxruntime, which has a blocked layout for images as well.
 
-Only convolutions and products count. What stands between them onnxruntime fuses into them, too, or it takes as long
-there as here.
+Only convolutions and products count. What stands between convolutions onnxruntime fuses into them, too, or it takes as
+long there as here; behind products onnxruntime has a pass of its own for it.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.blocked.convolution_time import direct_seconds, winograd_seconds
 from fusionc.graph_kernel.blocked.image_area import Operation
 from fusionc.graph_kernel.blocked.make_program import MadeProgram, program_of
-from fusionc.graph_kernel.blocked.product_time import copy_seconds, product_seconds
-from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, ProgramStep, StepKind
+from fusionc.graph_kernel.blocked.product_time import copy_seconds, pass_seconds, product_seconds
+from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, NO_ACTIVATION, Activation, ProgramStep, StepKind
 
 _DIRECT = 0.94  # what a direct convolution takes here, of the time that onnxruntime takes …
 _BY_CHANNEL = 1.12  # … and one of each channel by itself whose kernels have another number of columns than these
@@ -30,7 +30,7 @@ def saved_by_program(area: Area) -> float:
 
 def _here_and_there(step: ProgramStep, operation: Operation, made: MadeProgram) -> tuple[float, float]:
     if step.kind in (StepKind.CONV, StepKind.PRODUCT) and made.is_rows(operation.out):
-        return product_seconds(made.pixels(operation.out), *_channels(operation, made))
+        return _of_product(operation, made)
     if step.kind in CONVOLUTIONS:
         there = _of_direct(step, operation, made)
         if step.kind is StepKind.WINOGRAD:
@@ -39,6 +39,16 @@ def _here_and_there(step: ProgramStep, operation: Operation, made: MadeProgram) 
     if step.kind in (StepKind.LOAD, StepKind.STORE) and made.is_rows(operation.out):
         return copy_seconds(made.pixels(operation.out), made.images[operation.out].channels), 0.0
     return 0.0, 0.0
+
+
+def _of_product(operation: Operation, made: MadeProgram) -> tuple[float, float]:
+    rows, (taken, out) = made.pixels(operation.out), _channels(operation, made)
+    here, there = product_seconds(rows, taken, out)
+    if operation.second:
+        there += pass_seconds(rows, out, Activation.NONE)
+    if operation.activated != NO_ACTIVATION:
+        there += pass_seconds(rows, out, operation.activated.function)
+    return here, there
 
 
 def _channels(operation: Operation, made: MadeProgram) -> tuple[int, int]:

@@ -47,19 +47,28 @@ GK_INLINE const int32_t *GB(lanes_of)(const gb_call *c, ptrdiff_t block) {
 }
 
 GK_INLINE float *GB(at)(const gb_image *image, const GB(place) * p) {
-  return image->data + p->image * image->image + p->block * image->plane + p->row * image->row + p->first * GB_V;
+  return image->data + p->image * image->image + p->block * image->plane + p->row * image->row + p->first * image->pixel;
+}
+
+/* The store whose tensor a block of channels is in. */
+GK_INLINE const gb_call *GB(store_of)(const gb_call *c, ptrdiff_t block) {
+  const gb_call *store = c + 1;
+  while (store->maker != c || block < store->first || block >= store->first + store->in.blocks) ++store;
+  return store;
 }
 
 static void GB(convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_step *s = c->step;
-  const int is_first = s->op == GB_FIRST, kind = is_first ? GB(first) : s->stride[1] == 1 ? GB(near) : GB(far);
+  const int is_first = s->op == GB_FIRST, is_near = s->stride[1] == 1 && c->in.pixel == GB_V;
+  const int kind = is_first ? GB(first) : is_near ? GB(near) : GB(far);
   const ptrdiff_t in_blocks = c->in.blocks / s->group, out_blocks = c->out.blocks / s->group;
-  const ptrdiff_t pairs = (out_blocks + 1) / 2, pixel = is_first ? 1 : GB_V;
-  const ptrdiff_t size = in_blocks * s->kernel[0] * s->kernel[1] * pixel * GB_V; /* weights of a block */
+  const ptrdiff_t pairs = (out_blocks + 1) / 2, pixel = c->in.pixel;
+  const ptrdiff_t size = in_blocks * s->kernel[0] * s->kernel[1] * (is_first ? 1 : GB_V) * GB_V; /* weights of a block */
   (void)scratch;
   for (GB(place) at = GB(place_of)(c, unit, pairs * s->group); unit < end; ++unit, GB(advance)(c, &at, pairs * s->group)) {
     const ptrdiff_t group = at.block / pairs, pair = at.block % pairs;
     const int is_two = 2 * pair + 1 < out_blocks;
+    const ptrdiff_t tiles = (at.part - at.top) * ((c->part + GB_TILE - 1) / GB_TILE);
     GB(place) to = at;
     to.block = group * out_blocks + 2 * pair;
     GB(tile) t = {
@@ -70,6 +79,8 @@ static void GB(convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float 
         .x_row = s->dilation[0] * c->in.row,
         .x_column = s->dilation[1] * pixel,
         .w = c->weights + to.block * size,
+        .ahead = c->weights + (to.block + 1 + is_two) * size + tiles * (2 * size / GB_ASKING),
+        .ahead_step = tiles < GB_ASKING ? 2 * GB_LINE : 0,
         .blocks = in_blocks,
         .last = GB(last_of)(c->in.channels / s->group),
         .rows = s->kernel[0],
@@ -81,8 +92,15 @@ static void GB(convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float 
         .step = s,
         .lanes = GB(lanes_of)(c, to.block + is_two),
     };
+    if (c->is_stored) {
+      const gb_call *store = GB(store_of)(c, to.block);
+      t.y = store->tensor + to.first * store->in.channels + (to.block - store->first) * GB_V;
+      t.y_pixel = store->in.channels;
+      t.y_block = GB_V;
+    }
     if (c->in2.data) {
       t.residual = GB(at)(&c->in2, &to);
+      t.residual_pixel = c->in2.pixel;
       t.residual_block = c->in2.plane;
     }
     GB(pixels)(&t, at.count, GB(tiles)[kind + is_two], 1 + is_two);
@@ -118,6 +136,7 @@ static void GB(transposed)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, floa
         };
         if (c->in2.data) {
           t.residual = GB(at)(&c->in2, &to);
+          t.residual_pixel = t.y_pixel;
           t.residual_block = c->in2.plane;
         }
         GB(pixels)(&t, at.count, GB(tiles)[GB(near) + is_two], 1 + is_two);
@@ -147,6 +166,7 @@ static void GB(depthwise)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float
         .lanes = GB(lanes_of)(c, at.block),
     };
     if (c->in2.data) t.residual = GB(at)(&c->in2, &at);
+    t.residual_pixel = GB_V;
     GB(pixels)(&t, at.count, tiles, 1);
   }
 }

@@ -1,6 +1,7 @@
 /* How the steps of a program run on images of some sizes: cut into units, in memory that they share. */
 enum {
-  GB_TASK_NS = 15000,   /* about what a task takes: much more than to begin it */
+  GB_TASK_NS = 4000,    /* about what a task takes at least: much more than to begin it */
+  GB_TASKS = 8,         /* for each thread at most, or else the last one would be waited for */
   GB_STRIP = 256 << 10, /* bytes of an image that are read for all blocks before the next ones are */
 };
 
@@ -12,7 +13,7 @@ static ptrdiff_t gb_threads(void) {
   static _Atomic long threads;
   if (!threads) {
     const long n = sysconf(_SC_NPROCESSORS_ONLN);
-    threads = n < 1 ? 1 : n > 16 ? 16 : n;
+    threads = n < 1 ? 1 : n > GB_MOST_THREADS ? GB_MOST_THREADS : n;
   }
   return threads;
 }
@@ -90,15 +91,14 @@ static double gb_nanoseconds(const gb_width *width, const gb_call *c) {
 /* How many tasks a step is cut into at most: none takes much less than GB_TASK_NS. */
 static ptrdiff_t gb_tasks(const gb_width *width, const gb_call *c) {
   const double ns = gb_nanoseconds(width, c);
-  const ptrdiff_t wanted = ns < GB_TASK_NS * 2 ? 1 : ns > 1.0 * GB_TASK_NS * GB_MOST_TASKS ? GB_MOST_TASKS : ns / GB_TASK_NS;
-  const ptrdiff_t most = 4 * gb_threads() < wanted ? 4 * gb_threads() : wanted;
-  return most < c->units ? most : c->units;
+  const ptrdiff_t most = GB_TASKS * gb_threads() < c->units ? GB_TASKS * gb_threads() : c->units;
+  return ns > (double)GB_TASK_NS * (double)most ? most : ns > 2.0 * GB_TASK_NS ? (ptrdiff_t)(ns / GB_TASK_NS) : most > 0;
 }
 
 /* Fills in what a step works on. */
 static gb_call gb_call_of(const gb_state *state, int k, const gb_size *sizes, char *const *slots) {
   const gb_step *s = &state->kernel->program->steps[k];
-  gb_call c = {.step = s, .weights = state->weights[k], .bias = state->bias[k]};
+  gb_call c = {.step = s, .read = -1, .read2 = -1, .weights = state->weights[k], .bias = state->bias[k]};
   if (s->op != GB_LOAD) c.in = gb_image_of(state, s->in, sizes, slots);
   if (s->op != GB_STORE) c.out = gb_image_of(state, s->out, sizes, slots);
   else c.out = c.in;
@@ -115,15 +115,94 @@ static void gb_fill(const gb_state *state, gb_plan *plan, char *const *slots) {
   const gb_program *p = state->kernel->program;
   char is_made[p->storages_count + 1];
   memset(is_made, 0, sizeof is_made);
+  plan->threads = 1;
   for (int k = 0; k < p->steps_count; ++k) {
     const gb_step *s = &p->steps[k];
     gb_call *c = &plan->calls[k];
     *c = gb_call_of(state, k, plan->sizes, slots);
+    if (c->tasks > plan->threads) plan->threads = c->tasks < gb_threads() ? c->tasks : gb_threads();
     if (s->op == GB_STORE || is_made[p->buffers[s->out].storage]) continue;
     const int number = p->buffers[s->out].storage;
     is_made[number] = 1;
     c->halo = p->storages[number].halo;
+    if (c->halo && !c->tasks) c->tasks = 1;
     c->whole = c->out.data - p->buffers[s->out].first / (c->out.is_planar ? 1 : state->width->vector) * c->out.plane;
+  }
+}
+
+static int gb_is_product(const gb_step *s) { return s->op == GB_PRODUCT || s->op == GB_CONV; }
+
+static int gb_writes(const gb_program *p, const gb_step *s, int storage) {
+  return s->op != GB_STORE && p->buffers[s->out].storage == storage;
+}
+
+static int gb_reads(const gb_program *p, const gb_step *s, int storage) {
+  return (s->op != GB_LOAD && p->buffers[s->in].storage == storage) || (s->in2 >= 0 && p->buffers[s->in2].storage == storage);
+}
+
+/* The storage of rows that all channels of a buffer make, or -1. */
+static int gb_whole_rows(const gb_program *p, int buffer) {
+  const gb_buffer *b = &p->buffers[buffer];
+  const gb_storage *storage = &p->storages[b->storage];
+  return storage->rows && b->first == 0 && b->channels == storage->channels ? b->storage : -1;
+}
+
+/* Where rows that a product makes are stored and nothing else, each channel once, its tasks write them into the tensors:
+ * those whose channels are whole vectors, and begin where a pair of blocks does. */
+static void gb_store_directly(const gb_state *state, gb_plan *plan, int k) {
+  const gb_program *p = state->kernel->program;
+  const int storage = gb_is_product(&p->steps[k]) ? gb_whole_rows(p, p->steps[k].out) : -1, v = state->width->vector;
+  if (storage < 0) return;
+  int channels = 0;
+  for (int j = k + 1; j < p->steps_count; ++j) {
+    const gb_step *s = &p->steps[j];
+    if (!gb_reads(p, s, storage) && !gb_writes(p, s, storage)) continue;
+    const gb_buffer *part = &p->buffers[s->in];
+    if (s->op != GB_STORE || part->first != channels || channels % (2 * v) || part->channels % v) return;
+    channels += part->channels;
+  }
+  if (channels != p->storages[storage].channels) return;
+  for (int j = k + 1; j < p->steps_count; ++j) {
+    if (!gb_reads(p, &p->steps[j], storage)) continue;
+    plan->calls[k].is_stored = 1;
+    plan->calls[j].maker = &plan->calls[k];
+    plan->calls[j].first = p->buffers[p->steps[j].in].first / v;
+    plan->calls[j].tasks = 0;
+  }
+}
+
+/* Rows in a tensor. */
+static void gb_point_to_tensor(gb_image *image, int vector) {
+  image->pixel = image->channels;
+  image->plane = vector;
+}
+
+/* Rows that products alone read are read from their tensor: those whose channels are whole vectors. Where rows are whole
+ * pages apart, those of a tile would take the same few places of the nearest cache, so that these are only added. */
+static void gb_read_directly(const gb_state *state, gb_plan *plan, int k) {
+  const gb_program *p = state->kernel->program;
+  const int storage = p->steps[k].op == GB_LOAD ? gb_whole_rows(p, p->steps[k].out) : -1, v = state->width->vector;
+  if (storage < 0 || p->storages[storage].channels % v) return;
+  const int is_apart = p->storages[storage].channels % 1024 != 0;
+  int last = k;
+  while (++last < p->steps_count) {
+    const gb_step *s = &p->steps[last];
+    const int is_taken = gb_is_product(s) && (is_apart || p->buffers[s->in].storage != storage);
+    if (gb_reads(p, s, storage) && !is_taken) return;
+    if (gb_writes(p, s, storage)) break;
+  }
+  plan->calls[k].tasks = 0;
+  for (int j = k + 1; j <= last && j < p->steps_count; ++j) {
+    gb_call *c = &plan->calls[j];
+    if (!gb_reads(p, c->step, storage)) continue;
+    if (p->buffers[c->step->in].storage == storage) {
+      c->read = p->steps[k].in;
+      gb_point_to_tensor(&c->in, v);
+    }
+    if (c->step->in2 >= 0 && p->buffers[c->step->in2].storage == storage) {
+      c->read2 = p->steps[k].in;
+      gb_point_to_tensor(&c->in2, v);
+    }
   }
 }
 
@@ -131,13 +210,14 @@ static void gb_fill(const gb_state *state, gb_plan *plan, char *const *slots) {
 static gb_plan *gb_take(gb_state *state, const gb_size *sizes) {
   const gb_program *p = state->kernel->program;
   const size_t calls = gb_rounded(p->steps_count * (ptrdiff_t)sizeof(gb_call), GB_ALIGN);
-  const size_t of_sizes = (size_t)p->storages_count * sizeof *sizes;
+  const size_t turns = (size_t)p->steps_count * sizeof(gb_turn), of_sizes = (size_t)p->storages_count * sizeof *sizes;
   gb_plan *plan = __atomic_exchange_n((void **)&state->spare, NULL, __ATOMIC_SEQ_CST);
   if (plan && !memcmp(plan->sizes, sizes, of_sizes)) return plan;
   if (!plan) {
-    if (!(plan = calloc(1, sizeof *plan + GB_ALIGN + calls + of_sizes))) return NULL;
+    if (!(plan = calloc(1, sizeof *plan + GB_ALIGN + calls + turns + of_sizes))) return NULL;
     plan->calls = (gb_call *)gb_rounded((ptrdiff_t)(plan + 1), GB_ALIGN);
-    plan->sizes = (gb_size *)((char *)plan->calls + calls);
+    plan->turns = (gb_turn *)((char *)plan->calls + calls);
+    plan->sizes = (gb_size *)((char *)plan->turns + turns);
   }
   memcpy(plan->sizes, sizes, of_sizes);
   size_t at[p->slots + 1], all = 0, scratch = 0;
@@ -154,9 +234,11 @@ static gb_plan *gb_take(gb_state *state, const gb_size *sizes) {
     if (needed > scratch) scratch = needed;
   }
   for (int k = 0; k < p->slots; ++k) all += at[k] + GB_ALIGN;
-  if (plan->size < all + scratch * GB_MOST_TASKS) {
+  scratch = (size_t)gb_rounded((ptrdiff_t)scratch, GB_ALIGN);
+  const size_t size = all + scratch * (size_t)gb_threads();
+  if (plan->size < size) {
     free(plan->memory);
-    plan->size = all + scratch * GB_MOST_TASKS;
+    plan->size = size;
     if (!(plan->memory = gb_allocate((ptrdiff_t)plan->size))) {
       gb_free_plan(plan);
       return NULL;
@@ -168,6 +250,11 @@ static gb_plan *gb_take(gb_state *state, const gb_size *sizes) {
     next += at[k] + GB_ALIGN;
   }
   plan->scratch = next;
+  plan->scratch_size = scratch;
   gb_fill(state, plan, slots);
+  for (int k = 0; k < p->steps_count; ++k) {
+    gb_store_directly(state, plan, k);
+    gb_read_directly(state, plan, k);
+  }
   return plan;
 }

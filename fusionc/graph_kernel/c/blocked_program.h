@@ -45,18 +45,22 @@ typedef struct gb_program {
   short storages_count, slots, buffers_count, steps_count;
 } gb_program;
 
-/* Images in a buffer, at the first element of the first of its channels. Distances are in floats. */
+/* Images in a buffer, at the first element of the first of its channels; or rows in a tensor. Distances are in floats. */
 typedef struct {
   float *data;
   ptrdiff_t batch, channels, blocks, height, width; /* planar ones have as many blocks as channels */
-  ptrdiff_t row, plane, image;                      /* between rows, blocks, images */
+  ptrdiff_t pixel, row, plane, image;               /* between pixels, rows, blocks, images */
   int is_planar;
 } gb_image;
 
 /* A step with all that is known when it runs. */
-typedef struct {
+typedef struct gb_call {
   const gb_step *step;
   gb_image in, in2, out;
+  int read, read2; /* the tensors that in and in2 are, or -1 */
+  int is_stored; /* what it makes lies in the tensors of the stores behind it whose `maker` it is */
+  const struct gb_call *maker;
+  ptrdiff_t first; /* of a store: the block of channels that its tensor begins with */
   float *tensor; /* of a load or a store the images as onnxruntime has them, of others the weights as they are */
   const float *weights, *bias;
   ptrdiff_t units;             /* parts of blocks of channels, or of pairs of them */

@@ -5,7 +5,7 @@ static const gb_width *const gb_widths[] = {&GB_width_of_4, &GB_width_of_8, &GB_
 static const gb_width *const gb_widths[] = {&GB_width_of_4};
 #endif
 
-enum { GB_MOST_TASKS = 64, GB_ALIGN = 64, GB_PAGE = 2 << 20 };
+enum { GB_MOST_THREADS = 64, GB_ALIGN = 64, GB_PAGE = 2 << 20 };
 
 #if defined(__linux__)
 extern int madvise(void *, size_t, int); /* sys/mman.h has it only for more than C11 */
@@ -26,12 +26,20 @@ typedef struct {
 
 static ptrdiff_t gb_rounded(ptrdiff_t n, ptrdiff_t to) { return (n + to - 1) / to * to; }
 
+/* How many tasks of a step some thread has begun, and how many are done. */
+typedef struct {
+  _Atomic(ptrdiff_t) begun, ended;
+} gb_turn;
+
 /* A program with images of some sizes: its steps, and the memory that they work on. */
 typedef struct {
   gb_call *calls;
+  gb_turn *turns; /* of the steps */
   gb_size *sizes; /* of the images of each storage */
   size_t size;    /* bytes of memory */
+  ptrdiff_t threads; /* that have something to do at once */
   char *memory, *scratch;
+  size_t scratch_size; /* bytes of it for each thread */
 } gb_plan;
 
 static void gb_free_plan(gb_plan *plan) {
@@ -176,7 +184,7 @@ static gb_image gb_image_of(const gb_state *state, int number, const gb_size *si
   if (storage->rows) size = (gb_size){1, 1, size.batch * size.height * size.width};
   const ptrdiff_t v = b->planar ? 1 : state->width->vector, halo = storage->halo;
   gb_image image = {.batch = size.batch, .channels = b->channels, .blocks = (b->channels + v - 1) / v,
-                    .height = size.height, .width = size.width, .is_planar = b->planar};
+                    .height = size.height, .width = size.width, .pixel = v, .is_planar = b->planar};
   image.row = (size.width + 2 * halo) * v;
   image.plane = (size.height + 2 * halo) * image.row;
   image.image = (storage->channels + v - 1) / v * image.plane;

@@ -1,25 +1,25 @@
-/* One run: the threads of onnxruntime do the tasks of one step after the other. */
+/* One run: threads of onnxruntime go through the steps together. A thread that comes late, or never, costs the others
+ * nothing: each takes tasks as long as there are any, and waits only for those that another one is at. */
 typedef struct {
-  const gb_call *call;
-  gb_task *task;
-  ptrdiff_t tasks;
-  char *scratch;
-  _Atomic uint64_t busy; /* which parts of the scratch memory are in use */
+  const gb_state *state;
+  gb_plan *plan;
 } gb_work;
 
-static void gb_do(void *work, size_t number) {
-  gb_work *w = work;
-  const gb_call *c = w->call;
-  const ptrdiff_t from = c->units * (ptrdiff_t)number / w->tasks, to = c->units * (ptrdiff_t)(number + 1) / w->tasks;
-  if (!c->scratch) {
-    w->task(c, from, to, NULL);
-    return;
-  }
-  uint64_t busy = w->busy, mine; /* there are as many parts as tasks, so one is free */
-  do mine = ~busy & (busy + 1);
-  while (!__atomic_compare_exchange_n((uint64_t *)&w->busy, &busy, busy | mine, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST));
-  w->task(c, from, to, (float *)(void *)(w->scratch + __builtin_ctzll(mine) * c->scratch));
-  w->busy &= ~mine;
+enum { GB_PATIENCE = 2000 }; /* looks, about 50 µs, before a thread lets others have its core */
+
+#if defined(__linux__) || defined(__APPLE__)
+extern int sched_yield(void); /* sched.h */
+static void gb_yield(void) { sched_yield(); }
+#else
+static void gb_yield(void) {}
+#endif
+
+static void gb_rest(void) {
+#if defined(__x86_64__)
+  __builtin_ia32_pause();
+#elif defined(__aarch64__)
+  __asm__ volatile("yield");
+#endif
 }
 
 static void gb_give_back(gb_state *state, gb_plan *plan) {
@@ -47,6 +47,27 @@ static void gb_clear_halo(const gb_state *state, const gb_call *c) {
     }
 }
 
+static void gb_do(const gb_work *w, const gb_call *c, ptrdiff_t number, float *scratch) {
+  if (c->halo && number == 0) gb_clear_halo(w->state, c);
+  w->state->width->tasks[c->step->op](c, c->units * number / c->tasks, c->units * (number + 1) / c->tasks, scratch);
+}
+
+/* What one thread does of a run. */
+static void gb_go(void *work, size_t thread) {
+  const gb_work *w = work;
+  float *scratch = (float *)(void *)(w->plan->scratch + thread * w->plan->scratch_size);
+  for (int k = 0; k < w->state->kernel->program->steps_count; ++k) {
+    const gb_call *c = &w->plan->calls[k];
+    gb_turn *turn = &w->plan->turns[k];
+    for (ptrdiff_t number; turn->begun < c->tasks && (number = turn->begun++) < c->tasks; ++turn->ended)
+      gb_do(w, c, number, scratch);
+    for (int looks = 0; turn->ended < c->tasks; ++looks) {
+      if (looks < GB_PATIENCE) gb_rest();
+      else gb_yield();
+    }
+  }
+}
+
 /* Runs a program. `inputs` and `outputs` are the tensors by their numbers. NULL, what `parallel`
  * says, or *failed where there is no memory. */
 static void *gb_run(gb_state *state, const gb_size *sizes, const float *const *inputs, float *const *outputs,
@@ -56,18 +77,20 @@ static void *gb_run(gb_state *state, const gb_size *sizes, const float *const *i
     *failed = 1;
     return NULL;
   }
-  void *error = NULL;
-  for (int k = 0; k < state->kernel->program->steps_count && !error; ++k) {
+  for (int k = 0; k < state->kernel->program->steps_count; ++k) {
     gb_call *c = &plan->calls[k];
     const gb_step *s = c->step;
+    plan->turns[k].begun = plan->turns[k].ended = 0;
+    if (c->read >= 0) c->in.data = (float *)(uintptr_t)inputs[c->read];
+    if (c->read2 >= 0) c->in2.data = (float *)(uintptr_t)inputs[c->read2];
     if (s->op == GB_LOAD) c->tensor = (float *)(uintptr_t)inputs[s->in];
     else if (s->op == GB_STORE) c->tensor = outputs[s->out];
     else if (s->op == GB_WINOGRAD) c->tensor = (float *)(uintptr_t)gb_weights(state->kernel, s, inputs);
-    if (c->halo) gb_clear_halo(state, c);
-    gb_work work = {c, state->width->tasks[s->op], c->tasks, plan->scratch, 0};
-    if (work.tasks > 1) error = parallel(context, gb_do, (size_t)work.tasks, &work);
-    else if (work.tasks) gb_do(&work, 0);
   }
+  void *error = NULL;
+  gb_work work = {state, plan};
+  if (plan->threads > 1) error = parallel(context, gb_go, (size_t)plan->threads, &work);
+  else gb_go(&work, 0);
   gb_give_back(state, plan);
   return error;
 }

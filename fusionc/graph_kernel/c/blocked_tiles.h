@@ -3,7 +3,10 @@
  * GB_V floats are a vector, GB_MADD multiplies and adds, GB_TILE pixels by two blocks of channels stay in registers,
  * GB_STEP channels in are worked on between two looks whether there are more. */
 #define GB_STEP 4
+#define GB_LINE 16 /* floats in a line of a cache */
+#define GB_ASKING (2 * GB_STEP * GB_V / (2 * GB_LINE)) /* so many tiles ask for the next weights, 2 lines in each step */
 typedef float GB(vec) __attribute__((vector_size(4 * GB_V), aligned(4 * GB_V)));
+typedef float GB(loose) __attribute__((vector_size(4 * GB_V), aligned(4))); /* in a tensor, which may lie anywhere */
 typedef int32_t GB(bits) __attribute__((vector_size(4 * GB_V), aligned(4)));
 
 /* What a tile reads and makes. Distances are in floats. */
@@ -12,11 +15,13 @@ typedef struct {
   ptrdiff_t x_pixel, x_block, x_row, x_column;
   const float *w; /* [block][row][column][channel in][GB_V channels out, or twice as many] */
   ptrdiff_t blocks, last, rows, columns; /* last: channels of the last block, rounded up to GB_STEP */
+  const float *ahead; /* weights that are read soon, from slower memory: a tile asks for 2 cache lines in each step */
+  ptrdiff_t ahead_step;
   const float *start; /* what sums begin with, for each channel out; NULL: with zero */
   float *y;
   ptrdiff_t y_pixel, y_block;
-  const float *residual; /* pixels lie as in y; NULL where there is none */
-  ptrdiff_t residual_block;
+  const float *residual; /* NULL where there is none */
+  ptrdiff_t residual_pixel, residual_block;
   const gb_step *step; /* for its activation; NULL: sums alone */
   const int32_t *lanes; /* which channels there are of the last block; NULL: all */
 } GB(tile);
@@ -49,6 +54,7 @@ static void GB(activate)(float *p, ptrdiff_t n, const gb_step *s) {
 }
 
 GK_INLINE GB(vec) GB(load)(const float *p) { return *(const GB(vec) *)p; }
+GK_INLINE GB(vec) GB(load_loose)(const float *p) { return (GB(vec))*(const GB(loose) *)p; }
 GK_INLINE GB(vec) GB(all)(float x) { return x - (GB(vec)){0}; } /* x + 0 were another number where x is -0 */
 
 /* x within bounds, and NaN for NaN */
@@ -69,7 +75,7 @@ GK_INLINE void GB(finish)(const GB(tile) *t, GB(vec) *sums, float *y, const floa
   if (lanes) /* an infinite number times a weight of zero is none, and would reach all channels from where none is */
     GB_FOR_PIXELS(r) sums[r] = (GB(vec))((GB(bits))sums[r] & *(const GB(bits) *)lanes);
   if (residual && !s->after)
-    GB_FOR_PIXELS(r) sums[r] += GB(load)(residual + r * t->y_pixel);
+    GB_FOR_PIXELS(r) sums[r] += GB(load_loose)(residual + r * t->residual_pixel);
   if (s && GB(is_finished)(s) && s->activation <= GB_CLIP && s->activation != GB_NONE) {
     const float least = s->activation == GB_RELU ? 0.0f : s->alpha, most = s->activation == GB_RELU ? INFINITY : s->beta;
     GB_FOR_PIXELS(r) sums[r] = GB(within)(sums[r], least, most);
@@ -77,7 +83,7 @@ GK_INLINE void GB(finish)(const GB(tile) *t, GB(vec) *sums, float *y, const floa
     const float a = s->activation == GB_HARD_SWISH ? 1.0f / 6.0f : s->alpha, b = s->activation == GB_HARD_SWISH ? 0.5f : s->beta;
     GB_FOR_PIXELS(r) sums[r] *= GB(within)(GB_MADD(sums[r], GB(all)(a), GB(all)(b)), 0.0f, 1.0f);
   }
-  GB_FOR_PIXELS(r) *(GB(vec) *)(y + r * t->y_pixel) = sums[r];
+  GB_FOR_PIXELS(r) *(GB(loose) *)(y + r * t->y_pixel) = (GB(loose))sums[r];
 }
 
 /* What is left to do: activations of many instructions, of n pixels side by side that are in the nearest cache, and sums
@@ -87,7 +93,7 @@ static void GB(finish_pixels)(const GB(tile) *t, ptrdiff_t n, float *y, const fl
   else
     for (ptrdiff_t k = 0; k < n; ++k) GB(activate)(y + k * t->y_pixel, GB_V, t->step);
   if (residual && t->step->after)
-    for (ptrdiff_t k = 0; k < n; ++k) *(GB(vec) *)(y + k * t->y_pixel) += GB(load)(residual + k * t->y_pixel);
+    for (ptrdiff_t k = 0; k < n; ++k) *(GB(loose) *)(y + k * t->y_pixel) += *(const GB(loose) *)(residual + k * t->residual_pixel);
 }
 
 /* Channels of the last block that sums have to be made of; those behind are zero. */
@@ -103,7 +109,7 @@ GK_INLINE void GB(sum)(const GB(tile) *t, const ptrdiff_t pixel, const int R, co
     if (O > 1) b1 = GB(load)(t->start + GB_V);
   }
   GB_FOR_PIXELS(r) s0[r] = b0, s1[r] = b1;
-  const float *w = t->w, *block = t->x;
+  const float *w = t->w, *block = t->x, *ahead = t->ahead;
   for (ptrdiff_t b = 0; b < t->blocks; ++b, block += t->x_block) {
     const float *row = block;
     const ptrdiff_t channels = C > 1 && b + 1 == t->blocks ? t->last : C;
@@ -112,6 +118,11 @@ GK_INLINE void GB(sum)(const GB(tile) *t, const ptrdiff_t pixel, const int R, co
       for (ptrdiff_t j = 0; j < t->columns; ++j, tap += t->x_column, w += C * O * GB_V) {
         const float *x = tap, *these = w;
         for (ptrdiff_t left = channels; left > 0; left -= step, x += step, these += step * O * GB_V) {
+          if (C > 1) {
+            __builtin_prefetch(ahead, 0, 2);
+            __builtin_prefetch(ahead + GB_LINE, 0, 2);
+            ahead += t->ahead_step;
+          }
           __asm__("" : "+r"(x)); /* or else gcc keeps for later turns what these read: more than fits into registers */
 #pragma GCC unroll 4
           for (int c = 0; c < step; ++c) {
@@ -211,13 +222,15 @@ GK_INLINE GB(tile_function) *const *GB(depthwise_tiles)(const gb_step *s) {
 static void GB(pixels)(const GB(tile) *all, ptrdiff_t n, GB(tile_function) *const *tiles, int blocks) {
   const ptrdiff_t count = (n + GB_TILE - 1) / GB_TILE;
   GB(tile) t = *all;
+  const ptrdiff_t asked = t.ahead_step * t.blocks * t.rows * t.columns * (GB_V / GB_STEP);
   for (ptrdiff_t k = 0, done = 0; k < count; ++k) {
     const ptrdiff_t r = (n - done) / (count - k);
     tiles[r](&t);
+    t.ahead += asked;
     done += r;
     t.x += r * t.x_pixel;
     t.y += r * t.y_pixel;
-    if (t.residual) t.residual += r * t.y_pixel;
+    if (t.residual) t.residual += r * t.residual_pixel;
   }
   if (GB(is_finished)(all->step)) return;
   for (int b = 0; b < blocks; ++b)

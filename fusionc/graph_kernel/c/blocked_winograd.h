@@ -125,7 +125,7 @@ GK_INLINE void GB(tile_from_points)(const int M, const gb_call *c, const float *
   const ptrdiff_t height = c->out.height - y < M ? c->out.height - y : M;
   const ptrdiff_t width = c->out.width - x < M ? c->out.width - x : M;
   const int32_t *lanes = GB(lanes_of)(c, block);
-  GB(tile) t = {.y_pixel = GB_V, .step = c->step};
+  GB(tile) t = {.y_pixel = GB_V, .residual_pixel = GB_V, .step = c->step};
   for (ptrdiff_t i = 0; i < height; ++i) {
     float *to = c->out.data + n * c->out.image + block * c->out.plane + (y + i) * c->out.row + x * GB_V;
     const float *residual = NULL;
@@ -141,7 +141,7 @@ GK_INLINE void GB(tile_from_points)(const int M, const gb_call *c, const float *
 /* What `finish` leaves to do: of all pixels of tiles that lie side by side. */
 static void GB(finish_tiles)(const int M, const gb_call *c, ptrdiff_t first, ptrdiff_t count, ptrdiff_t block) {
   const ptrdiff_t across = (c->out.width + M - 1) / M, down = (c->out.height + M - 1) / M;
-  const GB(tile) t = {.y_pixel = GB_V, .step = c->step};
+  const GB(tile) t = {.y_pixel = GB_V, .residual_pixel = GB_V, .step = c->step};
   for (ptrdiff_t k = 0, run; k < count; k += run) {
     const ptrdiff_t tile = first + k, x = M * (tile % across), y = M * (tile / across % down);
     const ptrdiff_t below = c->out.height - y < M ? c->out.height : y + M;

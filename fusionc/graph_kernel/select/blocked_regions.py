@@ -103,13 +103,15 @@ def _is_tensor(constant: Edge) -> bool:
 
 
 def _useless(nodes: Sequence[Node]) -> list[Node]:
-    """Those of a group that are neither behind nor in front of a convolution or product of the group."""
+    """Those of a group that are neither behind nor in front of a convolution or product of the group. In front of
+    products nothing is taken: nothing would be saved, and onnxruntime may know it as part of a norm."""
     inside = set(nodes)
     behind, ahead = set[Node](), set[Node]()
     for node in nodes:
         if _convolves(node) or any(v is not None and v.producer in behind for v in node.inputs):
             behind.add(node)
-    for node in reversed(nodes):
+    has_images = not all(is_product(node.op) for node in nodes if _convolves(node))
+    for node in reversed(nodes) if has_images else ():
         users = (user for v in node.outputs if v is not None for user in v.outputs)
         if _convolves(node) or any(user in ahead for user in users):
             ahead.add(node)

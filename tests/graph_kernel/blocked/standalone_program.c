@@ -1,7 +1,33 @@
 /* Runs programs on memory of exactly the size of their tensors, with the functions for vectors of the width that is the
  * argument. Standard input: the number of a kernel (int32), then for each of its inputs, weights among them, the sizes
  * (int64) and the elements; until the end. Standard output: for each output of all these runs the sizes (int64) and the
- * elements. Exit code 2 where sizes do not fit, 3 where the input ends early, 4 where there is no memory. */
+ * elements. Exit code 2 where sizes do not fit, 3 where the input ends early, 4 where there is no memory, 5 where threads
+ * compute something else than one does. */
+#include <pthread.h>
+
+typedef struct {
+  void (*task)(void *, size_t);
+  void *work;
+  size_t number;
+} thread_work;
+
+static void *do_task(void *given) {
+  thread_work *w = given;
+  w->task(w->work, w->number);
+  return NULL;
+}
+
+static void *all_at_once(void *context, void (*task)(void *, size_t), size_t tasks, void *work) {
+  pthread_t threads[tasks];
+  thread_work works[tasks];
+  (void)context;
+  for (size_t k = 0; k < tasks; ++k) {
+    works[k] = (thread_work){task, work, k};
+    if (pthread_create(&threads[k], NULL, do_task, &works[k])) exit(4);
+  }
+  for (size_t k = 0; k < tasks; ++k) pthread_join(threads[k], NULL);
+  return NULL;
+}
 
 static size_t count_of(int rank, const int64_t *sizes) {
   size_t count = 1;
@@ -21,7 +47,7 @@ int main(int count, char **arguments) {
     int tables = 0, failed = 0;
     while (p->tables[tables]) ++tables;
     const float *tensors[inputs + tables + 1];
-    float *out[outputs + 1];
+    float *out[outputs + 1], *again[outputs + 1];
     gb_size sizes[p->storages_count + 1];
     for (int k = 0; k < inputs; ++k) {
       take(dims[k], (size_t)kernel->ranks[k] * sizeof(int64_t));
@@ -39,16 +65,20 @@ int main(int count, char **arguments) {
       const gb_step *s = &p->steps[k];
       if (s->op != GB_STORE) continue;
       gb_stored(kernel, s, sizes, made[s->out]);
-      out[s->out] = malloc(count_of(kernel->ranks[inputs + s->out], made[s->out]) * sizeof(float));
+      const size_t bytes = count_of(kernel->ranks[inputs + s->out], made[s->out]) * sizeof(float);
+      out[s->out] = malloc(bytes);
+      again[s->out] = malloc(bytes);
     }
     gb_run(state, sizes, tensors, out, one_after_another, NULL, &failed);
-    gb_run(state, sizes, tensors, out, one_after_another, NULL, &failed); /* with memory as the first one has left it */
+    gb_run(state, sizes, tensors, again, all_at_once, NULL, &failed); /* with memory as the first one has left it */
     if (failed) exit(4);
     for (int k = 0; k < outputs; ++k) {
       const int rank = kernel->ranks[inputs + k];
+      if (memcmp(out[k], again[k], count_of(rank, made[k]) * sizeof(float))) exit(5);
       fwrite(made[k], sizeof(int64_t), (size_t)rank, stdout);
       fwrite(out[k], sizeof(float), count_of(rank, made[k]), stdout);
       free(out[k]);
+      free(again[k]);
     }
     gb_free(state);
     for (int k = 0; k < inputs; ++k) free((void *)(uintptr_t)tensors[k]);

@@ -15,7 +15,11 @@ from fusionc.graph_kernel.c import compile
 from fusionc.graph_kernel.c.source import source
 
 SANITIZERS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
-_CHOICE = "gb_widths[gk_best_body()]"
+_REPLACED = {
+    "gb_widths[gk_best_body()]": "gb_widths[chosen_width]",
+    "sysconf(_SC_NPROCESSORS_ONLN)": "4",
+    "GB_TASK_NS = 4000": "GB_TASK_NS = 1",  # so that small images have many tasks, too
+}
 
 
 class Standalone:
@@ -24,8 +28,10 @@ class Standalone:
     def __init__(self, areas: Sequence[Area], folder: Path, flags: Sequence[str] = ()) -> None:
         self.numbers = {name: number for number, name in enumerate(dict.fromkeys(area.name for area in areas))}
         text = source(areas)
-        assert text.count(_CHOICE) == 1
-        text = f"static int chosen_width;\n{text.replace(_CHOICE, 'gb_widths[chosen_width]')}"
+        for what, by in _REPLACED.items():
+            assert text.count(what) == 1
+            text = text.replace(what, by)
+        text = f"static int chosen_width;\n{text}"
         file, self._program = folder / "programs.c", folder / "programs"
         file.write_text(standalone.hosted(text, Path(__file__).parent / "standalone_program.c"))
         own = [flag for flag in compile.FLAGS if flag not in ("-shared", "-fPIC")]

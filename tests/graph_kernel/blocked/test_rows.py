@@ -132,18 +132,109 @@ def test_activations_alone_are_no_region() -> None:
 
 @pytest.mark.parametrize(
     ("rows", "channels", "pays"),
-    [(1, 1024, True), (8, 1024, True), ("M", 1024, False), (64, 1024, False), (2000, 64, False), (1, 64, False)],
-)
+    [(1, 1024, True), (8, 1024, True), ("M", 1024, True), (64, 1024, True), (64, 768, False), (2000, 64, False),
+     (1, 64, False)],
+)  # fmt: skip
 def test_what_pays(rows: int | str, channels: int, pays: bool) -> None:
     n = Network()
     found = only_area(n.model(n.product(n.input(1, rows, channels), channels, channels)))
     assert (saved_by_program(found.area) > 0) == pays
 
 
+@pytest.mark.parametrize("activation", ["Relu", "Gelu"])
+def test_what_stands_behind_many_rows_may_pay(activation: str) -> None:
+    n = Network()
+    domain = "" if activation == "Relu" else MICROSOFT
+    y = n.op(activation, n.product(n.input(1, 64, 192), 192, 192), domain=domain)
+    assert (saved_by_program(only_area(n.model(y)).area) > 0) == (activation == "Gelu")
+
+
+def test_what_stands_in_front_of_products_stays_outside() -> None:
+    n = Network()
+    y = n.product(n.op("Mul", n.op("Relu", n.input(1, 8, 64)), n.random(64)), 64, 64)
+    found = only_area(n.model(n.op("Relu", y)))
+    assert [node.op_type for node in found.area.nodes] == ["MatMul", "Add", "Relu"]
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_random_networks(seed: int) -> None:
     made = RandomRows(f"rows/{seed}")
     check_all(made.network, made.sizes)
+
+
+def parts_of(n: Network, x: str, *sizes: int) -> list[str]:
+    return list(n.op("Split", x, n.const(sizes, np.int64), axis=-1, outputs=len(sizes)))
+
+
+def stored(*sizes: int, is_whole: bool = False, left_out: int | None = None) -> Network:
+    """A product whose results are stored in parts of so many channels; with the whole, or without one part."""
+    n = Network(seed=3)
+    y = n.product(n.input("M", 48), 48, sum(sizes))
+    parts = parts_of(n, y, *sizes)
+    n.outputs = [part for k, part in enumerate(parts) if k != left_out] + [y] * is_whole
+    return n
+
+
+def added_to(size: int, *, also_read: bool = False) -> Network:
+    """A product of some rows to which they are added, behind an activation; perhaps they are read once more."""
+    n = Network(seed=4)
+    x = n.input("M", size)
+    y = n.op("Add", n.op("Gelu", n.product(x, size, size), domain=MICROSOFT), x)
+    n.outputs = [y, n.op("Mul", n.op("Tanh", n.product(y, size, size)), x)] if also_read else [y]
+    return n
+
+
+def first_half_twice() -> Network:
+    n = Network(seed=5)
+    y = n.product(n.input("M", 48), 48, 64)
+    n.outputs = [sliced(n, y, 0, 32, -1), sliced(n, y, 0, 32, 1)]
+    return n
+
+
+def one_product_after_another() -> Network:
+    n = Network(seed=6)
+    x = n.input("M", 64)
+    for _ in range(4):
+        x = n.op("Sigmoid", n.product(x, 64, 64))
+    n.outputs = [x]
+    return n
+
+
+IN_TENSORS = {
+    "parts": stored(32, 64, 32),
+    "parts_that_end_within_a_pair": stored(16, 32, 48),
+    "parts_that_end_within_a_block": stored(24, 32, 8),
+    "whole_and_parts": stored(32, 64, is_whole=True),
+    "without_the_first": stored(32, 64, left_out=0),
+    "without_the_last": stored(64, 32, left_out=1),
+    "first_half_twice": first_half_twice(),
+    "added": added_to(64),
+    "added_within_a_block": added_to(40),
+    "added_and_read": added_to(64, also_read=True),
+    "rows_pages_apart": added_to(1024),
+    "one_after_another": one_product_after_another(),
+}
+MANY = 2000  # rows, that threads may be at them at the same time
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+@pytest.mark.parametrize("name", IN_TENSORS)
+def test_rows_in_tensors(name: str, in_tensors: Standalone) -> None:
+    network = IN_TENSORS[name]
+    found = only_area(network.model())
+    for rows in (1, 15, MANY if name == "one_after_another" else 57):
+        values = values_of(network.model(), network.feeds({"M": rows}), list(found.images.values()))
+        tensors = found.tensors(values)
+        plain = wanted(found.area, tensors)
+        for width in widths():
+            results = in_tensors.run(found.area, tensors, width)
+            assert [problem for a, b in zip(plain, results, strict=True) if (problem := difference(a, b))] == []
+
+
+@pytest.fixture(scope="module")
+def in_tensors(tmp_path_factory: pytest.TempPathFactory) -> Standalone:
+    areas = [only_area(network.model()).area for network in IN_TENSORS.values()]
+    return Standalone(areas, tmp_path_factory.mktemp("programs"), ["-O0"])
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
