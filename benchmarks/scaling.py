@@ -56,9 +56,8 @@ def projections(count: int) -> list[onnx.NodeProto]:
             helper.make_node(op, [product], [f"a{product}"])
             for op, product in zip(("Relu", "Abs"), products, strict=False)
         ]
-        nodes.append(
-            helper.make_node("Sum", [*(f"a{product}" for product in products[:2]), products[2]], [f"v{i + 6}"])
-        )
+        summed = [*(f"a{product}" for product in products[:2]), products[2]]
+        nodes.append(helper.make_node("Sum", summed, [f"v{min(i + 6, count)}"]))
     return nodes
 
 
@@ -139,12 +138,17 @@ def model(nodes: list[onnx.NodeProto], last: str, functions: Sequence[onnx.Funct
     return helper.make_model(graph, opset_imports=opsets, ir_version=10, functions=functions)
 
 
+def made(make: Callable[[int], list[onnx.NodeProto]], count: int) -> onnx.ModelProto:
+    """The model of a shape with about so many nodes."""
+    return model(make(count), f"v{count}", functions(count) if make is calls else ())
+
+
 def seconds_per_node(make: Callable[[int], list[onnx.NodeProto]], count: int, repeats: int = 3) -> float:
     """The best of several conversions, imports excluded, in processor time of this process."""
     best = float("inf")
     with tempfile.TemporaryDirectory() as folder:
         source, target = Path(folder, "in.onnx"), Path(folder, "out.onnx")
-        onnx.save(model(make(count), f"v{count}", functions(count) if make is calls else ()), source)
+        onnx.save(made(make, count), source)
         for _ in range(repeats):
             start = time.process_time()
             fusionc.convert(source, output=target, verify=False)
@@ -165,11 +169,11 @@ def external_weights(gigabytes: int) -> tuple[float, float]:
             tensors.append(tensor)
         nodes.append(helper.make_node("Identity", [nodes[-1].output[0]], ["middle"]))
         nodes.append(helper.make_node("Relu", ["middle"], ["last"]))
-        made = model(nodes, "last")
-        made.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 8192
-        made.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 8192
-        made.graph.initializer.extend(tensors)
-        Path(folder, "in.onnx").write_bytes(made.SerializeToString())
+        large = model(nodes, "last")
+        large.graph.input[0].type.tensor_type.shape.dim[1].dim_value = 8192
+        large.graph.output[0].type.tensor_type.shape.dim[1].dim_value = 8192
+        large.graph.initializer.extend(tensors)
+        Path(folder, "in.onnx").write_bytes(large.SerializeToString())
         with open(Path(folder, "weights"), "wb") as file:
             file.truncate(gigabytes << 30)
         os.mkdir(Path(folder, "elsewhere"))

@@ -8,7 +8,7 @@ which say what to do instead. docs/graphsurgeon.md is made of these tables.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any, NoReturn, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 T = TypeVar("T")
 
@@ -155,6 +155,38 @@ class ReadOnlyTuple(tuple[Any, ...]):
     """Inputs and outputs. What would change a list says what to do."""
 
     __slots__ = ()
+
+
+class Replaceable(Generic[T]):
+    """A ReadOnlyTuple, as an attribute, in which the engine replaces values in constant time.
+
+    It is put together when it is read next: a node that reads all others may lose thousands of them before.
+    """
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, owner: Any, _: type) -> tuple[T, ...]:
+        if owner is None or "_places" not in owner.__dict__:
+            return ()
+        made = owner.__dict__[self._name] = ReadOnlyTuple(owner.__dict__["_places"][0])
+        return made
+
+
+def replace_in(owner: Any, name: str, old: T, new: T) -> None:
+    """Put `new` wherever `old` is in an attribute that is Replaceable; there is one in a class."""
+    if "_places" not in owner.__dict__:
+        values: list[T] = list(getattr(owner, name))
+        places: dict[T, list[int]] = {}
+        for place, value in enumerate(values):
+            places.setdefault(value, []).append(place)
+        owner.__dict__["_places"] = values, places
+    values, places = owner.__dict__["_places"]
+    moved = places.pop(old)
+    for place in moved:
+        values[place] = new
+    places.setdefault(new, []).extend(moved)
+    owner.__dict__.pop(name, None)
 
 
 class ReadOnlyDict(dict[str, Any]):

@@ -16,7 +16,7 @@ import numpy as np
 import onnx
 import onnx_graphsurgeon as gs
 
-from fusionc.graphsurgeon import NodesOfGraph, ReadOnly, ReadOnlyDict, ReadOnlyTuple, missing
+from fusionc.graphsurgeon import NodesOfGraph, ReadOnly, ReadOnlyDict, ReadOnlyTuple, Replaceable, missing
 from fusionc.model import operators, tensors
 from fusionc.model.header import ModelHeader
 
@@ -148,6 +148,8 @@ class Constant(Edge, gs.Constant):
 class Node(ReadOnly, gs.Node):
     """An operator. `proto` carries its attributes and metadata; `inputs` and `outputs` are the truth for its edges."""
 
+    inputs = Replaceable[Edge | None]()
+
     def __init__(
         self,
         proto: onnx.NodeProto,
@@ -157,7 +159,7 @@ class Node(ReadOnly, gs.Node):
     ) -> None:
         self.proto = proto
         self.graph = graph
-        self.inputs: tuple[Edge | None, ...] = ReadOnlyTuple(inputs)
+        self.inputs = ReadOnlyTuple(inputs)
         self.outputs: tuple[Value | None, ...] = ReadOnlyTuple(outputs)
         self.op: str = proto.op_type
         self.domain: str = operators.canonical_domain(proto.domain)
@@ -226,6 +228,8 @@ class Node(ReadOnly, gs.Node):
 class Graph(ReadOnly):
     """One scope: the main graph, a subgraph in an attribute, or the body of a model-local function."""
 
+    outputs = Replaceable[Edge]()
+
     def __init__(self, model: Model, proto: onnx.GraphProto | onnx.FunctionProto, parent: Graph | None) -> None:
         self.model = model
         self.proto = proto
@@ -240,7 +244,7 @@ class Graph(ReadOnly):
         self.by_operator: dict[tuple[str, str], dict[Node, None]] = {}
         self.values: dict[str, Edge] = {}
         self.inputs: tuple[Edge, ...] = ReadOnlyTuple()
-        self.outputs: tuple[Edge, ...] = ReadOnlyTuple()
+        self.outputs = ReadOnlyTuple()
         self.owner: Node | None = None  # the node that holds this subgraph
         self.changed = False  # nodes, edges or constants differ from the proto
 

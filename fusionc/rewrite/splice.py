@@ -6,12 +6,11 @@ from; a node whose subgraphs move takes them along.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping
 
 import onnx
 
-from fusionc.graphsurgeon import ReadOnlyTuple
+from fusionc.graphsurgeon import replace_in
 from fusionc.model import operators
 from fusionc.model.build import add_node, add_value, build_graph, topological_order
 from fusionc.model.graph import Constant, Edge, Graph, Model, Node
@@ -120,14 +119,14 @@ def _adopt(node: Node, old: Node, values: Mapping[Edge, Edge]) -> None:
         for value in [value for value in body.outputs if value in values]:
             value.output_of.remove(body)
             values[value].output_of.append(body)
-            body.outputs = _with(body.outputs, value, values[value])
+            replace_in(body, "outputs", value, values[value])
             body.changed = True
 
 
 def _hand_over(old: Edge, new: Edge) -> None:
     """`new` is a graph output instead of `old`, under the same name."""
     for graph in old.output_of:
-        graph.outputs = _with(graph.outputs, old, new)
+        replace_in(graph, "outputs", old, new)
     new.output_of, old.output_of = old.output_of, []
 
 
@@ -166,7 +165,7 @@ def is_dead(node: Node) -> bool:
 
     In a graph that declares no output nobody can tell what is needed.
     """
-    is_needed = not node.graph.outputs or any(output is not None and output.is_used for output in node.outputs)
+    is_needed = not node.graph.proto.output or any(output is not None and output.is_used for output in node.outputs)
     return node.is_in_graph and not is_needed and operators.is_pure(node)
 
 
@@ -199,16 +198,8 @@ def _replace_input(node: Node, old: Edge, new: Edge) -> None:
     """Let `node` read `new` wherever it read `old`."""
     del old._uses[node]
     new._uses[node] = None
-    node.inputs = _with(node.inputs, old, new)
+    replace_in(node, "inputs", old, new)
     node.graph.changed = True
-
-
-def _with(values: Sequence[Any], old: Edge, new: Edge) -> ReadOnlyTuple:
-    """The values with `new` wherever `old` is; of thousands only that place is looked at in Python."""
-    changed = list(values)
-    while old in changed:
-        changed[changed.index(old)] = new
-    return ReadOnlyTuple(changed)
 
 
 def _define(model: Model, function: onnx.FunctionProto) -> None:
