@@ -151,4 +151,4 @@ class Tape:
 
 
 def _finite(array: np.ndarray[Any, Any]) -> Any:
-    return np.isfinite(array.astype(np.float64))
+    return np.isfinite(array if array.dtype.kind == "f" else array.astype(np.float64))

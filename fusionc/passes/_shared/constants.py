@@ -84,7 +84,10 @@ def scaled(new: Tape, weight: Edge, factor: Array) -> Edge:
         refuse(SHARED)
     if array is not None:
         require_range(array)
-    exact = factor if array is None else array.astype(np.float64) * factor
+    exact = factor
+    if array is not None:
+        exact = array.astype(np.float64)
+        exact *= factor
     made = new.const(exact, dtype=weight.dtype, like=None if array is None else weight)
     if _is_coarse(made.values, exact):
         refuse("the scaled weights are too small for their type")
@@ -93,14 +96,21 @@ def scaled(new: Tape, weight: Edge, factor: Array) -> Edge:
 
 def require_range(weights: Array) -> None:
     """Refuses weights that are so large that a sum of products may overflow before a change of them and not after."""
-    if np.abs(weights).max(where=np.isfinite(weights), initial=0) > 2.0**_WIDEST:
+    sizes = np.abs(weights)
+    if sizes.max(where=_where(np.isfinite(sizes)), initial=0) > 2.0**_WIDEST:
         refuse("the weights are so large that intermediate results may leave the range of their type")
 
 
 def _is_coarse(rounded: Array, exact: Array) -> bool:
     """Whether rounding cost more than the type's precision, as it does below its smallest normal number. Judged by
     the largest element: beside it, what happens to small ones does not matter."""
-    finite = np.isfinite(exact)
-    error = np.abs(rounded.astype(np.float64) - exact, where=finite, out=np.zeros(exact.shape))
-    largest = np.abs(exact).max(where=finite, initial=0)
-    return bool(error.max(initial=0) > float(float_info(rounded.dtype).eps) * largest)
+    where, error = _where(np.isfinite(exact)), rounded.astype(np.float64)
+    error -= exact
+    worst = np.abs(error, out=error).max(where=where, initial=0)
+    largest = np.abs(exact, out=error).max(where=where, initial=0)
+    return bool(worst > float(float_info(rounded.dtype).eps) * largest)
+
+
+def _where(mask: Array) -> Array | bool:
+    """The mask, or that all is meant, which takes numpy a fifth of the time."""
+    return True if mask.all() else mask
