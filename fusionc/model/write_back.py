@@ -52,11 +52,15 @@ def _write_constants(graph: Graph, proto: onnx.GraphProto, new_constants: list[C
     if graph.model.ir_version < 4:
         keep(proto.input, lambda info: info.name not in declared or info.name in kept)
     for constant in new_constants:
-        tensor = proto.initializer.add()
-        tensor.CopyFrom(tensors.to_proto(constant.values, constant.name))
-        constant.data = tensor
+        _store(constant, proto.initializer.add())
         if graph.model.ir_version < 4:  # there, every initializer has to be listed as an input
             proto.input.add(name=constant.name).type.CopyFrom(constant.known_type.proto)
+
+
+def _store(constant: Constant, tensor: onnx.TensorProto) -> None:
+    """Let a tensor of the proto hold what the graph held until now: large weights are there once."""
+    tensor.CopyFrom(tensors.to_proto(constant.values, constant.name))
+    constant.data, constant._elements = tensor, None
 
 
 def _write_nodes(graph: Graph, as_nodes: list[Constant]) -> None:
@@ -69,9 +73,7 @@ def _write_nodes(graph: Graph, as_nodes: list[Constant]) -> None:
     for constant in as_nodes:
         made = fields.add(op_type="Constant", output=[constant.name])
         existing.append(made)
-        tensor = made.attribute.add(name="value", type=onnx.AttributeProto.TENSOR).t
-        tensor.CopyFrom(tensors.to_proto(constant.values, constant.name))
-        constant.data = tensor
+        _store(constant, made.attribute.add(name="value", type=onnx.AttributeProto.TENSOR).t)
         place[id(made)] = len(place)
     for node in nodes:
         _write_edges(node)

@@ -1,0 +1,27 @@
+"""What a pass has made goes into the proto, and is there alone from then on."""
+
+from __future__ import annotations
+
+import weakref
+
+import numpy as np
+import onnx
+from onnx import TensorProto, helper
+
+from fusionc.model.build import add_value, build
+from fusionc.model.graph import Constant
+from fusionc.model.write_back import write_back
+
+
+def test_a_new_constant_is_not_in_memory_twice() -> None:
+    x, y = (helper.make_tensor_value_info(name, TensorProto.FLOAT, [4]) for name in "xy")
+    proto = helper.make_graph([helper.make_node("Relu", ["x"], ["y"])], "g", [x], [y])
+    model = build(helper.make_model(proto, opset_imports=[helper.make_opsetid("", 18)]), "")
+    array = np.arange(4, dtype=np.float32)
+    add_value(model.main, Constant("c", model.main, array))
+    model.main.changed = True
+    held = weakref.ref(array)
+    del array
+    (written,) = write_back(model).graph.initializer
+    assert held() is None
+    assert onnx.numpy_helper.to_array(written).tolist() == [0, 1, 2, 3]
