@@ -5,10 +5,10 @@
     python benchmarks/scaling.py --nodes --small 12000 --large 1200000 --only chain
     python benchmarks/scaling.py --gigabytes 8      the second half only, with so many external weights
 
-Nine shapes of graph: a chain, a chain in which every second node is an Identity that goes, a chain that is one Relu in
-truth, one constant that half of the nodes use, layers of products that become one, one node that reads all the others,
-a node that moves from one end to the other, an If for every hundred nodes, which are in its branches, and a hundred
-functions with all nodes in them. Converted without verification.
+Ten shapes of graph: a chain, a chain in which every second node is an Identity that goes, a chain that is one Relu in
+truth, one constant that half of the nodes use, layers of products that become one, a value that all nodes use, one node
+that reads all the others, a node that moves from one end to the other, an If for every hundred nodes, which are in its
+branches, and a hundred functions with all nodes in them. Converted without verification.
 """
 
 from __future__ import annotations
@@ -70,6 +70,12 @@ def one_constant(count: int) -> list[onnx.NodeProto]:
     return nodes
 
 
+def hub(count: int) -> list[onnx.NodeProto]:
+    """All but one read what that one makes."""
+    first = helper.make_node("Relu", ["v0"], ["v1"])
+    return [first, *(helper.make_node("Add", [f"v{i}", "v1"], [f"v{i + 1}"]) for i in range(1, count))]
+
+
 def concatenated(count: int) -> list[onnx.NodeProto]:
     """One node reads all the others, and each of them goes."""
     pieces = [f"p{i}" for i in range(count - 2)]
@@ -113,7 +119,7 @@ def functions(count: int) -> list[onnx.FunctionProto]:
     return [helper.make_function("local", f"f{i}", *names, chain(size), opsets) for i in range(FUNCTIONS)]
 
 
-SHAPES = (chain, identities, repeated, one_constant, projections, concatenated, moving, branches, calls)
+SHAPES = (chain, identities, repeated, one_constant, projections, hub, concatenated, moving, branches, calls)
 
 
 def model(nodes: list[onnx.NodeProto], last: str, functions: Sequence[onnx.FunctionProto] = ()) -> onnx.ModelProto:

@@ -24,9 +24,10 @@ def require_expandable(model: onnx.ModelProto, where: str) -> None:
     if not bodies:
         return
     sizes = _sizes(bodies, where)
-    written = _counted(model.graph.node)
-    expanded = sum(count * sizes.get(key, 1) for key, count in written.items())
-    if expanded - written.total() > MOST_NODES:
+    called = _counted(model.graph.node)
+    expanded = sum(count * sizes.get(key, 1) for key, count in called.items())
+    written = called.total() + sum(nodes.total() for nodes in bodies.values())
+    if expanded - written > MOST_NODES:
         raise FusioncError(
             f"the functions of the model call one another so often that it has {expanded:,} nodes without them",
             where=where,

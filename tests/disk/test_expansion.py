@@ -13,6 +13,7 @@ from onnx import FunctionProto, ModelProto, TensorProto, helper
 
 from fusionc.api import convert
 from fusionc.cli import main
+from fusionc.disk import expansion
 from fusionc.disk.expansion import MOST_NODES, require_expandable
 from fusionc.errors import FusioncError
 from fusionc.verify import verify
@@ -99,3 +100,10 @@ def test_a_chain_of_many_functions_takes_linear_time() -> None:
     begin = time.process_time()
     require_expandable(model(chain[::-1], "f19999"), "m")
     assert time.process_time() - begin < 5
+
+
+def test_nodes_that_are_written_in_functions_are_not_added_by_calls(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expansion, "MOST_NODES", 8)
+    require_expandable(model([function("f", *["Neg"] * 20)], "f"), "m")
+    with pytest.raises(FusioncError, match="it has 40 nodes"):
+        require_expandable(model([function("f", *["Neg"] * 20), function("g", "f", "f")], "g"), "m")
