@@ -11,7 +11,6 @@ import onnx
 from fusionc.errors import FusioncError
 from fusionc.graphsurgeon import ReadOnlyTuple
 from fusionc.model.graph import Constant, Edge, Graph, Model, Node, Value
-from fusionc.model.operators import canonical_domain
 from fusionc.model.tensors import ValueType
 from fusionc.protos import bodies_of, training_nodes
 
@@ -27,7 +26,7 @@ def build(proto: onnx.ModelProto, folder: str, target: str = "onnxruntime-cpu") 
     build_graph(model, proto.graph, None)
     for function in proto.functions:
         graph = build_graph(model, function, None)
-        model.functions[(canonical_domain(function.domain), function.name, function.overload)] = graph
+        model.functions[graph.function_key] = graph
     return model
 
 

@@ -256,6 +256,12 @@ class Graph(ReadOnly):
     def opset(self) -> int:
         return self.opset_of("")
 
+    @property
+    def function_key(self) -> tuple[str, str, str]:
+        """Under which the model has the function that this is the body of: domain, name, overload."""
+        assert isinstance(self.proto, onnx.FunctionProto)
+        return operators.canonical_domain(self.proto.domain), self.proto.name, self.proto.overload
+
     def find(self, name: str) -> Edge | None:
         """The value that a node in this graph means by a name: one of this graph, or else of a graph around it."""
         scope = self

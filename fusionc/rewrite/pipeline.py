@@ -90,7 +90,7 @@ def _run_pass(model: Model, pass_: Pass, log: RewriteLog, counts: dict[tuple[int
 def is_alive(graph: Graph) -> bool:
     """Whether a graph is still part of the model: its node, or its function, may have been removed."""
     if graph.is_function:
-        return graph in graph.model.functions.values()
+        return graph.model.functions.get(graph.function_key) is graph
     return graph.owner is None or (graph.owner.is_in_graph and is_alive(graph.owner.graph))
 
 

@@ -140,8 +140,7 @@ def _drop(drop: Constant | Graph) -> None:
         _drop_value(drop)
         drop.graph.changed = True
     else:
-        functions = drop.model.functions
-        del functions[next(key for key, function in functions.items() if function is drop)]
+        del drop.model.functions[drop.function_key]
 
 
 def _sweep(values: Iterable[Edge]) -> None:
