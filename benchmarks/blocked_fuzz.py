@@ -26,7 +26,7 @@ from kernels_run import run_kernel
 from networks import Array, Found, areas_of, difference, program_of_area, values_of, wanted
 from random_networks import RandomNetwork
 from random_rows import RandomRows
-from standalone_programs import SANITIZERS, Standalone, widths
+from standalone_programs import SANITIZERS, Processor, Standalone, native
 
 from fusionc.graph_kernel.library.build_library import build
 
@@ -54,21 +54,27 @@ def problem_of(found: Found, tensors: Sequence[Array], got: Sequence[Array]) -> 
     return f"{'the program' if any(steps) else 'what runs it'}: {problems} {' '.join(program.kinds)}"
 
 
-def run_batch(seed: int, numbers: Sequence[int], sanitize: bool, counts: Counter[str]) -> Iterator[str]:
-    """Findings of some networks, which share a library."""
+def run_batch(
+    seed: int,
+    numbers: Sequence[int],
+    counts: Counter[str],
+    flags: Sequence[str] = (),
+    processor: Processor | None = None,
+) -> Iterator[str]:
+    """Findings of some networks, which share a library. With flags or a processor they do not run in onnxruntime."""
     calls = [(number, *call) for number in numbers for call in calls_of(seed, number)]
     areas = [found.area for _, found, _ in calls]
     counts["networks"] += len(numbers)
     counts["areas"] += len(areas)
     if not areas:
         return
-    built = None if sanitize else build(areas)
+    built = None if flags or processor else build(areas)
     if built is not None:
         yield from (f"{name}: {reason}" for name, reason in built.failed.items())
     with tempfile.TemporaryDirectory() as folder:
-        alone = Standalone(areas, Path(folder), SANITIZERS if sanitize else ["-O1"])
+        alone = Standalone(areas, Path(folder), flags or ["-O1"], processor)
         for number, found, tensors in calls:
-            for width in widths():
+            for width in (processor or native()).widths:
                 try:
                     problem = problem_of(found, tensors, alone.run(found.area, tensors, width))
                 except AssertionError as error:
@@ -86,7 +92,8 @@ def main() -> int:
     counts: Counter[str] = Counter()
     findings = 0
     for begin in range(0, len(options.numbers), _BATCH):
-        for text in run_batch(options.seed, options.numbers[begin : begin + _BATCH], options.sanitize, counts):
+        numbers = options.numbers[begin : begin + _BATCH]
+        for text in run_batch(options.seed, numbers, counts, SANITIZERS if options.sanitize else ()):
             print(text, flush=True)
             findings += 1
     print(f"{counts['areas']} areas of {counts['networks']} networks compared, {findings} findings")

@@ -39,12 +39,14 @@ sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "graph_kernel"))
 sys.path.insert(0, str(Path(__file__).parent.parent / "tests" / "graph_kernel" / "lower"))
 import area_fuzz
+import blocked_fuzz
 import older_processor
 import standalone
 import test_operators
 from area_models import Maker
 from areas import area_of, plain_model, session
 from older_processor import LEVELS, MODELS
+from standalone_programs import ARM64 as ARM64_PROCESSOR
 
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.c.compile import FLAGS
@@ -53,7 +55,7 @@ from fusionc.graph_kernel.c.source import reason_against
 ROOT = Path(__file__).parents[1]
 NATIVE, ARM64 = "native", "arm64"
 KERNELS = ["tests/graph_kernel/lower", "tests/graph_kernel/c", "tests/graph_kernel/library"]
-AREAS = 200  # random ones, for arm64
+AREAS, NETWORKS = 200, 120  # random ones, for arm64
 Feeds = Mapping[str, np.ndarray]
 
 
@@ -198,6 +200,12 @@ def on_arm64() -> tuple[str, bool]:
                     if what:
                         found += 1
                         print(f"{case.name}: {what}", flush=True)
+    counts = Counter[str]()
+    for text in blocked_fuzz.run_batch(5, range(NETWORKS), counts, processor=ARM64_PROCESSOR):
+        found += 1
+        print(text, flush=True)
+    print(f"{counts['areas']} blocked areas", flush=True)
+    runs += counts["areas"]
     return f"arm64: {found} of {runs} runs of kernels differ; {time.monotonic() - begin:,.0f} s", not found
 
 

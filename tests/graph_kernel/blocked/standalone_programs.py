@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -22,20 +23,40 @@ _REPLACED = {
 }
 
 
+@dataclass(frozen=True)
+class Processor:
+    """What compiles for a processor, what runs that here, and the widths of its vectors, by their numbers."""
+
+    compiler: Sequence[str]
+    runner: Sequence[str]
+    widths: Sequence[int]
+
+
+def native() -> Processor:
+    return Processor(compile.compiler(), (), widths())
+
+
+ARM64 = Processor(("aarch64-linux-gnu-gcc", "-static"), ("qemu-aarch64",), (0,))
+
+
 class Standalone:
     """An executable with the programs of areas."""
 
-    def __init__(self, areas: Sequence[Area], folder: Path, flags: Sequence[str] = ()) -> None:
+    def __init__(
+        self, areas: Sequence[Area], folder: Path, flags: Sequence[str] = (), processor: Processor | None = None
+    ) -> None:
+        processor = processor or native()
         self.numbers = {name: number for number, name in enumerate(dict.fromkeys(area.name for area in areas))}
         text = source(areas)
         for what, by in _REPLACED.items():
             assert text.count(what) == 1
             text = text.replace(what, by)
         text = f"static int chosen_width;\n{text}"
-        file, self._program = folder / "programs.c", folder / "programs"
+        file, program = folder / "programs.c", folder / "programs"
+        self._command = [*processor.runner, str(program)]
         file.write_text(standalone.hosted(text, Path(__file__).parent / "standalone_program.c"))
         own = [flag for flag in compile.FLAGS if flag not in ("-shared", "-fPIC")]
-        command = [*compile.compiler(), *own, *flags, "-o", str(self._program), str(file), "-lm", "-pthread"]
+        command = [*processor.compiler, *own, *flags, "-o", str(program), str(file), "-lm", "-pthread"]
         made = subprocess.run(command, capture_output=True, text=True, check=False)
         assert not made.returncode, made.stderr
 
@@ -43,7 +64,7 @@ class Standalone:
         """The outputs of an area for these inputs. Raises AssertionError with what the program says."""
         given = dict(zip(area.inputs, (np.asarray(t, np.float32) for t in tensors), strict=True))
         call = standalone.call(self.numbers[area.name], area, given)
-        done = subprocess.run([self._program, str(width)], input=call, capture_output=True, check=False)
+        done = subprocess.run([*self._command, str(width)], input=call, capture_output=True, check=False)
         assert not done.returncode, f"exit code {done.returncode}: {done.stderr.decode(errors='replace')[:1500]}"
         return standalone.outputs(area, done.stdout)
 
