@@ -1,9 +1,9 @@
 """About how long rows times a constant matrix take on one thread, here and in onnxruntime.
 
 Measured with AVX-512, onnxruntime 1.31. Of few rows onnxruntime waits for the matrix, which it reads in pages of 4 KiB,
-and fills tiles badly: 1 row takes 0.65 of its time here, 8 rows 0.5, 16 take 0.68. Of many rows it is a little faster
-than here, unless rows are whole pages apart: 0.86 to 0.97 then. What is saved is what else is done to the results: here
-they are in the nearest cache.
+and fills tiles badly: 1 row takes 0.65 of its time here, 8 rows 0.5, 16 take 0.68. Of many rows it is as fast, on one
+thread 1 to 5 % faster, on two not, unless rows are whole pages apart: 0.86 to 0.95 then. What is saved is what else is
+done to the results: here they are in the nearest cache.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 from fusionc.graph_kernel.blocked.program import Activation
 
 _PRODUCTS = 48e9  # in a second
-_THEIRS, _PAGES_APART = 1.02, 0.93  # what onnxruntime reaches of that
+_PAGES_APART = 0.9  # what onnxruntime reaches of that where rows are whole pages apart
 _PAGE = 1024  # floats
 _FEW, _OF_FEW, _EMPTY_ROWS = 32, 0.93, 6  # so few rows; and how many of a tile onnxruntime does not fill
 _STREAMED, _STREAMED_THERE = 17e9, 11.5e9  # bytes of a large matrix in a second
@@ -29,7 +29,7 @@ def product_seconds(rows: int, taken: int, made: int) -> tuple[float, float]:
     """Seconds here and in onnxruntime for [rows, taken] times [taken, made], bias and all."""
     products, weights = rows * taken * made, 4 * taken * made
     read, read_there = (_STREAMED, _STREAMED_THERE) if weights > _SMALL else (_CACHED, _CACHED)
-    share = _PAGES_APART if taken % _PAGE == 0 else _THEIRS
+    share = _PAGES_APART if taken % _PAGE == 0 else 1.0
     if rows <= _FEW:
         share = _OF_FEW * rows / (rows + _EMPTY_ROWS)
     return max(weights / read, products / _PRODUCTS), max(weights / read_there, products / (_PRODUCTS * share))
