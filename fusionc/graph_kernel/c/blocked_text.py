@@ -7,7 +7,8 @@ from functools import cache
 
 from fusionc.graph_kernel.c.headers import header
 
-_FOR_EACH_WIDTH = ("blocked_tiles.h", "blocked_convolutions.h", "blocked_winograd.h", "blocked_images.h")
+_SHARED = "blocked_tiles.h"
+_FOR_EACH_WIDTH = (("blocked_sums.h",), ("blocked_convolutions.h", "blocked_winograd.h", "blocked_images.h"))
 _IN_FRONT = ("compiler.h", "mathematics.h", "blocked_program.h")
 _BEHIND = ("blocked_run.h", "blocked_plan.h", "blocked_steps.h")
 
@@ -15,12 +16,13 @@ _BEHIND = ("blocked_run.h", "blocked_plan.h", "blocked_steps.h")
 @dataclass(frozen=True)
 class _Width:
     """Vectors of some processors. `target` names their instructions to the compiler, `tile` is how many pixels by two
-    blocks of channels fit into their registers, `fused` whether they multiply and add in one instruction."""
+    blocks of channels fit into their registers, `fused` whether they multiply and add in one instruction. Of `tiles`
+    pixels there are functions where time goes into memory: fewer, since each takes the compiler a while."""
 
     floats: int
     target: str
     tile: int
-    depthwise_tile: int
+    tiles: tuple[int, ...]
     fused: bool
     madd: str
     largest: str
@@ -32,7 +34,7 @@ _X86 = (
         4,
         "",
         6,
-        4,
+        (1, 2, 4, 6),
         False,
         "((a) * (b) + (c))",
         "((GB(vec))_mm_max_ps((__m128)(a), (__m128)(b)))",
@@ -42,7 +44,7 @@ _X86 = (
         8,
         "avx2,fma",
         6,
-        4,
+        (1, 2, 4, 6),
         True,
         "((GB(vec))_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))",
         "((GB(vec))_mm256_max_ps((__m256)(a), (__m256)(b)))",
@@ -52,15 +54,17 @@ _X86 = (
         16,
         "avx512f,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512",
         14,
-        8,
+        (1, 2, 4, 7, 8, 14),
         True,
         "((GB(vec))_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))",
         "((GB(vec))_mm512_max_ps((__m512)(a), (__m512)(b)))",
         "((GB(vec))_mm512_min_ps((__m512)(a), (__m512)(b)))",
     ),
 )
-_OTHERS = (_Width(4, "", 8, 4, False, "((a) * (b) + (c))", "gb_larger_4(a, b)", "gb_smaller_4(a, b)"),)
+_OTHER = _Width(4, "", 8, (1, 2, 4, 8), False, "((a) * (b) + (c))", "gb_larger_4(a, b)", "gb_smaller_4(a, b)")
 _LARGER = """
+#ifndef GB_LARGER
+#define GB_LARGER
 typedef float gb_vec_4 __attribute__((vector_size(16)));
 GK_INLINE gb_vec_4 gb_larger_4(gb_vec_4 a, gb_vec_4 b) { /* b where either is NaN */
   gb_vec_4 larger;
@@ -72,16 +76,22 @@ GK_INLINE gb_vec_4 gb_smaller_4(gb_vec_4 a, gb_vec_4 b) {
   for (int k = 0; k < 4; ++k) smaller[k] = a[k] < b[k] ? a[k] : b[k];
   return smaller;
 }
+#endif
 """
 
 
 @cache
 def width_texts() -> list[str]:
-    """The functions of steps for each width of vectors, one text each, which are the same in all libraries."""
+    """The functions of steps for each width of vectors, which are the same in all libraries: two texts each, about as
+    long to compile, those that take longest first."""
     head = "".join(header(name) for name in _IN_FRONT)
-    body = "".join(header(name) for name in _FOR_EACH_WIDTH)
-    x86 = [f"#if defined(__x86_64__)\n#include <immintrin.h>\n{_compiled_for(w, body)}#endif\n" for w in _X86]
-    others = [f"#if !defined(__x86_64__)\n{_LARGER}{_compiled_for(w, body)}#endif\n" for w in _OTHERS]
+    bodies = ["".join(map(header, names)) for names in _FOR_EACH_WIDTH]
+    x86 = [
+        f"#if defined(__x86_64__)\n#include <immintrin.h>\n{_compiled_for(w, body)}#endif\n"
+        for w in reversed(_X86)
+        for body in bodies
+    ]
+    others = [f"#if !defined(__x86_64__)\n{_LARGER}{_compiled_for(_OTHER, body)}#endif\n" for body in bodies]
     return [f"{head}\n{text}" for text in (*x86, *others)]
 
 
@@ -92,13 +102,13 @@ def running_text() -> str:
 
 
 def _compiled_for(width: _Width, body: str) -> str:
-    tiles = " ".join(f"f({pixels})" for pixels in range(1, width.tile + 1))
+    tiles, some = (" ".join(f"f({n})" for n in sizes) for sizes in (range(1, width.tile + 1), width.tiles))
     macros = {
         "GB(name)": f"GB_##name##_{width.floats}",
         "GB_V": width.floats,
         "GB_TILE": width.tile,
         "GB_TILES(f)": tiles,
-        "GB_DEPTHWISE_TILE": width.depthwise_tile,
+        "GB_SOME_TILES(f)": some,
         "GB_FUSED": int(width.fused),
         "GB_MADD(a, b, c)": width.madd,
         "GB_MAX(a, b)": width.largest,
@@ -106,7 +116,9 @@ def _compiled_for(width: _Width, body: str) -> str:
     }
     defined = [f"#define {name} {text}" for name, text in macros.items()]
     undefined = [f"#undef {name.split('(')[0]}" for name in macros]
-    lines = [*_target(width.target), *defined, body, *undefined, *_end_of_target(width.target)]
+    known = f"GB_KNOWN_{width.floats}"  # in one text of all that is there only once
+    shared = [f"#ifndef {known}", f"#define {known}", header(_SHARED), "#endif"]
+    lines = [*_target(width.target), *defined, *shared, body, *undefined, *_end_of_target(width.target)]
     return "\n".join(lines) + "\n"
 
 

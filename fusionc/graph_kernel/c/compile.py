@@ -10,8 +10,10 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 from pathlib import Path
+from threading import Lock
 
 from fusionc.errors import FusioncError
 
@@ -98,43 +100,49 @@ def compile_texts(
 
 
 def _run(commands: Sequence[Sequence[str]]) -> None:
-    """Run the compiler several times, as many at once as there are processors. Raises DoesNotCompile; none goes on
-    running then, or when this is interrupted."""
-    running: list[_Compiler] = []
-    try:
-        for command in commands:
-            if len(running) == _processors():
-                running[0].finish()
-                del running[0]
-            running.append(_Compiler(command))
-        for process in running:
-            process.finish()
-    finally:
-        for process in running:
-            process.end()
+    """Run the compiler several times, as many at once as there are processors. Raises DoesNotCompile: if several
+    complain, with what the first of them says. None goes on running then, or when this is interrupted."""
+    compilers = [_Compiler(command) for command in commands]
+    with ThreadPoolExecutor(_processors()) as pool:
+        try:
+            for run in [pool.submit(compiler.run) for compiler in compilers]:
+                run.result()
+        finally:
+            for compiler in compilers:
+                compiler.end()
 
 
 class _Compiler:
-    """A process of the compiler. They are waited for in their order, so that of several complaints the first is told,
-    whichever process is faster."""
+    """A process of the compiler, started by one thread and perhaps ended by another one."""
 
     def __init__(self, command: Sequence[str]) -> None:
-        self._name = command[0]
-        try:
-            self._process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        except OSError as error:
-            raise DoesNotCompile(f"the C compiler {self._name} cannot be run: {error.strerror}") from error
+        self._command = command
+        self._lock = Lock()
+        self._process: subprocess.Popen[str] | None = None
+        self._is_ended = False
 
-    def finish(self) -> None:
-        """Wait for it. Raises DoesNotCompile."""
+    def run(self) -> None:
+        """Start it, and wait for it. Raises DoesNotCompile."""
+        name = self._command[0]
+        with self._lock:
+            if self._is_ended:
+                return
+            try:
+                self._process = subprocess.Popen(
+                    self._command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+                )
+            except OSError as error:
+                raise DoesNotCompile(f"the C compiler {name} cannot be run: {error.strerror}") from error
         said, complaint = self._process.communicate()
         if self._process.returncode:
-            raise DoesNotCompile(complaint.strip() or said.strip() or _without_a_word(self._name))
+            raise DoesNotCompile(complaint.strip() or said.strip() or _without_a_word(name))
 
     def end(self) -> None:
-        """Stop it, if it has not come to its end."""
-        with self._process:
-            self._process.terminate()
+        """Stop it, if it has not come to its end, or keep it from being started."""
+        with self._lock:
+            self._is_ended = True
+            if self._process is not None:
+                self._process.terminate()
 
 
 def _without_a_word(compiler: str) -> str:

@@ -173,7 +173,7 @@ def _texts(areas: Sequence[Area], most: int | None) -> list[str]:
     programs = [kernel for kernel in known_kernels if kernel.is_program]
     widths = width_texts() if programs else []
     if most is not None:
-        texts += widths
+        texts = [*widths, *texts]
     ends = [header("onnxruntime_api.h"), header("runtime.h"), header("loop_operators.h")]
     if programs:
         ends += [running_text(), header("blocked_operators.h"), _list("GK_PROGRAMS", programs)]

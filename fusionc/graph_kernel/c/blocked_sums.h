@@ -1,0 +1,112 @@
+/* The functions of tiles, for one width of vectors. */
+/* R pixels by O blocks of channels out; C channels of a block in. `pixel` is how far pixels lie apart. */
+GK_INLINE void GB(sum)(const GB(tile) *t, const ptrdiff_t pixel, const int R, const int O, const int C) {
+  const int step = C < GB_STEP ? C : GB_STEP;
+  GB(vec) s0[GB_TILE], s1[GB_TILE];
+  GB(vec) b0 = {0}, b1 = {0};
+  if (t->start) {
+    b0 = GB(load)(t->start);
+    if (O > 1) b1 = GB(load)(t->start + GB_V);
+  }
+  GB_FOR_PIXELS(r) s0[r] = b0, s1[r] = b1;
+  const float *w = t->w, *block = t->x, *ahead = t->ahead;
+  for (ptrdiff_t b = 0; b < t->blocks; ++b, block += t->x_block) {
+    const float *row = block;
+    const ptrdiff_t channels = C > 1 && b + 1 == t->blocks ? t->last : C;
+    for (ptrdiff_t i = 0; i < t->rows; ++i, row += t->x_row) {
+      const float *tap = row;
+      for (ptrdiff_t j = 0; j < t->columns; ++j, tap += t->x_column, w += C * O * GB_V) {
+        const float *x = tap, *these = w;
+        for (ptrdiff_t left = channels; left > 0; left -= step, x += step, these += step * O * GB_V) {
+          if (C > 1) {
+            __builtin_prefetch(ahead, 0, 2);
+            __builtin_prefetch(ahead + GB_LINE, 0, 2);
+            ahead += t->ahead_step;
+          }
+          __asm__("" : "+r"(x)); /* or else gcc keeps for later turns what these read: more than fits into registers */
+#pragma GCC unroll 4
+          for (int c = 0; c < step; ++c) {
+            const GB(vec) w0 = GB(load)(these + c * O * GB_V), w1 = O > 1 ? GB(load)(these + (c * O + 1) * GB_V) : w0;
+            GB_FOR_PIXELS(r) {
+              const GB(vec) v = GB(all)(x[r * pixel + c]);
+              s0[r] = GB_MADD(v, w0, s0[r]);
+              if (O > 1) s1[r] = GB_MADD(v, w1, s1[r]);
+            }
+          }
+        }
+      }
+    }
+  }
+  GB(finish)(t, s0, t->y, t->residual, O > 1 ? NULL : t->lanes, R);
+  if (O > 1) GB(finish)(t, s1, t->y + t->y_block, t->residual ? t->residual + t->residual_block : NULL, t->lanes, R);
+}
+
+/* R pixels of one block, each channel by itself, by kernels of K columns; `pixel` and `column` are how far those lie
+ * apart. */
+GK_INLINE void GB(each_sum)(const GB(tile) *t, const ptrdiff_t pixel, const ptrdiff_t column, const int R, const ptrdiff_t K) {
+  GB(vec) sums[GB_TILE];
+  GB_FOR_PIXELS(r) sums[r] = t->start ? GB(load)(t->start) : (GB(vec)){0};
+  const float *w = t->w, *row = t->x;
+  for (ptrdiff_t i = 0; i < t->rows; ++i, row += t->x_row) {
+    const float *x = row;
+#pragma GCC unroll 8
+    for (ptrdiff_t j = 0; j < K; ++j, x += column, w += GB_V) {
+      GB_FOR_PIXELS(r) sums[r] = GB_MADD(GB(load)(x + r * pixel), GB(load)(w), sums[r]);
+    }
+  }
+  GB(finish)(t, sums, t->y, t->residual, t->lanes, R);
+}
+
+#define GB_TILE_OF(r)                                                                     \
+  static void GB(one_##r)(const GB(tile) * t) { GB(sum)(t, GB_V, r, 1, GB_V); }             \
+  static void GB(two_##r)(const GB(tile) * t) { GB(sum)(t, GB_V, r, 2, GB_V); }             \
+  static void GB(far_one_##r)(const GB(tile) * t) { GB(sum)(t, t->x_pixel, r, 1, GB_V); }   \
+  static void GB(far_two_##r)(const GB(tile) * t) { GB(sum)(t, t->x_pixel, r, 2, GB_V); }
+#define GB_SOME_TILE_OF(r)                                                                \
+  static void GB(first_one_##r)(const GB(tile) * t) { GB(sum)(t, t->x_pixel, r, 1, 1); }    \
+  static void GB(first_two_##r)(const GB(tile) * t) { GB(sum)(t, t->x_pixel, r, 2, 1); }    \
+  static void GB(each_##r)(const GB(tile) * t) { GB(each_sum)(t, t->x_pixel, t->x_column, r, t->columns); } \
+  static void GB(each_3_##r)(const GB(tile) * t) { GB(each_sum)(t, GB_V, GB_V, r, 3); }     \
+  static void GB(each_5_##r)(const GB(tile) * t) { GB(each_sum)(t, GB_V, GB_V, r, 5); }     \
+  static void GB(each_3_2_##r)(const GB(tile) * t) { GB(each_sum)(t, 2 * GB_V, GB_V, r, 3); } \
+  static void GB(each_5_2_##r)(const GB(tile) * t) { GB(each_sum)(t, 2 * GB_V, GB_V, r, 5); }
+GB_TILES(GB_TILE_OF)
+GB_SOME_TILES(GB_SOME_TILE_OF)
+#undef GB_TILE_OF
+#undef GB_SOME_TILE_OF
+
+#define GB_ONE(r) [r] = GB(one_##r),
+#define GB_TWO(r) [r] = GB(two_##r),
+#define GB_FAR_ONE(r) [r] = GB(far_one_##r),
+#define GB_FAR_TWO(r) [r] = GB(far_two_##r),
+#define GB_FIRST_ONE(r) [r] = GB(first_one_##r),
+#define GB_FIRST_TWO(r) [r] = GB(first_two_##r),
+#define GB_EACH(r) [r] = GB(each_##r),
+#define GB_EACH_3(r) [r] = GB(each_3_##r),
+#define GB_EACH_5(r) [r] = GB(each_5_##r),
+#define GB_EACH_3_2(r) [r] = GB(each_3_2_##r),
+#define GB_EACH_5_2(r) [r] = GB(each_5_2_##r),
+GB(tile_function) *const GB(tiles)[][GB_TILE + 1] = {
+    {GB_TILES(GB_ONE)},
+    {GB_TILES(GB_TWO)},
+    {GB_TILES(GB_FAR_ONE)},
+    {GB_TILES(GB_FAR_TWO)},
+    {GB_SOME_TILES(GB_FIRST_ONE)},
+    {GB_SOME_TILES(GB_FIRST_TWO)},
+    {GB_SOME_TILES(GB_EACH)},
+    {GB_SOME_TILES(GB_EACH_3)},
+    {GB_SOME_TILES(GB_EACH_5)},
+    {GB_SOME_TILES(GB_EACH_3_2)},
+    {GB_SOME_TILES(GB_EACH_5_2)},
+};
+#undef GB_ONE
+#undef GB_TWO
+#undef GB_FAR_ONE
+#undef GB_FAR_TWO
+#undef GB_FIRST_ONE
+#undef GB_FIRST_TWO
+#undef GB_EACH
+#undef GB_EACH_3
+#undef GB_EACH_5
+#undef GB_EACH_3_2
+#undef GB_EACH_5_2
