@@ -9,7 +9,7 @@ import click
 from fusionc.cli.atc_spelling import AtcCommand
 from fusionc.cli.common_options import custom_passes_option, log_debug_option
 from fusionc.cli.files import FilePath, write_text
-from fusionc.errors import printable
+from fusionc.errors import UsageError, printable
 from fusionc.switches.presets import PRESETS, preset
 
 _MEANINGS = "\b\nPresets:\n" + "\n".join(f"  {name:<10}{meaning}" for name, meaning in PRESETS.items())
@@ -23,13 +23,23 @@ _MEANINGS = "\b\nPresets:\n" + "\n".join(f"  {name:<10}{meaning}" for name, mean
 @custom_passes_option
 @log_debug_option
 def command(name: str, output: Path | None, custom_passes: tuple[Path, ...]) -> None:
-    """Show or write a switch file, by default a complete one: every pass, in the order in which they run."""
+    """Show or write a switch file, by default a complete one: every pass, in the order in which they run.
+
+    A file that somebody has edited is not replaced."""
     from fusionc.custom.loading import load_passes
 
-    text = preset(name, load_passes(custom_passes))
+    passes = load_passes(custom_passes)
+    text = preset(name, passes)
     if output is None:
         click.echo(text, nl=False)
     else:
+        if output.is_file() and output.read_bytes() not in (
+            b"",
+            *(preset(known, passes).encode() for known in PRESETS),
+        ):
+            what = "the file is there, and holds something else than a preset"
+            hint = "give another name, or remove it first"
+            raise UsageError(what, where=str(output), hint=hint, code="E10001")
         write_text(output, text)
         shown = printable(str(output))
         click.echo(f"{shown} is written; use it with: fusionc convert --fusion_switch_file {shown}")

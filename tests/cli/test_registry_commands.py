@@ -143,6 +143,16 @@ def test_the_switch_file_in_a_file(run: Any, tmp_path: Path) -> None:
     assert (tmp_path / "cfg.json").read_bytes() == text.encode()
 
 
+def test_an_edited_switch_file_stays(run: Any, tmp_path: Path) -> None:
+    assert run("switch_file", "--output", "cfg.json").exit_code == 0
+    assert run("switch_file", "--preset", "exact", "--output", "cfg.json").exit_code == 0  # nobody's work is lost
+    edited = (tmp_path / "cfg.json").read_text().replace('"off"', '"on"', 1)
+    (tmp_path / "cfg.json").write_text(edited)
+    result = run("switch_file", "--output", "cfg.json")
+    assert (result.exit_code, (tmp_path / "cfg.json").read_text()) == (2, edited)
+    assert "something else than a preset" in result.stderr
+
+
 def test_a_switch_file_that_cannot_be_written(run: Any) -> None:
     result = run("switch_file", "--output", "none/cfg.json")
     assert result.exit_code == 2 and result.stderr.startswith("E13004: the file cannot be written: ")
