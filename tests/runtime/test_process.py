@@ -339,7 +339,10 @@ def test_large_arrays_arrive_as_they_are() -> None:
 
 
 def environment_of(number: int) -> list[str]:
-    return Path(f"/proc/{number}/environ").read_text().split("\0")
+    text, place = "", Path(f"/proc/{number}/environ")
+    while not text:  # until its program is loaded
+        text = place.read_text()
+    return text.split("\0")
 
 
 def test_numpy_starts_no_threads_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
