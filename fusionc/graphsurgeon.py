@@ -182,10 +182,11 @@ def replace_in(owner: Any, name: str, old: T, new: T) -> None:
             places.setdefault(value, []).append(place)
         owner.__dict__["_places"] = values, places
     values, places = owner.__dict__["_places"]
-    moved = places.pop(old)
+    moved = places.pop(old, [])  # nothing is left where `old` was there twice, and this is the second call
     for place in moved:
         values[place] = new
-    places.setdefault(new, []).extend(moved)
+    if moved:
+        places.setdefault(new, []).extend(moved)
     owner.__dict__.pop(name, None)
 
 

@@ -448,3 +448,12 @@ def test_a_new_constant_of_an_unknown_type_is_refused(options: Callable[[Match],
     model = inside_function(parse("agraph (float[N] x) => (float[N] y) { a = Relu (x) y = Abs (a) }"))
     result, counts = optimize(model, [third])
     assert [count.refused for count in counts] == [{}, {"the element type is unknown": 1}] and result == model
+
+
+def test_a_value_that_a_graph_hands_out_twice() -> None:
+    own = make(op.Abs(op.Relu(x)), lambda m, new: new.Relu(m.x))
+    text = "agraph (float[N] x) => (float[N] y, float[N] y) { a = Relu (x) y = Abs (a) }"
+    result, counts = optimize(parse(text), [own])
+    assert [count.effected for count in counts] == [1]
+    assert [value.name for value in result.graph.output] == ["y", "y"]
+    assert [node.op_type for node in result.graph.node] == ["Relu"]

@@ -339,9 +339,9 @@ def test_large_arrays_arrive_as_they_are() -> None:
 
 
 def environment_of(number: int) -> list[str]:
-    text, place = "", Path(f"/proc/{number}/environ")
-    while not text:  # until its program is loaded
-        text = place.read_text()
+    end, text = time.monotonic() + 10, ""
+    while not text and time.monotonic() < end:  # until its program is loaded
+        text = Path(f"/proc/{number}/environ").read_text()
     return text.split("\0")
 
 

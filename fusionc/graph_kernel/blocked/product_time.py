@@ -18,7 +18,7 @@ _STREAMED, _STREAMED_THERE = 17e9, 11.5e9  # bytes of a large matrix in a second
 _CACHED = 40e9  # of a small one
 _SMALL = 1 << 20  # bytes
 _COPIED = 25e9  # bytes of rows that go into the layout or come out of it in a second
-_VECTOR = 16  # floats: rows of so many need not be copied
+_VECTOR = 16  # floats: rows of so many are read and written where they lie, unless they are whole pages apart
 _BEGIN = 1e-6  # seconds
 _PASS = 0.15e-9  # seconds for each number of a pass over results that is saved …
 _LONG_PASS = 0.5e-9  # … and of one with an activation of many instructions, which is faster here besides
@@ -42,4 +42,5 @@ def pass_seconds(rows: int, channels: int, function: Activation) -> float:
 
 def copy_seconds(rows: int, channels: int) -> float:
     """Seconds for rows to come into the layout, or out of it, of which onnxruntime has none."""
-    return _BEGIN + (8 * rows * channels / _COPIED if channels % _VECTOR else 0.0)
+    is_copied = channels % _VECTOR != 0 or channels % _PAGE == 0
+    return _BEGIN + (8 * rows * channels / _COPIED if is_copied else 0.0)

@@ -79,7 +79,7 @@ static void GB(convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float 
         .x_row = s->dilation[0] * c->in.row,
         .x_column = s->dilation[1] * pixel,
         .w = c->weights + to.block * size,
-        .ahead = c->weights + (to.block + 1 + is_two) * size + tiles * (2 * size / GB_ASKING),
+        .ahead = tiles < GB_ASKING ? c->weights + (to.block + 1 + is_two) * size + tiles * (2 * size / GB_ASKING) : NULL,
         .ahead_step = tiles < GB_ASKING ? 2 * GB_LINE : 0,
         .blocks = in_blocks,
         .last = GB(last_of)(c->in.channels / s->group),

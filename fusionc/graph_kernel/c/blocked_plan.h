@@ -2,6 +2,7 @@
 enum {
   GB_TASK_NS = 4000,    /* about what a task takes at least: much more than to begin it */
   GB_TASKS = 8,         /* for each thread at most, or else the last one would be waited for */
+  GB_PAGE_FLOATS = 1024, /* in a page of memory */
   GB_STRIP = 256 << 10, /* bytes of an image that are read for all blocks before the next ones are */
 };
 
@@ -183,11 +184,14 @@ static void gb_read_directly(const gb_state *state, gb_plan *plan, int k) {
   const gb_program *p = state->kernel->program;
   const int storage = p->steps[k].op == GB_LOAD ? gb_whole_rows(p, p->steps[k].out) : -1, v = state->width->vector;
   if (storage < 0 || p->storages[storage].channels % v) return;
-  const int is_apart = p->storages[storage].channels % 1024 != 0;
+  const int is_apart = p->storages[storage].channels % GB_PAGE_FLOATS == 0;
   int last = k;
   while (++last < p->steps_count) {
     const gb_step *s = &p->steps[last];
-    const int is_taken = gb_is_product(s) && (is_apart || p->buffers[s->in].storage != storage);
+    const int is_in = s->op != GB_LOAD && p->buffers[s->in].storage == storage;
+    const int is_in2 = s->in2 >= 0 && p->buffers[s->in2].storage == storage;
+    const int is_whole = (!is_in || gb_whole_rows(p, s->in) >= 0) && (!is_in2 || gb_whole_rows(p, s->in2) >= 0);
+    const int is_taken = gb_is_product(s) && is_whole && !(is_apart && is_in);
     if (gb_reads(p, s, storage) && !is_taken) return;
     if (gb_writes(p, s, storage)) break;
   }

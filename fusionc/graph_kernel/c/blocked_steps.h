@@ -47,9 +47,11 @@ static void gb_clear_halo(const gb_state *state, const gb_call *c) {
     }
 }
 
+/* The first task clears the border as well, while others write what is within: nobody reads before all are done. There may
+ * be a border around an image without rows. */
 static void gb_do(const gb_work *w, const gb_call *c, ptrdiff_t number, float *scratch) {
   if (c->halo && number == 0) gb_clear_halo(w->state, c);
-  w->state->width->tasks[c->step->op](c, c->units * number / c->tasks, c->units * (number + 1) / c->tasks, scratch);
+  if (c->units) w->state->width->tasks[c->step->op](c, c->units * number / c->tasks, c->units * (number + 1) / c->tasks, scratch);
 }
 
 /* What one thread does of a run. */

@@ -15,7 +15,8 @@ typedef struct {
   ptrdiff_t x_pixel, x_block, x_row, x_column;
   const float *w; /* [block][row][column][channel in][GB_V channels out, or twice as many] */
   ptrdiff_t blocks, last, rows, columns; /* last: channels of the last block, rounded up to GB_STEP */
-  const float *ahead; /* weights that are read soon, from slower memory: a tile asks for 2 cache lines in each step */
+  const float *ahead; /* weights that are read soon, from slower memory: a tile asks for 2 cache lines in each step. NULL:
+                       * none */
   ptrdiff_t ahead_step;
   const float *start; /* what sums begin with, for each channel out; NULL: with zero */
   float *y;
@@ -116,6 +117,7 @@ GK_INLINE GB(tile_function) *const *GB(depthwise_tiles)(const gb_step *s) {
 /* Sums of n pixels that lie one after the other, in tiles that are about equal, for some blocks of channels. */
 static void GB(pixels)(const GB(tile) *all, ptrdiff_t n, GB(tile_function) *const *tiles, int blocks) {
   GB(tile) t = *all;
+  if (!t.ahead) t.ahead = t.w; /* or else each step would ask for memory that there is not, which takes a while */
   const ptrdiff_t asked = t.ahead_step * t.blocks * t.rows * t.columns * (GB_V / GB_STEP);
   for (ptrdiff_t left = n, r; left > 0; left -= r) {
     r = left / ((left + GB_TILE - 1) / GB_TILE);

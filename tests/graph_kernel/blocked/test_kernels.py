@@ -154,10 +154,13 @@ def test_one_thread_and_several(library: Library) -> None:
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
-def test_no_image_at_all(library: Library) -> None:
+@pytest.mark.parametrize("sizes", [(0, 8, 8), (1, 0, 8), (2, 8, 0)])
+def test_no_image_at_all(sizes: tuple[int, int, int], library: Library) -> None:
     (found,) = library.areas[f"dense_{KernelKind.WINOGRAD}"]
-    tensors = found.tensors(dense().feeds({"N": 0, "H": 8, "W": 8}))
-    assert [array.shape for array in run_kernel(found, tensors, library.file)] == [(0, 80, 8, 8)] * 3
+    batch, rows, columns = sizes
+    tensors = found.tensors(dense().feeds({"N": batch, "H": rows, "W": columns}))
+    made = [array.shape for array in run_kernel(found, tensors, library.file)]
+    assert made == [(batch, 80, rows, columns)] * 3
 
 
 @pytest.mark.usefixtures("needs_a_compiler")

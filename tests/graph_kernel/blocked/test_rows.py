@@ -141,6 +141,12 @@ def test_what_pays(rows: int | str, channels: int, pays: bool) -> None:
     assert (saved_by_program(found.area) > 0) == pays
 
 
+def test_a_copy_may_cost_more_than_a_small_product_saves() -> None:
+    n = Network()
+    found = only_area(n.model(n.product(n.input(1, 64, 1024), 1024, 16)))
+    assert saved_by_program(found.area) <= 0
+
+
 @pytest.mark.parametrize("activation", ["Relu", "Gelu"])
 def test_what_stands_behind_many_rows_may_pay(activation: str) -> None:
     n = Network()
