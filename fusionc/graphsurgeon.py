@@ -125,8 +125,8 @@ def missing(name: str) -> Callable[[type[T]], type[T]]:
 
 
 class ReadOnly:
-    """Base of what passes read. The engine replaces tuples by other ReadOnlyTuples, and names new values. Two of these
-    are equal only if they are the same."""
+    """Base of what passes read. The engine assigns other ReadOnlyTuples, replaces values in those that are Replaceable,
+    and names new values. Two of these are equal only if they are the same."""
 
     __hash__ = object.__hash__
     __eq__ = object.__eq__  # not a function of Python: tuples of thousands of values are searched by it
@@ -136,6 +136,8 @@ class ReadOnly:
             kind = type(self).__name__
             raise TypeError(f"a pass does not assign {kind}.{name}: {CHANGES[kind]}")
         object.__setattr__(self, name, value)
+        if name in _READ:
+            vars(self).pop("_places", None)  # of what was there before
 
 
 def _has(owner: Any, name: str) -> bool:

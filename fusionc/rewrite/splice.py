@@ -203,7 +203,7 @@ def _replace_input(node: Node, old: Edge, new: Edge) -> None:
 
 def _define(model: Model, function: onnx.FunctionProto) -> None:
     """Give the model a function, and what it needs to hold one."""
-    key = (function.domain, function.name, function.overload)
+    key = (operators.canonical_domain(function.domain), function.name, function.overload)
     if key not in model.functions:
         proto = model.proto.functions.add()
         proto.CopyFrom(function)

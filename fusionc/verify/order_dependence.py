@@ -89,7 +89,8 @@ class OrderDependence:
             if known is feeds:  # with onnxruntime's optimizers, the candidate runs on the same samples again
                 return found
         found = self._reaches(feeds, outputs)
-        if sum(value.nbytes for value in (*feeds.values(), *found) if isinstance(value, np.ndarray)) <= _SMALL:
+        kept = [value for value in (*feeds.values(), *found) if value is not None]
+        if all(isinstance(value, np.ndarray) for value in kept) and sum(value.nbytes for value in kept) <= _SMALL:
             self._last.append((feeds, found))
         return found
 

@@ -71,3 +71,13 @@ def test_a_value_of_many_is_replaced_without_the_others(is_output: bool, monkeyp
         monkeypatch.setattr(module, "ReadOnlyTuple", Counting)
     assert "Identity" not in {node.op_type for node in convert(model).graph.node}
     assert made < 20 * 500
+
+
+def test_what_is_replaced_is_of_what_was_assigned_last() -> None:
+    node = next(iter(typed_model(scaling.made(scaling.concatenated, 3), "").main.nodes))
+    first, *_ = read = node.inputs
+    graphsurgeon.replace_in(node, "inputs", first, None)
+    assert node.inputs[0] is None
+    node.inputs = graphsurgeon.ReadOnlyTuple(read)
+    graphsurgeon.replace_in(node, "inputs", None, first)
+    assert node.inputs == read

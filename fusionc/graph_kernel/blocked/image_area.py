@@ -49,6 +49,15 @@ class Operation:
     is_planar: bool = False
     line: tuple[float, float] | None = None
 
+    @property
+    def border(self) -> int:
+        """How many rows and columns of zeros it reads around its image."""
+        window = self.window
+        if self.kind is not StepKind.TRANSPOSED:
+            return max(window.pads)
+        sides = zip(window.kernel * 2, window.stride * 2, window.pads, strict=True)
+        return max(0, *((kernel - 1 - pad) // stride for kernel, stride, pad in sides))
+
     def reads(self) -> list[str]:
         """The images that it reads."""
         return [name for name in (self.image, self.second) if name]
@@ -141,6 +150,12 @@ class ImageArea:
         *outer, rows, channels = shape
         batch, height = [*outer, 1, 1][:2]
         return batch, channels, height, rows
+
+    def require_same(self, one: str, other: str) -> None:
+        """Raises UnfitOperator where two images are not known to have the same channels and sizes."""
+        have_same_channels = self.image(one).channels == self.image(other).channels
+        if not have_same_channels or not all(self.are_same(one, other, axis) for axis in _AXES):
+            raise UnfitOperator("its operands may have different shapes")
 
     def are_same(self, one: str, other: str, axis: int) -> bool:
         """Whether two images are known to have the same size: 0 their batches, 2 their heights, 3 their widths."""

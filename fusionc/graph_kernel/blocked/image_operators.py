@@ -7,78 +7,20 @@ from dataclasses import replace
 
 import onnx
 
-from fusionc.graph_kernel.blocked.image_activations import ACTIVATIONS, fused_activation
-from fusionc.graph_kernel.blocked.image_area import Image, ImageArea, ImageCut, ImageJoin, Operation, UnfitOperator
+from fusionc.graph_kernel.blocked.convolution_operators import convolution, transposed_convolution
+from fusionc.graph_kernel.blocked.image_activations import ACTIVATIONS
+from fusionc.graph_kernel.blocked.image_area import ImageArea, ImageCut, ImageJoin, Operation, UnfitOperator
 from fusionc.graph_kernel.blocked.image_resize import resize
 from fusionc.graph_kernel.blocked.image_size import ImageSize
-from fusionc.graph_kernel.blocked.program import KernelWindow, StepKind
+from fusionc.graph_kernel.blocked.program import BLOCK, KernelWindow, StepKind
 from fusionc.graph_kernel.blocked.row_operators import biased_activation, product, with_bias, with_factor
 from fusionc.graph_kernel.blocked.windows import pooled, window_of
 from fusionc.graph_kernel.lower.area_info import attribute
 from fusionc.model.operators import MICROSOFT
 
 _ONE = ImageSize(1)
-BLOCK = 16  # channels that lie together in the widest layout
-_MOST_PLANAR = 4  # channels of an image that a convolution reads as it lies in its tensor
 
 _Reader = Callable[[ImageArea, onnx.NodeProto], Operation | ImageJoin | ImageCut]
-
-
-def _convolution(images: ImageArea, node: onnx.NodeProto) -> Operation:
-    x, w, bias, second = [*node.input, "", ""][:4]
-    image, shape = images.image(x), images.weights(w)
-    if len(shape) != 4:
-        raise UnfitOperator("its weights have not four axes")
-    out, taken, *kernel = shape
-    window = window_of(node, (kernel[0], kernel[1]), image)
-    if taken * window.group != image.channels or out % window.group:
-        raise UnfitOperator("its weights do not fit its image")
-    if bias and images.weights(bias) != (out,):
-        raise UnfitOperator("its bias does not fit its weights")
-    found = Operation(
-        _kind(images, x, image.channels, out, window),
-        node.output[0],
-        x,
-        weights=w,
-        bias=bias,
-        window=window,
-        activated=fused_activation(node),
-    )
-    found.is_planar = found.kind is StepKind.FIRST
-    made = pooled(image, window, out)
-    images.note(found.out, made)
-    if second:
-        images.image(second)
-        _require_same(images, second, found.out)
-        found.second = second
-    return found
-
-
-def _kind(images: ImageArea, x: str, channels: int, out: int, window: KernelWindow) -> StepKind:
-    if window.group == 1:
-        is_read_as_it_is = x in images.area.inputs and channels <= _MOST_PLANAR
-        return StepKind.FIRST if is_read_as_it_is else StepKind.CONV
-    if window.group == channels == out:
-        return StepKind.DEPTHWISE
-    if channels // window.group % BLOCK or out // window.group % BLOCK:
-        raise UnfitOperator("its groups are no whole blocks of channels")
-    return StepKind.CONV
-
-
-def _transposed(images: ImageArea, node: onnx.NodeProto) -> Operation:
-    x, w, bias = [*node.input, ""][:3]
-    image, shape = images.image(x), images.weights(w)
-    if len(shape) != 4 or attribute(node, "output_shape") is not None or any(attribute(node, "output_padding") or ()):
-        raise UnfitOperator("its output has a size of its own")
-    taken, out, *kernel = shape
-    window = window_of(node, (kernel[0], kernel[1]), image)
-    if window.stride != window.kernel or any(window.pads) or window.dilation != (1, 1) or window.group != 1:
-        raise UnfitOperator("its kernels overlap")
-    if taken != image.channels or (bias and images.weights(bias) != (out,)):
-        raise UnfitOperator("its weights do not fit its image")
-    rows, columns = window.stride
-    images.note(node.output[0], Image(out, image.batch, image.height.times(rows), image.width.times(columns)))
-    return Operation(StepKind.TRANSPOSED, node.output[0], x, weights=w, bias=bias, window=window)
 
 
 def _pool(images: ImageArea, node: onnx.NodeProto) -> Operation:
@@ -126,7 +68,7 @@ def _sum_or_product(images: ImageArea, node: onnx.NodeProto) -> Operation:
         large, small = (b, a) if images.image(a).is_pixel else (a, b)
         images.note(node.output[0], images.image(large))
         return Operation(StepKind.SCALE, node.output[0], large, small)
-    _require_same(images, a, b)
+    images.require_same(a, b)
     images.note(node.output[0], images.image(a))
     kind = StepKind.MUL if node.op_type == "Mul" else StepKind.ADD
     return Operation(kind, node.output[0], a, b)
@@ -198,17 +140,12 @@ def _cut(images: ImageArea, source: str, parts: list[tuple[str, int, int]]) -> I
     return ImageCut(source, tuple((name, first) for name, first, _ in parts))
 
 
-def _require_same(images: ImageArea, a: str, b: str) -> None:
-    if images.image(a).channels != images.image(b).channels or not all(images.are_same(a, b, k) for k in (0, 2, 3)):
-        raise UnfitOperator("its operands may have different shapes")
-
-
 _SLICE = ("starts", "ends", "axes", "steps")
 OPERATORS: Mapping[tuple[str, str], _Reader] = {
     **dict.fromkeys(ACTIVATIONS, _activation),
-    ("", "Conv"): _convolution,
-    (MICROSOFT, "FusedConv"): _convolution,
-    ("", "ConvTranspose"): _transposed,
+    ("", "Conv"): convolution,
+    (MICROSOFT, "FusedConv"): convolution,
+    ("", "ConvTranspose"): transposed_convolution,
     ("", "MatMul"): product,
     ("", "Gemm"): product,
     (MICROSOFT, "BiasGelu"): biased_activation,
@@ -227,7 +164,9 @@ OPERATORS: Mapping[tuple[str, str], _Reader] = {
     ("", "Resize"): resize,
     ("", "Upsample"): resize,
 }
-CONVOLVING = frozenset(name for name, reader in OPERATORS.items() if reader in (_convolution, _transposed, product))
+CONVOLVING = frozenset(
+    name for name, reader in OPERATORS.items() if reader in (convolution, transposed_convolution, product)
+)
 _PRODUCTS = frozenset(op for (_, op), reader in OPERATORS.items() if reader is product)
 _OF_ROWS = (product, _sum_or_product, _activation, biased_activation, _joined, _split, _slice)
 

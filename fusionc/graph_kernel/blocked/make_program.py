@@ -11,9 +11,17 @@ from fusionc.graph_kernel.blocked.convolution_time import direct_seconds, winogr
 from fusionc.graph_kernel.blocked.fuse_operations import Operations
 from fusionc.graph_kernel.blocked.image_area import Image, Operation
 from fusionc.graph_kernel.blocked.place_images import Places, Value, lifetimes, slots_of
-from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, NOTHING, Buffer, Program, ProgramStep, StepKind, Storage
+from fusionc.graph_kernel.blocked.program import (
+    BLOCK,
+    CONVOLUTIONS,
+    NOTHING,
+    Buffer,
+    Program,
+    ProgramStep,
+    StepKind,
+    Storage,
+)
 
-_BLOCK = 16
 _WORTH = 0.9  # of the time of the direct way, below which Winograd's is taken
 _ABOUT = 56  # pixels that a side has of which nothing is known …
 _ABOUT_FIRST = 224  # … and of images with few channels
@@ -70,7 +78,7 @@ class _Maker:
         for operation in self._places.steps:
             if operation.kind in CONVOLUTIONS:
                 read = self._places.of(self._places.read(operation)[0]).storage
-                halos[read] = max(halos[read], *operation.window.pads)
+                halos[read] = max(halos[read], operation.border)
             steps.append(self._step(operation))
         slots = slots_of(list(lives.values()), [self._floats(value, halos[value]) for value in lives])
         storages = tuple(
@@ -88,7 +96,7 @@ class _Maker:
     def _floats(self, value: Value, halo: int) -> int:
         image = self._images.images[value[0]]
         height, width = (size.about(self._unknown) + 2 * halo for size in (image.height, image.width))
-        channels = image.channels if value[1] else -(-image.channels // _BLOCK) * _BLOCK
+        channels = image.channels if value[1] else -(-image.channels // BLOCK) * BLOCK
         return channels * height * width
 
     def _step(self, operation: Operation) -> ProgramStep:
@@ -122,7 +130,7 @@ class _Maker:
         if (window.kernel, window.stride, window.dilation, window.group) != ((3, 3), (1, 1), (1, 1), 1):
             return 0
         image, out = self._images.images[operation.image], self._images.images[operation.out]
-        if min(image.channels, out.channels) < _BLOCK:
+        if min(image.channels, out.channels) < BLOCK:
             return 0
         height, width = out.height.about(self._unknown), out.width.about(self._unknown)
         direct = direct_seconds(height * width, 9, image.channels, out.channels)

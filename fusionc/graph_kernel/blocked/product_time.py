@@ -13,7 +13,8 @@ from fusionc.graph_kernel.blocked.program import Activation
 _PRODUCTS = 48e9  # in a second
 _PAGES_APART = 0.9  # what onnxruntime reaches of that where rows are whole pages apart
 _PAGE = 1024  # floats
-_FEW, _OF_FEW, _EMPTY_ROWS = 32, 0.93, 6  # so few rows; and how many of a tile onnxruntime does not fill
+_FEW = 32  # rows: of at most so many onnxruntime reaches …
+_OF_FEW, _EMPTY_ROWS = 0.93, 6  # … this, where tiles were full, and leaves about so many rows of a tile empty
 _STREAMED, _STREAMED_THERE = 17e9, 11.5e9  # bytes of a large matrix in a second
 _CACHED = 40e9  # of a small one
 _SMALL = 1 << 20  # bytes

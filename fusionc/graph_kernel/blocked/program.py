@@ -7,6 +7,7 @@ from enum import IntEnum
 
 import numpy as np
 
+BLOCK = 16  # channels that lie together in the widest layout
 NOTHING = -1  # where a step has no second operand, weights or bias
 
 
@@ -30,11 +31,13 @@ class StepKind(IntEnum):
     RESIZE = 14
     COPY = 15
     PRODUCT = 16
+    GROUPED = 17
 
 
 CONVOLUTIONS = frozenset(
     (
         *(StepKind.CONV, StepKind.WINOGRAD, StepKind.DEPTHWISE, StepKind.FIRST, StepKind.TRANSPOSED),
+        StepKind.GROUPED,  # of groups that are no whole blocks
         StepKind.PRODUCT,  # a convolution of 1×1, with weights [in, out]
     )
 )
@@ -68,7 +71,8 @@ class Activated:
 
 @dataclass(frozen=True)
 class KernelWindow:
-    """How a convolution or a pool walks over rows and columns. Pads are top, left, bottom, right."""
+    """How a convolution or a pool walks over rows and columns. Pads are top, left, bottom, right; less than 0 where a
+    transposed convolution makes more rows or columns than its kernel reaches."""
 
     kernel: tuple[int, int] = (1, 1)
     stride: tuple[int, int] = (1, 1)

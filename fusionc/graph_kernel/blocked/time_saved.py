@@ -16,6 +16,7 @@ from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, NO_ACTIVATION, Ac
 _DIRECT = 0.94  # what a direct convolution takes here, of the time that onnxruntime takes …
 _BY_CHANNEL = 1.12  # … and one of each channel by itself whose kernels have another number of columns than these
 _COLUMNS = (3, 5)
+_OVERLAPPING = 1.3  # what onnxruntime takes for a transposed convolution whose kernels overlap, as it adds up in memory
 _LEAST = 0.04  # of onnxruntime's time: below that estimates are no better than guesses
 
 
@@ -60,6 +61,10 @@ def _ratio(step: ProgramStep) -> float:
 
 
 def _of_direct(step: ProgramStep, operation: Operation, made: MadeProgram) -> float:
-    channels, out = _channels(operation, made)
-    taps = 1 if step.kind is StepKind.TRANSPOSED else step.window.kernel[0] * step.window.kernel[1]
-    return direct_seconds(made.pixels(operation.out), taps, channels // step.window.group, out)
+    (channels, out), window = _channels(operation, made), step.window
+    taps = window.kernel[0] * window.kernel[1]
+    if step.kind is not StepKind.TRANSPOSED:
+        return direct_seconds(made.pixels(operation.out), taps, channels // window.group, out)
+    fields = window.stride[0] * window.stride[1]  # of pixels, each of which has its share of the taps
+    seconds = direct_seconds(made.pixels(operation.out) // fields, taps, channels // window.group, out)
+    return seconds * (_OVERLAPPING if taps > fields else 1.0)

@@ -1,4 +1,4 @@
-/* Convolutions of all kinds but Winograd's: each task does some rows of some blocks of channels. */
+/* Convolutions of all kinds but Winograd's and transposed ones: each task does some rows of some blocks of channels. */
 
 /* What a unit of work makes: pixels of a row, or of all rows where they lie without a gap; of a block or a pair of
  * blocks; of an image. `top` is the first part of the strip that is worked on. */
@@ -57,90 +57,112 @@ GK_INLINE const gb_call *GB(store_of)(const gb_call *c, ptrdiff_t block) {
   return store;
 }
 
-static void GB(convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+/* Sums of a part over `blocks` blocks of channels in from the one with the number `first` on. */
+GK_INLINE void GB(convolve_part)(const gb_call *c, const GB(place) * at, ptrdiff_t first, ptrdiff_t blocks) {
   const gb_step *s = c->step;
   const int is_first = s->op == GB_FIRST, is_near = s->stride[1] == 1 && c->in.pixel == GB_V;
   const int kind = is_first ? GB(first) : is_near ? GB(near) : GB(far);
   const ptrdiff_t in_blocks = c->in.blocks / s->group, out_blocks = c->out.blocks / s->group;
-  const ptrdiff_t pairs = (out_blocks + 1) / 2, pixel = c->in.pixel;
-  const ptrdiff_t size = in_blocks * s->kernel[0] * s->kernel[1] * (is_first ? 1 : GB_V) * GB_V; /* weights of a block */
+  const ptrdiff_t pairs = (out_blocks + 1) / 2, pixel = c->in.pixel, group = at->block / pairs, pair = at->block % pairs;
+  const ptrdiff_t size = s->kernel[0] * s->kernel[1] * (is_first ? 1 : GB_V) * GB_V; /* weights of a block in and one out */
+  const int is_two = 2 * pair + 1 < out_blocks, is_last = first + blocks == in_blocks;
+  const ptrdiff_t tiles = (at->part - at->top) * ((c->part + GB_TILE - 1) / GB_TILE), weights = blocks * size * (1 + is_two);
+  GB(place) to = *at;
+  to.block = group * out_blocks + 2 * pair;
+  GB(tile) t = {
+      .x = c->in.data + at->image * c->in.image + (group * in_blocks + first) * c->in.plane +
+           (at->row * s->stride[0] - s->pads[0]) * c->in.row + (at->first * s->stride[1] - s->pads[1]) * pixel,
+      .x_pixel = s->stride[1] * pixel,
+      .x_block = c->in.plane,
+      .x_row = s->dilation[0] * c->in.row,
+      .x_column = s->dilation[1] * pixel,
+      .w = c->weights + (to.block * in_blocks + first * (1 + is_two)) * size,
+      .blocks = blocks,
+      .last = is_last ? GB(last_of)(c->in.channels / s->group) : GB_V,
+      .rows = s->kernel[0],
+      .columns = s->kernel[1],
+      .start = c->bias ? c->bias + to.block * GB_V : NULL,
+      .is_begun = first > 0,
+      .y = GB(at)(&c->out, &to),
+      .y_pixel = GB_V,
+      .y_block = c->out.plane,
+      .step = is_last ? s : NULL,
+      .lanes = GB(lanes_of)(c, to.block + is_two),
+  };
+  if (tiles < GB_ASKING) {
+    t.ahead = t.w + weights + tiles * (weights / GB_ASKING);
+    t.ahead_step = 2 * GB_LINE;
+  }
+  if (c->is_stored) {
+    const gb_call *store = GB(store_of)(c, to.block);
+    t.y = store->tensor + to.first * store->in.channels + (to.block - store->first) * GB_V;
+    t.y_pixel = store->in.channels;
+    t.y_block = GB_V;
+  }
+  if (c->in2.data && (s->after ? is_last : first == 0)) { /* before what it lies in is written, if it shares memory */
+    t.residual = GB(at)(&c->in2, &to);
+    t.residual_pixel = c->in2.pixel;
+    t.residual_block = c->in2.plane;
+  }
+  GB(pixels)(&t, at->count, GB(tiles)[kind + is_two], 1 + is_two);
+}
+
+/* Blocks of channels in whose weights stay in the nearest cache while all pixels of a strip are worked on. */
+GK_INLINE ptrdiff_t GB(blocks_at_once)(const gb_step *s, ptrdiff_t blocks) {
+  const ptrdiff_t size = 2 * s->kernel[0] * s->kernel[1] * GB_V * GB_V * (ptrdiff_t)sizeof(float);
+  const ptrdiff_t most = GB_NEAR > size ? GB_NEAR / size : 1, times = (blocks + most - 1) / most;
+  return s->op == GB_FIRST ? blocks : (blocks + times - 1) / times;
+}
+
+static void GB(convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+  const gb_step *s = c->step;
+  const ptrdiff_t in_blocks = c->in.blocks / s->group, blocks = (c->out.blocks / s->group + 1) / 2 * s->group;
+  const ptrdiff_t at_once = GB(blocks_at_once)(s, in_blocks);
   (void)scratch;
-  for (GB(place) at = GB(place_of)(c, unit, pairs * s->group); unit < end; ++unit, GB(advance)(c, &at, pairs * s->group)) {
-    const ptrdiff_t group = at.block / pairs, pair = at.block % pairs;
-    const int is_two = 2 * pair + 1 < out_blocks;
-    const ptrdiff_t tiles = (at.part - at.top) * ((c->part + GB_TILE - 1) / GB_TILE);
-    GB(place) to = at;
-    to.block = group * out_blocks + 2 * pair;
-    GB(tile) t = {
-        .x = c->in.data + at.image * c->in.image + group * in_blocks * c->in.plane +
-             (at.row * s->stride[0] - s->pads[0]) * c->in.row + (at.first * s->stride[1] - s->pads[1]) * pixel,
-        .x_pixel = s->stride[1] * pixel,
-        .x_block = c->in.plane,
-        .x_row = s->dilation[0] * c->in.row,
-        .x_column = s->dilation[1] * pixel,
-        .w = c->weights + to.block * size,
-        .ahead = tiles < GB_ASKING ? c->weights + (to.block + 1 + is_two) * size + tiles * (2 * size / GB_ASKING) : NULL,
-        .ahead_step = tiles < GB_ASKING ? 2 * GB_LINE : 0,
-        .blocks = in_blocks,
-        .last = GB(last_of)(c->in.channels / s->group),
-        .rows = s->kernel[0],
-        .columns = s->kernel[1],
-        .start = c->bias ? c->bias + to.block * GB_V : NULL,
-        .y = GB(at)(&c->out, &to),
-        .y_pixel = GB_V,
-        .y_block = c->out.plane,
-        .step = s,
-        .lanes = GB(lanes_of)(c, to.block + is_two),
-    };
-    if (c->is_stored) {
-      const gb_call *store = GB(store_of)(c, to.block);
-      t.y = store->tensor + to.first * store->in.channels + (to.block - store->first) * GB_V;
-      t.y_pixel = store->in.channels;
-      t.y_block = GB_V;
-    }
-    if (c->in2.data) {
-      t.residual = GB(at)(&c->in2, &to);
-      t.residual_pixel = c->in2.pixel;
-      t.residual_block = c->in2.plane;
-    }
-    GB(pixels)(&t, at.count, GB(tiles)[kind + is_two], 1 + is_two);
+  for (GB(place) at = GB(place_of)(c, unit, blocks); unit < end; GB(advance)(c, &at, blocks)) {
+    const ptrdiff_t bottom = at.top + c->strip < c->rows ? at.top + c->strip : c->rows;
+    const ptrdiff_t run = bottom - at.part < end - unit ? bottom - at.part : end - unit, part = at.part;
+    for (ptrdiff_t first = 0; first < in_blocks; first += at_once)
+      for (at.part = part; at.part < part + run; ++at.part) {
+        GB(find_pixels)(c, &at);
+        GB(convolve_part)(c, &at, first, in_blocks - first < at_once ? in_blocks - first : at_once);
+      }
+    --at.part;
+    unit += run;
   }
 }
 
-/* A kernel as large as its stride: each of its elements is a convolution of 1×1 with pixels of its own. */
-static void GB(transposed)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+/* Groups of fewer channels than a vector has, or of as many as whole vectors in one with shorter ones. */
+static void GB(grouped)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_step *s = c->step;
-  const ptrdiff_t pairs = (c->out.blocks + 1) / 2, size = c->in.blocks * GB_V * GB_V;
-  (void)scratch;
-  for (GB(place) at = GB(place_of)(c, unit, pairs); unit < end; ++unit, GB(advance)(c, &at, pairs)) {
-    const ptrdiff_t block = 2 * at.block;
-    const int is_two = block + 1 < c->out.blocks;
-    for (int i = 0; i < s->kernel[0]; ++i)
-      for (int j = 0; j < s->kernel[1]; ++j) {
-        const GB(place) to = {j, at.count, at.row * s->stride[0] + i, block, at.image, 0, 0};
-        GB(tile) t = {
-            .x = c->in.data + at.image * c->in.image + at.row * c->in.row,
-            .x_pixel = GB_V,
-            .x_block = c->in.plane,
-            .w = c->weights + ((i * s->kernel[1] + j) * c->out.blocks + block) * size,
-            .blocks = c->in.blocks,
-            .last = GB(last_of)(c->in.channels),
-            .rows = 1,
-            .columns = 1,
-            .start = c->bias ? c->bias + block * GB_V : NULL,
-            .y = GB(at)(&c->out, &to),
-            .y_pixel = s->stride[1] * GB_V,
-            .y_block = c->out.plane,
-            .step = s,
-            .lanes = GB(lanes_of)(c, block + is_two),
-        };
-        if (c->in2.data) {
-          t.residual = GB(at)(&c->in2, &to);
-          t.residual_pixel = t.y_pixel;
-          t.residual_block = c->in2.plane;
-        }
-        GB(pixels)(&t, at.count, GB(tiles)[GB(near) + is_two], 1 + is_two);
-      }
+  const ptrdiff_t in = c->in.channels / s->group, out = c->out.channels / s->group, taps = s->kernel[0] * s->kernel[1];
+  if (!gb_is_by_lane(s, c->in.channels, c->out.channels, GB_V)) {
+    GB(convolve)(c, unit, end, scratch);
+    return;
+  }
+  for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end; ++unit, GB(advance)(c, &at, c->out.blocks)) {
+    int32_t sources[GB_V];
+    for (int v = 0; v < GB_V; ++v) sources[v] = (int32_t)((at.block * GB_V + v) / out * in % GB_V);
+    GB(tile) t = {
+        .x = c->in.data + at.image * c->in.image + at.block * GB_V / out * in / GB_V * c->in.plane +
+             (at.row * s->stride[0] - s->pads[0]) * c->in.row + (at.first * s->stride[1] - s->pads[1]) * GB_V,
+        .x_pixel = s->stride[1] * GB_V,
+        .x_row = s->dilation[0] * c->in.row,
+        .x_column = s->dilation[1] * GB_V,
+        .w = c->weights + at.block * taps * in * GB_V,
+        .last = in,
+        .sources = sources,
+        .rows = s->kernel[0],
+        .columns = s->kernel[1],
+        .start = c->bias ? c->bias + at.block * GB_V : NULL,
+        .y = GB(at)(&c->out, &at),
+        .y_pixel = GB_V,
+        .step = s,
+        .lanes = GB(lanes_of)(c, at.block),
+    };
+    if (c->in2.data) t.residual = GB(at)(&c->in2, &at);
+    t.residual_pixel = GB_V;
+    GB(pixels)(&t, at.count, GB(tiles)[GB(grouped_tiles)], 1);
   }
 }
 
@@ -198,12 +220,11 @@ static void GB(pack_depthwise)(const float *w, float *to, const gb_step *s, ptrd
       for (ptrdiff_t v = 0; v < GB_V; ++v) *to++ = b + v < channels ? w[(b + v) * taps + k] : 0.0f;
 }
 
-/* Weights [in, out, rows, columns] */
-static void GB(pack_transposed)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
-  const ptrdiff_t taps = s->kernel[0] * s->kernel[1], blocks = (out + GB_V - 1) / GB_V;
-  const ptrdiff_t all = (in + GB_V - 1) / GB_V * GB_V;
-  for (ptrdiff_t k = 0; k < taps; ++k)
-    for (ptrdiff_t i = 0; i < in; ++i)
-      for (ptrdiff_t o = 0; o < out; ++o)
-        GB(packed)(to + k * blocks * all * GB_V, o / GB_V, blocks, all, i)[o % GB_V] = w[(i * out + o) * taps + k];
+/* Weights [out, in / group, rows, columns] as grouped reads them: for each element and channel of a group those of all lanes. */
+static void GB(pack_grouped)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
+  const ptrdiff_t taps = s->kernel[0] * s->kernel[1], own = in / s->group;
+  for (ptrdiff_t b = 0; b < out; b += GB_V)
+    for (ptrdiff_t k = 0; k < taps; ++k)
+      for (ptrdiff_t i = 0; i < own; ++i)
+        for (ptrdiff_t v = 0; v < GB_V; ++v) *to++ = b + v < out ? w[((b + v) * own + i) * taps + k] : 0.0f;
 }

@@ -2,7 +2,6 @@
 enum {
   GB_TASK_NS = 4000,    /* about what a task takes at least: much more than to begin it */
   GB_TASKS = 8,         /* for each thread at most, or else the last one would be waited for */
-  GB_PAGE_FLOATS = 1024, /* in a page of memory */
   GB_STRIP = 256 << 10, /* bytes of an image that are read for all blocks before the next ones are */
 };
 
@@ -35,26 +34,25 @@ static void gb_divide_winograd(const gb_width *width, gb_call *c) {
   c->strip = c->rows && c->rows < gb_threads() ? (gb_threads() + c->rows - 1) / c->rows : 1;
   if (c->strip > pairs) c->strip = pairs;
   c->units = c->rows * c->strip;
-  c->scratch = gb_scratch(width, c->in.blocks, c->step->flag);
 }
 
 /* Whether a step does to each pixel what it does, whichever row that is in, and rows have no gaps between them. */
 static int gb_is_by_pixel(const gb_call *c) {
   const gb_step *s = c->step;
   const int is_point = s->kernel[0] * s->kernel[1] == 1 && s->stride[0] + s->stride[1] == 2 && s->pads[0] + s->pads[1] == 0;
-  const int is_elementwise = s->op >= GB_ADD && s->op != GB_RESIZE;
-  return ((s->op == GB_CONV && is_point) || is_elementwise) && gb_is_flat(&c->in) && gb_is_flat(&c->out) &&
+  const int is_elementwise = s->op >= GB_ADD && s->op != GB_RESIZE && s->op != GB_GROUPED;
+  return (((s->op == GB_CONV || s->op == GB_GROUPED) && is_point) || is_elementwise) && gb_is_flat(&c->in) && gb_is_flat(&c->out) &&
          (s->op == GB_SCALE || gb_is_flat(&c->in2));
 }
 
 /* How a step is cut into units. */
 static void gb_divide(const gb_width *width, gb_call *c) {
   const gb_step *s = c->step;
-  const int is_convolution = s->op == GB_CONV || s->op == GB_FIRST || s->op == GB_PRODUCT;
-  const gb_image *shape = s->op == GB_STORE || s->op == GB_TRANSPOSED ? &c->in : &c->out;
+  const int is_grouped = s->op == GB_GROUPED && !gb_is_by_lane(s, c->in.channels, c->out.channels, width->vector);
+  const int is_convolution = s->op == GB_CONV || s->op == GB_FIRST || s->op == GB_PRODUCT || is_grouped;
+  const gb_image *shape = s->op == GB_STORE ? &c->in : &c->out;
   ptrdiff_t blocks = shape->blocks;
   if (is_convolution || s->op == GB_TRANSPOSED) blocks = (c->out.blocks / s->group + 1) / 2 * s->group;
-  c->scratch = 0;
   if (s->op == GB_WINOGRAD) {
     gb_divide_winograd(width, c);
     return;
@@ -81,7 +79,8 @@ static double gb_nanoseconds(const gb_width *width, const gb_call *c) {
   switch (s->op) {
     case GB_WINOGRAD: return made * 4.0 * in / speed;
     case GB_CONV: case GB_FIRST: case GB_PRODUCT: return made * taps * in / speed;
-    case GB_TRANSPOSED: return made * in / speed;
+    case GB_GROUPED: return made * taps * in / (speed / 2);
+    case GB_TRANSPOSED: return made * taps / (s->stride[0] * s->stride[1]) * in / speed;
     case GB_DEPTHWISE: return made * taps / (speed / 2);
     case GB_MAX_POOL: case GB_AVERAGE_POOL: return made * taps / 8.0;
     case GB_GLOBAL_AVERAGE: return (double)c->in.image * (double)c->in.batch / 8.0;
@@ -128,85 +127,6 @@ static void gb_fill(const gb_state *state, gb_plan *plan, char *const *slots) {
     c->halo = p->storages[number].halo;
     if (c->halo && !c->tasks) c->tasks = 1;
     c->whole = c->out.data - p->buffers[s->out].first / (c->out.is_planar ? 1 : state->width->vector) * c->out.plane;
-  }
-}
-
-static int gb_is_product(const gb_step *s) { return s->op == GB_PRODUCT || s->op == GB_CONV; }
-
-static int gb_writes(const gb_program *p, const gb_step *s, int storage) {
-  return s->op != GB_STORE && p->buffers[s->out].storage == storage;
-}
-
-static int gb_reads(const gb_program *p, const gb_step *s, int storage) {
-  return (s->op != GB_LOAD && p->buffers[s->in].storage == storage) || (s->in2 >= 0 && p->buffers[s->in2].storage == storage);
-}
-
-/* The storage of rows that all channels of a buffer make, or -1. */
-static int gb_whole_rows(const gb_program *p, int buffer) {
-  const gb_buffer *b = &p->buffers[buffer];
-  const gb_storage *storage = &p->storages[b->storage];
-  return storage->rows && b->first == 0 && b->channels == storage->channels ? b->storage : -1;
-}
-
-/* Where rows that a product makes are stored and nothing else, each channel once, its tasks write them into the tensors:
- * those whose channels are whole vectors, and begin where a pair of blocks does. */
-static void gb_store_directly(const gb_state *state, gb_plan *plan, int k) {
-  const gb_program *p = state->kernel->program;
-  const int storage = gb_is_product(&p->steps[k]) ? gb_whole_rows(p, p->steps[k].out) : -1, v = state->width->vector;
-  if (storage < 0) return;
-  int channels = 0;
-  for (int j = k + 1; j < p->steps_count; ++j) {
-    const gb_step *s = &p->steps[j];
-    if (!gb_reads(p, s, storage) && !gb_writes(p, s, storage)) continue;
-    const gb_buffer *part = &p->buffers[s->in];
-    if (s->op != GB_STORE || part->first != channels || channels % (2 * v) || part->channels % v) return;
-    channels += part->channels;
-  }
-  if (channels != p->storages[storage].channels) return;
-  for (int j = k + 1; j < p->steps_count; ++j) {
-    if (!gb_reads(p, &p->steps[j], storage)) continue;
-    plan->calls[k].is_stored = 1;
-    plan->calls[j].maker = &plan->calls[k];
-    plan->calls[j].first = p->buffers[p->steps[j].in].first / v;
-    plan->calls[j].tasks = 0;
-  }
-}
-
-/* Rows in a tensor. */
-static void gb_point_to_tensor(gb_image *image, int vector) {
-  image->pixel = image->channels;
-  image->plane = vector;
-}
-
-/* Rows that products alone read are read from their tensor: those whose channels are whole vectors. Where rows are whole
- * pages apart, those of a tile would take the same few places of the nearest cache, so that these are only added. */
-static void gb_read_directly(const gb_state *state, gb_plan *plan, int k) {
-  const gb_program *p = state->kernel->program;
-  const int storage = p->steps[k].op == GB_LOAD ? gb_whole_rows(p, p->steps[k].out) : -1, v = state->width->vector;
-  if (storage < 0 || p->storages[storage].channels % v) return;
-  const int is_apart = p->storages[storage].channels % GB_PAGE_FLOATS == 0;
-  int last = k;
-  while (++last < p->steps_count) {
-    const gb_step *s = &p->steps[last];
-    const int is_in = s->op != GB_LOAD && p->buffers[s->in].storage == storage;
-    const int is_in2 = s->in2 >= 0 && p->buffers[s->in2].storage == storage;
-    const int is_whole = (!is_in || gb_whole_rows(p, s->in) >= 0) && (!is_in2 || gb_whole_rows(p, s->in2) >= 0);
-    const int is_taken = gb_is_product(s) && is_whole && !(is_apart && is_in);
-    if (gb_reads(p, s, storage) && !is_taken) return;
-    if (gb_writes(p, s, storage)) break;
-  }
-  plan->calls[k].tasks = 0;
-  for (int j = k + 1; j <= last && j < p->steps_count; ++j) {
-    gb_call *c = &plan->calls[j];
-    if (!gb_reads(p, c->step, storage)) continue;
-    if (p->buffers[c->step->in].storage == storage) {
-      c->read = p->steps[k].in;
-      gb_point_to_tensor(&c->in, v);
-    }
-    if (c->step->in2 >= 0 && p->buffers[c->step->in2].storage == storage) {
-      c->read2 = p->steps[k].in;
-      gb_point_to_tensor(&c->in2, v);
-    }
   }
 }
 

@@ -8,7 +8,8 @@
 #include <stddef.h>
 enum {
   GB_LOAD, GB_STORE, GB_CONV, GB_WINOGRAD, GB_DEPTHWISE, GB_FIRST, GB_TRANSPOSED, GB_MAX_POOL, GB_AVERAGE_POOL,
-  GB_GLOBAL_AVERAGE, GB_ADD, GB_MUL, GB_SCALE, GB_ACT, GB_RESIZE, GB_COPY, GB_PRODUCT
+  GB_GLOBAL_AVERAGE, GB_ADD, GB_MUL, GB_SCALE, GB_ACT, GB_RESIZE, GB_COPY, GB_PRODUCT,
+  GB_GROUPED
 };
 enum {
   GB_NONE, GB_RELU, GB_CLIP, GB_LEAKY, GB_SIGMOID, GB_HARD_SIGMOID, GB_HARD_SWISH, GB_SWISH, GB_GELU, GB_TANH,
@@ -66,7 +67,7 @@ typedef struct gb_call {
   ptrdiff_t units;             /* parts of blocks of channels, or of pairs of them */
   ptrdiff_t rows, part, strip; /* parts of a block, pixels of a part; parts that each block has before any has the next */
   int is_flat;                 /* parts are any pixels, not rows */
-  ptrdiff_t tasks, scratch;    /* how many tasks do the units, and bytes that each of them needs */
+  ptrdiff_t tasks;             /* how many do the units */
   ptrdiff_t halo;              /* what is cleared before, around the images at `whole`; 0: nothing */
   float *whole;
   int32_t lanes[16];                        /* all bits for each channel that there is of the last block */
@@ -77,13 +78,19 @@ typedef void gb_task(const gb_call *call, ptrdiff_t unit, ptrdiff_t end, float *
 /* What is compiled once for each width of vectors. */
 typedef struct {
   int vector, tile; /* floats in a vector, pixels of a tile */
-  gb_task *tasks[GB_PRODUCT + 1];
+  gb_task *tasks[GB_GROUPED + 1];
   void (*pack)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out, ptrdiff_t block);
   void (*pack_depthwise)(const float *w, float *to, const gb_step *, ptrdiff_t channels);
+  void (*pack_grouped)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
   void (*pack_transposed)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
   void (*pack_winograd)(const float *w, float *to, ptrdiff_t in, ptrdiff_t out, int side);
   ptrdiff_t (*tiles_at_once)(ptrdiff_t channels, int side);
 } gb_width;
+
+/* Whether groups are worked on lane by lane: others are whole vectors. */
+static inline __attribute__((always_inline, unused)) int gb_is_by_lane(const gb_step *s, ptrdiff_t in, ptrdiff_t out, int vector) {
+  return s->op == GB_GROUPED && (in / s->group % vector || out / s->group % vector);
+}
 
 typedef float gb_four __attribute__((vector_size(16), aligned(4)));
 

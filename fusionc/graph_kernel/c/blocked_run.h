@@ -72,12 +72,14 @@ static ptrdiff_t gb_packed_size(const gb_width *width, const gb_program *p, cons
   const ptrdiff_t taps = s->op == GB_WINOGRAD ? (s->flag + 2) * (s->flag + 2) : s->kernel[0] * s->kernel[1];
   if (s->op == GB_DEPTHWISE) return out * taps;
   if (s->op == GB_FIRST) return in * out * taps;
+  if (gb_is_by_lane(s, in, p->buffers[s->out].channels, width->vector)) return in / s->group * out * taps;
   return gb_rounded(in / s->group, width->vector) * out * taps;
 }
 
 static void gb_pack(const gb_width *width, const gb_program *p, const gb_step *s, const float *w, float *to) {
   const ptrdiff_t in = p->buffers[s->in].channels, out = p->buffers[s->out].channels;
   if (s->op == GB_DEPTHWISE) width->pack_depthwise(w, to, s, out);
+  else if (gb_is_by_lane(s, in, out, width->vector)) width->pack_grouped(w, to, s, in, out);
   else if (s->op == GB_TRANSPOSED || s->op == GB_PRODUCT) width->pack_transposed(w, to, s, in, out);
   else if (s->op == GB_WINOGRAD) width->pack_winograd(w, to, in, out, s->flag);
   else width->pack(w, to, s, in, out, s->op == GB_FIRST ? 1 : width->vector);
@@ -129,6 +131,11 @@ static ptrdiff_t gb_sized(const gb_step *s, int axis, ptrdiff_t size) {
   return room / s->stride[axis] + 1; /* of a pool over a smaller image as onnxruntime has it: one window */
 }
 
+static ptrdiff_t gb_enlarged(const gb_step *s, int axis, ptrdiff_t size) {
+  const ptrdiff_t made = (size - 1) * s->stride[axis] + s->kernel[axis] - s->pads[axis] - s->pads[axis + 2];
+  return made > 0 ? made : 0;
+}
+
 /* The sizes of the images in all storages; `loads` has those of the inputs: [batch, channels, height, width] of images,
  * [batch, height, width, channels] of rows, or without batch and height. What is wrong with them, or NULL. */
 static const char *gb_sizes(const gk_kernel *kernel, const int64_t *const *loads, gb_size *sizes) {
@@ -148,7 +155,8 @@ static const char *gb_sizes(const gk_kernel *kernel, const int64_t *const *loads
       const gb_size in = sizes[p->buffers[s->in].storage];
       out = in;
       if (s->op == GB_GLOBAL_AVERAGE) out.height = out.width = 1;
-      else if (s->op == GB_TRANSPOSED || s->op == GB_RESIZE) out.height *= s->stride[0], out.width *= s->stride[1];
+      else if (s->op == GB_TRANSPOSED) out.height = gb_enlarged(s, 0, in.height), out.width = gb_enlarged(s, 1, in.width);
+      else if (s->op == GB_RESIZE) out.height *= s->stride[0], out.width *= s->stride[1];
       else if (s->weights >= 0 || s->op == GB_MAX_POOL || s->op == GB_AVERAGE_POOL)
         out.height = gb_sized(s, 0, in.height), out.width = gb_sized(s, 1, in.width);
     }

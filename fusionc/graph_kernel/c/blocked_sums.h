@@ -1,18 +1,27 @@
-/* The functions of tiles, for one width of vectors. */
+/* The functions of tiles, for one width of vectors. Where registers are few, gcc has to be told what to do with them. */
+
+/* Pixels that one pointer reaches with one distance; a second one reaches the others. */
+#define GB_HALF (GB_STEP == GB_V ? GB_TILE / 2 : GB_TILE)
+/* What gcc knows of a number is forgotten: it would keep for later turns what it finds to be the same. */
+#define GB_FORGET(number) __asm__("" : "+r"(number))
+
 /* R pixels by O blocks of channels out; C channels of a block in. `pixel` is how far pixels lie apart. */
 GK_INLINE void GB(sum)(const GB(tile) *t, const ptrdiff_t pixel, const int R, const int O, const int C) {
-  const int step = C < GB_STEP ? C : GB_STEP;
+  const int step = C < GB_STEP ? C : GB_STEP, is_far = GB_HALF < R && !__builtin_constant_p(pixel);
   GB(vec) s0[GB_TILE], s1[GB_TILE];
   GB(vec) b0 = {0}, b1 = {0};
   if (t->start) {
     b0 = GB(load)(t->start);
     if (O > 1) b1 = GB(load)(t->start + GB_V);
   }
-  GB_FOR_PIXELS(r) s0[r] = b0, s1[r] = b1;
+  GB_FOR_PIXELS(r) {
+    s0[r] = t->is_begun ? GB(load_loose)(t->y + r * t->y_pixel) : b0;
+    s1[r] = O > 1 && t->is_begun ? GB(load_loose)(t->y + t->y_block + r * t->y_pixel) : b1;
+  }
   const float *w = t->w, *block = t->x, *ahead = t->ahead;
   for (ptrdiff_t b = 0; b < t->blocks; ++b, block += t->x_block) {
     const float *row = block;
-    const ptrdiff_t channels = C > 1 && b + 1 == t->blocks ? t->last : C;
+    const ptrdiff_t channels = C > step && b + 1 == t->blocks ? t->last : C;
     for (ptrdiff_t i = 0; i < t->rows; ++i, row += t->x_row) {
       const float *tap = row;
       for (ptrdiff_t j = 0; j < t->columns; ++j, tap += t->x_column, w += C * O * GB_V) {
@@ -23,14 +32,18 @@ GK_INLINE void GB(sum)(const GB(tile) *t, const ptrdiff_t pixel, const int R, co
             __builtin_prefetch(ahead + GB_LINE, 0, 2);
             ahead += t->ahead_step;
           }
-          __asm__("" : "+r"(x)); /* or else gcc keeps for later turns what these read: more than fits into registers */
-#pragma GCC unroll 4
+          const float *lower = x + GB_HALF * pixel;
+          GB_FORGET(x);
+          if (is_far) GB_FORGET(lower);
+#pragma GCC unroll 8
           for (int c = 0; c < step; ++c) {
             const GB(vec) w0 = GB(load)(these + c * O * GB_V), w1 = O > 1 ? GB(load)(these + (c * O + 1) * GB_V) : w0;
+            ptrdiff_t apart = pixel;
+            if (is_far) GB_FORGET(apart);
             GB_FOR_PIXELS(r) {
-              const GB(vec) v = GB(all)(x[r * pixel + c]);
-              s0[r] = GB_MADD(v, w0, s0[r]);
-              if (O > 1) s1[r] = GB_MADD(v, w1, s1[r]);
+              const GB(vec) v = GB(all)(r < GB_HALF ? x[r * apart + c] : lower[(r - GB_HALF) * apart + c]);
+              GB_ADD_PRODUCT(s0[r], v, w0);
+              if (O > 1) GB_ADD_PRODUCT(s1[r], v, w1);
             }
           }
         }
@@ -57,6 +70,24 @@ GK_INLINE void GB(each_sum)(const GB(tile) *t, const ptrdiff_t pixel, const ptrd
   GB(finish)(t, sums, t->y, t->residual, t->lanes, R);
 }
 
+/* R pixels of one block, each lane a sum over the channels of its group: in turn, all lanes take the next one of theirs. */
+GK_INLINE void GB(grouped_sum)(const GB(tile) *t, const int R) {
+  GB(vec) sums[GB_TILE];
+  GB_FOR_PIXELS(r) sums[r] = t->start ? GB(load)(t->start) : (GB(vec)){0};
+  const float *w = t->w, *row = t->x;
+  for (ptrdiff_t i = 0; i < t->rows; ++i, row += t->x_row) {
+    const float *x = row;
+    for (ptrdiff_t j = 0; j < t->columns; ++j, x += t->x_column) {
+      GB(bits) from = *(const GB(bits) *)t->sources;
+      for (ptrdiff_t c = 0; c < t->last; ++c, w += GB_V, from += 1) {
+        const GB(vec) factor = GB(load)(w);
+        GB_FOR_PIXELS(r) sums[r] = GB_MADD(GB_TAKE(GB(load)(x + r * t->x_pixel), from), factor, sums[r]);
+      }
+    }
+  }
+  GB(finish)(t, sums, t->y, t->residual, t->lanes, R);
+}
+
 #define GB_TILE_OF(r)                                                                     \
   static void GB(one_##r)(const GB(tile) * t) { GB(sum)(t, GB_V, r, 1, GB_V); }             \
   static void GB(two_##r)(const GB(tile) * t) { GB(sum)(t, GB_V, r, 2, GB_V); }             \
@@ -69,7 +100,8 @@ GK_INLINE void GB(each_sum)(const GB(tile) *t, const ptrdiff_t pixel, const ptrd
   static void GB(each_3_##r)(const GB(tile) * t) { GB(each_sum)(t, GB_V, GB_V, r, 3); }     \
   static void GB(each_5_##r)(const GB(tile) * t) { GB(each_sum)(t, GB_V, GB_V, r, 5); }     \
   static void GB(each_3_2_##r)(const GB(tile) * t) { GB(each_sum)(t, 2 * GB_V, GB_V, r, 3); } \
-  static void GB(each_5_2_##r)(const GB(tile) * t) { GB(each_sum)(t, 2 * GB_V, GB_V, r, 5); }
+  static void GB(each_5_2_##r)(const GB(tile) * t) { GB(each_sum)(t, 2 * GB_V, GB_V, r, 5); } \
+  static void GB(grouped_##r)(const GB(tile) * t) { GB(grouped_sum)(t, r); }
 GB_TILES(GB_TILE_OF)
 GB_SOME_TILES(GB_SOME_TILE_OF)
 #undef GB_TILE_OF
@@ -81,11 +113,12 @@ GB_SOME_TILES(GB_SOME_TILE_OF)
 #define GB_FAR_TWO(r) [r] = GB(far_two_##r),
 #define GB_FIRST_ONE(r) [r] = GB(first_one_##r),
 #define GB_FIRST_TWO(r) [r] = GB(first_two_##r),
-#define GB_EACH(r) [r] = GB(each_##r),
+#define GB_EACH_TILE(r) [r] = GB(each_##r),
 #define GB_EACH_3(r) [r] = GB(each_3_##r),
 #define GB_EACH_5(r) [r] = GB(each_5_##r),
 #define GB_EACH_3_2(r) [r] = GB(each_3_2_##r),
 #define GB_EACH_5_2(r) [r] = GB(each_5_2_##r),
+#define GB_GROUPED_TILE(r) [r] = GB(grouped_##r),
 GB(tile_function) *const GB(tiles)[][GB_TILE + 1] = {
     {GB_TILES(GB_ONE)},
     {GB_TILES(GB_TWO)},
@@ -93,11 +126,12 @@ GB(tile_function) *const GB(tiles)[][GB_TILE + 1] = {
     {GB_TILES(GB_FAR_TWO)},
     {GB_SOME_TILES(GB_FIRST_ONE)},
     {GB_SOME_TILES(GB_FIRST_TWO)},
-    {GB_SOME_TILES(GB_EACH)},
+    {GB_SOME_TILES(GB_EACH_TILE)},
     {GB_SOME_TILES(GB_EACH_3)},
     {GB_SOME_TILES(GB_EACH_5)},
     {GB_SOME_TILES(GB_EACH_3_2)},
     {GB_SOME_TILES(GB_EACH_5_2)},
+    {GB_SOME_TILES(GB_GROUPED_TILE)},
 };
 #undef GB_ONE
 #undef GB_TWO
@@ -105,8 +139,11 @@ GB(tile_function) *const GB(tiles)[][GB_TILE + 1] = {
 #undef GB_FAR_TWO
 #undef GB_FIRST_ONE
 #undef GB_FIRST_TWO
-#undef GB_EACH
+#undef GB_EACH_TILE
 #undef GB_EACH_3
 #undef GB_EACH_5
 #undef GB_EACH_3_2
 #undef GB_EACH_5_2
+#undef GB_GROUPED_TILE
+#undef GB_HALF
+#undef GB_FORGET

@@ -8,64 +8,101 @@ from functools import cache
 from fusionc.graph_kernel.c.headers import header
 
 _SHARED = "blocked_tiles.h"
-_FOR_EACH_WIDTH = (("blocked_sums.h",), ("blocked_convolutions.h", "blocked_winograd.h", "blocked_images.h"))
+_FOR_EACH_WIDTH = (
+    ("blocked_sums.h",),
+    (
+        *("blocked_convolutions.h", "blocked_transposed.h"),
+        *("blocked_winograd.h", "blocked_images.h"),
+    ),
+)
 _IN_FRONT = ("compiler.h", "mathematics.h", "blocked_program.h")
-_BEHIND = ("blocked_run.h", "blocked_plan.h", "blocked_steps.h")
+_BEHIND = ("blocked_run.h", "blocked_direct.h", "blocked_plan.h", "blocked_steps.h")
 
 
 @dataclass(frozen=True)
 class _Width:
     """Vectors of some processors. `target` names their instructions to the compiler, `tile` is how many pixels by two
     blocks of channels fit into their registers, `fused` whether they multiply and add in one instruction. Of `tiles`
-    pixels there are functions where time goes into memory: fewer, since each takes the compiler a while."""
+    pixels there are functions where time goes into memory: fewer, since each takes the compiler a while. `step` and
+    `near` are GB_STEP and GB_NEAR of c/blocked_tiles.h. The others are C: `add` adds the product of a and b to sum."""
 
     floats: int
     target: str
     tile: int
     tiles: tuple[int, ...]
+    step: int
+    near: int
     fused: bool
     madd: str
     largest: str
     least: str
+    take: str
+    add: str = "sum = GB_MADD(a, b, sum)"
 
 
+_FIRST_CACHE = 16 << 10  # bytes of it that weights take; the other half is for images
+_ANY = 1 << 30  # bytes: so many registers that weights are read seldom
 _X86 = (
     _Width(
         4,
         "",
         6,
         (1, 2, 4, 6),
+        4,
+        _FIRST_CACHE,
         False,
         "((a) * (b) + (c))",
         "((GB(vec))_mm_max_ps((__m128)(a), (__m128)(b)))",
         "((GB(vec))_mm_min_ps((__m128)(a), (__m128)(b)))",
+        "gb_taken_4(x, k)",
     ),
     _Width(
         8,
         "avx2,fma",
         6,
         (1, 2, 4, 6),
+        8,
+        _FIRST_CACHE,
         True,
         "((GB(vec))_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))",
         "((GB(vec))_mm256_max_ps((__m256)(a), (__m256)(b)))",
         "((GB(vec))_mm256_min_ps((__m256)(a), (__m256)(b)))",
+        "((GB(vec))_mm256_permutevar8x32_ps((__m256)(x), (__m256i)(k)))",
+        # gcc turns the intrinsic into forms that write over a factor, and copies what it needs once more
+        '__asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b))',
     ),
     _Width(
         16,
         "avx512f,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512",
         14,
         (1, 2, 4, 7, 8, 14),
+        4,
+        _ANY,
         True,
         "((GB(vec))_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))",
         "((GB(vec))_mm512_max_ps((__m512)(a), (__m512)(b)))",
         "((GB(vec))_mm512_min_ps((__m512)(a), (__m512)(b)))",
+        "((GB(vec))_mm512_permutexvar_ps((__m512i)(k), (__m512)(x)))",
     ),
 )
-_OTHER = _Width(4, "", 8, (1, 2, 4, 8), False, "((a) * (b) + (c))", "gb_larger_4(a, b)", "gb_smaller_4(a, b)")
-_LARGER = """
-#ifndef GB_LARGER
-#define GB_LARGER
+_OTHER = _Width(
+    4,
+    "",
+    8,
+    (1, 2, 4, 8),
+    4,
+    _FIRST_CACHE,
+    False,
+    "((a) * (b) + (c))",
+    "gb_larger_4(a, b)",
+    "gb_smaller_4(a, b)",
+    "gb_taken_4(x, k)",
+)
+_OF_FOUR = """
+#ifndef GB_OF_FOUR
+#define GB_OF_FOUR
 typedef float gb_vec_4 __attribute__((vector_size(16)));
+typedef int32_t gb_bits_4 __attribute__((vector_size(16), aligned(4)));
 GK_INLINE gb_vec_4 gb_larger_4(gb_vec_4 a, gb_vec_4 b) { /* b where either is NaN */
   gb_vec_4 larger;
   for (int k = 0; k < 4; ++k) larger[k] = a[k] > b[k] ? a[k] : b[k];
@@ -75,6 +112,11 @@ GK_INLINE gb_vec_4 gb_smaller_4(gb_vec_4 a, gb_vec_4 b) {
   gb_vec_4 smaller;
   for (int k = 0; k < 4; ++k) smaller[k] = a[k] < b[k] ? a[k] : b[k];
   return smaller;
+}
+GK_INLINE gb_vec_4 gb_taken_4(gb_vec_4 x, gb_bits_4 from) {
+  gb_vec_4 taken;
+  for (int k = 0; k < 4; ++k) taken[k] = x[from[k] & 3];
+  return taken;
 }
 #endif
 """
@@ -87,11 +129,11 @@ def width_texts() -> list[str]:
     head = "".join(header(name) for name in _IN_FRONT)
     bodies = ["".join(map(header, names)) for names in _FOR_EACH_WIDTH]
     x86 = [
-        f"#if defined(__x86_64__)\n#include <immintrin.h>\n{_compiled_for(w, body)}#endif\n"
+        f"#if defined(__x86_64__)\n#include <immintrin.h>\n{_OF_FOUR}{_compiled_for(w, body)}#endif\n"
         for w in reversed(_X86)
         for body in bodies
     ]
-    others = [f"#if !defined(__x86_64__)\n{_LARGER}{_compiled_for(_OTHER, body)}#endif\n" for body in bodies]
+    others = [f"#if !defined(__x86_64__)\n{_OF_FOUR}{_compiled_for(_OTHER, body)}#endif\n" for body in bodies]
     return [f"{head}\n{text}" for text in (*x86, *others)]
 
 
@@ -109,10 +151,14 @@ def _compiled_for(width: _Width, body: str) -> str:
         "GB_TILE": width.tile,
         "GB_TILES(f)": tiles,
         "GB_SOME_TILES(f)": some,
+        "GB_STEP": width.step,
+        "GB_NEAR": width.near,
         "GB_FUSED": int(width.fused),
         "GB_MADD(a, b, c)": width.madd,
+        "GB_ADD_PRODUCT(sum, a, b)": width.add,
         "GB_MAX(a, b)": width.largest,
         "GB_MIN(a, b)": width.least,
+        "GB_TAKE(x, k)": width.take,
     }
     defined = [f"#define {name} {text}" for name, text in macros.items()]
     undefined = [f"#undef {name.split('(')[0]}" for name in macros]

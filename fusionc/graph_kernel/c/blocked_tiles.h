@@ -1,8 +1,9 @@
 /* Sums of products over tiles of pixels by blocks of channels, for one width of vectors.
  *
- * GB_V floats are a vector, GB_MADD multiplies and adds, GB_TILE pixels by two blocks of channels stay in registers,
- * GB_STEP channels in are worked on between two looks whether there are more. */
-#define GB_STEP 4
+ * GB_V floats are a vector; GB_MADD multiplies and adds, GB_ADD_PRODUCT adds to a sum, GB_TAKE gives each lane the element
+ * whose number another vector has. GB_TILE pixels by two blocks of channels stay in registers; GB_TILES and GB_SOME_TILES
+ * apply a macro to the numbers of pixels for which there are functions. GB_STEP channels in are worked on between two looks
+ * whether there are more; weights of GB_NEAR bytes stay in the nearest cache. */
 #define GB_LINE 16 /* floats in a line of a cache */
 #define GB_ASKING (2 * GB_STEP * GB_V / (2 * GB_LINE)) /* so many tiles ask for the next weights, 2 lines in each step */
 typedef float GB(vec) __attribute__((vector_size(4 * GB_V), aligned(4 * GB_V)));
@@ -14,11 +15,13 @@ typedef struct {
   const float *x; /* at the first pixel of the tile and the first element of the kernel */
   ptrdiff_t x_pixel, x_block, x_row, x_column;
   const float *w; /* [block][row][column][channel in][GB_V channels out, or twice as many] */
-  ptrdiff_t blocks, last, rows, columns; /* last: channels of the last block, rounded up to GB_STEP */
+  ptrdiff_t blocks, last, rows, columns; /* last: channels of the last block, rounded up to GB_STEP; or of a group */
+  const int32_t *sources; /* where each lane finds the first channel of its group */
   const float *ahead; /* weights that are read soon, from slower memory: a tile asks for 2 cache lines in each step. NULL:
                        * none */
   ptrdiff_t ahead_step;
   const float *start; /* what sums begin with, for each channel out; NULL: with zero */
+  int is_begun;       /* they begin with what is at y */
   float *y;
   ptrdiff_t y_pixel, y_block;
   const float *residual; /* NULL where there is none */
@@ -27,7 +30,7 @@ typedef struct {
   const int32_t *lanes; /* which channels there are of the last block; NULL: all */
 } GB(tile);
 
-#define GB_EACH(kind, formula)                                 \
+#define GB_ACTIVATION(kind, formula)                                 \
   case kind:                                                   \
     _Pragma("omp simd") for (ptrdiff_t i = 0; i < n; ++i) {    \
       float x = p[i];                                          \
@@ -40,17 +43,17 @@ static void GB(activate)(float *p, ptrdiff_t n, const gb_step *s) {
   const gk_machine m = gk_machine_with(GB_FUSED);
   const float a = s->alpha, b = s->beta;
   switch (s->activation) {
-    GB_EACH(GB_RELU, x < 0.0f ? 0.0f : x)
-    GB_EACH(GB_CLIP, gk_at_most(gk_at_least(x, a), b))
-    GB_EACH(GB_LEAKY, x < 0.0f ? a * x : x)
-    GB_EACH(GB_SIGMOID, x < -18.0f ? 0.0f : gk_sigmoid_f32(x, m)) /* as onnxruntime has it: below 2e-8 nothing is left */
-    GB_EACH(GB_HARD_SIGMOID, gk_at_most(gk_at_least(a * x + b, 0.0f), 1.0f))
-    GB_EACH(GB_HARD_SWISH, x * gk_at_most(gk_at_least(x * (1.0f / 6.0f) + 0.5f, 0.0f), 1.0f))
-    GB_EACH(GB_SWISH, x * gk_sigmoid_f32(a * x, m))
-    GB_EACH(GB_GELU, 0.5f * x * (1.0f + gk_erf_f32(x * 0.70710678f, m)))
-    GB_EACH(GB_TANH, gk_tanh_f32(x, m))
-    GB_EACH(GB_TANH_GELU, 0.5f * x * (1.0f + gk_tanh_f32(0.79788456f * (x + 0.044715f * x * x * x), m)))
-    GB_EACH(GB_CLIP_SWISH, x * gk_at_most(gk_at_least(a * x + b, 0.0f), 1.0f))
+    GB_ACTIVATION(GB_RELU, x < 0.0f ? 0.0f : x)
+    GB_ACTIVATION(GB_CLIP, gk_at_most(gk_at_least(x, a), b))
+    GB_ACTIVATION(GB_LEAKY, x < 0.0f ? a * x : x)
+    GB_ACTIVATION(GB_SIGMOID, x < -18.0f ? 0.0f : gk_sigmoid_f32(x, m)) /* as onnxruntime has it: below 2e-8 nothing is left */
+    GB_ACTIVATION(GB_HARD_SIGMOID, gk_at_most(gk_at_least(a * x + b, 0.0f), 1.0f))
+    GB_ACTIVATION(GB_HARD_SWISH, x * gk_at_most(gk_at_least(x * (1.0f / 6.0f) + 0.5f, 0.0f), 1.0f))
+    GB_ACTIVATION(GB_SWISH, x * gk_sigmoid_f32(a * x, m))
+    GB_ACTIVATION(GB_GELU, 0.5f * x * (1.0f + gk_erf_f32(x * 0.70710678f, m)))
+    GB_ACTIVATION(GB_TANH, gk_tanh_f32(x, m))
+    GB_ACTIVATION(GB_TANH_GELU, 0.5f * x * (1.0f + gk_tanh_f32(0.79788456f * (x + 0.044715f * x * x * x), m)))
+    GB_ACTIVATION(GB_CLIP_SWISH, x * gk_at_most(gk_at_least(a * x + b, 0.0f), 1.0f))
   }
 }
 
@@ -75,7 +78,7 @@ GK_INLINE void GB(finish)(const GB(tile) *t, GB(vec) *sums, float *y, const floa
   const gb_step *s = t->step;
   if (lanes) /* an infinite number times a weight of zero is none, and would reach all channels from where none is */
     GB_FOR_PIXELS(r) sums[r] = (GB(vec))((GB(bits))sums[r] & *(const GB(bits) *)lanes);
-  if (residual && !s->after)
+  if (residual && !(s && s->after))
     GB_FOR_PIXELS(r) sums[r] += GB(load_loose)(residual + r * t->residual_pixel);
   if (s && GB(is_finished)(s) && s->activation <= GB_CLIP && s->activation != GB_NONE) {
     const float least = s->activation == GB_RELU ? 0.0f : s->alpha, most = s->activation == GB_RELU ? INFINITY : s->beta;
@@ -103,10 +106,10 @@ GK_INLINE ptrdiff_t GB(last_of)(ptrdiff_t channels) { return (channels - 1) % GB
 typedef void GB(tile_function)(const GB(tile) *);
 
 /* The functions by pixels, for one block of channels out and for two: of pixels side by side, of others, of planar images;
- * then of each channel by itself: any kernel, 3 and 5 columns, the same with a stride of 2. NULL for pixels of which there
- * is none. */
+ * then of each channel by itself: any kernel, 3 and 5 columns, the same with a stride of 2; then of groups. NULL for pixels
+ * of which there is none. */
 extern GB(tile_function) *const GB(tiles)[][GB_TILE + 1];
-enum { GB(near) = 0, GB(far) = 2, GB(first) = 4, GB(each) = 6 };
+enum { GB(near) = 0, GB(far) = 2, GB(first) = 4, GB(each) = 6, GB(grouped_tiles) = 11 };
 
 GK_INLINE GB(tile_function) *const *GB(depthwise_tiles)(const gb_step *s) {
   const int columns = s->kernel[1], stride = s->stride[1];
@@ -117,11 +120,17 @@ GK_INLINE GB(tile_function) *const *GB(depthwise_tiles)(const gb_step *s) {
 /* Sums of n pixels that lie one after the other, in tiles that are about equal, for some blocks of channels. */
 static void GB(pixels)(const GB(tile) *all, ptrdiff_t n, GB(tile_function) *const *tiles, int blocks) {
   GB(tile) t = *all;
+  if (GB_STEP == GB_V && t.blocks > 1 && t.rows * t.columns == 1) { /* one loop over blocks instead of three */
+    t.columns = t.blocks;
+    t.x_column = t.x_block;
+    t.blocks = 1;
+  }
   if (!t.ahead) t.ahead = t.w; /* or else each step would ask for memory that there is not, which takes a while */
   const ptrdiff_t asked = t.ahead_step * t.blocks * t.rows * t.columns * (GB_V / GB_STEP);
   for (ptrdiff_t left = n, r; left > 0; left -= r) {
     r = left / ((left + GB_TILE - 1) / GB_TILE);
-    while (!tiles[r]) --r;
+    if (!tiles[r])
+      for (r = left < GB_TILE ? left : GB_TILE; !tiles[r];) --r;
     tiles[r](&t);
     t.ahead += asked;
     t.x += r * t.x_pixel;

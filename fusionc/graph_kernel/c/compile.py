@@ -6,11 +6,13 @@ import importlib.util
 import os
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -129,7 +131,11 @@ class _Compiler:
                 return
             try:
                 self._process = subprocess.Popen(
-                    self._command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+                    self._command,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    start_new_session=True,  # a driver starts other programs, which are ended with it
                 )
             except OSError as error:
                 raise DoesNotCompile(f"the C compiler {name} cannot be run: {error.strerror}") from error
@@ -141,8 +147,9 @@ class _Compiler:
         """Stop it, if it has not come to its end, or keep it from being started."""
         with self._lock:
             self._is_ended = True
-            if self._process is not None:
-                self._process.terminate()
+            if self._process is not None and self._process.poll() is None:
+                with suppress(ProcessLookupError):
+                    os.killpg(self._process.pid, signal.SIGTERM)
 
 
 def _without_a_word(compiler: str) -> str:

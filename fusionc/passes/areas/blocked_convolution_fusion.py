@@ -9,7 +9,8 @@ class BlockedConvolutionFusionPass(AreaPass):
     after    one operator of the domain fusionc.gk: a model-local function, and a kernel beside the model
     refuses  what onnxruntime is estimated to compute as fast in its own blocked layout
     never    without --enable_graph_kernel; weights that are computed; numbers of channels that are not known;
-             parts of a Concat that are no whole blocks of 16 channels; groups of fewer than 16 channels each
+             parts of a Concat that are no whole blocks of 16 channels; groups of channels
+             that are no whole blocks of 16, nor in one vector of 4 to 16 (as 2, 4 and 8 are)
     algebra  the kernel computes what the operators compute, adding up in another order
     source   measured: onnxruntime leaves its blocked layout for what it has no operator for, and comes back to it
     """

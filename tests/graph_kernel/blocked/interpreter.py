@@ -16,10 +16,10 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 KINDS = ("LOAD", "STORE", "CONV", "WINOGRAD", "DEPTHWISE", "FIRST", "TRANSPOSED", "MAX_POOL", "AVERAGE_POOL",
-         "GLOBAL_AVERAGE", "ADD", "MUL", "SCALE", "ACT", "RESIZE", "COPY", "PRODUCT")  # fmt: skip
+         "GLOBAL_AVERAGE", "ADD", "MUL", "SCALE", "ACT", "RESIZE", "COPY", "PRODUCT", "GROUPED")  # fmt: skip
 LOAD, STORE, CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, MAX_POOL, AVERAGE_POOL = range(9)
-GLOBAL_AVERAGE, ADD, MUL, SCALE, ACT, RESIZE, COPY, PRODUCT = range(9, 17)
-CONVOLUTIONS = (CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, PRODUCT)
+GLOBAL_AVERAGE, ADD, MUL, SCALE, ACT, RESIZE, COPY, PRODUCT, GROUPED = range(9, 18)
+CONVOLUTIONS = (CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, PRODUCT, GROUPED)
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 Activation = Callable[[Array, float, float], Array]
 
@@ -206,28 +206,26 @@ class Interpreter:
 
     def _check_convolution(self, step: CStep, x: Array) -> None:
         (storage, planar, first, channels), out = self.program.buffers[step.source], self.program.buffers[step.out]
-        assert self.program.storages[storage][1] >= max(step.pads)
+        assert self.program.storages[storage][1] >= _border(step)
         assert bool(planar) == (step.op == FIRST)
         apart = out[0] != storage or out[2] >= first + channels or first >= out[2] + out[3]
         assert apart, "it writes over what it reads"
         if step.op == WINOGRAD:
             assert [*step.kernel, *step.stride, *step.dilation, step.group] == [3, 3, 1, 1, 1, 1, 1]
+        taken, made = channels // step.group, out[3] // step.group
         if step.op == DEPTHWISE:
-            assert step.group == channels == out[3]
+            assert taken == made == 1
+        elif step.op == GROUPED:
+            assert step.group > 1 and (taken % 16 or made % 16)
         elif step.group > 1:
-            assert step.op == CONV and channels // step.group % 16 == 0 and out[3] // step.group % 16 == 0
-        if step.op == TRANSPOSED:
-            assert list(step.kernel) == list(step.stride) and not any(step.pads)
+            assert step.op in (CONV, TRANSPOSED) and taken % 16 == made % 16 == 0
 
     def _convolved(self, step: CStep, x: Array) -> Array:
         channels = self.program.buffers[step.out][3]
         w = self.tensors[step.weights].astype(np.float64)
         bias = np.zeros(channels) if step.bias < 0 else self.tensors[step.bias].astype(np.float64).reshape(-1)
         if step.op == TRANSPOSED:
-            w = w.reshape(x.shape[1], channels, *step.kernel)
-            made = np.einsum("nihw,iokl->nohkwl", x, w)
-            batch, out, height, rows, width, columns = made.shape
-            return made.reshape(batch, out, height * rows, width * columns) + bias[None, :, None, None]
+            return _transposed(step, x, w, channels) + bias[None, :, None, None]
         if not x.size:  # rows of which there are none; numpy has no windows of them
             return np.zeros((x.shape[0], channels, *x.shape[2:]))
         w = w.reshape(-1, channels).T if step.op == PRODUCT else w
@@ -244,6 +242,29 @@ def _image_of_rows(tensor: Array) -> Array:
     *outer, rows, channels = tensor.shape
     batch, height = [*outer, 1, 1][:2]
     return tensor.reshape(batch, height, rows, channels).transpose(0, 3, 1, 2)
+
+
+def _border(step: CStep) -> int:
+    """Rows and columns around its image that it reads."""
+    if step.op != TRANSPOSED:
+        return max(step.pads)
+    both = zip([*step.kernel] * 2, [*step.stride] * 2, step.pads, strict=True)
+    return max(0, *((kernel - 1 - pad) // stride for kernel, stride, pad in both))
+
+
+def _transposed(step: CStep, x: Array, w: Array, channels: int) -> Array:
+    """Each pixel times the kernel, added where it belongs."""
+    (rows, columns), (down, across), (top, left, bottom, right) = step.kernel, step.stride, step.pads
+    batch, _, height, width = x.shape
+    w = w.reshape(step.group, x.shape[1] // step.group, channels // step.group, rows, columns)
+    grouped = x.reshape(batch, step.group, -1, height, width)
+    high, wide = (height - 1) * down + rows + max(0, -bottom), (width - 1) * across + columns + max(0, -right)
+    made = np.zeros((batch, channels, high, wide))
+    for i in range(rows):
+        for j in range(columns):
+            part = np.einsum("ngihw,gio->ngohw", grouped, w[..., i, j]).reshape(batch, channels, height, width)
+            made[:, :, i : i + height * down : down, j : j + width * across : across] += part
+    return made[:, :, top : high - max(0, bottom), left : wide - max(0, right)]
 
 
 def _padded(step: CStep, x: Array, value: float) -> Array:

@@ -87,6 +87,10 @@ class RandomNetwork:
             group = out = x.channels
         elif how < 0.3 and x.channels == 32:
             group, out = 2, 64
+        elif how < 0.5 and x.channels % 8 == 0:
+            taken = rng.choice((1, 2, 4, 8))
+            group = x.channels // taken
+            out = group * taken * rng.choice((1, 1, 1, 2))
         given = {"strides": [stride] * 2, "dilations": [dilation] * 2, "pads": pads, "group": group}
         size = height // stride + 1, width // stride + 1
         z, op = "", "Conv"
@@ -195,11 +199,20 @@ class RandomNetwork:
     def _transpose(self, x: _Image) -> bool:
         if x.height > 20 or x.width > 20:
             return False
-        n, out, size = self.network, self.rng.choice(_CHANNELS), [self.rng.randint(1, 2), 2]
-        w = n.random(x.channels, out, *size)
-        bias = [n.random(out)] if self.rng.random() < 0.7 else []
-        y = n.op("ConvTranspose", x.name, w, *bias, kernel_shape=size, strides=size)
-        return self._made(y, out, x.height * size[0], x.width * size[1])
+        n, rng, out = self.network, self.rng, self.rng.choice(_CHANNELS)
+        kernel, strides = [rng.randint(1, 4), rng.randint(1, 4)], [rng.randint(1, 3), rng.randint(1, 3)]
+        pads = [rng.randint(0, (kernel[k % 2] - 1) // 2) for k in range(4)]
+        more = [rng.randint(0, stride - 1) for stride in strides] if rng.random() < 0.3 else [0, 0]
+        group = 2 if x.channels == 32 and rng.random() < 0.5 else 1
+        out = 32 if group > 1 else out
+        w = n.random(x.channels, out // group, *kernel)
+        given = {"strides": strides, "pads": pads, "output_padding": more, "group": group}
+        y = n.op("ConvTranspose", x.name, w, *([n.random(out)] if rng.random() < 0.7 else []), **given)
+        height, width = (
+            (size - 1) * strides[k] + kernel[k] - pads[k] - pads[k + 2] + more[k]
+            for k, size in ((0, x.height), (1, x.width))
+        )
+        return self._made(y, out, height, width)
 
     def _number(self, x: _Image) -> bool:
         n = self.network

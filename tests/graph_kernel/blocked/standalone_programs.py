@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +22,16 @@ _REPLACED = {
     "gb_widths[gk_best_body()]": "gb_widths[chosen_width]",
     "sysconf(_SC_NPROCESSORS_ONLN)": "4",
     "GB_TASK_NS = 4000": "GB_TASK_NS = 1",  # so that small images have many tasks, too
+}
+# Vectors of 16 as the compiler makes them of shorter ones, where the processor has no others: the steps are the same.
+_MADE_OF_16 = "({ GB(vec) p = (%s), q = (%s), made; for (int i = 0; i < 16; ++i) made[i] = %s; (void)q; made; })"
+_EMULATED = {
+    "avx512f,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512": "sse2",
+    "avx512f,avx512dq,avx512vl,avx2,fma": "sse2",
+    "((GB(vec))_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))": "((a) * (b) + (c))",
+    "((GB(vec))_mm512_max_ps((__m512)(a), (__m512)(b)))": _MADE_OF_16 % ("a", "b", "p[i] > q[i] ? p[i] : q[i]"),
+    "((GB(vec))_mm512_min_ps((__m512)(a), (__m512)(b)))": _MADE_OF_16 % ("a", "b", "p[i] < q[i] ? p[i] : q[i]"),
+    "((GB(vec))_mm512_permutexvar_ps((__m512i)(k), (__m512)(x)))": _MADE_OF_16 % ("x", "x", "p[(k)[i] & 15]"),
 }
 
 
@@ -51,6 +63,10 @@ class Standalone:
         for what, by in _REPLACED.items():
             assert text.count(what) == 1
             text = text.replace(what, by)
+        if 2 in processor.widths and not _has_512():
+            for what, by in _EMULATED.items():
+                assert what in text
+                text = text.replace(what, by)
         text = f"static int chosen_width;\n{text}"
         file, program = folder / "programs.c", folder / "programs"
         self._command = [*processor.runner, str(program)]
@@ -70,12 +86,17 @@ class Standalone:
 
 
 def widths() -> list[int]:
-    """The numbers of the widths that this processor has."""
+    """The numbers of the widths that can be run here. The widest one is emulated if the processor does not have it."""
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        return [0]
+    return [0, 1, 2] if {"avx2", "fma"} <= _instructions() else [0, 2]
+
+
+def _has_512() -> bool:
+    return {"avx512f", "avx512dq", "avx512vl"} <= _instructions()
+
+
+@cache
+def _instructions() -> frozenset[str]:
     known = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").exists() else ""
-    flags = set(known.partition("flags")[2].partition("\n")[0].split())
-    found = [0]
-    if {"avx2", "fma"} <= flags:
-        found.append(1)
-    if {"avx512f", "avx512dq", "avx512vl"} <= flags:
-        found.append(2)
-    return found
+    return frozenset(known.partition("flags")[2].partition("\n")[0].split())

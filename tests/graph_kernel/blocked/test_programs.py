@@ -110,7 +110,10 @@ def test_windows(name: str, kernel: int) -> None:
 KINDS = {
     "first": ((3, 24, 1), "FIRST"), "first_of_one": ((1, 8, 1), "FIRST"), "few_inside": ((5, 24, 1), "CONV"),
     "depthwise": ((24, 24, 24), "DEPTHWISE"), "depthwise_of_3": ((3, 3, 3), "DEPTHWISE"),
-    "groups": ((32, 64, 2), "CONV"), "odd": ((17, 40, 1), "CONV"), "wide": ((16, 16, 1), "CONV"),
+    "groups": ((32, 64, 2), "CONV"),
+    "groups_of_8": ((40, 40, 5), "GROUPED"), "groups_of_2": ((18, 18, 9), "GROUPED"),
+    "groups_that_grow": ((24, 72, 6), "GROUPED"), "three_of_each": ((16, 48, 16), "GROUPED"),
+    "odd": ((17, 40, 1), "CONV"), "wide": ((16, 16, 1), "CONV"),
 }  # fmt: skip
 
 
@@ -154,11 +157,25 @@ def test_winograd_takes_no_others(channels: int, out: int, size: int, attributes
     assert kinds_of(check_alone(n, n.op("Relu", y))) == "CONV"
 
 
-def test_transposed_convolutions_enlarge() -> None:
-    n = Network()
-    x = n.conv(n.input(2, 16, 4, 5), 16, 16, 1)
-    w = n.random(16, 24, 2, 3)
-    y = n.op("ConvTranspose", x, w, n.random(24), kernel_shape=[2, 3], strides=[2, 3])
+TRANSPOSED: dict[str, tuple[tuple[int, int], dict[str, object]]] = {
+    "apart": ((2, 3), {"strides": [2, 3]}),
+    "overlapping": ((3, 3), {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]}),
+    "twice": ((4, 4), {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    "uneven": ((5, 2), {"strides": [3, 1], "pads": [0, 1, 2, 0]}),
+    "gaps": ((1, 2), {"strides": [3, 3], "output_padding": [2, 1]}),
+    "plain": ((3, 3), {}),
+    "cut": ((3, 3), {"strides": [1, 2], "pads": [2, 2, 2, 2]}),
+    "valid": ((3, 4), {"strides": [2, 2], "auto_pad": "VALID"}),
+    "groups": ((4, 4), {"strides": [2, 2], "pads": [1, 1, 1, 1], "group": 2}),
+}
+
+
+@pytest.mark.parametrize("name", TRANSPOSED)
+def test_transposed_convolutions(name: str) -> None:
+    n, (kernel, attributes) = Network(), TRANSPOSED[name]
+    x, groups = n.conv(n.input(2, 16, 4, 5), 16, 32, 1), int(attributes.get("group", 1))
+    w = n.random(32, 48 // groups if groups == 1 else 32, *kernel)
+    y = n.op("ConvTranspose", x, w, n.random(48 if groups == 1 else 64), kernel_shape=kernel, **attributes)
     program = check_alone(n, n.op("Relu", y))
     assert kinds_of(program) == "CONV TRANSPOSED"
     assert program.steps[2].activation == 1

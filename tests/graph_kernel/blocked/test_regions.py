@@ -39,14 +39,16 @@ def sliced(n: Network, x: str, start: int, end: int, axis: int = 1, step: int = 
 NEAREST = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
 STRANGE: dict[str, Form] = {
     "an operator without a step": lambda n, x: n.op("Softplus", x),
-    "groups of few channels": lambda n, x: n.conv(x, 32, 32, group=4),
+    "groups of channels that no vector has together": lambda n, x: n.conv(x, 32, 16, group=4),
+    "groups that begin anywhere": lambda n, x: n.conv(x, 32, 48, group=2),
     "weights that are computed": lambda n, x: n.op("Conv", x, n.op("Neg", n.random(16, 32, 1, 1))),
     "pads that are too wide": lambda n, x: n.conv(x, 32, 16, pads=[17, 0, 0, 0]),
-    "kernels that overlap": lambda n, x: n.op("ConvTranspose", x, n.random(32, 8, 3, 3), strides=[2, 2]),
+    "a transposed kernel with gaps": lambda n, x: n.op("ConvTranspose", x, n.random(32, 8, 3, 3), dilations=[2, 2]),
     "groups of a ConvTranspose": lambda n, x: n.op("ConvTranspose", x, n.random(32, 8, 2, 2), strides=[2, 2], group=2),
-    "output padding": lambda n, x: n.op(
-        "ConvTranspose", x, n.random(32, 8, 2, 2), strides=[2, 2], output_padding=[1, 1]
+    "a border that follows from a size": lambda n, x: n.op(
+        "ConvTranspose", x, n.random(32, 8, 3, 3), strides=[2, 2], auto_pad="SAME_UPPER"
     ),
+    "a transposed kernel that reaches far": lambda n, x: n.op("ConvTranspose", x, n.random(32, 8, 19, 1)),
     "an output shape": lambda n, x: n.op(
         "ConvTranspose", x, n.random(32, 8, 2, 2), strides=[2, 2], output_shape=[12, 12]
     ),

@@ -1,0 +1,81 @@
+/* Rows that products read from a tensor or write into one, where they lie, instead of copies of them. */
+enum { GB_PAGE_FLOATS = 1024 }; /* in a page of memory */
+
+static int gb_is_product(const gb_step *s) { return s->op == GB_PRODUCT || s->op == GB_CONV; }
+
+static int gb_writes(const gb_program *p, const gb_step *s, int storage) {
+  return s->op != GB_STORE && p->buffers[s->out].storage == storage;
+}
+
+static int gb_reads(const gb_program *p, const gb_step *s, int storage) {
+  return (s->op != GB_LOAD && p->buffers[s->in].storage == storage) || (s->in2 >= 0 && p->buffers[s->in2].storage == storage);
+}
+
+/* The storage of rows that all channels of a buffer make, or -1. */
+static int gb_whole_rows(const gb_program *p, int buffer) {
+  const gb_buffer *b = &p->buffers[buffer];
+  const gb_storage *storage = &p->storages[b->storage];
+  return storage->rows && b->first == 0 && b->channels == storage->channels ? b->storage : -1;
+}
+
+/* Where rows that a product makes are stored and nothing else, each channel once, its tasks write them into the tensors:
+ * those whose channels are whole vectors, and begin where a pair of blocks does. */
+static void gb_store_directly(const gb_state *state, gb_plan *plan, int k) {
+  const gb_program *p = state->kernel->program;
+  const int storage = gb_is_product(&p->steps[k]) ? gb_whole_rows(p, p->steps[k].out) : -1, v = state->width->vector;
+  if (storage < 0) return;
+  int channels = 0;
+  for (int j = k + 1; j < p->steps_count; ++j) {
+    const gb_step *s = &p->steps[j];
+    if (!gb_reads(p, s, storage) && !gb_writes(p, s, storage)) continue;
+    const gb_buffer *part = &p->buffers[s->in];
+    if (s->op != GB_STORE || part->first != channels || channels % (2 * v) || part->channels % v) return;
+    channels += part->channels;
+  }
+  if (channels != p->storages[storage].channels) return;
+  for (int j = k + 1; j < p->steps_count; ++j) {
+    if (!gb_reads(p, &p->steps[j], storage)) continue;
+    plan->calls[k].is_stored = 1;
+    plan->calls[j].maker = &plan->calls[k];
+    plan->calls[j].first = p->buffers[p->steps[j].in].first / v;
+    plan->calls[j].tasks = 0;
+  }
+}
+
+/* Rows in a tensor. */
+static void gb_point_to_tensor(gb_image *image, int vector) {
+  image->pixel = image->channels;
+  image->plane = vector;
+}
+
+/* Rows that products alone read are read from their tensor: those whose channels are whole vectors. Where rows are whole
+ * pages apart, those of a tile would take the same few places of the nearest cache, so that these are only added. */
+static void gb_read_directly(const gb_state *state, gb_plan *plan, int k) {
+  const gb_program *p = state->kernel->program;
+  const int storage = p->steps[k].op == GB_LOAD ? gb_whole_rows(p, p->steps[k].out) : -1, v = state->width->vector;
+  if (storage < 0 || p->storages[storage].channels % v) return;
+  const int is_apart = p->storages[storage].channels % GB_PAGE_FLOATS == 0;
+  int last = k;
+  while (++last < p->steps_count) {
+    const gb_step *s = &p->steps[last];
+    const int is_in = s->op != GB_LOAD && p->buffers[s->in].storage == storage;
+    const int is_in2 = s->in2 >= 0 && p->buffers[s->in2].storage == storage;
+    const int is_whole = (!is_in || gb_whole_rows(p, s->in) >= 0) && (!is_in2 || gb_whole_rows(p, s->in2) >= 0);
+    const int is_taken = gb_is_product(s) && is_whole && !(is_apart && is_in);
+    if (gb_reads(p, s, storage) && !is_taken) return;
+    if (gb_writes(p, s, storage)) break;
+  }
+  plan->calls[k].tasks = 0;
+  for (int j = k + 1; j <= last && j < p->steps_count; ++j) {
+    gb_call *c = &plan->calls[j];
+    if (!gb_reads(p, c->step, storage)) continue;
+    if (p->buffers[c->step->in].storage == storage) {
+      c->read = p->steps[k].in;
+      gb_point_to_tensor(&c->in, v);
+    }
+    if (c->step->in2 >= 0 && p->buffers[c->step->in2].storage == storage) {
+      c->read2 = p->steps[k].in;
+      gb_point_to_tensor(&c->in2, v);
+    }
+  }
+}
