@@ -59,11 +59,12 @@ class Operations:
             stored = [item.out]
         else:
             self._load(item.image, False)
-            self._put(item, *(name for name, _ in item.parts))
             stored = [name for name, _ in item.parts]
+            if not self._rename(item):
+                self._put(item, *stored)
         for name in stored:
             if name in self._outputs:
-                self._put(Operation(StepKind.STORE, name, name, flag=self.images.is_rows(name)))
+                self._put(Operation(StepKind.STORE, name, name, flag=self.images.is_channels_last(name)))
 
     def _put(self, item: _Item, *made: str) -> None:
         self._order[id(item)] = item
@@ -74,7 +75,7 @@ class Operations:
         if name in self._made or name not in self.images.area.inputs or (name, is_planar) in self._loaded:
             return
         self._loaded.add((name, is_planar))
-        self._put(Operation(StepKind.LOAD, name, name, is_planar=is_planar, flag=self.images.is_rows(name)))
+        self._put(Operation(StepKind.LOAD, name, name, is_planar=is_planar, flag=self.images.is_channels_last(name)))
 
     def _is_private(self, name: str) -> bool:
         """Whether one operator alone needs a value."""
@@ -91,6 +92,18 @@ class Operations:
         if found.kind is StepKind.ADD and self._add_to_convolution(found):
             return
         self._put(found, found.out)
+
+    def _rename(self, cut: ImageCut) -> bool:
+        """Whether all of an image, with its channels elsewhere, became what the operation before makes."""
+        before = self._made.get(cut.image)
+        (name, _), *others = cut.parts
+        is_whole = not others and self.images.image(name) == self.images.image(cut.image)
+        if not is_whole or not isinstance(before, Operation) or before.kind is StepKind.LOAD:
+            return False
+        if not self._is_private(cut.image):
+            return False
+        before.out, self._made[name] = name, before
+        return True
 
     def _scaled(self, found: Operation) -> Operation:
         """A product with an enlarged pixel as one with the pixel itself."""

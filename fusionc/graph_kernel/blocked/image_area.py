@@ -105,6 +105,7 @@ class ImageArea:
     is_fragment: bool = False
     has_rows: bool = False  # of four axes as well, not images
     images: dict[str, Image] = field(default_factory=dict)
+    channels_last: set[str] = field(default_factory=set)  # images whose last axis are the channels
 
     def image(self, name: str) -> Image:
         """What is known of a value that is an image. Raises UnfitOperator where it is none."""
@@ -133,19 +134,31 @@ class ImageArea:
         self.images[name] = Image(channels, *sizes)
 
     def is_rows(self, name: str) -> bool:
-        """Whether a value is a matrix, or several: its rows are pixels, its last axis are the channels."""
+        """Whether a value is a matrix, or several, in an area without images: its rows are pixels."""
         rank = len(self.area.values[name].shape)
         return rank in _ROW_RANKS or (rank == _IMAGE_RANK and self.has_rows)
+
+    def is_channels_last(self, name: str) -> bool:
+        """Whether the last axis of a value is that of its channels: of rows, and of images behind a Transpose."""
+        return self.is_rows(name) or name in self.channels_last
+
+    def turn(self, name: str) -> None:
+        """Take an image for one whose last axis are the channels. Raises UnfitOperator where it is none."""
+        if name in self.channels_last:
+            return
+        if name not in self.area.inputs or name in self.images or len(self.area.values[name].shape) != _IMAGE_RANK:
+            raise UnfitOperator("its channels are not its last axis")
+        self.channels_last.add(name)
 
     def is_of_channels(self, name: str, axis: float) -> bool:
         """Whether an axis of a value, counted from the end if negative, is that of its channels."""
         rank = len(self.area.values[name].shape)
-        return int(axis) % rank == (rank - 1 if self.is_rows(name) else 1)
+        return int(axis) % rank == (rank - 1 if self.is_channels_last(name) else 1)
 
     def _declared(self, name: str) -> tuple[int | str, ...]:
         """Batch, channels, height, width."""
         shape = self.area.values[name].shape
-        if not self.is_rows(name):
+        if not self.is_channels_last(name):
             return shape
         *outer, rows, channels = shape
         batch, height = [*outer, 1, 1][:2]

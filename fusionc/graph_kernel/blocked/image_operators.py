@@ -14,6 +14,7 @@ from fusionc.graph_kernel.blocked.image_resize import resize
 from fusionc.graph_kernel.blocked.image_size import ImageSize
 from fusionc.graph_kernel.blocked.program import BLOCK, KernelWindow, StepKind
 from fusionc.graph_kernel.blocked.row_operators import biased_activation, product, with_bias, with_factor
+from fusionc.graph_kernel.blocked.turned_images import normalized, turned
 from fusionc.graph_kernel.blocked.windows import pooled, window_of
 from fusionc.graph_kernel.lower.area_info import attribute
 from fusionc.model.operators import MICROSOFT
@@ -64,7 +65,11 @@ def _sum_or_product(images: ImageArea, node: onnx.NodeProto) -> Operation:
         raise UnfitOperator("no step subtracts images")
     if images.image(a).channels != images.image(b).channels or not images.are_same(a, b, 0):
         raise UnfitOperator("its operands have different channels or batches")
-    if node.op_type == "Mul" and images.image(a).is_pixel != images.image(b).is_pixel and not images.is_rows(a):
+    if (
+        node.op_type == "Mul"
+        and images.image(a).is_pixel != images.image(b).is_pixel
+        and not images.is_channels_last(a)
+    ):
         large, small = (b, a) if images.image(a).is_pixel else (a, b)
         images.note(node.output[0], images.image(large))
         return Operation(StepKind.SCALE, node.output[0], large, small)
@@ -110,7 +115,7 @@ def _joined(images: ImageArea, node: onnx.NodeProto) -> ImageJoin:
 def _split(images: ImageArea, node: onnx.NodeProto) -> ImageCut:
     if not images.is_of_channels(node.input[0], attribute(node, "axis", 0)) or not all(node.output):
         raise UnfitOperator("it splits no channels")
-    sizes = [images.area.values[name].shape[-1 if images.is_rows(name) else 1] for name in node.output]
+    sizes = [images.area.values[name].shape[-1 if images.is_channels_last(name) else 1] for name in node.output]
     first, parts = 0, list[tuple[str, int, int]]()
     for name, size in zip(node.output, sizes, strict=True):
         if not isinstance(size, int):
@@ -161,6 +166,8 @@ OPERATORS: Mapping[tuple[str, str], _Reader] = {
     ("", "Concat"): _joined,
     ("", "Split"): _split,
     ("", "Slice"): _slice,
+    ("", "LayerNormalization"): normalized,
+    ("", "Transpose"): turned,
     ("", "Resize"): resize,
     ("", "Upsample"): resize,
 }
@@ -169,6 +176,7 @@ CONVOLVING = frozenset(
 )
 _PRODUCTS = frozenset(op for (_, op), reader in OPERATORS.items() if reader is product)
 _OF_ROWS = (product, _sum_or_product, _activation, biased_activation, _joined, _split, _slice)
+_OF_THE_LAST_AXIS = (product, normalized)
 
 
 def is_product(op: str) -> bool:
@@ -188,6 +196,12 @@ def operation_of(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageJo
     if reader is None:
         raise UnfitOperator("no step computes it")
     has_rows = [images.is_rows(name) for name in (*node.input[:1], *node.output) if name in images.area.values]
-    if (any(has_rows) and reader not in _OF_ROWS) or (reader is product and not all(has_rows)):
-        raise UnfitOperator("it is of images, or of rows, and these are the other")
+    if any(has_rows) and reader not in _OF_ROWS:
+        raise UnfitOperator("it is of images, and these are rows")
+    if reader in _OF_THE_LAST_AXIS and not images.is_rows(node.input[0]):
+        images.turn(node.input[0])
+    if images.channels_last.intersection(node.input) and reader is not turned:
+        if reader not in (*_OF_ROWS, normalized):
+            raise UnfitOperator("the last axis are the channels")
+        images.channels_last.update(node.output)
     return reader(images, node)

@@ -31,7 +31,7 @@ def product(images: ImageArea, node: onnx.NodeProto) -> Operation:
 def with_bias(images: ImageArea, name: str, bias: str, out: str) -> Operation:
     """A number for each channel is added to rows."""
     image = images.image(name)
-    if not images.is_rows(name) or images.weights(bias) != (image.channels,):
+    if not images.is_channels_last(name) or images.weights(bias) != (image.channels,):
         raise UnfitOperator("its bias does not fit its rows")
     images.note(out, image)
     return Operation(StepKind.DEPTHWISE, out, name, bias=bias, window=KernelWindow(group=image.channels), line=(1, 0))
@@ -40,7 +40,7 @@ def with_bias(images: ImageArea, name: str, bias: str, out: str) -> Operation:
 def with_factor(images: ImageArea, name: str, factor: str, out: str) -> Operation:
     """Each channel of rows is multiplied by a number."""
     image = images.image(name)
-    if not images.is_rows(name) or images.weights(factor) != (image.channels,):
+    if not images.is_channels_last(name) or images.weights(factor) != (image.channels,):
         raise UnfitOperator("its factor does not fit its rows")
     images.note(out, image)
     return Operation(StepKind.DEPTHWISE, out, name, weights=factor, window=KernelWindow(group=image.channels))

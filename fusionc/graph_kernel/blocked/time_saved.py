@@ -15,7 +15,7 @@ from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, NO_ACTIVATION, Ac
 
 _DIRECT = 0.94  # what a direct convolution takes here, of the time that onnxruntime takes …
 _BY_CHANNEL = 1.12  # … and one of each channel by itself whose kernels have another number of columns than these
-_COLUMNS = (3, 5)
+_COLUMNS = (3, 5, 7)
 _OVERLAPPING = 1.3  # what onnxruntime takes for a transposed convolution whose kernels overlap, as it adds up in memory
 _LEAST = 0.04  # of onnxruntime's time: below that estimates are no better than guesses
 

@@ -8,7 +8,7 @@ static void GB(load_rows)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float
     const ptrdiff_t left = to->channels - p.block * own, channels = left < own ? left : own;
     float *y = GB(at)(to, &p);
     if (c->step->flag) {
-      const float *row = c->tensor + p.block * own;
+      const float *row = c->tensor + ((p.image * to->height + p.row) * to->width + p.first) * to->channels + p.block * own;
       for (ptrdiff_t x = 0; x < p.count; ++x, row += to->channels)
         for (ptrdiff_t v = 0; v < GB_V; ++v) y[x * GB_V + v] = v < channels ? row[v] : 0.0f;
       continue;
@@ -34,7 +34,7 @@ static void GB(store_rows)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, floa
     const ptrdiff_t channels = in->channels - p.block * GB_V < GB_V ? in->channels - p.block * GB_V : GB_V;
     const float *x = GB(at)(in, &p);
     if (c->step->flag) {
-      float *row = c->tensor + p.block * GB_V;
+      float *row = c->tensor + ((p.image * in->height + p.row) * in->width + p.first) * in->channels + p.block * GB_V;
       for (ptrdiff_t i = 0; i < p.count; ++i, row += in->channels)
         for (ptrdiff_t v = 0; v < channels; ++v) row[v] = x[i * GB_V + v];
       continue;
@@ -83,6 +83,12 @@ static void GB(resize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
   }
 }
 
+GK_INLINE float GB(total)(GB(vec) x) {
+  float sum = 0.0f;
+  for (int v = 0; v < GB_V; ++v) sum += x[v];
+  return sum;
+}
+
 static void GB(pool)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_step *s = c->step;
   const int is_largest = s->op == GB_MAX_POOL;
@@ -116,6 +122,35 @@ static void GB(pool)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scr
   }
 }
 
+/* Of each pixel, all channels: those that are not there stay zero. */
+static void GB(normalize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+  const float count = (float)c->in.channels;
+  const ptrdiff_t last = c->in.blocks - 1;
+  const GB(bits) lanes = *(const GB(bits) *)c->lanes;
+  (void)scratch;
+  for (GB(place) p = GB(place_of)(c, unit, 1); unit < end; ++unit, GB(advance)(c, &p, 1)) {
+    const float *x = GB(at)(&c->in, &p);
+    float *y = GB(at)(&c->out, &p);
+    for (ptrdiff_t k = 0; k < p.count; ++k, x += GB_V, y += GB_V) {
+      GB(vec) sum = {0}, squares = {0};
+      for (ptrdiff_t b = 0; b <= last; ++b) sum += GB(load)(x + b * c->in.plane);
+      const GB(vec) mean = GB(all)(GB(total)(sum) / count);
+      for (ptrdiff_t b = 0; b <= last; ++b) {
+        GB(vec) d = GB(load)(x + b * c->in.plane) - mean;
+        if (b == last) d = (GB(vec))((GB(bits))d & lanes);
+        squares = GB_MADD(d, d, squares);
+      }
+      const GB(vec) scale = GB(all)(1.0f / sqrtf(GB(total)(squares) / count + c->step->alpha));
+      for (ptrdiff_t b = 0; b <= last; ++b) {
+        GB(vec) made = (GB(load)(x + b * c->in.plane) - mean) * scale * GB(load)(c->weights + b * GB_V);
+        if (c->bias) made += GB(load)(c->bias + b * GB_V);
+        if (b == last) made = (GB(vec))((GB(bits))made & lanes);
+        *(GB(vec) *)(y + b * c->out.plane) = made;
+      }
+    }
+  }
+}
+
 /* Units are blocks. */
 static void GB(global_average)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   (void)scratch;
@@ -144,7 +179,7 @@ const gb_width GB(width_of) = {
     .tile = GB_TILE,
     .tasks = {GB(load_rows), GB(store_rows), GB(convolve), GB(winograd), GB(depthwise), GB(convolve), GB(transposed),
               GB(pool), GB(pool), GB(global_average), GB(elementwise), GB(elementwise), GB(elementwise), GB(elementwise),
-              GB(resize), GB(elementwise), GB(convolve), GB(grouped)},
+              GB(resize), GB(elementwise), GB(convolve), GB(grouped), GB(normalize)},
     .pack = GB(pack),
     .pack_depthwise = GB(pack_depthwise),
     .pack_grouped = GB(pack_grouped),

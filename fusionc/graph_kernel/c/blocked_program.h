@@ -9,7 +9,7 @@
 enum {
   GB_LOAD, GB_STORE, GB_CONV, GB_WINOGRAD, GB_DEPTHWISE, GB_FIRST, GB_TRANSPOSED, GB_MAX_POOL, GB_AVERAGE_POOL,
   GB_GLOBAL_AVERAGE, GB_ADD, GB_MUL, GB_SCALE, GB_ACT, GB_RESIZE, GB_COPY, GB_PRODUCT,
-  GB_GROUPED
+  GB_GROUPED, GB_NORM
 };
 enum {
   GB_NONE, GB_RELU, GB_CLIP, GB_LEAKY, GB_SIGMOID, GB_HARD_SIGMOID, GB_HARD_SWISH, GB_SWISH, GB_GELU, GB_TANH,
@@ -32,7 +32,7 @@ typedef struct {
   short op, out, in, in2;  /* buffers; in2 is -1 where there is none. Of a load `in`, of a store `out` is a tensor */
   short weights, bias;     /* tensors, or -1: inputs of the operator, then tables */
   short activation, after; /* after: in2 is added behind the activation */
-  float alpha, beta;       /* of the activation */
+  float alpha, beta;       /* of the activation; alpha of a norm is added to variances */
   int group, kernel[2], stride[2], dilation[2], pads[4];
   int flag;                /* of an average: zeros around count as well; of a load or store: the last axis is that of channels;
                               of Winograd's way: pixels of a tile in each direction, 4 or 2 */
@@ -78,7 +78,7 @@ typedef void gb_task(const gb_call *call, ptrdiff_t unit, ptrdiff_t end, float *
 /* What is compiled once for each width of vectors. */
 typedef struct {
   int vector, tile; /* floats in a vector, pixels of a tile */
-  gb_task *tasks[GB_GROUPED + 1];
+  gb_task *tasks[GB_NORM + 1];
   void (*pack)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out, ptrdiff_t block);
   void (*pack_depthwise)(const float *w, float *to, const gb_step *, ptrdiff_t channels);
   void (*pack_grouped)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);

@@ -101,6 +101,7 @@ GK_INLINE void GB(grouped_sum)(const GB(tile) *t, const int R) {
   static void GB(each_5_##r)(const GB(tile) * t) { GB(each_sum)(t, GB_V, GB_V, r, 5); }     \
   static void GB(each_3_2_##r)(const GB(tile) * t) { GB(each_sum)(t, 2 * GB_V, GB_V, r, 3); } \
   static void GB(each_5_2_##r)(const GB(tile) * t) { GB(each_sum)(t, 2 * GB_V, GB_V, r, 5); } \
+  static void GB(each_7_##r)(const GB(tile) * t) { GB(each_sum)(t, GB_V, GB_V, r, 7); }     \
   static void GB(grouped_##r)(const GB(tile) * t) { GB(grouped_sum)(t, r); }
 GB_TILES(GB_TILE_OF)
 GB_SOME_TILES(GB_SOME_TILE_OF)
@@ -118,6 +119,7 @@ GB_SOME_TILES(GB_SOME_TILE_OF)
 #define GB_EACH_5(r) [r] = GB(each_5_##r),
 #define GB_EACH_3_2(r) [r] = GB(each_3_2_##r),
 #define GB_EACH_5_2(r) [r] = GB(each_5_2_##r),
+#define GB_EACH_7(r) [r] = GB(each_7_##r),
 #define GB_GROUPED_TILE(r) [r] = GB(grouped_##r),
 GB(tile_function) *const GB(tiles)[][GB_TILE + 1] = {
     {GB_TILES(GB_ONE)},
@@ -131,6 +133,7 @@ GB(tile_function) *const GB(tiles)[][GB_TILE + 1] = {
     {GB_SOME_TILES(GB_EACH_5)},
     {GB_SOME_TILES(GB_EACH_3_2)},
     {GB_SOME_TILES(GB_EACH_5_2)},
+    {GB_SOME_TILES(GB_EACH_7)},
     {GB_SOME_TILES(GB_GROUPED_TILE)},
 };
 #undef GB_ONE
@@ -144,6 +147,7 @@ GB(tile_function) *const GB(tiles)[][GB_TILE + 1] = {
 #undef GB_EACH_5
 #undef GB_EACH_3_2
 #undef GB_EACH_5_2
+#undef GB_EACH_7
 #undef GB_GROUPED_TILE
 #undef GB_HALF
 #undef GB_FORGET

@@ -106,13 +106,14 @@ GK_INLINE ptrdiff_t GB(last_of)(ptrdiff_t channels) { return (channels - 1) % GB
 typedef void GB(tile_function)(const GB(tile) *);
 
 /* The functions by pixels, for one block of channels out and for two: of pixels side by side, of others, of planar images;
- * then of each channel by itself: any kernel, 3 and 5 columns, the same with a stride of 2; then of groups. NULL for pixels
+ * then of each channel by itself: any kernel, 3 and 5 columns, the same with a stride of 2, 7 columns; then of groups. NULL for pixels
  * of which there is none. */
 extern GB(tile_function) *const GB(tiles)[][GB_TILE + 1];
-enum { GB(near) = 0, GB(far) = 2, GB(first) = 4, GB(each) = 6, GB(grouped_tiles) = 11 };
+enum { GB(near) = 0, GB(far) = 2, GB(first) = 4, GB(each) = 6, GB(each_of_7) = 11, GB(grouped_tiles) = 12 };
 
 GK_INLINE GB(tile_function) *const *GB(depthwise_tiles)(const gb_step *s) {
   const int columns = s->kernel[1], stride = s->stride[1];
+  if (columns == 7 && stride == 1 && s->dilation[1] == 1) return GB(tiles)[GB(each_of_7)];
   const int is_known = s->dilation[1] == 1 && (columns == 3 || columns == 5) && stride <= 2;
   return GB(tiles)[is_known ? GB(each) + 2 * stride + (columns == 5) - 1 : GB(each)];
 }

@@ -93,7 +93,7 @@ def _tensors(node: Node) -> Iterator[Edge]:
 
 def _is_weights(node: Node, place: int, value: Edge) -> bool:
     """Whether an operand is weights or a bias, which have to be constants."""
-    if _convolves(node):
+    if _convolves(node) or node.op == "LayerNormalization":
         return place in (1, 2)
     return node.op in _BY_CHANNEL and value.rank == 1 and value.shape != (1,)
 

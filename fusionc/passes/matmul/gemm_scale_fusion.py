@@ -1,8 +1,10 @@
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-from fusionc.model.graph import Edge
+from fusionc.model.graph import Edge, Node
 from fusionc.model.tensors import Array
 from fusionc.passes._shared.batchnorm import affine, batchnorm_of
 from fusionc.passes._shared.constants import array_of, dims_of, scaled
@@ -60,12 +62,21 @@ def _beta(m: Match) -> float:
     return beta
 
 
-def _per_column(value: Edge, count: int, rank: int | None) -> Array:
+def _before_transposes(array: Array, moves: Sequence[Node], rank: int | None) -> Array:
+    """What a factor of transposed columns, which has that rank at most, is in front of the Transposes."""
+    for move in reversed(moves):
+        assert rank is not None
+        order = move.attr("perm") or list(reversed(range(rank)))
+        array = array.reshape((1,) * (rank - array.ndim) + array.shape).transpose(np.argsort(order))
+    return array
+
+
+def _per_column(array: Array, count: int, rank: int | None) -> Array:
     """A constant as one number for each of `count` columns of a tensor of that rank, in float64.
 
     Refuses where it varies along another axis, or would raise the rank.
     """
-    array = array_of(value).astype(np.float64)
+    array = array.astype(np.float64)
     if array.ndim > (1 if rank is None else rank):
         refuse("the constant may enlarge what it is combined with")
     if any(size != 1 for size in array.shape[:-1]) or array.size not in (1, count):
@@ -90,13 +101,14 @@ def _scale(m: Match, new: Tape) -> Result:
     require_floats(m.x)
     moves = [getattr(m, name) for name in ("inner", "outer") if getattr(m, name) is not None]
     count, value = _columns(m), next(v for v in m.root.inputs if v is not None and not v.is_constant)
-    if not moves:
-        factor = _per_column(m.c, count, value.rank)
-    else:
-        factor = m.c.constant().astype(np.float64)
-        if factor.size != 1 or not broadcasts_into(factor.shape, value.shape):
-            refuse("not one number for all columns, behind what moves them")
-    factor = np.broadcast_to(factor.reshape(-1), (count,))
+    factor = array_of(m.c)
+    if not moves or (
+        value.rank is not None and factor.ndim <= value.rank and all(move.op == "Transpose" for move in moves)
+    ):
+        factor = _per_column(_before_transposes(factor, moves, value.rank), count, value.rank)
+    elif factor.size != 1 or not broadcasts_into(factor.shape, value.shape):
+        refuse("not one number for all columns, behind what moves them")
+    factor = np.broadcast_to(factor.astype(np.float64).reshape(-1), (count,))
     result = _scale_columns(m, new, 1 / factor if m.root.op == "Div" else factor)
     for move in moves:
         result = new.node(move.op, [result, *move.inputs[1:]], like=move)
@@ -120,7 +132,7 @@ def _scale_before(m: Match, new: Tape) -> Result:
     depth = rows[-1] if is_column else rows[-2]
     if array.size > 1 and (m.linear.attr("transA") or not m.x.shape or m.x.shape[-1] != depth):
         refuse("the constant is not one number for each row of the weights")
-    factor = _per_column(m.c, depth, rank)
+    factor = _per_column(array_of(m.c), depth, rank)
     weight = scaled(new, m.W, factor if is_column else factor.reshape(-1, 1))
     return new.node(m.linear.op, [m.x, weight, *m.linear.inputs[2:]], like=m.linear)
 

@@ -16,9 +16,9 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 KINDS = ("LOAD", "STORE", "CONV", "WINOGRAD", "DEPTHWISE", "FIRST", "TRANSPOSED", "MAX_POOL", "AVERAGE_POOL",
-         "GLOBAL_AVERAGE", "ADD", "MUL", "SCALE", "ACT", "RESIZE", "COPY", "PRODUCT", "GROUPED")  # fmt: skip
+         "GLOBAL_AVERAGE", "ADD", "MUL", "SCALE", "ACT", "RESIZE", "COPY", "PRODUCT", "GROUPED", "NORM")  # fmt: skip
 LOAD, STORE, CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, MAX_POOL, AVERAGE_POOL = range(9)
-GLOBAL_AVERAGE, ADD, MUL, SCALE, ACT, RESIZE, COPY, PRODUCT, GROUPED = range(9, 18)
+GLOBAL_AVERAGE, ADD, MUL, SCALE, ACT, RESIZE, COPY, PRODUCT, GROUPED, NORM = range(9, 19)
 CONVOLUTIONS = (CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, PRODUCT, GROUPED)
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 Activation = Callable[[Array, float, float], Array]
@@ -168,7 +168,8 @@ class Interpreter:
     def _do(self, step: CStep) -> None:
         if step.op == LOAD:
             tensor = self.tensors[step.source].astype(np.float64)
-            assert self.program.storages[self.program.buffers[step.out][0]][2] == step.flag
+            is_rows = self.program.storages[self.program.buffers[step.out][0]][2]
+            assert is_rows <= step.flag and (tensor.ndim == 4 or is_rows)
             self._write(step.out, _image_of_rows(tensor) if step.flag else tensor)
             return
         source = self._read(step.source)
@@ -194,6 +195,13 @@ class Interpreter:
             return self._convolved(step, x)
         if step.op in (MAX_POOL, AVERAGE_POOL):
             return _pooled(step, x)
+        if step.op == NORM:
+            centered = x - x.mean(axis=1, keepdims=True)
+            made = centered / np.sqrt((centered**2).mean(axis=1, keepdims=True) + step.alpha)
+            scale, bias = (
+                np.zeros(1) if k < 0 else self.tensors[k].reshape(-1, 1, 1) for k in (step.weights, step.bias)
+            )
+            return made * scale + bias
         if step.op == GLOBAL_AVERAGE:
             return x.mean(axis=(2, 3), keepdims=True)
         if step.op == RESIZE:

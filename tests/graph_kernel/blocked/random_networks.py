@@ -59,7 +59,7 @@ class RandomNetwork:
         ways = (
             (self._convolve, 9), (self._activate, 5), (self._add, 4), (self._multiply, 1), (self._pool, 2),
             (self._join, 3), (self._split, 1), (self._squeeze, 2), (self._enlarge, 1), (self._transpose, 1),
-            (self._number, 1), (self._average, 1),
+            (self._number, 1), (self._average, 1), (self._turn, 1),
         )  # fmt: skip
         way = self.rng.choices([w for w, _ in ways], [times for _, times in ways])[0]
         return way(self._any())
@@ -213,6 +213,20 @@ class RandomNetwork:
             for k, size in ((0, x.height), (1, x.width))
         )
         return self._made(y, out, height, width)
+
+    def _turn(self, x: _Image) -> bool:
+        n, rng, out = self.network, self.rng, x.channels
+        y = n.op("Transpose", x.name, perm=[0, 2, 3, 1])
+        for _ in range(rng.randint(0, 3)):
+            how = rng.random()
+            if how < 0.4:
+                y = n.op("LayerNormalization", y, n.random(out), *([n.random(out)] if rng.random() < 0.7 else []))
+            elif how < 0.8:
+                before, out = out, rng.choice(_CHANNELS)
+                y = n.product(y, before, out, bias=rng.random() < 0.7)
+            else:
+                y = n.op("Mul", n.op("Relu", y), n.random(out))
+        return self._made(n.op("Transpose", y, perm=[0, 3, 1, 2]), out, x.height, x.width)
 
     def _number(self, x: _Image) -> bool:
         n = self.network

@@ -82,6 +82,19 @@ def spare() -> Network:
     return n
 
 
+def convnext() -> Network:
+    """Blocks that turn images to normalize them and to multiply their pixels by matrices."""
+    n = Network(seed=5)
+    x = n.conv(n.input("N", 8, "H", "W"), 8, 40, 1)
+    for _ in range(2):
+        y = n.op("Transpose", n.conv(x, 40, 40, 7, group=40), perm=[0, 2, 3, 1])
+        y = n.op("LayerNormalization", y, n.random(40), n.random(40))
+        y = n.product(n.op("Gelu", n.product(y, 40, 72), domain=MICROSOFT), 72, 40)
+        x = n.op("Add", n.op("Transpose", y, perm=[0, 3, 1, 2]), x)
+    n.outputs = [x, n.op("LayerNormalization", n.op("Transpose", x, perm=[0, 2, 3, 1]), n.random(40))]
+    return n
+
+
 @dataclass(frozen=True)
 class Library:
     """All areas by what they are called here, and their kernels."""
@@ -92,7 +105,7 @@ class Library:
 
 def _networks() -> dict[str, Callable[[], Network]]:
     found: dict[str, Callable[[], Network]] = {f"mixed_{c}": lambda c=c: mixed(c) for c in CHANNELS}
-    return found | {"dense": dense, "wide": wide, "small": small, "spare": spare}
+    return found | {"dense": dense, "wide": wide, "small": small, "spare": spare, "convnext": convnext}
 
 
 @pytest.fixture(scope="module")
@@ -137,7 +150,7 @@ def test_random_networks(seed: int, library: Library) -> None:
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
-@pytest.mark.parametrize("name", ["dense", "spare"])
+@pytest.mark.parametrize("name", ["dense", "spare", "convnext"])
 @pytest.mark.parametrize("kind", [KernelKind.BLOCKED, KernelKind.WINOGRAD])
 def test_what_is_not_finite_spreads_as_far_as_it_should(kind: KernelKind, name: str, library: Library) -> None:
     (found,) = library.areas[f"{name}_{kind}"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import pytest
@@ -443,3 +444,47 @@ def test_a_residual_sum_is_written_where_its_operand_was() -> None:
     for _ in range(3):
         x = n.op("Add", x, n.conv(n.conv(x, 16, 16), 16, 16))
     assert check_alone(n, x).slots == 2
+
+
+def turned(n: Network, x: str, *, is_back: bool = False) -> str:
+    return str(n.op("Transpose", x, perm=[0, 3, 1, 2] if is_back else [0, 2, 3, 1]))
+
+
+def normalized(n: Network, x: str, channels: int, **attributes: Any) -> str:
+    return str(n.op("LayerNormalization", x, n.random(channels), n.random(channels), **attributes))
+
+
+@pytest.mark.parametrize("channels", [24, 32, 6])
+@pytest.mark.parametrize("batch", [1, 2])
+def test_a_block_of_convnext(channels: int, batch: int) -> None:
+    n = Network()
+    x = n.conv(n.input(batch, 8, 9, 7), 8, channels, 1)
+    y = normalized(n, turned(n, n.conv(x, channels, channels, 7, group=channels)), channels, axis=-1, epsilon=1e-3)
+    y = n.product(n.op("Gelu", n.product(y, channels, 40), domain=MICROSOFT), 40, channels)
+    program = check_alone(n, n.op("Add", turned(n, y, is_back=True), x))
+    assert kinds_of(program) == "CONV DEPTHWISE NORM PRODUCT PRODUCT"
+
+
+def test_images_that_come_and_go_with_their_channels_last() -> None:
+    n = Network()
+    x = normalized(n, n.input(2, 5, 6, 20), 20, axis=3)
+    y = n.conv(turned(n, x, is_back=True), 20, 16, 1)
+    assert kinds_of(check_alone(n, turned(n, n.op("Relu", y)), x)) == "NORM CONV"
+
+
+LAST = {
+    "over rows": lambda n, x: normalized(n, turned(n, x), 16, axis=2),
+    "of other axes": lambda n, x: n.op("Transpose", x, perm=[0, 3, 2, 1]),
+    "its mean": lambda n, x: n.op("LayerNormalization", turned(n, x), n.random(16), outputs=2)[1],
+    "a pool of them": lambda n, x: n.op("GlobalAveragePool", turned(n, x)),
+    "twice": lambda n, x: turned(n, turned(n, x)),
+}
+
+
+@pytest.mark.parametrize("what", LAST)
+def test_what_is_not_of_the_last_axis_stays_outside(what: str) -> None:
+    n = Network()
+    x = n.conv(n.input(1, 16, 6, 6), 16, 16, 1)
+    found = only_area(n.model(n.conv(n.op("Relu", x), 16, 16, 1), LAST[what](n, x)))
+    kinds = {node.op_type for node in found.area.nodes}
+    assert "LayerNormalization" not in kinds and "GlobalAveragePool" not in kinds and "Conv" in kinds

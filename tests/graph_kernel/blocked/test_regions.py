@@ -246,7 +246,7 @@ def test_areas_and_convolutions_by_winograd_are_counted() -> None:
 def test_what_onnxruntime_computes_as_fast_is_refused() -> None:
     assert fused(deep(strides=[2, 2]), WINOGRAD) == {BLOCKED: (1, 1)}
     assert fused(deep(group=64)) == {BLOCKED: (1, 1)}
-    assert fused(deep(group=64, kernel=7)) == {BLOCKED: (1, 0)}
+    assert fused(deep(group=64, kernel=9)) == {BLOCKED: (1, 0)}
 
 
 def test_without_the_pass_there_are_no_such_areas() -> None:
@@ -255,7 +255,7 @@ def test_without_the_pass_there_are_no_such_areas() -> None:
 
 def test_what_is_refused_is_left_to_other_areas() -> None:
     n = Network()
-    x = n.conv(n.input(1, 16, 40, 40), 16, 16, 7, group=16)
+    x = n.conv(n.input(1, 16, 40, 40), 16, 16, 9, group=16)
     x = n.op("Neg", n.op("Abs", n.op("Exp", n.op("HardSigmoid", x))))
     counts = fused(n.model(n.op("HardSigmoid", x)))
     assert counts.pop(BLOCKED) == (1, 0) and len(counts) == 1

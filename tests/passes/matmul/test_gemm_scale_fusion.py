@@ -22,6 +22,25 @@ ENLARGES = "the constant may enlarge what it is combined with"
 
 STAYS = [
     Stays(
+        "one number for each row behind a Transpose",
+        graph(
+            BIASED + " t = Transpose <perm = [1, 0]> (g) y = Mul (t, d)",
+            y="float[4,3] y",
+            x="float[3,3] x",
+            constants="float[3,4] W, float[4] B, float[3] d",
+        ),
+        COLUMN,
+    ),
+    Stays(
+        "behind a Transpose it raises the rank",
+        graph(
+            BIASED + " t = Transpose <perm = [1, 0]> (g) y = Mul (t, d)",
+            y="float[1,4,M] y",
+            constants="float[3,4] W, float[4] B, float[1,4,1] d",
+        ),
+        "not one number for all columns, behind what moves them",
+    ),
+    Stays(
         "several numbers behind a Reshape",
         graph(SPLIT + " y = Mul (r, d)", **{**HEADS, "constants": HEADS["constants"] + ", float[2] d"}),
         "not one number for all columns, behind what moves them",
@@ -249,6 +268,21 @@ FIRES = [
     ),
     Fires("MatMul and a bias", graph(BIASED + " y = Mul (g, c)", **RANK_3), ["MatMul", "Add"]),
     Fires("the bias first", graph("p = MatMul (x, W) g = Add (B, p) y = Div (g, s)", **RANK_3), ["MatMul", "Add"]),
+    Fires(
+        "one number for each channel behind a Transpose",
+        graph(
+            BIASED + " t = Transpose <perm = [0, 3, 1, 2]> (g) y = Mul (t, d)",
+            x="float[N,2,5,3] x",
+            y="float[N,4,2,5] y",
+            constants="float[3,4] W, float[4] B, float[4,1,1] d",
+        ),
+        ["MatMul", "Add", "Transpose"],
+    ),
+    Fires(
+        "behind two Transposes",
+        graph(BIASED + " u = Transpose (g) t = Transpose <perm = [1, 0]> (u) y = Mul (t, c)"),
+        ["MatMul", "Add", "Transpose", "Transpose"],
+    ),
     Fires(
         "behind Reshape and Transpose",
         graph(SPLIT + " t = Transpose <perm = [0, 2, 1, 3]> (r) y = Mul (t, s)", **HEADS),
