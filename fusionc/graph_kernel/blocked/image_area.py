@@ -142,6 +142,11 @@ class ImageArea:
         """Whether the last axis of a value is that of its channels: of rows, and of images behind a Transpose."""
         return self.is_rows(name) or name in self.channels_last
 
+    def of_four_axes(self, names: Sequence[str]) -> list[str]:
+        """Those that are no constants and have the axes of an image."""
+        known = [name for name in names if name in self.area.values and name not in self.area.constants]
+        return [name for name in known if len(self.area.values[name].shape) == _IMAGE_RANK]
+
     def turn(self, name: str) -> None:
         """Take an image for one whose last axis are the channels. Raises UnfitOperator where it is none."""
         if name in self.channels_last:

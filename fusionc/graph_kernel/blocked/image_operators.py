@@ -203,5 +203,7 @@ def operation_of(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageJo
     if images.channels_last.intersection(node.input) and reader is not turned:
         if reader not in (*_OF_ROWS, normalized):
             raise UnfitOperator("the last axis are the channels")
+        for name in images.of_four_axes(node.input):  # or else equal shapes would mean other elements
+            images.turn(name)
         images.channels_last.update(node.output)
     return reader(images, node)

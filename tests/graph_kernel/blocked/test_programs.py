@@ -478,13 +478,22 @@ LAST = {
     "its mean": lambda n, x: n.op("LayerNormalization", turned(n, x), n.random(16), outputs=2)[1],
     "a pool of them": lambda n, x: n.op("GlobalAveragePool", turned(n, x)),
     "twice": lambda n, x: turned(n, turned(n, x)),
+    "with what has its channels elsewhere": lambda n, x: normalized(n, n.op("Add", turned(n, x), x), 16),
+    "joined with such": lambda n, x: normalized(n, n.op("Concat", x, turned(n, x), axis=1), 16),
 }
 
 
 @pytest.mark.parametrize("what", LAST)
 def test_what_is_not_of_the_last_axis_stays_outside(what: str) -> None:
     n = Network()
-    x = n.conv(n.input(1, 16, 6, 6), 16, 16, 1)
+    x = n.conv(n.input(1, 16, 16, 16), 16, 16, 1)  # axes can be told apart by their places alone
     found = only_area(n.model(n.conv(n.op("Relu", x), 16, 16, 1), LAST[what](n, x)))
     kinds = {node.op_type for node in found.area.nodes}
     assert "LayerNormalization" not in kinds and "GlobalAveragePool" not in kinds and "Conv" in kinds
+
+
+def test_an_operand_that_is_read_has_its_channels_where_the_other_one_has_them() -> None:
+    n = Network()
+    x, other = n.conv(n.input(1, 16, 16, 16), 16, 16, 1), n.input(1, 16, 16, 16)
+    y = normalized(n, n.op("Add", other, turned(n, x)), 16)
+    assert kinds_of(check_alone(n, turned(n, y, is_back=True))) == "CONV NORM"
