@@ -136,8 +136,6 @@ class ReadOnly:
             kind = type(self).__name__
             raise TypeError(f"a pass does not assign {kind}.{name}: {CHANGES[kind]}")
         object.__setattr__(self, name, value)
-        if name in _READ:
-            vars(self).pop("_places", None)  # of what was there before
 
 
 def _has(owner: Any, name: str) -> bool:
@@ -171,24 +169,32 @@ class Replaceable(Generic[T]):
     def __get__(self, owner: Any, _: type) -> tuple[T, ...]:
         if owner is None or "_places" not in owner.__dict__:
             return ()
-        made = owner.__dict__[self._name] = ReadOnlyTuple(owner.__dict__["_places"][0])
-        return made
+        places: _Places[T] = owner.__dict__["_places"]
+        places.made = owner.__dict__[self._name] = ReadOnlyTuple(places.values)
+        return places.made
+
+
+class _Places(Generic[T]):
+    """Where in a tuple which values are, and the tuple that was made of them last, if that is still read."""
+
+    def __init__(self, values: tuple[T, ...]) -> None:
+        self.values, self.made = list(values), values
+        self.of: dict[T, list[int]] = {}
+        for place, value in enumerate(values):
+            self.of.setdefault(value, []).append(place)
 
 
 def replace_in(owner: Any, name: str, old: T, new: T) -> None:
     """Put `new` wherever `old` is in an attribute that is Replaceable; there is one in a class."""
-    if "_places" not in owner.__dict__:
-        values: list[T] = list(getattr(owner, name))
-        places: dict[T, list[int]] = {}
-        for place, value in enumerate(values):
-            places.setdefault(value, []).append(place)
-        owner.__dict__["_places"] = values, places
-    values, places = owner.__dict__["_places"]
-    moved = places.pop(old, [])  # nothing is left where `old` was there twice, and this is the second call
+    read = owner.__dict__.get(name)  # None since the last replacement, if nobody has read it or assigned another one
+    places = owner.__dict__.get("_places")
+    if places is None or (read is not None and read is not places.made):
+        places = owner.__dict__["_places"] = _Places(getattr(owner, name))
+    moved = places.of.pop(old, [])  # nothing is left where `old` was there twice, and this is the second call
     for place in moved:
-        values[place] = new
+        places.values[place] = new
     if moved:
-        places.setdefault(new, []).extend(moved)
+        places.of.setdefault(new, []).extend(moved)
     owner.__dict__.pop(name, None)
 
 

@@ -12,7 +12,7 @@ from fusionc.graph_kernel.blocked.program import BLOCK, KernelWindow, StepKind
 from fusionc.graph_kernel.blocked.windows import WIDEST_BORDER, pooled, window_of
 from fusionc.graph_kernel.lower.area_info import attribute
 
-_MOST_PLANAR = 4  # channels of an image that a convolution reads as it lies in its tensor
+MOST_PLANAR = 4  # channels of an image that a convolution reads as it lies in its tensor
 _VECTORS = (4, 8, BLOCK)  # channels that lie together, by processor
 
 
@@ -48,7 +48,7 @@ def convolution(images: ImageArea, node: onnx.NodeProto) -> Operation:
 
 def _kind(images: ImageArea, x: str, channels: int, out: int, window: KernelWindow) -> StepKind:
     if window.group == 1:
-        is_read_as_it_is = x in images.area.inputs and channels <= _MOST_PLANAR
+        is_read_as_it_is = x in images.area.inputs and channels <= MOST_PLANAR
         return StepKind.FIRST if is_read_as_it_is else StepKind.CONV
     if window.group == channels == out:
         return StepKind.DEPTHWISE

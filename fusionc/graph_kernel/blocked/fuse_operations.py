@@ -95,12 +95,9 @@ class Operations:
 
     def _rename(self, cut: ImageCut) -> bool:
         """Whether all of an image, with its channels elsewhere, became what the operation before makes."""
-        before = self._made.get(cut.image)
+        before = self._maker(cut.image)
         (name, _), *others = cut.parts
-        is_whole = not others and self.images.image(name) == self.images.image(cut.image)
-        if not is_whole or not isinstance(before, Operation) or before.kind is StepKind.LOAD:
-            return False
-        if not self._is_private(cut.image):
+        if before is None or others or self.images.image(name) != self.images.image(cut.image):
             return False
         before.out, self._made[name] = name, before
         return True
@@ -177,10 +174,15 @@ class Operations:
 
     def _before(self, found: Operation) -> Operation | None:
         """The operation that makes an image for this one alone, and does nothing to its elements yet."""
-        before = self._made.get(found.image)
-        if not isinstance(before, Operation) or before.kind is StepKind.LOAD or not self._is_private(found.image):
+        before = self._maker(found.image)
+        return before if before is not None and before.activated == NO_ACTIVATION else None
+
+    def _maker(self, name: str) -> Operation | None:
+        """The operation of this area that makes an image for a single other one."""
+        maker = self._made.get(name)
+        if not isinstance(maker, Operation) or maker.kind is StepKind.LOAD or not self._is_private(name):
             return None
-        return before if before.activated == NO_ACTIVATION else None
+        return maker
 
     def _add_to_convolution(self, found: Operation) -> bool:
         """Whether a sum became part of the later one of the convolutions that make its operands."""

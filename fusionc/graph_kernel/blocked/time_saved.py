@@ -63,8 +63,7 @@ def _ratio(step: ProgramStep) -> float:
 def _of_direct(step: ProgramStep, operation: Operation, made: MadeProgram) -> float:
     (channels, out), window = _channels(operation, made), step.window
     taps = window.kernel[0] * window.kernel[1]
-    if step.kind is not StepKind.TRANSPOSED:
-        return direct_seconds(made.pixels(operation.out), taps, channels // window.group, out)
-    fields = window.stride[0] * window.stride[1]  # of pixels, each of which has its share of the taps
-    seconds = direct_seconds(made.pixels(operation.out) // fields, taps, channels // window.group, out)
-    return seconds * (_OVERLAPPING if taps > fields else 1.0)
+    is_transposed = step.kind is StepKind.TRANSPOSED
+    shares = window.stride[0] * window.stride[1] if is_transposed else 1  # of the taps, one for each pixel
+    seconds = direct_seconds(made.pixels(operation.out) // shares, taps, channels // window.group, out)
+    return seconds * (_OVERLAPPING if is_transposed and taps > shares else 1.0)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import onnx
 
+from fusionc.graph_kernel.blocked.convolution_operators import MOST_PLANAR
 from fusionc.graph_kernel.blocked.image_area import ImageArea, ImageCut, Operation, UnfitOperator
-from fusionc.graph_kernel.blocked.program import Activated, StepKind
+from fusionc.graph_kernel.blocked.program import Activated, KernelWindow, StepKind
 from fusionc.graph_kernel.lower.area_info import attribute
 
 _LAST, _SECOND = (0, 2, 3, 1), (0, 3, 1, 2)  # where a Transpose takes the axes of its result from
-_FEW = 4  # channels, which a convolution reads as they lie in a tensor
 _EPSILON = 1e-5
 
 
@@ -24,7 +24,7 @@ def turned(images: ImageArea, node: onnx.NodeProto) -> ImageCut:
     else:
         images.channels_last.add(out)
     image = images.image(name)
-    if name in images.area.inputs and image.channels <= _FEW:
+    if name in images.area.inputs and image.channels <= MOST_PLANAR:
         raise UnfitOperator("images of few channels are read as they lie in their tensor")
     images.note(out, image)
     return ImageCut(name, ((out, 0),))
@@ -42,4 +42,12 @@ def normalized(images: ImageArea, node: onnx.NodeProto) -> Operation:
         raise UnfitOperator("its factors do not fit its channels")
     images.note(node.output[0], image)
     epsilon = float(attribute(node, "epsilon", _EPSILON))
-    return Operation(StepKind.NORM, node.output[0], name, weights=scale, bias=bias, activated=Activated(alpha=epsilon))
+    return Operation(
+        StepKind.NORM,
+        node.output[0],
+        name,
+        weights=scale,
+        bias=bias,
+        window=KernelWindow(group=image.channels),
+        activated=Activated(alpha=epsilon),
+    )

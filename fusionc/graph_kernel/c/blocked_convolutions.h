@@ -132,14 +132,16 @@ static void GB(convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float 
   }
 }
 
-/* Groups of fewer channels than a vector has, or of as many as whole vectors in one with shorter ones. */
-static void GB(grouped)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+/* Each channel by itself, groups of fewer channels than a vector has, or of as many as whole vectors in one with shorter
+ * ones. */
+static void GB(by_lane)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_step *s = c->step;
   const ptrdiff_t in = c->in.channels / s->group, out = c->out.channels / s->group, taps = s->kernel[0] * s->kernel[1];
   if (!gb_is_by_lane(s, c->in.channels, c->out.channels, GB_V)) {
     GB(convolve)(c, unit, end, scratch);
     return;
   }
+  GB(tile_function) *const *tiles = GB(tiles_by_lane)(s);
   for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end; ++unit, GB(advance)(c, &at, c->out.blocks)) {
     int32_t sources[GB_V];
     for (int v = 0; v < GB_V; ++v) sources[v] = (int32_t)((at.block * GB_V + v) / out * in % GB_V);
@@ -152,33 +154,6 @@ static void GB(grouped)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *
         .w = c->weights + at.block * taps * in * GB_V,
         .last = in,
         .sources = sources,
-        .rows = s->kernel[0],
-        .columns = s->kernel[1],
-        .start = c->bias ? c->bias + at.block * GB_V : NULL,
-        .y = GB(at)(&c->out, &at),
-        .y_pixel = GB_V,
-        .step = s,
-        .lanes = GB(lanes_of)(c, at.block),
-    };
-    if (c->in2.data) t.residual = GB(at)(&c->in2, &at);
-    t.residual_pixel = GB_V;
-    GB(pixels)(&t, at.count, GB(tiles)[GB(grouped_tiles)], 1);
-  }
-}
-
-static void GB(depthwise)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
-  const gb_step *s = c->step;
-  const ptrdiff_t taps = s->kernel[0] * s->kernel[1];
-  GB(tile_function) *const *tiles = GB(depthwise_tiles)(s);
-  (void)scratch;
-  for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end; ++unit, GB(advance)(c, &at, c->out.blocks)) {
-    GB(tile) t = {
-        .x = c->in.data + at.image * c->in.image + at.block * c->in.plane +
-             (at.row * s->stride[0] - s->pads[0]) * c->in.row + (at.first * s->stride[1] - s->pads[1]) * GB_V,
-        .x_pixel = s->stride[1] * GB_V,
-        .x_row = s->dilation[0] * c->in.row,
-        .x_column = s->dilation[1] * GB_V,
-        .w = c->weights + at.block * taps * GB_V,
         .rows = s->kernel[0],
         .columns = s->kernel[1],
         .start = c->bias ? c->bias + at.block * GB_V : NULL,
@@ -212,16 +187,9 @@ static void GB(pack)(const float *w, float *to, const gb_step *s, ptrdiff_t in, 
               w[((g * groups_out + o) * own + i) * taps + k];
 }
 
-/* Weights [channels, 1, rows, columns] */
-static void GB(pack_depthwise)(const float *w, float *to, const gb_step *s, ptrdiff_t channels) {
-  const ptrdiff_t taps = s->kernel[0] * s->kernel[1];
-  for (ptrdiff_t b = 0; b < channels; b += GB_V)
-    for (ptrdiff_t k = 0; k < taps; ++k)
-      for (ptrdiff_t v = 0; v < GB_V; ++v) *to++ = b + v < channels ? w[(b + v) * taps + k] : 0.0f;
-}
-
-/* Weights [out, in / group, rows, columns] as grouped reads them: for each element and channel of a group those of all lanes. */
-static void GB(pack_grouped)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
+/* Weights [out, in / group, rows, columns] as by_lane reads them: for each element and channel of a group those
+ * of all lanes. */
+static void GB(pack_by_lane)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1], own = in / s->group;
   for (ptrdiff_t b = 0; b < out; b += GB_V)
     for (ptrdiff_t k = 0; k < taps; ++k)

@@ -116,12 +116,10 @@ static void gb_fill(const gb_state *state, gb_plan *plan, char *const *slots) {
   const gb_program *p = state->kernel->program;
   char is_made[p->storages_count + 1];
   memset(is_made, 0, sizeof is_made);
-  plan->threads = 1;
   for (int k = 0; k < p->steps_count; ++k) {
     const gb_step *s = &p->steps[k];
     gb_call *c = &plan->calls[k];
     *c = gb_call_of(state, k, plan->sizes, slots);
-    if (c->tasks > plan->threads) plan->threads = c->tasks < gb_threads() ? c->tasks : gb_threads();
     if (s->op == GB_STORE || is_made[p->buffers[s->out].storage]) continue;
     const int number = p->buffers[s->out].storage;
     is_made[number] = 1;
@@ -181,5 +179,9 @@ static gb_plan *gb_take(gb_state *state, const gb_size *sizes) {
     gb_store_directly(state, plan, k);
     gb_read_directly(state, plan, k);
   }
+  plan->threads = 1;
+  for (int k = 0; k < p->steps_count; ++k)
+    if (plan->calls[k].tasks > plan->threads) plan->threads = plan->calls[k].tasks;
+  if (plan->threads > gb_threads()) plan->threads = gb_threads();
   return plan;
 }

@@ -80,15 +80,15 @@ typedef struct {
   int vector, tile; /* floats in a vector, pixels of a tile */
   gb_task *tasks[GB_NORM + 1];
   void (*pack)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out, ptrdiff_t block);
-  void (*pack_depthwise)(const float *w, float *to, const gb_step *, ptrdiff_t channels);
-  void (*pack_grouped)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
+  void (*pack_by_lane)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
   void (*pack_transposed)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
   void (*pack_winograd)(const float *w, float *to, ptrdiff_t in, ptrdiff_t out, int side);
   ptrdiff_t (*tiles_at_once)(ptrdiff_t channels, int side);
 } gb_width;
 
-/* Whether groups are worked on lane by lane: others are whole vectors. */
+/* Whether channels are worked on lane by lane, each by itself or with those of its group: other groups are whole vectors. */
 static inline __attribute__((always_inline, unused)) int gb_is_by_lane(const gb_step *s, ptrdiff_t in, ptrdiff_t out, int vector) {
+  if (s->op == GB_DEPTHWISE || s->op == GB_NORM) return 1;
   return s->op == GB_GROUPED && (in / s->group % vector || out / s->group % vector);
 }
 

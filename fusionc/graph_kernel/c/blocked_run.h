@@ -70,7 +70,6 @@ static void *gb_allocate(ptrdiff_t bytes) {
 static ptrdiff_t gb_packed_size(const gb_width *width, const gb_program *p, const gb_step *s) {
   const ptrdiff_t in = p->buffers[s->in].channels, out = gb_rounded(p->buffers[s->out].channels, width->vector);
   const ptrdiff_t taps = s->op == GB_WINOGRAD ? (s->flag + 2) * (s->flag + 2) : s->kernel[0] * s->kernel[1];
-  if (s->op == GB_DEPTHWISE || s->op == GB_NORM) return out * taps;
   if (s->op == GB_FIRST) return in * out * taps;
   if (gb_is_by_lane(s, in, p->buffers[s->out].channels, width->vector)) return in / s->group * out * taps;
   return gb_rounded(in / s->group, width->vector) * out * taps;
@@ -78,8 +77,7 @@ static ptrdiff_t gb_packed_size(const gb_width *width, const gb_program *p, cons
 
 static void gb_pack(const gb_width *width, const gb_program *p, const gb_step *s, const float *w, float *to) {
   const ptrdiff_t in = p->buffers[s->in].channels, out = p->buffers[s->out].channels;
-  if (s->op == GB_DEPTHWISE || s->op == GB_NORM) width->pack_depthwise(w, to, s, out);
-  else if (gb_is_by_lane(s, in, out, width->vector)) width->pack_grouped(w, to, s, in, out);
+  if (gb_is_by_lane(s, in, out, width->vector)) width->pack_by_lane(w, to, s, in, out);
   else if (s->op == GB_TRANSPOSED || s->op == GB_PRODUCT) width->pack_transposed(w, to, s, in, out);
   else if (s->op == GB_WINOGRAD) width->pack_winograd(w, to, in, out, s->flag);
   else width->pack(w, to, s, in, out, s->op == GB_FIRST ? 1 : width->vector);

@@ -131,9 +131,9 @@ GB(tile_function) *const GB(tiles)[][GB_TILE + 1] = {
     {GB_SOME_TILES(GB_EACH_TILE)},
     {GB_SOME_TILES(GB_EACH_3)},
     {GB_SOME_TILES(GB_EACH_5)},
+    {GB_SOME_TILES(GB_EACH_7)},
     {GB_SOME_TILES(GB_EACH_3_2)},
     {GB_SOME_TILES(GB_EACH_5_2)},
-    {GB_SOME_TILES(GB_EACH_7)},
     {GB_SOME_TILES(GB_GROUPED_TILE)},
 };
 #undef GB_ONE

@@ -30,12 +30,12 @@ typedef struct {
   const int32_t *lanes; /* which channels there are of the last block; NULL: all */
 } GB(tile);
 
-#define GB_ACTIVATION(kind, formula)                                 \
-  case kind:                                                   \
-    _Pragma("omp simd") for (ptrdiff_t i = 0; i < n; ++i) {    \
-      float x = p[i];                                          \
-      p[i] = (formula);                                        \
-    }                                                          \
+#define GB_ACTIVATION(kind, formula)                          \
+  case kind:                                                  \
+    _Pragma("omp simd") for (ptrdiff_t i = 0; i < n; ++i) {   \
+      float x = p[i];                                         \
+      p[i] = (formula);                                       \
+    }                                                         \
     break;
 
 /* Applies the activation of a step to n floats. */
@@ -106,16 +106,16 @@ GK_INLINE ptrdiff_t GB(last_of)(ptrdiff_t channels) { return (channels - 1) % GB
 typedef void GB(tile_function)(const GB(tile) *);
 
 /* The functions by pixels, for one block of channels out and for two: of pixels side by side, of others, of planar images;
- * then of each channel by itself: any kernel, 3 and 5 columns, the same with a stride of 2, 7 columns; then of groups. NULL for pixels
- * of which there is none. */
+ * then of each channel by itself: any kernel, 3, 5 and 7 columns, 3 and 5 with a stride of 2; then of groups. NULL for
+ * pixels of which there is none. */
 extern GB(tile_function) *const GB(tiles)[][GB_TILE + 1];
-enum { GB(near) = 0, GB(far) = 2, GB(first) = 4, GB(each) = 6, GB(each_of_7) = 11, GB(grouped_tiles) = 12 };
+enum { GB(near) = 0, GB(far) = 2, GB(first) = 4, GB(each) = 6, GB(each_of_3), GB(each_second_of_3) = 10, GB(grouped_tiles) = 12 };
 
-GK_INLINE GB(tile_function) *const *GB(depthwise_tiles)(const gb_step *s) {
-  const int columns = s->kernel[1], stride = s->stride[1];
-  if (columns == 7 && stride == 1 && s->dilation[1] == 1) return GB(tiles)[GB(each_of_7)];
-  const int is_known = s->dilation[1] == 1 && (columns == 3 || columns == 5) && stride <= 2;
-  return GB(tiles)[is_known ? GB(each) + 2 * stride + (columns == 5) - 1 : GB(each)];
+GK_INLINE GB(tile_function) *const *GB(tiles_by_lane)(const gb_step *s) {
+  const int columns = s->kernel[1], stride = s->stride[1], size = columns / 2;
+  if (s->op == GB_GROUPED) return GB(tiles)[GB(grouped_tiles)];
+  const int is_known = s->dilation[1] == 1 && columns % 2 && size >= 1 && size <= (stride == 1 ? 3 : stride == 2 ? 2 : 0);
+  return GB(tiles)[!is_known ? GB(each) : (stride == 1 ? GB(each_of_3) : GB(each_second_of_3)) + size - 1];
 }
 
 /* Sums of n pixels that lie one after the other, in tiles that are about equal, for some blocks of channels. */

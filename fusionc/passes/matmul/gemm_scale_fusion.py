@@ -101,14 +101,14 @@ def _scale(m: Match, new: Tape) -> Result:
     require_floats(m.x)
     moves = [getattr(m, name) for name in ("inner", "outer") if getattr(m, name) is not None]
     count, value = _columns(m), next(v for v in m.root.inputs if v is not None and not v.is_constant)
-    factor = array_of(m.c)
-    if not moves or (
-        value.rank is not None and factor.ndim <= value.rank and all(move.op == "Transpose" for move in moves)
-    ):
-        factor = _per_column(_before_transposes(factor, moves, value.rank), count, value.rank)
-    elif factor.size != 1 or not broadcasts_into(factor.shape, value.shape):
+    constant, rank = array_of(m.c), value.rank
+    are_turned = rank is not None and constant.ndim <= rank and all(move.op == "Transpose" for move in moves)
+    if not moves or are_turned:
+        factor = _per_column(_before_transposes(constant, moves, rank), count, rank)
+    elif constant.size == 1 and broadcasts_into(constant.shape, value.shape):
+        factor = np.full(count, constant.item(), np.float64)
+    else:
         refuse("not one number for all columns, behind what moves them")
-    factor = np.broadcast_to(factor.astype(np.float64).reshape(-1), (count,))
     result = _scale_columns(m, new, 1 / factor if m.root.op == "Div" else factor)
     for move in moves:
         result = new.node(move.op, [result, *move.inputs[1:]], like=move)
