@@ -6,9 +6,9 @@ with c commutative ones tries at most 2^c orders, and gives up on each at the fi
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
+from typing import Any, NamedTuple
 
 import numpy as np
 import onnx_graphsurgeon as gs
@@ -20,21 +20,18 @@ from fusionc.rewrite import pattern
 from fusionc.rewrite.match import Match
 
 
-@dataclass(frozen=True)
-class _State:
+class _State(NamedTuple):
     """A partial solution. Never changed; each step makes a new one."""
 
     graph: Graph
-    captures: dict[str, Any] = field(default_factory=dict)
-    bound: dict[int, Node] = field(default_factory=dict)  # by identity of the OpFormula
-    nodes: dict[Node, bool] = field(default_factory=dict)  # whether it stays in the graph
+    captures: dict[str, Any]
+    bound: dict[int, Node]  # by identity of the OpFormula
+    nodes: dict[Node, bool]  # whether it stays in the graph
     literal_rank: int = 0
 
     def capture(self, name: str, value: Any) -> _State:
         """This solution, with a name for a value; without one as it is."""
-        if not name:
-            return self
-        return replace(self, captures={**self.captures, name: value})
+        return _State(self.graph, {**self.captures, name: value}, *self[2:]) if name else self
 
 
 def match(formulas: Sequence[pattern.Formula], anchor: Node, absent: Mapping[str, None]) -> Match | None:
@@ -45,7 +42,7 @@ def match(formulas: Sequence[pattern.Formula], anchor: Node, absent: Mapping[str
     if isinstance(formulas[0], pattern.OpFormula) and not _orders(formulas[0], anchor):
         return None
     for value in [o for o in anchor.outputs if o is not None]:
-        for state in _solve(formulas[0], value, _State(anchor.graph)):
+        for state in _solve(formulas[0], value, _State(anchor.graph, {}, {}, {})):
             for solution, values in _solve_others(formulas[1:], state, (value,)):
                 replaced = {value.producer for value in values}  # what is handed out is replaced, wherever it was found
                 nodes = [node for node, stays in solution.nodes.items() if not stays or node in replaced]
@@ -88,52 +85,43 @@ def _candidates(formula: pattern.Formula, state: _State) -> list[Edge]:
             return list(dict.fromkeys(value for part in formula.parts() for value in _candidates(part, state)))
 
 
-def _solve(formula: pattern.Formula, value: Edge | None, state: _State) -> Iterator[_State]:
+def _solve(formula: pattern.Formula, value: Edge | None, state: _State) -> Iterable[_State]:
+    """All solutions; of a formula that has one at most a tuple, as most formulas are of that kind."""
     if isinstance(formula, pattern.Maybe):
-        yield from [state] if value is None else _solve(formula.inner, value, state)
-        return
-    if value is None:
-        return
-    match formula:
-        case pattern.Var(name):
-            bound = state.captures.get(name)
-            if bound is None:
-                yield state.capture(name, value)
-            elif bound is value:
-                yield state
-        case pattern.Const():
-            yield from _solve_constant(formula, value, state)
-        case pattern.OpFormula() | pattern.Same():
-            producer = value.producer
-            if producer is not None and producer.outputs[0] is value:
-                yield from _solve_node(formula, producer, state)
-        case pattern.Out(node, index):
-            producer = value.producer
-            if producer is not None and (index is None or producer.outputs.index(value) == index):
-                yield from _solve_node(node, producer, state)
-        case pattern.Either(alternatives):
-            for alternative in alternatives:
-                yield from _solve(alternative, value, state)
-        case pattern.Keep(inner):
-            for found in _solve(inner, value, state):
-                new = dict.fromkeys(found.nodes.keys() - state.nodes.keys(), True)
-                yield replace(found, nodes=found.nodes | new)
-        case _:
-            raise TypeError(f"{type(formula).__name__} can only stand for the inputs of an operator")
+        return (state,) if value is None else _solve(formula.inner, value, state)
+    solver: _Solver = _SOLVERS.get(type(formula), _refuse_place)
+    return () if value is None else solver(formula, value, state)
 
 
-def _solve_constant(formula: pattern.Const, value: Edge, state: _State) -> Iterator[_State]:
+def _solve_variable(formula: pattern.Var, value: Edge, state: _State) -> tuple[_State, ...]:
+    bound = state.captures.get(formula.name)
+    if bound is None:
+        return (state.capture(formula.name, value),)
+    return (state,) if bound is value else ()
+
+
+def _solve_either(formula: pattern.Either, value: Edge, state: _State) -> Iterator[_State]:
+    for alternative in formula.alternatives:
+        yield from _solve(alternative, value, state)
+
+
+def _solve_kept(formula: pattern.Keep, value: Edge, state: _State) -> Iterator[_State]:
+    for found in _solve(formula.inner, value, state):
+        new = dict.fromkeys(found.nodes.keys() - state.nodes.keys(), True)
+        yield found._replace(nodes=found.nodes | new)
+
+
+def _solve_constant(formula: pattern.Const, value: Edge, state: _State) -> tuple[_State, ...]:
     if not (value.is_constant if formula.is_stored else is_known(value)):
-        return
+        return ()
     if formula.value is not None:
         rank = value.rank
         if rank is None or any(d != 1 for d in value.shape or ()) or not is_number(value.constant(), formula.value):
-            return
-        state = replace(state, literal_rank=max(state.literal_rank, rank))
+            return ()
+        state = state._replace(literal_rank=max(state.literal_rank, rank))
     if not formula.name or state.captures.get(formula.name) is value:
-        yield state
-    elif formula.name not in state.captures:
-        yield state.capture(formula.name, value)
+        return (state,)
+    return () if formula.name in state.captures else (state.capture(formula.name, value),)
 
 
 def is_number(array: np.ndarray[Any, Any] | None, number: float) -> bool:
@@ -149,24 +137,29 @@ def is_number(array: np.ndarray[Any, Any] | None, number: float) -> bool:
     return bool(abs(float(array.item()) - float(expected)) <= 2 * ulp)
 
 
-def _solve_node(formula: pattern.Formula, node: Node, state: _State) -> Iterator[_State]:
-    if isinstance(formula, pattern.Same):
-        formula = formula.inner
-    assert isinstance(formula, pattern.OpFormula)
+def _refuse_place(formula: pattern.Formula, value: Edge, state: _State) -> Iterable[_State]:
+    raise TypeError(f"{type(formula).__name__} can only stand for the inputs of an operator")
+
+
+def _solve_node(
+    formula: pattern.OpFormula | pattern.Same | pattern.Out, value: Edge, state: _State
+) -> Iterable[_State]:
+    formula, index = (formula.node, formula.index) if isinstance(formula, pattern.Out) else (formula, 0)
+    formula = formula.inner if isinstance(formula, pattern.Same) else formula
+    node = value.producer
+    if node is None or (index is not None and node.outputs.index(value) != index):
+        return ()
     if id(formula) in state.bound:
-        if state.bound[id(formula)] is node:
-            yield state
-        return
+        return (state,) if state.bound[id(formula)] is node else ()
     orders = _orders(formula, node)
     if not orders or node.graph is not state.graph or node.has_references or has_legacy_axis(node):
-        return
+        return ()
     if not all(_same_attribute(node.attr(name), wanted) for name, wanted in formula.attributes.items()):
-        return
+        return ()
     captures = {**state.captures, formula.label: node} if formula.label else state.captures
     nodes = {**state.nodes, node: state.nodes.get(node, False)}
     here = _State(state.graph, captures, {**state.bound, id(formula): node}, nodes, state.literal_rank)
-    for inputs in orders:
-        yield from _solve_inputs(formula.args, inputs, here)
+    return chain.from_iterable(_solve_inputs(formula.args, inputs, here) for inputs in orders)
 
 
 def _orders(formula: pattern.OpFormula, node: Node) -> list[tuple[Edge | None, ...]]:
@@ -196,23 +189,33 @@ def _same_attribute(actual: Any, wanted: Any) -> bool:
     return bool(list(actual) == list(wanted) if isinstance(wanted, list | tuple) and actual else actual == wanted)
 
 
-def _solve_inputs(args: Sequence[pattern.Formula], inputs: Sequence[Edge | None], state: _State) -> Iterator[_State]:
-    if not args:
-        if all(value is None for value in inputs):
-            yield state
-        return
-    first, others = args[0], args[1:]
-    match first:
-        case pattern.Rest(name):
-            yield state.capture(name, list(inputs))
-        case pattern.Each(inner):
-            yield from _solve_each(inner, inputs, state)
-        case pattern.Among(inner):
-            for value in inputs:
-                yield from _solve(inner, value, state)
-        case _:
-            for found in _solve(first, inputs[0] if inputs else None, state):
-                yield from _solve_inputs(others, inputs[1:], found)
+def _solve_inputs(
+    args: Sequence[pattern.Formula], inputs: Sequence[Edge | None], state: _State, place: int = 0
+) -> Iterator[_State]:
+    """The solutions for the inputs from a place on."""
+    while place < len(args):
+        match args[place]:
+            case pattern.Rest(name):
+                yield state.capture(name, list(inputs[place:]))
+                return
+            case pattern.Each(inner):
+                yield from _solve_each(inner, inputs[place:], state)
+                return
+            case pattern.Among(inner):
+                for value in inputs[place:]:
+                    yield from _solve(inner, value, state)
+                return
+        found = _solve(args[place], inputs[place] if place < len(inputs) else None, state)
+        place += 1
+        if not isinstance(found, tuple):
+            for solution in found:
+                yield from _solve_inputs(args, inputs, solution, place)
+            return
+        if not found:
+            return
+        (state,) = found
+    if all(value is None for value in inputs[place:]):
+        yield state
 
 
 def _solve_each(inner: pattern.Formula, inputs: Sequence[Edge | None], state: _State) -> Iterator[_State]:
@@ -223,14 +226,25 @@ def _solve_each(inner: pattern.Formula, inputs: Sequence[Edge | None], state: _S
     once = {name for whole in same for name in pattern.names(whole)}
     lists: dict[str, list[Any]] = {n: [] for n in pattern.names(inner) if n not in once and n not in state.captures}
     for value in inputs:
-        found = next(_solve(inner, value, state), None)
+        found = next(iter(_solve(inner, value, state)), None)
         if found is None:
             return
         for name, captured in lists.items():
             captured.append(found.captures.get(name))
-        state = replace(
-            found,
+        state = found._replace(
             captures={n: v for n, v in found.captures.items() if n not in lists},
             bound={k: n for k, n in found.bound.items() if k in shared or k in state.bound},
         )
-    yield replace(state, captures={**state.captures, **lists})
+    yield state._replace(captures={**state.captures, **lists})
+
+
+_Solver = Callable[[Any, Edge, _State], Iterable[_State]]
+_SOLVERS: dict[type, _Solver] = {
+    pattern.Var: _solve_variable,
+    pattern.Const: _solve_constant,
+    pattern.OpFormula: _solve_node,
+    pattern.Same: _solve_node,
+    pattern.Out: _solve_node,
+    pattern.Either: _solve_either,
+    pattern.Keep: _solve_kept,
+}
