@@ -50,6 +50,10 @@ def _convert(job: Job, report: Report, plog: Plog, onlookers: Onlookers) -> list
                 if options.verify or options.report or options.free_dim
                 else None
             )
+            if options.verify and reference is not None:
+                from fusionc.verify.reference_ahead import reference_ahead  # others do not wait for what it imports
+
+                job.ahead = stack.enter_context(reference_ahead(reference, job.shapes, options.inputs))
         try:
             while done is None:
                 with timed(report, "fuse"):

@@ -43,6 +43,7 @@ from fusionc.target_opset import raise_opset
 
 if TYPE_CHECKING:
     from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
+    from fusionc.verify.reference_ahead import ReferenceAhead
 
 
 @dataclass
@@ -61,7 +62,7 @@ class Job:
 
     `custom` has the places of users' passes, by name; `shapes` are those to verify with; `left_out` are rewrites
     that are refused, and why; `freed` is what --free_dim made symbolic in the model; `types` are those that outputs
-    get in the end; `notices` are for the user.
+    get in the end; `ahead` is what the result is compared with, which runs meanwhile; `notices` are for the user.
     """
 
     options: Options
@@ -75,6 +76,7 @@ class Job:
     left_out: dict[Commit, str] = field(default_factory=dict)
     freed: Freed | None = None
     types: Mapping[str, int] = field(default_factory=dict)
+    ahead: ReferenceAhead | None = None
 
     def opened(self) -> onnx.ModelProto:
         """The model as it is in its file, for the first time: the result has a place, kernels of the model stay."""

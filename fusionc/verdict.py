@@ -54,6 +54,7 @@ def verdict_on(candidate: Path, reference: Path, job: Job, counts: Sequence[Patt
         numerics=_numerics(job, effective),
         progress=options.progress,
         nonfinite=not finite,
+        ahead=job.ahead,
     )
     found = check()
     has_sizes = job.requests.input_shape is not None

@@ -34,6 +34,7 @@ _Result = TypeVar("_Result")
 
 class _State(threading.local):
     process: Process | None = None
+    is_lent = False  # it is another thread's, and there is no other one for this thread
     seconds = STEP_SECONDS
 
 
@@ -43,7 +44,9 @@ _all: weakref.WeakSet[Process] = weakref.WeakSet()
 
 def start() -> Process:
     """The process of this thread; a new one where there is none, which makes itself ready meanwhile."""
-    if _state.process is None:
+    if _state.process is None or not _state.process.is_alive:
+        if _state.is_lent:
+            raise RunError("the process of another thread has ended")
         _state.process = Process()
     return _state.process
 
@@ -63,21 +66,36 @@ def step_limit(seconds: float | None) -> Iterator[None]:
         _state.seconds = before
 
 
+@contextmanager
+def lent(process: Process) -> Iterator[None]:
+    """Let this thread ask the process of another one, in turn with that; if it ends, every request is a RunError."""
+    _state.process, _state.is_lent = process, True
+    try:
+        yield
+    finally:
+        _state.process, _state.is_lent = None, False
+
+
 def longest_step() -> float | None:
     """The limit of every step of this thread in seconds; None for no limit."""
     return _state.seconds or None
 
 
-def request(name: str, *arguments: Any, most: float | None = None) -> Any:
+def request(name: str, *arguments: Any, most: float | None = None, only: Process | None = None) -> Any:
     """What a method of `sessions.Sessions` returns in the process of this thread, in at most `most` seconds, if that
-    is less than the limit of a step.
+    is less than the limit of a step. `only` that process has what is asked for.
 
     Raises RunError where onnxruntime fails: Crashed where it ends the process, Overdue where it takes too long,
     OutOfMemory where there is not enough.
     """
     limits = [seconds for seconds in (most, longest_step()) if seconds]
-    start().begins()  # one that is killed meanwhile is replaced, once
-    return start().ask(name, arguments, min(limits, default=None))
+    while True:
+        with (process := start()).turn:
+            if only is not None and only is not process:
+                raise Crashed("another thread has ended it")
+            if process.is_alive:  # another thread may have ended it until it is this one's turn
+                process.begins()  # one that is killed meanwhile is replaced, once
+                return start().ask(name, arguments, min(limits, default=None))
 
 
 def insist(attempt: Callable[[], _Result]) -> _Result:
@@ -95,6 +113,7 @@ class Process:
 
     def __init__(self) -> None:
         self._is_ready = False
+        self.turn = threading.RLock()  # to ask it, whose requests are of two threads
         self._printed = printed_file()
         # With the caller's paths it finds what the caller has found, behind the standard modules.
         paths = [*filter(None, sys.path), str(Path(__file__).parents[2])]
@@ -120,6 +139,11 @@ class Process:
     def id(self) -> int:
         """The system's number of it."""
         return self._child.pid
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether nobody has ended it; it may have ended by itself."""
+        return self._end.alive
 
     def ask(self, name: str, arguments: Sequence[Any], seconds: float | None) -> Any:
         """What `request` does."""
@@ -164,6 +188,10 @@ class Process:
             raise _unstartable(_one_line(value))
         self._is_ready = True
         return True
+
+    def kill(self) -> None:
+        """Let the thread that waits for an answer see that there is none."""
+        self._child.kill()
 
     def end(self) -> None:
         """End it, whatever it does; the next request of this thread starts another one."""

@@ -118,7 +118,8 @@ class Runner:
 
         def run() -> list[Any]:
             self._open()
-            return [_received(value) for value in request("run", self._number, values, self._raw(), self._is_fresh)]
+            found = request("run", self._number, values, self._raw(), self._is_fresh, only=self._home)
+            return list(map(_received, found))
 
         return insist(run)
 
@@ -131,7 +132,7 @@ class Runner:
 
         def run() -> list[tuple[list[Any] | None, str]]:
             self._open()
-            ran = request("run_each", self._number, values, self._raw())
+            ran = request("run_each", self._number, values, self._raw(), only=self._home)
             return [(None if found is None else list(map(_received, found)), why) for found, why in ran]
 
         return insist(run)
@@ -148,7 +149,7 @@ class Runner:
     def _open(self) -> None:
         process = start()
         if self._home is not process:
-            self.outputs, self._types = request("open", self._number, *self._source)
+            self.outputs, self._types = request("open", self._number, *self._source, only=process)
             self._home = process
 
     def _handed_over(self, name: str, value: Any) -> Any:

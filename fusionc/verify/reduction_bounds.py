@@ -135,14 +135,6 @@ def _mean(value: Floats, count: int) -> Floats:
     return value / count
 
 
-def _root(value: Floats, count: int) -> Floats:
-    return np.asarray(np.sqrt(value))
-
-
-def _log(value: Floats, count: int) -> Floats:
-    return np.asarray(np.log(value))
-
-
 def _product(rows: _Rows) -> Floats:
     """Infinite and 0 on the way, what comes last is lost: NaN where both are."""
     x = rows.elements.astype(np.float64)
@@ -201,6 +193,12 @@ def _reduced(rule: Callable[[_Rows], Floats]) -> Any:
 def _extreme(rows: _Rows) -> Floats:
     """onnxruntime lets a NaN through or not, depending on where it lies; kernels let it through always."""
     return np.where(rows.has(np.isnan), np.inf, 0.0)
+
+
+def _pooled(x: Array, attributes: Attributes, more: Sequence[Array | None], outputs: Sequence[Array]) -> list[Floats]:
+    """The same of windows: onnxruntime goes through them in another order where its optimizers lay images out anew."""
+    images = np.isnan(x).any(tuple(range(2, x.ndim)), keepdims=True)
+    return [np.where(np.broadcast_to(images, outputs[0].shape), np.inf, 0.0)]
 
 
 def _log_of_powers(rows: _Rows) -> Floats:
@@ -283,12 +281,13 @@ REDUCTIONS: dict[str, Callable[[Array, Attributes, Sequence[Array | None], Seque
     "ReduceSum": _reduced(lambda rows: _sum(rows, rows.elements, _total)),
     "ReduceMean": _reduced(lambda rows: _sum(rows, rows.elements, _mean)),
     "ReduceL1": _reduced(lambda rows: _sum(rows, np.abs(rows.elements), _total)),
-    "ReduceL2": _reduced(lambda rows: _sum(rows, np.square(rows.elements), _root)),
+    "ReduceL2": _reduced(lambda rows: _sum(rows, np.square(rows.elements), lambda total, _: np.sqrt(total))),
     "ReduceSumSquare": _reduced(lambda rows: _sum(rows, np.square(rows.elements), _total)),
-    "ReduceLogSum": _reduced(lambda rows: _sum(rows, rows.elements, _log)),
+    "ReduceLogSum": _reduced(lambda rows: _sum(rows, rows.elements, lambda total, _: np.log(total))),
     "ReduceProd": _reduced(_product),
     "ReduceMax": _reduced(_extreme),
     "ReduceMin": _reduced(_extreme),
+    **dict.fromkeys(("MaxPool", "GlobalMaxPool"), _pooled),
     "ReduceLogSumExp": _reduced(_log_of_powers),
     "Softmax": _softmax,
     "LogSoftmax": _log_softmax,

@@ -16,8 +16,8 @@ from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.inputs.search import DrawnSample, InputSearch
 from fusionc.verify.judge import Judge, Outcome
 from fusionc.verify.output_errors import ErrorTable
+from fusionc.verify.reference import MOST_KEPT, bytes_of
 from fusionc.verify.result import Difference
-from fusionc.verify.run_ahead import MOST_KEPT, bytes_of
 
 _PATIENCE = 60  # seconds; then one run of inputs that verification makes itself is enough
 _DECIDES_NOTHING = ("unstable", "undecided")

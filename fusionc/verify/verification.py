@@ -15,14 +15,13 @@ from fusionc.runtime.run_errors import OutOfMemory, RunError
 from fusionc.runtime.runner import Runner, closes_runners
 from fusionc.verify.compare import Numerics
 from fusionc.verify.deployment import Deployment
-from fusionc.verify.given_samples import GivenSamples
-from fusionc.verify.inputs.given_values import GivenValues
 from fusionc.verify.inputs.search import InputSearch
 from fusionc.verify.interface import interface_differences
 from fusionc.verify.judge import Judge
 from fusionc.verify.model_file import ModelFile
+from fusionc.verify.reference import SEEDS, Reference
+from fusionc.verify.reference_ahead import ReferenceAhead
 from fusionc.verify.result import Difference, OptimizerFault, Verification
-from fusionc.verify.run_ahead import run_ahead
 from fusionc.verify.sample_runs import SampleRuns, too_large
 
 
@@ -33,12 +32,13 @@ def verify(
     *,
     input_shape: Mapping[str, tuple[int, ...]] | None = None,
     inputs: Path | None = None,
-    seeds: Sequence[int] = (0, 1, 2),
+    seeds: Sequence[int] = SEEDS,
     kernels: Path | None = None,
     nonfinite: bool = True,
     numerics: Numerics = "rounding",
     levels: Collection[str] = DEFAULT_LEVELS,
     progress: Callable[[str], None] = lambda _: None,
+    ahead: ReferenceAhead | None = None,
 ) -> Verification:
     """Does the model file `candidate` compute what `reference` computes?
 
@@ -47,7 +47,7 @@ def verify(
     dynamic dimension, the second another, the third a batch of one; `input_shape` fixes the shapes of the inputs it
     names. Where these take minutes, fewer will do. `kernels` is a library for operators of the candidate, `numerics`
     what its rewrites claim, as in tolerance_of. `nonfinite` False leaves NaN and Inf out. `progress` gets a line for
-    each run.
+    each run. `ahead` is the reference, running by itself already with the same shapes, inputs and seeds.
 
     Where all of that is the same, the candidate runs at the other `levels` of onnxruntime's optimizers, too. What
     differs there is their fault; it makes the models different unless the reference suffers from it as well.
@@ -57,32 +57,31 @@ def verify(
     """
     for path in (reference, candidate):
         load(path, maps=True)
-    ours, theirs = ModelFile(reference), ModelFile(candidate, kernels)
+    theirs = ModelFile(candidate, kernels)
     try:
-        model = ours.proto()
-        runner = ours.runner()
+        ours = ahead.take(reference) if ahead is not None else None
+        ours = ours or Reference(reference, input_shape, inputs, seeds)
     except RunError as error:
         why = f"onnxruntime cannot load {reference}: {error}"
         return Verification("impossible", 0, why, is_refused=type(error) is RunError)
-    given = GivenSamples(None if inputs is None else GivenValues(inputs), model, runner)
-    search = InputSearch(runner, model, reference.parent, input_shape or {})
-    if search.not_drawn and not given:
+    search = ours.search
+    if search.not_drawn and not ours.given:
         return Verification("impossible", 0, search.not_drawn)
-    drawn = run_ahead(search.samples(seeds, nonfinite), runner)
+    drawn = ours.drawn(nonfinite)
     try:
-        other, changed = _opened(theirs, model)
+        other, changed = _opened(theirs, ours.model)
     except RunError as error:
-        if next(chain(given.samples(), drawn), None) is None:
+        if next(chain(ours.given.samples(), drawn), None) is None:
             return _impossible(reference, search)
         found = _different(0, Difference("", "", f"onnxruntime cannot load {candidate}: {error}"))
         return replace(found, is_loadable=False)
     if changed:
         return _different(0, *changed)
-    if not runner.outputs:
+    if not ours.runner.outputs:
         return Verification("impossible", 0, f"{reference} has no outputs to compare")
 
-    judge = Judge(reference, runner, numerics)
-    runs = SampleRuns(candidate, other, given, search, judge, progress)
+    judge = Judge(reference, ours.runner, numerics)
+    runs = SampleRuns(candidate, other, ours.given, search, judge, progress)
     if differences := runs.differences(drawn):
         does_run = bool(differences[0].subject)  # if it does, an output differs
         return replace(_different(judge.runs, *differences), outputs=runs.table.rows() if does_run else ())
@@ -92,8 +91,8 @@ def verify(
     if judge.runs == 0:
         return _impossible(reference, search)
     other.close()  # one session at a time
-    runner.close()
-    return _deployed(runs, ours, theirs, levels)
+    ours.runner.close()
+    return _deployed(runs, ours.file, theirs, levels)
 
 
 def _opened(candidate: ModelFile, reference: onnx.ModelProto) -> tuple[Runner, tuple[Difference, ...]]:

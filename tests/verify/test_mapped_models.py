@@ -73,12 +73,12 @@ def test_data_beside_a_link_is_found(tmp_path: Path) -> None:
 def test_one_session_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     opened, most, ask = set[int](), list[int](), runner.request
 
-    def counting(name: str, *arguments: Any) -> Any:
+    def counting(name: str, *arguments: Any, **options: Any) -> Any:
         if name in ("open", "close"):
             change: Callable[[int], None] = opened.add if name == "open" else opened.discard
             change(arguments[0])
             most.append(len(opened))
-        return ask(name, *arguments)
+        return ask(name, *arguments, **options)
 
     monkeypatch.setattr(runner, "request", counting)
     paths = [written(tmp_path / name, WEIGHT) for name in ("reference.onnx", "candidate.onnx")]

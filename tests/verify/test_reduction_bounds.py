@@ -36,6 +36,8 @@ DECIDED = {
     ],
     "ReduceMax": [[INF, 1, -INF], [1, 2, 3]],
     "ReduceMin": [[INF, 1, -INF], [1, 2, 3]],
+    "MaxPool": [[INF, 1, -INF]],
+    "GlobalMaxPool": [[INF, 1, -INF]],
     "Softmax": [[NAN, 1, 2], [INF, 1, 2], [1, 2, 3]],
     "LogSoftmax": [[-INF, 1, 2], [1, 2, 3]],
     "LayerNormalization": [[1, 2, 3], [NAN, 1, 2]],
@@ -51,6 +53,8 @@ OPEN = {
     "ReduceProd": [[1e30, 1e30, 0], [1e30, 1e30, 1e-30, 1e-30], [INF, 1e-30, 1e-30], [1e-30, 1e-30, 1e30]],
     "ReduceMax": [[NAN, 1, 2]],
     "ReduceMin": [[1, NAN, INF]],
+    "MaxPool": [[NAN, 1, 2]],
+    "GlobalMaxPool": [[1, NAN]],
     "LogSoftmax": [[NAN, 1, 2], [INF, 1, 2]],
     "LayerNormalization": [[1e30, 1, 1], [1e6, 1e6, 1e6]],
 }
@@ -81,6 +85,13 @@ def test_what_depends_on_the_order(op: str, row: list[float]) -> None:
 def test_a_nan_is_one_behind_a_logarithm_of_softmax() -> None:
     """The rest of its row may be something else."""
     assert spread_of("LogSoftmax", [np.nan, 1, 2]).tolist() == [[0, np.inf, np.inf]]
+
+
+def test_a_nan_is_in_the_windows_of_its_channel() -> None:
+    x = np.ones((2, 3, 4, 4), np.float32)
+    x[1, 2, 0, 3] = np.nan
+    (spread,) = spreads("MaxPool", {"kernel_shape": [2, 2]}, [x], [np.ones((2, 3, 3, 3), np.float32)])
+    assert np.isinf(spread[1, 2]).all() and np.isinf(spread).sum() == 9
 
 
 def test_double_goes_farther() -> None:

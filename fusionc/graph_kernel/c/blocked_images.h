@@ -105,7 +105,7 @@ static void GB(pool)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scr
       for (ptrdiff_t i = first; i < last; ++i)
         for (ptrdiff_t j = from; j < to; ++j) {
           const GB(vec) x = GB(load)(image + i * c->in.row + j * GB_V);
-          found = is_largest ? GB_MAX(x, found) : found + x;
+          found = is_largest ? GB_MAX(found, x) : found + x; /* of NaN as onnxruntime: the last one decides */
         }
       if (!is_largest) {
         ptrdiff_t high = last - first, wide = to - from;

@@ -37,6 +37,11 @@ class Style:
     floats: Literal["normal", "positive", "ones", "zeros", "mixed", "nonfinite", "nan"] = "normal"
     integers: Literal["wide", "binary", "ones", "zeros", "ends", "batch"] = "wide"
 
+    @property
+    def is_finite(self) -> bool:
+        """Whether there is no NaN and no infinity among the values."""
+        return self.floats not in ("nonfinite", "nan")
+
 
 def make_feeds(
     ports: Iterable[Port], ranges: Mapping[str, ValueRange], sizes: Sizes, style: Style, seed: int

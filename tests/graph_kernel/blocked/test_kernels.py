@@ -95,6 +95,14 @@ def convnext() -> Network:
     return n
 
 
+def pooled() -> Network:
+    """The largest of windows."""
+    n = Network(seed=6)
+    x = n.conv(n.input("N", 8, "H", "W"), 8, 24, 1)
+    n.outputs = [n.op("MaxPool", x, kernel_shape=[k, k], strides=[s, s], pads=[1] * 4) for k, s in ((2, 1), (3, 2))]
+    return n
+
+
 @dataclass(frozen=True)
 class Library:
     """All areas by what they are called here, and their kernels."""
@@ -105,7 +113,14 @@ class Library:
 
 def _networks() -> dict[str, Callable[[], Network]]:
     found: dict[str, Callable[[], Network]] = {f"mixed_{c}": lambda c=c: mixed(c) for c in CHANNELS}
-    return found | {"dense": dense, "wide": wide, "small": small, "spare": spare, "convnext": convnext}
+    return found | {
+        "dense": dense,
+        "wide": wide,
+        "small": small,
+        "spare": spare,
+        "convnext": convnext,
+        "pooled": pooled,
+    }
 
 
 @pytest.fixture(scope="module")
@@ -156,6 +171,26 @@ def test_what_is_not_finite_spreads_as_far_as_it_should(kind: KernelKind, name: 
     (found,) = library.areas[f"{name}_{kind}"]
     feeds = _networks()[name]().feeds({"N": 2, "H": 23, "W": 19}, edges=True)
     compare(found, found.tensors(feeds), library)
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+@pytest.mark.parametrize("share", [0.2, 0.8])
+def test_a_pool_begins_anew_behind_a_nan(share: float, library: Library) -> None:
+    """As in onnxruntime's own blocked layout; with its optimizers off it goes through windows in another order."""
+    (found,) = library.areas[f"pooled_{KernelKind.BLOCKED}"]
+    feeds = pooled().feeds({"N": 1, "H": 40, "W": 40})
+    feeds["in0"][:, :, np.random.default_rng(0).random((40, 40)) < share] = np.nan
+    model = pooled().model()
+    image = values_of(model, feeds, [made_first := model.graph.node[0].output[0]])[made_first]
+    made = run_kernel(found, found.tensors(feeds), library.file)
+    for size, stride, result in zip((2, 3), (1, 2), made, strict=True):
+        windows = np.lib.stride_tricks.sliding_window_view(image, (size, size), (2, 3))
+        windows = windows[:, :, stride - 1 :: stride, stride - 1 :: stride]
+        largest = np.full(windows.shape[:4], -np.inf, np.float32)
+        for x in np.moveaxis(windows.reshape(*windows.shape[:4], -1), -1, 0):
+            largest = np.where(largest > x, largest, x)
+        inner = result[:, :, 1 : 1 + largest.shape[2], 1 : 1 + largest.shape[3]]  # those without a border
+        assert np.isnan(largest).any() and not np.isnan(largest).all() and not difference(largest, inner)
 
 
 @pytest.mark.usefixtures("needs_a_compiler")

@@ -1,0 +1,71 @@
+"""The model that another one is compared with: opened, and run on samples as they are drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
+from pathlib import Path
+from time import monotonic
+
+import numpy as np
+
+from fusionc.verify.given_samples import GivenSamples
+from fusionc.verify.inputs.given_values import GivenValues
+from fusionc.verify.inputs.sample import Sample
+from fusionc.verify.inputs.search import DrawnSample, InputSearch
+from fusionc.verify.model_file import ModelFile
+
+SEEDS = (0, 1, 2)
+MOST_KEPT = 64 << 20  # bytes of inputs and outputs
+_SECONDS = 10.0
+
+
+class Reference:
+    """Opens the model. Where what its samples hold is small, and comes soon, all of them are run at once, and the
+    session is closed until it is needed again: one session at a time is in memory.
+
+    `input_shape` fixes the shapes of the inputs it names, `inputs` is a file or folder of the caller's values.
+    Raises RunError where onnxruntime does not load it, UsageError where these do not fit its inputs.
+    """
+
+    def __init__(
+        self,
+        path: Path,
+        input_shape: Mapping[str, tuple[int, ...]] | None = None,
+        inputs: Path | None = None,
+        seeds: Sequence[int] = SEEDS,
+    ) -> None:
+        self.path, self._seeds = path, seeds
+        self.file = ModelFile(path)
+        self.model = self.file.proto()
+        self.runner = self.file.runner()
+        self.given = GivenSamples(None if inputs is None else GivenValues(inputs), self.model, self.runner)
+        self.search = InputSearch(self.runner, self.model, path.parent, input_shape or {})
+        self._kept: list[DrawnSample] = []
+        self._rest: Iterator[DrawnSample] | None = None  # those that are not kept, once it runs
+        self.is_done = False  # whether it has run on all that are drawn, and these are kept
+
+    def run(self, nonfinite: bool = True) -> None:
+        """Run it on the samples that are drawn; without `nonfinite` there is no NaN and no infinity among them."""
+        room, begin = MOST_KEPT, monotonic()
+        self._rest = self.search.samples(self._seeds, nonfinite)
+        for sample in self._rest:
+            self._kept.append(sample)
+            room -= bytes_of(sample)
+            if room < 0 or monotonic() - begin > _SECONDS:
+                return
+        self.is_done = True
+        self.runner.close()
+
+    def drawn(self, nonfinite: bool) -> Iterator[DrawnSample]:
+        """The drawn samples, with what it computes on them. There are all of them a second time if it is done."""
+        if self._rest is None:
+            self.run(nonfinite)
+        samples = chain(self._kept, self._rest or ())
+        return (sample for sample in samples if nonfinite or sample.style.is_finite)
+
+
+def bytes_of(sample: Sample) -> int:
+    """The bytes of the tensors that a sample holds; of one with something else, more than are kept."""
+    values = (*sample.feeds.values(), *sample.outputs)
+    return sum(value.nbytes if isinstance(value, np.ndarray) else MOST_KEPT + 1 for value in values)

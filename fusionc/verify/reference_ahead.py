@@ -1,0 +1,65 @@
+"""The reference runs while the candidate is being made, in the same process of onnxruntime."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from fusionc.runtime.custom_operators import custom_operators, libraries_in_use
+from fusionc.runtime.process import lent, longest_step, start, step_limit
+from fusionc.verify.reference import Reference
+
+
+class ReferenceAhead:
+    """A Reference that another thread opens and runs. Where that fails, for whatever reason, there is none: who needs
+    it opens it once more, and sees why."""
+
+    def __init__(self, path: Path, input_shape: Mapping[str, tuple[int, ...]] | None, inputs: Path | None) -> None:
+        self._path, self._input_shape, self._inputs = path, input_shape, inputs
+        self._process, self._limit, self._libraries = start(), longest_step() or 0.0, libraries_in_use()
+        self._reference: Reference | None = None
+        self._is_taken = False
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def take(self, path: Path) -> Reference | None:
+        """The reference, if it is this model, as soon as it has run; more than once only where all that it gave is
+        kept."""
+        if path != self._path:
+            return None
+        self._thread.join()
+        was_taken, self._is_taken = self._is_taken, True
+        reference = self._reference
+        return None if reference is None or (was_taken and not reference.is_done) else reference
+
+    def close(self) -> None:
+        """Free what it holds; onnxruntime ends if it still runs."""
+        if self._thread.is_alive():
+            self._process.kill()
+            self._thread.join()
+        elif self._reference is not None:
+            self._reference.runner.close()
+
+    def _run(self) -> None:
+        try:
+            with lent(self._process), step_limit(self._limit), custom_operators(self._libraries):
+                reference = Reference(self._path, self._input_shape, self._inputs)
+                reference.run()
+        except Exception:  # whoever opens it again sees it
+            return
+        if self._process.is_alive:  # a crash on some inputs may be one of what ran beside it
+            self._reference = reference
+
+
+@contextmanager
+def reference_ahead(
+    path: Path, input_shape: Mapping[str, tuple[int, ...]] | None, inputs: Path | None
+) -> Iterator[ReferenceAhead]:
+    """A model runs, as verification runs it with these inputs, while the caller does something else."""
+    ahead = ReferenceAhead(path, input_shape, inputs)
+    try:
+        yield ahead
+    finally:
+        ahead.close()
