@@ -19,14 +19,11 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from datetime import date
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +31,7 @@ import numpy as np
 import onnx
 from interleaved import KERNELS, OPENVINO, Times, in_fresh_processes
 from latency import inputs_of
+from machine import machine
 from optimizers import OTHERS
 from peers import count
 from rich.console import Console
@@ -49,7 +47,6 @@ from fusionc.verify import verify
 from fusionc.verify.inputs.search import InputSearch
 
 OURS = {"fusionc": ["--no-verify"], "kernels": ["--no-verify", "--enable_graph_kernel"], "verified": []}
-PACKAGES = ("onnxruntime", "openvino", "onnxsim", "onnxslim", "onnxscript", "onnxoptimizer")
 _LOAD = """
 import sys, time
 import onnxruntime
@@ -161,22 +158,6 @@ def measured(path: Path, name: str, options: argparse.Namespace, folder: Path) -
     return row
 
 
-def machine(options: argparse.Namespace) -> str:
-    """What was measured where, and when."""
-    cpu = Path("/proc/cpuinfo").read_text() if Path("/proc/cpuinfo").is_file() else ""
-    model = next((line.partition(":")[2].strip() for line in cpu.splitlines() if line.startswith("model name")), "")
-    threads = "processor time of one thread" if options.one_thread else "wall time, all processors"
-    versions = ", ".join(f"{name} {found}" for name in PACKAGES if (found := _version(name)))
-    return f"{date.today()}, {model or platform.processor()}, {threads}, {options.processes} processes; {versions}"
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
-
-
 def models(folder: Path, only: str) -> Iterator[tuple[str, Path]]:
     for path in sorted(folder.rglob("*.onnx")):
         name = path.relative_to(folder).with_suffix("").as_posix()
@@ -212,7 +193,7 @@ def main() -> int:
                 with journal.open("a") as file:
                     file.write(json.dumps(known[name].data()) + "\n")
             rows.append(known[name])
-            write(rows, options.results, machine(options))
+            write(rows, options.results, machine(options.one_thread, options.processes))
     print(Path(f"{options.results}.md").read_text())
     return int(any(row.forms[tool].fault for row in rows for tool in OURS if tool in row.forms))
 

@@ -4,7 +4,7 @@
     python benchmarks/unseen.py unseen                       every model in the folder
     python benchmarks/unseen.py unseen --only yolo --processes 5
     python benchmarks/unseen.py unseen --one-thread          processor time, for a machine that does other things, too
-    python benchmarks/unseen.py unseen --results rows.jsonl  an hour's run, to be interrupted and gone on with
+    python benchmarks/unseen.py unseen --results rows        an hour's run, to be interrupted and gone on with
 
 Each model is converted with the default switches, and with kernels, and verified; then it runs on its own inputs, at
 onnxruntime's default level, with all forms of it in turn in several fresh processes. A ratio is of medians, to the
@@ -14,7 +14,8 @@ of the original, so that the ratio is noise and no remark. "fails" is a model th
 to another answer; "not run" one that onnxruntime does not run as it is.
 
 Models of the half that is held out are not named, unless they fail: what is reported is their means, how many are
-slower, and the slowest. Exit code 1 if a model fails or is slower than 1.01 beyond its A/A, in either form.
+slower, and the slowest. What is measured is kept in RESULTS.jsonl, the means are written into RESULTS.md. Exit code 1
+if a model fails or is slower than 1.01 beyond its A/A, in either form.
 """
 
 from __future__ import annotations
@@ -24,12 +25,13 @@ import json
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import onnxruntime
 from interleaved import in_fresh_processes
+from machine import machine
 from ratios import SLOWER, converted, mean_of, operators_run
 from rich.console import Console
 
@@ -108,31 +110,34 @@ def measured(path: Path, options: argparse.Namespace) -> Row:
 
 
 def known_rows(results: Path | None) -> dict[tuple[str, str], Row]:
-    lines = results.read_text().splitlines() if results and results.exists() else []
+    lines = results.read_text().splitlines() if results and results.is_file() else []
     rows = [Row(**json.loads(line)) for line in lines]
     return {(row.half, row.name): row for row in rows}
 
 
 def summary(title: str, rows: list[Row]) -> str:
-    def mean(form: str) -> str:
-        return mean_of(row.ratio[form] for row in rows if form in row.ratio)
-
-    def worst(form: str) -> str:
+    def of(form: str) -> str:
         ratios = [row.ratio[form] for row in rows if form in row.ratio]
-        return f"{sum(form in row.slower() for row in rows):4} slower, at most {max(ratios, default=0.0):5.3f}"
+        slower = sum(form in row.slower() for row in rows)
+        return f"{mean_of(ratios):>7} | {slower:>6} | {max(ratios, default=0.0):>7.3f}"
 
-    forms = "".join(f"{mean(form):>9}{worst(form)}" for form in ("default", "kernels"))
-    return f"{title:24}{sum(bool(row.ratio) for row in rows):4}{mean('again'):>8}{forms}"
+    again = mean_of(row.ratio["again"] for row in rows if "again" in row.ratio)
+    return (
+        f"| {title:22} | {sum(bool(row.ratio) for row in rows):>6} | {again:>5} | {of('default')} | {of('kernels')} |"
+    )
 
 
-def show_means(rows: Iterable[Row], show: Callable[[str], None]) -> None:
-    show(f"\n{'geometric means':20}{'models':>8}{'A/A':>8}{'default':>9}{'':27}{'kernels':>9}")
+def means(rows: Iterable[Row]) -> Iterator[str]:
+    """A table of each kind of models in each half that was measured."""
+    yield "| geometric means        | models |   A/A | default | slower | at most | kernels | slower | at most |"
+    yield "|---|--:|--:|--:|--:|--:|--:|--:|--:|"
     for half in HALVES:
         mine = [row for row in rows if row.half == half]
         for kind in KINDS:
             if of_kind := [row for row in mine if row.kind == kind]:
-                show(summary(f"{half} {kind}", of_kind))
-        show(summary(f"{half}, all", mine))
+                yield summary(f"{half}, {kind}", of_kind)
+        if mine:
+            yield summary(f"{half}, all", mine)
 
 
 def main() -> int:
@@ -142,7 +147,7 @@ def main() -> int:
     parser.add_argument("--one-thread", action="store_true", help="processor time of one thread")
     parser.add_argument("--seconds", type=float, default=1.0, help="of measuring, for each form and process")
     parser.add_argument("--processes", type=int, default=3)
-    parser.add_argument("--results", type=Path, help="a file of rows; models that it has are not measured again")
+    parser.add_argument("--results", type=Path, help="RESULTS: models that it has are not measured again")
     options = parser.parse_args()
     onnxruntime.set_default_logger_severity(4)
     there = [path for half in HALVES for path in sorted((options.folder / half).rglob("*.onnx"))]
@@ -155,16 +160,21 @@ def main() -> int:
         console.print(text, highlight=False, markup=False, soft_wrap=True)
 
     show(HEAD)
-    known, rows = known_rows(options.results), []
+    kept = options.results and Path(f"{options.results}.jsonl")
+    known, rows = known_rows(kept), []
     for path in found:
         row = known.get((path.parent.parent.name, path.stem)) or measured(path, options)
         rows.append(row)
-        if options.results and (row.half, row.name) not in known:
-            with options.results.open("a") as file:
+        if kept and (row.half, row.name) not in known:
+            with kept.open("a") as file:
                 file.write(json.dumps(asdict(row)) + "\n")
         if row.half == "tune" or row.failures:
             show(str(row))
-    show_means(rows, show)
+    table = list(means(rows))
+    show("\n" + "\n".join(table))
+    if options.results:
+        where = f"{machine(options.one_thread, options.processes)}; models of benchmarks/make_unseen.py."
+        Path(f"{options.results}.md").write_text("\n".join([where, "", *table, ""]))
     failed, slower = sum(bool(row.failures) for row in rows), sum(bool(row.slower()) for row in rows)
     left_out = sum(bool(row.not_run) for row in rows)
     show(f"{len(rows)} models, {failed} wrong or not converted, {slower} slower, {left_out} not run by onnxruntime")

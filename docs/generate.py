@@ -5,7 +5,7 @@ docs/writing_a_pass.md  its tables of helpers; the rest of it is written by hand
 docs/cli.md             every --help
 docs/graphsurgeon.md    the calls of onnx-graphsurgeon that work in passes, and what to use for the others
 docs/architecture.md    the rooms in it
-README.md               its table of means, from what benchmarks/table.py has written into docs/measured/
+README.md               its tables of means, from what benchmarks/ have written into docs/measured/
 switch_configs/*.json   the presets of `fusionc switch_file`
 """
 
@@ -154,15 +154,16 @@ def rooms() -> Iterator[str]:
     yield "```"
 
 
-def means() -> Iterator[str]:
-    """What benchmarks/table.py says of all models together."""
-    for line in (ROOT / "docs/measured/models.md").read_text(encoding="utf-8").partition("\n| model |")[0].splitlines():
+def means(measured: str) -> Iterator[str]:
+    """What a benchmark says of all models together."""
+    page = (ROOT / f"docs/measured/{measured}.md").read_text(encoding="utf-8")
+    for line in page.partition("\n| model |")[0].splitlines():
         yield from [line] if line.startswith("|") else textwrap.wrap(line, 120) or [""]
 
 
-def filled(path: Path, name: str, lines: Iterable[str]) -> str:
+def filled(page: str, name: str, lines: Iterable[str]) -> str:
     """A page that is written by hand, with the lines of the part between its two marks as they are now."""
-    before, begin, rest = path.read_text(encoding="utf-8").partition(f"<!-- {name}: written by docs/generate.py -->\n")
+    before, begin, rest = page.partition(f"<!-- {name}: written by docs/generate.py -->\n")
     _, end, after = rest.partition(f"<!-- end of {name} -->\n")
     return "".join([before, begin, *(f"{line}\n" for line in lines), "\n", end, after])
 
@@ -172,12 +173,15 @@ def files(passes: Sequence[Pass]) -> Iterator[tuple[Path, str]]:
     yield ROOT / "docs/cli.md", cli_page()
     yield ROOT / "docs/graphsurgeon.md", graphsurgeon_page()
     parts = {
-        "docs/writing_a_pass.md": ("helpers", helper_tables()),
-        "docs/architecture.md": ("rooms", rooms()),
-        "README.md": ("means", means()),
+        "docs/writing_a_pass.md": {"helpers": helper_tables()},
+        "docs/architecture.md": {"rooms": rooms()},
+        "README.md": {"means": means("models"), "unseen": means("unseen")},
     }
-    for name, (part, lines) in parts.items():
-        yield ROOT / name, filled(ROOT / name, part, lines)
+    for name, of_page in parts.items():
+        page = (ROOT / name).read_text(encoding="utf-8")
+        for part, lines in of_page.items():
+            page = filled(page, part, lines)
+        yield ROOT / name, page
     for name in PRESETS:
         yield ROOT / f"switch_configs/{name}.json", preset(name, passes)
 

@@ -6,7 +6,7 @@ enum {
 };
 
 /* Whether pixels lie without a gap from row to row. */
-static int gb_is_flat(const gb_image *image) { return !image->data || image->row * image->height == image->plane; }
+static int gb_is_flat(const gb_image *image) { return !image->data || image->row == image->width * image->pixel; }
 
 /* Asked once: the system takes as long to answer as a step may. */
 static ptrdiff_t gb_threads(void) {

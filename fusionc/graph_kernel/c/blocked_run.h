@@ -181,6 +181,14 @@ static void gb_stored(const gk_kernel *kernel, const gb_step *s, const gb_size *
   memcpy(shape, s->flag ? rows + (rank == 2) : image, (size_t)rank * sizeof *shape);
 }
 
+/* How far blocks of so many floats lie apart: at a distance of whole pages all blocks of a pixel would take the same few
+ * places of the nearest cache. */
+static ptrdiff_t gb_apart(ptrdiff_t floats) {
+  enum { LINE = 16, AMONG = 8, PLACE = 5, PAGE = 1024 };
+  const ptrdiff_t lines = (floats + LINE - 1) / LINE;
+  return floats < PAGE ? floats : (lines + (PLACE + AMONG - lines % AMONG) % AMONG) * LINE;
+}
+
 static gb_image gb_image_of(const gb_state *state, int number, const gb_size *sizes, char *const *slots) {
   const gb_program *p = state->kernel->program;
   if (number < 0) return (gb_image){0};
@@ -192,7 +200,7 @@ static gb_image gb_image_of(const gb_state *state, int number, const gb_size *si
   gb_image image = {.batch = size.batch, .channels = b->channels, .blocks = (b->channels + v - 1) / v,
                     .height = size.height, .width = size.width, .pixel = v, .is_planar = b->planar};
   image.row = (size.width + 2 * halo) * v;
-  image.plane = (size.height + 2 * halo) * image.row;
+  image.plane = gb_apart((size.height + 2 * halo) * image.row);
   image.image = (storage->channels + v - 1) / v * image.plane;
   if (slots) image.data = (float *)(void *)slots[storage->slot] + b->first / v * image.plane + halo * image.row + halo * v;
   return image;
