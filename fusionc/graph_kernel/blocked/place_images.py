@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from fusionc.graph_kernel.blocked.fuse_operations import Operations
 from fusionc.graph_kernel.blocked.image_area import ImageCut, ImageJoin, Operation
-from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, StepKind
+from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, KernelWindow, StepKind
 
 _IN_PLACE = frozenset((StepKind.ADD, StepKind.MUL, StepKind.SCALE, StepKind.ACT, StepKind.NORM))
 _EITHER = frozenset((StepKind.ADD, StepKind.MUL))  # whose second operand is read as the first one is
@@ -32,7 +32,7 @@ class Places:
         self.steps: list[Operation] = []
         for item in operations.items:
             if isinstance(item, Operation):
-                self.steps.append(item)
+                self.steps += self._sampled(item)
             elif isinstance(item, ImageJoin):
                 self._join(item)
             else:
@@ -59,6 +59,23 @@ class Places:
             return []
         first = (step.image, step.is_planar)
         return [first, (step.second, False)] if step.second else [first]
+
+    def _sampled(self, step: Operation) -> list[Operation]:
+        """A convolution of single pixels that lie apart as one of pixels side by side, which a pool has picked: these
+        fill tiles however long a row is."""
+        window = step.window
+        is_point = step.kind is StepKind.CONV and window.kernel == (1, 1) and not any(window.pads)
+        if not is_point or window.stride == (1, 1):
+            return [step]
+        picked = f"{step.out}/picked"
+        self.images.images[picked] = replace(
+            self.images.image(step.out), channels=self.images.image(step.image).channels
+        )
+        side_by_side = replace(step, image=picked, window=replace(window, stride=(1, 1)))
+        return [
+            Operation(StepKind.MAX_POOL, picked, step.image, window=KernelWindow(stride=window.stride)),
+            side_by_side,
+        ]
 
     def _join(self, join: ImageJoin) -> None:
         first = 0

@@ -59,8 +59,14 @@ static void gb_divide(const gb_width *width, gb_call *c) {
     return;
   }
   c->is_flat = gb_is_by_pixel(c);
-  c->part = c->is_flat ? 4 * width->tile : shape->width;
-  c->rows = c->is_flat ? (shape->height * shape->width + c->part - 1) / c->part : shape->height;
+  c->part = shape->width;
+  c->rows = shape->height;
+  if (c->is_flat) { /* four tiles, or a few pixels more where a part with these alone were left */
+    const ptrdiff_t pixels = shape->height * shape->width, parts = pixels / (4 * width->tile);
+    const ptrdiff_t left = pixels - parts * 4 * width->tile;
+    c->part = 4 * width->tile + (left < width->tile / 2 && parts ? (left + parts - 1) / parts : 0);
+    c->rows = (pixels + c->part - 1) / c->part;
+  }
   if (s->op == GB_GLOBAL_AVERAGE) c->rows = 1;
   c->strip = c->rows;
   if (is_convolution && c->rows) { /* what a strip reads stays in the cache of a core for all blocks */

@@ -19,10 +19,21 @@ GK_INLINE void GB(sum)(const GB(tile) *t, const ptrdiff_t pixel, const int R, co
     s1[r] = O > 1 && t->is_begun ? GB(load_loose)(t->y + t->y_block + r * t->y_pixel) : b1;
   }
   const float *w = t->w, *block = t->x, *ahead = t->ahead;
+#if GB_IS_ASSEMBLED
+  const GB(distances) far = {4 * pixel, 4 * t->x_column, 4 * t->ahead_step, t->columns};
+#endif
   for (ptrdiff_t b = 0; b < t->blocks; ++b, block += t->x_block) {
     const float *row = block;
     const ptrdiff_t channels = C > step && b + 1 == t->blocks ? t->last : C;
     for (ptrdiff_t i = 0; i < t->rows; ++i, row += t->x_row) {
+#if GB_IS_ASSEMBLED
+      if (C == GB_V) {
+        GB(add_columns)(s0, s1, row, w, ahead, &far, R, O);
+        w += t->columns * C * O * GB_V;
+        ahead += t->columns * t->ahead_step;
+        continue;
+      }
+#endif
       const float *tap = row;
       for (ptrdiff_t j = 0; j < t->columns; ++j, tap += t->x_column, w += C * O * GB_V) {
         const float *x = tap, *these = w;
@@ -42,8 +53,8 @@ GK_INLINE void GB(sum)(const GB(tile) *t, const ptrdiff_t pixel, const int R, co
             if (is_far) GB_FORGET(apart);
             GB_FOR_PIXELS(r) {
               const GB(vec) v = GB(all)(r < GB_HALF ? x[r * apart + c] : lower[(r - GB_HALF) * apart + c]);
-              GB_ADD_PRODUCT(s0[r], v, w0);
-              if (O > 1) GB_ADD_PRODUCT(s1[r], v, w1);
+              s0[r] = GB_MADD(v, w0, s0[r]);
+              if (O > 1) s1[r] = GB_MADD(v, w1, s1[r]);
             }
           }
         }
@@ -88,23 +99,35 @@ GK_INLINE void GB(grouped_sum)(const GB(tile) *t, const int R) {
   GB(finish)(t, sums, t->y, t->residual, t->lanes, R);
 }
 
+/* A function of tiles of r pixels. */
+#define GB_FUNCTION(name, sums, r)                                                        \
+  static void GB(name)(GB(tile) * t, ptrdiff_t count) {                                   \
+    for (; count > 0; --count) {                                                          \
+      sums;                                                                               \
+      t->ahead += t->asked;                                                               \
+      t->x += r * t->x_pixel;                                                             \
+      t->y += r * t->y_pixel;                                                             \
+      if (t->residual) t->residual += r * t->residual_pixel;                              \
+    }                                                                                     \
+  }
 #define GB_TILE_OF(r)                                                                     \
-  static void GB(one_##r)(const GB(tile) * t) { GB(sum)(t, GB_V, r, 1, GB_V); }             \
-  static void GB(two_##r)(const GB(tile) * t) { GB(sum)(t, GB_V, r, 2, GB_V); }             \
-  static void GB(far_one_##r)(const GB(tile) * t) { GB(sum)(t, t->x_pixel, r, 1, GB_V); }   \
-  static void GB(far_two_##r)(const GB(tile) * t) { GB(sum)(t, t->x_pixel, r, 2, GB_V); }
+  GB_FUNCTION(one_##r, GB(sum)(t, GB_V, r, 1, GB_V), r)                                   \
+  GB_FUNCTION(two_##r, GB(sum)(t, GB_V, r, 2, GB_V), r)                                   \
+  GB_FUNCTION(far_one_##r, GB(sum)(t, t->x_pixel, r, 1, GB_V), r)                         \
+  GB_FUNCTION(far_two_##r, GB(sum)(t, t->x_pixel, r, 2, GB_V), r)
 #define GB_SOME_TILE_OF(r)                                                                \
-  static void GB(first_one_##r)(const GB(tile) * t) { GB(sum)(t, t->x_pixel, r, 1, 1); }    \
-  static void GB(first_two_##r)(const GB(tile) * t) { GB(sum)(t, t->x_pixel, r, 2, 1); }    \
-  static void GB(each_##r)(const GB(tile) * t) { GB(each_sum)(t, t->x_pixel, t->x_column, r, t->columns); } \
-  static void GB(each_3_##r)(const GB(tile) * t) { GB(each_sum)(t, GB_V, GB_V, r, 3); }     \
-  static void GB(each_5_##r)(const GB(tile) * t) { GB(each_sum)(t, GB_V, GB_V, r, 5); }     \
-  static void GB(each_3_2_##r)(const GB(tile) * t) { GB(each_sum)(t, 2 * GB_V, GB_V, r, 3); } \
-  static void GB(each_5_2_##r)(const GB(tile) * t) { GB(each_sum)(t, 2 * GB_V, GB_V, r, 5); } \
-  static void GB(each_7_##r)(const GB(tile) * t) { GB(each_sum)(t, GB_V, GB_V, r, 7); }     \
-  static void GB(grouped_##r)(const GB(tile) * t) { GB(grouped_sum)(t, r); }
+  GB_FUNCTION(first_one_##r, GB(sum)(t, t->x_pixel, r, 1, 1), r)                          \
+  GB_FUNCTION(first_two_##r, GB(sum)(t, t->x_pixel, r, 2, 1), r)                          \
+  GB_FUNCTION(each_##r, GB(each_sum)(t, t->x_pixel, t->x_column, r, t->columns), r)       \
+  GB_FUNCTION(each_3_##r, GB(each_sum)(t, GB_V, GB_V, r, 3), r)                           \
+  GB_FUNCTION(each_5_##r, GB(each_sum)(t, GB_V, GB_V, r, 5), r)                           \
+  GB_FUNCTION(each_3_2_##r, GB(each_sum)(t, 2 * GB_V, GB_V, r, 3), r)                     \
+  GB_FUNCTION(each_5_2_##r, GB(each_sum)(t, 2 * GB_V, GB_V, r, 5), r)                     \
+  GB_FUNCTION(each_7_##r, GB(each_sum)(t, GB_V, GB_V, r, 7), r)                           \
+  GB_FUNCTION(grouped_##r, GB(grouped_sum)(t, r), r)
 GB_TILES(GB_TILE_OF)
 GB_SOME_TILES(GB_SOME_TILE_OF)
+#undef GB_FUNCTION
 #undef GB_TILE_OF
 #undef GB_SOME_TILE_OF
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cache
 
+from fusionc.graph_kernel.c.assembled_sums import assembled_sums
 from fusionc.graph_kernel.c.headers import header
 
 _SHARED = "blocked_tiles.h"
@@ -24,7 +25,8 @@ class _Width:
     """Vectors of some processors. `target` names their instructions to the compiler, `tile` is how many pixels by two
     blocks of channels fit into their registers, `fused` whether they multiply and add in one instruction. Of `tiles`
     pixels there are functions where time goes into memory: fewer, since each takes the compiler a while. `step` and
-    `near` are GB_STEP and GB_NEAR of c/blocked_tiles.h. The others are C: `add` adds the product of a and b to sum."""
+    `near` are GB_STEP and GB_NEAR of c/blocked_tiles.h. The others are C. `assembled` is whether the innermost loop of
+    sums is in assembly."""
 
     floats: int
     target: str
@@ -37,7 +39,7 @@ class _Width:
     largest: str
     least: str
     take: str
-    add: str = "sum = GB_MADD(a, b, sum)"
+    assembled: bool = False
 
 
 _FIRST_CACHE = 16 << 10  # bytes of it that weights take; the other half is for images
@@ -68,8 +70,7 @@ _X86 = (
         "((GB(vec))_mm256_max_ps((__m256)(a), (__m256)(b)))",
         "((GB(vec))_mm256_min_ps((__m256)(a), (__m256)(b)))",
         "((GB(vec))_mm256_permutevar8x32_ps((__m256)(x), (__m256i)(k)))",
-        # gcc turns the intrinsic into forms that write over a factor, and copies what it needs once more
-        '__asm__("vfmadd231ps %2, %1, %0" : "+x"(sum) : "x"(a), "x"(b))',
+        assembled=True,
     ),
     _Width(
         16,
@@ -155,7 +156,7 @@ def _compiled_for(width: _Width, body: str) -> str:
         "GB_NEAR": width.near,
         "GB_FUSED": int(width.fused),
         "GB_MADD(a, b, c)": width.madd,
-        "GB_ADD_PRODUCT(sum, a, b)": width.add,
+        "GB_IS_ASSEMBLED": int(width.assembled),
         "GB_MAX(a, b)": width.largest,
         "GB_MIN(a, b)": width.least,
         "GB_TAKE(x, k)": width.take,
@@ -163,7 +164,8 @@ def _compiled_for(width: _Width, body: str) -> str:
     defined = [f"#define {name} {text}" for name, text in macros.items()]
     undefined = [f"#undef {name.split('(')[0]}" for name in macros]
     known = f"GB_KNOWN_{width.floats}"  # in one text of all that is there only once
-    shared = [f"#ifndef {known}", f"#define {known}", header(_SHARED), "#endif"]
+    shared = [header(_SHARED), *([assembled_sums(width.tile)] if width.assembled else [])]
+    shared = [f"#ifndef {known}", f"#define {known}", *shared, "#endif"]
     lines = [*_target(width.target), *defined, *shared, body, *undefined, *_end_of_target(width.target)]
     return "\n".join(lines) + "\n"
 

@@ -1,9 +1,9 @@
 /* Sums of products over tiles of pixels by blocks of channels, for one width of vectors.
  *
- * GB_V floats are a vector; GB_MADD multiplies and adds, GB_ADD_PRODUCT adds to a sum, GB_TAKE gives each lane the element
- * whose number another vector has. GB_TILE pixels by two blocks of channels stay in registers; GB_TILES and GB_SOME_TILES
- * apply a macro to the numbers of pixels for which there are functions. GB_STEP channels in are worked on between two looks
- * whether there are more; weights of GB_NEAR bytes stay in the nearest cache. */
+ * GB_V floats are a vector; GB_MADD multiplies and adds, GB_TAKE gives each lane the element whose number another vector
+ * has. GB_TILE pixels by two blocks of channels stay in registers; GB_TILES and GB_SOME_TILES apply a macro to the numbers
+ * of pixels for which there are functions. GB_STEP channels in are worked on between two looks whether there are more;
+ * weights of GB_NEAR bytes stay in the nearest cache. GB_IS_ASSEMBLED: whether GB(add_columns) is there. */
 #define GB_LINE 16 /* floats in a line of a cache */
 #define GB_ASKING (2 * GB_STEP * GB_V / (2 * GB_LINE)) /* so many tiles ask for the next weights, 2 lines in each step */
 typedef float GB(vec) __attribute__((vector_size(4 * GB_V), aligned(4 * GB_V)));
@@ -19,7 +19,7 @@ typedef struct {
   const int32_t *sources; /* where each lane finds the first channel of its group */
   const float *ahead; /* weights that are read soon, from slower memory: a tile asks for 2 cache lines in each step. NULL:
                        * none */
-  ptrdiff_t ahead_step;
+  ptrdiff_t ahead_step, asked; /* what a tile asks for with it */
   const float *start; /* what sums begin with, for each channel out; NULL: with zero */
   int is_begun;       /* they begin with what is at y */
   float *y;
@@ -103,7 +103,7 @@ static void GB(finish_pixels)(const GB(tile) *t, ptrdiff_t n, float *y, const fl
 /* Channels of the last block that sums have to be made of; those behind are zero. */
 GK_INLINE ptrdiff_t GB(last_of)(ptrdiff_t channels) { return (channels - 1) % GB_V / GB_STEP * GB_STEP + GB_STEP; }
 
-typedef void GB(tile_function)(const GB(tile) *);
+typedef void GB(tile_function)(GB(tile) *, ptrdiff_t count); /* tiles side by side; leaves the pointers behind them */
 
 /* The functions by pixels, for one block of channels out and for two: of pixels side by side, of others, of planar images;
  * then of each channel by itself: any kernel, 3, 5 and 7 columns, 3 and 5 with a stride of 2; then of groups. NULL for
@@ -127,16 +127,16 @@ static void GB(pixels)(const GB(tile) *all, ptrdiff_t n, GB(tile_function) *cons
     t.blocks = 1;
   }
   if (!t.ahead) t.ahead = t.w; /* or else each step would ask for memory that there is not, which takes a while */
-  const ptrdiff_t asked = t.ahead_step * t.blocks * t.rows * t.columns * (GB_V / GB_STEP);
-  for (ptrdiff_t left = n, r; left > 0; left -= r) {
-    r = left / ((left + GB_TILE - 1) / GB_TILE);
-    if (!tiles[r])
+  t.asked = t.ahead_step * t.blocks * t.rows * t.columns * (GB_V / GB_STEP);
+  for (ptrdiff_t left = n, count, r; left > 0; left -= count * r) {
+    const ptrdiff_t times = (left + GB_TILE - 1) / GB_TILE;
+    r = left / times;
+    count = times - left % times; /* the others have one pixel more */
+    if (!tiles[r]) {
       for (r = left < GB_TILE ? left : GB_TILE; !tiles[r];) --r;
-    tiles[r](&t);
-    t.ahead += asked;
-    t.x += r * t.x_pixel;
-    t.y += r * t.y_pixel;
-    if (t.residual) t.residual += r * t.residual_pixel;
+      count = left / r;
+    }
+    tiles[r](&t, count);
   }
   if (GB(is_finished)(all->step)) return;
   for (int b = 0; b < blocks; ++b)
