@@ -36,7 +36,7 @@ from fusionc.verify.first_sample import first_sample
 _KERNELS = TunedChange("areas with kernels", "areas", kernels=True)
 _FOR_KERNELS = 0.2  # of what may be wrong in all, for the one question whether there are areas
 _BUSY = 0.03  # of a ratio, by which processes differ, above which the machine is to blame
-_SHARES_FOR_KERNELS = {"settings": 0.0, "choose": 0.08, "test": 0.2}
+_SHARES_FOR_KERNELS = {"settings": 0.0, "choose": 0.1, "test": 0.45}  # what is decided early leaves the rest to others
 
 
 @closes_runners
@@ -120,7 +120,8 @@ def _searched(
         laboratory.shares = _SHARES_FOR_KERNELS
         worths = search(base, [Group(_KERNELS)], laboratory, 1 - (1 - confidence) * _FOR_KERNELS)
         base = with_all(that_pay(worths.values()), base)
-        laboratory.shares = shares
+        left = 1 - laboratory.journal.spent / laboratory.budget
+        laboratory.shares = {stage: 1 - left * (1 - share) for stage, share in shares.items()}
     options.progress("what could be changed")
     groups = groups_of(laboratory.facts(base), _threads())
     options.progress("measuring")

@@ -6,6 +6,7 @@ import json
 import math
 import random
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -19,6 +20,8 @@ from harness import parse
 import fusionc
 from fusionc.api import tune
 from fusionc.errors import FusioncError, UsageError
+from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.c import source
 from fusionc.measurement.deployed_model import DeployedModel
 from fusionc.measurement.rounds import Measured
 from fusionc.runtime.run_errors import RunError
@@ -28,6 +31,9 @@ MODEL = """g (float[N,8] x) => (float[N,8] y, float[N,8] z) <float[8,8] w, float
     m = MatMul (x, w)  a = Add (m, b)  s = Sigmoid (a)  q = Mul (a, s)
     e = Exp (q)  f = Abs (q)  y = Mul (e, f)
     t = Transpose <perm=[1,0]> (x)  z = Transpose <perm=[1,0]> (t) }"""
+TWO_AREAS = """g (float[1000,1000] x, float[1000,9] w, float[1000,9] v) => (float[1000,9] y) {
+    a = Sigmoid (x)  b = Mul (a, x)  c = Abs (b)  d = Sqrt (c)  m = MatMul (d, w)
+    e = Exp (m)  f = Add (e, v)  g = Abs (f)  h = Sqrt (g)  y = Sigmoid (h) }"""
 # What onnxruntime does not turn back.
 SLOW_PASS = """import fusionc
 from fusionc import op
@@ -184,6 +190,27 @@ def test_a_pass_that_is_slow_on_this_machine_is_found(tmp_path: Path, monkeypatc
     found = tune("in.onnx", output="out.onnx", budget=60, enable_graph_kernel=False, **options)
     assert states(found, "pays") >= {"SlowPass off"} and "Tan" not in operators("out.onnx")
     assert perf_counter() - begin < 120
+
+
+@pytest.mark.timing
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_an_area_that_is_slow_on_this_machine_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    onnx.save(parse(TWO_AREAS), "in.onnx")
+    made = source.kernel_of
+
+    def slow(area: Area) -> source.Kernel:
+        kernel = made(area)
+        if len(area.inputs) == 1:
+            return kernel
+        wait = "\n  for (volatile int slow = 0; slow < 300000; slow++);\n"
+        bodies = {name: body.replace("{\n", "{" + wait, 1) for name, body in kernel.bodies.items()}
+        return replace(kernel, bodies=bodies)
+
+    monkeypatch.setattr(source, "kernel_of", slow)
+    found = tune("in.onnx", output="out.onnx", budget=60, enable_graph_kernel=True, verify=False, log="null")
+    off = [name for name in states(found, "pays") if name.startswith("area Exp_Add")]
+    assert len(off) == 1 and found.confirmation.delivered != "default" and "Exp" in operators("out.onnx")
 
 
 def test_a_real_run_in_a_moment(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
