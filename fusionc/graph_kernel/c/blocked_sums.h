@@ -27,7 +27,7 @@ GK_INLINE void GB(sum)(const GB(tile) *t, const ptrdiff_t pixel, const int R, co
     const ptrdiff_t channels = C > step && b + 1 == t->blocks ? t->last : C;
     for (ptrdiff_t i = 0; i < t->rows; ++i, row += t->x_row) {
 #if GB_IS_ASSEMBLED
-      if (C == GB_V) {
+      if (C == GB_V && t->columns > 0) { // a phase of a transposed convolution may have no columns
         GB(add_columns)(s0, s1, row, w, ahead, &far, R, O);
         w += t->columns * C * O * GB_V;
         ahead += t->columns * t->ahead_step;

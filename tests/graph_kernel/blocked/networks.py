@@ -20,6 +20,18 @@ from fusionc.shapes.inference import typed_model
 
 Array = np.ndarray[Any, Any]
 MICROSOFT = "com.microsoft"
+# Kernels and attributes of transposed convolutions.
+TRANSPOSED: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {
+    "apart": ((2, 3), {"strides": [2, 3]}),
+    "overlapping": ((3, 3), {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]}),
+    "twice": ((4, 4), {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
+    "uneven": ((5, 2), {"strides": [3, 1], "pads": [0, 1, 2, 0]}),
+    "gaps": ((1, 2), {"strides": [3, 3], "output_padding": [2, 1]}),
+    "plain": ((3, 3), {}),
+    "cut": ((3, 3), {"strides": [1, 2], "pads": [2, 2, 2, 2]}),
+    "valid": ((3, 4), {"strides": [2, 2], "auto_pad": "VALID"}),
+    "groups": ((4, 4), {"strides": [2, 2], "pads": [1, 1, 1, 1], "group": 2}),
+}
 SHARE = 2e-4  # of the largest element, by which float32 sums in another order may differ
 
 
@@ -66,6 +78,12 @@ class Network:
             inputs.pop()
         domain = MICROSOFT if op == "FusedConv" else ""
         return str(self.op(op, *inputs, domain=domain, kernel_shape=[kernel] * 2, group=group, **attributes))
+
+    def transposed(self, name: str, x: str, channels: int, out: int) -> str:
+        """A transposed convolution, one of TRANSPOSED."""
+        kernel, attributes = TRANSPOSED[name]
+        weights = self.random(channels, out // attributes.get("group", 1), *kernel)
+        return str(self.op("ConvTranspose", x, weights, self.random(out), kernel_shape=kernel, **attributes))
 
     def product(self, x: str, channels: int, out: int, *, bias: bool = True) -> str:
         """Rows times a matrix."""

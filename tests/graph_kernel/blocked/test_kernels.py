@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from areas import session
 from kernels_run import call_of, run_kernel
-from networks import MICROSOFT, Array, Found, Network, areas_of, difference, only_area, values_of, wanted
+from networks import MICROSOFT, TRANSPOSED, Array, Found, Network, areas_of, difference, only_area, values_of, wanted
 from random_networks import RandomNetwork
 
 from fusionc.graph_kernel.area import KernelKind
@@ -103,6 +103,14 @@ def pooled() -> Network:
     return n
 
 
+def transposed() -> Network:
+    """Every form of a transposed convolution; some make pixels that no element of the kernel reaches."""
+    n = Network(seed=7)
+    x = n.conv(n.input("N", 8, "H", "W"), 8, 32, 1, pads=[1] * 4)
+    n.outputs = [n.op("Relu", n.transposed(name, x, 32, 64)) for name in TRANSPOSED]
+    return n
+
+
 @dataclass(frozen=True)
 class Library:
     """All areas by what they are called here, and their kernels."""
@@ -120,6 +128,7 @@ def _networks() -> dict[str, Callable[[], Network]]:
         "spare": spare,
         "convnext": convnext,
         "pooled": pooled,
+        "transposed": transposed,
     }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from interpreter import STORE, WINOGRAD
-from networks import MICROSOFT, Network, check_alone, kinds_of, only_area, program_of_area
+from networks import MICROSOFT, TRANSPOSED, Network, check_alone, kinds_of, only_area, program_of_area
 
 from fusionc.graph_kernel.area import KernelKind
 
@@ -159,26 +159,11 @@ def test_winograd_takes_no_others(channels: int, out: int, size: int, attributes
     assert kinds_of(check_alone(n, n.op("Relu", y))) == "CONV"
 
 
-TRANSPOSED: dict[str, tuple[tuple[int, int], dict[str, object]]] = {
-    "apart": ((2, 3), {"strides": [2, 3]}),
-    "overlapping": ((3, 3), {"strides": [2, 2], "pads": [1, 1, 1, 1], "output_padding": [1, 1]}),
-    "twice": ((4, 4), {"strides": [2, 2], "pads": [1, 1, 1, 1]}),
-    "uneven": ((5, 2), {"strides": [3, 1], "pads": [0, 1, 2, 0]}),
-    "gaps": ((1, 2), {"strides": [3, 3], "output_padding": [2, 1]}),
-    "plain": ((3, 3), {}),
-    "cut": ((3, 3), {"strides": [1, 2], "pads": [2, 2, 2, 2]}),
-    "valid": ((3, 4), {"strides": [2, 2], "auto_pad": "VALID"}),
-    "groups": ((4, 4), {"strides": [2, 2], "pads": [1, 1, 1, 1], "group": 2}),
-}
-
-
 @pytest.mark.parametrize("name", TRANSPOSED)
 def test_transposed_convolutions(name: str) -> None:
-    n, (kernel, attributes) = Network(), TRANSPOSED[name]
-    x, groups = n.conv(n.input(2, 16, 4, 5), 16, 32, 1), int(attributes.get("group", 1))
-    w = n.random(32, 48 // groups if groups == 1 else 32, *kernel)
-    y = n.op("ConvTranspose", x, w, n.random(48 if groups == 1 else 64), kernel_shape=kernel, **attributes)
-    program = check_alone(n, n.op("Relu", y))
+    n = Network()
+    x = n.conv(n.input(2, 16, 4, 5), 16, 32, 1)
+    program = check_alone(n, n.op("Relu", n.transposed(name, x, 32, 64 if name == "groups" else 48)))
     assert kinds_of(program) == "CONV TRANSPOSED"
     assert program.steps[2].activation == 1
 
