@@ -122,7 +122,8 @@ static void GB(pool)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scr
   }
 }
 
-/* Of each pixel, all channels: those that are not there stay zero. */
+/* Of each pixel, all channels. Those that are not there are left out: an activation may have made them what it makes of
+ * zero. */
 static void GB(normalize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const float count = (float)c->in.channels;
   const ptrdiff_t last = c->in.blocks - 1;
@@ -133,7 +134,8 @@ static void GB(normalize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float
     float *y = GB(at)(&c->out, &p);
     for (ptrdiff_t k = 0; k < p.count; ++k, x += GB_V, y += GB_V) {
       GB(vec) sum = {0}, squares = {0};
-      for (ptrdiff_t b = 0; b <= last; ++b) sum += GB(load)(x + b * c->in.plane);
+      for (ptrdiff_t b = 0; b < last; ++b) sum += GB(load)(x + b * c->in.plane);
+      sum += (GB(vec))((GB(bits))GB(load)(x + last * c->in.plane) & lanes);
       const GB(vec) mean = GB(all)(GB(total)(sum) / count);
       for (ptrdiff_t b = 0; b <= last; ++b) {
         GB(vec) d = GB(load)(x + b * c->in.plane) - mean;

@@ -95,6 +95,16 @@ def convnext() -> Network:
     return n
 
 
+def gated() -> Network:
+    """What is not zero for zero, in front of what takes all channels together; they are no whole number of blocks."""
+    n = Network(seed=8)
+    x = n.conv(n.input("N", 8, "H", "W"), 8, 20, 1)
+    y = n.op("Transpose", n.op("Sigmoid", n.op("Add", x, n.conv(x, 20, 20))), perm=[0, 2, 3, 1])
+    y = n.product(n.op("LayerNormalization", y, n.random(20), n.random(20)), 20, 36)
+    n.outputs = [n.conv(n.op("Transpose", y, perm=[0, 3, 1, 2]), 36, 20)]
+    return n
+
+
 def pooled() -> Network:
     """The largest of windows."""
     n = Network(seed=6)
@@ -127,6 +137,7 @@ def _networks() -> dict[str, Callable[[], Network]]:
         "small": small,
         "spare": spare,
         "convnext": convnext,
+        "gated": gated,
         "pooled": pooled,
         "transposed": transposed,
     }
