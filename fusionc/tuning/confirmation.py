@@ -12,7 +12,9 @@ from fusionc.measurement.intervals import RatioInterval, interval_of, log_ratio
 
 Form = Literal["tuned", "default", "original"]
 _COMPARISONS = 3
-LEAST_ROUNDS, MOST_ROUNDS = 6, 20
+_LEAST_ROUNDS, _MOST_ROUNDS = 6, 20
+_ROUNDS_OF_VAGUE = 14  # at least, where a busy machine leaves bounds far apart
+_VAGUE = 1.1  # of the upper bound to the lower one
 
 
 @dataclass(frozen=True)
@@ -34,6 +36,17 @@ class Confirmation:
     def ratio(self) -> RatioInterval | None:
         """That of what is delivered to the original; None for the original itself."""
         return {"tuned": self.against_original, "default": self.default, "original": None}[self.delivered]
+
+
+def is_enough(rounds: Sequence[dict[str, list[list[float]]]], confidence: float, *, has_time: bool) -> bool:
+    """Whether the last run may end after these rounds. How far bounds lie apart decides, never where they are: to go on
+    until a ratio pleases would make an effect of chance."""
+    if len(rounds) < _LEAST_ROUNDS:
+        return False
+    last = confirmed(rounds, confidence)
+    bounds = [one for one in (last.default, last.against_original, last.against_default) if one]
+    is_vague = any(one.high > _VAGUE * one.low for one in bounds)
+    return len(rounds) >= (_MOST_ROUNDS if has_time else _ROUNDS_OF_VAGUE if is_vague else _LEAST_ROUNDS)
 
 
 def confirmed(rounds: Sequence[dict[str, list[list[float]]]], confidence: float) -> Confirmation:

@@ -24,7 +24,7 @@ from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import closes_runners
 from fusionc.tuning.candidates import Group, groups_of
 from fusionc.tuning.configuration import Configuration, TunedChange, with_all
-from fusionc.tuning.confirmation import LEAST_ROUNDS, MOST_ROUNDS, Confirmation, confirmed
+from fusionc.tuning.confirmation import Confirmation, confirmed, is_enough
 from fusionc.tuning.decisions import Worth, in_order, that_pay
 from fusionc.tuning.deliver import beside, converted, require_places, written
 from fusionc.tuning.measuring_laboratory import MeasuringLaboratory, Slices
@@ -142,12 +142,13 @@ def _confirmed(
     tuned: Configuration,
     confidence: float,
 ) -> Confirmation:
-    """Rounds of the last run, as long as there is time, and a few where there is none."""
+    """Rounds of the last run, as long as there is time, and those that are needed where there is none."""
     forms = {"original": Configuration(is_original=True), "default": default}
     if tuned != default:
         forms["tuned"] = tuned
     rounds: list[Slices] = []
-    while len(rounds) < LEAST_ROUNDS or (len(rounds) < MOST_ROUNDS and laboratory.journal.spent < laboratory.budget):
+    journal = laboratory.journal
+    while not is_enough(rounds, confidence, has_time=journal.spent < laboratory.budget):
         options.progress(f"last run, round {len(rounds) + 1}")
         rounds.append(laboratory.round(f"last {len(rounds)}", forms, len(rounds)))
     return confirmed(rounds, confidence)

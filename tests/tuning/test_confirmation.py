@@ -3,8 +3,10 @@ from __future__ import annotations
 import random
 import xml.etree.ElementTree as ElementTree
 
+import pytest
+
 from fusionc.tuning.configuration import TunedChange
-from fusionc.tuning.confirmation import confirmed
+from fusionc.tuning.confirmation import confirmed, is_enough
 from fusionc.tuning.decisions import Worth
 from fusionc.tuning.worth_plot import worth_plot
 
@@ -31,6 +33,16 @@ def test_what_is_not_confirmed_is_the_original() -> None:
     assert last.delivered == "original" and last.ratio is None
     assert confirmed(rounds(default=1.2, original=1.0), 0.95).delivered == "original"
     assert confirmed(rounds(tuned=0.5, default=0.6, original=1.0, count=1), 0.95).delivered == "original"
+
+
+@pytest.mark.parametrize("ratio", [0.6, 1.0, 1.2])
+@pytest.mark.parametrize("noise, without_time", [(0.005, 6), (0.3, 14)])
+def test_where_bounds_lie_far_apart_there_are_more_rounds(noise: float, without_time: int, ratio: float) -> None:
+    def needed(*, has_time: bool) -> int:
+        made = (rounds(noise, count, tuned=ratio, default=1.0, original=1.0) for count in range(30))
+        return next(len(few) for few in made if is_enough(few, 0.95, has_time=has_time))
+
+    assert needed(has_time=False) == without_time and needed(has_time=True) == 20
 
 
 def test_without_anything_found_the_defaults_may_be_delivered() -> None:
