@@ -31,7 +31,7 @@ typedef struct {{
 }} GB(distances);
 
 /* Adds to s0 and s1, R pixels of O blocks of channels out, the products of a block of channels in for each column of a
- * kernel, whose weights are at `w`; those of the first column are for pixels from `x` on. There is at least one column. */
+ * kernel, of which there is one at least. Their weights are at `w`; those of the first are for pixels from `x` on. */
 GK_INLINE void GB(add_columns)(GB(vec) *s0, GB(vec) *s1, const float *x, const float *w, const float *ahead,
                                const GB(distances) *far, const int R, const int O) {{
   switch (2 * R + O) {{{cases}
