@@ -79,14 +79,8 @@ class MeasuringLaboratory:
     def observe(
         self, stage: Stage, base: Configuration, others: Mapping[str, Configuration], number: int
     ) -> dict[str, float]:
-        """As `search_changes.Laboratory` has it. Where settings are equal, no threads spin: those of one would take
-        time from the other, and from whatever else runs."""
-        settings = {(one.settings.threads, one.settings.spinning, one.settings.arena) for one in others.values()}
+        """As `search_changes.Laboratory` has it."""
         forms = {"base": base, **others}
-        if settings == {(base.settings.threads, base.settings.spinning, base.settings.arena)}:
-            forms = {
-                name: replace(form, settings=replace(form.settings, spinning=False)) for name, form in forms.items()
-            }
         found = self.round(f"{stage} {number}", forms, number, 1.0 if stage == "test" else _CHOOSING)
         return {name: log_ratio(found[name], found["base"]) for name in others}
 
