@@ -208,9 +208,11 @@ def test_an_area_that_is_slow_on_this_machine_is_found(tmp_path: Path, monkeypat
         return replace(kernel, bodies=bodies)
 
     monkeypatch.setattr(source, "kernel_of", slow)
+    begin = perf_counter()
     found = tune("in.onnx", output="out.onnx", budget=60, enable_graph_kernel=True, verify=False, log="null")
     off = [name for name in states(found, "pays") if name.startswith("area Exp_Add")]
     assert len(off) == 1 and found.confirmation.delivered != "default" and "Exp" in operators("out.onnx")
+    assert perf_counter() - begin < 120
 
 
 def test_a_real_run_in_a_moment(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
