@@ -24,10 +24,10 @@ def in_fresh_processes(
 ) -> list[Times]:
     """Measure each form for so many seconds in each process, on the inputs in an .npz file.
 
-    Sessions have onnxruntime's default level and threads that do not spin (these would take time from the other
-    sessions), and are made in another order in each process. With one thread it is processor time that is measured,
-    which says nearly the same on a machine that does other things, too. The form "openvino" runs in OpenVINO, as it is
-    for the least latency.
+    Sessions have onnxruntime's default level, and are made in another order in each process. Their threads spin as they
+    do by default while a run goes on, and not between two runs, where they would take time from the other sessions.
+    With one thread it is processor time that is measured, which says nearly the same on a machine that does other
+    things, too. The form "openvino" runs in OpenVINO, as it is for the least latency.
     """
     found = []
     for seed in range(processes):
@@ -44,7 +44,7 @@ def _onnxruntime(model: str, threads: int) -> Run:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     options.log_severity_level = 4
-    options.add_session_config_entry("session.intra_op.allow_spinning", "0")
+    options.add_session_config_entry("session.force_spinning_stop", "1")
     if Path(model).stem.endswith(KERNELS):
         import fusionc
 
