@@ -168,6 +168,15 @@ def test_transposed_convolutions(name: str) -> None:
     assert program.steps[2].activation == 1
 
 
+@pytest.mark.parametrize("epsilon", [0.0, 1e-5])
+def test_an_activation_behind_a_norm_is_not_lost(epsilon: float) -> None:
+    n = Network()
+    x = n.op("Transpose", n.conv(n.input(1, 8, 4, 5), 8, 16), perm=[0, 2, 3, 1])
+    y = n.op("Relu", n.op("LayerNormalization", x, n.random(16), n.random(16), epsilon=epsilon))
+    program = check_alone(n, n.conv(n.op("Transpose", y, perm=[0, 3, 1, 2]), 16, 16))
+    assert "NORM ACT" in kinds_of(program)  # the kernel of a norm computes no activation
+
+
 POOLS: dict[str, tuple[Form, str]] = {
     "max": (plain("MaxPool", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]), "MAX_POOL"),
     "max_same": (plain("MaxPool", kernel_shape=[2, 2], strides=[1, 1], auto_pad="SAME_UPPER"), "MAX_POOL"),
