@@ -52,8 +52,8 @@ def start() -> Process:
 
 
 def current() -> Process | None:
-    """The process of this thread, if there is one."""
-    return _state.process
+    """The process of this thread, if there is one and nobody has ended it."""
+    return _state.process if _state.process is not None and _state.process.is_alive else None
 
 
 @contextmanager
@@ -104,7 +104,9 @@ def insist(attempt: Callable[[], _Result]) -> _Result:
     try:
         return attempt()
     except (Crashed, OutOfMemory):
-        start().end()
+        if (process := current()) is not None:
+            with process.turn:  # another thread may be waiting for an answer of it
+                process.end()
     return attempt()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import wraps
 from itertools import count
 from pathlib import Path
@@ -16,7 +17,7 @@ import onnx
 
 from fusionc.runtime.custom_operators import libraries_in_use
 from fusionc.runtime.process import Process, current, insist, request, start
-from fusionc.runtime.run_errors import Overdue, RunError
+from fusionc.runtime.run_errors import Crashed, Overdue, RunError
 from fusionc.runtime.wire import Raw
 
 Feeds = Mapping[str, Any]
@@ -143,7 +144,8 @@ class Runner:
     def close(self) -> None:
         """Free the session; the next run would make another one."""
         if self._home is not None and self._home is current():
-            request("close", self._number)
+            with suppress(Crashed):  # another thread has ended the process, and the session with it
+                request("close", self._number, only=self._home)
         self._home = None
 
     def _open(self) -> None:

@@ -9,27 +9,31 @@ from pathlib import Path
 
 from fusionc.runtime.custom_operators import custom_operators, libraries_in_use
 from fusionc.runtime.process import lent, longest_step, start, step_limit
+from fusionc.runtime.run_errors import Overdue
 from fusionc.verify.reference import Reference
 
 
 class ReferenceAhead:
-    """A Reference that another thread opens and runs. Where that fails, for whatever reason, there is none: who needs
-    it opens it once more, and sees why."""
+    """A Reference that another thread opens and runs. Where that fails, there is none: who needs it opens it once more,
+    and sees why. Only where it took too long it is not tried again: that would take as long."""
 
     def __init__(self, path: Path, input_shape: Mapping[str, tuple[int, ...]] | None, inputs: Path | None) -> None:
         self._path, self._input_shape, self._inputs = path, input_shape, inputs
         self._process, self._limit, self._libraries = start(), longest_step() or 0.0, libraries_in_use()
         self._reference: Reference | None = None
+        self._overdue: Overdue | None = None
         self._is_taken = False
         self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
     def take(self, path: Path) -> Reference | None:
         """The reference, if it is this model, as soon as it has run; more than once only where all that it gave is
-        kept."""
+        kept. Raises Overdue where it took longer than the limit of a step."""
         if path != self._path:
             return None
         self._thread.join()
+        if self._overdue is not None:
+            raise self._overdue
         was_taken, self._is_taken = self._is_taken, True
         reference = self._reference
         return None if reference is None or (was_taken and not reference.is_done) else reference
@@ -39,18 +43,28 @@ class ReferenceAhead:
         if self._thread.is_alive():
             self._process.kill()
             self._thread.join()
+            self._process.end()  # by now, or its owner would ask one that is about to be gone
         elif self._reference is not None:
             self._reference.runner.close()
 
     def _run(self) -> None:
         try:
             with lent(self._process), step_limit(self._limit), custom_operators(self._libraries):
-                reference = Reference(self._path, self._input_shape, self._inputs)
-                reference.run()
+                self._reference = self._opened()
+        except Overdue as error:
+            self._overdue = error
         except Exception:  # whoever opens it again sees it
             return
-        if self._process.is_alive:  # a crash on some inputs may be one of what ran beside it
-            self._reference = reference
+
+    def _opened(self) -> Reference | None:
+        """The reference, once it has run; None where the process has crashed, maybe of what ran beside it."""
+        reference = Reference(self._path, self._input_shape, self._inputs)
+        try:
+            reference.run()
+        except BaseException:
+            reference.runner.close()
+            raise
+        return reference if self._process.is_alive or reference.search.is_over else None
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from dangerous import ENDLESS, HUNGRY, OVERFLOW, PLAIN, SPLIT, model, saved
 
 from fusionc.errors import FusioncError
 from fusionc.runtime import process
-from fusionc.runtime.process import current, request, start, step_limit
+from fusionc.runtime.process import current, insist, lent, request, start, step_limit
 from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
 from fusionc.runtime.runner import Runner, closes_runners, fault_of_loading
 
@@ -208,6 +208,46 @@ def test_threads_have_processes_of_their_own_which_end_with_them() -> None:
     assert all(right for _, right in found.values())
     numbers = {number for number, _ in found.values()}
     assert len(numbers) == 2 and wait_until(lambda: not any(map(is_alive, numbers)))
+
+
+def test_a_lack_of_memory_ends_no_process_of_which_another_thread_waits_for_an_answer() -> None:
+    """Two threads that share one: who has met it waits until the answer of the other one is there."""
+    shared, answers = start(), list[object]()
+
+    def runs() -> None:
+        with lent(shared), step_limit(3):
+            try:
+                answers.append(request("open", -1, model(ENDLESS).SerializeToString(), None, (), "disabled", {}))
+                answers.append(request("run", -1, FEEDS, set(), False))
+            except RunError as error:
+                answers.append(error)
+
+    other = threading.Thread(target=runs)
+    other.start()
+    assert wait_until(lambda: len(answers) == 1)
+    time.sleep(0.5)  # it runs now
+    attempts = iter([OutOfMemory("not enough"), None])
+
+    def attempt() -> str:
+        if error := next(attempts):
+            raise error
+        return "done"
+
+    assert insist(attempt) == "done"
+    other.join()
+    assert isinstance(answers[1], Overdue)
+
+
+def test_who_closes_a_runner_whose_process_has_ended_starts_none() -> None:
+    ended = runner(PLAIN)
+    start().end()
+    ended.close()
+    assert current() is None
+    ended = runner(PLAIN)
+    process_of_it = start()
+    process_of_it._end()  # as another thread ends it
+    ended.close()
+    assert current() is None and not process_of_it.is_alive
 
 
 def test_a_fork_has_a_process_of_its_own() -> None:

@@ -10,6 +10,7 @@ import pytest
 from dangerous import ENDLESS, PLAIN, SPLIT, saved
 
 from fusionc.runtime.process import step_limit
+from fusionc.runtime.run_errors import Overdue
 from fusionc.runtime.runner import Runner
 from fusionc.verify import verification, verify
 from fusionc.verify.reference_ahead import reference_ahead
@@ -50,16 +51,39 @@ def test_who_leaves_does_not_wait_for_it(tmp_path: Path) -> None:
     assert Runner(saved(PLAIN, tmp_path / "model.onnx")).run(FEEDS)
 
 
-@pytest.mark.parametrize("text", [SPLIT, ENDLESS])
-def test_who_asks_meanwhile_gets_an_answer(text: str, tmp_path: Path) -> None:
-    """Although the process ends in between."""
+@pytest.mark.parametrize("text, is_kept", [(SPLIT, False), (ENDLESS, True)])
+def test_who_asks_meanwhile_gets_an_answer(text: str, is_kept: bool, tmp_path: Path) -> None:
+    """Although the process ends in between. A crash is tried again alone, what takes too long is not."""
     plain = Runner(saved(PLAIN, tmp_path / "plain.onnx"))
     wanted = plain.run(FEEDS)[0]
     with step_limit(2), reference_ahead(saved(text, tmp_path / "model.onnx"), None, None) as ahead:
         for _ in range(30):
             np.testing.assert_array_equal(plain.run(FEEDS)[0], wanted)
             time.sleep(0.1)
-        assert ahead.take(tmp_path / "model.onnx") is None
+        assert (ahead.take(tmp_path / "model.onnx") is not None) == is_kept
+
+
+def test_what_takes_too_long_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = saved(ENDLESS, tmp_path / "model.onnx")
+    monkeypatch.setattr(verification, "Reference", None)  # it is not opened once more
+    with step_limit(2), reference_ahead(model, None, None) as ahead:
+        found = verify(model, model, ahead=ahead)
+    assert found.status == "impossible" and "longer than 2 s" in found.summary
+
+
+def test_loading_that_takes_too_long_is_waited_for_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = list[object]()
+
+    def opens(*arguments: object) -> None:
+        opened.append(arguments)
+        raise Overdue("it takes longer than 3 s")
+
+    monkeypatch.setattr("fusionc.verify.reference_ahead.Reference", opens)
+    monkeypatch.setattr(verification, "Reference", opens)
+    model = saved(PLAIN, tmp_path / "model.onnx")
+    with reference_ahead(model, None, None) as ahead:
+        found = verify(model, model, ahead=ahead)
+    assert found.status == "impossible" and "longer than 3 s" in found.summary and len(opened) == 1
 
 
 def test_one_that_cannot_be_opened_is_none(tmp_path: Path) -> None:

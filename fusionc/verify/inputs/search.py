@@ -70,6 +70,11 @@ class InputSearch:
         self.left_out: list[str] = []  # why inputs were not compared that end or block onnxruntime
         self._cost = self._refused = 0
 
+    @property
+    def is_over(self) -> bool:
+        """Whether no more inputs are tried, because the reference took too long or crashed on some."""
+        return self._cost >= _PATIENCE
+
     def samples(self, seeds: Sequence[int], nonfinite: bool) -> Iterator[DrawnSample]:
         """One sample per seed, with changing sizes, then the edges, NaN and Inf among them where `nonfinite` says so.
         Nothing where the reference never runs. One sample replaces the initializers that a caller may override.
@@ -158,7 +163,7 @@ class InputSearch:
     def _attempt(
         self, sizes: Sizes, style: Style, seed: int, constants: Mapping[str, Any] | None = None
     ) -> DrawnSample | None:
-        if self._cost >= _PATIENCE:
+        if self.is_over:
             return None
         feeds = {**make_feeds(self._ports, self._ranges, sizes, style, seed), **(constants or {})}
         try:
