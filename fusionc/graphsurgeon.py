@@ -170,15 +170,16 @@ class Replaceable(Generic[T]):
         if owner is None or "_places" not in owner.__dict__:
             return ()
         places: _Places[T] = owner.__dict__["_places"]
-        places.made = owner.__dict__[self._name] = ReadOnlyTuple(places.values)
-        return places.made
+        made = places.made = owner.__dict__[self._name] = ReadOnlyTuple(places.values)
+        return made
 
 
 class _Places(Generic[T]):
     """Where in a tuple which values are, and the tuple that was made of them last, if that is still read."""
 
     def __init__(self, values: tuple[T, ...]) -> None:
-        self.values, self.made = list(values), values
+        self.values = list(values)
+        self.made: tuple[T, ...] | None = values
         self.of: dict[T, list[int]] = {}
         for place, value in enumerate(values):
             self.of.setdefault(value, []).append(place)
@@ -195,6 +196,7 @@ def replace_in(owner: Any, name: str, old: T, new: T) -> None:
         places.values[place] = new
     if moved:
         places.of.setdefault(new, []).extend(moved)
+    places.made = None  # whatever is assigned now is another tuple, even if it is one that was read before
     owner.__dict__.pop(name, None)
 
 

@@ -73,11 +73,13 @@ def test_a_value_of_many_is_replaced_without_the_others(is_output: bool, monkeyp
     assert made < 20 * 500
 
 
-def test_what_is_replaced_is_of_what_was_assigned_last() -> None:
-    node = next(iter(typed_model(scaling.made(scaling.concatenated, 3), "").main.nodes))
-    first, *_ = read = node.inputs
+@pytest.mark.parametrize("is_read", [True, False])
+def test_what_is_replaced_is_of_what_was_assigned_last(is_read: bool) -> None:
+    nodes = typed_model(scaling.made(scaling.concatenated, 5), "").main.nodes
+    node = next(node for node in nodes if node.op == "Concat")
+    first, second, *rest = read = node.inputs
     graphsurgeon.replace_in(node, "inputs", first, None)
-    assert node.inputs[0] is None
-    node.inputs = graphsurgeon.ReadOnlyTuple(read)
-    graphsurgeon.replace_in(node, "inputs", None, first)
-    assert node.inputs == read
+    assert not is_read or node.inputs[0] is None
+    node.inputs = read
+    graphsurgeon.replace_in(node, "inputs", second, None)
+    assert node.inputs == (first, None, *rest)

@@ -76,7 +76,9 @@ def transposed_convolution(images: ImageArea, node: onnx.NodeProto) -> Operation
     """ConvTranspose. Raises UnfitOperator."""
     x, w, bias = [*node.input, ""][:3]
     image, shape = images.image(x), images.weights(w)
-    if len(shape) != 4 or attribute(node, "output_shape") is not None:
+    if len(shape) != 4:
+        raise UnfitOperator("its weights have not four axes")
+    if attribute(node, "output_shape") is not None:
         raise UnfitOperator("its output has a size of its own")
     if attribute(node, "auto_pad", "NOTSET") not in ("NOTSET", "", "VALID"):
         raise UnfitOperator("its border follows from its size")

@@ -30,7 +30,7 @@ def saved_by_program(area: Area) -> float:
 
 
 def _here_and_there(step: ProgramStep, operation: Operation, made: MadeProgram) -> tuple[float, float]:
-    if step.kind in (StepKind.CONV, StepKind.PRODUCT) and made.is_rows(operation.out):
+    if step.kind is StepKind.PRODUCT or (step.kind is StepKind.CONV and made.is_rows(operation.out)):
         return _of_product(operation, made)
     if step.kind in CONVOLUTIONS:
         there = _of_direct(step, operation, made)
