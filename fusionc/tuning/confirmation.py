@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain
 from statistics import median, stdev
 from typing import Literal
 
-from fusionc.measurement.intervals import RatioInterval, interval_of, log_ratio
+from fusionc.measurement.intervals import RatioInterval, interval_of, log_ratio, student_quantile
 
 Form = Literal["tuned", "default", "original"]
 _COMPARISONS = 3
-_LEAST_ROUNDS, _MOST_ROUNDS = 6, 20
-_ROUNDS_OF_VAGUE = 14  # at least, where a busy machine leaves bounds far apart
+MOST_ROUNDS = 20  # as long as there is time
+_LEAST_ROUNDS, _LEAST_ROUNDS_OF_NOISE = 6, 14  # where there is none, on an idle machine and on a busy one
 _VAGUE = 1.1  # of the upper bound to the lower one
 
 
@@ -38,21 +39,21 @@ class Confirmation:
         return {"tuned": self.against_original, "default": self.default, "original": None}[self.delivered]
 
 
-def is_enough(rounds: Sequence[dict[str, list[list[float]]]], confidence: float, *, has_time: bool) -> bool:
-    """Whether the last run may end after these rounds. How far bounds lie apart decides, never where they are: to go on
-    until a ratio pleases would make an effect of chance."""
-    if len(rounds) < _LEAST_ROUNDS:
-        return False
-    last = confirmed(rounds, confidence)
-    bounds = [one for one in (last.default, last.against_original, last.against_default) if one]
-    is_vague = any(one.high > _VAGUE * one.low for one in bounds)
-    return len(rounds) >= (_MOST_ROUNDS if has_time else _ROUNDS_OF_VAGUE if is_vague else _LEAST_ROUNDS)
+def least_rounds(noise: float, confidence: float) -> int:
+    """How many rounds the last run needs for bounds that are close enough, where the logarithms of ratios have had
+    `noise` as their standard deviation before it. Its own rounds do not decide how many there are: to stop where these
+    happen to agree would make bounds too close, and an effect of chance."""
+    for count in range(_LEAST_ROUNDS, _LEAST_ROUNDS_OF_NOISE):
+        half = student_quantile((1 + _of_each(confidence)) / 2, count - 1) * noise / math.sqrt(count)
+        if 2 * half <= math.log(_VAGUE):
+            return count
+    return _LEAST_ROUNDS_OF_NOISE
 
 
 def confirmed(rounds: Sequence[dict[str, list[list[float]]]], confidence: float) -> Confirmation:
     """What is delivered after these rounds: tuned only where it is faster than both others, the defaults only where
     they are faster than the original, each beyond doubt; else the original."""
-    each = 1 - (1 - confidence) / _COMPARISONS
+    each = _of_each(confidence)
 
     def observed(one: Form, other: Form) -> list[float]:
         return [log_ratio(found[one], found[other]) for found in rounds]
@@ -69,3 +70,8 @@ def confirmed(rounds: Sequence[dict[str, list[list[float]]]], confidence: float)
     seconds = {form: median(chain(*(chain(*found[form]) for found in rounds))) for form in rounds[0]}
     noise = stdev(observed("default", "original")) if len(rounds) > 1 else 0.0
     return Confirmation(delivered, seconds, default, against_original, against_default, noise)
+
+
+def _of_each(confidence: float) -> float:
+    """The confidence of each comparison, so that all of them together have this one."""
+    return 1 - (1 - confidence) / _COMPARISONS

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 from typing import Literal
@@ -94,6 +94,14 @@ def in_order(worths: Sequence[Worth]) -> list[Worth]:
     """What pays first, then what seems to pay most; what was not measured last."""
     key = [(worth.state != "pays", fmean(worth.logarithms or [math.inf])) for worth in worths]
     return [worths[at] for at in sorted(range(len(worths)), key=key.__getitem__)]
+
+
+def noise_of(worths: Collection[Worth]) -> float:
+    """By how much the ratio of a change differs from round to round of its test: the standard deviation of its
+    logarithm, of all changes together; 0 where none was tested in more than one round."""
+    deviations = [one - fmean(worth.tested) for worth in worths for one in worth.tested]
+    freedom = len(deviations) - sum(bool(worth.tested) for worth in worths)
+    return math.sqrt(sum(one * one for one in deviations) / freedom) if freedom else 0.0
 
 
 def _gain(worth: Worth) -> float:

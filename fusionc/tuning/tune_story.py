@@ -24,8 +24,8 @@ from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import closes_runners
 from fusionc.tuning.candidates import Group, groups_of
 from fusionc.tuning.configuration import Configuration, TunedChange, with_all
-from fusionc.tuning.confirmation import Confirmation, confirmed, is_enough
-from fusionc.tuning.decisions import Worth, in_order, that_pay
+from fusionc.tuning.confirmation import MOST_ROUNDS, Confirmation, confirmed, least_rounds
+from fusionc.tuning.decisions import Worth, in_order, noise_of, that_pay
 from fusionc.tuning.deliver import beside, converted, require_places, written
 from fusionc.tuning.measuring_laboratory import MeasuringLaboratory, Slices
 from fusionc.tuning.search_changes import search
@@ -64,7 +64,8 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
             laboratory = MeasuringLaboratory(options, feeds, journal, folder, budget)
             try:
                 worths, tuned = _searched(options, laboratory, confidence)
-                last = _confirmed(options, laboratory, _default(options), tuned, confidence)
+                noise = noise_of(worths.values())
+                last = _confirmed(options, laboratory, _default(options), tuned, noise, confidence)
             except RunError as error:
                 hint = "fusionc verify says more of a model that cannot be run"
                 what = f"onnxruntime cannot run the model: {error}"
@@ -140,6 +141,7 @@ def _confirmed(
     laboratory: MeasuringLaboratory,
     default: Configuration,
     tuned: Configuration,
+    noise: float,
     confidence: float,
 ) -> Confirmation:
     """Rounds of the last run, as long as there is time, and those that are needed where there is none."""
@@ -147,8 +149,8 @@ def _confirmed(
     if tuned != default:
         forms["tuned"] = tuned
     rounds: list[Slices] = []
-    journal = laboratory.journal
-    while not is_enough(rounds, confidence, has_time=journal.spent < laboratory.budget):
+    least = least_rounds(noise, confidence)
+    while len(rounds) < least or (len(rounds) < MOST_ROUNDS and laboratory.journal.spent < laboratory.budget):
         options.progress(f"last run, round {len(rounds) + 1}")
         rounds.append(laboratory.round(f"last {len(rounds)}", forms, len(rounds)))
     return confirmed(rounds, confidence)

@@ -216,7 +216,7 @@ def test_an_area_that_is_slow_on_this_machine_is_found(tmp_path: Path, monkeypat
 
 
 def test_a_real_run_in_a_moment(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tune_story, "is_enough", lambda rounds, *_, **__: len(rounds) == 2)
+    monkeypatch.setattr(tune_story, "least_rounds", lambda *_: 2)
     monkeypatch.setattr(measuring_laboratory, "_LEAST", 0.02)
     found = tune(model, output="out.onnx", budget=0.5, enable_graph_kernel=False, log="null")
     x = np.ones((2, 8), np.float32)
