@@ -47,6 +47,7 @@ from fusionc.verify import verify
 from fusionc.verify.inputs.search import InputSearch
 
 OURS = {"fusionc": ["--no-verify"], "kernels": ["--no-verify", "--enable_graph_kernel"], "verified": []}
+_PACKAGES = ("onnxruntime", "openvino", "onnxsim", "onnxslim", "onnxscript", "onnxoptimizer")
 _LOAD = """
 import sys, time
 import onnxruntime
@@ -193,7 +194,7 @@ def main() -> int:
                 with journal.open("a") as file:
                     file.write(json.dumps(known[name].data()) + "\n")
             rows.append(known[name])
-            write(rows, options.results, machine(options.one_thread, options.processes))
+            write(rows, options.results, machine(options.one_thread, options.processes, _PACKAGES))
     print(Path(f"{options.results}.md").read_text())
     return int(any(row.forms[tool].fault for row in rows for tool in OURS if tool in row.forms))
 

@@ -3,6 +3,7 @@
     pip install .
     python benchmarks/unseen.py unseen                       every model in the folder
     python benchmarks/unseen.py unseen --only yolo --processes 5
+    python benchmarks/unseen.py unseen --half held_out       the means of the other half alone
     python benchmarks/unseen.py unseen --one-thread          processor time, for a machine that does other things, too
     python benchmarks/unseen.py unseen --results rows        an hour's run, to be interrupted and gone on with
 
@@ -144,16 +145,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
     parser.add_argument("--only", default="", help="models whose name contains this word")
+    parser.add_argument("--half", choices=HALVES, help="only the models of this half")
     parser.add_argument("--one-thread", action="store_true", help="processor time of one thread")
     parser.add_argument("--seconds", type=float, default=1.0, help="of measuring, for each form and process")
     parser.add_argument("--processes", type=int, default=3)
     parser.add_argument("--results", type=Path, help="RESULTS: models that it has are not measured again")
     options = parser.parse_args()
     onnxruntime.set_default_logger_severity(4)
-    there = [path for half in HALVES for path in sorted((options.folder / half).rglob("*.onnx"))]
+    halves = [half for half in HALVES if options.half in (None, half)]
+    there = [path for half in halves for path in sorted((options.folder / half).rglob("*.onnx"))]
     found = [path for path in there if options.only in path.stem]
     if not found:
-        parser.error(f"no model in {options.folder}/tune or {options.folder}/held_out has {options.only!r} in its name")
+        places = " or ".join(str(options.folder / half) for half in halves)
+        parser.error(f"no model in {places} has {options.only!r} in its name")
     console = Console(width=200)
 
     def show(text: str) -> None:
