@@ -19,7 +19,7 @@ from fusionc.shapes.elements import SMALL, elements
 
 _ANSWERS: dict[tuple[Any, ...], list[ValueType]] = {}
 _MOST_ANSWERS = 10_000
-LIKE_STANDARD = {("FusedConv", operators.MICROSOFT): ("Conv", "")}  # those of onnxruntime, and whose shapes they make
+LIKE_STANDARD = {(f"Fused{op}", operators.MICROSOFT): (op, "") for op in ("Conv", "Gemm")}  # whose shapes they make
 
 
 def ask(node: Node, *, is_new: bool) -> Sequence[ValueType]:

@@ -61,7 +61,7 @@ ACTIVATIONS: Mapping[tuple[str, str], _Reader] = {
     (MICROSOFT, "Gelu"): _plain(Activation.GELU),
     (MICROSOFT, "QuickGelu"): _with_alpha(Activation.SWISH, _QUICK_GELU),
 }
-# What FusedConv calls them, and how many parameters it has for each.
+# What FusedConv and FusedGemm call them, and how many parameters they have for each.
 _FUSED = {
     "Relu": (Activation.RELU, 0),
     "LeakyRelu": (Activation.LEAKY_RELU, 1),
@@ -73,11 +73,13 @@ _FUSED = {
 
 
 def fused_activation(node: onnx.NodeProto) -> Activated:
-    """The activation that a FusedConv applies itself. Raises UnfitOperator where no step has it."""
+    """The activation that a FusedConv or FusedGemm applies itself. Raises UnfitOperator where no step has it."""
     name = attribute(node, "activation", "")
     if not name:
         return Activated()
-    parameters = [float(v) for v in attribute(node, "activation_params") or ()]
+    of_gemm = [attribute(node, f"activation_{letter}") for letter in ("alpha", "beta", "gamma")]
+    given = attribute(node, "activation_params") or [value for value in of_gemm if value is not None]
+    parameters = list(map(float, given))
     function, count = _FUSED.get(name, (Activation.NONE, -1))
     if len(parameters) != count:
         raise UnfitOperator("no step has this activation")

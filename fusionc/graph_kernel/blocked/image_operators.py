@@ -153,6 +153,7 @@ OPERATORS: Mapping[tuple[str, str], _Reader] = {
     ("", "ConvTranspose"): transposed_convolution,
     ("", "MatMul"): product,
     ("", "Gemm"): product,
+    (MICROSOFT, "FusedGemm"): product,
     (MICROSOFT, "BiasGelu"): biased_activation,
     (MICROSOFT, "FastGelu"): biased_activation,
     ("", "MaxPool"): _pool,

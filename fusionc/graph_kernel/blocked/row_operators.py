@@ -6,13 +6,14 @@ from dataclasses import replace
 
 import onnx
 
+from fusionc.graph_kernel.blocked.image_activations import fused_activation
 from fusionc.graph_kernel.blocked.image_area import ImageArea, Operation, UnfitOperator
 from fusionc.graph_kernel.blocked.program import Activated, Activation, KernelWindow, StepKind
 from fusionc.graph_kernel.lower.area_info import attribute
 
 
 def product(images: ImageArea, node: onnx.NodeProto) -> Operation:
-    """Rows times a constant matrix, and a bias."""
+    """Rows times a constant matrix, a bias, and the activation of a FusedGemm."""
     x, w, bias = [*node.input, ""][:3]
     image, shape = images.image(x), images.weights(w)
     is_transposed = bool(attribute(node, "transB", 0))
@@ -25,7 +26,7 @@ def product(images: ImageArea, node: onnx.NodeProto) -> Operation:
         raise UnfitOperator("no step multiplies like that")
     images.note(node.output[0], replace(image, channels=out))
     kind = StepKind.CONV if is_transposed else StepKind.PRODUCT
-    return Operation(kind, node.output[0], x, weights=w, bias=bias)
+    return Operation(kind, node.output[0], x, weights=w, bias=bias, activated=fused_activation(node))
 
 
 def with_bias(images: ImageArea, name: str, bias: str, out: str) -> Operation:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import numpy as np
 from networks import MICROSOFT, Network
@@ -52,7 +53,9 @@ class RandomRows:
         shape = (out, channels) if is_transposed else (channels, out)
         weights = n.const(n.rng.standard_normal(shape) / np.sqrt(channels))
         bias = self.rng.choice(([], [n.random(out)], [n.random(1, out)]))
-        self.rows.append((n.op("Gemm", x, weights, *bias, transB=is_transposed), out))
+        fused: dict[str, Any] = {"domain": MICROSOFT, "activation": self.rng.choice(("Relu", "Tanh", "Sigmoid"))}
+        op, how = ("FusedGemm", fused) if self.rng.random() < 0.3 else ("Gemm", {})
+        self.rows.append((n.op(op, x, weights, *bias, transB=is_transposed, **how), out))
 
     def _activate(self, x: str, channels: int) -> None:
         n, how = self.network, self.rng.choice(_ACTIVATIONS)

@@ -36,7 +36,8 @@ def sliced(n: Network, x: str, start: int, end: int, axis: int) -> str:
 
 def gemm(n: Network, x: str, *bias: str, out: int = 24, **attributes: object) -> str:
     shape = (out, 40) if attributes.get("transB") else (40, out)
-    return str(n.op("Gemm", x, n.const(n.rng.standard_normal(shape)), *bias, **attributes))
+    op, domain = ("FusedGemm", MICROSOFT) if "activation" in attributes else ("Gemm", "")
+    return str(n.op(op, x, n.const(n.rng.standard_normal(shape)), *bias, domain=domain, **attributes))
 
 
 FORMS: dict[str, tuple[int, Form, str]] = {  # axes, form, steps behind the first product
@@ -65,6 +66,14 @@ FORMS: dict[str, tuple[int, Form, str]] = {  # axes, form, steps behind the firs
     "gemm": (2, lambda n, x: gemm(n, x), "PRODUCT"),
     "gemm_bias": (2, lambda n, x: gemm(n, x, n.random(24)), "PRODUCT"),
     "gemm_row": (2, lambda n, x: gemm(n, x, n.random(1, 24)), "PRODUCT"),
+    "gemm_relu": (2, lambda n, x: gemm(n, x, n.random(24), activation="Relu", transB=1), "CONV"),
+    "gemm_leaky": (2, lambda n, x: gemm(n, x, activation="LeakyRelu", activation_alpha=0.2), "PRODUCT"),
+    "gemm_sigmoid_and_sum": (2, lambda n, x: n.op("Add", gemm(n, x, out=40, activation="Sigmoid"), x), "PRODUCT"),
+    "gemm_hard_sigmoid": (
+        2,
+        lambda n, x: gemm(n, x, activation="HardSigmoid", activation_alpha=0.3, activation_beta=0.4),
+        "PRODUCT",
+    ),
     "gemm_transposed": (2, lambda n, x: gemm(n, x, n.random(24), transB=1), "CONV"),
 }
 
@@ -91,6 +100,8 @@ STRANGE: dict[str, tuple[int, Form]] = {
     "a vector": (3, lambda n, x: n.op("MatMul", x, n.random(40))),
     "alpha": (2, lambda n, x: gemm(n, x, alpha=2.0)),
     "beta": (2, lambda n, x: gemm(n, x, n.random(24), beta=2.0)),
+    "an activation that no step has": (2, lambda n, x: gemm(n, x, activation="Elu", activation_alpha=1.0)),
+    "an activation without its parameter": (2, lambda n, x: gemm(n, x, activation="LeakyRelu")),
     "rows that are columns": (2, lambda n, x: gemm(n, n.op("Neg", n.op("Transpose", x, perm=[1, 0])), transA=1)),
     "a column as a bias": (2, lambda n, x: gemm(n, x, n.random(1))),
     "a bias that is computed": (3, lambda n, x: n.op("Add", x, n.op("Neg", n.random(40)))),
