@@ -175,9 +175,7 @@ class Operations:
     def _before(self, found: Operation) -> Operation | None:
         """The operation that makes an image for this one alone, and does nothing to its elements yet."""
         before = self._maker(found.image)
-        if before is None or before.kind is StepKind.NORM:  # which has its epsilon where others have an activation
-            return None
-        return before if before.activated == NO_ACTIVATION else None
+        return before if before is not None and before.activated == NO_ACTIVATION else None
 
     def _maker(self, name: str) -> Operation | None:
         """The operation of this area that makes an image for a single other one."""

@@ -33,7 +33,8 @@ class Operation:
     """A step whose operands are values, by name. Of a LOAD `image` is an input of the area, of a STORE `out` an output.
 
     An image that is read as it lies in its tensor is planar: only a LOAD of its own makes it so. `line` is what each
-    element is multiplied by and what is added, of a DEPTHWISE that has no weights.
+    element is multiplied by and what is added, of a DEPTHWISE that has no weights; `epsilon` what a NORM adds to
+    variances.
     """
 
     kind: StepKind
@@ -48,6 +49,7 @@ class Operation:
     flag: bool = False
     is_planar: bool = False
     line: tuple[float, float] | None = None
+    epsilon: float = 0.0
 
     @property
     def border(self) -> int:

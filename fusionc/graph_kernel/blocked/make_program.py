@@ -120,6 +120,7 @@ class _Maker:
             is_after=operation.is_after,
             window=operation.window,
             flag=side or int(operation.flag),
+            epsilon=operation.epsilon,
         )
 
     def _winograd_side(self, operation: Operation) -> int:

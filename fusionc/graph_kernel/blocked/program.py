@@ -113,7 +113,7 @@ class ProgramStep:
 
     `is_after` says that the second operand is added behind the activation; `flag` of AVERAGE_POOL that zeros around
     count, of LOAD and STORE that the tensor is rows: its last axis are the channels; of WINOGRAD the number
-    of pixels that a tile has in each direction. NORM adds the first number of its activation to variances.
+    of pixels that a tile has in each direction. `epsilon` is what a NORM adds to variances.
     """
 
     kind: StepKind
@@ -126,6 +126,7 @@ class ProgramStep:
     is_after: bool = False
     window: KernelWindow = PLAIN_WINDOW
     flag: int = 0
+    epsilon: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ def _step(step: ProgramStep) -> str:
         *(int(step.kind), step.out, step.image, step.second, step.weights, step.bias),
         *(int(activated.function), int(step.is_after), literal(F32, activated.alpha), literal(F32, activated.beta)),
         *(window.group, _pair(window.kernel), _pair(window.stride), _pair(window.dilation), _pair(window.pads)),
-        step.flag,
+        *(step.flag, literal(F32, step.epsilon)),
     ]
     return f"{{{', '.join(map(str, numbers))}}}"
 

@@ -6,7 +6,7 @@ import onnx
 
 from fusionc.graph_kernel.blocked.convolution_operators import MOST_PLANAR
 from fusionc.graph_kernel.blocked.image_area import ImageArea, ImageCut, Operation, UnfitOperator
-from fusionc.graph_kernel.blocked.program import Activated, KernelWindow, StepKind
+from fusionc.graph_kernel.blocked.program import KernelWindow, StepKind
 from fusionc.graph_kernel.lower.area_info import attribute
 
 _LAST, _SECOND = (0, 2, 3, 1), (0, 3, 1, 2)  # where a Transpose takes the axes of its result from
@@ -41,7 +41,6 @@ def normalized(images: ImageArea, node: onnx.NodeProto) -> Operation:
     if images.weights(scale) != (image.channels,) or (bias and images.weights(bias) != (image.channels,)):
         raise UnfitOperator("its factors do not fit its channels")
     images.note(node.output[0], image)
-    epsilon = float(attribute(node, "epsilon", _EPSILON))
     return Operation(
         StepKind.NORM,
         node.output[0],
@@ -49,5 +48,5 @@ def normalized(images: ImageArea, node: onnx.NodeProto) -> Operation:
         weights=scale,
         bias=bias,
         window=KernelWindow(group=image.channels),
-        activated=Activated(alpha=epsilon),
+        epsilon=float(attribute(node, "epsilon", _EPSILON)),
     )

@@ -131,7 +131,7 @@ static void GB(normalize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float
   (void)scratch;
   for (GB(place) p = GB(place_of)(c, unit, 1); unit < end; ++unit, GB(advance)(c, &p, 1)) {
     const float *x = GB(at)(&c->in, &p);
-    float *y = GB(at)(&c->out, &p);
+    float *const first = GB(at)(&c->out, &p), *y = first;
     for (ptrdiff_t k = 0; k < p.count; ++k, x += GB_V, y += GB_V) {
       GB(vec) sum = {0}, squares = {0};
       for (ptrdiff_t b = 0; b < last; ++b) sum += GB(load)(x + b * c->in.plane);
@@ -142,7 +142,7 @@ static void GB(normalize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float
         if (b == last) d = (GB(vec))((GB(bits))d & lanes);
         squares = GB_MADD(d, d, squares);
       }
-      const GB(vec) scale = GB(all)(1.0f / sqrtf(GB(total)(squares) / count + c->step->alpha));
+      const GB(vec) scale = GB(all)(1.0f / sqrtf(GB(total)(squares) / count + c->step->epsilon));
       for (ptrdiff_t b = 0; b <= last; ++b) {
         GB(vec) made = (GB(load)(x + b * c->in.plane) - mean) * scale * GB(load)(c->weights + b * GB_V);
         if (c->bias) made += GB(load)(c->bias + b * GB_V);
@@ -150,6 +150,7 @@ static void GB(normalize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float
         *(GB(vec) *)(y + b * c->out.plane) = made;
       }
     }
+    for (ptrdiff_t b = 0; b <= last; ++b) GB(activate)(first + b * c->out.plane, p.count * GB_V, c->step);
   }
 }
 

@@ -32,10 +32,11 @@ typedef struct {
   short op, out, in, in2;  /* buffers; in2 is -1 where there is none. Of a load `in`, of a store `out` is a tensor */
   short weights, bias;     /* tensors, or -1: inputs of the operator, then tables */
   short activation, after; /* after: in2 is added behind the activation */
-  float alpha, beta;       /* of the activation; alpha of a norm is added to variances */
+  float alpha, beta;       /* of the activation */
   int group, kernel[2], stride[2], dilation[2], pads[4];
   int flag;                /* of an average: zeros around count as well; of a load or store: the last axis is that of channels;
                               of Winograd's way: pixels of a tile in each direction, 4 or 2 */
+  float epsilon;           /* of a norm: what is added to variances */
 } gb_step;
 
 typedef struct gb_program {

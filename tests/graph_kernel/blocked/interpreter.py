@@ -68,6 +68,7 @@ class CStep:
     dilation: Sequence[int]
     pads: Sequence[int]
     flag: int
+    epsilon: float
 
     @property
     def kind(self) -> str:
@@ -128,8 +129,8 @@ def _number(item: str) -> float | int:
 
 
 def _step(row: Sequence[Any]) -> CStep:
-    assert len(row) == 22
-    return CStep(*row[:11], row[11:13], row[13:15], row[15:17], row[17:21], row[21])
+    assert len(row) == 23
+    return CStep(*row[:11], row[11:13], row[13:15], row[15:17], row[17:21], *row[21:])
 
 
 class Interpreter:
@@ -197,7 +198,7 @@ class Interpreter:
             return _pooled(step, x)
         if step.op == NORM:
             centered = x - x.mean(axis=1, keepdims=True)
-            made = centered / np.sqrt((centered**2).mean(axis=1, keepdims=True) + step.alpha)
+            made = centered / np.sqrt((centered**2).mean(axis=1, keepdims=True) + step.epsilon)
             scale, bias = (
                 np.zeros(1) if k < 0 else self.tensors[k].reshape(-1, 1, 1) for k in (step.weights, step.bias)
             )

@@ -220,7 +220,9 @@ class RandomNetwork:
         for _ in range(rng.randint(0, 3)):
             how = rng.random()
             if how < 0.4:
-                y = n.op("LayerNormalization", y, n.random(out), *([n.random(out)] if rng.random() < 0.7 else []))
+                bias = [n.random(out)] if rng.random() < 0.7 else []
+                y = n.op("LayerNormalization", y, n.random(out), *bias, epsilon=rng.choice((1e-5, 0.1)))
+                y = n.op(rng.choice(("Sigmoid", "LeakyRelu", "Relu")), y) if rng.random() < 0.3 else y
             elif how < 0.8:
                 before, out = out, rng.choice(_CHANNELS)
                 y = n.product(y, before, out, bias=rng.random() < 0.7)

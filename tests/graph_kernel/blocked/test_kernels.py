@@ -100,7 +100,8 @@ def gated() -> Network:
     n = Network(seed=8)
     x = n.conv(n.input("N", 8, "H", "W"), 8, 20, 1)
     y = n.op("Transpose", n.op("Sigmoid", n.op("Add", x, n.conv(x, 20, 20))), perm=[0, 2, 3, 1])
-    y = n.product(n.op("LayerNormalization", y, n.random(20), n.random(20)), 20, 36)
+    y = n.op("Tanh", n.op("LayerNormalization", y, n.random(20), n.random(20), epsilon=0.2))
+    y = n.op("LayerNormalization", n.op("Sigmoid", n.product(y, 20, 36)), n.random(36))
     n.outputs = [n.conv(n.op("Transpose", y, perm=[0, 3, 1, 2]), 36, 20)]
     return n
 

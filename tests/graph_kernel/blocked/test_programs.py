@@ -168,13 +168,14 @@ def test_transposed_convolutions(name: str) -> None:
     assert program.steps[2].activation == 1
 
 
-@pytest.mark.parametrize("epsilon", [0.0, 1e-5])
-def test_an_activation_behind_a_norm_is_not_lost(epsilon: float) -> None:
+@pytest.mark.parametrize("epsilon", [0.0, 0.3])
+def test_an_activation_behind_a_norm(epsilon: float) -> None:
     n = Network()
     x = n.op("Transpose", n.conv(n.input(1, 8, 4, 5), 8, 16), perm=[0, 2, 3, 1])
-    y = n.op("Relu", n.op("LayerNormalization", x, n.random(16), n.random(16), epsilon=epsilon))
+    y = n.op("LeakyRelu", n.op("LayerNormalization", x, n.random(16), n.random(16), epsilon=epsilon), alpha=0.2)
     program = check_alone(n, n.conv(n.op("Transpose", y, perm=[0, 3, 1, 2]), 16, 16))
-    assert "NORM ACT" in kinds_of(program)  # the kernel of a norm computes no activation
+    (norm,) = (step for step in program.steps if step.kind == "NORM")
+    assert norm.activation == 3 and (norm.alpha, norm.epsilon) == pytest.approx((0.2, epsilon))
 
 
 POOLS: dict[str, tuple[Form, str]] = {
