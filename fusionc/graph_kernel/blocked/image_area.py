@@ -33,7 +33,7 @@ class Operation:
     """A step whose operands are values, by name. Of a LOAD `image` is an input of the area, of a STORE `out` an output.
 
     An image that is read as it lies in its tensor is planar: only a LOAD of its own makes it so. `line` is what each
-    element is multiplied by and what is added, of a DEPTHWISE that has no weights; `epsilon` what a NORM adds to
+    element is multiplied by and what is added, of a DEPTHWISE that has no weights; `epsilon` what a LAYER_NORM adds to
     variances.
     """
 
@@ -149,7 +149,7 @@ class ImageArea:
         known = [name for name in names if name in self.area.values and name not in self.area.constants]
         return [name for name in known if len(self.area.values[name].shape) == _IMAGE_RANK]
 
-    def turn(self, name: str) -> None:
+    def put_channels_last(self, name: str) -> None:
         """Take an image for one whose last axis are the channels. Raises UnfitOperator where it is none."""
         if name in self.channels_last:
             return

@@ -12,9 +12,10 @@ from fusionc.graph_kernel.blocked.image_activations import ACTIVATIONS
 from fusionc.graph_kernel.blocked.image_area import ImageArea, ImageCut, ImageJoin, Operation, UnfitOperator
 from fusionc.graph_kernel.blocked.image_resize import resize
 from fusionc.graph_kernel.blocked.image_size import ImageSize
+from fusionc.graph_kernel.blocked.layer_normalization import layer_normalization
 from fusionc.graph_kernel.blocked.program import BLOCK, KernelWindow, StepKind
 from fusionc.graph_kernel.blocked.row_operators import biased_activation, product, with_bias, with_factor
-from fusionc.graph_kernel.blocked.turned_images import normalized, turned
+from fusionc.graph_kernel.blocked.turned_images import turned
 from fusionc.graph_kernel.blocked.windows import pooled, window_of
 from fusionc.graph_kernel.lower.area_info import attribute
 from fusionc.model.operators import MICROSOFT
@@ -167,7 +168,7 @@ OPERATORS: Mapping[tuple[str, str], _Reader] = {
     ("", "Concat"): _joined,
     ("", "Split"): _split,
     ("", "Slice"): _slice,
-    ("", "LayerNormalization"): normalized,
+    ("", "LayerNormalization"): layer_normalization,
     ("", "Transpose"): turned,
     ("", "Resize"): resize,
     ("", "Upsample"): resize,
@@ -177,7 +178,7 @@ CONVOLVING = frozenset(
 )
 _PRODUCTS = frozenset(op for (_, op), reader in OPERATORS.items() if reader is product)
 _OF_ROWS = (product, _sum_or_product, _activation, biased_activation, _joined, _split, _slice)
-_OF_THE_LAST_AXIS = (product, normalized)
+_OF_THE_LAST_AXIS = (product, layer_normalization)
 
 
 def is_product(op: str) -> bool:
@@ -200,11 +201,11 @@ def operation_of(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageJo
     if any(has_rows) and reader not in _OF_ROWS:
         raise UnfitOperator("it is of images, and these are rows")
     if reader in _OF_THE_LAST_AXIS and not images.is_rows(node.input[0]):
-        images.turn(node.input[0])
+        images.put_channels_last(node.input[0])
     if images.channels_last.intersection(node.input) and reader is not turned:
-        if reader not in (*_OF_ROWS, normalized):
+        if reader not in (*_OF_ROWS, layer_normalization):
             raise UnfitOperator("the last axis are the channels")
         for name in images.of_four_axes(node.input):  # or else equal shapes would mean other elements
-            images.turn(name)
+            images.put_channels_last(name)
         images.channels_last.update(node.output)
     return reader(images, node)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fusionc.graph_kernel.area import Area, KernelKind
+from fusionc.graph_kernel.blocked.convolution_operators import MOST_PLANAR
 from fusionc.graph_kernel.blocked.convolution_time import direct_seconds, winograd_seconds
 from fusionc.graph_kernel.blocked.fuse_operations import Operations
 from fusionc.graph_kernel.blocked.image_area import Image, Operation
@@ -25,7 +26,6 @@ from fusionc.graph_kernel.blocked.program import (
 _WORTH = 0.9  # of the time of the direct way, below which Winograd's is taken
 _ABOUT = 56  # pixels that a side has of which nothing is known …
 _ABOUT_FIRST = 224  # … and of images with few channels
-_FEW = 4
 
 
 @dataclass(frozen=True)
@@ -65,7 +65,7 @@ class _Maker:
         self._places = Places(operations)
         self._images = operations.images
         inputs = [self._images.images[name].channels for name in area.inputs if name in self._images.images]
-        self._unknown = _ABOUT_FIRST if inputs and min(inputs) <= _FEW else _ABOUT
+        self._unknown = _ABOUT_FIRST if inputs and min(inputs) <= MOST_PLANAR else _ABOUT
         self._tables: dict[object, np.ndarray] = {}
         self._buffers: list[Buffer] = []
         self._storages: dict[Value, int] = {}

@@ -32,7 +32,7 @@ class StepKind(IntEnum):
     COPY = 15
     PRODUCT = 16
     GROUPED = 17
-    NORM = 18
+    LAYER_NORM = 18
 
 
 CONVOLUTIONS = frozenset(
@@ -113,7 +113,7 @@ class ProgramStep:
 
     `is_after` says that the second operand is added behind the activation; `flag` of AVERAGE_POOL that zeros around
     count, of LOAD and STORE that the tensor is rows: its last axis are the channels; of WINOGRAD the number
-    of pixels that a tile has in each direction. `epsilon` is what a NORM adds to variances.
+    of pixels that a tile has in each direction. `epsilon` is what a LAYER_NORM adds to variances.
     """
 
     kind: StepKind

@@ -52,7 +52,7 @@ static void gb_divide(const gb_width *width, gb_call *c) {
   const int is_convolution = s->op == GB_CONV || s->op == GB_FIRST || s->op == GB_PRODUCT || is_grouped;
   const gb_image *shape = s->op == GB_STORE ? &c->in : &c->out;
   ptrdiff_t blocks = shape->blocks;
-  if (s->op == GB_NORM) blocks = 1;
+  if (s->op == GB_LAYER_NORM) blocks = 1;
   if (is_convolution || s->op == GB_TRANSPOSED) blocks = (c->out.blocks / s->group + 1) / 2 * s->group;
   if (s->op == GB_WINOGRAD) {
     gb_divide_winograd(width, c);
@@ -136,17 +136,17 @@ static void gb_fill(const gb_state *state, gb_plan *plan, char *const *slots) {
 }
 
 /* The plan for images of these sizes, that of the last run if it was of the same; NULL where there is no memory. */
-static gb_plan *gb_take(gb_state *state, const gb_size *sizes) {
+static gb_plan *gb_plan_of(gb_state *state, const gb_size *sizes) {
   const gb_program *p = state->kernel->program;
   const size_t calls = gb_rounded(p->steps_count * (ptrdiff_t)sizeof(gb_call), GB_ALIGN);
-  const size_t turns = (size_t)p->steps_count * sizeof(gb_turn), of_sizes = (size_t)p->storages_count * sizeof *sizes;
+  const size_t turns = (size_t)p->steps_count * sizeof(gb_progress), of_sizes = (size_t)p->storages_count * sizeof *sizes;
   gb_plan *plan = __atomic_exchange_n((void **)&state->spare, NULL, __ATOMIC_SEQ_CST);
   if (plan && !memcmp(plan->sizes, sizes, of_sizes)) return plan;
   if (!plan) {
     if (!(plan = calloc(1, sizeof *plan + GB_ALIGN + calls + turns + of_sizes))) return NULL;
     plan->calls = (gb_call *)gb_rounded((ptrdiff_t)(plan + 1), GB_ALIGN);
-    plan->turns = (gb_turn *)((char *)plan->calls + calls);
-    plan->sizes = (gb_size *)((char *)plan->turns + turns);
+    plan->progress = (gb_progress *)((char *)plan->calls + calls);
+    plan->sizes = (gb_size *)((char *)plan->progress + turns);
   }
   memcpy(plan->sizes, sizes, of_sizes);
   size_t at[p->slots + 1], all = 0, scratch = 0;

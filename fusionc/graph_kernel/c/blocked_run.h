@@ -5,7 +5,7 @@ static const gb_width *const gb_widths[] = {&GB_width_of_4, &GB_width_of_8, &GB_
 static const gb_width *const gb_widths[] = {&GB_width_of_4};
 #endif
 
-enum { GB_MOST_THREADS = 64, GB_ALIGN = 64, GB_PAGE = 2 << 20 };
+enum { GB_MOST_THREADS = 64, GB_ALIGN = 64, GB_HUGE_PAGE = 2 << 20, GB_PAGE_FLOATS = 1024 };
 
 #if defined(__linux__)
 extern int madvise(void *, size_t, int); /* sys/mman.h has it only for more than C11 */
@@ -29,12 +29,12 @@ static ptrdiff_t gb_rounded(ptrdiff_t n, ptrdiff_t to) { return (n + to - 1) / t
 /* How many tasks of a step some thread has begun, and how many are done. */
 typedef struct {
   _Atomic(ptrdiff_t) begun, ended;
-} gb_turn;
+} gb_progress;
 
 /* A program with images of some sizes: its steps, and the memory that they work on. */
 typedef struct {
   gb_call *calls;
-  gb_turn *turns; /* of the steps */
+  gb_progress *progress; /* of the steps */
   gb_size *sizes; /* of the images of each storage */
   size_t size;    /* bytes of memory */
   ptrdiff_t threads; /* that have something to do at once */
@@ -58,10 +58,10 @@ static void gb_free(gb_state *state) {
 
 /* Memory of large pages where the system has them: tasks read and write it in many places at once. */
 static void *gb_allocate(ptrdiff_t bytes) {
-  const ptrdiff_t align = bytes >= GB_PAGE ? GB_PAGE : GB_ALIGN, size = gb_rounded(bytes > 0 ? bytes : 1, align);
+  const ptrdiff_t align = bytes >= GB_HUGE_PAGE ? GB_HUGE_PAGE : GB_ALIGN, size = gb_rounded(bytes > 0 ? bytes : 1, align);
   void *memory = aligned_alloc((size_t)align, (size_t)size);
 #if defined(__linux__)
-  if (memory && size >= GB_PAGE) madvise(memory, (size_t)size, 14); /* MADV_HUGEPAGE */
+  if (memory && size >= GB_HUGE_PAGE) madvise(memory, (size_t)size, 14); /* MADV_HUGEPAGE */
 #endif
   return memory;
 }
@@ -184,9 +184,9 @@ static void gb_stored(const gk_kernel *kernel, const gb_step *s, const gb_size *
 /* How far blocks of so many floats lie apart: at a distance of whole pages all blocks of a pixel would take the same few
  * places of the nearest cache. */
 static ptrdiff_t gb_apart(ptrdiff_t floats) {
-  enum { LINE = 16, AMONG = 8, PLACE = 5, PAGE = 1024 };
+  enum { LINE = 16, AMONG = 8, PLACE = 5 };
   const ptrdiff_t lines = (floats + LINE - 1) / LINE;
-  return floats < PAGE ? floats : (lines + (PLACE + AMONG - lines % AMONG) % AMONG) * LINE;
+  return floats < GB_PAGE_FLOATS ? floats : (lines + (PLACE + AMONG - lines % AMONG) % AMONG) * LINE;
 }
 
 static gb_image gb_image_of(const gb_state *state, int number, const gb_size *sizes, char *const *slots) {

@@ -60,10 +60,10 @@ static void gb_go(void *work, size_t thread) {
   float *scratch = (float *)(void *)(w->plan->scratch + thread * w->plan->scratch_size);
   for (int k = 0; k < w->state->kernel->program->steps_count; ++k) {
     const gb_call *c = &w->plan->calls[k];
-    gb_turn *turn = &w->plan->turns[k];
-    for (ptrdiff_t number; turn->begun < c->tasks && (number = turn->begun++) < c->tasks; ++turn->ended)
+    gb_progress *progress = &w->plan->progress[k];
+    for (ptrdiff_t number; progress->begun < c->tasks && (number = progress->begun++) < c->tasks; ++progress->ended)
       gb_do(w, c, number, scratch);
-    for (int looks = 0; turn->ended < c->tasks; ++looks) {
+    for (int looks = 0; progress->ended < c->tasks; ++looks) {
       if (looks < GB_PATIENCE) gb_rest();
       else gb_yield();
     }
@@ -74,7 +74,7 @@ static void gb_go(void *work, size_t thread) {
  * says, or *failed where there is no memory. */
 static void *gb_run(gb_state *state, const gb_size *sizes, const float *const *inputs, float *const *outputs,
                     gk_parallel *parallel, void *context, int *failed) {
-  gb_plan *plan = gb_take(state, sizes);
+  gb_plan *plan = gb_plan_of(state, sizes);
   if (!plan) {
     *failed = 1;
     return NULL;
@@ -82,7 +82,7 @@ static void *gb_run(gb_state *state, const gb_size *sizes, const float *const *i
   for (int k = 0; k < state->kernel->program->steps_count; ++k) {
     gb_call *c = &plan->calls[k];
     const gb_step *s = c->step;
-    plan->turns[k].begun = plan->turns[k].ended = 0;
+    plan->progress[k].begun = plan->progress[k].ended = 0;
     if (c->read >= 0) c->in.data = (float *)(uintptr_t)inputs[c->read];
     if (c->read2 >= 0) c->in2.data = (float *)(uintptr_t)inputs[c->read2];
     if (s->op == GB_LOAD) c->tensor = (float *)(uintptr_t)inputs[s->in];

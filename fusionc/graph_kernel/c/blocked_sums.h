@@ -92,7 +92,7 @@ GK_INLINE void GB(grouped_sum)(const GB(tile) *t, const int R) {
       GB(bits) from = *(const GB(bits) *)t->sources;
       for (ptrdiff_t c = 0; c < t->last; ++c, w += GB_V, from += 1) {
         const GB(vec) factor = GB(load)(w);
-        GB_FOR_PIXELS(r) sums[r] = GB_MADD(GB_TAKE(GB(load)(x + r * t->x_pixel), from), factor, sums[r]);
+        GB_FOR_PIXELS(r) sums[r] = GB_MADD(GB_PERMUTE(GB(load)(x + r * t->x_pixel), from), factor, sums[r]);
       }
     }
   }

@@ -17,7 +17,7 @@ _FOR_EACH_WIDTH = (
     ),
 )
 _IN_FRONT = ("compiler.h", "mathematics.h", "blocked_program.h")
-_BEHIND = ("blocked_run.h", "blocked_direct.h", "blocked_plan.h", "blocked_steps.h")
+_BEHIND = ("blocked_run.h", "blocked_rows_in_place.h", "blocked_plan.h", "blocked_steps.h")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class _Width:
     madd: str
     largest: str
     least: str
-    take: str
+    permute: str
     assembled: bool = False
 
 
@@ -56,7 +56,7 @@ _X86 = (
         "((a) * (b) + (c))",
         "((GB(vec))_mm_max_ps((__m128)(a), (__m128)(b)))",
         "((GB(vec))_mm_min_ps((__m128)(a), (__m128)(b)))",
-        "gb_taken_4(x, k)",
+        "gb_permuted_4(x, k)",
     ),
     _Width(
         8,
@@ -97,7 +97,7 @@ _OTHER = _Width(
     "((a) * (b) + (c))",
     "gb_larger_4(a, b)",
     "gb_smaller_4(a, b)",
-    "gb_taken_4(x, k)",
+    "gb_permuted_4(x, k)",
 )
 _OF_FOUR = """
 #ifndef GB_OF_FOUR
@@ -114,7 +114,7 @@ GK_INLINE gb_vec_4 gb_smaller_4(gb_vec_4 a, gb_vec_4 b) {
   for (int k = 0; k < 4; ++k) smaller[k] = a[k] < b[k] ? a[k] : b[k];
   return smaller;
 }
-GK_INLINE gb_vec_4 gb_taken_4(gb_vec_4 x, gb_bits_4 from) {
+GK_INLINE gb_vec_4 gb_permuted_4(gb_vec_4 x, gb_bits_4 from) {
   gb_vec_4 taken;
   for (int k = 0; k < 4; ++k) taken[k] = x[from[k] & 3];
   return taken;
@@ -159,7 +159,7 @@ def _compiled_for(width: _Width, body: str) -> str:
         "GB_IS_ASSEMBLED": int(width.assembled),
         "GB_MAX(a, b)": width.largest,
         "GB_MIN(a, b)": width.least,
-        "GB_TAKE(x, k)": width.take,
+        "GB_PERMUTE(x, k)": width.permute,
     }
     defined = [f"#define {name} {text}" for name, text in macros.items()]
     undefined = [f"#undef {name.split('(')[0]}" for name in macros]

@@ -1,6 +1,6 @@
 /* Sums of products over tiles of pixels by blocks of channels, for one width of vectors.
  *
- * GB_V floats are a vector; GB_MADD multiplies and adds, GB_TAKE gives each lane the element whose number another vector
+ * GB_V floats are a vector; GB_MADD multiplies and adds, GB_PERMUTE gives each lane the element whose number another vector
  * has. GB_TILE pixels by two blocks of channels stay in registers; GB_TILES and GB_SOME_TILES apply a macro to the numbers
  * of pixels for which there are functions. GB_STEP channels in are worked on between two looks whether there are more;
  * weights of GB_NEAR bytes stay in the nearest cache. GB_IS_ASSEMBLED: whether GB(add_columns) is there. */

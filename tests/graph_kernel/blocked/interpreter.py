@@ -16,9 +16,10 @@ import numpy as np
 
 Array = np.ndarray[Any, Any]
 KINDS = ("LOAD", "STORE", "CONV", "WINOGRAD", "DEPTHWISE", "FIRST", "TRANSPOSED", "MAX_POOL", "AVERAGE_POOL",
-         "GLOBAL_AVERAGE", "ADD", "MUL", "SCALE", "ACT", "RESIZE", "COPY", "PRODUCT", "GROUPED", "NORM")  # fmt: skip
+         "GLOBAL_AVERAGE", "ADD", "MUL", "SCALE", "ACT", "RESIZE", "COPY", "PRODUCT", "GROUPED",
+         "LAYER_NORM")  # fmt: skip
 LOAD, STORE, CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, MAX_POOL, AVERAGE_POOL = range(9)
-GLOBAL_AVERAGE, ADD, MUL, SCALE, ACT, RESIZE, COPY, PRODUCT, GROUPED, NORM = range(9, 19)
+GLOBAL_AVERAGE, ADD, MUL, SCALE, ACT, RESIZE, COPY, PRODUCT, GROUPED, LAYER_NORM = range(9, 19)
 CONVOLUTIONS = (CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, PRODUCT, GROUPED)
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 Activation = Callable[[Array, float, float], Array]
@@ -196,7 +197,7 @@ class Interpreter:
             return self._convolved(step, x)
         if step.op in (MAX_POOL, AVERAGE_POOL):
             return _pooled(step, x)
-        if step.op == NORM:
+        if step.op == LAYER_NORM:
             centered = x - x.mean(axis=1, keepdims=True)
             made = centered / np.sqrt((centered**2).mean(axis=1, keepdims=True) + step.epsilon)
             scale, bias = (

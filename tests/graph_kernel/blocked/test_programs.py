@@ -174,7 +174,7 @@ def test_an_activation_behind_a_norm(epsilon: float) -> None:
     x = n.op("Transpose", n.conv(n.input(1, 8, 4, 5), 8, 16), perm=[0, 2, 3, 1])
     y = n.op("LeakyRelu", n.op("LayerNormalization", x, n.random(16), n.random(16), epsilon=epsilon), alpha=0.2)
     program = check_alone(n, n.conv(n.op("Transpose", y, perm=[0, 3, 1, 2]), 16, 16))
-    (norm,) = (step for step in program.steps if step.kind == "NORM")
+    (norm,) = (step for step in program.steps if step.kind == "LAYER_NORM")
     assert norm.activation == 3 and (norm.alpha, norm.epsilon) == pytest.approx((0.2, epsilon))
 
 
@@ -458,14 +458,14 @@ def test_a_block_of_convnext(channels: int, batch: int) -> None:
     y = normalized(n, turned(n, n.conv(x, channels, channels, 7, group=channels)), channels, axis=-1, epsilon=1e-3)
     y = n.product(n.op("Gelu", n.product(y, channels, 40), domain=MICROSOFT), 40, channels)
     program = check_alone(n, n.op("Add", turned(n, y, is_back=True), x))
-    assert kinds_of(program) == "CONV DEPTHWISE NORM PRODUCT PRODUCT"
+    assert kinds_of(program) == "CONV DEPTHWISE LAYER_NORM PRODUCT PRODUCT"
 
 
 def test_images_that_come_and_go_with_their_channels_last() -> None:
     n = Network()
     x = normalized(n, n.input(2, 5, 6, 20), 20, axis=3)
     y = n.conv(turned(n, x, is_back=True), 20, 16, 1)
-    assert kinds_of(check_alone(n, turned(n, n.op("Relu", y)), x)) == "NORM CONV"
+    assert kinds_of(check_alone(n, turned(n, n.op("Relu", y)), x)) == "LAYER_NORM CONV"
 
 
 LAST = {
@@ -492,4 +492,4 @@ def test_an_operand_that_is_read_has_its_channels_where_the_other_one_has_them()
     n = Network()
     x, other = n.conv(n.input(1, 16, 16, 16), 16, 16, 1), n.input(1, 16, 16, 16)
     y = normalized(n, n.op("Add", other, turned(n, x)), 16)
-    assert kinds_of(check_alone(n, turned(n, y, is_back=True))) == "CONV NORM"
+    assert kinds_of(check_alone(n, turned(n, y, is_back=True))) == "CONV LAYER_NORM"

@@ -1,6 +1,4 @@
 /* Rows that products read from a tensor or write into one, where they lie, instead of copies of them. */
-enum { GB_PAGE_FLOATS = 1024 }; /* in a page of memory */
-
 static int gb_is_product(const gb_step *s) { return s->op == GB_PRODUCT || s->op == GB_CONV; }
 
 static int gb_writes(const gb_program *p, const gb_step *s, int storage) {
