@@ -162,8 +162,8 @@ def why(
 def tune(model: str | os.PathLike[str], *, budget: float = 300.0, confidence: float = 0.95, **options: Any) -> Tuned:
     """Find by measurement what makes a model fast on this machine, and write it with what was confirmed to pay.
 
-    budget        the seconds to measure; the conversion in the end comes on top
-    confidence    with which nothing at all is switched that does not pay
+    budget        the seconds to measure, more than 0; the conversion in the end comes on top
+    confidence    how sure it is that no change is made that does not pay
     options       those of `convert`
 
     A journal beside the output stays where this is interrupted; the same call goes on from there. Raises

@@ -34,8 +34,8 @@ class ConversionTask:
 
     @property
     def records(self) -> Path:
-        """The folder of the log, of fusion_result.json and of the outcome."""
-        return self.output / RECORDS / self.name
+        """The folder of the log, of fusion_result.json and of the outcome, which nobody takes for a model by name."""
+        return self.output / RECORDS / f"{self.name}.record"
 
     def own_arguments(self) -> dict[str, Any]:
         """The arguments with places of its own for what a conversion writes besides the result."""

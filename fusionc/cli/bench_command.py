@@ -12,9 +12,9 @@ import click
 
 from fusionc.cli.atc_spelling import AtcCommand
 from fusionc.cli.common_options import (
+    INPUT_FILES,
     confidence_option,
     custom_op_library_option,
-    inputs_option,
     log_debug_option,
     timeout_option,
 )
@@ -46,7 +46,13 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -
 @click.option(
     "--input_shape", metavar='"x:1,3,224,224"', callback=parse_run_shape, help="Sizes to run the models with."
 )
-@inputs_option
+@click.option(
+    "--inputs",
+    type=FilePath(),
+    metavar="PATH",
+    help=f"Values of inputs to run the models with, instead of those that fusionc draws: {INPUT_FILES} Of several "
+    "samples the first is taken.",
+)
 @click.option(
     "--processes", type=click.IntRange(min=1), default=5, show_default=True, help="Fresh processes for each model."
 )

@@ -45,13 +45,16 @@ def confidence_option(help_text: str) -> Callable[[_Command], _Command]:
     )
 
 
+INPUT_FILES = (
+    "an .npz file with the names of the inputs, a folder with an .npy file for each, or one with input_0.pb, "
+    "input_1.pb, …; for several samples a folder of these, such as ONNX's test sets."
+)
 inputs_option = click.option(
     "--inputs",
     type=FilePath(),
     metavar="PATH",
-    help="Values of inputs to run the models with, besides those that fusionc draws: an .npz file with the names of "
-    "the inputs, a folder with an .npy file for each, or one with input_0.pb, input_1.pb, …; for several samples a "
-    "folder of these, such as ONNX's test sets. Outputs that are recorded there are compared, too.",
+    help=f"Values of inputs to run the models with, besides those that fusionc draws: {INPUT_FILES} Outputs that are "
+    "recorded there are compared, too.",
 )
 custom_op_library_option = click.option(
     "--custom_op_library",

@@ -15,8 +15,9 @@ EXIT_CODES = """\b
 Exit codes:
   0  success
   1  the command failed
-  2  an option or the switch file is wrong, or a file to read is not there
-  3  the two models differ; convert has written nothing then"""
+  2  an option or the switch file is wrong, or a file to read or the folder of one to write is not there
+  3  the two models differ; convert has written nothing then
+  130  interrupted by Ctrl-C; 143 by SIGTERM"""
 
 _INTERRUPTED = 130  # what a shell reports after Ctrl-C
 _TRACEBACKS = "fusionc.tracebacks"

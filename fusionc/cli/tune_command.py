@@ -18,9 +18,11 @@ from fusionc.cli.conversion_options import conversion_arguments, conversion_opti
 from fusionc.cli.exit_codes import show_tracebacks
 from fusionc.cli.files import FilePath
 from fusionc.cli.signals import held_back
+from fusionc.errors import Terminated
 from fusionc.report.plog import LEVELS
 
 if TYPE_CHECKING:
+    from fusionc.measurement.intervals import RatioInterval
     from fusionc.tuning.decisions import Worth
     from fusionc.tuning.tuned import Tuned
 
@@ -36,9 +38,9 @@ Exit codes:
 
 
 def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> float:
-    """A click callback: "90", "90s", "5m" or "1h" in seconds."""
+    """A click callback: "90", "90s", "5m" or "1h" in seconds, more than 0."""
     found = re.fullmatch(r"([0-9]{1,6}(?:\.[0-9]{1,3})?)\s*([smh]?)", text.strip())
-    if found is None:
+    if found is None or not float(found[1]):
         raise click.BadParameter(f"{text!r} is no duration like 90s, 5m or 1h.", ctx, parameter)
     return float(found[1]) * _UNITS[found[2]]
 
@@ -56,7 +58,7 @@ def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> floa
     help="How long to measure: 90s, 5m, 1h. What the last run needs on a busy machine comes on top, and the conversion "
     "and its verification in the end.",
 )  # fmt: skip
-@confidence_option("With which nothing at all is switched that does not pay.")
+@confidence_option("How sure it is that no change is made that does not pay.")
 @click.option("--json", "as_json", is_flag=True, help="What was found as JSON on stdout.")
 @conversion_options
 @click.option("--log", type=click.Choice(LEVELS), callback=show_tracebacks, help="Level of the log. Default: info.")
@@ -89,10 +91,14 @@ def command(
         from fusionc.api import tune
     from fusionc.report.progress import Progress
 
-    with Progress() as progress:
-        found = tune(
-            model, budget=budget, confidence=confidence / 100, output=output, progress=progress, **arguments
-        )  # fmt: skip
+    try:
+        with Progress() as progress:
+            found = tune(
+                model, budget=budget, confidence=confidence / 100, output=output, progress=progress, **arguments
+            )  # fmt: skip
+    except (KeyboardInterrupt, Terminated):
+        click.echo("fusionc: what was measured is kept in the journal; the same command goes on from there", err=True)
+        raise
     if as_json:
         click.echo(json.dumps(found.as_json(), indent=2, ensure_ascii=False, allow_nan=False))
     else:
@@ -138,14 +144,22 @@ def _row(worth: Worth, found: Tuned) -> list[str]:
         bounds,
         f"{1e3 * found.saved(worth):+.3f}",
         f"{100 * saved:+.1f}",
-        worth.state,
+        _said(worth, one),
     ]
+
+
+def _said(worth: Worth, one: RatioInterval) -> str:
+    """What a change is called. Of several that are tested together, each has to be surer than its own bounds are."""
+    if worth.state == "undecided" and worth.tested and (one.is_faster or one.is_slower):
+        return "undecided, as one of several"
+    return "undecided, not tested" if worth.state == "undecided" and not worth.tested else worth.state
 
 
 def _delivered(found: Tuned) -> str:
     form = found.confirmation.delivered
     if form == "original":
-        return f"{_FORMS[form]}: nothing was confirmed to be faster"
+        what = "what paid" if any(worth.state == "pays" for worth in found.worths) else "nothing"
+        return f"{_FORMS[form]}: {what} was {'not ' if what != 'nothing' else ''}confirmed by the last run"
     ratio = found.confirmation.ratio
     assert ratio is not None
     missed = (

@@ -81,7 +81,7 @@ def decide(
     notices = [*file.notices, *option.notices]
     if still_off := [p for p in passes if p.default == "off" and file.every.get(p.kind) and p.name not in named]:
         what = f'"ALL": "on" leaves off what is off by default (passes: {len(still_off)})'
-        notices.append(f'{what}; an own entry switches one on, "fusionc passes" lists them')
+        notices.append(f'{what}; an entry of its own switches one on, "fusionc passes" lists them')
     listed = {"Ascend only: no effect here": list(dict.fromkeys([*file.ascend_only, *option.ascend_only]))}
     listed |= _settle_must(passes, file, option, on)
     below = {name: why for name, why in (levels or Levels()).off(on).items() if on.get(name) and not named.get(name)}

@@ -20,7 +20,8 @@ _VAGUE = 1.1  # of the upper bound to the lower one
 
 @dataclass(frozen=True)
 class Confirmation:
-    """What the last run says: the ratios, seconds of a run of each form, and the form that is delivered.
+    """What the last run says: the ratios, seconds of a run of each form, and the form that is delivered. The seconds
+    are those of the original, times the ratios: what else a machine does in some rounds is no part of these.
 
     `against_default` is None where nothing was found that differs from the defaults. `noise` is by how much the ratio
     of the defaults to the original differs from round to round, as a part of it: its standard deviation.
@@ -67,7 +68,10 @@ def confirmed(rounds: Sequence[dict[str, list[list[float]]]], confidence: float)
     delivered: Form = "default" if default.is_faster else "original"
     if against_default is not None and against_default.is_faster and against_original.is_faster:
         delivered = "tuned"
-    seconds = {form: median(chain(*(chain(*found[form]) for found in rounds))) for form in rounds[0]}
+    base = median(chain(*(chain(*found["original"]) for found in rounds)))
+    seconds = {"original": base, "default": base * default.ratio}
+    if is_tuned:
+        seconds["tuned"] = base * against_original.ratio
     noise = stdev(observed("default", "original")) if len(rounds) > 1 else 0.0
     return Confirmation(delivered, seconds, default, against_original, against_default, noise)
 

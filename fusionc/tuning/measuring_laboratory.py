@@ -81,6 +81,7 @@ class MeasuringLaboratory:
     ) -> dict[str, float]:
         """As `search_changes.Laboratory` has it."""
         forms = {"base": base, **others}
+        self.asked.progress(f"measuring {', '.join(others)} ({self.journal.spent:.0f} of {self.budget:.0f} s)")
         found = self.round(f"{stage} {number}", forms, number, 1.0 if stage == "test" else _CHOOSING)
         return {name: log_ratio(found[name], found["base"]) for name in others}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -44,8 +45,11 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
     """Find what pays in so many seconds, and write the model with it, a switch file and the settings of its sessions.
 
     Raises VerificationError where the result does not compute what the model computes, FusioncError where the model
-    cannot be run, UsageError as a conversion does.
+    cannot be run, UsageError as a conversion does, or where there is no time.
     """
+    if not 0 < budget < math.inf:
+        hint = "give more than 0 seconds, 120 for a model of some milliseconds"
+        raise UsageError(f"{budget:g} s are no time to measure", where="budget", hint=hint, code="E10001")
     if options.ready:
         hint = "convert with --ready and the switch file that the tuning writes"
         raise UsageError("a tuning makes no ready form", where="ready", hint=hint, code="E10001")

@@ -11,9 +11,10 @@ import onnx
 from numpy.typing import NDArray
 from onnx import TensorProto
 
+from fusionc.disk.mapped_weights import as_external
 from fusionc.protos import reads_of
 from fusionc.runtime.runner import Runner
-from fusionc.verify.model_file import LEAN, ModelFile
+from fusionc.verify.model_file import LEAN, light_model
 from fusionc.verify.seeding import random_nodes, set_seeds
 
 _EXTERNAL = 1024  # bytes from which on a weight is moved out of the model
@@ -26,8 +27,8 @@ class SeenModel:
     """
 
     def __init__(self, path: Path, scratch: Path) -> None:
-        self._model = ModelFile(path).proto()
-        self._folder = path.parent
+        model, self._folder = light_model(path)
+        self._model = as_external(model)
         if all(tensor.data_location != TensorProto.EXTERNAL for tensor in self._model.graph.initializer):
             _move_weights(self._model.graph.initializer, scratch / "weights")
             self._folder = scratch

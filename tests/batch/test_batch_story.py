@@ -30,7 +30,7 @@ def states(summary: Summary) -> dict[str, str]:
 
 
 def noted(name: str, pattern: str) -> str:
-    (file,) = Path(f"out/fusionc_records/{name}").glob(pattern)
+    (file,) = Path(f"out/fusionc_records/{name}.record").glob(pattern)
     return file.read_text()
 
 

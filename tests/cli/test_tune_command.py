@@ -10,9 +10,12 @@ import pytest
 from click.testing import Result
 from harness import parse
 
+from fusionc.cli import tune_command
 from fusionc.measurement.deployed_model import DeployedModel
 from fusionc.measurement.rounds import Measured
 from fusionc.tuning import measuring_laboratory
+from fusionc.tuning.configuration import TunedChange
+from fusionc.tuning.decisions import Worth
 
 Run = Callable[..., Result]
 
@@ -53,9 +56,32 @@ def test_json(run: Run, model: str) -> None:
     assert found["last_run"]["tuned / original"]["high"] < 1
 
 
-@pytest.mark.parametrize("words", [("--budget", "soon"), ("--budget", "-5m"), ("--confidence", "100")])
+@pytest.mark.parametrize(
+    "words", [("--budget", "soon"), ("--budget", "-5m"), ("--budget", "0s"), ("--confidence", "100")]
+)
 def test_wrong_options(run: Run, model: str, words: tuple[str, ...]) -> None:
     assert run("tune", "--model", model, *words).exit_code == 2
+
+
+@pytest.mark.parametrize("chosen, tested, said", [
+    ([-0.2, -0.21, -0.2], [], "undecided, not tested"),
+    ([-0.2], [-0.2, -0.21, -0.2], "undecided, as one of several"),
+    ([-0.2], [-0.2, 0.3, -0.1], "undecided"),
+])  # fmt: skip
+def test_an_undecided_change_says_why(chosen: list[float], tested: list[float], said: str) -> None:
+    worth = Worth(TunedChange("a", "passes"), "undecided", chosen=chosen, tested=tested)
+    interval = worth.interval(0.95)
+    assert interval is not None and tune_command._said(worth, interval) == said
+
+
+def test_interrupted_it_says_that_it_goes_on(run: Run, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(measuring_laboratory, "measure_round", interrupted)
+    result = run("tune", "--model", model, "--output", "out.onnx", "--enable_graph_kernel=false")
+    assert result.exit_code == 130 and "the same command goes on from there" in result.stderr
+    assert Path("out.tune.jsonl").is_file() and not Path("out.onnx").exists()
 
 
 def test_no_model(run: Run) -> None:

@@ -64,8 +64,8 @@ def test_all_on_does_not_switch_on_what_is_off_by_default(registry: Sequence[Pas
     switches = decide(registry, switch_file=write(tmp_path, {"ALL": "on"}, {"ALL": "on", "FastGeluFusionPass": "on"}))
     assert switches.enabled == DEFAULT | {"FastGeluFusionPass"}
     assert switches.notices == (
-        '"ALL": "on" leaves off what is off by default (passes: 1); an own entry switches one on, "fusionc passes" '
-        "lists them",
+        '"ALL": "on" leaves off what is off by default (passes: 1); an entry of its own switches one on, '
+        '"fusionc passes" lists them',
     )
 
 

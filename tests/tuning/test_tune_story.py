@@ -215,6 +215,12 @@ def test_an_area_that_is_slow_on_this_machine_is_found(tmp_path: Path, monkeypat
     assert perf_counter() - begin < 120
 
 
+@pytest.mark.parametrize("budget", [0, -1.0, float("nan"), float("inf")])
+def test_no_time_to_measure(model: Path, budget: float) -> None:
+    with pytest.raises(UsageError, match="no time to measure"):
+        tune(model, budget=budget)
+
+
 def test_a_real_run_in_a_moment(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tune_story, "least_rounds", lambda *_: 2)
     monkeypatch.setattr(measuring_laboratory, "_LEAST", 0.02)

@@ -147,17 +147,20 @@ def test_large_values_are_compared_one_by_one(monkeypatch: pytest.MonkeyPatch) -
     assert lines == ["comparing 1 to 4 of 6 values", "comparing 5 to 5 of 6 values", "comparing 6 to 6 of 6 values"]
 
 
-def weighted() -> onnx.ModelProto:
-    model = parse("""agraph (float[N,64] x) => (float[N,64] y) <float[64,64] v, float[64,64] w> {
-        a = MatMul (x, v) b = Neg (a) y = MatMul (b, w) }""")
+def weighted(size: int) -> onnx.ModelProto:
+    """Weights of 200 rows and more are mapped from the file of the model."""
+    shape = f"{size},{size}"
+    model = parse(f"""agraph (float[N,{size}] x) => (float[N,{size}] y) <float[{shape}] v, float[{shape}] w> {{
+        a = MatMul (x, v) b = Neg (a) y = MatMul (b, w) }}""")
     rng = np.random.default_rng(0)
     for tensor in model.graph.initializer:
-        tensor.CopyFrom(numpy_helper.from_array(rng.standard_normal((64, 64)).astype(np.float32), tensor.name))
+        tensor.CopyFrom(numpy_helper.from_array(rng.standard_normal((size, size)).astype(np.float32), tensor.name))
     return model
 
 
 @pytest.mark.parametrize("is_external", [False, True])
-def test_weights_stay_in_files(monkeypatch: pytest.MonkeyPatch, is_external: bool) -> None:
+@pytest.mark.parametrize("size", [64, 200])
+def test_weights_stay_in_files(monkeypatch: pytest.MonkeyPatch, size: int, is_external: bool) -> None:
     sources: list[object] = []
     original = Runner.__init__
 
@@ -166,11 +169,20 @@ def test_weights_stay_in_files(monkeypatch: pytest.MonkeyPatch, is_external: boo
         original(self, source, **options)
 
     monkeypatch.setattr(Runner, "__init__", remembering)
-    onnx.save(weighted(), "a.onnx", save_as_external_data=is_external, location="weights", size_threshold=0)
-    onnx.save(weighted(), "b.onnx", save_as_external_data=is_external, location="other", size_threshold=0)
+    onnx.save(weighted(size), "a.onnx", save_as_external_data=is_external, location="weights", size_threshold=0)
+    onnx.save(weighted(size), "b.onnx", save_as_external_data=is_external, location="other", size_threshold=0)
     assert locate(Path("a.onnx"), Path("b.onnx")).compared == 3
     parts = [source for source in sources if isinstance(source, bytes)]
     assert len(parts) == 2 and all(len(part) < 2000 for part in parts)
+
+
+def test_another_large_weight_makes_the_difference() -> None:
+    changed = weighted(200)
+    values = numpy_helper.to_array(changed.graph.initializer[0]).copy()
+    values[3, 5] += 1
+    changed.graph.initializer[0].CopyFrom(numpy_helper.from_array(values, "v"))
+    found = located(weighted(200), changed)
+    assert found.name == "a" and found.reason.endswith("; of another constant v")
 
 
 def test_less_at_once_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,6 +1,8 @@
+from collections.abc import Sequence
+
 import numpy as np
 
-from fusionc.model.graph import Edge, Node
+from fusionc.model.graph import Edge
 from fusionc.passes._shared.constants import array_of, dims_of, require_own, shape_of
 from fusionc.passes._shared.elementwise_operators import ACTIVATIONS, ARITHMETIC, BROADCASTING
 from fusionc.passes._shared.target import require_onnxruntime
@@ -10,6 +12,10 @@ from fusionc.rewrite.pattern import ms
 
 _ATTRIBUTES = {"kernel_shape": [1], "strides": [1], "dilations": [1]}  # with what stands before for the new axis
 _AXIS = 2  # the new one, behind batch and channels
+_DEPTH = 5  # operators between two convolutions that are looked through
+_CONVOLUTIONS = ("Conv", "FusedConv")
+# Products for each number that is moved, from which on that pays (AVX2, two threads; 1×1 is one product of matrices).
+_WORTH_MOVING, _WORTH_MOVING_A_POINT = 134, 256
 _CONTRIB = ("FastGelu", "Gelu", "QuickGelu")
 _BEFORE_SQUEEZE = frozenset((*ACTIVATIONS, *ARITHMETIC, *_CONTRIB))
 
@@ -19,18 +25,44 @@ _squeezed = op.Squeeze(var("x"), rest("axes"), _as="squeeze")
 def _is_of_convolution(m: Match) -> bool:
     """Whether what is squeezed comes of a convolution over two axes, the first of size 1, or is computed from one
     element by element."""
-    value: Edge | None = m.x
-    if axes_of(m.squeeze) != [_AXIS]:
+    return axes_of(m.squeeze) == [_AXIS] and _comes_from_two_axes(m.x)
+
+
+def _comes_from_two_axes(value: Edge, depth: int = _DEPTH) -> bool:
+    """Whether such a convolution makes a value, or makes what it is computed from element by element."""
+    node = value.producer
+    if node is None:
         return False
-    while value is not None and value.producer is not None and value.producer.op in _BEFORE_SQUEEZE:
-        value = _deeper(value.producer)
-    node = None if value is None else value.producer
-    kernel = shape_of(node.inputs[1]) if node is not None and node.op in ("Conv", "FusedConv") else None
-    return kernel is not None and len(kernel) == 4 and kernel[2] == 1
+    if node.op in _CONVOLUTIONS:
+        kernel = shape_of(node.inputs[1])
+        return kernel is not None and len(kernel) == 4 and kernel[2] == 1
+    if not depth or not (node.op in _BEFORE_SQUEEZE or (node.op == "Squeeze" and axes_of(node) == [_AXIS])):
+        return False
+    return any(_comes_from_two_axes(v, depth - 1) for v in node.inputs if v is not None and not v.is_constant)
 
 
-def _deeper(node: Node) -> Edge | None:
-    return next((value for value in node.inputs if value is not None and not value.is_constant), None)
+def _is_convolved(value: Edge, depth: int = _DEPTH) -> bool:
+    """Whether a convolution reads a value, or what is computed from it element by element."""
+    for user in value.outputs:
+        if user.op in _CONVOLUTIONS and user.inputs[0] is value:
+            return True
+        if depth and user.op in _BEFORE_SQUEEZE and any(_is_convolved(v, depth - 1) for v in user.outputs if v):
+            return True
+    return False
+
+
+def _require_gain(m: Match, kernel: Sequence[int]) -> None:
+    """Refuse where going into the other layout and coming out of it costs more than the convolution gains there."""
+    made, taken, columns = kernel
+    group = int(m.conv.attr("group", 1))
+    if group > 1 and columns > 1:
+        return
+    stride = int(m.conv.attr("strides", [1])[0])
+    moved = 0 if _comes_from_two_axes(m.x) else taken * group * stride
+    moved += 0 if m.Z is None or _comes_from_two_axes(m.Z) else made
+    moved += 0 if _is_convolved(m.conv.outputs[0]) else made
+    if made * taken * columns < moved * (_WORTH_MOVING if columns > 1 else _WORTH_MOVING_A_POINT):
+        refuse("what it gains in another layout is less than what it takes to get there and back")
 
 
 def _has_one_axis(m: Match) -> bool:
@@ -72,7 +104,8 @@ class Conv1dToConv2dPass(UBFusionPass):
     before   Conv(x, W, B?) of [N, C, L], and FusedConv
     after    Squeeze(Conv(Unsqueeze(x, 2), W of [M, C/g, 1, K], B?), 2); the Squeeze moves behind what is computed
              element by element, so that it meets the Unsqueeze of the next one
-    refuses  elements other than float32; large weights that others use
+    refuses  elements other than float32; large weights that others use; few channels where no convolutions are in
+             front of it and behind it: onnxruntime would move more than it gains
     never    weights that are no constants
     algebra  the added axis has one place, on which the window of size 1 lies
     source   onnxruntime's NchwcTransformer takes convolutions over two axes only; 0.7 to 0.95 of the time
@@ -98,6 +131,7 @@ class Conv1dToConv2dPass(UBFusionPass):
         if weights.dtype != np.float32:  # what onnxruntime's own operators make has no type that onnx knows
             refuse("the elements are not float32")
         require_own(m, m.W)
+        _require_gain(m, weights.shape)
         wider = {name: [*first, *m.conv.attr(name)] for name, first in _ATTRIBUTES.items() if name in m.conv.attrs}
         if "pads" in m.conv.attrs:
             begin, end = m.conv.attr("pads")

@@ -2,13 +2,15 @@ from __future__ import annotations
 
 from harness import Fires, Stays, tables
 
-ONE = "agraph (float[N,4,9] x{}) => (float[N,{},L] y) <float[6,4,3] W, float[6] B{}> {{ {} }}"
+ONE = "agraph (float[N,200,9] x{}) => (float[N,{},L] y) <float[200,200,3] W, float[200] B{}> {{ {} }}"
+FEW = "agraph (float[N,{0},9] x) => (float[N,{1},L] y) <float[{1},{0},{2}] W{3}> {{ {4} }}"
+TOO_FEW = "what it gains in another layout is less than what it takes to get there and back"
 SQUEEZED = "agraph (float[N,4,1,9] x{}) => (float[N,6,L] y) <float[6,4,1,3] W, int64[1] a = {{2}}{}> {{ {} s = Squeeze (c, a) {} }}"
 CONV2D = "c = Conv (x, W)"
 MOVED = ["Conv", "Relu", "Squeeze"]
 
 
-def one(nodes: str, inputs: str = "", constants: str = "", channels: int = 6) -> str:
+def one(nodes: str, inputs: str = "", constants: str = "", channels: int = 200) -> str:
     return ONE.format(inputs, channels, constants, nodes)
 
 
@@ -52,6 +54,15 @@ STAYS = [
         squeezed("r = Relu (s) t = Tanh (s) y = Add (r, t)"),
         "an interior value is used elsewhere",
     ),
+    Stays("few channels", FEW.format(64, 64, 3, "", "y = Conv (x, W)"), TOO_FEW),
+    Stays("few columns", FEW.format(200, 200, 1, "", "y = Conv (x, W)"), TOO_FEW),
+    Stays("few of all channels", FEW.format(256, 256, 1, "", "y = Conv <strides = [3]> (x, W)"), TOO_FEW),
+    Stays("a point of each group", FEW.format(64, 64, 1, ", float[64,16,1] V", "y = Conv <group = 4> (x, V)"), TOO_FEW),
+    Stays(
+        "what is behind is no convolution",
+        FEW.format(64, 64, 3, "", "c = Conv (x, W) r = Relu (c) y = Softmax <axis = 1> (r)"),
+        TOO_FEW,
+    ),
     Stays(
         "an operand of another rank", squeezed("y = Add (s, z)", ", float[L] z"), "the other operand has another rank"
     ),
@@ -70,7 +81,11 @@ FIRES = [
         one('y = Conv <auto_pad = "SAME_LOWER", strides = [2]> (x, W)'),
         ["Unsqueeze", "Conv", "Squeeze"],
     ),
-    Fires("groups", one("y = Conv <group = 2> (x, V)", constants=", float[6,2,3] V"), ["Unsqueeze", "Conv", "Squeeze"]),
+    Fires(
+        "groups of many",
+        one("y = Conv <group = 2> (x, V)", constants=", float[200,100,3] V"),
+        ["Unsqueeze", "Conv", "Squeeze"],
+    ),
     Fires(
         "with its activation",
         one('y = com.microsoft.FusedConv <activation = "Relu"> (x, W, B)'),
@@ -78,16 +93,41 @@ FIRES = [
     ),
     Fires(
         "with what it adds",
-        one('y = com.microsoft.FusedConv <activation = "Relu"> (x, W, B, z)', ", float[N,6,7] z"),
+        one('y = com.microsoft.FusedConv <activation = "Relu"> (x, W, B, z)', ", float[N,200,7] z"),
         ["Unsqueeze", "Unsqueeze", "FusedConv", "Squeeze"],
     ),
     Fires(
         "behind another one",
         one(
-            'c = com.microsoft.FusedConv <activation = "Relu"> (x, W, B) y = Conv (c, V)', constants=", float[6,6,3] V"
+            'c = com.microsoft.FusedConv <activation = "Relu"> (x, W, B) y = Conv (c, V)',
+            constants=", float[200,200,3] V",
         ),
         ["Unsqueeze", "FusedConv", "Squeeze", "Unsqueeze", "Conv", "Squeeze"],
         2,
+    ),
+    Fires(
+        "few channels between others",
+        FEW.format(
+            64, 64, 3, ", float[64,64,1] V", "c = Conv (x, W) r = Relu (c) d = Conv (r, V) e = Tanh (d) y = Conv (e, W)"
+        ),
+        [
+            *["Unsqueeze", "Conv", "Relu", "Squeeze"],
+            *["Unsqueeze", "Conv", "Tanh", "Squeeze"],
+            "Unsqueeze",
+            "Conv",
+            "Squeeze",
+        ],
+        5,
+    ),
+    Fires(
+        "groups",
+        FEW.format(16, 16, 3, ", float[16,4,3] V", "y = Conv <group = 4> (x, V)"),
+        ["Unsqueeze", "Conv", "Squeeze"],
+    ),
+    Fires(
+        "each channel",
+        FEW.format(8, 8, 3, ", float[8,1,3] V", "y = Conv <group = 8> (x, V)"),
+        ["Unsqueeze", "Conv", "Squeeze"],
     ),
     Fires("and what is behind", one("c = Conv (x, W, B) y = Relu (c)"), ["Unsqueeze", "Conv", "Relu", "Squeeze"], 2),
     Fires("an old opset", one("y = Conv (x, W, B)"), ["Unsqueeze", "Conv", "Squeeze"], opset=9),
