@@ -96,7 +96,7 @@ def main() -> int:
     parser.add_argument("--once", action="store_true", help="tune each model once")
     parser.add_argument("--results", type=Path, help="a file of rows; models that it has are not tuned again")
     options = parser.parse_args()
-    models = sorted(path for path in options.folder.glob("*.onnx") if options.only in path.stem)
+    models = sorted(path for path in options.folder.absolute().glob("*.onnx") if options.only in path.stem)
     if not models:
         parser.error(f"{options.folder} has no model whose name contains {options.only!r}")
     repeated = 1 if options.once else 2

@@ -30,7 +30,7 @@ def states(summary: Summary) -> dict[str, str]:
 
 
 def noted(name: str, pattern: str) -> str:
-    (file,) = Path(f"out/fusionc_records/{name}.record").glob(pattern)
+    (file,) = Path(f"out/fusionc_records/{name}").glob(pattern)
     return file.read_text()
 
 
@@ -62,8 +62,8 @@ def test_one_bad_model_is_a_line_and_not_the_end(models: Path, monkeypatch: pyte
     assert not Path("1").exists()
     fusionc.convert(models / "sub/split.onnx", output="alone.onnx", custom_passes=[custom], verify=False)
     assert Path("alone.onnx").read_bytes() == content(OUTPUT)["sub/split.onnx"]
-    assert "effected_times=" in noted("sub/split.onnx", "debug/plog/*.log")
-    assert "graph_fusion" in noted("sub/split.onnx", "fusion_result.json")
+    assert "effected_times=" in noted("sub/split.onnx.record", "debug/plog/*.log")
+    assert "graph_fusion" in noted("sub/split.onnx.record", "fusion_result.json")
     noted_down = json.loads(noted("", "summary.json"))
     assert noted_down["counts"] == {"converted": 4, "failed": 3, "crashed": 1}
     assert [model["name"] for model in noted_down["models"]] == list(states(summary))
