@@ -142,29 +142,36 @@ static void GB(by_lane)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *
     return;
   }
   GB(tile_function) *const *tiles = GB(tiles_by_lane)(s);
-  for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end; ++unit, GB(advance)(c, &at, c->out.blocks)) {
+  for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end;) {
+    const ptrdiff_t image = at.image, block = at.block;
+    const float *x = c->in.data + image * c->in.image + block * GB_V / out * in / GB_V * c->in.plane -
+                     s->pads[0] * c->in.row - s->pads[1] * GB_V;
     int32_t sources[GB_V];
-    for (int v = 0; v < GB_V; ++v) sources[v] = (int32_t)((at.block * GB_V + v) / out * in % GB_V);
+    if (s->op == GB_GROUPED)
+      for (int v = 0; v < GB_V; ++v) sources[v] = (int32_t)((block * GB_V + v) / out * in % GB_V);
     GB(tile) t = {
-        .x = c->in.data + at.image * c->in.image + at.block * GB_V / out * in / GB_V * c->in.plane +
-             (at.row * s->stride[0] - s->pads[0]) * c->in.row + (at.first * s->stride[1] - s->pads[1]) * GB_V,
         .x_pixel = s->stride[1] * GB_V,
         .x_row = s->dilation[0] * c->in.row,
         .x_column = s->dilation[1] * GB_V,
-        .w = c->weights + at.block * taps * in * GB_V,
+        .w = c->weights + block * taps * in * GB_V,
+        .ahead = c->weights,
         .last = in,
         .sources = sources,
         .rows = s->kernel[0],
         .columns = s->kernel[1],
-        .start = c->bias ? c->bias + at.block * GB_V : NULL,
-        .y = GB(at)(&c->out, &at),
+        .start = c->bias ? c->bias + block * GB_V : NULL,
         .y_pixel = GB_V,
+        .residual_pixel = GB_V,
         .step = s,
-        .lanes = GB(lanes_of)(c, at.block),
+        .lanes = GB(lanes_of)(c, block),
     };
-    if (c->in2.data) t.residual = GB(at)(&c->in2, &at);
-    t.residual_pixel = GB_V;
-    GB(pixels)(&t, at.count, tiles, 1);
+    for (; unit < end && at.block == block && at.image == image; ++unit, GB(advance)(c, &at, c->out.blocks)) {
+      float *y = t.y = GB(at)(&c->out, &at);
+      const float *residual = t.residual = c->in2.data ? GB(at)(&c->in2, &at) : NULL;
+      t.x = x + at.row * s->stride[0] * c->in.row + at.first * t.x_pixel;
+      GB(tiles_side_by_side)(&t, at.count, tiles, GB_LONGEST);
+      if (!GB(is_finished)(s)) GB(finish_pixels)(&t, at.count, y, residual);
+    }
   }
 }
 

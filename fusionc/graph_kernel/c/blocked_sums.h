@@ -68,7 +68,7 @@ GK_INLINE void GB(sum)(const GB(tile) *t, const ptrdiff_t pixel, const int R, co
 /* R pixels of one block, each channel by itself, by kernels of K columns; `pixel` and `column` are how far those lie
  * apart. */
 GK_INLINE void GB(each_sum)(const GB(tile) *t, const ptrdiff_t pixel, const ptrdiff_t column, const int R, const ptrdiff_t K) {
-  GB(vec) sums[GB_TILE];
+  GB(vec) sums[GB_LONGEST];
   GB_FOR_PIXELS(r) sums[r] = t->start ? GB(load)(t->start) : (GB(vec)){0};
   const float *w = t->w, *row = t->x;
   for (ptrdiff_t i = 0; i < t->rows; ++i, row += t->x_row) {
@@ -83,7 +83,7 @@ GK_INLINE void GB(each_sum)(const GB(tile) *t, const ptrdiff_t pixel, const ptrd
 
 /* R pixels of one block, each lane a sum over the channels of its group: in turn, all lanes take the next one of theirs. */
 GK_INLINE void GB(grouped_sum)(const GB(tile) *t, const int R) {
-  GB(vec) sums[GB_TILE];
+  GB(vec) sums[GB_LONGEST];
   GB_FOR_PIXELS(r) sums[r] = t->start ? GB(load)(t->start) : (GB(vec)){0};
   const float *w = t->w, *row = t->x;
   for (ptrdiff_t i = 0; i < t->rows; ++i, row += t->x_row) {
@@ -117,7 +117,8 @@ GK_INLINE void GB(grouped_sum)(const GB(tile) *t, const int R) {
   GB_FUNCTION(far_two_##r, GB(sum)(t, t->x_pixel, r, 2, GB_V), r)
 #define GB_SOME_TILE_OF(r)                                                                \
   GB_FUNCTION(first_one_##r, GB(sum)(t, t->x_pixel, r, 1, 1), r)                          \
-  GB_FUNCTION(first_two_##r, GB(sum)(t, t->x_pixel, r, 2, 1), r)                          \
+  GB_FUNCTION(first_two_##r, GB(sum)(t, t->x_pixel, r, 2, 1), r)
+#define GB_LANE_TILE_OF(r)                                                                \
   GB_FUNCTION(each_##r, GB(each_sum)(t, t->x_pixel, t->x_column, r, t->columns), r)       \
   GB_FUNCTION(each_3_##r, GB(each_sum)(t, GB_V, GB_V, r, 3), r)                           \
   GB_FUNCTION(each_5_##r, GB(each_sum)(t, GB_V, GB_V, r, 5), r)                           \
@@ -127,9 +128,11 @@ GK_INLINE void GB(grouped_sum)(const GB(tile) *t, const int R) {
   GB_FUNCTION(grouped_##r, GB(grouped_sum)(t, r), r)
 GB_TILES(GB_TILE_OF)
 GB_SOME_TILES(GB_SOME_TILE_OF)
+GB_LANE_TILES(GB_LANE_TILE_OF)
 #undef GB_FUNCTION
 #undef GB_TILE_OF
 #undef GB_SOME_TILE_OF
+#undef GB_LANE_TILE_OF
 
 #define GB_ONE(r) [r] = GB(one_##r),
 #define GB_TWO(r) [r] = GB(two_##r),
@@ -144,20 +147,20 @@ GB_SOME_TILES(GB_SOME_TILE_OF)
 #define GB_EACH_5_2(r) [r] = GB(each_5_2_##r),
 #define GB_EACH_7(r) [r] = GB(each_7_##r),
 #define GB_GROUPED_TILE(r) [r] = GB(grouped_##r),
-GB(tile_function) *const GB(tiles)[][GB_TILE + 1] = {
+GB(tile_function) *const GB(tiles)[][GB_LONGEST + 1] = {
     {GB_TILES(GB_ONE)},
     {GB_TILES(GB_TWO)},
     {GB_TILES(GB_FAR_ONE)},
     {GB_TILES(GB_FAR_TWO)},
     {GB_SOME_TILES(GB_FIRST_ONE)},
     {GB_SOME_TILES(GB_FIRST_TWO)},
-    {GB_SOME_TILES(GB_EACH_TILE)},
-    {GB_SOME_TILES(GB_EACH_3)},
-    {GB_SOME_TILES(GB_EACH_5)},
-    {GB_SOME_TILES(GB_EACH_7)},
-    {GB_SOME_TILES(GB_EACH_3_2)},
-    {GB_SOME_TILES(GB_EACH_5_2)},
-    {GB_SOME_TILES(GB_GROUPED_TILE)},
+    {GB_LANE_TILES(GB_EACH_TILE)},
+    {GB_LANE_TILES(GB_EACH_3)},
+    {GB_LANE_TILES(GB_EACH_5)},
+    {GB_LANE_TILES(GB_EACH_7)},
+    {GB_LANE_TILES(GB_EACH_3_2)},
+    {GB_LANE_TILES(GB_EACH_5_2)},
+    {GB_LANE_TILES(GB_GROUPED_TILE)},
 };
 #undef GB_ONE
 #undef GB_TWO

@@ -24,7 +24,8 @@ _BEHIND = ("blocked_run.h", "blocked_rows_in_place.h", "blocked_plan.h", "blocke
 class _Width:
     """Vectors of some processors. `target` names their instructions to the compiler, `tile` is how many pixels by two
     blocks of channels fit into their registers, `fused` whether they multiply and add in one instruction. Of `tiles`
-    pixels there are functions where time goes into memory: fewer, since each takes the compiler a while. `step` and
+    pixels there are functions for planar images, of `by_lane` pixels for each channel by itself: not of all numbers,
+    since each takes the compiler a while; networks often have rows of a multiple of 7. `step` and
     `near` are GB_STEP and GB_NEAR of c/blocked_tiles.h. The others are C. `assembled` is whether the innermost loop of
     sums is in assembly."""
 
@@ -32,6 +33,7 @@ class _Width:
     target: str
     tile: int
     tiles: tuple[int, ...]
+    by_lane: tuple[int, ...]
     step: int
     near: int
     fused: bool
@@ -50,6 +52,7 @@ _X86 = (
         "",
         6,
         (1, 2, 4, 6),
+        (1, 2, 4, 7, 8),
         4,
         _FIRST_CACHE,
         False,
@@ -63,6 +66,7 @@ _X86 = (
         "avx2,fma",
         6,
         (1, 2, 4, 6),
+        (1, 2, 4, 7, 8),
         8,
         _FIRST_CACHE,
         True,
@@ -76,6 +80,7 @@ _X86 = (
         16,
         "avx512f,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512",
         14,
+        (1, 2, 4, 7, 8, 14),
         (1, 2, 4, 7, 8, 14),
         4,
         _ANY,
@@ -91,6 +96,7 @@ _OTHER = _Width(
     "",
     8,
     (1, 2, 4, 8),
+    (1, 2, 4, 7, 8),
     4,
     _FIRST_CACHE,
     False,
@@ -145,13 +151,16 @@ def running_text() -> str:
 
 
 def _compiled_for(width: _Width, body: str) -> str:
-    tiles, some = (" ".join(f"f({n})" for n in sizes) for sizes in (range(1, width.tile + 1), width.tiles))
+    sizes = (range(1, width.tile + 1), width.tiles, width.by_lane)
+    tiles, some, by_lane = (" ".join(f"f({n})" for n in numbers) for numbers in sizes)
     macros = {
         "GB(name)": f"GB_##name##_{width.floats}",
         "GB_V": width.floats,
         "GB_TILE": width.tile,
         "GB_TILES(f)": tiles,
         "GB_SOME_TILES(f)": some,
+        "GB_LANE_TILES(f)": by_lane,
+        "GB_LONGEST": max(width.tile, *width.by_lane),
         "GB_STEP": width.step,
         "GB_NEAR": width.near,
         "GB_FUSED": int(width.fused),

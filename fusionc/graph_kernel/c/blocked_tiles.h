@@ -108,7 +108,7 @@ typedef void GB(tile_function)(GB(tile) *, ptrdiff_t count); /* tiles side by si
 /* The functions by pixels, for one block of channels out and for two: of pixels side by side, of others, of planar images;
  * then of each channel by itself: any kernel, 3, 5 and 7 columns, 3 and 5 with a stride of 2; then of groups. NULL for
  * pixels of which there is none. */
-extern GB(tile_function) *const GB(tiles)[][GB_TILE + 1];
+extern GB(tile_function) *const GB(tiles)[][GB_LONGEST + 1];
 enum { GB(near) = 0, GB(far) = 2, GB(first) = 4, GB(each) = 6, GB(each_of_3), GB(each_second_of_3) = 10, GB(grouped_tiles) = 12 };
 
 GK_INLINE GB(tile_function) *const *GB(tiles_by_lane)(const gb_step *s) {
@@ -118,7 +118,21 @@ GK_INLINE GB(tile_function) *const *GB(tiles_by_lane)(const gb_step *s) {
   return GB(tiles)[!is_known ? GB(each) : (stride == 1 ? GB(each_of_3) : GB(each_second_of_3)) + size - 1];
 }
 
-/* Sums of n pixels that lie one after the other, in tiles that are about equal, for some blocks of channels. */
+/* Sums of n pixels that lie one after the other, in tiles that are about equal, of `longest` pixels at most. */
+GK_INLINE void GB(tiles_side_by_side)(GB(tile) *t, ptrdiff_t n, GB(tile_function) *const *tiles, const ptrdiff_t longest) {
+  for (ptrdiff_t left = n, count, r; left > 0; left -= count * r) {
+    const ptrdiff_t times = (left + longest - 1) / longest;
+    r = left / times;
+    count = times - left % times; /* the others have one pixel more */
+    if (!tiles[r]) {
+      for (r = left < longest ? left : longest; !tiles[r];) --r;
+      count = left / r;
+    }
+    tiles[r](t, count);
+  }
+}
+
+/* The same for some blocks of channels, with all that is to be done to what they make. */
 static void GB(pixels)(const GB(tile) *all, ptrdiff_t n, GB(tile_function) *const *tiles, int blocks) {
   GB(tile) t = *all;
   if (GB_STEP == GB_V && t.blocks > 1 && t.rows * t.columns == 1) { /* one loop over blocks instead of three */
@@ -128,16 +142,7 @@ static void GB(pixels)(const GB(tile) *all, ptrdiff_t n, GB(tile_function) *cons
   }
   if (!t.ahead) t.ahead = t.w; /* or else each step would ask for memory that there is not, which takes a while */
   t.asked = t.ahead_step * t.blocks * t.rows * t.columns * (GB_V / GB_STEP);
-  for (ptrdiff_t left = n, count, r; left > 0; left -= count * r) {
-    const ptrdiff_t times = (left + GB_TILE - 1) / GB_TILE;
-    r = left / times;
-    count = times - left % times; /* the others have one pixel more */
-    if (!tiles[r]) {
-      for (r = left < GB_TILE ? left : GB_TILE; !tiles[r];) --r;
-      count = left / r;
-    }
-    tiles[r](&t, count);
-  }
+  GB(tiles_side_by_side)(&t, n, tiles, GB_TILE);
   if (GB(is_finished)(all->step)) return;
   for (int b = 0; b < blocks; ++b)
     GB(finish_pixels)(all, n, all->y + b * all->y_block, all->residual ? all->residual + b * all->residual_block : NULL);
