@@ -57,13 +57,30 @@ GK_INLINE const gb_call *GB(store_of)(const gb_call *c, ptrdiff_t block) {
   return store;
 }
 
+/* Pixels of a part with up to two blocks, side by side, go where they belong in rows with gaps, or come from there. */
+GK_INLINE void GB(scatter)(const gb_call *c, const GB(place) * part, float *made, int blocks, const int is_back) {
+  const ptrdiff_t width = c->out.width;
+  GB(place) to = *part;
+  to.row = part->first / width;
+  to.first = part->first % width;
+  for (ptrdiff_t done = 0, run; done < part->count; done += run, ++to.row, to.first = 0) {
+    run = width - to.first < part->count - done ? width - to.first : part->count - done;
+    float *y = GB(at)(&c->out, &to), *side_by_side = made + done * GB_V;
+    for (int b = 0; b < blocks; ++b, y += c->out.plane, side_by_side += GB_PART * GB_V)
+      for (ptrdiff_t k = 0; k < run * GB_V; k += GB_V)
+        *(GB(vec) *)((is_back ? side_by_side : y) + k) = GB(load)((is_back ? y : side_by_side) + k);
+  }
+}
+
 /* Sums of a part over `blocks` blocks of channels in from the one with the number `first` on. */
 GK_INLINE void GB(convolve_part)(const gb_call *c, const GB(place) * at, ptrdiff_t first, ptrdiff_t blocks) {
   const gb_step *s = c->step;
   const int is_first = s->op == GB_FIRST, is_near = s->stride[1] == 1 && c->in.pixel == GB_V;
   const int kind = is_first ? GB(first) : is_near ? GB(near) : GB(far);
-  const ptrdiff_t in_blocks = c->in.blocks / s->group, out_blocks = c->out.blocks / s->group;
-  const ptrdiff_t pairs = (out_blocks + 1) / 2, pixel = c->in.pixel, group = at->block / pairs, pair = at->block % pairs;
+  const int is_one = s->group == 1; /* most are: dividing takes as long as some pixels */
+  const ptrdiff_t in_blocks = is_one ? c->in.blocks : c->in.blocks / s->group;
+  const ptrdiff_t out_blocks = is_one ? c->out.blocks : c->out.blocks / s->group, pairs = (out_blocks + 1) / 2;
+  const ptrdiff_t pixel = c->in.pixel, group = is_one ? 0 : at->block / pairs, pair = at->block - group * pairs;
   const ptrdiff_t size = s->kernel[0] * s->kernel[1] * (is_first ? 1 : GB_V) * GB_V; /* weights of a block in and one out */
   const int is_two = 2 * pair + 1 < out_blocks, is_last = first + blocks == in_blocks;
   const ptrdiff_t tiles = (at->part - at->top) * ((c->part + GB_TILE - 1) / GB_TILE), weights = blocks * size * (1 + is_two);
@@ -93,7 +110,12 @@ GK_INLINE void GB(convolve_part)(const gb_call *c, const GB(place) * at, ptrdiff
     t.ahead = t.w + weights + tiles * (weights / GB_ASKING);
     t.ahead_step = 2 * GB_LINE;
   }
-  if (c->is_stored) {
+  float made[2 * GB_PART * GB_V] __attribute__((aligned(4 * GB_V)));
+  if (c->is_scattered) {
+    t.y = made;
+    t.y_block = GB_PART * GB_V;
+    if (t.is_begun) GB(scatter)(c, &to, made, 1 + is_two, 1);
+  } else if (c->is_stored) {
     const gb_call *store = GB(store_of)(c, to.block);
     t.y = store->tensor + to.first * store->in.channels + (to.block - store->first) * GB_V;
     t.y_pixel = store->in.channels;
@@ -105,12 +127,16 @@ GK_INLINE void GB(convolve_part)(const gb_call *c, const GB(place) * at, ptrdiff
     t.residual_block = c->in2.plane;
   }
   GB(pixels)(&t, at->count, GB(tiles)[kind + is_two], 1 + is_two);
+  if (c->is_scattered) GB(scatter)(c, &to, made, 1 + is_two, 0);
 }
 
-/* Blocks of channels in whose weights stay in the nearest cache while all pixels of a strip are worked on. */
+/* Blocks of channels in whose weights stay in the nearest cache while all pixels of a strip are worked on. Four times as
+ * many of larger kernels, which find them in the second one: with few channels at once, sums were written and read again
+ * too often. */
 GK_INLINE ptrdiff_t GB(blocks_at_once)(const gb_step *s, ptrdiff_t blocks) {
-  const ptrdiff_t size = 2 * s->kernel[0] * s->kernel[1] * GB_V * GB_V * (ptrdiff_t)sizeof(float);
-  const ptrdiff_t most = GB_NEAR > size ? GB_NEAR / size : 1, times = (blocks + most - 1) / most;
+  const ptrdiff_t taps = s->kernel[0] * s->kernel[1], size = 2 * taps * GB_V * GB_V * (ptrdiff_t)sizeof(float);
+  const ptrdiff_t near = taps > 1 ? (ptrdiff_t)GB_NEAR * 4 : GB_NEAR;
+  const ptrdiff_t most = near > size ? near / size : 1, times = (blocks + most - 1) / most;
   return s->op == GB_FIRST ? blocks : (blocks + times - 1) / times;
 }
 

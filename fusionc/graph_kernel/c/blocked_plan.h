@@ -36,13 +36,15 @@ static void gb_divide_winograd(const gb_width *width, gb_call *c) {
   c->units = c->rows * c->strip;
 }
 
-/* Whether a step does to each pixel what it does, whichever row that is in, and rows have no gaps between them. */
-static int gb_is_by_pixel(const gb_call *c) {
+/* Whether a step does to each pixel what it does, whichever row that is in, and rows have no gaps between them. A
+ * convolution may make some that have: where they are so short that tiles are not full, that they are moved costs less. */
+static int gb_is_by_pixel(const gb_width *width, const gb_call *c) {
   const gb_step *s = c->step;
   const int is_point = s->kernel[0] * s->kernel[1] == 1 && s->stride[0] + s->stride[1] == 2 && s->pads[0] + s->pads[1] == 0;
+  const int is_short = c->out.width < 2 * width->tile && c->out.width % width->tile;
   const int is_elementwise = s->op >= GB_ADD && s->op != GB_RESIZE && s->op != GB_GROUPED;
-  return (((s->op == GB_CONV || s->op == GB_GROUPED) && is_point) || is_elementwise) && gb_is_flat(&c->in) && gb_is_flat(&c->out) &&
-         (s->op == GB_SCALE || gb_is_flat(&c->in2));
+  return (((s->op == GB_CONV || s->op == GB_GROUPED) && is_point) || is_elementwise) && gb_is_flat(&c->in) &&
+         (gb_is_flat(&c->out) || (s->op == GB_CONV && is_short)) && (s->op == GB_SCALE || gb_is_flat(&c->in2));
 }
 
 /* How a step is cut into units. */
@@ -58,13 +60,14 @@ static void gb_divide(const gb_width *width, gb_call *c) {
     gb_divide_winograd(width, c);
     return;
   }
-  c->is_flat = gb_is_by_pixel(c);
+  c->is_flat = gb_is_by_pixel(width, c);
+  c->is_scattered = c->is_flat && !gb_is_flat(&c->out);
   c->part = shape->width;
   c->rows = shape->height;
-  if (c->is_flat) { /* four tiles, or a few pixels more where a part with these alone were left */
-    const ptrdiff_t pixels = shape->height * shape->width, parts = pixels / (4 * width->tile);
-    const ptrdiff_t left = pixels - parts * 4 * width->tile;
-    c->part = 4 * width->tile + (left < width->tile / 2 && parts ? (left + parts - 1) / parts : 0);
+  if (c->is_flat) { /* eight tiles, or up to one more where a part with a few pixels alone were left */
+    const ptrdiff_t pixels = shape->height * shape->width, parts = pixels / (8 * width->tile);
+    const ptrdiff_t left = pixels - parts * 8 * width->tile;
+    c->part = 8 * width->tile + (left < width->tile / 2 && parts ? (left + parts - 1) / parts : 0);
     c->rows = (pixels + c->part - 1) / c->part;
   }
   if (s->op == GB_GLOBAL_AVERAGE) c->rows = 1;

@@ -68,6 +68,7 @@ typedef struct gb_call {
   ptrdiff_t units;             /* parts of blocks of channels, or of pairs of them */
   ptrdiff_t rows, part, strip; /* parts of a block, pixels of a part; parts that each block has before any has the next */
   int is_flat;                 /* parts are any pixels, not rows */
+  int is_scattered;            /* they are, but rows of what is made have gaps between them */
   ptrdiff_t tasks;             /* how many do the units */
   ptrdiff_t halo;              /* what is cleared before, around the images at `whole`; 0: nothing */
   float *whole;

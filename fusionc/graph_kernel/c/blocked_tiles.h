@@ -5,6 +5,7 @@
  * of pixels for which there are functions. GB_STEP channels in are worked on between two looks whether there are more;
  * weights of GB_NEAR bytes stay in the nearest cache. GB_IS_ASSEMBLED: whether GB(add_columns) is there. */
 #define GB_LINE 16 /* floats in a line of a cache */
+#define GB_PART (9 * GB_TILE) /* pixels of a part that is any pixels, at most */
 #define GB_ASKING (2 * GB_STEP * GB_V / (2 * GB_LINE)) /* so many tiles ask for the next weights, 2 lines in each step */
 typedef float GB(vec) __attribute__((vector_size(4 * GB_V), aligned(4 * GB_V)));
 typedef float GB(loose) __attribute__((vector_size(4 * GB_V), aligned(4))); /* in a tensor, which may lie anywhere */
@@ -119,9 +120,10 @@ GK_INLINE GB(tile_function) *const *GB(tiles_by_lane)(const gb_step *s) {
 }
 
 /* Sums of n pixels that lie one after the other, in tiles that are about equal, of `longest` pixels at most. */
-GK_INLINE void GB(tiles_side_by_side)(GB(tile) *t, ptrdiff_t n, GB(tile_function) *const *tiles, const ptrdiff_t longest) {
-  for (ptrdiff_t left = n, count, r; left > 0; left -= count * r) {
-    const ptrdiff_t times = (left + longest - 1) / longest;
+GK_INLINE void GB(tiles_side_by_side)(GB(tile) *t, ptrdiff_t n, GB(tile_function) *const *tiles, const uint32_t longest) {
+  uint32_t count, r; /* which a processor divides faster */
+  for (uint32_t left = (uint32_t)n; left > 0; left -= count * r) {
+    const uint32_t times = (left + longest - 1) / longest;
     r = left / times;
     count = times - left % times; /* the others have one pixel more */
     if (!tiles[r]) {
@@ -132,18 +134,20 @@ GK_INLINE void GB(tiles_side_by_side)(GB(tile) *t, ptrdiff_t n, GB(tile_function
   }
 }
 
-/* The same for some blocks of channels, with all that is to be done to what they make. */
-static void GB(pixels)(const GB(tile) *all, ptrdiff_t n, GB(tile_function) *const *tiles, int blocks) {
-  GB(tile) t = *all;
-  if (GB_STEP == GB_V && t.blocks > 1 && t.rows * t.columns == 1) { /* one loop over blocks instead of three */
-    t.columns = t.blocks;
-    t.x_column = t.x_block;
-    t.blocks = 1;
+/* The same for some blocks of channels, with all that is to be done to what they make. `t` is not that of these pixels any
+ * more: a copy of it would take as long as a tile. */
+static void GB(pixels)(GB(tile) *t, ptrdiff_t n, GB(tile_function) *const *tiles, int blocks) {
+  float *y = t->y;
+  const float *residual = t->residual;
+  if (GB_STEP == GB_V && t->blocks > 1 && t->rows * t->columns == 1) { /* one loop over blocks instead of three */
+    t->columns = t->blocks;
+    t->x_column = t->x_block;
+    t->blocks = 1;
   }
-  if (!t.ahead) t.ahead = t.w; /* or else each step would ask for memory that there is not, which takes a while */
-  t.asked = t.ahead_step * t.blocks * t.rows * t.columns * (GB_V / GB_STEP);
-  GB(tiles_side_by_side)(&t, n, tiles, GB_TILE);
-  if (GB(is_finished)(all->step)) return;
+  if (!t->ahead) t->ahead = t->w; /* or else each step would ask for memory that there is not, which takes a while */
+  t->asked = t->ahead_step * t->blocks * t->rows * t->columns * (GB_V / GB_STEP);
+  GB(tiles_side_by_side)(t, n, tiles, GB_TILE);
+  if (GB(is_finished)(t->step)) return;
   for (int b = 0; b < blocks; ++b)
-    GB(finish_pixels)(all, n, all->y + b * all->y_block, all->residual ? all->residual + b * all->residual_block : NULL);
+    GB(finish_pixels)(t, n, y + b * t->y_block, residual ? residual + b * t->residual_block : NULL);
 }

@@ -17,7 +17,7 @@ from fusionc.graph_kernel.area import KernelKind
 from fusionc.graph_kernel.library.build_library import build
 
 CHANNELS = (3, 16, 17, 24, 40)
-SIZES = ((1, 1, 1), (1, 5, 7), (2, 8, 8), (3, 13, 22))  # batch, rows, columns
+SIZES = ((1, 1, 1), (4, 15, 7), (2, 8, 8), (3, 13, 22))  # batch, rows, columns
 RANDOM = 25
 
 
@@ -106,6 +106,19 @@ def gated() -> Network:
     return n
 
 
+def bottlenecks() -> Network:
+    """Products of pixels: of so many channels that sums are made in parts, and short rows that get a border."""
+    n = Network(seed=9)
+    x = n.conv(n.input("N", 8, "H", "W"), 8, 528, 1)
+    z = n.op("Gelu", n.conv(x, 528, 40, 1), domain=MICROSOFT)
+    for _ in range(2):
+        y = n.op("Sigmoid", n.conv(n.op("HardSwish", n.conv(x, 528, 40, 1)), 40, 40, group=40))
+        y = n.conv(n.op("Clip", n.op("Add", n.conv(y, 40, 40, 1), z), n.const(-0.5), n.const(1)), 40, 40, group=40)
+        x = n.op("Relu", n.op("Add", n.conv(y, 40, 528, 1), x))
+    n.outputs = [n.conv(n.op("Tanh", n.conv(x, 528, 24, 1)), 24, 24, group=24), z]
+    return n
+
+
 def pooled() -> Network:
     """The largest of windows."""
     n = Network(seed=6)
@@ -138,6 +151,7 @@ def _networks() -> dict[str, Callable[[], Network]]:
         "small": small,
         "spare": spare,
         "convnext": convnext,
+        "bottlenecks": bottlenecks,
         "gated": gated,
         "pooled": pooled,
         "transposed": transposed,
