@@ -177,7 +177,7 @@ CONVOLVING = frozenset(
     name for name, reader in OPERATORS.items() if reader in (convolution, transposed_convolution, product)
 )
 _PRODUCTS = frozenset(op for (_, op), reader in OPERATORS.items() if reader is product)
-_OF_ROWS = (product, _sum_or_product, _activation, biased_activation, _joined, _split, _slice)
+_OF_ROWS = (product, _sum_or_product, _activation, biased_activation, _joined, _split, _slice, layer_normalization)
 _OF_THE_LAST_AXIS = (product, layer_normalization)
 
 
@@ -203,7 +203,7 @@ def operation_of(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageJo
     if reader in _OF_THE_LAST_AXIS and not images.is_rows(node.input[0]):
         images.put_channels_last(node.input[0])
     if images.channels_last.intersection(node.input) and reader is not turned:
-        if reader not in (*_OF_ROWS, layer_normalization):
+        if reader not in _OF_ROWS:
             raise UnfitOperator("the last axis are the channels")
         for name in images.of_four_axes(node.input):  # or else equal shapes would mean other elements
             images.put_channels_last(name)

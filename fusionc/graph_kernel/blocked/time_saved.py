@@ -10,7 +10,7 @@ from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.blocked.convolution_time import direct_seconds, winograd_seconds
 from fusionc.graph_kernel.blocked.image_area import Operation
 from fusionc.graph_kernel.blocked.make_program import MadeProgram, program_of
-from fusionc.graph_kernel.blocked.product_time import copy_seconds, pass_seconds, product_seconds
+from fusionc.graph_kernel.blocked.product_time import copy_seconds, norm_seconds, pass_seconds, product_seconds
 from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, NO_ACTIVATION, Activation, ProgramStep, StepKind
 
 _DIRECT = 0.94  # what a direct convolution takes here, of the time that onnxruntime takes …
@@ -37,6 +37,8 @@ def _here_and_there(step: ProgramStep, operation: Operation, made: MadeProgram) 
         if step.kind is StepKind.WINOGRAD:
             return winograd_seconds(*made.sides(operation.out), *_channels(operation, made))[0], there
         return there * _ratio(step), there
+    if step.kind is StepKind.LAYER_NORM and made.is_rows(operation.out):
+        return norm_seconds(made.pixels(operation.out), made.images[operation.out].channels)
     if step.kind in (StepKind.LOAD, StepKind.STORE) and made.is_rows(operation.out):
         return copy_seconds(made.pixels(operation.out), made.images[operation.out].channels), 0.0
     return 0.0, 0.0

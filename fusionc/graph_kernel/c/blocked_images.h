@@ -122,35 +122,44 @@ static void GB(pool)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scr
   }
 }
 
-/* Of each pixel, all channels. Those that are not there are left out: an activation may have made them what it makes of
- * zero. */
-static void GB(normalize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+/* All channels of R pixels side by side, so many that whole cache lines are read. Channels that are not there are left
+ * out: an activation may have made them what it makes of zero. */
+GK_INLINE void GB(normalize_pixels)(const gb_call *c, const float *x, float *y, const int R) {
   const float count = (float)c->in.channels;
   const ptrdiff_t last = c->in.blocks - 1;
   const GB(bits) lanes = *(const GB(bits) *)c->lanes;
+  GB(vec) sums[8] = {0}, squares[8] = {0};
+  for (ptrdiff_t b = 0; b < last; ++b)
+    GB_FOR_PIXELS(r) sums[r] += GB(load)(x + b * c->in.plane + r * GB_V);
+  GB_FOR_PIXELS(r) sums[r] += (GB(vec))((GB(bits))GB(load)(x + last * c->in.plane + r * GB_V) & lanes);
+  GB_FOR_PIXELS(r) sums[r] = GB(all)(GB(total)(sums[r]) / count); /* the means */
+  for (ptrdiff_t b = 0; b < last; ++b)
+    GB_FOR_PIXELS(r) {
+      const GB(vec) d = GB(load)(x + b * c->in.plane + r * GB_V) - sums[r];
+      squares[r] = GB_MADD(d, d, squares[r]);
+    }
+  GB_FOR_PIXELS(r) {
+    const GB(vec) d = (GB(vec))((GB(bits))(GB(load)(x + last * c->in.plane + r * GB_V) - sums[r]) & lanes);
+    squares[r] = GB(all)(1.0f / sqrtf(GB(total)(GB_MADD(d, d, squares[r])) / count + c->step->epsilon));
+  }
+  for (ptrdiff_t b = 0; b <= last; ++b) {
+    const GB(vec) factor = GB(load)(c->weights + b * GB_V), bias = c->bias ? GB(load)(c->bias + b * GB_V) : (GB(vec)){0};
+    GB_FOR_PIXELS(r) {
+      const GB(vec) made = GB_MADD((GB(load)(x + b * c->in.plane + r * GB_V) - sums[r]) * squares[r], factor, bias);
+      *(GB(vec) *)(y + b * c->out.plane + r * GB_V) = b < last ? made : (GB(vec))((GB(bits))made & lanes);
+    }
+  }
+}
+
+static void GB(normalize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   (void)scratch;
   for (GB(place) p = GB(place_of)(c, unit, 1); unit < end; ++unit, GB(advance)(c, &p, 1)) {
     const float *x = GB(at)(&c->in, &p);
-    float *const first = GB(at)(&c->out, &p), *y = first;
-    for (ptrdiff_t k = 0; k < p.count; ++k, x += GB_V, y += GB_V) {
-      GB(vec) sum = {0}, squares = {0};
-      for (ptrdiff_t b = 0; b < last; ++b) sum += GB(load)(x + b * c->in.plane);
-      sum += (GB(vec))((GB(bits))GB(load)(x + last * c->in.plane) & lanes);
-      const GB(vec) mean = GB(all)(GB(total)(sum) / count);
-      for (ptrdiff_t b = 0; b <= last; ++b) {
-        GB(vec) d = GB(load)(x + b * c->in.plane) - mean;
-        if (b == last) d = (GB(vec))((GB(bits))d & lanes);
-        squares = GB_MADD(d, d, squares);
-      }
-      const GB(vec) scale = GB(all)(1.0f / sqrtf(GB(total)(squares) / count + c->step->epsilon));
-      for (ptrdiff_t b = 0; b <= last; ++b) {
-        GB(vec) made = (GB(load)(x + b * c->in.plane) - mean) * scale * GB(load)(c->weights + b * GB_V);
-        if (c->bias) made += GB(load)(c->bias + b * GB_V);
-        if (b == last) made = (GB(vec))((GB(bits))made & lanes);
-        *(GB(vec) *)(y + b * c->out.plane) = made;
-      }
-    }
-    for (ptrdiff_t b = 0; b <= last; ++b) GB(activate)(first + b * c->out.plane, p.count * GB_V, c->step);
+    float *y = GB(at)(&c->out, &p);
+    ptrdiff_t k = 0;
+    for (; k + 8 <= p.count; k += 8) GB(normalize_pixels)(c, x + k * GB_V, y + k * GB_V, 8);
+    for (; k < p.count; ++k) GB(normalize_pixels)(c, x + k * GB_V, y + k * GB_V, 1);
+    for (ptrdiff_t b = 0; b < c->in.blocks; ++b) GB(activate)(y + b * c->out.plane, p.count * GB_V, c->step);
   }
 }
 

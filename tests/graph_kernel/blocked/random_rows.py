@@ -34,7 +34,7 @@ class RandomRows:
             self.rows.append((self.network.input(*known, channels), channels))
         ways = (
             (self._multiply, 6), (self._activate, 4), (self._combine, 4), (self._bias, 2), (self._number, 1),
-            (self._join, 2), (self._split, 2),
+            (self._join, 2), (self._split, 2), (self._normalize, 2),
         )  # fmt: skip
         for _ in range(self.rng.randint(2, 12)):
             way = self.rng.choices([w for w, _ in ways], [times for _, times in ways])[0]
@@ -88,6 +88,13 @@ class RandomRows:
     def _number(self, x: str, channels: int) -> None:
         n = self.network
         self.rows.append((n.op(self.rng.choice(("Add", "Mul", "Sub")), x, n.const(self.rng.uniform(-1, 1))), channels))
+
+    def _normalize(self, x: str, channels: int) -> None:
+        n = self.network
+        bias = [n.random(channels)] if self.rng.random() < 0.7 else []
+        how = {"axis": 1} if self.is_matrix and self.rng.random() < 0.5 else {}
+        made = n.op("LayerNormalization", x, n.random(channels), *bias, epsilon=self.rng.choice((1e-5, 0.1)), **how)
+        self.rows.append((made, channels))
 
     def _join(self, x: str, channels: int) -> None:
         other, more = self.rng.choice(self.rows)

@@ -40,6 +40,10 @@ def gemm(n: Network, x: str, *bias: str, out: int = 24, **attributes: object) ->
     return str(n.op(op, x, n.const(n.rng.standard_normal(shape)), *bias, domain=domain, **attributes))
 
 
+def norm(n: Network, x: str, *bias: str, **attributes: object) -> str:
+    return str(n.op("LayerNormalization", x, n.random(40), *bias, **attributes))
+
+
 FORMS: dict[str, tuple[int, Form, str]] = {  # axes, form, steps behind the first product
     "bias": (3, lambda n, x: n.op("Add", x, n.random(40)), ""),
     "bias_first": (2, lambda n, x: n.op("Add", n.random(40), x), ""),
@@ -73,6 +77,20 @@ FORMS: dict[str, tuple[int, Form, str]] = {  # axes, form, steps behind the firs
         2,
         lambda n, x: gemm(n, x, activation="HardSigmoid", activation_alpha=0.3, activation_beta=0.4),
         "PRODUCT",
+    ),
+    "norm": (3, lambda n, x: norm(n, x, n.random(40)), "LAYER_NORM"),
+    "norm_without_bias": (2, lambda n, x: norm(n, x, axis=1, epsilon=0.1), "LAYER_NORM"),
+    "norm_of_four_axes": (4, lambda n, x: norm(n, x, axis=3), "LAYER_NORM"),
+    "norm_and_activation": (3, lambda n, x: n.op("Gelu", norm(n, x), domain=MICROSOFT), "LAYER_NORM"),
+    "norm_of_sum": (
+        3,
+        lambda n, x: n.product(norm(n, n.op("Add", n.product(n.op("Relu", x), 40, 40), x)), 40, 24),
+        "ACT PRODUCT LAYER_NORM PRODUCT",
+    ),
+    "norm_of_what_is_needed_again": (
+        2,
+        lambda n, x: n.op("Add", x, n.product(norm(n, x), 40, 40)),
+        "LAYER_NORM PRODUCT",
     ),
     "gemm_transposed": (2, lambda n, x: gemm(n, x, n.random(24), transB=1), "CONV"),
 }
@@ -111,6 +129,10 @@ STRANGE: dict[str, tuple[int, Form]] = {
     "one row of several": (3, lambda n, x: n.op("Mul", x, n.op("ReduceMean", x, axes=[1]))),
     "a Split within a block": (3, lambda n, x: n.op("Split", x, n.const([8, 32], np.int64), axis=2, outputs=2)[1]),
     "a Split of rows": (2, lambda n, x: n.op("Split", x, n.const([1, 1], np.int64), axis=0, outputs=2)[1]),
+    "a norm of all rows": (3, lambda n, x: n.op("LayerNormalization", x, n.random(5, 40), axis=1)),
+    "the mean of a norm": (3, lambda n, x: n.op("LayerNormalization", x, n.random(40), outputs=2)[1]),
+    "a norm whose factors are computed": (3, lambda n, x: n.op("LayerNormalization", x, n.op("Neg", n.random(40)))),
+    "a norm with one factor": (3, lambda n, x: n.op("LayerNormalization", x, n.random(1))),
     "a Concat of rows": (3, lambda n, x: n.op("Concat", x, x, axis=1)),
     "a Concat within a block": (3, lambda n, x: n.op("Concat", x, x, axis=2)),
     "a Slice of rows": (3, lambda n, x: sliced(n, x, 0, 16, 1)),
@@ -168,7 +190,8 @@ def test_what_stands_behind_many_rows_may_pay(activation: str) -> None:
 
 def test_what_stands_in_front_of_products_stays_outside() -> None:
     n = Network()
-    y = n.product(n.op("Mul", n.op("Relu", n.input(1, 8, 64)), n.random(64)), 64, 64)
+    x = n.op("LayerNormalization", n.op("Relu", n.input(1, 8, 64)), n.random(64))
+    y = n.product(n.op("Mul", x, n.random(64)), 64, 64)
     found = only_area(n.model(n.op("Relu", y)))
     assert [node.op_type for node in found.area.nodes] == ["MatMul", "Add", "Relu"]
 
@@ -217,6 +240,18 @@ def one_product_after_another() -> Network:
     return n
 
 
+def normalized(size: int) -> Network:
+    """Norms of results that are needed again, one in front of a product and one whose result leaves the kernel."""
+    n = Network(seed=7)
+    x = n.input("M", size)
+    y = n.op("Add", n.product(x, size, size), x)
+    normal = n.op("LayerNormalization", y, n.random(size), n.random(size), epsilon=0.1)
+    z = n.op("Sum", n.product(n.op("Gelu", n.product(normal, size, 80), domain=MICROSOFT), 80, size), y)
+    last = n.op("LayerNormalization", z, n.random(size), axis=1)
+    n.outputs = [last, *parts_of(n, n.product(last, size, 96), 32, 64)]
+    return n
+
+
 IN_TENSORS = {
     "parts": stored(32, 64, 32),
     "parts_that_end_within_a_pair": stored(16, 32, 48),
@@ -229,6 +264,8 @@ IN_TENSORS = {
     "added_within_a_block": added_to(40),
     "added_and_read": added_to(64, also_read=True),
     "rows_pages_apart": added_to(1024),
+    "normalized": normalized(64),
+    "normalized_within_a_block": normalized(40),
     "one_after_another": one_product_after_another(),
 }
 MANY = 2000  # rows, that threads may be at them at the same time
