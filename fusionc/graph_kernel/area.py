@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import StrEnum
+from enum import Flag
 
 import numpy as np
 import onnx
@@ -24,13 +24,14 @@ class AreaValue:
     shape: tuple[int | str, ...]
 
 
-class KernelKind(StrEnum):
-    """What the kernel of an area is made of: loops of its own, or steps over images, or rows, in a blocked layout, in
-    which 3×3 convolutions are computed directly or by Winograd's algorithm."""
+class KernelKind(Flag):
+    """What the kernel of an area is made of: loops of its own, or steps over images, or rows, in a blocked layout; and
+    by which algorithms with fewer multiplications, Winograd's of 3×3 convolutions and Strassen's of products."""
 
-    LOOPS = "loops"
-    BLOCKED = "blocked"
-    WINOGRAD = "winograd"
+    LOOPS = 1
+    BLOCKED = 2
+    WINOGRAD = BLOCKED | 4
+    STRASSEN = BLOCKED | 8
 
 
 @dataclass(frozen=True)

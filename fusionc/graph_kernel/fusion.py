@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 
 from fusionc.graph_kernel.area import Area, KernelKind
 from fusionc.graph_kernel.c.source import reason_against
@@ -22,9 +24,9 @@ from fusionc.graph_kernel.select.operator_kinds import SOURCE_OF_SIZES
 from fusionc.graph_kernel.select.packet import packets_of
 from fusionc.graph_kernel.select.plan import Plan, Planner, StageObserver
 from fusionc.graph_kernel.select.replace_by_call import (
+    ALGORITHMS,
     DATA_MOVEMENT,
-    WINOGRAD,
-    count_winograd,
+    count_steps,
     moves_data,
     pass_of,
     replace_by_calls,
@@ -117,8 +119,8 @@ class GraphKernelFusion:
             for name in dict.fromkeys(pass_of(location) for location, _ in locations):
                 own = [(location, reason) for location, reason in built if pass_of(location) == name]
                 fused.counts.append(replace_by_calls(graph, own, self.registry[name], log))
-            if self.has_programs and WINOGRAD in self.enabled:
-                fused.counts.append(count_winograd(graph, built, self.registry[WINOGRAD]))
+            for name in self._algorithms():
+                fused.counts.append(count_steps(graph, built, self.registry[name]))
         fused.areas = [area for name, area in wanted.items() if (KERNELS, name, "") in model.functions]
         fused.raised_ir = model.ir_version if model.ir_version != ir_version else 0
         return fused
@@ -168,9 +170,14 @@ class GraphKernelFusion:
         if not self.has_programs:
             return []
         with self.stages.timed(CLUSTER):
-            found = blocked_locations(graph, KernelKind.WINOGRAD if WINOGRAD in self.enabled else KernelKind.BLOCKED)
+            kinds = (ALGORITHMS[name] for name in self._algorithms())
+            found = blocked_locations(graph, reduce(or_, kinds, KernelKind.BLOCKED))
         wanted = self._wanted(found, fused)
         return [(at, self._switched_off(at) or (None if self.saves(at.area) > 0 else NOT_FASTER)) for at in wanted]
+
+    def _algorithms(self) -> list[str]:
+        """The passes that are on and say how blocked areas compute."""
+        return [name for name in ALGORITHMS if self.has_programs and name in self.enabled]
 
     def _switched_off(self, location: AreaLocation) -> str | None:
         return SWITCHED_OFF if location.area.name in self.flags.disable_areas else None

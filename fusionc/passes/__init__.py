@@ -160,6 +160,7 @@ _ORDER = (
     "areas.blocked_convolution_fusion",
     "areas.blocked_mat_mul_fusion",
     "areas.winograd_convolution",
+    "areas.strassen_mat_mul",
     "areas.fusion_virtual_op_set_switch",
     "areas.multi_output_fusion",
     "areas.reduce_elemwise_fusion",

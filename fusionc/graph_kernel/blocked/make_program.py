@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
@@ -12,10 +13,12 @@ from fusionc.graph_kernel.blocked.convolution_time import direct_seconds, winogr
 from fusionc.graph_kernel.blocked.fuse_operations import Operations
 from fusionc.graph_kernel.blocked.image_area import Image, Operation
 from fusionc.graph_kernel.blocked.place_images import Places, Value, lifetimes, slots_of
+from fusionc.graph_kernel.blocked.product_time import strassen_from
 from fusionc.graph_kernel.blocked.program import (
     BLOCK,
     CONVOLUTIONS,
     NOTHING,
+    PLAIN_WINDOW,
     Buffer,
     Program,
     ProgramStep,
@@ -26,6 +29,7 @@ from fusionc.graph_kernel.blocked.program import (
 _WORTH = 0.9  # of the time of the direct way, below which Winograd's is taken
 _ABOUT = 56  # pixels that a side has of which nothing is known …
 _ABOUT_FIRST = 224  # … and of images with few channels
+_ABOUT_ROWS = 128  # how many rows there are of which nothing is known
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,18 @@ class MadeProgram:
     def pixels(self, name: str) -> int:
         """About how many pixels an image of one batch has; of rows all there are."""
         height, width = self.sides(name)
-        return height * width * (max(1, self.images[name].batch.about(1)) if self.is_rows(name) else 1)
+        if not self.is_rows(name):
+            return height * width
+        image = self.images[name]
+        return height * max(1, image.width.about(_ABOUT_ROWS)) * max(1, image.batch.about(1))
+
+
+def algorithm_of(step: ProgramStep) -> KernelKind:
+    """By which algorithm a step is computed, or may be if there are as many pixels as it needs; BLOCKED: directly."""
+    if step.kind is StepKind.WINOGRAD:
+        return KernelKind.WINOGRAD
+    is_strassen = step.kind in (StepKind.CONV, StepKind.PRODUCT) and step.flag
+    return KernelKind.STRASSEN if is_strassen else KernelKind.BLOCKED
 
 
 def program_of(area: Area) -> MadeProgram:
@@ -119,14 +134,14 @@ class _Maker:
             activated=operation.activated,
             is_after=operation.is_after,
             window=operation.window,
-            flag=side or int(operation.flag),
+            flag=side or self._strassen_from(operation) or int(operation.flag),
             epsilon=operation.epsilon,
         )
 
     def _winograd_side(self, operation: Operation) -> int:
         """Pixels that a tile of Winograd's way has in each direction, 0 where the direct way is taken."""
         window = operation.window
-        if self._area.kind is not KernelKind.WINOGRAD or operation.kind is not StepKind.CONV:
+        if KernelKind.WINOGRAD not in self._area.kind or operation.kind is not StepKind.CONV:
             return 0
         if (window.kernel, window.stride, window.dilation, window.group) != ((3, 3), (1, 1), (1, 1), 1):
             return 0
@@ -137,6 +152,18 @@ class _Maker:
         direct = direct_seconds(height * width, 9, image.channels, out.channels)
         seconds, side = winograd_seconds(height, width, image.channels, out.channels)
         return side if seconds < _WORTH * direct else 0
+
+    def _strassen_from(self, operation: Operation) -> int:
+        """Of how many pixels on a product is made of halves of its operands; 0 where it never is."""
+        if KernelKind.STRASSEN not in self._area.kind or operation.kind not in (StepKind.CONV, StepKind.PRODUCT):
+            return 0
+        image, out = self._images.images[operation.image], self._images.images[operation.out]
+        if operation.window != PLAIN_WINDOW or image.channels % (2 * BLOCK):
+            return 0
+        sizes = (out.height, out.width, *([out.batch] if self._is_rows(operation.out) else []))
+        least = strassen_from(image.channels, out.channels)
+        is_less = all(size.known is not None for size in sizes) and prod(size.number for size in sizes) < least
+        return 0 if is_less else least
 
     def _buffer(self, value: Value) -> int:
         place = self._places.of(value)

@@ -6,15 +6,22 @@ long there as here; behind products onnxruntime has a pass of its own for it.
 
 from __future__ import annotations
 
-from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.area import Area, KernelKind
 from fusionc.graph_kernel.blocked.convolution_time import direct_seconds, winograd_seconds
 from fusionc.graph_kernel.blocked.image_area import Operation
-from fusionc.graph_kernel.blocked.make_program import MadeProgram, program_of
-from fusionc.graph_kernel.blocked.product_time import copy_seconds, norm_seconds, pass_seconds, product_seconds
+from fusionc.graph_kernel.blocked.make_program import MadeProgram, algorithm_of, program_of
+from fusionc.graph_kernel.blocked.product_time import (
+    copy_seconds,
+    norm_seconds,
+    pass_seconds,
+    product_seconds,
+    strassen_share,
+)
 from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, NO_ACTIVATION, Activation, ProgramStep, StepKind
 
 _DIRECT = 0.94  # what a direct convolution takes here, of the time that onnxruntime takes …
 _BY_CHANNEL = 1.12  # … and one of each channel by itself whose kernels have another number of columns than these
+_PRODUCTS = (StepKind.PRODUCT, StepKind.CONV)
 _COLUMNS = (3, 5, 7)
 _OVERLAPPING = 1.3  # what onnxruntime takes for a transposed convolution whose kernels overlap, as it adds up in memory
 _LEAST = 0.04  # of onnxruntime's time: below that estimates are no better than guesses
@@ -30,13 +37,14 @@ def saved_by_program(area: Area) -> float:
 
 
 def _here_and_there(step: ProgramStep, operation: Operation, made: MadeProgram) -> tuple[float, float]:
-    if step.kind is StepKind.PRODUCT or (step.kind is StepKind.CONV and made.is_rows(operation.out)):
-        return _of_product(operation, made)
+    if step.kind in _PRODUCTS and made.is_rows(operation.out):
+        here, there = _of_product(operation, made)
+        return here * _share(step, operation, made), there
     if step.kind in CONVOLUTIONS:
         there = _of_direct(step, operation, made)
         if step.kind is StepKind.WINOGRAD:
             return winograd_seconds(*made.sides(operation.out), *_channels(operation, made))[0], there
-        return there * _ratio(step), there
+        return there * _ratio(step) * _share(step, operation, made), there
     if step.kind is StepKind.LAYER_NORM and made.is_rows(operation.out):
         return norm_seconds(made.pixels(operation.out), made.images[operation.out].channels)
     if step.kind in (StepKind.LOAD, StepKind.STORE) and made.is_rows(operation.out):
@@ -52,6 +60,14 @@ def _of_product(operation: Operation, made: MadeProgram) -> tuple[float, float]:
     if operation.activated != NO_ACTIVATION:
         there += pass_seconds(rows, out, operation.activated.function)
     return here, there
+
+
+def _share(step: ProgramStep, operation: Operation, made: MadeProgram) -> float:
+    """What a product takes of the time of the direct way."""
+    pixels = made.pixels(operation.out)
+    if algorithm_of(step) is not KernelKind.STRASSEN or pixels < step.flag:
+        return 1.0
+    return strassen_share(pixels, *_channels(operation, made))
 
 
 def _channels(operation: Operation, made: MadeProgram) -> tuple[int, int]:

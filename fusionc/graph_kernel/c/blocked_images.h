@@ -192,9 +192,13 @@ const gb_width GB(width_of) = {
     .tasks = {GB(load_rows), GB(store_rows), GB(convolve), GB(winograd), GB(by_lane), GB(convolve), GB(transposed),
               GB(pool), GB(pool), GB(global_average), GB(elementwise), GB(elementwise), GB(elementwise), GB(elementwise),
               GB(resize), GB(elementwise), GB(convolve), GB(by_lane), GB(normalize)},
+    .strassen = GB(strassen),
     .pack = GB(pack),
     .pack_by_lane = GB(pack_by_lane),
     .pack_transposed = GB(pack_transposed),
     .pack_winograd = GB(pack_winograd),
     .tiles_at_once = GB(tiles_at_once),
+    .pairs_at_once = GB(pairs_at_once),
+    .strassen_floats = GB(strassen_floats),
+    .add_quarters = GB(add_quarters),
 };

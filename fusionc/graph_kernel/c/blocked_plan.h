@@ -8,20 +8,13 @@ enum {
 /* Whether pixels lie without a gap from row to row. */
 static int gb_is_flat(const gb_image *image) { return !image->data || image->row == image->width * image->pixel; }
 
-/* Asked once: the system takes as long to answer as a step may. */
-static ptrdiff_t gb_threads(void) {
-  static _Atomic long threads;
-  if (!threads) {
-    const long n = sysconf(_SC_NPROCESSORS_ONLN);
-    threads = n < 1 ? 1 : n > GB_MOST_THREADS ? GB_MOST_THREADS : n;
-  }
-  return threads;
-}
-
-/* Bytes that a task of Winograd's way needs. */
-static ptrdiff_t gb_scratch(const gb_width *width, ptrdiff_t in_blocks, int side) {
-  const ptrdiff_t most = width->tiles_at_once(in_blocks * width->vector, side);
-  return (side + 2) * (side + 2) * most * (in_blocks + 2) * width->vector * (ptrdiff_t)sizeof(float);
+/* Bytes of memory that a thread needs for itself. */
+static ptrdiff_t gb_scratch(const gb_width *width, const gb_call *c) {
+  const ptrdiff_t side = c->step->flag, channels = c->in.blocks * width->vector;
+  if (c->is_strassen) return width->strassen_floats(channels) * (ptrdiff_t)sizeof(float);
+  if (c->step->op != GB_WINOGRAD) return 0;
+  const ptrdiff_t most = width->tiles_at_once(channels, (int)side);
+  return (side + 2) * (side + 2) * most * (channels + 2 * width->vector) * (ptrdiff_t)sizeof(float);
 }
 
 /* Winograd's way: some tiles are transformed at once; where these are fewer than threads, each does some of the blocks. */
@@ -62,6 +55,10 @@ static void gb_divide(const gb_width *width, gb_call *c) {
   }
   c->is_flat = gb_is_by_pixel(width, c);
   c->is_scattered = c->is_flat && !gb_is_flat(&c->out);
+  if (gb_is_strassen(width, c)) {
+    gb_divide_strassen(width, c);
+    return;
+  }
   c->part = shape->width;
   c->rows = shape->height;
   if (c->is_flat) { /* eight tiles, or up to one more where a part with a few pixels alone were left */
@@ -161,8 +158,8 @@ static gb_plan *gb_plan_of(gb_state *state, const gb_size *sizes) {
     if (size > at[slot]) at[slot] = size;
   }
   for (int k = 0; k < p->steps_count; ++k) {
-    if (p->steps[k].op != GB_WINOGRAD) continue;
-    const size_t needed = (size_t)gb_scratch(state->width, gb_image_of(state, p->steps[k].in, sizes, NULL).blocks, p->steps[k].flag);
+    const gb_call c = gb_call_of(state, k, sizes, NULL);
+    const size_t needed = (size_t)gb_scratch(state->width, &c);
     if (needed > scratch) scratch = needed;
   }
   for (int k = 0; k < p->slots; ++k) all += at[k] + GB_ALIGN;
@@ -185,6 +182,12 @@ static gb_plan *gb_plan_of(gb_state *state, const gb_size *sizes) {
   plan->scratch_size = scratch;
   gb_fill(state, plan, slots);
   for (int k = 0; k < p->steps_count; ++k) {
+    gb_call *c = &plan->calls[k];
+    if (c->is_strassen && !(c->even = gb_sums_of(state, k))) {
+      gb_free_plan(plan);
+      return NULL;
+    }
+    if (c->is_strassen) c->sums = c->even + gb_rounded(c->out.channels / (GB_GROUP * state->width->vector), GB_ALIGN);
     gb_store_directly(state, plan, k);
     gb_read_directly(state, plan, k);
   }

@@ -35,9 +35,13 @@ typedef struct {
   float alpha, beta;       /* of the activation */
   int group, kernel[2], stride[2], dilation[2], pads[4];
   int flag;                /* of an average: zeros around count as well; of a load or store: the last axis is that of channels;
-                              of Winograd's way: pixels of a tile in each direction, 4 or 2 */
+                              of Winograd's way: pixels of a tile in each direction, 4 or 2; of products and convolutions
+                              of single pixels: of how many on Strassen's way is taken, 0: never */
   float epsilon;           /* of a norm: what is added to variances */
 } gb_step;
+
+/* Of Strassen's way: products instead of 8, sums of quarters of a matrix, blocks of channels out that are made together. */
+enum { GB_STRASSEN = 7, GB_SUMS = 5, GB_QUARTERS = 4, GB_GROUP = 4 };
 
 typedef struct gb_program {
   const gb_storage *storages;
@@ -68,6 +72,8 @@ typedef struct gb_call {
   ptrdiff_t units;             /* parts of blocks of channels, or of pairs of them */
   ptrdiff_t rows, part, strip; /* parts of a block, pixels of a part; parts that each block has before any has the next */
   int is_flat;                 /* parts are any pixels, not rows */
+  int is_strassen;             /* made by Strassen's way: from `sums` of quarters of the weights, where these are `even` */
+  const float *sums, *even;
   int is_scattered;            /* they are, but rows of what is made have gaps between them */
   ptrdiff_t tasks;             /* how many do the units */
   ptrdiff_t halo;              /* what is cleared before, around the images at `whole`; 0: nothing */
@@ -75,17 +81,27 @@ typedef struct gb_call {
   int32_t lanes[16];                        /* all bits for each channel that there is of the last block */
 } gb_call;
 
+/* Of which chunk of pixels a thread keeps factors from one task to the next one, in front of its scratch memory. */
+typedef struct {
+  ptrdiff_t chunk; /* -1: of none */
+  int is_finite;
+} gb_kept;
+enum { GB_KEPT = 16 }; /* floats that it takes */
+
 typedef void gb_task(const gb_call *call, ptrdiff_t unit, ptrdiff_t end, float *scratch);
 
 /* What is compiled once for each width of vectors. */
 typedef struct {
   int vector, tile; /* floats in a vector, pixels of a tile */
-  gb_task *tasks[GB_LAYER_NORM + 1];
+  gb_task *tasks[GB_LAYER_NORM + 1], *strassen;
   void (*pack)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out, ptrdiff_t block);
   void (*pack_by_lane)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
   void (*pack_transposed)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
   void (*pack_winograd)(const float *w, float *to, ptrdiff_t in, ptrdiff_t out, int side);
   ptrdiff_t (*tiles_at_once)(ptrdiff_t channels, int side);
+  ptrdiff_t (*pairs_at_once)(ptrdiff_t channels);
+  ptrdiff_t (*strassen_floats)(ptrdiff_t channels);
+  int (*add_quarters)(const float *packed, float *to, ptrdiff_t in);
 } gb_width;
 
 /* Whether channels are worked on lane by lane, each by itself or with those of its group: other groups are whole vectors. */

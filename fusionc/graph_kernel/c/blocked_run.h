@@ -17,6 +17,7 @@ typedef struct {
   const gb_width *width;
   const float **weights, **bias; /* for each step, as its tasks read them; NULL where there is none */
   float *constants;              /* where they lie */
+  _Atomic(float *) *sums;        /* for each step that has been made by Strassen's way */
   _Atomic(void *) spare;
 } gb_state;
 
@@ -52,6 +53,8 @@ static void gb_free(gb_state *state) {
   free(state->weights);
   free(state->bias);
   free(state->constants);
+  for (int k = 0; state->sums && k < state->kernel->program->steps_count; ++k) free(state->sums[k]);
+  free(state->sums);
   gb_free_plan(state->spare);
   free(state);
 }
@@ -64,6 +67,16 @@ static void *gb_allocate(ptrdiff_t bytes) {
   if (memory && size >= GB_HUGE_PAGE) madvise(memory, (size_t)size, 14); /* MADV_HUGEPAGE */
 #endif
   return memory;
+}
+
+/* Asked once: the system takes as long to answer as a step may. */
+static ptrdiff_t gb_threads(void) {
+  static _Atomic long threads;
+  if (!threads) {
+    const long n = sysconf(_SC_NPROCESSORS_ONLN);
+    threads = n < 1 ? 1 : n > GB_MOST_THREADS ? GB_MOST_THREADS : n;
+  }
+  return threads;
 }
 
 /* How many floats the weights of a step are as its tasks read them. */
@@ -100,8 +113,9 @@ static gb_state *gb_new(const gk_kernel *kernel, const float *const *constants) 
   }
   state->weights = calloc((size_t)p->steps_count, sizeof *state->weights);
   state->bias = calloc((size_t)p->steps_count, sizeof *state->bias);
+  state->sums = calloc((size_t)p->steps_count, sizeof *state->sums);
   float *to = state->constants = gb_allocate(all * (ptrdiff_t)sizeof *to);
-  if (!state->weights || !state->bias || !to) {
+  if (!state->weights || !state->bias || !state->sums || !to) {
     gb_free(state);
     return NULL;
   }

@@ -51,7 +51,8 @@ static void gb_clear_halo(const gb_state *state, const gb_call *c) {
  * be a border around an image without rows. */
 static void gb_do(const gb_work *w, const gb_call *c, ptrdiff_t number, float *scratch) {
   if (c->halo && number == 0) gb_clear_halo(w->state, c);
-  if (c->units) w->state->width->tasks[c->step->op](c, c->units * number / c->tasks, c->units * (number + 1) / c->tasks, scratch);
+  gb_task *task = c->is_strassen ? w->state->width->strassen : w->state->width->tasks[c->step->op];
+  if (c->units) task(c, c->units * number / c->tasks, c->units * (number + 1) / c->tasks, scratch);
 }
 
 /* What one thread does of a run. */
@@ -61,6 +62,7 @@ static void gb_go(void *work, size_t thread) {
   for (int k = 0; k < w->state->kernel->program->steps_count; ++k) {
     const gb_call *c = &w->plan->calls[k];
     gb_progress *progress = &w->plan->progress[k];
+    if (c->is_strassen) ((gb_kept *)(void *)scratch)->chunk = -1;
     for (ptrdiff_t number; progress->begun < c->tasks && (number = progress->begun++) < c->tasks; ++progress->ended)
       gb_do(w, c, number, scratch);
     for (int looks = 0; progress->ended < c->tasks; ++looks) {

@@ -85,6 +85,6 @@ def _digest(area: Area) -> str:
     its kernel. So a model never calls a kernel that was made for another area or by another version of fusionc."""
     text = hashlib.sha256(function_of(area).SerializeToString(deterministic=True))
     text.update(repr(sorted((o.name, o.dtype, o.shape) for o in area.values.values())).encode())
-    text.update(area.kind.encode())
+    text.update(repr(area.kind.value).encode())
     text.update(generator())
     return text.hexdigest()[:_DIGITS]

@@ -8,8 +8,7 @@ import onnx
 
 from fusionc.graph_kernel.area import KernelKind
 from fusionc.graph_kernel.blocked.image_operators import is_product
-from fusionc.graph_kernel.blocked.make_program import program_of
-from fusionc.graph_kernel.blocked.program import StepKind
+from fusionc.graph_kernel.blocked.make_program import algorithm_of, program_of
 from fusionc.graph_kernel.select.area_location import AreaLocation
 from fusionc.graph_kernel.select.make_area import function_of
 from fusionc.graph_kernel.select.operator_kinds import MOVES_DATA, ROW_BY_ROW, OperatorKind, kind_of
@@ -22,8 +21,8 @@ from fusionc.rewrite.pipeline import apply
 # The passes of CANN that make such areas; the most special one that fits names the area.
 SEVERAL_OUTPUTS, REDUCTION = "TbeMultiOutputFusionPass", "TbeReduceElemwiseFusionPass"
 ELEMENTWISE, ANY = "TbeEltwiseFusionPass", "AutomaticUbFusion"
-BLOCKED, WINOGRAD = "BlockedConvolutionFusionPass", "WinogradConvolutionPass"
-PRODUCTS = "BlockedMatMulFusionPass"
+BLOCKED, PRODUCTS = "BlockedConvolutionFusionPass", "BlockedMatMulFusionPass"
+ALGORITHMS = {"WinogradConvolutionPass": KernelKind.WINOGRAD, "StrassenMatMulPass": KernelKind.STRASSEN}
 _NO_AREA = "the area around it was refused"
 DATA_MOVEMENT = "FusionVirtualOpSetSwitch"  # whether operators that only move elements are in areas
 
@@ -80,13 +79,14 @@ def _declare_sizes(graph: Graph, locations: Sequence[AreaLocation]) -> None:
                 graph.proto.value_info.append(onnx.helper.make_tensor_value_info(value.name, known.dtype, dims))
 
 
-def count_winograd(graph: Graph, locations: Sequence[tuple[AreaLocation, str | None]], pass_: Pass) -> PatternCount:
-    """How many convolutions are computed by Winograd, in areas of which some may have been refused."""
-    count = PatternCount(graph.id, pass_.kind, pass_.name, pass_.patterns[0].name)
+def count_steps(graph: Graph, locations: Sequence[tuple[AreaLocation, str | None]], pass_: Pass) -> PatternCount:
+    """How many operators are computed by the algorithm that a pass is for, in areas of which some may have been
+    refused."""
+    count, kind = PatternCount(graph.id, pass_.kind, pass_.name, pass_.patterns[0].name), ALGORITHMS[pass_.name]
     for location, reason in locations:
-        if location.area.kind is not KernelKind.WINOGRAD:
+        if kind not in location.area.kind:
             continue
-        times = sum(step.kind is StepKind.WINOGRAD for step in program_of(location.area).program.steps)
+        times = sum(algorithm_of(step) is kind for step in program_of(location.area).program.steps)
         if (KERNELS, location.area.name, "") in graph.model.functions:
             count.effected += times
         elif times:

@@ -32,6 +32,7 @@ TRANSPOSED: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {
     "valid": ((3, 4), {"strides": [2, 2], "auto_pad": "VALID"}),
     "groups": ((4, 4), {"strides": [2, 2], "pads": [1, 1, 1, 1], "group": 2}),
 }
+ALGORITHMS = KernelKind.WINOGRAD | KernelKind.STRASSEN
 SHARE = 2e-4  # of the largest element, by which float32 sums in another order may differ
 
 
@@ -124,7 +125,7 @@ class Found:
         return [self.constants[n] if n in self.constants else values[self.images[n]] for n in self.area.inputs]
 
 
-def areas_of(model: onnx.ModelProto, kind: KernelKind = KernelKind.WINOGRAD) -> list[Found]:
+def areas_of(model: onnx.ModelProto, kind: KernelKind = ALGORITHMS) -> list[Found]:
     """The blocked areas of a model."""
     found = []
     for location in blocked_locations(typed_model(model, "").main, kind):
@@ -134,7 +135,7 @@ def areas_of(model: onnx.ModelProto, kind: KernelKind = KernelKind.WINOGRAD) -> 
     return found
 
 
-def only_area(model: onnx.ModelProto, kind: KernelKind = KernelKind.WINOGRAD) -> Found:
+def only_area(model: onnx.ModelProto, kind: KernelKind = ALGORITHMS) -> Found:
     (found,) = areas_of(model, kind)
     return found
 
@@ -196,7 +197,7 @@ def check_all(network: Network, sizes: Mapping[str, int]) -> None:
 
 
 def check_alone(
-    network: Network, *outputs: str, sizes: Mapping[str, int] | None = None, kind: KernelKind = KernelKind.WINOGRAD
+    network: Network, *outputs: str, sizes: Mapping[str, int] | None = None, kind: KernelKind = ALGORITHMS
 ) -> CProgram:
     """The same of a network that is one area."""
     found = only_area(network.model(*outputs), kind)

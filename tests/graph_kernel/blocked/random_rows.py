@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from networks import MICROSOFT, Network
 
-_CHANNELS = (1, 3, 8, 16, 16, 17, 24, 32, 33, 48, 70)
+_CHANNELS = (1, 3, 8, 16, 16, 17, 24, 32, 33, 48, 64, 70, 96)
 _ROWS = (0, 1, 1, 2, 3, 5, 8, 14, 15, 29, 57)
 _ACTIVATIONS = ("Relu", "Sigmoid", "Tanh", "Clip", "SiLU", "Gelu", "QuickGelu", "BiasGelu", "FastGelu")
 

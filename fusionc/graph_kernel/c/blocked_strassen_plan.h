@@ -1,0 +1,43 @@
+/* Which products are made by Strassen's way, and what they need for it: made when a run has so many pixels for the first
+ * time, since a session that never has should not keep it. */
+
+static int gb_may_be_strassen(const gb_step *s) { return (s->op == GB_CONV || s->op == GB_PRODUCT) && s->flag > 0; }
+
+/* The sums of quarters of the weights of a step, behind what says of each group whether its columns are even; NULL where there
+ * is no memory. Two runs may begin to make them: one of them is kept. */
+static const float *gb_sums_of(gb_state *state, int k) {
+  const gb_program *p = state->kernel->program;
+  const gb_step *s = &p->steps[k];
+  const ptrdiff_t in = p->buffers[s->in].channels, out = p->buffers[s->out].channels;
+  const ptrdiff_t group = GB_GROUP * state->width->vector * in, groups = out / (GB_GROUP * state->width->vector);
+  float *made = state->sums[k], *none = NULL;
+  if (made) return made;
+  const ptrdiff_t first = gb_rounded(groups, GB_ALIGN), each = group / GB_QUARTERS * GB_SUMS;
+  if (!(made = gb_allocate((first + groups * each) * (ptrdiff_t)sizeof *made))) return NULL;
+  for (ptrdiff_t g = 0; g < groups; ++g)
+    made[g] = (float)state->width->add_quarters(state->weights[k] + g * group, made + first + g * each, in);
+  if (__atomic_compare_exchange_n((void **)&state->sums[k], (void **)&none, made, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return made;
+  free(made);
+  return none;
+}
+
+/* Whether a step is made by Strassen's way: of fewer groups for a thread, the factors of pixels take longer than is saved,
+ * which each thread makes for itself. */
+static int gb_is_strassen(const gb_width *width, const gb_call *c) {
+  enum { GB_LEAST_GROUPS = 4 };
+  const ptrdiff_t pixels = c->out.height * c->out.width, groups = c->out.channels / (GB_GROUP * width->vector);
+  if (!gb_may_be_strassen(c->step) || pixels < c->step->flag) return 0;
+  return c->out.batch * groups * (pixels / (2 * width->pairs_at_once(c->in.channels)) + 1) >= GB_LEAST_GROUPS * gb_threads();
+}
+
+/* Some pairs of pixels at once, in an even number of chunks, so that two threads have as much to do. Where the threads have
+ * not the same number of chunks, they divide the groups of blocks of channels out. */
+static void gb_divide_strassen(const gb_width *width, gb_call *c) {
+  enum { GB_MANY = 4 }; /* chunks for each thread */
+  const ptrdiff_t pairs = (c->out.height * c->out.width + 1) / 2, most = width->pairs_at_once(c->in.channels);
+  c->is_strassen = 1;
+  c->rows = pairs > most ? gb_rounded((pairs + most - 1) / most, 2) : 1;
+  const ptrdiff_t chunks = c->out.batch * c->rows, threads = gb_threads();
+  c->strip = chunks < GB_MANY * threads && chunks % threads ? (c->out.blocks + GB_GROUP - 1) / GB_GROUP : 1;
+  c->units = chunks * c->strip;
+}

@@ -1,0 +1,185 @@
+"""Products by Strassen's algorithm, however small they are: programs without onnxruntime, of each width."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+from networks import MICROSOFT, Array, Found, Network, difference, only_area, wanted
+from standalone_programs import Standalone, widths
+
+from fusionc.graph_kernel.area import KernelKind
+from fusionc.graph_kernel.blocked import make_program
+from fusionc.graph_kernel.blocked.make_program import algorithm_of, program_of
+from fusionc.graph_kernel.blocked.product_time import strassen_from, strassen_share
+from fusionc.graph_kernel.blocked.program import ProgramStep, StepKind
+
+ROWS = (1, 2, 7, 33, 250)  # the last one is several chunks, but for vectors of 16
+
+
+def rows_of(form: Callable[[Network, str], str | list[str]], channels: int = 64) -> Network:
+    n = Network(seed=11)
+    made = form(n, n.input("M", channels))
+    n.outputs = made if isinstance(made, list) else [made]
+    return n
+
+
+def gelu(n: Network, x: str) -> str:
+    return str(n.op("Gelu", x, domain=MICROSOFT))
+
+
+def parts(n: Network, x: str) -> list[str]:
+    """Parts of a result that begin within a group of channels."""
+    y = n.product(x, 64, 256)
+    return list(n.op("Split", y, n.const([32, 96, 128], np.int64), axis=-1, outputs=3))
+
+
+def bottleneck(n: Network, x: str) -> str:
+    """Convolutions of 1×1 in front of one with a border, and behind it, whose rows have gaps between them."""
+    y = n.op("Relu", n.conv(x, 64, 160, 1))
+    y = n.op("Relu", n.conv(y, 160, 64, 3, strides=[2, 2]))
+    return str(n.op("Relu", n.op("Add", n.conv(y, 64, 64, 1), n.conv(x, 64, 64, 3, strides=[2, 2]))))
+
+
+def images(height: int, width: int) -> Network:
+    n = Network(seed=12)
+    n.outputs = [bottleneck(n, n.input("N", 64, height, width))]
+    return n
+
+
+FORMS = {
+    "plain": rows_of(lambda n, x: n.product(x, 64, 64, bias=False)),
+    "biased": rows_of(lambda n, x: n.product(x, 64, 128)),
+    "some_channels_more": rows_of(lambda n, x: n.product(x, 64, 150)),
+    "few_channels_more": rows_of(lambda n, x: n.product(x, 64, 65)),
+    "transposed": rows_of(lambda n, x: n.op("Gemm", x, n.random(80, 64), n.random(80), transB=1)),
+    "relu": rows_of(lambda n, x: n.op("Relu", n.product(x, 64, 64))),
+    "gelu": rows_of(lambda n, x: gelu(n, n.product(x, 64, 64))),
+    "sum": rows_of(lambda n, x: n.op("Add", n.product(x, 64, 64), x)),
+    "activation_and_sum": rows_of(lambda n, x: n.op("Add", gelu(n, n.product(x, 64, 64)), x)),
+    "sum_and_activation": rows_of(lambda n, x: gelu(n, n.op("Add", n.product(x, 64, 64), x))),
+    "parts": rows_of(parts),
+    "one_after_another": rows_of(lambda n, x: n.product(gelu(n, n.product(x, 64, 96)), 96, 70)),
+    "pages_apart": rows_of(lambda n, x: n.product(x, 1024, 64), 1024),
+    "images": images(9, 13),
+    "images_of_one_pixel": images(1, 1),
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def always() -> Iterator[None]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(make_program, "strassen_from", lambda taken, made: 1)
+        yield
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Found]:
+    return {name: only_area(network.model()) for name, network in FORMS.items()}
+
+
+@pytest.fixture(scope="module")
+def programs(found: dict[str, Found], tmp_path_factory: pytest.TempPathFactory) -> Standalone:
+    return Standalone([one.area for one in found.values()], tmp_path_factory.mktemp("programs"), ["-O0"])
+
+
+def steps_of(one: Found) -> list[ProgramStep]:
+    return [step for step in program_of(one.area).program.steps if algorithm_of(step) is KernelKind.STRASSEN]
+
+
+def compare(one: Found, tensors: list[Array], programs: Standalone) -> None:
+    plain = wanted(one.area, tensors)
+    for width in widths():
+        results = programs.run(one.area, tensors, width)
+        assert [problem for a, b in zip(plain, results, strict=True) if (problem := difference(a, b))] == []
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+@pytest.mark.parametrize("name", FORMS)
+def test_forms(name: str, found: dict[str, Found], programs: Standalone) -> None:
+    assert steps_of(found[name])
+    for rows in (1, 3) if name.startswith("images") else ROWS:
+        compare(found[name], found[name].tensors(FORMS[name].feeds({"M": rows, "N": rows})), programs)
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+@pytest.mark.parametrize("name", ["biased", "activation_and_sum", "parts", "images"])
+def test_what_is_not_finite_stays_in_its_rows(name: str, found: dict[str, Found], programs: Standalone) -> None:
+    feeds = FORMS[name].feeds({"M": 250, "N": 3}, edges=True)
+    compare(found[name], found[name].tensors(feeds), programs)
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_zeros_stay_zeros(found: dict[str, Found], programs: Standalone) -> None:
+    one = found["plain"]
+    rows = np.random.default_rng(3).standard_normal((40, 64)).astype(np.float32)
+    rows[5:30] = 0
+    for width in widths():
+        (made,) = programs.run(one.area, [one.constants.get(name, rows) for name in one.area.inputs], width)
+        assert not made[5:30].any() and made[:5].all() and made[30:].all()
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_rounding_is_that_of_the_row(found: dict[str, Found], programs: Standalone) -> None:
+    """However large others are, from subnormal numbers on."""
+    one = found["biased"]
+    weights, bias = (one.constants[name] for name in one.area.inputs if name in one.constants)
+    rows = np.random.default_rng(0).standard_normal((250, 64)).astype(np.float32)
+    sizes = np.float32(10.0) ** np.random.default_rng(1).integers(-38, 38, 250).astype(np.float32)
+    rows = (rows * sizes[:, None]).astype(np.float32)
+    exact = rows.astype(np.float64) @ weights + bias
+    allowed = 3e-6 * (np.abs(rows).max(axis=1, keepdims=True).astype(np.float64) * np.abs(weights).sum(axis=0)) + 1e-45
+    for width in widths():
+        (made,) = programs.run(
+            one.area, [rows if name in one.images else one.constants[name] for name in one.area.inputs], width
+        )
+        inside = np.abs(exact) < 3e38
+        assert (np.abs(made - exact) <= allowed + 3e-7 * np.abs(bias))[inside].all()
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+@pytest.mark.parametrize("what", ["small", "large", "zero", "infinite"])
+def test_columns_of_other_sizes_are_computed_directly(what: str, found: dict[str, Found], programs: Standalone) -> None:
+    """A column that is small beside others would drown in their rounding errors; one of zeros is exact."""
+    one = found["plain"]
+    (name,) = one.constants
+    weights = one.constants[name].copy()
+    weights[:, 5] *= np.float32({"small": 1e-6, "large": 1e6, "zero": 0, "infinite": np.inf}[what])
+    rows = np.random.default_rng(2).standard_normal((40, 64)).astype(np.float32)
+    tensors = [weights if n == name else rows for n in one.area.inputs]
+    (plain,) = wanted(one.area, tensors)
+    for width in widths():
+        (made,) = programs.run(one.area, tensors, width)
+        assert not difference(plain[:, 5], made[:, 5])
+        assert what == "infinite" or (np.abs(plain - made) <= 2e-6 * np.abs(plain).max(axis=0)).all()
+
+
+@pytest.mark.parametrize("channels", [33, 48, 40])
+def test_channels_that_have_no_halves(channels: int) -> None:
+    assert not steps_of(only_area(rows_of(lambda n, x: n.product(x, channels, 128), channels).model()))
+
+
+def test_convolutions_of_more_than_a_pixel_are_left_alone() -> None:
+    n = Network()
+    x = n.conv(n.conv(n.input(1, 64, 20, 20), 64, 64, 1, strides=[2, 2]), 64, 64, 1, group=2)
+    y = n.conv(x, 64, 64, 3, strides=[2, 2])
+    steps = steps_of(only_area(n.model(n.op("Relu", y))))
+    assert [step.kind for step in steps] == [StepKind.CONV]  # that of pixels which a pool has picked
+
+
+@pytest.mark.parametrize(("taken", "made"), [(768, 768), (768, 3072), (384, 1536), (4096, 4096)])
+def test_it_is_taken_from_where_on_it_pays(taken: int, made: int) -> None:
+    least = strassen_from(taken, made)
+    assert strassen_share(least, taken, made) <= 0.97 < strassen_share(least - 1, taken, made)
+
+
+def test_few_channels_never_pay() -> None:
+    assert strassen_from(64, 64) == 0
+
+
+def test_known_rows_that_are_too_few_are_not_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(make_program, "strassen_from", lambda taken, made: 40)
+    for rows, counted in ((39, 0), (40, 1), ("M", 1)):
+        n = Network()
+        assert len(steps_of(only_area(n.model(n.product(n.input(rows, 64), 64, 64))))) == counted
