@@ -52,21 +52,26 @@ static ptrdiff_t GB(strassen_floats)(ptrdiff_t channels) {
   return GB_KEPT + blocks * most * GB_V + 2 * most * (ptrdiff_t)(2 * sizeof(ptrdiff_t) / sizeof(float) + 2);
 }
 
-/* Whether columns of a group of packed weights are of about one size, all of them finite and none of zeros. */
+/* Whether columns of a group of packed weights are of about one size, by the sum of their numbers and by the largest one: one
+ * with a few numbers is small beside others, though these may be as large. None of zeros, all finite. */
 static int GB(is_even)(const float *w, ptrdiff_t in) {
-  float most = 0.0f, least = INFINITY;
+  enum { BY_SUM = 8, BY_LARGEST = 64 };
+  float most = 0.0f, least = INFINITY, most_sum = 0.0f, least_sum = INFINITY;
   for (ptrdiff_t o = 0; o < GB_GROUP * GB_V; ++o) {
     const float *column = w + o / (2 * GB_V) * in * 2 * GB_V + o % (2 * GB_V);
-    float largest = 0.0f;
+    float largest = 0.0f, sum = 0.0f;
     for (ptrdiff_t i = 0; i < in; ++i) {
       const float size = fabsf(column[i * 2 * GB_V]);
       if (!(size < INFINITY)) return 0;
       if (size > largest) largest = size;
+      sum += size;
     }
     if (largest > most) most = largest;
     if (largest < least) least = largest;
+    if (sum > most_sum) most_sum = sum;
+    if (sum < least_sum) least_sum = sum;
   }
-  return least > 0x1p-100f && most < 0x1p100f && most <= 64.0f * least;
+  return least > 0x1p-100f && most < 0x1p100f && most <= BY_LARGEST * least && most_sum <= BY_SUM * least_sum;
 }
 
 /* The sums of quarters of a group of packed weights, one after the other. Whether the columns are even. */
@@ -88,24 +93,19 @@ GK_INLINE ptrdiff_t GB(offset_of)(const gb_image *image, ptrdiff_t width, ptrdif
   return pixel / width * image->row + pixel % width * image->pixel;
 }
 
-/* Finds the power of two that makes the largest number of a pixel about 1, and what takes its results back. Whether all
- * numbers are finite. */
+/* Finds the power of two that makes the sum of the sizes of a pixel's numbers about 1, and what takes its results back.
+ * Whether the sum is finite. */
 GK_INLINE int GB(scale_pixel)(const gb_call *c, const float *x, float *scale, float *unscale) {
-  GB(vec) most[2] = {{0}, {0}}, nothing[2] = {{0}, {0}};
+  GB(vec) sums[2] = {{0}, {0}};
   for (ptrdiff_t b = 0; b < c->in.blocks; b += 2)
-    for (int k = 0; k < 2; ++k) {
-      const GB(vec) found = GB(load_loose)(x + (b + k) * c->in.plane);
-      most[k] = GB_MAX((GB(vec))((GB(bits))found & 0x7fffffff), most[k]);
-      nothing[k] = GB_MADD(found, (GB(vec)){0}, nothing[k]); /* NaN of what is not finite */
-    }
-  float found[GB_V] __attribute__((aligned(4 * GB_V))), largest = 0.0f;
-  *(GB(vec) *)found = GB_MAX(most[0], most[1]) + nothing[0] + nothing[1];
-  for (int v = 0; v < GB_V; ++v) {
-    if (found[v] != found[v]) return 0;
-    largest = found[v] > largest ? found[v] : largest;
-  }
+    for (int k = 0; k < 2; ++k)
+      sums[k] += (GB(vec))((GB(bits))GB(load_loose)(x + (b + k) * c->in.plane) & 0x7fffffff);
+  float found[GB_V] __attribute__((aligned(4 * GB_V))), sum = 0.0f;
+  *(GB(vec) *)found = sums[0] + sums[1];
+  for (int v = 0; v < GB_V; ++v) sum += found[v];
+  if (!(sum < INFINITY)) return 0;
   int32_t bits;
-  memcpy(&bits, &largest, sizeof bits);
+  memcpy(&bits, &sum, sizeof bits);
   int exponent = (bits >> 23) - 127;
   exponent = exponent < -126 ? -126 : exponent > 126 ? 126 : exponent;
   const int32_t up = (127 + exponent) << 23, down = (127 - exponent) << 23;

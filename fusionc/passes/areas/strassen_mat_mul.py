@@ -12,7 +12,7 @@ class StrassenMatMulPass(AreaPass):
              rows there are is seen when the kernel runs; a session that has run with enough of them keeps the sums of
              the matrix, 1.25 times as large as that
     algebra  Strassen's algorithm, once. Rows are scaled by powers of two, so that rounding errors are relative to the
-             largest number of their own row; rows that are not finite, and columns of very different sizes, are
+             sum of the sizes of their own row; rows that are not finite, and columns of very different sizes, are
              computed directly
     source   Strassen, Gaussian Elimination is not Optimal, 1969
     """

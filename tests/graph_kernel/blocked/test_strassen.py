@@ -111,6 +111,18 @@ def test_what_is_not_finite_stays_in_its_rows(name: str, found: dict[str, Found]
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
+def test_rows_of_a_few_numbers(found: dict[str, Found], programs: Standalone) -> None:
+    """A table that is looked up by a product with rows of one 1 each, beside rows of many numbers."""
+    one = found["plain"]
+    rows = 100 * np.random.default_rng(4).standard_normal((40, 64)).astype(np.float32)
+    rows[:20] = np.eye(64, dtype=np.float32)[:20]
+    (weights,) = one.constants.values()
+    for width in widths():
+        (made,) = programs.run(one.area, [one.constants.get(name, rows) for name in one.area.inputs], width)
+        assert (np.abs(made[:20] - weights[:20]) <= 5e-7 * np.abs(weights).max()).all()
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
 def test_zeros_stay_zeros(found: dict[str, Found], programs: Standalone) -> None:
     one = found["plain"]
     rows = np.random.default_rng(3).standard_normal((40, 64)).astype(np.float32)
@@ -126,7 +138,7 @@ def test_rounding_is_that_of_the_row(found: dict[str, Found], programs: Standalo
     one = found["biased"]
     weights, bias = (one.constants[name] for name in one.area.inputs if name in one.constants)
     rows = np.random.default_rng(0).standard_normal((250, 64)).astype(np.float32)
-    sizes = np.float32(10.0) ** np.random.default_rng(1).integers(-38, 38, 250).astype(np.float32)
+    sizes = np.float32(10.0) ** np.random.default_rng(1).integers(-38, 36, 250).astype(np.float32)
     rows = (rows * sizes[:, None]).astype(np.float32)
     exact = rows.astype(np.float64) @ weights + bias
     allowed = 3e-6 * (np.abs(rows).max(axis=1, keepdims=True).astype(np.float64) * np.abs(weights).sum(axis=0)) + 1e-45
@@ -139,13 +151,16 @@ def test_rounding_is_that_of_the_row(found: dict[str, Found], programs: Standalo
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
-@pytest.mark.parametrize("what", ["small", "large", "zero", "infinite"])
+@pytest.mark.parametrize("what", ["small", "large", "zero", "infinite", "a few numbers"])
 def test_columns_of_other_sizes_are_computed_directly(what: str, found: dict[str, Found], programs: Standalone) -> None:
     """A column that is small beside others would drown in their rounding errors; one of zeros is exact."""
     one = found["plain"]
     (name,) = one.constants
     weights = one.constants[name].copy()
-    weights[:, 5] *= np.float32({"small": 1e-6, "large": 1e6, "zero": 0, "infinite": np.inf}[what])
+    if what == "a few numbers":
+        weights[:, 5] = np.float32(0.01) * (np.arange(64) == 7)
+    else:
+        weights[:, 5] *= np.float32({"small": 1e-6, "large": 1e6, "zero": 0, "infinite": np.inf}[what])
     rows = np.random.default_rng(2).standard_normal((40, 64)).astype(np.float32)
     tensors = [weights if n == name else rows for n in one.area.inputs]
     (plain,) = wanted(one.area, tensors)
