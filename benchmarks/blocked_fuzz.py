@@ -6,9 +6,9 @@
 
 Two of three networks are convolutional, the third has products of rows; every fourth runs on NaN and infinities, too.
 Each area of a network runs with vectors of every width that the processor has, and in onnxruntime on two threads. The
-reference is onnxruntime with its optimizers off. Products are computed by Strassen's algorithm, however small they are,
-where their channels allow it. Where both differ, the steps of the program are computed with numpy,
-which tells whether the program is wrong or what runs it. Exit code 1 if anything differs.
+reference is onnxruntime with its optimizers off. With vectors of each width products are computed by Strassen's
+algorithm where their channels allow it, however small they are. Where both differ, the steps of the program are
+computed with numpy, which tells whether the program is wrong or what runs it. Exit code 1 if anything differs.
 """
 
 from __future__ import annotations
@@ -65,6 +65,7 @@ def run_batch(
     processor: Processor | None = None,
 ) -> Iterator[str]:
     """Findings of some networks, which share a library. With flags or a processor they do not run in onnxruntime."""
+    make_program.strassen_from = lambda taken, made: 1
     calls = [(number, *call) for number in numbers for call in calls_of(seed, number)]
     areas = [found.area for _, found, _ in calls]
     counts["networks"] += len(numbers)
@@ -92,7 +93,6 @@ def run_batch(
 
 def main() -> int:
     options = fuzz_options(__doc__)
-    make_program.strassen_from = lambda taken, made: 1
     counts: Counter[str] = Counter()
     findings = 0
     for begin in range(0, len(options.numbers), _BATCH):

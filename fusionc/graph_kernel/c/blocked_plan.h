@@ -183,11 +183,8 @@ static gb_plan *gb_plan_of(gb_state *state, const gb_size *sizes) {
   gb_fill(state, plan, slots);
   for (int k = 0; k < p->steps_count; ++k) {
     gb_call *c = &plan->calls[k];
-    if (c->is_strassen && !(c->even = gb_sums_of(state, k))) {
-      gb_free_plan(plan);
-      return NULL;
-    }
-    if (c->is_strassen) c->sums = c->even + gb_rounded(c->out.channels / (GB_GROUP * state->width->vector), GB_ALIGN);
+    if (c->is_strassen) c->even = gb_sums_of(state, k);
+    if (c->even) c->sums = c->even + gb_rounded(c->out.channels / (GB_GROUP * state->width->vector), GB_ALIGN);
     gb_store_directly(state, plan, k);
     gb_read_directly(state, plan, k);
   }

@@ -41,7 +41,7 @@ typedef struct {
 } gb_step;
 
 /* Of Strassen's way: products instead of 8, sums of quarters of a matrix, blocks of channels out that are made together. */
-enum { GB_STRASSEN = 7, GB_SUMS = 5, GB_QUARTERS = 4, GB_GROUP = 4 };
+enum { GB_SEVEN = 7, GB_SUMS = 5, GB_QUARTERS = 4, GB_GROUP = 4 };
 
 typedef struct gb_program {
   const gb_storage *storages;
@@ -72,9 +72,10 @@ typedef struct gb_call {
   ptrdiff_t units;             /* parts of blocks of channels, or of pairs of them */
   ptrdiff_t rows, part, strip; /* parts of a block, pixels of a part; parts that each block has before any has the next */
   int is_flat;                 /* parts are any pixels, not rows */
-  int is_strassen;             /* made by Strassen's way: from `sums` of quarters of the weights, where these are `even` */
-  const float *sums, *even;
   int is_scattered;            /* they are, but rows of what is made have gaps between them */
+  int is_strassen;             /* made by Strassen's way: from `sums` of quarters of the weights, of those groups that are `even`;
+                                * rows are chunks of an image then, strip is parts of the groups */
+  const float *sums, *even;
   ptrdiff_t tasks;             /* how many do the units */
   ptrdiff_t halo;              /* what is cleared before, around the images at `whole`; 0: nothing */
   float *whole;

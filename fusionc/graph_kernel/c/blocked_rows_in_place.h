@@ -47,7 +47,8 @@ static void gb_point_to_tensor(gb_image *image, int vector) {
 }
 
 /* Rows that products alone read are read from their tensor: those whose channels are whole vectors. Where rows are whole
- * pages apart, those of a tile would take the same few places of the nearest cache, so that these are only added. */
+ * pages apart, those of a tile would take the same few places of the nearest cache, so that these are only added,
+ * or read once by Strassen's way. */
 static void gb_read_directly(const gb_state *state, gb_plan *plan, int k) {
   const gb_program *p = state->kernel->program;
   const int storage = p->steps[k].op == GB_LOAD ? gb_whole_rows(p, p->steps[k].out) : -1, v = state->width->vector;

@@ -17,7 +17,7 @@ typedef struct {
   const gb_width *width;
   const float **weights, **bias; /* for each step, as its tasks read them; NULL where there is none */
   float *constants;              /* where they lie */
-  _Atomic(float *) *sums;        /* for each step that has been made by Strassen's way */
+  _Atomic(void *) *sums;         /* floats, for each step that has been made by Strassen's way */
   _Atomic(void *) spare;
 } gb_state;
 

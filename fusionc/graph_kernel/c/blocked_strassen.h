@@ -13,7 +13,7 @@
  * it takes is in `add_pixels`, the sums are in `add_quarters`. */
 static const struct {
   int matrix, to, also_to, sign;
-} GB(products)[GB_STRASSEN] = {{-1, 0, 3, 1}, {-1, 1, 3, 1}, {-1, 0, 2, 1}, {-1, 3, -1, 1},
+} GB(products)[GB_SEVEN] = {{-1, 0, 3, 1}, {-1, 1, 3, 1}, {-1, 0, 2, 1}, {-1, 3, -1, 1},
                                {-1, 0, -1, 1}, {0, 2, 3, -1}, {3, 1, 0, -1}};
 
 /* What a thread makes in its scratch memory. Between blocks of channels lie `apart` floats, of an odd number of pixels: at a
@@ -28,7 +28,7 @@ typedef struct {
 } GB(strassen_work);
 
 static ptrdiff_t GB(pairs_at_once)(ptrdiff_t channels) {
-  const ptrdiff_t fit = (4 << 20) / (GB_STRASSEN * 2 * channels);
+  const ptrdiff_t fit = (4 << 20) / (GB_SEVEN * 2 * channels);
   return fit < GB_TILE ? GB_TILE : fit > GB_MOST_PAIRS ? GB_MOST_PAIRS : fit;
 }
 
@@ -37,7 +37,7 @@ static GB(strassen_work) GB(work_in)(float *scratch, ptrdiff_t channels) {
   const ptrdiff_t most = GB(pairs_at_once)(channels) | 1;
   GB(strassen_work) k = {.kept = (gb_kept *)(void *)scratch, .factors = scratch + GB_KEPT, .apart = most * GB_V};
   k.each = channels / (2 * GB_V) * k.apart;
-  k.made = k.factors + GB_STRASSEN * k.each;
+  k.made = k.factors + GB_SEVEN * k.each;
   k.sums = k.made + 2 * k.apart;
   k.out_at = (ptrdiff_t *)(void *)(k.sums + 2 * GB_GROUP * k.apart);
   k.in2_at = k.out_at + 2 * most;
@@ -48,7 +48,7 @@ static GB(strassen_work) GB(work_in)(float *scratch, ptrdiff_t channels) {
 
 /* How many floats that are. */
 static ptrdiff_t GB(strassen_floats)(ptrdiff_t channels) {
-  const ptrdiff_t most = GB(pairs_at_once)(channels) | 1, blocks = GB_STRASSEN * channels / (2 * GB_V) + 2 + 2 * GB_GROUP;
+  const ptrdiff_t most = GB(pairs_at_once)(channels) | 1, blocks = GB_SEVEN * channels / (2 * GB_V) + 2 + 2 * GB_GROUP;
   return GB_KEPT + blocks * most * GB_V + 2 * most * (ptrdiff_t)(2 * sizeof(ptrdiff_t) / sizeof(float) + 2);
 }
 
@@ -160,12 +160,14 @@ static void GB(multiply_quarters)(const gb_call *c, const GB(strassen_work) *k, 
                                   ptrdiff_t pairs) {
   const ptrdiff_t half = c->in.blocks / 2, at_once = GB(blocks_at_once)(c->step, half), row = GB_V * 2 * GB_V;
   const ptrdiff_t below = half * row, tiles = (pairs + GB_TILE - 1) / GB_TILE;
+  enum { FEW_TILES = 5 };
   int is_begun[GB_QUARTERS] = {0};
-  for (int n = 0; n < GB_STRASSEN; ++n) {
+  for (int n = 0; n < GB_SEVEN; ++n) {
     const int q = GB(products)[n].matrix, to = GB(products)[n].to, also_to = GB(products)[n].also_to;
     const float *matrix = q < 0 ? sum : w + q / 2 * below + q % 2 * 2 * below;
     if (q < 0) sum += below;
-    const float *next = n == GB_QUARTERS ? w : n == GB_QUARTERS + 1 ? w + 3 * below : sum;
+    const int q2 = n + 1 < GB_SEVEN ? GB(products)[n + 1].matrix : -1;
+    const float *next = q2 < 0 ? sum : w + q2 / 2 * below + q2 % 2 * 2 * below;
     for (ptrdiff_t b = 0; b < half; b += at_once) {
       GB(tile) t = {
           .x = k->factors + n * k->each + b * k->apart,
@@ -173,7 +175,7 @@ static void GB(multiply_quarters)(const gb_call *c, const GB(strassen_work) *k, 
           .x_block = k->apart,
           .w = matrix + b * row,
           .ahead = b + at_once < half ? matrix + (b + at_once) * row : next,
-          .ahead_step = tiles > GB_QUARTERS + 1 ? GB_LINE : 2 * GB_LINE, /* about what is asked for by all tiles */
+          .ahead_step = tiles > FEW_TILES ? GB_LINE : 2 * GB_LINE, /* all tiles together ask for about a matrix */
           .blocks = half - b < at_once ? half - b : at_once,
           .last = GB_V,
           .rows = 1,
@@ -253,7 +255,7 @@ static void GB(strassen)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float 
     if (k.kept->chunk != chunk) k.kept->is_finite = GB(add_pixels)(c, &k, image, first, n);
     k.kept->chunk = chunk;
     for (ptrdiff_t g = groups * part / c->strip; g < groups * (part + 1) / c->strip; ++g) {
-      if (g >= whole || !k.kept->is_finite || !c->even[g]) {
+      if (g >= whole || !k.kept->is_finite || !c->even || !c->even[g]) {
         GB(convolve_group)(c, image, first, n, g);
         continue;
       }

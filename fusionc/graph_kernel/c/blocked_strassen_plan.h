@@ -4,19 +4,20 @@
 static int gb_may_be_strassen(const gb_step *s) { return (s->op == GB_CONV || s->op == GB_PRODUCT) && s->flag > 0; }
 
 /* The sums of quarters of the weights of a step, behind what says of each group whether its columns are even; NULL where there
- * is no memory. Two runs may begin to make them: one of them is kept. */
+ * is no memory: all is computed the direct way then. Two runs may begin to make them: one of them is kept. */
 static const float *gb_sums_of(gb_state *state, int k) {
   const gb_program *p = state->kernel->program;
   const gb_step *s = &p->steps[k];
   const ptrdiff_t in = p->buffers[s->in].channels, out = p->buffers[s->out].channels;
   const ptrdiff_t group = GB_GROUP * state->width->vector * in, groups = out / (GB_GROUP * state->width->vector);
-  float *made = state->sums[k], *none = NULL;
+  float *made = state->sums[k];
+  void *none = NULL;
   if (made) return made;
   const ptrdiff_t first = gb_rounded(groups, GB_ALIGN), each = group / GB_QUARTERS * GB_SUMS;
   if (!(made = gb_allocate((first + groups * each) * (ptrdiff_t)sizeof *made))) return NULL;
   for (ptrdiff_t g = 0; g < groups; ++g)
     made[g] = (float)state->width->add_quarters(state->weights[k] + g * group, made + first + g * each, in);
-  if (__atomic_compare_exchange_n((void **)&state->sums[k], (void **)&none, made, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return made;
+  if (__atomic_compare_exchange_n((void **)&state->sums[k], &none, made, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return made;
   free(made);
   return none;
 }

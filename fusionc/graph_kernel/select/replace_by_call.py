@@ -80,8 +80,8 @@ def _declare_sizes(graph: Graph, locations: Sequence[AreaLocation]) -> None:
 
 
 def count_steps(graph: Graph, locations: Sequence[tuple[AreaLocation, str | None]], pass_: Pass) -> PatternCount:
-    """How many operators are computed by the algorithm that a pass is for, in areas of which some may have been
-    refused."""
+    """How many operators are computed by the algorithm that a pass is for, where the sizes are those that it is for, in
+    areas of which some may have been refused."""
     count, kind = PatternCount(graph.id, pass_.kind, pass_.name, pass_.patterns[0].name), ALGORITHMS[pass_.name]
     for location, reason in locations:
         if kind not in location.area.kind:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 import pytest
-from networks import Network, areas_of
+from networks import MICROSOFT, Network, areas_of
 from onnx import TensorProto, helper
 
 from fusionc.graph_kernel.area import KernelKind
@@ -237,10 +237,28 @@ def deep(channels: int = 64, **attributes: object) -> onnx.ModelProto:
 
 
 BLOCKED, WINOGRAD = "BlockedConvolutionFusionPass", "WinogradConvolutionPass"
+PRODUCTS, STRASSEN = "BlockedMatMulFusionPass", "StrassenMatMulPass"
 
 
 def test_areas_and_convolutions_by_winograd_are_counted() -> None:
     assert fused(deep()) == {BLOCKED: (1, 1), WINOGRAD: (3, 3)}
+
+
+def rows_by_matrices(rows: int | str) -> onnx.ModelProto:
+    n = Network()
+    x = n.op("Gelu", n.product(n.input(1, rows, 768), 768, 3072), domain=MICROSOFT)
+    return n.model(n.product(x, 3072, 768))
+
+
+@pytest.mark.parametrize(("rows", "times"), [(16, 0), (400, 2), ("M", 2)])
+def test_products_by_strassen_are_counted(rows: int | str, times: int) -> None:
+    counts = fused(rows_by_matrices(rows))
+    assert counts[PRODUCTS] == (1, 1) and counts.get(STRASSEN, (0, 0)) == (times, times)
+
+
+def test_without_its_pass_products_are_computed_directly() -> None:
+    assert fused(rows_by_matrices(400), STRASSEN) == {PRODUCTS: (1, 1)}
+    assert not {PRODUCTS, STRASSEN} & fused(rows_by_matrices(400), PRODUCTS).keys()
 
 
 def test_what_onnxruntime_computes_as_fast_is_refused() -> None:

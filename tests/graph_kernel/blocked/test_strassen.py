@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
+from areas import session
+from kernels_run import call_of
 from networks import MICROSOFT, Array, Found, Network, difference, only_area, wanted
 from standalone_programs import Standalone, widths
 
@@ -14,8 +18,9 @@ from fusionc.graph_kernel.blocked import make_program
 from fusionc.graph_kernel.blocked.make_program import algorithm_of, program_of
 from fusionc.graph_kernel.blocked.product_time import strassen_from, strassen_share
 from fusionc.graph_kernel.blocked.program import ProgramStep, StepKind
+from fusionc.graph_kernel.library.build_library import build
 
-ROWS = (1, 2, 7, 33, 250)  # the last one is several chunks, but for vectors of 16
+ROWS = (1, 2, 7, 33, 250)  # the last one is several chunks
 
 
 def rows_of(form: Callable[[Network, str], str | list[str]], channels: int = 64) -> Network:
@@ -88,6 +93,13 @@ def steps_of(one: Found) -> list[ProgramStep]:
     return [step for step in program_of(one.area).program.steps if algorithm_of(step) is KernelKind.STRASSEN]
 
 
+@pytest.fixture(scope="module")
+def direct(tmp_path_factory: pytest.TempPathFactory) -> Standalone:
+    """The same areas without the algorithm."""
+    plain = (only_area(network.model(), KernelKind.BLOCKED) for network in FORMS.values())
+    return Standalone([one.area for one in plain], tmp_path_factory.mktemp("direct"), ["-O0"])
+
+
 def compare(one: Found, tensors: list[Array], programs: Standalone) -> None:
     plain = wanted(one.area, tensors)
     for width in widths():
@@ -101,6 +113,21 @@ def test_forms(name: str, found: dict[str, Found], programs: Standalone) -> None
     assert steps_of(found[name])
     for rows in (1, 3) if name.startswith("images") else ROWS:
         compare(found[name], found[name].tensors(FORMS[name].feeds({"M": rows, "N": rows})), programs)
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_it_is_another_algorithm(found: dict[str, Found], programs: Standalone, direct: Standalone) -> None:
+    """Results differ in rounding where it is taken, and not where it is not: of numbers that are not finite."""
+    for name in ("plain", "activation_and_sum"):
+        one, other = found[name], only_area(FORMS[name].model(), KernelKind.BLOCKED)
+        feeds = FORMS[name].feeds({"M": 16, "N": 1})
+        for is_finite in (True, False):
+            for width in widths():
+                made = programs.run(one.area, one.tensors(feeds), width)[-1]
+                plain = direct.run(other.area, other.tensors(feeds), width)[-1]
+                assert np.array_equal(made, plain, equal_nan=True) != is_finite
+            feeds = {key: np.where(np.arange(value.size).reshape(value.shape) == 70, np.inf, value).astype(np.float32)
+                     for key, value in feeds.items()}  # fmt: skip
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
@@ -198,3 +225,23 @@ def test_known_rows_that_are_too_few_are_not_counted(monkeypatch: pytest.MonkeyP
     for rows, counted in ((39, 0), (40, 1), ("M", 1)):
         n = Network()
         assert len(steps_of(only_area(n.model(n.product(n.input(rows, 64), 64, 64))))) == counted
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_sizes_may_change_from_run_to_run() -> None:
+    """In onnxruntime, with as many channels as two processors need: sums are made once and found again."""
+    n = Network(seed=14)
+    one = only_area(n.model(n.product(n.input("M", 64), 64, 64 * 8 * min(os.cpu_count() or 1, 4))))
+    built = build([one.area])
+    assert not built.failed
+    of_all = session(call_of(one), built.library)
+    (name,) = one.images
+
+    def difference_of(rows: int) -> str:
+        tensors = one.tensors(n.feeds({"M": rows}))
+        (made,) = of_all.run(None, {name: tensors[one.area.inputs.index(name)]})
+        return difference(wanted(one.area, tensors)[0], made)
+
+    with ThreadPoolExecutor() as pool:  # the first runs at the same time
+        assert not any(pool.map(difference_of, (300, 200, 1, 300, 500)))
+    assert not any(map(difference_of, (1, 300, 0, 129, 1000)))
