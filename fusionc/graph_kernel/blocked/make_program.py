@@ -16,6 +16,7 @@ from fusionc.graph_kernel.blocked.place_images import Places, Value, lifetimes, 
 from fusionc.graph_kernel.blocked.product_time import strassen_from
 from fusionc.graph_kernel.blocked.program import (
     BLOCK,
+    BY_MATRIX,
     CONVOLUTIONS,
     NOTHING,
     PLAIN_WINDOW,
@@ -64,7 +65,7 @@ def algorithm_of(step: ProgramStep) -> KernelKind:
     """By which algorithm a step is computed, or may be if there are as many pixels as it needs; BLOCKED: directly."""
     if step.kind is StepKind.WINOGRAD:
         return KernelKind.WINOGRAD
-    is_strassen = step.kind in (StepKind.CONV, StepKind.PRODUCT) and step.flag
+    is_strassen = step.kind in BY_MATRIX and step.flag
     return KernelKind.STRASSEN if is_strassen else KernelKind.BLOCKED
 
 
@@ -155,7 +156,7 @@ class _Maker:
 
     def _strassen_from(self, operation: Operation) -> int:
         """Of how many pixels on a product is made of halves of its operands; 0 where it never is."""
-        if KernelKind.STRASSEN not in self._area.kind or operation.kind not in (StepKind.CONV, StepKind.PRODUCT):
+        if KernelKind.STRASSEN not in self._area.kind or operation.kind not in BY_MATRIX:
             return 0
         image, out = self._images.images[operation.image], self._images.images[operation.out]
         if operation.window != PLAIN_WINDOW or image.channels % (2 * BLOCK):

@@ -44,6 +44,9 @@ CONVOLUTIONS = frozenset(
 )
 
 
+BY_MATRIX = (StepKind.CONV, StepKind.PRODUCT)  # which may be products of pixels with a matrix
+
+
 class Activation(IntEnum):
     """What is done to each element of a result."""
 

@@ -17,11 +17,17 @@ from fusionc.graph_kernel.blocked.product_time import (
     product_seconds,
     strassen_share,
 )
-from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, NO_ACTIVATION, Activation, ProgramStep, StepKind
+from fusionc.graph_kernel.blocked.program import (
+    BY_MATRIX,
+    CONVOLUTIONS,
+    NO_ACTIVATION,
+    Activation,
+    ProgramStep,
+    StepKind,
+)
 
 _DIRECT = 0.94  # what a direct convolution takes here, of the time that onnxruntime takes …
 _BY_CHANNEL = 1.12  # … and one of each channel by itself whose kernels have another number of columns than these
-_PRODUCTS = (StepKind.PRODUCT, StepKind.CONV)
 _COLUMNS = (3, 5, 7)
 _OVERLAPPING = 1.3  # what onnxruntime takes for a transposed convolution whose kernels overlap, as it adds up in memory
 _LEAST = 0.04  # of onnxruntime's time: below that estimates are no better than guesses
@@ -37,7 +43,7 @@ def saved_by_program(area: Area) -> float:
 
 
 def _here_and_there(step: ProgramStep, operation: Operation, made: MadeProgram) -> tuple[float, float]:
-    if step.kind in _PRODUCTS and made.is_rows(operation.out):
+    if step.kind in BY_MATRIX and made.is_rows(operation.out):
         here, there = _of_product(operation, made)
         return here * _share(step, operation, made), there
     if step.kind in CONVOLUTIONS:

@@ -158,6 +158,7 @@ static gb_plan *gb_plan_of(gb_state *state, const gb_size *sizes) {
     if (size > at[slot]) at[slot] = size;
   }
   for (int k = 0; k < p->steps_count; ++k) {
+    if (p->steps[k].op != GB_WINOGRAD && !gb_may_be_strassen(&p->steps[k])) continue; /* the others need none */
     const gb_call c = gb_call_of(state, k, sizes, NULL);
     const size_t needed = (size_t)gb_scratch(state->width, &c);
     if (needed > scratch) scratch = needed;
@@ -183,8 +184,7 @@ static gb_plan *gb_plan_of(gb_state *state, const gb_size *sizes) {
   gb_fill(state, plan, slots);
   for (int k = 0; k < p->steps_count; ++k) {
     gb_call *c = &plan->calls[k];
-    if (c->is_strassen) c->even = gb_sums_of(state, k);
-    if (c->even) c->sums = c->even + gb_rounded(c->out.channels / (GB_GROUP * state->width->vector), GB_ALIGN);
+    if (c->is_strassen) gb_give_sums(state, k, c);
     gb_store_directly(state, plan, k);
     gb_read_directly(state, plan, k);
   }

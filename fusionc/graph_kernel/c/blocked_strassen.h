@@ -3,7 +3,7 @@
  *
  * V. Strassen, Gaussian Elimination is not Optimal, 1969. Which pixels and channels are in which half is free: here those of
  * a chunk of pixels, of all blocks of channels in, of a group of four blocks of channels out. Sums of quarters mix pixels:
- * each is multiplied by a power of two before, so that its largest number is about 1, and nothing is lost of small ones
+ * each is multiplied by a power of two before, so that its numbers are about 1 in sum, and nothing is lost of small ones
  * beside large ones; a pixel of zeros stays one. Columns of the matrix are mixed, too: where their sizes are too different,
  * and where something is not finite, which would reach other pixels, all is computed the direct way. */
 #define GB_MOST_PAIRS (8 * GB_TILE) /* of pixels in a chunk */
@@ -14,7 +14,7 @@
 static const struct {
   int matrix, to, also_to, sign;
 } GB(products)[GB_SEVEN] = {{-1, 0, 3, 1}, {-1, 1, 3, 1}, {-1, 0, 2, 1}, {-1, 3, -1, 1},
-                               {-1, 0, -1, 1}, {0, 2, 3, -1}, {3, 1, 0, -1}};
+                            {-1, 0, -1, 1}, {0, 2, 3, -1}, {3, 1, 0, -1}};
 
 /* What a thread makes in its scratch memory. Between blocks of channels lie `apart` floats, of an odd number of pixels: at a
  * distance of whole pages they would take the same few places of a cache. */
@@ -115,7 +115,7 @@ GK_INLINE int GB(scale_pixel)(const gb_call *c, const float *x, float *scale, fl
   return 1;
 }
 
-/* The factors of a chunk of n pixels from `first` on. Whether all their numbers are finite. */
+/* The factors of a chunk of n pixels from `first` on. Whether the sums of their numbers are finite. */
 static int GB(add_pixels)(const gb_call *c, const GB(strassen_work) *k, ptrdiff_t image, ptrdiff_t first, ptrdiff_t n) {
   const ptrdiff_t half = c->in.blocks / 2, pairs = (n + 1) / 2, right = half * c->in.plane, width = c->out.width;
   const float *x = c->in.data + image * c->in.image;

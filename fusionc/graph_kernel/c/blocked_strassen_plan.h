@@ -3,23 +3,26 @@
 
 static int gb_may_be_strassen(const gb_step *s) { return (s->op == GB_CONV || s->op == GB_PRODUCT) && s->flag > 0; }
 
-/* The sums of quarters of the weights of a step, behind what says of each group whether its columns are even; NULL where there
- * is no memory: all is computed the direct way then. Two runs may begin to make them: one of them is kept. */
-static const float *gb_sums_of(gb_state *state, int k) {
-  const gb_program *p = state->kernel->program;
-  const gb_step *s = &p->steps[k];
-  const ptrdiff_t in = p->buffers[s->in].channels, out = p->buffers[s->out].channels;
-  const ptrdiff_t group = GB_GROUP * state->width->vector * in, groups = out / (GB_GROUP * state->width->vector);
+/* Gives step k the sums of quarters of its weights, in front of which lies what says of each group whether its columns are
+ * even. Where there is no memory for them, all is computed the direct way. Two runs may begin to make them: one of them is
+ * kept. */
+static void gb_give_sums(gb_state *state, int k, gb_call *c) {
+  const ptrdiff_t in = c->in.channels, groups = c->out.channels / (GB_GROUP * state->width->vector);
+  const ptrdiff_t group = GB_GROUP * state->width->vector * in, each = group / GB_QUARTERS * GB_SUMS;
+  const ptrdiff_t first = gb_rounded(groups, GB_ALIGN);
   float *made = state->sums[k];
   void *none = NULL;
-  if (made) return made;
-  const ptrdiff_t first = gb_rounded(groups, GB_ALIGN), each = group / GB_QUARTERS * GB_SUMS;
-  if (!(made = gb_allocate((first + groups * each) * (ptrdiff_t)sizeof *made))) return NULL;
-  for (ptrdiff_t g = 0; g < groups; ++g)
-    made[g] = (float)state->width->add_quarters(state->weights[k] + g * group, made + first + g * each, in);
-  if (__atomic_compare_exchange_n((void **)&state->sums[k], &none, made, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return made;
-  free(made);
-  return none;
+  if (!made) {
+    if (!(made = gb_allocate((first + groups * each) * (ptrdiff_t)sizeof *made))) return;
+    for (ptrdiff_t g = 0; g < groups; ++g)
+      made[g] = (float)state->width->add_quarters(state->weights[k] + g * group, made + first + g * each, in);
+    if (!__atomic_compare_exchange_n((void **)&state->sums[k], &none, made, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
+      free(made);
+      made = none;
+    }
+  }
+  c->even = made;
+  c->sums = made + first;
 }
 
 /* Whether a step is made by Strassen's way: of fewer groups for a thread, the factors of pixels take longer than is saved,
