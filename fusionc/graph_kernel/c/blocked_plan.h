@@ -40,6 +40,31 @@ static int gb_is_by_pixel(const gb_width *width, const gb_call *c) {
          (gb_is_flat(&c->out) || (s->op == GB_CONV && is_short)) && (s->op == GB_SCALE || gb_is_flat(&c->in2));
 }
 
+/* Parts of all pixels, each of about eight tiles. Where there are few parts, threads have as many each. */
+static void gb_divide_pixels(const gb_width *width, gb_call *c, ptrdiff_t pixels) {
+  enum { GB_FEW = 4 }; /* parts for each thread */
+  const ptrdiff_t most = 8 * width->tile, threads = gb_threads(), left = pixels % most;
+  ptrdiff_t parts = pixels / most + (left >= width->tile / 2 || pixels < most); /* a few pixels alone are no part */
+  if (parts < GB_FEW * threads && pixels >= threads * width->tile) parts = gb_rounded(parts, threads);
+  c->part = (pixels + parts - 1) / parts;
+  c->rows = c->part ? (pixels + c->part - 1) / c->part : 0;
+}
+
+/* How many parts each block has before any has the next: as many as each thread has, so that it finds in its own cache what
+ * it has made in the step before. Of convolutions at most so many that what is read of them stays in that cache, and all
+ * where there are more weights than pixels: each thread reads some of the weights then, and all pixels. */
+static ptrdiff_t gb_strip_of(const gb_call *c, int is_convolution) {
+  const gb_step *s = c->step;
+  const ptrdiff_t threads = gb_threads(), of_each = c->rows < threads ? c->rows : (c->rows + threads - 1) / threads;
+  if (!is_convolution || !c->rows) return of_each;
+  const ptrdiff_t read = c->in.channels / s->group * c->part * s->stride[1] * (s->kernel[0] > 1 ? s->stride[0] : 1);
+  const ptrdiff_t fit = GB_STRIP / (read * (ptrdiff_t)sizeof(float) + 1) + 1, most = fit < c->rows ? fit : c->rows;
+  const ptrdiff_t weights = (ptrdiff_t)s->kernel[0] * s->kernel[1] * c->out.channels / s->group;
+  if (c->rows < threads || weights >= c->in.height * c->in.width) return most;
+  const ptrdiff_t strips = ((c->rows + most - 1) / most + threads / 2) / threads * threads; /* about, of all threads */
+  return strips > threads ? (c->rows + strips - 1) / strips : of_each;
+}
+
 /* How a step is cut into units. */
 static void gb_divide(const gb_width *width, gb_call *c) {
   const gb_step *s = c->step;
@@ -61,19 +86,9 @@ static void gb_divide(const gb_width *width, gb_call *c) {
   }
   c->part = shape->width;
   c->rows = shape->height;
-  if (c->is_flat) { /* eight tiles, or up to one more where a part with a few pixels alone were left */
-    const ptrdiff_t pixels = shape->height * shape->width, parts = pixels / (8 * width->tile);
-    const ptrdiff_t left = pixels - parts * 8 * width->tile;
-    c->part = 8 * width->tile + (left < width->tile / 2 && parts ? (left + parts - 1) / parts : 0);
-    c->rows = (pixels + c->part - 1) / c->part;
-  }
+  if (c->is_flat) gb_divide_pixels(width, c, shape->height * shape->width);
   if (s->op == GB_GLOBAL_AVERAGE) c->rows = 1;
-  c->strip = c->rows;
-  if (is_convolution && c->rows) { /* what a strip reads stays in the cache of a core for all blocks */
-    const ptrdiff_t read = c->in.channels / s->group * c->part * s->stride[1] * (s->kernel[0] > 1 ? s->stride[0] : 1);
-    const ptrdiff_t fit = GB_STRIP / (read * (ptrdiff_t)sizeof(float) + 1) + 1;
-    if (fit < c->rows) c->strip = fit;
-  }
+  c->strip = gb_strip_of(c, is_convolution);
   c->units = shape->batch * blocks * c->rows;
 }
 
@@ -139,14 +154,16 @@ static void gb_fill(const gb_state *state, gb_plan *plan, char *const *slots) {
 static gb_plan *gb_plan_of(gb_state *state, const gb_size *sizes) {
   const gb_program *p = state->kernel->program;
   const size_t calls = gb_rounded(p->steps_count * (ptrdiff_t)sizeof(gb_call), GB_ALIGN);
-  const size_t turns = (size_t)p->steps_count * sizeof(gb_progress), of_sizes = (size_t)p->storages_count * sizeof *sizes;
+  const size_t counters = (size_t)(p->steps_count * (1 + gb_threads())) * sizeof(gb_counter);
+  const size_t of_sizes = (size_t)p->storages_count * sizeof *sizes;
   gb_plan *plan = __atomic_exchange_n((void **)&state->spare, NULL, __ATOMIC_SEQ_CST);
   if (plan && !memcmp(plan->sizes, sizes, of_sizes)) return plan;
   if (!plan) {
-    if (!(plan = calloc(1, sizeof *plan + GB_ALIGN + calls + turns + of_sizes))) return NULL;
+    if (!(plan = calloc(1, sizeof *plan + GB_ALIGN + calls + counters + of_sizes))) return NULL;
     plan->calls = (gb_call *)gb_rounded((ptrdiff_t)(plan + 1), GB_ALIGN);
-    plan->progress = (gb_progress *)((char *)plan->calls + calls);
-    plan->sizes = (gb_size *)((char *)plan->progress + turns);
+    plan->ended = (gb_counter *)((char *)plan->calls + calls);
+    plan->begun = plan->ended + p->steps_count;
+    plan->sizes = (gb_size *)((char *)plan->ended + counters);
   }
   memcpy(plan->sizes, sizes, of_sizes);
   size_t at[p->slots + 1], all = 0, scratch = 0;

@@ -27,15 +27,13 @@ typedef struct {
 
 static ptrdiff_t gb_rounded(ptrdiff_t n, ptrdiff_t to) { return (n + to - 1) / to * to; }
 
-/* How many tasks of a step some thread has begun, and how many are done. */
-typedef struct {
-  _Atomic(ptrdiff_t) begun, ended;
-} gb_progress;
+typedef _Atomic(ptrdiff_t) gb_counter;
 
 /* A program with images of some sizes: its steps, and the memory that they work on. */
 typedef struct {
   gb_call *calls;
-  gb_progress *progress; /* of the steps */
+  gb_counter *ended; /* for each step, how many of its tasks are done */
+  gb_counter *begun; /* for each step and thread, how many of its share of the tasks some thread has begun */
   gb_size *sizes; /* of the images of each storage */
   size_t size;    /* bytes of memory */
   ptrdiff_t threads; /* that have something to do at once */

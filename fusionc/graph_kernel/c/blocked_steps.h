@@ -1,5 +1,6 @@
-/* One run: threads of onnxruntime go through the steps together. A thread that comes late, or never, costs the others
- * nothing: each takes tasks as long as there are any, and waits only for those that another one is at. */
+/* One run: threads of onnxruntime go through the steps together. Each begins with its own share of a step's tasks, which is
+ * of much the same pixels or channels in all steps, and goes on with what the others have left: one that comes late, or
+ * never, costs them nothing. It waits only for tasks that another one is at. */
 typedef struct {
   const gb_state *state;
   gb_plan *plan;
@@ -55,20 +56,30 @@ static void gb_do(const gb_work *w, const gb_call *c, ptrdiff_t number, float *s
   if (c->units) task(c, c->units * number / c->tasks, c->units * (number + 1) / c->tasks, scratch);
 }
 
+/* What one thread does of one step. */
+static void gb_go_through(const gb_work *w, int k, ptrdiff_t thread, float *scratch) {
+  const gb_call *c = &w->plan->calls[k];
+  const ptrdiff_t threads = w->plan->threads;
+  gb_counter *ended = &w->plan->ended[k];
+  for (ptrdiff_t turn = 0; turn < threads; ++turn) {
+    const ptrdiff_t whose = (thread + turn) % threads, first = c->tasks * whose / threads;
+    const ptrdiff_t count = c->tasks * (whose + 1) / threads - first;
+    gb_counter *begun = &w->plan->begun[k * threads + whose];
+    for (ptrdiff_t number; *begun < count && (number = (*begun)++) < count; ++*ended) gb_do(w, c, first + number, scratch);
+  }
+  for (int looks = 0; *ended < c->tasks; ++looks) {
+    if (looks < GB_PATIENCE) gb_rest();
+    else gb_yield();
+  }
+}
+
 /* What one thread does of a run. */
 static void gb_go(void *work, size_t thread) {
   const gb_work *w = work;
   float *scratch = (float *)(void *)(w->plan->scratch + thread * w->plan->scratch_size);
   for (int k = 0; k < w->state->kernel->program->steps_count; ++k) {
-    const gb_call *c = &w->plan->calls[k];
-    gb_progress *progress = &w->plan->progress[k];
-    if (c->is_strassen) ((gb_kept *)(void *)scratch)->chunk = -1;
-    for (ptrdiff_t number; progress->begun < c->tasks && (number = progress->begun++) < c->tasks; ++progress->ended)
-      gb_do(w, c, number, scratch);
-    for (int looks = 0; progress->ended < c->tasks; ++looks) {
-      if (looks < GB_PATIENCE) gb_rest();
-      else gb_yield();
-    }
+    if (w->plan->calls[k].is_strassen) ((gb_kept *)(void *)scratch)->chunk = -1;
+    gb_go_through(w, k, (ptrdiff_t)thread, scratch);
   }
 }
 
@@ -84,7 +95,8 @@ static void *gb_run(gb_state *state, const gb_size *sizes, const float *const *i
   for (int k = 0; k < state->kernel->program->steps_count; ++k) {
     gb_call *c = &plan->calls[k];
     const gb_step *s = c->step;
-    plan->progress[k].begun = plan->progress[k].ended = 0;
+    plan->ended[k] = 0;
+    for (ptrdiff_t thread = 0; thread < plan->threads; ++thread) plan->begun[k * plan->threads + thread] = 0;
     if (c->read >= 0) c->in.data = (float *)(uintptr_t)inputs[c->read];
     if (c->read2 >= 0) c->in2.data = (float *)(uintptr_t)inputs[c->read2];
     if (s->op == GB_LOAD) c->tensor = (float *)(uintptr_t)inputs[s->in];
