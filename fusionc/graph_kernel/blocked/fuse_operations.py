@@ -48,8 +48,8 @@ class Operations:
         if isinstance(item, Operation):
             item = self._scaled(item)
             self._load(item.image, item.is_planar)
-            if item.second:
-                self._load(item.second, False)
+            for name in item.reads()[1:]:
+                self._load(name, False)
             self._add(item)
             stored = [item.out]
         elif isinstance(item, ImageJoin):

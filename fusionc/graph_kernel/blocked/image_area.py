@@ -34,13 +34,16 @@ class Operation:
 
     An image that is read as it lies in its tensor is planar: only a LOAD of its own makes it so. `line` is what each
     element is multiplied by and what is added, of a DEPTHWISE that has no weights; `epsilon` what a LAYER_NORM adds to
-    variances.
+    variances. ATTENTION has its queries, keys and values in `image`, `second` and `third`, and multiplies scores by
+    `scale` before it adds the tensor `scores_bias`.
     """
 
     kind: StepKind
     out: str
     image: str
     second: str = ""
+    third: str = ""
+    scores_bias: str = ""
     weights: str = ""
     bias: str = ""
     activated: Activated = NO_ACTIVATION
@@ -50,6 +53,7 @@ class Operation:
     is_planar: bool = False
     line: tuple[float, float] | None = None
     epsilon: float = 0.0
+    scale: float = 0.0
 
     @property
     def border(self) -> int:
@@ -62,7 +66,7 @@ class Operation:
 
     def reads(self) -> list[str]:
         """The images that it reads."""
-        return [name for name in (self.image, self.second) if name]
+        return [name for name in (self.image, self.second, self.third) if name]
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import onnx
 
+from fusionc.graph_kernel.blocked.attention import attention
 from fusionc.graph_kernel.blocked.convolution_operators import convolution, transposed_convolution
 from fusionc.graph_kernel.blocked.image_activations import ACTIVATIONS
 from fusionc.graph_kernel.blocked.image_area import ImageArea, ImageCut, ImageJoin, Operation, UnfitOperator
@@ -169,6 +170,7 @@ OPERATORS: Mapping[tuple[str, str], _Reader] = {
     ("", "Split"): _split,
     ("", "Slice"): _slice,
     ("", "LayerNormalization"): layer_normalization,
+    (MICROSOFT, "MultiHeadAttention"): attention,
     ("", "Transpose"): turned,
     ("", "Resize"): resize,
     ("", "Upsample"): resize,
@@ -177,7 +179,10 @@ CONVOLVING = frozenset(
     name for name, reader in OPERATORS.items() if reader in (convolution, transposed_convolution, product)
 )
 _PRODUCTS = frozenset(op for (_, op), reader in OPERATORS.items() if reader is product)
-_OF_ROWS = (product, _sum_or_product, _activation, biased_activation, _joined, _split, _slice, layer_normalization)
+_OF_ROWS = (
+    *(product, attention, _sum_or_product, _activation, biased_activation),
+    *(_joined, _split, _slice, layer_normalization),
+)
 _OF_THE_LAST_AXIS = (product, layer_normalization)
 
 

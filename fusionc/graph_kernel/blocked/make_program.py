@@ -119,7 +119,7 @@ class _Maker:
         read = [self._buffer(value) for value in self._places.read(operation)]
         if operation.kind is StepKind.LOAD:
             read = [self._area.inputs.index(operation.image)]
-        image, second = [*read, NOTHING][:2]
+        image, second, third = [*read, NOTHING, NOTHING][:3]
         is_store = operation.kind is StepKind.STORE
         side = self._winograd_side(operation)
         out = self._area.outputs.index(operation.out) if is_store else self._buffer(self._places.made(operation))
@@ -128,6 +128,8 @@ class _Maker:
             out,
             image,
             second,
+            third,
+            self._tensor(operation.scores_bias),
             weights=self._tensor(operation.weights) if operation.line is None else self._filled(operation, 0),
             bias=self._tensor(operation.bias)
             if operation.bias or operation.line is None
@@ -137,6 +139,7 @@ class _Maker:
             window=operation.window,
             flag=side or self._strassen_from(operation) or int(operation.flag),
             epsilon=operation.epsilon,
+            scale=operation.scale,
         )
 
     def _winograd_side(self, operation: Operation) -> int:

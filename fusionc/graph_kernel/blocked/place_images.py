@@ -57,8 +57,8 @@ class Places:
         """The values that a step reads, its image first."""
         if step.kind is StepKind.LOAD:
             return []
-        first = (step.image, step.is_planar)
-        return [first, (step.second, False)] if step.second else [first]
+        first, *others = step.reads()
+        return [(first, step.is_planar), *((name, False) for name in others)]
 
     def _sampled(self, step: Operation) -> list[Operation]:
         """A convolution of single pixels that lie apart as one of pixels side by side, which a pool has picked: these

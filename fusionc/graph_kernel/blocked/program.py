@@ -33,6 +33,7 @@ class StepKind(IntEnum):
     PRODUCT = 16
     GROUPED = 17
     LAYER_NORM = 18
+    ATTENTION = 19
 
 
 CONVOLUTIONS = frozenset(
@@ -117,13 +118,17 @@ class ProgramStep:
     `is_after` says that the second operand is added behind the activation; `flag` of AVERAGE_POOL that zeros around
     count, of LOAD and STORE that the tensor is rows: its last axis are the channels; of WINOGRAD the number
     of pixels that a tile has in each direction; of CONV and PRODUCT the number of pixels from which on Strassen's
-    algorithm is taken, 0 for never. `epsilon` is what a LAYER_NORM adds to variances.
+    algorithm is taken, 0 for never. `epsilon` is what a LAYER_NORM adds to variances. ATTENTION has its queries, keys
+    and values in `image`, `second` and `third`, and adds the tensor `scores_bias` to scores that it has multiplied by
+    `scale`.
     """
 
     kind: StepKind
     out: int
     image: int
     second: int = NOTHING
+    third: int = NOTHING
+    scores_bias: int = NOTHING
     weights: int = NOTHING
     bias: int = NOTHING
     activated: Activated = NO_ACTIVATION
@@ -131,6 +136,7 @@ class ProgramStep:
     window: KernelWindow = PLAIN_WINDOW
     flag: int = 0
     epsilon: float = 0.0
+    scale: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from fusionc.graph_kernel.blocked.convolution_time import direct_seconds, winogr
 from fusionc.graph_kernel.blocked.image_area import Operation
 from fusionc.graph_kernel.blocked.make_program import MadeProgram, algorithm_of, program_of
 from fusionc.graph_kernel.blocked.product_time import (
+    attention_seconds,
     copy_seconds,
     norm_seconds,
     pass_seconds,
@@ -53,6 +54,8 @@ def _here_and_there(step: ProgramStep, operation: Operation, made: MadeProgram) 
         return there * _ratio(step) * _share(step, operation, made), there
     if step.kind is StepKind.LAYER_NORM and made.is_rows(operation.out):
         return norm_seconds(made.pixels(operation.out), made.images[operation.out].channels)
+    if step.kind is StepKind.ATTENTION:
+        return _of_attention(step, operation, made)
     if step.kind in (StepKind.LOAD, StepKind.STORE) and made.is_rows(operation.out):
         return copy_seconds(made.pixels(operation.out), made.images[operation.out].channels), 0.0
     return 0.0, 0.0
@@ -66,6 +69,12 @@ def _of_product(operation: Operation, made: MadeProgram) -> tuple[float, float]:
     if operation.activated != NO_ACTIVATION:
         there += pass_seconds(rows, out, operation.activated.function)
     return here, there
+
+
+def _of_attention(step: ProgramStep, operation: Operation, made: MadeProgram) -> tuple[float, float]:
+    batches, heads = max(1, made.images[operation.second].batch.about(1)), step.window.group
+    scores = made.pixels(operation.out) * made.pixels(operation.second) // batches * heads
+    return attention_seconds(scores, sum(_channels(operation, made)) // (2 * heads))
 
 
 def _share(step: ProgramStep, operation: Operation, made: MadeProgram) -> float:

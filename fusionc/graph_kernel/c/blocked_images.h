@@ -191,7 +191,8 @@ const gb_width GB(width_of) = {
     .tile = GB_TILE,
     .tasks = {GB(load_rows), GB(store_rows), GB(convolve), GB(winograd), GB(by_lane), GB(convolve), GB(transposed),
               GB(pool), GB(pool), GB(global_average), GB(elementwise), GB(elementwise), GB(elementwise), GB(elementwise),
-              GB(resize), GB(elementwise), GB(convolve), GB(by_lane), GB(normalize)},
+              GB(resize), GB(elementwise), GB(convolve), GB(by_lane), GB(normalize),
+              GB(attend)},
     .strassen = GB(strassen),
     .pack = GB(pack),
     .pack_by_lane = GB(pack_by_lane),
@@ -200,5 +201,6 @@ const gb_width GB(width_of) = {
     .tiles_at_once = GB(tiles_at_once),
     .pairs_at_once = GB(pairs_at_once),
     .strassen_floats = GB(strassen_floats),
+    .attention_floats = GB(attention_floats),
     .add_quarters = GB(add_quarters),
 };

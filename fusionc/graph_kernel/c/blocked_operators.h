@@ -51,6 +51,7 @@ static OrtStatus *gb_compute(void *self, OrtKernelContext *context) {
     int read = -1;
     if (s->op == GB_LOAD) read = s->in;
     if (s->op == GB_WINOGRAD && s->weights < inputs) read = s->weights; /* as they are, for what is not finite */
+    if (s->op == GB_ATTENTION) read = s->scores_bias;
     if (read >= 0)
       status = gk_input(context, (size_t)read, kernel->ranks[read], dims[read], &loads[read], (char **)(uintptr_t)&in[read]);
   }
@@ -67,6 +68,6 @@ static OrtStatus *gb_compute(void *self, OrtKernelContext *context) {
     if (!status) status = GK_ORT_GetData(gk_api)(value, (void **)(uintptr_t)&out[s->out]);
   }
   int failed = 0;
-  if (!status) status = gb_run(state, sizes, in, out, gk_share, context, &failed);
+  if (!status) status = gb_run(state, sizes, loads, in, out, gk_share, context, &failed);
   return status || !failed ? status : GK_ORT_CreateStatus(gk_api)(GK_FAIL, "no memory for the images of a kernel");
 }

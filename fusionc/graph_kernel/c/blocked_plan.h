@@ -12,6 +12,10 @@ static int gb_is_flat(const gb_image *image) { return !image->data || image->row
 static ptrdiff_t gb_scratch(const gb_width *width, const gb_call *c) {
   const ptrdiff_t side = c->step->flag, channels = c->in.blocks * width->vector;
   if (c->is_strassen) return width->strassen_floats(channels) * (ptrdiff_t)sizeof(float);
+  if (c->step->op == GB_ATTENTION) {
+    const ptrdiff_t of_head = (c->in.channels + c->out.channels) / c->step->group;
+    return width->attention_floats(c->keys, of_head, c->part) * (ptrdiff_t)sizeof(float);
+  }
   if (c->step->op != GB_WINOGRAD) return 0;
   const ptrdiff_t most = width->tiles_at_once(channels, (int)side);
   return (side + 2) * (side + 2) * most * (channels + 2 * width->vector) * (ptrdiff_t)sizeof(float);
@@ -74,8 +78,9 @@ static void gb_divide(const gb_width *width, gb_call *c) {
   ptrdiff_t blocks = shape->blocks;
   if (s->op == GB_LAYER_NORM) blocks = 1;
   if (is_convolution || s->op == GB_TRANSPOSED) blocks = (c->out.blocks / s->group + 1) / 2 * s->group;
-  if (s->op == GB_WINOGRAD) {
-    gb_divide_winograd(width, c);
+  if (s->op == GB_WINOGRAD || s->op == GB_ATTENTION) {
+    if (s->op == GB_WINOGRAD) gb_divide_winograd(width, c);
+    else gb_divide_attention(width, c);
     return;
   }
   c->is_flat = gb_is_by_pixel(width, c);
@@ -102,6 +107,7 @@ static double gb_nanoseconds(const gb_width *width, const gb_call *c) {
     case GB_WINOGRAD: return made * 4.0 * in / speed;
     case GB_CONV: case GB_FIRST: case GB_PRODUCT: return made * taps * in / speed;
     case GB_GROUPED: return made * taps * in / (speed / 2);
+    case GB_ATTENTION: return made * (double)c->keys * (1.0 + in / ((double)c->out.channels / s->group)) / speed;
     case GB_TRANSPOSED: return made * taps / (s->stride[0] * s->stride[1]) * in / speed;
     case GB_DEPTHWISE: return made * taps / (speed / 2);
     case GB_MAX_POOL: case GB_AVERAGE_POOL: return made * taps / 8.0;
@@ -113,6 +119,8 @@ static double gb_nanoseconds(const gb_width *width, const gb_call *c) {
 /* How many tasks a step is cut into at most: none takes much less than GB_TASK_NS. */
 static ptrdiff_t gb_tasks(const gb_width *width, const gb_call *c) {
   const double ns = gb_nanoseconds(width, c);
+  const ptrdiff_t parts = c->step->op == GB_ATTENTION && c->rows ? c->units / c->rows : 0; /* heads, which a task does not share */
+  if (parts >= gb_threads()) return parts;
   const ptrdiff_t most = GB_TASKS * gb_threads() < c->units ? GB_TASKS * gb_threads() : c->units;
   return ns > (double)GB_TASK_NS * (double)most ? most : ns > 2.0 * GB_TASK_NS ? (ptrdiff_t)(ns / GB_TASK_NS) : most > 0;
 }
@@ -125,6 +133,11 @@ static gb_call gb_call_of(const gb_state *state, int k, const gb_size *sizes, ch
   if (s->op != GB_STORE) c.out = gb_image_of(state, s->out, sizes, slots);
   else c.out = c.in;
   c.in2 = gb_image_of(state, s->in2, sizes, slots);
+  c.in3 = gb_image_of(state, s->in3, sizes, slots);
+  if (s->op == GB_ATTENTION) {
+    c.queries = gb_rows_of(state->kernel->program, s->in, sizes);
+    c.keys = gb_rows_of(state->kernel->program, s->in2, sizes);
+  }
   for (ptrdiff_t v = 0, width = state->width->vector; v < width; ++v)
     c.lanes[v] = c.out.channels % width == 0 || v < c.out.channels % width ? -1 : 0;
   gb_divide(state->width, &c);
@@ -175,7 +188,8 @@ static gb_plan *gb_plan_of(gb_state *state, const gb_size *sizes) {
     if (size > at[slot]) at[slot] = size;
   }
   for (int k = 0; k < p->steps_count; ++k) {
-    if (p->steps[k].op != GB_WINOGRAD && !gb_may_be_strassen(&p->steps[k])) continue; /* the others need none */
+    const int op = p->steps[k].op;
+    if (op != GB_WINOGRAD && op != GB_ATTENTION && !gb_may_be_strassen(&p->steps[k])) continue; /* the others need none */
     const gb_call c = gb_call_of(state, k, sizes, NULL);
     const size_t needed = (size_t)gb_scratch(state->width, &c);
     if (needed > scratch) scratch = needed;

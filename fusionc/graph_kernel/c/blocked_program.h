@@ -9,7 +9,7 @@
 enum {
   GB_LOAD, GB_STORE, GB_CONV, GB_WINOGRAD, GB_DEPTHWISE, GB_FIRST, GB_TRANSPOSED, GB_MAX_POOL, GB_AVERAGE_POOL,
   GB_GLOBAL_AVERAGE, GB_ADD, GB_MUL, GB_SCALE, GB_ACT, GB_RESIZE, GB_COPY, GB_PRODUCT,
-  GB_GROUPED, GB_LAYER_NORM
+  GB_GROUPED, GB_LAYER_NORM, GB_ATTENTION
 };
 enum {
   GB_NONE, GB_RELU, GB_CLIP, GB_LEAKY, GB_SIGMOID, GB_HARD_SIGMOID, GB_HARD_SWISH, GB_SWISH, GB_GELU, GB_TANH,
@@ -29,7 +29,9 @@ typedef struct {
 } gb_buffer;
 
 typedef struct {
-  short op, out, in, in2;  /* buffers; in2 is -1 where there is none. Of a load `in`, of a store `out` is a tensor */
+  short op, out, in, in2, in3; /* buffers; in2 and in3 are -1 where there is none. Of a load `in`, of a store `out` is a
+                                * tensor. Attention has its queries, keys and values in them */
+  short scores_bias;           /* the tensor that attention adds to its scores, or -1 */
   short weights, bias;     /* tensors, or -1: inputs of the operator, then tables */
   short activation, after; /* after: in2 is added behind the activation */
   float alpha, beta;       /* of the activation */
@@ -38,6 +40,7 @@ typedef struct {
                               of Winograd's way: pixels of a tile in each direction, 4 or 2; of products and convolutions
                               of single pixels: of how many on Strassen's way is taken, 0: never */
   float epsilon;           /* of a norm: what is added to variances */
+  float scale;             /* of attention: what scores are multiplied by */
 } gb_step;
 
 /* Of Strassen's way: products instead of 8, sums of quarters of a matrix, blocks of channels out that are made together. */
@@ -62,12 +65,13 @@ typedef struct {
 /* A step with all that is known when it runs. */
 typedef struct gb_call {
   const gb_step *step;
-  gb_image in, in2, out;
+  gb_image in, in2, in3, out;
   int read, read2; /* the tensors that in and in2 are, or -1 */
   int is_stored; /* what it makes lies in the tensors of the stores behind it whose `maker` it is */
   const struct gb_call *maker;
   ptrdiff_t first; /* of a store: the block of channels that its tensor begins with */
-  float *tensor; /* of a load or a store the images as onnxruntime has them, of others the weights as they are */
+  float *tensor; /* of a load or a store the images as onnxruntime has them, of attention what is added to scores, of others
+                  * the weights as they are */
   const float *weights, *bias;
   ptrdiff_t units;             /* parts of blocks of channels, or of pairs of them */
   ptrdiff_t rows, part, strip; /* parts of a block, pixels of a part; parts that each block has before any has the next */
@@ -76,6 +80,8 @@ typedef struct gb_call {
   int is_strassen;             /* made by Strassen's way: from `sums` of quarters of the weights, of those groups that are `even`;
                                 * rows are chunks of an image then, strip is parts of the groups */
   const float *sums, *even;
+  ptrdiff_t queries, keys;          /* of attention, in each batch; units are parts of the queries of a head */
+  ptrdiff_t bias_batch, bias_head; /* how far lies apart what is added to scores, 0: it is the same */
   ptrdiff_t tasks;             /* how many do the units */
   ptrdiff_t halo;              /* what is cleared before, around the images at `whole`; 0: nothing */
   float *whole;
@@ -94,7 +100,7 @@ typedef void gb_task(const gb_call *call, ptrdiff_t unit, ptrdiff_t end, float *
 /* What is compiled once for each width of vectors. */
 typedef struct {
   int vector, tile; /* floats in a vector, pixels of a tile */
-  gb_task *tasks[GB_LAYER_NORM + 1], *strassen;
+  gb_task *tasks[GB_ATTENTION + 1], *strassen;
   void (*pack)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out, ptrdiff_t block);
   void (*pack_by_lane)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
   void (*pack_transposed)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
@@ -102,6 +108,7 @@ typedef struct {
   ptrdiff_t (*tiles_at_once)(ptrdiff_t channels, int side);
   ptrdiff_t (*pairs_at_once)(ptrdiff_t channels);
   ptrdiff_t (*strassen_floats)(ptrdiff_t channels);
+  ptrdiff_t (*attention_floats)(ptrdiff_t keys, ptrdiff_t channels, ptrdiff_t queries);
   int (*add_quarters)(const float *packed, float *to, ptrdiff_t in);
 } gb_width;
 

@@ -6,7 +6,8 @@ static int gb_writes(const gb_program *p, const gb_step *s, int storage) {
 }
 
 static int gb_reads(const gb_program *p, const gb_step *s, int storage) {
-  return (s->op != GB_LOAD && p->buffers[s->in].storage == storage) || (s->in2 >= 0 && p->buffers[s->in2].storage == storage);
+  if (s->op != GB_LOAD && p->buffers[s->in].storage == storage) return 1;
+  return (s->in2 >= 0 && p->buffers[s->in2].storage == storage) || (s->in3 >= 0 && p->buffers[s->in3].storage == storage);
 }
 
 /* The storage of rows that all channels of a buffer make, or -1. */

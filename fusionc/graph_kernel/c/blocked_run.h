@@ -146,8 +146,26 @@ static ptrdiff_t gb_enlarged(const gb_step *s, int axis, ptrdiff_t size) {
   return made > 0 ? made : 0;
 }
 
+/* How many rows each batch of a buffer has. */
+static ptrdiff_t gb_rows_of(const gb_program *p, int buffer, const gb_size *sizes) {
+  const gb_size size = sizes[p->buffers[buffer].storage];
+  return size.height * size.width;
+}
+
+/* What is wrong with the sizes of a step's operands, or NULL. `bias` are those of what is added to scores. */
+static const char *gb_attention_fault(const gb_program *p, const gb_step *s, const gb_size *sizes, const int64_t *bias) {
+  const ptrdiff_t batch = sizes[p->buffers[s->in].storage].batch, keys = gb_rows_of(p, s->in2, sizes);
+  if (sizes[p->buffers[s->in2].storage].batch != batch || sizes[p->buffers[s->in3].storage].batch != batch)
+    return "queries, keys and values have different batches";
+  if (gb_rows_of(p, s->in3, sizes) != keys) return "there are not as many values as keys";
+  if (!bias) return NULL;
+  const int is_fit = (bias[0] == 1 || bias[0] == batch) && (bias[1] == 1 || bias[1] == s->group);
+  return is_fit && bias[2] == gb_rows_of(p, s->in, sizes) && bias[3] == keys ? NULL : "what is added to scores does not fit them";
+}
+
 /* The sizes of the images in all storages; `loads` has those of the inputs: [batch, channels, height, width] of images,
- * [batch, height, width, channels] of rows, or without batch and height. What is wrong with them, or NULL. */
+ * [batch, height, width, channels] of rows, or without batch and height; [batch, head, query, key] of what attention adds to
+ * scores. What is wrong with them, or NULL. */
 static const char *gb_sizes(const gk_kernel *kernel, const int64_t *const *loads, gb_size *sizes) {
   const gb_program *p = kernel->program;
   for (int k = 0; k < p->storages_count; ++k) sizes[k].batch = -1;
@@ -170,7 +188,10 @@ static const char *gb_sizes(const gk_kernel *kernel, const int64_t *const *loads
       else if (s->weights >= 0 || s->op == GB_MAX_POOL || s->op == GB_AVERAGE_POOL)
         out.height = gb_sized(s, 0, in.height), out.width = gb_sized(s, 1, in.width);
     }
-    if (s->in2 >= 0) {
+    if (s->op == GB_ATTENTION) {
+      const char *fault = gb_attention_fault(p, s, sizes, s->scores_bias < 0 ? NULL : loads[s->scores_bias]);
+      if (fault) return fault;
+    } else if (s->in2 >= 0) {
       const gb_size b = sizes[p->buffers[s->in2].storage];
       const int is_pixel = s->op == GB_SCALE && b.height == 1 && b.width == 1;
       if (b.batch != out.batch || (!is_pixel && (b.height != out.height || b.width != out.width)))

@@ -83,10 +83,10 @@ static void gb_go(void *work, size_t thread) {
   }
 }
 
-/* Runs a program. `inputs` and `outputs` are the tensors by their numbers. NULL, what `parallel`
+/* Runs a program. `inputs` and `outputs` are the tensors by their numbers, `loads` the sizes of inputs. NULL, what `parallel`
  * says, or *failed where there is no memory. */
-static void *gb_run(gb_state *state, const gb_size *sizes, const float *const *inputs, float *const *outputs,
-                    gk_parallel *parallel, void *context, int *failed) {
+static void *gb_run(gb_state *state, const gb_size *sizes, const int64_t *const *loads, const float *const *inputs,
+                    float *const *outputs, gk_parallel *parallel, void *context, int *failed) {
   gb_plan *plan = gb_plan_of(state, sizes);
   if (!plan) {
     *failed = 1;
@@ -102,6 +102,12 @@ static void *gb_run(gb_state *state, const gb_size *sizes, const float *const *i
     if (s->op == GB_LOAD) c->tensor = (float *)(uintptr_t)inputs[s->in];
     else if (s->op == GB_STORE) c->tensor = outputs[s->out];
     else if (s->op == GB_WINOGRAD) c->tensor = (float *)(uintptr_t)gb_weights(state->kernel, s, inputs);
+    else if (s->scores_bias >= 0) {
+      const int64_t *bias = loads[s->scores_bias];
+      c->tensor = (float *)(uintptr_t)inputs[s->scores_bias];
+      c->bias_head = bias[1] == 1 ? 0 : bias[2] * bias[3];
+      c->bias_batch = bias[0] == 1 ? 0 : bias[1] * bias[2] * bias[3];
+    }
   }
   void *error = NULL;
   gb_work work = {state, plan};

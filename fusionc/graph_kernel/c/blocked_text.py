@@ -13,11 +13,14 @@ _FOR_EACH_WIDTH = (
     ("blocked_sums.h",),
     (
         *("blocked_convolutions.h", "blocked_strassen.h", "blocked_transposed.h"),
-        *("blocked_winograd.h", "blocked_images.h"),
+        *("blocked_winograd.h", "blocked_attention.h", "blocked_images.h"),
     ),
 )
 _IN_FRONT = ("compiler.h", "mathematics.h", "blocked_program.h")
-_BEHIND = ("blocked_run.h", "blocked_strassen_plan.h", "blocked_rows_in_place.h", "blocked_plan.h", "blocked_steps.h")
+_BEHIND = (
+    *("blocked_run.h", "blocked_attention_plan.h", "blocked_strassen_plan.h"),
+    *("blocked_rows_in_place.h", "blocked_plan.h", "blocked_steps.h"),
+)
 
 
 @dataclass(frozen=True)

@@ -4,14 +4,16 @@ from fusionc.passes.areas._area_pass import AreaPass
 class BlockedMatMulFusionPass(AreaPass):
     """Products with constant matrices and what stands around them become one area, whose kernel has matrices in blocks.
 
-    before   MatMul and Gemm with constant weights, biases, activations, sums and products of equal shapes, connected;
-             or one MatMul or Gemm alone; float32, of two to four axes
+    before   MatMul and Gemm with constant weights, biases, activations, sums and products of equal shapes,
+             LayerNormalization, MultiHeadAttention, connected; or one MatMul or Gemm alone; float32, of two to four
+             axes
     after    one operator of the domain fusionc.gk: a model-local function, and a kernel beside the model
     refuses  what onnxruntime is estimated to compute as fast: small matrices; of more than 32 rows products alone,
              unless rows of the operand are whole pages apart or StrassenMatMulPass takes them; what stands in front of
              all products
     never    without --enable_graph_kernel; weights that are computed, or of an outer graph; Gemm with alpha, beta or a
-             first operand that is transposed
+             first operand that is transposed; attention with a past, a mask by keys, keys that are split into heads, or
+             heads whose channels are no multiple of 16
     algebra  the kernel computes what the operators compute, adding up in another order
     source   measured: of few rows onnxruntime waits for memory and fills its tiles badly; of many it is as fast as
              the direct way, but goes over the results once more for each activation and sum

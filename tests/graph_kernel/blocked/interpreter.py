@@ -17,9 +17,9 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 KINDS = ("LOAD", "STORE", "CONV", "WINOGRAD", "DEPTHWISE", "FIRST", "TRANSPOSED", "MAX_POOL", "AVERAGE_POOL",
          "GLOBAL_AVERAGE", "ADD", "MUL", "SCALE", "ACT", "RESIZE", "COPY", "PRODUCT", "GROUPED",
-         "LAYER_NORM")  # fmt: skip
+         "LAYER_NORM", "ATTENTION")  # fmt: skip
 LOAD, STORE, CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, MAX_POOL, AVERAGE_POOL = range(9)
-GLOBAL_AVERAGE, ADD, MUL, SCALE, ACT, RESIZE, COPY, PRODUCT, GROUPED, LAYER_NORM = range(9, 19)
+GLOBAL_AVERAGE, ADD, MUL, SCALE, ACT, RESIZE, COPY, PRODUCT, GROUPED, LAYER_NORM, ATTENTION = range(9, 20)
 CONVOLUTIONS = (CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, PRODUCT, GROUPED)
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 Activation = Callable[[Array, float, float], Array]
@@ -57,6 +57,8 @@ class CStep:
     out: int
     source: int
     other: int
+    third: int
+    scores_bias: int
     weights: int
     bias: int
     activation: int
@@ -70,6 +72,7 @@ class CStep:
     pads: Sequence[int]
     flag: int
     epsilon: float
+    scale: float
 
     @property
     def kind(self) -> str:
@@ -130,8 +133,8 @@ def _number(item: str) -> float | int:
 
 
 def _step(row: Sequence[Any]) -> CStep:
-    assert len(row) == 23
-    return CStep(*row[:11], row[11:13], row[13:15], row[15:17], row[17:21], *row[21:])
+    assert len(row) == 26
+    return CStep(*row[:13], row[13:15], row[15:17], row[17:19], row[19:23], *row[23:])
 
 
 class Interpreter:
@@ -204,6 +207,9 @@ class Interpreter:
                 np.zeros(1) if k < 0 else self.tensors[k].reshape(-1, 1, 1) for k in (step.weights, step.bias)
             )
             return made * scale + bias
+        if step.op == ATTENTION:
+            assert other is not None
+            return self._attention(step, x, other, self._read(step.third))
         if step.op == GLOBAL_AVERAGE:
             return x.mean(axis=(2, 3), keepdims=True)
         if step.op == RESIZE:
@@ -213,6 +219,16 @@ class Interpreter:
         assert other is not None
         assert other.shape == ((*x.shape[:2], 1, 1) if step.op == SCALE else x.shape)
         return x + other if step.op == ADD else x * other
+
+    def _attention(self, step: CStep, *rows: Array) -> Array:
+        """Of queries, keys and values [batch, channel, 1, row]."""
+        q, k, v = (x.reshape(x.shape[0], step.group, x.shape[1] // step.group, x.shape[3]) for x in rows)
+        scores = np.einsum("bhdq,bhdk->bhqk", q, k) * step.scale
+        if step.scores_bias >= 0:
+            scores = scores + self.tensors[step.scores_bias]
+        weights = np.exp(scores - scores.max(axis=3, keepdims=True, initial=-np.inf))
+        made = np.einsum("bhqk,bhdk->bhdq", weights / weights.sum(axis=3, keepdims=True), v)
+        return made.reshape(q.shape[0], rows[2].shape[1], 1, q.shape[3])
 
     def _check_convolution(self, step: CStep, x: Array) -> None:
         (storage, planar, first, channels), out = self.program.buffers[step.source], self.program.buffers[step.out]

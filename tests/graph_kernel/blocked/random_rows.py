@@ -36,6 +36,9 @@ class RandomRows:
             (self._multiply, 6), (self._activate, 4), (self._combine, 4), (self._bias, 2), (self._number, 1),
             (self._join, 2), (self._split, 2), (self._normalize, 2),
         )  # fmt: skip
+        if rank == 3:
+            self.bias_sizes = [(name if is_dynamic else sizes[name]) for name in ("N", "M", "M")]
+            ways = (*ways, (self._attend, 2))
         for _ in range(self.rng.randint(2, 12)):
             way = self.rng.choices([w for w, _ in ways], [times for _, times in ways])[0]
             recent = self.rows[-4:]
@@ -106,3 +109,17 @@ class RandomRows:
             sizes = [16, channels - 16]
             names = self.network.op("Split", x, self.network.const(sizes, "int64"), axis=-1, outputs=2)
             self.rows += zip(names, sizes, strict=True)
+
+    def _attend(self, x: str, channels: int) -> None:
+        """Of two heads; two of the three operands may be made by one product, or be the same."""
+        n, of_head = self.network, self.rng.choice((16, 32, 48))
+        other, others = self.rng.choice(self.rows)
+        q, k = n.product(x, channels, 2 * of_head), n.product(other, others, 2 * of_head)
+        v = k if self.rng.random() < 0.3 else n.product(other, others, 64)
+        batch, *pair = self.bias_sizes
+        more = []
+        if self.rng.random() < 0.5:
+            more = ["", "", n.input(self.rng.choice((1, batch)), self.rng.choice((1, 2)), *pair)]
+        how = {"scale": self.rng.choice((0.1, 1.0))} if self.rng.random() < 0.5 else {}
+        made = n.op("MultiHeadAttention", q, k, v, *more, domain=MICROSOFT, num_heads=2, **how)
+        self.rows.append((made, 2 * of_head if v == k else 64))

@@ -69,8 +69,8 @@ int main(int count, char **arguments) {
       out[s->out] = malloc(bytes);
       again[s->out] = malloc(bytes);
     }
-    gb_run(state, sizes, tensors, out, one_after_another, NULL, &failed);
-    gb_run(state, sizes, tensors, again, all_at_once, NULL, &failed); /* with memory as the first one has left it */
+    gb_run(state, sizes, loads, tensors, out, one_after_another, NULL, &failed);
+    gb_run(state, sizes, loads, tensors, again, all_at_once, NULL, &failed); /* with memory as the first one has left it */
     if (failed) exit(4);
     for (int k = 0; k < outputs; ++k) {
       const int rank = kernel->ranks[inputs + k];

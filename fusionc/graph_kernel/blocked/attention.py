@@ -1,0 +1,56 @@
+"""Attention whose queries, keys and values are rows with the channels of all heads side by side."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import onnx
+from onnx import TensorProto
+
+from fusionc.graph_kernel.blocked.image_area import ImageArea, Operation, UnfitOperator
+from fusionc.graph_kernel.blocked.program import BLOCK, KernelWindow, StepKind
+from fusionc.graph_kernel.lower.area_info import attribute
+
+_SCORES_BIAS = 5  # which input of a MultiHeadAttention that is
+_RANK, _BIAS_RANK = 3, 4  # of rows with a batch, and of what is added to scores
+
+
+def attention(images: ImageArea, node: onnx.NodeProto) -> Operation:
+    """MultiHeadAttention without a past. Raises UnfitOperator."""
+    inputs = [*node.input, *[""] * _SCORES_BIAS][: max(len(node.input), _SCORES_BIAS + 1)]
+    query, key, value, scores_bias = *inputs[:3], inputs[_SCORES_BIAS]
+    has_more = any(name for place, name in enumerate(inputs[3:], 3) if place != _SCORES_BIAS) or any(node.output[1:])
+    if not key or not value or has_more or attribute(node, "unidirectional", 0):
+        raise UnfitOperator("its attention has a past, a bias of its own or a mask by keys")
+    heads = int(attribute(node, "num_heads"))
+    if any(not images.is_rows(name) or len(images.area.values[name].shape) != _RANK for name in (query, key, value)):
+        raise UnfitOperator("its heads are not side by side")
+    q, k, v = (images.image(name) for name in (query, key, value))
+    if any(image.channels % (heads * BLOCK) for image in (q, v)) or q.channels != k.channels:
+        raise UnfitOperator("its heads are no whole blocks of channels")
+    same = (images.are_same(query, key, 0), images.are_same(key, value, 0), images.are_same(key, value, 3))
+    if not all(same):
+        raise UnfitOperator("it may have other batches, or not as many values as keys")
+    if scores_bias:
+        _require_tensor(images, scores_bias)
+    images.note(node.output[0], replace(q, channels=v.channels))
+    return Operation(
+        StepKind.ATTENTION,
+        node.output[0],
+        query,
+        key,
+        value,
+        scores_bias=scores_bias,
+        window=KernelWindow(group=heads),
+        scale=float(attribute(node, "scale", 0.0)) or 1 / math.sqrt(q.channels // heads),
+    )
+
+
+def _require_tensor(images: ImageArea, name: str) -> None:
+    """Raises UnfitOperator where what is added to scores is no tensor that the area is given."""
+    value = images.area.values.get(name)
+    if value is None or name not in images.area.inputs or name in images.images:
+        raise UnfitOperator("what it adds to scores is made here")
+    if value.dtype != TensorProto.FLOAT or len(value.shape) != _BIAS_RANK:
+        raise UnfitOperator("what it adds to scores has other axes than batches, heads, queries and keys")

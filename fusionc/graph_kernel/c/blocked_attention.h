@@ -1,0 +1,119 @@
+/* Attention of rows: softmax(q · k · scale + bias) · v for each head. Keys and values of a head become the weights of
+ * products, whose pixels are queries, and then what these make of keys. */
+
+/* What a task works on: keys and values as weights, the scores of some queries, and one row of these. */
+typedef struct {
+  float *keys, *values, *scores, *row;
+  ptrdiff_t blocks; /* of keys */
+} GB(head);
+
+GK_INLINE ptrdiff_t GB(blocks_of)(ptrdiff_t count) { return (count + GB_V - 1) / GB_V; }
+
+static ptrdiff_t GB(attention_floats)(ptrdiff_t keys, ptrdiff_t channels, ptrdiff_t queries) {
+  return GB(blocks_of)(keys) * GB_V * (channels + queries + 1);
+}
+
+/* Keys [key, channel] as [channel][key]: those that there are not are zero. */
+static void GB(turn_keys)(const gb_image *k, const float *from, ptrdiff_t keys, ptrdiff_t channels, float *to) {
+  const ptrdiff_t blocks = GB(blocks_of)(keys), whole = keys / 4 * 4;
+  for (ptrdiff_t key = 0; key < whole; key += 4) {
+    const ptrdiff_t step = ((key / GB_V | 1) < blocks ? 2 : 1) * GB_V;
+    for (ptrdiff_t i = 0; i < channels; i += 4)
+      gb_transpose(from + i / GB_V * k->plane + key * k->pixel + i % GB_V, k->pixel,
+                   GB(packed)(to, key / GB_V, blocks, channels, i) + key % GB_V, step);
+  }
+  for (ptrdiff_t key = whole; key < blocks * GB_V; ++key)
+    for (ptrdiff_t i = 0; i < channels; ++i)
+      GB(packed)(to, key / GB_V, blocks, channels, i)[key % GB_V] =
+          key < keys ? from[i / GB_V * k->plane + key * k->pixel + i % GB_V] : 0.0f;
+}
+
+/* Values [key, channel] with the channels of two blocks side by side. */
+static void GB(take_values)(const gb_image *v, const float *from, ptrdiff_t keys, ptrdiff_t channels, float *to) {
+  const ptrdiff_t all = GB(blocks_of)(keys) * GB_V;
+  for (ptrdiff_t b = 0; b < channels / GB_V; ++b)
+    for (ptrdiff_t key = 0; key < all; ++key)
+      *(GB(vec) *)GB(packed)(to, b, channels / GB_V, all, key) =
+          key < keys ? GB(load)(from + b * v->plane + key * v->pixel) : (GB(vec)){0};
+}
+
+/* Sums of `blocks` blocks of x with weights that make `made` blocks of y. */
+static void GB(multiply)(const float *x, ptrdiff_t x_block, ptrdiff_t blocks, ptrdiff_t last, const float *w, ptrdiff_t count,
+                         float *y, ptrdiff_t y_block, ptrdiff_t made) {
+  for (ptrdiff_t b = 0; b < made; b += 2) {
+    const int is_two = b + 1 < made;
+    GB(tile) t = {
+        .x = x,
+        .x_pixel = GB_V,
+        .x_block = x_block,
+        .w = w + b * blocks * GB_V * GB_V,
+        .blocks = blocks,
+        .last = last,
+        .rows = 1,
+        .columns = 1,
+        .y = y + b * y_block,
+        .y_pixel = GB_V,
+        .y_block = y_block,
+    };
+    GB(pixels)(&t, count, GB(tiles)[GB(near) + is_two], 1 + is_two);
+  }
+}
+
+/* The scores of one query, whose blocks lie `step` apart, to exponentials; 1 / their sum. */
+static float GB(weigh)(const GB(head) *h, float *scores, ptrdiff_t step, ptrdiff_t keys, float scale, const float *bias) {
+  const gk_machine m = gk_machine_with(GB_FUSED);
+  const ptrdiff_t all = h->blocks * GB_V, whole = keys / GB_V;
+  float *row = h->row, most = -INFINITY, sum = 0.0f;
+  for (ptrdiff_t b = 0; b < h->blocks; ++b) {
+    GB(vec) x = GB(load)(scores + b * step) * scale;
+    if (bias && b < whole) x += GB(load_loose)(bias + b * GB_V);
+    *(GB(vec) *)(row + b * GB_V) = x;
+  }
+  for (ptrdiff_t key = whole * GB_V; key < all; ++key)
+    row[key] = key >= keys ? -INFINITY : bias ? row[key] + bias[key] : row[key];
+  _Pragma("omp simd reduction(max : most)") for (ptrdiff_t key = 0; key < all; ++key) most = row[key] > most ? row[key] : most;
+  _Pragma("omp simd reduction(+ : sum)") for (ptrdiff_t key = 0; key < all; ++key) {
+    row[key] = gk_exp_of_negative_f32(row[key] - most, m);
+    sum += row[key];
+  }
+  for (ptrdiff_t b = 0; b < h->blocks; ++b) *(GB(vec) *)(scores + b * step) = GB(load)(row + b * GB_V);
+  return 1.0f / sum;
+}
+
+/* Some queries of one head of one batch. */
+static void GB(attend_some)(const gb_call *c, const GB(head) *h, ptrdiff_t batch, ptrdiff_t head, ptrdiff_t first, ptrdiff_t count) {
+  const gb_step *s = c->step;
+  const ptrdiff_t taken = c->in.blocks / s->group, made = c->out.blocks / s->group, step = c->part * GB_V;
+  const ptrdiff_t at = batch * c->queries + first;
+  float *y = c->out.data + head * made * c->out.plane + at * GB_V, inverse[GB_PART];
+  const float *x = c->in.data + head * taken * c->in.plane + at * GB_V;
+  const float *bias = c->tensor ? c->tensor + batch * c->bias_batch + head * c->bias_head + first * c->keys : NULL;
+  GB(multiply)(x, c->in.plane, taken, GB_V, h->keys, count, h->scores, step, h->blocks);
+  for (ptrdiff_t q = 0; q < count; ++q)
+    inverse[q] = GB(weigh)(h, h->scores + q * GB_V, step, c->keys, s->scale, bias ? bias + q * c->keys : NULL);
+  GB(multiply)(h->scores, step, h->blocks, GB(last_of)(c->keys), h->values, count, y, c->out.plane, made);
+  for (ptrdiff_t b = 0; b < made; ++b) {
+    for (ptrdiff_t q = 0; q < count; ++q) *(GB(vec) *)(y + b * c->out.plane + q * GB_V) *= inverse[q];
+    GB(activate)(y + b * c->out.plane, count * GB_V, s);
+  }
+}
+
+/* Units are parts of the queries of a head, c->rows of each. */
+static void GB(attend)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+  const ptrdiff_t heads = c->step->group, taken = c->in.channels / heads, made = c->out.channels / heads;
+  GB(head) h = {.blocks = GB(blocks_of)(c->keys), .keys = scratch};
+  h.values = h.keys + h.blocks * GB_V * taken;
+  h.scores = h.values + h.blocks * GB_V * made;
+  h.row = h.scores + h.blocks * GB_V * c->part;
+  for (ptrdiff_t former = -1; unit < end; ++unit) {
+    const ptrdiff_t number = unit / c->rows, head = number % heads, batch = number / heads;
+    const ptrdiff_t first = unit % c->rows * c->part, left = c->queries - first;
+    const ptrdiff_t at = batch * c->keys * GB_V;
+    if (number != former) {
+      GB(turn_keys)(&c->in2, c->in2.data + head * (taken / GB_V) * c->in2.plane + at, c->keys, taken, h.keys);
+      GB(take_values)(&c->in3, c->in3.data + head * (made / GB_V) * c->in3.plane + at, c->keys, made, h.values);
+      former = number;
+    }
+    GB(attend_some)(c, &h, batch, head, first, left < c->part ? left : c->part);
+  }
+}

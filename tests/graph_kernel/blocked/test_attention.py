@@ -1,0 +1,231 @@
+"""Attention between products: programs without onnxruntime, of each width, against onnxruntime's operator."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+import pytest
+from areas import session
+from kernels_run import call_of, run_kernel
+from networks import (
+    MICROSOFT,
+    Array,
+    Found,
+    Network,
+    areas_of,
+    check,
+    check_all,
+    difference,
+    kinds_of,
+    only_area,
+    wanted,
+)
+from standalone_programs import Standalone, widths
+
+from fusionc.graph_kernel.blocked.time_saved import saved_by_program
+from fusionc.graph_kernel.library.build_library import build
+
+SIZES = ({"B": 1, "Q": 1, "K": 1}, {"B": 2, "Q": 7, "K": 7}, {"B": 1, "Q": 15, "K": 33}, {"B": 3, "Q": 250, "K": 130})
+Inputs = Callable[[Network, str, str, str], list[str]]
+
+
+def attend(n: Network, q: str, k: str, v: str, *more: str, heads: int = 2, **attributes: object) -> str:
+    return str(n.op("MultiHeadAttention", q, k, v, *more, domain=MICROSOFT, num_heads=heads, **attributes))
+
+
+@dataclass(frozen=True)
+class Form:
+    """Attention of 2 heads of 32 channels: what it is given besides, and how many channels all heads make."""
+
+    bias: tuple[int | str, ...] = ()
+    channels: int = 64
+    attributes: dict[str, object] = field(default_factory=dict)
+    behind: str = ""  # an operator behind it
+    is_self: bool = False  # queries and keys are of the same rows
+
+    def network(self) -> Network:
+        n = Network(opset=18, seed=5)  # Split by a number of parts
+        rows = n.input("B", "Q", 40)
+        others = rows if self.is_self else n.input("B", "K", 24)
+        more = ["", "", n.input(*self.bias)] if self.bias else []
+        if self.is_self:
+            q, k, v = n.op("Split", n.product(rows, 40, 192), axis=-1, outputs=3, num_outputs=3)
+        else:
+            q, k = n.product(rows, 40, 64), n.product(others, 24, 64)
+            v = n.product(others, 24, self.channels)
+        made = attend(n, q, k, v, *more, **self.attributes)
+        made = n.op(self.behind, made) if self.behind else made
+        n.outputs = [n.product(made, self.channels, 48)]
+        return n
+
+    def sizes(self, sizes: dict[str, int]) -> dict[str, int]:
+        return sizes | {"K": sizes["Q"]} if self.is_self else sizes
+
+
+FORMS = {
+    "plain": Form(),
+    "of_one_product": Form(is_self=True),
+    "scaled": Form(attributes={"scale": 1.0}),
+    "of_many_heads": Form(attributes={"heads": 4}),
+    "other_channels_of_values": Form(channels=96),
+    "activation": Form(behind="Relu"),
+    "long_activation": Form(behind="Tanh"),
+    "bias": Form(("B", 2, "Q", "K")),
+    "bias_of_all_heads": Form(("B", 1, "Q", "K")),
+    "bias_of_all_batches": Form((1, 2, "Q", "K")),
+    "bias_of_all": Form((1, 1, "Q", "K")),
+}
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[str, Found]:
+    return {name: only_area(form.network().model()) for name, form in FORMS.items()}
+
+
+@pytest.fixture(scope="module")
+def programs(found: dict[str, Found], tmp_path_factory: pytest.TempPathFactory) -> Standalone:
+    return Standalone([one.area for one in found.values()], tmp_path_factory.mktemp("programs"), ["-O0"])
+
+
+def feeds_of(form: Form, sizes: dict[str, int], *, hides: bool = False) -> dict[str, Array]:
+    feeds = form.network().feeds(form.sizes(sizes))
+    if hides and form.bias:
+        name = list(feeds)[-1]
+        hidden = np.random.default_rng(6).random(feeds[name].shape) < 0.4
+        hidden[..., 0] = False
+        feeds[name] = np.where(hidden, -np.inf, feeds[name]).astype(np.float32)
+    return feeds
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_steps(name: str, found: dict[str, Found]) -> None:
+    one = found[name]
+    program = check(one.area, one.tensors(feeds_of(FORMS[name], {"B": 2, "Q": 5, "K": 9})))
+    assert kinds_of(program).count("ATTENTION") == 1 and kinds_of(program).endswith("ATTENTION PRODUCT")
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+@pytest.mark.parametrize("name", FORMS)
+def test_forms(name: str, found: dict[str, Found], programs: Standalone) -> None:
+    one = found[name]
+    for sizes in SIZES:
+        for hides in (False, True) if FORMS[name].bias else (False,):
+            tensors = one.tensors(feeds_of(FORMS[name], sizes, hides=hides))
+            (plain,) = wanted(one.area, tensors)
+            for width in widths():
+                (made,) = programs.run(one.area, tensors, width)
+                assert not difference(plain, made), (sizes, hides, width)
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_large_scores(found: dict[str, Found], programs: Standalone) -> None:
+    """Of which exponentials would be infinite, or zero."""
+    one = found["bias"]
+    for factor in (1e3, 1e18):
+        feeds = {name: array * np.float32(factor) for name, array in feeds_of(FORMS["bias"], SIZES[2]).items()}
+        tensors = one.tensors(feeds)
+        (plain,) = wanted(one.area, tensors)
+        for width in widths():
+            assert not difference(plain, programs.run(one.area, tensors, width)[0])
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_rows_that_are_not_finite_are_alone(value: float, found: dict[str, Found], programs: Standalone) -> None:
+    """A score that is NaN or +∞ makes its query NaN, and so do keys that are all hidden."""
+    one = found["bias"]
+    feeds = feeds_of(FORMS["bias"], SIZES[2])
+    name = list(feeds)[-1]
+    feeds[name][0, 1, 4, :] = value
+    (plain,) = wanted(one.area, one.tensors(feeds_of(FORMS["bias"], SIZES[2])))
+    for width in widths():
+        (made,) = programs.run(one.area, one.tensors(feeds), width)
+        assert np.isnan(made[0, 4]).all()
+        rest = [q for q in range(plain.shape[1]) if q != 4]
+        assert not difference(plain[:, rest], made[:, rest])
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+@pytest.mark.parametrize("name", ["of_one_product", "bias_of_all_heads"])
+def test_kernels(name: str, found: dict[str, Found]) -> None:
+    """In onnxruntime with the library and without; sizes change from run to run, which none does that does not fit."""
+    one = found[name]
+    built = build([one.area])
+    assert not built.failed and saved_by_program(one.area) > 0
+    for sizes in (*SIZES, *reversed(SIZES)):
+        tensors = one.tensors(feeds_of(FORMS[name], sizes))
+        (plain,) = wanted(one.area, tensors)
+        for library in (built.library, None):
+            assert not difference(plain, run_kernel(one, tensors, library)[0])
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+@pytest.mark.parametrize(
+    "wrong", [{"B": 2}, {"Q": 4}, {"K": 8}, {"bias": (3, 1, 5, 9)}, {"bias": (1, 3, 5, 9)}, {"bias": (1, 1, 1, 9)}]
+)
+def test_sizes_that_do_not_fit_are_an_error(wrong: dict[str, object], found: dict[str, Found]) -> None:
+    one = found["bias_of_all_heads"]
+    sizes = {"B": 1, "Q": 5, "K": 9}
+    feeds = feeds_of(FORMS["bias_of_all_heads"], sizes)
+    names = list(feeds)
+    if "bias" in wrong:
+        feeds[names[2]] = np.zeros(wrong["bias"], np.float32)  # type: ignore[call-overload]
+    else:
+        other = feeds_of(FORMS["bias_of_all_heads"], sizes | wrong)  # type: ignore[operator]
+        feeds[names[0]] = other[names[0]] if "K" not in wrong else feeds[names[0]]
+        feeds[names[1]] = other[names[1]] if "K" in wrong else feeds[names[1]]
+    given = session(call_of(one), build([one.area]).library)
+    with pytest.raises(Exception, match=r"different batches|does not fit"):
+        given.run(None, {name: feeds[one.images[name]] for name in one.images})
+
+
+def reads_past(n: Network, q: str, k: str, v: str) -> str:
+    return attend(n, q, k, v, "", "", "", n.input("B", 2, "P", 32), n.input("B", 2, "P", 32))
+
+
+def hides_keys(n: Network, q: str, k: str, v: str) -> str:
+    return attend(n, q, k, v, "", n.const(np.ones(1), np.int32))
+
+
+STAYS: dict[str, Callable[[Network, str, str, str], str]] = {
+    "past": reads_past,
+    "mask_by_keys": hides_keys,
+    "own_bias": lambda n, q, k, v: attend(n, q, k, v, n.random(192)),
+    "only_keys_before": lambda n, q, k, v: attend(n, q, k, v, unidirectional=1),
+    "parts_of_blocks": lambda n, q, k, v: attend(n, q, k, v, heads=8),
+    "heads_apart": lambda n, q, k, v: attend(n, q, n.input("B", 2, "Q", 32), n.input("B", 2, "Q", 32)),
+    "queries_keys_and_values_in_one": lambda n, q, k, v: attend(
+        n, n.op("Reshape", n.op("Concat", q, k, v, axis=-1), n.const([0, 0, 2, 3, 32], np.int64)), "", ""
+    ),
+}
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_what_stays_with_onnxruntime(name: str) -> None:
+    n = Network()
+    q, k, v = (n.product(n.input("B", "Q", 40), 40, 64) for _ in range(3))
+    n.outputs = [n.product(STAYS[name](n, q, k, v), 64, 48)]
+    ops = {node.op_type for found in areas_of(n.model()) for node in found.area.nodes}
+    assert "MultiHeadAttention" not in ops
+
+
+def test_other_keys_than_values_are_not_taken() -> None:
+    """As many keys as values are asked for, and the same batches: what the model says, not what it may be."""
+    n = Network()
+    q, k = n.product(n.input("B", "Q", 40), 40, 64), n.product(n.input("B", "K", 40), 40, 64)
+    n.outputs = [n.product(attend(n, q, k, n.product(n.input("B", "V", 40), 40, 64)), 64, 48)]
+    ops = {node.op_type for found in areas_of(n.model()) for node in found.area.nodes}
+    assert "MultiHeadAttention" not in ops
+
+
+def test_a_bias_that_is_made_nearby_comes_from_outside() -> None:
+    n = Network()
+    q, k, v = (n.product(n.input("B", 9, 40), 40, 64) for _ in range(3))
+    bias = n.product(n.input("B", 2, 9, 24), 24, 9)
+    n.outputs = [n.product(attend(n, q, k, v, "", "", bias), 64, 48)]
+    check_all(n, {"B": 2})
+    for one in areas_of(n.model()):
+        read = [node.input[5] for node in one.area.nodes if node.op_type == "MultiHeadAttention"]
+        assert set(read) <= set(one.area.inputs)
