@@ -10,8 +10,8 @@ threads, the matrix in the last cache): 0.97 of the direct way for 128 rows of 7
 or out, 0.90 for 256 rows of these, 0.94 for 400 rows of 384 in and 1152 out. In whole models, where the matrix comes
 from memory, it takes 0.02 more of 128 rows.
 
-Attention of 12 heads of 64 channels, two threads, AVX-512: 2 × 64 rows take 0.22 ms and in onnxruntime 0.48, 197 rows 0.9
-and 1.1 to 1.5, 400 rows of 6 heads 1.3 and 1.75.
+Attention of 12 heads of 64 channels, two threads, AVX-512: 2 × 64 rows take 0.22 ms and in onnxruntime 0.48, 197 rows
+0.9 and 1.1 to 1.5, 400 rows of 6 heads 1.3 and 1.75.
 
 A norm of rows takes 0.3 to 0.65 ns for each number (with AVX2), in onnxruntime 0.54 to 0.6, 1.0 where rows are short.
 """
