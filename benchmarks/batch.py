@@ -5,11 +5,13 @@
     python benchmarks/batch.py --dask
 
 The models are those of --also, and variations of sample_models/, which have other weights. They are converted with
---jobs 1 and with as many jobs as there are cores, in turn, then once more in a run that is killed in the middle and
-resumed; with --dask on a cluster of two workers, too, of which one is killed on the way. All results must be the same,
-byte for byte, and nothing may be converted twice. Exit code 1 otherwise.
+--jobs 1 on one core and on all, and with as many jobs as there are cores, in turn, then once more in a run that is
+killed in the middle and resumed; with --dask on a cluster of two workers, too, of which one is killed on the way. All
+results must be the same, byte for byte, and nothing may be converted twice. Exit code 1 otherwise.
 
-The processor time of both is beside their times: on a machine with other work it says which part of that others took.
+One job uses a second core as well: it imports and verifies on several threads. What many jobs are compared with is one
+core. The processor time of all is beside their times: on a machine with other work it says which part of that others
+took.
 """
 
 from __future__ import annotations
@@ -63,10 +65,15 @@ def command(models: Path, output: Path, *words: str) -> list[str]:
     return [sys.executable, "-m", "fusionc", "convert", f"--model={models}", f"--output={output}", *words]
 
 
-def timed(words: list[str]) -> tuple[float, float]:
-    """Seconds, and processor seconds of all its processes."""
+def timed(words: list[str], cores: set[int]) -> tuple[float, float]:
+    """Seconds on these cores, and processor seconds of all its processes."""
     before, started = resource.getrusage(resource.RUSAGE_CHILDREN), perf_counter()
-    subprocess.run(words, stdout=subprocess.DEVNULL, check=True)
+    own = os.sched_getaffinity(0)
+    os.sched_setaffinity(0, cores)  # which a process has from the one that starts it
+    try:
+        subprocess.run(words, stdout=subprocess.DEVNULL, check=True)
+    finally:
+        os.sched_setaffinity(0, own)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return perf_counter() - started, used
@@ -141,22 +148,26 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=1, help="how often both numbers of jobs are measured")
     parser.add_argument("--dask", action="store_true", help="on a cluster, too; needs pip install 'fusionc[cluster]'")
     options = parser.parse_args()
-    console, jobs, count = Console(width=120), len(os.sched_getaffinity(0)), options.models
-    best: dict[int, float] = {}
+    console, cores, count = Console(width=120), os.sched_getaffinity(0), options.models
+    jobs = len(cores)
+    best: dict[tuple[int, int], float] = {}
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         models, outputs = folder / "models", [folder / "resumed"]
         make_models(models, count, options.also)
         for number in range(options.rounds):
-            for at_once in (1, jobs):
-                output = folder / f"{number}-jobs-{at_once}"
-                seconds, used = timed(command(models, output, f"--jobs={at_once}"))
+            for at_once, used_cores in ((1, {min(cores)}), (1, cores), (jobs, cores)):
+                way = at_once, len(used_cores)
+                output = folder / f"{number}-jobs-{at_once}-cores-{len(used_cores)}"
+                seconds, used = timed(command(models, output, f"--jobs={at_once}"), used_cores)
                 console.print(
-                    f"--jobs {at_once}: {seconds:.1f} s, {used:.1f} s of processors, {used / seconds:.2f} at once"
+                    f"--jobs {at_once}, {len(used_cores)} cores: {seconds:.1f} s, {used:.1f} s of processors, "
+                    f"{used / seconds:.2f} at once"
                 )
-                best[at_once] = min(seconds, best.get(at_once, seconds))
+                best[way] = min(seconds, best.get(way, seconds))
                 outputs.append(output)
-        console.print(f"{best[1] / best[jobs]:.2f} times as fast with {jobs} jobs")
+        faster = [f"{best[way] / best[jobs, jobs]:.2f} times as fast as one on {way[1]}" for way in ((1, 1), (1, jobs))]
+        console.print(f"{jobs} jobs on {jobs} cores: {', '.join(faster)}")
         counts = killed_and_resumed(models, outputs[0], count)
         console.print(f"killed and resumed: {', '.join(f'{what} {number}' for what, number in counts.items())}")
         if options.dask:

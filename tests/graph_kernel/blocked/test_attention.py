@@ -189,6 +189,24 @@ def hides_keys(n: Network, q: str, k: str, v: str) -> str:
     return attend(n, q, k, v, "", n.const(np.ones(1), np.int32))
 
 
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_values_that_are_fewer_than_keys_are_an_error() -> None:
+    """Though the model says that they are as many."""
+    n = Network()
+    q, k, v = (n.product(n.input("B", rows, 40), 40, 64) for rows in ("Q", "K", "K"))
+    one = only_area(n.model(n.product(attend(n, q, k, v), 64, 48)))
+    feeds = n.feeds({"B": 1, "Q": 5, "K": 9})
+    name = list(feeds)[-1]
+    given = session(call_of(one), build([one.area]).library)
+    for rows in (9, 8):
+        feeds[name] = feeds[name][:, :rows]
+        if rows == 8:
+            with pytest.raises(Exception, match="not as many values as keys"):
+                given.run(None, {inside: feeds[outside] for inside, outside in one.images.items()})
+        else:
+            given.run(None, {inside: feeds[outside] for inside, outside in one.images.items()})
+
+
 STAYS: dict[str, Callable[[Network, str, str, str], str]] = {
     "past": reads_past,
     "mask_by_keys": hides_keys,
