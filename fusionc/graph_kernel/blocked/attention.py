@@ -20,14 +20,19 @@ def attention(images: ImageArea, node: onnx.NodeProto) -> Operation:
     """MultiHeadAttention without a past. Raises UnfitOperator."""
     inputs = [*node.input, *[""] * _SCORES_BIAS][: max(len(node.input), _SCORES_BIAS + 1)]
     query, key, value, scores_bias = *inputs[:3], inputs[_SCORES_BIAS]
-    has_more = any(name for place, name in enumerate(inputs[3:], 3) if place != _SCORES_BIAS) or any(node.output[1:])
-    if not key or not value or has_more or attribute(node, "unidirectional", 0):
-        raise UnfitOperator("its attention has a past, a bias of its own or a mask by keys")
+    if not key or not value:
+        raise UnfitOperator("its queries, keys and values are one tensor")
+    if any(name for place, name in enumerate(inputs[3:], 3) if place != _SCORES_BIAS) or any(node.output[1:]):
+        raise UnfitOperator("its attention has a past, a bias of its own, a mask by keys or further outputs")
+    if attribute(node, "unidirectional", 0):
+        raise UnfitOperator("its queries see the keys before them alone")
     heads = int(attribute(node, "num_heads"))
     if any(not images.is_rows(name) or len(images.area.values[name].shape) != _RANK for name in (query, key, value)):
         raise UnfitOperator("its heads are not side by side")
     q, k, v = (images.image(name) for name in (query, key, value))
-    if any(image.channels % (heads * BLOCK) for image in (q, v)) or q.channels != k.channels:
+    if q.channels != k.channels:
+        raise UnfitOperator("its keys have other channels than its queries")
+    if any(image.channels % (heads * BLOCK) for image in (q, v)):
         raise UnfitOperator("its heads are no whole blocks of channels")
     same = (images.are_same(query, key, 0), images.are_same(key, value, 0), images.are_same(key, value, 3))
     if not all(same):
@@ -51,6 +56,6 @@ def _require_tensor(images: ImageArea, name: str) -> None:
     """Raises UnfitOperator where what is added to scores is no tensor that the area is given."""
     value = images.area.values.get(name)
     if value is None or name not in images.area.inputs or name in images.images:
-        raise UnfitOperator("what it adds to scores is made here")
+        raise UnfitOperator("what it adds to scores is no tensor from outside")
     if value.dtype != TensorProto.FLOAT or len(value.shape) != _BIAS_RANK:
         raise UnfitOperator("what it adds to scores has other axes than batches, heads, queries and keys")

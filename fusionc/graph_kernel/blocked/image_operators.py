@@ -180,8 +180,15 @@ CONVOLVING = frozenset(
 )
 _PRODUCTS = frozenset(op for (_, op), reader in OPERATORS.items() if reader is product)
 _OF_ROWS = (
-    *(product, attention, _sum_or_product, _activation, biased_activation),
-    *(_joined, _split, _slice, layer_normalization),
+    product,
+    attention,
+    _sum_or_product,
+    _activation,
+    biased_activation,
+    _joined,
+    _split,
+    _slice,
+    layer_normalization,
 )
 _OF_THE_LAST_AXIS = (product, layer_normalization)
 

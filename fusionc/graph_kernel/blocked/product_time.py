@@ -10,8 +10,9 @@ threads, the matrix in the last cache): 0.97 of the direct way for 128 rows of 7
 or out, 0.90 for 256 rows of these, 0.94 for 400 rows of 384 in and 1152 out. In whole models, where the matrix comes
 from memory, it takes 0.02 more of 128 rows.
 
-Attention of 12 heads of 64 channels, two threads, AVX-512: 2 × 64 rows take 0.22 ms and in onnxruntime 0.48, 197 rows
-0.9 and 1.1 to 1.5, 400 rows of 6 heads 1.3 and 1.75.
+Attention of 12 heads of 64 channels takes, with AVX-512 and both of two threads counted, 0.44 ms for 2 × 64 rows and in
+onnxruntime 0.96, for 197 rows 1.8 and 2.2 to 3, for 400 rows of 6 heads 2.6 and 3.5: products at one speed, and beside
+them 0.5 and 1.8 ns for each number of queries, keys, values and results.
 
 A norm of rows takes 0.3 to 0.65 ns for each number (with AVX2), in onnxruntime 0.54 to 0.6, 1.0 where rows are short.
 """
@@ -39,7 +40,11 @@ _SEVEN_OF_EIGHT, _WORTH = 7 / 8, 0.97  # products of Strassen's algorithm, and t
 _OF_RESULTS, _OF_ROWS = 14.0, 16.0  # what its sums take beside products of so many channels in, or out …
 _BESIDE_ROWS, _BESIDE_PRODUCTS = 7.0, 2.5e6  # … or rows, whose matrix comes from memory, or products in all
 _MANY, _MOST = 1 << 40, 1 << 20  # rows, beside which nothing else counts, and more than any model has
-_ATTENDED, _ATTENDED_THERE = (44e9, 0.35e-9), (40e9, 1.2e-9)  # products in a second, and seconds for each score
+_ATTENDED, _BESIDE_HERE, _BESIDE_THERE = (
+    50e9,
+    0.6e-9,
+    1.6e-9,
+)  # products of attention, and seconds for numbers beside them
 _NORM, _NORM_THERE = 0.4e-9, 0.55e-9  # seconds for each number of rows that are normalized
 _SHORT = (Activation.NONE, Activation.RELU, Activation.CLIP, Activation.LEAKY_RELU)
 
@@ -74,10 +79,11 @@ def pass_seconds(rows: int, channels: int, function: Activation) -> float:
     return rows * channels * (_PASS if function in _SHORT else _LONG_PASS)
 
 
-def attention_seconds(scores: int, channels: int) -> tuple[float, float]:
-    """Seconds here and in onnxruntime for the scores of all heads, each of which has so many channels."""
-    here, there = (2 * scores * channels / speed + scores * each for speed, each in (_ATTENDED, _ATTENDED_THERE))
-    return here, there
+def attention_seconds(scores: int, channels: int, numbers: int) -> tuple[float, float]:
+    """Seconds here and in onnxruntime for the scores of all heads, which have so many channels (queries, values: their
+    mean); `numbers` are those of queries, keys, values and results."""
+    products = 2 * scores * channels / _ATTENDED
+    return products + numbers * _BESIDE_HERE, products + numbers * _BESIDE_THERE
 
 
 def norm_seconds(rows: int, channels: int) -> tuple[float, float]:

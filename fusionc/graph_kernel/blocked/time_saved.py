@@ -1,7 +1,7 @@
 """What a blocked program saves: its time against that of onnxruntime, which has a blocked layout for images as well.
 
-Only convolutions and products count. What stands between convolutions onnxruntime fuses into them, too, or it takes as
-long there as here; behind products onnxruntime has a pass of its own for it.
+Only convolutions, products, attention, norms and copies count. What stands between convolutions onnxruntime fuses into
+them, too, or it takes as long there as here; behind products onnxruntime has a pass of its own for it.
 """
 
 from __future__ import annotations
@@ -73,8 +73,8 @@ def _of_product(operation: Operation, made: MadeProgram) -> tuple[float, float]:
 
 def _of_attention(step: ProgramStep, operation: Operation, made: MadeProgram) -> tuple[float, float]:
     batches, heads = max(1, made.images[operation.second].batch.about(1)), step.window.group
-    scores = made.pixels(operation.out) * made.pixels(operation.second) // batches * heads
-    return attention_seconds(scores, sum(_channels(operation, made)) // (2 * heads))
+    queries, keys, both = made.pixels(operation.out), made.pixels(operation.second), sum(_channels(operation, made))
+    return attention_seconds(queries * keys // batches * heads, both // (2 * heads), (queries + keys) * both)
 
 
 def _share(step: ProgramStep, operation: Operation, made: MadeProgram) -> float:

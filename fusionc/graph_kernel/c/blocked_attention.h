@@ -1,5 +1,6 @@
 /* Attention of rows: softmax(q · k · scale + bias) · v for each head. Keys and values of a head become the weights of
- * products, whose pixels are queries, and then what these make of keys. */
+ * products, whose pixels are queries, and then what these make of keys. Rows lie as steps make them, never as in a tensor:
+ * GB_V floats apart. */
 
 /* What a task works on: keys and values as weights, the scores of some queries, and one row of these. */
 typedef struct {
@@ -14,27 +15,27 @@ static ptrdiff_t GB(attention_floats)(ptrdiff_t keys, ptrdiff_t channels, ptrdif
 }
 
 /* Keys [key, channel] as [channel][key]: those that there are not are zero. */
-static void GB(turn_keys)(const gb_image *k, const float *from, ptrdiff_t keys, ptrdiff_t channels, float *to) {
+static void GB(turn_keys)(const float *from, ptrdiff_t plane, ptrdiff_t keys, ptrdiff_t channels, float *to) {
   const ptrdiff_t blocks = GB(blocks_of)(keys), whole = keys / 4 * 4;
   for (ptrdiff_t key = 0; key < whole; key += 4) {
     const ptrdiff_t step = ((key / GB_V | 1) < blocks ? 2 : 1) * GB_V;
     for (ptrdiff_t i = 0; i < channels; i += 4)
-      gb_transpose(from + i / GB_V * k->plane + key * k->pixel + i % GB_V, k->pixel,
+      gb_transpose(from + i / GB_V * plane + key * GB_V + i % GB_V, GB_V,
                    GB(packed)(to, key / GB_V, blocks, channels, i) + key % GB_V, step);
   }
   for (ptrdiff_t key = whole; key < blocks * GB_V; ++key)
     for (ptrdiff_t i = 0; i < channels; ++i)
       GB(packed)(to, key / GB_V, blocks, channels, i)[key % GB_V] =
-          key < keys ? from[i / GB_V * k->plane + key * k->pixel + i % GB_V] : 0.0f;
+          key < keys ? from[i / GB_V * plane + key * GB_V + i % GB_V] : 0.0f;
 }
 
 /* Values [key, channel] with the channels of two blocks side by side. */
-static void GB(take_values)(const gb_image *v, const float *from, ptrdiff_t keys, ptrdiff_t channels, float *to) {
+static void GB(take_values)(const float *from, ptrdiff_t plane, ptrdiff_t keys, ptrdiff_t channels, float *to) {
   const ptrdiff_t all = GB(blocks_of)(keys) * GB_V;
   for (ptrdiff_t b = 0; b < channels / GB_V; ++b)
     for (ptrdiff_t key = 0; key < all; ++key)
       *(GB(vec) *)GB(packed)(to, b, channels / GB_V, all, key) =
-          key < keys ? GB(load)(from + b * v->plane + key * v->pixel) : (GB(vec)){0};
+          key < keys ? GB(load)(from + b * plane + key * GB_V) : (GB(vec)){0};
 }
 
 /* Sums of `blocks` blocks of x with weights that make `made` blocks of y. */
@@ -59,7 +60,7 @@ static void GB(multiply)(const float *x, ptrdiff_t x_block, ptrdiff_t blocks, pt
   }
 }
 
-/* The scores of one query, whose blocks lie `step` apart, to exponentials; 1 / their sum. */
+/* The scores of one query, whose blocks lie `step` apart, to exponentials; 1 / their sum, or 0 where there are none. */
 static float GB(weigh)(const GB(head) *h, float *scores, ptrdiff_t step, ptrdiff_t keys, float scale, const float *bias) {
   const gk_machine m = gk_machine_with(GB_FUSED);
   const ptrdiff_t all = h->blocks * GB_V, whole = keys / GB_V;
@@ -77,7 +78,7 @@ static float GB(weigh)(const GB(head) *h, float *scores, ptrdiff_t step, ptrdiff
     sum += row[key];
   }
   for (ptrdiff_t b = 0; b < h->blocks; ++b) *(GB(vec) *)(scores + b * step) = GB(load)(row + b * GB_V);
-  return 1.0f / sum;
+  return keys ? 1.0f / sum : 0.0f;
 }
 
 /* Some queries of one head of one batch. */
@@ -110,8 +111,8 @@ static void GB(attend)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
     const ptrdiff_t first = unit % c->rows * c->part, left = c->queries - first;
     const ptrdiff_t at = batch * c->keys * GB_V;
     if (number != former) {
-      GB(turn_keys)(&c->in2, c->in2.data + head * (taken / GB_V) * c->in2.plane + at, c->keys, taken, h.keys);
-      GB(take_values)(&c->in3, c->in3.data + head * (made / GB_V) * c->in3.plane + at, c->keys, made, h.values);
+      GB(turn_keys)(c->in2.data + head * (taken / GB_V) * c->in2.plane + at, c->in2.plane, c->keys, taken, h.keys);
+      GB(take_values)(c->in3.data + head * (made / GB_V) * c->in3.plane + at, c->in3.plane, c->keys, made, h.values);
       former = number;
     }
     GB(attend_some)(c, &h, batch, head, first, left < c->part ? left : c->part);

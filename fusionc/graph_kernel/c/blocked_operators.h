@@ -41,7 +41,7 @@ static OrtStatus *gb_compute(void *self, OrtKernelContext *context) {
   const gb_program *p = kernel->program;
   const int inputs = kernel->inputs, outputs = kernel->outputs;
   int64_t dims[inputs + 1][4];
-  const int64_t *loads[inputs + 1];
+  const int64_t *input_sizes[inputs + 1];
   const float *in[inputs + 1];
   float *out[outputs + 1];
   gb_size sizes[p->storages_count + 1];
@@ -53,10 +53,10 @@ static OrtStatus *gb_compute(void *self, OrtKernelContext *context) {
     if (s->op == GB_WINOGRAD && s->weights < inputs) read = s->weights; /* as they are, for what is not finite */
     if (s->op == GB_ATTENTION) read = s->scores_bias;
     if (read >= 0)
-      status = gk_input(context, (size_t)read, kernel->ranks[read], dims[read], &loads[read], (char **)(uintptr_t)&in[read]);
+      status = gk_input(context, (size_t)read, kernel->ranks[read], dims[read], &input_sizes[read], (char **)(uintptr_t)&in[read]);
   }
   if (status) return status;
-  const char *contradiction = gb_sizes(kernel, loads, sizes);
+  const char *contradiction = gb_sizes(kernel, input_sizes, sizes);
   if (contradiction) return GK_ORT_CreateStatus(gk_api)(GK_INVALID_ARGUMENT, contradiction);
   for (int k = 0; k < p->steps_count && !status; ++k) {
     const gb_step *s = &p->steps[k];
@@ -68,6 +68,6 @@ static OrtStatus *gb_compute(void *self, OrtKernelContext *context) {
     if (!status) status = GK_ORT_GetData(gk_api)(value, (void **)(uintptr_t)&out[s->out]);
   }
   int failed = 0;
-  if (!status) status = gb_run(state, sizes, loads, in, out, gk_share, context, &failed);
+  if (!status) status = gb_run(state, sizes, input_sizes, in, out, gk_share, context, &failed);
   return status || !failed ? status : GK_ORT_CreateStatus(gk_api)(GK_FAIL, "no memory for the images of a kernel");
 }

@@ -8,6 +8,10 @@ enum {
 /* Whether pixels lie without a gap from row to row. */
 static int gb_is_flat(const gb_image *image) { return !image->data || image->row == image->width * image->pixel; }
 
+static int gb_may_need_scratch(const gb_step *s) {
+  return s->op == GB_WINOGRAD || s->op == GB_ATTENTION || gb_may_be_strassen(s);
+}
+
 /* Bytes of memory that a thread needs for itself. */
 static ptrdiff_t gb_scratch(const gb_width *width, const gb_call *c) {
   const ptrdiff_t side = c->step->flag, channels = c->in.blocks * width->vector;
@@ -16,7 +20,7 @@ static ptrdiff_t gb_scratch(const gb_width *width, const gb_call *c) {
     const ptrdiff_t of_head = (c->in.channels + c->out.channels) / c->step->group;
     return width->attention_floats(c->keys, of_head, c->part) * (ptrdiff_t)sizeof(float);
   }
-  if (c->step->op != GB_WINOGRAD) return 0;
+  if (c->step->op != GB_WINOGRAD) return 0; /* see gb_may_need_scratch */
   const ptrdiff_t most = width->tiles_at_once(channels, (int)side);
   return (side + 2) * (side + 2) * most * (channels + 2 * width->vector) * (ptrdiff_t)sizeof(float);
 }
@@ -54,17 +58,18 @@ static void gb_divide_pixels(const gb_width *width, gb_call *c, ptrdiff_t pixels
   c->rows = c->part ? (pixels + c->part - 1) / c->part : 0;
 }
 
-/* How many parts each block has before any has the next: as many as each thread has, so that it finds in its own cache what
- * it has made in the step before. Of convolutions at most so many that what is read of them stays in that cache, and all
- * where there are more weights than pixels: each thread reads some of the weights then, and all pixels. */
+/* How many parts each block has before any has the next: of one image as many as each thread has, so that it finds in its own
+ * cache what it has made in the step before. Of convolutions about so many that what is read of them stays in that cache, but
+ * a multiple for all threads; where there are more weights for each channel in than pixels, each thread reads some of the
+ * weights instead, and all pixels. */
 static ptrdiff_t gb_strip_of(const gb_call *c, int is_convolution) {
   const gb_step *s = c->step;
   const ptrdiff_t threads = gb_threads(), of_each = c->rows < threads ? c->rows : (c->rows + threads - 1) / threads;
   if (!is_convolution || !c->rows) return of_each;
   const ptrdiff_t read = c->in.channels / s->group * c->part * s->stride[1] * (s->kernel[0] > 1 ? s->stride[0] : 1);
   const ptrdiff_t fit = GB_STRIP / (read * (ptrdiff_t)sizeof(float) + 1) + 1, most = fit < c->rows ? fit : c->rows;
-  const ptrdiff_t weights = (ptrdiff_t)s->kernel[0] * s->kernel[1] * c->out.channels / s->group;
-  if (c->rows < threads || weights >= c->in.height * c->in.width) return most;
+  const ptrdiff_t of_channel = (ptrdiff_t)s->kernel[0] * s->kernel[1] * c->out.channels / s->group; /* weights */
+  if (c->rows < threads || of_channel >= c->in.height * c->in.width) return most;
   const ptrdiff_t strips = ((c->rows + most - 1) / most + threads / 2) / threads * threads; /* about, of all threads */
   return strips > threads ? (c->rows + strips - 1) / strips : of_each;
 }
@@ -78,9 +83,12 @@ static void gb_divide(const gb_width *width, gb_call *c) {
   ptrdiff_t blocks = shape->blocks;
   if (s->op == GB_LAYER_NORM) blocks = 1;
   if (is_convolution || s->op == GB_TRANSPOSED) blocks = (c->out.blocks / s->group + 1) / 2 * s->group;
-  if (s->op == GB_WINOGRAD || s->op == GB_ATTENTION) {
-    if (s->op == GB_WINOGRAD) gb_divide_winograd(width, c);
-    else gb_divide_attention(width, c);
+  if (s->op == GB_WINOGRAD) {
+    gb_divide_winograd(width, c);
+    return;
+  }
+  if (s->op == GB_ATTENTION) {
+    gb_divide_attention(width, c);
     return;
   }
   c->is_flat = gb_is_by_pixel(width, c);
@@ -118,12 +126,19 @@ static double gb_nanoseconds(const gb_width *width, const gb_call *c) {
   }
 }
 
-/* How many tasks a step is cut into at most: none takes much less than GB_TASK_NS. */
+/* Tasks of whole heads, at most so many: each task packs keys and values of its heads. Where threads would have unlike
+ * numbers of heads, they share some. */
+static ptrdiff_t gb_tasks_of_heads(ptrdiff_t heads, ptrdiff_t most) {
+  ptrdiff_t tasks = most < heads ? most : heads;
+  while (tasks > 0 && heads % tasks) --tasks;
+  return tasks >= gb_threads() && tasks % gb_threads() == 0 ? tasks : most;
+}
+
+/* How many tasks a step is cut into: none takes much less than GB_TASK_NS. */
 static ptrdiff_t gb_tasks(const gb_width *width, const gb_call *c) {
   const double ns = gb_nanoseconds(width, c);
-  const ptrdiff_t parts = c->step->op == GB_ATTENTION && c->rows ? c->units / c->rows : 0; /* heads, which a task does not share */
-  if (parts >= gb_threads()) return parts;
-  const ptrdiff_t most = GB_TASKS * gb_threads() < c->units ? GB_TASKS * gb_threads() : c->units;
+  const ptrdiff_t limit = GB_TASKS * gb_threads() < c->units ? GB_TASKS * gb_threads() : c->units;
+  const ptrdiff_t most = c->step->op == GB_ATTENTION && c->rows ? gb_tasks_of_heads(c->units / c->rows, limit) : limit;
   return ns > (double)GB_TASK_NS * (double)most ? most : ns > 2.0 * GB_TASK_NS ? (ptrdiff_t)(ns / GB_TASK_NS) : most > 0;
 }
 
@@ -190,8 +205,7 @@ static gb_plan *gb_plan_of(gb_state *state, const gb_size *sizes) {
     if (size > at[slot]) at[slot] = size;
   }
   for (int k = 0; k < p->steps_count; ++k) {
-    const int op = p->steps[k].op;
-    if (op != GB_WINOGRAD && op != GB_ATTENTION && !gb_may_be_strassen(&p->steps[k])) continue; /* the others need none */
+    if (!gb_may_need_scratch(&p->steps[k])) continue; /* dividing all steps twice takes as long as a short run */
     const gb_call c = gb_call_of(state, k, sizes, NULL);
     const size_t needed = (size_t)gb_scratch(state->width, &c);
     if (needed > scratch) scratch = needed;

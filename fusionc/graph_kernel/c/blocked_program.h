@@ -80,7 +80,8 @@ typedef struct gb_call {
   int is_strassen;             /* made by Strassen's way: from `sums` of quarters of the weights, of those groups that are `even`;
                                 * rows are chunks of an image then, strip is parts of the groups */
   const float *sums, *even;
-  ptrdiff_t queries, keys;          /* of attention, in each batch; units are parts of the queries of a head */
+  ptrdiff_t queries, keys;          /* of attention, in each batch; units are parts of the queries of a head, `rows` of them,
+                                     * each of `part` queries */
   ptrdiff_t bias_batch, bias_head; /* how far lies apart what is added to scores, 0: it is the same */
   ptrdiff_t tasks;             /* how many do the units */
   ptrdiff_t halo;              /* what is cleared before, around the images at `whole`; 0: nothing */

@@ -33,7 +33,7 @@ typedef _Atomic(ptrdiff_t) gb_counter;
 typedef struct {
   gb_call *calls;
   gb_counter *ended; /* for each step, how many of its tasks are done */
-  gb_counter *begun; /* for each step and thread, how many of its share of the tasks some thread has begun */
+  gb_counter *begun; /* for each thread and step, how many of its share of the tasks some thread has begun */
   gb_size *sizes; /* of the images of each storage */
   size_t size;    /* bytes of memory */
   ptrdiff_t threads; /* that have something to do at once */
@@ -152,21 +152,22 @@ static ptrdiff_t gb_rows_of(const gb_program *p, int buffer, const gb_size *size
   return size.height * size.width;
 }
 
-/* What is wrong with the sizes of a step's operands, or NULL. `bias` are those of what is added to scores. */
-static const char *gb_attention_fault(const gb_program *p, const gb_step *s, const gb_size *sizes, const int64_t *bias) {
+/* What is wrong with the sizes of attention's operands, or NULL. `bias_sizes` are those of what is added to scores. */
+static const char *gb_attention_fault(const gb_program *p, const gb_step *s, const gb_size *sizes, const int64_t *bias_sizes) {
   const ptrdiff_t batch = sizes[p->buffers[s->in].storage].batch, keys = gb_rows_of(p, s->in2, sizes);
   if (sizes[p->buffers[s->in2].storage].batch != batch || sizes[p->buffers[s->in3].storage].batch != batch)
     return "queries, keys and values have different batches";
   if (gb_rows_of(p, s->in3, sizes) != keys) return "there are not as many values as keys";
-  if (!bias) return NULL;
-  const int is_fit = (bias[0] == 1 || bias[0] == batch) && (bias[1] == 1 || bias[1] == s->group);
-  return is_fit && bias[2] == gb_rows_of(p, s->in, sizes) && bias[3] == keys ? NULL : "what is added to scores does not fit them";
+  if (!bias_sizes) return NULL;
+  const int is_of_all = (bias_sizes[0] == 1 || bias_sizes[0] == batch) && (bias_sizes[1] == 1 || bias_sizes[1] == s->group);
+  const int is_of_each = bias_sizes[2] == gb_rows_of(p, s->in, sizes) && bias_sizes[3] == keys;
+  return is_of_all && is_of_each ? NULL : "what is added to scores does not fit them";
 }
 
-/* The sizes of the images in all storages; `loads` has those of the inputs: [batch, channels, height, width] of images,
+/* The sizes of the images in all storages; `input_sizes` has those of the inputs: [batch, channels, height, width] of images,
  * [batch, height, width, channels] of rows, or without batch and height; [batch, head, query, key] of what attention adds to
  * scores. What is wrong with them, or NULL. */
-static const char *gb_sizes(const gk_kernel *kernel, const int64_t *const *loads, gb_size *sizes) {
+static const char *gb_sizes(const gk_kernel *kernel, const int64_t *const *input_sizes, gb_size *sizes) {
   const gb_program *p = kernel->program;
   for (int k = 0; k < p->storages_count; ++k) sizes[k].batch = -1;
   for (int k = 0; k < p->steps_count; ++k) {
@@ -174,7 +175,7 @@ static const char *gb_sizes(const gk_kernel *kernel, const int64_t *const *loads
     if (s->op == GB_STORE) continue;
     gb_size out, *known = &sizes[p->buffers[s->out].storage];
     if (s->op == GB_LOAD) {
-      const int64_t *n = loads[s->in];
+      const int64_t *n = input_sizes[s->in];
       const int rank = kernel->ranks[s->in];
       if (n[s->flag ? rank - 1 : 1] != p->buffers[s->out].channels) return "an input has another number of channels than the kernel was made for";
       if (!s->flag) out = (gb_size){n[0], n[2], n[3]};
@@ -189,7 +190,7 @@ static const char *gb_sizes(const gk_kernel *kernel, const int64_t *const *loads
         out.height = gb_sized(s, 0, in.height), out.width = gb_sized(s, 1, in.width);
     }
     if (s->op == GB_ATTENTION) {
-      const char *fault = gb_attention_fault(p, s, sizes, s->scores_bias < 0 ? NULL : loads[s->scores_bias]);
+      const char *fault = gb_attention_fault(p, s, sizes, s->scores_bias < 0 ? NULL : input_sizes[s->scores_bias]);
       if (fault) return fault;
     } else if (s->in2 >= 0) {
       const gb_size b = sizes[p->buffers[s->in2].storage];

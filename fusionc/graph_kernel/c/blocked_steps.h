@@ -1,6 +1,6 @@
-/* One run: threads of onnxruntime go through the steps together. Each begins with its own share of a step's tasks, which is
- * of much the same pixels or channels in all steps, and goes on with what the others have left: one that comes late, or
- * never, costs them nothing. It waits only for tasks that another one is at. */
+/* One run: threads of onnxruntime go through the steps together. Each begins with its own share of a step's tasks, where that
+ * can be of the pixels that were its own in the step before, and goes on with what the others have left: one that comes late,
+ * or never, keeps nobody waiting. It waits only for tasks that another one is at. */
 typedef struct {
   const gb_state *state;
   gb_plan *plan;
@@ -61,10 +61,10 @@ static void gb_go_through(const gb_work *w, int k, ptrdiff_t thread, float *scra
   const gb_call *c = &w->plan->calls[k];
   const ptrdiff_t threads = w->plan->threads;
   gb_counter *ended = &w->plan->ended[k];
-  for (ptrdiff_t turn = 0; turn < threads; ++turn) {
-    const ptrdiff_t whose = (thread + turn) % threads, first = c->tasks * whose / threads;
-    const ptrdiff_t count = c->tasks * (whose + 1) / threads - first;
-    gb_counter *begun = &w->plan->begun[k * threads + whose];
+  for (ptrdiff_t turn = 0; turn < threads && *ended < c->tasks; ++turn) {
+    const ptrdiff_t whose = (thread + turn) % threads, first = (c->tasks * whose + threads - 1) / threads;
+    const ptrdiff_t count = (c->tasks * (whose + 1) + threads - 1) / threads - first;
+    gb_counter *begun = &w->plan->begun[whose * w->state->kernel->program->steps_count + k];
     for (ptrdiff_t number; *begun < count && (number = (*begun)++) < count; ++*ended) gb_do(w, c, first + number, scratch);
   }
   for (int looks = 0; *ended < c->tasks; ++looks) {
@@ -83,30 +83,30 @@ static void gb_go(void *work, size_t thread) {
   }
 }
 
-/* Runs a program. `inputs` and `outputs` are the tensors by their numbers, `loads` the sizes of inputs. NULL, what `parallel`
+/* Runs a program. `inputs` and `outputs` are the tensors by their numbers, `input_sizes` what their name says. NULL, what `parallel`
  * says, or *failed where there is no memory. */
-static void *gb_run(gb_state *state, const gb_size *sizes, const int64_t *const *loads, const float *const *inputs,
+static void *gb_run(gb_state *state, const gb_size *sizes, const int64_t *const *input_sizes, const float *const *inputs,
                     float *const *outputs, gk_parallel *parallel, void *context, int *failed) {
   gb_plan *plan = gb_plan_of(state, sizes);
   if (!plan) {
     *failed = 1;
     return NULL;
   }
-  for (int k = 0; k < state->kernel->program->steps_count; ++k) {
+  const int steps = state->kernel->program->steps_count;
+  memset((void *)plan->ended, 0, (size_t)(steps * (1 + plan->threads)) * sizeof(gb_counter)); /* and what is begun, behind it */
+  for (int k = 0; k < steps; ++k) {
     gb_call *c = &plan->calls[k];
     const gb_step *s = c->step;
-    plan->ended[k] = 0;
-    for (ptrdiff_t thread = 0; thread < plan->threads; ++thread) plan->begun[k * plan->threads + thread] = 0;
     if (c->read >= 0) c->in.data = (float *)(uintptr_t)inputs[c->read];
     if (c->read2 >= 0) c->in2.data = (float *)(uintptr_t)inputs[c->read2];
     if (s->op == GB_LOAD) c->tensor = (float *)(uintptr_t)inputs[s->in];
     else if (s->op == GB_STORE) c->tensor = outputs[s->out];
     else if (s->op == GB_WINOGRAD) c->tensor = (float *)(uintptr_t)gb_weights(state->kernel, s, inputs);
     else if (s->scores_bias >= 0) {
-      const int64_t *bias = loads[s->scores_bias];
+      const int64_t *n = input_sizes[s->scores_bias];
       c->tensor = (float *)(uintptr_t)inputs[s->scores_bias];
-      c->bias_head = bias[1] == 1 ? 0 : bias[2] * bias[3];
-      c->bias_batch = bias[0] == 1 ? 0 : bias[1] * bias[2] * bias[3];
+      c->bias_head = n[1] == 1 ? 0 : n[2] * n[3];
+      c->bias_batch = n[0] == 1 ? 0 : n[1] * n[2] * n[3];
     }
   }
   void *error = NULL;

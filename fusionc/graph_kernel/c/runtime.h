@@ -6,7 +6,7 @@
 
 enum { GK_CHUNK = 2048, GK_GRAIN = 16384, GK_TASKS = 64, GK_STACK = 32768 };
 
-/* calls task(work, 0) to task(work, tasks - 1) on several threads; NULL, or what went wrong */
+/* calls task(work, 0) to task(work, tasks - 1) on several threads, and waits for all of them; NULL, or what went wrong */
 typedef void *gk_parallel(void *context, void (*task)(void *, size_t), size_t tasks, void *work);
 
 /* Which of the bodies this machine can run. Asked of the processor itself: not every compiler brings a library for it. */

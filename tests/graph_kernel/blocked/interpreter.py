@@ -227,7 +227,7 @@ class Interpreter:
         if step.scores_bias >= 0:
             scores = scores + self.tensors[step.scores_bias]
         weights = np.exp(scores - scores.max(axis=3, keepdims=True, initial=-np.inf))
-        made = np.einsum("bhqk,bhdk->bhdq", weights / weights.sum(axis=3, keepdims=True), v)
+        made = np.einsum("bhqk,bhdk->bhdq", weights / weights.sum(axis=3, keepdims=True), v)  # zeros of no keys
         return made.reshape(q.shape[0], rows[2].shape[1], 1, q.shape[3])
 
     def _check_convolution(self, step: CStep, x: Array) -> None:

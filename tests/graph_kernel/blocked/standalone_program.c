@@ -43,7 +43,7 @@ int main(int count, char **arguments) {
     const gb_program *p = kernel->program;
     const int inputs = kernel->inputs, outputs = kernel->outputs;
     int64_t dims[inputs + 1][8];
-    const int64_t *loads[inputs + 1];
+    const int64_t *input_sizes[inputs + 1];
     int tables = 0, failed = 0;
     while (p->tables[tables]) ++tables;
     const float *tensors[inputs + tables + 1];
@@ -51,7 +51,7 @@ int main(int count, char **arguments) {
     gb_size sizes[p->storages_count + 1];
     for (int k = 0; k < inputs; ++k) {
       take(dims[k], (size_t)kernel->ranks[k] * sizeof(int64_t));
-      const size_t bytes = count_of(kernel->ranks[k], loads[k] = dims[k]) * sizeof(float);
+      const size_t bytes = count_of(kernel->ranks[k], input_sizes[k] = dims[k]) * sizeof(float);
       float *elements = malloc(bytes);
       take(elements, bytes);
       tensors[k] = elements;
@@ -59,7 +59,7 @@ int main(int count, char **arguments) {
     for (int k = 0; k < tables; ++k) tensors[inputs + k] = p->tables[k];
     gb_state *state = gb_new(kernel, tensors);
     if (!state) exit(4);
-    if (gb_sizes(kernel, loads, sizes)) exit(2);
+    if (gb_sizes(kernel, input_sizes, sizes)) exit(2);
     int64_t made[outputs + 1][4];
     for (int k = 0; k < p->steps_count; ++k) {
       const gb_step *s = &p->steps[k];
@@ -69,8 +69,8 @@ int main(int count, char **arguments) {
       out[s->out] = malloc(bytes);
       again[s->out] = malloc(bytes);
     }
-    gb_run(state, sizes, loads, tensors, out, one_after_another, NULL, &failed);
-    gb_run(state, sizes, loads, tensors, again, all_at_once, NULL, &failed); /* with memory as the first one has left it */
+    gb_run(state, sizes, input_sizes, tensors, out, one_after_another, NULL, &failed);
+    gb_run(state, sizes, input_sizes, tensors, again, all_at_once, NULL, &failed); /* with memory as the first one has left it */
     if (failed) exit(4);
     for (int k = 0; k < outputs; ++k) {
       const int rank = kernel->ranks[inputs + k];
