@@ -2,16 +2,19 @@
  * products, whose pixels are queries, and then what these make of keys. Rows lie as steps make them, never as in a tensor:
  * GB_V floats apart. */
 
-/* What a task works on: keys and values as weights, the scores of some queries, and one row of these. */
+enum { GB(LONGEST_SUM) = 512 / GB_V }; /* blocks of keys that are added up one after the other: errors grow with them */
+
+/* What a task works on: keys and values as weights, the scores of some queries, one row of these, and what some of the keys
+ * make of values. */
 typedef struct {
-  float *keys, *values, *scores, *row;
+  float *keys, *values, *scores, *row, *part;
   ptrdiff_t blocks; /* of keys */
 } GB(head);
 
 GK_INLINE ptrdiff_t GB(blocks_of)(ptrdiff_t count) { return (count + GB_V - 1) / GB_V; }
 
 static ptrdiff_t GB(attention_floats)(ptrdiff_t keys, ptrdiff_t channels, ptrdiff_t queries) {
-  return GB(blocks_of)(keys) * GB_V * (channels + queries + 1);
+  return GB(blocks_of)(keys) * GB_V * (channels + queries + 1) + channels * queries;
 }
 
 /* Keys [key, channel] as [channel][key]: those that there are not are zero. */
@@ -38,16 +41,16 @@ static void GB(take_values)(const float *from, ptrdiff_t plane, ptrdiff_t keys, 
           key < keys ? GB(load)(from + b * plane + key * GB_V) : (GB(vec)){0};
 }
 
-/* Sums of `blocks` blocks of x with weights that make `made` blocks of y. */
-static void GB(multiply)(const float *x, ptrdiff_t x_block, ptrdiff_t blocks, ptrdiff_t last, const float *w, ptrdiff_t count,
-                         float *y, ptrdiff_t y_block, ptrdiff_t made) {
+/* Sums of `blocks` blocks of x, from `first` on of `all`, with weights that make `made` blocks of y. */
+static void GB(multiply)(const float *x, ptrdiff_t x_block, ptrdiff_t first, ptrdiff_t blocks, ptrdiff_t all, ptrdiff_t last,
+                         const float *w, ptrdiff_t count, float *y, ptrdiff_t y_block, ptrdiff_t made) {
   for (ptrdiff_t b = 0; b < made; b += 2) {
     const int is_two = b + 1 < made;
     GB(tile) t = {
-        .x = x,
+        .x = x + first * x_block,
         .x_pixel = GB_V,
         .x_block = x_block,
-        .w = w + b * blocks * GB_V * GB_V,
+        .w = w + (b * all + (1 + is_two) * first) * GB_V * GB_V,
         .blocks = blocks,
         .last = last,
         .rows = 1,
@@ -60,8 +63,8 @@ static void GB(multiply)(const float *x, ptrdiff_t x_block, ptrdiff_t blocks, pt
   }
 }
 
-/* The scores of one query, whose blocks lie `step` apart, to exponentials; 1 / their sum, or 0 where there are none. */
-static float GB(weigh)(const GB(head) *h, float *scores, ptrdiff_t step, ptrdiff_t keys, float scale, const float *bias) {
+/* The scores of one query, whose blocks lie `step` apart, to their shares. */
+static void GB(weigh)(const GB(head) *h, float *scores, ptrdiff_t step, ptrdiff_t keys, float scale, const float *bias) {
   const gk_machine m = gk_machine_with(GB_FUSED);
   const ptrdiff_t all = h->blocks * GB_V, whole = keys / GB_V;
   float *row = h->row, most = -INFINITY, sum = 0.0f;
@@ -77,8 +80,20 @@ static float GB(weigh)(const GB(head) *h, float *scores, ptrdiff_t step, ptrdiff
     row[key] = gk_exp_of_negative_f32(row[key] - most, m);
     sum += row[key];
   }
-  for (ptrdiff_t b = 0; b < h->blocks; ++b) *(GB(vec) *)(scores + b * step) = GB(load)(row + b * GB_V);
-  return keys ? 1.0f / sum : 0.0f;
+  for (ptrdiff_t b = 0; b < h->blocks; ++b) *(GB(vec) *)(scores + b * step) = GB(load)(row + b * GB_V) * (1.0f / sum);
+}
+
+/* Shares of values. */
+static void GB(take_shares)(const gb_call *c, const GB(head) *h, ptrdiff_t count, float *y, ptrdiff_t made) {
+  const ptrdiff_t step = c->part * GB_V, last = GB(last_of)(c->keys);
+  for (ptrdiff_t b = 0; b < h->blocks || b == 0; b += GB(LONGEST_SUM)) {
+    const int is_all = h->blocks - b <= GB(LONGEST_SUM);
+    GB(multiply)(h->scores, step, b, is_all ? h->blocks - b : GB(LONGEST_SUM), h->blocks, is_all ? last : GB_V, h->values, count,
+                 b ? h->part : y, b ? step : c->out.plane, made);
+    for (ptrdiff_t o = 0; b && o < made; ++o)
+      for (ptrdiff_t q = 0; q < count * GB_V; q += GB_V)
+        *(GB(vec) *)(y + o * c->out.plane + q) += GB(load)(h->part + o * step + q);
+  }
 }
 
 /* Some queries of one head of one batch. */
@@ -86,17 +101,14 @@ static void GB(attend_some)(const gb_call *c, const GB(head) *h, ptrdiff_t batch
   const gb_step *s = c->step;
   const ptrdiff_t taken = c->in.blocks / s->group, made = c->out.blocks / s->group, step = c->part * GB_V;
   const ptrdiff_t at = batch * c->queries + first;
-  float *y = c->out.data + head * made * c->out.plane + at * GB_V, inverse[GB_PART];
+  float *y = c->out.data + head * made * c->out.plane + at * GB_V;
   const float *x = c->in.data + head * taken * c->in.plane + at * GB_V;
   const float *bias = c->tensor ? c->tensor + batch * c->bias_batch + head * c->bias_head + first * c->keys : NULL;
-  GB(multiply)(x, c->in.plane, taken, GB_V, h->keys, count, h->scores, step, h->blocks);
+  GB(multiply)(x, c->in.plane, 0, taken, taken, GB_V, h->keys, count, h->scores, step, h->blocks);
   for (ptrdiff_t q = 0; q < count; ++q)
-    inverse[q] = GB(weigh)(h, h->scores + q * GB_V, step, c->keys, s->scale, bias ? bias + q * c->keys : NULL);
-  GB(multiply)(h->scores, step, h->blocks, GB(last_of)(c->keys), h->values, count, y, c->out.plane, made);
-  for (ptrdiff_t b = 0; b < made; ++b) {
-    for (ptrdiff_t q = 0; q < count; ++q) *(GB(vec) *)(y + b * c->out.plane + q * GB_V) *= inverse[q];
-    GB(activate)(y + b * c->out.plane, count * GB_V, s);
-  }
+    GB(weigh)(h, h->scores + q * GB_V, step, c->keys, s->scale, bias ? bias + q * c->keys : NULL);
+  GB(take_shares)(c, h, count, y, made);
+  for (ptrdiff_t b = 0; b < made; ++b) GB(activate)(y + b * c->out.plane, count * GB_V, s);
 }
 
 /* Units are parts of the queries of a head, c->rows of each. */
@@ -106,6 +118,7 @@ static void GB(attend)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
   h.values = h.keys + h.blocks * GB_V * taken;
   h.scores = h.values + h.blocks * GB_V * made;
   h.row = h.scores + h.blocks * GB_V * c->part;
+  h.part = h.row + h.blocks * GB_V;
   for (ptrdiff_t former = -1; unit < end; ++unit) {
     const ptrdiff_t number = unit / c->rows, head = number % heads, batch = number / heads;
     const ptrdiff_t first = unit % c->rows * c->part, left = c->queries - first;
