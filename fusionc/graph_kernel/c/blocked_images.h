@@ -92,13 +92,18 @@ GK_INLINE float GB(total)(GB(vec) x) {
 static void GB(pool)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_step *s = c->step;
   const int is_largest = s->op == GB_MAX_POOL;
+  const int is_picked = is_largest && s->kernel[0] * s->kernel[1] == 1 && !(s->pads[0] | s->pads[1] | s->pads[2] | s->pads[3]);
   (void)scratch;
   for (GB(place) p = GB(place_of)(c, unit, c->out.blocks); unit < end; ++unit, GB(advance)(c, &p, c->out.blocks)) {
     const float *image = c->in.data + p.image * c->in.image + p.block * c->in.plane;
     float *y = GB(at)(&c->out, &p);
     const ptrdiff_t top = p.row * s->stride[0] - s->pads[0], bottom = top + s->kernel[0];
     const ptrdiff_t first = top < 0 ? 0 : top, last = bottom > c->in.height ? c->in.height : bottom;
-    for (ptrdiff_t k = 0; k < p.count; ++k) {
+    if (is_picked) {
+      const float *x = image + top * c->in.row;
+      for (ptrdiff_t k = 0; k < p.count; ++k) *(GB(vec) *)(y + k * GB_V) = GB(load)(x + k * s->stride[1] * GB_V);
+    }
+    for (ptrdiff_t k = is_picked ? p.count : 0; k < p.count; ++k) {
       const ptrdiff_t left = k * s->stride[1] - s->pads[1], right = left + s->kernel[1];
       const ptrdiff_t from = left < 0 ? 0 : left, to = right > c->in.width ? c->in.width : right;
       GB(vec) found = GB(all)(is_largest ? -INFINITY : 0.0f);
