@@ -46,7 +46,7 @@ def attention(images: ImageArea, node: onnx.NodeProto) -> Operation:
         query,
         key,
         value,
-        scores_bias=scores_bias,
+        tensor=scores_bias,
         window=KernelWindow(group=heads),
         scale=float(attribute(node, "scale", 0.0)) or 1 / math.sqrt(q.channels // heads),
     )

@@ -15,7 +15,7 @@ from fusionc.graph_kernel.blocked.image_resize import resize
 from fusionc.graph_kernel.blocked.image_size import ImageSize
 from fusionc.graph_kernel.blocked.layer_normalization import layer_normalization
 from fusionc.graph_kernel.blocked.program import BLOCK, KernelWindow, StepKind
-from fusionc.graph_kernel.blocked.row_operators import biased_activation, product, with_bias, with_factor
+from fusionc.graph_kernel.blocked.row_operators import biased_activation, cleared, product, with_bias, with_factor
 from fusionc.graph_kernel.blocked.turned_images import turned
 from fusionc.graph_kernel.blocked.windows import pooled, window_of
 from fusionc.graph_kernel.lower.area_info import attribute
@@ -171,6 +171,7 @@ OPERATORS: Mapping[tuple[str, str], _Reader] = {
     ("", "Slice"): _slice,
     ("", "LayerNormalization"): layer_normalization,
     (MICROSOFT, "MultiHeadAttention"): attention,
+    ("", "Where"): cleared,
     ("", "Transpose"): turned,
     ("", "Resize"): resize,
     ("", "Upsample"): resize,
@@ -189,6 +190,7 @@ _OF_ROWS = (
     _split,
     _slice,
     layer_normalization,
+    cleared,
 )
 _OF_THE_LAST_AXIS = (product, layer_normalization)
 

@@ -129,7 +129,7 @@ class _Maker:
             image,
             second,
             third,
-            self._tensor(operation.scores_bias),
+            self._tensor(operation.tensor),
             weights=self._tensor(operation.weights) if operation.line is None else self._filled(operation, 0),
             bias=self._tensor(operation.bias)
             if operation.bias or operation.line is None

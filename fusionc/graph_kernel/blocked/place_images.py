@@ -9,7 +9,7 @@ from fusionc.graph_kernel.blocked.fuse_operations import Operations
 from fusionc.graph_kernel.blocked.image_area import ImageCut, ImageJoin, Operation
 from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, KernelWindow, StepKind
 
-_IN_PLACE = frozenset((StepKind.ADD, StepKind.MUL, StepKind.SCALE, StepKind.ACT, StepKind.LAYER_NORM))
+_IN_PLACE = frozenset((StepKind.ADD, StepKind.MUL, StepKind.SCALE, StepKind.ACT, StepKind.LAYER_NORM, StepKind.CLEAR))
 _EITHER = frozenset((StepKind.ADD, StepKind.MUL))  # whose second operand is read as the first one is
 Value = tuple[str, bool]  # a name, and whether it lies as in its tensor
 

@@ -34,6 +34,7 @@ class StepKind(IntEnum):
     GROUPED = 17
     LAYER_NORM = 18
     ATTENTION = 19
+    CLEAR = 20
 
 
 CONVOLUTIONS = frozenset(
@@ -119,8 +120,8 @@ class ProgramStep:
     count, of LOAD and STORE that the tensor is rows: its last axis are the channels; of WINOGRAD the number
     of pixels that a tile has in each direction; of CONV and PRODUCT the number of pixels from which on Strassen's
     algorithm is taken, 0 for never. `epsilon` is what a LAYER_NORM adds to variances. ATTENTION has its queries, keys
-    and values in `image`, `second` and `third`, and adds the tensor `scores_bias` to scores that it has multiplied by
-    `scale`.
+    and values in `image`, `second` and `third`, and adds `tensor` to scores that it has multiplied by `scale`; of CLEAR
+    `tensor` says which rows are.
     """
 
     kind: StepKind
@@ -128,7 +129,7 @@ class ProgramStep:
     image: int
     second: int = NOTHING
     third: int = NOTHING
-    scores_bias: int = NOTHING
+    tensor: int = NOTHING
     weights: int = NOTHING
     bias: int = NOTHING
     activated: Activated = NO_ACTIVATION

@@ -5,11 +5,14 @@ from __future__ import annotations
 from dataclasses import replace
 
 import onnx
+from onnx import TensorProto
 
 from fusionc.graph_kernel.blocked.image_activations import fused_activation
 from fusionc.graph_kernel.blocked.image_area import ImageArea, Operation, UnfitOperator
 from fusionc.graph_kernel.blocked.program import Activated, Activation, KernelWindow, StepKind
 from fusionc.graph_kernel.lower.area_info import attribute
+
+_WITH_BATCH = 3  # axes of rows
 
 
 def product(images: ImageArea, node: onnx.NodeProto) -> Operation:
@@ -56,3 +59,18 @@ def biased_activation(images: ImageArea, node: onnx.NodeProto) -> Operation:
     found = with_bias(images, node.input[0], node.input[1], node.output[0])
     found.activated = Activated(function)
     return found
+
+
+def cleared(images: ImageArea, node: onnx.NodeProto) -> Operation:
+    """Rows that become zero where a condition for each of them holds, as behind attention without any key."""
+    condition, zero, name = node.input
+    image, value = images.image(name), images.area.values.get(condition)
+    if images.number(zero) != 0 or not images.is_rows(name):
+        raise UnfitOperator("it chooses between rows")
+    if value is None or condition not in images.area.inputs or value.dtype != TensorProto.BOOL:
+        raise UnfitOperator("its condition is no tensor from outside")
+    declared, made = images.area.values[name].shape, images.area.values[node.output[0]].shape
+    if len(value.shape) != _WITH_BATCH or value.shape[-1] != 1 or len(declared) != _WITH_BATCH or made != declared:
+        raise UnfitOperator("its condition is not known to be one for each row")
+    images.note(node.output[0], image)
+    return Operation(StepKind.CLEAR, node.output[0], name, tensor=condition)

@@ -103,7 +103,7 @@ static void GB(attend_some)(const gb_call *c, const GB(head) *h, ptrdiff_t batch
   const ptrdiff_t at = batch * c->queries + first;
   float *y = c->out.data + head * made * c->out.plane + at * GB_V;
   const float *x = c->in.data + head * taken * c->in.plane + at * GB_V;
-  const float *bias = c->tensor ? c->tensor + batch * c->bias_batch + head * c->bias_head + first * c->keys : NULL;
+  const float *bias = c->tensor ? c->tensor + batch * c->tensor_batch + head * c->tensor_part + first * c->keys : NULL;
   GB(multiply)(x, c->in.plane, 0, taken, taken, GB_V, h->keys, count, h->scores, step, h->blocks);
   for (ptrdiff_t q = 0; q < count; ++q)
     GB(weigh)(h, h->scores + q * GB_V, step, c->keys, s->scale, bias ? bias + q * c->keys : NULL);

@@ -151,10 +151,8 @@ static gb_call gb_call_of(const gb_state *state, int k, const gb_size *sizes, ch
   else c.out = c.in;
   c.in2 = gb_image_of(state, s->in2, sizes, slots);
   c.in3 = gb_image_of(state, s->in3, sizes, slots);
-  if (s->op == GB_ATTENTION) {
-    c.queries = gb_rows_of(state->kernel->program, s->in, sizes);
-    c.keys = gb_rows_of(state->kernel->program, s->in2, sizes);
-  }
+  if (s->tensor >= 0 || s->op == GB_ATTENTION) c.queries = gb_rows_of(state->kernel->program, s->in, sizes);
+  if (s->op == GB_ATTENTION) c.keys = gb_rows_of(state->kernel->program, s->in2, sizes);
   for (ptrdiff_t v = 0, width = state->width->vector; v < width; ++v)
     c.lanes[v] = c.out.channels % width == 0 || v < c.out.channels % width ? -1 : 0;
   gb_divide(state->width, &c);

@@ -9,7 +9,7 @@
 enum {
   GB_LOAD, GB_STORE, GB_CONV, GB_WINOGRAD, GB_DEPTHWISE, GB_FIRST, GB_TRANSPOSED, GB_MAX_POOL, GB_AVERAGE_POOL,
   GB_GLOBAL_AVERAGE, GB_ADD, GB_MUL, GB_SCALE, GB_ACT, GB_RESIZE, GB_COPY, GB_PRODUCT,
-  GB_GROUPED, GB_LAYER_NORM, GB_ATTENTION
+  GB_GROUPED, GB_LAYER_NORM, GB_ATTENTION, GB_CLEAR
 };
 enum {
   GB_NONE, GB_RELU, GB_CLIP, GB_LEAKY, GB_SIGMOID, GB_HARD_SIGMOID, GB_HARD_SWISH, GB_SWISH, GB_GELU, GB_TANH,
@@ -31,7 +31,7 @@ typedef struct {
 typedef struct {
   short op, out, in, in2, in3; /* buffers; in2 and in3 are -1 where there is none. Of a load `in`, of a store `out` is a
                                 * tensor. Attention has its queries, keys and values in them */
-  short scores_bias;           /* the tensor that attention adds to its scores, or -1 */
+  short tensor;                /* what attention adds to its scores, or which rows are cleared; -1: none */
   short weights, bias;     /* tensors, or -1: inputs of the operator, then tables */
   short activation, after; /* after: in2 is added behind the activation */
   float alpha, beta;       /* of the activation */
@@ -70,8 +70,8 @@ typedef struct gb_call {
   int is_stored; /* what it makes lies in the tensors of the stores behind it whose `maker` it is */
   const struct gb_call *maker;
   ptrdiff_t first; /* of a store: the block of channels that its tensor begins with */
-  float *tensor; /* of a load or a store the images as onnxruntime has them, of attention what is added to scores, of others
-                  * the weights as they are */
+  float *tensor; /* of a load or a store the images as onnxruntime has them, of attention what is added to scores, of
+                  * cleared rows which those are (a byte each), of others the weights as they are */
   const float *weights, *bias;
   ptrdiff_t units;             /* parts of blocks of channels, or of pairs of them */
   ptrdiff_t rows, part, strip; /* parts of a block, pixels of a part; parts that each block has before any has the next */
@@ -80,9 +80,10 @@ typedef struct gb_call {
   int is_strassen;             /* made by Strassen's way: from `sums` of quarters of the weights, of those groups that are `even`;
                                 * rows are chunks of an image then, strip is parts of the groups */
   const float *sums, *even;
-  ptrdiff_t queries, keys;          /* of attention, in each batch; units are parts of the queries of a head, `rows` of them,
+  ptrdiff_t queries, keys;          /* rows of each batch that are computed, and keys of attention; units are parts of the queries of a head, `rows` of them,
                                      * each of `part` queries */
-  ptrdiff_t bias_batch, bias_head; /* how far lies apart what is added to scores, 0: it is the same */
+  ptrdiff_t tensor_batch, tensor_part; /* how far elements of `tensor` lie apart that are for the next batch, and for the next
+                                        * head or row; 0: they are the same */
   ptrdiff_t tasks;             /* how many do the units */
   ptrdiff_t halo;              /* what is cleared before, around the images at `whole`; 0: nothing */
   float *whole;
@@ -101,7 +102,7 @@ typedef void gb_task(const gb_call *call, ptrdiff_t unit, ptrdiff_t end, float *
 /* What is compiled once for each width of vectors. */
 typedef struct {
   int vector, tile; /* floats in a vector, pixels of a tile */
-  gb_task *tasks[GB_ATTENTION + 1], *strassen;
+  gb_task *tasks[GB_CLEAR + 1], *strassen;
   void (*pack)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out, ptrdiff_t block);
   void (*pack_by_lane)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
   void (*pack_transposed)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);

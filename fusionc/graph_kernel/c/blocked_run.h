@@ -166,7 +166,7 @@ static const char *gb_attention_fault(const gb_program *p, const gb_step *s, con
 
 /* The sizes of the images in all storages; `input_sizes` has those of the inputs: [batch, channels, height, width] of images,
  * [batch, height, width, channels] of rows, or without batch and height; [batch, head, query, key] of what attention adds to
- * scores. What is wrong with them, or NULL. */
+ * scores, [batch, row, 1] of which rows are cleared. What is wrong with them, or NULL. */
 static const char *gb_sizes(const gk_kernel *kernel, const int64_t *const *input_sizes, gb_size *sizes) {
   const gb_program *p = kernel->program;
   for (int k = 0; k < p->storages_count; ++k) sizes[k].batch = -1;
@@ -190,8 +190,12 @@ static const char *gb_sizes(const gk_kernel *kernel, const int64_t *const *input
         out.height = gb_sized(s, 0, in.height), out.width = gb_sized(s, 1, in.width);
     }
     if (s->op == GB_ATTENTION) {
-      const char *fault = gb_attention_fault(p, s, sizes, s->scores_bias < 0 ? NULL : input_sizes[s->scores_bias]);
+      const char *fault = gb_attention_fault(p, s, sizes, s->tensor < 0 ? NULL : input_sizes[s->tensor]);
       if (fault) return fault;
+    } else if (s->op == GB_CLEAR) {
+      const int64_t *n = input_sizes[s->tensor];
+      if ((n[0] != 1 && n[0] != out.batch) || (n[1] != 1 && n[1] != gb_rows_of(p, s->in, sizes)) || n[2] != 1)
+        return "the condition of rows does not fit them";
     } else if (s->in2 >= 0) {
       const gb_size b = sizes[p->buffers[s->in2].storage];
       const int is_pixel = s->op == GB_SCALE && b.height == 1 && b.width == 1;

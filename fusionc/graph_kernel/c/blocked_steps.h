@@ -102,11 +102,12 @@ static void *gb_run(gb_state *state, const gb_size *sizes, const int64_t *const 
     if (s->op == GB_LOAD) c->tensor = (float *)(uintptr_t)inputs[s->in];
     else if (s->op == GB_STORE) c->tensor = outputs[s->out];
     else if (s->op == GB_WINOGRAD) c->tensor = (float *)(uintptr_t)gb_weights(state->kernel, s, inputs);
-    else if (s->scores_bias >= 0) {
-      const int64_t *n = input_sizes[s->scores_bias];
-      c->tensor = (float *)(uintptr_t)inputs[s->scores_bias];
-      c->bias_head = n[1] == 1 ? 0 : n[2] * n[3];
-      c->bias_batch = n[0] == 1 ? 0 : n[1] * n[2] * n[3];
+    else if (s->tensor >= 0) {
+      const int64_t *n = input_sizes[s->tensor];
+      c->tensor = (float *)(uintptr_t)inputs[s->tensor];
+      const int64_t each = s->op == GB_ATTENTION ? n[2] * n[3] : 1;
+      c->tensor_part = n[1] == 1 ? 0 : each;
+      c->tensor_batch = n[0] == 1 ? 0 : n[1] * each;
     }
   }
   void *error = NULL;

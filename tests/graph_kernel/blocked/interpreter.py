@@ -17,9 +17,9 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 KINDS = ("LOAD", "STORE", "CONV", "WINOGRAD", "DEPTHWISE", "FIRST", "TRANSPOSED", "MAX_POOL", "AVERAGE_POOL",
          "GLOBAL_AVERAGE", "ADD", "MUL", "SCALE", "ACT", "RESIZE", "COPY", "PRODUCT", "GROUPED",
-         "LAYER_NORM", "ATTENTION")  # fmt: skip
+         "LAYER_NORM", "ATTENTION", "CLEAR")  # fmt: skip
 LOAD, STORE, CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, MAX_POOL, AVERAGE_POOL = range(9)
-GLOBAL_AVERAGE, ADD, MUL, SCALE, ACT, RESIZE, COPY, PRODUCT, GROUPED, LAYER_NORM, ATTENTION = range(9, 20)
+GLOBAL_AVERAGE, ADD, MUL, SCALE, ACT, RESIZE, COPY, PRODUCT, GROUPED, LAYER_NORM, ATTENTION, CLEAR = range(9, 21)
 CONVOLUTIONS = (CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, PRODUCT, GROUPED)
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 Activation = Callable[[Array, float, float], Array]
@@ -58,7 +58,7 @@ class CStep:
     source: int
     other: int
     third: int
-    scores_bias: int
+    tensor: int
     weights: int
     bias: int
     activation: int
@@ -207,6 +207,8 @@ class Interpreter:
                 np.zeros(1) if k < 0 else self.tensors[k].reshape(-1, 1, 1) for k in (step.weights, step.bias)
             )
             return made * scale + bias
+        if step.op == CLEAR:
+            return np.where(self.tensors[step.tensor].transpose(0, 2, 1)[:, None], 0, x)
         if step.op == ATTENTION:
             assert other is not None
             return self._attention(step, x, other, self._read(step.third))
@@ -224,8 +226,8 @@ class Interpreter:
         """Of queries, keys and values [batch, channel, 1, row]."""
         q, k, v = (x.reshape(x.shape[0], step.group, x.shape[1] // step.group, x.shape[3]) for x in rows)
         scores = np.einsum("bhdq,bhdk->bhqk", q, k) * step.scale
-        if step.scores_bias >= 0:
-            scores = scores + self.tensors[step.scores_bias]
+        if step.tensor >= 0:
+            scores = scores + self.tensors[step.tensor]
         weights = np.exp(scores - scores.max(axis=3, keepdims=True, initial=-np.inf))
         made = np.einsum("bhqk,bhdk->bhdq", weights / weights.sum(axis=3, keepdims=True), v)  # zeros of no keys
         return made.reshape(q.shape[0], rows[2].shape[1], 1, q.shape[3])

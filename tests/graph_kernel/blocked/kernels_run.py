@@ -8,7 +8,7 @@ from pathlib import Path
 import onnx
 from areas import session
 from networks import MICROSOFT, Array, Found
-from onnx import TensorProto, helper, numpy_helper
+from onnx import helper, numpy_helper
 
 from fusionc.graph_kernel.select.make_area import function_of
 from fusionc.model.operators import KERNELS
@@ -19,7 +19,7 @@ def call_of(found: Found) -> onnx.ModelProto:
     area = found.area
     images, outputs = (
         [
-            helper.make_tensor_value_info(name, TensorProto.FLOAT, [None] * len(area.values[name].shape))
+            helper.make_tensor_value_info(name, area.values[name].dtype, [None] * len(area.values[name].shape))
             for name in names
         ]
         for names in (found.images, area.outputs)

@@ -51,7 +51,7 @@ int main(int count, char **arguments) {
     gb_size sizes[p->storages_count + 1];
     for (int k = 0; k < inputs; ++k) {
       take(dims[k], (size_t)kernel->ranks[k] * sizeof(int64_t));
-      const size_t bytes = count_of(kernel->ranks[k], input_sizes[k] = dims[k]) * sizeof(float);
+      const size_t bytes = count_of(kernel->ranks[k], input_sizes[k] = dims[k]) * (kernel->types[k] == 9 /* bool */ ? 1 : sizeof(float));
       float *elements = malloc(bytes);
       take(elements, bytes);
       tensors[k] = elements;

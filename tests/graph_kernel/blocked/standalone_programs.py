@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import standalone
 from networks import Array
+from onnx import helper
 
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.c import compile
@@ -79,7 +80,10 @@ class Standalone:
 
     def run(self, area: Area, tensors: Sequence[Array], width: int = 0) -> list[Array]:
         """The outputs of an area for these inputs. Raises AssertionError with what the program says."""
-        given = dict(zip(area.inputs, (np.asarray(t, np.float32) for t in tensors), strict=True))
+        given = {
+            name: np.asarray(t, helper.tensor_dtype_to_np_dtype(area.values[name].dtype))
+            for name, t in zip(area.inputs, tensors, strict=True)
+        }
         call = standalone.call(self.numbers[area.name], area, given)
         done = subprocess.run([*self._command, str(width)], input=call, capture_output=True, check=False)
         assert not done.returncode, f"exit code {done.returncode}: {done.stderr.decode(errors='replace')[:1500]}"
