@@ -80,10 +80,10 @@ typedef struct gb_call {
   int is_strassen;             /* made by Strassen's way: from `sums` of quarters of the weights, of those groups that are `even`;
                                 * rows are chunks of an image then, strip is parts of the groups */
   const float *sums, *even;
-  ptrdiff_t queries, keys;          /* rows of each batch that are computed, and keys of attention; units are parts of the queries of a head, `rows` of them,
-                                     * each of `part` queries */
-  ptrdiff_t tensor_batch, tensor_part; /* how far elements of `tensor` lie apart that are for the next batch, and for the next
-                                        * head or row; 0: they are the same */
+  ptrdiff_t queries, keys;     /* rows of a batch of attention, or of what is cleared, and keys. Units of attention are parts
+                                * of the queries of a head, `rows` of them, each of `part` queries */
+  ptrdiff_t tensor_batch, tensor_part; /* how far apart in `tensor` is what is for the next batch, and for the next head or
+                                        * row; 0: it is the same */
   ptrdiff_t tasks;             /* how many do the units */
   ptrdiff_t halo;              /* what is cleared before, around the images at `whole`; 0: nothing */
   float *whole;

@@ -83,8 +83,8 @@ static void gb_go(void *work, size_t thread) {
   }
 }
 
-/* Runs a program. `inputs` and `outputs` are the tensors by their numbers, `input_sizes` what their name says. NULL, what `parallel`
- * says, or *failed where there is no memory. */
+/* Runs a program. `inputs` and `outputs` are the tensors by their numbers, `input_sizes` the sizes of the former. NULL, what
+ * `parallel` says, or *failed where there is no memory. */
 static void *gb_run(gb_state *state, const gb_size *sizes, const int64_t *const *input_sizes, const float *const *inputs,
                     float *const *outputs, gk_parallel *parallel, void *context, int *failed) {
   gb_plan *plan = gb_plan_of(state, sizes);
