@@ -156,14 +156,12 @@ def main() -> int:
         models, outputs = folder / "models", [folder / "resumed"]
         make_models(models, count, options.also)
         for number in range(options.rounds):
-            for at_once, used_cores in ((1, {min(cores)}), (1, cores), (jobs, cores)):
-                way = at_once, len(used_cores)
-                output = folder / f"{number}-jobs-{at_once}-cores-{len(used_cores)}"
-                seconds, used = timed(command(models, output, f"--jobs={at_once}"), used_cores)
-                console.print(
-                    f"--jobs {at_once}, {len(used_cores)} cores: {seconds:.1f} s, {used:.1f} s of processors, "
-                    f"{used / seconds:.2f} at once"
-                )
+            for way in dict.fromkeys(((1, 1), (1, jobs), (jobs, jobs))):  # jobs, cores
+                at_once, on = way
+                output = folder / f"{number}-jobs-{at_once}-cores-{on}"
+                seconds, used = timed(command(models, output, f"--jobs={at_once}"), set(sorted(cores)[:on]))
+                figures = f"{seconds:.1f} s, {used:.1f} s of processors, {used / seconds:.2f} at once"
+                console.print(f"--jobs {at_once}, {on} cores: {figures}")
                 best[way] = min(seconds, best.get(way, seconds))
                 outputs.append(output)
         faster = [f"{best[way] / best[jobs, jobs]:.2f} times as fast as one on {way[1]}" for way in ((1, 1), (1, jobs))]

@@ -38,7 +38,7 @@ def attention(images: ImageArea, node: onnx.NodeProto) -> Operation:
     if not all(same):
         raise UnfitOperator("it may have other batches, or not as many values as keys")
     if scores_bias:
-        _require_tensor(images, scores_bias)
+        images.tensor(scores_bias, TensorProto.FLOAT, _BIAS_RANK)
     images.note(node.output[0], replace(q, channels=v.channels))
     return Operation(
         StepKind.ATTENTION,
@@ -50,12 +50,3 @@ def attention(images: ImageArea, node: onnx.NodeProto) -> Operation:
         window=KernelWindow(group=heads),
         scale=float(attribute(node, "scale", 0.0)) or 1 / math.sqrt(q.channels // heads),
     )
-
-
-def _require_tensor(images: ImageArea, name: str) -> None:
-    """Raises UnfitOperator where what is added to scores is no tensor that the area is given."""
-    value = images.area.values.get(name)
-    if value is None or name not in images.area.inputs or name in images.images:
-        raise UnfitOperator("what it adds to scores is no tensor from outside")
-    if value.dtype != TensorProto.FLOAT or len(value.shape) != _BIAS_RANK:
-        raise UnfitOperator("what it adds to scores has other axes than batches, heads, queries and keys")

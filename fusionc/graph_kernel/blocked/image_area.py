@@ -9,7 +9,7 @@ import numpy as np
 import onnx
 from onnx import TensorProto
 
-from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.area import Area, AreaValue
 from fusionc.graph_kernel.blocked.image_size import ImageSize, size_of
 from fusionc.graph_kernel.blocked.program import NO_ACTIVATION, PLAIN_WINDOW, Activated, KernelWindow, StepKind
 from fusionc.graph_kernel.lower.area_info import attribute
@@ -205,6 +205,15 @@ class ImageArea:
         if operand not in self.area.constants:
             raise UnfitOperator("a parameter is not known before the model runs")
         return [float(v) for v in self.area.constants[operand].ravel()]
+
+    def tensor(self, name: str, dtype: int, rank: int) -> AreaValue:
+        """A tensor that is read beside rows. Raises UnfitOperator where the area makes it, or it is of another kind."""
+        value = self.area.values.get(name)
+        if value is None or name not in self.area.inputs or name in self.images:
+            raise UnfitOperator("a tensor that it reads beside its rows is not from outside")
+        if value.dtype != dtype or len(value.shape) != rank:
+            raise UnfitOperator("a tensor that it reads beside its rows has another type, or other axes")
+        return value
 
     def is_vector(self, name: str) -> bool:
         """Whether it is a constant with a number for each channel."""

@@ -64,13 +64,12 @@ def biased_activation(images: ImageArea, node: onnx.NodeProto) -> Operation:
 def cleared(images: ImageArea, node: onnx.NodeProto) -> Operation:
     """Rows that become zero where a condition for each of them holds, as behind attention without any key."""
     condition, zero, name = node.input
-    image, value = images.image(name), images.area.values.get(condition)
+    image = images.image(name)
     if images.number(zero) != 0 or not images.is_rows(name):
         raise UnfitOperator("it chooses between rows")
-    if value is None or condition not in images.area.inputs or value.dtype != TensorProto.BOOL:
-        raise UnfitOperator("its condition is no tensor from outside")
+    chosen = images.tensor(condition, TensorProto.BOOL, _WITH_BATCH).shape
     declared, made = images.area.values[name].shape, images.area.values[node.output[0]].shape
-    if len(value.shape) != _WITH_BATCH or value.shape[-1] != 1 or len(declared) != _WITH_BATCH or made != declared:
+    if chosen[-1] != 1 or len(declared) != _WITH_BATCH or made != declared:
         raise UnfitOperator("its condition is not known to be one for each row")
     images.note(node.output[0], image)
     return Operation(StepKind.CLEAR, node.output[0], name, tensor=condition)

@@ -7,7 +7,7 @@ enum { GB(LONGEST_SUM) = 512 / GB_V }; /* blocks of keys that are added up one a
 /* What a task works on: keys and values as weights, the scores of some queries, one row of these, and what some of the keys
  * make of values. */
 typedef struct {
-  float *keys, *values, *scores, *row, *part;
+  float *keys, *values, *scores, *row, *some;
   ptrdiff_t blocks; /* of keys */
 } GB(head);
 
@@ -89,10 +89,10 @@ static void GB(take_shares)(const gb_call *c, const GB(head) *h, ptrdiff_t count
   for (ptrdiff_t b = 0; b < h->blocks || b == 0; b += GB(LONGEST_SUM)) {
     const int is_all = h->blocks - b <= GB(LONGEST_SUM);
     GB(multiply)(h->scores, step, b, is_all ? h->blocks - b : GB(LONGEST_SUM), h->blocks, is_all ? last : GB_V, h->values, count,
-                 b ? h->part : y, b ? step : c->out.plane, made);
+                 b ? h->some : y, b ? step : c->out.plane, made);
     for (ptrdiff_t o = 0; b && o < made; ++o)
       for (ptrdiff_t q = 0; q < count * GB_V; q += GB_V)
-        *(GB(vec) *)(y + o * c->out.plane + q) += GB(load)(h->part + o * step + q);
+        *(GB(vec) *)(y + o * c->out.plane + q) += GB(load)(h->some + o * step + q);
   }
 }
 
@@ -118,7 +118,7 @@ static void GB(attend)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
   h.values = h.keys + h.blocks * GB_V * taken;
   h.scores = h.values + h.blocks * GB_V * made;
   h.row = h.scores + h.blocks * GB_V * c->part;
-  h.part = h.row + h.blocks * GB_V;
+  h.some = h.row + h.blocks * GB_V;
   for (ptrdiff_t former = -1; unit < end; ++unit) {
     const ptrdiff_t number = unit / c->rows, head = number % heads, batch = number / heads;
     const ptrdiff_t first = unit % c->rows * c->part, left = c->queries - first;

@@ -124,6 +124,10 @@ class Found:
         """Its inputs, `values` being those of the model."""
         return [self.constants[n] if n in self.constants else values[self.images[n]] for n in self.area.inputs]
 
+    def feeds(self, values: Mapping[str, Array]) -> dict[str, Array]:
+        """The same without weights, by the names that they have in a model of call_of."""
+        return {inside: values[outside] for inside, outside in self.images.items()}
+
 
 def areas_of(model: onnx.ModelProto, kind: KernelKind = ALGORITHMS) -> list[Found]:
     """The blocked areas of a model."""
@@ -133,6 +137,11 @@ def areas_of(model: onnx.ModelProto, kind: KernelKind = ALGORITHMS) -> list[Foun
         constants = {name: edge.constant() for name, edge in pairs if edge.is_constant}
         found.append(Found(location.area, constants, {n: edge.name for n, edge in pairs if not edge.is_constant}))
     return found
+
+
+def operators_in(network: Network, *outputs: str) -> list[list[str]]:
+    """The operators of each blocked area of a network."""
+    return [[node.op_type for node in found.area.nodes] for found in areas_of(network.model(*outputs))]
 
 
 def only_area(model: onnx.ModelProto, kind: KernelKind = ALGORITHMS) -> Found:

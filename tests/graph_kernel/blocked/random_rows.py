@@ -37,7 +37,7 @@ class RandomRows:
             (self._join, 2), (self._split, 2), (self._normalize, 2),
         )  # fmt: skip
         if rank == 3:
-            self.bias_sizes = [(name if is_dynamic else sizes[name]) for name in ("N", "M", "M")]
+            self.outer = [name if is_dynamic else sizes[name] for name in outer]
             ways = (*ways, (self._attend, 2), (self._clear, 1))
         for _ in range(self.rng.randint(2, 12)):
             way = self.rng.choices([w for w, _ in ways], [times for _, times in ways])[0]
@@ -116,15 +116,15 @@ class RandomRows:
         other, others = self.rng.choice(self.rows)
         q, k = n.product(x, channels, 2 * of_head), n.product(other, others, 2 * of_head)
         v = k if self.rng.random() < 0.3 else n.product(other, others, 64)
-        batch, *pair = self.bias_sizes
+        batch, rows = self.outer
         more = []
         if self.rng.random() < 0.5:
-            more = ["", "", n.input(self.rng.choice((1, batch)), self.rng.choice((1, 2)), *pair)]
+            more = ["", "", n.input(self.rng.choice((1, batch)), self.rng.choice((1, 2)), rows, rows)]
         how = {"scale": self.rng.choice((0.1, 1.0))} if self.rng.random() < 0.5 else {}
         made = n.op("MultiHeadAttention", q, k, v, *more, domain=MICROSOFT, num_heads=2, **how)
         self.rows.append((made, 2 * of_head if v == k else 64))
 
     def _clear(self, x: str, channels: int) -> None:
-        n, (batch, rows, _) = self.network, self.bias_sizes
+        n, (batch, rows) = self.network, self.outer
         chosen = n.input(self.rng.choice((1, batch)), self.rng.choice((1, rows)), 1)
         self.rows.append((n.op("Where", n.op("Greater", chosen, n.const(0.0)), n.const(0.0), x), channels))

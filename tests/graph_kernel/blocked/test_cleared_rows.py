@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from areas import session
 from kernels_run import call_of
-from networks import MICROSOFT, Found, Network, areas_of, check, difference, only_area, values_of, wanted
+from networks import MICROSOFT, Found, Network, check, difference, only_area, operators_in, values_of, wanted
 from standalone_programs import Standalone, widths
 
 from fusionc.graph_kernel.library.build_library import build
@@ -67,7 +67,7 @@ def test_forms(name: str, found: dict[str, Found], tmp_path_factory: pytest.Temp
             for width in widths():
                 assert not difference(plain, run(one.area, tensors, width)[0]), (sizes, width)
             for kernel in given:
-                (made,) = kernel.run(None, {inside: values[outside] for inside, outside in one.images.items()})
+                (made,) = kernel.run(None, one.feeds(values))
                 assert not difference(plain, made), sizes
 
 
@@ -79,7 +79,7 @@ def test_sizes_that_do_not_fit_are_an_error(shape: tuple[int, ...], found: dict[
     feeds = {name: np.zeros(shape, bool) if array.dtype == bool else array for name, array in feeds.items()}
     given = session(call_of(one), build([one.area]).library)
     with pytest.raises(Exception, match="condition of rows does not fit"):
-        given.run(None, {inside: feeds[outside] for inside, outside in one.images.items()})
+        given.run(None, one.feeds(feeds))
 
 
 STAYS: dict[str, Callable[[Network, str], str]] = {
@@ -96,5 +96,5 @@ STAYS: dict[str, Callable[[Network, str], str]] = {
 
 @pytest.mark.parametrize("name", STAYS)
 def test_what_stays_with_onnxruntime(name: str) -> None:
-    ops = {node.op_type for found in areas_of(network(STAYS[name]).model()) for node in found.area.nodes}
-    assert ops and "Where" not in ops
+    found = operators_in(network(STAYS[name]))
+    assert found and not any("Where" in operators for operators in found)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 import pytest
-from networks import MICROSOFT, Network, areas_of
+from networks import MICROSOFT, Network, areas_of, operators_in
 from onnx import TensorProto, helper
 
 from fusionc.graph_kernel.area import KernelKind
@@ -21,11 +21,6 @@ from fusionc.rewrite.log import RewriteLog
 from fusionc.shapes.inference import typed_model
 
 Form = Callable[[Network, str], str]  # an operator behind a convolution with 32 channels of 6×6 pixels
-
-
-def operators_in(network: Network, *outputs: str) -> list[list[str]]:
-    """The operators of each area."""
-    return [[node.op_type for node in found.area.nodes] for found in areas_of(network.model(*outputs))]
 
 
 def resized(n: Network, x: str, scales: list[float], **attributes: object) -> str:
