@@ -10,9 +10,19 @@ import onnx
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.blocked.image_area import ImageArea, ImageCut, ImageJoin, Operation, UnfitOperator
 from fusionc.graph_kernel.blocked.image_operators import is_of_rows, operation_of
-from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, NO_ACTIVATION, Activated, Activation, StepKind
+from fusionc.graph_kernel.blocked.program import (
+    CONVOLUTIONS,
+    NO_ACTIVATION,
+    PLAIN_WINDOW,
+    Activated,
+    Activation,
+    StepKind,
+)
 
 _Item = Operation | ImageJoin | ImageCut
+_GATES = (Activation.SIGMOID, Activation.HARD_SIGMOID)  # whose results are from 0 to 1
+_ABOUT = 14  # pixels that a side of a gated image has of which nothing is known
+_PIXELS = 4  # for each channel out: from so many on, its weights are fewer
 
 
 class Operations:
@@ -47,6 +57,7 @@ class Operations:
         item = operation_of(self.images, node)
         if isinstance(item, Operation):
             item = self._scaled(item)
+            self._take_factor(item)
             self._load(item.image, item.is_planar)
             for name in item.reads()[1:]:
                 self._load(name, False)
@@ -119,6 +130,19 @@ class Operations:
             self._uses[resize.image] += 1
             return Operation(StepKind.SCALE, found.out, image, resize.image)
         return found
+
+    def _take_factor(self, convolution: Operation) -> None:
+        """A convolution of single pixels multiplies its weights, where these are fewer, by the factors of its image.
+        They are at most 1: with large ones a weight could be infinite, where none of the pixels is."""
+        before = self._maker(convolution.image)
+        if before is None or before.kind is not StepKind.SCALE or before.activated != NO_ACTIVATION:
+            return
+        gate, out = self._made.get(before.second), self.images.image(convolution.out)
+        is_gate = isinstance(gate, Operation) and gate.activated.function in _GATES and not gate.is_after
+        is_worth = out.height.about(_ABOUT) * out.width.about(_ABOUT) >= _PIXELS * out.channels
+        if is_gate and is_worth and convolution.kind is StepKind.CONV and convolution.window == PLAIN_WINDOW:
+            del self._order[id(before)]
+            convolution.image, convolution.third = before.image, before.second
 
     def _gate(self, product: Operation) -> Operation | None:
         """x · sigmoid(x) as one activation of x."""

@@ -116,10 +116,11 @@ class _Maker:
         return channels * height * width
 
     def _step(self, operation: Operation) -> ProgramStep:
-        read = [self._buffer(value) for value in self._places.read(operation)]
+        image, second, third = (
+            NOTHING if value is None else self._buffer(value) for value in self._places.operands(operation)
+        )
         if operation.kind is StepKind.LOAD:
-            read = [self._area.inputs.index(operation.image)]
-        image, second, third = [*read, NOTHING, NOTHING][:3]
+            image = self._area.inputs.index(operation.image)
         is_store = operation.kind is StepKind.STORE
         side = self._winograd_side(operation)
         out = self._area.outputs.index(operation.out) if is_store else self._buffer(self._places.made(operation))
@@ -162,7 +163,7 @@ class _Maker:
         if KernelKind.STRASSEN not in self._area.kind or operation.kind not in BY_MATRIX:
             return 0
         image, out = self._images.images[operation.image], self._images.images[operation.out]
-        if operation.window != PLAIN_WINDOW or image.channels % (2 * BLOCK):
+        if operation.window != PLAIN_WINDOW or operation.third or image.channels % (2 * BLOCK):
             return 0
         sizes = (out.height, out.width, *([out.batch] if self._is_rows(operation.out) else []))
         least = strassen_from(image.channels, out.channels)

@@ -53,12 +53,16 @@ class Places:
         """The value that a step writes."""
         return step.out, step.kind is StepKind.LOAD and step.is_planar
 
+    def operands(self, step: Operation) -> tuple[Value | None, Value | None, Value | None]:
+        """The values that are the image, the second and the third operand of a step."""
+        if step.kind is StepKind.LOAD:
+            return None, None, None
+        second, third = ((name, False) if name else None for name in (step.second, step.third))
+        return (step.image, step.is_planar), second, third
+
     def read(self, step: Operation) -> list[Value]:
         """The values that a step reads, its image first."""
-        if step.kind is StepKind.LOAD:
-            return []
-        first, *others = step.reads()
-        return [(first, step.is_planar), *((name, False) for name in others)]
+        return [value for value in self.operands(step) if value is not None]
 
     def _sampled(self, step: Operation) -> list[Operation]:
         """A convolution of single pixels that lie apart as one of pixels side by side, which a pool has picked: these
@@ -105,12 +109,14 @@ class Places:
         when pixels are written already."""
         if step.flag or step.is_after or step.kind not in _IN_PLACE | CONVOLUTIONS:
             return
-        out, image = self.made(step), self.read(step)[0]
+        out, (image, second, _) = self.made(step), self.operands(step)
         if step.kind in CONVOLUTIONS:
-            operands = [value for value in self.read(step)[1:] if self.of(value).storage != self.of(image).storage]
+            operands: list[Value | None] = (
+                [second] if image and second and self.of(second).storage != self.of(image).storage else []
+            )
         else:
-            operands = self.read(step) if step.kind in _EITHER else [image]
-        for value in operands:
+            operands = [image, second] if step.kind in _EITHER else [image]
+        for value in filter(None, operands):
             place = self.of(value)
             whole = self.images.image(place.storage[0]).channels
             fits = place == ImagePlace(value, 0) and whole == self.images.image(out[0]).channels

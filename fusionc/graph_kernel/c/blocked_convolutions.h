@@ -72,8 +72,21 @@ GK_INLINE void GB(scatter)(const gb_call *c, const GB(place) * part, float *made
   }
 }
 
-/* Sums of a part over `blocks` blocks of channels in from the one with the number `first` on. */
-GK_INLINE void GB(convolve_part)(const gb_call *c, const GB(place) * at, ptrdiff_t first, ptrdiff_t blocks) {
+/* The weights of a pair of blocks, those of each channel in multiplied by what its pixels would be. */
+static const float *GB(multiply_weights)(const gb_call *c, ptrdiff_t image, ptrdiff_t pair, float *to) {
+  const ptrdiff_t all = c->in.blocks * GB_V, made = 2 * pair + 1 < c->out.blocks ? 2 * GB_V : GB_V;
+  const float *w = c->weights + 2 * pair * all * GB_V;
+  for (ptrdiff_t i = 0; i < all; ++i, w += made) {
+    const GB(vec) factor = GB(all)(c->in3.data[image * c->in3.image + i / GB_V * c->in3.plane + i % GB_V]);
+    for (ptrdiff_t v = 0; v < made; v += GB_V) *(GB(vec) *)(to + i * made + v) = GB(load)(w + v) * factor;
+  }
+  return to;
+}
+
+/* Sums of a part over `blocks` blocks of channels in from the one with the number `first` on. `multiplied` are the weights of
+ * the pair of blocks, where they are not those of the step; or NULL. */
+GK_INLINE void GB(convolve_part)(const gb_call *c, const GB(place) * at, ptrdiff_t first, ptrdiff_t blocks,
+                                 const float *multiplied) {
   const gb_step *s = c->step;
   const int is_first = s->op == GB_FIRST, is_near = s->stride[1] == 1 && c->in.pixel == GB_V;
   const int kind = is_first ? GB(first) : is_near ? GB(near) : GB(far);
@@ -93,7 +106,7 @@ GK_INLINE void GB(convolve_part)(const gb_call *c, const GB(place) * at, ptrdiff
       .x_block = c->in.plane,
       .x_row = s->dilation[0] * c->in.row,
       .x_column = s->dilation[1] * pixel,
-      .w = c->weights + (to.block * in_blocks + first * (1 + is_two)) * size,
+      .w = (multiplied ? multiplied : c->weights + to.block * in_blocks * size) + first * (1 + is_two) * size,
       .blocks = blocks,
       .last = is_last ? GB(last_of)(c->in.channels / s->group) : GB_V,
       .rows = s->kernel[0],
@@ -144,14 +157,17 @@ static void GB(convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float 
   const gb_step *s = c->step;
   const ptrdiff_t in_blocks = c->in.blocks / s->group, blocks = (c->out.blocks / s->group + 1) / 2 * s->group;
   const ptrdiff_t at_once = GB(blocks_at_once)(s, in_blocks);
-  (void)scratch;
+  const float *multiplied = NULL;
+  ptrdiff_t image = -1, block = -1; /* of the weights that are multiplied */
   for (GB(place) at = GB(place_of)(c, unit, blocks); unit < end; GB(advance)(c, &at, blocks)) {
+    if (c->in3.data && (at.image != image || at.block != block))
+      multiplied = GB(multiply_weights)(c, image = at.image, block = at.block, scratch);
     const ptrdiff_t bottom = at.top + c->strip < c->rows ? at.top + c->strip : c->rows;
     const ptrdiff_t run = bottom - at.part < end - unit ? bottom - at.part : end - unit, part = at.part;
     for (ptrdiff_t first = 0; first < in_blocks; first += at_once)
       for (at.part = part; at.part < part + run; ++at.part) {
         GB(find_pixels)(c, &at);
-        GB(convolve_part)(c, &at, first, in_blocks - first < at_once ? in_blocks - first : at_once);
+        GB(convolve_part)(c, &at, first, in_blocks - first < at_once ? in_blocks - first : at_once, multiplied);
       }
     --at.part;
     unit += run;

@@ -9,7 +9,7 @@ enum {
 static int gb_is_flat(const gb_image *image) { return !image->data || image->row == image->width * image->pixel; }
 
 static int gb_may_need_scratch(const gb_step *s) {
-  return s->op == GB_WINOGRAD || s->op == GB_ATTENTION || gb_may_be_strassen(s);
+  return s->op == GB_WINOGRAD || s->in3 >= 0 || gb_may_be_strassen(s);
 }
 
 /* Bytes of memory that a thread needs for itself. */
@@ -20,6 +20,7 @@ static ptrdiff_t gb_scratch(const gb_width *width, const gb_call *c) {
     const ptrdiff_t of_head = (c->in.channels + c->out.channels) / c->step->group;
     return width->attention_floats(c->keys, of_head, c->part) * (ptrdiff_t)sizeof(float);
   }
+  if (c->step->in3 >= 0) return channels * 2 * width->vector * (ptrdiff_t)sizeof(float);
   if (c->step->op != GB_WINOGRAD) return 0; /* see gb_may_need_scratch */
   const ptrdiff_t most = width->tiles_at_once(channels, (int)side);
   return (side + 2) * (side + 2) * most * (channels + 2 * width->vector) * (ptrdiff_t)sizeof(float);

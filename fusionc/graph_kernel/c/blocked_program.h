@@ -30,7 +30,8 @@ typedef struct {
 
 typedef struct {
   short op, out, in, in2, in3; /* buffers; in2 and in3 are -1 where there is none. Of a load `in`, of a store `out` is a
-                                * tensor. Attention has its queries, keys and values in them */
+                                * tensor. Attention has its queries, keys and values in them; a convolution of single
+                                * pixels multiplies its weights by the pixel in in3, if there is one */
   short tensor;                /* what attention adds to its scores, or which rows are cleared; -1: none */
   short weights, bias;     /* tensors, or -1: inputs of the operator, then tables */
   short activation, after; /* after: in2 is added behind the activation */

@@ -152,6 +152,15 @@ static ptrdiff_t gb_rows_of(const gb_program *p, int buffer, const gb_size *size
   return size.height * size.width;
 }
 
+/* Whether the images of a buffer, if there is one, can be added to those of another size or multiplied with them; also
+ * `or_pixels`, one for each of these. */
+static int gb_fits(const gb_program *p, int buffer, const gb_size *sizes, gb_size other, int or_pixels) {
+  if (buffer < 0) return 1;
+  const gb_size size = sizes[p->buffers[buffer].storage];
+  const int is_pixel = size.height == 1 && size.width == 1, is_same = size.height == other.height && size.width == other.width;
+  return size.batch == other.batch && (is_same || (or_pixels && is_pixel));
+}
+
 /* What is wrong with the sizes of attention's operands, or NULL. `bias_sizes` are those of what is added to scores. */
 static const char *gb_attention_fault(const gb_program *p, const gb_step *s, const gb_size *sizes, const int64_t *bias_sizes) {
   const ptrdiff_t batch = sizes[p->buffers[s->in].storage].batch, keys = gb_rows_of(p, s->in2, sizes);
@@ -196,11 +205,8 @@ static const char *gb_sizes(const gk_kernel *kernel, const int64_t *const *input
       const int64_t *n = input_sizes[s->tensor];
       if ((n[0] != 1 && n[0] != out.batch) || (n[1] != 1 && n[1] != gb_rows_of(p, s->in, sizes)) || n[2] != 1)
         return "the condition of rows does not fit them";
-    } else if (s->in2 >= 0) {
-      const gb_size b = sizes[p->buffers[s->in2].storage];
-      const int is_pixel = s->op == GB_SCALE && b.height == 1 && b.width == 1;
-      if (b.batch != out.batch || (!is_pixel && (b.height != out.height || b.width != out.width)))
-        return "two images that are added or multiplied have different sizes";
+    } else if (!gb_fits(p, s->in2, sizes, out, s->op == GB_SCALE) || !gb_fits(p, s->in3, sizes, out, 1)) {
+      return "two images that are added or multiplied have different sizes";
     }
     if (known->batch >= 0 && (known->batch != out.batch || known->height != out.height || known->width != out.width))
       return "images that are joined have different sizes";

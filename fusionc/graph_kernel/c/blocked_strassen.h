@@ -238,7 +238,7 @@ static void GB(convolve_group)(const gb_call *c, ptrdiff_t image, ptrdiff_t firs
     at.count = width - at.first < n ? width - at.first : n;
     if (at.count > GB_MOST_PAIRS) at.count = GB_MOST_PAIRS;
     for (at.block = GB_GROUP / 2 * group; at.block < GB_GROUP / 2 * (group + 1) && 2 * at.block < c->out.blocks; ++at.block)
-      GB(convolve_part)(c, &at, 0, c->in.blocks);
+      GB(convolve_part)(c, &at, 0, c->in.blocks, NULL);
     at.first += at.count;
     if (at.first == width) at.first = 0, ++at.row;
   }

@@ -196,6 +196,11 @@ class Interpreter:
 
     def _made(self, step: CStep, x: Array, other: Array | None) -> Array:
         if step.op in CONVOLUTIONS:
+            if step.third >= 0:
+                assert step.op == CONV and max(step.kernel) == step.group == 1
+                factor = self._read(step.third)
+                assert factor.shape == (*x.shape[:2], 1, 1)
+                x = x * factor
             self._check_convolution(step, x)
             return self._convolved(step, x)
         if step.op in (MAX_POOL, AVERAGE_POOL):

@@ -106,6 +106,18 @@ def gated() -> Network:
     return n
 
 
+def squeezed() -> Network:
+    """Weights that are multiplied for each image: of one block out, of a pair, and of one and a half."""
+    n = Network(seed=10)
+    x, channels = n.conv(n.input("N", 8, "H", "W"), 8, 40, 1), 40
+    for made in 24, 40, 9:
+        y = n.op("Mul", x, n.op("Sigmoid", x))
+        s = n.op("Sigmoid", n.conv(n.op("GlobalAveragePool", y), channels, channels, 1))
+        x, channels = n.conv(n.op("Mul", y, s), channels, made, 1), made
+    n.outputs = [n.op("Mul", x, n.op("Sigmoid", x))]
+    return n
+
+
 def bottlenecks() -> Network:
     """Products of pixels: of so many channels that sums are made in parts, and short rows that get a border."""
     n = Network(seed=9)
@@ -152,6 +164,7 @@ def _networks() -> dict[str, Callable[[], Network]]:
         "spare": spare,
         "convnext": convnext,
         "bottlenecks": bottlenecks,
+        "squeezed": squeezed,
         "gated": gated,
         "pooled": pooled,
         "transposed": transposed,
@@ -200,7 +213,7 @@ def test_random_networks(seed: int, library: Library) -> None:
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
-@pytest.mark.parametrize("name", ["dense", "spare", "convnext"])
+@pytest.mark.parametrize("name", ["dense", "spare", "convnext", "squeezed"])
 @pytest.mark.parametrize("kind", [KernelKind.BLOCKED, KernelKind.WINOGRAD])
 def test_what_is_not_finite_spreads_as_far_as_it_should(kind: KernelKind, name: str, library: Library) -> None:
     (found,) = library.areas[f"{name}_{kind}"]

@@ -291,6 +291,38 @@ def test_squeeze_and_excite(enlarged: bool, is_first: bool) -> None:
     assert kinds_of(program) == "CONV GLOBAL_AVERAGE CONV CONV SCALE"
 
 
+GATES: dict[str, tuple[Callable[[Network, str, str], str], str]] = {  # of 32 channels with 6×7 pixels
+    "by_itself": (lambda n, x, s: n.conv(n.op("Mul", x, s), 32, 8, 1), "CONV"),
+    "with_a_sum": (lambda n, x, s: n.op("Add", n.conv(n.op("Mul", s, x), 32, 8, 1), n.input(2, 8, 6, 7)), "CONV"),
+    "spare_channels": (lambda n, x, s: n.op("Relu", n.conv(n.op("Mul", x, s), 32, 9, 1)), "CONV"),
+    "more_weights_than_pixels": (lambda n, x, s: n.conv(n.op("Mul", x, s), 32, 16, 1), "SCALE CONV"),
+    "larger_than_1": (
+        lambda n, x, s: n.conv(n.op("Mul", x, n.op("Mul", s, n.const(2))), 32, 8, 1),
+        "DEPTHWISE SCALE CONV",
+    ),
+    "behind_a_sum": (
+        lambda n, x, s: n.conv(n.op("Mul", x, n.op("Add", s, n.input(2, 32, 1, 1))), 32, 8, 1),
+        "SCALE CONV",
+    ),
+    "activated": (lambda n, x, s: n.conv(n.op("Relu", n.op("Mul", x, s)), 32, 8, 1), "SCALE CONV"),
+    "of_several": (lambda n, x, s: n.op("Concat", y := n.op("Mul", x, s), n.conv(y, 32, 8, 1), axis=1), "SCALE CONV"),
+    "a_result": (lambda n, x, s: (n.outputs.append(y := n.op("Mul", x, s)), n.conv(y, 32, 8, 1))[1], "SCALE CONV"),
+    "of_windows": (lambda n, x, s: n.conv(n.op("Mul", x, s), 32, 8), "SCALE CONV"),
+    "with_a_stride": (lambda n, x, s: n.conv(n.op("Mul", x, s), 32, 8, 1, strides=[2, 2]), "SCALE MAX_POOL CONV"),
+}
+
+
+@pytest.mark.parametrize("name", GATES)
+def test_a_convolution_of_pixels_multiplies_its_weights_by_a_gate(name: str) -> None:
+    n = Network()
+    x = n.conv(n.input(2, 16, 6, 7), 16, 32)
+    s = n.op("HardSigmoid", n.conv(n.op("GlobalAveragePool", x), 32, 32, 1))
+    form, kinds = GATES[name]
+    n.outputs = []
+    program = check_alone(n, form(n, x, s), *n.outputs)
+    assert kinds_of(program) == f"CONV GLOBAL_AVERAGE CONV {kinds}"
+
+
 def test_an_enlarged_pixel_that_others_need_is_there() -> None:
     n = Network()
     x = n.conv(n.input(2, 16, 6, 7), 16, 32)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
-from networks import areas_of, difference, values_of, wanted
+from networks import MICROSOFT, Network, areas_of, difference, only_area, values_of, wanted
 from random_networks import RandomNetwork
 from standalone_programs import Standalone, widths
 
@@ -28,3 +29,43 @@ def test_widths(tmp_path: Path) -> None:
             for k, (a, b) in enumerate(zip(plain, programs.run(area, tensors, width), strict=True)):
                 problem = difference(a, b)
                 assert not problem, f"width {width}, output {k}: {problem}"
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+@pytest.mark.parametrize("alpha", [1.0, 1.702, -0.5])
+def test_swish_of_any_number(alpha: float, tmp_path: Path) -> None:
+    """At most 5 units in the last place from x / (1 + exp(-alpha x)), wherever that is a normal number, and beside that
+    what comes of alpha x being rounded."""
+    edges = [
+        0.0,
+        -0.0,
+        np.inf,
+        -np.inf,
+        np.nan,
+        3e38,
+        -3e38,
+        1e-40,
+        87.0,
+        -87.0,
+        88.72,
+        -88.72,
+        88.73,
+        -88.73,
+        1e3,
+        -1e3,
+    ]
+    x = np.concatenate([edges, np.linspace(-90, 90, 1200), np.linspace(-1, 1, 320)]).astype(np.float32)
+    n = Network()
+    image = n.op("Conv", n.input(1, 16, 1, x.size // 16), n.const(np.ones((16, 1, 1, 1))), group=16)
+    found = only_area(n.model(n.op("QuickGelu", image, domain=MICROSOFT, alpha=alpha)))
+    programs = Standalone([found.area], tmp_path, ["-O2"])
+    with np.errstate(all="ignore"):
+        right = (y := x.astype(np.float64)) / (1 + np.exp(-np.float64(np.float32(alpha)) * y))
+    for width in widths():
+        (made,) = programs.run(found.area, found.tensors({"in0": x.reshape(1, 16, 1, -1)}), width)
+        made = made.ravel()
+        unlike = ~((made == right) | (np.isnan(made) & np.isnan(right)) | (np.abs(right) < 1e-36))
+        units = np.abs(made[unlike] - right[unlike]) / np.spacing(np.abs(right[unlike]).astype(np.float32))
+        allowed = 5 + np.abs(alpha * x[unlike]) * (np.log2(abs(alpha)) % 1 > 0)
+        assert (units <= allowed).all(), (width, x[unlike][units.argmax()], made[unlike][units.argmax()])
+        assert (np.abs(made[np.abs(right) < 1e-36]) < 2e-36).all()
