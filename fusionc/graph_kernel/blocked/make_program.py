@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 import numpy as np
@@ -12,7 +12,7 @@ from fusionc.graph_kernel.blocked.convolution_operators import MOST_PLANAR
 from fusionc.graph_kernel.blocked.convolution_time import direct_seconds, winograd_seconds
 from fusionc.graph_kernel.blocked.fuse_operations import Operations
 from fusionc.graph_kernel.blocked.image_area import Image, Operation
-from fusionc.graph_kernel.blocked.place_images import Places, Value, lifetimes, slots_of
+from fusionc.graph_kernel.blocked.place_images import Places, Value, chains, lifetimes, slots_of
 from fusionc.graph_kernel.blocked.product_time import strassen_from
 from fusionc.graph_kernel.blocked.program import (
     BLOCK,
@@ -91,11 +91,13 @@ class _Maker:
         self._storages = {value: number for number, value in enumerate(lives)}
         halos = dict.fromkeys(lives, 0)
         steps = list[ProgramStep]()
-        for operation in self._places.steps:
+        for (head, end), operation in zip(chains(self._places.steps), self._places.steps, strict=True):
             if operation.kind in CONVOLUTIONS:
                 read = self._places.of(self._places.read(operation)[0]).storage
                 halos[read] = max(halos[read], operation.border)
-            steps.append(self._step(operation))
+            step = self._step(operation)
+            is_head = head == len(steps) and step.kind is not StepKind.WINOGRAD
+            steps.append(replace(step, chained=end - head if is_head else 0))
         slots = slots_of(list(lives.values()), [self._floats(value, halos[value]) for value in lives])
         storages = tuple(
             Storage(slot, halos[value], self._images.images[value[0]].channels, self._is_rows(value[0]))

@@ -11,6 +11,8 @@ from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, KernelWindow, Ste
 
 _IN_PLACE = frozenset((StepKind.ADD, StepKind.MUL, StepKind.SCALE, StepKind.ACT, StepKind.LAYER_NORM, StepKind.CLEAR))
 _EITHER = frozenset((StepKind.ADD, StepKind.MUL))  # whose second operand is read as the first one is
+_OF_ALL_CHANNELS = frozenset((StepKind.CONV, StepKind.FIRST))
+_BY_CHANNEL = frozenset((StepKind.DEPTHWISE, StepKind.MAX_POOL, StepKind.AVERAGE_POOL, StepKind.GLOBAL_AVERAGE))
 Value = tuple[str, bool]  # a name, and whether it lies as in its tensor
 
 
@@ -125,14 +127,32 @@ class Places:
                 return
 
 
+def chains(steps: Sequence[Operation]) -> list[tuple[int, int]]:
+    """For each step the first and the last one of its chain: a convolution of all channels, and steps behind it that
+    read of it, or of one another, just the channels that they make. They may be done block by block of channels."""
+    found = [(number, number) for number in range(len(steps))]
+    for head, step in enumerate(steps):
+        if step.kind not in _OF_ALL_CHANNELS or step.window.group != 1:
+            continue
+        made, end = {step.out}, head
+        for number, member in enumerate(steps[head + 1 :], head + 1):
+            if member.kind not in _BY_CHANNEL or member.image not in made or member.second:
+                break
+            made.add(member.out)
+            end = number
+        found[head : end + 1] = [(head, end)] * (end + 1 - head)
+    return found
+
+
 def lifetimes(places: Places) -> dict[Value, tuple[int, int]]:
-    """The first and the last step that has to do with each memory, in the order of the first ones."""
+    """The first and the last step that has to do with each memory, in the order of the first ones. Those of a chain
+    may run at the same time."""
     found: dict[Value, tuple[int, int]] = {}
-    for number, step in enumerate(places.steps):
+    for (begin, end), step in zip(chains(places.steps), places.steps, strict=True):
         made = [] if step.kind is StepKind.STORE else [places.made(step)]
         for value in (*made, *places.read(step)):
             storage = places.of(value).storage
-            found[storage] = (found.get(storage, (number, number))[0], number)
+            found[storage] = (found.get(storage, (begin, end))[0], end)
     return found
 
 

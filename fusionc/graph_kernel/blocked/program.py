@@ -116,7 +116,8 @@ class Buffer:
 class ProgramStep:
     """One step. `out`, `image` and `second` are buffers; of a LOAD `image`, of a STORE `out` is the number of a tensor.
 
-    `is_after` says that the second operand is added behind the activation; `flag` of AVERAGE_POOL that zeros around
+    `is_after` says that the second operand is added behind the activation; `chained` how many of the steps behind it
+    may be done block by block of channels together with it; `flag` of AVERAGE_POOL that zeros around
     count, of LOAD and STORE that the tensor is rows: its last axis are the channels; of WINOGRAD the number
     of pixels that a tile has in each direction; of CONV and PRODUCT the number of pixels from which on Strassen's
     algorithm is taken, 0 for never. A CONV of single pixels multiplies its weights by the one in `third`. `epsilon` is
@@ -135,6 +136,7 @@ class ProgramStep:
     activated: Activated = NO_ACTIVATION
     is_after: bool = False
     window: KernelWindow = PLAIN_WINDOW
+    chained: int = 0
     flag: int = 0
     epsilon: float = 0.0
     scale: float = 0.0

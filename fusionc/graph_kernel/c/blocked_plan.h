@@ -136,11 +136,48 @@ static ptrdiff_t gb_tasks_of_heads(ptrdiff_t heads, ptrdiff_t most) {
 }
 
 /* How many tasks a step is cut into: none takes much less than GB_TASK_NS. */
-static ptrdiff_t gb_tasks(const gb_width *width, const gb_call *c) {
-  const double ns = gb_nanoseconds(width, c);
-  const ptrdiff_t limit = GB_TASKS * gb_threads() < c->units ? GB_TASKS * gb_threads() : c->units;
-  const ptrdiff_t most = c->step->op == GB_ATTENTION && c->rows ? gb_tasks_of_heads(c->units / c->rows, limit) : limit;
+static ptrdiff_t gb_tasks_of(double ns, ptrdiff_t units) {
+  const ptrdiff_t most = GB_TASKS * gb_threads() < units ? GB_TASKS * gb_threads() : units;
   return ns > (double)GB_TASK_NS * (double)most ? most : ns > 2.0 * GB_TASK_NS ? (ptrdiff_t)(ns / GB_TASK_NS) : most > 0;
+}
+
+static ptrdiff_t gb_tasks(const gb_width *width, const gb_call *c) {
+  const ptrdiff_t most = GB_TASKS * gb_threads() < c->units ? GB_TASKS * gb_threads() : c->units;
+  const int is_of_heads = c->step->op == GB_ATTENTION && c->rows;
+  return gb_tasks_of(gb_nanoseconds(width, c), is_of_heads ? gb_tasks_of_heads(c->units / c->rows, most) : c->units);
+}
+
+/* Whether a step and those behind it that may go with it do so: where all that they make of a pair of blocks stays in the
+ * cache of a core, and so does what they read of all blocks, while there are pairs enough for all threads. */
+static int gb_is_chained(const gb_program *p, const gb_call *c) {
+  enum { GB_READ_OF = 1 << 20, GB_MADE_OF = 2 << 20, GB_PAIRS = 2 }; /* bytes; bytes; pairs for each thread */
+  const ptrdiff_t read = c->in.image * (ptrdiff_t)sizeof(float);
+  ptrdiff_t made = 0;
+  for (const gb_call *d = c; d <= c + c->step->chained; ++d) {
+    const gb_buffer *out = &p->buffers[d->step->out];
+    if (!d->units || (p->storages[out->storage].halo && p->storages[out->storage].channels != out->channels)) return 0;
+    made += 2 * d->out.plane * (ptrdiff_t)sizeof(float);
+  }
+  const ptrdiff_t pairs = c->out.batch * (c->out.blocks / 2), threads = gb_threads();
+  const int is_even = pairs >= 2 * GB_PAIRS * threads || (pairs % threads == 0 && c->out.blocks % 2 == 0);
+  return c->step->chained && !c->is_strassen && read <= GB_READ_OF && made <= GB_MADE_OF && pairs >= GB_PAIRS * threads && is_even;
+}
+
+/* Makes chains of steps where that can be. */
+static void gb_chain(const gb_state *state, gb_plan *plan) {
+  const gb_program *p = state->kernel->program;
+  for (int k = 0; k < p->steps_count; k += 1 + plan->calls[k].chained) {
+    gb_call *c = &plan->calls[k];
+    double ns = 0.0;
+    if (!gb_is_chained(p, c)) continue;
+    c->chained = c->step->chained;
+    for (gb_call *d = c; d <= c + c->chained; ++d) {
+      ns += gb_nanoseconds(state->width, d);
+      d->strip = d->rows; /* units of a block lie together */
+      d->tasks = 0;
+    }
+    c->tasks = gb_tasks_of(ns, c->out.batch * ((c->out.blocks + 1) / 2));
+  }
 }
 
 /* Fills in what a step works on. */
@@ -228,6 +265,7 @@ static gb_plan *gb_plan_of(gb_state *state, const gb_size *sizes) {
   plan->scratch = next;
   plan->scratch_size = scratch;
   gb_fill(state, plan, slots);
+  gb_chain(state, plan);
   for (int k = 0; k < p->steps_count; ++k) {
     gb_call *c = &plan->calls[k];
     if (c->is_strassen) gb_give_sums(state, k, c);

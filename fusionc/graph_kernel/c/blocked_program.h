@@ -36,6 +36,7 @@ typedef struct {
   short weights, bias;     /* tensors, or -1: inputs of the operator, then tables */
   short activation, after; /* after: in2 is added behind the activation */
   float alpha, beta;       /* of the activation */
+  short chained;           /* how many of the steps behind it may be done block by block together with it */
   int group, kernel[2], stride[2], dilation[2], pads[4];
   int flag;                /* of an average: zeros around count as well; of a load or store: the last axis is that of channels;
                               of Winograd's way: pixels of a tile in each direction, 4 or 2; of products and convolutions
@@ -86,6 +87,7 @@ typedef struct gb_call {
   ptrdiff_t tensor_batch, tensor_part; /* how far apart in `tensor` is what is for the next batch, and for the next head or
                                         * row; 0: it is the same */
   ptrdiff_t tasks;             /* how many do the units */
+  int chained;                 /* how many steps behind it they do, too: of an image, a pair of blocks at a time */
   ptrdiff_t halo;              /* what is cleared before, around the images at `whole`; 0: nothing */
   float *whole;
   int32_t lanes[16];                        /* all bits for each channel that there is of the last block */

@@ -32,26 +32,45 @@ static const float *gb_weights(const gk_kernel *kernel, const gb_step *s, const 
   return s->weights < kernel->inputs ? inputs[s->weights] : kernel->program->tables[s->weights - kernel->inputs];
 }
 
-/* Zeros around the images of the storage that a step makes. What is behind one row and in front of the next one is one
+/* Zeros around some blocks of an image of the storage that a step makes. What is behind one row and in front of the next one is one
  * piece. */
-static void gb_clear_halo(const gb_state *state, const gb_call *c) {
+static void gb_clear_halo(const gb_state *state, const gb_call *c, float *first, ptrdiff_t planes) {
   const gb_image *image = &c->out;
   const ptrdiff_t side = c->halo * (image->is_planar ? 1 : state->width->vector), ends = c->halo * image->row + side;
-  for (ptrdiff_t n = 0; n < image->batch; ++n)
-    for (float *p = c->whole + n * image->image, *end = p + image->image; p < end; p += image->plane) {
-      memset(p - ends, 0, (size_t)ends * sizeof *p);
-      for (ptrdiff_t y = 1; y < image->height; ++y) {
-        float *at = p + y * image->row - 2 * side;
-        for (ptrdiff_t k = 0; k < 2 * side; ++k) at[k] = 0.0f;
-      }
-      memset(p + image->height * image->row - 2 * side, 0, (size_t)ends * sizeof *p);
+  for (float *p = first, *end = p + planes * image->plane; p < end; p += image->plane) {
+    memset(p - ends, 0, (size_t)ends * sizeof *p);
+    for (ptrdiff_t y = 1; y < image->height; ++y) {
+      float *at = p + y * image->row - 2 * side;
+      for (ptrdiff_t k = 0; k < 2 * side; ++k) at[k] = 0.0f;
     }
+    memset(p + image->height * image->row - 2 * side, 0, (size_t)ends * sizeof *p);
+  }
+}
+
+/* All steps of a chain, with some blocks of channels of an image. */
+static void gb_do_blocks(const gb_work *w, const gb_call *c, ptrdiff_t image, ptrdiff_t block, ptrdiff_t blocks, float *scratch) {
+  for (const gb_call *d = c; d <= c + c->chained; ++d) {
+    const ptrdiff_t of_image = d == c ? (d->out.blocks + 1) / 2 : d->out.blocks, first = d == c ? block / 2 : block;
+    const ptrdiff_t unit = (image * of_image + first) * d->rows, count = (d == c ? 1 : blocks) * d->rows;
+    if (d->halo) gb_clear_halo(w->state, d, d->out.data + image * d->out.image + block * d->out.plane, blocks);
+    w->state->width->tasks[d->step->op](d, unit, unit + count, scratch);
+  }
 }
 
 /* The first task clears the border as well, while others write what is within: nobody reads before all are done. There may
  * be a border around an image without rows. */
 static void gb_do(const gb_work *w, const gb_call *c, ptrdiff_t number, float *scratch) {
-  if (c->halo && number == 0) gb_clear_halo(w->state, c);
+  if (c->chained) {
+    const ptrdiff_t pairs = (c->out.blocks + 1) / 2, all = c->out.batch * pairs, end = all * (number + 1) / c->tasks;
+    for (ptrdiff_t k = all * number / c->tasks; k < end; ++k) {
+      const ptrdiff_t block = k % pairs * 2;
+      gb_do_blocks(w, c, k / pairs, block, block + 1 < c->out.blocks ? 2 : 1, scratch);
+    }
+    return;
+  }
+  if (c->halo && number == 0)
+    for (ptrdiff_t n = 0; n < c->out.batch; ++n)
+      gb_clear_halo(w->state, c, c->whole + n * c->out.image, c->out.image / c->out.plane);
   gb_task *task = c->is_strassen ? w->state->width->strassen : w->state->width->tasks[c->step->op];
   if (c->units) task(c, c->units * number / c->tasks, c->units * (number + 1) / c->tasks, scratch);
 }

@@ -65,6 +65,7 @@ class CStep:
     after: int
     alpha: float
     beta: float
+    chained: int
     group: int
     kernel: Sequence[int]
     stride: Sequence[int]
@@ -133,8 +134,8 @@ def _number(item: str) -> float | int:
 
 
 def _step(row: Sequence[Any]) -> CStep:
-    assert len(row) == 26
-    return CStep(*row[:13], row[13:15], row[15:17], row[17:19], row[19:23], *row[23:])
+    assert len(row) == 27
+    return CStep(*row[:14], row[14:16], row[16:18], row[18:20], row[20:24], *row[24:])
 
 
 class Interpreter:
@@ -148,9 +149,28 @@ class Interpreter:
 
     def run(self) -> list[Array]:
         with np.errstate(all="ignore"):
-            for step in self.program.steps:
+            for number, step in enumerate(self.program.steps):
+                self._check_chain(self.program.steps[number : number + 1 + step.chained])
                 self._do(step)
         return [self.outputs[k] for k in range(len(self.outputs))]
+
+    def _check_chain(self, steps: Sequence[CStep]) -> None:
+        """Some blocks of what a chain makes may be there while others are not even begun."""
+        head, *others = steps
+        if not others:
+            return
+        assert head.op in (CONV, FIRST) and head.group == 1 and len(steps) == 1 + head.chained
+        buffers, made = self.program.buffers, [head.out]
+        for step in others:
+            assert step.op in (DEPTHWISE, MAX_POOL, AVERAGE_POOL, GLOBAL_AVERAGE) and not step.chained
+            assert step.source in made and buffers[step.out][3] == buffers[head.out][3]
+            assert max(step.other, step.third) < 0
+            made.append(step.out)
+        written = {buffers[number][0] for number in made}
+        read = {buffers[k][0] for k in (head.source, head.other, head.third) if k >= 0} - written
+        slots = [self.program.storages[storage][0] for storage in (*written, *read)]
+        assert len(set(slots[: len(written)])) == len(written), "what a chain makes lies in the same memory"
+        assert not set(slots[: len(written)]) & set(slots[len(written) :]), "a chain writes over what it reads"
 
     def _read(self, number: int) -> Array:
         storage, _, first, channels = self.program.buffers[number]

@@ -118,6 +118,22 @@ def squeezed() -> Network:
     return n
 
 
+def inverted() -> Network:
+    """Blocks whose wide images are made and read by channel, with borders, the last one of half a pair."""
+    n = Network(seed=11)
+    x = n.conv(n.input("N", 8, "H", "W"), 8, 24, 1)
+    for channels, kernel, stride in (144, 3, 1), (272, 5, 2), (192, 3, 1):
+        y = n.op("HardSwish", n.conv(x, 24, channels, 1))
+        y = n.op("Relu", n.conv(y, channels, channels, kernel, group=channels, strides=[stride] * 2))
+        s = n.op("HardSigmoid", n.conv(n.op("GlobalAveragePool", y), channels, channels, 1))
+        z = n.conv(n.op("Mul", y, s), channels, 24, 1)
+        x = n.op("Add", x, z) if stride == 1 else z
+    y = n.conv(x, 24, 256)  # its border is that of all that it is joined with
+    joined = n.op("Concat", y, n.conv(n.conv(y, 256, 256, group=256), 256, 32, 1), axis=1)
+    n.outputs = [x, n.op("MaxPool", y, kernel_shape=[2, 2]), n.conv(joined, 288, 24)]
+    return n
+
+
 def bottlenecks() -> Network:
     """Products of pixels: of so many channels that sums are made in parts, and short rows that get a border."""
     n = Network(seed=9)
@@ -165,6 +181,7 @@ def _networks() -> dict[str, Callable[[], Network]]:
         "convnext": convnext,
         "bottlenecks": bottlenecks,
         "squeezed": squeezed,
+        "inverted": inverted,
         "gated": gated,
         "pooled": pooled,
         "transposed": transposed,
@@ -213,7 +230,7 @@ def test_random_networks(seed: int, library: Library) -> None:
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
-@pytest.mark.parametrize("name", ["dense", "spare", "convnext", "squeezed"])
+@pytest.mark.parametrize("name", ["dense", "spare", "convnext", "squeezed", "inverted"])
 @pytest.mark.parametrize("kind", [KernelKind.BLOCKED, KernelKind.WINOGRAD])
 def test_what_is_not_finite_spreads_as_far_as_it_should(kind: KernelKind, name: str, library: Library) -> None:
     (found,) = library.areas[f"{name}_{kind}"]

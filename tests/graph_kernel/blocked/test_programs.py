@@ -323,6 +323,63 @@ def test_a_convolution_of_pixels_multiplies_its_weights_by_a_gate(name: str) -> 
     assert kinds_of(program) == f"CONV GLOBAL_AVERAGE CONV {kinds}"
 
 
+def depthwise(n: Network, x: str, channels: int = 32, **attributes: Any) -> str:
+    return n.conv(x, channels, channels, group=channels, **attributes)
+
+
+CHAINS: dict[str, tuple[Callable[[Network, str], str], list[int]]] = {  # what follows an image of 32 channels
+    "by_channel": (lambda n, x: n.op("Relu", depthwise(n, n.conv(x, 32, 48, 1), 48)), [1, 0]),
+    "of_windows": (lambda n, x: depthwise(n, n.op("Relu", n.conv(x, 32, 32, strides=[2, 2])), strides=[2, 2]), [1, 0]),
+    "twice": (lambda n, x: depthwise(n, depthwise(n, n.conv(x, 32, 32, 1)), kernel=5), [2, 0, 0]),
+    "largest": (lambda n, x: n.op("MaxPool", n.conv(x, 32, 32), kernel_shape=[3, 3]), [1, 0]),
+    "average": (lambda n, x: n.op("AveragePool", n.conv(x, 32, 32), kernel_shape=[3, 3]), [1, 0]),
+    "squeezed": (
+        lambda n, x: n.op("Mul", y := depthwise(n, n.conv(x, 32, 32, 1)), n.op("GlobalAveragePool", y)),
+        [2, 0, 0, 0],
+    ),
+    "both_of_the_first": (
+        lambda n, x: n.op("Concat", depthwise(n, y := n.conv(x, 32, 32, 1)), depthwise(n, y), axis=1),
+        [2, 0, 0],
+    ),
+    "with_a_sum_in_front": (
+        lambda n, x: depthwise(n, n.op("Add", n.conv(x, 32, 32, 1), n.input(2, 32, 6, 7))),
+        [1, 0],
+    ),
+    "with_a_sum_behind": (
+        lambda n, x: n.op("Add", depthwise(n, n.conv(x, 32, 32, 1)), n.input(2, 32, 6, 7)),
+        [0, 0],
+    ),
+    "of_groups": (lambda n, x: depthwise(n, n.conv(x, 32, 32, 1, group=2)), [0, 0]),
+    "of_another_image": (
+        lambda n, x: n.op("Concat", n.conv(x, 32, 32, 1), depthwise(n, x), axis=1),
+        [0, 0],
+    ),
+    "of_some_channels": (
+        lambda n, x: depthwise(
+            n, n.op("Split", n.conv(x, 32, 64, 1), n.const([32, 32], np.int64), axis=1, outputs=2)[1]
+        ),
+        [0, 0],
+    ),
+    "of_all_channels": (lambda n, x: n.conv(n.conv(x, 32, 32, 1), 32, 32, 1), [0, 0]),
+    "a_result": (lambda n, x: (n.outputs.append(y := n.conv(x, 32, 32, 1)), depthwise(n, y))[1], [0, 0]),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_chains(name: str) -> None:
+    n = Network()
+    form, chained = CHAINS[name]
+    n.outputs = []
+    program = check_alone(n, form(n, n.input(2, 32, 6, 7)), *n.outputs, kind=KernelKind.BLOCKED)
+    assert [step.chained for step in program.steps if step.kind not in ("LOAD", "STORE")] == chained
+
+
+def test_nothing_is_chained_to_winograd() -> None:
+    n = Network()
+    program = check_alone(n, depthwise(n, n.conv(n.input(1, 64, 56, 56), 64, 64), 64), kind=KernelKind.WINOGRAD)
+    assert kinds_of(program) == "WINOGRAD DEPTHWISE" and not any(step.chained for step in program.steps)
+
+
 def test_an_enlarged_pixel_that_others_need_is_there() -> None:
     n = Network()
     x = n.conv(n.input(2, 16, 6, 7), 16, 32)
