@@ -8,6 +8,7 @@ from contextlib import suppress
 import onnx
 
 from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.blocked.convolution_operators import MOST_PLANAR
 from fusionc.graph_kernel.blocked.image_area import ImageArea, ImageCut, ImageJoin, Operation, UnfitOperator
 from fusionc.graph_kernel.blocked.image_operators import is_of_rows, operation_of
 from fusionc.graph_kernel.blocked.program import (
@@ -21,8 +22,9 @@ from fusionc.graph_kernel.blocked.program import (
 
 _Item = Operation | ImageJoin | ImageCut
 _GATES = (Activation.SIGMOID, Activation.HARD_SIGMOID)  # whose results are from 0 to 1
-_ABOUT = 14  # pixels that a side of a gated image has of which nothing is known
-_PIXELS = 4  # for each channel out: from so many on, its weights are fewer
+_ABOUT = 56  # pixels that a side of an input has of which nothing is known …
+_ABOUT_FIRST = 224  # … and of one with few channels
+_PIXELS = 4  # for each channel out, from which on it takes less to multiply its weights than the pixels
 
 
 class Operations:
@@ -47,6 +49,13 @@ class Operations:
                         self.images.note(name, None)
         if unfit:
             raise UnfitOperator(next(iter(unfit.values())), list(unfit))
+
+    @property
+    def unknown(self) -> int:
+        """About how many pixels a side has of an input of which nothing is known."""
+        known = self.images.images
+        inputs = [known[name].channels for name in self.images.area.inputs if name in known]
+        return _ABOUT_FIRST if inputs and min(inputs) <= MOST_PLANAR else _ABOUT
 
     @property
     def items(self) -> list[_Item]:
@@ -131,18 +140,19 @@ class Operations:
             return Operation(StepKind.SCALE, found.out, image, resize.image)
         return found
 
-    def _take_factor(self, convolution: Operation) -> None:
-        """A convolution of single pixels multiplies its weights, where these are fewer, by the factors of its image.
-        They are at most 1: with large ones a weight could be infinite, where none of the pixels is."""
-        before = self._maker(convolution.image)
+    def _take_factor(self, found: Operation) -> None:
+        """A convolution of single pixels multiplies its weights by the factors of its image, where that takes less.
+        They are at most 1: a larger one could make a weight infinite, though no pixel becomes so."""
+        if found.kind is not StepKind.CONV or found.window != PLAIN_WINDOW or found.second == found.image:
+            return
+        before = self._maker(found.image)
         if before is None or before.kind is not StepKind.SCALE or before.activated != NO_ACTIVATION:
             return
-        gate, out = self._made.get(before.second), self.images.image(convolution.out)
+        gate, out = self._made.get(before.second), self.images.image(found.out)
         is_gate = isinstance(gate, Operation) and gate.activated.function in _GATES and not gate.is_after
-        is_worth = out.height.about(_ABOUT) * out.width.about(_ABOUT) >= _PIXELS * out.channels
-        if is_gate and is_worth and convolution.kind is StepKind.CONV and convolution.window == PLAIN_WINDOW:
+        if is_gate and out.height.about(self.unknown) * out.width.about(self.unknown) >= _PIXELS * out.channels:
             del self._order[id(before)]
-            convolution.image, convolution.third = before.image, before.second
+            found.image, found.third = before.image, before.second
 
     def _gate(self, product: Operation) -> Operation | None:
         """x · sigmoid(x) as one activation of x."""

@@ -34,9 +34,9 @@ class Operation:
 
     An image that is read as it lies in its tensor is planar: only a LOAD of its own makes it so. `line` is what each
     element is multiplied by and what is added, of a DEPTHWISE that has no weights; `epsilon` what a LAYER_NORM adds to
-    variances. A CONV of single pixels multiplies its weights by the one in `third`. ATTENTION has its queries, keys and
-    values in `image`, `second` and `third`, and multiplies scores by `scale` before it adds `tensor`; CLEAR makes rows
-    zero where `tensor` says so.
+    variances. A CONV of single pixels multiplies its weights by the pixel in `third`. ATTENTION has its queries, keys
+    and values in `image`, `second` and `third`, and multiplies scores by `scale` before it adds `tensor`; CLEAR makes
+    rows zero where `tensor` says so.
     """
 
     kind: StepKind

@@ -8,7 +8,6 @@ from math import prod
 import numpy as np
 
 from fusionc.graph_kernel.area import Area, KernelKind
-from fusionc.graph_kernel.blocked.convolution_operators import MOST_PLANAR
 from fusionc.graph_kernel.blocked.convolution_time import direct_seconds, winograd_seconds
 from fusionc.graph_kernel.blocked.fuse_operations import Operations
 from fusionc.graph_kernel.blocked.image_area import Image, Operation
@@ -28,8 +27,6 @@ from fusionc.graph_kernel.blocked.program import (
 )
 
 _WORTH = 0.9  # of the time of the direct way, below which Winograd's is taken
-_ABOUT = 56  # pixels that a side has of which nothing is known …
-_ABOUT_FIRST = 224  # … and of images with few channels
 _ABOUT_ROWS = 128  # how many rows there are of which nothing is known
 
 
@@ -80,24 +77,22 @@ class _Maker:
         operations = Operations(area)
         self._places = Places(operations)
         self._images = operations.images
-        inputs = [self._images.images[name].channels for name in area.inputs if name in self._images.images]
-        self._unknown = _ABOUT_FIRST if inputs and min(inputs) <= MOST_PLANAR else _ABOUT
+        self._unknown = operations.unknown
         self._tables: dict[object, np.ndarray] = {}
         self._buffers: list[Buffer] = []
         self._storages: dict[Value, int] = {}
 
     def made(self) -> MadeProgram:
-        lives = lifetimes(self._places)
+        steps_of_chains = chains(self._places.steps, lambda step: not self._winograd_side(step))
+        lives = lifetimes(self._places, steps_of_chains)
         self._storages = {value: number for number, value in enumerate(lives)}
         halos = dict.fromkeys(lives, 0)
         steps = list[ProgramStep]()
-        for (head, end), operation in zip(chains(self._places.steps), self._places.steps, strict=True):
+        for (head, end), operation in zip(steps_of_chains, self._places.steps, strict=True):
             if operation.kind in CONVOLUTIONS:
                 read = self._places.of(self._places.read(operation)[0]).storage
                 halos[read] = max(halos[read], operation.border)
-            step = self._step(operation)
-            is_head = head == len(steps) and step.kind is not StepKind.WINOGRAD
-            steps.append(replace(step, chained=end - head if is_head else 0))
+            steps.append(replace(self._step(operation), chained=end - head if head == len(steps) else 0))
         slots = slots_of(list(lives.values()), [self._floats(value, halos[value]) for value in lives])
         storages = tuple(
             Storage(slot, halos[value], self._images.images[value[0]].channels, self._is_rows(value[0]))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from fusionc.graph_kernel.blocked.fuse_operations import Operations
@@ -111,14 +111,13 @@ class Places:
         when pixels are written already."""
         if step.flag or step.is_after or step.kind not in _IN_PLACE | CONVOLUTIONS:
             return
-        out, (image, second, _) = self.made(step), self.operands(step)
+        out, image = self.made(step), self.read(step)[0]
+        second = [(step.second, False)] if step.second else []
         if step.kind in CONVOLUTIONS:
-            operands: list[Value | None] = (
-                [second] if image and second and self.of(second).storage != self.of(image).storage else []
-            )
+            operands = [value for value in second if self.of(value).storage != self.of(image).storage]
         else:
-            operands = [image, second] if step.kind in _EITHER else [image]
-        for value in filter(None, operands):
+            operands = [image, *second] if step.kind in _EITHER else [image]
+        for value in operands:
             place = self.of(value)
             whole = self.images.image(place.storage[0]).channels
             fits = place == ImagePlace(value, 0) and whole == self.images.image(out[0]).channels
@@ -127,28 +126,30 @@ class Places:
                 return
 
 
-def chains(steps: Sequence[Operation]) -> list[tuple[int, int]]:
+def chains(steps: Sequence[Operation], may_begin: Callable[[Operation], bool]) -> list[tuple[int, int]]:
     """For each step the first and the last one of its chain: a convolution of all channels, and steps behind it that
     read of it, or of one another, just the channels that they make. They may be done block by block of channels."""
-    found = [(number, number) for number in range(len(steps))]
-    for head, step in enumerate(steps):
-        if step.kind not in _OF_ALL_CHANNELS or step.window.group != 1:
-            continue
-        made, end = {step.out}, head
-        for number, member in enumerate(steps[head + 1 :], head + 1):
-            if member.kind not in _BY_CHANNEL or member.image not in made or member.second:
-                break
-            made.add(member.out)
-            end = number
-        found[head : end + 1] = [(head, end)] * (end + 1 - head)
+    found = list[tuple[int, int]]()
+    while len(found) < len(steps):
+        head = end = len(found)
+        if steps[head].kind in _OF_ALL_CHANNELS and steps[head].window.group == 1 and may_begin(steps[head]):
+            made = {steps[head].out}
+            while end + 1 < len(steps) and _is_by_channel(steps[end + 1], made):
+                end += 1
+                made.add(steps[end].out)
+        found += [(head, end)] * (end + 1 - head)
     return found
 
 
-def lifetimes(places: Places) -> dict[Value, tuple[int, int]]:
+def _is_by_channel(step: Operation, made: Collection[str]) -> bool:
+    return step.kind in _BY_CHANNEL and step.image in made and not step.second
+
+
+def lifetimes(places: Places, steps_of_chains: Sequence[tuple[int, int]]) -> dict[Value, tuple[int, int]]:
     """The first and the last step that has to do with each memory, in the order of the first ones. Those of a chain
     may run at the same time."""
     found: dict[Value, tuple[int, int]] = {}
-    for (begin, end), step in zip(chains(places.steps), places.steps, strict=True):
+    for (begin, end), step in zip(steps_of_chains, places.steps, strict=True):
         made = [] if step.kind is StepKind.STORE else [places.made(step)]
         for value in (*made, *places.read(step)):
             storage = places.of(value).storage

@@ -120,8 +120,8 @@ class ProgramStep:
     may be done block by block of channels together with it; `flag` of AVERAGE_POOL that zeros around
     count, of LOAD and STORE that the tensor is rows: its last axis are the channels; of WINOGRAD the number
     of pixels that a tile has in each direction; of CONV and PRODUCT the number of pixels from which on Strassen's
-    algorithm is taken, 0 for never. A CONV of single pixels multiplies its weights by the one in `third`. `epsilon` is
-    what a LAYER_NORM adds to variances. ATTENTION has its queries, keys and values in `image`, `second` and `third`,
+    algorithm is taken, 0 for never. A CONV of single pixels multiplies its weights by the pixel in `third`. `epsilon`
+    is what a LAYER_NORM adds to variances. ATTENTION has its queries, keys and values in `image`, `second` and `third`,
     and adds `tensor` to scores that it has multiplied by `scale`; of CLEAR `tensor` says which rows are.
     """
 

@@ -35,14 +35,8 @@ def _step(step: ProgramStep) -> str:
     numbers = [
         *(int(step.kind), step.out, step.image, step.second, step.third, step.tensor, step.weights, step.bias),
         *(int(activated.function), int(step.is_after), literal(F32, activated.alpha), literal(F32, activated.beta)),
-        *(
-            step.chained,
-            window.group,
-            _pair(window.kernel),
-            _pair(window.stride),
-            _pair(window.dilation),
-            _pair(window.pads),
-        ),
+        *(step.chained, window.group),
+        *map(_pair, (window.kernel, window.stride, window.dilation, window.pads)),
         *(step.flag, literal(F32, step.epsilon), literal(F32, step.scale)),
     ]
     return f"{{{', '.join(map(str, numbers))}}}"

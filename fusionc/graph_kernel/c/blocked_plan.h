@@ -9,7 +9,7 @@ enum {
 static int gb_is_flat(const gb_image *image) { return !image->data || image->row == image->width * image->pixel; }
 
 static int gb_may_need_scratch(const gb_step *s) {
-  return s->op == GB_WINOGRAD || s->in3 >= 0 || gb_may_be_strassen(s);
+  return s->op == GB_WINOGRAD || s->in3 >= 0 /* attention, or weights that are multiplied */ || gb_may_be_strassen(s);
 }
 
 /* Bytes of memory that a thread needs for itself. */
@@ -136,21 +136,25 @@ static ptrdiff_t gb_tasks_of_heads(ptrdiff_t heads, ptrdiff_t most) {
 }
 
 /* How many tasks a step is cut into: none takes much less than GB_TASK_NS. */
-static ptrdiff_t gb_tasks_of(double ns, ptrdiff_t units) {
-  const ptrdiff_t most = GB_TASKS * gb_threads() < units ? GB_TASKS * gb_threads() : units;
+static ptrdiff_t gb_tasks_of(double ns, ptrdiff_t most) {
   return ns > (double)GB_TASK_NS * (double)most ? most : ns > 2.0 * GB_TASK_NS ? (ptrdiff_t)(ns / GB_TASK_NS) : most > 0;
 }
 
+static ptrdiff_t gb_most_tasks(ptrdiff_t units) {
+  return GB_TASKS * gb_threads() < units ? GB_TASKS * gb_threads() : units;
+}
+
 static ptrdiff_t gb_tasks(const gb_width *width, const gb_call *c) {
-  const ptrdiff_t most = GB_TASKS * gb_threads() < c->units ? GB_TASKS * gb_threads() : c->units;
+  const ptrdiff_t most = gb_most_tasks(c->units);
   const int is_of_heads = c->step->op == GB_ATTENTION && c->rows;
-  return gb_tasks_of(gb_nanoseconds(width, c), is_of_heads ? gb_tasks_of_heads(c->units / c->rows, most) : c->units);
+  return gb_tasks_of(gb_nanoseconds(width, c), is_of_heads ? gb_tasks_of_heads(c->units / c->rows, most) : most);
 }
 
 /* Whether a step and those behind it that may go with it do so: where all that they make of a pair of blocks stays in the
  * cache of a core, and so does what they read of all blocks, while there are pairs enough for all threads. */
 static int gb_is_chained(const gb_program *p, const gb_call *c) {
   enum { GB_READ_OF = 1 << 20, GB_MADE_OF = 2 << 20, GB_PAIRS = 2 }; /* bytes; bytes; pairs for each thread */
+  if (!c->step->chained || c->is_strassen) return 0;
   const ptrdiff_t read = c->in.image * (ptrdiff_t)sizeof(float);
   ptrdiff_t made = 0;
   for (const gb_call *d = c; d <= c + c->step->chained; ++d) {
@@ -159,8 +163,9 @@ static int gb_is_chained(const gb_program *p, const gb_call *c) {
     made += 2 * d->out.plane * (ptrdiff_t)sizeof(float);
   }
   const ptrdiff_t pairs = c->out.batch * (c->out.blocks / 2), threads = gb_threads();
+  /* many pairs, or as many for each thread */
   const int is_even = pairs >= 2 * GB_PAIRS * threads || (pairs % threads == 0 && c->out.blocks % 2 == 0);
-  return c->step->chained && !c->is_strassen && read <= GB_READ_OF && made <= GB_MADE_OF && pairs >= GB_PAIRS * threads && is_even;
+  return read <= GB_READ_OF && made <= GB_MADE_OF && pairs >= GB_PAIRS * threads && is_even;
 }
 
 /* Makes chains of steps where that can be. */
@@ -176,7 +181,7 @@ static void gb_chain(const gb_state *state, gb_plan *plan) {
       d->strip = d->rows; /* units of a block lie together */
       d->tasks = 0;
     }
-    c->tasks = gb_tasks_of(ns, c->out.batch * ((c->out.blocks + 1) / 2));
+    c->tasks = gb_tasks_of(ns, gb_most_tasks(c->out.batch * ((c->out.blocks + 1) / 2)));
   }
 }
 

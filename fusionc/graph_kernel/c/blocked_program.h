@@ -86,9 +86,9 @@ typedef struct gb_call {
                                 * of the queries of a head, `rows` of them, each of `part` queries */
   ptrdiff_t tensor_batch, tensor_part; /* how far apart in `tensor` is what is for the next batch, and for the next head or
                                         * row; 0: it is the same */
-  ptrdiff_t tasks;             /* how many do the units */
-  int chained;                 /* how many steps behind it they do, too: of an image, a pair of blocks at a time */
-  ptrdiff_t halo;              /* what is cleared before, around the images at `whole`; 0: nothing */
+  ptrdiff_t tasks;             /* how many do the units, or what a chain does; 0: others do them */
+  int chained;                 /* how many steps behind it the tasks do, too: of an image, a pair of blocks at a time */
+  ptrdiff_t halo;              /* what is cleared around the images at `whole`, or in a chain around its own; 0: nothing */
   float *whole;
   int32_t lanes[16];                        /* all bits for each channel that there is of the last block */
 } gb_call;

@@ -152,13 +152,13 @@ static ptrdiff_t gb_rows_of(const gb_program *p, int buffer, const gb_size *size
   return size.height * size.width;
 }
 
-/* Whether the images of a buffer, if there is one, can be added to those of another size or multiplied with them; also
- * `or_pixels`, one for each of these. */
-static int gb_fits(const gb_program *p, int buffer, const gb_size *sizes, gb_size other, int or_pixels) {
+/* Whether the images of a buffer, if there is one, have the size of others; or with `is_pixel`, whether they are one pixel for
+ * each of these. */
+static int gb_fits(const gb_program *p, int buffer, const gb_size *sizes, gb_size others, int is_pixel) {
   if (buffer < 0) return 1;
   const gb_size size = sizes[p->buffers[buffer].storage];
-  const int is_pixel = size.height == 1 && size.width == 1, is_same = size.height == other.height && size.width == other.width;
-  return size.batch == other.batch && (is_same || (or_pixels && is_pixel));
+  if (is_pixel) others.height = others.width = 1;
+  return size.batch == others.batch && size.height == others.height && size.width == others.width;
 }
 
 /* What is wrong with the sizes of attention's operands, or NULL. `bias_sizes` are those of what is added to scores. */

@@ -47,7 +47,7 @@ static void gb_clear_halo(const gb_state *state, const gb_call *c, float *first,
   }
 }
 
-/* All steps of a chain, with some blocks of channels of an image. */
+/* All steps of a chain, with some blocks of channels of an image, whose borders are cleared here. */
 static void gb_do_blocks(const gb_work *w, const gb_call *c, ptrdiff_t image, ptrdiff_t block, ptrdiff_t blocks, float *scratch) {
   for (const gb_call *d = c; d <= c + c->chained; ++d) {
     const ptrdiff_t of_image = d == c ? (d->out.blocks + 1) / 2 : d->out.blocks, first = d == c ? block / 2 : block;
@@ -57,8 +57,7 @@ static void gb_do_blocks(const gb_work *w, const gb_call *c, ptrdiff_t image, pt
   }
 }
 
-/* The first task clears the border as well, while others write what is within: nobody reads before all are done. There may
- * be a border around an image without rows. */
+/* What one task does. */
 static void gb_do(const gb_work *w, const gb_call *c, ptrdiff_t number, float *scratch) {
   if (c->chained) {
     const ptrdiff_t pairs = (c->out.blocks + 1) / 2, all = c->out.batch * pairs, end = all * (number + 1) / c->tasks;
@@ -68,7 +67,7 @@ static void gb_do(const gb_work *w, const gb_call *c, ptrdiff_t number, float *s
     }
     return;
   }
-  if (c->halo && number == 0)
+  if (c->halo && number == 0) /* while others write what is within: nobody reads before all are done, or there are no rows */
     for (ptrdiff_t n = 0; n < c->out.batch; ++n)
       gb_clear_halo(w->state, c, c->whole + n * c->out.image, c->out.image / c->out.plane);
   gb_task *task = c->is_strassen ? w->state->width->strassen : w->state->width->tasks[c->step->op];

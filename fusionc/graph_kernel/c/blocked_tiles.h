@@ -38,9 +38,9 @@ GK_INLINE GB(vec) GB(all)(float x) { return x - (GB(vec)){0}; } /* x + 0 were an
 /* x within bounds, and NaN for NaN */
 GK_INLINE GB(vec) GB(within)(GB(vec) x, float least, float most) { return GB_MIN(GB(all)(most), GB_MAX(GB(all)(least), x)); }
 
-#if GB_V > 4
-/* x / (1 + exp(-a x)). -a x is n / GB_V * ln 2 + r, and 2^(n / GB_V) what a table has for the last bits of n, with the others
- * as its exponent: of the little that r is, three products are enough. The exponential is infinite from 2^128 on. */
+#if GB_V > 4 /* others have no instruction that looks up a table */
+/* x / (1 + exp(-a x)), where exp(-a x) is 2^(n / GB_V) exp(r): the last bits of n choose a power of two from a table, the
+ * others are its exponent, and r is so small that three products suffice. What is 2^128 or more is infinite. */
 static void GB(swish)(float *p, ptrdiff_t n, float a) {
   static const float powers[] = {
 #if GB_V == 8

@@ -12,6 +12,7 @@ class BlockedConvolutionFusionPass(AreaPass):
     never    without --enable_graph_kernel; weights that are computed; numbers of channels that are not known;
              parts of a Concat that are no whole blocks of 16 channels; groups of channels that
              are neither whole blocks of 16 nor of 1, 2, 4 or 8 in and as many or a multiple out
-    algebra  the kernel computes what the operators compute, adding up in another order
+    algebra  the kernel computes what the operators compute, adding up in another order; a gate from 0 to 1 may multiply
+             the weights of the convolution behind it instead of the pixels
     source   measured: onnxruntime leaves its blocked layout for what it has no operator for, and comes back to it
     """

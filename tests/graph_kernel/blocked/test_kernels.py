@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from areas import session
 from kernels_run import call_of, run_kernel
+from mobile_networks import inverted, squeezed
 from networks import MICROSOFT, TRANSPOSED, Array, Found, Network, areas_of, difference, only_area, values_of, wanted
 from random_networks import RandomNetwork
 
@@ -103,34 +104,6 @@ def gated() -> Network:
     y = n.op("Tanh", n.op("LayerNormalization", y, n.random(20), n.random(20), epsilon=0.2))
     y = n.op("LayerNormalization", n.op("Sigmoid", n.product(y, 20, 36)), n.random(36))
     n.outputs = [n.conv(n.op("Transpose", y, perm=[0, 3, 1, 2]), 36, 20)]
-    return n
-
-
-def squeezed() -> Network:
-    """Weights that are multiplied for each image: of one block out, of a pair, and of one and a half."""
-    n = Network(seed=10)
-    x, channels = n.conv(n.input("N", 8, "H", "W"), 8, 40, 1), 40
-    for made in 24, 40, 9:
-        y = n.op("Mul", x, n.op("Sigmoid", x))
-        s = n.op("Sigmoid", n.conv(n.op("GlobalAveragePool", y), channels, channels, 1))
-        x, channels = n.conv(n.op("Mul", y, s), channels, made, 1), made
-    n.outputs = [n.op("Mul", x, n.op("Sigmoid", x))]
-    return n
-
-
-def inverted() -> Network:
-    """Blocks whose wide images are made and read by channel, with borders, the last one of half a pair."""
-    n = Network(seed=11)
-    x = n.conv(n.input("N", 8, "H", "W"), 8, 24, 1)
-    for channels, kernel, stride in (144, 3, 1), (272, 5, 2), (192, 3, 1):
-        y = n.op("HardSwish", n.conv(x, 24, channels, 1))
-        y = n.op("Relu", n.conv(y, channels, channels, kernel, group=channels, strides=[stride] * 2))
-        s = n.op("HardSigmoid", n.conv(n.op("GlobalAveragePool", y), channels, channels, 1))
-        z = n.conv(n.op("Mul", y, s), channels, 24, 1)
-        x = n.op("Add", x, z) if stride == 1 else z
-    y = n.conv(x, 24, 256)  # its border is that of all that it is joined with
-    joined = n.op("Concat", y, n.conv(n.conv(y, 256, 256, group=256), 256, 32, 1), axis=1)
-    n.outputs = [x, n.op("MaxPool", y, kernel_shape=[2, 2]), n.conv(joined, 288, 24)]
     return n
 
 
@@ -268,12 +241,20 @@ def test_one_thread_and_several(library: Library) -> None:
 
 @pytest.mark.usefixtures("needs_a_compiler")
 @pytest.mark.parametrize("sizes", [(0, 8, 8), (1, 0, 8), (2, 8, 0)])
-def test_no_image_at_all(sizes: tuple[int, int, int], library: Library) -> None:
-    (found,) = library.areas[f"dense_{KernelKind.WINOGRAD}"]
-    batch, rows, columns = sizes
-    tensors = found.tensors(dense().feeds({"N": batch, "H": rows, "W": columns}))
+@pytest.mark.parametrize(("name", "channels"), [("dense", (80, 80, 80)), ("squeezed", (9,))])
+def test_no_image_at_all(name: str, channels: tuple[int, ...], sizes: tuple[int, int, int], library: Library) -> None:
+    (found,) = library.areas[f"{name}_{KernelKind.WINOGRAD}"]
+    tensors = found.tensors(_networks()[name]().feeds(dict(zip("NHW", sizes, strict=True))))
     made = [array.shape for array in run_kernel(found, tensors, library.file)]
-    assert made == [(batch, 80, rows, columns)] * 3
+    assert made == [(sizes[0], out, *sizes[1:]) for out in channels]
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_no_batch_of_what_is_made_block_by_block(library: Library) -> None:
+    (found,) = library.areas[f"inverted_{KernelKind.BLOCKED}"]
+    tensors = found.tensors(inverted().feeds({"N": 0, "H": 8, "W": 8}))
+    made = [array.shape for array in run_kernel(found, tensors, library.file)]
+    assert made == [(0, 24, 4, 4), (0, 256, 3, 3), (0, 24, 4, 4)]
 
 
 @pytest.mark.usefixtures("needs_a_compiler")

@@ -308,6 +308,16 @@ GATES: dict[str, tuple[Callable[[Network, str, str], str], str]] = {  # of 32 ch
     "of_several": (lambda n, x, s: n.op("Concat", y := n.op("Mul", x, s), n.conv(y, 32, 8, 1), axis=1), "SCALE CONV"),
     "a_result": (lambda n, x, s: (n.outputs.append(y := n.op("Mul", x, s)), n.conv(y, 32, 8, 1))[1], "SCALE CONV"),
     "of_windows": (lambda n, x, s: n.conv(n.op("Mul", x, s), 32, 8), "SCALE CONV"),
+    "and_its_addend": (
+        lambda n, x, s: n.op(
+            "FusedConv",
+            y := n.op("Mul", n.conv(x, 32, 8, 1), n.op("HardSigmoid", n.conv(s, 32, 8, 1))),
+            *(n.random(8, 8, 1, 1), n.random(8), y),
+            domain=MICROSOFT,
+            activation="Relu",
+        ),
+        "CONV CONV SCALE CONV",
+    ),
     "with_a_stride": (lambda n, x, s: n.conv(n.op("Mul", x, s), 32, 8, 1, strides=[2, 2]), "SCALE MAX_POOL CONV"),
 }
 
@@ -321,6 +331,14 @@ def test_a_convolution_of_pixels_multiplies_its_weights_by_a_gate(name: str) -> 
     n.outputs = []
     program = check_alone(n, form(n, x, s), *n.outputs)
     assert kinds_of(program) == f"CONV GLOBAL_AVERAGE CONV {kinds}"
+
+
+def test_gates_of_images_whose_sizes_are_known_when_they_are_there() -> None:
+    n = Network()
+    x = n.conv(n.conv(n.input("N", 3, "H", "W"), 3, 16, strides=[2, 2]), 16, 32, strides=[2, 2])
+    s = n.op("Sigmoid", n.conv(n.op("GlobalAveragePool", x), 32, 32, 1))
+    program = check_alone(n, n.conv(n.op("Mul", x, s), 32, 24, 1), sizes={"N": 2, "H": 9, "W": 12})
+    assert kinds_of(program) == "FIRST CONV GLOBAL_AVERAGE CONV CONV"
 
 
 def depthwise(n: Network, x: str, channels: int = 32, **attributes: Any) -> str:
@@ -372,6 +390,13 @@ def test_chains(name: str) -> None:
     n.outputs = []
     program = check_alone(n, form(n, n.input(2, 32, 6, 7)), *n.outputs, kind=KernelKind.BLOCKED)
     assert [step.chained for step in program.steps if step.kind not in ("LOAD", "STORE")] == chained
+
+
+def test_more_results_than_images() -> None:
+    n = Network()
+    a = n.conv(n.input(1, 16, 5, 6), 16, 16)
+    b = n.op("Relu", a)
+    assert not any(step.chained for step in check_alone(n, a, b, n.op("Tanh", b), n.op("Sigmoid", a)).steps)
 
 
 def test_nothing_is_chained_to_winograd() -> None:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from itertools import product
 from pathlib import Path
 
 import numpy as np
 import pytest
+from mobile_networks import inverted, squeezed
 from networks import MICROSOFT, Network, areas_of, difference, only_area, values_of, wanted
 from random_networks import RandomNetwork
 from standalone_programs import Standalone, widths
+
+from fusionc.graph_kernel.area import KernelKind
 
 _NETWORKS = 15
 
@@ -22,6 +26,9 @@ def test_widths(tmp_path: Path) -> None:
         names = [name for one in found for name in one.images.values()]
         values = values_of(made.network.model(), made.network.feeds(made.sizes), names)
         calls += [(one.area, one.tensors(values)) for one in found]
+    for network, sizes in product((squeezed(), inverted()), ((1, 7, 9), (3, 10, 8))):
+        found = only_area(network.model(), KernelKind.BLOCKED)
+        calls.append((found.area, found.tensors(network.feeds(dict(zip("NHW", sizes, strict=True))))))
     programs = Standalone([area for area, _ in calls], tmp_path, ["-O0"])
     for area, tensors in calls:
         plain = wanted(area, tensors)
