@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -14,10 +14,13 @@ _ATTRIBUTES = {"kernel_shape": [1], "strides": [1], "dilations": [1]}  # with wh
 _AXIS = 2  # the new one, behind batch and channels
 _DEPTH = 5  # operators between two convolutions that are looked through
 _CONVOLUTIONS = ("Conv", "FusedConv")
-# Products for each number that is moved, from which on that pays (AVX2, two threads; 1×1 is one product of matrices).
-_WORTH_MOVING, _WORTH_MOVING_A_POINT = 134, 256
+# Products for each number that is moved, from which on that pays (AVX-512, two threads; with AVX2 from a third of these
+# on). 1×1 is one product of matrices.
+_WORTH_MOVING, _WORTH_MOVING_A_POINT = 400, 768
 _CONTRIB = ("FastGelu", "Gelu", "QuickGelu")
 _BEFORE_SQUEEZE = frozenset((*ACTIVATIONS, *ARITHMETIC, *_CONTRIB))
+# What onnxruntime computes in the faster layout; around others it leaves it, and comes back.
+_IN_LAYOUT = frozenset(("Relu", "Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "Gelu", "QuickGelu", "Add", "Mul"))
 
 _squeezed = op.Squeeze(var("x"), rest("axes"), _as="squeeze")
 
@@ -25,28 +28,28 @@ _squeezed = op.Squeeze(var("x"), rest("axes"), _as="squeeze")
 def _is_of_convolution(m: Match) -> bool:
     """Whether what is squeezed comes of a convolution over two axes, the first of size 1, or is computed from one
     element by element."""
-    return axes_of(m.squeeze) == [_AXIS] and _comes_from_two_axes(m.x)
+    return axes_of(m.squeeze) == [_AXIS] and _comes_from_two_axes(m.x, _BEFORE_SQUEEZE)
 
 
-def _comes_from_two_axes(value: Edge, depth: int = _DEPTH) -> bool:
-    """Whether such a convolution makes a value, or makes what it is computed from element by element."""
+def _comes_from_two_axes(value: Edge, through: Collection[str], depth: int = _DEPTH) -> bool:
+    """Whether such a convolution makes a value, or makes what it is computed from by these operators."""
     node = value.producer
     if node is None:
         return False
     if node.op in _CONVOLUTIONS:
         kernel = shape_of(node.inputs[1])
         return kernel is not None and len(kernel) == 4 and kernel[2] == 1
-    if not depth or not (node.op in _BEFORE_SQUEEZE or (node.op == "Squeeze" and axes_of(node) == [_AXIS])):
+    if not depth or not (node.op in through or (node.op == "Squeeze" and axes_of(node) == [_AXIS])):
         return False
-    return any(_comes_from_two_axes(v, depth - 1) for v in node.inputs if v is not None and not v.is_constant)
+    return any(_comes_from_two_axes(v, through, depth - 1) for v in node.inputs if v is not None and not v.is_constant)
 
 
 def _is_convolved(value: Edge, depth: int = _DEPTH) -> bool:
-    """Whether a convolution reads a value, or what is computed from it element by element."""
+    """Whether a convolution reads a value, or what is computed from it in the faster layout."""
     for user in value.outputs:
         if user.op in _CONVOLUTIONS and user.inputs[0] is value:
             return True
-        if depth and user.op in _BEFORE_SQUEEZE and any(_is_convolved(v, depth - 1) for v in user.outputs if v):
+        if depth and user.op in _IN_LAYOUT and any(_is_convolved(v, depth - 1) for v in user.outputs if v):
             return True
     return False
 
@@ -58,8 +61,8 @@ def _require_gain(m: Match, kernel: Sequence[int]) -> None:
     if group > 1 and columns > 1:
         return
     stride = int(m.conv.attr("strides", [1])[0])
-    moved = 0 if _comes_from_two_axes(m.x) else taken * group * stride
-    moved += 0 if m.Z is None or _comes_from_two_axes(m.Z) else made
+    moved = 0 if _comes_from_two_axes(m.x, _IN_LAYOUT) else taken * group * stride
+    moved += 0 if m.Z is None or _comes_from_two_axes(m.Z, _IN_LAYOUT) else made
     moved += 0 if _is_convolved(m.conv.outputs[0]) else made
     if made * taken * columns < moved * (_WORTH_MOVING if columns > 1 else _WORTH_MOVING_A_POINT):
         refuse("what it gains in another layout is less than what it takes to get there and back")
