@@ -188,7 +188,10 @@ class Operations:
         before = self._before(found)
         if before is None or before.line is None or found.line is None or before.second or before.bias or found.bias:
             return False
-        (a, b), (c, d) = before.line, found.line
+        numbers = [number for number in (*before.line, *found.line) if not isinstance(number, tuple)]
+        if len(numbers) < 4:
+            return False
+        a, b, c, d = numbers
         if b != 0 and c != 1:
             return False
         before.line, before.out = (a * c, b * c + d), found.out

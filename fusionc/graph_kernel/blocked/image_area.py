@@ -17,6 +17,7 @@ from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 
 _IMAGE_RANK = 4
 _ROW_RANKS = (2, 3)
+Numbers = float | tuple[float, ...]  # for all channels, or for each
 _AXES = {0: "batch", 2: "height", 3: "width"}
 
 
@@ -32,11 +33,11 @@ class UnfitOperator(Unsupported):
 class Operation:
     """A step whose operands are values, by name. Of a LOAD `image` is an input of the area, of a STORE `out` an output.
 
-    An image that is read as it lies in its tensor is planar: only a LOAD of its own makes it so. `line` is what each
-    element is multiplied by and what is added, of a DEPTHWISE that has no weights; `epsilon` what a LAYER_NORM adds to
-    variances. A CONV of single pixels multiplies its weights by the pixel in `third`. ATTENTION has its queries, keys
-    and values in `image`, `second` and `third`, and multiplies scores by `scale` before it adds `tensor`; CLEAR makes
-    rows zero where `tensor` says so.
+    An image that is read as it lies in its tensor is planar: only a LOAD of its own makes it so. `line` is what all
+    elements, or those of each channel, are multiplied by and what is added, of a DEPTHWISE that has no weights;
+    `epsilon` what a LAYER_NORM adds to variances. A CONV of single pixels multiplies its weights by the pixel in
+    `third`. ATTENTION has its queries, keys and values in `image`, `second` and `third`, and multiplies scores by
+    `scale` before it adds `tensor`; CLEAR makes rows zero where `tensor` says so.
     """
 
     kind: StepKind
@@ -52,7 +53,7 @@ class Operation:
     window: KernelWindow = PLAIN_WINDOW
     flag: bool = False
     is_planar: bool = False
-    line: tuple[float, float] | None = None
+    line: tuple[Numbers, Numbers] | None = None
     epsilon: float = 0.0
     scale: float = 0.0
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
 import onnx
 
 from fusionc.graph_kernel.blocked.attention import attention
@@ -93,6 +94,25 @@ def _linear(images: ImageArea, node: onnx.NodeProto, name: str, number: float, *
     return Operation(StepKind.DEPTHWISE, node.output[0], name, window=KernelWindow(group=image.channels), line=line)
 
 
+def _normalized(images: ImageArea, node: onnx.NodeProto) -> Operation:
+    """BatchNormalization by constant statistics: a factor and an addend for each channel."""
+    image = images.image(node.input[0])
+    statistics = [np.array(images.numbers(node, k), np.float64) for k in range(1, 5)]
+    if len(node.output) > 1 or attribute(node, "training_mode", 0) or not attribute(node, "spatial", 1):
+        raise UnfitOperator("it computes statistics, or has others than of channels")
+    if any(numbers.shape != (image.channels,) for numbers in statistics):
+        raise UnfitOperator("its statistics do not fit its image")
+    scale, offset, mean, variance = statistics
+    with np.errstate(all="ignore"):
+        factor = scale / np.sqrt(variance + attribute(node, "epsilon", 1e-5))
+        line = tuple(factor.tolist()), tuple((offset - mean * factor).tolist())
+    if not np.isfinite(np.array(line, np.float32)).all():
+        raise UnfitOperator("its statistics are no finite numbers")
+    images.note(node.output[0], image)
+    window = KernelWindow(group=image.channels)
+    return Operation(StepKind.DEPTHWISE, node.output[0], node.input[0], window=window, line=line)
+
+
 def _activation(images: ImageArea, node: onnx.NodeProto) -> Operation:
     found = ACTIVATIONS[node.domain, node.op_type](images, node)
     images.note(node.output[0], images.image(node.input[0]))
@@ -166,6 +186,7 @@ OPERATORS: Mapping[tuple[str, str], _Reader] = {
     ("", "Sub"): _sum_or_product,
     ("", "Sum"): _sum_or_product,
     ("", "Mul"): _sum_or_product,
+    ("", "BatchNormalization"): _normalized,
     ("", "Concat"): _joined,
     ("", "Split"): _split,
     ("", "Slice"): _slice,

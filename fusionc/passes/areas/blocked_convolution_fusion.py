@@ -4,9 +4,10 @@ from fusionc.passes.areas._area_pass import AreaPass
 class BlockedConvolutionFusionPass(AreaPass):
     """Convolutions and what stands between them become one area, whose kernel keeps images in blocks of channels.
 
-    before   Conv, ConvTranspose, pools, activations, sums, products with one factor for each channel, Concat, Split and
-             nearest Resize, connected, with at least one convolution; LayerNormalization over channels and products
-             with matrices between Transposes of the channels; float32, constant weights
+    before   Conv, ConvTranspose, pools, activations, sums, products with one factor for each channel,
+             BatchNormalization, Concat, Split and nearest Resize, connected, with at least one convolution;
+             LayerNormalization over channels and products with matrices between Transposes of the channels; float32,
+             constant weights
     after    one operator of the domain fusionc.gk: a model-local function, and a kernel beside the model
     refuses  what onnxruntime is estimated to compute as fast in its own blocked layout
     never    without --enable_graph_kernel; weights that are computed; numbers of channels that are not known;

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import dataclass
 
+import numpy as np
 from networks import MICROSOFT, Network
 
 _CHANNELS = (1, 3, 8, 16, 16, 17, 24, 32, 32, 40, 48)
@@ -59,7 +60,7 @@ class RandomNetwork:
         ways = (
             (self._convolve, 9), (self._activate, 5), (self._add, 4), (self._multiply, 1), (self._pool, 2),
             (self._join, 3), (self._split, 1), (self._squeeze, 2), (self._enlarge, 1), (self._transpose, 1),
-            (self._number, 1), (self._average, 1), (self._turn, 1),
+            (self._number, 1), (self._average, 1), (self._turn, 1), (self._normalize, 1),
         )  # fmt: skip
         way = self.rng.choices([w for w, _ in ways], [times for _, times in ways])[0]
         return way(self._any())
@@ -186,6 +187,12 @@ class RandomNetwork:
 
     def _average(self, x: _Image) -> bool:
         return self._made(self.network.op("ReduceMean", x.name, axes=[2, 3]), x.channels, 1, 1)
+
+    def _normalize(self, x: _Image) -> bool:
+        n = self.network
+        variance = n.const(np.linspace(0.2, 1.5, x.channels))
+        statistics = [*(n.random(x.channels) for _ in range(3)), variance]
+        return self._made(n.op("BatchNormalization", x.name, *statistics), x.channels, x.height, x.width)
 
     def _enlarge(self, x: _Image) -> bool:
         rows, columns = self.rng.randint(1, 3), self.rng.randint(1, 3)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from interpreter import STORE, WINOGRAD
-from networks import MICROSOFT, TRANSPOSED, Network, check_alone, kinds_of, only_area, program_of_area
+from networks import MICROSOFT, TRANSPOSED, Network, areas_of, check_alone, kinds_of, only_area, program_of_area
 
 from fusionc.graph_kernel.area import KernelKind
 
@@ -339,6 +339,40 @@ def test_gates_of_images_whose_sizes_are_known_when_they_are_there() -> None:
     s = n.op("Sigmoid", n.conv(n.op("GlobalAveragePool", x), 32, 32, 1))
     program = check_alone(n, n.conv(n.op("Mul", x, s), 32, 24, 1), sizes={"N": 2, "H": 9, "W": 12})
     assert kinds_of(program) == "FIRST CONV GLOBAL_AVERAGE CONV CONV"
+
+
+def batch_normalized(n: Network, x: str, *, channels: int = 24, outputs: int = 1, **attributes: Any) -> str:
+    statistics = [n.const(np.linspace(first, first + 1, channels, dtype=np.float32)) for first in (0.5, -1, -0.3, 0.2)]
+    made = n.op("BatchNormalization", x, *statistics, outputs=outputs, **attributes)
+    return made if outputs == 1 else made[0]
+
+
+@pytest.mark.parametrize("attributes", [{}, {"epsilon": 0.3}, {"momentum": 0.5}], ids=str)
+def test_a_batch_norm_multiplies_each_channel_and_adds(attributes: dict[str, float]) -> None:
+    n = Network()
+    x = n.op("Gelu", n.conv(n.input(2, 16, 5, 6), 16, 24), domain=MICROSOFT)
+    program = check_alone(n, n.conv(n.op("Relu", batch_normalized(n, x, **attributes)), 24, 16))
+    assert kinds_of(program) == "CONV DEPTHWISE CONV"
+
+
+def test_two_batch_norms_and_what_is_added_are_steps_of_their_own() -> None:
+    n = Network()
+    x = batch_normalized(n, batch_normalized(n, n.op("Tanh", n.conv(n.input(2, 16, 5, 6), 16, 24))), epsilon=0.1)
+    program = check_alone(n, n.op("Mul", n.op("Add", x, n.const(0.5)), n.const(3)))
+    assert kinds_of(program) == "CONV DEPTHWISE DEPTHWISE DEPTHWISE DEPTHWISE"
+
+
+@pytest.mark.parametrize("what", ["training", "infinite"])
+def test_a_batch_norm_that_stays_outside(what: str) -> None:
+    n = Network()
+    x = n.op("Tanh", n.conv(n.input(2, 16, 5, 6), 16, 24))
+    if what == "training":
+        y = batch_normalized(n, x, outputs=3, training_mode=1)
+    else:
+        y = n.op("BatchNormalization", x, *(n.const(np.full(24, v, np.float32)) for v in (1, 0, 0, -1)))
+    model = n.model(n.conv(y, 24, 16))
+    inside = {node.op_type for found in areas_of(model) for node in found.area.nodes}
+    assert "BatchNormalization" not in inside
 
 
 def depthwise(n: Network, x: str, channels: int = 32, **attributes: Any) -> str:
