@@ -106,7 +106,8 @@ def _normalized(images: ImageArea, node: onnx.NodeProto) -> Operation:
     with np.errstate(all="ignore"):
         factor = scale / np.sqrt(variance + attribute(node, "epsilon", 1e-5))
         line = tuple(factor.tolist()), tuple((offset - mean * factor).tolist())
-    if not np.isfinite(np.array(line, np.float32)).all():
+        is_finite = np.isfinite(np.array(line, np.float32)).all()
+    if not is_finite:
         raise UnfitOperator("its statistics are no finite numbers")
     images.note(node.output[0], image)
     window = KernelWindow(group=image.channels)

@@ -31,10 +31,7 @@ _MADE_OF_16 = "({ GB(vec) p = (%s), q = (%s), made; for (int i = 0; i < 16; ++i)
 _EMULATED = {
     "avx512f,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512": "sse2",
     "avx512f,avx512dq,avx512vl,avx2,fma": "sse2",
-    "((GB(vec))_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))": (
-        "({ GB(vec) p = (a), q = (b), made = (c); "
-        "for (int i = 0; i < 16; ++i) made[i] = __builtin_fmaf(p[i], q[i], made[i]); made; })"
-    ),
+    "((GB(vec))_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))": "((a) * (b) + (c))",
     "((GB(vec))_mm512_max_ps((__m512)(a), (__m512)(b)))": _MADE_OF_16 % ("a", "b", "p[i] > q[i] ? p[i] : q[i]"),
     "((GB(vec))_mm512_min_ps((__m512)(a), (__m512)(b)))": _MADE_OF_16 % ("a", "b", "p[i] < q[i] ? p[i] : q[i]"),
     "((GB(vec))_mm512_permutexvar_ps((__m512i)(k), (__m512)(x)))": _MADE_OF_16 % ("x", "x", "p[(k)[i] & 15]"),
@@ -69,7 +66,7 @@ class Standalone:
         for what, by in _REPLACED.items():
             assert text.count(what) == 1
             text = text.replace(what, by)
-        if 2 in processor.widths and not _has_512():
+        if 2 in processor.widths and not has_512():
             for what, by in _EMULATED.items():
                 assert what in text
                 text = text.replace(what, by)
@@ -101,7 +98,8 @@ def widths() -> list[int]:
     return [0, 1, 2] if {"avx2", "fma"} <= _instructions() else [0, 2]
 
 
-def _has_512() -> bool:
+def has_512() -> bool:
+    """Whether the processor has vectors of 16; those that are emulated round products before they add."""
     return {"avx512f", "avx512dq", "avx512vl"} <= _instructions()
 
 
