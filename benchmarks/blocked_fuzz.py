@@ -8,8 +8,8 @@ Two of three networks are convolutional, the third has products of rows; every f
 Each area of a network runs with vectors of every width that the processor has, and in onnxruntime on two threads. The
 reference is onnxruntime with its optimizers off. With vectors of each width products are computed by Strassen's
 algorithm where their channels allow it, and steps by channel go with the convolution in front of them, however small
-they are. Where both differ, the steps of the program are
-computed with numpy, which tells whether the program is wrong or what runs it. Exit code 1 if anything differs.
+they are. Where both differ, the steps of the program are computed with numpy, which tells whether the program is wrong
+or what runs it. Exit code 1 if anything differs.
 """
 
 from __future__ import annotations

@@ -68,7 +68,7 @@ class Operations:
             item = self._scaled(item)
             self._take_factor(item)
             self._load(item.image, item.is_planar)
-            for name in item.reads()[1:]:
+            for name in filter(None, (item.second, item.third)):
                 self._load(name, False)
             self._add(item)
             stored = [item.out]

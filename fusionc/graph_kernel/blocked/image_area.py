@@ -66,10 +66,6 @@ class Operation:
         sides = zip(window.kernel * 2, window.stride * 2, window.pads, strict=True)
         return max(0, *((kernel - 1 - pad) // stride for kernel, stride, pad in sides))
 
-    def reads(self) -> list[str]:
-        """The images that it reads."""
-        return [name for name in (self.image, self.second, self.third) if name]
-
 
 @dataclass(frozen=True)
 class ImageJoin:

@@ -11,9 +11,10 @@ from fusionc.passes._shared.constants import shape_of
 _BLOCK = 8  # channels, at least
 _WIDE_BLOCK = 16  # of the processors with the widest registers
 _PART = 4  # a Conv without groups takes input channels by so many
-_ACTIVATIONS = frozenset(
-    {"Clip", "Gelu", "HardSigmoid", "HardSwish", "LeakyRelu", "Relu", "Sigmoid", "Tanh", "BatchNormalization"}
-)
+# Activations that it computes in blocks, whatever is in front of them.
+IN_BLOCKS = frozenset({"Gelu", "HardSigmoid", "HardSwish", "Relu", "Sigmoid", "Tanh"})
+_IN_CONV = frozenset({"Clip", "LeakyRelu"})  # a Conv in front of them takes them in
+_ACTIVATIONS = IN_BLOCKS | _IN_CONV | {"BatchNormalization"}
 _CONTRIB_ACTIVATIONS = frozenset({"Gelu", "QuickGelu"})
 _POOLS = frozenset({"AveragePool", "GlobalAveragePool", "GlobalMaxPool", "MaxPool"})
 _SLIDING_POOLS = frozenset({"AveragePool", "MaxPool"})

@@ -7,6 +7,7 @@ from fusionc.passes._shared.constants import array_of, dims_of, require_own, sha
 from fusionc.passes._shared.elementwise_operators import ACTIVATIONS, ARITHMETIC, BROADCASTING
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.passes._shared.transpose_and_reshape import axes_of, new_unsqueeze
+from fusionc.passes.convolution._blocked_layout import IN_BLOCKS
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, const, maybe, op, refuse, rest, var
 from fusionc.rewrite.pattern import ms
 
@@ -19,8 +20,8 @@ _CONVOLUTIONS = ("Conv", "FusedConv")
 _WORTH_MOVING, _WORTH_MOVING_A_POINT = 400, 768
 _CONTRIB = ("FastGelu", "Gelu", "QuickGelu")
 _BEFORE_SQUEEZE = frozenset((*ACTIVATIONS, *ARITHMETIC, *_CONTRIB))
-# What onnxruntime computes in the faster layout; around others it leaves it, and comes back.
-_IN_LAYOUT = frozenset(("Relu", "Sigmoid", "Tanh", "HardSigmoid", "HardSwish", "Gelu", "QuickGelu", "Add", "Mul"))
+# Around others onnxruntime leaves the faster layout, and comes back.
+_IN_LAYOUT = frozenset((*IN_BLOCKS, "QuickGelu", "Add", "Mul"))
 
 _squeezed = op.Squeeze(var("x"), rest("axes"), _as="squeeze")
 

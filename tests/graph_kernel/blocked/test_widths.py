@@ -42,24 +42,8 @@ def test_widths(tmp_path: Path) -> None:
 def test_swish_of_any_number(tmp_path: Path) -> None:
     """At most 5 units in the last place from x / (1 + exp(-alpha x)), wherever that is a normal number, and beside that
     what comes of alpha x being rounded."""
-    edges = [
-        0.0,
-        -0.0,
-        np.inf,
-        -np.inf,
-        np.nan,
-        3e38,
-        -3e38,
-        1e-40,
-        87.0,
-        -87.0,
-        88.72,
-        -88.72,
-        88.73,
-        -88.73,
-        1e3,
-        -1e3,
-    ]
+    bounds = [sign * number for number in (87.0, 88.72, 88.73, 1e3, 3e38, np.inf) for sign in (1, -1)]
+    edges = [*bounds, 0.0, -0.0, np.nan, 1e-40]
     x = np.concatenate([edges, np.linspace(-90, 90, 1200), np.linspace(-1, 1, 320)]).astype(np.float32)
     areas = {alpha: _swish(alpha, x.size // 16) for alpha in (1.0, 1.702, -0.5)}
     programs = Standalone([found.area for found in areas.values()], tmp_path, ["-O0"])
