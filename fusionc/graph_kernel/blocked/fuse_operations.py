@@ -64,6 +64,8 @@ class Operations:
 
     def _read(self, node: onnx.NodeProto) -> None:
         item = operation_of(self.images, node)
+        if item is None:
+            return
         if isinstance(item, Operation):
             item = self._scaled(item)
             self._take_factor(item)
@@ -79,7 +81,8 @@ class Operations:
             stored = [item.out]
         else:
             self._load(item.image, False)
-            stored = [name for name, _ in item.parts]
+            needed = [(name, first) for name, first in item.parts if self._uses[name] or name in self._outputs]
+            item, stored = ImageCut(item.image, tuple(needed)), [name for name, _ in needed]
             if not self._rename(item):
                 self._put(item, *stored)
         for name in stored:
@@ -116,8 +119,10 @@ class Operations:
     def _rename(self, cut: ImageCut) -> bool:
         """Whether all of an image, with its channels elsewhere, became what the operation before makes."""
         before = self._maker(cut.image)
-        (name, _), *others = cut.parts
-        if before is None or others or self.images.image(name) != self.images.image(cut.image):
+        if before is None or len(cut.parts) != 1:
+            return False
+        ((name, _),) = cut.parts
+        if self.images.image(name) != self.images.image(cut.image):
             return False
         before.out, self._made[name] = name, before
         return True

@@ -51,7 +51,7 @@ class Operation:
     activated: Activated = NO_ACTIVATION
     is_after: bool = False
     window: KernelWindow = PLAIN_WINDOW
-    flag: bool = False
+    flag: int = 0
     is_planar: bool = False
     line: tuple[Numbers, Numbers] | None = None
     epsilon: float = 0.0
@@ -98,6 +98,16 @@ class Image:
         return self.height.known == 1 and self.width.known == 1
 
 
+@dataclass(frozen=True)
+class ShuffledChannels:
+    """An image whose channels have two axes: those of each group, in order or, where it is turned, one of each group in
+    turn."""
+
+    image: str
+    group: int
+    is_turned: bool
+
+
 @dataclass
 class ImageArea:
     """An area while its program is made. `images` are those that are known by now.
@@ -110,6 +120,7 @@ class ImageArea:
     has_rows: bool = False  # of four axes as well, not images
     images: dict[str, Image] = field(default_factory=dict)
     channels_last: set[str] = field(default_factory=set)  # images whose last axis are the channels
+    shuffled: dict[str, ShuffledChannels] = field(default_factory=dict)  # values of five axes
 
     def image(self, name: str) -> Image:
         """What is known of a value that is an image. Raises UnfitOperator where it is none."""

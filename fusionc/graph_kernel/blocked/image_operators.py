@@ -9,6 +9,7 @@ import numpy as np
 import onnx
 
 from fusionc.graph_kernel.blocked.attention import attention
+from fusionc.graph_kernel.blocked.channel_shuffle import has_groups, reshaped, shuffled
 from fusionc.graph_kernel.blocked.convolution_operators import convolution, transposed_convolution
 from fusionc.graph_kernel.blocked.image_activations import ACTIVATIONS
 from fusionc.graph_kernel.blocked.image_area import ImageArea, ImageCut, ImageJoin, Operation, UnfitOperator
@@ -24,7 +25,8 @@ from fusionc.model.operators import MICROSOFT
 
 _ONE = ImageSize(1)
 
-_Reader = Callable[[ImageArea, onnx.NodeProto], Operation | ImageJoin | ImageCut]
+_Item = Operation | ImageJoin | ImageCut | None
+_Reader = Callable[[ImageArea, onnx.NodeProto], _Item]
 
 
 def _pool(images: ImageArea, node: onnx.NodeProto) -> Operation:
@@ -124,10 +126,9 @@ def _joined(images: ImageArea, node: onnx.NodeProto) -> ImageJoin:
     if not images.is_of_channels(node.output[0], attribute(node, "axis", 1)):
         raise UnfitOperator("it joins no channels")
     parts = tuple(node.input)
-    channels = [images.image(part).channels for part in parts]
-    if any(count % BLOCK for count in channels[:-1]):
-        raise UnfitOperator("it joins parts of blocks")
-    first = images.image(parts[0])
+    first, channels = images.image(parts[0]), [images.image(part).channels for part in parts]
+    if images.is_rows(parts[0]) and any(count % BLOCK for count in channels[:-1]):
+        raise UnfitOperator("it joins parts of blocks of rows")
     for part in parts[1:]:
         if not images.are_same(parts[0], part, 0):
             raise UnfitOperator("it joins images of different batches")
@@ -162,10 +163,17 @@ def _slice(images: ImageArea, node: onnx.NodeProto) -> ImageCut:
 def _cut(images: ImageArea, source: str, parts: list[tuple[str, int, int]]) -> ImageCut:
     image = images.image(source)
     for name, first, channels in parts:
-        if first % BLOCK or (channels % BLOCK and first + channels != image.channels):
-            raise UnfitOperator("it takes parts of blocks")
+        if images.is_rows(source) and (first % BLOCK or (channels % BLOCK and first + channels != image.channels)):
+            raise UnfitOperator("it takes parts of blocks of rows")
         images.note(name, replace(image, channels=channels))
     return ImageCut(source, tuple((name, first) for name, first, _ in parts))
+
+
+def _transposed(images: ImageArea, node: onnx.NodeProto) -> ImageCut | None:
+    if not has_groups(images, node.input[0]):
+        return turned(images, node)
+    shuffled(images, node)
+    return None
 
 
 _SLICE = ("starts", "ends", "axes", "steps")
@@ -194,7 +202,8 @@ OPERATORS: Mapping[tuple[str, str], _Reader] = {
     ("", "LayerNormalization"): layer_normalization,
     (MICROSOFT, "MultiHeadAttention"): attention,
     ("", "Where"): cleared,
-    ("", "Transpose"): turned,
+    ("", "Transpose"): _transposed,
+    ("", "Reshape"): reshaped,
     ("", "Resize"): resize,
     ("", "Upsample"): resize,
 }
@@ -228,8 +237,8 @@ def is_of_rows(nodes: Sequence[onnx.NodeProto]) -> bool:
     return bool(found) and all(map(is_product, found))
 
 
-def operation_of(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageJoin | ImageCut:
-    """What an operator does. Raises UnfitOperator where no step does it."""
+def operation_of(images: ImageArea, node: onnx.NodeProto) -> _Item:
+    """What an operator does; None where that is done by a later one. Raises UnfitOperator where no step does it."""
     reader = OPERATORS.get((node.domain, node.op_type))
     if reader is None:
         raise UnfitOperator("no step computes it")
@@ -238,7 +247,7 @@ def operation_of(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageJo
         raise UnfitOperator("it is of images, and these are rows")
     if reader in _OF_THE_LAST_AXIS and not images.is_rows(node.input[0]):
         images.put_channels_last(node.input[0])
-    if images.channels_last.intersection(node.input) and reader is not turned:
+    if images.channels_last.intersection(node.input) and reader is not _transposed:
         if reader not in _OF_ROWS:
             raise UnfitOperator("the last axis are the channels")
         for name in images.of_four_axes(node.input):  # or else equal shapes would mean other elements

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from fusionc.graph_kernel.blocked.fuse_operations import Operations
 from fusionc.graph_kernel.blocked.image_area import ImageCut, ImageJoin, Operation
-from fusionc.graph_kernel.blocked.program import CONVOLUTIONS, KernelWindow, StepKind
+from fusionc.graph_kernel.blocked.program import BLOCK, CONVOLUTIONS, KernelWindow, StepKind
 
 _IN_PLACE = frozenset((StepKind.ADD, StepKind.MUL, StepKind.SCALE, StepKind.ACT, StepKind.LAYER_NORM, StepKind.CLEAR))
 _EITHER = frozenset((StepKind.ADD, StepKind.MUL))  # whose second operand is read as the first one is
@@ -87,6 +87,15 @@ class Places:
         first = 0
         for number, part in enumerate(join.parts):
             value, channels = (part, False), self.images.image(part).channels
+            is_last = number + 1 == len(join.parts)
+            if first % BLOCK or (channels % BLOCK and not is_last):
+                before = first % BLOCK  # channels of the first block that other parts have made
+                value = (f"{join.out}/{number}", False)
+                self.images.images[value[0]] = replace(self.images.image(part), channels=before + channels)
+                self.steps.append(Operation(StepKind.PICK, value[0], part, flag=before))
+                self._inside[value] = ImagePlace((join.out, False), first - before)
+                first += channels
+                continue
             if value in self._inside or value in self._cut:
                 value = (f"{join.out}/{number}", False)
                 self.images.images[value[0]] = self.images.image(part)
@@ -95,7 +104,12 @@ class Places:
             first += channels
 
     def _take_apart(self, cut: ImageCut) -> None:
+        whole = self.images.image(cut.image).channels
         for name, first in cut.parts:
+            end = first + self.images.image(name).channels
+            if first % BLOCK or (end % BLOCK and end != whole):
+                self.steps.append(Operation(StepKind.PICK, name, cut.image, flag=-first))
+                continue
             self._inside[name, False] = ImagePlace((cut.image, False), first)
 
     def _last_readings(self) -> dict[Value, int]:

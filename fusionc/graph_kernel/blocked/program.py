@@ -35,6 +35,7 @@ class StepKind(IntEnum):
     LAYER_NORM = 18
     ATTENTION = 19
     CLEAR = 20
+    PICK = 21
 
 
 CONVOLUTIONS = frozenset(
@@ -122,7 +123,8 @@ class ProgramStep:
     of pixels that a tile has in each direction; of CONV and PRODUCT the number of pixels from which on Strassen's
     algorithm is taken, 0 for never. A CONV of single pixels multiplies its weights by the pixel in `third`. `epsilon`
     is what a LAYER_NORM adds to variances. ATTENTION has its queries, keys and values in `image`, `second` and `third`,
-    and adds `tensor` to scores that it has multiplied by `scale`; of CLEAR `tensor` says which rows are.
+    and adds `tensor` to scores that it has multiplied by `scale`; of CLEAR `tensor` says which rows are. The channels
+    of a PICK are those of the image, of each group in turn, `flag` behind theirs; those in front stay what they are.
     """
 
     kind: StepKind

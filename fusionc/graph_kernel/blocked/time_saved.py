@@ -1,7 +1,8 @@
 """What a blocked program saves: its time against that of onnxruntime, which has a blocked layout for images as well.
 
-Only convolutions, products, attention, norms and copies count. What stands between convolutions onnxruntime fuses into
-them, too, or it takes as long there as here; behind products onnxruntime has a pass of its own for it.
+Convolutions, products, attention, norms and copies count, and how many operators there are. What stands between
+convolutions onnxruntime fuses into them, too, or it takes as long there as here; behind products onnxruntime has a pass
+of its own for it.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from fusionc.graph_kernel.blocked.product_time import (
     strassen_share,
 )
 from fusionc.graph_kernel.blocked.program import (
+    BLOCK,
     BY_MATRIX,
     CONVOLUTIONS,
     NO_ACTIVATION,
@@ -31,6 +33,8 @@ _DIRECT = 0.94  # what a direct convolution takes here, of the time that onnxrun
 _BY_CHANNEL = 1.12  # … and one of each channel by itself whose kernels have another number of columns than these
 _COLUMNS = (3, 5, 7)
 _OVERLAPPING = 1.3  # what onnxruntime takes for a transposed convolution whose kernels overlap, as it adds up in memory
+_BEGIN = 1e-6  # seconds that onnxruntime takes for an operator beside what it computes
+_COPIES = (StepKind.LOAD, StepKind.STORE, StepKind.PICK)  # onnxruntime has all others as well
 _LEAST = 0.04  # of onnxruntime's time: below that estimates are no better than guesses
 
 
@@ -38,8 +42,9 @@ def saved_by_program(area: Area) -> float:
     """Estimated seconds that the program of an area saves in each run, on one thread; 0 where that is too little to be
     sure."""
     made = program_of(area)
-    times = [_here_and_there(step, of, made) for step, of in zip(made.program.steps, made.operations, strict=True)]
-    ours, theirs = (sum(column) for column in zip(*times, strict=True))
+    steps = list(zip(made.program.steps, made.operations, strict=True))
+    ours, theirs = (sum(column) for column in zip(*(_here_and_there(*step, made) for step in steps), strict=True))
+    theirs += _BEGIN * sum(step.kind not in _COPIES and not made.is_rows(of.out) for step, of in steps)
     return theirs - ours if theirs - ours > _LEAST * theirs else 0.0
 
 
@@ -56,9 +61,29 @@ def _here_and_there(step: ProgramStep, operation: Operation, made: MadeProgram) 
         return norm_seconds(made.pixels(operation.out), made.images[operation.out].channels)
     if step.kind is StepKind.ATTENTION:
         return _of_attention(step, operation, made)
-    if step.kind in (StepKind.LOAD, StepKind.STORE) and made.is_rows(operation.out):
-        return copy_seconds(made.pixels(operation.out), made.images[operation.out].channels), 0.0
+    if step.kind in _COPIES:
+        is_image = not made.is_rows(operation.out)
+        copied = copy_seconds(made.pixels(operation.out), made.images[operation.out].channels, is_image)
+        return copied, _copies_there(operation, made) * copied if is_image else 0.0
     return 0.0, 0.0
+
+
+def _copies_there(operation: Operation, made: MadeProgram) -> int:
+    """How often onnxruntime copies what is copied here: what goes into its layout, where a convolution reads it first,
+    or comes out of it, where one has made it, and what it transposes; channels are picked outside."""
+    is_made_inside = any(
+        before.out == operation.image and before.kind is not StepKind.LOAD for before in made.operations
+    )
+    if operation.kind is StepKind.PICK:
+        return 3 if is_made_inside else 1
+    is_load, whole = operation.kind is StepKind.LOAD, made.images[operation.out].channels % BLOCK == 0
+    beside = (
+        other.kind
+        for other in made.operations
+        if other is not operation and (other.image == operation.out if is_load else other.out == operation.image)
+    )
+    is_in_layout = whole and not operation.is_planar and any(kind in CONVOLUTIONS for kind in beside)
+    return is_in_layout + operation.flag
 
 
 def _of_product(operation: Operation, made: MadeProgram) -> tuple[float, float]:

@@ -9,7 +9,7 @@
 enum {
   GB_LOAD, GB_STORE, GB_CONV, GB_WINOGRAD, GB_DEPTHWISE, GB_FIRST, GB_TRANSPOSED, GB_MAX_POOL, GB_AVERAGE_POOL,
   GB_GLOBAL_AVERAGE, GB_ADD, GB_MUL, GB_SCALE, GB_ACT, GB_RESIZE, GB_COPY, GB_PRODUCT,
-  GB_GROUPED, GB_LAYER_NORM, GB_ATTENTION, GB_CLEAR
+  GB_GROUPED, GB_LAYER_NORM, GB_ATTENTION, GB_CLEAR, GB_PICK
 };
 enum {
   GB_NONE, GB_RELU, GB_CLIP, GB_LEAKY, GB_SIGMOID, GB_HARD_SIGMOID, GB_HARD_SWISH, GB_SWISH, GB_GELU, GB_TANH,
@@ -40,7 +40,8 @@ typedef struct {
   int group, kernel[2], stride[2], dilation[2], pads[4];
   int flag;                /* of an average: zeros around count as well; of a load or store: the last axis is that of channels;
                               of Winograd's way: pixels of a tile in each direction, 4 or 2; of products and convolutions
-                              of single pixels: of how many on Strassen's way is taken, 0: never */
+                              of single pixels: of how many on Strassen's way is taken, 0: never; of a pick: how
+                              * far its channels lie behind those of the image, in front of which they stay what they are */
   float epsilon;           /* of a norm: what is added to variances */
   float scale;             /* of attention: what scores are multiplied by */
 } gb_step;
@@ -105,7 +106,7 @@ typedef void gb_task(const gb_call *call, ptrdiff_t unit, ptrdiff_t end, float *
 /* What is compiled once for each width of vectors. */
 typedef struct {
   int vector, tile; /* floats in a vector, pixels of a tile */
-  gb_task *tasks[GB_CLEAR + 1], *strassen;
+  gb_task *tasks[GB_PICK + 1], *strassen;
   void (*pack)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out, ptrdiff_t block);
   void (*pack_by_lane)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
   void (*pack_transposed)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);

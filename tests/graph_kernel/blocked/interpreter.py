@@ -17,9 +17,9 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 KINDS = ("LOAD", "STORE", "CONV", "WINOGRAD", "DEPTHWISE", "FIRST", "TRANSPOSED", "MAX_POOL", "AVERAGE_POOL",
          "GLOBAL_AVERAGE", "ADD", "MUL", "SCALE", "ACT", "RESIZE", "COPY", "PRODUCT", "GROUPED",
-         "LAYER_NORM", "ATTENTION", "CLEAR")  # fmt: skip
+         "LAYER_NORM", "ATTENTION", "CLEAR", "PICK")  # fmt: skip
 LOAD, STORE, CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, MAX_POOL, AVERAGE_POOL = range(9)
-GLOBAL_AVERAGE, ADD, MUL, SCALE, ACT, RESIZE, COPY, PRODUCT, GROUPED, LAYER_NORM, ATTENTION, CLEAR = range(9, 21)
+GLOBAL_AVERAGE, ADD, MUL, SCALE, ACT, RESIZE, COPY, PRODUCT, GROUPED, LAYER_NORM, ATTENTION, CLEAR, PICK = range(9, 22)
 CONVOLUTIONS = (CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, PRODUCT, GROUPED)
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 Activation = Callable[[Array, float, float], Array]
@@ -241,6 +241,13 @@ class Interpreter:
             return x.mean(axis=(2, 3), keepdims=True)
         if step.op == RESIZE:
             return x.repeat(step.stride[0], axis=2).repeat(step.stride[1], axis=3)
+        if step.op == PICK:
+            channels = self.program.buffers[step.out][3]
+            turns = np.arange(max(0, step.flag), channels) - step.flag
+            kept = self._read(step.out)[:, : step.flag] if step.flag > 0 else x[:, :0]
+            assert not (kept.size and step.activation)
+            picked = turns % step.group * (x.shape[1] // step.group) + turns // step.group
+            return np.concatenate([kept, x[:, picked]], axis=1)
         if step.op in (ACT, COPY):
             return x.copy()
         assert other is not None

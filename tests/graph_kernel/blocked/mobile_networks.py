@@ -1,7 +1,9 @@
-"""Networks of blocks as they are made for small processors: gates, wide images that are made and read by channel."""
+"""Networks of blocks as they are made for small processors: gates, wide images that are made and read by channel, and
+channels that are split, joined and shuffled."""
 
 from __future__ import annotations
 
+import numpy as np
 from networks import Network
 
 
@@ -30,4 +32,17 @@ def inverted() -> Network:
     y = n.conv(x, 24, 256)  # its border is that of all that it is joined with
     joined = n.op("Concat", y, n.conv(n.conv(y, 256, 256, group=256), 256, 32, 1), axis=1)
     n.outputs = [x, n.op("MaxPool", y, kernel_shape=[2, 2]), n.conv(joined, 288, 24)]
+    return n
+
+
+def shuffled() -> Network:
+    """Channels of parts of blocks: some stay, others go through a block, and all take turns."""
+    n = Network(seed=12)
+    x = n.conv(n.input("N", 8, 7, 5), 8, 42, 1)
+    for first, group in (13, 2), (16, 3), (27, 7):
+        a, b = n.op("Split", x, n.const([first, 42 - first], np.int64), axis=1, outputs=2)
+        b = n.op("Relu", n.conv(b, 42 - first, 42 - first, group=42 - first))
+        x = n.op("Reshape", n.op("Concat", b, a, axis=1), n.const([0, group, -1, 7, 5], np.int64))
+        x = n.op("Reshape", n.op("Transpose", x, perm=[0, 2, 1, 3, 4]), n.const([0, 42, 7, 5], np.int64))
+    n.outputs = [x, n.conv(x, 42, 24)]
     return n

@@ -61,6 +61,7 @@ class RandomNetwork:
             (self._convolve, 9), (self._activate, 5), (self._add, 4), (self._multiply, 1), (self._pool, 2),
             (self._join, 3), (self._split, 1), (self._squeeze, 2), (self._enlarge, 1), (self._transpose, 1),
             (self._number, 1), (self._average, 1), (self._turn, 1), (self._normalize, 1),
+            (self._shuffle, 2),
         )  # fmt: skip
         way = self.rng.choices([w for w, _ in ways], [times for _, times in ways])[0]
         return way(self._any())
@@ -158,18 +159,29 @@ class RandomNetwork:
         return self._made(self.network.op("Concat", *(p.name for p in parts), axis=1), total, x.height, x.width)
 
     def _split(self, x: _Image) -> bool:
-        if x.channels < 32 or x.channels % 16:
+        if x.channels < 3:
             return False
-        n = self.network
-        sizes = [16, x.channels - 16]
+        n, whole = self.network, x.channels % 16 == 0 and x.channels > 16 and self.rng.random() < 0.5
+        first = 16 if whole else self.rng.randint(1, x.channels - 1)
+        sizes = [first, x.channels - first]
         if self.rng.random() < 0.5:
             names = n.op("Split", x.name, n.const(sizes, "int64"), axis=1, outputs=2)
         else:
-            ends = [(0, 16), (16, 2**40)]
+            ends = [(0, first), (first, 2**40)]
             names = [n.op("Slice", x.name, *(n.const([v], "int64") for v in (*end, 1))) for end in ends]
         for name, size in zip(names, sizes, strict=True):
             self._made(name, size, x.height, x.width)
         return True
+
+    def _shuffle(self, x: _Image) -> bool:
+        groups = [group for group in range(2, x.channels) if x.channels % group == 0]
+        if not groups or (self.is_dynamic and self.rng.random() < 0.8):
+            return False
+        n, group = self.network, self.rng.choice(groups)
+        y = n.op("Reshape", x.name, n.const([-1, group, x.channels // group, x.height, x.width], "int64"))
+        y = n.op("Transpose", y, perm=[0, 2, 1, 3, 4])
+        y = n.op("Reshape", y, n.const([-1, x.channels, x.height, x.width], "int64"))
+        return self._made(y, x.channels, x.height, x.width)
 
     def _squeeze(self, x: _Image) -> bool:
         n = self.network

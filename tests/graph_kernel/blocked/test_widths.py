@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from mobile_networks import inverted, squeezed
+from mobile_networks import inverted, shuffled, squeezed
 from networks import MICROSOFT, Found, Network, areas_of, difference, only_area, values_of, wanted
 from random_networks import RandomNetwork
 from standalone_programs import Standalone, has_512, widths
@@ -26,7 +26,7 @@ def test_widths(tmp_path: Path) -> None:
         names = [name for one in found for name in one.images.values()]
         values = values_of(made.network.model(), made.network.feeds(made.sizes), names)
         calls += [(one.area, one.tensors(values)) for one in found]
-    for network, sizes in product((squeezed(), inverted()), ((1, 7, 5), (3, 4, 6))):
+    for network, sizes in (*product((squeezed(), inverted()), ((1, 7, 5), (3, 4, 6))), (shuffled(), (2, 7, 5))):
         found = only_area(network.model(), KernelKind.BLOCKED)
         calls.append((found.area, found.tensors(network.feeds(dict(zip("NHW", sizes, strict=True))))))
     programs = Standalone([area for area, _ in calls], tmp_path, ["-O0"])
