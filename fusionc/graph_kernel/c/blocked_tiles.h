@@ -18,7 +18,7 @@ typedef struct {
   const float *w; /* [block][row][column][channel in][GB_V channels out, or twice as many] */
   ptrdiff_t blocks, last, rows, columns; /* last: channels of the last block, rounded up to GB_STEP; or of a group */
   const int32_t *sources; /* where each lane finds the first channel of its group */
-  const float *ahead; /* weights that are read soon, from slower memory: a tile asks for 2 cache lines in each step. NULL:
+  const float *ahead; /* weights that are read soon, from slower memory: a tile asks for 4 cache lines in each step. NULL:
                        * none */
   ptrdiff_t ahead_step, asked; /* what a tile asks for with it */
   const float *start; /* what sums begin with, for each channel out; NULL: with zero */

@@ -179,11 +179,14 @@ GK_INLINE void GB(winograd_of)(const int M, const gb_call *c, ptrdiff_t unit, pt
     for (ptrdiff_t pair = pairs * part / c->strip; pair < pairs * (part + 1) / c->strip; ++pair) {
       const int is_two = 2 * pair + 1 < c->out.blocks;
       for (ptrdiff_t p = 0; p < all_points; ++p) {
+        const float *w = c->weights + (2 * pair * all_points + p * (1 + is_two)) * channels * GB_V;
         GB(tile) t = {
             .x = points + p * in_step,
             .x_pixel = GB_V,
             .x_block = most * GB_V,
-            .w = c->weights + (2 * pair * all_points + p * (1 + is_two)) * channels * GB_V,
+            .w = w,
+            .ahead = w + (1 + is_two) * channels * GB_V, /* those of the next point: they come from memory in each run */
+            .ahead_step = 4 * GB_LINE,
             .blocks = c->in.blocks,
             .last = GB(last_of)(c->in.channels),
             .rows = 1,
