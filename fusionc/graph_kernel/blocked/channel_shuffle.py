@@ -18,13 +18,13 @@ _Shape = tuple[int | str, ...]
 
 def has_groups(images: ImageArea, name: str) -> bool:
     """Whether a value may be an image whose channels have two axes."""
-    return name in images.area.values and len(images.area.values[name].shape) == _AXES
+    return len(images.shape(name)) == _AXES
 
 
 def reshaped(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut | None:
     """The Reshape in front, which does nothing yet, or the one behind."""
     name, out = node.input[0], node.output[0]
-    before, behind = (images.area.values[value].shape for value in (name, out))
+    before, behind = images.shape(name), images.shape(out)
     if len(node.input) != 2 or node.input[1] not in images.area.constants:
         raise UnfitOperator("its shape is not known before the model runs")
     if len(before) == _IMAGE_AXES and len(behind) == _AXES:

@@ -148,9 +148,15 @@ class ImageArea:
             raise UnfitOperator("its images have no elements")
         self.images[name] = Image(channels, *sizes)
 
+    def shape(self, name: str) -> tuple[int | str, ...]:
+        """What is declared of the sizes of a value. Raises UnfitOperator for a constant."""
+        if name not in self.area.values:
+            raise UnfitOperator("it reads what is no image")
+        return self.area.values[name].shape
+
     def is_rows(self, name: str) -> bool:
         """Whether a value is a matrix, or several, in an area without images: its rows are pixels."""
-        rank = len(self.area.values[name].shape)
+        rank = len(self.shape(name))
         return rank in _ROW_RANKS or (rank == _IMAGE_RANK and self.has_rows)
 
     def is_channels_last(self, name: str) -> bool:
@@ -172,7 +178,7 @@ class ImageArea:
 
     def is_of_channels(self, name: str, axis: float) -> bool:
         """Whether an axis of a value, counted from the end if negative, is that of its channels."""
-        rank = len(self.area.values[name].shape)
+        rank = len(self.shape(name))
         return int(axis) % rank == (rank - 1 if self.is_channels_last(name) else 1)
 
     def _declared(self, name: str) -> tuple[int | str, ...]:

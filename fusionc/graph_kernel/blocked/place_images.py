@@ -30,7 +30,6 @@ class Places:
     def __init__(self, operations: Operations) -> None:
         self.images = operations.images
         self._inside: dict[Value, ImagePlace] = {}  # what lies in another value's memory
-        self._cut: set[Value] = set()
         self.steps: list[Operation] = []
         for item in operations.items:
             if isinstance(item, Operation):
@@ -96,7 +95,7 @@ class Places:
                 self._inside[value] = ImagePlace((join.out, False), first - before)
                 first += channels
                 continue
-            if value in self._inside or value in self._cut:
+            if value in self._inside:
                 value = (f"{join.out}/{number}", False)
                 self.images.images[value[0]] = self.images.image(part)
                 self.steps.append(Operation(StepKind.COPY, value[0], part))

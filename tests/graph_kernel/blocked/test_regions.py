@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 import pytest
-from networks import MICROSOFT, Network, areas_of, operators_in
+from networks import MICROSOFT, Network, areas_of, check_all, operators_in
 from onnx import TensorProto, helper
 
 from fusionc.graph_kernel.area import KernelKind
@@ -117,6 +117,30 @@ def test_one_axis_stays_outside() -> None:
     x = n.input(1, 16, 6)
     model = n.model(n.op("Relu", n.op("Conv", x, n.random(32, 16, 3))))
     assert areas_of(model) == []
+
+
+OF_A_CONSTANT: dict[str, Form] = {
+    "Conv": lambda n, c: n.conv(c, 32, 32),
+    "MatMul": lambda n, c: n.op("MatMul", c, n.random(6, 6)),
+    "LayerNormalization": lambda n, c: n.op("LayerNormalization", c, n.random(6)),
+    "Relu": lambda n, c: n.op("Relu", c),
+    "MaxPool": lambda n, c: n.op("MaxPool", c, kernel_shape=[3, 3], pads=[1] * 4),
+    "Split": lambda n, c: n.op("Concat", *n.op("Split", c, axis=1, outputs=2), axis=1),
+    "Slice": lambda n, c: sliced(n, c, 0, 32),
+    "Concat": lambda n, c: sliced(n, n.op("Concat", c, c, axis=1), 0, 32),
+    "Reshape": lambda n, c: n.op("Reshape", c, n.const([1, 32, 6, 6], np.int64)),
+    "Transpose": lambda n, c: n.op("Transpose", c, perm=[0, 1, 3, 2]),
+    "Resize": lambda n, c: sliced(n, resized(n, c, [1, 1, 2, 1], **NEAREST), 0, 6, axis=2),
+}
+
+
+@pytest.mark.parametrize("op", OF_A_CONSTANT)
+def test_what_is_computed_of_a_constant(op: str) -> None:
+    n = Network()
+    x = n.op("Relu", n.conv(n.input(1, 16, 6, 6), 16, 32))
+    n.outputs = [n.op("Mul", x, OF_A_CONSTANT[op](n, n.random(1, 32, 6, 6)))]
+    assert ["Conv", "Relu"] in [inside[:2] for inside in operators_in(n, *n.outputs)]
+    check_all(n, {})
 
 
 def test_channels_have_to_be_known() -> None:
