@@ -1,4 +1,5 @@
-"""About how long convolutions take on one thread, from their sizes: what decides between the direct way and Winograd's.
+"""About how long convolutions take on one thread, from their sizes: what decides between the direct way and Winograd's;
+and copies of their images.
 
 Measured with AVX-512; with shorter vectors all of them take longer, and which one is faster is much the same.
 """
@@ -10,12 +11,18 @@ _STREAMED = 24e9  # bytes of weights that come from memory in a second: no cache
 _TRANSFORMED = 2e9  # elements of images that are transformed in a second
 _SIDES = (4, 2)  # pixels that tiles may have in each direction
 _LOSS = 1.2  # of products between transforms, which are of few pixels
-_BEGIN = 2e-6  # seconds that transforms take beside that, of however few tiles
+_BEGIN = 2e-6  # seconds that transforms, or copies, take beside that, of however few tiles
+_COPIED = 25e9  # bytes in a second that are read and written
 
 
 def direct_seconds(pixels: int, taps: int, channels: int, made: int) -> float:
     """Each of the pixels of `made` channels is a sum over the elements of a kernel and the channels of a group."""
     return pixels * taps * channels * made / _PRODUCTS
+
+
+def image_copy_seconds(pixels: int, channels: int) -> float:
+    """So many pixels come into a layout of blocks, or out of it."""
+    return _BEGIN + 8 * pixels * channels / _COPIED
 
 
 def winograd_seconds(height: int, width: int, channels: int, made: int) -> tuple[float, int]:

@@ -65,6 +65,7 @@ class Operations:
     def _read(self, node: onnx.NodeProto) -> None:
         item = operation_of(self.images, node)
         if item is None:
+            self._pass_on(node.output[0])
             return
         if isinstance(item, Operation):
             item = self._scaled(item)
@@ -99,6 +100,11 @@ class Operations:
             return
         self._loaded.add((name, is_planar))
         self._put(Operation(StepKind.LOAD, name, name, is_planar=is_planar, flag=self.images.is_channels_last(name)))
+
+    def _pass_on(self, name: str) -> None:
+        """Whoever reads a value of five axes reads the image that it is made of."""
+        if name in self.images.grouped:
+            self._uses[self.images.grouped[name].image] += self._uses[name] - 1
 
     def _is_private(self, name: str) -> bool:
         """Whether one operator alone needs a value."""

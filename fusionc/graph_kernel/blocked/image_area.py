@@ -37,7 +37,9 @@ class Operation:
     elements, or those of each channel, are multiplied by and what is added, of a DEPTHWISE that has no weights;
     `epsilon` what a LAYER_NORM adds to variances. A CONV of single pixels multiplies its weights by the pixel in
     `third`. ATTENTION has its queries, keys and values in `image`, `second` and `third`, and multiplies scores by
-    `scale` before it adds `tensor`; CLEAR makes rows zero where `tensor` says so.
+    `scale` before it adds `tensor`; CLEAR makes rows zero where `tensor` says so. From channel `first` on a PICK has
+    those of its image, of each group in turn, and those in front stay what they are; where it is negative, it begins
+    with channel -first of the image.
     """
 
     kind: StepKind
@@ -51,7 +53,8 @@ class Operation:
     activated: Activated = NO_ACTIVATION
     is_after: bool = False
     window: KernelWindow = PLAIN_WINDOW
-    flag: int = 0
+    flag: bool = False
+    first: int = 0
     is_planar: bool = False
     line: tuple[Numbers, Numbers] | None = None
     epsilon: float = 0.0
@@ -99,13 +102,13 @@ class Image:
 
 
 @dataclass(frozen=True)
-class ShuffledChannels:
-    """An image whose channels have two axes: those of each group, in order or, where it is turned, one of each group in
-    turn."""
+class GroupedChannels:
+    """An image whose channels have two axes: groups and those of each group, or the other way round where they are
+    interleaved."""
 
     image: str
     group: int
-    is_turned: bool
+    is_interleaved: bool
 
 
 @dataclass
@@ -120,7 +123,7 @@ class ImageArea:
     has_rows: bool = False  # of four axes as well, not images
     images: dict[str, Image] = field(default_factory=dict)
     channels_last: set[str] = field(default_factory=set)  # images whose last axis are the channels
-    shuffled: dict[str, ShuffledChannels] = field(default_factory=dict)  # values of five axes
+    grouped: dict[str, GroupedChannels] = field(default_factory=dict)  # values of five axes
 
     def image(self, name: str) -> Image:
         """What is known of a value that is an image. Raises UnfitOperator where it is none."""

@@ -9,14 +9,14 @@ import numpy as np
 import onnx
 
 from fusionc.graph_kernel.blocked.attention import attention
-from fusionc.graph_kernel.blocked.channel_shuffle import has_groups, reshaped, shuffled
+from fusionc.graph_kernel.blocked.channel_shuffle import has_five_axes, interleaved, reshaped
 from fusionc.graph_kernel.blocked.convolution_operators import convolution, transposed_convolution
 from fusionc.graph_kernel.blocked.image_activations import ACTIVATIONS
 from fusionc.graph_kernel.blocked.image_area import ImageArea, ImageCut, ImageJoin, Operation, UnfitOperator
 from fusionc.graph_kernel.blocked.image_resize import resize
 from fusionc.graph_kernel.blocked.image_size import ImageSize
 from fusionc.graph_kernel.blocked.layer_normalization import layer_normalization
-from fusionc.graph_kernel.blocked.program import BLOCK, KernelWindow, StepKind
+from fusionc.graph_kernel.blocked.program import BLOCK, KernelWindow, StepKind, are_blocks
 from fusionc.graph_kernel.blocked.row_operators import biased_activation, cleared, product, with_bias, with_factor
 from fusionc.graph_kernel.blocked.turned_images import turned
 from fusionc.graph_kernel.blocked.windows import pooled, window_of
@@ -25,8 +25,8 @@ from fusionc.model.operators import MICROSOFT
 
 _ONE = ImageSize(1)
 
-_Item = Operation | ImageJoin | ImageCut | None
-_Reader = Callable[[ImageArea, onnx.NodeProto], _Item]
+_Found = Operation | ImageJoin | ImageCut | None
+_Reader = Callable[[ImageArea, onnx.NodeProto], _Found]
 
 
 def _pool(images: ImageArea, node: onnx.NodeProto) -> Operation:
@@ -127,7 +127,7 @@ def _joined(images: ImageArea, node: onnx.NodeProto) -> ImageJoin:
         raise UnfitOperator("it joins no channels")
     parts = tuple(node.input)
     first, channels = images.image(parts[0]), [images.image(part).channels for part in parts]
-    if images.is_rows(parts[0]) and any(count % BLOCK for count in channels[:-1]):
+    if images.is_rows(parts[0]) and any(count % BLOCK for count in channels[:-1]):  # onnxruntime joins them as fast
         raise UnfitOperator("it joins parts of blocks of rows")
     for part in parts[1:]:
         if not images.are_same(parts[0], part, 0):
@@ -163,16 +163,16 @@ def _slice(images: ImageArea, node: onnx.NodeProto) -> ImageCut:
 def _cut(images: ImageArea, source: str, parts: list[tuple[str, int, int]]) -> ImageCut:
     image = images.image(source)
     for name, first, channels in parts:
-        if images.is_rows(source) and (first % BLOCK or (channels % BLOCK and first + channels != image.channels)):
+        if images.is_rows(source) and not are_blocks(first, channels, image.channels):
             raise UnfitOperator("it takes parts of blocks of rows")
         images.note(name, replace(image, channels=channels))
     return ImageCut(source, tuple((name, first) for name, first, _ in parts))
 
 
 def _transposed(images: ImageArea, node: onnx.NodeProto) -> ImageCut | None:
-    if not has_groups(images, node.input[0]):
+    if not has_five_axes(images, node.input[0]):
         return turned(images, node)
-    shuffled(images, node)
+    interleaved(images, node)
     return None
 
 
@@ -237,7 +237,7 @@ def is_of_rows(nodes: Sequence[onnx.NodeProto]) -> bool:
     return bool(found) and all(map(is_product, found))
 
 
-def operation_of(images: ImageArea, node: onnx.NodeProto) -> _Item:
+def operation_of(images: ImageArea, node: onnx.NodeProto) -> _Found:
     """What an operator does; None where that is done by a later one. Raises UnfitOperator where no step does it."""
     reader = OPERATORS.get((node.domain, node.op_type))
     if reader is None:

@@ -135,7 +135,7 @@ class _Maker:
             activated=operation.activated,
             is_after=operation.is_after,
             window=operation.window,
-            flag=side or self._strassen_from(operation) or int(operation.flag),
+            flag=side or self._strassen_from(operation) or int(operation.flag) or operation.first,
             epsilon=operation.epsilon,
             scale=operation.scale,
         )

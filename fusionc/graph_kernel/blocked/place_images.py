@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from fusionc.graph_kernel.blocked.fuse_operations import Operations
 from fusionc.graph_kernel.blocked.image_area import ImageCut, ImageJoin, Operation
-from fusionc.graph_kernel.blocked.program import BLOCK, CONVOLUTIONS, KernelWindow, StepKind
+from fusionc.graph_kernel.blocked.program import BLOCK, CONVOLUTIONS, KernelWindow, StepKind, are_blocks
 
 _IN_PLACE = frozenset((StepKind.ADD, StepKind.MUL, StepKind.SCALE, StepKind.ACT, StepKind.LAYER_NORM, StepKind.CLEAR))
 _EITHER = frozenset((StepKind.ADD, StepKind.MUL))  # whose second operand is read as the first one is
@@ -83,33 +83,26 @@ class Places:
         ]
 
     def _join(self, join: ImageJoin) -> None:
-        first = 0
+        first, whole = 0, self.images.image(join.out).channels
         for number, part in enumerate(join.parts):
             value, channels = (part, False), self.images.image(part).channels
-            is_last = number + 1 == len(join.parts)
-            if first % BLOCK or (channels % BLOCK and not is_last):
-                before = first % BLOCK  # channels of the first block that other parts have made
+            before = first % BLOCK  # channels of the first block that other parts have made
+            is_picked = not are_blocks(first, channels, whole)
+            if is_picked or value in self._inside:
                 value = (f"{join.out}/{number}", False)
                 self.images.images[value[0]] = replace(self.images.image(part), channels=before + channels)
-                self.steps.append(Operation(StepKind.PICK, value[0], part, flag=before))
-                self._inside[value] = ImagePlace((join.out, False), first - before)
-                first += channels
-                continue
-            if value in self._inside:
-                value = (f"{join.out}/{number}", False)
-                self.images.images[value[0]] = self.images.image(part)
-                self.steps.append(Operation(StepKind.COPY, value[0], part))
-            self._inside[value] = ImagePlace((join.out, False), first)
+                kind = StepKind.PICK if is_picked else StepKind.COPY
+                self.steps.append(Operation(kind, value[0], part, first=before))
+            self._inside[value] = ImagePlace((join.out, False), first - before)
             first += channels
 
     def _take_apart(self, cut: ImageCut) -> None:
         whole = self.images.image(cut.image).channels
         for name, first in cut.parts:
-            end = first + self.images.image(name).channels
-            if first % BLOCK or (end % BLOCK and end != whole):
-                self.steps.append(Operation(StepKind.PICK, name, cut.image, flag=-first))
-                continue
-            self._inside[name, False] = ImagePlace((cut.image, False), first)
+            if are_blocks(first, self.images.image(name).channels, whole):
+                self._inside[name, False] = ImagePlace((cut.image, False), first)
+            else:
+                self.steps.append(Operation(StepKind.PICK, name, cut.image, first=-first))
 
     def _last_readings(self) -> dict[Value, int]:
         """The last step that reads or writes each memory."""

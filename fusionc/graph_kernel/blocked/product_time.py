@@ -91,7 +91,7 @@ def norm_seconds(rows: int, channels: int) -> tuple[float, float]:
     return rows * channels * _NORM, rows * channels * _NORM_THERE
 
 
-def copy_seconds(rows: int, channels: int, is_image: bool) -> float:
-    """Seconds for rows or pixels to come into the layout, or out of it."""
-    is_copied = is_image or channels % _VECTOR != 0 or channels % _PAGE == 0
+def copy_seconds(rows: int, channels: int) -> float:
+    """Seconds for rows to come into the layout, or out of it, of which onnxruntime has none."""
+    is_copied = channels % _VECTOR != 0 or channels % _PAGE == 0
     return _BEGIN + (8 * rows * channels / _COPIED if is_copied else 0.0)

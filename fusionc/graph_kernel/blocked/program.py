@@ -88,6 +88,11 @@ class KernelWindow:
     group: int = 1
 
 
+def are_blocks(first: int, channels: int, whole: int) -> bool:
+    """Whether so many channels of an image begin a block, and end one or the image."""
+    return first % BLOCK == 0 and (channels % BLOCK == 0 or first + channels == whole)
+
+
 NO_ACTIVATION = Activated()
 PLAIN_WINDOW = KernelWindow()
 
@@ -124,7 +129,8 @@ class ProgramStep:
     algorithm is taken, 0 for never. A CONV of single pixels multiplies its weights by the pixel in `third`. `epsilon`
     is what a LAYER_NORM adds to variances. ATTENTION has its queries, keys and values in `image`, `second` and `third`,
     and adds `tensor` to scores that it has multiplied by `scale`; of CLEAR `tensor` says which rows are. The channels
-    of a PICK are those of the image, of each group in turn, `flag` behind theirs; those in front stay what they are.
+    of a PICK from `flag` on are those of the image, of each group in turn, and those in front stay what they are; where
+    it is negative, they begin with channel -flag of the image.
     """
 
     kind: StepKind

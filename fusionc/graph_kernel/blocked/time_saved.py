@@ -1,6 +1,6 @@
 """What a blocked program saves: its time against that of onnxruntime, which has a blocked layout for images as well.
 
-Convolutions, products, attention, norms and copies count, and how many operators there are. What stands between
+Convolutions, products, attention, norms and copies count, and how many steps there are. What stands between
 convolutions onnxruntime fuses into them, too, or it takes as long there as here; behind products onnxruntime has a pass
 of its own for it.
 """
@@ -8,7 +8,7 @@ of its own for it.
 from __future__ import annotations
 
 from fusionc.graph_kernel.area import Area, KernelKind
-from fusionc.graph_kernel.blocked.convolution_time import direct_seconds, winograd_seconds
+from fusionc.graph_kernel.blocked.convolution_time import direct_seconds, image_copy_seconds, winograd_seconds
 from fusionc.graph_kernel.blocked.image_area import Operation
 from fusionc.graph_kernel.blocked.make_program import MadeProgram, algorithm_of, program_of
 from fusionc.graph_kernel.blocked.product_time import (
@@ -24,6 +24,7 @@ from fusionc.graph_kernel.blocked.program import (
     BY_MATRIX,
     CONVOLUTIONS,
     NO_ACTIVATION,
+    NOTHING,
     Activation,
     ProgramStep,
     StepKind,
@@ -33,8 +34,9 @@ _DIRECT = 0.94  # what a direct convolution takes here, of the time that onnxrun
 _BY_CHANNEL = 1.12  # … and one of each channel by itself whose kernels have another number of columns than these
 _COLUMNS = (3, 5, 7)
 _OVERLAPPING = 1.3  # what onnxruntime takes for a transposed convolution whose kernels overlap, as it adds up in memory
-_BEGIN = 1e-6  # seconds that onnxruntime takes for an operator beside what it computes
-_COPIES = (StepKind.LOAD, StepKind.STORE, StepKind.PICK)  # onnxruntime has all others as well
+_OPERATOR = 1e-6  # seconds that onnxruntime takes for an operator beside what it computes
+_COPIES = (StepKind.LOAD, StepKind.STORE, StepKind.PICK)
+_OF_PASS = 0.25  # of a copy: what it takes to pick channels of one more block of the image
 _LEAST = 0.04  # of onnxruntime's time: below that estimates are no better than guesses
 
 
@@ -43,8 +45,10 @@ def saved_by_program(area: Area) -> float:
     sure."""
     made = program_of(area)
     steps = list(zip(made.program.steps, made.operations, strict=True))
-    ours, theirs = (sum(column) for column in zip(*(_here_and_there(*step, made) for step in steps), strict=True))
-    theirs += _BEGIN * sum(step.kind not in _COPIES and not made.is_rows(of.out) for step, of in steps)
+    times = [_copies(made), *(_here_and_there(*step, made) for step in steps)]
+    ours, theirs = (sum(column) for column in zip(*times, strict=True))
+    computed = [of.out for step, of in steps if step.kind not in (*_COPIES, StepKind.COPY)]
+    theirs += _OPERATOR * sum(not made.is_rows(name) for name in computed)
     return theirs - ours if theirs - ours > _LEAST * theirs else 0.0
 
 
@@ -61,29 +65,36 @@ def _here_and_there(step: ProgramStep, operation: Operation, made: MadeProgram) 
         return norm_seconds(made.pixels(operation.out), made.images[operation.out].channels)
     if step.kind is StepKind.ATTENTION:
         return _of_attention(step, operation, made)
-    if step.kind in _COPIES:
-        is_image = not made.is_rows(operation.out)
-        copied = copy_seconds(made.pixels(operation.out), made.images[operation.out].channels, is_image)
-        return copied, _copies_there(operation, made) * copied if is_image else 0.0
+    if step.kind in _COPIES and made.is_rows(operation.out):
+        return copy_seconds(made.pixels(operation.out), made.images[operation.out].channels), 0.0
     return 0.0, 0.0
 
 
-def _copies_there(operation: Operation, made: MadeProgram) -> int:
-    """How often onnxruntime copies what is copied here: what goes into its layout, where a convolution reads it first,
-    or comes out of it, where one has made it, and what it transposes; channels are picked outside."""
-    is_made_inside = any(
-        before.out == operation.image and before.kind is not StepKind.LOAD for before in made.operations
-    )
-    if operation.kind is StepKind.PICK:
-        return 3 if is_made_inside else 1
-    is_load, whole = operation.kind is StepKind.LOAD, made.images[operation.out].channels % BLOCK == 0
-    beside = (
-        other.kind
-        for other in made.operations
-        if other is not operation and (other.image == operation.out if is_load else other.out == operation.image)
-    )
-    is_in_layout = whole and not operation.is_planar and any(kind in CONVOLUTIONS for kind in beside)
-    return is_in_layout + operation.flag
+def _copies(made: MadeProgram) -> tuple[float, float]:
+    """Seconds here and in onnxruntime for images to be copied. Here they come into the layout and out of it, and
+    channels are picked; onnxruntime picks channels and transposes outside of its layout, into which convolutions take
+    what they read, and has each value in it and outside once."""
+    here = there = 0.0
+    in_layout = dict[int, bool]()  # by storage: there
+    copied = set[int]()
+    for step, operation in zip(made.program.steps, made.operations, strict=True):
+        if made.is_rows(operation.out):
+            continue
+        out = NOTHING if step.kind is StepKind.STORE else made.program.buffers[step.out].storage
+        image = NOTHING if step.kind is StepKind.LOAD else made.program.buffers[step.image].storage
+        seconds = image_copy_seconds(made.pixels(operation.out), made.images[operation.out].channels)
+        if step.kind in _COPIES:
+            here += seconds * (1 + _OF_PASS * (min(step.window.group, BLOCK) - 1))
+            there += seconds * (step.kind is StepKind.PICK or operation.flag)
+        leaves = step.kind in (StepKind.PICK, StepKind.STORE) and in_layout.get(image, False)
+        enters = step.kind in CONVOLUTIONS and not in_layout.get(image, True) and not operation.is_planar
+        if (leaves or enters) and image not in copied:
+            copied.add(image)
+            there += image_copy_seconds(made.pixels(operation.image), made.images[operation.image].channels)
+        has_blocks = made.images[operation.out].channels % BLOCK == 0
+        is_inside = has_blocks and (step.kind in CONVOLUTIONS or in_layout.get(image, False))
+        in_layout[out] = in_layout.get(out, True) and is_inside and step.kind not in _COPIES
+    return here, there
 
 
 def _of_product(operation: Operation, made: MadeProgram) -> tuple[float, float]:

@@ -183,17 +183,18 @@ static void GB(clear)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *sc
   }
 }
 
-/* Each channel is one of the image's, those of each group in turn. Channels in front of them stay what they are, and what is
- * behind the last one becomes zero. */
+/* Each channel is one of the image's, those of each group in turn. Channels in front of them stay what they are; lanes behind
+ * the last one are zero, or what an activation makes of it. */
 static void GB(pick)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_step *s = c->step;
   const ptrdiff_t of_group = c->in.channels / s->group;
   (void)scratch;
+  ptrdiff_t former = -1, blocks[GB_V]; /* of the image that some of the channels are in, in which lane each is, … */
+  GB(bits) lanes[GB_V], places[GB_V], kept = {0}; /* … where it goes, and what stays */
+  int count = 0;
   for (GB(place) p = GB(place_of)(c, unit, c->out.blocks); unit < end; ++unit, GB(advance)(c, &p, c->out.blocks)) {
-    ptrdiff_t blocks[GB_V]; /* of the image that some of the channels are in, in which lane each is, and where it goes */
-    GB(bits) lanes[GB_V], places[GB_V], kept = {0};
-    int count = 0;
-    for (int v = 0; v < GB_V; ++v) {
+    if (p.block != former) count = 0;
+    for (int v = 0; v < GB_V && p.block != former; ++v) {
       const ptrdiff_t made = p.block * GB_V + v, turn = made - s->flag;
       const ptrdiff_t channel = s->group == 1 ? turn : turn % s->group * of_group + turn / s->group;
       kept[v] = turn < 0 ? -1 : 0;
@@ -207,16 +208,19 @@ static void GB(pick)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scr
       lanes[k][v] = (int32_t)(channel % GB_V);
       places[k][v] = -1;
     }
+    former = p.block;
     GB(place) first = p;
     first.block = 0;
     const float *x = GB(at)(&c->in, &first);
     float *y = GB(at)(&c->out, &p);
     const ptrdiff_t n = p.count * GB_V;
-    for (int k = 0; k < count; ++k, kept = ~(GB(bits)){0}) /* what the first one leaves, the others keep */
+    for (int k = 0; k < count; ++k) {
+      const GB(bits) left = k ? ~(GB(bits)){0} : kept; /* what the first one leaves, the others keep */
       for (ptrdiff_t i = 0; i < n; i += GB_V) {
         const GB(bits) taken = (GB(bits))GB_PERMUTE(GB(load)(x + blocks[k] * c->in.plane + i), lanes[k]) & places[k];
-        *(GB(vec) *)(y + i) = (GB(vec))(taken | ((GB(bits))GB(load)(y + i) & kept));
+        *(GB(vec) *)(y + i) = (GB(vec))(taken | ((GB(bits))GB(load)(y + i) & left));
       }
+    }
     GB(activate)(y, n, s);
   }
 }

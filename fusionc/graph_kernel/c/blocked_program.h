@@ -40,8 +40,9 @@ typedef struct {
   int group, kernel[2], stride[2], dilation[2], pads[4];
   int flag;                /* of an average: zeros around count as well; of a load or store: the last axis is that of channels;
                               of Winograd's way: pixels of a tile in each direction, 4 or 2; of products and convolutions
-                              of single pixels: of how many on Strassen's way is taken, 0: never; of a pick: how
-                              * far its channels lie behind those of the image, in front of which they stay what they are */
+                              of single pixels: of how many on Strassen's way is taken, 0: never; of a pick:
+                              from which channel on they are those of the image, or if less than 0, which one of the image
+                              is the first */
   float epsilon;           /* of a norm: what is added to variances */
   float scale;             /* of attention: what scores are multiplied by */
 } gb_step;

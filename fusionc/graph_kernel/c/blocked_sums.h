@@ -39,7 +39,7 @@ GK_INLINE void GB(sum)(const GB(tile) *t, const ptrdiff_t pixel, const int R, co
         const float *x = tap, *these = w;
         for (ptrdiff_t left = channels; left > 0; left -= step, x += step, these += step * O * GB_V) {
           if (C > 1) {
-            for (int line = 0; line < 4; ++line) __builtin_prefetch(ahead + line * GB_LINE, 0, 2);
+            for (int line = 0; line < GB_ASKED; ++line) __builtin_prefetch(ahead + line * GB_LINE, 0, 2);
             ahead += t->ahead_step;
           }
           const float *lower = x + GB_HALF * pixel;

@@ -6,7 +6,8 @@
  * weights of GB_NEAR bytes stay in the nearest cache. GB_IS_ASSEMBLED: whether GB(add_columns) is there. */
 #define GB_LINE 16 /* floats in a line of a cache */
 #define GB_PART (9 * GB_TILE) /* pixels of a part that is any pixels, at most */
-#define GB_ASKING (2 * GB_STEP * GB_V / (2 * GB_LINE)) /* so many tiles ask for the next weights, 2 lines in each step */
+#define GB_ASKED (GB_IS_ASSEMBLED ? 2 : 4) /* lines that a tile asks for in each step */
+#define GB_ASKING (2 * GB_STEP * GB_V / (2 * GB_LINE)) /* so many tiles ask for the next weights, 2 lines more in each step */
 typedef float GB(vec) __attribute__((vector_size(4 * GB_V), aligned(4 * GB_V)));
 typedef float GB(loose) __attribute__((vector_size(4 * GB_V), aligned(4))); /* in a tensor, which may lie anywhere */
 typedef int32_t GB(bits) __attribute__((vector_size(4 * GB_V), aligned(4)));
@@ -18,9 +19,8 @@ typedef struct {
   const float *w; /* [block][row][column][channel in][GB_V channels out, or twice as many] */
   ptrdiff_t blocks, last, rows, columns; /* last: channels of the last block, rounded up to GB_STEP; or of a group */
   const int32_t *sources; /* where each lane finds the first channel of its group */
-  const float *ahead; /* weights that are read soon, from slower memory: a tile asks for 4 cache lines in each step. NULL:
-                       * none */
-  ptrdiff_t ahead_step, asked; /* what a tile asks for with it */
+  const float *ahead; /* weights that are read soon, from slower memory. NULL: none */
+  ptrdiff_t ahead_step, asked; /* how far on a tile asks for them after a step, and after all of these */
   const float *start; /* what sums begin with, for each channel out; NULL: with zero */
   int is_begun;       /* they begin with what is at y */
   float *y;

@@ -178,6 +178,7 @@ GK_INLINE void GB(winograd_of)(const int M, const gb_call *c, ptrdiff_t unit, pt
     former = chunk;
     for (ptrdiff_t pair = pairs * part / c->strip; pair < pairs * (part + 1) / c->strip; ++pair) {
       const int is_two = 2 * pair + 1 < c->out.blocks;
+      const ptrdiff_t ahead = (1 + is_two) * GB_STEP * GB_V / GB_LINE / ((count + GB_TILE - 1) / GB_TILE); /* lines of a call */
       for (ptrdiff_t p = 0; p < all_points; ++p) {
         const float *w = c->weights + (2 * pair * all_points + p * (1 + is_two)) * channels * GB_V;
         GB(tile) t = {
@@ -186,7 +187,7 @@ GK_INLINE void GB(winograd_of)(const int M, const gb_call *c, ptrdiff_t unit, pt
             .x_block = most * GB_V,
             .w = w,
             .ahead = w + (1 + is_two) * channels * GB_V, /* those of the next point: they come from memory in each run */
-            .ahead_step = 4 * GB_LINE,
+            .ahead_step = ahead < 1 ? GB_LINE : ahead > GB_ASKED ? GB_ASKED * GB_LINE : ahead * GB_LINE,
             .blocks = c->in.blocks,
             .last = GB(last_of)(c->in.channels),
             .rows = 1,

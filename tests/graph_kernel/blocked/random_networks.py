@@ -179,9 +179,11 @@ class RandomNetwork:
             return False
         n, group = self.network, self.rng.choice(groups)
         y = n.op("Reshape", x.name, n.const([-1, group, x.channels // group, x.height, x.width], "int64"))
-        y = n.op("Transpose", y, perm=[0, 2, 1, 3, 4])
-        y = n.op("Reshape", y, n.const([-1, x.channels, x.height, x.width], "int64"))
-        return self._made(y, x.channels, x.height, x.width)
+        turned = n.op("Transpose", y, perm=[0, 2, 1, 3, 4])
+        for z in (turned, *self.rng.sample([y, turned], self.rng.choice((0, 0, 1)))):
+            z = n.op("Reshape", z, n.const([-1, x.channels, x.height, x.width], "int64"))
+            self._made(z, x.channels, x.height, x.width)
+        return True
 
     def _squeeze(self, x: _Image) -> bool:
         n = self.network

@@ -120,7 +120,6 @@ def test_one_axis_stays_outside() -> None:
 
 
 OF_A_CONSTANT: dict[str, Form] = {
-    "Conv": lambda n, c: n.conv(c, 32, 32),
     "MatMul": lambda n, c: n.op("MatMul", c, n.random(6, 6)),
     "LayerNormalization": lambda n, c: n.op("LayerNormalization", c, n.random(6)),
     "Relu": lambda n, c: n.op("Relu", c),
@@ -128,17 +127,18 @@ OF_A_CONSTANT: dict[str, Form] = {
     "Split": lambda n, c: n.op("Concat", *n.op("Split", c, axis=1, outputs=2), axis=1),
     "Slice": lambda n, c: sliced(n, c, 0, 32),
     "Concat": lambda n, c: sliced(n, n.op("Concat", c, c, axis=1), 0, 32),
-    "Reshape": lambda n, c: n.op("Reshape", c, n.const([1, 32, 6, 6], np.int64)),
+    "Reshape": lambda n, c: n.op("Reshape", c, n.const([1, *n.weights[c].shape], np.int64)),
     "Transpose": lambda n, c: n.op("Transpose", c, perm=[0, 1, 3, 2]),
     "Resize": lambda n, c: sliced(n, resized(n, c, [1, 1, 2, 1], **NEAREST), 0, 6, axis=2),
 }
 
 
+@pytest.mark.parametrize("shape", [(), (6,), (6, 6), (32, 6, 6), (1, 1, 1, 1), (1, 32, 6, 6)], ids=str)
 @pytest.mark.parametrize("op", OF_A_CONSTANT)
-def test_what_is_computed_of_a_constant(op: str) -> None:
+def test_what_is_computed_of_a_constant(op: str, shape: tuple[int, ...]) -> None:
     n = Network()
     x = n.op("Relu", n.conv(n.input(1, 16, 6, 6), 16, 32))
-    n.outputs = [n.op("Mul", x, OF_A_CONSTANT[op](n, n.random(1, 32, 6, 6)))]
+    n.outputs = [n.op("Mul", x, OF_A_CONSTANT[op](n, n.random(*shape)))]
     assert ["Conv", "Relu"] in [inside[:2] for inside in operators_in(n, *n.outputs)]
     check_all(n, {})
 
