@@ -135,7 +135,7 @@ class Operations:
 
     def _scaled(self, found: Operation) -> Operation:
         """A product with an enlarged pixel as one with the pixel itself."""
-        if found.kind is not StepKind.MUL:
+        if found.kind is not StepKind.MUL or found.image == found.second:
             return found
         for image, large in ((found.image, found.second), (found.second, found.image)):
             resize = self._made.get(large)

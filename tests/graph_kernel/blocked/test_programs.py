@@ -446,6 +446,14 @@ def test_an_enlarged_pixel_that_others_need_is_there() -> None:
     assert kinds_of(program) == "CONV GLOBAL_AVERAGE RESIZE SCALE ADD"
 
 
+def test_an_enlarged_pixel_times_itself() -> None:
+    n = Network()
+    pixel = n.op("GlobalAveragePool", n.conv(n.input(2, 16, 6, 7), 16, 32))
+    how = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
+    large = n.op("Resize", pixel, "", n.const([1, 1, 2, 3]), **how)
+    assert kinds_of(check_alone(n, n.op("Mul", large, large))) == "CONV GLOBAL_AVERAGE RESIZE MUL"
+
+
 LINES: dict[str, Form] = {
     "add": lambda n, x: n.op("Add", x, n.const(1.5)),
     "add_first": lambda n, x: n.op("Add", n.const([0.5]), x),
