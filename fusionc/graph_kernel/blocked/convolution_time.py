@@ -12,7 +12,7 @@ _TRANSFORMED = 2e9  # elements of images that are transformed in a second
 _SIDES = (4, 2)  # pixels that tiles may have in each direction
 _LOSS = 1.2  # of products between transforms, which are of few pixels
 _BEGIN = 2e-6  # seconds that transforms, or copies, take beside that, of however few tiles
-_COPIED = 25e9  # bytes in a second that are read and written
+COPIED = 25e9  # bytes in a second that are read and written into a layout of blocks, or out of it
 
 
 def direct_seconds(pixels: int, taps: int, channels: int, made: int) -> float:
@@ -22,7 +22,7 @@ def direct_seconds(pixels: int, taps: int, channels: int, made: int) -> float:
 
 def image_copy_seconds(pixels: int, channels: int) -> float:
     """So many pixels come into a layout of blocks, or out of it."""
-    return _BEGIN + 8 * pixels * channels / _COPIED
+    return _BEGIN + 8 * pixels * channels / COPIED
 
 
 def winograd_seconds(height: int, width: int, channels: int, made: int) -> tuple[float, int]:

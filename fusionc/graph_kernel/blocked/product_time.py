@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import math
 
+from fusionc.graph_kernel.blocked.convolution_time import COPIED
 from fusionc.graph_kernel.blocked.program import Activation
 
 _PRODUCTS = 48e9  # in a second
@@ -31,7 +32,6 @@ _OF_FEW, _EMPTY_ROWS = 0.93, 6  # … this, where tiles were full, and leaves ab
 _STREAMED, _STREAMED_THERE = 17e9, 11.5e9  # bytes of a large matrix in a second
 _CACHED = 40e9  # of a small one
 _SMALL = 1 << 20  # bytes
-_COPIED = 25e9  # bytes of rows that go into the layout or come out of it in a second
 _VECTOR = 16  # floats: rows of so many are read and written where they lie, unless they are whole pages apart
 _BEGIN = 1e-6  # seconds
 _PASS = 0.15e-9  # seconds for each number of a pass over results that is saved …
@@ -94,4 +94,4 @@ def norm_seconds(rows: int, channels: int) -> tuple[float, float]:
 def copy_seconds(rows: int, channels: int) -> float:
     """Seconds for rows to come into the layout, or out of it, of which onnxruntime has none."""
     is_copied = channels % _VECTOR != 0 or channels % _PAGE == 0
-    return _BEGIN + (8 * rows * channels / _COPIED if is_copied else 0.0)
+    return _BEGIN + (8 * rows * channels / COPIED if is_copied else 0.0)

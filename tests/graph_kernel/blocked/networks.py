@@ -33,6 +33,11 @@ TRANSPOSED: dict[str, tuple[tuple[int, int], dict[str, Any]]] = {
     "groups": ((4, 4), {"strides": [2, 2], "pads": [1, 1, 1, 1], "group": 2}),
 }
 ALGORITHMS = KernelKind.WINOGRAD | KernelKind.STRASSEN
+REPEATED = {
+    "mode": "nearest",
+    "coordinate_transformation_mode": "asymmetric",
+    "nearest_mode": "floor",
+}  # pixels of a Resize
 SHARE = 2e-4  # of the largest element, by which float32 sums in another order may differ
 
 
@@ -216,3 +221,9 @@ def check_alone(
 def kinds_of(program: CProgram) -> str:
     """Its steps as one word for each, without those that only bring images in and out."""
     return re.sub(r"\b(LOAD|STORE)\b ?", "", " ".join(program.kinds)).strip()
+
+
+def sliced(n: Network, x: str, start: int, end: int, axis: int = 1, step: int | None = None) -> str:
+    """Some of one axis of a value; the operator has steps only where one is given."""
+    numbers = (start, end, axis) if step is None else (start, end, axis, step)
+    return str(n.op("Slice", x, *(n.const([v], np.int64) for v in numbers)))

@@ -6,7 +6,7 @@ import random
 from dataclasses import dataclass
 
 import numpy as np
-from networks import MICROSOFT, Network
+from networks import MICROSOFT, REPEATED, Network, sliced
 
 _CHANNELS = (1, 3, 8, 16, 16, 17, 24, 32, 32, 40, 48)
 _SIZES = (1, 2, 3, 4, 5, 7, 8, 9, 12, 14, 17, 20, 23)
@@ -168,7 +168,7 @@ class RandomNetwork:
             names = n.op("Split", x.name, n.const(sizes, "int64"), axis=1, outputs=2)
         else:
             ends = [(0, first), (first, 2**40)]
-            names = [n.op("Slice", x.name, *(n.const([v], "int64") for v in (*end, 1))) for end in ends]
+            names = [sliced(n, x.name, *end) for end in ends]
         for name, size in zip(names, sizes, strict=True):
             self._made(name, size, x.height, x.width)
         return True
@@ -193,8 +193,7 @@ class RandomNetwork:
             s = n.conv(s, 8, x.channels, 1)
         s = n.op("Sigmoid", s)
         if not self.is_dynamic and self.rng.random() < 0.4:
-            how = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-            s = n.op("Resize", s, "", n.const([1, 1, x.height, x.width]), **how)
+            s = n.op("Resize", s, "", n.const([1, 1, x.height, x.width]), **REPEATED)
         names = [x.name, s]
         self.rng.shuffle(names)
         return self._made(n.op("Mul", *names), x.channels, x.height, x.width)
@@ -213,8 +212,7 @@ class RandomNetwork:
         if x.height * rows > 40 or x.width * columns > 40:
             return False
         n = self.network
-        how = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-        y = n.op("Resize", x.name, "", n.const([1, 1, rows, columns]), **how)
+        y = n.op("Resize", x.name, "", n.const([1, 1, rows, columns]), **REPEATED)
         return self._made(y, x.channels, x.height * rows, x.width * columns)
 
     def _transpose(self, x: _Image) -> bool:

@@ -11,7 +11,19 @@ import pytest
 from areas import session
 from kernels_run import call_of, run_kernel
 from mobile_networks import inverted, squeezed
-from networks import MICROSOFT, TRANSPOSED, Array, Found, Network, areas_of, difference, only_area, values_of, wanted
+from networks import (
+    MICROSOFT,
+    REPEATED,
+    TRANSPOSED,
+    Array,
+    Found,
+    Network,
+    areas_of,
+    difference,
+    only_area,
+    values_of,
+    wanted,
+)
 from random_networks import RandomNetwork
 
 from fusionc.graph_kernel.area import KernelKind
@@ -32,11 +44,14 @@ def mixed(channels: int) -> Network:
     y = n.op("Mul", n.op("Mul", y, n.const(0.7)), s)
     z = n.op("MaxPool", n.conv(y, channels, 32, strides=[2, 2]), kernel_shape=[3, 3], pads=[1] * 4)
     z = n.op("AveragePool", z, kernel_shape=[3, 3], pads=[1] * 4)
-    how = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
     large = n.op(
-        "Resize", n.op("ConvTranspose", z, n.random(32, 16, 2, 2), strides=[2, 2]), "", n.const([1, 1, 1, 3]), **how
+        "Resize",
+        n.op("ConvTranspose", z, n.random(32, 16, 2, 2), strides=[2, 2]),
+        "",
+        n.const([1, 1, 1, 3]),
+        **REPEATED,
     )
-    other = n.op("Resize", n.conv(z, 32, 16, 2, pads=[0, 0, 1, 1]), "", n.const([1, 1, 2, 6]), **how)
+    other = n.op("Resize", n.conv(z, 32, 16, 2, pads=[0, 0, 1, 1]), "", n.const([1, 1, 2, 6]), **REPEATED)
     joined = n.op("Concat", large, n.op("Tanh", other), large, axis=1)
     a, b = n.op("Split", joined, n.const([16, 32], np.int64), axis=1, outputs=2)
     n.outputs = [y, n.op("Gelu", n.conv(b, 32, 40), domain=MICROSOFT), n.op("HardSwish", a)]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import onnx
 import pytest
-from networks import Network, areas_of, check_alone, kinds_of, only_area, operators_in
+from networks import Network, areas_of, check_alone, kinds_of, only_area, operators_in, sliced
 
 from fusionc.graph_kernel.blocked.time_saved import saved_by_program
 
@@ -16,10 +16,6 @@ Form = Callable[[Network, str], str]  # what follows a convolution with 32 chann
 
 def split(n: Network, x: str, *sizes: int) -> list[str]:
     return list(n.op("Split", x, n.const(sizes, np.int64), axis=1, outputs=len(sizes)))
-
-
-def sliced(n: Network, x: str, start: int, end: int) -> str:
-    return str(n.op("Slice", x, *(n.const([v], np.int64) for v in (start, end, 1))))
 
 
 FIVE, FOUR = (2, 4, 8, 5, 6), (2, 32, 5, 6)

@@ -8,7 +8,17 @@ from typing import Any
 import numpy as np
 import pytest
 from interpreter import STORE, WINOGRAD
-from networks import MICROSOFT, TRANSPOSED, Network, check_alone, kinds_of, only_area, operators_in, program_of_area
+from networks import (
+    MICROSOFT,
+    REPEATED,
+    TRANSPOSED,
+    Network,
+    check_alone,
+    kinds_of,
+    only_area,
+    operators_in,
+    program_of_area,
+)
 
 from fusionc.graph_kernel.area import KernelKind
 
@@ -277,8 +287,7 @@ def squeeze_excite(n: Network, x: str, *, enlarged: bool = False, is_first: bool
     s = n.op("Relu", n.conv(n.op("GlobalAveragePool", x), 32, 8, 1))
     s = n.op("HardSigmoid", n.conv(s, 8, 32, 1))
     if enlarged:
-        how = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-        s = n.op("Resize", s, "", n.const([1, 1, 6, 7]), **how)
+        s = n.op("Resize", s, "", n.const([1, 1, 6, 7]), **REPEATED)
     return str(n.op("Mul", *((s, x) if is_first else (x, s))))
 
 
@@ -440,8 +449,7 @@ def test_an_enlarged_pixel_that_others_need_is_there() -> None:
     n = Network()
     x = n.conv(n.input(2, 16, 6, 7), 16, 32)
     pixel = n.op("GlobalAveragePool", x)
-    how = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-    large = n.op("Resize", pixel, "", n.const([1, 1, 6, 7]), **how)
+    large = n.op("Resize", pixel, "", n.const([1, 1, 6, 7]), **REPEATED)
     program = check_alone(n, n.op("Mul", x, large), n.op("Add", x, large))
     assert kinds_of(program) == "CONV GLOBAL_AVERAGE RESIZE SCALE ADD"
 
@@ -449,8 +457,7 @@ def test_an_enlarged_pixel_that_others_need_is_there() -> None:
 def test_an_enlarged_pixel_times_itself() -> None:
     n = Network()
     pixel = n.op("GlobalAveragePool", n.conv(n.input(2, 16, 6, 7), 16, 32))
-    how = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
-    large = n.op("Resize", pixel, "", n.const([1, 1, 2, 3]), **how)
+    large = n.op("Resize", pixel, "", n.const([1, 1, 2, 3]), **REPEATED)
     assert kinds_of(check_alone(n, n.op("Mul", large, large))) == "CONV GLOBAL_AVERAGE RESIZE MUL"
 
 

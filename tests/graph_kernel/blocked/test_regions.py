@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 import onnx
 import pytest
-from networks import MICROSOFT, Network, areas_of, check_all, operators_in
+from networks import MICROSOFT, REPEATED, Network, areas_of, check_all, operators_in, sliced
 from onnx import TensorProto, helper
 
 from fusionc.graph_kernel.area import KernelKind
@@ -27,11 +27,6 @@ def resized(n: Network, x: str, scales: list[float], **attributes: object) -> st
     return str(n.op("Resize", x, "", n.const(scales), **attributes))
 
 
-def sliced(n: Network, x: str, start: int, end: int, axis: int = 1, step: int = 1) -> str:
-    return str(n.op("Slice", x, *(n.const([v], np.int64) for v in (start, end, axis, step))))
-
-
-NEAREST = {"mode": "nearest", "coordinate_transformation_mode": "asymmetric", "nearest_mode": "floor"}
 STRANGE: dict[str, Form] = {
     "an operator without a step": lambda n, x: n.op("Softplus", x),
     "groups of channels that no vector has together": lambda n, x: n.conv(x, 32, 16, group=4),
@@ -69,15 +64,15 @@ STRANGE: dict[str, Form] = {
     "a Slice of rows": lambda n, x: sliced(n, x, 0, 3, axis=2),
     "every other channel": lambda n, x: sliced(n, x, 0, 32, step=2),
     "pixels that are mixed": lambda n, x: resized(n, x, [1, 1, 2, 2], mode="linear"),
-    "a factor that is not whole": lambda n, x: resized(n, x, [1, 1, 1.5, 2], **NEAREST),
-    "a smaller image": lambda n, x: resized(n, x, [1, 1, 0.5, 0.5], **NEAREST),
-    "more channels": lambda n, x: resized(n, x, [1, 2, 2, 2], **NEAREST),
-    "another way to round": lambda n, x: resized(n, x, [1, 1, 2, 2], **{**NEAREST, "nearest_mode": "ceil"}),
+    "a factor that is not whole": lambda n, x: resized(n, x, [1, 1, 1.5, 2], **REPEATED),
+    "a smaller image": lambda n, x: resized(n, x, [1, 1, 0.5, 0.5], **REPEATED),
+    "more channels": lambda n, x: resized(n, x, [1, 2, 2, 2], **REPEATED),
+    "another way to round": lambda n, x: resized(n, x, [1, 1, 2, 2], **{**REPEATED, "nearest_mode": "ceil"}),
     "a factor that rounding spoils": lambda n, x: resized(
-        n, x, [1, 1, 3, 3], **{**NEAREST, "nearest_mode": "round_prefer_floor"}
+        n, x, [1, 1, 3, 3], **{**REPEATED, "nearest_mode": "round_prefer_floor"}
     ),
     "corners that are aligned": lambda n, x: resized(
-        n, x, [1, 1, 2, 2], **{**NEAREST, "coordinate_transformation_mode": "align_corners"}
+        n, x, [1, 1, 2, 2], **{**REPEATED, "coordinate_transformation_mode": "align_corners"}
     ),
 }
 
@@ -129,7 +124,7 @@ OF_A_CONSTANT: dict[str, Form] = {
     "Concat": lambda n, c: sliced(n, n.op("Concat", c, c, axis=1), 0, 32),
     "Reshape": lambda n, c: n.op("Reshape", c, n.const([1, *n.weights[c].shape], np.int64)),
     "Transpose": lambda n, c: n.op("Transpose", c, perm=[0, 1, 3, 2]),
-    "Resize": lambda n, c: sliced(n, resized(n, c, [1, 1, 2, 1], **NEAREST), 0, 6, axis=2),
+    "Resize": lambda n, c: sliced(n, resized(n, c, [1, 1, 2, 1], **REPEATED), 0, 6, axis=2),
 }
 
 
@@ -194,13 +189,13 @@ def test_a_sum_of_sizes_that_may_broadcast_divides_a_region() -> None:
     n = Network()
     x = n.conv(n.input("N", 16, "H", "W"), 16, 16)
     half = n.op("Relu", n.conv(n.op("Relu", x), 16, 16, strides=[2, 2]))
-    y = n.op("Add", x, resized(n, half, [1, 1, 2, 2], **NEAREST))  # 1 pixel and 2 would be added
+    y = n.op("Add", x, resized(n, half, [1, 1, 2, 2], **REPEATED))  # 1 pixel and 2 would be added
     regions = operators_in(n, n.op("Relu", n.conv(y, 16, 16)))
     assert [region.count("Add") for region in regions] == [0, 0]
     n = Network()
     x = n.conv(n.input("N", 16, 6, 8), 16, 16)
     half = n.op("Relu", n.conv(n.op("Relu", x), 16, 16, strides=[2, 2]))
-    y = n.op("Add", x, resized(n, half, [1, 1, 2, 2], **NEAREST))
+    y = n.op("Add", x, resized(n, half, [1, 1, 2, 2], **REPEATED))
     assert len(operators_in(n, n.op("Relu", n.conv(y, 16, 16)))) == 1
 
 

@@ -19,6 +19,7 @@ from networks import (
     kinds_of,
     only_area,
     operators_in,
+    sliced,
     values_of,
     wanted,
 )
@@ -29,10 +30,6 @@ from fusionc.graph_kernel.blocked.time_saved import saved_by_program
 from fusionc.graph_kernel.library.build_library import build
 
 Form = Callable[[Network, str], str]  # what follows 40 channels of rows that a product has made
-
-
-def sliced(n: Network, x: str, start: int, end: int, axis: int) -> str:
-    return str(n.op("Slice", x, *(n.const([v], np.int64) for v in (start, end, axis))))
 
 
 def gemm(n: Network, x: str, *bias: str, out: int = 24, **attributes: object) -> str:
@@ -140,7 +137,7 @@ STRANGE: dict[str, tuple[int, Form]] = {
     "a convolution": (3, lambda n, x: n.op("Conv", n.op("Transpose", x, perm=[0, 2, 1]), n.random(8, 40, 1))),
     "a pool": (3, lambda n, x: n.op("MaxPool", x, kernel_shape=[2])),
     "an image": (3, lambda n, x: n.op("Add", x, n.op("Unsqueeze", x, n.const([0], np.int64)))),
-    "other rows": (3, lambda n, x: n.op("Add", x, n.op("Slice", x, *(n.const([v], np.int64) for v in (0, 1, 1))))),
+    "other rows": (3, lambda n, x: n.op("Add", x, sliced(n, x, 0, 1))),
 }
 
 
