@@ -17,7 +17,7 @@ from onnx import ModelProto, helper, numpy_helper
 import fusionc
 from fusionc.cli import main
 from fusionc.errors import UsageError
-from fusionc.graph_kernel.c.compile import compile_texts, compiler
+from fusionc.graph_kernel.c.compile import Unit, compile_units, compiler
 from fusionc.runtime.custom_operators import custom_operators, require_loadable
 from fusionc.runtime.runner import Runner, fault_of_loading
 
@@ -73,7 +73,7 @@ X = np.arange(64, dtype=np.float32)[None]
 
 def library(path: Path, factor: float = 2, register: str = "RegisterCustomOps") -> Path:
     path.parent.mkdir(exist_ok=True)
-    compile_texts(compiler(), ["-fPIC", f"-DFACTOR={factor}", f"-DREGISTER={register}"], [TIMES], path)
+    compile_units(compiler(), ["-fPIC", f"-DFACTOR={factor}", f"-DREGISTER={register}"], [Unit(TIMES)], path)
     return path
 
 
@@ -123,7 +123,7 @@ def test_an_operator_may_be_in_a_second_library(model: Path, doubling: Path, tmp
 
 def compile_to_other_domain(path: Path) -> Path:
     text = TIMES.replace("test.custom", "test.others")
-    compile_texts(compiler(), ["-fPIC", "-DFACTOR=3", "-DREGISTER=RegisterCustomOps"], [text], path)
+    compile_units(compiler(), ["-fPIC", "-DFACTOR=3", "-DREGISTER=RegisterCustomOps"], [Unit(text)], path)
     return path
 
 

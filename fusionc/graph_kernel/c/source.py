@@ -12,6 +12,7 @@ from fusionc.graph_kernel.area import Area, KernelKind
 from fusionc.graph_kernel.blocked.make_program import program_of
 from fusionc.graph_kernel.blocked.program_text import program_text
 from fusionc.graph_kernel.c.blocked_text import running_text, width_texts
+from fusionc.graph_kernel.c.compile import Unit
 from fusionc.graph_kernel.c.headers import header
 from fusionc.graph_kernel.c.loop_text import LoopNestText
 from fusionc.graph_kernel.lower.area_info import AreaInfo
@@ -140,19 +141,19 @@ def source(areas: Sequence[Area]) -> str:
 
     Raises Unsupported if one of them cannot be lowered, ValueError if two that differ have the same name.
     """
-    (text,) = _texts(areas, None)
-    return text
+    (unit,) = _units(areas, None)
+    return unit.text
 
 
-def units(areas: Sequence[Area]) -> list[str]:
+def units(areas: Sequence[Area]) -> list[Unit]:
     """The same as several texts, which can be compiled side by side, and linked. Raises what `source` does.
 
     How many they are follows from the areas alone, so that every machine makes the same library of them.
     """
-    return _texts(areas, _UNIT)
+    return _units(areas, _UNIT)
 
 
-def _texts(areas: Sequence[Area], most: int | None) -> list[str]:
+def _units(areas: Sequence[Area], most: int | None) -> list[Unit]:
     """Texts of at most `most` characters of loops, or a little more; a single one if that is None."""
     kernels: dict[str, tuple[Kernel, Area]] = {}
     for area in areas:
@@ -168,19 +169,19 @@ def _texts(areas: Sequence[Area], most: int | None) -> list[str]:
     items += [("\n".join([text, *its]), len(text) // _PLAIN) for text, its in entries.items()]
     known_kernels = [kernel for kernel, _ in kernels.values()]
     head = _head(known_kernels, bodies)
-    *others, last = _packed(items, most)
-    texts = ["\n".join([head, *its]) for its in others]
+    loops = _packed(items, most)
     programs = [kernel for kernel in known_kernels if kernel.is_program]
     widths = width_texts() if programs else []
-    if most is not None:
-        texts = [*widths, *texts]
     ends = [header("onnxruntime_api.h"), header("runtime.h"), header("loop_operators.h")]
     if programs:
         ends += [running_text(), header("blocked_operators.h"), _list("GK_PROGRAMS", programs)]
     if most is None:
-        ends += widths
+        ends = [*loops.pop(), *ends, *widths]
     ends.append(_list("GK_KERNELS", [kernel for kernel in known_kernels if not kernel.is_program]))
-    return [*texts, "\n".join([head, *last, *ends, header("operators.h")])]
+    end = Unit("\n".join([head, *ends, header("operators.h")]))
+    if most is None:
+        return [end]
+    return [*map(Unit, widths), *(Unit("\n".join([head, *its]), is_loops=True) for its in loops), end]
 
 
 def _list(name: str, kernels: Iterable[Kernel]) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 from fusionc.errors import FusioncError
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.c.blocked_text import width_texts
-from fusionc.graph_kernel.c.compile import FLAGS, DoesNotCompile, compile_texts, compiler, version_of
+from fusionc.graph_kernel.c.compile import FLAGS, DoesNotCompile, Unit, compile_units, compiler, version_of
 from fusionc.graph_kernel.c.source import reason_against, units
 from fusionc.graph_kernel.library.cache import cache_folder, forget_oldest, is_usable, keep
 
@@ -56,25 +56,25 @@ def _complaint(area: Area) -> str | None:
     return None
 
 
-def compiled(texts: Sequence[str]) -> Path:
+def compiled(units: Sequence[Unit]) -> Path:
     """The library of C texts, from the cache if they were compiled before by the same compiler with the same flags.
 
     Safe when several processes do it at once. Raises NoCompiler, DoesNotCompile, or FusioncError where the
     cache cannot be written.
     """
     command = compiler()
-    library = _place([*texts], command, ".so")
+    library = _place(units, command, ".so")
     if is_usable(library):
         keep(library)
         return library
-    parts = {text: _place([text], command, ".o") for text in texts if text in width_texts()}
+    parts = {unit: _place([unit], command, ".o") for unit in units if unit.text in width_texts()}
     for part in parts.values():
         if is_usable(part):
             keep(part)
         else:
             part.unlink(missing_ok=True)
     try:
-        compile_texts(command, FLAGS, texts, library, parts)
+        compile_units(command, FLAGS, units, library, parts)
     except OSError as error:
         raise FusioncError(
             f"the cache of kernels cannot be written: {error.strerror}",
@@ -85,7 +85,8 @@ def compiled(texts: Sequence[str]) -> Path:
     return library
 
 
-def _place(texts: Sequence[str], command: Sequence[str], suffix: str) -> Path:
+def _place(units: Sequence[Unit], command: Sequence[str], suffix: str) -> Path:
     """Where what a compiler makes of texts is kept."""
-    key = "\0".join([*texts, *command, *FLAGS, version_of(tuple(command))])
+    said = [word for unit in units for word in (unit.text, *unit.flags(command))]
+    key = "\0".join([*said, *command, *FLAGS, version_of(tuple(command))])
     return cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}{suffix}"

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fusionc.graph_kernel.c import compile
-from fusionc.graph_kernel.c.compile import DoesNotCompile, NoCompiler, compile_texts, compiler
+from fusionc.graph_kernel.c.compile import DoesNotCompile, NoCompiler, Unit, compile_units, compiler
 from fusionc.graph_kernel.library.build_library import compiled
 
 pytestmark = pytest.mark.usefixtures("needs_a_compiler")
@@ -44,7 +44,7 @@ def test_a_compiler_that_is_none(script: str, reason: str, tmp_path: Path, monke
     program.chmod(0o755)
     monkeypatch.setenv("CC", str(program))
     with pytest.raises(DoesNotCompile, match=reason):
-        compiled(["int one(void) { return 1; }\n"])
+        compiled([Unit("int one(void) { return 1; }\n")])
 
 
 def test_what_is_wrong_with_one_text_ends_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -56,7 +56,8 @@ def test_what_is_wrong_with_one_text_ends_the_others(tmp_path: Path, monkeypatch
     folder.mkdir()
     begin = time.monotonic()
     with pytest.raises(DoesNotCompile, match="wrong"):
-        compile_texts([str(program)], [], ["int one;", "int slow;", "int slower;"], folder / "library.so")
+        units = [Unit("int one;"), Unit("int slow;"), Unit("int slower;")]
+        compile_units([str(program)], [], units, folder / "library.so")
     assert time.monotonic() - begin < 30 and not list(folder.iterdir())
 
 
@@ -64,7 +65,29 @@ def test_the_library_is_the_same_on_any_number_of_processors(tmp_path: Path, mon
     libraries = [tmp_path / "one", tmp_path / "three"]
     for library, processors in zip(libraries, (1, 3), strict=True):
         monkeypatch.setattr(compile, "_processors", lambda processors=processors: processors)
-        texts = [f"int number{k}(void) {{ return {k}; }}\n" for k in range(4)]
-        compile_texts(compiler(), compile.FLAGS, texts, library)
+        units = [Unit(f"int number{k}(void) {{ return {k}; }}\n") for k in range(4)]
+        compile_units(compiler(), compile.FLAGS, units, library)
     one, three = (library.read_bytes() for library in libraries)
     assert one == three
+
+
+@pytest.mark.parametrize(
+    ("says", "is_loops", "level"),
+    [
+        ("cc 12.2.0, a copyright of the Free Software Foundation, Inc.", True, "-O2"),
+        ("cc 12.2.0, a copyright of the Free Software Foundation, Inc.", False, "-O3"),
+        ("clang version 20.1.2", True, "-O3"),  # it has other flags
+    ],
+)
+def test_gcc_does_less_for_loops(says: str, is_loops: bool, level: str, tmp_path: Path) -> None:
+    program, calls = tmp_path / "program", tmp_path / "calls"
+    program.write_text(
+        f'#!/bin/sh\n[ "$1" = --version ] && echo "{says}" && exit\necho "$@" >> {calls}\n'
+        'while [ "$1" != -o ]; do shift; done\ntouch "$2"\n'
+    )
+    program.chmod(0o755)
+    units = [Unit("int one;", is_loops), Unit("int two;")]
+    compile_units([str(program)], compile.FLAGS, units, tmp_path / "library.so")
+    first, second, link = sorted(calls.read_text().splitlines(), key=lambda line: ("-shared" in line, line[-3:]))
+    levels = [[flag for flag in line.split() if flag.startswith("-O")][-1] for line in (first, second, link)]
+    assert sorted(levels[:2]) == sorted([level, "-O3"]) and levels[2] == "-O3"

@@ -9,6 +9,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
+from fusionc.graph_kernel.c.compile import Unit
 from fusionc.graph_kernel.c.headers import header
 from fusionc.graph_kernel.library.build_library import compiled
 
@@ -48,7 +49,7 @@ def library(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
                 f"gk_machine machine = gk_machine_with({int(machine != 'plain')});\n"
                 f"#pragma omp simd\nfor (ptrdiff_t i = 0; i < n; ++i) y[i] = gk_{name}_f32(x[i], machine); }}\n"
             )
-    return ctypes.CDLL(str(compiled([text])))
+    return ctypes.CDLL(str(compiled([Unit(text)])))
 
 
 def _applied(library: ctypes.CDLL, name: str, x: np.ndarray) -> np.ndarray:

@@ -12,6 +12,7 @@ import pytest
 import sanitized
 from areas import area_of, differences, kernel_model, plain_model, session
 
+from fusionc.graph_kernel.c.compile import Unit
 from fusionc.graph_kernel.c.headers import header
 from fusionc.graph_kernel.library.build_library import build, compiled
 from fusionc.graph_kernel.lower.data_movement import _bounds
@@ -43,7 +44,7 @@ TURNED = """g (float[N,B,A] x) => (float[N,A,B] z) <int64[2] axes = {1, 2}> {
 def library() -> ctypes.CDLL:
     text = "#include <stddef.h>\n#include <stdint.h>\nenum { GK_VARIABLES = 2, GK_ACCESSES = 2, GK_NUMBERS = 1 };\n"
     headers = "".join(map(header, ("mathematics.h", "kernel.h", "runtime.h")))
-    library = ctypes.CDLL(str(compiled([text + headers + EXPORTS])))
+    library = ctypes.CDLL(str(compiled([Unit(text + headers + EXPORTS)])))
     for name, count in (("slice_start", 3), ("slice_length", 4), ("collapsed", 7)):
         function = getattr(library, name)
         function.restype, function.argtypes = ctypes.c_int64, [ctypes.c_int64] * count

@@ -10,6 +10,7 @@ import pytest
 from areas import CHAIN, NORM, area_of, differences, kernel_model, plain_model, session
 
 from fusionc.graph_kernel.c import source as source_module
+from fusionc.graph_kernel.c.compile import Unit
 from fusionc.graph_kernel.c.source import kernel_of, reason_against, source, units
 from fusionc.graph_kernel.library.build_library import build, compiled
 
@@ -88,7 +89,7 @@ OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base)
 def test_sizes_are_read_where_they_lie_as_soon_as_onnxruntime_can_say_where(version: str, missing: int) -> None:
     area = area_of(CHAIN)
     text = source([area]).replace("RegisterCustomOps", "register_all")
-    library = compiled([text + OTHER_VERSION.replace("VERSION", f'"{version}"').replace("MISSING", str(missing))])
+    library = compiled([Unit(text + OTHER_VERSION.replace("VERSION", f'"{version}"').replace("MISSING", str(missing)))])
     feeds = {"x": np.arange(5, dtype=np.float32), "y": np.full(1, 2, np.float32)}
     wanted = session(plain_model(area)).run(None, feeds)
     assert not differences(wanted, session(kernel_model(area), library).run(None, feeds))
@@ -182,7 +183,7 @@ def test_sizes_of_1_where_no_function_takes_any_strides(text: str, sizes: tuple[
 
 def test_a_library_of_several_texts(monkeypatch: pytest.MonkeyPatch) -> None:
     areas = [area_of(CHAIN, name="chain"), area_of(NORM, name="norm")]
-    assert units(areas) == [source(areas)]
+    assert len(units(areas)) == 2  # of loops, and of what runs them
     monkeypatch.setattr(source_module, "_UNIT", 1)
     texts = units(areas)
     assert len(texts) > len(areas)

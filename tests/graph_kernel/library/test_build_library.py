@@ -11,7 +11,7 @@ from areas import CHAIN, NORM, area_of
 
 from fusionc.errors import FusioncError
 from fusionc.graph_kernel.area import Area
-from fusionc.graph_kernel.c.compile import DoesNotCompile
+from fusionc.graph_kernel.c.compile import DoesNotCompile, Unit
 from fusionc.graph_kernel.library import cache
 from fusionc.graph_kernel.library.build_library import build, compiled
 
@@ -21,9 +21,9 @@ pytestmark = pytest.mark.usefixtures("needs_a_compiler")
 def test_an_area_that_does_not_compile_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     real = build.__globals__["units"]
 
-    def broken(areas: list[Area]) -> list[str]:
-        *texts, last = real(areas)
-        return [*texts, last + "#error bad\n"] if any(a.name == "bad" for a in areas) else [*texts, last]
+    def broken(areas: list[Area]) -> list[Unit]:
+        *others, last = real(areas)
+        return [*others, Unit(last.text + "#error bad\n")] if any(a.name == "bad" for a in areas) else [*others, last]
 
     monkeypatch.setitem(build.__globals__, "units", broken)
     built = build([area_of(CHAIN, name="good"), area_of(NORM, name="bad")])
@@ -34,8 +34,8 @@ def test_an_area_that_does_not_compile_is_found(monkeypatch: pytest.MonkeyPatch)
 def test_a_cache_that_cannot_be_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    built = compiled(["int three(void) { return 3; }\n"])
-    assert built.is_file() and compiled(["int three(void) { return 3; }\n"]) == built
+    built = compiled([Unit("int three(void) { return 3; }\n")])
+    assert built.is_file() and compiled([Unit("int three(void) { return 3; }\n")]) == built
 
 
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -45,18 +45,18 @@ def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(Path, "write_text", write_text)
     with pytest.raises(FusioncError, match="the cache of kernels cannot be written: No space left") as caught:
-        compiled(["int four(void) { return 4; }\n"])
+        compiled([Unit("int four(void) { return 4; }\n")])
     assert caught.value.where == str(cache.cache_folder())
 
 
 def test_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    first = compiled(["int one(void) { return 1; }\n"])
+    first = compiled([Unit("int one(void) { return 1; }\n")])
     file = first.stat().st_ino
-    assert compiled(["int one(void) { return 1; }\n"]) == first and first.stat().st_ino == file
-    assert compiled(["int one(void) { return 2; }\n"]) != first
+    assert compiled([Unit("int one(void) { return 1; }\n")]) == first and first.stat().st_ino == file
+    assert compiled([Unit("int one(void) { return 2; }\n")]) != first
     with pytest.raises(DoesNotCompile, match="error"):
-        compiled(["int one(void) { return }\n"])
+        compiled([Unit("int one(void) { return }\n")])
     assert sorted(p.suffix for p in first.parent.iterdir()) == [".so", ".so"], "nothing temporary is left"
 
 
@@ -64,11 +64,11 @@ def test_the_cache_forgets_what_was_not_wanted_for_longest(tmp_path: Path, monke
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr(cache, "_MOST", 2)
     texts = [f"int one(void) {{ return {k}; }}\n" for k in range(3)]
-    first, second = compiled([texts[0]]), compiled([texts[1]])
+    first, second = compiled([Unit(texts[0])]), compiled([Unit(texts[1])])
     os.utime(first, (1, 1))
     os.utime(second, (2, 2))
-    compiled([texts[0]])
-    third = compiled([texts[2]])
+    compiled([Unit(texts[0])])
+    third = compiled([Unit(texts[2])])
     assert set(third.parent.iterdir()) == {first, third}
 
 
