@@ -14,11 +14,21 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import Enum
 from functools import cache
 from pathlib import Path
 from threading import Lock
 
 from fusionc.errors import FusioncError
+
+
+class Contents(Enum):
+    """What a C text has: bodies of loops and tables, functions of steps of blocked programs, or anything."""
+
+    LOOPS = "loops"
+    STEPS = "steps"
+    ANYTHING = "anything"
+
 
 # NaN, infinities, signs of zeros and the order of operations are kept. Only errno and traps, which nobody asks about,
 # are given up: loops over conditions become vectors. A multiplication and an addition are fused where the text says so.
@@ -26,26 +36,29 @@ FLAGS = (
     "-std=c11", "-O3", "-fPIC", "-fvisibility=hidden", "-fopenmp-simd", "-fno-math-errno",
     "-fno-trapping-math", "-ffp-contract=off", "-fwrapv", "-w",
 )  # fmt: skip
-# What gcc need not do for bodies of loops, which are as fast without it: it takes half of the time. The cost model is that
-# of -O3, without which it leaves loops over rows of unknown strides as they are.
-_LESS_FOR_LOOPS = (
-    "-O2", "-fvect-cost-model=dynamic", "--param", "vect-epilogues-nomask=0", "-fira-region=one", "-fno-gcse",
-    "-fno-schedule-insns2", "-fno-expensive-optimizations", "-fno-tree-vrp",
-)  # fmt: skip
+# What gcc need not do, by what a text has: kernels are as fast without it. For bodies of loops it is half of the time;
+# their cost model is that of -O3, without which loops over rows of unknown strides are not made vectors.
+_LESS = {
+    Contents.ANYTHING: (),
+    Contents.STEPS: ("-fira-region=one", "-fno-gcse", "-fno-schedule-insns2", "-fno-tree-vrp", "-fno-tree-pre"),
+    Contents.LOOPS: (
+        "-O2", "-fvect-cost-model=dynamic", "--param", "vect-epilogues-nomask=0", "-fira-region=one", "-fno-gcse",
+        "-fno-schedule-insns2", "-fno-expensive-optimizations", "-fno-tree-vrp",
+    ),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A C text that is compiled alone. `is_loops`: it has nothing but bodies of loops and tables."""
+    """A C text that is compiled alone."""
 
     text: str
-    is_loops: bool = False
+    contents: Contents = Contents.ANYTHING
 
     def flags(self, command: Sequence[str]) -> tuple[str, ...]:
         """What this compiler is told of this text, behind the flags for all."""
-        if self.is_loops and "Free Software Foundation" in version_of(tuple(command)):
-            return _LESS_FOR_LOOPS
-        return ()
+        less = _LESS[self.contents]
+        return less if less and "Free Software Foundation" in version_of(tuple(command)) else ()
 
 
 class NoCompiler(FusioncError):

@@ -12,7 +12,7 @@ from fusionc.graph_kernel.area import Area, KernelKind
 from fusionc.graph_kernel.blocked.make_program import program_of
 from fusionc.graph_kernel.blocked.program_text import program_text
 from fusionc.graph_kernel.c.blocked_text import running_text, width_texts
-from fusionc.graph_kernel.c.compile import Unit
+from fusionc.graph_kernel.c.compile import Contents, Unit
 from fusionc.graph_kernel.c.headers import header
 from fusionc.graph_kernel.c.loop_text import LoopNestText
 from fusionc.graph_kernel.lower.area_info import AreaInfo
@@ -181,7 +181,8 @@ def _units(areas: Sequence[Area], most: int | None) -> list[Unit]:
     end = Unit("\n".join([head, *ends, header("operators.h")]))
     if most is None:
         return [end]
-    return [*map(Unit, widths), *(Unit("\n".join([head, *its]), is_loops=True) for its in loops), end]
+    steps = [Unit(text, Contents.STEPS) for text in widths]
+    return [*steps, *(Unit("\n".join([head, *its]), Contents.LOOPS) for its in loops), end]
 
 
 def _list(name: str, kernels: Iterable[Kernel]) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from fusionc.graph_kernel.c import compile
-from fusionc.graph_kernel.c.compile import DoesNotCompile, NoCompiler, Unit, compile_units, compiler
+from fusionc.graph_kernel.c.compile import Contents, DoesNotCompile, NoCompiler, Unit, compile_units, compiler
 from fusionc.graph_kernel.library.build_library import compiled
 
 pytestmark = pytest.mark.usefixtures("needs_a_compiler")
@@ -72,21 +72,21 @@ def test_the_library_is_the_same_on_any_number_of_processors(tmp_path: Path, mon
 
 
 @pytest.mark.parametrize(
-    ("says", "is_loops", "level"),
+    ("says", "contents", "level"),
     [
-        ("cc 12.2.0, a copyright of the Free Software Foundation, Inc.", True, "-O2"),
-        ("cc 12.2.0, a copyright of the Free Software Foundation, Inc.", False, "-O3"),
-        ("clang version 20.1.2", True, "-O3"),  # it has other flags
+        ("cc 12.2.0, a copyright of the Free Software Foundation, Inc.", Contents.LOOPS, "-O2"),
+        ("cc 12.2.0, a copyright of the Free Software Foundation, Inc.", Contents.ANYTHING, "-O3"),
+        ("clang version 20.1.2", Contents.LOOPS, "-O3"),  # it has other flags
     ],
 )
-def test_gcc_does_less_for_loops(says: str, is_loops: bool, level: str, tmp_path: Path) -> None:
+def test_gcc_does_less_for_loops(says: str, contents: Contents, level: str, tmp_path: Path) -> None:
     program, calls = tmp_path / "program", tmp_path / "calls"
     program.write_text(
         f'#!/bin/sh\n[ "$1" = --version ] && echo "{says}" && exit\necho "$@" >> {calls}\n'
         'while [ "$1" != -o ]; do shift; done\ntouch "$2"\n'
     )
     program.chmod(0o755)
-    units = [Unit("int one;", is_loops), Unit("int two;")]
+    units = [Unit("int one;", contents), Unit("int two;")]
     compile_units([str(program)], compile.FLAGS, units, tmp_path / "library.so")
     first, second, link = sorted(calls.read_text().splitlines(), key=lambda line: ("-shared" in line, line[-3:]))
     levels = [[flag for flag in line.split() if flag.startswith("-O")][-1] for line in (first, second, link)]
