@@ -48,7 +48,6 @@ class _Width:
 
 
 _FIRST_CACHE = 16 << 10  # bytes of it that weights take; the other half is for images
-_ANY = 1 << 30  # bytes: so many registers that weights are read seldom
 _X86 = (
     _Width(
         4,
@@ -86,7 +85,7 @@ _X86 = (
         (1, 2, 4, 7, 8, 14),
         (1, 2, 4, 7, 8, 14),
         4,
-        _ANY,
+        24 << 10,
         True,
         "((GB(vec))_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))",
         "((GB(vec))_mm512_max_ps((__m512)(a), (__m512)(b)))",
