@@ -224,10 +224,12 @@ GK_INLINE float *GB(packed)(float *to, ptrdiff_t block, ptrdiff_t blocks, ptrdif
   return to + (pair * all + number * side_by_side + block - pair) * GB_V;
 }
 
-/* Weights [out, in / group, rows, columns] as convolve reads them: C channels in, those that there are not being zero. */
+/* Weights [out, in / group, rows, columns] as convolve reads them: C channels in for each element of a kernel, those that
+ * there are not being zero; or C = 1, and the whole kernel for each channel in, as winograd does. */
 static void GB(pack)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out, ptrdiff_t C) {
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1], own = in / s->group, groups_out = out / s->group;
-  const ptrdiff_t all = (own + C - 1) / C * C * taps, blocks = (groups_out + GB_V - 1) / GB_V;
+  const ptrdiff_t full = s->op == GB_FIRST ? 1 : GB_V, blocks = (groups_out + GB_V - 1) / GB_V;
+  const ptrdiff_t all = (own + full - 1) / full * full * taps;
   for (ptrdiff_t g = 0; g < s->group; ++g)
     for (ptrdiff_t o = 0; o < groups_out; ++o)
       for (ptrdiff_t i = 0; i < own; ++i)

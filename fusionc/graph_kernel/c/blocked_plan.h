@@ -2,7 +2,7 @@
 enum {
   GB_TASK_NS = 4000,    /* about what a task takes at least: much more than to begin it */
   GB_TASKS = 8,         /* for each thread at most, or else the last one would be waited for */
-  GB_STRIP = 256 << 10, /* bytes of an image that are read for all blocks before the next ones are */
+  GB_STRIP = 512 << 10, /* bytes of an image that are read for all blocks before the next ones are */
 };
 
 /* Whether pixels lie without a gap from row to row. */
@@ -22,20 +22,7 @@ static ptrdiff_t gb_scratch(const gb_width *width, const gb_call *c) {
   }
   if (c->step->in3 >= 0) return channels * 2 * width->vector * (ptrdiff_t)sizeof(float);
   if (c->step->op != GB_WINOGRAD) return 0; /* see gb_may_need_scratch */
-  const ptrdiff_t most = width->tiles_at_once(channels, (int)side);
-  return (side + 2) * (side + 2) * most * (channels + 2 * width->vector) * (ptrdiff_t)sizeof(float);
-}
-
-/* Winograd's way: some tiles are transformed at once; where these are fewer than threads, each does some of the blocks. */
-static void gb_divide_winograd(const gb_width *width, gb_call *c) {
-  const ptrdiff_t side = c->step->flag, across = (c->out.width + side - 1) / side, down = (c->out.height + side - 1) / side;
-  const ptrdiff_t most = width->tiles_at_once(c->in.blocks * width->vector, c->step->flag), pairs = (c->out.blocks + 1) / 2;
-  const ptrdiff_t tiles = c->out.batch * down * across;
-  c->part = most;
-  c->rows = (tiles + most - 1) / most;
-  c->strip = c->rows && c->rows < gb_threads() ? (gb_threads() + c->rows - 1) / c->rows : 1;
-  if (c->strip > pairs) c->strip = pairs;
-  c->units = c->rows * c->strip;
+  return width->winograd_floats(width->tiles_at_once(channels, (int)side), channels, (int)side) * (ptrdiff_t)sizeof(float);
 }
 
 /* Whether a step does to each pixel what it does, whichever row that is in, and rows have no gaps between them. A
@@ -274,6 +261,7 @@ static gb_plan *gb_plan_of(gb_state *state, const gb_size *sizes) {
   for (int k = 0; k < p->steps_count; ++k) {
     gb_call *c = &plan->calls[k];
     if (c->is_strassen) gb_give_sums(state, k, c);
+    if (c->step->op == GB_WINOGRAD) gb_give_transformed(state, k, c);
     gb_store_directly(state, plan, k);
     gb_read_directly(state, plan, k);
   }

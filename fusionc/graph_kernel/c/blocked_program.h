@@ -83,7 +83,7 @@ typedef struct gb_call {
   int is_scattered;            /* they are, but rows of what is made have gaps between them */
   int is_strassen;             /* made by Strassen's way: from `sums` of quarters of the weights, of those groups that are `even`;
                                 * rows are chunks of an image then, strip is parts of the groups */
-  const float *sums, *even;
+  const float *sums, *even;    /* by Winograd's way: weights that are kept transformed, or NULL, and each task does it */
   ptrdiff_t queries, keys;     /* rows of a batch of attention, or of what is cleared, and keys. Units of attention are parts
                                 * of the queries of a head, `rows` of them, each of `part` queries */
   ptrdiff_t tensor_batch, tensor_part; /* how far apart in `tensor` is what is for the next batch, and for the next head or
@@ -111,8 +111,9 @@ typedef struct {
   void (*pack)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out, ptrdiff_t block);
   void (*pack_by_lane)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
   void (*pack_transposed)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
-  void (*pack_winograd)(const float *w, float *to, ptrdiff_t in, ptrdiff_t out, int side);
+  void (*transform_weights)(const float *packed, float *to, ptrdiff_t in_blocks, ptrdiff_t out_blocks, int side);
   ptrdiff_t (*tiles_at_once)(ptrdiff_t channels, int side);
+  ptrdiff_t (*winograd_floats)(ptrdiff_t tiles, ptrdiff_t channels, int side);
   ptrdiff_t (*pairs_at_once)(ptrdiff_t channels);
   ptrdiff_t (*strassen_floats)(ptrdiff_t channels);
   ptrdiff_t (*attention_floats)(ptrdiff_t keys, ptrdiff_t channels, ptrdiff_t queries);

@@ -17,7 +17,7 @@ typedef struct {
   const gb_width *width;
   const float **weights, **bias; /* for each step, as its tasks read them; NULL where there is none */
   float *constants;              /* where they lie */
-  _Atomic(void *) *sums;         /* floats, for each step that has been made by Strassen's way */
+  _Atomic(void *) *sums;         /* floats that are made of weights, for each step whose way needs them kept */
   _Atomic(void *) spare;
 } gb_state;
 
@@ -77,10 +77,18 @@ static ptrdiff_t gb_threads(void) {
   return threads;
 }
 
+/* What is kept of step k, of which two runs may have begun to make it: one of them is freed. */
+static float *gb_kept_of(gb_state *state, int k, float *made) {
+  void *known = NULL;
+  if (__atomic_compare_exchange_n((void **)&state->sums[k], &known, made, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return made;
+  free(made);
+  return known;
+}
+
 /* How many floats the weights of a step are as its tasks read them. */
 static ptrdiff_t gb_packed_size(const gb_width *width, const gb_program *p, const gb_step *s) {
   const ptrdiff_t in = p->buffers[s->in].channels, out = gb_rounded(p->buffers[s->out].channels, width->vector);
-  const ptrdiff_t taps = s->op == GB_WINOGRAD ? (s->flag + 2) * (s->flag + 2) : s->kernel[0] * s->kernel[1];
+  const ptrdiff_t taps = s->kernel[0] * s->kernel[1];
   if (s->op == GB_FIRST) return in * out * taps;
   if (gb_is_by_lane(s, in, p->buffers[s->out].channels, width->vector)) return in / s->group * out * taps;
   return gb_rounded(in / s->group, width->vector) * out * taps;
@@ -90,8 +98,7 @@ static void gb_pack(const gb_width *width, const gb_program *p, const gb_step *s
   const ptrdiff_t in = p->buffers[s->in].channels, out = p->buffers[s->out].channels;
   if (gb_is_by_lane(s, in, out, width->vector)) width->pack_by_lane(w, to, s, in, out);
   else if (s->op == GB_TRANSPOSED || s->op == GB_PRODUCT) width->pack_transposed(w, to, s, in, out);
-  else if (s->op == GB_WINOGRAD) width->pack_winograd(w, to, in, out, s->flag);
-  else width->pack(w, to, s, in, out, s->op == GB_FIRST ? 1 : width->vector);
+  else width->pack(w, to, s, in, out, s->op == GB_FIRST || s->op == GB_WINOGRAD ? 1 : width->vector);
 }
 
 /* What a session needs of a program; NULL where there is no memory. `constants` are the tensors that are weights. All

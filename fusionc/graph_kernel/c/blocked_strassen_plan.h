@@ -25,22 +25,17 @@ static int gb_pays_strassen(void) {
 }
 
 /* Gives step k the sums of quarters of its weights, in front of which lies what says of each group whether its columns are
- * even. Where there is no memory for them, all is computed the direct way. Two runs may begin to make them: one of them is
- * kept. */
+ * even. Where there is no memory for them, all is computed the direct way. */
 static void gb_give_sums(gb_state *state, int k, gb_call *c) {
   const ptrdiff_t in = c->in.channels, groups = c->out.channels / (GB_GROUP * state->width->vector);
   const ptrdiff_t group = GB_GROUP * state->width->vector * in, each = group / GB_QUARTERS * GB_SUMS;
   const ptrdiff_t first = gb_rounded(groups, GB_ALIGN);
   float *made = state->sums[k];
-  void *none = NULL;
   if (!made) {
     if (!(made = gb_allocate((first + groups * each) * (ptrdiff_t)sizeof *made))) return;
     for (ptrdiff_t g = 0; g < groups; ++g)
       made[g] = (float)state->width->add_quarters(state->weights[k] + g * group, made + first + g * each, in);
-    if (!__atomic_compare_exchange_n((void **)&state->sums[k], &none, made, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) {
-      free(made);
-      made = none;
-    }
+    made = gb_kept_of(state, k, made);
   }
   c->even = made;
   c->sums = made + first;

@@ -19,7 +19,7 @@ _FOR_EACH_WIDTH = (
 _IN_FRONT = ("compiler.h", "mathematics.h", "blocked_program.h")
 _BEHIND = (
     *("blocked_run.h", "blocked_attention_plan.h", "blocked_strassen_plan.h"),
-    *("blocked_rows_in_place.h", "blocked_plan.h", "blocked_steps.h"),
+    *("blocked_winograd_plan.h", "blocked_rows_in_place.h", "blocked_plan.h", "blocked_steps.h"),
 )
 
 

@@ -41,25 +41,45 @@ GK_INLINE void GB(from_points)(const int M, const GB(vec) * m, ptrdiff_t step, G
   to[3 * to_step] = GB_MADD(f, GB(all)(8.0f), b) + m[5 * step];
 }
 
-/* Weights [out, in, 3, 3] at the points of a tile, in double precision and rounded once. */
-static void GB(pack_winograd)(const float *w, float *to, ptrdiff_t in, ptrdiff_t out, int M) {
-  static const double of_two[4][3] = {{1, 0, 0}, {0.5, 0.5, 0.5}, {0.5, -0.5, 0.5}, {0, 0, 1}};
-  static const double of_four[6][3] = {{0.25, 0, 0},          {-1.0 / 6, -1.0 / 6, -1.0 / 6}, {-1.0 / 6, 1.0 / 6, -1.0 / 6},
-                                       {1.0 / 24, 1.0 / 12, 1.0 / 6}, {1.0 / 24, -1.0 / 12, 1.0 / 6}, {0, 0, 1}};
-  const double(*g)[3] = M == 2 ? of_two : of_four;
-  const ptrdiff_t in_blocks = (in + GB_V - 1) / GB_V, out_blocks = (out + GB_V - 1) / GB_V;
-  const ptrdiff_t point = in_blocks * GB_V, sides = M + 2, all = sides * sides * point;
-  for (ptrdiff_t o = 0; o < out; ++o)
-    for (ptrdiff_t i = 0; i < in; ++i) {
-      const float *k = w + (o * in + i) * 9;
-      double rows[6][3];
-      for (int r = 0; r < sides; ++r)
-        for (int c = 0; c < 3; ++c) rows[r][c] = g[r][0] * k[c] + g[r][1] * k[3 + c] + g[r][2] * k[6 + c];
-      for (int r = 0; r < sides; ++r)
-        for (int c = 0; c < sides; ++c)
-          GB(packed)(to, o / GB_V, out_blocks, all, (r * sides + c) * point + i)[o % GB_V] =
-              (float)(g[c][0] * rows[r][0] + g[c][1] * rows[r][1] + g[c][2] * rows[r][2]);
+/* Three elements of a kernel, in one direction, at the points of a tile. */
+GK_INLINE void GB(kernel_to_points)(const int M, GB(vec) a, GB(vec) b, GB(vec) c, GB(vec) * to, ptrdiff_t step) {
+  const GB(vec) part = GB(all)(M == 2 ? 0.5f : -1.0f / 6.0f), even = (a + c) * part, odd = b * part;
+  to[0] = M == 2 ? a : a * 0.25f;
+  to[step] = even + odd;
+  to[2 * step] = even - odd;
+  if (M == 4) {
+    const GB(vec) sum = GB_MADD(a, GB(all)(1.0f / 24.0f), c * (1.0f / 6.0f)), other = b * (1.0f / 12.0f);
+    to[3 * step] = sum + other;
+    to[4 * step] = sum - other;
+  }
+  to[(M + 1) * step] = c;
+}
+
+/* Weights of some blocks in and one block out, or `is_two`, at the points of a tile, `step` apart. */
+GK_INLINE void GB(weights_to_points)(const int M, const float *w, float *to, ptrdiff_t step, ptrdiff_t blocks, int is_two) {
+  const int sides = M + 2;
+  const ptrdiff_t row = (1 + is_two) * GB_V;
+  for (ptrdiff_t i = 0; i < blocks * GB_V; ++i, w += 9 * row)
+    for (ptrdiff_t o = 0; o < row; o += GB_V, to += GB_V) {
+      GB(vec) kernel[9], rows[18], points[6];
+      for (int n = 0; n < 9; ++n) kernel[n] = GB(load)(w + n * row + o);
+      for (int n = 0; n < 3; ++n) GB(kernel_to_points)(M, kernel[n], kernel[3 + n], kernel[6 + n], rows + n, 3);
+      for (int r = 0; r < sides; ++r) {
+        GB(kernel_to_points)(M, rows[3 * r], rows[3 * r + 1], rows[3 * r + 2], points, 1);
+        for (int n = 0; n < sides; ++n) *(GB(vec) *)(to + (r * sides + n) * step) = points[n];
+      }
     }
+}
+
+/* All packed weights at the points of a tile, as they are kept where many tasks need them. */
+static void GB(transform_weights)(const float *w, float *to, ptrdiff_t in_blocks, ptrdiff_t out_blocks, int M) {
+  const ptrdiff_t all = in_blocks * GB_V * GB_V, points = (M + 2) * (M + 2);
+  for (ptrdiff_t pair = 0; pair < out_blocks; pair += 2) {
+    const int is_two = pair + 1 < out_blocks;
+    const float *from = w + 9 * pair * all;
+    if (M == 2) GB(weights_to_points)(2, from, to + points * pair * all, (1 + is_two) * all, in_blocks, is_two);
+    else GB(weights_to_points)(4, from, to + points * pair * all, (1 + is_two) * all, in_blocks, is_two);
+  }
 }
 
 /* One tile of one block to its points, `step` apart. Pixels beyond the zeros around the image are zero, too. */
@@ -158,18 +178,34 @@ static ptrdiff_t GB(tiles_at_once)(ptrdiff_t channels, int M) {
   return fit > most ? most : fit < GB_TILE / 2 ? GB_TILE / 2 : fit;
 }
 
+/* Of how many blocks in a task transforms the weights at once, which stay in that cache, too. */
+GK_INLINE ptrdiff_t GB(transformed_at_once)(ptrdiff_t blocks, int M) {
+  const ptrdiff_t size = (M + 2) * (M + 2) * 2 * GB_V * GB_V * (ptrdiff_t)sizeof(float), most = (200 << 10) / size;
+  const ptrdiff_t times = most ? (blocks + most - 1) / most : blocks;
+  return (blocks + times - 1) / times;
+}
+
+/* How far apart these lie: at a distance of whole pages all points would take the same few places of a cache. */
+GK_INLINE ptrdiff_t GB(point_step)(ptrdiff_t blocks) { return (2 * GB_V * blocks + 1) * GB_V; }
+
+/* How many floats of scratch memory a task needs that transforms so many tiles at once. */
+static ptrdiff_t GB(winograd_floats)(ptrdiff_t tiles, ptrdiff_t channels, int M) {
+  const ptrdiff_t of_weights = GB(point_step)(GB(transformed_at_once)(channels / GB_V, M));
+  return (M + 2) * (M + 2) * (tiles * (channels + 2 * GB_V) + of_weights);
+}
+
 /* Units are some tiles by some of the blocks of channels out; c->part tiles a unit, c->strip parts of the blocks. */
 GK_INLINE void GB(winograd_of)(const int M, const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
-  const ptrdiff_t all_points = (M + 2) * (M + 2);
+  const ptrdiff_t all_points = (M + 2) * (M + 2), blocks = c->in.blocks;
   const ptrdiff_t across = (c->out.width + M - 1) / M, down = (c->out.height + M - 1) / M, most = c->part;
   const ptrdiff_t all = c->out.batch * across * down, pairs = (c->out.blocks + 1) / 2;
-  const ptrdiff_t in_step = c->in.blocks * most * GB_V, out_step = 2 * most * GB_V;
-  const ptrdiff_t channels = c->in.blocks * GB_V;
-  float *points = scratch, *sums = scratch + all_points * in_step;
+  const ptrdiff_t in_step = blocks * most * GB_V, out_step = 2 * most * GB_V;
+  const ptrdiff_t at_once = c->sums ? blocks : GB(transformed_at_once)(blocks, M);
+  float *points = scratch, *sums = points + all_points * in_step, *transformed = sums + all_points * out_step;
   for (ptrdiff_t former = -1; unit < end; ++unit) {
     const ptrdiff_t chunk = unit / c->strip, part = unit % c->strip, first = all * chunk / c->rows;
-    const ptrdiff_t count = all * (chunk + 1) / c->rows - first;
-    for (ptrdiff_t b = 0; b < c->in.blocks && chunk != former; ++b)
+    const ptrdiff_t count = all * (chunk + 1) / c->rows - first, tiles = (count + GB_TILE - 1) / GB_TILE;
+    for (ptrdiff_t b = 0; b < blocks && chunk != former; ++b)
       for (ptrdiff_t k = 0; k < count; ++k) {
         const ptrdiff_t tile = first + k, n = tile / (across * down), y = tile / across % down, x = tile % across;
         const float *image = c->in.data + n * c->in.image + b * c->in.plane;
@@ -178,25 +214,34 @@ GK_INLINE void GB(winograd_of)(const int M, const gb_call *c, ptrdiff_t unit, pt
     former = chunk;
     for (ptrdiff_t pair = pairs * part / c->strip; pair < pairs * (part + 1) / c->strip; ++pair) {
       const int is_two = 2 * pair + 1 < c->out.blocks;
-      const ptrdiff_t ahead = (1 + is_two) * GB_STEP * GB_V / GB_LINE / ((count + GB_TILE - 1) / GB_TILE); /* lines of a call */
-      for (ptrdiff_t p = 0; p < all_points; ++p) {
-        const float *w = c->weights + (2 * pair * all_points + p * (1 + is_two)) * channels * GB_V;
-        GB(tile) t = {
-            .x = points + p * in_step,
-            .x_pixel = GB_V,
-            .x_block = most * GB_V,
-            .w = w,
-            .ahead = w + (1 + is_two) * channels * GB_V, /* those of the next point: they come from memory in each run */
-            .ahead_step = ahead < 1 ? GB_LINE : ahead > GB_ASKED ? GB_ASKED * GB_LINE : ahead * GB_LINE,
-            .blocks = c->in.blocks,
-            .last = GB(last_of)(c->in.channels),
-            .rows = 1,
-            .columns = 1,
-            .y = sums + p * out_step,
-            .y_pixel = GB_V,
-            .y_block = most * GB_V,
-        };
-        GB(pixels)(&t, count, GB(tiles)[GB(near) + is_two], 1 + is_two);
+      const ptrdiff_t row = (1 + is_two) * GB_V, block = GB_V * row; /* floats for a channel in, and for a block of these */
+      for (ptrdiff_t b = 0; b < blocks; b += at_once) {
+        const ptrdiff_t n = blocks - b < at_once ? blocks - b : at_once, steps = n * GB_V / GB_STEP * tiles;
+        const ptrdiff_t step = c->sums ? blocks * block : GB(point_step)(at_once);
+        const ptrdiff_t read = c->sums ? n * block : 9 * n * block / all_points; /* floats that a point asks for */
+        const ptrdiff_t lines = (read / GB_LINE + steps - 1) / steps, asked = (lines > GB_ASKED ? GB_ASKED : lines) * GB_LINE;
+        const float *raw = c->weights + 2 * pair * blocks * 9 * GB_V * GB_V + 9 * b * block;
+        const float *w = c->sums ? c->sums + 2 * pair * blocks * all_points * GB_V * GB_V : transformed;
+        if (!c->sums) GB(weights_to_points)(M, raw, transformed, step, n, is_two);
+        for (ptrdiff_t p = 0; p < all_points; ++p) {
+          GB(tile) t = {
+              .x = points + p * in_step + b * most * GB_V,
+              .x_pixel = GB_V,
+              .x_block = most * GB_V,
+              .w = w + p * step,
+              .ahead = c->sums ? w + (p + 1) * step : raw + 9 * n * block + p * steps * asked, /* from memory in each run */
+              .ahead_step = asked,
+              .blocks = n,
+              .last = b + n == blocks ? GB(last_of)(c->in.channels) : GB_V,
+              .rows = 1,
+              .columns = 1,
+              .is_begun = b > 0,
+              .y = sums + p * out_step,
+              .y_pixel = GB_V,
+              .y_block = most * GB_V,
+          };
+          GB(pixels)(&t, count, GB(tiles)[GB(near) + is_two], 1 + is_two);
+        }
       }
       for (int o = 0; o <= is_two; ++o) {
         for (ptrdiff_t k = 0; k < count; ++k) {

@@ -1,0 +1,27 @@
+/* How convolutions are made by Winograd's way, and what they need for it. */
+
+/* Some tiles are transformed at once; where these are fewer than threads, each does some of the blocks. */
+static void gb_divide_winograd(const gb_width *width, gb_call *c) {
+  const ptrdiff_t side = c->step->flag, across = (c->out.width + side - 1) / side, down = (c->out.height + side - 1) / side;
+  const ptrdiff_t most = width->tiles_at_once(c->in.blocks * width->vector, c->step->flag), pairs = (c->out.blocks + 1) / 2;
+  const ptrdiff_t tiles = c->out.batch * down * across;
+  c->part = most;
+  c->rows = (tiles + most - 1) / most;
+  c->strip = c->rows && c->rows < gb_threads() ? (gb_threads() + c->rows - 1) / c->rows : 1;
+  if (c->strip > pairs) c->strip = pairs;
+  c->units = c->rows * c->strip;
+}
+
+/* Gives step k its weights at the points of tiles, up to 4 times as many. Those that are needed once in a run are made of
+ * the others then, which takes less time than to read so many; so it is where there is no memory for them. */
+static void gb_give_transformed(gb_state *state, int k, gb_call *c) {
+  const ptrdiff_t points = (c->step->flag + 2) * (c->step->flag + 2), v = state->width->vector;
+  float *made = state->sums[k];
+  if (c->rows <= 1) return;
+  if (!made) {
+    if (!(made = gb_allocate(points * c->in.blocks * c->out.blocks * v * v * (ptrdiff_t)sizeof *made))) return;
+    state->width->transform_weights(state->weights[k], made, c->in.blocks, c->out.blocks, c->step->flag);
+    made = gb_kept_of(state, k, made);
+  }
+  c->sums = made;
+}
