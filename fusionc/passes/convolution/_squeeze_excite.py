@@ -7,6 +7,7 @@ from onnx import TensorProto
 from fusionc.model.graph import Edge
 from fusionc.passes.convolution._blocked_layout import is_blocked, is_blocked_conv, is_for_blocks
 
+_READ_BLOCKS = ("Conv", "GlobalAveragePool", "GlobalMaxPool")
 _KEEP_BLOCKS = ("Clip", "HardSigmoid", "Relu", "Sigmoid", "Tanh")
 
 
@@ -19,9 +20,15 @@ def is_for_each_channel(scale: Edge, image: Edge) -> bool:
 
 
 def is_scaled_in_blocks(image: Edge, scale: Edge, product: Edge) -> bool:
-    """Whether image and scale come from Convs of whole blocks of channels, and what reads the product takes these."""
+    """Whether image and scale come from Convs of whole blocks of channels, what reads the product takes these, and
+    nothing else needs the image in another layout."""
     is_known = image.elem_type == TensorProto.FLOAT and is_for_each_channel(scale, image)
-    return is_known and _is_of_conv(scale) and is_blocked(image) and is_for_blocks(product)
+    if not is_known or not _is_of_conv(scale) or not is_blocked(image) or not is_for_blocks(product):
+        return False
+    others = [made for user in image.outputs if not user.is_op(*_READ_BLOCKS) for made in user.outputs]
+    return not image.is_output and all(
+        made is product or (made is not None and is_blocked(made, (product,))) for made in others
+    )
 
 
 def _is_of_conv(scale: Edge) -> bool:
