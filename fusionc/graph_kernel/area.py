@@ -30,8 +30,10 @@ class KernelKind(Flag):
 
     LOOPS = 1
     BLOCKED = 2
-    WINOGRAD = BLOCKED | 4
-    STRASSEN = BLOCKED | 8
+    FEWER_OF_CONVOLUTIONS = 4  # each bit has a name: Python 3.11.2 loses others where flags are combined
+    FEWER_OF_MATRICES = 8
+    WINOGRAD = BLOCKED | FEWER_OF_CONVOLUTIONS
+    STRASSEN = BLOCKED | FEWER_OF_MATRICES
 
 
 @dataclass(frozen=True)
