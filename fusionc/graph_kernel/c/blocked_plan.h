@@ -14,7 +14,7 @@ static int gb_may_need_scratch(const gb_step *s) {
 
 /* Bytes of memory that a thread needs for itself. */
 static ptrdiff_t gb_scratch(const gb_width *width, const gb_call *c) {
-  const ptrdiff_t side = c->step->flag, channels = c->in.blocks * width->vector;
+  const ptrdiff_t channels = c->in.blocks * width->vector;
   if (c->is_strassen) return width->strassen_floats(channels) * (ptrdiff_t)sizeof(float);
   if (c->step->op == GB_ATTENTION) {
     const ptrdiff_t of_head = (c->in.channels + c->out.channels) / c->step->group;
@@ -22,7 +22,7 @@ static ptrdiff_t gb_scratch(const gb_width *width, const gb_call *c) {
   }
   if (c->step->in3 >= 0) return channels * 2 * width->vector * (ptrdiff_t)sizeof(float);
   if (c->step->op != GB_WINOGRAD) return 0; /* see gb_may_need_scratch */
-  return width->winograd_floats(width->tiles_at_once(channels, (int)side), channels, (int)side) * (ptrdiff_t)sizeof(float);
+  return width->winograd_floats(channels, c->step->flag) * (ptrdiff_t)sizeof(float);
 }
 
 /* Whether a step does to each pixel what it does, whichever row that is in, and rows have no gaps between them. A

@@ -113,7 +113,7 @@ typedef struct {
   void (*pack_transposed)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
   void (*transform_weights)(const float *packed, float *to, ptrdiff_t in_blocks, ptrdiff_t out_blocks, int side);
   ptrdiff_t (*tiles_at_once)(ptrdiff_t channels, int side);
-  ptrdiff_t (*winograd_floats)(ptrdiff_t tiles, ptrdiff_t channels, int side);
+  ptrdiff_t (*winograd_floats)(ptrdiff_t channels, int side);
   ptrdiff_t (*pairs_at_once)(ptrdiff_t channels);
   ptrdiff_t (*strassen_floats)(ptrdiff_t channels);
   ptrdiff_t (*attention_floats)(ptrdiff_t keys, ptrdiff_t channels, ptrdiff_t queries);

@@ -188,10 +188,10 @@ GK_INLINE ptrdiff_t GB(transformed_at_once)(ptrdiff_t blocks, int M) {
 /* How far apart these lie: at a distance of whole pages all points would take the same few places of a cache. */
 GK_INLINE ptrdiff_t GB(point_step)(ptrdiff_t blocks) { return (2 * GB_V * blocks + 1) * GB_V; }
 
-/* How many floats of scratch memory a task needs that transforms so many tiles at once. */
-static ptrdiff_t GB(winograd_floats)(ptrdiff_t tiles, ptrdiff_t channels, int M) {
+/* How many floats of scratch memory a task needs. */
+static ptrdiff_t GB(winograd_floats)(ptrdiff_t channels, int M) {
   const ptrdiff_t of_weights = GB(point_step)(GB(transformed_at_once)(channels / GB_V, M));
-  return (M + 2) * (M + 2) * (tiles * (channels + 2 * GB_V) + of_weights);
+  return (M + 2) * (M + 2) * (GB(tiles_at_once)(channels, M) * (channels + 2 * GB_V) + of_weights);
 }
 
 /* Units are some tiles by some of the blocks of channels out; c->part tiles a unit, c->strip parts of the blocks. */

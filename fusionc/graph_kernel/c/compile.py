@@ -112,7 +112,7 @@ def compile_units(
     """Make one shared library of C texts, which is there at once and whole. They are compiled side by side, as many as
     there are processors. `kept` says where what is made of some is kept: it is used, or put there. Raises
     DoesNotCompile, or OSError where it cannot be written."""
-    places = kept or {}
+    places, start = kept or {}, [*command, *flags]
     with tempfile.TemporaryDirectory(dir=library.parent, prefix="build-") as folder:
         # An object has the name of its source in it: that of one that is kept is the same whatever it is linked with.
         sources = [Path(folder, places[u].stem + ".c" if u in places else f"kernels{k}.c") for k, u in enumerate(units)]
@@ -122,14 +122,13 @@ def compile_units(
             sources[number].write_text(units[number].text)
         if len(units) > 1:
             linked = [source.with_suffix(".o") for source in sources]
-            start = [*command, *flags]
             _run([[*start, *units[k].flags(command), "-c", "-o", str(linked[k]), str(sources[k])] for k in missing])
             for number, unit in enumerate(units):
                 if unit in places and number in missing:
                     linked[number].chmod(0o700)
                     linked[number].replace(places[unit])
                 linked[number] = places.get(unit, linked[number])
-        _run([[*command, *flags, "-shared", "-o", str(built), *map(str, linked), "-lm"]])
+        _run([[*start, "-shared", "-o", str(built), *map(str, linked), "-lm"]])
         if not built.is_file():
             raise DoesNotCompile(_without_a_word(command[0]))
         built.chmod(0o700)  # whatever the mask of the user allows: what others could write is not used

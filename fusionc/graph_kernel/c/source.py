@@ -176,11 +176,9 @@ def _units(areas: Sequence[Area], most: int | None) -> list[Unit]:
     if programs:
         ends += [running_text(), header("blocked_operators.h"), _list("GK_PROGRAMS", programs)]
     if most is None:
-        ends = [*loops.pop(), *ends, *widths]
+        ends, widths = [*loops.pop(), *ends, *widths], []
     ends.append(_list("GK_KERNELS", [kernel for kernel in known_kernels if not kernel.is_program]))
     end = Unit("\n".join([head, *ends, header("operators.h")]))
-    if most is None:
-        return [end]
     steps = [Unit(text, Contents.STEPS) for text in widths]
     return [*steps, *(Unit("\n".join([head, *its]), Contents.LOOPS) for its in loops), end]
 

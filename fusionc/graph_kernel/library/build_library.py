@@ -9,8 +9,7 @@ from pathlib import Path
 
 from fusionc.errors import FusioncError
 from fusionc.graph_kernel.area import Area
-from fusionc.graph_kernel.c.blocked_text import width_texts
-from fusionc.graph_kernel.c.compile import FLAGS, DoesNotCompile, Unit, compile_units, compiler, version_of
+from fusionc.graph_kernel.c.compile import FLAGS, Contents, DoesNotCompile, Unit, compile_units, compiler, version_of
 from fusionc.graph_kernel.c.source import reason_against, units
 from fusionc.graph_kernel.library.cache import cache_folder, forget_oldest, is_usable, keep
 
@@ -67,7 +66,7 @@ def compiled(units: Sequence[Unit]) -> Path:
     if is_usable(library):
         keep(library)
         return library
-    parts = {unit: _place([unit], command, ".o") for unit in units if unit.text in width_texts()}
+    parts = {unit: _place([unit], command, ".o") for unit in units if unit.contents is Contents.STEPS}
     for part in parts.values():
         if is_usable(part):
             keep(part)
