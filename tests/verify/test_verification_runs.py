@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -12,6 +14,7 @@ from harness import parse
 from onnx import TensorProto, helper, numpy_helper
 
 from fusionc.verify import Verification, sample_runs, verify
+from fusionc.verify.order_dependence import OrderDependence
 
 RANDOM = "agraph (float[N,3] x) => (float[N,3] y) {{ {} }}"
 
@@ -91,6 +94,24 @@ def test_rounding_that_the_reference_amplifies_is_accepted_up_to_a_bound(tmp_pat
     assert judge(tmp_path, cancelling(12345.7), exact("1.01")).status == "different"
     unstable = judge(tmp_path, cancelling(1234567.7), exact())  # wherever one looks
     assert unstable.status == "different" and unstable.runs == 0
+
+
+def test_rounding_is_seen_without_a_look_at_the_order_of_reductions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks: list[bool] = []
+    reaches = OrderDependence.reaches
+
+    def counted(self: OrderDependence, feeds: Mapping[str, Any], outputs: Sequence[Any]) -> list[Any]:
+        looks.append(True)
+        return reaches(self, feeds, outputs)
+
+    monkeypatch.setattr(OrderDependence, "reaches", counted)
+    amplified = judge(tmp_path, cancelling(12345.7), exact())
+    assert "in 3 of them within the rounding" in amplified.summary and len(looks) < 3, "none for the seeds"
+    looks.clear()
+    assert judge(tmp_path, cancelling(12345.7), exact("1.01")).status == "different"
+    assert looks, "it may be the order"
 
 
 def scaled_and_cancelling(*offsets: float) -> onnx.ModelProto:

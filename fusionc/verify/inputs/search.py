@@ -93,12 +93,14 @@ class InputSearch:
         base = seeds[0]
         if self._defaults:
             feeds = {name: _overridden(value, base) for name, value in self._defaults.items()}
-            yield from self._edge("initializers overridden", sizes, style, base, feeds)
+            yield from self._edge("initializers overridden", [sizes], style, base, feeds)
         if not self._ports:
             return
+        cheap = list(_distinct([*self._choices.cheap(sizes), sizes]))
         for seed in (base, base + 1) if has_choice(self._ports, sizes) else (base,):
             for label, edge in self._edges(style, nonfinite):
-                yield from self._edge(label, sizes, edge, seed)
+                # An infinity of one of a batch may reach the others.
+                yield from self._edge(label, [sizes] if edge.floats == "nonfinite" else cheap, edge, seed)
 
     def _edges(self, style: Style, nonfinite: bool) -> Iterator[tuple[str, Style]]:
         """How values at the edges are drawn, by what to call them."""
@@ -155,10 +157,17 @@ class InputSearch:
                     return
 
     def _edge(
-        self, label: str, sizes: Sizes, style: Style, seed: int, constants: Mapping[str, Any] | None = None
+        self,
+        label: str,
+        sizes: Iterable[Sizes],
+        style: Style,
+        seed: int,
+        constants: Mapping[str, Any] | None = None,
     ) -> Iterator[DrawnSample]:
-        if sample := self._attempt(sizes, style, seed, constants):
-            yield replace(sample, edge=True, label=f"{label}, {sample.label}")
+        for proposal in sizes:
+            if sample := self._attempt(proposal, style, seed, constants):
+                yield replace(sample, edge=True, label=f"{label}, {sample.label}")
+                return
 
     def _attempt(
         self, sizes: Sizes, style: Style, seed: int, constants: Mapping[str, Any] | None = None

@@ -181,6 +181,19 @@ def test_batches_images_and_many_axes_keep_their_sizes() -> None:
     assert max(many[name] for name in "BPQRS") == 3 and many["T"] != many["U"]
 
 
+def test_images_come_in_small_batches(tmp_path: Path) -> None:
+    """Of an image a run may take a second; infinities are looked for in two all the same."""
+    labels: dict[int, list[str]] = {}
+    for side in (8, 224):
+        kind, path = f"float[N,3,{side},{side}]", tmp_path / "m.onnx"
+        onnx.save(parse(f"agraph ({kind} x) => ({kind} y) {{ y = Neg (x) }}"), path)
+        said = labels[side] = list[str]()
+        assert verify(path, path, levels=(), progress=said.append).summary == "equal in 7 runs"
+    sizes = {side: [line.split("N=")[1] for line in said] for side, said in labels.items()}
+    assert sizes == {8: ["2", "3", "1", "2", "2", "2", "2"], 224: ["2", "1", "1", "1", "1", "2", "1"]}
+    assert [label for label in labels[224][3:] if label.endswith("N=2")] == ["run 6: NaN and Inf, seed 0, N=2"]
+
+
 def test_edges_hold_what_they_promise() -> None:
     ports = [Port("x", "tensor", onnx.TensorProto.FLOAT, ("n", 50))]
     model = parse("agraph (float[n,50] x) => (float[n,50] y) { y = Abs (x) }")
