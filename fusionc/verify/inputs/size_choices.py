@@ -13,7 +13,7 @@ from fusionc.verify.interface import Port
 _LADDER = (1, 2, 3, 4, 8, 16, 32, 64, 128, 224, 256, 512, 768, 1024, 5, 6, 7, 12, 24, 48, 96, 384)
 _RANKS = (2, 3, 4, 1, 0)
 _MOST_LIKELY = 12
-_LARGE = 1 << 16  # elements of an input that is there for each of a batch: an image, say
+_LARGE = 1 << 14  # elements of an input that is there for each of a batch: an image, say
 _MOST_ELEMENTS = 1 << 24  # of one input
 
 
