@@ -67,7 +67,7 @@ def add_node(graph: Graph, node: Node, position: float) -> None:
     node.graph, node.position, node.is_in_graph = graph, position, True
     graph.nodes[node] = None
     if node.inputs or node.outputs:  # without both it does nothing, whatever its operator
-        graph.by_operator.setdefault((node.domain, node.op), {})[node] = None
+        graph.by_operator.setdefault(node.operator, {})[node] = None
     for value in node.inputs:
         if value is not None:
             value._uses[node] = None

@@ -76,7 +76,7 @@ def _candidates(formula: pattern.Formula, state: _State) -> list[Edge]:
             else:
                 below = [value for part in formula.parts() for value in _candidates(part, state)]
                 users = dict.fromkeys(node for value in below for node in value.outputs)
-                nodes = [n for n in users if (n.domain, n.op) in formula.operators and n.graph is state.graph]
+                nodes = [n for n in users if n.operator in formula.operators and n.graph is state.graph]
             return [o for node in nodes for o in node.outputs[:1] if o is not None]
         case pattern.Out(node, index):
             producers = [v.producer for v in _candidates(node, state) if v.producer is not None]
@@ -165,22 +165,19 @@ def _solve_node(
 def _orders(formula: pattern.OpFormula, node: Node) -> list[tuple[Edge | None, ...]]:
     """The orders of the operands in which a node could be this formula. One look at it and at what makes its operands
     is enough to give most nodes up."""
-    if (node.domain, node.op) not in formula.operators:
+    if node.operator not in formula.operators:
         return []
-    inputs = node.inputs
-    orders = [inputs, inputs[::-1]] if formula.is_commutative and len(inputs) == 2 else [inputs]
-    return [order for order in orders if _may_be(formula, order)]
+    has_two_orders = formula.is_commutative and len(node.inputs) == 2
+    orders = [node.inputs, node.inputs[::-1]] if has_two_orders else [node.inputs]
+    for place, makers in formula.demands:
+        orders = [order for order in orders if _may_be(order[place] if place < len(order) else None, makers)]
+    return orders
 
 
-def _may_be(formula: pattern.OpFormula, inputs: tuple[Edge | None, ...]) -> bool:
-    for value, arg, makers in zip(inputs, formula.args, formula.makers_of_args, strict=False):
-        if makers is not None:
-            maker = None if value is None else value.producer
-            if maker is None or (maker.domain, maker.op) not in makers:
-                return False
-        elif isinstance(arg, pattern.Const) and arg.is_stored and (value is None or not value.is_constant):
-            return False
-    return True
+def _may_be(value: Edge | None, makers: pattern.Operators | None) -> bool:
+    if value is None or makers is None:
+        return value is not None and value.is_constant
+    return value.producer is not None and value.producer.operator in makers
 
 
 def _same_attribute(actual: Any, wanted: Any) -> bool:

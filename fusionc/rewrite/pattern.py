@@ -26,6 +26,7 @@ from typing import Any, Generic, TypeVar
 from fusionc.model.operators import COMMUTATIVE, MICROSOFT
 
 T = TypeVar("T")
+Operators = dict[tuple[str, str], None]  # in the order of a pattern
 
 
 class Arithmetic(Generic[T]):
@@ -117,9 +118,10 @@ class OpFormula(Formula):
         return len(self.args) == 2 and all(d == "" and name in COMMUTATIVE for d, name in self.operators)
 
     @cached_property
-    def makers_of_args(self) -> tuple[dict[tuple[str, str], None] | None, ...]:
-        """For each argument the operators that can make it; None where that may be any, or nothing."""
-        return tuple(map(makers, self.args))
+    def demands(self) -> tuple[tuple[int, Operators | None], ...]:
+        """The inputs, by their places, that one of some operators must make; None where they must be constants."""
+        every = ((place, makers(arg), isinstance(arg, Const) and arg.is_stored) for place, arg in enumerate(self.args))
+        return tuple((place, some) for place, some, is_stored in every if some or is_stored)
 
     def parts(self) -> tuple[Formula, ...]:
         return self.args
@@ -216,13 +218,7 @@ class _Operators:
 
 op = _Operators("")
 ms = _Operators(MICROSOFT)
-var = Var
-rest = Rest
-maybe = Maybe
-each = Each
-among = Among
-same = Same
-keep = Keep
+var, rest, maybe, each, among, same, keep = Var, Rest, Maybe, Each, Among, Same, Keep
 
 
 def const(name: str = "", value: float | None = None) -> Const:
@@ -248,7 +244,7 @@ def walk(formula: Formula) -> Iterator[Formula]:
 
 
 @cache
-def makers(formula: Formula) -> dict[tuple[str, str], None] | None:
+def makers(formula: Formula) -> Operators | None:
     """The operators that can make what a formula stands for, in the order given; None where that may be any."""
     match formula:
         case OpFormula(operators=operators):
@@ -260,6 +256,14 @@ def makers(formula: Formula) -> dict[tuple[str, str], None] | None:
             return None if None in found else dict.fromkeys(o for some in found for o in some or ())
         case _:
             return None
+
+
+@cache
+def required(formula: Formula) -> tuple[Operators, ...]:
+    """Operators that a graph with a match has nodes of: at least one of each of these."""
+    own = makers(formula) if isinstance(formula, OpFormula | Either) else None
+    parts = () if isinstance(formula, Maybe | Either) else formula.parts()
+    return (*((own,) if own else ()), *(found for part in parts for found in required(part)))
 
 
 @cache

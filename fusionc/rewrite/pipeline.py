@@ -18,7 +18,7 @@ from fusionc.rewrite import matcher
 from fusionc.rewrite.definition import Pass, Pattern
 from fusionc.rewrite.log import Commit, PatternCount, RewriteLog
 from fusionc.rewrite.match import Match, Refused, refuse
-from fusionc.rewrite.pattern import makers, names
+from fusionc.rewrite.pattern import makers, names, required
 from fusionc.rewrite.soundness import check, check_private
 from fusionc.rewrite.splice import splice
 from fusionc.rewrite.tape import Tape
@@ -169,11 +169,11 @@ def _matches(pass_: Pass, pattern: Pattern, graph: Graph, among: Sequence[Node] 
     anchors = makers(formulas[0]) if formulas else None
     if anchors is None:
         raise TypeError(f"pattern {pattern.name} of {pass_.name} begins with no operator")
+    if not all(any(map(graph.by_operator.get, some)) for formula in formulas for some in required(formula)):
+        return
     if among is None:
         among = [node for key in anchors for node in graph.by_operator.get(key, ())]
-    nodes = sorted((n for n in among if (n.domain, n.op) in anchors), key=lambda n: n.position)
-    if not nodes:
-        return
+    nodes = sorted((n for n in among if n.operator in anchors), key=lambda n: n.position)
     absent = dict.fromkeys(name for p in pass_.patterns for formula in p.formulas for name in names(formula))
     for node in nodes:
         match = matcher.match(formulas, node, absent) if node.is_in_graph else None

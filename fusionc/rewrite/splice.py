@@ -82,10 +82,10 @@ def _name(match: Match, tape: Tape, new: Replacement) -> None:
     """New results take the names of what they replace; nodes take over names of replaced nodes where they can."""
     model = match.graph.model
     taken_over = {value: old.name for old, value in new.pairs if value in new.made}
-    names = {(node.domain, node.op): node.name for node in reversed(match.nodes) if node.name}  # the first of each
+    names = {node.operator: node.name for node in reversed(match.nodes) if node.name}  # the first of each
     base = match.outputs[0].name if match.outputs else ""
     for node in new.nodes:
-        inherited = names.pop((node.domain, node.op), None)
+        inherited = names.pop(node.operator, None)
         node.proto.name = inherited or model.unique_name(f"{base}_{node.op}")
         for value in node.outputs:
             if value is not None:
@@ -179,7 +179,7 @@ def _remove(node: Node) -> None:
     """Take the node out; its outputs must be unused. Values of its subgraphs stop being uses as well."""
     graph = node.graph
     del graph.nodes[node]
-    graph.by_operator.get((node.domain, node.op), {}).pop(node, None)
+    graph.by_operator.get(node.operator, {}).pop(node, None)
     node.is_in_graph = False
     _release(node)
     for output in node.outputs:

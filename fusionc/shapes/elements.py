@@ -130,7 +130,7 @@ _ELEMENTS: dict[str, Callable[[Node], list[Element] | None]] = {
 def shape_made(node: Node) -> Dims | None:
     """The shape of the first output of a node, as far as it follows from dimensions. onnx's inference loses symbols in
     many places, and knows nothing of the target's own operators."""
-    rule = None if node.has_references else _SHAPES.get((node.domain, node.op))
+    rule = None if node.has_references else _SHAPES.get(node.operator)
     return None if rule is None else rule(node)
 
 

@@ -158,7 +158,7 @@ def _most_certain(shapes: Sequence[Sequence[Element | None]], types: Types) -> S
 def _types_made(node: Node, *, is_new: bool) -> Sequence[ValueType]:
     """What follows for the outputs of a node from its inputs; for a foreign one, what they are declared as."""
     x = node.inputs[0].known_type if node.inputs and node.inputs[0] is not None else UNKNOWN
-    if (node.domain, node.op) in _SAME_TYPE and (operators.is_foreign(node) or len(node.outputs) == 1):
+    if node.operator in _SAME_TYPE and (operators.is_foreign(node) or len(node.outputs) == 1):
         return [x, UNKNOWN, UNKNOWN, x]
     if is_fatal(node):
         return []

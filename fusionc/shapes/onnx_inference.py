@@ -32,17 +32,18 @@ def ask(node: Node, *, is_new: bool) -> Sequence[ValueType]:
     """
     graph, given = node.graph, {f"i{at}": value for at, value in enumerate(node.inputs) if value is not None}
     held = {name: array for name, value in given.items() if (array := _held(value)) is not None}
-    proto, inputs = _alone(node), tuple(value.known_type for value in given.values())
-    contents = tuple((name, array.shape, array.tobytes()) for name, array in held.items())
-    question = (proto.SerializeToString(), inputs, contents, tuple(graph.opsets.items()), is_new)
     is_alone = not node.bodies and node.function is None
+    attributes = tuple(attribute.SerializeToString() for attribute in node.proto.attribute) if is_alone else ()
+    ports = tuple(value and value.known_type for value in node.inputs), tuple(map(bool, node.outputs))
+    contents = tuple((name, array.shape, array.tobytes()) for name, array in held.items())
+    question = (node.operator, attributes, ports, contents, tuple(graph.opsets.items()), is_new)
     if is_alone and question in _ANSWERS:
         return _ANSWERS[question]
+    proto = _alone(node)
     types = {name: value.known_type.proto for name, value in given.items()}
     known = {name: tensors.to_proto(array, name) for name, array in held.items()}
-    opsets = {node.domain: 1} | graph.opsets
     schema = operators.schema(proto.op_type, proto.domain, graph.opset_of(proto.domain))
-    found = types_made(proto, schema, types, known, opsets, _functions(node), is_new=is_new)
+    found = types_made(proto, schema, types, known, {node.domain: 1} | graph.opsets, _functions(node), is_new=is_new)
     # What onnx calls a dimension of which it knows nothing is a name in this call only: it is not that of another call.
     read = (*given.values(), *(value for body in node.bodies for value in (*body.inputs, *body.outputs)))
     names = {dim for value in read for dim in value.known_type.shape or ()}

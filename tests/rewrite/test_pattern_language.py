@@ -11,7 +11,7 @@ from harness import parse
 from fusionc.rewrite import Pattern, among, const, each, either, keep, known, maybe, op, rest, same, var
 from fusionc.rewrite.match import Match
 from fusionc.rewrite.matcher import match
-from fusionc.rewrite.pattern import Formula, ms
+from fusionc.rewrite.pattern import Formula, ms, required
 from fusionc.rewrite.pattern import names as captured
 from fusionc.shapes.inference import typed_model
 
@@ -114,6 +114,21 @@ def test_at_least_one_of_them() -> None:
     formula = op.Concat(among(op.Neg(x, _as="neg")))
     assert names(find(formula, "s = Neg (b) r = Concat <axis = 0> (a, s)")) == {"x": "b", "neg": "Neg"}
     assert find(formula, "r = Concat <axis = 0> (a, b)") is None
+
+
+def test_operators_without_which_a_graph_has_no_match() -> None:
+    """A pattern that needs one that a graph has not is not searched there."""
+    split = op.Split(x)
+    formula = op.Concat(
+        each(op.Relu(same(split)[...])),
+        among(keep(op.Neg(either(op["Erf", "Exp"](x), op.Abs(x))))),
+        maybe(op.Sin(x)),
+        op.Cos(either(op.Tan(x), y)),
+        const("c"),
+        rest("others"),
+    )
+    wanted = ["Concat", "Relu", "Split", "Neg", "Erf Exp Abs", "Cos"]
+    assert [" ".join(name for _, name in some) for some in required(formula)] == wanted
 
 
 def test_what_is_kept_is_not_replaced() -> None:
