@@ -175,9 +175,9 @@ def _orders(formula: pattern.OpFormula, node: Node) -> list[tuple[Edge | None, .
 
 
 def _may_be(value: Edge | None, makers: pattern.Operators | None) -> bool:
-    if value is None or makers is None:
+    if makers is None:
         return value is not None and value.is_constant
-    return value.producer is not None and value.producer.operator in makers
+    return value is not None and value.producer is not None and value.producer.operator in makers
 
 
 def _same_attribute(actual: Any, wanted: Any) -> bool:

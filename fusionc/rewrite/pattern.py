@@ -119,7 +119,7 @@ class OpFormula(Formula):
 
     @cached_property
     def demands(self) -> tuple[tuple[int, Operators | None], ...]:
-        """The inputs, by their places, that one of some operators must make; None where they must be constants."""
+        """The inputs, by their places, that one of some operators must make; None: a stored constant."""
         every = ((place, makers(arg), isinstance(arg, Const) and arg.is_stored) for place, arg in enumerate(self.args))
         return tuple((place, some) for place, some, is_stored in every if some or is_stored)
 
@@ -260,7 +260,7 @@ def makers(formula: Formula) -> Operators | None:
 
 @cache
 def required(formula: Formula) -> tuple[Operators, ...]:
-    """Operators that a graph with a match has nodes of: at least one of each of these."""
+    """Groups of operators: a graph without any operator of one group has no match."""
     own = makers(formula) if isinstance(formula, OpFormula | Either) else None
     parts = () if isinstance(formula, Maybe | Either) else formula.parts()
     return (*((own,) if own else ()), *(found for part in parts for found in required(part)))

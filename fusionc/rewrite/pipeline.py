@@ -169,6 +169,7 @@ def _matches(pass_: Pass, pattern: Pattern, graph: Graph, among: Sequence[Node] 
     anchors = makers(formulas[0]) if formulas else None
     if anchors is None:
         raise TypeError(f"pattern {pattern.name} of {pass_.name} begins with no operator")
+    # Most patterns need an operator that a graph has not.
     if not all(any(map(graph.by_operator.get, some)) for formula in formulas for some in required(formula)):
         return
     if among is None:

@@ -34,9 +34,9 @@ def ask(node: Node, *, is_new: bool) -> Sequence[ValueType]:
     held = {name: array for name, value in given.items() if (array := _held(value)) is not None}
     is_alone = not node.bodies and node.function is None
     attributes = tuple(attribute.SerializeToString() for attribute in node.proto.attribute) if is_alone else ()
-    ports = tuple(value and value.known_type for value in node.inputs), tuple(map(bool, node.outputs))
+    inputs, omitted = [None if v is None else v.known_type for v in node.inputs], [v is None for v in node.outputs]
     contents = tuple((name, array.shape, array.tobytes()) for name, array in held.items())
-    question = (node.operator, attributes, ports, contents, tuple(graph.opsets.items()), is_new)
+    question = (node.operator, attributes, tuple(inputs), tuple(omitted), contents, tuple(graph.opsets.items()), is_new)
     if is_alone and question in _ANSWERS:
         return _ANSWERS[question]
     proto = _alone(node)

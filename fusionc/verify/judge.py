@@ -45,24 +45,23 @@ class Judge:
         """In what the candidate, which has `found` this on the sample, differs from the reference, and what that means.
 
         "unstable": the reference itself, with weights and inputs moved by one unit in the last place, differs from
-        itself about as much. "undecided": the order of reductions, or rounding, decides all of an output.
+        itself about as much. "undecided": the order of reductions, or rounding, decides all of an output; where one
+        look at its rounding explains the difference, nobody asks for the order.
         """
         mismatches = self.mismatches(sample, sample.outputs, found)
         if not sample.edge:
             for name, value in zip(self.names, sample.outputs, strict=True):
                 self._scales[name] = max(self._scales.get(name, 0.0), largest_magnitude(value))
         was_different, reaches = bool(mismatches), list[Reach | None]()
-        if mismatches and not sample.edge and self._is_rounding(sample, mismatches):
-            self._widened, self.runs, self.is_undecided = self._widened + 1, self.runs + 1, False
-            return "same", []
-        if mismatches:
+        is_rounding = bool(mismatches) and not sample.edge and self._is_rounding(sample, mismatches)
+        if mismatches and not is_rounding:
             reaches = self._order.reaches(sample.feeds, sample.outputs)
             mismatches = self._unsettled(sample, found, reaches)
             if mismatches and not all(map(is_finite, sample.feeds.values())):
                 reaches = self._optimizers.reaches(sample.feeds, sample.outputs, reaches)
                 mismatches = self._unsettled(sample, found, reaches)
         differences = [Difference(name, sample.label, mismatch.reason) for name, mismatch in mismatches.items()]
-        if mismatches:
+        if mismatches and not is_rounding:
             is_noise, mismatches, reaches = self._amplified(sample, found, reaches)
             if not is_noise:
                 return "different", differences
@@ -124,9 +123,8 @@ class Judge:
         )
 
     def _is_rounding(self, sample: Sample, mismatches: Mapping[str, Mismatch]) -> bool:
-        """Whether one run of the reference, moved by rounding, shows that nothing else differs: it moves about as far,
-        and everywhere within the widest tolerance. Most that is rounding is seen so, in a tenth of the time that the
-        order of reductions takes."""
+        """Whether the reference, moved once by rounding, moves about as far as the candidate is off, both within the
+        widest tolerance. It takes one run, and the order of reductions a dozen."""
         errors = {name: mismatch.error for name, mismatch in mismatches.items() if mismatch.error is not None}
         if len(errors) < len(mismatches) or not all(mismatch.within_widest for mismatch in mismatches.values()):
             return False

@@ -117,7 +117,7 @@ def test_at_least_one_of_them() -> None:
 
 
 def test_operators_without_which_a_graph_has_no_match() -> None:
-    """A pattern that needs one that a graph has not is not searched there."""
+    """A graph that lacks one is not searched."""
     split = op.Split(x)
     formula = op.Concat(
         each(op.Relu(same(split)[...])),

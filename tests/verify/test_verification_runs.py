@@ -99,19 +99,34 @@ def test_rounding_that_the_reference_amplifies_is_accepted_up_to_a_bound(tmp_pat
 def test_rounding_is_seen_without_a_look_at_the_order_of_reductions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks: list[bool] = []
+    largest: list[float] = []  # of the samples that were looked at
     reaches = OrderDependence.reaches
 
-    def counted(self: OrderDependence, feeds: Mapping[str, Any], outputs: Sequence[Any]) -> list[Any]:
-        looks.append(True)
+    def noted(self: OrderDependence, feeds: Mapping[str, Any], outputs: Sequence[Any]) -> list[Any]:
+        largest.append(np.abs(feeds["x"]).max())
         return reaches(self, feeds, outputs)
 
-    monkeypatch.setattr(OrderDependence, "reaches", counted)
+    monkeypatch.setattr(OrderDependence, "reaches", noted)
     amplified = judge(tmp_path, cancelling(12345.7), exact())
-    assert "in 3 of them within the rounding" in amplified.summary and len(looks) < 3, "none for the seeds"
-    looks.clear()
-    assert judge(tmp_path, cancelling(12345.7), exact("1.01")).status == "different"
-    assert looks, "it may be the order"
+    assert "in 3 of them within the rounding" in amplified.summary
+    assert not any(0 < value < 10 for value in largest), "those of the seeds are normal"
+    for reference, candidate, why in (
+        (cancelling(12345.7), exact("1.005"), "it is off farther than the reference moves"),
+        (cancelling(400000.28), cancelling(400000.28), "nothing is off"),
+        (cancelling(400000.28), scaled(cancelling(400000.28), 1.004), "the reference moves farther than is accepted"),
+    ):
+        largest.clear()
+        judge(tmp_path, reference, candidate, nonfinite=False)
+        assert any(0 < value < 10 for value in largest) == (why != "nothing is off"), why
+
+
+def scaled(model: onnx.ModelProto, factor: float) -> onnx.ModelProto:
+    """The same with its result times a factor."""
+    made = onnx.ModelProto.FromString(model.SerializeToString())
+    made.graph.node[-1].output[0] = "unscaled"
+    made.graph.node.append(helper.make_node("Mul", ["unscaled", "factor"], ["y"]))
+    made.graph.initializer.append(numpy_helper.from_array(np.float32(factor), "factor"))
+    return made
 
 
 def scaled_and_cancelling(*offsets: float) -> onnx.ModelProto:

@@ -87,20 +87,23 @@ class InputSearch:
         del first  # outputs can be large
         if not self._ports and not self._defaults:
             return
+        fewest = sizes
         for number, seed in enumerate(seeds[1:], start=1):
             other = self._other_sizes(number % 3, sizes)
-            yield from self._one([*other, sizes], [style, *_NARROWER], seed)
+            for sample in self._one([*other, sizes], [style, *_NARROWER], seed):
+                fewest = min(fewest, sample.sizes, key=lambda sizes: prod(sizes.values()))
+                yield sample
         base = seeds[0]
         if self._defaults:
             feeds = {name: _overridden(value, base) for name, value in self._defaults.items()}
-            yield from self._edge("initializers overridden", [sizes], style, base, feeds)
+            yield from self._edge("initializers overridden", sizes, style, base, feeds)
         if not self._ports:
             return
-        cheap = list(_distinct([*self._choices.cheap(sizes), sizes]))
         for seed in (base, base + 1) if has_choice(self._ports, sizes) else (base,):
             for label, edge in self._edges(style, nonfinite):
-                # An infinity of one of a batch may reach the others.
-                yield from self._edge(label, [sizes] if edge.floats == "nonfinite" else cheap, edge, seed)
+                # Whether NaN and Inf reach others of the batch is seen once, with a batch of two.
+                is_small = self._choices.is_large and edge.floats != "nonfinite"
+                yield from self._edge(label, fewest if is_small else sizes, edge, seed)
 
     def _edges(self, style: Style, nonfinite: bool) -> Iterator[tuple[str, Style]]:
         """How values at the edges are drawn, by what to call them."""
@@ -157,17 +160,10 @@ class InputSearch:
                     return
 
     def _edge(
-        self,
-        label: str,
-        sizes: Iterable[Sizes],
-        style: Style,
-        seed: int,
-        constants: Mapping[str, Any] | None = None,
+        self, label: str, sizes: Sizes, style: Style, seed: int, constants: Mapping[str, Any] | None = None
     ) -> Iterator[DrawnSample]:
-        for proposal in sizes:
-            if sample := self._attempt(proposal, style, seed, constants):
-                yield replace(sample, edge=True, label=f"{label}, {sample.label}")
-                return
+        if sample := self._attempt(sizes, style, seed, constants):
+            yield replace(sample, edge=True, label=f"{label}, {sample.label}")
 
     def _attempt(
         self, sizes: Sizes, style: Style, seed: int, constants: Mapping[str, Any] | None = None
