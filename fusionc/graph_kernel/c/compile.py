@@ -110,7 +110,7 @@ def compile_units(
     kept: Mapping[Unit, Path] | None = None,
 ) -> None:
     """Make one shared library of C texts, which is there at once and whole. They are compiled side by side, as many as
-    there are processors. `kept` says where what is made of some is kept: it is used, or put there. Raises
+    there are processors. `kept` says where the objects of some texts lie: they are used, or put there. Raises
     DoesNotCompile, or OSError where it cannot be written."""
     places, start = kept or {}, [*command, *flags]
     with tempfile.TemporaryDirectory(dir=library.parent, prefix="build-") as folder:
@@ -128,7 +128,8 @@ def compile_units(
                     linked[number].chmod(0o700)
                     linked[number].replace(places[unit])
                 linked[number] = places.get(unit, linked[number])
-        _run([[*start, "-shared", "-o", str(built), *map(str, linked), "-lm"]])
+        own = units[0].flags(command) if linked is sources else []
+        _run([[*start, *own, "-shared", "-o", str(built), *map(str, linked), "-lm"]])
         if not built.is_file():
             raise DoesNotCompile(_without_a_word(command[0]))
         built.chmod(0o700)  # whatever the mask of the user allows: what others could write is not used

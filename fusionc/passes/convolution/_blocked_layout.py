@@ -60,8 +60,7 @@ def is_for_blocks(value: Edge, known: Collection[Edge] = ()) -> bool:
     while pending:
         read = pending.pop()
         for user in read.outputs:
-            shape = _weights_of(user)
-            if user.inputs[0] is read and ((shape is not None and _takes_blocks(user, shape)) or user.is_op(*_POOLS)):
+            if reads_blocks(user, read):
                 return True
             made = user.outputs[0]
             operands = _blocks_read(user)
@@ -71,6 +70,13 @@ def is_for_blocks(value: Edge, known: Collection[Edge] = ()) -> bool:
                 seen.add(made)
                 pending.append(made)
     return False
+
+
+def reads_blocks(user: Node, image: Edge) -> bool:
+    """Whether this is a Conv or pool that onnxruntime computes in blocks, and the image of it is this one."""
+    shape = _weights_of(user)
+    is_conv = shape is not None and _takes_blocks(user, shape)
+    return user.inputs[0] is image and (is_conv or user.is_op(*_POOLS))
 
 
 def are_for_blocks(parts: Sequence[Edge]) -> bool:

@@ -5,9 +5,8 @@ from __future__ import annotations
 from onnx import TensorProto
 
 from fusionc.model.graph import Edge
-from fusionc.passes.convolution._blocked_layout import is_blocked, is_blocked_conv, is_for_blocks
+from fusionc.passes.convolution._blocked_layout import is_blocked, is_blocked_conv, is_for_blocks, reads_blocks
 
-_READ_BLOCKS = ("Conv", "GlobalAveragePool", "GlobalMaxPool")
 _KEEP_BLOCKS = ("Clip", "HardSigmoid", "Relu", "Sigmoid", "Tanh")
 
 
@@ -25,7 +24,7 @@ def is_scaled_in_blocks(image: Edge, scale: Edge, product: Edge) -> bool:
     is_known = image.elem_type == TensorProto.FLOAT and is_for_each_channel(scale, image)
     if not is_known or not _is_of_conv(scale) or not is_blocked(image) or not is_for_blocks(product):
         return False
-    others = [made for user in image.outputs if not user.is_op(*_READ_BLOCKS) for made in user.outputs]
+    others = [made for user in image.outputs if not reads_blocks(user, image) for made in user.outputs]
     return not image.is_output and all(
         made is product or (made is not None and is_blocked(made, (product,))) for made in others
     )

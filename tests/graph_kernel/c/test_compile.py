@@ -75,6 +75,7 @@ def test_the_library_is_the_same_on_any_number_of_processors(tmp_path: Path, mon
     ("says", "contents", "level"),
     [
         ("cc 12.2.0, a copyright of the Free Software Foundation, Inc.", Contents.LOOPS, "-O2"),
+        ("cc 12.2.0, a copyright of the Free Software Foundation, Inc.", Contents.STEPS, "-O3"),
         ("cc 12.2.0, a copyright of the Free Software Foundation, Inc.", Contents.ANYTHING, "-O3"),
         ("clang version 20.1.2", Contents.LOOPS, "-O3"),  # it has other flags
     ],
@@ -91,3 +92,9 @@ def test_gcc_does_less_for_loops(says: str, contents: Contents, level: str, tmp_
     lines = sorted(calls.read_text().splitlines(), key=lambda line: "-shared" in line)  # the linker comes last
     levels = [[flag for flag in line.split() if flag.startswith("-O")][-1] for line in lines]
     assert sorted(levels[:2]) == sorted([level, "-O3"]) and levels[2:] == ["-O3"]
+    calls.unlink()
+    compile_units([str(program)], compile.FLAGS, units[:1], tmp_path / "library.so")
+    (line,) = calls.read_text().splitlines()
+    assert [flag for flag in line.split() if flag.startswith("-O")][-1] == level, "a text alone is compiled alike"
+    is_less = contents is Contents.STEPS and "Foundation" in says
+    assert ("-fno-tree-pre" in line.split()) == is_less

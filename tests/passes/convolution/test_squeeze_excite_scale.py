@@ -33,6 +33,13 @@ STAYS = [
     Stays(
         "the image is read elsewhere, too", graph(more=", float[2,16,6,6] z", end="y = Conv (q, W) z = Exp (a)"), None
     ),
+    Stays(
+        "a Conv of groups that are no blocks reads the image",
+        graph(end="o = Conv <group = 4> (a, G) p = Conv (q, W) y = Add (o, p)").replace(
+            "float two", "float[16,4,1,1] G, float two"
+        ),
+        None,
+    ),
     Stays("the image is an output, too", graph(more=", float[2,16,6,6] a"), None),
     Stays("no gate of a Conv", graph(gate="s = Softmax (u)"), None),
     Stays("another gate", graph(gate="s = Sigmoid (a)"), None),
