@@ -1,4 +1,4 @@
-/* A convolutional network as a program: steps over images in a blocked layout.
+/* Convolutions, products and what stands between them as a program: steps over images in a blocked layout.
  *
  * A buffer holds images as blocks of GB_V channels: [batch][block][row][column][channel of the block], with a border of
  * zeros (halo) around rows and columns. How many channels a block has is that of the processor's vectors; it is known
@@ -49,6 +49,9 @@ typedef struct {
 
 /* Of Strassen's way: products instead of 8, sums of quarters of a matrix, blocks of channels out that are made together. */
 enum { GB_SEVEN = 7, GB_SUMS = 5, GB_QUARTERS = 4, GB_GROUP = 4 };
+/* Of Winograd's way: bytes that a task takes of the second cache of a core, which has 1 MiB or more: for the points of pixels
+ * and of products, and for those of weights. */
+enum { GB_OF_POINTS = 720 << 10, GB_OF_TRANSFORMED = 200 << 10 };
 
 typedef struct gb_program {
   const gb_storage *storages;
@@ -81,9 +84,10 @@ typedef struct gb_call {
   ptrdiff_t rows, part, strip; /* parts of a block, pixels of a part; parts that each block has before any has the next */
   int is_flat;                 /* parts are any pixels, not rows */
   int is_scattered;            /* they are, but rows of what is made have gaps between them */
-  int is_strassen;             /* made by Strassen's way: from `sums` of quarters of the weights, of those groups that are `even`;
-                                * rows are chunks of an image then, strip is parts of the groups */
-  const float *sums, *even;    /* by Winograd's way: weights that are kept transformed, or NULL, and each task does it */
+  int is_strassen;             /* made by Strassen's way: rows are chunks of an image then, strip is parts of the groups */
+  const float *derived;        /* made of the weights once and kept: by Strassen's way sums of their quarters; by Winograd's
+                                * what they are at the points of tiles, or NULL, and each task makes it */
+  const float *even;           /* of Strassen's way, for each group of columns whether they are of about one size */
   ptrdiff_t queries, keys;     /* rows of a batch of attention, or of what is cleared, and keys. Units of attention are parts
                                 * of the queries of a head, `rows` of them, each of `part` queries */
   ptrdiff_t tensor_batch, tensor_part; /* how far apart in `tensor` is what is for the next batch, and for the next head or
@@ -99,8 +103,8 @@ typedef struct gb_call {
 typedef struct {
   ptrdiff_t chunk; /* -1: of none */
   int is_finite;
-} gb_kept;
-enum { GB_KEPT = 16 }; /* floats that it takes */
+} gb_chunk;
+enum { GB_CHUNK = 16 }; /* floats that it takes */
 
 typedef void gb_task(const gb_call *call, ptrdiff_t unit, ptrdiff_t end, float *scratch);
 

@@ -17,7 +17,7 @@ typedef struct {
   const gb_width *width;
   const float **weights, **bias; /* for each step, as its tasks read them; NULL where there is none */
   float *constants;              /* where they lie */
-  _Atomic(void *) *sums;         /* floats that are made of weights, for each step whose way needs them kept */
+  _Atomic(void *) *derived;      /* floats that are made of weights, for each step whose way needs them kept */
   _Atomic(void *) spare;
 } gb_state;
 
@@ -51,8 +51,8 @@ static void gb_free(gb_state *state) {
   free(state->weights);
   free(state->bias);
   free(state->constants);
-  for (int k = 0; state->sums && k < state->kernel->program->steps_count; ++k) free(state->sums[k]);
-  free(state->sums);
+  for (int k = 0; state->derived && k < state->kernel->program->steps_count; ++k) free(state->derived[k]);
+  free(state->derived);
   gb_free_plan(state->spare);
   free(state);
 }
@@ -78,9 +78,9 @@ static ptrdiff_t gb_threads(void) {
 }
 
 /* What is kept of step k, of which two runs may have begun to make it: one of them is freed. */
-static float *gb_kept_of(gb_state *state, int k, float *made) {
+static float *gb_keep_derived(gb_state *state, int k, float *made) {
   void *known = NULL;
-  if (__atomic_compare_exchange_n((void **)&state->sums[k], &known, made, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return made;
+  if (__atomic_compare_exchange_n((void **)&state->derived[k], &known, made, 0, __ATOMIC_SEQ_CST, __ATOMIC_SEQ_CST)) return made;
   free(made);
   return known;
 }
@@ -118,9 +118,9 @@ static gb_state *gb_new(const gk_kernel *kernel, const float *const *constants) 
   }
   state->weights = calloc((size_t)p->steps_count, sizeof *state->weights);
   state->bias = calloc((size_t)p->steps_count, sizeof *state->bias);
-  state->sums = calloc((size_t)p->steps_count, sizeof *state->sums);
+  state->derived = calloc((size_t)p->steps_count, sizeof *state->derived);
   float *to = state->constants = gb_allocate(all * (ptrdiff_t)sizeof *to);
-  if (!state->weights || !state->bias || !state->sums || !to) {
+  if (!state->weights || !state->bias || !state->derived || !to) {
     gb_free(state);
     return NULL;
   }

@@ -19,7 +19,7 @@ static const struct {
 /* What a thread makes in its scratch memory. Between blocks of channels lie `apart` floats, of an odd number of pixels: at a
  * distance of whole pages they would take the same few places of a cache. */
 typedef struct {
-  gb_kept *kept;
+  gb_chunk *kept;
   float *factors;             /* sums of quarters of the pixels of a chunk, for each product */
   float *made, *sums;         /* by a product; of a group */
   float *scale, *unscale;     /* of each pixel */
@@ -35,7 +35,7 @@ static ptrdiff_t GB(pairs_at_once)(ptrdiff_t channels) {
 /* Divides scratch memory, which is large and lies at a vector. */
 static GB(strassen_work) GB(work_in)(float *scratch, ptrdiff_t channels) {
   const ptrdiff_t most = GB(pairs_at_once)(channels) | 1;
-  GB(strassen_work) k = {.kept = (gb_kept *)(void *)scratch, .factors = scratch + GB_KEPT, .apart = most * GB_V};
+  GB(strassen_work) k = {.kept = (gb_chunk *)(void *)scratch, .factors = scratch + GB_CHUNK, .apart = most * GB_V};
   k.each = channels / (2 * GB_V) * k.apart;
   k.made = k.factors + GB_SEVEN * k.each;
   k.sums = k.made + 2 * k.apart;
@@ -49,7 +49,7 @@ static GB(strassen_work) GB(work_in)(float *scratch, ptrdiff_t channels) {
 /* How many floats that are. */
 static ptrdiff_t GB(strassen_floats)(ptrdiff_t channels) {
   const ptrdiff_t most = GB(pairs_at_once)(channels) | 1, blocks = GB_SEVEN * channels / (2 * GB_V) + 2 + 2 * GB_GROUP;
-  return GB_KEPT + blocks * most * GB_V + 2 * most * (ptrdiff_t)(2 * sizeof(ptrdiff_t) / sizeof(float) + 2);
+  return GB_CHUNK + blocks * most * GB_V + 2 * most * (ptrdiff_t)(2 * sizeof(ptrdiff_t) / sizeof(float) + 2);
 }
 
 /* Whether columns of a group of packed weights are of about one size, by the sum of their numbers and by the largest one: one
@@ -259,7 +259,7 @@ static void GB(strassen)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float 
         GB(convolve_group)(c, image, first, n, g);
         continue;
       }
-      GB(multiply_quarters)(c, &k, c->weights + g * size, c->sums + g * size / GB_QUARTERS * GB_SUMS, pairs);
+      GB(multiply_quarters)(c, &k, c->weights + g * size, c->derived + g * size / GB_QUARTERS * GB_SUMS, pairs);
       GB(store_half)(c, &k, k.sums, image, first, GB_GROUP * g, 0, pairs);
       GB(store_half)(c, &k, k.sums + GB_GROUP * k.apart, image, first, GB_GROUP * g, pairs, n - pairs);
     }

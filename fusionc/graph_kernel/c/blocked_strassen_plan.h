@@ -31,15 +31,15 @@ static void gb_give_sums(gb_state *state, int k, gb_call *c) {
   const ptrdiff_t in = c->in.channels, groups = c->out.channels / (GB_GROUP * state->width->vector);
   const ptrdiff_t group = GB_GROUP * state->width->vector * in, each = group / GB_QUARTERS * GB_SUMS;
   const ptrdiff_t first = gb_rounded(groups, GB_ALIGN);
-  float *made = state->sums[k];
+  float *made = state->derived[k];
   if (!made) {
     if (!(made = gb_allocate((first + groups * each) * (ptrdiff_t)sizeof *made))) return;
     for (ptrdiff_t g = 0; g < groups; ++g)
       made[g] = (float)state->width->add_quarters(state->weights[k] + g * group, made + first + g * each, in);
-    made = gb_kept_of(state, k, made);
+    made = gb_keep_derived(state, k, made);
   }
   c->even = made;
-  c->sums = made + first;
+  c->derived = made + first;
 }
 
 /* Whether a step is made by Strassen's way, where that pays: of fewer groups for a thread, the factors of pixels take longer

@@ -55,7 +55,7 @@ GK_INLINE void GB(kernel_to_points)(const int M, GB(vec) a, GB(vec) b, GB(vec) c
   to[(M + 1) * step] = c;
 }
 
-/* Weights of some blocks in and one block out, or `is_two`, at the points of a tile, `step` apart. */
+/* Weights of some blocks in and one or two blocks out at the points of a tile, `step` apart. */
 GK_INLINE void GB(weights_to_points)(const int M, const float *w, float *to, ptrdiff_t step, ptrdiff_t blocks, int is_two) {
   const int sides = M + 2;
   const ptrdiff_t row = (1 + is_two) * GB_V;
@@ -172,16 +172,16 @@ static void GB(finish_tiles)(const int M, const gb_call *c, ptrdiff_t first, ptr
   }
 }
 
-/* How many tiles a task transforms at once: as many as leave the cache of a core half empty. */
+/* How many tiles a task transforms at once. */
 static ptrdiff_t GB(tiles_at_once)(ptrdiff_t channels, int M) {
-  const ptrdiff_t fit = (720 << 10) / ((M + 2) * (M + 2) * 4 * (channels + 2 * GB_V)), most = GB_MOST_TILES * 16 / (M * M);
+  const ptrdiff_t fit = GB_OF_POINTS / ((M + 2) * (M + 2) * 4 * (channels + 2 * GB_V)), most = GB_MOST_TILES * 16 / (M * M);
   return fit > most ? most : fit < GB_TILE / 2 ? GB_TILE / 2 : fit;
 }
 
-/* Of how many blocks in a task transforms the weights at once, which stay in that cache, too. */
+/* A task transforms the weights of so many blocks in at once. */
 GK_INLINE ptrdiff_t GB(transformed_at_once)(ptrdiff_t blocks, int M) {
-  const ptrdiff_t size = (M + 2) * (M + 2) * 2 * GB_V * GB_V * (ptrdiff_t)sizeof(float), most = (200 << 10) / size;
-  const ptrdiff_t times = most ? (blocks + most - 1) / most : blocks;
+  const ptrdiff_t size = (M + 2) * (M + 2) * 2 * GB_V * GB_V * (ptrdiff_t)sizeof(float), most = GB_OF_TRANSFORMED / size;
+  const ptrdiff_t times = (blocks + most - 1) / most;
   return (blocks + times - 1) / times;
 }
 
@@ -200,7 +200,7 @@ GK_INLINE void GB(winograd_of)(const int M, const gb_call *c, ptrdiff_t unit, pt
   const ptrdiff_t across = (c->out.width + M - 1) / M, down = (c->out.height + M - 1) / M, most = c->part;
   const ptrdiff_t all = c->out.batch * across * down, pairs = (c->out.blocks + 1) / 2;
   const ptrdiff_t in_step = blocks * most * GB_V, out_step = 2 * most * GB_V;
-  const ptrdiff_t at_once = c->sums ? blocks : GB(transformed_at_once)(blocks, M);
+  const ptrdiff_t at_once = c->derived ? blocks : GB(transformed_at_once)(blocks, M);
   float *points = scratch, *sums = points + all_points * in_step, *transformed = sums + all_points * out_step;
   for (ptrdiff_t former = -1; unit < end; ++unit) {
     const ptrdiff_t chunk = unit / c->strip, part = unit % c->strip, first = all * chunk / c->rows;
@@ -217,19 +217,19 @@ GK_INLINE void GB(winograd_of)(const int M, const gb_call *c, ptrdiff_t unit, pt
       const ptrdiff_t row = (1 + is_two) * GB_V, block = GB_V * row; /* floats for a channel in, and for a block of these */
       for (ptrdiff_t b = 0; b < blocks; b += at_once) {
         const ptrdiff_t n = blocks - b < at_once ? blocks - b : at_once, steps = n * GB_V / GB_STEP * tiles;
-        const ptrdiff_t step = c->sums ? blocks * block : GB(point_step)(at_once);
-        const ptrdiff_t read = c->sums ? n * block : 9 * n * block / all_points; /* floats that a point asks for */
+        const ptrdiff_t step = c->derived ? blocks * block : GB(point_step)(at_once);
+        const ptrdiff_t read = c->derived ? n * block : 9 * n * block / all_points; /* floats that a point asks for */
         const ptrdiff_t lines = (read / GB_LINE + steps - 1) / steps, asked = (lines > GB_ASKED ? GB_ASKED : lines) * GB_LINE;
         const float *raw = c->weights + 2 * pair * blocks * 9 * GB_V * GB_V + 9 * b * block;
-        const float *w = c->sums ? c->sums + 2 * pair * blocks * all_points * GB_V * GB_V : transformed;
-        if (!c->sums) GB(weights_to_points)(M, raw, transformed, step, n, is_two);
+        const float *w = c->derived ? c->derived + 2 * pair * blocks * all_points * GB_V * GB_V : transformed;
+        if (!c->derived) GB(weights_to_points)(M, raw, transformed, step, n, is_two);
         for (ptrdiff_t p = 0; p < all_points; ++p) {
           GB(tile) t = {
               .x = points + p * in_step + b * most * GB_V,
               .x_pixel = GB_V,
               .x_block = most * GB_V,
               .w = w + p * step,
-              .ahead = c->sums ? w + (p + 1) * step : raw + 9 * n * block + p * steps * asked, /* from memory in each run */
+              .ahead = c->derived ? w + (p + 1) * step : raw + 9 * n * block + p * steps * asked, /* from memory in each run */
               .ahead_step = asked,
               .blocks = n,
               .last = b + n == blocks ? GB(last_of)(c->in.channels) : GB_V,

@@ -12,16 +12,16 @@ static void gb_divide_winograd(const gb_width *width, gb_call *c) {
   c->units = c->rows * c->strip;
 }
 
-/* Gives step k its weights at the points of tiles, up to 4 times as many. Those that are needed once in a run are made of
- * the others then, which takes less time than to read so many; so it is where there is no memory for them. */
+/* Gives step k its weights at the points of tiles, up to 4 times as many. What a run needs once is
+ * made in that run, which takes less time than to read so many; so it is where there is no memory for them. */
 static void gb_give_transformed(gb_state *state, int k, gb_call *c) {
   const ptrdiff_t points = (c->step->flag + 2) * (c->step->flag + 2), v = state->width->vector;
-  float *made = state->sums[k];
+  float *made = state->derived[k];
   if (c->rows <= 1) return;
   if (!made) {
     if (!(made = gb_allocate(points * c->in.blocks * c->out.blocks * v * v * (ptrdiff_t)sizeof *made))) return;
     state->width->transform_weights(state->weights[k], made, c->in.blocks, c->out.blocks, c->step->flag);
-    made = gb_kept_of(state, k, made);
+    made = gb_keep_derived(state, k, made);
   }
-  c->sums = made;
+  c->derived = made;
 }
