@@ -47,8 +47,8 @@ class _Width:
     assembled: bool = False
 
 
-_FIRST_CACHE = 16 << 10  # bytes of it that weights take; the other half is for images
-_LARGER_FIRST_CACHE = 24 << 10  # with AVX-512: what has to come from the second one costs Intel's 10 % of the time
+_OF_FIRST_CACHE = 16 << 10  # bytes that weights take of the first cache; the rest is for images
+_OF_LARGER_FIRST_CACHE = 24 << 10  # with AVX-512: what has to come from the second one costs Intel's 10 % of the time
 _X86 = (
     _Width(
         4,
@@ -57,7 +57,7 @@ _X86 = (
         (1, 2, 4, 6),
         (1, 2, 4, 7, 8),
         4,
-        _FIRST_CACHE,
+        _OF_FIRST_CACHE,
         False,
         "((a) * (b) + (c))",
         "((GB(vec))_mm_max_ps((__m128)(a), (__m128)(b)))",
@@ -71,7 +71,7 @@ _X86 = (
         (1, 2, 4, 6),
         (1, 2, 4, 7, 8),
         8,
-        _FIRST_CACHE,
+        _OF_FIRST_CACHE,
         True,
         "((GB(vec))_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))",
         "((GB(vec))_mm256_max_ps((__m256)(a), (__m256)(b)))",
@@ -86,7 +86,7 @@ _X86 = (
         (1, 2, 4, 7, 8, 14),
         (1, 2, 4, 7, 8, 14),
         4,
-        _LARGER_FIRST_CACHE,
+        _OF_LARGER_FIRST_CACHE,
         True,
         "((GB(vec))_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))",
         "((GB(vec))_mm512_max_ps((__m512)(a), (__m512)(b)))",
@@ -101,7 +101,7 @@ _OTHER = _Width(
     (1, 2, 4, 8),
     (1, 2, 4, 7, 8),
     4,
-    _FIRST_CACHE,
+    _OF_FIRST_CACHE,
     False,
     "((a) * (b) + (c))",
     "gb_larger_4(a, b)",

@@ -36,8 +36,9 @@ FLAGS = (
     "-std=c11", "-O3", "-fPIC", "-fvisibility=hidden", "-fopenmp-simd", "-fno-math-errno",
     "-fno-trapping-math", "-ffp-contract=off", "-fwrapv", "-w",
 )  # fmt: skip
-# What gcc need not do, by what a text has: kernels are as fast without it. For bodies of loops it is half of the time;
-# their cost model is that of -O3, without which loops over rows of unknown strides are not made vectors.
+# What gcc need not do, by what a text has: kernels are as fast without it. Bodies of loops compile in half
+# the time (benchmarks/compile_time.py). Their cost model is that of -O3, without which loops over rows of unknown strides
+# are not made vectors.
 _LESS = {
     Contents.ANYTHING: (),
     Contents.STEPS: ("-fira-region=one", "-fno-gcse", "-fno-schedule-insns2", "-fno-tree-vrp", "-fno-tree-pre"),
