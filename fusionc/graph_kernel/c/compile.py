@@ -37,8 +37,8 @@ FLAGS = (
     "-fno-trapping-math", "-ffp-contract=off", "-fwrapv", "-w",
 )  # fmt: skip
 # What gcc need not do, by what a text has: kernels are as fast without it. Bodies of loops compile in half
-# the time (benchmarks/compile_time.py). Their cost model is that of -O3, without which loops over rows of unknown strides
-# are not made vectors.
+# the time (benchmarks/compile_time.py). Their cost model is that of -O3, without which loops over rows of unknown
+# strides are not made vectors.
 _LESS = {
     Contents.ANYTHING: (),
     Contents.STEPS: ("-fira-region=one", "-fno-gcse", "-fno-schedule-insns2", "-fno-tree-vrp", "-fno-tree-pre"),
