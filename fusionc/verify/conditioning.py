@@ -11,15 +11,18 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from fusionc.model.tensors import byte_size
+from fusionc.model.tensors import byte_size, float_info
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, Runner
-from fusionc.verify.compare import unequal
+from fusionc.verify.compare import TOLERANCES, largest_magnitude, unequal
 from fusionc.verify.order_dependence import Reach
 from fusionc.verify.seeding import seeded_runner
 
 _LARGEST_MODEL = 1_500_000_000  # bytes; a larger model is not copied to move its weights
 _DRAWS = 8
+_ABOUT = 4  # times the noise, up to which an error is of its size …
+_IN_PROPORTION = 16  # … and up to which it says nothing, where the noise …
+_AMPLIFIED = 1000  # … is more than so many units in the last place of the largest value
 _FARTHEST = 33  # units in the last place; a hundredth of what float32 outputs may be off
 
 
@@ -105,4 +108,22 @@ def steps(reference: Any, candidate: Any, moved: Any) -> Reach | None:
 
 def excused(errors: Mapping[str, float], noise: Mapping[str, float]) -> bool:
     """Are all errors of about the size of the noise?"""
-    return all(error <= 4 * noise[name] for name, error in errors.items())
+    return all(error <= _ABOUT * noise[name] for name, error in errors.items())
+
+
+def is_amplified(errors: Mapping[str, float], noise: Mapping[str, float], outputs: Mapping[str, Any]) -> bool:
+    """Is the noise that of a model which amplifies rounding, and no error out of all proportion to it?
+
+    What rounds is more than weights: of a long sum, or behind many layers, it is several times as much.
+    """
+    return all(
+        noise[name] > _AMPLIFIED * _last_place(outputs[name]) and error <= _IN_PROPORTION * noise[name]
+        for name, error in errors.items()
+    )
+
+
+def _last_place(value: Any) -> float:
+    """One unit in the last place of the largest of some floats; infinity for another value."""
+    if not isinstance(value, np.ndarray) or value.dtype.name not in TOLERANCES:
+        return np.inf
+    return largest_magnitude(value) * float(float_info(value.dtype).eps)

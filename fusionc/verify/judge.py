@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fusionc.runtime.runner import Runner
-from fusionc.verify.compare import Mismatch, Numerics, compare, largest_difference, largest_magnitude
-from fusionc.verify.conditioning import Conditioning, excused, steps
+from fusionc.verify.compare import Mismatch, Numerics, compare, largest_difference, largest_magnitude, usual_difference
+from fusionc.verify.conditioning import Conditioning, excused, is_amplified, steps
 from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.optimizer_dependence import OptimizerDependence
 from fusionc.verify.order_dependence import OrderDependence, Reach, farther, is_finite, is_open, settled
@@ -62,9 +62,11 @@ class Judge:
                 mismatches = self._unsettled(sample, found, reaches)
         differences = [Difference(name, sample.label, mismatch.reason) for name, mismatch in mismatches.items()]
         if mismatches and not is_rounding:
-            is_noise, mismatches, reaches = self._amplified(sample, found, reaches)
-            if not is_noise:
-                return "different", differences
+            meaning, mismatches, reaches = self._amplified(sample, found, reaches)
+            if meaning == "unstable":
+                self.left_out += 1
+            if meaning != "same":
+                return meaning, differences
         if was_different and not mismatches and any(map(is_open, sample.outputs, reaches)):
             self.left_out += 1
             return "undecided", []
@@ -123,8 +125,9 @@ class Judge:
         )
 
     def _is_rounding(self, sample: Sample, mismatches: Mapping[str, Mismatch]) -> bool:
-        """Whether the reference, moved once by rounding, moves about as far as the candidate is off, both within the
-        widest tolerance. It takes one run, and the order of reductions a dozen."""
+        """Whether the reference, moved once by rounding, moves about as far as the candidate is off, all of it and not
+        single elements alone, and both within the widest tolerance. It takes one run, the order of reductions a dozen.
+        """
         errors = {name: mismatch.error for name, mismatch in mismatches.items() if mismatch.error is not None}
         if len(errors) < len(mismatches) or not all(mismatch.within_widest for mismatch in mismatches.values()):
             return False
@@ -133,10 +136,10 @@ class Judge:
             compare(*pair, numerics="approximate") for pair in zip(sample.outputs, moved, strict=True)
         ):
             return False
-        noise = dict(zip(self.names, map(largest_difference, sample.outputs, moved), strict=True))
+        noise = dict(zip(self.names, map(usual_difference, sample.outputs, moved), strict=True))
         if not excused(errors, noise):
             return False
-        self._note_movement(sample, noise)
+        self._note_movement(sample, dict(zip(self.names, map(largest_difference, sample.outputs, moved), strict=True)))
         return True
 
     def _note_movement(self, sample: Sample, noise: Mapping[str, float]) -> None:
@@ -145,9 +148,10 @@ class Judge:
 
     def _amplified(
         self, sample: Sample, found: Sequence[Any], reaches: Sequence[Reach | None]
-    ) -> tuple[bool, dict[str, Mismatch], list[Reach | None]]:
-        """Whether the reference, moved by rounding, differs from itself as much as the candidate does; what is left
-        of the mismatches without the elements in which it itself gives the other value; the reaches with these."""
+    ) -> tuple[Outcome, dict[str, Mismatch], list[Reach | None]]:
+        """Whether the reference, moved by rounding, differs from itself as much as the candidate does ("same"), or, as
+        it amplifies rounding, not much less ("unstable"); what is left of the mismatches without the elements in which
+        it itself gives the other value; the reaches with these."""
         noise = dict.fromkeys(self.names, 0.0)
         left, reaches = self._unsettled(sample, found, reaches), list(reaches)
         for moved in self._conditioning.draws(sample.feeds):
@@ -159,12 +163,15 @@ class Judge:
             errors = {name: mismatch.error for name, mismatch in left.items() if mismatch.error is not None}
             if len(errors) == len(left) and excused(errors, noise):
                 self._note_movement(sample, noise)
-                return True, left, reaches
+                return "same", left, reaches
         if all(mismatch.error is None for mismatch in left.values()):  # integers, mostly
             for moved in self._conditioning.far_draws(sample.feeds):
                 seen = map(steps, sample.outputs, found, moved)
                 reaches = [farther(*pair) for pair in zip(reaches, seen, strict=True)]
                 left = self._unsettled(sample, found, reaches)
                 if not left:
-                    return True, left, reaches
-        return False, left, reaches
+                    return "same", left, reaches
+        elif is_amplified(errors, noise, dict(zip(self.names, sample.outputs, strict=True))):
+            self._note_movement(sample, noise)
+            return "unstable", left, reaches
+        return "different", left, reaches

@@ -44,11 +44,10 @@ def verify(
 
     Both run in onnxruntime with its optimizers off: on every sample of `inputs` (a file or folder, as GivenValues takes
     it), then once per seed, on zeros, on mixed magnitudes, and on NaN and Inf. The first seed has one size for every
-    dynamic dimension, the second another, the third a batch of one; of inputs with many elements, such as images, the
-    second is a batch of one as well, and so are the edges, but for NaN and Inf. `input_shape` fixes the shapes of the
-    inputs it names. Where these take minutes, fewer will do. `kernels` is a library for operators of the candidate,
-    `numerics` what its rewrites claim, as in tolerance_of. `nonfinite` False leaves NaN and Inf out. `progress` gets a
-    line for each run. `ahead` is the reference, running by itself already with the same shapes, inputs and seeds.
+    dynamic dimension, the second another, the third a batch of one; `input_shape` fixes the shapes of the inputs it
+    names. Where these take minutes, fewer will do. `kernels` is a library for operators of the candidate, `numerics`
+    what its rewrites claim, as in tolerance_of. `nonfinite` False leaves NaN and Inf out. `progress` gets a line for
+    each run. `ahead` is the reference, running by itself already with the same shapes, inputs and seeds.
 
     Where all of that is the same, the candidate runs at the other `levels` of onnxruntime's optimizers, too. What
     differs there is their fault; it makes the models different unless the reference suffers from it as well.

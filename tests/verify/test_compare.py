@@ -10,7 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from fusionc.verify.compare import Mismatch, compare, largest_difference, largest_magnitude, unequal
+from fusionc.verify.compare import Mismatch, compare, largest_difference, largest_magnitude, unequal, usual_difference
 from fusionc.verify.conditioning import excused
 
 # By type: the share of the largest element by which one of 0 may be off, that by which the largest element itself may
@@ -259,3 +259,25 @@ def test_a_signalling_nan_is_a_nan() -> None:
     with warnings.catch_warnings(action="error"):
         assert compare(signalling, np.array([np.nan, 1], np.float32)) is None
         assert compare(signalling, np.ones(2, np.float32)) is not None
+
+
+def test_every_element_of_a_sequence_is_looked_at() -> None:
+    one, little, much = np.ones(4, np.float32), np.float32([1, 1, 1, 1.004]), np.float32([1, 1, 1, 3])
+    found = compare([one, one, one], [one, little, much])
+    assert found is not None and found.reason.startswith("element 1: ")
+    assert found.error == pytest.approx(2) and not found.within_widest
+    found = compare([one, one], [little, np.ones(3, np.float32)])
+    assert found is not None and found.error is None and not found.within_widest
+    found = compare([one, one], [little, one])
+    assert found is not None and found.error == pytest.approx(0.004, rel=1e-3) and found.within_widest
+
+
+def test_a_few_elements_are_not_the_usual_difference() -> None:
+    value, other = np.ones(100, np.float32), np.ones(100, np.float32)
+    other[:9] = 7
+    assert usual_difference(value, other) == 0
+    other[:30] = np.nan
+    other[30:60] = 3
+    assert usual_difference(value, other) == 2
+    assert usual_difference(value, other[:50]) == usual_difference([value], [other]) == usual_difference(1, 2) == 0
+    assert usual_difference(np.arange(9), np.arange(9)[::-1]) == 0, "integers do not round"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from onnx import numpy_helper
 from fusionc.runtime.runner import closes_runners
 from fusionc.verify import conditioning
 from fusionc.verify.compare import largest_difference
-from fusionc.verify.conditioning import Conditioning, _moved, _moved_value, steps
+from fusionc.verify.conditioning import Conditioning, _moved, _moved_value, is_amplified, steps
 from fusionc.verify.model_file import ModelFile
 from fusionc.verify.verification import verify
 
@@ -120,6 +121,38 @@ def test_where_the_reference_itself_steps(reference: Any, candidate: Any, moved:
     assert np.array_equal(steps(*values), np.where(expected, np.inf, 0.0))
     assert steps(values[0], values[1], values[2][:1]) is None
     assert steps([values[0]], [values[1]], [values[2]]) is None
+
+
+@pytest.mark.parametrize(
+    "dtype, noise, error, expected",
+    [
+        (np.float32, 2e-2, 0.3, True),
+        (np.float32, 2e-2, 0.33, False),  # out of proportion
+        (np.float32, 1e-2, 0.15, False),  # less than a thousand units in the last place of 100
+        (np.float16, 2e-2, 0.3, False),  # one unit
+        (np.int32, 2e-2, 0.3, False),
+    ],
+)
+def test_a_model_that_amplifies_rounding_does_so_to_more_than_weights(
+    dtype: type, noise: float, error: float, expected: bool
+) -> None:
+    outputs = {"y": np.array([100, -3], dtype), "z": np.ones(2, np.float32)}
+    assert is_amplified({"y": error}, {"y": noise, "z": 0.0}, outputs) == expected
+    assert not is_amplified({"y": error, "z": 1e-3}, {"y": noise, "z": 0.0}, outputs)
+
+
+def test_of_such_a_model_one_sample_may_decide_nothing_and_others_do(tmp_path: Path) -> None:
+    """What is off by more than moved weights explain, and by less than rounding in between may, is left out."""
+    seen = dict[float, str]()
+    for factor in (1.0, 1.005, 1.02):
+        constants = f"float[1] plus = {{12345.7}}, float[1] minus = {{12345.7}}, float[1] factor = {{{factor}}}"
+        body = "s = Mul (x, factor) a = Add (s, plus) y = Sub (a, minus)"
+        onnx.save(parse(f"agraph (float[N,64] x) => (float[N,64] y) <{constants}> {{ {body} }}"), tmp_path / "x.onnx")
+        (tmp_path / "x.onnx").rename(tmp_path / f"{factor}.onnx")
+        seen[factor] = verify(tmp_path / "1.0.onnx", tmp_path / f"{factor}.onnx").summary
+    assert seen[1.0].startswith("equal in 7 runs")
+    assert re.match("different: y, (seed [12]|.*magnitudes)", seen[1.005]), "not by the first sample"
+    assert seen[1.02].startswith("different: y, seed 0, ")
 
 
 QUANTIZED = """agraph (float[N, 64] x) => (int32[N, 64] y) {

@@ -87,12 +87,9 @@ class InputSearch:
         del first  # outputs can be large
         if not self._ports and not self._defaults:
             return
-        fewest = sizes
         for number, seed in enumerate(seeds[1:], start=1):
             other = self._other_sizes(number % 3, sizes)
-            for sample in self._one([*other, sizes], [style, *_NARROWER], seed):
-                fewest = min(fewest, sample.sizes, key=lambda sizes: prod(sizes.values()))
-                yield sample
+            yield from self._one([*other, sizes], [style, *_NARROWER], seed)
         base = seeds[0]
         if self._defaults:
             feeds = {name: _overridden(value, base) for name, value in self._defaults.items()}
@@ -101,9 +98,7 @@ class InputSearch:
             return
         for seed in (base, base + 1) if has_choice(self._ports, sizes) else (base,):
             for label, edge in self._edges(style, nonfinite):
-                # Whether NaN and Inf reach others of the batch is seen once, with a batch of two.
-                is_small = self._choices.is_large and edge.floats != "nonfinite"
-                yield from self._edge(label, fewest if is_small else sizes, edge, seed)
+                yield from self._edge(label, sizes, edge, seed)
 
     def _edges(self, style: Style, nonfinite: bool) -> Iterator[tuple[str, Style]]:
         """How values at the edges are drawn, by what to call them."""

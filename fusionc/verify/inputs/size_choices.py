@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from itertools import combinations
-from math import prod
 
 from fusionc.verify.inputs.formulas import Sizes, evaluate, formula_of, symbols_of
 from fusionc.verify.interface import Port
@@ -14,7 +13,6 @@ from fusionc.verify.interface import Port
 _LADDER = (1, 2, 3, 4, 8, 16, 32, 64, 128, 224, 256, 512, 768, 1024, 5, 6, 7, 12, 24, 48, 96, 384)
 _RANKS = (2, 3, 4, 1, 0)
 _MOST_LIKELY = 12
-_LARGE = 1 << 14  # elements of one of a batch: of an image or spectrogram, where one run may take a tenth of a second
 _MOST_ELEMENTS = 1 << 24  # of one input
 
 
@@ -55,7 +53,6 @@ class SizeChoices:
                 if name not in self._axes and name not in fixed:
                     self._axes[name] = (self._ports[0], 0)
         self.symbols = [symbol for symbol in self._axes if symbol not in self._formulas]
-        self.is_large = any(self._of_one(port) >= _LARGE for port in self._ports)  # batches are small then
 
     def first(self) -> Iterator[Sizes]:
         """Proposals for the first run."""
@@ -153,7 +150,7 @@ class SizeChoices:
         if rank > 4:
             return (2, 3) if axis % 2 == 0 else (3, 2)
         if self._is_batch(symbol):
-            return (2, 1) if self.is_large else (2, 3)
+            return 2, 3
         if re.search("past|cache|prev", name):
             return 6, 4
         if "height" in name or name == "h":
@@ -165,18 +162,6 @@ class SizeChoices:
         if "[" in symbol and rank == 4 and axis >= 2:
             return (64, 96) if axis == 2 else (96, 64)
         return 8, 5
-
-    def _of_one(self, port: Port) -> int:
-        """How many elements of an input there are for each of a batch; 0 where it has none."""
-        batch, *dims = port.dims or (0,)
-        if not isinstance(batch, str) or batch not in self._axes or not self._is_batch(batch):
-            return 0
-        return prod(self._about(dim) for dim in dims)
-
-    def _about(self, dim: int | str) -> int:
-        if isinstance(dim, int):
-            return dim
-        return 1 if dim in self._axes and self._is_batch(dim) else self._fixed.get(dim) or self._preferred(dim)[0]
 
     def _make_distinct(self, sizes: dict[str, int]) -> None:
         """Different symbols get different sizes, so that swapped dimensions show; equal ones come later."""

@@ -181,42 +181,6 @@ def test_batches_images_and_many_axes_keep_their_sizes() -> None:
     assert max(many[name] for name in "BPQRS") == 3 and many["T"] != many["U"]
 
 
-@pytest.mark.parametrize(
-    "inputs, is_large",
-    [
-        ("float[N,1,128,128] x", True),
-        ("float[N,1,128,127] x", False),
-        ("float[N,3,H,W] x", True),
-        ("float[2,3,224,224] x", False),  # nothing to choose
-        ("float[N,4] x, float[512,512] table", False),
-        ("float[N,4] x, float[B,512,512] y", True),
-    ],
-)
-def test_batches_are_small_where_one_of_them_is_large(inputs: str, is_large: bool) -> None:
-    ports = required_inputs(parse(f"agraph ({inputs}) => (float[N] z) {{ z = Identity (x) }}"))
-    choices = SizeChoices(ports, {})
-    assert choices.is_large == is_large
-    if "N" in choices.symbols:
-        sizes = [next(choices.first())["N"], next(choices.second({"N": 2, "H": 64, "W": 96, "B": 2}))["N"]]
-        assert sizes == [2, 1 if is_large else 3]
-
-
-@pytest.mark.parametrize(
-    "made, sizes",
-    [
-        ("(float[N,129,129] y) { y = Neg (x) }", "2 1 1 1 1 2 1"),
-        ("(float[a,2] y) { s = Constant <value_ints = [-1, 2]> () y = Reshape (x, s) }", "2 4 2 2 2 2 2"),
-    ],
-)
-def test_images_come_in_small_batches_where_they_can(tmp_path: Path, made: str, sizes: str) -> None:
-    """Infinities are looked for in two all the same: those of one may reach the other."""
-    path, said = tmp_path / "m.onnx", list[str]()
-    onnx.save(parse(f"agraph (float[N,129,129] x) => {made}"), path)
-    assert verify(path, path, levels=(), progress=said.append).summary == "equal in 7 runs"
-    assert [line.rpartition("=")[2] for line in said] == sizes.split()
-    assert said[5].startswith("run 6: NaN and Inf")
-
-
 def test_edges_hold_what_they_promise() -> None:
     ports = [Port("x", "tensor", onnx.TensorProto.FLOAT, ("n", 50))]
     model = parse("agraph (float[n,50] x) => (float[n,50] y) { y = Abs (x) }")
