@@ -82,6 +82,7 @@ class Job:
         """The model as it is in its file, for the first time: the result has a place, kernels of the model stay."""
         proto = self._loaded()
         require_place(self.options.destination)
+        self.notices += self.requests.left_alone(proto)
         self.notices += self.kernels.inherit(proto, library_for(self.options.source), self.options.trust_kernels)
         return proto
 

@@ -10,16 +10,17 @@ from typing import Any
 
 import onnx
 
+from fusionc.disk.load import load
 from fusionc.errors import FusioncError, UsageError
 from fusionc.measurement.deployed_model import DeployedModel, deployed
 from fusionc.measurement.intervals import RatioInterval, interval_of, log_ratio, percentile
-from fusionc.measurement.larger_batch import batch_of, with_batch
+from fusionc.measurement.larger_batch import batch_of, open_batch, with_batch
 from fusionc.measurement.rounds import Measured, measure_round
 from fusionc.protos import nodes_of
 from fusionc.runtime.process import insist
 from fusionc.runtime.profile import Profile, profile
 from fusionc.runtime.run_errors import RunError
-from fusionc.runtime.runner import closes_runners
+from fusionc.runtime.runner import closes_runners, fault_of_loading
 from fusionc.verify.first_sample import first_sample
 from fusionc.verify.interface import overridable_inputs, required_inputs
 
@@ -128,12 +129,15 @@ def _prepared(asked: BenchRequest) -> tuple[dict[str, DeployedModel], dict[str, 
     named = dict(zip(_names(asked.models), asked.models, strict=True))
     opened = {name: deployed(path, asked.trust_kernels) for name, path in named.items()}
     first = asked.models[0]
-    protos = [onnx.load(path, load_external_data=False) for path in asked.models]
+    protos = [load(path) for path in asked.models]
     try:
         sample = first_sample(first, protos[0], asked.input_shape, asked.inputs)
     except RunError as error:
-        hint = "give values with --inputs, or sizes with --input_shape"
         what = f"there are no inputs on which the model runs: {error}"
+        hint = "give values with --inputs, or sizes with --input_shape"
+        if (fault := fault_of_loading(first)) is not None:
+            what = f"onnxruntime cannot load the model: {fault}"
+            hint = "fusionc convert --mode 3 says what is not valid; --custom_op_library takes operators of your own"
         raise FusioncError(what, where=str(first), hint=hint) from error
     feeds = {}
     for (name, _), proto, path in zip(opened.items(), protos, asked.models, strict=True):
@@ -144,6 +148,8 @@ def _prepared(asked: BenchRequest) -> tuple[dict[str, DeployedModel], dict[str, 
             raise UsageError(what, where=str(path), hint=hint, code="E10001")
         taken = {*required, *(port.name for port in overridable_inputs(proto))}
         feeds[name] = {port: value for port, value in sample.feeds.items() if port in taken and value is not None}
+    for (model, _), own in zip(opened.values() if asked.batch_sizes else (), feeds.values(), strict=False):
+        open_batch(model.file, own)  # before anything is measured
     notices = [notice for _, told in opened.values() for notice in told]
     return {name: model for name, (model, _) in opened.items()}, feeds, Bench(sample.label, notices=notices)
 

@@ -11,6 +11,9 @@ if TYPE_CHECKING:
     from fusionc.rewrite.log import Commit
 
 
+_MOST = 8  # nodes; an area may have hundreds
+
+
 def described(commit: Commit) -> str:
     """A rewrite as an entry of a list."""
     return f"rewrite {commit.number}, {commit.pass_name}, pattern {commit.pattern}, at {_nodes(commit)}"
@@ -28,7 +31,7 @@ def tell_of_left_out(left_out: Mapping[Commit, str], plog: Plog) -> list[str]:
     the log gets a line for each."""
     notices = []
     for commit, reason in left_out.items():
-        nodes = ", ".join(commit.nodes) or "the graph"
+        nodes = _nodes(commit)
         place = f"GraphId[{commit.graph_id}], Pass[{commit.pass_name}]: pattern={commit.pattern}"
         plog.warning("Rollback", f"{place}, left_out_times=1, nodes: {nodes}, reason: {reason}.")
         notices.append(f"{commit.pass_name} left {nodes} as it is: {reason}")
@@ -36,4 +39,5 @@ def tell_of_left_out(left_out: Mapping[Commit, str], plog: Plog) -> list[str]:
 
 
 def _nodes(commit: Commit) -> str:
-    return ", ".join(commit.nodes) or "the whole graph"
+    more = f" and {len(commit.nodes) - _MOST} more" if len(commit.nodes) > _MOST else ""
+    return f"{', '.join(commit.nodes[:_MOST])}{more}" if commit.nodes else "the whole graph"

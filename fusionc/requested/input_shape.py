@@ -90,6 +90,18 @@ def sizes_to_run(model: ModelProto, shapes: Mapping[str, Sequence[DimensionSize]
     }
 
 
+def sizes_left(model: ModelProto, shapes: Mapping[str, Sequence[DimensionSize]]) -> list[str]:
+    """The dimensions that are to be open, and are not: the model fixes them, which neither -1 nor a range changes."""
+    inputs = _resizable(model)
+    return [
+        f'{name}[{axis}] stays {dim.dim_value}, as the model has it; --free_dim "{name}:{axis}" makes it symbolic'
+        for name, shape in shapes.items()
+        if name in inputs
+        for axis, (dim, size) in enumerate(zip(inputs[name].tensor_type.shape.dim, shape, strict=False))
+        if _is_fixed(dim) and (size == OPEN or isinstance(size, tuple))
+    ]
+
+
 def sizes_outside(run: Mapping[str, Sequence[int]], shapes: Mapping[str, Sequence[DimensionSize]]) -> list[str]:
     """The sizes to run with that are none of those that were asked for, each with its place: "x[1] is 9, not 1~8"."""
     return [

@@ -10,7 +10,7 @@ from onnx import ModelProto
 from fusionc.errors import UsageError
 from fusionc.requested.dimension_size import DimensionSize
 from fusionc.requested.free_dim import Freed, FreeDims, free_sizes
-from fusionc.requested.input_shape import fix_sizes, sizes_outside, sizes_to_run
+from fusionc.requested.input_shape import fix_sizes, sizes_left, sizes_outside, sizes_to_run
 from fusionc.requested.out_nodes import set_outputs
 from fusionc.requested.output_type import types_of_outputs
 
@@ -59,6 +59,11 @@ class Requests:
         """Which sizes to verify with are not among those that were asked for."""
         outside = sizes_outside(verify_shape or {}, self.input_shape or {})
         return [f"--verify_shape is outside of --input_shape: {'; '.join(outside)}"] if outside else []
+
+    def left_alone(self, model: ModelProto) -> list[str]:
+        """What of the model, as it is in its file, stays although other sizes were allowed."""
+        left = sizes_left(model, self.input_shape or {})
+        return [f"--input_shape opens no dimension: {'; '.join(left)}"] if left else []
 
     def unfit(self, reason: str, unknown: Sequence[str] = ()) -> UsageError:
         """What to say where the model is right, and the one that was asked for is not, unless the values of these

@@ -27,6 +27,7 @@ from fusionc.verify.model_part import SeenModel
 
 _FIRST, _MOST = 4, 512  # values that are looked at in one go
 _DRAWS = 4
+_Samples = Callable[[], Iterator[tuple[str, Feeds]]]
 _BYTES = 64 << 20  # of the values of one sample
 
 
@@ -57,7 +58,7 @@ class Located:
         if not self.shared:
             return "the models have no values of the same name, but for inputs and outputs"
         if not self.name:
-            return f"all {self.compared} values that both models have are equal{more}"
+            return f"all {self.compared} values that both models have are equal on finite inputs{more}"
         return (
             f"the first value that differs is {self.name}, after {self.compared} of {self.shared} that both models have"
             f"{more}: {self.sample}: {self.reason}\n"
@@ -76,7 +77,8 @@ def locate(
     seeds: Sequence[int] = (0, 1, 2),
     progress: Callable[[str], None] = lambda _: None,
 ) -> Located:
-    """Where two models begin to differ: on the samples of `inputs` and once per seed, as `verify` has them.
+    """Where two models begin to differ: on the samples of `inputs`, once per seed and on mixed magnitudes, as
+    `verify` has them.
 
     Values are compared in bounded numbers. One model at a time is loaded, with its weights where they lie, and what the
     first one gives waits in files. Raises FusioncError where a model is none or does not run, UsageError as `verify`.
@@ -86,12 +88,16 @@ def locate(
     with TemporaryDirectory(prefix="fusionc-") as folder:
         scratch = Path(folder)
         try:
-            samples = _samples(reference, input_shape, inputs, seeds)
+            ordinary, edges = _samples(reference, input_shape, inputs, seeds)
             for name in ("reference", "candidate", "values"):
                 (scratch / name).mkdir()
             ours = SeenModel(reference, scratch / "reference")
             theirs = SeenModel(candidate, scratch / "candidate")
-            return _Search(ours, theirs, samples, scratch / "values", progress).run()
+            found = _Search(ours, theirs, ordinary, scratch / "values", progress).run()
+            if found.name or next(edges(), None) is None:
+                return found
+            beyond = _Search(ours, theirs, edges, scratch / "values", progress).run()  # more than rounding grows there
+            return beyond if beyond.name else found
         except RunError as error:
             hint = "compare them without --locate, which says which of them does not run"
             raise FusioncError(f"onnxruntime cannot run the models in parts: {error}", hint=hint) from error
@@ -99,29 +105,33 @@ def locate(
 
 def _samples(
     reference: Path, shapes: Mapping[str, tuple[int, ...]] | None, inputs: Path | None, seeds: Sequence[int]
-) -> Callable[[], Iterator[tuple[str, Feeds]]]:
-    """What gives the samples, as often as they are needed, without keeping their values."""
+) -> tuple[_Samples, _Samples]:
+    """What gives the samples, as often as they are needed, without keeping their values: the ordinary ones, and those
+    of mixed magnitudes."""
     file = ModelFile(reference)
     model = file.proto()
     given = None if inputs is None else GivenValues(inputs).reader(model)
     runner = file.runner(is_lean=True)
     search = InputSearch(runner, model, reference.parent, shapes or {})
-    wanted = (sample for sample in search.samples(seeds, nonfinite=False) if not sample.edge)
-    drawn = [replace(sample, feeds={}, outputs=[]) for sample in wanted]
+    wanted = (sample for sample in search.samples(seeds, nonfinite=False) if sample.style.floats != "zeros")
+    drawn = [replace(sample, feeds={}, outputs=[]) for sample in wanted]  # of zeros rounding alone is left
     runner.close()
 
-    def samples() -> Iterator[tuple[str, Feeds]]:
+    def ordinary() -> Iterator[tuple[str, Feeds]]:
         yield from ((sample.label, sample.feeds) for sample in (given() if given is not None else ()))
-        yield from ((sample.label, search.feeds(sample)) for sample in drawn)
+        yield from ((sample.label, search.feeds(sample)) for sample in drawn if not sample.edge)
 
-    return samples
+    def edges() -> Iterator[tuple[str, Feeds]]:
+        yield from ((sample.label, search.feeds(sample)) for sample in drawn if sample.edge)
+
+    return ordinary, edges
 
 
 @dataclass
 class _Search:
     ours: SeenModel
     theirs: SeenModel
-    samples: Callable[[], Iterator[tuple[str, Feeds]]]
+    samples: _Samples
     folder: Path
     progress: Callable[[str], None]
     excused: int = 0

@@ -81,15 +81,31 @@ def test_other_inputs_than_the_first_takes(models: tuple[Path, Path], tmp_path: 
 
 
 def test_a_model_that_does_not_run(tmp_path: Path) -> None:
-    onnx.save(parse("g (float[2,3] x) => (float[2,3] y) { y = MatMul (x, x) }"), tmp_path / "m.onnx")
+    text = "g (float[N,3] x) => (float[2,3] y) <int64[2] s = {2, 5}> { y = Reshape (x, s) }"
+    onnx.save(parse(text), tmp_path / "m.onnx")
     with pytest.raises(FusioncError, match="no inputs on which the model runs"):
         bench(BenchRequest([tmp_path / "m.onnx"]), FakeRounds())
 
 
+def test_a_model_that_is_not_loaded(tmp_path: Path) -> None:
+    made = parse("g (float[2] x) => (float[2] y) { y = Relu (x) }")
+    made.graph.node[0].op_type = "Reluu"
+    onnx.save(made, tmp_path / "m.onnx")
+    with pytest.raises(FusioncError, match=r"onnxruntime cannot load the model: .*Reluu") as caught:
+        bench(BenchRequest([tmp_path / "m.onnx"]), FakeRounds())
+    assert "--custom_op_library" in (caught.value.hint or "")
+    (tmp_path / "m.onnx").write_text("{}")
+    with pytest.raises(FusioncError) as caught:
+        bench(BenchRequest([tmp_path / "m.onnx"]), FakeRounds())
+    assert caught.value.code == "E13005"
+
+
 def test_one_batch_size_where_none_is_open(tmp_path: Path) -> None:
     onnx.save(parse("g (float[2] x) => (float[2] y) { y = Relu (x) }"), tmp_path / "m.onnx")
-    with pytest.raises(UsageError, match="no input of the model leaves its first dimension open"):
-        bench(BenchRequest([tmp_path / "m.onnx"], processes=1, batch_sizes=(2,)), FakeRounds(m=1.0))
+    rounds = FakeRounds(m=1.0)
+    with pytest.raises(UsageError, match="no input of the model leaves its first dimension open") as caught:
+        bench(BenchRequest([tmp_path / "m.onnx"], processes=1, batch_sizes=(2,)), rounds)
+    assert not rounds.calls and (caught.value.hint or "").endswith('--free_dim "x:0"')
 
 
 def test_a_round_in_processes_of_their_own(models: tuple[Path, Path]) -> None:

@@ -43,6 +43,13 @@ def test_the_first_value_that_differs_and_who_makes_it() -> None:
     assert found.reference.startswith("Sin") and found.candidate.startswith("Cos")
 
 
+def test_what_large_values_alone_show() -> None:
+    constants = "float low = {-%s}, float high = {%s}"
+    text = f"agraph (float[N,4] x) => (float[N,4] y) <{constants}> {{ c = Clip (x, low, high) y = Neg (c) }}"
+    found = located(text % (99, 99), text % (990, 990))
+    assert found.name == "c" and found.sample.startswith("mixed magnitudes, seed 0")
+
+
 def test_a_constant_that_makes_the_difference() -> None:
     text = "agraph (float[N,2] x) => (float[N,2] y) <float[2] c = {%s}> { m = Mul (x, c) y = Relu (m) }"
     found = located(text % "1, 2", text % "1, 3")
@@ -72,7 +79,7 @@ def test_nothing_differs_in_what_a_conversion_makes(name: str) -> None:
     fusionc.convert(source, output="b.onnx", verify=False)
     found = locate(source, Path("b.onnx"))
     assert not found.name and found.compared == found.shared > 0
-    assert str(found) == f"all {found.shared} values that both models have are equal"
+    assert str(found) == f"all {found.shared} values that both models have are equal on finite inputs"
 
 
 @pytest.mark.parametrize("ir_version", [9, 10])
@@ -144,7 +151,8 @@ def test_large_values_are_compared_one_by_one(monkeypatch: pytest.MonkeyPatch) -
     monkeypatch.setattr(locating, "_BYTES", 1)
     lines: list[str] = []
     located(CHAIN.format("Sin "), CHAIN.format("Sin "), progress=lines.append)
-    assert lines == ["comparing 1 to 4 of 6 values", "comparing 5 to 5 of 6 values", "comparing 6 to 6 of 6 values"]
+    once = ["comparing 1 to 4 of 6 values", "comparing 5 to 5 of 6 values", "comparing 6 to 6 of 6 values"]
+    assert lines == 2 * once, "of ordinary values, and of mixed magnitudes"
 
 
 def weighted(size: int) -> onnx.ModelProto:
@@ -173,7 +181,7 @@ def test_weights_stay_in_files(monkeypatch: pytest.MonkeyPatch, size: int, is_ex
     onnx.save(weighted(size), "b.onnx", save_as_external_data=is_external, location="other", size_threshold=0)
     assert locate(Path("a.onnx"), Path("b.onnx")).compared == 3
     parts = [source for source in sources if isinstance(source, bytes)]
-    assert len(parts) == 2 and all(len(part) < 2000 for part in parts)
+    assert len(parts) == 4 and all(len(part) < 2000 for part in parts), "for ordinary values, and for mixed magnitudes"
 
 
 def test_another_large_weight_makes_the_difference() -> None:
@@ -197,7 +205,7 @@ def test_less_at_once_where_memory_is_short(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(SeenModel, "runner", hungry)
     same = located(CHAIN.format("Sin "), CHAIN.format("Sin "))
     assert same.compared == 5 and same.skipped == ("d",) and max(asked) == 4
-    assert str(same) == "all 5 values that both models have are equal (1 left out for want of memory)"
+    assert str(same) == "all 5 values that both models have are equal on finite inputs (1 left out for want of memory)"
     assert located(CHAIN.format("Sin "), CHAIN.format("Cos ")).name == "c"
 
 
@@ -217,7 +225,7 @@ def test_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
         "the first value that differs is c, after 2 of 6 that both models have: seed 0, N=2: "
     )
     same = CliRunner().invoke(main, ["verify", "a.onnx", "a.onnx", "--locate"])
-    assert (same.exit_code, same.stdout) == (0, "all 6 values that both models have are equal\n")
+    assert (same.exit_code, same.stdout) == (0, "all 6 values that both models have are equal on finite inputs\n")
 
 
 def test_the_command_of_the_readme() -> None:

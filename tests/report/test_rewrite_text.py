@@ -1,0 +1,16 @@
+from __future__ import annotations
+
+import pytest
+
+from fusionc.report.rewrite_text import described
+from fusionc.rewrite.log import Commit
+
+
+@pytest.mark.parametrize(
+    ("count", "told"),
+    [(0, "the whole graph"), (2, "n0, n1"), (8, "n0, n1, n2, n3, n4, n5, n6, n7"), (9, "n6, n7 and 1 more")],
+)
+def test_an_area_of_many_nodes_has_a_short_name(count: int, told: str) -> None:
+    commit = Commit(3, 0, "Pass", "Pattern", tuple(f"n{k}" for k in range(count)))
+    text = described(commit)
+    assert text.startswith("rewrite 3, Pass, pattern Pattern, at ") and text.endswith(told)
