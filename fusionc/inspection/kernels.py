@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from fusionc.inspection.finding import Finding
 from fusionc.model.graph import Model, Node
-from fusionc.runtime.cpu_kernels import way_to_run
+from fusionc.runtime.cpu_kernels import has_operator, way_to_run
 
 _BY_STEPS = ("Loop", "Scan")
 
@@ -31,6 +31,13 @@ def findings(model: Model) -> Iterator[Finding]:
             f"no kernel for what they read: {_counted(missing)}; onnxruntime will not load the model",
             "export with other element types, or raise the model with --target_opset",
             _labels(missing),
+        )
+    if foreign := found.get("foreign"):
+        yield Finding(
+            "unknown operators",
+            f"onnxruntime has no such operators: {_counted(foreign)}; it will not load the model by itself",
+            "correct the names; for operators of your own, --custom_op_library takes the library that has them",
+            _labels(foreign),
         )
     if written := found.get("parts"):
         yield Finding(
@@ -57,6 +64,8 @@ def findings(model: Model) -> Iterator[Finding]:
 
 def _way(node: Node) -> str:
     version, types = node.graph.opset_of(node.domain) or 1, [0 if v is None else v.elem_type for v in node.inputs]
+    if not has_operator(node.op, node.domain, version):
+        return "foreign"
     way = "kernel" if node.is_op("Constant") else way_to_run(node.op, node.domain, version, types)
     is_known = all(type_ or value is None for type_, value in zip(types, node.inputs, strict=True))
     return way if way != "none" or (is_known and node.domain == "") else "unknown"

@@ -163,7 +163,7 @@ class Node(ReadOnly, gs.Node):
         self.outputs: tuple[Value | None, ...] = ReadOnlyTuple(outputs)
         self.op: str = proto.op_type
         self.domain: str = operators.canonical_domain(proto.domain)
-        self.operator = self.domain, self.op
+        self.operator = self.domain, self.op  # the key of Graph.by_operator
         self.position = 0.0  # topological order: larger than that of every producer
         self.is_in_graph = False
         self.bodies: tuple[Graph, ...] = ()  # the subgraphs in its attributes, in the order of the proto

@@ -112,6 +112,15 @@ def test_operators_that_onnxruntime_does_not_load(of_type: str, tmp_path: Path) 
         onnxruntime.InferenceSession(tmp_path / "m.onnx", providers=["CPUExecutionProvider"])
 
 
+@pytest.mark.parametrize(("op", "domain"), [("Reluu", ""), ("MyOp", "my")])
+def test_operators_that_onnxruntime_does_not_know(op: str, domain: str, tmp_path: Path) -> None:
+    model = parse("agraph (float[2] x) => (float[2] y) { y = Relu (x) }")
+    model.graph.node[0].op_type, model.graph.node[0].domain = op, domain
+    model.opset_import.add(domain="my", version=1)
+    (found,) = inspected(model, tmp_path).findings
+    assert found.topic == "unknown operators" and f"1 {op}" in found.text and "--custom_op_library" in found.to_do
+
+
 def test_what_runs_step_by_step_and_what_leaves_the_blocked_layout(tmp_path: Path) -> None:
     loop = parse("""agraph (float[2] x, int64 n) => (float[2] y) <bool go = {1}> {
         y = Loop (n, go, x) <body = b (int64 i, bool c, float[2] s) => (bool d, float[2] t) {

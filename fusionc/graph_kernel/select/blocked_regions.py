@@ -37,7 +37,7 @@ def blocked_locations(graph: Graph, kind: KernelKind) -> list[AreaLocation]:
 
 def _may_be_inside(node: Node) -> bool:
     """Whether an operator alone could be in a region, whatever is in front of it."""
-    if (node.domain, node.op) not in OPERATORS or node.bodies or None in node.outputs:
+    if node.operator not in OPERATORS or node.bodies or None in node.outputs:
         return False
     weights = [v for place, v in enumerate(node.inputs) if v is not None and _is_weights(node, place, v)]
     if not all(v.is_constant and v.graph is node.graph for v in weights):
@@ -119,4 +119,4 @@ def _useless(nodes: Sequence[Node]) -> list[Node]:
 
 
 def _convolves(node: Node) -> bool:
-    return (node.domain, node.op) in CONVOLVING
+    return node.operator in CONVOLVING

@@ -90,7 +90,7 @@ def _reached(
     with the orders of axes that lie between both. That of the blocked layout is `blocked`."""
     found: dict[Edge, set[_Order]] = {}
     for node in nodes:
-        if (node.domain, node.op) in _BLOCKED:
+        if node.operator in _BLOCKED:
             orders = {blocked}
         elif node.is_op("Transpose"):
             orders = {_order_of(node)}

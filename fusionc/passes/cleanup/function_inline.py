@@ -13,7 +13,7 @@ def _calls(graph: Graph) -> Iterator[Match]:
         function = node.function
         if function is not None and not node.has_references:
             living = filter(is_alive, graph.model.graphs)
-            calls = sum(len(other.by_operator.get((node.domain, node.op), ())) for other in living)
+            calls = sum(len(other.by_operator.get(node.operator, ())) for other in living)
             drops = (function,) if calls == 1 else ()
             yield Match(graph, (node,), node.outputs, {"node": node, "function": function}, drops=drops)
 
