@@ -179,7 +179,7 @@ def test_names() -> None:
 def test_passes_that_cannot_be_asked_for_near_misses_say_why() -> None:
     never = ask(GELU, "MatMulAllReduce").notes[0]
     assert never.startswith("it never matches: ONNX has no collective operators")
-    assert "docs/graph_kernel.md" in ask(GELU, "AutomaticUbFusion").notes[0]
+    assert "--enable_graph_kernel" in ask(GELU, "AutomaticUbFusion").notes[0]
     search = "a search of its own for Concat (the converted model has none), which says nothing of near misses"
     assert ask(GELU, "ZConcatv2dFusionPass").notes[0] == f"ConcatConcat: {search}"
     assert ask(GELU, "PrunePass").notes[0].startswith("DeadNode, UnusedConstant, UnusedFunction: a search of its own")
