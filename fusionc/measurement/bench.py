@@ -148,8 +148,9 @@ def _prepared(asked: BenchRequest) -> tuple[dict[str, DeployedModel], dict[str, 
             raise UsageError(what, where=str(path), hint=hint, code="E10001")
         taken = {*required, *(port.name for port in overridable_inputs(proto))}
         feeds[name] = {port: value for port, value in sample.feeds.items() if port in taken and value is not None}
-    for (model, _), own in zip(opened.values() if asked.batch_sizes else (), feeds.values(), strict=False):
-        open_batch(model.file, own)  # before anything is measured
+    if asked.batch_sizes:  # whether there is a batch to change, before anything is measured
+        for (model, _), own in zip(opened.values(), feeds.values(), strict=True):
+            open_batch(model.file, own)
     notices = [notice for _, told in opened.values() for notice in told]
     return {name: model for name, (model, _) in opened.items()}, feeds, Bench(sample.label, notices=notices)
 

@@ -128,8 +128,8 @@ class Judge:
         """Whether the reference, moved once by rounding, moves about as far as the candidate is off, all of it and not
         single elements alone, and both within the widest tolerance. It takes one run, the order of reductions a dozen.
         """
-        errors = {name: mismatch.error for name, mismatch in mismatches.items() if mismatch.error is not None}
-        if len(errors) < len(mismatches) or not all(mismatch.within_widest for mismatch in mismatches.values()):
+        errors = _errors(mismatches)
+        if errors is None or not all(mismatch.within_widest for mismatch in mismatches.values()):
             return False
         moved = next(self._conditioning.draws(sample.feeds), None)
         if moved is None or any(
@@ -160,8 +160,8 @@ class Judge:
             seen = map(steps, sample.outputs, found, moved)
             reaches = [farther(*pair) for pair in zip(reaches, seen, strict=True)]
             left = self._unsettled(sample, found, reaches)
-            errors = {name: mismatch.error for name, mismatch in left.items() if mismatch.error is not None}
-            if len(errors) == len(left) and excused(errors, noise):
+            errors = _errors(left)
+            if errors is not None and excused(errors, noise):
                 self._note_movement(sample, noise)
                 return "same", left, reaches
         if all(mismatch.error is None for mismatch in left.values()):  # integers, mostly
@@ -171,7 +171,14 @@ class Judge:
                 left = self._unsettled(sample, found, reaches)
                 if not left:
                     return "same", left, reaches
-        elif is_amplified(errors, noise, dict(zip(self.names, sample.outputs, strict=True))):
+        errors = _errors(left)
+        if errors and is_amplified(errors, noise, dict(zip(self.names, sample.outputs, strict=True))):
             self._note_movement(sample, noise)
             return "unstable", left, reaches
         return "different", left, reaches
+
+
+def _errors(mismatches: Mapping[str, Mismatch]) -> dict[str, float] | None:
+    """By how much outputs are off; None where that is not all the trouble with one of them."""
+    errors = {name: mismatch.error for name, mismatch in mismatches.items() if mismatch.error is not None}
+    return errors if len(errors) == len(mismatches) else None

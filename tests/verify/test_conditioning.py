@@ -155,6 +155,20 @@ def test_of_such_a_model_one_sample_may_decide_nothing_and_others_do(tmp_path: P
     assert seen[1.02].startswith("different: y, seed 0, ")
 
 
+def test_another_trouble_decides_where_rounding_is_amplified(tmp_path: Path) -> None:
+    seen = []
+    for name, factor, step in (("a", 1.0, 1), ("b", 1.005, 1), ("c", 1.005, 2)):
+        constants = f"float[1] plus = {{12345.7}}, float[1] minus = {{12345.7}}, float[1] factor = {{{factor}}}"
+        body = "s = Mul (x, factor) a = Add (s, plus) y = Sub (a, minus) n = Shape (x) z = Mul (n, t)"
+        text = f"agraph (float[N,64] x) => (float[N,64] y, int64[2] z) <{constants}, int64 t = {{{step}}}> {{ {body} }}"
+        onnx.save(parse(text), tmp_path / f"{name}.onnx")
+        seen.append(verify(tmp_path / "a.onnx", tmp_path / f"{name}.onnx", nonfinite=False))
+    same, near, wrong = seen
+    assert same.status == "equal" and not near.summary.startswith("different: y, seed 0,")
+    assert wrong.status == "different" and ", seed 0, " in wrong.summary, wrong.summary
+    assert {difference.subject for difference in wrong.differences} == {"y", "z"}
+
+
 QUANTIZED = """agraph (float[N, 64] x) => (int32[N, 64] y) {
     axis = Constant <value_ints = [1]> () m = ReduceMax (x, axis) c = Constant <value_float = 49.0> ()
     %s
