@@ -73,7 +73,7 @@ def worth_testing(groups: Sequence[Group], worths: Mapping[str, Worth]) -> list[
         elif _gain(whole) > 0:
             found.append(whole)
     found.sort(key=_promise, reverse=True)
-    return _one_of_each_kind_of_threads(found)[:MOST_TESTS]
+    return _one_of_threads(found)[:MOST_TESTS]
 
 
 def order_of_members(groups: Sequence[Group], worths: Mapping[str, Worth]) -> list[TunedChange]:
@@ -114,7 +114,7 @@ def _promise(worth: Worth) -> float:
     return _gain(worth) / (noise + 0.005)
 
 
-def _one_of_each_kind_of_threads(found: Sequence[Worth]) -> list[Worth]:
-    """Numbers of threads exclude one another."""
-    best = next((worth for worth in found if worth.change.threads), None)
-    return [worth for worth in found if not worth.change.threads or worth is best]
+def _one_of_threads(found: Sequence[Worth]) -> list[Worth]:
+    """Numbers of threads exclude one another, and one thread does not spin: only one such change can be taken."""
+    best = next((worth for worth in found if worth.change.is_of_threads), None)
+    return [worth for worth in found if not worth.change.is_of_threads or worth is best]

@@ -73,6 +73,7 @@ def test_a_planted_slow_pass_and_a_planted_slow_area_are_found() -> None:
 def test_an_optimizer_and_a_setting_that_cost_are_found() -> None:
     found = paying(Simulation(3, SkipLayerNormFusion=-0.07, no_spinning=-0.3))
     assert found == {"onnxruntime without SkipLayerNormFusion", "no spinning"}
+    assert paying(Simulation(3, one_thread=-0.4, no_spinning=-0.3)) == {"1 thread"}, "one thread does not spin"
 
 
 @pytest.mark.parametrize("noise", [0.002, 0.02, 0.1])
