@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from fusionc.rewrite.log import Commit
 
 
-_MOST = 8  # nodes; an area may have hundreds
+_MOST = 24  # nodes: all of a written-out attention; an area may have hundreds
 
 
 def described(commit: Commit) -> str:
