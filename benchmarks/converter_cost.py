@@ -4,13 +4,13 @@
     python benchmarks/converter_cost.py                        every model of ../shared/models
     python benchmarks/converter_cost.py FOLDER --only bert     models of another folder whose path contains a word
     python benchmarks/converter_cost.py --rounds 5             more rounds; the table has their medians
-    python benchmarks/converter_cost.py --wall                 by the clock, on a machine that does nothing else
+    python benchmarks/converter_cost.py --processor            processor time, on a machine that does other things, too
 
 For each model, in turn: fusionc without verification and with it, onnxsim and onnxslim, each as its command line
-without options. Seconds are those of the processor, of all processes and threads together, which other work on the
-machine changes little. Memory is the peak of the largest process (its ru_maxrss) above that for a model of one node, in
-multiples of the size of the model; the first line has what the model of one node takes itself. Nothing large is
-imported here: a process starts with the peak of the one that starts it.
+without options. Seconds are those that a user waits; with --processor those of the processor, of all processes and
+threads together, which other work on the machine changes little. Memory is the peak of the largest process (its
+ru_maxrss) above that for a model of one node, in multiples of the size of the model; the first line has what the model
+of one node takes itself. Nothing large is imported here: a process starts with the peak of the one that starts it.
 
 Exit code 1 where the geometric mean of the seconds without verification is above 0.35 of onnxsim's or 0.4 of
 onnxslim's, with verification above 0.8 of onnxslim's, or where a model above 60 MB takes more than 2.0 times its size
@@ -68,7 +68,7 @@ class Cost:
     peak: float = math.inf
 
 
-def cost(tool: str, source: Path, folder: Path, is_wall: bool) -> Cost:
+def cost(tool: str, source: Path, folder: Path, is_processor: bool) -> Cost:
     """Convert once."""
     target = folder / "made" / "out.onnx"
     target.parent.mkdir(exist_ok=True)
@@ -84,12 +84,12 @@ def cost(tool: str, source: Path, folder: Path, is_wall: bool) -> Cost:
     if child.returncode or not target.exists():
         return Cost()
     target.unlink()
-    return Cost(wall if is_wall else used.ru_utime + used.ru_stime, used.ru_maxrss * 1024)
+    return Cost(used.ru_utime + used.ru_stime if is_processor else wall, used.ru_maxrss * 1024)
 
 
-def costs(source: Path, folder: Path, rounds: int, is_wall: bool) -> dict[str, Cost]:
+def costs(source: Path, folder: Path, rounds: int, is_processor: bool) -> dict[str, Cost]:
     """The medians of some rounds, in each of which all convert, one after the other."""
-    found = [{tool: cost(tool, source, folder, is_wall) for tool in COMMANDS} for _ in range(rounds)]
+    found = [{tool: cost(tool, source, folder, is_processor) for tool in COMMANDS} for _ in range(rounds)]
     return {
         tool: Cost(*(statistics.median(getattr(row[tool], what) for row in found) for what in ("seconds", "peak")))
         for tool in COMMANDS
@@ -101,7 +101,7 @@ def run(code: str, *arguments: object) -> None:
     subprocess.run([sys.executable, "-c", code, *map(str, arguments)], check=True)
 
 
-def measured(sources: Sequence[Path], rounds: int, is_wall: bool) -> list[tuple[float, dict[str, Cost]]]:
+def measured(sources: Sequence[Path], rounds: int, is_processor: bool) -> list[tuple[float, dict[str, Cost]]]:
     """The size and the costs of each model, of one with one node first; the table is printed line by line."""
     table = []
     print(f"{'':28}{'MB':>6}", *(f"{tool:>15}" for tool in COMMANDS), flush=True)
@@ -111,13 +111,13 @@ def measured(sources: Sequence[Path], rounds: int, is_wall: bool) -> list[tuple[
             model = folder / (source.name if source else "one node")
             if source is None:
                 run(_ONE_NODE, model)
-                costs(model, folder, 1, is_wall)  # compiles the modules
+                costs(model, folder, 1, is_processor)  # compiles the modules
             elif (source.parent / "skeleton.py").exists():
                 run(_HYDRATED, Path(__file__).parent, source, folder)
             else:
                 model.symlink_to(source.resolve())
             size = model.stat().st_size
-            found = costs(model, folder, rounds, is_wall)
+            found = costs(model, folder, rounds, is_processor)
             table.append((size, found))
             texts = (told(found[tool], table[0][1][tool], size if source else None) for tool in COMMANDS)
             print(f"{model.stem[:28]:28}{size / 1e6:6.0f}", *(f"{text:>15}" for text in texts), flush=True)
@@ -143,12 +143,12 @@ def main() -> None:
     parser.add_argument("folder", nargs="?", type=Path, default=Path(__file__).parents[2] / "shared" / "models")
     parser.add_argument("--only", default="")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--wall", action="store_true")
+    parser.add_argument("--processor", action="store_true")
     options = parser.parse_args()
     sources = [path for path in sorted(options.folder.rglob("*.onnx")) if options.only in str(path)]
     if not sources:
         sys.exit(f"no models in {options.folder}")
-    (_, least), *table = measured(sources, options.rounds, options.wall)
+    (_, least), *table = measured(sources, options.rounds, options.processor)
     is_good = True
     for one, other, limit in TIMES:
         found = ratio([row for _, row in table], one, other)
