@@ -14,7 +14,7 @@ from fusionc.disk.load import load
 from fusionc.errors import FusioncError, UsageError
 from fusionc.measurement.deployed_model import DeployedModel, deployed
 from fusionc.measurement.intervals import RatioInterval, interval_of, log_ratio, percentile
-from fusionc.measurement.larger_batch import batch_of, open_batch, with_batch
+from fusionc.measurement.larger_batch import batch_of, with_batch
 from fusionc.measurement.rounds import Measured, measure_round
 from fusionc.protos import nodes_of
 from fusionc.runtime.process import insist
@@ -148,9 +148,9 @@ def _prepared(asked: BenchRequest) -> tuple[dict[str, DeployedModel], dict[str, 
             raise UsageError(what, where=str(path), hint=hint, code="E10001")
         taken = {*required, *(port.name for port in overridable_inputs(proto))}
         feeds[name] = {port: value for port, value in sample.feeds.items() if port in taken and value is not None}
-    if asked.batch_sizes:  # whether there is a batch to change, before anything is measured
+    if asked.batch_sizes:  # before anything is measured, to see whether there is a batch to change
         for (model, _), own in zip(opened.values(), feeds.values(), strict=True):
-            open_batch(model.file, own)
+            with_batch(model.file, own, asked.batch_sizes[0])
     notices = [notice for _, told in opened.values() for notice in told]
     return {name: model for name, (model, _) in opened.items()}, feeds, Bench(sample.label, notices=notices)
 
