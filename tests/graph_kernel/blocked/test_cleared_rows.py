@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -51,13 +52,22 @@ def found() -> dict[str, Found]:
     return {name: only_area(network(form).model()) for name, form in FORMS.items()}
 
 
+@pytest.fixture(scope="module")
+def programs(found: dict[str, Found], tmp_path_factory: pytest.TempPathFactory) -> Standalone:
+    return Standalone([one.area for one in found.values()], tmp_path_factory.mktemp("programs"), ["-O0"])
+
+
+@pytest.fixture(scope="module")
+def library(found: dict[str, Found]) -> Path:
+    return build([one.area for one in found.values()]).library
+
+
 @pytest.mark.usefixtures("needs_a_compiler")
 @pytest.mark.parametrize("name", FORMS)
-def test_forms(name: str, found: dict[str, Found], tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_forms(name: str, found: dict[str, Found], programs: Standalone, library: Path) -> None:
     """Rows that are not finite among them: what is cleared is zero whatever it was."""
     one, n = found[name], network(FORMS[name])
-    run = Standalone([one.area], tmp_path_factory.mktemp(name), ["-O0"]).run
-    given = [session(call_of(one), library) for library in (build([one.area]).library, None)]
+    given = [session(call_of(one), registered) for registered in (library, None)]
     for sizes in SIZES:
         for edges in (False, name != "attention"):
             values = values_of(n.model(), n.feeds(sizes, edges=edges), one.images.values())
@@ -65,7 +75,7 @@ def test_forms(name: str, found: dict[str, Found], tmp_path_factory: pytest.Temp
             assert "CLEAR" in check(one.area, tensors).kinds
             (plain,) = wanted(one.area, tensors)
             for width in widths():
-                assert not difference(plain, run(one.area, tensors, width)[0]), (sizes, width)
+                assert not difference(plain, programs.run(one.area, tensors, width)[0]), (sizes, width)
             for kernel in given:
                 (made,) = kernel.run(None, one.feeds(values))
                 assert not difference(plain, made), sizes
@@ -73,11 +83,11 @@ def test_forms(name: str, found: dict[str, Found], tmp_path_factory: pytest.Temp
 
 @pytest.mark.usefixtures("needs_a_compiler")
 @pytest.mark.parametrize("shape", [(3, 5, 1), (2, 4, 1), (2, 5, 2)])
-def test_sizes_that_do_not_fit_are_an_error(shape: tuple[int, ...], found: dict[str, Found]) -> None:
+def test_sizes_that_do_not_fit_are_an_error(shape: tuple[int, ...], found: dict[str, Found], library: Path) -> None:
     one, n = found["rows"], network(FORMS["rows"])
     feeds = values_of(n.model(), n.feeds({"B": 2, "M": 5}), one.images.values())
     feeds = {name: np.zeros(shape, bool) if array.dtype == bool else array for name, array in feeds.items()}
-    given = session(call_of(one), build([one.area]).library)
+    given = session(call_of(one), library)
     with pytest.raises(Exception, match="condition of rows does not fit"):
         given.run(None, one.feeds(feeds))
 

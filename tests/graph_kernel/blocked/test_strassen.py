@@ -139,14 +139,17 @@ def test_what_is_not_finite_stays_in_its_rows(name: str, found: dict[str, Found]
 
 @pytest.mark.usefixtures("needs_a_compiler")
 def test_rows_of_a_few_numbers(found: dict[str, Found], programs: Standalone) -> None:
-    """A table that is looked up by a product with rows of one 1 each, beside rows of many numbers."""
+    """A table that is looked up by a product with rows of one 1 each, beside rows of many numbers.
+
+    Of sums of quarters the numbers are at most 6 times the largest weight; without the scales of rows, 10,000 times.
+    """
     one = found["plain"]
     rows = 100 * np.random.default_rng(4).standard_normal((40, 64)).astype(np.float32)
     rows[:20] = np.eye(64, dtype=np.float32)[:20]
     (weights,) = one.constants.values()
     for width in widths():
         (made,) = programs.run(one.area, [one.constants.get(name, rows) for name in one.area.inputs], width)
-        assert (np.abs(made[:20] - weights[:20]) <= 5e-7 * np.abs(weights).max()).all()
+        assert (np.abs(made[:20] - weights[:20]) <= 16 * 2.0**-24 * np.abs(weights).max()).all()
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
