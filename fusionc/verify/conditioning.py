@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from fusionc.verify.seeding import seeded_runner
 
 _LARGEST_MODEL = 1_500_000_000  # bytes; a larger model is not copied to move its weights
 _DRAWS = 8
+_OTHER_WEIGHTS, _OTHER_DRAWS = 3, 4  # ways to move the weights besides, and draws with each
 _ABOUT = 4  # times the noise, up to which an error is of its size …
 _IN_PROPORTION = 16  # … and up to which it says nothing, where the noise …
 _AMPLIFIED = 1000  # … is more than so many units in the last place of the largest value
@@ -48,18 +49,32 @@ class Conditioning:
         for places in range(2, _FARTHEST + 1):
             yield from self._run(moved_feeds(feeds, _DRAWS + places, places))
 
+    def other_draws(self, feeds: Feeds) -> Iterator[list[Any]]:
+        """The same with the weights moved in other ways: of a model that amplifies rounding, each shows something else.
+
+        Each takes a session of its own, as long as it runs.
+        """
+        for seed in range(1, 1 + _OTHER_WEIGHTS):
+            runner = self._with_moved_weights(seed)
+            if runner is self._reference:
+                return
+            for draw in range(_OTHER_DRAWS):
+                with suppress(RunError):
+                    yield runner.run(moved_feeds(feeds, draw))
+            runner.close()
+
     def _run(self, feeds: Feeds) -> Iterator[list[Any]]:
-        runner = self._moved = self._moved or self._with_moved_weights()
+        runner = self._moved = self._moved or self._with_moved_weights(0)
         with suppress(RunError):
             yield runner.run(feeds)
 
-    def _with_moved_weights(self) -> Runner:
+    def _with_moved_weights(self, seed: int) -> Runner:
         model = onnx.load(self._path, load_external_data=False)
         size = sum(map(byte_size, model.graph.initializer))
         if size > _LARGEST_MODEL:
             return self._reference
         onnx.external_data_helper.load_external_data_for_model(model, str(self._path.parent))
-        rng = np.random.default_rng(0)
+        rng = np.random.default_rng(seed)
         for tensor in model.graph.initializer:
             if tensor.data_type in (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE):
                 tensor.CopyFrom(
@@ -111,15 +126,17 @@ def excused(errors: Mapping[str, float], noise: Mapping[str, float]) -> bool:
     return all(error <= _ABOUT * noise[name] for name, error in errors.items())
 
 
-def is_amplified(errors: Mapping[str, float], noise: Mapping[str, float], outputs: Mapping[str, Any]) -> bool:
-    """Is the noise that of a model which amplifies rounding, and no error out of all proportion to it?
+def is_amplified(names: Iterable[str], noise: Mapping[str, float], outputs: Mapping[str, Any]) -> bool:
+    """Is the noise of each of these outputs that of a model which amplifies rounding?"""
+    return all(noise[name] > _AMPLIFIED * _last_place(outputs[name]) for name in names)
+
+
+def is_in_proportion(errors: Mapping[str, float], noise: Mapping[str, float]) -> bool:
+    """Is no error out of all proportion to the noise of a model that amplifies rounding?
 
     What rounds is more than weights: of a long sum, or behind many layers, it is several times as much.
     """
-    return all(
-        noise[name] > _AMPLIFIED * _last_place(outputs[name]) and error <= _IN_PROPORTION * noise[name]
-        for name, error in errors.items()
-    )
+    return all(error <= _IN_PROPORTION * noise[name] for name, error in errors.items())
 
 
 def _last_place(value: Any) -> float:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
+from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
 from fusionc.runtime.runner import Runner
 from fusionc.verify.compare import Mismatch, Numerics, compare, largest_difference, largest_magnitude, usual_difference
-from fusionc.verify.conditioning import Conditioning, excused, is_amplified, steps
+from fusionc.verify.conditioning import Conditioning, excused, is_amplified, is_in_proportion, steps
 from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.optimizer_dependence import OptimizerDependence
 from fusionc.verify.order_dependence import OrderDependence, Reach, farther, is_finite, is_open, settled
@@ -152,9 +153,14 @@ class Judge:
         """Whether the reference, moved by rounding, differs from itself as much as the candidate does ("same"), or, as
         it amplifies rounding, not much less ("unstable"); what is left of the mismatches without the elements in which
         it itself gives the other value; the reaches with these."""
-        noise = dict.fromkeys(self.names, 0.0)
+        noise, outputs = dict.fromkeys(self.names, 0.0), dict(zip(self.names, sample.outputs, strict=True))
         left, reaches = self._unsettled(sample, found, reaches), list(reaches)
-        for moved in self._conditioning.draws(sample.feeds):
+
+        def other_draws() -> Iterator[list[Any]]:  # which cost more: asked for after the others have shown their noise
+            if is_amplified(_errors(left) or self.names, noise, outputs):
+                yield from self._conditioning.other_draws(sample.feeds)
+
+        for moved in chain(self._conditioning.draws(sample.feeds), other_draws()):
             for name, value, other, reach in zip(noise, sample.outputs, moved, reaches, strict=True):
                 noise[name] = max(noise[name], largest_difference(*settled(value, other, reach)))
             seen = map(steps, sample.outputs, found, moved)
@@ -172,7 +178,7 @@ class Judge:
                 if not left:
                     return "same", left, reaches
         errors = _errors(left)
-        if errors and is_amplified(errors, noise, dict(zip(self.names, sample.outputs, strict=True))):
+        if errors and is_amplified(errors, noise, outputs) and is_in_proportion(errors, noise):
             self._note_movement(sample, noise)
             return "unstable", left, reaches
         return "different", left, reaches

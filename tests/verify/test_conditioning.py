@@ -15,7 +15,7 @@ from onnx import numpy_helper
 from fusionc.runtime.runner import closes_runners
 from fusionc.verify import conditioning
 from fusionc.verify.compare import largest_difference
-from fusionc.verify.conditioning import Conditioning, _moved, _moved_value, is_amplified, steps
+from fusionc.verify.conditioning import Conditioning, _moved, _moved_value, is_amplified, is_in_proportion, steps
 from fusionc.verify.model_file import ModelFile
 from fusionc.verify.verification import verify
 
@@ -137,8 +137,9 @@ def test_a_model_that_amplifies_rounding_does_so_to_more_than_weights(
     dtype: type, noise: float, error: float, expected: bool
 ) -> None:
     outputs = {"y": np.array([100, -3], dtype), "z": np.ones(2, np.float32)}
-    assert is_amplified({"y": error}, {"y": noise, "z": 0.0}, outputs) == expected
-    assert not is_amplified({"y": error, "z": 1e-3}, {"y": noise, "z": 0.0}, outputs)
+    noises = {"y": noise, "z": 0.0}
+    assert (is_amplified(["y"], noises, outputs) and is_in_proportion({"y": error}, noises)) == expected
+    assert not is_amplified(["y", "z"], noises, outputs) and not is_in_proportion({"y": error, "z": 1e-3}, noises)
 
 
 def cancelling(path: Path, factor: float, outputs: str = "", more: str = "") -> Path:
@@ -158,6 +159,21 @@ def test_of_such_a_model_one_sample_may_decide_nothing_and_others_do(tmp_path: P
     assert seen[1.0].startswith("equal in 7 runs")
     assert re.match("different: y, (seed [12]|.*magnitudes)", seen[1.005]), "not by the first sample"
     assert seen[1.02].startswith("different: y, seed 0, ")
+
+
+@pytest.mark.parametrize("ways, status", [(conditioning._OTHER_WEIGHTS, "impossible"), (0, "different")])
+def test_of_such_a_model_weights_are_moved_in_several_ways(
+    ways: int, status: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first way moves two weights alike, of which the difference counts; another one does not, and explains all."""
+    monkeypatch.setattr(conditioning, "_OTHER_WEIGHTS", ways)
+    constants = "float[1] plus = {12345.7}, float[1] w = {%s}, float[1] v = {0.33333334}, float[1] k = {5.5e5}"
+    text = f"agraph (float[N,64] x) => (float[N,64] y) <{constants}, float[1] minus = {{12345.7}}> {{"
+    body = "t = Add (x, x) s = Add (t, plus) c = Sub (s, minus) d = Sub (w, v) e = Mul (d, k) y = Add (c, e) }"
+    paths = [tmp_path / "reference.onnx", tmp_path / "candidate.onnx"]
+    for path, weight in zip(paths, ("0.33333334", "0.33333337"), strict=True):
+        onnx.save(parse(f"{text % weight} {body}"), path)
+    assert verify(*paths, nonfinite=False).status == status
 
 
 def test_another_trouble_decides_where_rounding_is_amplified(tmp_path: Path) -> None:
