@@ -26,7 +26,7 @@ convert: .venv/installed ## convert a sample model; the result, the log and fusi
 	@cat build/log/debug/plog/* | grep "GraphId" | grep -v "effected_times=0" | grep "effected_times="
 
 test: .venv/installed-dev ## run the tests
-	$(BIN)/python -m pytest -n 2 -m "not timing"
+	$(BIN)/python -m pytest -n 2 --dist loadfile -m "not timing"
 
 timing: .venv/installed-dev ## run the tests that measure time, which say something on an idle machine alone
 	$(BIN)/python -m pytest -m timing

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -52,16 +52,16 @@ class Conditioning:
     def other_draws(self, feeds: Feeds) -> Iterator[list[Any]]:
         """The same with the weights moved in other ways: of a model that amplifies rounding, each shows something else.
 
-        Each takes a session of its own, as long as it runs.
+        Each takes a session of its own, as long as it runs, instead of that of the first way.
         """
+        if self._moved is None or self._moved is self._reference:
+            return
+        self._moved.close()
         for seed in range(1, 1 + _OTHER_WEIGHTS):
-            runner = self._with_moved_weights(seed)
-            if runner is self._reference:
-                return
-            for draw in range(_OTHER_DRAWS):
-                with suppress(RunError):
-                    yield runner.run(moved_feeds(feeds, draw))
-            runner.close()
+            with closing(self._with_moved_weights(seed)) as runner:
+                for draw in range(_OTHER_DRAWS):
+                    with suppress(RunError):
+                        yield runner.run(moved_feeds(feeds, draw))
 
     def _run(self, feeds: Feeds) -> Iterator[list[Any]]:
         runner = self._moved = self._moved or self._with_moved_weights(0)
