@@ -157,7 +157,8 @@ class Judge:
         left, reaches = self._unsettled(sample, found, reaches), list(reaches)
 
         def other_draws() -> Iterator[list[Any]]:  # which cost more: asked for after the others have shown their noise
-            if is_amplified(_errors(left) or self.names, noise, outputs):
+            errors = _errors(left)
+            if errors and is_amplified(errors, noise, outputs):
                 yield from self._conditioning.other_draws(sample.feeds)
 
         for moved in chain(self._conditioning.draws(sample.feeds), other_draws()):

@@ -11,7 +11,7 @@ import pytest
 from areas import session
 from kernels_run import call_of
 from networks import MICROSOFT, Array, Found, Network, difference, only_area, wanted
-from standalone_programs import Standalone, widths
+from standalone_programs import Standalone, has_512, widths
 
 from fusionc.graph_kernel.area import KernelKind
 from fusionc.graph_kernel.blocked import make_program
@@ -141,7 +141,7 @@ def test_what_is_not_finite_stays_in_its_rows(name: str, found: dict[str, Found]
 def test_rows_of_a_few_numbers(found: dict[str, Found], programs: Standalone) -> None:
     """A table that is looked up by a product with rows of one 1 each, beside rows of many numbers.
 
-    Of sums of quarters the numbers are at most 6 times the largest weight; without the scales of rows, 10,000 times.
+    Emulated vectors of 16 round products before they add, which is about twice as much.
     """
     one = found["plain"]
     rows = 100 * np.random.default_rng(4).standard_normal((40, 64)).astype(np.float32)
@@ -149,7 +149,8 @@ def test_rows_of_a_few_numbers(found: dict[str, Found], programs: Standalone) ->
     (weights,) = one.constants.values()
     for width in widths():
         (made,) = programs.run(one.area, [one.constants.get(name, rows) for name in one.area.inputs], width)
-        assert (np.abs(made[:20] - weights[:20]) <= 16 * 2.0**-24 * np.abs(weights).max()).all()
+        allowed = 1e-6 if width == 2 and not has_512() else 5e-7
+        assert (np.abs(made[:20] - weights[:20]) <= allowed * np.abs(weights).max()).all()
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
