@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ import onnx
 from numpy.typing import NDArray
 
 from fusionc.model.tensors import byte_size, float_info
+from fusionc.protos import tensors_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, Runner
 from fusionc.verify.compare import TOLERANCES, largest_magnitude, unequal
@@ -19,16 +20,20 @@ from fusionc.verify.order_dependence import Reach
 from fusionc.verify.seeding import seeded_runner
 
 _LARGEST_MODEL = 1_500_000_000  # bytes; a larger model is not copied to move its weights
+_SMALL_MODEL = 16 << 20  # bytes
 _DRAWS = 8
 _OTHER_WEIGHTS, _OTHER_DRAWS = 3, 4  # ways to move the weights besides, and draws with each
-_ABOUT = 4  # times the noise, up to which an error is of its size …
-_IN_PROPORTION = 16  # … and up to which it says nothing, where the noise …
-_AMPLIFIED = 1000  # … is more than so many units in the last place of the largest value
+ABOUT = 4  # times the noise, up to which an error is of its size …
+# … and up to which it says nothing, where the noise is amplified rounding: what rounds is more than weights. Of a long
+# sum, or behind many layers, it is several times as much.
+IN_PROPORTION = 16
+_AMPLIFIED = 1000  # units in the last place of the largest value, above which noise is amplified rounding
 _FARTHEST = 33  # units in the last place; a hundredth of what float32 outputs may be off
 
 
 class Conditioning:
-    """Runs the reference with every weight and input moved by at most one unit in the last place.
+    """Runs the reference with every weight and input moved by at most one unit in the last place: tensors of float16,
+    float32 and float64, whether they are initializers or belong to nodes.
 
     A rewrite that only rounds differently, such as folding a scale into weights, moves weights that much. Where a
     model turns it into large differences of its outputs, those differences say nothing about the rewrite.
@@ -36,7 +41,8 @@ class Conditioning:
 
     def __init__(self, path: Path, reference: Runner) -> None:
         self._path, self._reference = path, reference
-        self._moved: Runner | None = None
+        self._moved: dict[int, Runner | None] = {}  # by the way in which weights are moved; None where they are not
+        self._is_small = False  # so that all ways may have a session at once
 
     def draws(self, feeds: Feeds) -> Iterator[list[Any]]:
         """The outputs of the reference on `feeds`, moved in one way after the other."""
@@ -52,38 +58,54 @@ class Conditioning:
     def other_draws(self, feeds: Feeds) -> Iterator[list[Any]]:
         """The same with the weights moved in other ways: of a model that amplifies rounding, each shows something else.
 
-        Each takes a session of its own, as long as it runs, instead of that of the first way.
+        Of a large model one way at a time is in memory.
         """
-        if self._moved is None or self._moved is self._reference:
-            return
-        self._moved.close()
-        for seed in range(1, 1 + _OTHER_WEIGHTS):
-            with closing(self._with_moved_weights(seed)) as runner:
+        try:
+            for way in range(1, 1 + _OTHER_WEIGHTS):
+                if (runner := self._way(way)) is None:
+                    return
                 for draw in range(_OTHER_DRAWS):
                     with suppress(RunError):
                         yield runner.run(moved_feeds(feeds, draw))
+        finally:
+            self._make_room(0)
 
     def _run(self, feeds: Feeds) -> Iterator[list[Any]]:
-        runner = self._moved = self._moved or self._with_moved_weights(0)
         with suppress(RunError):
-            yield runner.run(feeds)
+            yield (self._way(0) or self._reference).run(feeds)
 
-    def _with_moved_weights(self, seed: int) -> Runner:
+    def _way(self, way: int) -> Runner | None:
+        """What runs the reference with weights that are moved in this way; None where they cannot be."""
+        self._make_room(way)
+        if way not in self._moved:
+            try:
+                self._moved[way] = self._with_moved_weights(way)
+            except RunError:
+                self._moved[way] = None
+        return self._moved[way]
+
+    def _make_room(self, way: int) -> None:
+        """Close the sessions of other ways, unless all of them are small; each but the first is made anew."""
+        for other, runner in list(self._moved.items()):
+            if other != way and runner is not None and not self._is_small:
+                runner.close()
+                if other:
+                    del self._moved[other]
+
+    def _with_moved_weights(self, seed: int) -> Runner | None:
         model = onnx.load(self._path, load_external_data=False)
-        size = sum(map(byte_size, model.graph.initializer))
+        size = sum(map(byte_size, tensors_of(model)))
+        self._is_small = size <= _SMALL_MODEL
         if size > _LARGEST_MODEL:
-            return self._reference
+            return None
         onnx.external_data_helper.load_external_data_for_model(model, str(self._path.parent))
         rng = np.random.default_rng(seed)
-        for tensor in model.graph.initializer:
+        for tensor in tensors_of(model):
             if tensor.data_type in (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE):
                 tensor.CopyFrom(
                     onnx.numpy_helper.from_array(_moved(onnx.numpy_helper.to_array(tensor), rng), tensor.name)
                 )
-        try:
-            return seeded_runner(model)
-        except RunError:
-            return self._reference
+        return seeded_runner(model)
 
 
 def moved_feeds(feeds: Feeds, draw: int, places: int = 1) -> dict[str, Any]:
@@ -121,22 +143,14 @@ def steps(reference: Any, candidate: Any, moved: Any) -> Reach | None:
     return np.where(unequal(reference, candidate) & ~unequal(moved, candidate), np.inf, 0.0)
 
 
-def excused(errors: Mapping[str, float], noise: Mapping[str, float]) -> bool:
-    """Are all errors of about the size of the noise?"""
-    return all(error <= _ABOUT * noise[name] for name, error in errors.items())
+def is_within(errors: Mapping[str, float], noise: Mapping[str, float], times: float) -> bool:
+    """Is no error more than so many times the noise of its output?"""
+    return all(error <= times * noise[name] for name, error in errors.items())
 
 
 def is_amplified(names: Iterable[str], noise: Mapping[str, float], outputs: Mapping[str, Any]) -> bool:
     """Is the noise of each of these outputs that of a model which amplifies rounding?"""
     return all(noise[name] > _AMPLIFIED * _last_place(outputs[name]) for name in names)
-
-
-def is_in_proportion(errors: Mapping[str, float], noise: Mapping[str, float]) -> bool:
-    """Is no error out of all proportion to the noise of a model that amplifies rounding?
-
-    What rounds is more than weights: of a long sum, or behind many layers, it is several times as much.
-    """
-    return all(error <= _IN_PROPORTION * noise[name] for name, error in errors.items())
 
 
 def _last_place(value: Any) -> float:

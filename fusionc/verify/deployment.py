@@ -11,7 +11,7 @@ import numpy as np
 from fusionc.runtime.run_errors import OutOfMemory, Overdue, RunError
 from fusionc.runtime.runner import Runner
 from fusionc.verify.compare import largest_difference
-from fusionc.verify.conditioning import excused
+from fusionc.verify.conditioning import ABOUT, is_within
 from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.judge import Judge
 from fusionc.verify.model_file import ModelFile
@@ -28,8 +28,8 @@ _Outputs = list[Any] | str
 class Deployment:
     """Runs the candidate at one level, beside what the reference gives with all optimizers off.
 
-    `judge` is one for candidates of the reference. `skipped` says why the level was left out, where it was; `table` has
-    the errors of the outputs.
+    `judge` is one for candidates of the reference. `notes` say what was left out and why; `table` has the errors of the
+    outputs.
     """
 
     level: str
@@ -37,7 +37,7 @@ class Deployment:
     candidate: ModelFile
     judge: Judge
     progress: Callable[[str], None]
-    skipped: str = ""
+    notes: list[str] = field(init=False, default_factory=list)
     table: ErrorTable = field(init=False)
     _open: tuple[tuple[object, ...], Runner] | None = field(default=None, init=False)
 
@@ -62,7 +62,7 @@ class Deployment:
                     if found is not None and not found.optimizers:
                         break
         except (OutOfMemory, Overdue) as error:
-            self.skipped = f"not run at level {self.level}: {error}"
+            self.notes.append(f"not run at level {self.level}: {error}")
         finally:
             self._close()
         return found
@@ -73,7 +73,7 @@ class Deployment:
         """The fault with one more difference, `outputs` being what showed it; None where it is no fault."""
         errors = self._errors(sample, outputs)
         if known is None and self._is_unsteady(sample, outputs):
-            self.skipped = (
+            self.notes.append(
                 f"{sample.label} left out at level {self.level}, where onnxruntime's answer is another each time"
             )
             return None
@@ -108,7 +108,7 @@ class Deployment:
         if isinstance(outputs, str) or isinstance(reference, str):
             return False
         moved = map(largest_difference, sample.outputs, reference)
-        return excused(self._errors(sample, outputs), dict(zip(self.judge.names, moved, strict=True)))
+        return is_within(self._errors(sample, outputs), dict(zip(self.judge.names, moved, strict=True)), ABOUT)
 
     def _outputs(self, model: ModelFile, disabled: Sequence[str], sample: Sample) -> _Outputs:
         """What a model gives at this level; why it does not run, where that is the optimizers' fault."""

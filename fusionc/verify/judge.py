@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from fusionc.runtime.runner import Runner
 from fusionc.verify.compare import Mismatch, Numerics, compare, largest_difference, largest_magnitude, usual_difference
-from fusionc.verify.conditioning import Conditioning, excused, is_amplified, is_in_proportion, steps
+from fusionc.verify.conditioning import ABOUT, IN_PROPORTION, Conditioning, is_amplified, is_within, steps
 from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.optimizer_dependence import OptimizerDependence
 from fusionc.verify.order_dependence import OrderDependence, Reach, farther, is_finite, is_open, settled
@@ -40,6 +40,7 @@ class Judge:
         other._numerics = "approximate" if self._numerics == "approximate" else "rounding"
         other._scales = {}
         other.runs = other._widened = other.left_out = other._in_part = 0
+        other.moves, other.is_undecided = 0.0, True
         return other
 
     def outcome(self, sample: Sample, found: Sequence[Any]) -> tuple[Outcome, list[Difference]]:
@@ -138,7 +139,7 @@ class Judge:
         ):
             return False
         noise = dict(zip(self.names, map(usual_difference, sample.outputs, moved), strict=True))
-        if not excused(errors, noise):
+        if not is_within(errors, noise, ABOUT):
             return False
         self._note_movement(sample, dict(zip(self.names, map(largest_difference, sample.outputs, moved), strict=True)))
         return True
@@ -168,7 +169,7 @@ class Judge:
             reaches = [farther(*pair) for pair in zip(reaches, seen, strict=True)]
             left = self._unsettled(sample, found, reaches)
             errors = _errors(left)
-            if errors is not None and excused(errors, noise):
+            if errors is not None and is_within(errors, noise, ABOUT):
                 self._note_movement(sample, noise)
                 return "same", left, reaches
         if all(mismatch.error is None for mismatch in left.values()):  # integers, mostly
@@ -179,7 +180,7 @@ class Judge:
                 if not left:
                     return "same", left, reaches
         errors = _errors(left)
-        if errors and is_amplified(errors, noise, outputs) and is_in_proportion(errors, noise):
+        if errors and is_amplified(errors, noise, outputs) and is_within(errors, noise, IN_PROPORTION):
             self._note_movement(sample, noise)
             return "unstable", left, reaches
         return "different", left, reaches

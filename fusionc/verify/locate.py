@@ -19,7 +19,7 @@ from fusionc.node_origin import origin_of
 from fusionc.runtime.run_errors import OutOfMemory, RunError
 from fusionc.runtime.runner import Feeds, closes_runners
 from fusionc.verify.compare import Mismatch, compare, largest_difference
-from fusionc.verify.conditioning import excused, moved_feeds
+from fusionc.verify.conditioning import ABOUT, is_within, moved_feeds
 from fusionc.verify.inputs.given_values import GivenValues
 from fusionc.verify.inputs.search import InputSearch
 from fusionc.verify.model_file import ModelFile
@@ -199,7 +199,7 @@ class _Search:
         runner.close()
         noise = self._noise({names[k]: k for k in mismatches})
         for k, (label, mismatch) in sorted(mismatches.items()):
-            if mismatch.error is None or not excused({names[k]: mismatch.error}, noise):
+            if mismatch.error is None or not is_within({names[k]: mismatch.error}, noise, ABOUT):
                 return (k, label, mismatch), size
             self.excused += 1
         return None, size

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
+from math import inf
 from pathlib import Path
 from time import monotonic
 
@@ -33,21 +34,22 @@ class SampleRuns:
 
     path: Path
     candidate: Runner
+    reference: Runner
     given: GivenSamples
     search: InputSearch
     judge: Judge
     progress: Callable[[str], None]
     table: ErrorTable = field(init=False, default_factory=lambda: ErrorTable("disabled"))
-    _drawn: list[DrawnSample] = field(init=False, default_factory=list)  # that were the same
+    _same: list[Sample] = field(init=False, default_factory=list)  # that were so
     _room: int = field(init=False, default=MOST_KEPT)  # for their values; others are computed again
+    _deadline: float = field(init=False, default=inf)
     _cut_short: str = field(init=False, default="")
 
     def differences(self, drawn: Iterable[DrawnSample]) -> Sequence[Difference]:
         """In what the models differ on the first of the given and drawn samples that shows it; nothing if none does."""
-        begin = monotonic()
+        self._deadline = monotonic() + _PATIENCE
         for sample in chain(self.given.samples(), drawn):
-            if isinstance(sample, DrawnSample) and self.judge.runs and monotonic() - begin > _PATIENCE:
-                self._cut_short = f"no more were made, as these took more than {_PATIENCE} s"
+            if isinstance(sample, DrawnSample) and self._is_late():
                 break
             outcome, differences = self._on(sample)
             if outcome == "different":
@@ -55,9 +57,16 @@ class SampleRuns:
         return ()
 
     def again(self) -> Iterator[Sample]:
-        """The samples on which the models were the same."""
-        kept = ((sample,) if sample.outputs else self.search.again((sample,)) for sample in self._drawn)
-        return chain(self.given.samples(), chain.from_iterable(kept))
+        """The samples on which the models were the same. The reference has no session while one is used."""
+        given = self.given.samples()
+        for same in self._same:
+            sample: Sample | None = same
+            if not same.outputs:
+                anew = self.search.again((same,)) if isinstance(same, DrawnSample) else given
+                sample = next((other for other in anew if other.label == same.label), None)
+                self.reference.close()
+            if sample is not None:
+                yield sample
 
     def notes(self) -> list[str]:
         """What to say of runs that were all the same."""
@@ -70,21 +79,29 @@ class SampleRuns:
         if not isinstance(wanted, DrawnSample):
             if outcome in _DECIDES_NOTHING:
                 self.given.leave_out()
+            if outcome == "same":
+                self._keep(wanted)
             return outcome, differences
         if wanted.edge:
             return outcome, differences
         sample = wanted
         for sample in self.search.redraws(wanted) if outcome in _DECIDES_NOTHING else ():
             outcome, differences = self._compared(sample)
-            if outcome not in _DECIDES_NOTHING:
+            if outcome not in _DECIDES_NOTHING or self._is_late():
                 break
         if outcome == "same":
             self._keep(sample)
         return outcome, differences
 
-    def _keep(self, sample: DrawnSample) -> None:
+    def _is_late(self) -> bool:
+        if not (self.judge.runs or self.judge.left_out) or monotonic() <= self._deadline:
+            return False
+        self._cut_short = f"no more were made, as these took more than {_PATIENCE} s"
+        return True
+
+    def _keep(self, sample: Sample) -> None:
         size = bytes_of(sample)
-        self._drawn.append(sample if size <= self._room else replace(sample, feeds={}, outputs=[]))
+        self._same.append(sample if size <= self._room else replace(sample, feeds={}, outputs=[]))
         self._room -= size if size <= self._room else 0
 
     def _compared(self, sample: Sample) -> tuple[Outcome, Sequence[Difference]]:

@@ -81,7 +81,7 @@ def verify(
         return Verification("impossible", 0, f"{reference} has no outputs to compare")
 
     judge = Judge(reference, ours.runner, numerics)
-    runs = SampleRuns(candidate, other, ours.given, search, judge, progress)
+    runs = SampleRuns(candidate, other, ours.runner, ours.given, search, judge, progress)
     if differences := runs.differences(drawn):
         does_run = bool(differences[0].subject)  # if it does, an output differs
         return replace(_different(judge.runs, *differences), outputs=runs.table.rows() if does_run else ())
@@ -120,7 +120,7 @@ def _deployed(runs: SampleRuns, ours: ModelFile, theirs: ModelFile, levels: Coll
                 return replace(
                     found, summary=what, optimizer_faults=(fault,), outputs=tuple(rows), is_loadable=does_run
                 )
-        notes += filter(None, [deployment.skipped])
+        notes += deployment.notes
     notes += map(str, faults)
     return Verification("equal", runs.judge.runs, "; ".join(notes), optimizer_faults=tuple(faults), outputs=tuple(rows))
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from fusionc.verify.compare import Mismatch, compare, largest_difference, largest_magnitude, unequal, usual_difference
-from fusionc.verify.conditioning import excused
+from fusionc.verify.conditioning import ABOUT, is_within
 
 # By type: the share of the largest element by which one of 0 may be off, that by which the largest element itself may
 # be off (both together), and the share of the largest up to which the tolerance may grow.
@@ -251,7 +251,7 @@ def test_the_largest_difference() -> None:
 )
 def test_errors_of_the_size_of_the_noise(errors: dict[str, float], is_excused: bool) -> None:
     """Up to four times what the reference itself makes of a unit in the last place; every output counts."""
-    assert excused(errors, {"y": 1.0, "z": 0.1, "other": 0.0}) is is_excused
+    assert is_within(errors, {"y": 1.0, "z": 0.1, "other": 0.0}, ABOUT) is is_excused
 
 
 def test_a_signalling_nan_is_a_nan() -> None:

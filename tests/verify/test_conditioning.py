@@ -10,12 +10,21 @@ import numpy as np
 import onnx
 import pytest
 from harness import parse
-from onnx import numpy_helper
+from onnx import helper, numpy_helper
 
+from fusionc.runtime.run_errors import OutOfMemory
 from fusionc.runtime.runner import closes_runners
 from fusionc.verify import conditioning
 from fusionc.verify.compare import largest_difference
-from fusionc.verify.conditioning import Conditioning, _moved, _moved_value, is_amplified, is_in_proportion, steps
+from fusionc.verify.conditioning import (
+    IN_PROPORTION,
+    Conditioning,
+    _moved,
+    _moved_value,
+    is_amplified,
+    is_within,
+    steps,
+)
 from fusionc.verify.model_file import ModelFile
 from fusionc.verify.verification import verify
 
@@ -46,9 +55,18 @@ def test_what_is_no_float_stays() -> None:
 
 
 @closes_runners
-def measured(tmp_path: Path, text: str, weights: dict[str, np.ndarray[Any, Any]], **feeds: Any) -> dict[str, float]:
+def measured(
+    tmp_path: Path, text: str, weights: dict[str, np.ndarray[Any, Any]], as_nodes: bool = False, **feeds: Any
+) -> dict[str, float]:
     model = parse(text)
-    model.graph.initializer.extend(numpy_helper.from_array(array, name) for name, array in weights.items())
+    tensors = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    nodes = [helper.make_node("Constant", [], [tensor.name], value=tensor) for tensor in tensors]
+    if as_nodes:
+        nodes += model.graph.node
+        del model.graph.node[:]
+        model.graph.node.extend(nodes)
+    else:
+        model.graph.initializer.extend(tensors)
     path = tmp_path / "m.onnx"
     onnx.save(model, path, save_as_external_data=True, size_threshold=0, location="m.data")
     runner = ModelFile(path).runner()
@@ -64,17 +82,19 @@ SCALED = "agraph (float[N] x) => (float[N] y, float[N] z, int64[1] n) {{ {} z = 
 ULP = 2.0**-25  # of numbers between a quarter and a half
 
 
-def test_weights_and_inputs_are_moved(tmp_path: Path) -> None:
+@pytest.mark.parametrize("as_nodes", [False, True])
+def test_weights_and_inputs_are_moved(tmp_path: Path, as_nodes: bool) -> None:
     """A thousand times what is between a number and a weight: as many times a unit in the last place of each."""
     text = SCALED.format("d = Sub (x, w) y = Mul (d, k)")
     third, exact, k = np.full(64, 1 / 3, np.float32), np.full(64, 0.25, np.float32), np.float32(1024)
-    both = measured(tmp_path, text, {"w": third, "k": np.array(k)}, x=third)
+    weights = {"w": third, "k": np.array(k)}
+    both = measured(tmp_path, text, weights, as_nodes, x=third)
     assert both == {"y": 2 * 1024 * ULP, "z": ULP, "n": 0.0}
-    of_inputs = measured(tmp_path, text, {"w": exact, "k": np.array(k)}, x=third)
+    of_inputs = measured(tmp_path, text, weights | {"w": exact}, as_nodes, x=third)
     assert of_inputs == {"y": 1024 * ULP, "z": ULP, "n": 0.0}
-    of_weights = measured(tmp_path, text, {"w": third, "k": np.array(k)}, x=exact)
+    of_weights = measured(tmp_path, text, weights, as_nodes, x=exact)
     assert of_weights == {"y": 1024 * ULP, "z": 0.0, "n": 0.0}
-    assert measured(tmp_path, text, {"w": exact, "k": np.array(k)}, x=exact) == {"y": 0.0, "z": 0.0, "n": 0.0}
+    assert measured(tmp_path, text, weights | {"w": exact}, as_nodes, x=exact) == {"y": 0.0, "z": 0.0, "n": 0.0}
 
 
 @pytest.mark.parametrize("kind", ["float16", "double"])
@@ -138,8 +158,10 @@ def test_a_model_that_amplifies_rounding_does_so_to_more_than_weights(
 ) -> None:
     outputs = {"y": np.array([100, -3], dtype), "z": np.ones(2, np.float32)}
     noises = {"y": noise, "z": 0.0}
-    assert (is_amplified(["y"], noises, outputs) and is_in_proportion({"y": error}, noises)) == expected
-    assert not is_amplified(["y", "z"], noises, outputs) and not is_in_proportion({"y": error, "z": 1e-3}, noises)
+    assert (is_amplified(["y"], noises, outputs) and is_within({"y": error}, noises, IN_PROPORTION)) == expected
+    assert not is_amplified(["y", "z"], noises, outputs) and not is_within(
+        {"y": error, "z": 1e-3}, noises, IN_PROPORTION
+    )
 
 
 def cancelling(path: Path, factor: float, outputs: str = "", more: str = "") -> Path:
@@ -174,6 +196,69 @@ def test_of_such_a_model_weights_are_moved_in_several_ways(
     for path, weight in zip(paths, ("0.33333334", "0.33333337"), strict=True):
         onnx.save(parse(f"{text % weight} {body}"), path)
     assert verify(*paths, nonfinite=False).status == status
+
+
+AMPLIFYING = "agraph (float[64] x) => (float[64] y) <float[64] w = {1}> { d = Sub (x, w) y = Mul (d, x) }"
+
+
+def amplifying(tmp_path: Path) -> tuple[Path, dict[str, Any]]:
+    """A model whose weights may be moved, and its inputs."""
+    model = parse(AMPLIFYING)
+    model.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.full(64, 1 / 3, np.float32), "w"))
+    onnx.save(model, tmp_path / "m.onnx")
+    return tmp_path / "m.onnx", {"x": np.full(64, 0.3, np.float32)}
+
+
+@pytest.mark.parametrize("most, kept", [(1 << 20, {0, 1, 2, 3}), (0, {0})])
+@closes_runners
+def test_of_a_large_model_one_way_at_a_time_is_in_memory(
+    most: int, kept: set[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conditioning, "_SMALL_MODEL", most)
+    path, feeds = amplifying(tmp_path)
+    measured = Conditioning(path, ModelFile(path).runner())
+    first = list(measured.draws(feeds))
+    found, is_open = [], []
+    for outputs in measured.other_draws(feeds):
+        found.append(outputs[0])
+        is_open.append({way for way, runner in measured._moved.items() if runner and runner._home is not None})
+    assert len(found) == conditioning._OTHER_WEIGHTS * conditioning._OTHER_DRAWS
+    assert is_open[-1] == ({0, 1, 2, 3} if most else {3})
+    assert set(measured._moved) == kept
+    assert len({array.tobytes() for array in [*found, *(outputs[0] for outputs in first)]}) == len(found) + len(first)
+    assert np.array_equal(first, list(measured.draws(feeds))), "and the first way is the same as before"
+
+
+def test_a_way_that_cannot_be_run_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is said of weights that were not moved."""
+    path, feeds = amplifying(tmp_path)
+    made = conditioning.seeded_runner
+    calls = []
+
+    def fails_later(model: onnx.ModelProto) -> Any:
+        calls.append(model)
+        if len(calls) > 2:
+            raise OutOfMemory("no more")
+        return made(model)
+
+    monkeypatch.setattr(conditioning, "seeded_runner", fails_later)
+    measured = Conditioning(path, ModelFile(path).runner())
+    assert len(list(measured.draws(feeds))) == conditioning._DRAWS
+    assert len(list(measured.other_draws(feeds))) == conditioning._OTHER_DRAWS
+
+
+def test_a_model_that_does_not_amplify_is_not_moved_in_other_ways(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They cost sessions, and explain nothing."""
+    asked = []
+    monkeypatch.setattr(Conditioning, "other_draws", lambda self, feeds: asked.append(1) or iter(()))
+    paths = [tmp_path / "a.onnx", tmp_path / "b.onnx"]
+    for path, factor in zip(paths, ("0.333", "0.334"), strict=True):
+        onnx.save(parse(f"agraph (float[N] x) => (float[N] y) <float k = {{{factor}}}> {{ y = Mul (x, k) }}"), path)
+    assert verify(*paths).status == "different" and not asked
+    paths = [cancelling(tmp_path / f"{factor}.onnx", factor) for factor in (1.0, 1.02)]
+    assert verify(*paths).status == "different" and asked
 
 
 def test_another_trouble_decides_where_rounding_is_amplified(tmp_path: Path) -> None:

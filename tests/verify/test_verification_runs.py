@@ -13,7 +13,10 @@ import pytest
 from harness import parse
 from onnx import TensorProto, helper, numpy_helper
 
+from fusionc.runtime.runner import Runner
 from fusionc.verify import Verification, sample_runs, verify
+from fusionc.verify.deployment import Deployment
+from fusionc.verify.judge import Judge
 from fusionc.verify.order_dependence import OrderDependence
 
 RANDOM = "agraph (float[N,3] x) => (float[N,3] y) {{ {} }}"
@@ -23,6 +26,16 @@ def judge(tmp_path: Path, reference: onnx.ModelProto, candidate: onnx.ModelProto
     onnx.save(reference, tmp_path / "a.onnx")
     onnx.save(candidate, tmp_path / "b.onnx")
     return verify(tmp_path / "a.onnx", tmp_path / "b.onnx", **options)
+
+
+def counted(method: Any, calls: list[Any]) -> Any:
+    """The method, which notes what it is called with."""
+
+    def counting(self: Any, *arguments: Any) -> Any:
+        calls.append(arguments)
+        return method(self, *arguments)
+
+    return counting
 
 
 EDGES = {
@@ -278,6 +291,39 @@ def test_inputs_of_its_own_are_fewer_where_they_take_long(tmp_path: Path, monkey
         judge(tmp_path, exact(), exact()).summary == "equal in 1 runs; no more were made, as these took more than 0 s"
     )
     assert judge(tmp_path, exact(), exact("1.01")).status == "different"
+
+
+def test_a_model_that_decides_nothing_is_given_up_in_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One redraw is tried, and no sample after it; with patience all are."""
+    models = scaled_and_cancelling(700.03, -700.03), scaled_and_cancelling()
+    ran = []
+    monkeypatch.setattr(Judge, "outcome", counted(Judge.outcome, ran))
+    assert judge(tmp_path, *models).status == "impossible" and len(ran) > 9
+    ran.clear()
+    monkeypatch.setattr(sample_runs, "_PATIENCE", 0)
+    assert judge(tmp_path, *models).status == "impossible" and len(ran) == 2
+
+
+@pytest.mark.parametrize("size, is_run_again", [(1, False), (sample_runs.MOST_KEPT + 1, True)])
+def test_the_deployed_candidate_runs_with_no_other_model_in_memory(
+    size: int, is_run_again: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Values that are kept are not computed again; those that are not, by a reference that is closed when they are."""
+    monkeypatch.setattr(sample_runs, "bytes_of", lambda _: size)
+    np.savez(tmp_path / "x.npz", x=np.full((2, 64), 0.3, np.float32))
+    run, asked, opened, others = Runner.run, list[Any](), list[Runner](), list[int]()
+
+    def watched(self: Runner, feeds: Mapping[str, Any]) -> list[Any]:
+        opened.append(self)
+        if self is not opened[0] and asked:
+            others.append(sum(runner._home is not None for runner in set(opened) - {self}))
+        return run(self, feeds)
+
+    monkeypatch.setattr(Runner, "run", watched)
+    monkeypatch.setattr(Deployment, "fault", counted(Deployment.fault, asked))
+    assert judge(tmp_path, exact(), exact(), inputs=tmp_path / "x.npz").status == "equal"
+    assert others == [0] * 4, "three seeds and the given one"
+    assert (opened[-2] is opened[0]) == is_run_again
 
 
 def test_both_branches_meet_the_edges(tmp_path: Path) -> None:
