@@ -32,7 +32,7 @@ _TOGETHER = {  # variables that would bring the logs and results of all models t
     for name in ("WORK_PATH", "LOG_PRINT_TO_STDOUT", "SLOG_PRINT_TO_STDOUT")
 }
 _lock = threading.Lock()
-_all: set[_ConvertingProcess] = set()
+_busy: dict[_ConvertingProcess, str] = {}  # and for which run
 _idle: list[_ConvertingProcess] = []
 _over: set[str] = set()  # the runs of which no model is begun any more
 
@@ -67,11 +67,14 @@ def start_processes(count: int) -> None:
 
 
 def end_processes(run: str) -> None:
-    """End all these processes, whatever they do, with nothing half written. This run begins no model any more."""
+    """End the processes of a run, whatever they do, with nothing half written, and those that are idle. This run begins
+    no model any more; what others convert here goes on."""
     with _lock:
         _over.add(run)
-        ending = list(_all)
+        ending = [*_idle, *(process for process, of in _busy.items() if of == run)]
         _idle.clear()
+        for process in ending:
+            _busy.pop(process, None)  # so that no thread whose answer comes meanwhile keeps it for the next model
     for process in ending:
         process.begin_to_end()
     deadline = monotonic() + GRACE + 1
@@ -99,9 +102,10 @@ def _asked(name: str, argument: Any, run: str) -> dict[str, Any]:
         if run in _over:
             raise _EndedError("the run is over")
         process = _idle.pop() if _idle else _ConvertingProcess()
+        _busy[process] = run
     answer = process.ask(name, argument)
     with _lock:
-        if process in _all:
+        if _busy.pop(process, None) is not None:
             _idle.append(process)
     return answer
 
@@ -119,7 +123,6 @@ class _ConvertingProcess:
             stderr=self._printed,
             env=environment,
         )
-        _all.add(self)
 
     def ask(self, name: str, argument: Any) -> dict[str, Any]:
         """The answer. Raises _EndedError where the process ends instead."""
@@ -139,7 +142,7 @@ class _ConvertingProcess:
     def begin_to_end(self) -> None:
         """Tell it that nobody asks any more."""
         with _lock:
-            _all.discard(self)
+            _busy.pop(self, None)
         assert self._child.stdin is not None
         with suppress(OSError):
             self._child.stdin.close()

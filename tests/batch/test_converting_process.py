@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import pytest
+from many_models import wait_until
 
+from fusionc.batch import converting_process
 from fusionc.batch.converting_process import check, end_processes
 from fusionc.errors import FusioncError
 
@@ -22,3 +25,51 @@ def test_no_run_begins_anew_once_it_is_over() -> None:
     end_processes("over")
     with pytest.raises(FusioncError, match="the run is over"):
         check({}, "over")
+
+
+def asked_in_the_meantime(folder: Path, run: str) -> tuple[threading.Thread, list[FusioncError], Path]:
+    """A thread that asks a process which answers that a file has no pass, once another file is there; what came of it;
+    that other file."""
+    go, file = folder / f"{run}.go", folder / f"{run}.py"
+    begun = folder / f"{run}.begun"
+    file.write_text(
+        f"import time\nfrom pathlib import Path\nPath({str(begun)!r}).touch()\n"
+        f"while not Path({str(go)!r}).exists():\n    time.sleep(0.01)\n"
+    )
+    came: list[FusioncError] = []
+
+    def ask() -> None:
+        with pytest.raises(FusioncError) as raised:
+            check({"custom_passes": (file,)}, run)
+        came.append(raised.value)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    wait_until(begun.exists)
+    return thread, came, go
+
+
+def test_what_another_run_converts_goes_on(tmp_path: Path) -> None:
+    thread, came, go = asked_in_the_meantime(tmp_path, "goes_on")
+    other, its, _ = asked_in_the_meantime(tmp_path, "ends")
+    end_processes("ends")
+    go.touch()
+    for one in (thread, other):
+        one.join()
+    assert "has no pass" in str(came[0]) and "a converting process ends at once" in str(its[0])
+    assert check({}, "next") == []
+
+
+def test_one_that_answers_while_it_is_ended_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    end_processes("none")  # none is idle
+    thread, came, go = asked_in_the_meantime(tmp_path, "answers")
+    end = converting_process._ConvertingProcess.begin_to_end
+
+    def answered_first(self: converting_process._ConvertingProcess) -> None:
+        go.touch()
+        thread.join()
+        end(self)
+
+    monkeypatch.setattr(converting_process._ConvertingProcess, "begin_to_end", answered_first)
+    end_processes("answers")
+    assert "has no pass" in str(came[0]) and not converting_process._idle

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,16 @@ def test_the_same_as_here_with_a_worker_less(cluster: str, models: Path) -> None
     subprocess.run([*convert, "--output=here"], capture_output=True, check=False)
     assert len(content(Path("here"))) == 4
     assert content(Path("there")) == content(Path("here"))
+
+
+def test_the_processes_of_a_run_end_with_it(cluster: str, models: Path) -> None:
+    from distributed import Client
+
+    task = ConversionTask(next(models.glob("*.onnx")), "one.onnx", models.parent, {}, "once", False)
+    assert [outcome.name for outcome in on_dask.converted_on(cluster, [task])] == ["one.onnx"]
+    with Client(cluster, set_as_default=False) as client:
+        left = client.run(lambda: len(import_module("fusionc.batch.converting_process")._idle))
+    assert left and not any(left.values())
 
 
 def attempt(scheduler: str, folder: Path) -> str:
