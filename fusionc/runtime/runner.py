@@ -59,7 +59,7 @@ def closes_runners(function: Callable[_Parameters, _Result]) -> Callable[_Parame
         try:
             return function(*args, **kwargs)
         finally:
-            for runner in _state.opened:
+            for runner in list(_state.opened):
                 runner.close()
             _state.opened = before
 
@@ -109,8 +109,6 @@ class Runner:
         self._home: Process | None = None  # the process that has the session
         self.outputs: list[str] = []
         self._types: dict[str, str] = {}
-        if _state.opened is not None:
-            _state.opened.append(self)
         insist(self._open)
 
     def run(self, feeds: Feeds) -> list[Any]:
@@ -142,14 +140,18 @@ class Runner:
         return {kind for kind in self._types.values() if kind in _RAW_TYPES}
 
     def close(self) -> None:
-        """Free the session; the next run would make another one."""
+        """Free the session; the next run would make another one. Nobody but its owner holds the model any more."""
         if self._home is not None and self._home is current():
             with suppress(Crashed):  # another thread has ended the process, and the session with it
                 request("close", self._number, only=self._home)
         self._home = None
+        if _state.opened is not None and self in _state.opened:
+            _state.opened.remove(self)
 
     def _open(self) -> None:
         process = start()
+        if _state.opened is not None and self not in _state.opened:
+            _state.opened.append(self)
         if self._home is not process:
             self.outputs, self._types = request("open", self._number, *self._source, only=process)
             self._home = process

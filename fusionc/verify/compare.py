@@ -130,14 +130,18 @@ def usual_difference(reference: Any, other: Any) -> float:
     return float(np.quantile(np.where(np.isfinite(off), off, 0.0), 0.9))
 
 
-def unequal(reference: NDArray[Any], candidate: NDArray[Any]) -> NDArray[np.bool_]:
-    """Which elements of two arrays of one shape and type are not the same, up to the tolerance of the type."""
+def unequal(
+    reference: NDArray[Any], candidate: NDArray[Any], least_scale: float = 0.0, numerics: Numerics = "rounding"
+) -> NDArray[np.bool_]:
+    """Which elements of two arrays of one shape and type are not the same, up to the tolerance of the type; the rest
+    as in `compare`."""
     name = _PARTS_OF_COMPLEX.get(reference.dtype.name, reference.dtype.name)
     if name not in TOLERANCES:
         return np.asarray(reference != candidate)
     a, b = as_float64(candidate), as_float64(reference)
-    error, slack = _error_and_slack(a, b, TOLERANCES[name])
-    wrong = error > TOLERANCES[name].absolute * scale_of(b, name) + slack
+    tolerance = tolerance_of(name, numerics)
+    error, slack = _error_and_slack(a, b, tolerance)
+    wrong = error > tolerance.absolute * max(scale_of(b, name), least_scale) + slack
     for _, is_such in _NOT_FINITE:
         wrong |= is_such(a) != is_such(b)
     return np.asarray(wrong.any(axis=-1) if reference.dtype.kind == "c" else wrong)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -11,23 +11,18 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from fusionc.model.tensors import byte_size, float_info
+from fusionc.model.tensors import byte_size
 from fusionc.protos import tensors_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, Runner
-from fusionc.verify.compare import TOLERANCES, largest_magnitude, unequal
+from fusionc.verify.compare import unequal
 from fusionc.verify.order_dependence import Reach
 from fusionc.verify.seeding import seeded_runner
 
 _LARGEST_MODEL = 1_500_000_000  # bytes; a larger model is not copied to move its weights
-_SMALL_MODEL = 16 << 20  # bytes
+_SMALL_MODEL = 32 << 20  # bytes
 _DRAWS = 8
 _OTHER_WEIGHTS, _OTHER_DRAWS = 3, 4  # ways to move the weights besides, and draws with each
-ABOUT = 4  # times the noise, up to which an error is of its size …
-# … and up to which it says nothing, where the noise is amplified rounding: what rounds is more than weights. Of a long
-# sum, or behind many layers, it is several times as much.
-IN_PROPORTION = 16
-_AMPLIFIED = 1000  # units in the last place of the largest value, above which noise is amplified rounding
 _FARTHEST = 33  # units in the last place; a hundredth of what float32 outputs may be off
 
 
@@ -123,7 +118,8 @@ def _moved_value(value: Any, rng: np.random.Generator, places: int = 1) -> Any:
 def _moved(values: NDArray[Any], rng: np.random.Generator, places: int = 1) -> NDArray[Any]:
     """The values with each moved so many places down, up or not at all.
 
-    Multiples of 1/16 stay: exponents, factors and counts in a formula, which are exact, are such values.
+    Multiples of 1/16 stay: exponents, factors and counts in a formula, which are exact, are such values. So do all
+    numbers of which the type has no finer ones: of float16 those above 64.
     """
     direction = rng.choice(np.array([-np.inf, np.inf, np.nan], values.dtype), values.shape)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -141,20 +137,3 @@ def steps(reference: Any, candidate: Any, moved: Any) -> Reach | None:
     if not all(isinstance(value, np.ndarray) for value in values) or len({value.shape for value in values}) > 1:
         return None
     return np.where(unequal(reference, candidate) & ~unequal(moved, candidate), np.inf, 0.0)
-
-
-def is_within(errors: Mapping[str, float], noise: Mapping[str, float], times: float) -> bool:
-    """Is no error more than so many times the noise of its output?"""
-    return all(error <= times * noise[name] for name, error in errors.items())
-
-
-def is_amplified(names: Iterable[str], noise: Mapping[str, float], outputs: Mapping[str, Any]) -> bool:
-    """Is the noise of each of these outputs that of a model which amplifies rounding?"""
-    return all(noise[name] > _AMPLIFIED * _last_place(outputs[name]) for name in names)
-
-
-def _last_place(value: Any) -> float:
-    """One unit in the last place of the largest of some floats; infinity for another value."""
-    if not isinstance(value, np.ndarray) or value.dtype.name not in TOLERANCES:
-        return np.inf
-    return largest_magnitude(value) * float(float_info(value.dtype).eps)

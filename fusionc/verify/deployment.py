@@ -11,10 +11,10 @@ import numpy as np
 from fusionc.runtime.run_errors import OutOfMemory, Overdue, RunError
 from fusionc.runtime.runner import Runner
 from fusionc.verify.compare import largest_difference
-from fusionc.verify.conditioning import ABOUT, is_within
 from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.judge import Judge
 from fusionc.verify.model_file import ModelFile
+from fusionc.verify.noise import ABOUT, is_within
 from fusionc.verify.optimizer_search import optimizers_at_fault
 from fusionc.verify.output_errors import ErrorTable
 from fusionc.verify.result import Difference, OptimizerFault

@@ -10,9 +10,10 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fusionc.runtime.runner import Runner
-from fusionc.verify.compare import Mismatch, Numerics, compare, largest_difference, largest_magnitude, usual_difference
-from fusionc.verify.conditioning import ABOUT, IN_PROPORTION, Conditioning, is_amplified, is_within, steps
+from fusionc.verify.compare import Mismatch, Numerics, compare, largest_magnitude, usual_difference
+from fusionc.verify.conditioning import Conditioning, steps
 from fusionc.verify.inputs.sample import Sample
+from fusionc.verify.noise import ABOUT, IN_PROPORTION, Noise, elements_off, is_within
 from fusionc.verify.optimizer_dependence import OptimizerDependence
 from fusionc.verify.order_dependence import OrderDependence, Reach, farther, is_finite, is_open, settled
 from fusionc.verify.result import Difference
@@ -55,7 +56,7 @@ class Judge:
             for name, value in zip(self.names, sample.outputs, strict=True):
                 self._scales[name] = max(self._scales.get(name, 0.0), largest_magnitude(value))
         was_different, reaches = bool(mismatches), list[Reach | None]()
-        is_rounding = bool(mismatches) and not sample.edge and self._is_rounding(sample, mismatches)
+        is_rounding = bool(mismatches) and not sample.edge and self._is_rounding(sample, found, mismatches)
         if mismatches and not is_rounding:
             reaches = self._order.reaches(sample.feeds, sample.outputs)
             mismatches = self._unsettled(sample, found, reaches)
@@ -84,6 +85,26 @@ class Judge:
     def _unsettled(self, sample: Sample, found: Sequence[Any], reaches: Sequence[Reach | None]) -> dict[str, Mismatch]:
         pairs = [settled(*values) for values in zip(sample.outputs, found, reaches, strict=True)]
         return self.mismatches(sample, [ours for ours, _ in pairs], [theirs for _, theirs in pairs])
+
+    def _is_explained(
+        self,
+        sample: Sample,
+        found: Sequence[Any],
+        reaches: Sequence[Reach | None],
+        left: Mapping[str, Mismatch],
+        noises: Sequence[Noise],
+        times: float,
+    ) -> bool:
+        """Whether errors are all that is left, and the noise of each output is about as large, or so many times."""
+        for name, ours, theirs, reach, noise in zip(self.names, sample.outputs, found, reaches, noises, strict=True):
+            if name in left:
+                error = left[name].error
+                if error is None or error > times * noise.largest:
+                    return False
+                off = elements_off(*settled(ours, theirs, reach), self._least_scale(sample, name), self._numerics)
+                if off is not None and not noise.explains(off, times):
+                    return False
+        return True
 
     def mismatches(self, sample: Sample, ours: Sequence[Any], theirs: Sequence[Any]) -> dict[str, Mismatch]:
         """The outputs in which two ways to compute a sample differ, whatever the reason is."""
@@ -126,7 +147,7 @@ class Judge:
             "and weights move by one unit in the last place"
         )
 
-    def _is_rounding(self, sample: Sample, mismatches: Mapping[str, Mismatch]) -> bool:
+    def _is_rounding(self, sample: Sample, found: Sequence[Any], mismatches: Mapping[str, Mismatch]) -> bool:
         """Whether the reference, moved once by rounding, moves about as far as the candidate is off, all of it and not
         single elements alone, and both within the widest tolerance. It takes one run, the order of reductions a dozen.
         """
@@ -138,15 +159,21 @@ class Judge:
             compare(*pair, numerics="approximate") for pair in zip(sample.outputs, moved, strict=True)
         ):
             return False
-        noise = dict(zip(self.names, map(usual_difference, sample.outputs, moved), strict=True))
-        if not is_within(errors, noise, ABOUT):
+        usual = dict(zip(self.names, map(usual_difference, sample.outputs, moved), strict=True))
+        noises = list(map(Noise, sample.outputs))
+        for noise, value, other in zip(noises, sample.outputs, moved, strict=True):
+            noise.add(value, other)
+        nowhere = [None] * len(noises)
+        if not is_within(errors, usual, ABOUT) or not self._is_explained(
+            sample, found, nowhere, mismatches, noises, ABOUT
+        ):
             return False
-        self._note_movement(sample, dict(zip(self.names, map(largest_difference, sample.outputs, moved), strict=True)))
+        self._note_movement(sample, noises)
         return True
 
-    def _note_movement(self, sample: Sample, noise: Mapping[str, float]) -> None:
-        for name, value in zip(self.names, sample.outputs, strict=True):
-            self.moves = max(self.moves, noise[name] / (largest_magnitude(value) or 1.0))
+    def _note_movement(self, sample: Sample, noises: Sequence[Noise]) -> None:
+        for noise, value in zip(noises, sample.outputs, strict=True):
+            self.moves = max(self.moves, noise.largest / (largest_magnitude(value) or 1.0))
 
     def _amplified(
         self, sample: Sample, found: Sequence[Any], reaches: Sequence[Reach | None]
@@ -154,23 +181,25 @@ class Judge:
         """Whether the reference, moved by rounding, differs from itself as much as the candidate does ("same"), or, as
         it amplifies rounding, not much less ("unstable"); what is left of the mismatches without the elements in which
         it itself gives the other value; the reaches with these."""
-        noise, outputs = dict.fromkeys(self.names, 0.0), dict(zip(self.names, sample.outputs, strict=True))
+        noises = list(map(Noise, sample.outputs))
         left, reaches = self._unsettled(sample, found, reaches), list(reaches)
 
+        def is_amplified() -> bool:
+            named = zip(self.names, noises, strict=True)
+            return bool(_errors(left)) and all(noise.is_amplified for name, noise in named if name in left)
+
         def other_draws() -> Iterator[list[Any]]:  # which cost more: asked for after the others have shown their noise
-            errors = _errors(left)
-            if errors and is_amplified(errors, noise, outputs):
+            if is_amplified():
                 yield from self._conditioning.other_draws(sample.feeds)
 
         for moved in chain(self._conditioning.draws(sample.feeds), other_draws()):
-            for name, value, other, reach in zip(noise, sample.outputs, moved, reaches, strict=True):
-                noise[name] = max(noise[name], largest_difference(*settled(value, other, reach)))
+            for noise, value, other, reach in zip(noises, sample.outputs, moved, reaches, strict=True):
+                noise.add(*settled(value, other, reach))
             seen = map(steps, sample.outputs, found, moved)
             reaches = [farther(*pair) for pair in zip(reaches, seen, strict=True)]
             left = self._unsettled(sample, found, reaches)
-            errors = _errors(left)
-            if errors is not None and is_within(errors, noise, ABOUT):
-                self._note_movement(sample, noise)
+            if self._is_explained(sample, found, reaches, left, noises, ABOUT):
+                self._note_movement(sample, noises)
                 return "same", left, reaches
         if all(mismatch.error is None for mismatch in left.values()):  # integers, mostly
             for moved in self._conditioning.far_draws(sample.feeds):
@@ -179,9 +208,8 @@ class Judge:
                 left = self._unsettled(sample, found, reaches)
                 if not left:
                     return "same", left, reaches
-        errors = _errors(left)
-        if errors and is_amplified(errors, noise, outputs) and is_within(errors, noise, IN_PROPORTION):
-            self._note_movement(sample, noise)
+        if is_amplified() and self._is_explained(sample, found, reaches, left, noises, IN_PROPORTION):
+            self._note_movement(sample, noises)
             return "unstable", left, reaches
         return "different", left, reaches
 

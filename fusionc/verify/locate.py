@@ -19,11 +19,12 @@ from fusionc.node_origin import origin_of
 from fusionc.runtime.run_errors import OutOfMemory, RunError
 from fusionc.runtime.runner import Feeds, closes_runners
 from fusionc.verify.compare import Mismatch, compare, largest_difference
-from fusionc.verify.conditioning import ABOUT, is_within, moved_feeds
+from fusionc.verify.conditioning import moved_feeds
 from fusionc.verify.inputs.given_values import GivenValues
 from fusionc.verify.inputs.search import InputSearch
 from fusionc.verify.model_file import ModelFile
 from fusionc.verify.model_part import SeenModel
+from fusionc.verify.noise import ABOUT, is_within
 
 _FIRST, _MOST = 4, 512  # values that are looked at in one go
 _DRAWS = 4

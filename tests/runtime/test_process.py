@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -271,6 +273,19 @@ def test_closed_runners_hold_nothing() -> None:
     plain = use()
     with pytest.raises(RunError):
         request("run", plain._number, FEEDS, set(), False)
+
+
+@closes_runners
+def test_a_runner_that_is_closed_early_is_held_by_its_owner_alone() -> None:
+    """With it goes a model of maybe gigabytes."""
+    plain = runner(PLAIN)
+    held = weakref.ref(plain)
+    plain.close()
+    plain.run(FEEDS)  # which opens it again
+    plain.close()
+    del plain
+    gc.collect()
+    assert held() is None
 
 
 def test_it_has_no_descriptor_but_its_own(tmp_path: Path) -> None:

@@ -17,12 +17,9 @@ from fusionc.runtime.runner import closes_runners
 from fusionc.verify import conditioning
 from fusionc.verify.compare import largest_difference
 from fusionc.verify.conditioning import (
-    IN_PROPORTION,
     Conditioning,
     _moved,
     _moved_value,
-    is_amplified,
-    is_within,
     steps,
 )
 from fusionc.verify.model_file import ModelFile
@@ -141,27 +138,6 @@ def test_where_the_reference_itself_steps(reference: Any, candidate: Any, moved:
     assert np.array_equal(steps(*values), np.where(expected, np.inf, 0.0))
     assert steps(values[0], values[1], values[2][:1]) is None
     assert steps([values[0]], [values[1]], [values[2]]) is None
-
-
-@pytest.mark.parametrize(
-    "dtype, noise, error, expected",
-    [
-        (np.float32, 2e-2, 0.3, True),
-        (np.float32, 2e-2, 0.33, False),  # out of proportion
-        (np.float32, 1e-2, 0.15, False),  # less than a thousand units in the last place of 100
-        (np.float16, 2e-2, 0.3, False),  # one unit
-        (np.int32, 2e-2, 0.3, False),
-    ],
-)
-def test_a_model_that_amplifies_rounding_does_so_to_more_than_weights(
-    dtype: type, noise: float, error: float, expected: bool
-) -> None:
-    outputs = {"y": np.array([100, -3], dtype), "z": np.ones(2, np.float32)}
-    noises = {"y": noise, "z": 0.0}
-    assert (is_amplified(["y"], noises, outputs) and is_within({"y": error}, noises, IN_PROPORTION)) == expected
-    assert not is_amplified(["y", "z"], noises, outputs) and not is_within(
-        {"y": error, "z": 1e-3}, noises, IN_PROPORTION
-    )
 
 
 def cancelling(path: Path, factor: float, outputs: str = "", more: str = "") -> Path:

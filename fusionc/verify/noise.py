@@ -1,0 +1,90 @@
+"""How far an output of a model moves of itself, and whether that explains by how much another model's is off."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from fusionc.model.tensors import float_info
+from fusionc.verify.compare import (
+    TOLERANCES,
+    Numerics,
+    as_float64,
+    largest_difference,
+    largest_magnitude,
+    unequal,
+)
+
+ABOUT = 4  # times the noise, up to which an error is of its size …
+# … and up to which it says nothing, where the noise is amplified rounding: what rounds is more than weights. Of a long
+# sum, or behind many layers, it is several times as much.
+IN_PROPORTION = 16
+_AMPLIFIED = 1000  # units in the last place of the largest value, above which noise is amplified rounding
+_FEW = 4  # times the noise of a part, of which draws show less than of all
+_SLICE, _MOST_OF_IT = 16, 0.5  # elements of a slice from which on it is judged, and the share of it that is off then
+
+
+class Noise:
+    """The largest moves of one output that draws have shown: of each element, and of all of it."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+        self._moves = np.zeros(value.shape) if _is_real(value) else None
+        self.largest = 0.0
+
+    def add(self, value: Any, moved: Any) -> None:
+        """Note how far one draw has moved the output, both without the elements that decide nothing."""
+        self.largest = max(self.largest, largest_difference(value, moved))
+        if self._moves is not None and _is_real(moved) and moved.shape == self._moves.shape:
+            self._moves = np.maximum(self._moves, _difference(value, moved))
+
+    @property
+    def is_amplified(self) -> bool:
+        """Is it that of a model which amplifies rounding?"""
+        if not _is_real(self._value):
+            return False
+        last_place = largest_magnitude(self._value) * float(float_info(self._value.dtype).eps)
+        return self.largest > _AMPLIFIED * last_place
+
+    def explains(self, off: NDArray[np.float64], times: float) -> bool:
+        """Of an output that is off by no more than so many times its noise: are no more elements off by much than have
+        much noise, here and there? That some amplify, all of one channel, say, is no excuse for others.
+
+        Single elements tell nothing: what rounds to another step, or comes out of a Relu, does so in few draws.
+        """
+        if self._moves is None:
+            return True
+        limit = times * _FEW
+        if (np.sort(off, None) > limit * np.sort(self._moves, None)).any():
+            return False
+        for axis in range(off.ndim):
+            others = tuple(other for other in range(off.ndim) if other != axis)
+            is_told = (off > 0).mean(others) > _MOST_OF_IT if off.size >= _SLICE * off.shape[axis] else np.False_
+            if (is_told & (off.max(others) > limit * self._moves.max(others))).any():
+                return False
+        return True
+
+
+def is_within(errors: Mapping[str, float], noise: Mapping[str, float], times: float) -> bool:
+    """Is no error more than so many times the noise of its output?"""
+    return all(error <= times * noise[name] for name, error in errors.items())
+
+
+def elements_off(ours: Any, theirs: Any, least_scale: float, numerics: Numerics) -> NDArray[np.float64] | None:
+    """By how much each element is off that is off by more than the tolerance, 0 for others; None of what has none."""
+    if not (_is_real(ours) and _is_real(theirs) and ours.shape == theirs.shape and ours.size):
+        return None
+    return np.where(unequal(ours, theirs, least_scale, numerics), _difference(ours, theirs), 0.0)
+
+
+def _is_real(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.name in TOLERANCES
+
+
+def _difference(one: NDArray[Any], other: NDArray[Any]) -> NDArray[np.float64]:
+    with np.errstate(all="ignore"):
+        off = np.abs(as_float64(one) - as_float64(other))
+    return np.where(np.isfinite(off), off, 0.0)
