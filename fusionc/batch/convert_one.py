@@ -15,7 +15,7 @@ from typing import Any
 from fusionc import api
 from fusionc.batch.conversion_task import ConversionTask
 from fusionc.batch.outcome import CONVERTED, DIFFERENT, FAILED, KEPT, Outcome
-from fusionc.batch.record import clear_records, ingredients, read_record, write_record
+from fusionc.batch.record import clear_records, ingredients_of, read_record, write_record
 from fusionc.errors import FusioncError, VerificationError, said
 from fusionc.job import job_of, running
 from fusionc.report import Report
@@ -34,7 +34,7 @@ def check(arguments: Mapping[str, Any]) -> list[str]:
 def convert_one(task: ConversionTask) -> dict[str, Any]:
     """The outcome, as JSON can hold it."""
     started = perf_counter()
-    made_of = ingredients(task)
+    made_of = ingredients_of(task)
     known = read_record(task)
     if known is not None and known.made_of == made_of and known.is_whole(task.destination.parent):
         if known.run == task.run:  # a cluster asks again where a worker was lost with its answers

@@ -31,7 +31,7 @@ _FORMS = {"tuned": "the tuned model", "default": "the model at the defaults", "o
 _EPILOG = """\b
 Exit codes:
   0  the model is written: tuned, at the defaults or as it was, whichever was confirmed to be fastest
-  1  the tuning failed; nothing was written
+  1  the tuning failed; nothing was written but a journal of what was measured, for the same command
   2  an option or the switch file is wrong, or a file to read is not there
   3  the result does not compute what the model computes; nothing was written
   130  interrupted; the journal beside the output stays, and the same command goes on from there"""
@@ -102,10 +102,10 @@ def command(
     if as_json:
         click.echo(json.dumps(found.as_json(), indent=2, ensure_ascii=False, allow_nan=False))
     else:
-        _show(found, arguments)
+        _show(found)
 
 
-def _show(found: Tuned, arguments: dict[str, Any]) -> None:
+def _show(found: Tuned) -> None:
     from fusionc.report.table import show_facts, show_table
 
     show_table(
@@ -127,7 +127,8 @@ def _show(found: Tuned, arguments: dict[str, Any]) -> None:
     facts.append(("switches", str(found.switches)))
     if found.settings is not None:
         facts.append(("settings", f"{found.settings}: {found.configuration.settings}"))
-    facts += [("plot", str(found.plot)), ("again", _command(found, arguments)), ("time", f"{found.seconds:.0f} s")]
+    again = shlex.join(found.again) + ("  # without the settings" if found.settings is not None else "")
+    facts += [("plot", str(found.plot)), ("again", again), ("time", f"{found.seconds:.0f} s")]
     show_facts(facts, sys.stdout)
 
 
@@ -168,13 +169,3 @@ def _delivered(found: Tuned) -> str:
         else ""
     )
     return f"{_FORMS[form]}, confirmed: {ratio.ratio:.3f} of the original's time{missed}"
-
-
-def _command(found: Tuned, arguments: dict[str, Any]) -> str:
-    """How to convert to the same result."""
-    words = ["fusionc", "convert", "--model", str(found.report.model), "--fusion_switch_file", str(found.switches)]
-    if found.configuration.kernels:
-        words.append("--enable_graph_kernel")
-        flags = found.configuration.flags(arguments["graph_kernel_flags"])
-        words += [f"--graph_kernel_flags={flags}"] if flags else []
-    return shlex.join(words)

@@ -10,13 +10,14 @@ import onnx
 from onnx import TensorProto
 
 from fusionc import protos
+from fusionc.disk.content import content_of
 from fusionc.disk.external_data import external_entries
 from fusionc.disk.places import cannot_be_written
 from fusionc.disk.publish import Saved, is_copy
 from fusionc.ready.bit_for_bit import bit_for_bit
 from fusionc.ready.machine import this_machine
 from fusionc.ready.ready_files import write_ready_files
-from fusionc.ready.session_file import FileIdentity, ReadyForm, SessionFile, content_of, identity_of, session_file_of
+from fusionc.ready.session_file import FileIdentity, ReadyForm, SessionFile, identity_of, session_file_of
 from fusionc.runtime.run_errors import RunError
 
 

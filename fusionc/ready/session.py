@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fusionc.disk.content import content_of
 from fusionc.disk.paths import path_of, require_path
 from fusionc.errors import FusioncError, UsageError
 from fusionc.graph_kernel.library.location import library_for
 from fusionc.graph_kernel.library.register import register_kernels, require_session_options
 from fusionc.ready.machine import this_machine
-from fusionc.ready.session_file import ReadyForm, SessionFile, content_of, read_session_file, session_file_of
+from fusionc.ready.session_file import ReadyForm, SessionFile, read_session_file, session_file_of
 from fusionc.ready.tuned_settings import NotTuned, tuned_settings
 
 if TYPE_CHECKING:

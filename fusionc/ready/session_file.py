@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from fusionc.disk.content import content_of
 from fusionc.errors import FusioncError, quote
 from fusionc.ready.machine import Machine
 from fusionc.runtime.session_settings import SessionSettings, settings_of
@@ -145,12 +145,6 @@ def identity_of(file: Path, name: str) -> FileIdentity:
     """That of a file which is about to get a name."""
     status = file.stat()
     return FileIdentity(name, status.st_size, status.st_mtime_ns, content_of(file))
-
-
-def content_of(file: Path) -> str:
-    """A hash of what it holds."""
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _content(path: Path) -> dict[str, Any]:

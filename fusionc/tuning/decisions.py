@@ -22,6 +22,7 @@ State = Literal["pays", "costs", "undecided", "same", "fails", "not measured"]
 LOOKS = (3, 5, 8, 12, 16)  # rounds of a test after which it may be decided
 MOST_TESTS = 6
 _PART = 0.2  # of what a group saves, less than which is no reason to test a member
+_WORTH_A_LOOK = 0.9  # of the time
 _EXPLAINED = 0.5  # of what a group saves, which its best members have to save for it not to be tested itself
 
 
@@ -88,6 +89,23 @@ def that_pay(worths: Iterable[Worth]) -> list[TunedChange]:
     paying = sorted((worth for worth in worths if worth.state == "pays"), key=lambda worth: fmean(worth.logarithms))
     best = next((worth for worth in paying if worth.change.is_of_threads), None)
     return [worth.change for worth in paying if worth is best or not worth.change.is_of_threads]
+
+
+def most_promising(worths: Iterable[Worth], confidence: float) -> list[TunedChange]:
+    """What the last run should look at where nothing pays beyond doubt: the change that has always seemed to be faster,
+    and by itself surely is, or would save a part that is worth a look."""
+    found = []
+    for worth in worths:
+        if worth.state == "undecided" and max(worth.logarithms, default=0.0) < 0:
+            interval = worth.interval(confidence)
+            if interval is not None and (interval.is_faster or interval.ratio < _WORTH_A_LOOK):
+                found.append(worth)
+    return [worth.change for worth in sorted(found, key=lambda worth: fmean(worth.logarithms))[:1]]
+
+
+def is_untested(worth: Worth) -> bool:
+    """Whether a change seems to pay, and there was no time to test it."""
+    return worth.state == "undecided" and not worth.tested and _gain(worth) > 0
 
 
 def in_order(worths: Sequence[Worth]) -> list[Worth]:

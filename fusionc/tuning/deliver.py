@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
@@ -13,6 +12,7 @@ from tempfile import TemporaryDirectory
 from fusionc import conversion
 from fusionc.bisection.changed_switches import changed_switches
 from fusionc.custom.loading import load_passes
+from fusionc.disk.content import content_of
 from fusionc.disk.places import cannot_be_written
 from fusionc.disk.small_files import replace_text
 from fusionc.errors import FusioncError, UsageError
@@ -42,16 +42,22 @@ def require_places(options: Options) -> None:
         if os.path.realpath(place) in read:
             hint = "give another --output, or rename the file"
             raise UsageError("this file is read, and would be written", where=str(place), hint=hint, code="E10001")
-        if os.path.lexists(place) and not _is_own(place):
-            what = "a file of the result would be written over another one, which fusionc did not make"
+        if os.path.lexists(place) and not _is_own(place, options.destination):
+            what = "a file of the result would be written over another one, which no tuning has written, or somebody changed"
             raise FusioncError(what, where=str(place), hint="move it away, or give another --output", code="E13004")
 
 
-def _is_own(place: Path) -> bool:
-    with suppress(OSError, ValueError, RecursionError):
-        text = place.read_text(encoding="utf-8")
-        return text.startswith("<svg ") if place.suffix == ".svg" else set(json.loads(text)) == {"Switch"}
+def _is_own(place: Path, output: Path) -> bool:
+    """Whether a tuning has written the file: the plot says so of itself, and of the switch file beside it."""
+    with suppress(OSError, ValueError):
+        mark = _mark("") if place.suffix == ".svg" else _mark(content_of(place))
+        return mark in beside(output, "tune.svg").read_text(encoding="utf-8")
     return False
+
+
+def _mark(switches: str) -> str:
+    """What the plot has at its end, with the hash of the switch file; without one what each has there."""
+    return f"<!-- fusionc tune: switches {switches}"
 
 
 def converted(options: Options, delivered: Configuration) -> Report:
@@ -63,6 +69,16 @@ def converted(options: Options, delivered: Configuration) -> Report:
         switches.write_text(preset("all_off", PASSES), encoding="utf-8")
         plain = replace(options, fusion_switch_file=switches, optimization_switch=None, enable_graph_kernel=False)
         return conversion.convert(plain)
+
+
+def command_to_convert(options: Options, delivered: Configuration, switches: Path) -> list[str]:
+    """The words of a command that converts to the same model; settings of a session are no part of it."""
+    words = ["fusionc", "convert", "--model", str(options.source), "--fusion_switch_file", str(switches)]
+    if delivered.kernels:
+        words.append("--enable_graph_kernel")
+        flags = delivered.flags(options.graph_kernel_flags)
+        words += [f"--graph_kernel_flags={flags}"] if flags else []
+    return words
 
 
 def written(
@@ -79,7 +95,8 @@ def written(
         text = changed_switches(options.fusion_switch_file, registry, off, on)
     try:
         replace_text(switches, text)
-        replace_text(plot, worth_plot(options.source.name, worths, last, confidence))
+        drawn = worth_plot(options.source.name, worths, last, confidence)
+        replace_text(plot, f"{drawn}{_mark(content_of(switches))} -->\n")
         if delivered.settings != Configuration().settings:
             session = session_file_of(output)
             replace_text(session, tuned_text(output, delivered.settings))

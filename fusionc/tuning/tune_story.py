@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
-import hashlib
 import math
+import os
 from dataclasses import replace
 from typing import Any
 
-import onnx
-
 from fusionc import __version__
+from fusionc.disk.ingredients import ingredients
 from fusionc.disk.load import load
 from fusionc.disk.places import require_place, workshop
 from fusionc.errors import FusioncError, UsageError
-from fusionc.job import running
+from fusionc.graph_kernel.flags.read_flags import VARIABLE
+from fusionc.job import job_of, running
 from fusionc.options import Options
 from fusionc.ready.machine import this_machine
-from fusionc.ready.session_file import content_of, require_session_place
+from fusionc.ready.session_file import require_session_place
 from fusionc.ready.tuned_settings import processors
-from fusionc.report.model_info import bytes_on_disk
 from fusionc.requested.dimension_size import size_to_run
 from fusionc.runtime.process import start
 from fusionc.runtime.run_errors import RunError
@@ -26,8 +25,8 @@ from fusionc.runtime.runner import closes_runners
 from fusionc.tuning.candidates import Group, groups_of
 from fusionc.tuning.configuration import Configuration, TunedChange, with_all
 from fusionc.tuning.confirmation import MOST_ROUNDS, Confirmation, confirmed, least_rounds
-from fusionc.tuning.decisions import Worth, in_order, noise_of, that_pay
-from fusionc.tuning.deliver import beside, converted, require_places, written
+from fusionc.tuning.decisions import Worth, in_order, is_untested, most_promising, noise_of, that_pay
+from fusionc.tuning.deliver import beside, command_to_convert, converted, require_places, written
 from fusionc.tuning.measuring_laboratory import MeasuringLaboratory, Slices
 from fusionc.tuning.search_changes import search
 from fusionc.tuning.tuned import Tuned
@@ -36,6 +35,7 @@ from fusionc.verify.first_sample import first_sample
 
 _KERNELS = TunedChange("areas with kernels", "areas", kernels=True)
 _FOR_KERNELS = 0.2  # of what may be wrong in all, for the one question whether there are areas
+_WRITTEN = ("destination", "dump_graph", "report")  # the options that are places of what is written, not read
 _BUSY = 0.03  # of a ratio, by which processes differ, above which the machine is to blame
 _SHARES_FOR_KERNELS = {"settings": 0.0, "choose": 0.1, "test": 0.45}  # what is decided early leaves the rest to others
 
@@ -55,7 +55,8 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
         raise UsageError("a tuning makes no ready form", where="ready", hint=hint, code="E10001")
     start()
     output, notices = options.destination, list[str]()
-    with running(replace(options, log="null")):
+    with running(replace(options, log="null")) as plog:
+        job_of(options, plog)  # which says what is wrong with options
         require_place(output)
         require_session_place(output)
         require_places(options)
@@ -68,12 +69,17 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
             laboratory = MeasuringLaboratory(options, feeds, journal, folder, budget)
             try:
                 worths, tuned = _searched(options, laboratory, confidence)
+                if tuned == _default(options):  # the last run decides by itself, whatever it is asked
+                    tuned = with_all(most_promising(worths.values(), confidence), tuned)
                 noise = noise_of(worths.values())
                 last = _confirmed(options, laboratory, _default(options), tuned, noise, confidence)
             except RunError as error:
                 hint = "fusionc verify says more of a model that cannot be run"
                 what = f"onnxruntime cannot run the model: {error}"
                 raise FusioncError(what, where=str(options.source), hint=hint) from error
+    if left := sum(worth.state == "not measured" or is_untested(worth) for worth in worths.values()):
+        what = f"{left} of {len(worths)} changes were not measured, or not tested"
+        notices.append(f"{what}: {budget:g} s are too few; a larger --budget decides more")
     if last.noise > _BUSY:
         what = f"the machine was busy: from process to process, the same ratio differed by {100 * last.noise:.0f} %"
         notices.append(f"{what}; on an idle one more is decided")
@@ -84,7 +90,10 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
     switches, settings, plot = written(options, delivered, ordered, last, confidence)
     journal.remove()
     notices += [] if delivered.is_original else report.notices  # which are about switches of all passes
-    return Tuned(label, ordered, last, delivered, report, switches, settings, plot, journal.spent, confidence, notices)
+    again = command_to_convert(options, delivered, switches)
+    return Tuned(
+        label, ordered, last, delivered, report, switches, settings, plot, again, journal.spent, confidence, notices
+    )
 
 
 def _default(options: Options) -> Configuration:
@@ -107,12 +116,14 @@ def _sample(options: Options) -> tuple[str, dict[str, Any]]:
 
 def _identity(options: Options, confidence: float) -> str:
     """What a journal is about: the same model, options and machine."""
-    asked = {name: str(value) for name, value in vars(options).items() if name != "progress"}
-    files = [options.fusion_switch_file, *options.custom_passes]
-    contents = [content_of(path) for path in (options.source, *files) if path is not None and path.is_file()]
-    size = bytes_on_disk(onnx.load(options.source, load_external_data=False), options.source)
-    parts = [__version__, confidence, asked, contents, size, this_machine(), processors()]
-    return hashlib.sha256(repr(parts).encode()).hexdigest()
+    asked = {name: value for name, value in vars(options).items() if name != "progress"}
+    here = {
+        "version": __version__,
+        "machine": this_machine(),
+        "processors": processors(),
+        VARIABLE: os.getenv(VARIABLE),
+    }
+    return ingredients(options.source, {**asked, **here, "confidence": confidence}, _WRITTEN)
 
 
 def _searched(
@@ -155,6 +166,6 @@ def _confirmed(
     rounds: list[Slices] = []
     least = least_rounds(noise, confidence)
     while len(rounds) < least or (len(rounds) < MOST_ROUNDS and laboratory.journal.spent < laboratory.budget):
-        options.progress(f"last run, round {len(rounds) + 1}")
+        options.progress(f"last run, round {len(rounds) + 1} of {least} to {MOST_ROUNDS}")
         rounds.append(laboratory.round(f"last {len(rounds)}", forms, len(rounds)))
     return confirmed(rounds, confidence)

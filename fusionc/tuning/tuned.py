@@ -20,7 +20,7 @@ class Tuned:
     """What was found and written: each change with its worth, what the last run says, and the files.
 
     `label` describes the inputs, `configuration` is what was delivered, `report` that of its conversion. `settings` is
-    None where those of onnxruntime hold.
+    None where those of onnxruntime hold. `again` are the words of a command that converts to the same model.
     """
 
     label: str
@@ -31,6 +31,7 @@ class Tuned:
     switches: Path
     settings: Path | None
     plot: Path
+    again: Sequence[str]
     seconds: float
     confidence: float
     notices: Sequence[str]
@@ -54,12 +55,15 @@ class Tuned:
             "last_run": {"seconds": last.seconds, **{name: one.as_json() for name, one in compared.items()}},
             "delivered": last.delivered,
             "switches": str(self.switches),
+            "again": list(self.again),
+            "session": None if self.settings is None else str(self.settings),
             "settings": self.configuration.settings.as_json(),
             "areas_off": sorted(self.configuration.areas_off),
             "kernels": self.configuration.kernels,
             "output": str(self.report.output),
             "plot": str(self.plot),
             "seconds": self.seconds,
+            "confidence": self.confidence,
             "notices": list(self.notices),
         }
 

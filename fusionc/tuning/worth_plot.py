@@ -32,7 +32,8 @@ def worth_plot(model: str, worths: Sequence[Worth], last: Confirmation, confiden
         interval = worth.interval(confidence)
         if interval is not None and len(rows) < _MOST_ROWS:
             rows.append(_Row(worth.change.name, interval, _COLOURS.get(worth.state, _COLOURS["undecided"])))
-    return _drawn(f"{model}: ratio of run times, and its bounds at {100 * confidence:g} %", rows)
+    sure = f"at {100 * confidence:g} %: the last run's all together, each of the others by itself"
+    return _drawn(f"{model}: ratios of run times. Their bounds hold {sure}", rows)
 
 
 def _of_last_run(last: Confirmation) -> list[tuple[str, RatioInterval]]:

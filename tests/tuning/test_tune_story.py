@@ -25,7 +25,7 @@ from fusionc.graph_kernel.c import source
 from fusionc.measurement.deployed_model import DeployedModel
 from fusionc.measurement.rounds import Measured
 from fusionc.runtime.run_errors import RunError
-from fusionc.tuning import measuring_laboratory, tune_story
+from fusionc.tuning import decisions, measuring_laboratory, tune_story
 
 MODEL = """g (float[N,8] x) => (float[N,8] y, float[N,8] z) <float[8,8] w, float[8] b> {
     m = MatMul (x, w)  a = Add (m, b)  s = Sigmoid (a)  q = Mul (a, s)
@@ -156,12 +156,64 @@ def test_a_slow_area_is_switched_off_by_name(model: Path, tuned: Callable[..., A
     assert slow not in operators("out.onnx") and slow in found.configuration.areas_off
 
 
-@pytest.mark.parametrize("name, content", [("out.switches.json", "{}"), ("out.tune.svg", "mine")])
+@pytest.mark.parametrize(
+    "name, content",
+    [
+        ("out.switches.json", "{}"),
+        ("out.switches.json", "5"),
+        ("out.switches.json", '{"Switch": {"GraphFusion": {"ALL": "off"}}}'),
+        ("out.tune.svg", "mine"),
+        ("out.tune.svg", "<svg>mine</svg>"),
+    ],
+)
 def test_files_of_others_stay(tuned: Callable[..., Any], name: str, content: str) -> None:
     Path(name).write_text(content)
-    with pytest.raises(FusioncError, match="which fusionc did not make"):
+    with pytest.raises(FusioncError, match="which no tuning has written, or somebody changed"):
         tuned(FakeClock())
     assert Path(name).read_text() == content and not Path("out.tune.jsonl").exists()
+
+
+def test_its_own_files_are_written_again_and_not_what_somebody_made_of_them(tuned: Callable[..., Any]) -> None:
+    for costs in ({"Identity": 0.1}, {"Max": 5.0}):
+        tuned(FakeClock(**costs), custom_passes=["slow.py"])
+    assert "SlowPass" in Path("out.switches.json").read_text()
+    Path("out.switches.json").write_text('{"Switch": {"GraphFusion": {"SlowPass": "on"}}}')
+    with pytest.raises(FusioncError, match="somebody changed"):
+        tuned(FakeClock())
+
+
+def test_wrong_options_leave_no_journal(tuned: Callable[..., Any]) -> None:
+    Path("broken.json").write_text("{")
+    for wrong in ({"fusion_switch_file": "broken.json"}, {"optimization_switch": "Foo:off"}):
+        with pytest.raises(UsageError):
+            tuned(FakeClock(), **wrong)
+    assert not Path("out.tune.jsonl").exists()
+
+
+def test_what_was_measured_on_other_values_is_not_gone_on_with(tuned: Callable[..., Any]) -> None:
+    values = {"custom_passes": ["slow.py"], "inputs": "x.npz"}
+    np.savez("x.npz", x=np.ones((2, 8), np.float32))
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            tuned(FakeClock(interrupt_at=20, Max=5.0), **values)
+        before = Path("out.tune.jsonl").read_text()
+        np.savez("x.npz", x=np.zeros((2, 8), np.float32))
+    assert before.count('{"tune": ') == 2
+    found = tuned(FakeClock(Max=5.0), **values)
+    assert any("continued" in notice for notice in found.notices), "the second of these runs"
+
+
+def test_what_was_not_tested_is_said_and_the_most_promising_has_the_last_run(
+    tuned: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(decisions, "MOST_TESTS", 0)
+    found = tuned(FakeClock(Max=5.0), custom_passes=["slow.py"])
+    assert found.confirmation.delivered == "tuned" and not states(found, "pays")
+    assert found.configuration.off == {"SlowPass"}
+    (notice,) = [notice for notice in found.notices if "were not measured, or not tested" in notice]
+    assert notice.endswith("3600 s are too few; a larger --budget decides more")
+    found = tuned(FakeClock(Abs=3.0, Max=1.0, noise=0.3), custom_passes=["slow.py"])
+    assert found.confirmation.delivered != "tuned", "it is not confirmed"
 
 
 def test_a_switch_file_that_is_read_is_not_written(tuned: Callable[..., Any]) -> None:

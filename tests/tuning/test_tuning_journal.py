@@ -43,11 +43,25 @@ def test_a_line_that_was_being_written_does_not_count(tmp_path: Path) -> None:
     assert journal(path).step("one", refuse) == 1 and journal(path).step("two", refuse) == 2
 
 
-def test_another_run_begins_anew(tmp_path: Path) -> None:
+def test_another_run_begins_anew_and_takes_nothing_from_the_first(tmp_path: Path) -> None:
+    """A mistyped option makes another run, too."""
     path = tmp_path / "out.tune.jsonl"
     journal(path).step("one", lambda: 1)
     other = journal(path, "b")
     assert not other.is_continued and other.step("one", lambda: 3) == 3
+    first = journal(path)
+    assert first.is_continued and first.step("one", refuse) == 1 and first.step("two", lambda: 2) == 2
+    assert first.step("three", lambda: 4) == 4
+    assert journal(path, "b").step("one", refuse) == 3
+    again = journal(path)
+    assert [again.step(name, refuse) for name in ("one", "two", "three")] == [1, 2, 4]
+
+
+def test_there_is_no_file_before_a_step(tmp_path: Path) -> None:
+    path = tmp_path / "out.tune.jsonl"
+    with pytest.raises(ZeroDivisionError):
+        journal(path).step("one", lambda: 1 / 0)
+    assert not path.exists()
 
 
 @pytest.mark.parametrize("content", [b"\xff", b"hello", b"[]", b'{"other": 1}'])
@@ -61,4 +75,4 @@ def test_a_file_of_others_stays(tmp_path: Path, content: bytes) -> None:
 
 def test_a_folder_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(FusioncError, match="the journal cannot be written"):
-        journal(tmp_path / "absent" / "out.tune.jsonl")
+        journal(tmp_path / "absent" / "out.tune.jsonl").step("one", lambda: 1)
