@@ -15,8 +15,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
-import subprocess
 import sys
 import tempfile
 import time
@@ -25,6 +23,7 @@ from pathlib import Path
 
 import onnx
 from onnx import TensorProto, helper
+from whole_process import cost_of
 
 import fusionc
 
@@ -184,9 +183,10 @@ def external_weights(gigabytes: int) -> tuple[float, float]:
             file.truncate(gigabytes << 30)
         os.mkdir(Path(folder, "elsewhere"))
         code = "import fusionc, sys; fusionc.convert(sys.argv[1], output=sys.argv[2], verify=False)"
-        start = time.perf_counter()
-        subprocess.run([sys.executable, "-c", code, f"{folder}/in.onnx", f"{folder}/elsewhere/out.onnx"], check=True)
-        return time.perf_counter() - start, resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1e6
+        cost = cost_of([sys.executable, "-c", code, f"{folder}/in.onnx", f"{folder}/elsewhere/out.onnx"])
+        if cost.code:
+            sys.exit(cost.said)
+        return cost.seconds, cost.peak / 1e9
 
 
 def main() -> None:

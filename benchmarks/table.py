@@ -5,14 +5,14 @@
     python benchmarks/table.py FOLDER --only bert --one-thread       processor time, for a busy machine
 
 For each model and each optimizer: nodes of the result, whether it computes what the model computes, seconds and peak
-memory of the whole process that makes it, seconds to make a session of it, and run time in onnxruntime at its default
-level, with all forms of it in turn in several fresh processes; OpenVINO runs the model as it is. fusionc is there three
-times: with its default switches, with kernels, and verified, which is what the command does if it is not told to leave
-it out. What is wrong or fails has no run time.
+memory of the whole process that makes it, and run time in onnxruntime at its default level, with all forms of it in
+turn in several fresh processes; OpenVINO runs the model as it is. fusionc is there three times: with its default
+switches, with kernels, and verified, which is what the command does if it is not told to leave it out; of the first two
+there are the seconds to make a session as well. What is wrong or fails has no run time.
 
 Inputs are those of the folder's manifest, those in NAME.npz beside a model, or drawn by fusionc's verification. What is
-measured is kept in RESULTS.jsonl, from where an interrupted run goes on; RESULTS.md, RESULTS.csv and RESULTS.svg are
-written anew after each model. Exit code 1 if a result of fusionc is wrong or fails.
+measured is kept in RESULTS.jsonl, from where an interrupted run goes on, on the same day and machine; RESULTS.md,
+RESULTS.csv and RESULTS.svg are written anew after each model. Exit code 1 if a result of fusionc is wrong or fails.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from fusionc.verify import verify
 from fusionc.verify.inputs.search import InputSearch
 
 OURS = {"fusionc": ["--no-verify"], "kernels": ["--no-verify", "--enable_graph_kernel"], "verified": []}
-_PACKAGES = ("onnxruntime", "openvino", "onnxsim", "onnxslim", "onnxscript", "onnxoptimizer")
+_PACKAGES = ("fusionc", "onnxruntime", "openvino", "onnxsim", "onnxslim", "onnxscript", "onnxoptimizer")
 _LOAD = """
 import sys, time
 import onnxruntime
@@ -89,9 +89,10 @@ def made_by(name: str, model: Path, made: Path) -> Form:
         form.fault = f"exit code {cost.code}: {' '.join(cost.said.split())[-200:]}"
         return form
     form.nodes = count(onnx.load(made, load_external_data=False))
-    if name not in OURS:
+    if name != "verified":
+        kernels = library_for(made) if name == "kernels" and library_for(made).is_file() else None
         try:
-            found = verify(model, _declared_as(model, made), seeds=(0,))
+            found = verify(model, _declared_as(model, made), seeds=(0,), kernels=kernels)
             form.fault = found.summary if found.status == "different" else ""
         except FusioncError as error:
             form.fault = str(error)
@@ -143,7 +144,6 @@ def measured(path: Path, name: str, options: argparse.Namespace, folder: Path) -
         has_all = tool != "kernels" or library_for(made).is_file()
         if not row.forms[tool].fault and has_all and tool != "verified":
             places[tool] = made
-    row.forms["kernels"].fault = row.forms["kernels"].fault or row.forms["verified"].fault
     runs = timed(places, model, folder / "inputs.npz", options)
     row.milliseconds = statistics.median(run["original"] for run in runs) * 1e3
     row.again = statistics.median(run["again"] / run["original"] for run in runs)
@@ -166,6 +166,11 @@ def models(folder: Path, only: str) -> Iterator[tuple[str, Path]]:
             yield name, path
 
 
+def row_of(line: dict[str, Any], here: str) -> Row | None:
+    """The row in a line of the journal; None where it was measured elsewhere, otherwise, or on another day."""
+    return Row.of(line["row"]) if line.get("where") == here else None
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
@@ -181,7 +186,8 @@ def main() -> int:
     console, journal = Console(stderr=True), Path(f"{options.results}.jsonl")
     journal.parent.mkdir(parents=True, exist_ok=True)
     lines = journal.read_text().splitlines() if journal.is_file() else []
-    known = {row.name: row for row in map(Row.of, map(json.loads, lines))}
+    here = machine(options.one_thread, options.processes, _PACKAGES)
+    known = {row.name: row for line in lines if (row := row_of(json.loads(line), here)) is not None}
     rows = []
     with Progress(console=console, disable=not console.is_terminal) as progress:
         for name, path in progress.track(found):
@@ -192,9 +198,9 @@ def main() -> int:
                     except Exception as problem:  # a model that does not run is a line of the table
                         known[name] = Row(name, fault=" ".join(str(problem).split())[:300])
                 with journal.open("a") as file:
-                    file.write(json.dumps(known[name].data()) + "\n")
+                    file.write(json.dumps({"where": here, "row": known[name].data()}) + "\n")
             rows.append(known[name])
-            write(rows, options.results, machine(options.one_thread, options.processes, _PACKAGES))
+            write(rows, options.results, here)
     print(Path(f"{options.results}.md").read_text())
     return int(any(row.forms[tool].fault for row in rows for tool in OURS if tool in row.forms))
 

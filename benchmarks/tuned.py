@@ -10,7 +10,7 @@ good. Those shown here are of `fusionc bench`, which runs the original, what is 
 default switches in turn in fresh processes, after the tuning; where the original or the defaults are delivered, that
 ratio is 1 by itself. The second time a tuning has to call the same changes significant: shown are those that one of
 both alone calls so. Exit code 1 where a result is slower than 1.01 of its original, beyond what the bench is sure of,
-or where all of them together are not 3 % faster than the defaults.
+where a tuning fails, or where all of them together are not 3 % faster than the defaults.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ Row = dict[str, Any]
 
 
 def fusionc(folder: Path, *arguments: object) -> str:
-    """What a command writes. Ends this one where it fails."""
+    """What a command writes. Raises RuntimeError where it fails."""
     command = [sys.executable, "-m", "fusionc", *map(str, arguments)]
     ran = subprocess.run(command, cwd=folder, capture_output=True, text=True)
     if ran.returncode:
-        sys.exit(f"{' '.join(command[2:])}: {ran.stderr.strip()[-500:]}")
+        raise RuntimeError(f"{' '.join(command[2:])}: {ran.stderr.strip()[-500:]}")
     return ran.stdout
 
 
@@ -68,7 +68,7 @@ def measured(model: Path, budget: str, times: int) -> Row:
     for _ in range(times):
         with tempfile.TemporaryDirectory() as name:
             rows.append(tuned(hydrated(model, Path(name)), Path(name), budget))
-    return {"model": model.stem, "budget": budget, "times": rows}
+    return {"model": model.stem, "budget": budget, "where": machine(False, PROCESSES), "times": rows}
 
 
 def described(row: Row) -> str:
@@ -82,9 +82,10 @@ def described(row: Row) -> str:
 
 
 def known_rows(results: Path | None, budget: str, times: int) -> dict[str, Row]:
-    """The rows of a file by model: those of as many tunings with the same budget."""
+    """The rows of a file by model: those of as many tunings with the same budget, today on this machine."""
     lines = results.read_text().splitlines() if results is not None and results.exists() else []
-    rows = [row for row in map(json.loads, lines) if row["budget"] == budget and len(row["times"]) == times]
+    asked = {"budget": budget, "where": machine(False, PROCESSES)}
+    rows = [row for row in map(json.loads, lines) if asked.items() <= row.items() and len(row["times"]) == times]
     return {row["model"]: row for row in rows}
 
 
@@ -100,23 +101,31 @@ def main() -> int:
     if not models:
         parser.error(f"{options.folder} has no model whose name contains {options.only!r}")
     repeated = 1 if options.once else 2
-    known, rows = known_rows(options.results, options.budget, repeated), []
+    known, rows, failed = known_rows(options.results, options.budget, repeated), [], 0
     print(f"{'model':24}{'':9}  {'delivered':9}{'of original':>8} and default, each time", flush=True)
     for model in models:
-        row = known.get(model.stem) or measured(model, options.budget, repeated)
+        try:
+            row = known.get(model.stem) or measured(model, options.budget, repeated)
+        except RuntimeError as error:
+            failed += 1
+            print(f"{model.stem:24}fails: {error}", flush=True)
+            continue
         rows.append(row)
         if options.results and model.stem not in known:
             with options.results.open("a") as file:
                 file.write(json.dumps(row) + "\n")
         print(described(row), flush=True)
+    if not rows:
+        return 1
     times = list(chain.from_iterable(row["times"] for row in rows))
     gain, slower = mean_of(time["default"] for time in times), [time for time in times if is_slower(time)]
     print(
         f"{len(rows)} models: delivered ÷ original {mean_of(time['original'] for time in times)}, at most "
-        f"{max(time['original'] for time in times):.3f}, slower {len(slower)}; delivered ÷ default {gain}\n"
+        f"{max(time['original'] for time in times):.3f}, slower {len(slower)}, failed {failed}; "
+        f"delivered ÷ default {gain}\n"
         f"{machine(False, PROCESSES)}"
     )
-    return int(bool(slower) or float(gain) > GAIN)
+    return int(bool(slower or failed) or float(gain) > GAIN)
 
 
 def is_slower(time: Row) -> bool:

@@ -14,10 +14,11 @@ from fusionc.batch.conversion_task import ConversionTask
 from fusionc.batch.converting_process import check, end_processes, start_processes
 from fusionc.batch.find_models import RECORDS, FoundModel
 from fusionc.batch.on_dask import converted_on
-from fusionc.batch.on_this_machine import converted_here, cores
+from fusionc.batch.on_this_machine import converted_here
 from fusionc.batch.outcome import Outcome
 from fusionc.batch.summary import Summary, write_summary
 from fusionc.disk.places import cannot_be_written, remove_abandoned
+from fusionc.runtime.cores import cores
 
 
 def convert_many(

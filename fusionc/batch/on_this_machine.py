@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from fusionc.batch.conversion_task import ConversionTask
 from fusionc.batch.converting_process import convert, end_processes
 from fusionc.batch.outcome import Outcome
-
-
-def cores() -> int:
-    """How many processors this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def converted_here(tasks: Sequence[ConversionTask], jobs: int) -> Generator[Outcome]:

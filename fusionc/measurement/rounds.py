@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
 
+import onnx
+
 from fusionc.measurement.deployed_model import DeployedModel
+from fusionc.report.model_info import bytes_on_disk
 from fusionc.runtime.memory import available
 from fusionc.runtime.process import Process, longest_step
 
 _SLICES = 20
 _LEAST_SLICES = 3
 _LATE = 2.0  # how many times as long as asked for a round of slow models may take before it has fewer slices
-_COPIES = 3  # of its file, that a model needs while it is loaded
+_COPIES = 3  # of its files, that a model needs while it is loaded
 
 
 @dataclass(frozen=True)
@@ -75,8 +78,6 @@ def _together(
 
 
 def _fit_into_memory(models: Mapping[str, DeployedModel]) -> bool:
-    files = [
-        file for model in models.values() for file in (model.file, *model.file.parent.glob(f"{model.file.name}*.data"))
-    ]
-    room = available()
-    return room is None or _COPIES * sum(file.stat().st_size for file in files) < room
+    files = [model.file for model in models.values()]
+    room, size = available(), sum(bytes_on_disk(onnx.load(file, load_external_data=False), file) for file in files)
+    return room is None or _COPIES * size < room

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import os
-from contextlib import suppress
 from pathlib import Path
 
 from fusionc.ready.machine import this_machine
 from fusionc.ready.session_file import SessionFile, TunedSettings, identity_of, read_session_file, session_file_of
+from fusionc.runtime.cores import cores
 from fusionc.runtime.session_settings import SessionSettings
 
 
 class NotTuned(Exception):
     """Why settings do not hold, as the end of a sentence about them."""
-
-
-def processors() -> int:
-    """How many this process may use."""
-    with suppress(AttributeError):  # not on every system
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 def tuned_settings(model: Path) -> SessionSettings:
@@ -38,12 +30,12 @@ def tuned_settings(model: Path) -> SessionSettings:
         raise NotTuned("are of another model than this one")
     if difference := known.tuned.machine.difference(this_machine()):
         raise NotTuned(f"were {difference}")
-    if known.tuned.processors != processors():
-        raise NotTuned(f"were measured on {known.tuned.processors} processors, and these are {processors()}")
+    if known.tuned.processors != cores():
+        raise NotTuned(f"were measured on {known.tuned.processors} processors, and these are {cores()}")
     return known.tuned.settings
 
 
 def tuned_text(model: Path, settings: SessionSettings) -> str:
     """The text of the session file of a model that lies in its place, with these settings, for this machine."""
-    tuned = TunedSettings(settings, this_machine(), processors())
+    tuned = TunedSettings(settings, this_machine(), cores())
     return SessionFile(identity_of(model, model.name), (), None, tuned).text()

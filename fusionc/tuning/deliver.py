@@ -43,7 +43,7 @@ def require_places(options: Options) -> None:
             hint = "give another --output, or rename the file"
             raise UsageError("this file is read, and would be written", where=str(place), hint=hint, code="E10001")
         if os.path.lexists(place) and not _is_own(place, options.destination):
-            what = "a file of the result would be written over another one, which no tuning has written, or somebody changed"
+            what = "the result would be written over another file, which no tuning has written, or somebody changed"
             raise FusioncError(what, where=str(place), hint="move it away, or give another --output", code="E13004")
 
 

@@ -17,8 +17,8 @@ from fusionc.job import job_of, running
 from fusionc.options import Options
 from fusionc.ready.machine import this_machine
 from fusionc.ready.session_file import require_session_place
-from fusionc.ready.tuned_settings import processors
 from fusionc.requested.dimension_size import size_to_run
+from fusionc.runtime.cores import cores
 from fusionc.runtime.process import start
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import closes_runners
@@ -120,7 +120,7 @@ def _identity(options: Options, confidence: float) -> str:
     here = {
         "version": __version__,
         "machine": this_machine(),
-        "processors": processors(),
+        "processors": cores(),
         VARIABLE: os.getenv(VARIABLE),
     }
     return ingredients(options.source, {**asked, **here, "confidence": confidence}, _WRITTEN)
@@ -147,7 +147,7 @@ def _searched(
 
 def _threads() -> list[int]:
     """Numbers of threads to try: onnxruntime itself takes the number of cores."""
-    count = processors()
+    count = cores()
     return [number for number in dict.fromkeys((1, count // 2, count)) if number]
 
 

@@ -51,7 +51,7 @@ def test_the_file_reads_as_it_was_written(model: Path) -> None:
 @pytest.mark.parametrize(
     "name, here, why",
     [
-        ("processors", lambda: 999, "processors, and these are 999"),
+        ("cores", lambda: 999, "processors, and these are 999"),
         ("this_machine", lambda: replace(this_machine(), onnxruntime="9.9"), r"and this is 9\.9"),
     ],
 )

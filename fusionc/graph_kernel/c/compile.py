@@ -20,6 +20,7 @@ from pathlib import Path
 from threading import Lock
 
 from fusionc.errors import FusioncError
+from fusionc.runtime.cores import cores
 
 
 class Contents(Enum):
@@ -141,7 +142,7 @@ def _run(commands: Sequence[Sequence[str]]) -> None:
     """Run the compiler several times, as many at once as there are processors. Raises DoesNotCompile: if several
     complain, with what the first of them says. None goes on running then, or when this is interrupted."""
     compilers = [_Compiler(command) for command in commands]
-    with ThreadPoolExecutor(_processors()) as pool:
+    with ThreadPoolExecutor(cores()) as pool:
         try:
             for run in [pool.submit(compiler.run) for compiler in compilers]:
                 run.result()
@@ -190,8 +191,3 @@ class _Compiler:
 
 def _without_a_word(compiler: str) -> str:
     return f"the C compiler {compiler} failed without a word"
-
-
-def _processors() -> int:
-    """How many this process may use."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

@@ -51,7 +51,7 @@ def test_what_is_wrong_with_one_text_ends_the_others(tmp_path: Path, monkeypatch
     program = tmp_path / "program"
     program.write_text('#!/bin/sh\nfor last; do :; done\ngrep -q slow "$last" && sleep 60\necho wrong >&2\nexit 1\n')
     program.chmod(0o755)
-    monkeypatch.setattr(compile, "_processors", lambda: 3)
+    monkeypatch.setattr(compile, "cores", lambda: 3)
     folder = tmp_path / "folder"
     folder.mkdir()
     begin = time.monotonic()
@@ -64,7 +64,7 @@ def test_what_is_wrong_with_one_text_ends_the_others(tmp_path: Path, monkeypatch
 def test_the_library_is_the_same_on_any_number_of_processors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     libraries = [tmp_path / "one", tmp_path / "three"]
     for library, processors in zip(libraries, (1, 3), strict=True):
-        monkeypatch.setattr(compile, "_processors", lambda processors=processors: processors)
+        monkeypatch.setattr(compile, "cores", lambda processors=processors: processors)
         units = [Unit(f"int number{k}(void) {{ return {k}; }}\n") for k in range(4)]
         compile_units(compiler(), compile.FLAGS, units, library)
     one, three = (library.read_bytes() for library in libraries)
