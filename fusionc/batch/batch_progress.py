@@ -43,5 +43,10 @@ class BatchProgress:
         if self._bar is not None:
             self._bar.stop()
 
+    @property
+    def said(self) -> str:
+        """How far it is, as the beginning of a sentence."""
+        return f"{self.done} of {self.total} models are done{self._text()}"
+
     def _text(self) -> str:
         return f", {self._wrong} without a result" if self._wrong else ""

@@ -45,6 +45,9 @@ def find_models(given: Sequence[Path], output: Path) -> list[FoundModel]:
     if output.exists() and not output.is_dir():
         what = "the results of many models go into a folder, and this is a file"
         raise UsageError(what, where=str(output), hint="give a folder with --output", code="E10001")
+    if output.suffix == ".onnx" and not output.exists():
+        what = "the results of many models go into a folder, and this would be a file"
+        raise UsageError(what, where=str(output), hint="give a folder with --output", code="E10001")
     found: dict[str, Path] = {}
     for path in given:
         models = list(_models_of(path, output))

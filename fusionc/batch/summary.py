@@ -66,10 +66,12 @@ def write_summary(summary: Summary, records: Path) -> None:
 def show_summary(summary: Summary, records: Path, stream: TextIO) -> None:
     """A line for each model, and what they come to."""
     show_table(_HEADERS, list(map(_row, summary.outcomes)), stream)
+    told = sum(bool(outcome.notices) for outcome in summary.outcomes)
     counts = ", ".join(f"{count} {state}" for state, count in summary.counts().items())
     facts = [
         ("models", f"{len(summary.outcomes)}: {counts}"),
         *(("notice", notice) for notice in summary.notices),
+        *([("notices", f"there are some of {told} models, which the summary has")] if told else []),
         ("summary", str(summary_file(records))),
         ("time", f"{summary.seconds:.2f} s"),
     ]

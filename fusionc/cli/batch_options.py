@@ -88,8 +88,7 @@ def convert_batch(
                 found, output, arguments, jobs=jobs, scheduler=scheduler, resume=resume, tell=progress
             )
     except (KeyboardInterrupt, Terminated):
-        done = f"{progress.done} of {len(found)} models are done; the same command with --resume goes on"
-        click.echo(f"fusionc: {done}", err=True)
+        click.echo(f"fusionc: {progress.said}; the same command with --resume goes on", err=True)
         raise
     summary.notices.extend(notes)
     show_summary(summary, output / RECORDS, sys.stdout)

@@ -53,11 +53,15 @@ def exit_on_failure(ctx: click.Context) -> Iterator[None]:
             "check the path, its permissions, and the space that is left there",
         )
         _show(ctx, FusioncError(f"{error.strerror or error}", where=where, hint=hint, code="E13004"))
+    except Terminated:
+        click.echo("fusionc: terminated", err=True)
+        raise
     except SystemExit:
         raise
     except BaseException as error:
         cause = _interruption(error)
         if isinstance(cause, Terminated):
+            click.echo("fusionc: terminated", err=True)
             raise cause from error
         if cause is not None:
             _interrupted(ctx)

@@ -82,6 +82,7 @@ def test_models_in_the_folder_of_the_results_are_models() -> None:
         (["models"], "models", "E10001: a result would be written over a model, which is read and", "models/a.onnx"),
         (["models/models"], "models", "E10001: a result would be written over a model", "models/models/a.onnx"),
         (["models"], "models/a.onnx", "E10001: the results of many models go into a folder", "models/a.onnx"),
+        (["models"], "new.onnx", "E10001: the results of many models go into a folder, and this would be", "new.onnx"),
         (["models", "other/a.onnx"], "out", "E10001: two models would be written to a.onnx", "models/a.onnx, other"),
         (
             ["models", "other"],

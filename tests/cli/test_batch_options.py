@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from fusionc.batch.batch_progress import BatchProgress
 from fusionc.batch.outcome import CONVERTED, DIFFERENT, FAILED, KEPT, Outcome
 from fusionc.batch.summary import Summary
 
@@ -75,6 +76,10 @@ def test_an_interruption_says_how_far_it_was(run: Any, batch: FakeBatch) -> None
     result = convert(run)
     assert result.exit_code == 130
     assert result.stderr.startswith("fusionc: 1 of 2 models are done; the same command with --resume goes on\n")
+    progress = BatchProgress(3)
+    progress(Outcome("a.onnx", "a.onnx", CONVERTED))
+    progress(Outcome("b.onnx", "b.onnx", FAILED))
+    assert progress.said == "2 of 3 models are done, 1 without a result"
 
 
 @pytest.mark.parametrize(

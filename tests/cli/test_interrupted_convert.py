@@ -67,11 +67,14 @@ def test_a_signal_leaves_the_old_set_or_the_new_one(number: signal.Signals, afte
     old = there()
     write_model(2)
     Path("waits.py").write_text(WAITS.format(before=0 if after else 60, after=60 if after else 0))
-    with subprocess.Popen(command("--custom_passes=waits.py"), stdout=subprocess.PIPE, text=True) as process:
+    piped = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command("--custom_passes=waits.py"), **piped, text=True) as process:
         assert process.stdout is not None
         while (line := process.stdout.readline()) != ("there\n" if after else "here\n"):
             assert line
         process.send_signal(number)
+        _, errors = process.communicate()
+    assert errors.endswith("fusionc: interrupted\n" if number == signal.SIGINT else "fusionc: terminated\n")
     assert process.returncode == (130 if number == signal.SIGINT else 143)
     if not after:
         assert there() == old
