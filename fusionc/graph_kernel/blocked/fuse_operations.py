@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from contextlib import suppress
 
 import onnx
@@ -47,8 +48,20 @@ class Operations:
                 for name in filter(None, node.output):  # others may still be judged by what is declared
                     with suppress(UnfitOperator):
                         self.images.note(name, None)
+        unfit |= self._unfinished(unfit)
         if unfit:
             raise UnfitOperator(next(iter(unfit.values())), list(unfit))
+
+    def _unfinished(self, unfit: Mapping[int, str]) -> dict[int, str]:
+        """The places of parts of norms behind which no norm follows, or which others read as well, and why they do not
+        fit."""
+        nodes, left = self.images.area.nodes, dict[int, str]()
+        for place in reversed(range(len(nodes))):
+            (out, *_) = nodes[place].output
+            readers = [k for k, node in enumerate(nodes) if out in node.input] if out in self.images.norms else None
+            if readers is not None and (len(readers) != 1 or readers[0] in (*unfit, *left)):
+                left[place] = "it is no part of a norm here"
+        return {} if self.images.is_fragment else left
 
     @property
     def unknown(self) -> int:
@@ -65,7 +78,7 @@ class Operations:
     def _read(self, node: onnx.NodeProto) -> None:
         item = operation_of(self.images, node)
         if item is None:
-            self._pass_on(node.output[0])
+            self._pass_on(node)
             return
         if isinstance(item, Operation):
             item = self._scaled(item)
@@ -101,10 +114,14 @@ class Operations:
         self._loaded.add((name, is_planar))
         self._put(Operation(StepKind.LOAD, name, name, is_planar=is_planar, flag=self.images.is_channels_last(name)))
 
-    def _pass_on(self, name: str) -> None:
-        """Whoever reads a value of five axes reads the image that it is made of."""
+    def _pass_on(self, node: onnx.NodeProto) -> None:
+        """Whoever reads a value of five axes reads the image that it is made of. Squares are read by the norm, as the
+        rows themselves are."""
+        name = node.output[0]
         if name in self.images.grouped:
             self._uses[self.images.grouped[name].image] += self._uses[name] - 1
+        elif node.op_type == "Pow":
+            self._uses[node.input[0]] -= 1
 
     def _is_private(self, name: str) -> bool:
         """Whether one operator alone needs a value."""
@@ -117,6 +134,8 @@ class Operations:
         if found.kind is StepKind.ACT and self._activate(found):
             return
         if found.line is not None and (self._extend(found) or self._give_bias(found)):
+            return
+        if found.kind is StepKind.DEPTHWISE and self._give_factors(found):
             return
         if found.kind is StepKind.ADD and self._add_to_convolution(found):
             return
@@ -217,6 +236,15 @@ class Operations:
         if before.line is not None:
             return False
         before.bias, before.activated, before.out = found.bias, found.activated, found.out
+        self._made[found.out] = before
+        return True
+
+    def _give_factors(self, found: Operation) -> bool:
+        """Whether the factors of channels became those of a root mean square norm before."""
+        before = self._before(found)
+        if before is None or before.kind is not StepKind.RMS_NORM or before.weights or not found.weights or found.bias:
+            return False
+        before.weights, before.out = found.weights, found.out
         self._made[found.out] = before
         return True
 

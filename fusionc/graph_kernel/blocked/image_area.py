@@ -35,7 +35,7 @@ class Operation:
 
     An image that is read as it lies in its tensor is planar: only a LOAD of its own makes it so. `line` is what all
     elements, or those of each channel, are multiplied by and what is added, of a DEPTHWISE that has no weights;
-    `epsilon` what a LAYER_NORM adds to variances. A CONV of single pixels multiplies its weights by the pixel in
+    `epsilon` what a norm adds to variances. A CONV of single pixels multiplies its weights by the pixel in
     `third`. ATTENTION has its queries, keys and values in `image`, `second` and `third`, and multiplies scores by
     `scale` before it adds `tensor`; CLEAR makes rows zero where `tensor` says so. From channel `first` on a PICK has
     those of its image, of each group in turn, and those in front stay what they are; where it is negative, it begins
@@ -111,6 +111,15 @@ class GroupedChannels:
     is_interleaved: bool
 
 
+@dataclass(frozen=True)
+class NormPart:
+    """What an operator of a root mean square normalization makes of rows before these are divided by it."""
+
+    image: str
+    op: str  # the operator that has made it
+    epsilon: float = 0.0
+
+
 @dataclass
 class ImageArea:
     """An area while its program is made. `images` are those that are known by now.
@@ -124,6 +133,7 @@ class ImageArea:
     images: dict[str, Image] = field(default_factory=dict)
     channels_last: set[str] = field(default_factory=set)  # images whose last axis are the channels
     grouped: dict[str, GroupedChannels] = field(default_factory=dict)  # values of five axes
+    norms: dict[str, NormPart] = field(default_factory=dict)
 
     def image(self, name: str) -> Image:
         """What is known of a value that is an image. Raises UnfitOperator where it is none."""

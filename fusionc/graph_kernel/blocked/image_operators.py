@@ -17,6 +17,14 @@ from fusionc.graph_kernel.blocked.image_resize import resize
 from fusionc.graph_kernel.blocked.image_size import ImageSize
 from fusionc.graph_kernel.blocked.layer_normalization import layer_normalization
 from fusionc.graph_kernel.blocked.program import BLOCK, KernelWindow, StepKind, are_blocks
+from fusionc.graph_kernel.blocked.root_mean_square import (
+    is_mean_of_squares,
+    mean_of_squares,
+    over_root,
+    root,
+    squared,
+    with_epsilon,
+)
 from fusionc.graph_kernel.blocked.row_operators import biased_activation, cleared, product, with_bias, with_factor
 from fusionc.graph_kernel.blocked.turned_images import turned
 from fusionc.graph_kernel.blocked.windows import pooled, window_of
@@ -54,7 +62,17 @@ def _global_average(images: ImageArea, node: onnx.NodeProto) -> Operation:
     return Operation(StepKind.GLOBAL_AVERAGE, node.output[0], node.input[0])
 
 
-def _sum_or_product(images: ImageArea, node: onnx.NodeProto) -> Operation:
+def _mean(images: ImageArea, node: onnx.NodeProto) -> Operation | None:
+    if images.is_rows(node.input[0]):
+        mean_of_squares(images, node)
+        return None
+    return _global_average(images, node)
+
+
+def _sum_or_product(images: ImageArea, node: onnx.NodeProto) -> Operation | None:
+    if is_mean_of_squares(images, node):
+        with_epsilon(images, node)
+        return None
     if len(node.input) != 2:
         raise UnfitOperator("it has not two operands")
     a, b = node.input
@@ -190,7 +208,7 @@ OPERATORS: Mapping[tuple[str, str], _Reader] = {
     ("", "MaxPool"): _pool,
     ("", "AveragePool"): _pool,
     ("", "GlobalAveragePool"): _global_average,
-    ("", "ReduceMean"): _global_average,
+    ("", "ReduceMean"): _mean,
     ("", "Add"): _sum_or_product,
     ("", "Sub"): _sum_or_product,
     ("", "Sum"): _sum_or_product,
@@ -200,6 +218,10 @@ OPERATORS: Mapping[tuple[str, str], _Reader] = {
     ("", "Split"): _split,
     ("", "Slice"): _slice,
     ("", "LayerNormalization"): layer_normalization,
+    ("", "RMSNormalization"): layer_normalization,
+    ("", "Pow"): squared,
+    ("", "Sqrt"): root,
+    ("", "Div"): over_root,
     (MICROSOFT, "MultiHeadAttention"): attention,
     ("", "Where"): cleared,
     ("", "Transpose"): _transposed,
@@ -221,6 +243,10 @@ _OF_ROWS = (
     _split,
     _slice,
     layer_normalization,
+    squared,
+    _mean,
+    root,
+    over_root,
     cleared,
 )
 _OF_THE_LAST_AXIS = (product, layer_normalization)

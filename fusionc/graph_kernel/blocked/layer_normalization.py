@@ -1,4 +1,4 @@
-"""LayerNormalization over the channels of each pixel."""
+"""LayerNormalization, and RMSNormalization, over the channels of each pixel."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _EPSILON = 1e-5
 
 
 def layer_normalization(images: ImageArea, node: onnx.NodeProto) -> Operation:
-    """LayerNormalization of images. Raises UnfitOperator."""
+    """The norm of images. Raises UnfitOperator."""
     name, scale, bias = [*node.input, ""][:3]
     if not images.is_of_channels(name, attribute(node, "axis", -1)) or any(node.output[1:]):
         raise UnfitOperator("it normalizes more than channels, or hands out more than that")
@@ -21,7 +21,7 @@ def layer_normalization(images: ImageArea, node: onnx.NodeProto) -> Operation:
         raise UnfitOperator("its factors do not fit its channels")
     images.note(node.output[0], image)
     return Operation(
-        StepKind.LAYER_NORM,
+        StepKind.LAYER_NORM if node.op_type == "LayerNormalization" else StepKind.RMS_NORM,
         node.output[0],
         name,
         weights=scale,

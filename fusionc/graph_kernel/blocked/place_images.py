@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from fusionc.graph_kernel.blocked.fuse_operations import Operations
 from fusionc.graph_kernel.blocked.image_area import ImageCut, ImageJoin, Operation
-from fusionc.graph_kernel.blocked.program import BLOCK, CONVOLUTIONS, KernelWindow, StepKind, are_blocks
+from fusionc.graph_kernel.blocked.program import BLOCK, CONVOLUTIONS, NORMS, KernelWindow, StepKind, are_blocks
 
-_IN_PLACE = frozenset((StepKind.ADD, StepKind.MUL, StepKind.SCALE, StepKind.ACT, StepKind.LAYER_NORM, StepKind.CLEAR))
+_IN_PLACE = frozenset((StepKind.ADD, StepKind.MUL, StepKind.SCALE, StepKind.ACT, *NORMS, StepKind.CLEAR))
 _EITHER = frozenset((StepKind.ADD, StepKind.MUL))  # whose second operand is read as the first one is
 _OF_ALL_CHANNELS = frozenset((StepKind.CONV, StepKind.FIRST))
 _BY_CHANNEL = frozenset((StepKind.DEPTHWISE, StepKind.MAX_POOL, StepKind.AVERAGE_POOL, StepKind.GLOBAL_AVERAGE))

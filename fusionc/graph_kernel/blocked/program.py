@@ -36,6 +36,7 @@ class StepKind(IntEnum):
     ATTENTION = 19
     CLEAR = 20
     PICK = 21
+    RMS_NORM = 22
 
 
 CONVOLUTIONS = frozenset(
@@ -47,6 +48,7 @@ CONVOLUTIONS = frozenset(
 )
 
 
+NORMS = (StepKind.LAYER_NORM, StepKind.RMS_NORM)
 BY_MATRIX = (StepKind.CONV, StepKind.PRODUCT)  # which may be products of pixels with a matrix
 
 
@@ -127,7 +129,7 @@ class ProgramStep:
     count, of LOAD and STORE that the tensor is rows: its last axis are the channels; of WINOGRAD the number
     of pixels that a tile has in each direction; of CONV and PRODUCT the number of pixels from which on Strassen's
     algorithm is taken, 0 for never. A CONV of single pixels multiplies its weights by the pixel in `third`. `epsilon`
-    is what a LAYER_NORM adds to variances. ATTENTION has its queries, keys and values in `image`, `second` and `third`,
+    is what a norm adds to variances. ATTENTION has its queries, keys and values in `image`, `second` and `third`,
     and adds `tensor` to scores that it has multiplied by `scale`; of CLEAR `tensor` says which rows are. The channels
     of a PICK from `flag` on are those of the image, of each group in turn, and those in front stay what they are; where
     it is negative, they begin with channel -flag of the image.

@@ -24,6 +24,7 @@ from fusionc.graph_kernel.blocked.program import (
     BY_MATRIX,
     CONVOLUTIONS,
     NO_ACTIVATION,
+    NORMS,
     NOTHING,
     Activation,
     ProgramStep,
@@ -37,7 +38,8 @@ _OVERLAPPING = 1.3  # what onnxruntime takes for a transposed convolution whose 
 _OPERATOR = 1e-6  # seconds that onnxruntime takes for an operator beside what it computes
 _COPIES = (StepKind.LOAD, StepKind.STORE, StepKind.PICK)
 _OF_PASS = 0.25  # of a copy: what it takes to pick channels of one more block of the image
-_LEAST = 0.04  # of onnxruntime's time: below that estimates are no better than guesses
+_LEAST = 0.04  # of onnxruntime's time: below that estimates are no better than guesses …
+_LEAST_OF_ROWS = 0.015  # … of products, which take no more time here by themselves, less is enough
 
 
 def saved_by_program(area: Area) -> float:
@@ -49,7 +51,8 @@ def saved_by_program(area: Area) -> float:
     ours, theirs = (sum(column) for column in zip(*times, strict=True))
     computed = [of.out for step, of in steps if step.kind not in (*_COPIES, StepKind.COPY)]
     theirs += _OPERATOR * sum(not made.is_rows(name) for name in computed)
-    return theirs - ours if theirs - ours > _LEAST * theirs else 0.0
+    least = _LEAST_OF_ROWS if all(made.is_rows(name) for name in computed) else _LEAST
+    return theirs - ours if theirs - ours > least * theirs else 0.0
 
 
 def _here_and_there(step: ProgramStep, operation: Operation, made: MadeProgram) -> tuple[float, float]:
@@ -61,7 +64,7 @@ def _here_and_there(step: ProgramStep, operation: Operation, made: MadeProgram) 
         if step.kind is StepKind.WINOGRAD:
             return winograd_seconds(*made.sides(operation.out), *_channels(operation, made))[0], there
         return there * _ratio(step) * _share(step, operation, made), there
-    if step.kind is StepKind.LAYER_NORM and made.is_rows(operation.out):
+    if step.kind in NORMS and made.is_rows(operation.out):
         return norm_seconds(made.pixels(operation.out), made.images[operation.out].channels)
     if step.kind is StepKind.ATTENTION:
         return _of_attention(step, operation, made)

@@ -128,16 +128,18 @@ static void GB(pool)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scr
 }
 
 /* All channels of R pixels side by side, so many that whole cache lines are read. Channels that are not there are left
- * out: an activation may have made them what it makes of zero. */
+ * out: an activation may have made them what it makes of zero. Of a root mean square norm the mean counts as zero. */
 GK_INLINE void GB(normalize_pixels)(const gb_call *c, const float *x, float *y, const int R) {
   const float count = (float)c->in.channels;
   const ptrdiff_t last = c->in.blocks - 1;
   const GB(bits) lanes = *(const GB(bits) *)c->lanes;
   GB(vec) sums[8] = {0}, squares[8] = {0};
-  for (ptrdiff_t b = 0; b < last; ++b)
-    GB_FOR_PIXELS(r) sums[r] += GB(load)(x + b * c->in.plane + r * GB_V);
-  GB_FOR_PIXELS(r) sums[r] += (GB(vec))((GB(bits))GB(load)(x + last * c->in.plane + r * GB_V) & lanes);
-  GB_FOR_PIXELS(r) sums[r] = GB(all)(GB(total)(sums[r]) / count); /* the means */
+  if (c->step->op == GB_LAYER_NORM) {
+    for (ptrdiff_t b = 0; b < last; ++b)
+      GB_FOR_PIXELS(r) sums[r] += GB(load)(x + b * c->in.plane + r * GB_V);
+    GB_FOR_PIXELS(r) sums[r] += (GB(vec))((GB(bits))GB(load)(x + last * c->in.plane + r * GB_V) & lanes);
+    GB_FOR_PIXELS(r) sums[r] = GB(all)(GB(total)(sums[r]) / count); /* the means */
+  }
   for (ptrdiff_t b = 0; b < last; ++b)
     GB_FOR_PIXELS(r) {
       const GB(vec) d = GB(load)(x + b * c->in.plane + r * GB_V) - sums[r];
@@ -148,7 +150,8 @@ GK_INLINE void GB(normalize_pixels)(const gb_call *c, const float *x, float *y, 
     squares[r] = GB(all)(1.0f / sqrtf(GB(total)(GB_MADD(d, d, squares[r])) / count + c->step->epsilon));
   }
   for (ptrdiff_t b = 0; b <= last; ++b) {
-    const GB(vec) factor = GB(load)(c->weights + b * GB_V), bias = c->bias ? GB(load)(c->bias + b * GB_V) : (GB(vec)){0};
+    const GB(vec) factor = c->weights ? GB(load)(c->weights + b * GB_V) : GB(all)(1.0f);
+    const GB(vec) bias = c->bias ? GB(load)(c->bias + b * GB_V) : (GB(vec)){0};
     GB_FOR_PIXELS(r) {
       const GB(vec) made = GB_MADD((GB(load)(x + b * c->in.plane + r * GB_V) - sums[r]) * squares[r], factor, bias);
       *(GB(vec) *)(y + b * c->out.plane + r * GB_V) = b < last ? made : (GB(vec))((GB(bits))made & lanes);
@@ -265,7 +268,7 @@ const gb_width GB(width_of) = {
     .tasks = {GB(load_rows), GB(store_rows), GB(convolve), GB(winograd), GB(by_lane), GB(convolve), GB(transposed),
               GB(pool), GB(pool), GB(global_average), GB(elementwise), GB(elementwise), GB(elementwise), GB(elementwise),
               GB(resize), GB(elementwise), GB(convolve), GB(by_lane), GB(normalize),
-              GB(attend), GB(clear), GB(pick)},
+              GB(attend), GB(clear), GB(pick), GB(normalize)},
     .strassen = GB(strassen),
     .pack = GB(pack),
     .pack_by_lane = GB(pack_by_lane),

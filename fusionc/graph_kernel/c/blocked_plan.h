@@ -69,7 +69,7 @@ static void gb_divide(const gb_width *width, gb_call *c) {
   const int is_convolution = s->op == GB_CONV || s->op == GB_FIRST || s->op == GB_PRODUCT || is_grouped;
   const gb_image *shape = s->op == GB_STORE ? &c->in : &c->out;
   ptrdiff_t blocks = shape->blocks;
-  if (s->op == GB_LAYER_NORM) blocks = 1;
+  if (s->op == GB_LAYER_NORM || s->op == GB_RMS_NORM) blocks = 1;
   if (is_convolution || s->op == GB_TRANSPOSED) blocks = (c->out.blocks / s->group + 1) / 2 * s->group;
   if (s->op == GB_WINOGRAD) {
     gb_divide_winograd(width, c);

@@ -9,7 +9,7 @@
 enum {
   GB_LOAD, GB_STORE, GB_CONV, GB_WINOGRAD, GB_DEPTHWISE, GB_FIRST, GB_TRANSPOSED, GB_MAX_POOL, GB_AVERAGE_POOL,
   GB_GLOBAL_AVERAGE, GB_ADD, GB_MUL, GB_SCALE, GB_ACT, GB_RESIZE, GB_COPY, GB_PRODUCT,
-  GB_GROUPED, GB_LAYER_NORM, GB_ATTENTION, GB_CLEAR, GB_PICK
+  GB_GROUPED, GB_LAYER_NORM, GB_ATTENTION, GB_CLEAR, GB_PICK, GB_RMS_NORM
 };
 enum {
   GB_NONE, GB_RELU, GB_CLIP, GB_LEAKY, GB_SIGMOID, GB_HARD_SIGMOID, GB_HARD_SWISH, GB_SWISH, GB_GELU, GB_TANH,
@@ -111,7 +111,7 @@ typedef void gb_task(const gb_call *call, ptrdiff_t unit, ptrdiff_t end, float *
 /* What is compiled once for each width of vectors. */
 typedef struct {
   int vector, tile; /* floats in a vector, pixels of a tile */
-  gb_task *tasks[GB_PICK + 1], *strassen;
+  gb_task *tasks[GB_RMS_NORM + 1], *strassen;
   void (*pack)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out, ptrdiff_t block);
   void (*pack_by_lane)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
   void (*pack_transposed)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
@@ -126,7 +126,7 @@ typedef struct {
 
 /* Whether channels are worked on lane by lane, each by itself or with those of its group: other groups are whole vectors. */
 static inline __attribute__((always_inline, unused)) int gb_is_by_lane(const gb_step *s, ptrdiff_t in, ptrdiff_t out, int vector) {
-  if (s->op == GB_DEPTHWISE || s->op == GB_LAYER_NORM) return 1;
+  if (s->op == GB_DEPTHWISE || s->op == GB_LAYER_NORM || s->op == GB_RMS_NORM) return 1;
   return s->op == GB_GROUPED && (in / s->group % vector || out / s->group % vector);
 }
 

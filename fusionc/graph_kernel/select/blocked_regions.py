@@ -18,6 +18,7 @@ NOT_FASTER = "onnxruntime is estimated to be as fast"
 _ORIGIN = "blocked"
 _IMAGE_RANK = 4
 _BY_CHANNEL = ("Add", "Sum", "Mul", "BiasGelu", "FastGelu")  # may have a number for each channel of rows
+_NORMS = ("LayerNormalization", "RMSNormalization")
 _MOST_ROUNDS = 8  # of taking away what does not fit, until regions are given up
 
 
@@ -93,7 +94,7 @@ def _tensors(node: Node) -> Iterator[Edge]:
 
 def _is_weights(node: Node, place: int, value: Edge) -> bool:
     """Whether an operand is weights or a bias, which have to be constants."""
-    if _convolves(node) or node.op == "LayerNormalization":
+    if _convolves(node) or node.op in _NORMS:
         return place in (1, 2)
     return node.op in _BY_CHANNEL and value.rank == 1 and value.shape != (1,)
 

@@ -17,9 +17,10 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 KINDS = ("LOAD", "STORE", "CONV", "WINOGRAD", "DEPTHWISE", "FIRST", "TRANSPOSED", "MAX_POOL", "AVERAGE_POOL",
          "GLOBAL_AVERAGE", "ADD", "MUL", "SCALE", "ACT", "RESIZE", "COPY", "PRODUCT", "GROUPED",
-         "LAYER_NORM", "ATTENTION", "CLEAR", "PICK")  # fmt: skip
+         "LAYER_NORM", "ATTENTION", "CLEAR", "PICK", "RMS_NORM")  # fmt: skip
 LOAD, STORE, CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, MAX_POOL, AVERAGE_POOL = range(9)
 GLOBAL_AVERAGE, ADD, MUL, SCALE, ACT, RESIZE, COPY, PRODUCT, GROUPED, LAYER_NORM, ATTENTION, CLEAR, PICK = range(9, 22)
+RMS_NORM = 22
 CONVOLUTIONS = (CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, PRODUCT, GROUPED)
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 Activation = Callable[[Array, float, float], Array]
@@ -225,12 +226,11 @@ class Interpreter:
             return self._convolved(step, x)
         if step.op in (MAX_POOL, AVERAGE_POOL):
             return _pooled(step, x)
-        if step.op == LAYER_NORM:
-            centered = x - x.mean(axis=1, keepdims=True)
+        if step.op in (LAYER_NORM, RMS_NORM):
+            centered = x - x.mean(axis=1, keepdims=True) if step.op == LAYER_NORM else x
             made = centered / np.sqrt((centered**2).mean(axis=1, keepdims=True) + step.epsilon)
-            scale, bias = (
-                np.zeros(1) if k < 0 else self.tensors[k].reshape(-1, 1, 1) for k in (step.weights, step.bias)
-            )
+            numbers = ((step.weights, np.ones(1)), (step.bias, np.zeros(1)))
+            scale, bias = (missing if k < 0 else self.tensors[k].reshape(-1, 1, 1) for k, missing in numbers)
             return made * scale + bias
         if step.op == CLEAR:
             return np.where(self.tensors[step.tensor].transpose(0, 2, 1)[:, None], 0, x)

@@ -42,6 +42,23 @@ def norm(n: Network, x: str, *bias: str, **attributes: object) -> str:
     return str(n.op("LayerNormalization", x, n.random(40), *bias, **attributes))
 
 
+def rms_norm(n: Network, x: str, *scale: str, epsilon: float = 1e-3, axis: int = -1) -> str:
+    """Written out as onnxruntime recognizes it."""
+    mean = n.op("ReduceMean", n.op("Pow", x, n.const(2.0)), axes=[axis])
+    made = n.op("Div", x, n.op("Sqrt", n.op("Add", mean, n.const(epsilon))))
+    return str(n.op("Mul", made, *scale) if scale else made)
+
+
+def mean_of_squares(n: Network, x: str) -> str:
+    return str(n.op("ReduceMean", n.op("Pow", x, n.const(2.0)), axes=[-1]))
+
+
+def with_its_root(n: Network, x: str) -> str:
+    """A norm whose divisor somebody else reads, too."""
+    root = n.op("Sqrt", n.op("Add", mean_of_squares(n, x), n.const(0.1)))
+    return str(n.op("Concat", n.op("Div", x, root), n.op("Neg", root), axis=-1))
+
+
 FORMS: dict[str, tuple[int, Form, str]] = {  # axes, form, steps behind the first product
     "bias": (3, lambda n, x: n.op("Add", x, n.random(40)), ""),
     "bias_first": (2, lambda n, x: n.op("Add", n.random(40), x), ""),
@@ -84,6 +101,29 @@ FORMS: dict[str, tuple[int, Form, str]] = {  # axes, form, steps behind the firs
         3,
         lambda n, x: n.product(norm(n, n.op("Add", n.product(n.op("Relu", x), 40, 40), x)), 40, 24),
         "ACT PRODUCT LAYER_NORM PRODUCT",
+    ),
+    "rms_norm": (3, lambda n, x: rms_norm(n, x, n.random(40)), "RMS_NORM"),
+    "rms_norm_without_factors": (2, lambda n, x: rms_norm(n, x, axis=1), "RMS_NORM"),
+    "rms_norm_of_four_axes": (4, lambda n, x: rms_norm(n, x, n.random(40), axis=3), "RMS_NORM"),
+    "rms_norm_and_activation": (3, lambda n, x: n.op("Relu", rms_norm(n, x, n.random(40))), "RMS_NORM"),
+    "rms_norm_with_two_factors": (
+        3,
+        lambda n, x: n.op("Mul", rms_norm(n, x, n.random(40)), n.random(40)),
+        "RMS_NORM DEPTHWISE",
+    ),
+    "rms_norm_that_is_needed_without_factors": (
+        2,
+        lambda n, x: n.op("Add", y := rms_norm(n, x), n.op("Mul", y, n.random(40))),
+        "RMS_NORM DEPTHWISE",
+    ),
+    "rms_norm_of_a_sum_that_is_needed_again": (
+        3,
+        lambda n, x: n.op(
+            "Add",
+            y := n.op("Add", n.product(n.op("Relu", x), 40, 40), x),
+            n.product(rms_norm(n, y, n.random(40)), 40, 40),
+        ),
+        "ACT PRODUCT RMS_NORM PRODUCT",
     ),
     "norm_of_what_is_needed_again": (
         2,
@@ -131,6 +171,22 @@ STRANGE: dict[str, tuple[int, Form]] = {
     "the mean of a norm": (3, lambda n, x: n.op("LayerNormalization", x, n.random(40), outputs=2)[1]),
     "a norm whose factors are computed": (3, lambda n, x: n.op("LayerNormalization", x, n.op("Neg", n.random(40)))),
     "a norm with one factor": (3, lambda n, x: n.op("LayerNormalization", x, n.random(1))),
+    "a third power": (3, lambda n, x: n.op("Pow", x, n.const(3.0))),
+    "squares": (3, lambda n, x: n.op("Pow", x, n.const(2.0))),
+    "a root": (2, lambda n, x: n.op("Sqrt", x)),
+    "a quotient": (3, lambda n, x: n.op("Div", x, n.op("Neg", x))),
+    "a mean of channels": (3, lambda n, x: n.op("ReduceMean", x, axes=[-1])),
+    "a mean of squares": (3, lambda n, x: n.op("ReduceMean", n.op("Pow", x, n.const(2.0)), axes=[-1])),
+    "a root mean square norm over rows": (3, lambda n, x: rms_norm(n, x, axis=1)),
+    "a norm of other rows": (
+        3,
+        lambda n, x: n.op("Div", n.op("Neg", x), n.op("Sqrt", n.op("Add", mean_of_squares(n, x), n.const(0.1)))),
+    ),
+    "a root of a mean that is needed again": (2, lambda n, x: with_its_root(n, x)),
+    "an epsilon for each row": (
+        2,
+        lambda n, x: n.op("Div", x, n.op("Sqrt", n.op("Add", mean_of_squares(n, x), n.op("Neg", n.random(1, 1))))),
+    ),
     "a Concat of rows": (3, lambda n, x: n.op("Concat", x, x, axis=1)),
     "a Concat within a block": (3, lambda n, x: n.op("Concat", x, x, axis=2)),
     "a Slice of rows": (3, lambda n, x: sliced(n, x, 0, 16, 1)),
@@ -184,6 +240,19 @@ def test_what_stands_behind_many_rows_may_pay(activation: str) -> None:
     domain = "" if activation == "Relu" else MICROSOFT
     y = n.op(activation, n.product(n.input(1, 64, 192), 192, 192), domain=domain)
     assert (saved_by_program(only_area(n.model(y)).area) > 0) == (activation == "Gelu")
+
+
+def test_what_stands_between_products_of_many_rows_pays() -> None:
+    """What is saved is little beside the products, which lose nothing."""
+    n = Network()
+    x = n.input(1, 128, 512)
+    y = n.op("Add", n.product(x, 512, 512, bias=False), x)
+    z = n.product(rms_norm(n, y, n.random(512)), 512, 512, bias=False)
+    found = only_area(n.model(n.product(n.op("Mul", z, n.op("Sigmoid", z)), 512, 512, bias=False)))
+    assert saved_by_program(found.area) > 0
+    n = Network()
+    x = n.product(n.input(1, 128, 512), 512, 512, bias=False)
+    assert saved_by_program(only_area(n.model(n.product(x, 512, 512, bias=False))).area) <= 0
 
 
 def test_what_stands_in_front_of_products_stays_outside() -> None:
