@@ -24,7 +24,8 @@ _MOST_ROUNDS = 8  # of taking away what does not fit, until regions are given up
 
 def blocked_locations(graph: Graph, kind: KernelKind) -> list[AreaLocation]:
     """The areas of a graph, whether they pay or not. Each has at least one convolution or product."""
-    members = {node for node in graph.nodes if _may_be_inside(node)}
+    possible = [node for node in graph.ordered() if _may_be_inside(node)]
+    members = set(possible) - set(_useless(possible))  # what no group could use would keep others from theirs
     for _ in range(_MOST_ROUNDS):
         regions = clusters_of(graph, members.__contains__)
         locations = [location for nodes in regions if (location := _location(nodes, kind)) is not None]

@@ -263,6 +263,18 @@ def test_what_stands_in_front_of_products_stays_outside() -> None:
     assert [node.op_type for node in found.area.nodes] == ["MatMul", "Add", "Relu"]
 
 
+def test_what_stands_in_front_keeps_no_product_from_what_uses_it() -> None:
+    """The norm is read twice, so the product may not leave its level; and what is added behind, one higher, comes from
+    operators that are inside and outside in turn."""
+    n = Network()
+    x = n.op("LayerNormalization", n.op("Relu", n.input(1, 8, 32)), n.random(32))
+    mask = n.input(1, 8, 32)
+    for _ in range(3):
+        mask = n.op("Neg", n.op("Relu", mask))
+    y = n.product(n.op("Add", n.product(x, 32, 32, bias=False), mask), 32, 32, bias=False)
+    assert operators_in(n, n.op("Add", y, x)) == [["MatMul", "Add", "MatMul", "Add"]]
+
+
 @pytest.mark.parametrize("seed", range(40))
 def test_random_networks(seed: int) -> None:
     made = RandomRows(f"rows/{seed}")
