@@ -149,6 +149,14 @@ def test_forms(name: str, sizes: dict[str, int]) -> None:
     assert kinds_of(program) == f"PRODUCT {steps}".strip()
 
 
+@pytest.mark.parametrize("attributes", [{}, {"epsilon": 0.1}, {"axis": 1}], ids=str)
+def test_root_mean_square_norms_of_the_standard(attributes: dict[str, float]) -> None:
+    n = Network(opset=23)
+    x = n.product(n.input("M", 33), 33, 40, bias=False)
+    program: CProgram = check_alone(n, n.op("RMSNormalization", x, n.random(40), **attributes), sizes={"M": 5})
+    assert kinds_of(program) == "PRODUCT RMS_NORM"
+
+
 STRANGE: dict[str, tuple[int, Form]] = {
     "weights that are computed": (3, lambda n, x: n.op("MatMul", x, n.op("Neg", n.random(40, 24)))),
     "a product of rows": (2, lambda n, x: n.op("MatMul", n.random(5, 7), n.op("MatMul", n.random(7, 3), x))),
