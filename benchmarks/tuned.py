@@ -58,7 +58,11 @@ def tuned(model: Path, folder: Path, budget: str) -> Row:
         "original": ratios[place]["ratio"],
         "surely": ratios[place]["low"],
         "default": 1.0 if delivered == "default" else ratios[place]["ratio"] / ratios[1]["ratio"],
-        "changes": {one["change"]: one["state"] for one in found["changes"] if one["state"] in SIGNIFICANT},
+        "changes": {
+            one["change"]: "pays" if one["delivered"] else one["state"]
+            for one in found["changes"]
+            if one["delivered"] or one["state"] in SIGNIFICANT
+        },
         "seconds": found["seconds"],
     }
 

@@ -145,7 +145,7 @@ def _row(worth: Worth, found: Tuned) -> list[str]:
         bounds,
         f"{1e3 * found.saved(worth):+.3f}",
         f"{100 * saved:+.1f}",
-        _said(worth, one),
+        "confirmed by the last run" if worth.state == "undecided" and found.is_delivered(worth) else _said(worth, one),
     ]
 
 

@@ -44,6 +44,11 @@ class Tuned:
             base *= exp(fmean(kernels.logarithms))
         return base * (exp(fmean(worth.logarithms)) - 1)
 
+    def is_delivered(self, worth: Worth) -> bool:
+        """Whether a change is part of what was confirmed and written."""
+        is_tuned = self.confirmation.delivered == "tuned"
+        return is_tuned and worth.change.applied(self.configuration) == self.configuration
+
     def as_json(self) -> dict[str, Any]:
         """What was found as plain data: ratios, seconds, names."""
         last, compared = self.confirmation, {"default / original": self.confirmation.default}
@@ -69,5 +74,6 @@ class Tuned:
 
     def _change(self, worth: Worth) -> dict[str, Any]:
         interval = worth.interval(self.confidence)
-        plain = {"change": worth.change.name, "state": worth.state, **({"why": worth.why} if worth.why else {})}
+        plain = {"change": worth.change.name, "state": worth.state, "delivered": self.is_delivered(worth)}
+        plain |= {"why": worth.why} if worth.why else {}
         return plain if interval is None else {**plain, **interval.as_json(), "seconds": self.saved(worth)}

@@ -22,7 +22,9 @@ ABOUT = 4  # times the noise, up to which an error is of its size …
 # … and up to which it says nothing, where the noise is amplified rounding: what rounds is more than weights. Of a long
 # sum, or behind many layers, it is several times as much.
 IN_PROPORTION = 16
-_AMPLIFIED = 1000  # units in the last place of the largest value, above which noise is amplified rounding
+# Units in the last place of the largest value, above which noise is amplified rounding: about a third of what float32
+# outputs may be off.
+_AMPLIFIED = 250
 _FEW = 4  # times the noise of a part, of which draws show less than of all
 _SLICE, _MOST_OF_IT = 16, 0.5  # elements of a slice from which on it is judged, and the share of it that is off then
 

@@ -13,7 +13,7 @@ from harness import parse
 from fusionc.cli import tune_command
 from fusionc.measurement.deployed_model import DeployedModel
 from fusionc.measurement.rounds import Measured
-from fusionc.tuning import measuring_laboratory
+from fusionc.tuning import decisions, measuring_laboratory
 from fusionc.tuning.configuration import TunedChange
 from fusionc.tuning.decisions import Worth
 
@@ -46,6 +46,14 @@ def test_a_table_and_the_files(run: Run, model: str) -> None:
     assert {path.name for path in Path().glob("out*")} == {
         "out.onnx", "out.session.json", "out.switches.json", "out.tune.svg"
     }  # fmt: skip
+
+
+def test_what_only_the_last_run_has_confirmed_is_said(run: Run, model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decisions, "MOST_TESTS", 0)
+    result = run("tune", "--model", model, "--output", "out.onnx", "--enable_graph_kernel=false")
+    lines = result.output.splitlines()
+    assert lines[1].startswith("no spinning") and lines[1].endswith("confirmed by the last run")
+    assert "fusionc convert --model m.onnx --fusion_switch_file out.switches.json  # without the settings" in result.output
 
 
 def test_json(run: Run, model: str) -> None:
