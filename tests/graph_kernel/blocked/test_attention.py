@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -88,7 +87,8 @@ def found() -> dict[str, Found]:
 
 @pytest.fixture(scope="module")
 def programs(found: dict[str, Found], tmp_path_factory: pytest.TempPathFactory) -> Standalone:
-    return Standalone([one.area for one in found.values()], tmp_path_factory.mktemp("programs"), ["-O0"])
+    areas = [*(one.area for one in found.values()), only_area(of_many_keys().model()).area]
+    return Standalone(areas, tmp_path_factory.mktemp("programs"), ["-O0"])
 
 
 def feeds_of(form: Form, sizes: dict[str, int], *, hides: bool = False) -> dict[str, Array]:
@@ -133,13 +133,18 @@ def test_large_scores(found: dict[str, Found], programs: Standalone) -> None:
             assert not difference(plain, programs.run(one.area, tensors, width)[0])
 
 
-@pytest.mark.usefixtures("needs_a_compiler")
-def test_many_keys_and_large_values(tmp_path: Path) -> None:
-    """Shares are multiplied with values, not what is divided afterwards; and errors do not grow with the keys."""
+def of_many_keys() -> Network:
     n = Network(seed=7)
     q, k, v = (n.product(n.input("B", rows, 64), 64, 64, bias=False) for rows in ("Q", "K", "K"))
-    one = only_area(n.model(attend(n, q, k, v)))
-    run = Standalone([one.area], tmp_path, ["-O0"]).run
+    n.outputs = [attend(n, q, k, v)]
+    return n
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_many_keys_and_large_values(programs: Standalone) -> None:
+    """Shares are multiplied with values, not what is divided afterwards; and errors do not grow with the keys."""
+    n = of_many_keys()
+    one = only_area(n.model())
     for keys, size in ((5000, 0.1), (40, 1e37)):
         sizes = {"B": 1, "Q": 3, "K": keys}
         values = {name: array * np.float32(0) for name, array in n.feeds(sizes).items()}
@@ -147,7 +152,7 @@ def test_many_keys_and_large_values(tmp_path: Path) -> None:
         values[name] += np.float32(size)
         mean = size * list(n.weights.values())[-1].astype(np.float64).sum(axis=0)  # of rows that are all the same
         for width in widths():
-            (made,) = run(one.area, one.tensors(values), width)
+            (made,) = programs.run(one.area, one.tensors(values), width)
             assert np.abs(made - mean).max() <= 1e-5 * np.abs(mean).max()
 
 
