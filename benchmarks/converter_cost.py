@@ -154,7 +154,7 @@ def main() -> None:
         sys.exit(f"no models in {options.folder}")
     (_, least), *table = measured(sources, options.rounds, options.processor)
     failed = [tool for _, row in table for tool in MEMORY if row[tool] == Cost()]
-    print(f"fusionc fails {len(failed)} times in {len(table)} models, twice in each")
+    print(f"fusionc fails in {len(failed)} of {len(MEMORY) * len(table)} conversions")
     is_good = not failed
     for one, other, limit in TIMES:
         found, count = ratio([row for _, row in table], one, other)

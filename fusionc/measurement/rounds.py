@@ -6,6 +6,8 @@ import random
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
 from time import perf_counter
 from typing import Any
 
@@ -78,6 +80,11 @@ def _together(
 
 
 def _fit_into_memory(models: Mapping[str, DeployedModel]) -> bool:
-    files = [model.file for model in models.values()]
-    room, size = available(), sum(bytes_on_disk(onnx.load(file, load_external_data=False), file) for file in files)
-    return room is None or _COPIES * size < room
+    files, room = [model.file for model in models.values()], available()
+    return room is None or _COPIES * sum(_bytes_of(file, file.stat().st_mtime_ns) for file in files) < room
+
+
+@lru_cache
+def _bytes_of(file: Path, _modified: int) -> int:
+    """Of a model and its weights, which takes as long as to read it: of each file once."""
+    return bytes_on_disk(onnx.load(file, load_external_data=False), file)

@@ -150,9 +150,9 @@ class Runner:
 
     def _open(self) -> None:
         process = start()
-        if _state.opened is not None and self not in _state.opened:
-            _state.opened.append(self)
         if self._home is not process:
+            if _state.opened is not None and self not in _state.opened:
+                _state.opened.append(self)
             self.outputs, self._types = request("open", self._number, *self._source, only=process)
             self._home = process
 

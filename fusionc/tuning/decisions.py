@@ -30,13 +30,15 @@ _EXPLAINED = 0.5  # of what a group saves, which its best members have to save f
 class Worth:
     """What is known of a change: logarithms of its ratios from the rounds that chose it, and from those of its test.
 
-    `state`: whether it pays or costs, beyond doubt; "same" where onnxruntime runs the same with it.
+    `is_chosen` says that it was to be tested, `state` whether it pays or costs, beyond doubt; "same" where onnxruntime
+    runs the same with it.
     """
 
     change: TunedChange
     state: State = "not measured"
     chosen: list[float] = field(default_factory=list)
     tested: list[float] = field(default_factory=list)
+    is_chosen: bool = False
     why: str = ""
 
     @property
@@ -104,8 +106,8 @@ def most_promising(worths: Iterable[Worth], confidence: float) -> list[TunedChan
 
 
 def is_untested(worth: Worth) -> bool:
-    """Whether a change seems to pay, and there was no time to test it."""
-    return worth.state == "undecided" and not worth.tested and _gain(worth) > 0
+    """Whether a change was to be tested, and there was no time for it."""
+    return worth.is_chosen and not worth.tested
 
 
 def in_order(worths: Sequence[Worth]) -> list[Worth]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from collections.abc import Sequence
 from contextlib import suppress
@@ -12,7 +13,7 @@ from tempfile import TemporaryDirectory
 from fusionc import conversion
 from fusionc.bisection.changed_switches import changed_switches
 from fusionc.custom.loading import load_passes
-from fusionc.disk.content import content_of
+from fusionc.disk.content import content_if_any, content_of
 from fusionc.disk.places import cannot_be_written
 from fusionc.disk.small_files import replace_text
 from fusionc.errors import FusioncError, UsageError
@@ -26,6 +27,8 @@ from fusionc.tuning.configuration import Configuration
 from fusionc.tuning.confirmation import Confirmation
 from fusionc.tuning.decisions import Worth
 from fusionc.tuning.worth_plot import worth_plot
+
+_MARK = "<!-- fusionc tune: switches"  # in the plot, before the hashes of the switch file
 
 
 def beside(output: Path, ending: str) -> Path:
@@ -50,14 +53,9 @@ def require_places(options: Options) -> None:
 def _is_own(place: Path, output: Path) -> bool:
     """Whether a tuning has written the file: the plot says so of itself, and of the switch file beside it."""
     with suppress(OSError, ValueError):
-        mark = _mark("") if place.suffix == ".svg" else _mark(content_of(place))
-        return mark in beside(output, "tune.svg").read_text(encoding="utf-8")
+        _, mark, contents = beside(output, "tune.svg").read_text(encoding="utf-8").partition(_MARK)
+        return bool(mark) and (place.suffix == ".svg" or content_of(place) in contents)
     return False
-
-
-def _mark(switches: str) -> str:
-    """What the plot has at its end, with the hash of the switch file; without one what each has there."""
-    return f"<!-- fusionc tune: switches {switches}"
 
 
 def converted(options: Options, delivered: Configuration) -> Report:
@@ -72,8 +70,15 @@ def converted(options: Options, delivered: Configuration) -> Report:
 
 
 def command_to_convert(options: Options, delivered: Configuration, switches: Path) -> list[str]:
-    """The words of a command that converts to the same model; settings of a session are no part of it."""
+    """The words of a command that converts to the same model, with the sizes, outputs and the like that were asked for
+    on top; settings of a session are no part of it."""
     words = ["fusionc", "convert", "--model", str(options.source), "--fusion_switch_file", str(switches)]
+    for path in options.custom_passes:
+        words += ["--custom_passes", str(path)]
+    if options.optimization_switch:
+        words += ["--optimization_switch", options.optimization_switch]
+    if options.target_opset is not None:
+        words += ["--target_opset", str(options.target_opset)]
     if delivered.kernels:
         words.append("--enable_graph_kernel")
         flags = delivered.flags(options.graph_kernel_flags)
@@ -93,10 +98,12 @@ def written(
     else:
         off, on = ([by_name[name] for name in sorted(names)] for names in (delivered.off, delivered.on))
         text = changed_switches(options.fusion_switch_file, registry, off, on)
+    # The plot knows the switch file that is there, too: whichever of both files a killed tuning leaves is its own.
+    contents = f"{hashlib.sha256(text.encode()).hexdigest()} {content_if_any(switches)}"
+    drawn = f"{worth_plot(options.source.name, worths, last, confidence)}{_MARK} {contents} -->\n"
     try:
+        replace_text(plot, drawn)
         replace_text(switches, text)
-        drawn = worth_plot(options.source.name, worths, last, confidence)
-        replace_text(plot, f"{drawn}{_mark(content_of(switches))} -->\n")
         if delivered.settings != Configuration().settings:
             session = session_file_of(output)
             replace_text(session, tuned_text(output, delivered.settings))

@@ -48,7 +48,10 @@ def search(base: Configuration, groups: Sequence[Group], laboratory: Laboratory,
             for change in group.members:
                 worths[change.name].state = "same"
     _choose(order_of_members(groups, worths), base, worths, laboratory)
-    _test(worth_testing(groups, worths), base, laboratory, confidence)
+    chosen = worth_testing(groups, worths)
+    for worth in chosen:
+        worth.is_chosen = True
+    _test(chosen, base, laboratory, confidence)
     return worths
 
 

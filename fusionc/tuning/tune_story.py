@@ -69,8 +69,10 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
             laboratory = MeasuringLaboratory(options, feeds, journal, folder, budget)
             try:
                 worths, tuned = _searched(options, laboratory, confidence)
+                changes = that_pay(worths.values())
                 if tuned == _default(options):  # the last run decides by itself, whatever it is asked
-                    tuned = with_all(most_promising(worths.values(), confidence), tuned)
+                    changes = most_promising(worths.values(), confidence)
+                    tuned = with_all(changes, tuned)
                 noise = noise_of(worths.values())
                 last = _confirmed(options, laboratory, _default(options), tuned, noise, confidence)
             except RunError as error:
@@ -91,9 +93,11 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
     journal.remove()
     notices += [] if delivered.is_original else report.notices  # which are about switches of all passes
     again = command_to_convert(options, delivered, switches)
+    names = [change.name for change in changes] if last.delivered == "tuned" else []
     return Tuned(
-        label, ordered, last, delivered, report, switches, settings, plot, again, journal.spent, confidence, notices
-    )
+        label, ordered, last, delivered, report, switches, settings, plot,
+        names, again, journal.spent, confidence, notices,
+    )  # fmt: skip
 
 
 def _default(options: Options) -> Configuration:
@@ -116,7 +120,7 @@ def _sample(options: Options) -> tuple[str, dict[str, Any]]:
 
 def _identity(options: Options, confidence: float) -> str:
     """What a journal is about: the same model, options and machine."""
-    asked = {name: value for name, value in vars(options).items() if name != "progress"}
+    asked = {name: value for name, value in vars(options).items() if name not in ("progress", "source")}
     here = {
         "version": __version__,
         "machine": this_machine(),

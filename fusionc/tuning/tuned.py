@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from math import exp
 from pathlib import Path
@@ -20,7 +20,8 @@ class Tuned:
     """What was found and written: each change with its worth, what the last run says, and the files.
 
     `label` describes the inputs, `configuration` is what was delivered, `report` that of its conversion. `settings` is
-    None where those of onnxruntime hold. `again` are the words of a command that converts to the same model.
+    None where those of onnxruntime hold. `changes` are the names of those that were confirmed and written, `again` the
+    words of a command that converts to the same model, but for sizes, outputs and the like that were asked for.
     """
 
     label: str
@@ -31,6 +32,7 @@ class Tuned:
     switches: Path
     settings: Path | None
     plot: Path
+    changes: Collection[str]
     again: Sequence[str]
     seconds: float
     confidence: float
@@ -46,8 +48,7 @@ class Tuned:
 
     def is_delivered(self, worth: Worth) -> bool:
         """Whether a change is part of what was confirmed and written."""
-        is_tuned = self.confirmation.delivered == "tuned"
-        return is_tuned and worth.change.applied(self.configuration) == self.configuration
+        return worth.change.name in self.changes
 
     def as_json(self) -> dict[str, Any]:
         """What was found as plain data: ratios, seconds, names."""

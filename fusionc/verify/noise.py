@@ -23,7 +23,7 @@ ABOUT = 4  # times the noise, up to which an error is of its size …
 # sum, or behind many layers, it is several times as much.
 IN_PROPORTION = 16
 # Units in the last place of the largest value, above which noise is amplified rounding: about a third of what float32
-# outputs may be off.
+# outputs may be off. Those of half precision never are: they may be off by as much as rounding is amplified in one.
 _AMPLIFIED = 250
 _FEW = 4  # times the noise of a part, of which draws show less than of all
 _SLICE, _MOST_OF_IT = 16, 0.5  # elements of a slice from which on it is judged, and the share of it that is off then

@@ -288,6 +288,18 @@ def test_a_runner_that_is_closed_early_is_held_by_its_owner_alone() -> None:
     assert held() is None
 
 
+def test_a_runner_of_somebody_else_stays_open() -> None:
+    plain = runner(PLAIN)
+
+    @closes_runners
+    def use() -> None:
+        plain.run(FEEDS)
+
+    use()
+    home = plain._home
+    assert home is not None and home is current()
+
+
 def test_it_has_no_descriptor_but_its_own(tmp_path: Path) -> None:
     start().end()
     with (tmp_path / "open").open("w") as file:

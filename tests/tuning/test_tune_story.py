@@ -25,7 +25,8 @@ from fusionc.graph_kernel.c import source
 from fusionc.measurement.deployed_model import DeployedModel
 from fusionc.measurement.rounds import Measured
 from fusionc.runtime.run_errors import RunError
-from fusionc.tuning import decisions, measuring_laboratory, tune_story
+from fusionc.tuning import measuring_laboratory, tune_story
+from fusionc.tuning.measuring_laboratory import MeasuringLaboratory
 
 MODEL = """g (float[N,8] x) => (float[N,8] y, float[N,8] z) <float[8,8] w, float[8] b> {
     m = MatMul (x, w)  a = Add (m, b)  s = Sigmoid (a)  q = Mul (a, s)
@@ -175,8 +176,9 @@ def test_files_of_others_stay(tuned: Callable[..., Any], name: str, content: str
 
 def test_its_own_files_are_written_again_and_not_what_somebody_made_of_them(tuned: Callable[..., Any]) -> None:
     for costs in ({"Identity": 0.1}, {"Max": 5.0}):
-        tuned(FakeClock(**costs), custom_passes=["slow.py"])
+        found = tuned(FakeClock(**costs), custom_passes=["slow.py"])
     assert "SlowPass" in Path("out.switches.json").read_text()
+    assert not any("not tested" in notice for notice in found.notices), "it had all the time that it wanted"
     Path("out.switches.json").write_text('{"Switch": {"GraphFusion": {"SlowPass": "on"}}}')
     with pytest.raises(FusioncError, match="somebody changed"):
         tuned(FakeClock())
@@ -206,13 +208,15 @@ def test_what_was_measured_on_other_values_is_not_gone_on_with(tuned: Callable[.
 def test_what_was_not_tested_is_said_and_the_most_promising_has_the_last_run(
     tuned: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(decisions, "MOST_TESTS", 0)
+    monkeypatch.setattr(MeasuringLaboratory, "has_time", lambda self, stage: stage != "test")
     found = tuned(FakeClock(Max=5.0), custom_passes=["slow.py"])
     assert found.confirmation.delivered == "tuned" and not states(found, "pays")
     assert found.configuration.off == {"SlowPass"}
     assert [one["change"] for one in found.as_json()["changes"] if one["delivered"]] == ["SlowPass off"]
     (notice,) = [notice for notice in found.notices if "were not measured, or not tested" in notice]
     assert notice.endswith("3600 s are too few; a larger --budget decides more")
+    switches = ["--fusion_switch_file", "out.switches.json"]
+    assert found.again[4:] == [*switches, "--custom_passes", "slow.py"]
     found = tuned(FakeClock(Abs=3.0, Max=1.0, noise=0.3), custom_passes=["slow.py"])
     assert found.confirmation.delivered != "tuned", "it is not confirmed"
 

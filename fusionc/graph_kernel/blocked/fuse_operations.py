@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Mapping
 from contextlib import suppress
 
@@ -55,13 +55,18 @@ class Operations:
     def _unfinished(self, unfit: Mapping[int, str]) -> dict[int, str]:
         """The places of parts of norms behind which no norm follows, or which others read as well, and why they do not
         fit."""
-        nodes, left = self.images.area.nodes, dict[int, str]()
+        parts, left = self.images.norms, dict[int, str]()
+        if self.images.is_fragment or not parts:
+            return left
+        nodes, readers = self.images.area.nodes, defaultdict[str, list[int]](list)
+        for place, node in enumerate(nodes):
+            for name in dict.fromkeys(node.input):
+                readers[name].append(place)
         for place in reversed(range(len(nodes))):
-            (out, *_) = nodes[place].output
-            readers = [k for k, node in enumerate(nodes) if out in node.input] if out in self.images.norms else None
-            if readers is not None and (len(readers) != 1 or readers[0] in (*unfit, *left)):
+            read = readers[nodes[place].output[0]]
+            if nodes[place].output[0] in parts and (len(read) != 1 or read[0] in unfit or read[0] in left):
                 left[place] = "it is no part of a norm here"
-        return {} if self.images.is_fragment else left
+        return left
 
     @property
     def unknown(self) -> int:

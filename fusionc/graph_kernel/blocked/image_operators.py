@@ -63,7 +63,7 @@ def _global_average(images: ImageArea, node: onnx.NodeProto) -> Operation:
 
 
 def _mean(images: ImageArea, node: onnx.NodeProto) -> Operation | None:
-    if images.is_rows(node.input[0]):
+    if images.is_channels_last(node.input[0]):
         mean_of_squares(images, node)
         return None
     return _global_average(images, node)
@@ -110,6 +110,8 @@ def _linear(images: ImageArea, node: onnx.NodeProto, name: str, number: float, *
     else:
         line = 1.0, number
     image = images.image(name)
+    if len(images.shape(node.output[0])) != len(images.shape(name)):
+        raise UnfitOperator("it adds axes")
     images.note(node.output[0], image)
     return Operation(StepKind.DEPTHWISE, node.output[0], name, window=KernelWindow(group=image.channels), line=line)
 

@@ -22,6 +22,8 @@ def squared(images: ImageArea, node: onnx.NodeProto) -> None:
 
 def mean_of_squares(images: ImageArea, node: onnx.NodeProto) -> None:
     """Their mean over the channels."""
+    if not images.is_rows(node.input[0]):
+        raise UnfitOperator("it is no mean of rows")
     rank, axes = len(images.shape(node.input[0])), images.numbers(node, 1, "axes")
     if axes is None or [int(axis) % rank for axis in axes] != [rank - 1] or not attribute(node, "keepdims", 1):
         raise UnfitOperator("it is no mean over the channels")
@@ -73,6 +75,8 @@ def _follow(images: ImageArea, node: onnx.NodeProto, name: str, op: str, epsilon
 
 def _note(images: ImageArea, node: onnx.NodeProto, part: NormPart) -> None:
     (out,) = node.output
+    if len(images.shape(out)) != len(images.shape(part.image)):
+        raise UnfitOperator("it adds axes")
     if out in images.area.outputs and not images.is_fragment:
         raise UnfitOperator("a part of a norm is needed outside")
     images.norms[out] = part

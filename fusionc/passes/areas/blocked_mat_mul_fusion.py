@@ -5,8 +5,9 @@ class BlockedMatMulFusionPass(AreaPass):
     """Products with constant matrices and what stands around them become one area, whose kernel has matrices in blocks.
 
     before   MatMul and Gemm with constant weights, biases, activations, sums and products of equal shapes,
-             LayerNormalization, MultiHeadAttention, Where that makes some rows zero, connected; or one MatMul or Gemm
-             alone; float32, of two to four axes, attention and Where of three
+             LayerNormalization, RMSNormalization, this also as x / √(mean(x²) + epsilon) with parts that nobody else
+             reads, MultiHeadAttention, Where that makes some rows zero, connected; or one MatMul or Gemm alone;
+             float32, of two to four axes, attention and Where of three
     after    one operator of the domain fusionc.gk: a model-local function, and a kernel beside the model
     refuses  what onnxruntime is estimated to compute as fast: small matrices; of more than 32 rows products alone,
              unless rows of the operand are whole pages apart or StrassenMatMulPass takes them; what stands in front of

@@ -191,6 +191,11 @@ STRANGE: dict[str, tuple[int, Form]] = {
         lambda n, x: n.op("Div", n.op("Neg", x), n.op("Sqrt", n.op("Add", mean_of_squares(n, x), n.const(0.1)))),
     ),
     "a root of a mean that is needed again": (2, lambda n, x: with_its_root(n, x)),
+    "an epsilon that adds axes": (
+        3,
+        lambda n, x: n.op("Add", n.op("ReduceMean", n.op("Pow", x, n.const(2.0)), axes=[-1]), n.const([[[[0.1]]]])),
+    ),
+    "a number that adds axes": (3, lambda n, x: n.op("Mul", x, n.const([[[[0.1]]]]))),
     "an epsilon for each row": (
         2,
         lambda n, x: n.op("Div", x, n.op("Sqrt", n.op("Add", mean_of_squares(n, x), n.op("Neg", n.random(1, 1))))),
