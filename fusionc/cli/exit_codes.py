@@ -54,14 +54,14 @@ def exit_on_failure(ctx: click.Context) -> Iterator[None]:
         )
         _show(ctx, FusioncError(f"{error.strerror or error}", where=where, hint=hint, code="E13004"))
     except Terminated:
-        click.echo("fusionc: terminated", err=True)
+        _say_terminated()
         raise
     except SystemExit:
         raise
     except BaseException as error:
         cause = _interruption(error)
         if isinstance(cause, Terminated):
-            click.echo("fusionc: terminated", err=True)
+            _say_terminated()
             raise cause from error
         if cause is not None:
             _interrupted(ctx)
@@ -78,6 +78,10 @@ def _interruption(error: BaseException | None) -> BaseException | None:
 
 def _command(ctx: click.Context) -> str:
     return f"{ctx.command_path} {ctx.invoked_subcommand or ''}".rstrip()
+
+
+def _say_terminated() -> None:
+    click.echo("fusionc: terminated", err=True)
 
 
 def _interrupted(ctx: click.Context) -> None:

@@ -40,7 +40,7 @@ class SampleRuns:
     judge: Judge
     progress: Callable[[str], None]
     table: ErrorTable = field(init=False, default_factory=lambda: ErrorTable("disabled"))
-    _same: list[Sample] = field(init=False, default_factory=list)  # that were so
+    _same: list[Sample] = field(init=False, default_factory=list)  # those on which the models are
     _room: int = field(init=False, default=MOST_KEPT)  # for their values; others are computed again
     _deadline: float = field(init=False, default=inf)
     _cut_short: str = field(init=False, default="")

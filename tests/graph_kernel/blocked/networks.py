@@ -96,6 +96,9 @@ class Network:
         made = self.op("MatMul", x, self.const(self.rng.standard_normal((channels, out)) / np.sqrt(channels)))
         return str(self.op("Add", made, self.random(out)) if bias else made)
 
+    def mean_of_squares(self, x: str, axis: int = -1) -> str:
+        return str(self.op("ReduceMean", self.op("Pow", x, self.const(2.0)), axes=[axis]))
+
     def model(self, *outputs: str) -> onnx.ModelProto:
         infos = [helper.make_tensor_value_info(n, 1, shape) for n, shape in self.inputs.items()]
         rank = len(next(iter(self.inputs.values())))

@@ -97,8 +97,9 @@ class RandomRows:
         bias = [n.random(channels)] if self.rng.random() < 0.7 else []
         how = {"axis": 1} if self.is_matrix and self.rng.random() < 0.5 else {}
         if self.rng.random() < 0.4:
-            squares = n.op("ReduceMean", n.op("Pow", x, n.const(2.0)), axes=[-1])
-            made = n.op("Div", x, n.op("Sqrt", n.op("Add", squares, n.const(self.rng.choice((1e-5, 0.1))))))
+            made = n.op(
+                "Div", x, n.op("Sqrt", n.op("Add", n.mean_of_squares(x), n.const(self.rng.choice((1e-5, 0.1)))))
+            )
             self.rows.append((n.op("Mul", made, *bias) if bias else made, channels))
             return
         made = n.op("LayerNormalization", x, n.random(channels), *bias, epsilon=self.rng.choice((1e-5, 0.1)), **how)

@@ -44,18 +44,13 @@ def norm(n: Network, x: str, *bias: str, **attributes: object) -> str:
 
 def rms_norm(n: Network, x: str, *scale: str, epsilon: float = 1e-3, axis: int = -1) -> str:
     """Written out as onnxruntime recognizes it."""
-    mean = n.op("ReduceMean", n.op("Pow", x, n.const(2.0)), axes=[axis])
-    made = n.op("Div", x, n.op("Sqrt", n.op("Add", mean, n.const(epsilon))))
+    made = n.op("Div", x, n.op("Sqrt", n.op("Add", n.mean_of_squares(x, axis), n.const(epsilon))))
     return str(n.op("Mul", made, *scale) if scale else made)
-
-
-def mean_of_squares(n: Network, x: str) -> str:
-    return str(n.op("ReduceMean", n.op("Pow", x, n.const(2.0)), axes=[-1]))
 
 
 def with_its_root(n: Network, x: str) -> str:
     """A norm whose divisor somebody else reads, too."""
-    root = n.op("Sqrt", n.op("Add", mean_of_squares(n, x), n.const(0.1)))
+    root = n.op("Sqrt", n.op("Add", n.mean_of_squares(x), n.const(0.1)))
     return str(n.op("Concat", n.op("Div", x, root), n.op("Neg", root), axis=-1))
 
 
@@ -184,21 +179,21 @@ STRANGE: dict[str, tuple[int, Form]] = {
     "a root": (2, lambda n, x: n.op("Sqrt", x)),
     "a quotient": (3, lambda n, x: n.op("Div", x, n.op("Neg", x))),
     "a mean of channels": (3, lambda n, x: n.op("ReduceMean", x, axes=[-1])),
-    "a mean of squares": (3, lambda n, x: n.op("ReduceMean", n.op("Pow", x, n.const(2.0)), axes=[-1])),
+    "a mean of squares": (3, lambda n, x: n.mean_of_squares(x)),
     "a root mean square norm over rows": (3, lambda n, x: rms_norm(n, x, axis=1)),
     "a norm of other rows": (
         3,
-        lambda n, x: n.op("Div", n.op("Neg", x), n.op("Sqrt", n.op("Add", mean_of_squares(n, x), n.const(0.1)))),
+        lambda n, x: n.op("Div", n.op("Neg", x), n.op("Sqrt", n.op("Add", n.mean_of_squares(x), n.const(0.1)))),
     ),
     "a root of a mean that is needed again": (2, lambda n, x: with_its_root(n, x)),
     "an epsilon that adds axes": (
         3,
-        lambda n, x: n.op("Add", n.op("ReduceMean", n.op("Pow", x, n.const(2.0)), axes=[-1]), n.const([[[[0.1]]]])),
+        lambda n, x: n.op("Add", n.mean_of_squares(x), n.const([[[[0.1]]]])),
     ),
     "a number that adds axes": (3, lambda n, x: n.op("Mul", x, n.const([[[[0.1]]]]))),
     "an epsilon for each row": (
         2,
-        lambda n, x: n.op("Div", x, n.op("Sqrt", n.op("Add", mean_of_squares(n, x), n.op("Neg", n.random(1, 1))))),
+        lambda n, x: n.op("Div", x, n.op("Sqrt", n.op("Add", n.mean_of_squares(x), n.op("Neg", n.random(1, 1))))),
     ),
     "a Concat of rows": (3, lambda n, x: n.op("Concat", x, x, axis=1)),
     "a Concat within a block": (3, lambda n, x: n.op("Concat", x, x, axis=2)),
