@@ -69,23 +69,6 @@ def converted(options: Options, delivered: Configuration) -> Report:
         return conversion.convert(plain)
 
 
-def command_to_convert(options: Options, delivered: Configuration, switches: Path) -> list[str]:
-    """The words of a command that converts to the same model, with the sizes, outputs and the like that were asked for
-    on top; settings of a session are no part of it."""
-    words = ["fusionc", "convert", "--model", str(options.source), "--fusion_switch_file", str(switches)]
-    for path in options.custom_passes:
-        words += ["--custom_passes", str(path)]
-    if options.optimization_switch:
-        words += ["--optimization_switch", options.optimization_switch]
-    if options.target_opset is not None:
-        words += ["--target_opset", str(options.target_opset)]
-    if delivered.kernels:
-        words.append("--enable_graph_kernel")
-        flags = delivered.flags(options.graph_kernel_flags)
-        words += [f"--graph_kernel_flags={flags}"] if flags else []
-    return words
-
-
 def written(
     options: Options, delivered: Configuration, worths: Sequence[Worth], last: Confirmation, confidence: float
 ) -> tuple[Path, Path | None, Path]:

@@ -25,8 +25,9 @@ from fusionc.runtime.runner import closes_runners
 from fusionc.tuning.candidates import Group, groups_of
 from fusionc.tuning.configuration import Configuration, TunedChange, with_all
 from fusionc.tuning.confirmation import MOST_ROUNDS, Confirmation, confirmed, least_rounds
+from fusionc.tuning.convert_again import command_to_convert
 from fusionc.tuning.decisions import Worth, in_order, is_untested, most_promising, noise_of, that_pay
-from fusionc.tuning.deliver import beside, command_to_convert, converted, require_places, written
+from fusionc.tuning.deliver import beside, converted, require_places, written
 from fusionc.tuning.measuring_laboratory import MeasuringLaboratory, Slices
 from fusionc.tuning.search_changes import search
 from fusionc.tuning.tuned import Tuned

@@ -1,0 +1,77 @@
+"""The command that converts to what a tuning has delivered, for those who want it without measuring again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from fusionc.options import OO_LEVELS, TARGETS, Options
+from fusionc.requested.dimension_size import DimensionSize
+from fusionc.runtime.optimizers import DEFAULT_LEVELS
+from fusionc.tuning.configuration import Configuration
+
+
+def command_to_convert(options: Options, delivered: Configuration, switches: Path) -> list[str]:
+    """The words of a command that converts to the same model with the switch file of the tuning. Settings of a session
+    are no part of it."""
+    words = ["fusionc", "convert", "--model", str(options.source), "--fusion_switch_file", str(switches)]
+    made = delivered.options(options, options.destination)
+    if not delivered.is_original:
+        if options.optimization_switch and made.optimization_switch:  # it beats the switch file
+            words += ["--optimization_switch", made.optimization_switch]
+        words += _of_passes(options)
+    if delivered.kernels:
+        words.append("--enable_graph_kernel")
+        words += [f"--graph_kernel_flags={made.graph_kernel_flags}"] if made.graph_kernel_flags else []
+    return [*words, *_of_model(options), *_of_verification(options)]
+
+
+def _of_passes(options: Options) -> Iterator[str]:
+    if options.oo_level != OO_LEVELS[-1]:
+        yield f"--oo_level={options.oo_level}"
+    for name in ("oo_constant_folding", "oo_dead_code_elimination", "pattern_fusion_pass"):
+        if not getattr(options, name):
+            yield f"--{name}=false"
+    for path in options.custom_passes:
+        yield from ("--custom_passes", str(path))
+    if options.trust_kernels:
+        yield "--trust_kernels"
+
+
+def _of_model(options: Options) -> Iterator[str]:
+    """What is asked of the model, whichever passes run."""
+    if options.input_shape:
+        shapes = (f"{name}:{','.join(map(_size, shape))}" for name, shape in options.input_shape.items())
+        yield from ("--input_shape", ";".join(shapes))
+    if options.free_dim:
+        axes = {
+            name: ",".join(f"{axis}={symbol}" if symbol else str(axis) for axis, symbol in given.items())
+            for name, given in options.free_dim.items()
+        }
+        yield from ("--free_dim", ";".join(f"{name}:{given}" for name, given in axes.items()))
+    for name in ("out_nodes", "output_type"):
+        if given := getattr(options, name):
+            yield from (f"--{name}", given)
+    for name in ("target_opset", "external_weight"):
+        if (number := getattr(options, name)) is not None:
+            yield from (f"--{name}", str(number))
+    if options.target != TARGETS[0]:
+        yield from ("--target", options.target)
+    for path in options.custom_op_library:
+        yield from ("--custom_op_library", str(path))
+
+
+def _of_verification(options: Options) -> Iterator[str]:
+    """What the result is verified with."""
+    if options.inputs is not None:
+        yield from ("--inputs", str(options.inputs))
+    if options.verify_shape:
+        shapes = (f"{name}:{','.join(map(str, shape))}" for name, shape in options.verify_shape.items())
+        yield from ("--verify_shape", ";".join(shapes))
+    if options.runtime_level != tuple(DEFAULT_LEVELS):
+        for level in options.runtime_level:
+            yield from ("--runtime_level", level)
+
+
+def _size(size: DimensionSize) -> str:
+    return f"{size[0]}~{size[1]}" if isinstance(size, tuple) else str(size)

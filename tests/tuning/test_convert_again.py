@@ -1,0 +1,78 @@
+"""The command that a tuning gives asks for the same conversion as the tuning did, with what was found."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from fusionc import conversion
+from fusionc.cli import main
+from fusionc.errors import FusioncError
+from fusionc.options import Options
+from fusionc.tuning.configuration import Configuration
+from fusionc.tuning.convert_again import command_to_convert
+
+SWITCHES = Path("out.switches.json")
+ASKED = {
+    "nothing": [],
+    "sizes": ["--input_shape", "x:1,3,-1,1~8;y:", "--free_dim", "z:0=batch,2;w:1", "--verify_shape", "x:1,3,2,8"],
+    "outputs": ["--out_nodes", "conv1:0;relu2:1", "--output_type", "FP16", "--external_weight", "2"],
+    "target": ["--target", "onnx", "--target_opset", "20"],
+    "levels": ["--oo_level", "O1", "--oo_constant_folding=false", "--oo_dead_code_elimination", "false"],
+    "own passes": ["--custom_passes", "mine.py", "--custom_passes", "yours.py", "--pattern_fusion_pass", "false"],
+    "libraries": ["--custom_op_library", "one.so", "--custom_op_library", "two.so", "--trust_kernels"],
+    "verification": ["--inputs", "samples", "--runtime_level", "basic", "--runtime_level", "disabled"],
+}
+
+
+@pytest.fixture
+def options_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
+    """What the command line makes of the words of a conversion."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("in.onnx", "mine.py", "yours.py", "one.so", "two.so", "samples", SWITCHES, "first.json"):
+        Path(name).write_text("")
+
+    found: list[Options] = []
+
+    def stop(options: Options) -> None:
+        found.append(replace(options, progress=print))
+        raise FusioncError("that is enough")
+
+    def asked(words: list[str]) -> Options:
+        ran = CliRunner().invoke(main, words)
+        assert "that is enough" in ran.output, ran.output
+        return found[-1]
+
+    monkeypatch.setattr(conversion, "convert", stop)
+    return asked
+
+
+@pytest.mark.parametrize("words", ASKED.values(), ids=ASKED)
+def test_the_command_asks_for_the_same_model(options_of, words: list[str]) -> None:
+    first = options_of(["convert", "--model", "in.onnx", "--fusion_switch_file", "first.json", *words])
+    again = options_of(command_to_convert(first, Configuration(kernels=True), SWITCHES)[1:])
+    assert again == replace(first, fusion_switch_file=SWITCHES, enable_graph_kernel=True)
+
+
+def test_switches_of_ones_own_stay_behind_what_was_found(options_of) -> None:
+    first = options_of(["convert", "--model", "in.onnx", "--optimization_switch", "Identity:on;Einsum:off"])
+    found = Configuration(off=frozenset({"Identity"}))
+    again = options_of(command_to_convert(first, found, SWITCHES)[1:])
+    assert again.optimization_switch == "Identity:on;Einsum:off;Identity:off"
+
+
+def test_areas_that_cost_are_left_out(options_of) -> None:
+    first = options_of(["convert", "--model", "in.onnx", "--graph_kernel_flags=--opt_level=2"])
+    found = Configuration(kernels=True, areas_off=frozenset({"area"}))
+    again = options_of(command_to_convert(first, found, SWITCHES)[1:])
+    assert again.graph_kernel_flags == "--opt_level=2 --disable_areas=area"
+
+
+def test_of_the_original_no_pass_is_asked_for(options_of) -> None:
+    words = ["--optimization_switch", "Identity:on", "--custom_passes", "mine.py", "--input_shape", "x:1"]
+    first = options_of(["convert", "--model", "in.onnx", *words])
+    again = command_to_convert(first, Configuration(is_original=True), SWITCHES)
+    assert again[6:] == ["--input_shape", "x:1"]
