@@ -1,4 +1,5 @@
-"""Attention whose queries, keys and values are rows with the channels of all heads side by side."""
+"""Attention whose queries, keys and values are rows with the channels of all heads side by side. Keys and values may
+have an axis of heads already, and heads that count several times."""
 
 from __future__ import annotations
 
@@ -8,15 +9,16 @@ from dataclasses import replace
 import onnx
 from onnx import TensorProto
 
+from fusionc.graph_kernel.blocked.heads import rows_with_heads
 from fusionc.graph_kernel.blocked.image_area import ImageArea, Operation, UnfitOperator
 from fusionc.graph_kernel.blocked.program import BLOCK, KernelWindow, StepKind
 from fusionc.graph_kernel.lower.area_info import attribute
 
 _SCORES_BIAS = 5  # which input of a MultiHeadAttention that is
-_RANK, _BIAS_RANK = 3, 4  # of rows with a batch, and of what is added to scores
+_APART, _BIAS_RANK = 4, 4  # axes of heads that are apart, and of what is added to scores
 
 
-def attention(images: ImageArea, node: onnx.NodeProto) -> Operation:
+def attention(images: ImageArea, node: onnx.NodeProto) -> Operation | None:
     """MultiHeadAttention without a past. Raises UnfitOperator."""
     inputs = [*node.input, *[""] * _SCORES_BIAS][: max(len(node.input), _SCORES_BIAS + 1)]
     query, key, value, scores_bias = *inputs[:3], inputs[_SCORES_BIAS]
@@ -27,19 +29,24 @@ def attention(images: ImageArea, node: onnx.NodeProto) -> Operation:
     if attribute(node, "unidirectional", 0):
         raise UnfitOperator("its queries see the keys before them alone")
     heads = int(attribute(node, "num_heads"))
-    if any(not images.is_rows(name) or len(images.area.values[name].shape) != _RANK for name in (query, key, value)):
-        raise UnfitOperator("its heads are not side by side")
+    if query in images.heads:
+        raise UnfitOperator("its queries have an axis of heads")
+    if images.is_fragment and any(len(images.shape(name)) == _APART for name in (key, value)):
+        images.note(node.output[0], None)
+        return None
+    query, _ = rows_with_heads(images, query, heads)
+    (key, times), (value, of_values) = (rows_with_heads(images, name, heads) for name in (key, value))
     q, k, v = (images.image(name) for name in (query, key, value))
-    if q.channels != k.channels:
+    if times != of_values or q.channels != k.channels * times:
         raise UnfitOperator("its keys have other channels than its queries")
-    if any(image.channels % (heads * BLOCK) for image in (q, v)):
+    if any(channels % (heads * BLOCK) for channels in (q.channels, v.channels * times)):
         raise UnfitOperator("its heads are no whole blocks of channels")
     same = (images.are_same(query, key, 0), images.are_same(key, value, 0), images.are_same(key, value, 3))
     if not all(same):
         raise UnfitOperator("it may have other batches, or not as many values as keys")
     if scores_bias:
         images.tensor(scores_bias, TensorProto.FLOAT, _BIAS_RANK)
-    images.note(node.output[0], replace(q, channels=v.channels))
+    images.note(node.output[0], replace(q, channels=v.channels * times))
     return Operation(
         StepKind.ATTENTION,
         node.output[0],

@@ -21,7 +21,7 @@ def has_five_axes(images: ImageArea, name: str) -> bool:
     return len(images.shape(name)) == _AXES
 
 
-def reshaped(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut | None:
+def of_groups(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut | None:
     """The Reshape in front, which does nothing yet, or the one behind."""
     name, out = node.input[0], node.output[0]
     before, behind = images.shape(name), images.shape(out)

@@ -53,19 +53,23 @@ class Operations:
             raise UnfitOperator(next(iter(unfit.values())), list(unfit))
 
     def _unfinished(self, unfit: Mapping[int, str]) -> dict[int, str]:
-        """The places of parts of norms behind which no norm follows, or which others read as well, and why they do not
-        fit."""
-        parts, left = self.images.norms, dict[int, str]()
-        if self.images.is_fragment or not parts:
+        """The places of parts of norms behind which no norm follows, or which others read as well, and of heads that
+        come to no attention, and why they do not fit."""
+        parts, heads, left = self.images.norms, self.images.heads, dict[int, str]()
+        if self.images.is_fragment or not (parts or heads):
             return left
         nodes, readers = self.images.area.nodes, defaultdict[str, list[int]](list)
         for place, node in enumerate(nodes):
             for name in dict.fromkeys(node.input):
                 readers[name].append(place)
         for place in reversed(range(len(nodes))):
-            read = readers[nodes[place].output[0]]
-            if nodes[place].output[0] in parts and (len(read) != 1 or read[0] in unfit or read[0] in left):
+            name = nodes[place].output[0]
+            read = readers[name]
+            is_lost = any(reader in unfit or reader in left for reader in read)
+            if name in parts and (len(read) != 1 or is_lost):
                 left[place] = "it is no part of a norm here"
+            elif name in heads and is_lost:
+                left[place] = "its heads are needed outside"
         return left
 
     @property
@@ -123,7 +127,9 @@ class Operations:
         """Whoever reads a value of five axes reads the image that it is made of. Squares are read by the norm, as the
         rows themselves are."""
         name = node.output[0]
-        if name in self.images.grouped:
+        if name in self.images.heads:
+            self._uses[self.images.heads[name].rows] += self._uses[name] - 1
+        elif name in self.images.grouped:
             self._uses[self.images.grouped[name].image] += self._uses[name] - 1
         elif node.op_type == "Pow":
             self._uses[node.input[0]] -= 1

@@ -37,7 +37,8 @@ class Operation:
     elements, or those of each channel, are multiplied by and what is added, of a DEPTHWISE that has no weights;
     `epsilon` what a norm adds to variances. A CONV of single pixels multiplies its weights by the pixel in
     `third`. ATTENTION has its queries, keys and values in `image`, `second` and `third`, and multiplies scores by
-    `scale` before it adds `tensor`; CLEAR makes rows zero where `tensor` says so. From channel `first` on a PICK has
+    `scale` before it adds `tensor`; ROTARY has cosines and sines in `second` and `third`; CLEAR makes rows zero where
+    `tensor` says so. From channel `first` on a PICK has
     those of its image, of each group in turn, and those in front stay what they are; where it is negative, it begins
     with channel -first of the image.
     """
@@ -112,6 +113,18 @@ class GroupedChannels:
 
 
 @dataclass(frozen=True)
+class Heads:
+    """Rows whose channels have an axis of `count` heads: behind the rows, or in front of them. Each of these is there
+    `times` times, one after the other, on an axis of its own while they are apart."""
+
+    rows: str
+    count: int
+    is_in_front: bool = False
+    is_apart: bool = False
+    times: int = 1
+
+
+@dataclass(frozen=True)
 class NormPart:
     """What an operator of a root mean square normalization makes of rows before these are divided by it."""
 
@@ -134,6 +147,8 @@ class ImageArea:
     channels_last: set[str] = field(default_factory=set)  # images whose last axis are the channels
     grouped: dict[str, GroupedChannels] = field(default_factory=dict)  # values of five axes
     norms: dict[str, NormPart] = field(default_factory=dict)
+    heads: dict[str, Heads] = field(default_factory=dict)
+    alike: dict[str, str] = field(default_factory=dict)  # rows that are no value of the area → one of the same shape
 
     def image(self, name: str) -> Image:
         """What is known of a value that is an image. Raises UnfitOperator where it is none."""
@@ -161,11 +176,19 @@ class ImageArea:
             raise UnfitOperator("its images have no elements")
         self.images[name] = Image(channels, *sizes)
 
+    def note_alike(self, name: str, rows: str) -> None:
+        """Rows that no value of the area is, of the shape of others."""
+        self.images[name], self.alike[name] = self.image(rows), self.alike.get(rows, rows)
+
+    def is_value(self, name: str) -> bool:
+        """Whether it is known what is declared of its sizes."""
+        return name in self.area.values or name in self.alike
+
     def shape(self, name: str) -> tuple[int | str, ...]:
         """What is declared of the sizes of a value. Raises UnfitOperator for a constant."""
-        if name not in self.area.values:
+        if not self.is_value(name):
             raise UnfitOperator("it reads what is no image")
-        return self.area.values[name].shape
+        return self.area.values[self.alike.get(name, name)].shape
 
     def is_rows(self, name: str) -> bool:
         """Whether a value is a matrix, or several, in an area without images: its rows are pixels."""
@@ -196,7 +219,7 @@ class ImageArea:
 
     def _declared(self, name: str) -> tuple[int | str, ...]:
         """Batch, channels, height, width."""
-        shape = self.area.values[name].shape
+        shape = self.shape(name)
         if not self.is_channels_last(name):
             return shape
         *outer, rows, channels = shape
@@ -211,7 +234,7 @@ class ImageArea:
 
     def are_same(self, one: str, other: str, axis: int) -> bool:
         """Whether two images are known to have the same size: 0 their batches, 2 their heights, 3 their widths."""
-        if len(self.area.values[one].shape) != len(self.area.values[other].shape):
+        if len(self.shape(one)) != len(self.shape(other)):
             return False
         declared = {self._declared(name)[axis] for name in (one, other)}
         sizes = {getattr(self.image(name), _AXES[axis]) for name in (one, other)}

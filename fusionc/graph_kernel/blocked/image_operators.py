@@ -8,14 +8,15 @@ from dataclasses import replace
 import numpy as np
 import onnx
 
+from fusionc.graph_kernel.blocked import heads
 from fusionc.graph_kernel.blocked.attention import attention
-from fusionc.graph_kernel.blocked.channel_shuffle import has_five_axes, interleaved, reshaped
 from fusionc.graph_kernel.blocked.convolution_operators import convolution, transposed_convolution
 from fusionc.graph_kernel.blocked.image_activations import ACTIVATIONS
 from fusionc.graph_kernel.blocked.image_area import ImageArea, ImageCut, ImageJoin, Operation, UnfitOperator
 from fusionc.graph_kernel.blocked.image_resize import resize
 from fusionc.graph_kernel.blocked.image_size import ImageSize
 from fusionc.graph_kernel.blocked.layer_normalization import layer_normalization
+from fusionc.graph_kernel.blocked.moved_axes import reshaped, transposed
 from fusionc.graph_kernel.blocked.program import BLOCK, KernelWindow, StepKind, are_blocks
 from fusionc.graph_kernel.blocked.root_mean_square import (
     is_mean_of_squares,
@@ -26,7 +27,6 @@ from fusionc.graph_kernel.blocked.root_mean_square import (
     with_epsilon,
 )
 from fusionc.graph_kernel.blocked.row_operators import biased_activation, cleared, product, with_bias, with_factor
-from fusionc.graph_kernel.blocked.turned_images import turned
 from fusionc.graph_kernel.blocked.windows import pooled, window_of
 from fusionc.graph_kernel.lower.area_info import attribute
 from fusionc.model.operators import MICROSOFT
@@ -189,13 +189,6 @@ def _cut(images: ImageArea, source: str, parts: list[tuple[str, int, int]]) -> I
     return ImageCut(source, tuple((name, first) for name, first, _ in parts))
 
 
-def _transposed(images: ImageArea, node: onnx.NodeProto) -> ImageCut | None:
-    if not has_five_axes(images, node.input[0]):
-        return turned(images, node)
-    interleaved(images, node)
-    return None
-
-
 _SLICE = ("starts", "ends", "axes", "steps")
 OPERATORS: Mapping[tuple[str, str], _Reader] = {
     **dict.fromkeys(ACTIVATIONS, _activation),
@@ -226,8 +219,11 @@ OPERATORS: Mapping[tuple[str, str], _Reader] = {
     ("", "Div"): over_root,
     (MICROSOFT, "MultiHeadAttention"): attention,
     ("", "Where"): cleared,
-    ("", "Transpose"): _transposed,
+    ("", "Transpose"): transposed,
     ("", "Reshape"): reshaped,
+    ("", "Unsqueeze"): heads.taken_apart,
+    ("", "Expand"): heads.repeated,
+    (MICROSOFT, "RotaryEmbedding"): heads.rotary_embedding,
     ("", "Resize"): resize,
     ("", "Upsample"): resize,
 }
@@ -250,6 +246,11 @@ _OF_ROWS = (
     root,
     over_root,
     cleared,
+    reshaped,
+    transposed,
+    heads.taken_apart,
+    heads.repeated,
+    heads.rotary_embedding,
 )
 _OF_THE_LAST_AXIS = (product, layer_normalization)
 
@@ -275,7 +276,7 @@ def operation_of(images: ImageArea, node: onnx.NodeProto) -> _Found:
         raise UnfitOperator("it is of images, and these are rows")
     if reader in _OF_THE_LAST_AXIS and not images.is_rows(node.input[0]):
         images.put_channels_last(node.input[0])
-    if images.channels_last.intersection(node.input) and reader is not _transposed:
+    if images.channels_last.intersection(node.input) and reader is not transposed:
         if reader not in _OF_ROWS:
             raise UnfitOperator("the last axis are the channels")
         for name in images.of_four_axes(node.input):  # or else equal shapes would mean other elements

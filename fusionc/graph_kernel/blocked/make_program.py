@@ -104,7 +104,7 @@ class _Maker:
         return MadeProgram(program, tuple(self._places.steps), images, rows, self._unknown)
 
     def _is_rows(self, name: str) -> bool:
-        return name in self._area.values and self._images.is_rows(name)
+        return self._images.is_value(name) and self._images.is_rows(name)
 
     def _floats(self, value: Value, halo: int) -> int:
         image = self._images.images[value[0]]

@@ -47,6 +47,7 @@ _ATTENDED, _BESIDE_HERE, _BESIDE_THERE = (
     1.6e-9,
 )  # products of attention, and seconds for numbers beside them
 _NORM, _NORM_THERE = 0.4e-9, 0.55e-9  # seconds for each number of rows that are normalized
+_TURNED, _TURNED_THERE = 0.3e-9, 1.0e-9  # seconds for each number of rows in which positions are embedded
 _SHORT = (Activation.NONE, Activation.RELU, Activation.CLIP, Activation.LEAKY_RELU)
 
 
@@ -90,6 +91,11 @@ def attention_seconds(scores: int, channels: int, numbers: int) -> tuple[float, 
 def norm_seconds(rows: int, channels: int) -> tuple[float, float]:
     """Seconds here and in onnxruntime for rows to be normalized."""
     return rows * channels * _NORM, rows * channels * _NORM_THERE
+
+
+def rotary_seconds(rows: int, channels: int) -> tuple[float, float]:
+    """Seconds here and in onnxruntime for positions to be embedded in rows."""
+    return rows * channels * _TURNED, rows * channels * _TURNED_THERE
 
 
 def copy_seconds(rows: int, channels: int) -> float:

@@ -17,6 +17,7 @@ from fusionc.graph_kernel.blocked.product_time import (
     norm_seconds,
     pass_seconds,
     product_seconds,
+    rotary_seconds,
     strassen_share,
 )
 from fusionc.graph_kernel.blocked.program import (
@@ -66,6 +67,8 @@ def _here_and_there(step: ProgramStep, operation: Operation, made: MadeProgram) 
         return there * _ratio(step) * _share(step, operation, made), there
     if step.kind in NORMS and made.is_rows(operation.out):
         return norm_seconds(made.pixels(operation.out), made.images[operation.out].channels)
+    if step.kind is StepKind.ROTARY:
+        return rotary_seconds(made.pixels(operation.out), made.images[operation.out].channels)
     if step.kind is StepKind.ATTENTION:
         return _of_attention(step, operation, made)
     if step.kind in _COPIES and made.is_rows(operation.out):

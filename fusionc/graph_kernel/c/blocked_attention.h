@@ -114,6 +114,7 @@ static void GB(attend_some)(const gb_call *c, const GB(head) *h, ptrdiff_t batch
 /* Units are parts of the queries of a head, c->rows of each. */
 static void GB(attend)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const ptrdiff_t heads = c->step->group, taken = c->in.channels / heads, made = c->out.channels / heads;
+  const ptrdiff_t times = c->in.channels / c->in2.channels; /* heads of queries for each of keys */
   GB(head) h = {.blocks = GB(blocks_of)(c->keys), .keys = scratch};
   h.values = h.keys + h.blocks * GB_V * taken;
   h.scores = h.values + h.blocks * GB_V * made;
@@ -123,10 +124,11 @@ static void GB(attend)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
     const ptrdiff_t number = unit / c->rows, head = number % heads, batch = number / heads;
     const ptrdiff_t first = unit % c->rows * c->part, left = c->queries - first;
     const ptrdiff_t at = batch * c->keys * GB_V;
-    if (number != former) {
-      GB(turn_keys)(c->in2.data + head * (taken / GB_V) * c->in2.plane + at, c->in2.plane, c->keys, taken, h.keys);
-      GB(take_values)(c->in3.data + head * (made / GB_V) * c->in3.plane + at, c->in3.plane, c->keys, made, h.values);
-      former = number;
+    if (number / times != former) {
+      const ptrdiff_t of_keys = head / times;
+      GB(turn_keys)(c->in2.data + of_keys * (taken / GB_V) * c->in2.plane + at, c->in2.plane, c->keys, taken, h.keys);
+      GB(take_values)(c->in3.data + of_keys * (made / GB_V) * c->in3.plane + at, c->in3.plane, c->keys, made, h.values);
+      former = number / times;
     }
     GB(attend_some)(c, &h, batch, head, first, left < c->part ? left : c->part);
   }

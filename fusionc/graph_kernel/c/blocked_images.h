@@ -171,21 +171,6 @@ static void GB(normalize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float
   }
 }
 
-/* Zero where `tensor` says so of a row. */
-static void GB(clear)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
-  const char *is_cleared = (const char *)c->tensor;
-  (void)scratch;
-  for (GB(place) p = GB(place_of)(c, unit, c->out.blocks); unit < end; ++unit, GB(advance)(c, &p, c->out.blocks)) {
-    const float *x = GB(at)(&c->in, &p);
-    float *y = GB(at)(&c->out, &p);
-    for (ptrdiff_t k = 0; k < p.count; ++k) {
-      const ptrdiff_t row = p.first + k, number = row / c->queries * c->tensor_batch + row % c->queries * c->tensor_part;
-      *(GB(vec) *)(y + k * GB_V) = is_cleared[number] ? (GB(vec)){0} : GB(load)(x + k * GB_V);
-    }
-    GB(activate)(y, p.count * GB_V, c->step);
-  }
-}
-
 /* Where the channels of a block come from. */
 typedef struct {
   ptrdiff_t blocks[GB_V];            /* of the image, that some of them are in; `count` */
@@ -268,7 +253,7 @@ const gb_width GB(width_of) = {
     .tasks = {GB(load_rows), GB(store_rows), GB(convolve), GB(winograd), GB(by_lane), GB(convolve), GB(transposed),
               GB(pool), GB(pool), GB(global_average), GB(elementwise), GB(elementwise), GB(elementwise), GB(elementwise),
               GB(resize), GB(elementwise), GB(convolve), GB(by_lane), GB(normalize),
-              GB(attend), GB(clear), GB(pick), GB(normalize)},
+              GB(attend), GB(clear), GB(pick), GB(normalize), GB(rotate)},
     .strassen = GB(strassen),
     .pack = GB(pack),
     .pack_by_lane = GB(pack_by_lane),

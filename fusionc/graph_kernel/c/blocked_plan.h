@@ -9,7 +9,8 @@ enum {
 static int gb_is_flat(const gb_image *image) { return !image->data || image->row == image->width * image->pixel; }
 
 static int gb_may_need_scratch(const gb_step *s) {
-  return s->op == GB_WINOGRAD || s->in3 >= 0 /* attention, or weights that are multiplied */ || gb_may_be_strassen(s);
+  const int is_third_read = s->in3 >= 0 && s->op != GB_ROTARY; /* attention, or weights that are multiplied */
+  return s->op == GB_WINOGRAD || is_third_read || gb_may_be_strassen(s);
 }
 
 /* Bytes of memory that a thread needs for itself. */
@@ -181,7 +182,7 @@ static gb_call gb_call_of(const gb_state *state, int k, const gb_size *sizes, ch
   else c.out = c.in;
   c.in2 = gb_image_of(state, s->in2, sizes, slots);
   c.in3 = gb_image_of(state, s->in3, sizes, slots);
-  if (s->tensor >= 0 || s->op == GB_ATTENTION) c.queries = gb_rows_of(state->kernel->program, s->in, sizes);
+  if (s->tensor >= 0 || s->op == GB_ATTENTION || s->op == GB_ROTARY) c.queries = gb_rows_of(state->kernel->program, s->in, sizes);
   if (s->op == GB_ATTENTION) c.keys = gb_rows_of(state->kernel->program, s->in2, sizes);
   for (ptrdiff_t v = 0, width = state->width->vector; v < width; ++v)
     c.lanes[v] = c.out.channels % width == 0 || v < c.out.channels % width ? -1 : 0;

@@ -9,7 +9,8 @@
 enum {
   GB_LOAD, GB_STORE, GB_CONV, GB_WINOGRAD, GB_DEPTHWISE, GB_FIRST, GB_TRANSPOSED, GB_MAX_POOL, GB_AVERAGE_POOL,
   GB_GLOBAL_AVERAGE, GB_ADD, GB_MUL, GB_SCALE, GB_ACT, GB_RESIZE, GB_COPY, GB_PRODUCT,
-  GB_GROUPED, GB_LAYER_NORM, GB_ATTENTION, GB_CLEAR, GB_PICK, GB_RMS_NORM
+  GB_GROUPED, GB_LAYER_NORM, GB_ATTENTION, GB_CLEAR, GB_PICK, GB_RMS_NORM,
+  GB_ROTARY
 };
 enum {
   GB_NONE, GB_RELU, GB_CLIP, GB_LEAKY, GB_SIGMOID, GB_HARD_SIGMOID, GB_HARD_SWISH, GB_SWISH, GB_GELU, GB_TANH,
@@ -31,7 +32,8 @@ typedef struct {
 typedef struct {
   short op, out, in, in2, in3; /* buffers; in2 and in3 are -1 where there is none. Of a load `in`, of a store `out` is a
                                 * tensor. Attention has its queries, keys and values in them; a convolution of single
-                                * pixels multiplies its weights by the pixel in in3, if there is one */
+                                * pixels multiplies its weights by the pixel in in3, if there is one; rows are turned by
+                                * cosines in in2 and sines in in3 */
   short tensor;                /* what attention adds to its scores, or which rows are cleared; -1: none */
   short weights, bias;     /* tensors, or -1: inputs of the operator, then tables */
   short activation, after; /* after: in2 is added behind the activation */
@@ -88,7 +90,7 @@ typedef struct gb_call {
   const float *derived;        /* made of the weights once and kept: by Strassen's way sums of their quarters; by Winograd's
                                 * what they are at the points of tiles, or NULL, and each task makes it */
   const float *even;           /* of Strassen's way, for each group of columns whether they are of about one size */
-  ptrdiff_t queries, keys;     /* rows of a batch of attention, or of what is cleared, and keys. Units of attention are parts
+  ptrdiff_t queries, keys;     /* rows of a batch of attention, or of what is cleared or turned, and keys. Units of attention are parts
                                 * of the queries of a head, `rows` of them, each of `part` queries */
   ptrdiff_t tensor_batch, tensor_part; /* how far apart in `tensor` is what is for the next batch, and for the next head or
                                         * row; 0: it is the same */
@@ -111,7 +113,7 @@ typedef void gb_task(const gb_call *call, ptrdiff_t unit, ptrdiff_t end, float *
 /* What is compiled once for each width of vectors. */
 typedef struct {
   int vector, tile; /* floats in a vector, pixels of a tile */
-  gb_task *tasks[GB_RMS_NORM + 1], *strassen;
+  gb_task *tasks[GB_ROTARY + 1], *strassen;
   void (*pack)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out, ptrdiff_t block);
   void (*pack_by_lane)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
   void (*pack_transposed)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);

@@ -13,7 +13,7 @@ _FOR_EACH_WIDTH = (
     ("blocked_sums.h",),
     (
         *("blocked_convolutions.h", "blocked_strassen.h", "blocked_transposed.h"),
-        *("blocked_winograd.h", "blocked_attention.h", "blocked_images.h"),
+        *("blocked_winograd.h", "blocked_attention.h", "blocked_row_steps.h", "blocked_images.h"),
     ),
 )
 _IN_FRONT = ("compiler.h", "mathematics.h", "blocked_program.h")

@@ -89,7 +89,10 @@ def _ends(nodes: Sequence[Node]) -> tuple[tuple[Edge, ...], tuple[Edge, ...]]:
 def _tensors(node: Node) -> Iterator[Edge]:
     """What a kernel reads when it runs, or when a session is made. The rest is what a program is made for."""
     for place, value in enumerate(node.inputs):
-        if value is not None and (not value.is_constant or _is_tensor(value) or _is_weights(node, place, value)):
+        if value is None:
+            continue
+        is_read = _is_tensor(value) or _is_weights(node, place, value) or _is_table(node, place)
+        if is_read or not value.is_constant:
             yield value
 
 
@@ -98,6 +101,11 @@ def _is_weights(node: Node, place: int, value: Edge) -> bool:
     if _convolves(node) or node.op in _NORMS:
         return place in (1, 2)
     return node.op in _BY_CHANNEL and value.rank == 1 and value.shape != (1,)
+
+
+def _is_table(node: Node, place: int) -> bool:
+    """Whether an operand is rows, even where it is a constant."""
+    return node.op == "RotaryEmbedding" and place in (2, 3)
 
 
 def _is_tensor(constant: Edge) -> bool:

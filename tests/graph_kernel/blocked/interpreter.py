@@ -17,10 +17,10 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 KINDS = ("LOAD", "STORE", "CONV", "WINOGRAD", "DEPTHWISE", "FIRST", "TRANSPOSED", "MAX_POOL", "AVERAGE_POOL",
          "GLOBAL_AVERAGE", "ADD", "MUL", "SCALE", "ACT", "RESIZE", "COPY", "PRODUCT", "GROUPED",
-         "LAYER_NORM", "ATTENTION", "CLEAR", "PICK", "RMS_NORM")  # fmt: skip
+         "LAYER_NORM", "ATTENTION", "CLEAR", "PICK", "RMS_NORM", "ROTARY")  # fmt: skip
 LOAD, STORE, CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, MAX_POOL, AVERAGE_POOL = range(9)
 GLOBAL_AVERAGE, ADD, MUL, SCALE, ACT, RESIZE, COPY, PRODUCT, GROUPED, LAYER_NORM, ATTENTION, CLEAR, PICK = range(9, 22)
-RMS_NORM = 22
+RMS_NORM, ROTARY = 22, 23
 CONVOLUTIONS = (CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, PRODUCT, GROUPED)
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 Activation = Callable[[Array, float, float], Array]
@@ -234,6 +234,9 @@ class Interpreter:
             return made * scale + bias
         if step.op == CLEAR:
             return np.where(self.tensors[step.tensor].transpose(0, 2, 1)[:, None], 0, x)
+        if step.op == ROTARY:
+            assert other is not None
+            return _turned(step, x, other, self._read(step.third))
         if step.op == ATTENTION:
             assert other is not None
             return self._attention(step, x, other, self._read(step.third))
@@ -256,13 +259,17 @@ class Interpreter:
 
     def _attention(self, step: CStep, *rows: Array) -> Array:
         """Of queries, keys and values [batch, channel, 1, row]."""
-        q, k, v = (x.reshape(x.shape[0], step.group, x.shape[1] // step.group, x.shape[3]) for x in rows)
+        size = rows[0].shape[1] // step.group
+        times = step.group * size // rows[1].shape[1]
+        heads = (step.group, step.group // times, step.group // times)
+        q, k, v = (x.reshape(x.shape[0], n, x.shape[1] // n, x.shape[3]) for x, n in zip(rows, heads, strict=True))
+        k, v = k.repeat(times, axis=1), v.repeat(times, axis=1)
         scores = np.einsum("bhdq,bhdk->bhqk", q, k) * step.scale
         if step.tensor >= 0:
             scores = scores + self.tensors[step.tensor]
         weights = np.exp(scores - scores.max(axis=3, keepdims=True, initial=-np.inf))
         made = np.einsum("bhqk,bhdk->bhdq", weights / weights.sum(axis=3, keepdims=True), v)  # zeros of no keys
-        return made.reshape(q.shape[0], rows[2].shape[1], 1, q.shape[3])
+        return made.reshape(q.shape[0], rows[2].shape[1] * times, 1, q.shape[3])
 
     def _check_convolution(self, step: CStep, x: Array) -> None:
         (storage, planar, first, channels), out = self.program.buffers[step.source], self.program.buffers[step.out]
@@ -302,6 +309,15 @@ def _image_of_rows(tensor: Array) -> Array:
     *outer, rows, channels = tensor.shape
     batch, height = [*outer, 1, 1][:2]
     return tensor.reshape(batch, height, rows, channels).transpose(0, 3, 1, 2)
+
+
+def _turned(step: CStep, x: Array, *tables: Array) -> Array:
+    """Both halves of each head [batch, channel, 1, row] by the angle of the row."""
+    batch, channels, _, rows = x.shape
+    cosines, sines = (table[0, :, 0, :rows] for table in tables)
+    first, second = np.split(x.reshape(batch, step.group, channels // step.group, rows), 2, axis=2)
+    halves = [first * cosines - second * sines, second * cosines + first * sines]
+    return np.concatenate(halves, axis=2).reshape(x.shape)
 
 
 def _border(step: CStep) -> int:

@@ -226,6 +226,25 @@ def kinds_of(program: CProgram) -> str:
     return re.sub(r"\b(LOAD|STORE)\b ?", "", " ".join(program.kinds)).strip()
 
 
+def heads_in_front(n: Network, rows: str, heads: int, size: int) -> str:
+    """The channels of rows as heads, in front of the rows."""
+    apart = n.op("Reshape", rows, n.const([0, 0, heads, size], np.int64))
+    return str(n.op("Transpose", apart, perm=[0, 2, 1, 3]))
+
+
+def repeated(n: Network, heads: str, count: int, times: int, size: int) -> str:
+    """Each head several times."""
+    apart = n.op("Unsqueeze", heads, n.const([2], np.int64))
+    more = n.op("Expand", apart, n.const([1, 1, times, 1, 1], np.int64))
+    return str(n.op("Reshape", more, n.const([0, count * times, -1, size], np.int64)))
+
+
+def rotary(n: Network, x: str, cosines: str, sines: str, position: int = 0, **attributes: Any) -> str:
+    """Positions embedded in rows, or in their heads."""
+    at = n.const([position], np.int64)
+    return str(n.op("RotaryEmbedding", x, at, cosines, sines, domain=MICROSOFT, **attributes))
+
+
 def sliced(n: Network, x: str, start: int, end: int, axis: int = 1, step: int | None = None) -> str:
     """Some of one axis of a value; the operator has steps only where one is given."""
     numbers = (start, end, axis) if step is None else (start, end, axis, step)

@@ -6,7 +6,7 @@ import random
 from typing import Any
 
 import numpy as np
-from networks import MICROSOFT, Network
+from networks import MICROSOFT, Network, heads_in_front, repeated, rotary
 
 _CHANNELS = (1, 3, 8, 16, 16, 17, 24, 32, 33, 48, 64, 70, 96)
 _ROWS = (0, 1, 1, 2, 3, 5, 8, 14, 15, 29, 57)
@@ -38,7 +38,7 @@ class RandomRows:
         )  # fmt: skip
         if rank == 3:
             self.outer = [name if is_dynamic else sizes[name] for name in outer]
-            ways = (*ways, (self._attend, 2), (self._clear, 1))
+            ways = (*ways, (self._attend, 2), (self._attend_in_groups, 2), (self._clear, 1))
         for _ in range(self.rng.randint(2, 12)):
             way = self.rng.choices([w for w, _ in ways], [times for _, times in ways])[0]
             recent = self.rows[-4:]
@@ -129,6 +129,27 @@ class RandomRows:
         how = {"scale": self.rng.choice((0.1, 1.0))} if self.rng.random() < 0.5 else {}
         made = n.op("MultiHeadAttention", q, k, v, *more, domain=MICROSOFT, num_heads=2, **how)
         self.rows.append((made, 2 * of_head if v == k else 64))
+
+    def _attend_in_groups(self, x: str, channels: int) -> None:
+        """Heads of keys and values that count several times, and positions, as decoders have them."""
+        n, (batch, rows) = self.network, self.outer
+        size, key_heads, is_empty = (
+            self.rng.choice((32, 64)),
+            self.rng.choice((1, 2)),
+            not self.sizes["N"] * self.sizes["M"],
+        )
+        times = 1 if is_empty else self.rng.choice((1, 2, 3))  # the Reshape behind an Expand takes no empty tensors
+        heads = times * key_heads
+        q, k, v = (n.product(x, channels, size * count) for count in (heads, key_heads, key_heads))
+        k, v = (heads_in_front(n, one, key_heads, size) for one in (k, v))
+        if self.rng.random() < 0.7:
+            tables = n.input(rows, size // 2), n.input(rows, size // 2)
+            q, k = rotary(n, q, *tables, num_heads=heads), rotary(n, k, *tables)
+        if not is_empty:
+            k, v = (repeated(n, one, key_heads, times, size) for one in (k, v))
+        bias = ["", "", n.input(batch, 1, rows, rows)] if self.rng.random() < 0.5 else []
+        made = n.op("MultiHeadAttention", q, k, v, *bias, domain=MICROSOFT, num_heads=heads)
+        self.rows.append((made, heads * size))
 
     def _clear(self, x: str, channels: int) -> None:
         n, (batch, rows) = self.network, self.outer

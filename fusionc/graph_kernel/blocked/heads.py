@@ -1,0 +1,155 @@
+"""Rows whose channels have two axes, heads and those of each head, on the way to attention: in blocks nothing moves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import onnx
+from onnx import TensorProto
+
+from fusionc.graph_kernel.blocked.image_area import Heads, ImageArea, Operation, UnfitOperator
+from fusionc.graph_kernel.blocked.program import BLOCK, KernelWindow, StepKind
+from fusionc.graph_kernel.lower.area_info import attribute
+
+_ROWS, _APART, _REPEATED = 3, 4, 5  # axes of rows with a batch, of heads, and of those with an axis to repeat them
+_TO_THE_FRONT = (0, 2, 1, 3)
+_TABLE = 2  # axes of cosines and sines by position
+_WITHOUT = ("interleaved", "rotary_embedding_dim", "is_packed_batching")  # what no step does
+_Shape = tuple[int | str, ...]
+
+
+def reshaped(images: ImageArea, node: onnx.NodeProto) -> None:
+    """The Reshape that gives channels an axis of heads, or one that ends their repetition."""
+    name, out = node.input[0], node.output[0]
+    before, behind = _shape(images, name), _shape(images, out)
+    _require_known(images, node)
+    if (len(before), len(behind)) == (_ROWS, _APART):
+        count, size = behind[2:]
+        channels = images.image(name).channels
+        if before[:2] != behind[:2] or not isinstance(count, int) or not isinstance(size, int):
+            raise UnfitOperator("it moves channels among rows")
+        if count * size != channels:
+            raise UnfitOperator("it moves channels among rows")
+        _note(images, out, Heads(name, count))
+        return
+    if (len(before), len(behind)) != (_REPEATED, _APART):
+        raise UnfitOperator("it makes no heads")
+    found = _heads(images, name, is_apart=True)
+    if found is not None:
+        if behind != (before[0], found.count * found.times, *before[3:]):
+            raise UnfitOperator("it moves heads among rows")
+        _note(images, out, replace(found, is_apart=False))
+
+
+def to_the_front(images: ImageArea, node: onnx.NodeProto) -> None:
+    """The Transpose that puts heads in front of the rows."""
+    if tuple(attribute(node, "perm") or ()) != _TO_THE_FRONT or len(_shape(images, node.input[0])) != _APART:
+        raise UnfitOperator("it moves other axes than that of heads")
+    if node.input[0] in images.heads or not images.is_fragment:
+        found = images.heads.get(node.input[0])
+        if found is None or found.is_in_front:
+            raise UnfitOperator("its channels are no heads here")
+        _note(images, node.output[0], replace(found, is_in_front=True))
+
+
+def taken_apart(images: ImageArea, node: onnx.NodeProto) -> None:
+    """The Unsqueeze behind each head."""
+    if len(_shape(images, node.input[0])) != _APART or images.numbers(node, 1, "axes") != [2.0]:
+        raise UnfitOperator("it gives heads no axis to repeat them")
+    found = _heads(images, node.input[0], is_apart=False)
+    if found is not None:
+        if found.times != 1:
+            raise UnfitOperator("its heads are repeated already")
+        _note(images, node.output[0], replace(found, is_apart=True))
+
+
+def repeated(images: ImageArea, node: onnx.NodeProto) -> None:
+    """The Expand that repeats each head."""
+    before, behind = _shape(images, node.input[0]), _shape(images, node.output[0])
+    if len(before) != _REPEATED or len(behind) != _REPEATED:
+        raise UnfitOperator("it repeats no heads")
+    _require_known(images, node)
+    times = behind[2]
+    if before[2] != 1 or not isinstance(times, int) or (*before[:2], *before[3:]) != (*behind[:2], *behind[3:]):
+        raise UnfitOperator("it repeats more than heads")
+    found = _heads(images, node.input[0], is_apart=True)
+    if found is not None:
+        _note(images, node.output[0], replace(found, times=times))
+
+
+def rotary_embedding(images: ImageArea, node: onnx.NodeProto) -> Operation | None:
+    """RotaryEmbedding of rows, or of their heads, from position 0 on."""
+    name, positions, cosines, sines = node.input
+    tables = (cosines, sines)
+    if any(attribute(node, what, 0) for what in _WITHOUT) or attribute(node, "scale", 1.0) != 1:
+        raise UnfitOperator("no step embeds positions like that")
+    if images.number(positions) != 0:
+        raise UnfitOperator("its positions are not known to begin with 0")
+    if any(len(_shape(images, table)) != _TABLE for table in tables):
+        raise UnfitOperator("its cosines and sines are no table")
+    columns = {images.image(table).channels for table in tables}
+    (half,) = columns if len(columns) == 1 else (0,)
+    if half == 0 or half % BLOCK:
+        raise UnfitOperator("half of a head is no whole blocks of channels")
+    found = None
+    if len(_shape(images, name)) == _APART:
+        found = _heads(images, name, is_apart=False)
+        if found is None:
+            return None
+        rows, out = found.rows, f"{node.output[0]}/rows"
+    else:
+        rows, out = name, node.output[0]
+    image = images.image(rows)
+    heads = image.channels // (2 * half)
+    if image.channels % (2 * half) or (found.count if found else int(attribute(node, "num_heads", 0))) not in (
+        heads,
+        0,
+    ):
+        raise UnfitOperator("its cosines and sines do not fit its heads")
+    if found is None:
+        images.note(out, image)
+    else:
+        images.note_alike(out, rows)
+        _note(images, node.output[0], replace(found, rows=out))
+    return Operation(StepKind.ROTARY, out, rows, cosines, sines, window=KernelWindow(group=heads))
+
+
+def rows_with_heads(images: ImageArea, name: str, heads: int) -> tuple[str, int]:
+    """The rows that an operand of attention is made of, and how many times each of their heads counts."""
+    found = images.heads.get(name)
+    if found is None:
+        if not images.is_rows(name) or len(images.shape(name)) != _ROWS:
+            raise UnfitOperator("its heads are not side by side")
+        return name, 1
+    if not found.is_in_front or found.is_apart or found.count * found.times != heads:
+        raise UnfitOperator("its operands have other heads")
+    return found.rows, found.times
+
+
+def _require_known(images: ImageArea, node: onnx.NodeProto) -> None:
+    if len(node.input) != 2 or node.input[1] not in images.area.constants:
+        raise UnfitOperator("its shape is not known before the model runs")
+
+
+def _shape(images: ImageArea, name: str) -> _Shape:
+    shape = images.shape(name)
+    if images.area.values[name].dtype != TensorProto.FLOAT:
+        raise UnfitOperator("it moves what is no float32 number")
+    return shape
+
+
+def _heads(images: ImageArea, name: str, *, is_apart: bool) -> Heads | None:
+    """What is known of heads in front of rows; None in a fragment that they come into. Raises UnfitOperator where they
+    are no such heads."""
+    found = images.heads.get(name)
+    if found is None and images.is_fragment:
+        return None
+    if found is None or not found.is_in_front or found.is_apart != is_apart:
+        raise UnfitOperator("its channels are no heads here")
+    return found
+
+
+def _note(images: ImageArea, out: str, found: Heads) -> None:
+    if out in images.area.outputs and not images.is_fragment:
+        raise UnfitOperator("heads are needed outside")
+    images.heads[out] = found

@@ -1,0 +1,29 @@
+"""Reshape and Transpose, which mean one thing to rows, and another one to images."""
+
+from __future__ import annotations
+
+import onnx
+
+from fusionc.graph_kernel.blocked import heads
+from fusionc.graph_kernel.blocked.channel_shuffle import has_five_axes, interleaved, of_groups
+from fusionc.graph_kernel.blocked.image_area import ImageArea, ImageCut, Operation
+from fusionc.graph_kernel.blocked.turned_images import turned
+
+
+def reshaped(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut | None:
+    """Channels get an axis of heads or of groups, or lose it."""
+    if not images.has_rows:
+        return of_groups(images, node)
+    heads.reshaped(images, node)
+    return None
+
+
+def transposed(images: ImageArea, node: onnx.NodeProto) -> ImageCut | None:
+    """Heads come in front of rows, groups take turns, or channels become the last axis or the second one."""
+    if images.has_rows:
+        heads.to_the_front(images, node)
+        return None
+    if not has_five_axes(images, node.input[0]):
+        return turned(images, node)
+    interleaved(images, node)
+    return None
