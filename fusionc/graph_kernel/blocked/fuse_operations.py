@@ -48,7 +48,8 @@ class Operations:
                 for name in filter(None, node.output):  # others may still be judged by what is declared
                     with suppress(UnfitOperator):
                         self.images.note(name, None)
-        unfit |= self._unfinished(unfit)
+        left = self._unfinished(unfit)
+        unfit = {place: why for place, why in unfit.items() if not self._reads_heads(area.nodes[place])} | left
         if unfit:
             raise UnfitOperator(next(iter(unfit.values())), list(unfit))
 
@@ -71,6 +72,10 @@ class Operations:
             elif name in heads and is_lost:
                 left[place] = "its heads are needed outside"
         return left
+
+    def _reads_heads(self, node: onnx.NodeProto) -> bool:
+        """Whether it reads heads that are part of the area: it may well fit where they come from outside."""
+        return any(name in self.images.heads for name in node.input)
 
     @property
     def unknown(self) -> int:

@@ -92,19 +92,17 @@ def rotary_embedding(images: ImageArea, node: onnx.NodeProto) -> Operation | Non
     if half == 0 or half % BLOCK:
         raise UnfitOperator("half of a head is no whole blocks of channels")
     found = None
-    if len(_shape(images, name)) == _APART:
+    if len(_shape(images, name)) == _ROWS:
+        rows, out = name, node.output[0]
+    else:
         found = _heads(images, name, is_apart=False)
         if found is None:
             return None
         rows, out = found.rows, f"{node.output[0]}/rows"
-    else:
-        rows, out = name, node.output[0]
     image = images.image(rows)
     heads = image.channels // (2 * half)
-    if image.channels % (2 * half) or (found.count if found else int(attribute(node, "num_heads", 0))) not in (
-        heads,
-        0,
-    ):
+    declared = found.count if found is not None else int(attribute(node, "num_heads", 0)) or heads
+    if heads * 2 * half != image.channels or declared != heads:
         raise UnfitOperator("its cosines and sines do not fit its heads")
     if found is None:
         images.note(out, image)

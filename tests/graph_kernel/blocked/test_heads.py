@@ -216,6 +216,15 @@ STAYS: dict[str, tuple[str, Callable[[Network, str], str]]] = {  # the operator 
 }
 
 
+def test_what_heads_are_for_may_be_a_product() -> None:
+    """Of each head with a matrix: then the heads come from outside."""
+    n = Network(seed=8)
+    x = n.product(n.input("B", "S", 33), 33, 256)
+    heads = n.op("Relu", n.product(n.op("Reshape", x, n.const([0, 0, 4, 64], np.int64)), 64, 48))
+    n.outputs = [n.op("Reshape", heads, n.const([0, 0, -1], np.int64))]
+    assert operators_in(n) == [["MatMul", "Add"], ["MatMul", "Add", "Relu"]]
+
+
 @pytest.mark.parametrize("name", STAYS)
 def test_what_stays_with_onnxruntime(name: str) -> None:
     operator, form = STAYS[name]
