@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from fusionc.options import OO_LEVELS, TARGETS, Options
+from fusionc.options import ON_MISMATCH, OO_LEVELS, TARGETS, Options
 from fusionc.requested.dimension_size import DimensionSize
 from fusionc.runtime.optimizers import DEFAULT_LEVELS
 from fusionc.tuning.configuration import Configuration
@@ -19,10 +19,9 @@ def command_to_convert(options: Options, delivered: Configuration, switches: Pat
     if not delivered.is_original:
         if options.optimization_switch and made.optimization_switch:  # it beats the switch file
             words += ["--optimization_switch", made.optimization_switch]
-        words += _of_passes(options)
-    if delivered.kernels:
-        words.append("--enable_graph_kernel")
         words += [f"--graph_kernel_flags={made.graph_kernel_flags}"] if made.graph_kernel_flags else []
+        words += _of_passes(options)
+    words.append("--enable_graph_kernel" if delivered.kernels else "--enable_graph_kernel=false")
     return [*words, *_of_model(options), *_of_verification(options)]
 
 
@@ -34,8 +33,6 @@ def _of_passes(options: Options) -> Iterator[str]:
             yield f"--{name}=false"
     for path in options.custom_passes:
         yield from ("--custom_passes", str(path))
-    if options.trust_kernels:
-        yield "--trust_kernels"
 
 
 def _of_model(options: Options) -> Iterator[str]:
@@ -59,10 +56,20 @@ def _of_model(options: Options) -> Iterator[str]:
         yield from ("--target", options.target)
     for path in options.custom_op_library:
         yield from ("--custom_op_library", str(path))
+    if options.trust_kernels:
+        yield "--trust_kernels"
 
 
 def _of_verification(options: Options) -> Iterator[str]:
-    """What the result is verified with."""
+    """How the result is verified, and what becomes of one that is wrong."""
+    if not options.verify:
+        yield "--no-verify"
+    if options.on_mismatch != ON_MISMATCH[0]:
+        yield from ("--on_mismatch", options.on_mismatch)
+    if options.check_rewrites:
+        yield "--check_rewrites"
+    if options.timeout is not None:
+        yield from ("--timeout", f"{options.timeout:g}")
     if options.inputs is not None:
         yield from ("--inputs", str(options.inputs))
     if options.verify_shape:

@@ -21,7 +21,7 @@ class Tuned:
 
     `label` describes the inputs, `configuration` is what was delivered, `report` that of its conversion. `settings` is
     None where those of onnxruntime hold. `changes` are the names of those that were confirmed and written, `again` the
-    words of a command that converts to the same model, but for sizes, outputs and the like that were asked for.
+    words of a command that converts to the same model; settings of a session are no part of it.
     """
 
     label: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +12,8 @@ from fusionc import conversion
 from fusionc.cli import main
 from fusionc.errors import FusioncError
 from fusionc.options import Options
+from fusionc.passes import PASSES
+from fusionc.switches import decide
 from fusionc.tuning.configuration import Configuration
 from fusionc.tuning.convert_again import command_to_convert
 
@@ -25,7 +27,13 @@ ASKED = {
     "own passes": ["--custom_passes", "mine.py", "--custom_passes", "yours.py", "--pattern_fusion_pass", "false"],
     "libraries": ["--custom_op_library", "one.so", "--custom_op_library", "two.so", "--trust_kernels"],
     "verification": ["--inputs", "samples", "--runtime_level", "basic", "--runtime_level", "disabled"],
+    "wrong results": ["--no-verify", "--on_mismatch", "rollback", "--check_rewrites", "--timeout", "0.5"],
+    "switches": ["--optimization_switch", "IdentityPass:on;EinsumPass:off"],
+    "flags": ["--graph_kernel_flags=--opt_level=2 --disable_pass=IdentityPass"],
 }
+# What is not about the model or whether it is right, and what a tuning does itself.
+OWN = {"source", "destination", "fusion_switch_file", "enable_graph_kernel", "log", "report", "dump_graph",
+       "export_compile_stat", "ready", "progress"}  # fmt: skip
 
 
 @pytest.fixture
@@ -50,18 +58,29 @@ def options_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
     return asked
 
 
+@pytest.mark.parametrize("kernels", [True, False])
 @pytest.mark.parametrize("words", ASKED.values(), ids=ASKED)
-def test_the_command_asks_for_the_same_model(options_of, words: list[str]) -> None:
+def test_the_command_asks_for_the_same_model(options_of, words: list[str], kernels: bool) -> None:
     first = options_of(["convert", "--model", "in.onnx", "--fusion_switch_file", "first.json", *words])
-    again = options_of(command_to_convert(first, Configuration(kernels=True), SWITCHES)[1:])
-    assert again == replace(first, fusion_switch_file=SWITCHES, enable_graph_kernel=True)
+    again = options_of(command_to_convert(first, Configuration(kernels=kernels), SWITCHES)[1:])
+    assert again == replace(first, fusion_switch_file=SWITCHES, enable_graph_kernel=kernels)
 
 
-def test_switches_of_ones_own_stay_behind_what_was_found(options_of) -> None:
-    first = options_of(["convert", "--model", "in.onnx", "--optimization_switch", "Identity:on;Einsum:off"])
-    found = Configuration(off=frozenset({"Identity"}))
+def test_no_option_is_forgotten(options_of) -> None:
+    """Each of them differs from its default in one of the cases."""
+    plain = options_of(["convert", "--model", "in.onnx"])
+    asked = [options_of(["convert", "--model", "in.onnx", *words]) for words in ASKED.values()]
+    told = {f.name for f in fields(Options) for one in asked if getattr(one, f.name) != getattr(plain, f.name)}
+    assert told == {f.name for f in fields(Options)} - OWN
+
+
+def test_switches_of_ones_own_stay_beside_what_was_found(options_of) -> None:
+    first = options_of(["convert", "--model", "in.onnx", "--optimization_switch", "IdentityPass:on;EinsumPass:off"])
+    found = Configuration(off=frozenset({"GeluFusionPass"}))
     again = options_of(command_to_convert(first, found, SWITCHES)[1:])
-    assert again.optimization_switch == "Identity:on;Einsum:off;Identity:off"
+    assert again.optimization_switch == "IdentityPass:on;EinsumPass:off;GeluFusionPass:off"
+    enabled = decide(PASSES, optimization_switch=again.optimization_switch).enabled
+    assert not enabled & {"GeluFusionPass", "EinsumPass"}
 
 
 def test_areas_that_cost_are_left_out(options_of) -> None:
@@ -72,7 +91,16 @@ def test_areas_that_cost_are_left_out(options_of) -> None:
 
 
 def test_of_the_original_no_pass_is_asked_for(options_of) -> None:
-    words = ["--optimization_switch", "Identity:on", "--custom_passes", "mine.py", "--input_shape", "x:1"]
-    first = options_of(["convert", "--model", "in.onnx", *words])
+    words = [
+        "--optimization_switch",
+        "IdentityPass:on",
+        "--custom_passes",
+        "mine.py",
+        "--trust_kernels",
+        "--input_shape",
+    ]
+    first = options_of(
+        ["convert", "--model", "in.onnx", "--graph_kernel_flags=--enable_pass=IdentityPass", *words, "x:1"]
+    )
     again = command_to_convert(first, Configuration(is_original=True), SWITCHES)
-    assert again[6:] == ["--input_shape", "x:1"]
+    assert again[6:] == ["--enable_graph_kernel=false", "--input_shape", "x:1", "--trust_kernels"]

@@ -1,5 +1,5 @@
 """Attention whose queries, keys and values are rows with the channels of all heads side by side. Keys and values may
-have an axis of heads already, and heads that count several times."""
+have an axis of heads, and fewer heads than queries (grouped-query attention)."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from dataclasses import replace
 import onnx
 from onnx import TensorProto
 
-from fusionc.graph_kernel.blocked.heads import rows_with_heads
+from fusionc.graph_kernel.blocked.heads import has_heads, rows_with_heads
 from fusionc.graph_kernel.blocked.image_area import ImageArea, Operation, UnfitOperator
 from fusionc.graph_kernel.blocked.program import BLOCK, KernelWindow, StepKind
 from fusionc.graph_kernel.lower.area_info import attribute
 
 _SCORES_BIAS = 5  # which input of a MultiHeadAttention that is
-_APART, _BIAS_RANK = 4, 4  # axes of heads that are apart, and of what is added to scores
+_BIAS_RANK = 4  # axes of what is added to scores
 
 
 def attention(images: ImageArea, node: onnx.NodeProto) -> Operation | None:
@@ -31,7 +31,7 @@ def attention(images: ImageArea, node: onnx.NodeProto) -> Operation | None:
     heads = int(attribute(node, "num_heads"))
     if query in images.heads:
         raise UnfitOperator("its queries have an axis of heads")
-    if images.is_fragment and any(len(images.shape(name)) == _APART for name in (key, value)):
+    if images.is_fragment and any(has_heads(images, name) for name in (key, value)):
         images.note(node.output[0], None)
         return None
     query, _ = rows_with_heads(images, query, heads)

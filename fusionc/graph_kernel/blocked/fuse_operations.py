@@ -100,6 +100,7 @@ class Operations:
             self._load(item.image, item.is_planar)
             for name in filter(None, (item.second, item.third)):
                 self._load(name, False)
+            self._uses[item.out] = self._uses[node.output[0]]  # rows of heads have a name of their own
             self._add(item)
             stored = [item.out]
         elif isinstance(item, ImageJoin):
@@ -129,8 +130,8 @@ class Operations:
         self._put(Operation(StepKind.LOAD, name, name, is_planar=is_planar, flag=self.images.is_channels_last(name)))
 
     def _pass_on(self, node: onnx.NodeProto) -> None:
-        """Whoever reads a value of five axes reads the image that it is made of. Squares are read by the norm, as the
-        rows themselves are."""
+        """Whoever reads groups of channels, or heads, reads the image that they are made of. Squares are read by the
+        norm, as the rows themselves are."""
         name = node.output[0]
         if name in self.images.heads:
             self._uses[self.images.heads[name].rows] += self._uses[name] - 1

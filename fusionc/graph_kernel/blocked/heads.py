@@ -11,19 +11,19 @@ from fusionc.graph_kernel.blocked.image_area import Heads, ImageArea, Operation,
 from fusionc.graph_kernel.blocked.program import BLOCK, KernelWindow, StepKind
 from fusionc.graph_kernel.lower.area_info import attribute
 
-_ROWS, _APART, _REPEATED = 3, 4, 5  # axes of rows with a batch, of heads, and of those with an axis to repeat them
+_ROWS, _HEADS, _REPEATED = 3, 4, 5  # axes of rows with a batch, of heads, and of those with an axis to repeat them
 _TO_THE_FRONT = (0, 2, 1, 3)
 _TABLE = 2  # axes of cosines and sines by position
 _WITHOUT = ("interleaved", "rotary_embedding_dim", "is_packed_batching")  # what no step does
 _Shape = tuple[int | str, ...]
 
 
-def reshaped(images: ImageArea, node: onnx.NodeProto) -> None:
+def split_or_merged(images: ImageArea, node: onnx.NodeProto) -> None:
     """The Reshape that gives channels an axis of heads, or one that ends their repetition."""
     name, out = node.input[0], node.output[0]
     before, behind = _shape(images, name), _shape(images, out)
     _require_known(images, node)
-    if (len(before), len(behind)) == (_ROWS, _APART):
+    if (len(before), len(behind)) == (_ROWS, _HEADS):
         count, size = behind[2:]
         channels = images.image(name).channels
         if before[:2] != behind[:2] or not isinstance(count, int) or not isinstance(size, int):
@@ -32,18 +32,18 @@ def reshaped(images: ImageArea, node: onnx.NodeProto) -> None:
             raise UnfitOperator("it moves channels among rows")
         _note(images, out, Heads(name, count))
         return
-    if (len(before), len(behind)) != (_REPEATED, _APART):
+    if (len(before), len(behind)) != (_REPEATED, _HEADS):
         raise UnfitOperator("it makes no heads")
-    found = _heads(images, name, is_apart=True)
+    found = _heads(images, name, has_axis=True)
     if found is not None:
         if behind != (before[0], found.count * found.times, *before[3:]):
             raise UnfitOperator("it moves heads among rows")
-        _note(images, out, replace(found, is_apart=False))
+        _note(images, out, replace(found, has_axis=False))
 
 
 def to_the_front(images: ImageArea, node: onnx.NodeProto) -> None:
     """The Transpose that puts heads in front of the rows."""
-    if tuple(attribute(node, "perm") or ()) != _TO_THE_FRONT or len(_shape(images, node.input[0])) != _APART:
+    if tuple(attribute(node, "perm") or ()) != _TO_THE_FRONT or len(_shape(images, node.input[0])) != _HEADS:
         raise UnfitOperator("it moves other axes than that of heads")
     if node.input[0] in images.heads or not images.is_fragment:
         found = images.heads.get(node.input[0])
@@ -52,15 +52,17 @@ def to_the_front(images: ImageArea, node: onnx.NodeProto) -> None:
         _note(images, node.output[0], replace(found, is_in_front=True))
 
 
-def taken_apart(images: ImageArea, node: onnx.NodeProto) -> None:
-    """The Unsqueeze behind each head."""
-    if len(_shape(images, node.input[0])) != _APART or images.numbers(node, 1, "axes") != [2.0]:
+def with_axis_to_repeat(images: ImageArea, node: onnx.NodeProto) -> None:
+    """The Unsqueeze that gives each head an axis to repeat it."""
+    if len(_shape(images, node.input[0])) != _HEADS or [
+        axis % _REPEATED for axis in images.numbers(node, 1, "axes") or ()
+    ] != [2]:
         raise UnfitOperator("it gives heads no axis to repeat them")
-    found = _heads(images, node.input[0], is_apart=False)
+    found = _heads(images, node.input[0], has_axis=False)
     if found is not None:
         if found.times != 1:
             raise UnfitOperator("its heads are repeated already")
-        _note(images, node.output[0], replace(found, is_apart=True))
+        _note(images, node.output[0], replace(found, has_axis=True))
 
 
 def repeated(images: ImageArea, node: onnx.NodeProto) -> None:
@@ -72,7 +74,7 @@ def repeated(images: ImageArea, node: onnx.NodeProto) -> None:
     times = behind[2]
     if before[2] != 1 or not isinstance(times, int) or (*before[:2], *before[3:]) != (*behind[:2], *behind[3:]):
         raise UnfitOperator("it repeats more than heads")
-    found = _heads(images, node.input[0], is_apart=True)
+    found = _heads(images, node.input[0], has_axis=True)
     if found is not None:
         _note(images, node.output[0], replace(found, times=times))
 
@@ -95,14 +97,14 @@ def rotary_embedding(images: ImageArea, node: onnx.NodeProto) -> Operation | Non
     if len(_shape(images, name)) == _ROWS:
         rows, out = name, node.output[0]
     else:
-        found = _heads(images, name, is_apart=False)
+        found = _heads(images, name, has_axis=False)
         if found is None:
             return None
         rows, out = found.rows, f"{node.output[0]}/rows"
     image = images.image(rows)
     heads = image.channels // (2 * half)
-    declared = found.count if found is not None else int(attribute(node, "num_heads", 0)) or heads
-    if heads * 2 * half != image.channels or declared != heads:
+    declared = {int(attribute(node, "num_heads", 0)) or heads, heads if found is None else found.count}
+    if heads * 2 * half != image.channels or declared != {heads}:
         raise UnfitOperator("its cosines and sines do not fit its heads")
     if found is None:
         images.note(out, image)
@@ -112,6 +114,11 @@ def rotary_embedding(images: ImageArea, node: onnx.NodeProto) -> Operation | Non
     return Operation(StepKind.ROTARY, out, rows, cosines, sines, window=KernelWindow(group=heads))
 
 
+def has_heads(images: ImageArea, name: str) -> bool:
+    """Whether a value has the axes of heads."""
+    return len(images.shape(name)) == _HEADS
+
+
 def rows_with_heads(images: ImageArea, name: str, heads: int) -> tuple[str, int]:
     """The rows that an operand of attention is made of, and how many times each of their heads counts."""
     found = images.heads.get(name)
@@ -119,7 +126,7 @@ def rows_with_heads(images: ImageArea, name: str, heads: int) -> tuple[str, int]
         if not images.is_rows(name) or len(images.shape(name)) != _ROWS:
             raise UnfitOperator("its heads are not side by side")
         return name, 1
-    if not found.is_in_front or found.is_apart or found.count * found.times != heads:
+    if not found.is_in_front or found.has_axis or found.count * found.times != heads:
         raise UnfitOperator("its operands have other heads")
     return found.rows, found.times
 
@@ -136,13 +143,13 @@ def _shape(images: ImageArea, name: str) -> _Shape:
     return shape
 
 
-def _heads(images: ImageArea, name: str, *, is_apart: bool) -> Heads | None:
+def _heads(images: ImageArea, name: str, *, has_axis: bool) -> Heads | None:
     """What is known of heads in front of rows; None in a fragment that they come into. Raises UnfitOperator where they
     are no such heads."""
     found = images.heads.get(name)
     if found is None and images.is_fragment:
         return None
-    if found is None or not found.is_in_front or found.is_apart != is_apart:
+    if found is None or not found.is_in_front or found.has_axis != has_axis:
         raise UnfitOperator("its channels are no heads here")
     return found
 

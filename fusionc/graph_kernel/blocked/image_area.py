@@ -114,13 +114,13 @@ class GroupedChannels:
 
 @dataclass(frozen=True)
 class Heads:
-    """Rows whose channels have an axis of `count` heads: behind the rows, or in front of them. Each of these is there
-    `times` times, one after the other, on an axis of its own while they are apart."""
+    """Rows whose channels have an axis of `count` heads, behind that of the rows or in front of it. In grouped-query
+    attention each head is repeated `times` times; while `has_axis`, that is an axis of its own."""
 
     rows: str
     count: int
     is_in_front: bool = False
-    is_apart: bool = False
+    has_axis: bool = False
     times: int = 1
 
 

@@ -221,7 +221,7 @@ OPERATORS: Mapping[tuple[str, str], _Reader] = {
     ("", "Where"): cleared,
     ("", "Transpose"): transposed,
     ("", "Reshape"): reshaped,
-    ("", "Unsqueeze"): heads.taken_apart,
+    ("", "Unsqueeze"): heads.with_axis_to_repeat,
     ("", "Expand"): heads.repeated,
     (MICROSOFT, "RotaryEmbedding"): heads.rotary_embedding,
     ("", "Resize"): resize,
@@ -246,12 +246,8 @@ _OF_ROWS = (
     root,
     over_root,
     cleared,
-    reshaped,
-    transposed,
-    heads.taken_apart,
-    heads.repeated,
-    heads.rotary_embedding,
 )
+_OF_HEADS = (reshaped, transposed, heads.with_axis_to_repeat, heads.repeated, heads.rotary_embedding)
 _OF_THE_LAST_AXIS = (product, layer_normalization)
 
 
@@ -272,7 +268,8 @@ def operation_of(images: ImageArea, node: onnx.NodeProto) -> _Found:
     if reader is None:
         raise UnfitOperator("no step computes it")
     has_rows = [images.is_rows(name) for name in (*node.input[:1], *node.output) if name in images.area.values]
-    if any(has_rows) and reader not in _OF_ROWS:
+    of_rows = (*_OF_ROWS, *_OF_HEADS) if images.has_rows else _OF_ROWS  # among images the same words mean other axes
+    if any(has_rows) and reader not in of_rows:
         raise UnfitOperator("it is of images, and these are rows")
     if reader in _OF_THE_LAST_AXIS and not images.is_rows(node.input[0]):
         images.put_channels_last(node.input[0])

@@ -14,7 +14,7 @@ def reshaped(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut | 
     """Channels get an axis of heads or of groups, or lose it."""
     if not images.has_rows:
         return of_groups(images, node)
-    heads.reshaped(images, node)
+    heads.split_or_merged(images, node)
     return None
 
 

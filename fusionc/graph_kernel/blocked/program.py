@@ -131,11 +131,11 @@ class ProgramStep:
     of pixels that a tile has in each direction; of CONV and PRODUCT the number of pixels from which on Strassen's
     algorithm is taken, 0 for never. A CONV of single pixels multiplies its weights by the pixel in `third`. `epsilon`
     is what a norm adds to variances. ATTENTION has its queries, keys and values in `image`, `second` and `third`,
-    and adds `tensor` to scores that it has multiplied by `scale`; keys and values may have fewer heads, each for some
-    of queries. ROTARY turns pairs of channels of each head, half of it apart, by the cosines and sines in `second` and
-    `third`, which have a row for each row of a batch; of CLEAR `tensor` says which rows are. The channels of a PICK
-    from `flag` on are those of the image, of each group in turn, and those in front stay what they are; where it is
-    negative, they begin with channel -flag of the image.
+    and adds `tensor` to scores that it has multiplied by `scale`; keys and values may have fewer heads, each
+    shared by several of the queries. ROTARY turns pairs of channels of each head, half of it apart, by the cosines and
+    sines in `second` and `third`, which have a row for each row of a batch; of CLEAR `tensor` says which rows are. The
+    channels of a PICK from `flag` on are those of the image, of each group in turn, and those in front stay what they
+    are; where it is negative, they begin with channel -flag of the image.
     """
 
     kind: StepKind

@@ -116,7 +116,9 @@ def _of_product(operation: Operation, made: MadeProgram) -> tuple[float, float]:
 def _of_attention(step: ProgramStep, operation: Operation, made: MadeProgram) -> tuple[float, float]:
     batches, heads = max(1, made.images[operation.second].batch.about(1)), step.window.group
     queries, keys, both = made.pixels(operation.out), made.pixels(operation.second), sum(_channels(operation, made))
-    return attention_seconds(queries * keys // batches * heads, both // (2 * heads), (queries + keys) * both)
+    of_keys = made.images[operation.second].channels + made.images[operation.third].channels
+    numbers = queries * both + keys * of_keys
+    return attention_seconds(queries * keys // batches * heads, both // (2 * heads), numbers)
 
 
 def _share(step: ProgramStep, operation: Operation, made: MadeProgram) -> float:

@@ -134,8 +134,9 @@ static ptrdiff_t gb_most_tasks(ptrdiff_t units) {
 
 static ptrdiff_t gb_tasks(const gb_width *width, const gb_call *c) {
   const ptrdiff_t most = gb_most_tasks(c->units);
-  const int is_of_heads = c->step->op == GB_ATTENTION && c->rows;
-  return gb_tasks_of(gb_nanoseconds(width, c), is_of_heads ? gb_tasks_of_heads(c->units / c->rows, most) : most);
+  if (c->step->op != GB_ATTENTION || !c->rows) return gb_tasks_of(gb_nanoseconds(width, c), most);
+  const ptrdiff_t heads = c->units / c->rows * c->in2.channels / c->in.channels; /* of keys: those of queries may be more */
+  return gb_tasks_of(gb_nanoseconds(width, c), gb_tasks_of_heads(heads, most));
 }
 
 /* Whether a step and those behind it that may go with it do so: where all that they make of a pair of blocks stays in the
@@ -176,7 +177,7 @@ static void gb_chain(const gb_state *state, gb_plan *plan) {
 /* Fills in what a step works on. */
 static gb_call gb_call_of(const gb_state *state, int k, const gb_size *sizes, char *const *slots) {
   const gb_step *s = &state->kernel->program->steps[k];
-  gb_call c = {.step = s, .read = -1, .read2 = -1, .weights = state->weights[k], .bias = state->bias[k]};
+  gb_call c = {.step = s, .read = -1, .read2 = -1, .read3 = -1, .weights = state->weights[k], .bias = state->bias[k]};
   if (s->op != GB_LOAD) c.in = gb_image_of(state, s->in, sizes, slots);
   if (s->op != GB_STORE) c.out = gb_image_of(state, s->out, sizes, slots);
   else c.out = c.in;

@@ -75,7 +75,7 @@ typedef struct {
 typedef struct gb_call {
   const gb_step *step;
   gb_image in, in2, in3, out;
-  int read, read2; /* the tensors that in and in2 are, or -1 */
+  int read, read2, read3; /* the tensors that in, in2 and in3 are, or -1 */
   int is_stored; /* what it makes lies in the tensors of the stores behind it whose `maker` it is */
   const struct gb_call *maker;
   ptrdiff_t first; /* of a store: the block of channels that its tensor begins with */
@@ -90,8 +90,8 @@ typedef struct gb_call {
   const float *derived;        /* made of the weights once and kept: by Strassen's way sums of their quarters; by Winograd's
                                 * what they are at the points of tiles, or NULL, and each task makes it */
   const float *even;           /* of Strassen's way, for each group of columns whether they are of about one size */
-  ptrdiff_t queries, keys;     /* rows of a batch of attention, or of what is cleared or turned, and keys. Units of attention are parts
-                                * of the queries of a head, `rows` of them, each of `part` queries */
+  ptrdiff_t queries, keys;     /* rows of a batch of attention, or of what is cleared or turned, and keys. Units of attention
+                                * are parts of the queries of a head, `rows` of them, each of `part` queries */
   ptrdiff_t tensor_batch, tensor_part; /* how far apart in `tensor` is what is for the next batch, and for the next head or
                                         * row; 0: it is the same */
   ptrdiff_t tasks;             /* how many do the units, or what a chain does; 0: others do them */

@@ -26,8 +26,9 @@ static void GB(rotate)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *s
     const float *cosines = c->in2.data + place % half * c->in2.plane, *sines = c->in3.data + place % half * c->in3.plane;
     float *y = GB(at)(&c->out, &p);
     for (ptrdiff_t k = 0, row = c->queries ? p.first % c->queries : 0; k < p.count; ++k, row = row + 1 < c->queries ? row + 1 : 0) {
-      const GB(vec) turned = GB(load)(other + k * GB_V) * GB(load)(sines + row * GB_V);
-      *(GB(vec) *)(y + k * GB_V) = GB_MADD(GB(load)(x + k * GB_V), GB(load)(cosines + row * GB_V), is_second ? turned : -turned);
+      const GB(vec) turned = GB(load)(other + k * GB_V) * GB(load_loose)(sines + row * c->in3.pixel);
+      const GB(vec) cosine = GB(load_loose)(cosines + row * c->in2.pixel);
+      *(GB(vec) *)(y + k * GB_V) = GB_MADD(GB(load)(x + k * GB_V), cosine, is_second ? turned : -turned);
     }
     GB(activate)(y, p.count * GB_V, c->step);
   }

@@ -47,9 +47,9 @@ static void gb_point_to_tensor(gb_image *image, int vector) {
   image->plane = vector;
 }
 
-/* Rows that products alone read are read from their tensor: those whose channels are whole vectors. Where rows are whole
- * pages apart, those of a tile would take the same few places of the nearest cache, so that these are only added,
- * or read once by Strassen's way. */
+/* Rows that are read by products alone, or as cosines and sines, of which there may be many more than rows to turn, are read
+ * from their tensor: those whose channels are whole vectors. Where rows are whole pages apart, those of a tile would take
+ * the same few places of the nearest cache, so that these are only added, or read once by Strassen's way. */
 static void gb_read_directly(const gb_state *state, gb_plan *plan, int k) {
   const gb_program *p = state->kernel->program;
   const int storage = p->steps[k].op == GB_LOAD ? gb_whole_rows(p, p->steps[k].out) : -1, v = state->width->vector;
@@ -60,10 +60,11 @@ static void gb_read_directly(const gb_state *state, gb_plan *plan, int k) {
     const gb_step *s = &p->steps[last];
     const int is_in = s->op != GB_LOAD && p->buffers[s->in].storage == storage;
     const int is_in2 = s->in2 >= 0 && p->buffers[s->in2].storage == storage;
-    const int is_whole = (!is_in || gb_whole_rows(p, s->in) >= 0) && (!is_in2 || gb_whole_rows(p, s->in2) >= 0);
-    const int is_taken = gb_is_product(s) && is_whole && !(is_apart && is_in && !plan->calls[last].is_strassen);
     const int is_in3 = s->in3 >= 0 && p->buffers[s->in3].storage == storage;
-    if (is_in3 || (gb_reads(p, s, storage) && !is_taken)) return;
+    const int is_whole = (!is_in || gb_whole_rows(p, s->in) >= 0) && (!is_in2 || gb_whole_rows(p, s->in2) >= 0);
+    const int is_of_product = gb_is_product(s) && is_whole && !is_in3 && !(is_apart && is_in && !plan->calls[last].is_strassen);
+    const int is_of_angles = s->op == GB_ROTARY && !is_in;
+    if (gb_reads(p, s, storage) && !is_of_product && !is_of_angles) return;
     if (gb_writes(p, s, storage)) break;
   }
   plan->calls[k].tasks = 0;
@@ -77,6 +78,10 @@ static void gb_read_directly(const gb_state *state, gb_plan *plan, int k) {
     if (c->step->in2 >= 0 && p->buffers[c->step->in2].storage == storage) {
       c->read2 = p->steps[k].in;
       gb_point_to_tensor(&c->in2, v);
+    }
+    if (c->step->in3 >= 0 && p->buffers[c->step->in3].storage == storage) {
+      c->read3 = p->steps[k].in;
+      gb_point_to_tensor(&c->in3, v);
     }
   }
 }

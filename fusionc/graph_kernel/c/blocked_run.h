@@ -214,7 +214,8 @@ static const char *gb_sizes(const gk_kernel *kernel, const int64_t *const *input
         return "the condition of rows does not fit them";
     } else if (s->op == GB_ROTARY) {
       const ptrdiff_t rows = gb_rows_of(p, s->in, sizes);
-      if (gb_rows_of(p, s->in2, sizes) < rows || gb_rows_of(p, s->in3, sizes) < rows) return "there are fewer cosines or sines than positions";
+      if (gb_rows_of(p, s->in2, sizes) < rows || gb_rows_of(p, s->in3, sizes) < rows)
+        return "there are fewer cosines or sines than positions";
     } else if (!gb_fits(p, s->in2, sizes, out, s->op == GB_SCALE) || !gb_fits(p, s->in3, sizes, out, 1)) {
       return "two images that are added or multiplied have different sizes";
     }

@@ -117,6 +117,7 @@ static void *gb_run(gb_state *state, const gb_size *sizes, const int64_t *const 
     const gb_step *s = c->step;
     if (c->read >= 0) c->in.data = (float *)(uintptr_t)inputs[c->read];
     if (c->read2 >= 0) c->in2.data = (float *)(uintptr_t)inputs[c->read2];
+    if (c->read3 >= 0) c->in3.data = (float *)(uintptr_t)inputs[c->read3];
     if (s->op == GB_LOAD) c->tensor = (float *)(uintptr_t)inputs[s->in];
     else if (s->op == GB_STORE) c->tensor = outputs[s->out];
     else if (s->op == GB_WINOGRAD) c->tensor = (float *)(uintptr_t)gb_weights(state->kernel, s, inputs);

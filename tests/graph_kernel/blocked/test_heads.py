@@ -14,6 +14,8 @@ from networks import (
     Found,
     Network,
     check,
+    check_all,
+    check_alone,
     difference,
     heads_in_front,
     kinds_of,
@@ -76,6 +78,12 @@ def values_for_two(n: Network, x: str) -> str:
     return str(n.op("Add", one, other))
 
 
+def of_one_product(n: Network, x: str) -> str:
+    q, k, v = n.op("Split", n.product(x, 40, 512), n.const([256, 128, 128], np.int64), axis=-1, outputs=3)
+    k, v = (repeated(n, heads_in_front(n, one, 2, SIZE), 2, 2, SIZE) for one in (k, v))
+    return attend(n, rotary(n, q, *tables(n)), k, v)
+
+
 FORMS: dict[str, Callable[[Network, str], str]] = {
     "decoder": decoder,
     "decoder_with_mask": lambda n, x: decoder(n, x, is_masked=True),
@@ -83,6 +91,7 @@ FORMS: dict[str, Callable[[Network, str], str]] = {
     "as_many_heads_of_keys": lambda n, x: decoder(n, x, 4),
     "known_positions": lambda n, x: decoder(n, x, is_known=True),
     "heads_in_front": of_heads,
+    "of_one_product": of_one_product,
     "read_again": that_others_read,
     "read_by_two": values_for_two,
     "without_number_of_heads": lambda n, x: rotary(n, n.product(x, 40, 256), *tables(n)),
@@ -159,17 +168,11 @@ def hands_out_heads(n: Network, x: str) -> str:
     return attend(n, n.product(x, 40, 256), k, k)
 
 
-def _repeats(n: Network, x: str, **attributes: int) -> str:
-    k = heads_in_front(n, n.product(x, 40, 128), 2, SIZE)
-    apart = n.op("Unsqueeze", k, n.const([attributes.get("axis", 2)], np.int64))
-    shape = [1, 1, 1, 1, 1]
-    shape[attributes.get("axis", 2)] = 2
-    return str(n.op("Expand", apart, n.const(shape, np.int64)))
-
-
 def repeats_all_heads_in_turn(n: Network, x: str) -> str:
     """Not each of them: head 0, 1, 0, 1."""
-    k = n.op("Reshape", _repeats(n, x, axis=1), n.const([0, 4, -1, SIZE], np.int64))
+    apart = n.op("Unsqueeze", heads_in_front(n, n.product(x, 40, 128), 2, SIZE), n.const([1], np.int64))
+    more = n.op("Expand", apart, n.const([1, 2, 1, 1, 1], np.int64))
+    k = n.op("Reshape", more, n.const([0, 4, -1, SIZE], np.int64))
     return attend(n, n.product(x, 40, 256), k, k)
 
 
@@ -214,6 +217,38 @@ STAYS: dict[str, tuple[str, Callable[[Network, str], str]]] = {  # the operator 
         lambda n, x: rotary(n, n.product(x, 40, 256), *tables(n, columns=8), num_heads=16),
     ),
 }
+
+
+def test_an_axis_to_repeat_heads_may_be_an_attribute() -> None:
+    n = Network(opset=11, seed=8)
+    x = n.product(n.input("B", "S", 33), 33, 40)
+    k = n.op("Unsqueeze", heads_in_front(n, n.product(x, 40, 128), 2, SIZE), axes=[-3])
+    k = n.op("Expand", k, n.const([1, 1, 2, 1, 1], np.int64))
+    k = n.op("Reshape", k, n.const([0, 4, -1, SIZE], np.int64))
+    n.outputs = [n.product(attend(n, n.product(x, 40, 256), k, k), 256, 24)]
+    assert kinds_of(check_alone(n, *n.outputs, sizes={"B": 2, "S": 7})).endswith("PRODUCT ATTENTION PRODUCT")
+
+
+def test_rows_and_columns_are_no_groups_of_channels() -> None:
+    """Of images whose channels are the last axis, though there are as many rows as channels."""
+    n = Network(seed=8)
+    x = n.op("Transpose", n.conv(n.input("B", 32, 32, 32), 32, 32), perm=[0, 2, 3, 1])
+    x = n.op("Transpose", n.op("Reshape", x, n.const([0, 4, 8, 32, 32], np.int64)), perm=[0, 2, 1, 3, 4])
+    n.outputs = [n.conv(n.op("Reshape", x, n.const([0, 32, 32, 32], np.int64)), 32, 16)]
+    check_all(n, {"B": 2})
+    assert not any("Reshape" in operators for operators in operators_in(n))
+
+
+def test_attention_behind_images_is_an_area_of_its_own() -> None:
+    """Of tokens that are the pixels of images."""
+    n = Network(seed=8)
+    image = n.op("Transpose", n.conv(n.input("B", 32, 8, 8), 32, 40), perm=[0, 2, 3, 1])
+    x = n.product(n.op("Reshape", image, n.const([0, 64, 40], np.int64)), 40, 40)
+    k, v = (heads_in_front(n, n.product(x, 40, 256), HEADS, SIZE) for _ in range(2))
+    made = n.product(attend(n, n.product(x, 40, 256), k, v), 256, 24)
+    n.outputs = [n.op("Reshape", made, n.const([0, 8, 8, 24], np.int64))]
+    check_all(n, {"B": 2})
+    assert any("MultiHeadAttention" in operators and "MatMul" in operators for operators in operators_in(n))
 
 
 def test_what_heads_are_for_may_be_a_product() -> None:
