@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from fusionc.graph_kernel.flags.read_flags import VARIABLE
 from fusionc.options import ON_MISMATCH, OO_LEVELS, TARGETS, Options
 from fusionc.requested.dimension_size import DimensionSize
 from fusionc.runtime.optimizers import DEFAULT_LEVELS
@@ -19,7 +21,8 @@ def command_to_convert(options: Options, delivered: Configuration, switches: Pat
     if not delivered.is_original:
         if options.optimization_switch and made.optimization_switch:  # it beats the switch file
             words += ["--optimization_switch", made.optimization_switch]
-        words += [f"--graph_kernel_flags={made.graph_kernel_flags}"] if made.graph_kernel_flags else []
+        flags = os.environ.get(VARIABLE) or made.graph_kernel_flags  # as the tuning has read them
+        words += [f"--graph_kernel_flags={flags}"] if flags else []
         words += _of_passes(options)
     words.append("--enable_graph_kernel" if delivered.kernels else "--enable_graph_kernel=false")
     return [*words, *_of_model(options), *_of_verification(options)]

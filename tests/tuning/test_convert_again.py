@@ -90,6 +90,13 @@ def test_areas_that_cost_are_left_out(options_of) -> None:
     assert again.graph_kernel_flags == "--opt_level=2 --disable_areas=area"
 
 
+def test_flags_of_the_environment_are_those_of_the_command(options_of, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = options_of(["convert", "--model", "in.onnx", "--graph_kernel_flags=--disable_cluster_ops=Exp"])
+    monkeypatch.setenv("MS_DEV_GRAPH_KERNEL_FLAGS", "--opt_level=2")
+    again = options_of(command_to_convert(first, Configuration(), SWITCHES)[1:])
+    assert again.graph_kernel_flags == "--opt_level=2"
+
+
 def test_of_the_original_no_pass_is_asked_for(options_of) -> None:
     words = [
         "--optimization_switch",

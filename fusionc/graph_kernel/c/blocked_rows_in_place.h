@@ -61,10 +61,11 @@ static void gb_read_directly(const gb_state *state, gb_plan *plan, int k) {
     const int is_in = s->op != GB_LOAD && p->buffers[s->in].storage == storage;
     const int is_in2 = s->in2 >= 0 && p->buffers[s->in2].storage == storage;
     const int is_in3 = s->in3 >= 0 && p->buffers[s->in3].storage == storage;
-    const int is_whole = (!is_in || gb_whole_rows(p, s->in) >= 0) && (!is_in2 || gb_whole_rows(p, s->in2) >= 0);
-    const int is_of_product = gb_is_product(s) && is_whole && !is_in3 && !(is_apart && is_in && !plan->calls[last].is_strassen);
+    const int is_whole = (!is_in || gb_whole_rows(p, s->in) >= 0) && (!is_in2 || gb_whole_rows(p, s->in2) >= 0) &&
+                         (!is_in3 || gb_whole_rows(p, s->in3) >= 0);
+    const int is_of_product = gb_is_product(s) && !is_in3 && !(is_apart && is_in && !plan->calls[last].is_strassen);
     const int is_of_angles = s->op == GB_ROTARY && !is_in;
-    if (gb_reads(p, s, storage) && !is_of_product && !is_of_angles) return;
+    if (gb_reads(p, s, storage) && !(is_whole && (is_of_product || is_of_angles))) return;
     if (gb_writes(p, s, storage)) break;
   }
   plan->calls[k].tasks = 0;
