@@ -18,13 +18,14 @@ def command_to_convert(options: Options, delivered: Configuration, switches: Pat
     are no part of it."""
     words = ["fusionc", "convert", "--model", str(options.source), "--fusion_switch_file", str(switches)]
     made = delivered.options(options, options.destination)
+    flags = os.environ.get(VARIABLE) or made.graph_kernel_flags  # as the tuning has read them
     if not delivered.is_original:
         if options.optimization_switch and made.optimization_switch:  # it beats the switch file
             words += ["--optimization_switch", made.optimization_switch]
-        flags = os.environ.get(VARIABLE) or made.graph_kernel_flags  # as the tuning has read them
         words += [f"--graph_kernel_flags={flags}"] if flags else []
         words += _of_passes(options)
-    words.append("--enable_graph_kernel" if delivered.kernels else "--enable_graph_kernel=false")
+    if delivered.kernels or flags:  # which may mean kernels by themselves
+        words.append("--enable_graph_kernel" if delivered.kernels else "--enable_graph_kernel=false")
     return [*words, *_of_model(options), *_of_verification(options)]
 
 
