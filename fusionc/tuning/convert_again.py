@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from fusionc.graph_kernel.flags.read_flags import VARIABLE
@@ -20,8 +20,8 @@ def command_to_convert(options: Options, delivered: Configuration, switches: Pat
     made = delivered.options(options, options.destination)
     flags = os.environ.get(VARIABLE) or made.graph_kernel_flags  # as the tuning has read them
     if not delivered.is_original:
-        if options.optimization_switch and made.optimization_switch:  # it beats the switch file
-            words += ["--optimization_switch", made.optimization_switch]
+        if options.optimization_switch:  # it beats the switch file
+            words.append(f"--optimization_switch={made.optimization_switch}")
         words += [f"--graph_kernel_flags={flags}"] if flags else []
         words += _of_passes(options)
     if delivered.kernels or flags:  # which may mean kernels by themselves
@@ -42,8 +42,7 @@ def _of_passes(options: Options) -> Iterator[str]:
 def _of_model(options: Options) -> Iterator[str]:
     """What is asked of the model, whichever passes run."""
     if options.input_shape:
-        shapes = (f"{name}:{','.join(map(_size, shape))}" for name, shape in options.input_shape.items())
-        yield from ("--input_shape", ";".join(shapes))
+        yield from ("--input_shape", _shapes(options.input_shape))
     if options.free_dim:
         axes = {
             name: ",".join(f"{axis}={symbol}" if symbol else str(axis) for axis, symbol in given.items())
@@ -77,11 +76,14 @@ def _of_verification(options: Options) -> Iterator[str]:
     if options.inputs is not None:
         yield from ("--inputs", str(options.inputs))
     if options.verify_shape:
-        shapes = (f"{name}:{','.join(map(str, shape))}" for name, shape in options.verify_shape.items())
-        yield from ("--verify_shape", ";".join(shapes))
+        yield from ("--verify_shape", _shapes(options.verify_shape))
     if options.runtime_level != tuple(DEFAULT_LEVELS):
         for level in options.runtime_level:
             yield from ("--runtime_level", level)
+
+
+def _shapes(shapes: Mapping[str, Sequence[DimensionSize]]) -> str:
+    return ";".join(f"{name}:{','.join(map(_size, shape))}" for name, shape in shapes.items())
 
 
 def _size(size: DimensionSize) -> str:

@@ -65,8 +65,14 @@ def converted(options: Options, delivered: Configuration) -> Report:
     with TemporaryDirectory() as folder:
         switches = Path(folder, "switches.json")
         switches.write_text(preset("all_off", PASSES), encoding="utf-8")
-        plain = replace(options, fusion_switch_file=switches, optimization_switch=None)
-        return conversion.convert(replace(plain, enable_graph_kernel=False, graph_kernel_flags=None))
+        plain = replace(
+            options,
+            fusion_switch_file=switches,
+            optimization_switch=None,
+            enable_graph_kernel=False,
+            graph_kernel_flags=None,
+        )
+        return conversion.convert(plain)
 
 
 def written(

@@ -25,8 +25,7 @@ def of_groups(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut |
     """The Reshape in front, which does nothing yet, or the one behind."""
     name, out = node.input[0], node.output[0]
     before, behind = images.shape(name), images.shape(out)
-    if len(node.input) != 2 or node.input[1] not in images.area.constants:
-        raise UnfitOperator("its shape is not known before the model runs")
+    images.require_known_shape(node)
     if len(before) == _IMAGE_AXES and len(behind) == _AXES:
         _require_same_pixels(before, behind)
         group, each = behind[1:3]

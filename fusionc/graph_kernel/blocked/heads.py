@@ -22,13 +22,12 @@ def split_or_merged(images: ImageArea, node: onnx.NodeProto) -> None:
     """The Reshape that gives channels an axis of heads, or one that ends their repetition."""
     name, out = node.input[0], node.output[0]
     before, behind = _shape(images, name), _shape(images, out)
-    _require_known(images, node)
+    images.require_known_shape(node)
     if (len(before), len(behind)) == (_ROWS, _HEADS):
         count, size = behind[2:]
         channels = images.image(name).channels
-        if before[:2] != behind[:2] or not isinstance(count, int) or not isinstance(size, int):
-            raise UnfitOperator("it moves channels among rows")
-        if count * size != channels:
+        is_same = before[:2] == behind[:2]
+        if not (is_same and isinstance(count, int) and isinstance(size, int) and count * size == channels):
             raise UnfitOperator("it moves channels among rows")
         _note(images, out, Heads(name, count))
         return
@@ -45,20 +44,17 @@ def to_the_front(images: ImageArea, node: onnx.NodeProto) -> None:
     """The Transpose that puts heads in front of the rows."""
     if tuple(attribute(node, "perm") or ()) != _TO_THE_FRONT or len(_shape(images, node.input[0])) != _HEADS:
         raise UnfitOperator("it moves other axes than that of heads")
-    if node.input[0] in images.heads or not images.is_fragment:
-        found = images.heads.get(node.input[0])
-        if found is None or found.is_in_front:
-            raise UnfitOperator("its channels are no heads here")
+    found = _heads(images, node.input[0], is_in_front=False)
+    if found is not None:
         _note(images, node.output[0], replace(found, is_in_front=True))
 
 
 def with_axis_to_repeat(images: ImageArea, node: onnx.NodeProto) -> None:
     """The Unsqueeze that gives each head an axis to repeat it."""
-    if len(_shape(images, node.input[0])) != _HEADS or [
-        axis % _REPEATED for axis in images.numbers(node, 1, "axes") or ()
-    ] != [2]:
+    axes = [axis % _REPEATED for axis in images.numbers(node, 1, "axes") or ()]
+    if len(_shape(images, node.input[0])) != _HEADS or axes != [2]:
         raise UnfitOperator("it gives heads no axis to repeat them")
-    found = _heads(images, node.input[0], has_axis=False)
+    found = _heads(images, node.input[0])
     if found is not None:
         if found.times != 1:
             raise UnfitOperator("its heads are repeated already")
@@ -70,7 +66,7 @@ def repeated(images: ImageArea, node: onnx.NodeProto) -> None:
     before, behind = _shape(images, node.input[0]), _shape(images, node.output[0])
     if len(before) != _REPEATED or len(behind) != _REPEATED:
         raise UnfitOperator("it repeats no heads")
-    _require_known(images, node)
+    images.require_known_shape(node)
     times = behind[2]
     if before[2] != 1 or not isinstance(times, int) or (*before[:2], *before[3:]) != (*behind[:2], *behind[3:]):
         raise UnfitOperator("it repeats more than heads")
@@ -97,7 +93,7 @@ def rotary_embedding(images: ImageArea, node: onnx.NodeProto) -> Operation | Non
     if len(_shape(images, name)) == _ROWS:
         rows, out = name, node.output[0]
     else:
-        found = _heads(images, name, has_axis=False)
+        found = _heads(images, name)
         if found is None:
             return None
         rows, out = found.rows, f"{node.output[0]}/rows"
@@ -131,11 +127,6 @@ def rows_with_heads(images: ImageArea, name: str, heads: int) -> tuple[str, int]
     return found.rows, found.times
 
 
-def _require_known(images: ImageArea, node: onnx.NodeProto) -> None:
-    if len(node.input) != 2 or node.input[1] not in images.area.constants:
-        raise UnfitOperator("its shape is not known before the model runs")
-
-
 def _shape(images: ImageArea, name: str) -> _Shape:
     shape = images.shape(name)
     if images.area.values[name].dtype != TensorProto.FLOAT:
@@ -143,13 +134,13 @@ def _shape(images: ImageArea, name: str) -> _Shape:
     return shape
 
 
-def _heads(images: ImageArea, name: str, *, has_axis: bool) -> Heads | None:
-    """What is known of heads in front of rows; None in a fragment that they come into. Raises UnfitOperator where they
-    are no such heads."""
+def _heads(images: ImageArea, name: str, *, is_in_front: bool = True, has_axis: bool = False) -> Heads | None:
+    """What is known of heads; None in a fragment that they come into. Raises UnfitOperator where they are no such
+    heads."""
     found = images.heads.get(name)
     if found is None and images.is_fragment:
         return None
-    if found is None or not found.is_in_front or found.has_axis != has_axis:
+    if found is None or (found.is_in_front, found.has_axis) != (is_in_front, has_axis):
         raise UnfitOperator("its channels are no heads here")
     return found
 

@@ -190,6 +190,11 @@ class ImageArea:
             raise UnfitOperator("it reads what is no image")
         return self.area.values[self.alike.get(name, name)].shape
 
+    def require_known_shape(self, node: onnx.NodeProto) -> None:
+        """Raises UnfitOperator where the shape that an operator gives its operand is no constant."""
+        if len(node.input) != 2 or node.input[1] not in self.area.constants:
+            raise UnfitOperator("its shape is not known before the model runs")
+
     def is_rows(self, name: str) -> bool:
         """Whether a value is a matrix, or several, in an area without images: its rows are pixels."""
         rank = len(self.shape(name))

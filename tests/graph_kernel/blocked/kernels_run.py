@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import onnx
+import onnxruntime
 from areas import session
-from networks import MICROSOFT, Array, Found
+from interpreter import CProgram
+from networks import MICROSOFT, Array, Found, check, difference, wanted
 from onnx import helper, numpy_helper
+from standalone_programs import Standalone, widths
 
 from fusionc.graph_kernel.select.make_area import function_of
 from fusionc.model.operators import KERNELS
@@ -35,3 +38,23 @@ def run_kernel(found: Found, tensors: Sequence[Array], library: Path | None, thr
     """What the kernel computes; without a library what the body of its function does."""
     feeds = {n: t for n, t in zip(found.area.inputs, tensors, strict=True) if n in found.images}
     return list(session(call_of(found), library, threads=threads).run(None, feeds))
+
+
+def check_everywhere(
+    found: Found,
+    values: Mapping[str, Array],
+    programs: Standalone,
+    sessions: Sequence[onnxruntime.InferenceSession],
+) -> CProgram:
+    """Compare the steps of an area of one output, what runs them with vectors of each width, and sessions of call_of
+    with onnxruntime's operators; `values` are those of the model. The program is returned."""
+    tensors = found.tensors(values)
+    program, (plain,) = check(found.area, tensors), wanted(found.area, tensors)
+    for width in widths():
+        problem = difference(plain, programs.run(found.area, tensors, width)[0])
+        assert not problem, f"vectors of {width}: {problem}"
+    for kernel in sessions:
+        (made,) = kernel.run(None, found.feeds(values))
+        problem = difference(plain, made)
+        assert not problem, problem
+    return program

@@ -8,11 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from areas import session
-from kernels_run import call_of
-from networks import MICROSOFT, Found, Network, check, difference, only_area, operators_in, values_of, wanted
-from standalone_programs import Standalone, widths
-
-from fusionc.graph_kernel.library.build_library import build
+from kernels_run import call_of, check_everywhere
+from networks import MICROSOFT, Found, Network, only_area, operators_in, values_of
+from standalone_programs import Standalone
 
 SIZES = ({"B": 1, "M": 1}, {"B": 2, "M": 7}, {"B": 3, "M": 150}, {"B": 0, "M": 3}, {"B": 2, "M": 0})
 
@@ -52,16 +50,6 @@ def found() -> dict[str, Found]:
     return {name: only_area(network(form).model()) for name, form in FORMS.items()}
 
 
-@pytest.fixture(scope="module")
-def programs(found: dict[str, Found], tmp_path_factory: pytest.TempPathFactory) -> Standalone:
-    return Standalone([one.area for one in found.values()], tmp_path_factory.mktemp("programs"), ["-O0"])
-
-
-@pytest.fixture(scope="module")
-def library(found: dict[str, Found]) -> Path:
-    return build([one.area for one in found.values()]).library
-
-
 @pytest.mark.usefixtures("needs_a_compiler")
 @pytest.mark.parametrize("name", FORMS)
 def test_forms(name: str, found: dict[str, Found], programs: Standalone, library: Path) -> None:
@@ -71,14 +59,7 @@ def test_forms(name: str, found: dict[str, Found], programs: Standalone, library
     for sizes in SIZES:
         for edges in (False, name != "attention"):
             values = values_of(n.model(), n.feeds(sizes, edges=edges), one.images.values())
-            tensors = one.tensors(values)
-            assert "CLEAR" in check(one.area, tensors).kinds
-            (plain,) = wanted(one.area, tensors)
-            for width in widths():
-                assert not difference(plain, programs.run(one.area, tensors, width)[0]), (sizes, width)
-            for kernel in given:
-                (made,) = kernel.run(None, one.feeds(values))
-                assert not difference(plain, made), sizes
+            assert "CLEAR" in check_everywhere(one, values, programs, given).kinds, sizes
 
 
 @pytest.mark.usefixtures("needs_a_compiler")

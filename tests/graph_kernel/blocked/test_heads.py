@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from areas import session
-from kernels_run import call_of
+from kernels_run import call_of, check_everywhere
 from networks import (
     MICROSOFT,
     Found,
@@ -16,19 +16,16 @@ from networks import (
     check,
     check_all,
     check_alone,
-    difference,
     heads_in_front,
     kinds_of,
     only_area,
     operators_in,
     repeated,
     rotary,
-    wanted,
 )
-from standalone_programs import Standalone, widths
+from standalone_programs import Standalone
 
 from fusionc.graph_kernel.blocked.time_saved import saved_by_program
-from fusionc.graph_kernel.library.build_library import build
 
 SIZES = ({"B": 1, "S": 1}, {"B": 2, "S": 7}, {"B": 3, "S": 150}, {"B": 0, "S": 3}, {"B": 2, "S": 0})
 HEADS, SIZE = 4, 64
@@ -113,16 +110,6 @@ def found() -> dict[str, Found]:
     return {name: only_area(network(form).model()) for name, form in FORMS.items()}
 
 
-@pytest.fixture(scope="module")
-def programs(found: dict[str, Found], tmp_path_factory: pytest.TempPathFactory) -> Standalone:
-    return Standalone([one.area for one in found.values()], tmp_path_factory.mktemp("programs"), ["-O0"])
-
-
-@pytest.fixture(scope="module")
-def library(found: dict[str, Found]) -> Path:
-    return build([one.area for one in found.values()]).library
-
-
 @pytest.mark.usefixtures("needs_a_compiler")
 @pytest.mark.parametrize("name", FORMS)
 def test_forms(name: str, found: dict[str, Found], programs: Standalone, library: Path) -> None:
@@ -134,15 +121,7 @@ def test_forms(name: str, found: dict[str, Found], programs: Standalone, library
     for sizes in SIZES:
         if has_repeated and not all(sizes.values()):
             continue
-        feeds = n.feeds(sizes)
-        tensors = one.tensors(feeds)
-        check(one.area, tensors)
-        (plain,) = wanted(one.area, tensors)
-        for width in widths():
-            assert not difference(plain, programs.run(one.area, tensors, width)[0]), (sizes, width)
-        for kernel in given:
-            (made,) = kernel.run(None, one.feeds(feeds))
-            assert not difference(plain, made), sizes
+        check_everywhere(one, n.feeds(sizes), programs, given)
 
 
 def test_nothing_is_moved(found: dict[str, Found]) -> None:
@@ -198,7 +177,7 @@ STAYS: dict[str, tuple[str, Callable[[Network, str], str]]] = {  # the operator 
     "turned": ("Transpose", turns_rows),
     "heads_of_another_number": (
         "MultiHeadAttention",
-        lambda n, x: attend(n, *(n.product(x, 40, 256),), *[heads_in_front(n, n.product(x, 40, 256), 8, 32)] * 2),
+        lambda n, x: attend(n, n.product(x, 40, 256), *[heads_in_front(n, n.product(x, 40, 256), 8, 32)] * 2),
     ),
     "interleaved": (
         "RotaryEmbedding",

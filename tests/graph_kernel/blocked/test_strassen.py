@@ -84,11 +84,6 @@ def found() -> dict[str, Found]:
     return {name: only_area(network.model()) for name, network in FORMS.items()}
 
 
-@pytest.fixture(scope="module")
-def programs(found: dict[str, Found], tmp_path_factory: pytest.TempPathFactory) -> Standalone:
-    return Standalone([one.area for one in found.values()], tmp_path_factory.mktemp("programs"), ["-O0"])
-
-
 def steps_of(one: Found) -> list[ProgramStep]:
     return [step for step in program_of(one.area).program.steps if algorithm_of(step) is KernelKind.STRASSEN]
 
