@@ -34,7 +34,7 @@ def main() -> None:
     _write_no_core()
     from fusionc.runtime.process import start
 
-    start()  # it imports onnxruntime, while this process imports the rest
+    start()  # a process that imports onnxruntime, while this one imports the rest
     from fusionc.batch.convert_one import check, convert_one
 
     signal.signal(signal.SIGTERM, _terminate)  # an error, so that nothing half written is left
@@ -44,6 +44,7 @@ def main() -> None:
         try:
             name, argument = asked.get()
         except Terminated:  # nothing is half written, and Python would take a fifth of a second to end
+            start().end()
             os._exit(128 + signal.SIGTERM)
         answer: dict[str, Any]
         try:
