@@ -11,8 +11,9 @@ too, of which one is killed on the way. All results must be the same, byte for b
 Exit code 1 otherwise.
 
 One job uses a second core as well: it imports and verifies on several threads. What many jobs are compared with is one
-core. The processor time of all is beside their times: on a machine with other work it says which part of that others
-took.
+core, and as many commands as there are cores, each with its share of the models, which no jobs can be faster than: busy
+cores slow each other down. The processor time of all is beside their times: on a machine with other work it says which
+part of that others took.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from operator import truediv
 from pathlib import Path
@@ -80,6 +81,26 @@ def timed(words: list[str], cores: set[int]) -> tuple[float, float]:
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     used = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
     return perf_counter() - started, used
+
+
+def share_out(models: Path, folders: Sequence[Path]) -> None:
+    """Each folder gets as many of the models as the others."""
+    for number, path in enumerate(sorted(models.rglob("*.onnx"))):
+        place = folders[number % len(folders)] / path.relative_to(models)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, place)
+
+
+def commands_at_once(shares: Sequence[Path], output: Path, cores: Sequence[int]) -> float:
+    """Seconds of a command for each share of the models, each on a core of its own."""
+    started, running, own = perf_counter(), list[subprocess.Popen[bytes]](), os.sched_getaffinity(0)
+    for models, core in zip(shares, cores, strict=True):
+        os.sched_setaffinity(0, {core})
+        running.append(subprocess.Popen(command(models, output / models.name, "--jobs=1"), stdout=subprocess.DEVNULL))
+    os.sched_setaffinity(0, own)
+    codes = [process.wait() for process in running]
+    assert not any(codes)
+    return perf_counter() - started
 
 
 def results(output: Path) -> dict[str, str]:
@@ -154,10 +175,13 @@ def main() -> int:
     console, cores, count = Console(width=120), os.sched_getaffinity(0), options.models
     jobs = len(cores)
     times: dict[tuple[int, int], list[float]] = {}
+    at_most: list[float] = []  # what the cores allow
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         models, outputs = folder / "models", [folder / "resumed"]
+        shares = [folder / f"share-{number}" for number in range(jobs)]
         make_models(models, count, options.also)
+        share_out(models, shares)
         for number in range(options.rounds):
             for way in dict.fromkeys(((1, 1), (1, jobs), (jobs, jobs))):  # jobs, cores
                 at_once, on = way
@@ -167,9 +191,13 @@ def main() -> int:
                 console.print(f"--jobs {at_once}, {on} cores: {figures}")
                 times.setdefault(way, []).append(seconds)
                 outputs.append(output)
+            at_most.append(commands_at_once(shares, folder / f"{number}-shares", sorted(cores)))
+            console.print(f"{jobs} commands at once, each for its share on its core: {at_most[-1]:.1f} s")
         ratios = {way: median(map(truediv, times[way], times[jobs, jobs])) for way in ((1, 1), (1, jobs))}
         faster = [f"{ratio:.2f} times as fast as one on {on}" for (_, on), ratio in ratios.items()]
         console.print(f"{jobs} jobs on {jobs} cores: {', '.join(faster)}")
+        allowed = median(map(truediv, times[1, 1], at_most))
+        console.print(f"{jobs} commands at once: {allowed:.2f} times as fast as one job on 1, which the cores allow")
         counts = killed_and_resumed(models, outputs[0], count)
         console.print(f"killed and resumed: {', '.join(f'{what} {number}' for what, number in counts.items())}")
         if options.dask:
