@@ -67,15 +67,20 @@ static void GB(multiply)(const float *x, ptrdiff_t x_block, ptrdiff_t first, ptr
 static void GB(weigh)(const GB(head) *h, float *scores, ptrdiff_t step, ptrdiff_t keys, float scale, const float *bias) {
   const gk_machine m = gk_machine_with(GB_FUSED);
   const ptrdiff_t all = h->blocks * GB_V, whole = keys / GB_V;
+  GB(vec) largest = GB(all)(-INFINITY);
   float *row = h->row, most = -INFINITY, sum = 0.0f;
-  for (ptrdiff_t b = 0; b < h->blocks; ++b) {
+  for (ptrdiff_t b = 0; b < whole; ++b) {
     GB(vec) x = GB(load)(scores + b * step) * scale;
-    if (bias && b < whole) x += GB(load_loose)(bias + b * GB_V);
+    if (bias) x += GB(load_loose)(bias + b * GB_V);
     *(GB(vec) *)(row + b * GB_V) = x;
+    largest = GB_MAX(x, largest); /* which a NaN leaves as it is */
   }
-  for (ptrdiff_t key = whole * GB_V; key < all; ++key)
-    row[key] = key >= keys ? -INFINITY : bias ? row[key] + bias[key] : row[key];
-  _Pragma("omp simd reduction(max : most)") for (ptrdiff_t key = 0; key < all; ++key) most = row[key] > most ? row[key] : most;
+  for (int v = 0; v < GB_V; ++v) most = largest[v] > most ? largest[v] : most;
+  for (ptrdiff_t key = whole * GB_V; key < all; ++key) {
+    const float x = scores[whole * step + key % GB_V] * scale;
+    row[key] = key >= keys ? -INFINITY : bias ? x + bias[key] : x;
+    most = row[key] > most ? row[key] : most;
+  }
   _Pragma("omp simd reduction(+ : sum)") for (ptrdiff_t key = 0; key < all; ++key) {
     row[key] = gk_exp_of_negative_f32(row[key] - most, m);
     sum += row[key];

@@ -1,7 +1,7 @@
 /* How the steps of a program run on images of some sizes: cut into units, in memory that they share. */
 enum {
   GB_TASK_NS = 4000,    /* about what a task takes at least: much more than to begin it */
-  GB_TASKS = 8,         /* for each thread at most, or else the last one would be waited for */
+  GB_TASKS = 24,        /* for each thread at most, or else the last one would be waited for */
   GB_STRIP = 512 << 10, /* bytes of an image that are read for all blocks before the next ones are */
 };
 
@@ -43,7 +43,7 @@ static void gb_divide_pixels(const gb_width *width, gb_call *c, ptrdiff_t pixels
   const ptrdiff_t most = 8 * width->tile, threads = gb_threads(), left = pixels % most;
   ptrdiff_t parts = pixels / most + (left >= width->tile / 2 || pixels < most); /* a few pixels alone are no part */
   if (parts < GB_FEW * threads && pixels >= threads * width->tile) parts = gb_rounded(parts, threads);
-  c->part = (pixels + parts - 1) / parts;
+  c->part = gb_rounded((pixels + parts - 1) / parts, width->tile); /* whole tiles take least for each pixel */
   c->rows = c->part ? (pixels + c->part - 1) / c->part : 0;
 }
 
