@@ -157,11 +157,15 @@ NORM = """agraph (float[B,8] x) => (float[B,8] y)
     q = Div (d, s) h = Mul (q, g) y = Add (h, b) }"""
 TWICE_TURNED = """agraph (float[N,4,4,4] x) => (float[N,4,4,4] y) {
     a = Transpose <perm = [0, 2, 1, 3]> (x) b = Transpose <perm = [0, 3, 1, 2]> (a) y = Relu (b) }"""
+MADE_TWICE = """agraph (float[N,8] x) => (float[N,8] y) {
+    a = Tanh (x) b = Tanh (x) c = Mul (a, a) y = Sub (b, c) }"""
 GATED = "agraph (float[N,8] x) => (float[N,8] y) { s = Sigmoid (x) y = Mul (x, s) }"
 HEADS = """agraph (float[N,S,8] x) => (float[N,S,a,b] y) <int64 zero = {0}, int64 one = {1}, int64[1] first = {0},
     int64[1] two = {2}, int64[1] four = {4}> {
     s = Shape (x) n = Gather (s, zero) m = Gather (s, one) u = Unsqueeze (n, first) v = Unsqueeze (m, first)
     t = Concat <axis = 0> (u, v, two, four) y = Reshape (x, t) }"""
+SIZED = """agraph (float[N,S,8] x) => (float[N,S,8] y) <int64 one = {1}> {
+    a = Transpose <perm = [2, 0, 1]> (x) s = Shape (a) n = Gather (s, one) z = Cast <to = 1> (n) y = Mul (x, z) }"""
 PICKED = """agraph (float[N,3,8] x) => (float[N,1,8] y) <int64[3] turned = {2, 0, 1}, int64[1] first = {0}> {
     g = Gather <axis = 1> (x, turned) y = Gather <axis = 1> (g, first) }"""
 PADDED = """agraph (float[1,4] x) => (float[3,4] y) <float[1,4] a, float[1,4] b> { y = Concat <axis = 0> (x, a, b) }"""
@@ -199,7 +203,7 @@ FAULTS = (
     Fault("ZConcatv2dFusionPass", "a swapped operand", swapped("Concat", 0, 1), "split_concat"),
     Fault("ZSplitVDFusionPass", "pieces in reverse", in_reverse, "split_concat"),
     Fault("SplitConcatFusionPass", "a sign too many", behind("Neg"), "split_concat"),
-    Fault("CommonSubexpressionEliminationPass", "merged with its absolute value", behind("Abs")),
+    Fault("CommonSubexpressionEliminationPass", "merged with its absolute value", behind("Abs"), MADE_TWICE),
     Fault("LayerNormFusionPass", "a dropped epsilon", attribute("LayerNormalization", "epsilon", lambda _: 0.0), NORM),
     Fault("LayerNormFusionPass", "scale and bias swapped", swapped("LayerNormalization", 1, 2)),
     Fault("SameInputMatMulPass", "pieces in reverse", in_reverse),
@@ -211,6 +215,7 @@ FAULTS = (
         attribute("Transpose", "perm", lambda p: [*p[:2], p[3], p[2]]),
         TWICE_TURNED,
     ),
+    Fault("ShapeOfInputPass", "the dimension beside it", constant(lambda i: i + 1), SIZED),
     Fault("ShapeReshapePass", "sizes swapped", constant(lambda s: s[[0, 1, 3, 2]]), HEADS),
     Fault("MultiHeadAttentionFusionPass", "a lost mask", without("MultiHeadAttention", 5)),
     Fault(
