@@ -32,7 +32,7 @@ def main() -> None:
     os.close(nothing)
     os.dup2(2, 1)
     _write_no_core()
-    from fusionc.runtime.process import start
+    from fusionc.runtime.process import current, start
 
     start()  # a process that imports onnxruntime, while this one imports the rest
     from fusionc.batch.convert_one import check, convert_one
@@ -44,7 +44,8 @@ def main() -> None:
         try:
             name, argument = asked.get()
         except Terminated:  # nothing is half written, and Python would take a fifth of a second to end
-            start().end()
+            if (process := current()) is not None:
+                process.end()
             os._exit(128 + signal.SIGTERM)
         answer: dict[str, Any]
         try:
