@@ -11,8 +11,8 @@ too, of which one is killed on the way. All results must be the same, byte for b
 Exit code 1 otherwise.
 
 One job uses a second core as well: it imports and verifies on several threads. What many jobs are compared with is one
-core, and as many commands as there are cores, each with its share of the models, which no jobs can be faster than: busy
-cores slow each other down. The processor time of all is beside their times: on a machine with other work it says which
+core, and as many commands as there are cores, each with its share of the models: of what busy cores take from each
+other the jobs know nothing. The processor time of all is beside their times: on a machine with other work it says which
 part of that others took.
 """
 
@@ -94,10 +94,13 @@ def share_out(models: Path, folders: Sequence[Path]) -> None:
 def commands_at_once(shares: Sequence[Path], output: Path, cores: Sequence[int]) -> float:
     """Seconds of a command for each share of the models, each on a core of its own."""
     started, running, own = perf_counter(), list[subprocess.Popen[bytes]](), os.sched_getaffinity(0)
-    for models, core in zip(shares, cores, strict=True):
-        os.sched_setaffinity(0, {core})
-        running.append(subprocess.Popen(command(models, output / models.name, "--jobs=1"), stdout=subprocess.DEVNULL))
-    os.sched_setaffinity(0, own)
+    try:
+        for models, core in zip(shares, cores, strict=True):
+            words = command(models, output / models.name, "--jobs=1")
+            os.sched_setaffinity(0, {core})
+            running.append(subprocess.Popen(words, stdout=subprocess.DEVNULL))
+    finally:
+        os.sched_setaffinity(0, own)
     codes = [process.wait() for process in running]
     assert not any(codes)
     return perf_counter() - started
@@ -179,7 +182,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         models, outputs = folder / "models", [folder / "resumed"]
-        shares = [folder / f"share-{number}" for number in range(jobs)]
+        shares = [folder / f"share-{number}" for number in range(min(jobs, count))]
         make_models(models, count, options.also)
         share_out(models, shares)
         for number in range(options.rounds):
@@ -191,7 +194,7 @@ def main() -> int:
                 console.print(f"--jobs {at_once}, {on} cores: {figures}")
                 times.setdefault(way, []).append(seconds)
                 outputs.append(output)
-            at_most.append(commands_at_once(shares, folder / f"{number}-shares", sorted(cores)))
+            at_most.append(commands_at_once(shares, folder / f"{number}-shares", sorted(cores)[: len(shares)]))
             console.print(f"{jobs} commands at once, each for its share on its core: {at_most[-1]:.1f} s")
         ratios = {way: median(map(truediv, times[way], times[jobs, jobs])) for way in ((1, 1), (1, jobs))}
         faster = [f"{ratio:.2f} times as fast as one on {on}" for (_, on), ratio in ratios.items()]

@@ -25,6 +25,7 @@ from onnx.defs import OpSchema
 _LONG = 1 << 20  # elements
 _IR_VERSION = 10  # of what onnx is asked about: initializers need not be inputs there
 MAPPED = "fusionc.mapped"  # a key of external data: the elements lie in the file of the model itself, as its own
+NAMELESS = ("", "?", "None", "-1")  # how exporters call every dimension that they do not know
 SMALL = 1024  # elements; larger tensors are never shapes, axes, sizes or the like
 
 

@@ -6,6 +6,7 @@ print goes to its standard error, which is a file.
 
 from __future__ import annotations
 
+import atexit
 import json
 import os
 import pickle
@@ -32,7 +33,7 @@ def main() -> None:
     os.close(nothing)
     os.dup2(2, 1)
     _write_no_core()
-    from fusionc.runtime.process import current, start
+    from fusionc.runtime.process import start
 
     start()  # a process that imports onnxruntime, while this one imports the rest
     from fusionc.batch.convert_one import check, convert_one
@@ -44,8 +45,7 @@ def main() -> None:
         try:
             name, argument = asked.get()
         except Terminated:  # nothing is half written, and Python would take a fifth of a second to end
-            if (process := current()) is not None:
-                process.end()
+            atexit._run_exitfuncs()  # they end the process with onnxruntime, and remove folders of this one
             os._exit(128 + signal.SIGTERM)
         answer: dict[str, Any]
         try:

@@ -14,6 +14,8 @@ import numpy as np
 import onnx
 from onnx import TensorProto, numpy_helper
 
+from fusionc.protos import NAMELESS
+
 Array = np.ndarray[Any, Any]
 Shape = tuple["int | str | None", ...]
 _CONSTANT_TYPES: dict[str, type] = {
@@ -76,7 +78,7 @@ UNKNOWN = ValueType()
 def _dimension(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
     if dim.HasField("dim_value"):
         return int(dim.dim_value) if dim.dim_value >= 0 else None
-    return dim.dim_param or None
+    return None if dim.dim_param in NAMELESS else dim.dim_param
 
 
 def byte_size(tensor: TensorProto) -> int:

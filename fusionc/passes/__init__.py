@@ -23,7 +23,7 @@ _ORDER = (
     "cleanup.idempotent_op",
     "cleanup.where_not",
     "cleanup.dimension_compute",
-    "cleanup.shape_of_input",  # after the constants: of the other dimensions
+    "cleanup.shape_of_input",  # after the one that makes constants: it takes what is none
     "cleanup.constant_folding",  # after the removals, which make more values constant
     "cleanup.common_subexpression_elimination",  # after folding: equal constants have been folded away
     "cleanup.subnormal_to_zero",  # after folding, which makes weights

@@ -14,13 +14,12 @@ from dataclasses import dataclass, field
 from onnx import GraphProto, ModelProto, TensorShapeProto, TypeProto, ValueInfoProto
 
 from fusionc.errors import UsageError
-from fusionc.protos import graphs_in, graphs_of, inputs_to_feed
+from fusionc.protos import NAMELESS, graphs_in, graphs_of, inputs_to_feed
 from fusionc.requested.dimension_size import OPEN, DimensionSize, size_to_run
 from fusionc.shapes.inference import typed_model
 from fusionc.verify.inputs.formulas import evaluate, formula_of, with_sizes
 
 _LARGEST = 2**63 - 1
-_NAMELESS = ("", "?", "None", "-1")  # how exporters call every dimension that they do not know
 _OPTION = "--input_shape"
 
 
@@ -79,7 +78,7 @@ def sizes_to_run(model: ModelProto, shapes: Mapping[str, Sequence[DimensionSize]
     most: dict[str, int] = {}  # by the names of dimensions
     for name, shape in ranged.items():
         for dim, size in zip(inputs[name].tensor_type.shape.dim, shape, strict=True):
-            if dim.dim_param not in _NAMELESS and isinstance(size, tuple):
+            if dim.dim_param not in NAMELESS and isinstance(size, tuple):
                 most[dim.dim_param] = min(size_to_run(size), most.get(dim.dim_param, size_to_run(size)))
     return {
         name: tuple(
@@ -138,7 +137,7 @@ class _Given:
                 raise UsageError(what, where=_OPTION, hint=hint, code="E10001")
         elif isinstance(size, tuple):
             self.ranges.append((dim.dim_param, size, place))
-        elif dim.dim_param in _NAMELESS:
+        elif dim.dim_param in NAMELESS:
             dim.dim_value, self.is_change = size, True
         else:
             first, other = self.sizes.setdefault(dim.dim_param, (size, place))
@@ -151,7 +150,7 @@ class _Given:
         known = {symbol: size for symbol, (size, _) in self.sizes.items()}
         for symbol, given, place in self.ranges:
             lower, upper = _limits(given)
-            size = with_sizes(symbol, known) if symbol not in _NAMELESS else lower
+            size = with_sizes(symbol, known) if symbol not in NAMELESS else lower
             if isinstance(size, int) and not lower <= size <= upper:
                 raise _contradiction(f"{place} is {symbol}, which is {size}", f"{size} and {_text(given)}")
         for symbol, (size, place) in self.sizes.items():

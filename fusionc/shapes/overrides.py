@@ -21,7 +21,7 @@ def trusted(node: Node, shape: Shape | None) -> Shape | None:
     """What is true of the shape that inference says an output of a node has."""
     x = node.inputs[0] if node.inputs else None
     rule = _RULES.get(node.op) if node.domain == "" and not node.has_references else None
-    return shape if rule is None or x is None or shape is None else rule(node, x, shape)
+    return shape if rule is None or shape is None or (x is None and node.op != "Loop") else rule(node, x, shape)
 
 
 def is_fatal(node: Node) -> bool:
@@ -95,11 +95,6 @@ def _slice(node: Node, x: Edge, shape: Shape) -> Shape | None:
     return None if any(step < 0 and end in (2**31 - 1, 2**63 - 1) for end, step in pairs) else shape
 
 
-def _attention(node: Node, x: Edge, shape: Shape) -> Shape | None:
-    """What onnx does not know of heads side by side, and of the scores, the fourth output, is 0 to it."""
-    return None if len(node.outputs) > 3 else tuple(dim or None for dim in shape)
-
-
 def _einsum(node: Node, x: Edge, shape: Shape) -> Shape | None:
     """onnxruntime broadcasts sizes of 1, onnx takes the first that it sees."""
     terms = str(node.attr("equation")).replace(" ", "").split("->")[0].split(",")
@@ -125,7 +120,10 @@ _RULES: dict[str, Callable[[Node, Edge, Shape], Shape | None]] = {
     **dict.fromkeys(("Squeeze", "Unsqueeze"), _squeeze),
     "Slice": _slice,
     **dict.fromkeys((f"Reduce{how}" for how in _REDUCED), _reduce),
-    "Attention": _attention,
+    # What onnx does not know of heads side by side, and of the scores, the fourth output, is 0 to it.
+    "Attention": lambda node, x, shape: None if len(node.outputs) > 3 else tuple(dim or None for dim in shape),
+    # What a Loop collects in no turn at all has sizes of 0, where the body's are not numbers.
+    "Loop": lambda node, x, shape: tuple(dim if isinstance(dim, int) else None for dim in shape),
     "STFT": lambda node, x, shape: None,  # counted in another way where there is no window
     "Einsum": _einsum,
 }

@@ -9,7 +9,7 @@ from typing import Literal
 import onnx
 
 from fusionc.model.tensors import type_name
-from fusionc.protos import initialized, inputs_to_feed
+from fusionc.protos import NAMELESS, initialized, inputs_to_feed
 from fusionc.verify.result import Difference
 
 Dim = int | str
@@ -110,7 +110,7 @@ def _dims(tensor: onnx.TypeProto.Tensor | onnx.TypeProto.SparseTensor, name: str
 def _dim(dim: onnx.TensorShapeProto.Dimension, unnamed: str) -> Dim:
     if dim.HasField("dim_value") and dim.dim_value >= 0:
         return dim.dim_value
-    return dim.dim_param or unnamed
+    return unnamed if dim.dim_param in NAMELESS else dim.dim_param
 
 
 def _type_text(kind: onnx.TypeProto) -> str:

@@ -27,6 +27,19 @@ def test_no_run_begins_anew_once_it_is_over() -> None:
         check({}, "over")
 
 
+def test_an_idle_one_leaves_no_folder_of_its_own(tmp_path: Path) -> None:
+    file, seen = tmp_path / "own.py", tmp_path / "seen"
+    file.write_text(
+        "from pathlib import Path\nfrom fusionc.graph_kernel.library.cache import _own_folder\n"
+        f"Path({str(seen)!r}).write_text(_own_folder().name)\n"
+    )
+    with pytest.raises(FusioncError, match="has no pass"):
+        check({"custom_passes": (file,)}, "own")
+    assert Path(seen.read_text()).is_dir()
+    end_processes("own")
+    assert not Path(seen.read_text()).exists()
+
+
 def asked_in_the_meantime(folder: Path, run: str) -> tuple[threading.Thread, list[FusioncError], Path]:
     """A thread that asks a process which answers that a file has no pass, once another file is there; what came of it;
     that other file."""

@@ -1,7 +1,7 @@
 /* How the steps of a program run on images of some sizes: cut into units, in memory that they share. */
 enum {
   GB_TASK_NS = 4000,    /* about what a task takes at least: much more than to begin it */
-  GB_TASKS = 24,        /* for each thread at most, or else the last one would be waited for */
+  GB_TASKS = 24,        /* for each thread at most: with 8 of them the last one is waited for, more than these gain nothing */
   GB_STRIP = 512 << 10, /* bytes of an image that are read for all blocks before the next ones are */
 };
 
@@ -37,13 +37,14 @@ static int gb_is_by_pixel(const gb_width *width, const gb_call *c) {
          (gb_is_flat(&c->out) || (s->op == GB_CONV && is_short)) && (s->op == GB_SCALE || gb_is_flat(&c->in2));
 }
 
-/* Parts of all pixels, each of about eight tiles. Where there are few parts, threads have as many each. */
-static void gb_divide_pixels(const gb_width *width, gb_call *c, ptrdiff_t pixels) {
+/* Parts of all pixels, each of about eight tiles, nine at most (GB_PART). Where there are few parts, there are about as many
+ * for each thread. */
+static void gb_divide_pixels(const gb_width *width, gb_call *c, ptrdiff_t pixels, int is_in_tiles) {
   enum { GB_FEW = 4 }; /* parts for each thread */
   const ptrdiff_t most = 8 * width->tile, threads = gb_threads(), left = pixels % most;
   ptrdiff_t parts = pixels / most + (left >= width->tile / 2 || pixels < most); /* a few pixels alone are no part */
   if (parts < GB_FEW * threads && pixels >= threads * width->tile) parts = gb_rounded(parts, threads);
-  c->part = gb_rounded((pixels + parts - 1) / parts, width->tile); /* whole tiles take least for each pixel */
+  c->part = gb_rounded((pixels + parts - 1) / parts, is_in_tiles ? width->tile : 1); /* whole ones take least for a pixel */
   c->rows = c->part ? (pixels + c->part - 1) / c->part : 0;
 }
 
@@ -88,7 +89,7 @@ static void gb_divide(const gb_width *width, gb_call *c) {
   }
   c->part = shape->width;
   c->rows = shape->height;
-  if (c->is_flat) gb_divide_pixels(width, c, shape->height * shape->width);
+  if (c->is_flat) gb_divide_pixels(width, c, shape->height * shape->width, is_convolution);
   if (s->op == GB_GLOBAL_AVERAGE) c->rows = 1;
   c->strip = gb_strip_of(c, is_convolution);
   c->units = shape->batch * blocks * c->rows;

@@ -5,7 +5,7 @@
  * of pixels for which there are functions. GB_STEP channels in are worked on between two looks whether there are more;
  * weights of GB_NEAR bytes stay in the nearest cache. GB_IS_ASSEMBLED: whether GB(add_columns) is there. */
 #define GB_LINE 16 /* floats in a line of a cache */
-#define GB_PART (9 * GB_TILE) /* pixels of a part that is any pixels, at most */
+#define GB_PART (9 * GB_TILE) /* pixels of a part that is any pixels, at most (gb_divide_pixels) */
 #define GB_ASKED (GB_IS_ASSEMBLED ? 2 : 4) /* lines that a tile asks for in each step */
 #define GB_ASKING (2 * GB_STEP * GB_V / (2 * GB_LINE)) /* so many tiles ask for the next weights, 2 lines more in each step */
 typedef float GB(vec) __attribute__((vector_size(4 * GB_V), aligned(4 * GB_V)));

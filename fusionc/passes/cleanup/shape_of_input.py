@@ -1,55 +1,60 @@
-from collections.abc import Sequence
+from collections.abc import Iterator
 
 import numpy as np
 
-from fusionc.model.graph import Edge
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, keep, op, var
-from fusionc.shapes.elements import Element, elements
+from fusionc.model.graph import Edge, Node
+from fusionc.protos import initialized
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, keep, op, rest, var
+from fusionc.shapes.elements import elements
 
 x = var("x")
+_KEPT = keep(op.Shape(x, _as="shape"))
 _SHAPE_OF_SOME_AXES = 15  # the first opset in which Shape has a start and an end
 
 
-def _picked(m: Match) -> list[Element]:
-    """The dimensions that are asked for; none where they are unknown."""
-    dims, index = elements(m.shape.outputs[0]), m.index.constant()
-    if dims is None or (index >= len(dims)).any() or (index < -len(dims)).any():
-        return []
-    return [dims[i] for i in index.reshape(-1)]
+def _sources(shape: Node) -> Iterator[Edge]:
+    """The inputs that a caller has to feed, where something is asked for its shape that is none of them."""
+    value, main = shape.inputs[0], shape.graph.model.main
+    if value is None or value.producer is None or shape.graph.in_function:
+        return
+    stored = initialized(main.proto)
+    yield from (source for source in main.inputs if source.shape is not None and source.name not in stored)
 
 
-def _source(m: Match, dims: Sequence[Element]) -> tuple[Edge, list[int]] | None:
-    """The first input of the model that has these dimensions, and where; None where x is an input itself."""
-    graph = m.x.graph
-    if graph.in_function or m.x.producer is None or not dims:
-        return None
-    for source in graph.model.main.inputs:
-        if source.shape is not None and all(dim in source.shape for dim in dims):
+def _places(shape: Node, taken: Edge) -> tuple[Edge, list[int]] | None:
+    """The first input that has all dimensions that are taken out of a Shape, and where."""
+    dims = elements(taken)
+    for source in _sources(shape) if dims else ():
+        if all(dim in source.shape for dim in dims):
             return source, [source.shape.index(dim) for dim in dims]
     return None
 
 
 def _can_pick(m: Match) -> bool:
-    """Whether x is made by the model, and one of its inputs has the dimensions that are asked for."""
-    return _source(m, _picked(m)) is not None
+    """Whether inputs of the model have all dimensions that anybody takes out of the Shape, which is needed no more."""
+    made: Edge = m.shape.outputs[0]
+    takers = [taker for taker in made.outputs if taker.is_op("Gather", "Slice") and taker.inputs[0] is made]
+    is_all = len(takers) == made.use_count and not made.is_output
+    return is_all and all(_places(m.shape, taker.outputs[0]) is not None for taker in takers)
 
 
 def _whole(m: Match) -> tuple[Edge, dict[str, int]] | None:
-    """The input that has all dimensions side by side, and the attributes of the Shape that takes them."""
-    found = _source(m, elements(m.shape.outputs[0]) or [])
-    if found is None:
-        return None
-    source, places = found
-    begin, end = places[0], places[-1] + 1
-    if places != list(range(begin, end)):
-        return None
-    if begin == 0 and end == source.rank:
-        return source, {}
-    return (source, {"start": begin, "end": end}) if m.x.graph.opset >= _SHAPE_OF_SOME_AXES else None
+    """The first input that has all dimensions of the Shape side by side, and the attributes of a Shape of them."""
+    dims = elements(m.outputs[0])
+    for source in _sources(m.shape) if dims else ():
+        for start in range(source.rank - len(dims) + 1):
+            end = start + len(dims)
+            if list(source.shape[start:end]) != dims:
+                continue
+            if len(dims) == source.rank:
+                return source, {}
+            if m.shape.graph.opset >= _SHAPE_OF_SOME_AXES:
+                return source, {"start": start, "end": end}
+    return None
 
 
 def _can_take(m: Match) -> bool:
-    """Whether x is made by the model, and one of its inputs has all dimensions, side by side."""
+    """Whether an input of the model has all dimensions, side by side."""
     return _whole(m) is not None
 
 
@@ -59,22 +64,25 @@ def _shape(m: Match, new: Tape) -> Result:
 
 
 class ShapeOfInputPass(Pass):
-    """Dimensions are taken from an input of the model that has them, and from nothing that is computed.
+    """Dimensions that an input of the model has, too, are taken from there.
 
-    before   Gather(Shape(x), i), Shape(x), where an input of the model has the same dimensions
-    after    Gather(Shape(input), j), Shape(input): equal ones become one, and what shapes alone kept apart, heads of an
+    before   Shape(x), Gather(Shape(x), i), Slice(Shape(x), …), where an input of the model has the same dimensions
+    after    Shape(input), Gather(Shape(input), j): equal ones become one, and what shapes alone kept apart, heads of an
              attention say, is free to be fused
     refuses  nothing of its own
-    never    inside of functions, which do not see the inputs of the model
+    never    a Shape out of which anything is taken that no input has; inside functions, which do not see the inputs of
+             the model; an input with a default, which may have another size
     algebra  two dimensions of one symbol are of one size
     source   exporters ask each tensor for its shape; onnxruntime's attention fusions look through such Shapes
     """
 
     patterns = (
-        Pattern("ShapeGather", op.Gather(keep(op.Shape(x, _as="shape")), const("index")), where=_can_pick),
         Pattern("Shape", op.Shape(x, _as="shape"), _shape, where=_can_take),
+        Pattern("ShapeGather", op.Gather(_KEPT, const("index")), where=_can_pick),
+        Pattern("ShapeSlice", op.Slice(_KEPT, rest("bounds")), where=_can_pick),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        source, places = _source(m, _picked(m))
-        return new.Gather(new.Shape(source), new.const(np.array(places, np.int64).reshape(m.index.shape)))
+        source, places = _places(m.shape, m.outputs[0])
+        index = np.array(places, np.int64)
+        return new.Gather(new.Shape(source), new.const(index if m.outputs[0].rank else index[0]))
