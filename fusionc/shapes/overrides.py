@@ -19,7 +19,7 @@ _REDUCED = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Su
 
 def trusted(node: Node, shape: Shape | None) -> Shape | None:
     """What is true of the shape that inference says an output of a node has."""
-    x = node.inputs[0] if node.inputs else None
+    x: Any = node.inputs[0] if node.inputs else None
     rule = _RULES.get(node.op) if node.domain == "" and not node.has_references else None
     return shape if rule is None or shape is None or (x is None and node.op != "Loop") else rule(node, x, shape)
 

@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
@@ -12,21 +13,21 @@ _KEPT = keep(op.Shape(x, _as="shape"))
 _SHAPE_OF_SOME_AXES = 15  # the first opset in which Shape has a start and an end
 
 
-def _sources(shape: Node) -> Iterator[Edge]:
-    """The inputs that a caller has to feed, where something is asked for its shape that is none of them."""
+def _sources(shape: Node) -> Iterator[tuple[Edge, list[Any]]]:
+    """The inputs that a caller has to feed, and their dimensions, where what is asked for its shape is none of them."""
     value, main = shape.inputs[0], shape.graph.model.main
     if value is None or value.producer is None or shape.graph.in_function:
         return
     stored = initialized(main.proto)
-    yield from (source for source in main.inputs if source.shape is not None and source.name not in stored)
+    yield from ((source, list(source.shape)) for source in main.inputs if source.shape and source.name not in stored)
 
 
-def _places(shape: Node, taken: Edge) -> tuple[Edge, list[int]] | None:
+def _places(shape: Node, taken: Edge | None) -> tuple[Edge, list[int]] | None:
     """The first input that has all dimensions that are taken out of a Shape, and where."""
-    dims = elements(taken)
-    for source in _sources(shape) if dims else ():
-        if all(dim in source.shape for dim in dims):
-            return source, [source.shape.index(dim) for dim in dims]
+    wanted = elements(taken) or []
+    for source, dims in _sources(shape) if wanted else ():
+        if all(dim in dims for dim in wanted):
+            return source, [dims.index(dim) for dim in wanted]
     return None
 
 
@@ -40,16 +41,13 @@ def _can_pick(m: Match) -> bool:
 
 def _whole(m: Match) -> tuple[Edge, dict[str, int]] | None:
     """The first input that has all dimensions of the Shape side by side, and the attributes of a Shape of them."""
-    dims = elements(m.outputs[0])
-    for source in _sources(m.shape) if dims else ():
-        for start in range(source.rank - len(dims) + 1):
-            end = start + len(dims)
-            if list(source.shape[start:end]) != dims:
-                continue
-            if len(dims) == source.rank:
-                return source, {}
-            if m.shape.graph.opset >= _SHAPE_OF_SOME_AXES:
-                return source, {"start": start, "end": end}
+    wanted = elements(m.outputs[0]) or []
+    for source, dims in _sources(m.shape) if wanted else ():
+        if wanted == dims:
+            return source, {}
+        for start in range(len(dims) - len(wanted) + 1 if m.shape.graph.opset >= _SHAPE_OF_SOME_AXES else 0):
+            if dims[start : start + len(wanted)] == wanted:
+                return source, {"start": start, "end": start + len(wanted)}
     return None
 
 
@@ -59,7 +57,9 @@ def _can_take(m: Match) -> bool:
 
 
 def _shape(m: Match, new: Tape) -> Result:
-    source, bounds = _whole(m)
+    found = _whole(m)
+    assert found is not None
+    source, bounds = found
     return new.Shape(source, **bounds)
 
 
@@ -83,6 +83,8 @@ class ShapeOfInputPass(Pass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        source, places = _places(m.shape, m.outputs[0])
+        found = _places(m.shape, m.outputs[0])
+        assert found is not None
+        source, places = found
         index = np.array(places, np.int64)
         return new.Gather(new.Shape(source), new.const(index if m.outputs[0].rank else index[0]))
