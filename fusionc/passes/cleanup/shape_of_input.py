@@ -70,12 +70,15 @@ class ShapeOfInputPass(Pass):
     after    Shape(input), Gather(Shape(input), j): equal ones become one, and what shapes alone kept apart, heads of an
              attention say, is free to be fused
     refuses  nothing of its own
-    never    a Shape out of which anything is taken that no input has; inside functions, which do not see the inputs of
-             the model; an input with a default, which may have another size
+    never    by default: where a tensor has no elements, a 0 among the computed sizes of a Reshape means a dimension of
+             its input, which may have another size; a Shape out of which anything is taken that no input has; inside
+             functions, which do not see the inputs of the model; an input with a default
     algebra  two dimensions of one symbol are of one size
     source   exporters ask each tensor for its shape; onnxruntime's attention fusions look through such Shapes
     """
 
+    numerics = "approximate"
+    default = "off"
     patterns = (
         Pattern("Shape", op.Shape(x, _as="shape"), _shape, where=_can_take),
         Pattern("ShapeGather", op.Gather(_KEPT, const("index")), where=_can_pick),
