@@ -63,7 +63,7 @@ class ValueType:
         if not proto.HasField("tensor_type"):
             return cls(other=proto)
         tensor = proto.tensor_type
-        return cls(tensor.elem_type, tuple(map(_dimension, tensor.shape.dim)) if tensor.HasField("shape") else None)
+        return cls(tensor.elem_type, tuple(map(dimension_of, tensor.shape.dim)) if tensor.HasField("shape") else None)
 
     @cached_property
     def proto(self) -> onnx.TypeProto:
@@ -75,7 +75,8 @@ class ValueType:
 UNKNOWN = ValueType()
 
 
-def _dimension(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
+def dimension_of(dim: onnx.TensorShapeProto.Dimension) -> int | str | None:
+    """A size, or the name of one; None where neither is declared, or a name that exporters give to any."""
     if dim.HasField("dim_value"):
         return int(dim.dim_value) if dim.dim_value >= 0 else None
     return None if dim.dim_param in NAMELESS else dim.dim_param

@@ -8,8 +8,8 @@ from typing import Literal
 
 import onnx
 
-from fusionc.model.tensors import type_name
-from fusionc.protos import NAMELESS, initialized, inputs_to_feed
+from fusionc.model.tensors import dimension_of, type_name
+from fusionc.protos import initialized, inputs_to_feed
 from fusionc.verify.result import Difference
 
 Dim = int | str
@@ -108,9 +108,8 @@ def _dims(tensor: onnx.TypeProto.Tensor | onnx.TypeProto.SparseTensor, name: str
 
 
 def _dim(dim: onnx.TensorShapeProto.Dimension, unnamed: str) -> Dim:
-    if dim.HasField("dim_value") and dim.dim_value >= 0:
-        return dim.dim_value
-    return unnamed if dim.dim_param in NAMELESS else dim.dim_param
+    known = dimension_of(dim)
+    return unnamed if known is None else known
 
 
 def _type_text(kind: onnx.TypeProto) -> str:

@@ -8,9 +8,8 @@ from itertools import chain
 import numpy as np
 
 from fusionc.model.graph import Edge
+from fusionc.passes._shared.shape_of_some_axes import can_take_some_axes
 from fusionc.rewrite import Tape
-
-_SHAPE_OF_SOME_AXES = 15  # the first opset in which Shape has a start and an end
 
 
 def length_of(value: Edge, axis: int, new: Tape) -> Edge:
@@ -24,7 +23,7 @@ def length_of(value: Edge, axis: int, new: Tape) -> Edge:
             if source.shape is not None and length in source.shape:
                 value, axis = source, source.shape.index(length)
                 break
-    if graph.opset < _SHAPE_OF_SOME_AXES:
+    if not can_take_some_axes(graph):
         return new.Gather(new.Shape(value), new.const(np.array([axis], np.int64)))
     return new.Shape(value, start=axis, end=axis + 1)
 

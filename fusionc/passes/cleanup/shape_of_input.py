@@ -4,13 +4,13 @@ from typing import Any
 import numpy as np
 
 from fusionc.model.graph import Edge, Node
+from fusionc.passes._shared.shape_of_some_axes import can_take_some_axes
 from fusionc.protos import initialized
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, keep, op, rest, var
 from fusionc.shapes.elements import elements
 
 x = var("x")
 _KEPT = keep(op.Shape(x, _as="shape"))
-_SHAPE_OF_SOME_AXES = 15  # the first opset in which Shape has a start and an end
 
 
 def _sources(shape: Node) -> Iterator[tuple[Edge, list[Any]]]:
@@ -45,7 +45,7 @@ def _whole(m: Match) -> tuple[Edge, dict[str, int]] | None:
     for source, dims in _sources(m.shape) if wanted else ():
         if wanted == dims:
             return source, {}
-        for start in range(len(dims) - len(wanted) + 1 if m.shape.graph.opset >= _SHAPE_OF_SOME_AXES else 0):
+        for start in range(len(dims) - len(wanted) + 1 if can_take_some_axes(m.shape.graph) else 0):
             if dims[start : start + len(wanted)] == wanted:
                 return source, {"start": start, "end": start + len(wanted)}
     return None
