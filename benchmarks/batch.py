@@ -118,15 +118,16 @@ def done(output: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in (output / "fusionc_records").rglob("outcome.json")}
 
 
-def wait_for(output: Path, count: int) -> None:
+def wait_for(output: Path, count: int, process: subprocess.Popen[bytes]) -> None:
     while len(done(output)) < count:
+        assert process.poll() is None, "it ended before"
         sleep(0.1)
 
 
 def killed_and_resumed(models: Path, output: Path, count: int) -> dict[str, int]:
     """How many models were done when the run was killed, how many were done again, and what became of them."""
     with subprocess.Popen(command(models, output), stdout=subprocess.DEVNULL) as process:
-        wait_for(output, count // 3)
+        wait_for(output, count // 3, process)
         process.send_signal(signal.SIGKILL)
     sleep(6)  # its processes notice
     before = done(output)
@@ -148,6 +149,8 @@ def cluster(folder: Path) -> Iterator[tuple[str, int]]:
                 options = [f"--scheduler-file={file}"]
                 started.append(subprocess.Popen([*words, *options], cwd=folder, stdout=log, stderr=log))
         while not file.is_file() or '"address"' not in file.read_text():
+            for number, process in enumerate(started):
+                assert process.poll() is None, (folder / f"log{number}").read_text()[-1000:]
             sleep(0.1)
         yield json.loads(file.read_text())["address"], started[-1].pid
     finally:
@@ -162,7 +165,7 @@ def on_cluster(models: Path, output: Path, count: int, folder: Path) -> float:
         started = perf_counter()
         words = command(models, output, f"--scheduler={address}")
         with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
-            wait_for(output, count // 3)
+            wait_for(output, count // 3, process)
             os.kill(worker, signal.SIGKILL)
         assert process.returncode == 0
         return perf_counter() - started

@@ -10,7 +10,7 @@ For each model, in turn: fusionc without verification and with it, onnxsim and o
 without options. Seconds are those that a user waits; with --processor those of the processor, of all processes and
 threads together, which other work on the machine changes little. Memory is the peak of the largest process (its
 ru_maxrss) above that for a model of one node, in multiples of the size of the model; the first line has what the model
-of one node takes itself. Nothing large is imported here: a process starts with the peak of the one that starts it.
+of one node takes itself.
 
 Exit code 1 where fusionc fails, where the geometric mean of the seconds without verification is above 0.35 of
 onnxsim's or 0.4 of onnxslim's, with verification above 0.8 of onnxslim's, or where a model above 60 MB takes more than
@@ -26,10 +26,11 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from whole_process import cost_of
 
 FUSIONC, VERIFIED, ONNXSIM, ONNXSLIM = "fusionc", "verified", "onnxsim", "onnxslim"
 COMMANDS = {
@@ -41,9 +42,6 @@ COMMANDS = {
 TIMES = ((FUSIONC, ONNXSIM, 0.35), (FUSIONC, ONNXSLIM, 0.4), (VERIFIED, ONNXSLIM, 0.8))
 MEMORY = {FUSIONC: 2.0, VERIFIED: 2.5}
 LARGE = 60e6  # bytes of a model from which on its memory is judged
-PATIENCE = 600  # seconds
-# As in an installation, where modules are compiled once.
-ENVIRONMENT = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 _ONE_NODE = """
 import sys, onnx
 from onnx import helper
@@ -61,42 +59,36 @@ hydrated(Path(sys.argv[2]), Path(sys.argv[3]))
 
 
 @dataclass(frozen=True)
-class Cost:
-    """Of one process with all that it starts: seconds and, at its peak, bytes; infinite where it fails."""
+class Paid:
+    """For one conversion: seconds and, at its peak, bytes; infinite where it fails."""
 
     seconds: float = math.inf
     peak: float = math.inf
 
 
-def cost(tool: str, source: Path, folder: Path, is_processor: bool) -> Cost:
+def paid(tool: str, source: Path, folder: Path, is_processor: bool) -> Paid:
     """Convert once."""
     target = folder / "made" / "out.onnx"
     target.parent.mkdir(exist_ok=True)
     output = ["--output"] if tool in MEMORY else []
     arguments = [sys.executable, "-m", *COMMANDS[tool], os.fspath(source), *output, os.fspath(target)]
-    limited = ["timeout", str(PATIENCE), *arguments]
-    with open(folder / "said", "wb") as said:
-        began = time.perf_counter()
-        child = subprocess.Popen(limited, stdout=said, stderr=said, cwd=target.parent, env=ENVIRONMENT)
-        _, status, used = os.wait4(child.pid, 0)
-        wall = time.perf_counter() - began
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode or not target.exists():
-        return Cost()
+    cost = cost_of(arguments, target.parent)
+    if cost.code or not target.exists():
+        return Paid()
     target.unlink()
-    return Cost(used.ru_utime + used.ru_stime if is_processor else wall, used.ru_maxrss * 1024)
+    return Paid(cost.processor if is_processor else cost.seconds, cost.peak)
 
 
-def costs(source: Path, folder: Path, rounds: int, is_processor: bool) -> dict[str, Cost]:
+def costs(source: Path, folder: Path, rounds: int, is_processor: bool) -> dict[str, Paid]:
     """The medians of some rounds, in each of which all convert, one after the other; what fails once has failed."""
-    found = [{tool: cost(tool, source, folder, is_processor) for tool in COMMANDS} for _ in range(rounds)]
+    found = [{tool: paid(tool, source, folder, is_processor) for tool in COMMANDS} for _ in range(rounds)]
     return {tool: median_of([row[tool] for row in found]) for tool in COMMANDS}
 
 
-def median_of(costs: Sequence[Cost]) -> Cost:
-    if Cost() in costs:
-        return Cost()
-    return Cost(statistics.median(one.seconds for one in costs), statistics.median(one.peak for one in costs))
+def median_of(costs: Sequence[Paid]) -> Paid:
+    if Paid() in costs:
+        return Paid()
+    return Paid(statistics.median(one.seconds for one in costs), statistics.median(one.peak for one in costs))
 
 
 def run(code: str, *arguments: object) -> None:
@@ -104,7 +96,7 @@ def run(code: str, *arguments: object) -> None:
     subprocess.run([sys.executable, "-c", code, *map(str, arguments)], check=True)
 
 
-def measured(sources: Sequence[Path], rounds: int, is_processor: bool) -> list[tuple[float, dict[str, Cost]]]:
+def measured(sources: Sequence[Path], rounds: int, is_processor: bool) -> list[tuple[float, dict[str, Paid]]]:
     """The size and the costs of each model, of one with one node first; the table is printed line by line."""
     table = []
     print(f"{'':28}{'MB':>6}", *(f"{tool:>15}" for tool in COMMANDS), flush=True)
@@ -128,14 +120,14 @@ def measured(sources: Sequence[Path], rounds: int, is_processor: bool) -> list[t
     return table
 
 
-def told(found: Cost, least: Cost, size: int | None) -> str:
+def told(found: Paid, least: Paid, size: int | None) -> str:
     if found.seconds == math.inf:
         return "fails"
     peak = f"{found.peak / 1e6:4.0f} MB" if size is None else f"×{(found.peak - least.peak) / size:5.1f}"
     return f"{found.seconds:5.2f} s {peak}"
 
 
-def ratio(table: Iterable[Mapping[str, Cost]], one: str, other: str) -> tuple[float, int]:
+def ratio(table: Iterable[Mapping[str, Paid]], one: str, other: str) -> tuple[float, int]:
     """The geometric mean over the models that both convert, and how many these are; infinite where there are none."""
     pairs = [(row[one].seconds, row[other].seconds) for row in table]
     logarithms = [math.log(a / b) for a, b in pairs if max(a, b) < math.inf]
@@ -153,7 +145,7 @@ def main() -> None:
     if not sources:
         sys.exit(f"no models in {options.folder}")
     (_, least), *table = measured(sources, options.rounds, options.processor)
-    failed = [tool for _, row in table for tool in MEMORY if row[tool] == Cost()]
+    failed = [tool for _, row in table for tool in MEMORY if row[tool] == Paid()]
     print(f"fusionc fails in {len(failed)} of {len(MEMORY) * len(table)} conversions")
     is_good = not failed
     for one, other, limit in TIMES:
@@ -161,7 +153,7 @@ def main() -> None:
         is_good &= found <= limit
         print(f"seconds, {one} ÷ {other}: geometric mean {found:.2f} of {count} models (at most {limit})")
     for tool, most in MEMORY.items():
-        large = [(size, row[tool]) for size, row in table if size > LARGE and row[tool] != Cost()]
+        large = [(size, row[tool]) for size, row in table if size > LARGE and row[tool] != Paid()]
         peaks = [(found.peak - least[tool].peak) / size for size, found in large]
         is_good &= max(peaks, default=0) <= most
         if peaks:

@@ -6,27 +6,31 @@
 
 For each model and each optimizer: nodes of the result, whether it computes what the model computes, seconds and peak
 memory of the whole process that makes it, and run time in onnxruntime at its default level, with all forms of it in
-turn in several fresh processes; OpenVINO runs the model as it is. fusionc is there three times: with its default
-switches, with kernels, and verified, which is what the command does if it is not told to leave it out; of the first two
-there are the seconds to make a session as well. What is wrong or fails has no run time.
+turn in several fresh processes; OpenVINO runs the model as it is, and its answers are not compared. fusionc is there
+three times: with its default switches, with kernels, of which those are compiled that the cache does not have, and
+verified, which is what the command does if it is not told to leave it out; of the first two there are the seconds to
+make a session as well. What is wrong or fails has no run time.
 
 Inputs are those of the folder's manifest, those in NAME.npz beside a model, or drawn by fusionc's verification. What is
-measured is kept in RESULTS.jsonl, from where an interrupted run goes on, on the same day and machine; RESULTS.md,
-RESULTS.csv and RESULTS.svg are written anew after each model. Exit code 1 if a result of fusionc is wrong or fails.
+measured is kept in RESULTS.jsonl, from where an interrupted run goes on, on the same day and machine; the same command
+once more measures again what something disturbed, where the original itself is 2 % off in an A/A pair. RESULTS.md,
+RESULTS.csv and RESULTS.svg are written anew after each model. Exit code 1 if a result of fusionc is wrong or fails, or
+a model cannot be measured.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import journal
 import numpy as np
 import onnx
 from interleaved import KERNELS, OPENVINO, Times, in_fresh_processes
@@ -47,6 +51,7 @@ from fusionc.verify import verify
 from fusionc.verify.inputs.search import InputSearch
 
 OURS = {"fusionc": ["--no-verify"], "kernels": ["--no-verify", "--enable_graph_kernel"], "verified": []}
+STEADY = 0.02  # of a ratio, how far an A/A pair may be off
 _PACKAGES = ("fusionc", "onnxruntime", "openvino", "onnxsim", "onnxslim", "onnxscript", "onnxoptimizer")
 _LOAD = """
 import sys, time
@@ -122,14 +127,16 @@ def load_seconds(model: Path, has_kernels: bool) -> float:
 
 
 def timed(forms: dict[str, Path], model: Path, inputs: Path, options: argparse.Namespace) -> list[Times]:
-    """Run times of all forms, and of the model in OpenVINO where that is installed and runs it."""
+    """Run times of all forms, and of the model in OpenVINO where that runs it."""
 
     def measure(chosen: dict[str, Path]) -> list[Times]:
         return in_fresh_processes(chosen, inputs, options.seconds, options.processes, options.one_thread)
 
+    if not find_spec(OPENVINO):
+        return measure(forms)
     try:
         return measure(forms | {OPENVINO: model})
-    except subprocess.CalledProcessError:
+    except subprocess.CalledProcessError:  # of that, or it is raised once more
         return measure(forms)
 
 
@@ -148,7 +155,8 @@ def measured(path: Path, name: str, options: argparse.Namespace, folder: Path) -
     runs = timed(places, model, folder / "inputs.npz", options)
     row.milliseconds = statistics.median(run["original"] for run in runs) * 1e3
     row.again = statistics.median(run["again"] / run["original"] for run in runs)
-    row.forms |= {OPENVINO: Form()} if OPENVINO in runs[0] else {}
+    if find_spec(OPENVINO):
+        row.forms[OPENVINO] = Form(fault="" if OPENVINO in runs[0] else "it does not run")
     for tool in set(row.forms) & set(runs[0]):
         row.forms[tool].ratio = statistics.median(run[tool] / run["original"] for run in runs)
     if "kernels" not in places and not row.forms["kernels"].fault:  # none were made
@@ -167,11 +175,6 @@ def models(folder: Path, only: str) -> Iterator[tuple[str, Path]]:
             yield name, path
 
 
-def row_of(line: dict[str, Any], here: str) -> Row | None:
-    """The row in a line of the journal; None where it was measured elsewhere, otherwise, or on another day."""
-    return Row.of(line["row"]) if line.get("where") == here else None
-
-
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path)
@@ -184,11 +187,10 @@ def main() -> int:
     found = list(models(options.folder, options.only))
     if not found:
         parser.error(f"no model in {options.folder} has {options.only!r} in its path")
-    console, journal = Console(stderr=True), Path(f"{options.results}.jsonl")
-    journal.parent.mkdir(parents=True, exist_ok=True)
-    lines = journal.read_text().splitlines() if journal.is_file() else []
+    console, file = Console(stderr=True), Path(f"{options.results}.jsonl")
     here = machine(options.one_thread, options.processes, _PACKAGES)
-    known = {row.name: row for line in lines if (row := row_of(json.loads(line), here)) is not None}
+    alike = {"where": here, "folder": str(options.folder.resolve()), "seconds": options.seconds}
+    known = {row["name"]: Row.of(row) for row in journal.known(file, alike) if abs(row["again"] - 1) <= STEADY}
     rows = []
     with Progress(console=console, disable=not console.is_terminal) as progress:
         for name, path in progress.track(found):
@@ -198,12 +200,12 @@ def main() -> int:
                         known[name] = measured(path, name, options, Path(folder))
                     except Exception as problem:  # a model that does not run is a line of the table
                         known[name] = Row(name, fault=" ".join(str(problem).split())[:300])
-                with journal.open("a") as file:
-                    file.write(json.dumps({"where": here, "row": known[name].data()}) + "\n")
+                if not known[name].fault:
+                    journal.keep(file, alike, known[name].data())
             rows.append(known[name])
             write(rows, options.results, here)
     print(Path(f"{options.results}.md").read_text())
-    return int(any(row.forms[tool].fault for row in rows for tool in OURS if tool in row.forms))
+    return int(any(row.fault or any(row.forms[tool].fault for tool in OURS) for row in rows))
 
 
 if __name__ == "__main__":

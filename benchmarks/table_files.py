@@ -72,7 +72,7 @@ class Row:
         return min(timed, key=lambda name: self.forms[name].ratio, default="")
 
 
-OURS = ("fusionc", "kernels", "verified", "openvino")
+NO_OTHERS = ("fusionc", "kernels", "verified", "openvino")  # which is no optimizer
 
 
 def write(rows: Sequence[Row], results: Path, machine: str) -> None:
@@ -114,16 +114,16 @@ def _means(name: str, rows: Sequence[Row]) -> str:
         _mean(form.nodes / row.nodes for row, form in right if form.nodes and name not in WITHOUT_NODES),
         _mean(ratios),
         str(sum(ratio > 1.01 for ratio in ratios)) if ratios else "",
-        _mean(form.processor / ours.processor for form, ours in both),
+        _mean(form.seconds / ours.seconds for form, ours in both),
         _mean(form.peak / ours.peak for form, ours in both),
-        str(sum(bool(form.fault and form.nodes) for _, form in pairs)),
+        "" if name == "openvino" else str(sum(bool(form.fault and form.nodes) for _, form in pairs)),
         str(sum(bool(form.fault and not form.nodes) for _, form in pairs)),
     ]
     return f"| {TITLES[name]} | {' | '.join(cells)} |"
 
 
 def _line(row: Row) -> str:
-    other = row.best(name for name in TITLES if name not in OURS)
+    other = row.best(name for name in TITLES if name not in NO_OTHERS)
     forms = [row.forms.get(name, Form()) for name in ("fusionc", "kernels", other, "openvino")]
     ours, kernels, best, openvino = (f"{form.ratio:.3f}" if form.ratio else "" for form in forms)
     nodes = forms[0].nodes or ""

@@ -24,6 +24,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
+import journal
 from machine import machine
 from ratios import SLOWER, mean_of
 from sweep import hydrated
@@ -72,7 +73,7 @@ def measured(model: Path, budget: str, times: int) -> Row:
     for _ in range(times):
         with tempfile.TemporaryDirectory() as name:
             rows.append(tuned(hydrated(model, Path(name)), Path(name), budget))
-    return {"model": model.stem, "budget": budget, "where": machine(False, PROCESSES), "times": rows}
+    return {"model": model.stem, "times": rows}
 
 
 def described(row: Row) -> str:
@@ -83,14 +84,6 @@ def described(row: Row) -> str:
     unlike = [change for change, _ in first["changes"].items() ^ last["changes"].items()]
     only = f"; in one of two: {', '.join(sorted(set(unlike)))}" if unlike else ""
     return f"{text}  {found}{only}"
-
-
-def known_rows(results: Path | None, budget: str, times: int) -> dict[str, Row]:
-    """The rows of a file by model: those of as many tunings with the same budget, today on this machine."""
-    lines = results.read_text().splitlines() if results is not None and results.exists() else []
-    asked = {"budget": budget, "where": machine(False, PROCESSES)}
-    rows = [row for row in map(json.loads, lines) if asked.items() <= row.items() and len(row["times"]) == times]
-    return {row["model"]: row for row in rows}
 
 
 def main() -> int:
@@ -105,7 +98,9 @@ def main() -> int:
     if not models:
         parser.error(f"{options.folder} has no model whose name contains {options.only!r}")
     repeated = 1 if options.once else 2
-    known, rows, failed = known_rows(options.results, options.budget, repeated), [], 0
+    alike = {"where": machine(False, PROCESSES), "budget": options.budget, "times": repeated}
+    known = {row["model"]: row for row in journal.known(options.results, alike)}
+    rows, failed = [], 0
     print(f"{'model':24}{'':9}  {'delivered':9}{'of original':>8} and default, each time", flush=True)
     for model in models:
         try:
@@ -115,9 +110,8 @@ def main() -> int:
             print(f"{model.stem:24}fails: {error}", flush=True)
             continue
         rows.append(row)
-        if options.results and model.stem not in known:
-            with options.results.open("a") as file:
-                file.write(json.dumps(row) + "\n")
+        if model.stem not in known:
+            journal.keep(options.results, alike, row)
         print(described(row), flush=True)
     if not rows:
         return 1

@@ -22,7 +22,6 @@ if a model fails or is slower than 1.01 beyond its A/A, in either form.
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 import tempfile
@@ -30,6 +29,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
+import journal
 import onnxruntime
 from interleaved import in_fresh_processes
 from machine import machine
@@ -110,12 +110,6 @@ def measured(path: Path, options: argparse.Namespace) -> Row:
     return row
 
 
-def known_rows(results: Path | None) -> dict[tuple[str, str], Row]:
-    lines = results.read_text().splitlines() if results and results.is_file() else []
-    rows = [Row(**json.loads(line)) for line in lines]
-    return {(row.half, row.name): row for row in rows}
-
-
 def summary(title: str, rows: list[Row]) -> str:
     def of(form: str) -> str:
         ratios = [row.ratio[form] for row in rows if form in row.ratio]
@@ -165,20 +159,22 @@ def main() -> int:
 
     show(HEAD)
     kept = options.results and Path(f"{options.results}.jsonl")
-    known, rows = known_rows(kept), []
+    where = machine(options.one_thread, options.processes)
+    alike = {"where": where, "folder": str(options.folder.resolve()), "seconds": options.seconds}
+    known = {(row["half"], row["name"]): Row(**row) for row in journal.known(kept, alike)}
+    rows = []
     for path in found:
         row = known.get((path.parent.parent.name, path.stem)) or measured(path, options)
         rows.append(row)
-        if kept and (row.half, row.name) not in known:
-            with kept.open("a") as file:
-                file.write(json.dumps(asdict(row)) + "\n")
+        if (row.half, row.name) not in known and not row.failures:
+            journal.keep(kept, alike, asdict(row))
         if row.half == "tune" or row.failures:
             show(str(row))
     table = list(means(rows))
     show("\n" + "\n".join(table))
     if options.results:
-        where = f"{machine(options.one_thread, options.processes)}; models of benchmarks/make_unseen.py."
-        Path(f"{options.results}.md").write_text("\n".join([where, "", *table, ""]))
+        text = [f"{where}; models of benchmarks/make_unseen.py.", "", *table, ""]
+        Path(f"{options.results}.md").write_text("\n".join(text))
     failed, slower = sum(bool(row.failures) for row in rows), sum(bool(row.slower()) for row in rows)
     left_out = sum(bool(row.not_run) for row in rows)
     show(f"{len(rows)} models, {failed} wrong or not converted, {slower} slower, {left_out} not run by onnxruntime")

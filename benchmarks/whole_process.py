@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+# As in an installation, where modules are compiled once.
+_ENVIRONMENT = {name: text for name, text in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
 # A process begins with the peak memory of the one that starts it: this starts each command, and imports nothing large.
 _STARTER = """
 import json, os, subprocess, sys, time
@@ -43,7 +47,8 @@ class Cost:
     said: str
 
 
-def cost_of(command: Sequence[str], patience: float = 600.0) -> Cost:
-    """Run a command and wait for it; what takes longer than `patience` seconds is ended (code -9)."""
+def cost_of(command: Sequence[str], folder: Path | None = None, patience: float = 600.0) -> Cost:
+    """Run a command, in a folder, and wait for it; what takes longer than `patience` seconds is ended (code -9)."""
     starter = [sys.executable, "-S", "-E", "-c", _STARTER, str(patience), *command]
-    return Cost(*json.loads(subprocess.run(starter, check=True, capture_output=True, text=True).stdout))
+    ran = subprocess.run(starter, check=True, capture_output=True, text=True, cwd=folder, env=_ENVIRONMENT)
+    return Cost(*json.loads(ran.stdout))

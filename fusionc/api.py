@@ -87,7 +87,8 @@ def convert(
     dump_graph                a folder for the graph after every pass that took effect; a former dump there is removed
     report                    a page for people, as HTML: what each rewrite did, sizes, times; needs fusionc[report]
     enable_graph_kernel       make areas of operators, with generated kernels in <output>.kernels.so
-    graph_kernel_flags        "--opt_level=2 --dump_as_text" says how, and switches it on, too, unless it is False
+    graph_kernel_flags        "--opt_level=2 --dump_as_text" says how, and switches it on, too; where it is False only
+                              an opt_level does
     trust_kernels             load and keep the kernels of a model that another user or machine made
     ready                     write the result in a second form, too, which `fusionc.session` loads fast where this
                               onnxruntime runs on a processor like this one

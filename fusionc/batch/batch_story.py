@@ -29,6 +29,7 @@ def convert_many(
     jobs: int | None = None,
     scheduler: str | None = None,
     resume: bool = False,
+    notes: Sequence[str] = (),
     tell: Callable[[Outcome], None] = lambda _: None,
 ) -> Summary:
     """Convert all models into the folder `output`, and write a summary there.
@@ -37,6 +38,7 @@ def convert_many(
     jobs         how many at once, by default as many as there are cores
     scheduler    the address of a Dask cluster that does it instead
     resume       keep results that were made of the same models with the same options
+    notes        more notices, for the summary
     tell         is called with each outcome as it comes
 
     What goes wrong with a model is its outcome. Raises UsageError for wrong options and an unfit cluster, FusioncError
@@ -49,7 +51,7 @@ def convert_many(
     try:
         if scheduler is None:
             start_processes(at_once)
-        notices = check(given, run)
+        notices = [*check(given, run), *notes]
         _make_folder(output)
         _clean(tasks)
         answers = converted_here(tasks, at_once) if scheduler is None else converted_on(scheduler, tasks)

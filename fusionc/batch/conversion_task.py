@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib import metadata
@@ -10,6 +11,8 @@ from typing import Any
 
 from fusionc import __version__
 from fusionc.batch.find_models import RECORDS
+from fusionc.custom.loading import ENTRY_POINTS
+from fusionc.graph_kernel.flags.read_flags import VARIABLE
 
 
 @dataclass(frozen=True)
@@ -48,5 +51,10 @@ class ConversionTask:
 
 
 def versions() -> dict[str, str]:
-    """What a result depends on, with versions."""
-    return {"fusionc": __version__, **{name: metadata.version(name) for name in ("onnx", "onnxruntime", "numpy")}}
+    """What a result depends on besides its model and options: versions, of the packages that bring passes, too, and
+    flags of graph kernel fusion where the environment has them."""
+    plugins = {entry.dist.name for entry in metadata.entry_points(group=ENTRY_POINTS) if entry.dist is not None}
+    names = ("onnx", "onnxruntime", "numpy", *sorted(plugins))
+    found = {"fusionc": __version__, **{name: metadata.version(name) for name in names}}
+    flags = os.environ.get(VARIABLE)
+    return found if flags is None else {**found, VARIABLE: flags}

@@ -63,7 +63,8 @@ def _require_workers(client: Client, scheduler: str, tasks: Sequence[ConversionT
         raise UsageError(f"a worker cannot import fusionc: {error}", where=scheduler, hint=hint) from error
     for worker, (there, missing) in seen.items():
         if there != versions():
-            what = f"the worker {worker} has other versions: {_text(there)}, and here it is {_text(versions())}"
+            here = _text(versions())
+            what = f"the worker {worker} has other versions, or flags: {_text(there)}, and here it is {here}"
             raise UsageError(what, where=scheduler, hint="install the same there as here; results depend on it")
         if missing:
             hint = "keep models and results on a file system that all machines have at the same place"

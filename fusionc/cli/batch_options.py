@@ -85,12 +85,11 @@ def convert_batch(
     try:
         with BatchProgress(len(found)) as progress:
             summary = convert_many(
-                found, output, arguments, jobs=jobs, scheduler=scheduler, resume=resume, tell=progress
+                found, output, arguments, jobs=jobs, scheduler=scheduler, resume=resume, notes=notes, tell=progress
             )
     except (KeyboardInterrupt, Terminated):
         click.echo(f"fusionc: {progress.said}; the same command with --resume goes on", err=True)
         raise
-    summary.notices.extend(notes)
     show_summary(summary, output / RECORDS, sys.stdout)
     fault = summary.fault(summary_file(output / RECORDS))
     if fault is not None:

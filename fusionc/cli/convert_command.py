@@ -78,7 +78,8 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
     type=_FILE,
     metavar="FILE",
     help="Write a page for people, as HTML: what each rewrite did as drawings, operators, sizes, and the time per "
-    "operator before and after, which takes some more seconds. Needs pip install 'fusionc[report]'.",
+    "operator before and after, which takes some more seconds; of many models, a page for each in a folder of that "
+    "name. Needs pip install 'fusionc[report]'.",
 )
 @click.option(
     "--ready",

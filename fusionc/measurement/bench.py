@@ -17,7 +17,7 @@ from fusionc.measurement.intervals import RatioInterval, interval_of, log_ratio,
 from fusionc.measurement.larger_batch import batch_of, with_batch
 from fusionc.measurement.rounds import Measured, measure_round
 from fusionc.protos import nodes_of
-from fusionc.runtime.process import insist
+from fusionc.runtime.process import insist, longest_step, step_limit
 from fusionc.runtime.profile import Profile, profile
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import closes_runners, fault_of_loading
@@ -26,6 +26,7 @@ from fusionc.verify.interface import overridable_inputs, required_inputs
 
 Round = Callable[[Mapping[str, DeployedModel], Mapping[str, Mapping[str, Any]], float, int], dict[str, Measured]]
 PERCENTILES = (0.5, 0.9, 0.99)
+_STEPS = 3  # of a profile beside its seconds: a session, and the runs with which it begins and ends
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,8 @@ class BenchRequest:
 
 @dataclass(frozen=True)
 class ModelCost:
-    """What a model costs: seconds of a run by percentiles, and of loading; bytes at the peak, above `imported` ones.
+    """What a model costs: seconds of a run by percentiles, and of loading; bytes that the process held at most before
+    the model, behind its loading and behind all.
 
     `ratio` is that of its run time to the first model's, None for that one.
     """
@@ -190,7 +192,9 @@ def _cost(name: str, own: Sequence[Measured], ratio: RatioInterval | None, opera
 def _operators(model: DeployedModel, feeds: Mapping[str, Any], seconds: float) -> Profile:
     nodes = sum(1 for _ in nodes_of(onnx.load(model.file, load_external_data=False)))
     arguments = (model.file, feeds, nodes, model.kernels, model.settings, model.is_optimized, seconds)
-    return insist(lambda: profile(*arguments))
+    limit = longest_step()
+    with step_limit(0 if limit is None else seconds + _STEPS * limit):
+        return insist(lambda: profile(*arguments, most=None))
 
 
 def _throughput(

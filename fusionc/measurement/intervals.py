@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import math
 import statistics
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
+
+_LARGEST = math.log(sys.float_info.max)
 
 
 @dataclass(frozen=True)
@@ -51,7 +54,8 @@ def interval_of(logarithms: Sequence[float], confidence: float) -> RatioInterval
     if count < 2:
         return RatioInterval(math.exp(mean), 0.0, math.inf, count)
     half = student_quantile((1 + confidence) / 2, count - 1) * statistics.stdev(logarithms) / math.sqrt(count)
-    return RatioInterval(math.exp(mean), math.exp(mean - half), math.exp(mean + half), count)
+    high = math.exp(mean + half) if mean + half < _LARGEST else math.inf
+    return RatioInterval(math.exp(mean), math.exp(mean - half), high, count)
 
 
 def student_quantile(probability: float, freedom: int) -> float:
@@ -88,7 +92,9 @@ def log_ratio(slices: Sequence[Sequence[float]], others: Sequence[Sequence[float
     """The logarithm of a ratio of times, from slices of runs that were made in turn.
 
     Two slices that lie side by side suffer alike from what else runs on the machine, and the median leaves out where
-    only one did.
+    only one did. Of models that had their turns alone none do, which their numbers may tell.
     """
-    pairs = zip(map(statistics.median, slices), map(statistics.median, others), strict=True)
-    return statistics.median(math.log(one / other) for one, other in pairs)
+    own, other = ([statistics.median(one) for one in runs] for runs in (slices, others))
+    if len(own) != len(other):
+        return math.log(statistics.median(own) / statistics.median(other))
+    return statistics.median(math.log(a / b) for a, b in zip(own, other, strict=True))

@@ -69,10 +69,11 @@ def _together(
             for name, process in processes.items()
         }
         slices: dict[str, list[tuple[float, ...]]] = {name: [] for name in names}
-        peaks, began = dict[str, int](), perf_counter()
+        peaks, began, limit = dict[str, int](), perf_counter(), longest_step()
+        patience = None if limit is None else limit + seconds / _SLICES  # the last run of a slice may begin at its end
         for number in range(_SLICES):
             for name in names if number % 2 else reversed(names):
-                runs, peaks[name] = processes[name].ask("measure_runs", (seconds / _SLICES,), longest_step())
+                runs, peaks[name] = processes[name].ask("measure_runs", (seconds / _SLICES,), patience)
                 slices[name].append(tuple(runs))
             if number + 1 >= _LEAST_SLICES and perf_counter() - began > _LATE * seconds * len(names):
                 break

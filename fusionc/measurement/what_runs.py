@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -15,7 +17,8 @@ from fusionc.runtime.process import request
 
 @dataclass(frozen=True)
 class WhatRuns:
-    """Operators with their attributes and the shapes of their weights, and the optimizers that changed something."""
+    """Operators, each as a hash of itself, its attributes and all that it is computed from, down to inputs and the
+    shapes of weights; and the optimizers that changed something."""
 
     operators: Counter[str]
     optimizers: tuple[str, ...]
@@ -27,10 +30,15 @@ def what_runs(model: DeployedModel) -> WhatRuns:
         target = Path(folder, "run.onnx")
         optimizers = request("optimized_by", *model.arguments(), str(target))
         graph = onnx.load(target, load_external_data=False).graph
-    shapes = {weight.name: tuple(weight.dims) for weight in graph.initializer}
-    operators = Counter(
-        f"{node.domain}.{node.op_type} {[shapes.get(name, 'value' if name else '') for name in node.input]}"
-        f" {sorted(str(attribute) for attribute in node.attribute)}"
-        for node in graph.node
-    )
-    return WhatRuns(operators, tuple(optimizers))
+    return WhatRuns(Counter(_operators(graph)), tuple(optimizers))
+
+
+def _operators(graph: onnx.GraphProto) -> Iterator[str]:
+    """In their order, which is one in which they can be computed. Names of values do not count, but those of inputs."""
+    made_of = {weight.name: f"{weight.data_type} {tuple(weight.dims)}" for weight in graph.initializer}
+    for node in graph.node:
+        inputs = [made_of.get(name, name) for name in node.input]
+        parts = [node.domain, node.op_type, inputs, sorted(str(attribute) for attribute in node.attribute)]
+        operator = hashlib.sha256(repr(parts).encode()).hexdigest()
+        made_of |= {name: f"{operator} {number}" for number, name in enumerate(node.output)}
+        yield operator

@@ -70,14 +70,12 @@ def session(
     is_for_cpu = list(providers) == _PROVIDERS
     if is_for_cpu and session_file_of(path).exists() and options.graph_optimization_level == every:
         try:
-            ready = ready_model(path, library)
-            if ready is None:
-                return onnxruntime.InferenceSession(os.fspath(path), options, providers=providers)
-            options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # that is done
-            try:
-                return onnxruntime.InferenceSession(os.fspath(ready), options, providers=providers)
-            finally:
-                options.graph_optimization_level = every
+            if (ready := ready_model(path, library)) is not None:
+                options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # that is done
+                try:
+                    return onnxruntime.InferenceSession(os.fspath(ready), options, providers=providers)
+                finally:
+                    options.graph_optimization_level = every
         except Exception as error:  # NotReady, and whatever onnxruntime raises
             said = str(error) if isinstance(error, NotReady) else f"cannot be loaded: {error}"
             warnings.warn(f"{path}: its ready form {said}; {_AGAIN}", stacklevel=2)

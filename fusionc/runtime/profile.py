@@ -16,7 +16,7 @@ _SECONDS = 1.0  # of measuring, where nobody says how long
 _SHORT = 0.05  # the same where one run is short
 _MOST_EVENTS = 20_000  # nodes, of all runs; each is a kilobyte in a file
 _MOST_RUNS = 200
-_PATIENCE = 120.0  # seconds, for all of it
+_PATIENCE = 120.0  # seconds for all of it, where nobody waits for that alone
 _DEFAULTS = SessionSettings()
 
 
@@ -41,15 +41,17 @@ def profile(
     settings: SessionSettings = _DEFAULTS,
     is_optimized: bool = False,
     seconds: float = _SECONDS,
+    most: float | None = _PATIENCE,
 ) -> Profile:
-    """Run a model of that many nodes on these inputs for so many seconds, with a library of its own operators.
+    """Run a model of that many nodes on these inputs for so many seconds, with a library of its own operators; all of
+    it in at most `most` seconds, None being the limit of a step.
 
     Raises RunError where onnxruntime cannot, or it takes too long.
     """
     runs = max(2, min(_MOST_RUNS, _MOST_EVENTS // max(nodes, 1)))
     libraries = [*libraries_in_use(), *([] if kernels is None else [str(kernels.resolve())])]
     arguments = (os.path.abspath(model), libraries, settings.as_json(), is_optimized, feeds, runs, seconds)
-    return Profile(*request("profile", *arguments, most=_PATIENCE))
+    return Profile(*request("profile", *arguments, most=most))
 
 
 def seconds_of_run(model: Path, feeds: Mapping[str, Any], kernels: Path | None = None) -> float:

@@ -36,7 +36,7 @@ class Facts:
 
 
 def groups_of(facts: Facts, threads: Sequence[int]) -> list[Group]:
-    """The groups, those of the graph first; `threads` are numbers other than the default."""
+    """The groups, those of the graph first; `threads` are numbers to try."""
     by_topic = groupby(sorted(facts.passes.items(), key=lambda item: item[1]), key=lambda item: item[1])
     groups = [_switched_off(topic, [name for name, _ in named]) for topic, named in by_topic]
     groups += [Group(TunedChange(f"{name} on", "passes", on=frozenset({name}))) for name in facts.idle]

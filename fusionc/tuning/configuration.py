@@ -13,6 +13,7 @@ from fusionc.options import Options
 from fusionc.runtime.session_settings import SessionSettings
 
 Kind = Literal["passes", "areas", "optimizers", "settings"]
+_LEVEL, _AREAS = "--opt_level=", "--disable_areas="
 
 
 @dataclass(frozen=True)
@@ -49,9 +50,13 @@ class Configuration:
         )
 
     def flags(self, asked: str | None) -> str | None:
-        """The flags of graph kernel fusion, which leave the areas out that cost."""
-        own = [f"--disable_areas={','.join(sorted(self.areas_off))}"] if self.areas_off else []
-        return " ".join([*([asked] if asked else []), *own]) or None
+        """The flags of graph kernel fusion, which leave the areas out that cost, too. A level that is given would make
+        areas where there are to be none."""
+        words = [word for word in (asked or "").split(" ") if word and (self.kernels or not word.startswith(_LEVEL))]
+        given = next((word for word in words if word.startswith(_AREAS)), _AREAS)  # of a repeated one the first counts
+        if names := sorted(self.areas_off | set(filter(None, given.removeprefix(_AREAS).split(",")))):
+            words = [*(word for word in words if word != given), f"{_AREAS}{','.join(names)}"]
+        return " ".join(words) or None
 
 
 @dataclass(frozen=True)

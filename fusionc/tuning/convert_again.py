@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from fusionc.graph_kernel.flags.read_flags import VARIABLE
 from fusionc.options import ON_MISMATCH, OO_LEVELS, TARGETS, Options
 from fusionc.requested.dimension_size import DimensionSize
 from fusionc.runtime.optimizers import DEFAULT_LEVELS
@@ -18,7 +16,7 @@ def command_to_convert(options: Options, delivered: Configuration, switches: Pat
     are no part of it."""
     words = ["fusionc", "convert", "--model", str(options.source), "--fusion_switch_file", str(switches)]
     made = delivered.options(options, options.destination)
-    flags = os.environ.get(VARIABLE) or made.graph_kernel_flags  # as the tuning has read them
+    flags = made.graph_kernel_flags
     if not delivered.is_original:
         if options.optimization_switch:  # it beats the switch file
             words.append(f"--optimization_switch={made.optimization_switch}")

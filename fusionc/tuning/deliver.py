@@ -1,4 +1,4 @@
-"""From what was confirmed to files: the model, converted and verified, a switch file, settings and a plot."""
+"""From what was confirmed to files beside the model: a switch file, settings and a plot."""
 
 from __future__ import annotations
 
@@ -6,11 +6,8 @@ import hashlib
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
-from fusionc import conversion
 from fusionc.bisection.changed_switches import changed_switches
 from fusionc.custom.loading import load_passes
 from fusionc.disk.content import content_if_any, content_of
@@ -18,10 +15,8 @@ from fusionc.disk.places import cannot_be_written
 from fusionc.disk.small_files import replace_text
 from fusionc.errors import FusioncError, UsageError
 from fusionc.options import Options
-from fusionc.passes import PASSES
 from fusionc.ready.session_file import session_file_of
 from fusionc.ready.tuned_settings import tuned_text
-from fusionc.report import Report
 from fusionc.switches import preset
 from fusionc.tuning.configuration import Configuration
 from fusionc.tuning.confirmation import Confirmation
@@ -56,23 +51,6 @@ def _is_own(place: Path, output: Path) -> bool:
         _, mark, contents = beside(output, "tune.svg").read_text(encoding="utf-8").partition(_MARK)
         return bool(mark) and (place.suffix == ".svg" or content_of(place) in contents)
     return False
-
-
-def converted(options: Options, delivered: Configuration) -> Report:
-    """Convert to what was found, verified as every conversion; the original has every pass off."""
-    if not delivered.is_original:
-        return conversion.convert(delivered.options(options, options.destination))
-    with TemporaryDirectory() as folder:
-        switches = Path(folder, "switches.json")
-        switches.write_text(preset("all_off", PASSES), encoding="utf-8")
-        plain = replace(
-            options,
-            fusion_switch_file=switches,
-            optimization_switch=None,
-            enable_graph_kernel=False,
-            graph_kernel_flags=None,
-        )
-        return conversion.convert(plain)
 
 
 def written(

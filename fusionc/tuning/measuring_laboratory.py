@@ -14,7 +14,6 @@ from typing import Any
 
 import onnx
 
-from fusionc import conversion
 from fusionc.errors import FusioncError
 from fusionc.graph_kernel.library.location import library_of
 from fusionc.measurement.deployed_model import DeployedModel
@@ -28,6 +27,7 @@ from fusionc.runtime.process import insist
 from fusionc.runtime.run_errors import RunError
 from fusionc.tuning.candidates import Facts
 from fusionc.tuning.configuration import Configuration
+from fusionc.tuning.convert_to import converted
 from fusionc.tuning.effects import effects
 from fusionc.tuning.search_changes import Stage
 from fusionc.tuning.tuning_journal import TuningJournal
@@ -98,7 +98,7 @@ class MeasuringLaboratory:
             measured = measure_round({first: models[first]}, {first: self.feeds}, _LEAST, 0)[first]
             self._seconds = min(_MOST, max(_LEAST, _RUNS * median(measured.runs)))
         found = measure_round(models, dict.fromkeys(models, self.feeds), part * self._seconds, number)
-        return {name: [[median(part)] for part in one.slices] for name, one in found.items()}
+        return {name: [[median(runs)] for runs in one.slices] for name, one in found.items()}
 
     def _models(self, forms: Mapping[str, Configuration]) -> dict[str, DeployedModel]:
         """The model of each configuration; it is converted where that was not done, or was forgotten."""
@@ -108,8 +108,6 @@ class MeasuringLaboratory:
         return models
 
     def _model(self, form: Configuration) -> DeployedModel:
-        if form.is_original:
-            return DeployedModel(self.asked.source, settings=form.settings)
         key = form.graph_key()
         file = self._made.pop(key, None) or self._converted(form)
         self._made[key] = file
@@ -123,9 +121,8 @@ class MeasuringLaboratory:
         return folder / "model.onnx"
 
     def _convert(self, form: Configuration, file: Path) -> Report:
-        options = form.options(self.asked, file)
-        quick = replace(options, verify=False, check_rewrites=False, export_compile_stat=0, log="null", report=None)
-        return conversion.convert(replace(quick, dump_graph=None, progress=lambda _: None))
+        quick = replace(self.asked, verify=False, check_rewrites=False, export_compile_stat=0, log="null", report=None)
+        return converted(replace(quick, destination=file, dump_graph=None, progress=lambda _: None), form)
 
     def _forget(self) -> None:
         """Remove results that were not used for longest where all together are too large, but none that is in use."""

@@ -9,15 +9,13 @@ from typing import Any
 
 from fusionc import __version__
 from fusionc.disk.ingredients import ingredients
-from fusionc.disk.load import load
 from fusionc.disk.places import require_place, workshop
 from fusionc.errors import FusioncError, UsageError
-from fusionc.graph_kernel.flags.read_flags import VARIABLE
-from fusionc.job import job_of, running
+from fusionc.graph_kernel.flags.read_flags import VARIABLE, read_flags
+from fusionc.job import Job, job_of, running
 from fusionc.options import Options
 from fusionc.ready.machine import this_machine
 from fusionc.ready.session_file import require_session_place
-from fusionc.requested.dimension_size import size_to_run
 from fusionc.runtime.cores import cores
 from fusionc.runtime.process import start
 from fusionc.runtime.run_errors import RunError
@@ -26,8 +24,9 @@ from fusionc.tuning.candidates import Group, groups_of
 from fusionc.tuning.configuration import Configuration, TunedChange, with_all
 from fusionc.tuning.confirmation import MOST_ROUNDS, Confirmation, confirmed, least_rounds
 from fusionc.tuning.convert_again import command_to_convert
+from fusionc.tuning.convert_to import converted
 from fusionc.tuning.decisions import Worth, in_order, is_untested, most_promising, noise_of, that_pay
-from fusionc.tuning.deliver import beside, converted, require_places, written
+from fusionc.tuning.deliver import beside, require_places, written
 from fusionc.tuning.measuring_laboratory import MeasuringLaboratory, Slices
 from fusionc.tuning.search_changes import search
 from fusionc.tuning.tuned import Tuned
@@ -51,18 +50,22 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
     if not 0 < budget < math.inf:
         hint = "give more than 0 seconds, 120 for a model of some milliseconds"
         raise UsageError(f"{budget:g} s are no time to measure", where="budget", hint=hint, code="E10001")
+    if not 0.5 <= confidence < 1:
+        hint = "give 0.95, or more from 0.5 on and below 1"
+        raise UsageError(f"{confidence:g} is no confidence", where="confidence", hint=hint, code="E10001")
     if options.ready:
         hint = "convert with --ready and the switch file that the tuning writes"
         raise UsageError("a tuning makes no ready form", where="ready", hint=hint, code="E10001")
+    _require_flags_to_change(options)
     start()
     output, notices = options.destination, list[str]()
     with running(replace(options, log="null")) as plog:
-        job_of(options, plog)  # which says what is wrong with options
+        job = job_of(options, plog)  # which says what is wrong with options
         require_place(output)
         require_session_place(output)
         require_places(options)
         options.progress("looking for inputs")
-        label, feeds = _sample(options)
+        label, feeds = _sample(job)
         journal = TuningJournal(beside(output, "tune.jsonl"), _identity(options, confidence))
         if journal.is_continued:
             notices.append("a run that was interrupted was continued")
@@ -101,33 +104,40 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
     )  # fmt: skip
 
 
+def _require_flags_to_change(options: Options) -> None:
+    """Raise UsageError where flags of areas are read from where a tuning cannot add any."""
+    if os.environ.get(VARIABLE) is not None:
+        what, hint = f"the environment variable {VARIABLE} is set", "give its flags with --graph_kernel_flags"
+    elif "--path=" in (options.graph_kernel_flags or ""):
+        what, hint = "--graph_kernel_flags names a file", "give what it says as flags"
+    else:
+        return
+    what = f"{what}: a tuning could not switch single areas off"
+    raise UsageError(what, where="graph_kernel_flags", hint=hint, code="E10001")
+
+
 def _default(options: Options) -> Configuration:
-    return Configuration(kernels=bool(options.enable_graph_kernel))
+    read = read_flags(options.graph_kernel_flags, is_enabled=options.enable_graph_kernel)
+    return Configuration(kernels=read.flags.is_on)
 
 
-def _sample(options: Options) -> tuple[str, dict[str, Any]]:
-    """What the model is measured on, and what to call it."""
-    model = load(options.source)
-    asked = options.input_shape or {}
-    shapes = {name: tuple(map(size_to_run, sizes)) for name, sizes in asked.items() if -1 not in sizes}
-    try:
-        sample = first_sample(options.source, model, {**shapes, **(options.verify_shape or {})}, options.inputs)
-    except RunError as error:
-        hint = "give values with --inputs, or sizes with --verify_shape"
-        what = f"there are no inputs on which the model runs: {error}"
-        raise FusioncError(what, where=str(options.source), hint=hint) from error
+def _sample(job: Job) -> tuple[str, dict[str, Any]]:
+    """What the model, with what was asked to change of it, is measured on, and what to call it."""
+    options, changed = job.options, job.original()
+    with job.reference(changed) as reference:
+        try:
+            sample = first_sample(reference, changed, job.shapes, options.inputs)
+        except RunError as error:
+            hint = "give values with --inputs, or sizes with --verify_shape"
+            what = f"there are no inputs on which the model runs: {error}"
+            raise FusioncError(what, where=str(options.source), hint=hint) from error
     return sample.label, {name: value for name, value in sample.feeds.items() if value is not None}
 
 
 def _identity(options: Options, confidence: float) -> str:
     """What a journal is about: the same model, options and machine."""
     asked = {name: value for name, value in vars(options).items() if name not in ("progress", "source")}
-    here = {
-        "version": __version__,
-        "machine": this_machine(),
-        "processors": cores(),
-        VARIABLE: os.getenv(VARIABLE),
-    }
+    here = {"version": __version__, "machine": this_machine(), "processors": cores()}
     return ingredients(options.source, {**asked, **here, "confidence": confidence}, _WRITTEN)
 
 
@@ -136,7 +146,7 @@ def _searched(
 ) -> tuple[dict[str, Worth], Configuration]:
     """The worth of every change, and the defaults with those that pay."""
     base, worths, shares = _default(options), dict[str, Worth](), laboratory.shares
-    if options.enable_graph_kernel is None and options.target == "onnxruntime-cpu":
+    if options.enable_graph_kernel is None and not base.kernels and options.target == "onnxruntime-cpu":
         options.progress("areas with kernels")
         laboratory.shares = _SHARES_FOR_KERNELS
         worths = search(base, [Group(_KERNELS)], laboratory, 1 - (1 - confidence) * _FOR_KERNELS)

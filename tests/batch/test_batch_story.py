@@ -21,7 +21,7 @@ OUTPUT = Path("out")
 
 
 def converted(*models: Path, **given: Any) -> Summary:
-    options = {name: given.pop(name) for name in ("jobs", "resume", "tell") if name in given}
+    options = {name: given.pop(name) for name in ("jobs", "resume", "notes", "tell") if name in given}
     return convert_many(find_models(models, OUTPUT), OUTPUT, {"export_compile_stat": 1, **given}, **options)
 
 
@@ -45,7 +45,7 @@ def test_one_bad_model_is_a_line_and_not_the_end(models: Path, monkeypatch: pyte
     (models / "sub/lost.onnx").write_bytes((models / "sub/none.onnx").read_bytes().replace(b"weights", b"nothing"))
     custom = planted(models.parent, "os.kill(os.getpid(), signal.SIGSEGV)")
     told = list[Outcome]()
-    summary = converted(models, custom_passes=(custom,), verify=False, jobs=1, tell=told.append)
+    summary = converted(models, custom_passes=(custom,), verify=False, jobs=1, notes=["a note"], tell=told.append)
     assert states(summary) == {
         "crashes.onnx": "crashed", "damaged.onnx": "failed", "gone.onnx": "failed",
         "relu.onnx": "converted", "sub/all.onnx": "converted", "sub/lost.onnx": "failed", "sub/none.onnx": "converted",
@@ -65,6 +65,7 @@ def test_one_bad_model_is_a_line_and_not_the_end(models: Path, monkeypatch: pyte
     assert "effected_times=" in noted("sub/split.onnx.record", "debug/plog/*.log")
     assert "graph_fusion" in noted("sub/split.onnx.record", "fusion_result.json")
     noted_down = json.loads(noted("", "summary.json"))
+    assert noted_down["notices"][-1] == "a note"
     assert noted_down["counts"] == {"converted": 4, "failed": 3, "crashed": 1}
     assert [model["name"] for model in noted_down["models"]] == list(states(summary))
     fault = summary.fault(OUTPUT)

@@ -6,7 +6,9 @@ import json
 import os
 import secrets
 from dataclasses import replace
+from importlib import metadata
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -18,6 +20,18 @@ from fusionc.batch.conversion_task import ConversionTask
 from fusionc.batch.convert_one import convert_one
 from fusionc.errors import UsageError, VerificationError
 from fusionc.report import Report
+
+
+class WithPlugin:
+    """Stands in for importlib.metadata, and knows one more package."""
+
+    @staticmethod
+    def entry_points(group: str) -> list[SimpleNamespace]:
+        return [SimpleNamespace(dist=SimpleNamespace(name="mine"))] if group == "fusionc.passes" else []
+
+    @staticmethod
+    def version(name: str) -> str:
+        return "9" if name == "mine" else metadata.version(name)
 
 
 @pytest.fixture
@@ -58,7 +72,20 @@ def test_a_run_makes_nothing_twice(task: ConversionTask) -> None:
 
 @pytest.mark.parametrize(
     "changed",
-    ["model", "weights", "switches", "option", "version", "result", "weights of the result", "record", "format"],
+    [
+        "model",
+        "weights",
+        "switches",
+        "option",
+        "version",
+        "flags",
+        "compiler",
+        "plugin",
+        "result",
+        "weights of the result",
+        "record",
+        "format",
+    ],
 )
 def test_what_has_changed_is_made_anew(task: ConversionTask, changed: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert state(task) == "converted"
@@ -75,6 +102,12 @@ def test_what_has_changed_is_made_anew(task: ConversionTask, changed: str, monke
             arguments["external_weight"] = 0
         case "version":
             monkeypatch.setattr(conversion_task, "__version__", "9")
+        case "flags":
+            monkeypatch.setenv("MS_DEV_GRAPH_KERNEL_FLAGS", "--dump_as_text")
+        case "compiler":
+            monkeypatch.setenv("CC", "no such compiler")
+        case "plugin":
+            monkeypatch.setattr(conversion_task, "metadata", WithPlugin)
         case "result":
             write_model(task.destination)
         case "weights of the result":

@@ -14,6 +14,8 @@ from fusionc.errors import FusioncError, UsageError
 from fusionc.measurement.bench import BenchRequest, bench
 from fusionc.measurement.deployed_model import DeployedModel
 from fusionc.measurement.rounds import Measured, measure_round
+from fusionc.runtime import profile
+from fusionc.runtime.process import step_limit
 
 MLP = "g (float[N,8] x) => (float[N,4] y) <float[8,4] w> { a = MatMul (x, w)  y = Relu (a) }"
 
@@ -56,6 +58,16 @@ def test_costs_and_ratios(models: tuple[Path, Path]) -> None:
     plain = json.loads(json.dumps(found.as_json()))
     assert plain["models"][1]["ratio"]["low"] < 0.8 < plain["models"][1]["ratio"]["high"]
     assert plain["models"][0]["seconds"].keys() == {"p50", "p90", "p99"}
+
+
+def test_a_profile_may_take_as_long_as_it_was_asked_to(
+    models: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(profile, "_PATIENCE", 1e-6)
+    found = bench(BenchRequest(models[:1], processes=1, seconds=0.01), FakeRounds(slow=0.010))
+    assert found.costs[0].operators.runs
+    with pytest.raises(FusioncError, match="it takes longer than"), step_limit(1e-6):
+        bench(BenchRequest(models[:1], processes=1, seconds=0.0), FakeRounds(slow=0.010))
 
 
 def test_the_same_model_twice_is_two(models: tuple[Path, Path]) -> None:

@@ -43,6 +43,15 @@ def test_what_is_beyond_doubt() -> None:
     assert interval_of([math.log(ratio) for ratio in (1.10, 1.11, 1.12)], 0.95).is_slower
 
 
+def test_bounds_too_large_to_say_are_none() -> None:
+    found = interval_of([0.0, 0.3], 0.99999)
+    assert found.low == 0.0 and found.high == math.inf and not found.is_slower
+
+
+def test_slices_of_models_that_had_their_turns_alone_may_be_of_other_numbers() -> None:
+    assert math.exp(log_ratio([[2.0]] * 5, [[1.0], [4.0], [4.0]])) == pytest.approx(0.5)
+
+
 def test_slices_in_turn_cancel_what_slows_all_of_them() -> None:
     load = [1.0, 1.0, 3.0, 3.0, 1.0]
     first, second = ([[factor * at, factor * at * 1.01] for at in load] for factor in (0.8, 1.0))

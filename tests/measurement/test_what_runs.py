@@ -24,3 +24,16 @@ def test_the_operators_and_the_optimizers_that_changed_something(tmp_path: Path)
         tmp_path / "one.onnx", settings=SessionSettings(disabled_optimizers=("ConvActivationFusion",))
     )
     assert "ConvActivationFusion" not in what_runs(plain).optimizers
+
+
+def test_the_same_operators_in_another_order_are_others(tmp_path: Path) -> None:
+    head = "g (float[9] x) => (float[2] y) <int64[2] i = {0, 1}>"
+    texts = {
+        "late": "{ a = Sin (x)  y = Gather (a, i) }",
+        "early": "{ a = Gather (x, i)  y = Sin (a) }",
+        "names": "{ other = Sin (x)  y = Gather (other, i) }",
+    }
+    for name, text in texts.items():
+        onnx.save(parse(f"{head} {text}"), tmp_path / f"{name}.onnx")
+    late, early, names = (what_runs(DeployedModel(tmp_path / f"{name}.onnx")).operators for name in texts)
+    assert late == names != early and late.total() == early.total() == 2

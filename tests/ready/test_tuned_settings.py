@@ -38,6 +38,15 @@ def test_a_session_has_them(model: Path) -> None:
     assert options.get_session_config_entry(SPINNING) == "0"
 
 
+def test_what_does_not_load_is_not_said_of_a_form_that_there_is_not(model: Path) -> None:
+    session_file_of(model).write_text(tuned_text(model, TUNED))
+    model.write_bytes(b"no model")
+    with warnings.catch_warnings(record=True) as told, pytest.raises(Exception, match="INVALID_PROTOBUF"):
+        warnings.simplefilter("always")
+        fusionc.session(model)
+    assert not any("ready form" in str(one.message) for one in told)
+
+
 def test_bench_opens_the_model_with_them(model: Path) -> None:
     assert deployed(model, False) == (DeployedModel(model, settings=TUNED), [])
 

@@ -11,6 +11,7 @@ from click.testing import CliRunner
 from fusionc import conversion
 from fusionc.cli import main
 from fusionc.errors import FusioncError
+from fusionc.graph_kernel.flags.read_flags import read_flags
 from fusionc.options import Options
 from fusionc.passes import PASSES
 from fusionc.switches import decide
@@ -63,7 +64,9 @@ def options_of(monkeypatch: pytest.MonkeyPatch, tmp_path: Path):
 def test_the_command_asks_for_the_same_model(options_of, words: list[str], kernels: bool) -> None:
     first = options_of(["convert", "--model", "in.onnx", "--fusion_switch_file", "first.json", *words])
     again = options_of(command_to_convert(first, Configuration(kernels=kernels), SWITCHES)[1:])
-    assert again == replace(first, fusion_switch_file=SWITCHES, enable_graph_kernel=again.enable_graph_kernel)
+    flags = Configuration(kernels=kernels).flags(first.graph_kernel_flags)
+    expected = {"fusion_switch_file": SWITCHES, "graph_kernel_flags": flags}
+    assert again == replace(first, **expected, enable_graph_kernel=again.enable_graph_kernel)
     assert bool(again.enable_graph_kernel) == kernels
     assert again.enable_graph_kernel is not None or not again.graph_kernel_flags
 
@@ -92,11 +95,19 @@ def test_areas_that_cost_are_left_out(options_of) -> None:
     assert again.graph_kernel_flags == "--opt_level=2 --disable_areas=area"
 
 
-def test_flags_of_the_environment_are_those_of_the_command(options_of, monkeypatch: pytest.MonkeyPatch) -> None:
-    first = options_of(["convert", "--model", "in.onnx", "--graph_kernel_flags=--disable_cluster_ops=Exp"])
-    monkeypatch.setenv("MS_DEV_GRAPH_KERNEL_FLAGS", "--opt_level=2")
+def test_areas_of_the_user_and_those_that_cost_are_left_out_together(options_of) -> None:
+    given = "--disable_areas=mine --dump_as_text --opt_level=2"
+    first = options_of(["convert", "--model", "in.onnx", f"--graph_kernel_flags={given}"])
+    found = Configuration(kernels=True, areas_off=frozenset({"area"}))
+    again = options_of(command_to_convert(first, found, SWITCHES)[1:])
+    assert again.graph_kernel_flags == "--dump_as_text --opt_level=2 --disable_areas=area,mine"
+    assert read_flags(again.graph_kernel_flags, is_enabled=True).flags.disable_areas == ("area", "mine")
+
+
+def test_without_areas_no_level_asks_for_them(options_of) -> None:
+    first = options_of(["convert", "--model", "in.onnx", "--graph_kernel_flags=--opt_level=2"])
     again = options_of(command_to_convert(first, Configuration(), SWITCHES)[1:])
-    assert again.graph_kernel_flags == "--opt_level=2"
+    assert not read_flags(again.graph_kernel_flags, is_enabled=again.enable_graph_kernel).flags.is_on
 
 
 def test_of_the_original_no_pass_is_asked_for(options_of) -> None:

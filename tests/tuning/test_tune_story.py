@@ -114,6 +114,34 @@ def test_results_that_are_too_large_to_be_kept_are_made_again(
     assert found.confirmation.delivered == "tuned" and states(found, "pays") == {"SlowPass off"}
 
 
+def test_the_original_has_what_was_asked_to_change_of_it(tuned: Callable[..., Any]) -> None:
+    """Half of the nodes are gone: nothing that a pass has gained."""
+    Path("off.json").write_text('{"Switch": {"GraphFusion": {"ALL": "off"}, "UBFusion": {"ALL": "off"}}}')
+    found = tuned(FakeClock(noise=0.0001), out_nodes="e", fusion_switch_file="off.json")
+    assert found.confirmation.default.ratio == pytest.approx(1, abs=0.01)
+    assert found.confirmation.delivered != "tuned" and [o.name for o in onnx.load("out.onnx").graph.output] == ["e"]
+
+
+def test_inputs_have_the_sizes_that_were_asked_for(tuned: Callable[..., Any]) -> None:
+    found = tuned(FakeClock(Identity=0.1), input_shape={"x": (1, -1)})
+    assert found.confirmation.delivered == "default"
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_kernels_of_the_model_are_no_gain(model: Path, tuned: Callable[..., Any]) -> None:
+    fusionc.convert(model, output="areas.onnx", enable_graph_kernel=True, log="null")
+    for ending in ("onnx", "kernels.so"):
+        Path(f"areas.{ending}").replace(f"in.{ending}")
+    clock, kernels = FakeClock(), []
+
+    def looks(models: Mapping[str, DeployedModel], *rest: Any) -> dict[str, Measured]:
+        kernels.append({name: one.kernels for name, one in models.items()})
+        return clock(models, *rest)
+
+    tuned(looks, enable_graph_kernel=None)
+    assert kernels[-1]["original"] is not None
+
+
 def test_what_the_user_has_switched_stays(tuned: Callable[..., Any]) -> None:
     found = tuned(FakeClock(Max=5.0), custom_passes=["slow.py"], optimization_switch="SlowPass:on")
     assert "SlowPass off" not in {worth.change.name for worth in found.worths}
@@ -276,6 +304,27 @@ def test_an_area_that_is_slow_on_this_machine_is_found(tmp_path: Path, monkeypat
 def test_no_time_to_measure(model: Path, budget: float) -> None:
     with pytest.raises(UsageError, match="no time to measure"):
         tune(model, budget=budget)
+
+
+@pytest.mark.parametrize("confidence", [95, 1.0, 0.3, float("nan")])
+def test_what_is_no_confidence(model: Path, confidence: float) -> None:
+    with pytest.raises(UsageError, match="is no confidence"):
+        tune(model, confidence=confidence)
+
+
+def test_flags_that_cannot_be_added_to(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(UsageError, match="names a file: a tuning could not switch single areas off"):
+        tune(model, graph_kernel_flags="--path=flags.json")
+    monkeypatch.setenv("MS_DEV_GRAPH_KERNEL_FLAGS", "")
+    with pytest.raises(UsageError, match="the environment variable MS_DEV_GRAPH_KERNEL_FLAGS is set"):
+        tune(model)
+
+
+def test_the_default_has_areas_where_flags_ask_for_them(tuned: Callable[..., Any]) -> None:
+    flags = {"enable_graph_kernel": None, "graph_kernel_flags": "--opt_level=2"}
+    found = tuned(FakeClock(), **flags)
+    assert "areas with kernels" not in {worth.change.name for worth in found.worths}
+    assert any(worth.change.kind == "areas" for worth in found.worths)
 
 
 def test_a_real_run_in_a_moment(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
