@@ -30,7 +30,7 @@ class FakeBatch:
         options["tell"](self.outcomes[0])
         if self.error is not None:
             raise self.error
-        return Summary(self.outcomes, ["of all"], 1.5)
+        return Summary(self.outcomes, ["of all", *options["notes"]], 1.5)
 
 
 @pytest.fixture
