@@ -31,13 +31,13 @@ _KNOWN_DOMAINS = frozenset({"", "ai.onnx.ml", MICROSOFT, "com.microsoft.nchwc", 
 COMMUTATIVE = frozenset(
     {"Add", "Mul", "And", "Or", "Xor", "Equal", "BitwiseAnd", "BitwiseOr", "BitwiseXor", "Max", "Min", "Sum", "Mean"}
 )
-# Before opset 7 these could align their second operand at an axis of the first, which no formula means.
-_ALIGNED_BEFORE_7 = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less"})
+# Before opset 7 these broadcast only where an attribute says so, and may align their second operand at an axis.
+ALIGNED_BEFORE_7 = frozenset({"Add", "Sub", "Mul", "Div", "Pow", "And", "Or", "Xor", "Equal", "Greater", "Less"})
 
 
 def has_legacy_axis(node: Any) -> bool:
     """Whether a node of an old opset aligns its operands in another way than numpy does."""
-    return node.domain == "" and node.op in _ALIGNED_BEFORE_7 and node.graph.opset < 7 and "axis" in node.attrs
+    return node.op in ALIGNED_BEFORE_7 and node.graph.opset < 7 and not {"axis", "broadcast"}.isdisjoint(node.attrs)
 
 
 def canonical_domain(domain: str) -> str:

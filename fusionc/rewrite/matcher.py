@@ -125,16 +125,14 @@ def _solve_constant(formula: pattern.Const, value: Edge, state: _State) -> tuple
 
 
 def is_number(array: np.ndarray[Any, Any] | None, number: float) -> bool:
-    """Whether a constant has one element and it is this number, to the last two bits of its type."""
+    """Whether a constant has one element and it is this number; one that its type has not, to the last two bits."""
     if array is None or array.size != 1 or array.dtype.kind in "OSU":
         return False
     if array.dtype.kind in "iub":
         return bool(array.item() == number)
     expected = np.asarray(number).astype(array.dtype)
-    if array.reshape(()) == expected:
-        return True
-    ulp = abs(float(expected)) * float(float_info(array.dtype).eps)
-    return bool(abs(float(array.item()) - float(expected)) <= 2 * ulp)
+    near = 0.0 if float(expected) == number else 2 * abs(float(expected)) * float(float_info(array.dtype).eps)
+    return bool(array.reshape(()) == expected or abs(float(array.item()) - float(expected)) <= near)
 
 
 def _refuse_place(formula: pattern.Formula, value: Edge, state: _State) -> Iterable[_State]:

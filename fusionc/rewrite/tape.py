@@ -148,6 +148,8 @@ class Tape:
             refuse(f"target {model.target} has no {op}")
         if missing := lack(version):
             refuse(missing)
+        if is_new and op in operators.ALIGNED_BEFORE_7 and domain == "" and version < 7:
+            refuse("opset below 7: operators broadcast in another way")
 
 
 def _finite(array: np.ndarray[Any, Any]) -> Any:

@@ -205,7 +205,7 @@ def _cut(size: Element, start: Element, end: Element) -> Element | None:
 
 def _concat(node: Node) -> Dims | None:
     shapes = [dims for dims in map(_dims, node.inputs) if dims is not None]
-    ranks, axis = {len(dims) for dims in shapes}, node.attr("axis")
+    ranks, axis = {len(dims) for dims in shapes}, node.attr("axis", 1)
     if len(shapes) < len(node.inputs) or len(ranks) != 1 or not -max(ranks) <= axis < max(ranks):
         return None
     made = [dims[0] if all(dim == dims[0] for dim in dims) else None for dims in zip(*shapes, strict=True)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
+from onnx import TensorProto
 
 from fusionc.model.graph import Constant, Edge
 from fusionc.model.tensors import Array, float_info, to_proto
@@ -63,6 +64,12 @@ def single_number(constant: Edge | None, x: Edge, default: float = 1.0) -> float
     if array.size != 1 or not broadcasts_into(array.shape, x.shape):
         refuse("the constant is not a single number")
     return float(array.item())
+
+
+def require_attribute(number: float | None, x: Edge) -> None:
+    """Refuse a number that becomes an attribute, which is a float32, and would change: beside doubles that is much."""
+    if number is not None and x.elem_type == TensorProto.DOUBLE and float(np.float32(number)) != number:
+        refuse("a number of more digits than an attribute has")
 
 
 def is_integer(array: Array) -> bool:

@@ -92,7 +92,7 @@ def axis_of(node: Node, rank: int | None) -> int | None:
 
     onnx cuts an axis to 32 bits before it checks it: what loads may have one of -2⁶³.
     """
-    axis = int(node.attr("axis", 0))
+    axis = int(node.attr("axis", node.op == "Concat"))  # which has one from opset 4 on
     if rank is None:
         return axis if axis >= 0 else None
     return axis % rank if -rank <= axis < rank else None

@@ -1,6 +1,7 @@
 import numpy as np
 
 from fusionc.passes._shared.clipping import Interval, interval_of, largest_of
+from fusionc.passes._shared.constant_arithmetic import require_attribute
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula
 from fusionc.shapes.equality import broadcasts_into
@@ -22,7 +23,7 @@ class ClipFusionPass(Pass):
     after    Clip(x, low, high), or Relu(x)
     refuses  limits that are not single known numbers, are NaN, or whose lower one is above the upper one; a constant
              that may enlarge the result by broadcasting; types that Clip or Relu of the model's opset do not take;
-             a Clip before opset 6
+             a Clip before opset 6, and before opset 11 beside doubles numbers that a float32 does not hold
     algebra  min and max with numbers compose, a NaN stays one; a limit that Clip leaves out is the largest finite
              number
     source   onnxscript's min_max_to_clip and fuse_relus_clips
@@ -49,5 +50,7 @@ class ClipFusionPass(Pass):
         low = None if limits.low == -largest else limits.low
         high = None if limits.high == largest else limits.high
         if m.opset < 11:
+            for number in (low, high):
+                require_attribute(number, m.x)
             return new.Clip(m.x, min=low, max=high)
         return new.Clip(m.x, *(None if b is None else new.const(np.array(b, m.x.dtype)) for b in (low, high)))

@@ -1,4 +1,4 @@
-from fusionc.passes._shared.constant_arithmetic import single_number
+from fusionc.passes._shared.constant_arithmetic import require_attribute, single_number
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, var
 from fusionc.rewrite.pattern import Formula
 
@@ -16,7 +16,9 @@ _CELU = op.Mul(either(op.Exp(x / const("divisor")) - 1.0, op.Exp(x / const("divi
 
 
 def _number(m: Match, name: str) -> float:
-    return single_number(getattr(m, name), m.x)
+    number = single_number(getattr(m, name), m.x)
+    require_attribute(number, m.x)
+    return number
 
 
 def _elu_min(m: Match, new: Tape) -> Result:
@@ -43,7 +45,8 @@ class EluSeluCeluFusionPass(Pass):
     before   Where(x > 0, x, a · (Exp(x) − 1)), Where(x < 0 …) the other way round, also with ≥ and ≤;
              Relu(x) + Min(0, a · (Exp(x) − 1)); Elu(x) · c; Relu(x) + Min(0, a · (Exp(x / a) − 1))
     after    Elu(x), alpha = a; Selu(x), gamma = c; Celu(x), alpha = a
-    refuses  constants that are not single numbers, or may enlarge x; an alpha that is not positive beside Min
+    refuses  constants that are not single numbers, or may enlarge x; an alpha that is not positive beside Min;
+             beside doubles, numbers that a float32 does not hold
     algebra  the definitions; at 0 both branches are 0
     source   CANN's Elu, Selu and Celu fusion passes
     """

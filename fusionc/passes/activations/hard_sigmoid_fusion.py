@@ -1,5 +1,5 @@
 from fusionc.passes._shared.clipping import interval_of
-from fusionc.passes._shared.constant_arithmetic import single_number
+from fusionc.passes._shared.constant_arithmetic import require_attribute, single_number
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, rest, var
 
 x, c = var("x"), const("c")
@@ -22,7 +22,10 @@ def _slope(m: Match) -> tuple[float, float]:
     divisor = _number(m, "d", 1.0)
     if divisor == 0:
         refuse("division by zero")
-    return _number(m, "a", 1.0) / divisor / size, _number(m, "b", 0.0) / size
+    line = _number(m, "a", 1.0) / divisor / size, _number(m, "b", 0.0) / size
+    for number in line:
+        require_attribute(number, m.x)
+    return line
 
 
 def _product(m: Match, new: Tape) -> Result:
@@ -36,7 +39,7 @@ class HardSigmoidFusionPass(Pass):
     before   Clip(x + 3, 0, 6) / 6, · 1/6; Clip(a · x + b, 0, 1); x · Clip(x + 3, 0, 6) / 6
     after    HardSigmoid(x), alpha = 1/6, beta = 1/2 …; x · HardSigmoid(x)
     refuses  other limits than 0 and the number that divides; division by zero; constants that are not single numbers or
-             may enlarge x
+             may enlarge x; beside doubles, numbers that a float32 does not hold
     algebra  clip(x + b, 0, c) / c = max(0, min(1, x / c + b / c)) for c > 0
     source   CANN's HardSigmoidFusionPass; onnxruntime joins HardSigmoid with the Conv before it, Add and Clip never
     """

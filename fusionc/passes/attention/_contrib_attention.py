@@ -17,6 +17,7 @@ from fusionc.passes.attention._written_attention import SCORES, attention, guard
 from fusionc.rewrite import Match, Pattern, Result, Tape, const, either, keep, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula, OpFormula
 from fusionc.shapes.elements import dimension
+from fusionc.shapes.equality import same_shape
 
 Made = tuple[Edge, Edge | None, Edge | None]  # the heads side by side, keys and values with those of the past
 Rewrite = Callable[[Match, Tape], Made]
@@ -185,9 +186,11 @@ def number_of_heads(m: Match) -> int:
 
 def _heads(m: Match) -> int:
     heads, shape, merged_heads = heads_of(query_of(m)), value_of(m).shape, m.merge.outputs[0]
-    size = None if shape is None else shape[3]
+    size, query = None if shape is None else shape[3], query_of(m).shape
     if isinstance(heads, int):
         return heads
+    if query is None or merged_heads.shape is None or not same_shape((query[0], query[2]), merged_heads.shape[:2]):
+        return 0  # its rows may be others than those of the queries, each with a part of the heads
     for user in merged_heads.outputs:
         weights = user.inputs[1] if user.is_op("MatMul") and user.graph is m.graph else None
         if weights is None or weights.rank != 2 or weights.shape is None or user.inputs[0] is not merged_heads:

@@ -9,7 +9,7 @@ import onnx
 from onnx import NodeProto
 
 from fusionc.model.graph import Edge, Graph, Node, Value
-from fusionc.model.operators import schema
+from fusionc.model.operators import RANDOM, schema
 from fusionc.rewrite import Tape, refuse
 
 
@@ -31,6 +31,8 @@ def inlined(
     values.update({constant: new.const(constant.values, like=constant) for constant in body.constants()})
     for inner in body.ordered():
         _require_same_meaning(inner, new.graph)
+        if inner.op in RANDOM and inner.attr("seed") is None:
+            refuse("random numbers without a seed: with another name they would be others")
         given = [None if value is None else _translated(value, values, body) for value in inner.inputs]
         if inner.bodies and body.is_function:
             refuse("control flow inside what would be inlined")
@@ -38,8 +40,8 @@ def inlined(
         if inner.bodies:
             made = new.move(inner, given, _known(inner, values, body))
         else:
-            like = _resolved(inner, attributes or {})
-            made = new.node(inner.op, given, domain=inner.domain, like=like, outputs=len(inner.outputs))
+            like, wanted = _resolved(inner, attributes or {}), [value is not None for value in inner.outputs]
+            made = new.node(inner.op, given, domain=inner.domain, like=like, outputs=wanted)
         for old, value in zip(inner.outputs, made, strict=True):
             if old is not None:
                 values[old] = value

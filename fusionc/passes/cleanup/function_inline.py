@@ -23,8 +23,9 @@ class FunctionInlinePass(Pass):
 
     before   f(x, attribute = 3)
     after    the body of f with x for its input and 3 for its attribute; f goes with its last call
-    refuses  bodies with control flow; operators that mean something else at the opset of the model; a function with the
-             name of an operator that onnx or onnxruntime has: onnxruntime runs that one
+    refuses  bodies with control flow, or with random numbers without a seed; operators that mean something else at the
+             opset of the model; a function with the name of an operator that onnx or onnxruntime has: onnxruntime runs
+             that one
     never    by default: a function may be what a runtime has a kernel for
     algebra  the definition of a call
     source   onnx's inliner; passes see types and constants that a function body hides

@@ -32,8 +32,8 @@ def _pads_nothing(m: Match) -> bool:
 def _resizes_nothing(m: Match) -> bool:
     """Whether the mode is nearest, all scales are 1, and the shape is known to stay."""
     scales = m.options[1 if m.opset >= 11 else 0] if len(m.options) > 1 or m.opset < 11 else None
-    is_cropped = m.node.attr("coordinate_transformation_mode") == "tf_crop_and_resize"
-    return m.node.attr("mode") == "nearest" and not is_cropped and _same_shape(m) and _is_all(scales, 1)
+    is_moved = m.node.attr("coordinate_transformation_mode") in ("tf_crop_and_resize", "tf_half_pixel_for_nn")
+    return m.node.attr("mode") == "nearest" and not is_moved and _same_shape(m) and _is_all(scales, 1)
 
 
 class NoUseReshapeRemovePass(Pass):

@@ -41,7 +41,8 @@ class SwitchDeadBranchElimination(Pass):
     before   If(true) with branches A and B; Loop with trip count 0, or with a condition that is false at once
     after    the nodes of A; the initial values
     refuses  a Loop whose collected values are used, which would be empty tensors of a shape that only its body tells;
-             control flow in the branch that gives a value the name of one that it would stand beside
+             control flow in the branch that gives a value the name of one that it would stand beside; random numbers
+             without a seed in it
     algebra  the branch that is not taken computes nothing that anybody sees
     source   CANN's SwitchDeadBranchElimination
     """

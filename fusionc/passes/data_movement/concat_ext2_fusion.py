@@ -73,7 +73,7 @@ class ZConcatExt2FusionPass(Pass):
     patterns = (Pattern("ConcatParts", op.Concat(rest("inputs"), _as="concat"), where=_can_join),)
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        joined = [_join(group, m.concat.attr("axis"), new) for group in _groups(m)]
+        joined = [_join(group, m.concat.attr("axis", 1), new) for group in _groups(m)]
         return joined[0] if len(joined) == 1 else new.node("Concat", joined, like=m.concat)
 
 

@@ -27,7 +27,7 @@ def _of_concat(m: Match, new: Tape) -> Result:
         if not isinstance(size, int):
             refuse("the sizes are not known before the model runs")
         start, end = cuts[axis].start - before, cuts[axis].end - before
-        if 0 <= start < size and end <= size:
+        if 0 <= start < size and start <= end <= size:
             return value if (start, end) == (0, size) else new_slice(new, value, [Cut(axis, start, end)])
         before += size
         if start < size:

@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -174,9 +174,12 @@ def _quantizes(node: Node) -> bool:
     return is_plain and shape is not None and (is_one or (len(shape) == 1 and node.attr("axis") is not None))
 
 
-def _has_axis(node: Node) -> bool:
-    """Whether it has a scale for each place of an axis, and says of which. With one scale, any axis may be written."""
-    return _quantizes(node) and shape_of(node.inputs[1]) not in ((), (1,)) and node.attr("axis") is not None
+def _axis(node: Node, order: Sequence[int]) -> dict[str, int]:
+    """Of a node with a scale for each place of an axis, where that goes; a constant of fewer axes has the last ones."""
+    axis = node.attr("axis") if _quantizes(node) else None
+    if axis is None or shape_of(node.inputs[1]) in ((), (1,)):  # with one scale, any axis may be written
+        return {}
+    return {"axis": order[axis if axis < 0 else axis - len(shape_of(node.inputs[0]) or order)]}
 
 
 def _match(graph: Graph, root: Node, sunk: _Sunk, then: list[int]) -> Match:
@@ -214,8 +217,7 @@ def _sink(m: Match, new: Tape) -> Result:
         inputs = list(node.inputs)
         for position, operand in enumerate(_operands(node)):
             inputs[position] = made[operand]
-        axis = {"axis": m.sunk.order[node.attr("axis")]} if _has_axis(node) else {}
-        made[node.outputs[0]] = new.node(node.op, inputs, like=node, **axis)
+        made[node.outputs[0]] = new.node(node.op, inputs, like=node, **_axis(node, m.sunk.order))
     return transposed(new, made[nodes[-1].outputs[0]], m.then)
 
 

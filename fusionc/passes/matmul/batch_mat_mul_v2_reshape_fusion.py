@@ -57,6 +57,8 @@ class BatchMatMulV2ReshapeFusionPass(Pass):
             require_own(m, m.W)
             weight = new.const(np.ascontiguousarray(weight.constant().T), like=m.W)
         depth, columns = dims_of(weight)
+        if 0 in (depth, columns):
+            refuse("there is nothing to multiply, and any number of rows")
         if alpha != 1:
             weight = scaled(new, weight, np.asarray(alpha))
         if m.x.shape[-1] != depth or not result.rank or result.shape[-1] != columns or not _keeps_leading(m.x, result):

@@ -116,7 +116,7 @@ def _scale(m: Match, new: Tape) -> Result:
 
 
 def _batchnorm(m: Match, new: Tape) -> Result:
-    if m.linear.outputs[0].rank != 2:  # channels are axis 1: of higher ranks not the columns
+    if m.bn.inputs[0].rank != 2:  # channels are axis 1: of higher ranks not the columns
         refuse("the rank is not 2")
     return _scale_columns(m, new, *affine(m, _columns(m)))
 

@@ -4,6 +4,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from fusionc.model.graph import Edge, Graph, Node
+from fusionc.model.operators import has_legacy_axis
 from fusionc.passes._shared.constants import LARGE, SHARED, array_of
 from fusionc.passes._shared.slice_split_concat import new_split
 from fusionc.passes._shared.target import require_floats
@@ -16,7 +17,7 @@ def _added(product: Node) -> Node | None:
     """The Add of a constant vector that alone uses a MatMul."""
     value = product.outputs[0]
     user = value.outputs[0] if value is not None and value.use_count == 1 and value.outputs else None
-    if user is None or not user.is_op("Add") or user.graph is not product.graph:
+    if user is None or not user.is_op("Add") or user.graph is not product.graph or has_legacy_axis(user):
         return None
     return user if _is_row(_constant(user), product) else None
 
@@ -109,7 +110,7 @@ class SameInputMatMulPass(Pass):
         first = m.products[0]
         along = 0 if first.attr("transB") else 1
         weight, sizes = _joined([node.inputs[1] for node in m.products], along, new)
-        biases = [node.inputs[2] for node in m.products if len(node.inputs) > 2]
+        biases = [node.inputs[2] for node in m.products if len(node.inputs) > 2 and node.inputs[2] is not None]
         bias = _joined(biases, 0, new)[0] if biases else None
         result = new.node(first.op, [m.x, weight, bias], like=first)
         if m.adds:

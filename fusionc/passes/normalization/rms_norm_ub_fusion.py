@@ -56,6 +56,6 @@ class RmsNormUbFusionPass(UBFusionPass):
         if not same_shape(m.scale.shape, m.x.shape[-1:]):
             refuse("the scale is not one number for each element of the last axis")
         squares = new.Pow(m.x, new.const(np.array(2, np.float32)))
-        mean = new_reduce(new, "ReduceMean", squares, [-1])
+        mean = new_reduce(new, "ReduceMean", squares, [-1 if m.opset >= 11 else m.x.rank - 1])
         root = new.Sqrt(new.Add(mean, new.const(np.array(epsilon_of(m), np.float32))))
         return new.Mul(new.Div(m.x, root), m.scale)

@@ -69,6 +69,8 @@ class AddRmsNormDynamicQuantFusionPass(UBFusionPass):
     def rewrite(self, m: Match, new: Tape) -> Result:
         require_onnxruntime(m)
         x, scale = m.quotient.inputs[0], _scale(m, new)
+        if m.largest.inputs[0].producer.inputs[0] is not x:
+            refuse("the scale is that of another value")
         if m.opset < 14:
             refuse("opset below 14: no shape with zeros for Reshape", opset=14)
         if x.elem_type != TensorProto.FLOAT:

@@ -7,10 +7,11 @@ from onnx import TensorProto
 
 from fusionc.model.graph import Edge
 from fusionc.model.operators import MICROSOFT
-from fusionc.passes._shared.constants import array_of, shape_of, would_double
+from fusionc.passes._shared.constants import array_of, dims_of, shape_of, would_double
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, either, keep, maybe, op, refuse, var
 from fusionc.rewrite.pattern import Formula, Out
 
+_LARGEST, _INT32 = 255, (1 << 31) - 1  # between an element and its zero point; of the sum of products
 x, a, W, bias = var("x"), var("a"), var("W"), var("bias")
 a_scale, a_zero, W_scale, W_zero = var("a_scale"), maybe(var("a_zero")), var("W_scale"), maybe(var("W_zero"))
 _QUANTIZED = op.DynamicQuantizeLinear(x)
@@ -111,7 +112,8 @@ class InferenceQbmmAddFusionPass(UBFusionPass):
              and scales that the model computes, elements other than uint8, for which there is no fast kernel, a
              QuantizeLinear behind it, large signed weights that are used elsewhere
     algebra  Σ s(a−z)·t(w−y) = s·t·Σ (a−z)·(w−y), which is exact in integers; W becomes unsigned (w + 128, y + 128):
-             products of signed weights overflow on processors without VNNI
+             products of signed weights overflow on processors without VNNI; more rows than 33,025 may need more than
+             32 bits
     source   MindSpore's inference_qbmm_add_fusion, which rounds the bias; onnxruntime's DynamicQuantizeMatMulFusion and
              MatMulIntegerToFloatFusion make the same nodes of MatMulInteger at load; the first form takes 0.01 to
              0.76 of the time, without VNNI
@@ -138,6 +140,8 @@ class InferenceQbmmAddFusionPass(UBFusionPass):
             refuse("the result is quantized")
         for value in (m.a_scale, m.W_scale):
             _scale(value)
+        if dims_of(m.W)[0] * _LARGEST**2 > _INT32:
+            refuse("the sum may need more than 32 bits")
         if not _is_single(m.a_scale) or m.left.outputs[0].elem_type != TensorProto.FLOAT:
             refuse("the left operand has several scales")
         _check_columns(m.W_scale, columns)

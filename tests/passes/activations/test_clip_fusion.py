@@ -18,6 +18,13 @@ STAYS = [
         opset=8,
     ),
     Stays(
+        "limits of more digits than an attribute has",
+        graph("a = Min (x, high) y = Max (a, low)", "double low = {0.1}, double high = {0.7}", "double[N,4]"),
+        "a number of more digits than an attribute has",
+        opset=8,
+        target="onnx",
+    ),
+    Stays(
         "the lower limit is above", graph("a = Clip (x, six, high) y = Relu (a)"), "a lower limit above the upper one"
     ),
     Stays("one Min alone", graph("y = Min (x, high)"), None),

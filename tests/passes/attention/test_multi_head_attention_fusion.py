@@ -86,8 +86,14 @@ TORCH = """b0 = Shape <start = 0, end = 1> (i0) b1 = Shape <start = 1, end = 2> 
     heads = Concat <axis = 0> (b0, b1, rest) merged = Concat <axis = 0> (b0, b1, minus) """
 TORCHS = ["Shape", "Shape", "Concat"]
 
+PART_OF_HEADS = """agraph (float[b,l,w] q, float[b,l,w] k, float[b,l,w] v, float[64,5] W) => (float[p,r,5] y)
+    <int64[4] t = {1,16,-1,64}, int64[3] g = {1,-1,64}> {
+    q1 = Reshape (q, t) q2 = Transpose <perm = [0,2,1,3]> (q1) k1 = Reshape (k, t) k2 = Transpose <perm = [0,2,3,1]> (k1)
+    v1 = Reshape (v, t) v2 = Transpose <perm = [0,2,1,3]> (v1) s = MatMul (q2, k2) z = Softmax <axis = -1> (s)
+    o = MatMul (z, v2) u = Transpose <perm = [0,2,1,3]> (o) h = Reshape (u, g) y = MatMul (h, W) }"""
 STAYS = [
     Stays("repeated keys for one query", graph(split=REPEATED, constants=REPEATS, q="float[B,1,8]", k="float[B,5,4]", v="float[B,5,4]", y="float[B,1,8]"), "one query and repeated keys, which RepeatedMatMulUbFusionPass does in less time"),
+    Stays("a product that takes a part of the heads", PART_OF_HEADS, "the number of heads is unknown"),
     Stays("an unknown number of heads", graph(split=TORCH + SPLIT, heads="float c = {0.5}, int64[2] rest = {-1, 4}, int64[1] minus = {-1}", inputs=", float[B,S] i0", q="float[U,V,8]", k="float[U,V,8]", v="float[U,V,8]", y="float[B,S,?]"), "the number of heads is unknown"),
     Stays("double", graph().replace("float", "double"), "the elements are not float32"),
     Stays("float16", graph(scores="z = MatMul (a, b)", heads=HEADS.replace("float c = {0.5}, ", "").replace(", float zero = {0}", "")).replace("float", "float16"), "the elements are not float32"),

@@ -19,6 +19,16 @@ STAYS = [
         None,
     ),
     Stays(
+        "Resize that moves by half a pixel",
+        graph(
+            CROP.replace("tf_crop_and_resize", "tf_half_pixel_for_nn"),
+            "float[1,1,4,4] x",
+            SCALES.format("1") + ", float[0] roi = {}",
+        ),
+        None,
+        opset=11,
+    ),
+    Stays(
         "Resize that interpolates",
         graph(RESIZE.replace("nearest", "linear"), "float[1,1,4,4] x", SCALES.format("1")),
         None,

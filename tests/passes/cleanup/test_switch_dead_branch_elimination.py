@@ -75,6 +75,11 @@ STAYS = [
         "a constant that cannot be read",
         valid=False,
     ),
+    Stays(
+        "random numbers that a seed does not fix",
+        graph(then="p = RandomNormalLike (h)"),
+        "random numbers without a seed: with another name they would be others",
+    ),
     Stays("an open condition", graph("float k", x="float[N,4] x, bool c"), None),
     Stays(
         "a value inside has the name that the result will have",

@@ -35,6 +35,11 @@ STAYS = [
         "not within one of the joined values",
     ),
     Stays(
+        "nothing, from behind its end",
+        graph("c = Concat <axis = 1> (a, b) y = Slice (c, n5, n3, n1)", x=CONCAT, y="float[N,0] y"),
+        "not within one of the joined values",
+    ),
+    Stays(
         "another axis than the joined one",
         graph("c = Concat <axis = 1> (a, b) y = Slice (c, n0, n1, n0)", x=CONCAT, y="float[1,6] y"),
         "not a piece of the joined axis, counted from the front",

@@ -229,6 +229,20 @@ STAYS += [
 ]  # fmt: skip
 
 FIRES = [
+    Fires(
+        "a quantized constant of fewer axes, with a scale for each of one",
+        """agraph (float[2,3,3] x) => (float[2,3,3] y) <int8[3,3] c = {1,2,3,4,5,6,7,8,9}, float[3] s = {1,10,100}> {
+        a = Transpose <perm = [0,2,1]> (x) d = DequantizeLinear <axis = 0> (c, s) e = Add (a, d)
+        y = Transpose <perm = [0,2,1]> (e) }""",
+        ["DequantizeLinear", "Add"],
+    ),
+    Fires(
+        "the same, counted from the end",
+        """agraph (float[2,3,3] x) => (float[2,3,3] y) <int8[3,3] c = {1,2,3,4,5,6,7,8,9}, float[3] s = {1,10,100}> {
+        a = Transpose <perm = [0,2,1]> (x) d = DequantizeLinear <axis = -1> (c, s) e = Add (a, d)
+        y = Transpose <perm = [0,2,1]> (e) }""",
+        ["DequantizeLinear", "Add"],
+    ),
     *[
         Fires(f"quantized, {name}", quantized(body), left, opset=opset)
         for name, body, left, opset in (

@@ -51,6 +51,12 @@ STAYS = [
         seen_by_subgraph(graph(), "p", "float[K,6]"),
         "an interior value is used elsewhere",
     ),
+    Stays(
+        "nothing to multiply, of which there are any number of rows",
+        """agraph (float[2,N,0] x) => (float[2,3,4] y) <float[0,4] W = {}, int64[2] f = {6,0}, int64[3] s = {2,3,4}> {
+        a = Reshape <allowzero = 1> (x, f) p = MatMul (a, W) y = Reshape (p, s) }""",
+        "there is nothing to multiply, and any number of rows",
+    ),
     Stays("rows that are cut elsewhere", graph(x="float[4,M,10] x", y="float[4,K,6] y"), KEPT),
     Stays("other leading dimensions", graph(x="float[4,6,5] x", y="float[6,4,6] y", shape="{6, -1, 6}"), KEPT),
     Stays("another rank", graph(y="float[2,2,M,6] y", shape="{2, 2, -1, 6}"), KEPT),

@@ -32,6 +32,24 @@ STAYS = [
         COLUMN,
     ),
     Stays(
+        "statistics of rows, as the bias raises the rank",
+        graph(
+            "p = MatMul (x, W) g = Add (p, B) y = BatchNormalization (g, s, o, m, v)",
+            y="float[1,4,4] y",
+            x="float[4,3] x",
+            constants=STATISTICS.replace("float[4] B", "float[1,1,4] B"),
+        ),
+        "the rank is not 2",
+    ),
+    Stays(
+        "an opset whose Add does not broadcast by itself",
+        graph("p = MatMul (x, W) g = Add <broadcast = 1> (p, B) y = Mul <broadcast = 1> (g, c)"),
+        None,
+        opset=6,
+        ir_version=3,
+        target="onnx",
+    ),
+    Stays(
         "behind a Transpose it raises the rank",
         graph(
             BIASED + " t = Transpose <perm = [1, 0]> (g) y = Mul (t, d)",

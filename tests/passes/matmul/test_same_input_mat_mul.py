@@ -71,7 +71,9 @@ STAYS = [
     ),
 ]
 
+EMPTY_NAMES = GEMMS.replace("V, B)", "V, )").replace("W, C)", "W, )").replace("U, D)", "U, )")
 FIRES = [
+    Fires("addends that are left out by empty names", graph(EMPTY_NAMES, **ROWS), ["Gemm", "Split"]),
     Fires(
         "large weights that are used twice in the same way",
         graph(

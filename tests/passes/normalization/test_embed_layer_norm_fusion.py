@@ -41,6 +41,7 @@ STAYS = [
     Stays("a table of one column", graph(constants=TABLES.replace("float[3,8] T", "float[3,1] T")), "a table does not have one row for each number"),
     Stays("numbers below zero", graph(**(TWO | {"inputs": "int64[B,3] i"}), constants=f"{TABLES}, int64[1,3] p = {{0, 1, -1}}"), "a number below zero"),
     Stays("a constant for all positions", graph(look="a = Gather (W, i)", add="h = Add (a, o)", inputs="int64[B,3] i"), "the constant is not one row for each position"),
+    Stays("a constant for each of a batch", graph(look="a = Gather (W, i)", add="h = Add (a, R)", inputs="int64[4,4] i", constants=TABLES + ", float[4,1,8] R"), "the constant is not one row for each position"),
     Stays("columns are looked up", graph(look="a = Gather <axis = 1> (W, i) d = Gather <axis = 1> (P, p)", add="h = Add (a, d)", inputs="int64[8] i, int64[8] p", constants="float[2,8] W, float[2,8] P, float[8] g, float[8] o", y="float[a,b] y"), None),
     Stays("a look-up is used elsewhere", graph(norm=f"{NORM} z = Neg (a)", y="float[a,b,c] y, float[?,?,?] z"), "an interior value is used elsewhere"),
     Stays("the table is an input", graph(inputs=f"{IN}, float[11,8] W", constants=TABLES.replace("float[11,8] W, ", "")), None),

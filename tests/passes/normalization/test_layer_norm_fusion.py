@@ -45,6 +45,7 @@ STAYS = [
         .replace("float two", "int64[2] two_axes = {1, 2}, float two"),
         "not the same axes are reduced",
     ),
+    Stays("to a power that is almost 2", graph().replace("two = {2}", "two = {2.0000002384185791}"), None),
     Stays(
         "a scale for each row",
         graph(x="float[2,3,4] x", g="float[3,4] g"),

@@ -25,6 +25,8 @@ def graph(
 
 SHAPE = "the scale has another shape than the largest elements"
 KEPT = "q = Div (m, c) w = Max (q, least)"
+NORMED = {"before": "b = Add (x, x) n = RMSNormalization (b, g) h = Mul (n, t)", "y": "int8[a,b,c] y"}
+OTHER = "the scale is that of another value"
 STAYS = [
     Stays("opset 13", graph(reduce="a = Abs (x) m = ReduceMax <axes = [-1]> (a)"), "opset below 14: no shape with zeros for Reshape", opset=13),
     Stays("double", graph().replace("float", "double"), "the elements are not float32", opset=21),
@@ -44,6 +46,8 @@ STAYS = [
     Stays("divided by another number", graph(c="7"), None, opset=21),
     Stays("not of the magnitude", graph(reduce="m = ReduceMax (x, ax)"), None, opset=21),
     Stays("of something else", graph(before="q = Neg (x)", reduce="a = Abs (q) m = ReduceMax (a, ax)"), None, opset=21),
+    Stays("a norm by its scaled form", graph(**NORMED, reduce="a = Abs (h) m = ReduceMax (a, ax)", end=ROUND.replace("(x,", "(n,")), OTHER, opset=23),
+    Stays("a scaled norm by the norm", graph(**NORMED, reduce="a = Abs (n) m = ReduceMax (a, ax)", end=ROUND.replace("(x,", "(h,")), OTHER, opset=23),
     Stays("to int32", graph(end=ROUND.replace("to = 3", "to = 6"), y="int32[a,b,c] y"), None, opset=21),
     Stays("cut off instead of rounded", graph(end=ROUND.replace("Round", "Floor")), None, opset=21),
     Stays("rounded values are used elsewhere", graph(end=f"{ROUND} z = Neg (r)", y="int8[a,b,c] y, float[d,e,f] z"), "an interior value is used elsewhere", opset=21),

@@ -37,6 +37,12 @@ INTEGERS = "agraph (uint8[N,4] a) => (float[N,5] y) <uint8[4,5] W, float as, flo
 COLUMN = "a scale or zero point is not one number for each column"
 STAYS = [
     Stays("signed elements", static(a="int8", w="int8", W=SMALL, wz="{1}"), "the elements are not uint8"),
+    Stays(
+        "a sum that needs more than 32 bits",
+        """agraph (uint8[N,33026] a) => (float[N,1] y) <uint8[33026,1] W, float as = {0.01}, float ws = {0.01}, float[1] B = {0}> {
+        p = DequantizeLinear (a, as) q = DequantizeLinear (W, ws) r = MatMul (p, q) y = Add (r, B) }""",
+        "the sum may need more than 32 bits",
+    ),
     Stays("an addend of one element", static(bias="float[1] B = {1}"), ROW),
     Stays(
         "an addend that enlarges", static(bias="float[1,1,5] B", y="").replace("(float[N,5] y", "(float[1,N,5] y"), ROW
