@@ -72,4 +72,7 @@ def _total(size: ImageSize, kernel: int, stride: int, dilation: int) -> int:
         return reach - 1
     if size.known is None:
         raise UnfitOperator("its border is not known before the model runs")
-    return max(0, (-(-size.known // stride) - 1) * stride + reach - size.known)
+    total = (-(-size.known // stride) - 1) * stride + reach - size.known
+    if total < -1:
+        raise UnfitOperator("its windows begin inside the image")
+    return max(0, total)

@@ -134,17 +134,24 @@ static inline __attribute__((always_inline, unused)) int gb_is_by_lane(const gb_
 
 typedef float gb_four __attribute__((vector_size(16), aligned(4)));
 
+#if defined(__clang__) || __GNUC__ >= 12
+#define GB_CHOSEN(a, b, ...) __builtin_shufflevector(a, b, __VA_ARGS__)
+#else
+typedef int32_t gb_four_places __attribute__((vector_size(16)));
+#define GB_CHOSEN(a, b, ...) __builtin_shuffle(a, b, (gb_four_places){__VA_ARGS__})
+#endif
+
 /* Transposes 4 rows of 4 floats. Distances between rows are in floats. */
 static inline __attribute__((always_inline, unused)) void gb_transpose(const float *from, ptrdiff_t step, float *to,
                                                                        ptrdiff_t to_step) {
   const gb_four a = *(const gb_four *)from, b = *(const gb_four *)(from + step);
   const gb_four c = *(const gb_four *)(from + 2 * step), d = *(const gb_four *)(from + 3 * step);
-  const gb_four ab = __builtin_shufflevector(a, b, 0, 4, 1, 5), cd = __builtin_shufflevector(c, d, 0, 4, 1, 5);
-  const gb_four ef = __builtin_shufflevector(a, b, 2, 6, 3, 7), gh = __builtin_shufflevector(c, d, 2, 6, 3, 7);
-  *(gb_four *)to = __builtin_shufflevector(ab, cd, 0, 1, 4, 5);
-  *(gb_four *)(to + to_step) = __builtin_shufflevector(ab, cd, 2, 3, 6, 7);
-  *(gb_four *)(to + 2 * to_step) = __builtin_shufflevector(ef, gh, 0, 1, 4, 5);
-  *(gb_four *)(to + 3 * to_step) = __builtin_shufflevector(ef, gh, 2, 3, 6, 7);
+  const gb_four ab = GB_CHOSEN(a, b, 0, 4, 1, 5), cd = GB_CHOSEN(c, d, 0, 4, 1, 5);
+  const gb_four ef = GB_CHOSEN(a, b, 2, 6, 3, 7), gh = GB_CHOSEN(c, d, 2, 6, 3, 7);
+  *(gb_four *)to = GB_CHOSEN(ab, cd, 0, 1, 4, 5);
+  *(gb_four *)(to + to_step) = GB_CHOSEN(ab, cd, 2, 3, 6, 7);
+  *(gb_four *)(to + 2 * to_step) = GB_CHOSEN(ef, gh, 0, 1, 4, 5);
+  *(gb_four *)(to + 3 * to_step) = GB_CHOSEN(ef, gh, 2, 3, 6, 7);
 }
 
 #if defined(__x86_64__)

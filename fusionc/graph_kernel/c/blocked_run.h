@@ -144,7 +144,7 @@ static gb_state *gb_new(const gk_kernel *kernel, const float *const *constants) 
 static ptrdiff_t gb_sized(const gb_step *s, int axis, ptrdiff_t size) {
   const ptrdiff_t reach = (ptrdiff_t)s->dilation[axis] * (s->kernel[axis] - 1) + 1;
   const ptrdiff_t room = size + s->pads[axis] + s->pads[axis + 2] - reach;
-  if (room < 0 && s->weights >= 0) return 0;
+  if (room < 0 && (s->weights >= 0 || size <= 0)) return 0;
   return room / s->stride[axis] + 1; /* of a pool over a smaller image as onnxruntime has it: one window */
 }
 
@@ -204,6 +204,8 @@ static const char *gb_sizes(const gk_kernel *kernel, const int64_t *const *input
       else if (s->op == GB_RESIZE) out.height *= s->stride[0], out.width *= s->stride[1];
       else if (s->weights >= 0 || s->op == GB_MAX_POOL || s->op == GB_AVERAGE_POOL)
         out.height = gb_sized(s, 0, in.height), out.width = gb_sized(s, 1, in.width);
+      const ptrdiff_t least = s->weights >= 0 && in.height > 0 && in.width > 0;
+      if (out.height < least || out.width < least) return "a window is larger than its image";
     }
     if (s->op == GB_ATTENTION) {
       const char *fault = gb_attention_fault(p, s, sizes, s->tensor < 0 ? NULL : input_sizes[s->tensor]);

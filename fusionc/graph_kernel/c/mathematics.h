@@ -86,7 +86,7 @@ GK_INLINE float gk_exp_f32(float x, gk_machine m) {
   p = gk_madd(p, r, 0.5f, m.fused);
   p = gk_madd(p, r, 1.0f, m.fused);
   float root = gk_float(gk_bits(p) + gk_exponent(shifted));
-  return root * root;
+  return x == x ? root * root : x; /* what a NaN carries would become an exponent */
 }
 
 /* exp(r) for |r| <= ln 2 / 2 */

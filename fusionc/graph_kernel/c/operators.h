@@ -27,18 +27,24 @@
 #define GB_OPERATOR_OF(kernel) GK_OPERATOR_WITH(kernel, gb_create, gb_compute, gb_destroy)
 static const gk_operator gk_operators[] = {GK_KERNELS(GK_OPERATOR_OF) GK_PROGRAMS(GB_OPERATOR_OF)};
 
+static _Atomic(OrtDomain *) gk_domain; /* session options keep pointers to it: one for all, for ever */
+
 __attribute__((visibility("default"))) OrtStatus *RegisterCustomOps(OrtSessionOptions *, const OrtApiBase *);
 
 /* What onnxruntime calls when the library is registered, once for each session that wants it. */
 OrtStatus *RegisterCustomOps(OrtSessionOptions *options, const OrtApiBase *base) {
-  OrtDomain *domain;
+  OrtDomain *domain = gk_domain;
   gk_has_reference = atoi(base->GetVersionString() + sizeof "1." - 1) >= GK_API_REFERENCE;
   OrtApi *api = base->GetApi(gk_has_reference ? GK_API_REFERENCE : GK_API);
   if (!api) /* there is no table to make a status with; an older one has that entry at the same place */
     return GK_ORT_CreateStatus(base->GetApi(1))(GK_FAIL, "these kernels need onnxruntime 1.20 or newer");
   gk_api = api; /* the same for every session */
-  OrtStatus *status = GK_ORT_CreateDomain(api)("fusionc.gk", &domain);
-  for (size_t i = 0; i < sizeof gk_operators / sizeof *gk_operators && !status; ++i)
-    status = GK_ORT_AddOperator(api)(domain, &gk_operators[i].operator);
-  return status ? status : GK_ORT_AddDomain(api)(options, domain);
+  if (!domain) {
+    OrtStatus *status = GK_ORT_CreateDomain(api)("fusionc.gk", &domain);
+    for (size_t i = 0; i < sizeof gk_operators / sizeof *gk_operators && !status; ++i)
+      status = GK_ORT_AddOperator(api)(domain, &gk_operators[i].operator);
+    if (status) return status;
+    gk_domain = domain;
+  }
+  return GK_ORT_AddDomain(api)(options, domain);
 }
