@@ -110,7 +110,8 @@ class Job:
         if not self.requests:
             yield source
             return
-        self.shapes = {**self.requests.sizes_to_run(changed), **(self.shapes or {})}
+        chosen = self.shapes or {}
+        self.shapes = {**self.requests.sizes_to_run(changed, chosen), **chosen}
         copy = onnx.ModelProto()
         copy.CopyFrom(changed)
         with save(copy, source.parent, self.options.destination) as saved:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
 
-from fusionc.bisection.changed_switches import changed_switches
+from fusionc.bisection.changed_switches import changed_switches, named_by_option
 from fusionc.bisection.find_culprits import Culprit, culprits
 from fusionc.bisection.findings_folder import FindingsFolder
 from fusionc.bisection.judges import Checking, Verifying
@@ -39,7 +39,8 @@ class Bisection:
     """What was found in so many runs: nothing where the result is right, which `summary` says then.
 
     `switches` is a file that switches the passes at fault off, but for those in `must`, which only
-    --optimization_switch does. `is_all` says whether the result is right without them.
+    --optimization_switch does: it has them on, or nothing else may. `is_all` says whether the result is right without
+    them.
     """
 
     found: list[Found] = field(default_factory=list)
@@ -92,8 +93,9 @@ def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
             result.runs, result.summary, result.is_all = trials.runs, last.summary, bool(last.is_good)
         if result.found:
             passes = _distinct([rewrite.pass_ for one in result.found for rewrite in one.culprit.rewrites])
-            result.must = tuple(p.name for p in passes if p.default == "must")
             registry = load_passes(options.custom_passes)
+            named = named_by_option(options.optimization_switch, registry)
+            result.must = tuple(p.name for p in passes if p.default == "must" or p.name in named)
             switches = changed_switches(options.fusion_switch_file, registry, passes)
             result.switches = files.write_switches(switches)
         result.notices = [*job.notices, *plog.notices]

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fusionc.rewrite import Pass
 from fusionc.switches import PassNames
-from fusionc.switches.switch_file import ALL, SECTIONS, read_file
+from fusionc.switches.switch_file import ALL, SECTIONS, read_file, read_option
 
 
 def changed_switches(
@@ -27,6 +27,12 @@ def changed_switches(
             written[section].pop(pass_.name, None)
         written[pass_.kind][pass_.name] = value
     return json.dumps({"Switch": written}, indent=4) + "\n"
+
+
+def named_by_option(option: str | None, registry: Sequence[Pass]) -> set[str]:
+    """The passes that --optimization_switch names, for which it beats every switch file."""
+    names, entries = PassNames(registry), read_option(option).entries if option else []
+    return {p.name for entry in entries for p in names.find(entry.key)}
 
 
 def _kind(found: Sequence[Pass]) -> str:

@@ -9,6 +9,7 @@ import onnx
 from onnx import GraphProto
 
 from fusionc.disk.mapped_weights import as_external, read_mapped
+from fusionc.disk.places import light_form
 from fusionc.errors import VerificationError
 from fusionc.protos import bodies_of, is_mapped
 
@@ -44,7 +45,7 @@ def _fault_of_result(path: Path) -> str | None:
     proto = read_mapped(path)
     if not any(map(is_mapped, proto.graph.initializer)):
         return _fault(os.fspath(path), proto.graph)
-    light = path.with_name(f"{path.name}.light.onnx")
+    light = path.with_name(light_form(path.name))
     try:
         light.write_bytes(as_external(proto).SerializeToString())
         return _fault(os.fspath(light), proto.graph)

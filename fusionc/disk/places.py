@@ -14,6 +14,7 @@ import shlex
 import shutil
 import stat
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -99,6 +100,16 @@ def _varint(file: BinaryIO) -> int:
     raise ValueError
 
 
+class _Own(threading.local):
+    """The temporary folders of the conversion that this thread is at."""
+
+    def __init__(self) -> None:
+        self.workshops: set[Path] = set()
+
+
+_own = _Own()
+
+
 @contextmanager
 def workshop(folder: Path) -> Iterator[Path]:
     """A temporary folder inside `folder`, which is gone afterwards. Raises FusioncError where it cannot be made."""
@@ -109,6 +120,7 @@ def workshop(folder: Path) -> Iterator[Path]:
         try:
             try:
                 remove_abandoned(folder)
+                _own.workshops.add(path)
                 while not path.exists():  # another conversion may take it for an abandoned one, until it is locked
                     path.mkdir(mode=0o700)
                     in_use.enter_context(locked(path, 1))
@@ -116,6 +128,7 @@ def workshop(folder: Path) -> Iterator[Path]:
                 raise cannot_be_written(error, folder) from error
             yield path
         finally:
+            _own.workshops.discard(path)
             try:
                 _remove(path)
             except BaseException:  # a signal
@@ -128,9 +141,15 @@ def beside(workshop: Path) -> str:
     return f"{workshop.name}.onnx"
 
 
+def light_form(name: str) -> str:
+    """The name of a file beside a model, for a form of it that is there for a moment."""
+    return f"{name}.light.onnx"
+
+
 def _remove(workshop: Path) -> None:
-    with suppress(OSError):
-        workshop.with_name(beside(workshop)).unlink(missing_ok=True)
+    for name in (beside(workshop), light_form(beside(workshop))):
+        with suppress(OSError):
+            workshop.with_name(name).unlink(missing_ok=True)
     shutil.rmtree(workshop, ignore_errors=True)
 
 
@@ -162,8 +181,7 @@ def locked(folder: Path, seconds: float = 0) -> Iterator[bool]:
 
 def is_alone(workshop: Path) -> bool:
     """Whether no other conversion has a temporary folder beside this one: what nobody uses is nobody's then."""
-    others = [path for path in _workshops(workshop.parent) if path.name != workshop.name]
-    for other in others:
+    for other in set(_workshops(workshop.parent)) - {workshop, *_own.workshops}:
         with locked(other) as is_free:
             if not is_free and other.exists():
                 return False

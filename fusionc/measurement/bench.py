@@ -133,7 +133,7 @@ def _prepared(asked: BenchRequest) -> tuple[dict[str, DeployedModel], dict[str, 
     first = asked.models[0]
     protos = [load(path) for path in asked.models]
     try:
-        sample = first_sample(first, protos[0], asked.input_shape, asked.inputs)
+        sample = first_sample(first, asked.input_shape, asked.inputs)
     except RunError as error:
         what = f"there are no inputs on which the model runs: {error}"
         hint = "give values with --inputs, or sizes with --input_shape"

@@ -45,7 +45,7 @@ def measured_times(
     """Run both model files, the second one with its library of kernels, on the first of `inputs`, or on drawn ones."""
     model, other = (onnx.load(path, load_external_data=False) for path in (before, after))
     try:
-        sample = first_sample(before, model, input_shape, inputs)
+        sample = first_sample(before, input_shape, inputs)
         sizes = [sum(1 for _ in nodes_of(proto)) for proto in (model, other)]
         rounds: list[tuple[Profile, Profile]] = []
         began = perf_counter()

@@ -103,9 +103,10 @@ def _failure(file: Path, sizes: Mapping[str, Mapping[int, int]]) -> str:
     dims = {value.name: value.type.tensor_type.shape.dim for value in model.graph.input if value.name in sizes}
     symbols = {dims[name][axis].dim_param: size for name, axes in sizes.items() for axis, size in axes.items()}
     shapes = {
-        name: tuple(dim.dim_value or symbols.get(dim.dim_param, _OPEN) for dim in found) for name, found in dims.items()
+        name: tuple(dim.dim_value if dim.HasField("dim_value") else symbols.get(dim.dim_param, _OPEN) for dim in found)
+        for name, found in dims.items()
     }
-    search = InputSearch(runner, model, file.parent, shapes)
+    search = InputSearch(runner, model, source.folder, shapes)
     runs = next(search.samples((0,), False), None) is not None
     runner.close()
     return "" if runs else search.first_error

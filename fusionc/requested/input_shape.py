@@ -17,7 +17,7 @@ from fusionc.errors import UsageError
 from fusionc.protos import NAMELESS, graphs_in, graphs_of, inputs_to_feed
 from fusionc.requested.dimension_size import OPEN, DimensionSize, size_to_run
 from fusionc.shapes.inference import typed_model
-from fusionc.verify.inputs.formulas import evaluate, formula_of, with_sizes
+from fusionc.verify.inputs.formulas import evaluate, formula_of, symbols_of, with_sizes
 
 _LARGEST = 2**63 - 1
 _OPTION = "--input_shape"
@@ -71,22 +71,40 @@ def _require_defaults(graph: GraphProto) -> None:
                 raise UsageError(what, where=_OPTION, hint=hint, code="E10001")
 
 
-def sizes_to_run(model: ModelProto, shapes: Mapping[str, Sequence[DimensionSize]]) -> dict[str, tuple[int, ...]]:
-    """Shapes to run the changed model with, for the inputs that got a range: its largest size, 2 for what is open."""
+def sizes_to_run(
+    model: ModelProto, shapes: Mapping[str, Sequence[DimensionSize]], chosen: Mapping[str, Sequence[int]]
+) -> dict[str, tuple[int, ...]]:
+    """Shapes to run the changed model with, for the inputs that got a range: its largest size, 2 for what is open.
+
+    What has the name of a dimension in the shapes that are `chosen` already has its size; formulas follow from names.
+    """
     inputs = _resizable(model)
     ranged = {name: shape for name, shape in shapes.items() if any(isinstance(size, tuple) for size in shape)}
     most: dict[str, int] = {}  # by the names of dimensions
-    for name, shape in ranged.items():
+    for name, shape in shapes.items():
         for dim, size in zip(inputs[name].tensor_type.shape.dim, shape, strict=True):
-            if dim.dim_param not in NAMELESS and isinstance(size, tuple):
-                most[dim.dim_param] = min(size_to_run(size), most.get(dim.dim_param, size_to_run(size)))
+            if not _is_fixed(dim) and dim.dim_param not in NAMELESS and formula_of(dim.dim_param) is None:
+                most[dim.dim_param] = min(size_to_run(size), most.get(dim.dim_param, _LARGEST))
+    for name, sizes in chosen.items():
+        for dim, size in zip(inputs[name].tensor_type.shape.dim if name in inputs else (), sizes, strict=False):
+            if dim.dim_param not in NAMELESS:
+                most[dim.dim_param] = size
     return {
         name: tuple(
-            dim.dim_value if _is_fixed(dim) else most.get(dim.dim_param, size_to_run(size))
+            dim.dim_value if _is_fixed(dim) else _size_to_run(dim.dim_param, size, most)
             for dim, size in zip(inputs[name].tensor_type.shape.dim, shape, strict=True)
         )
         for name, shape in ranged.items()
     }
+
+
+def _size_to_run(symbol: str, size: DimensionSize, known: Mapping[str, int]) -> int:
+    """The size of an open dimension that is called so."""
+    if symbol in known:
+        return known[symbol]
+    tree = None if symbol in NAMELESS else formula_of(symbol)
+    value = None if tree is None else evaluate(tree, dict.fromkeys(symbols_of(tree), size_to_run(OPEN)) | dict(known))
+    return value if value is not None and value > 0 else size_to_run(size)
 
 
 def sizes_left(model: ModelProto, shapes: Mapping[str, Sequence[DimensionSize]]) -> list[str]:

@@ -51,9 +51,10 @@ class Requests:
         """
         return {} if self.output_type is None else types_of_outputs(changed, self.output_type)
 
-    def sizes_to_run(self, changed: ModelProto) -> dict[str, tuple[int, ...]]:
-        """Shapes for the inputs of the changed model that got a range of sizes: a run needs one of these."""
-        return sizes_to_run(changed, self.input_shape or {})
+    def sizes_to_run(self, changed: ModelProto, chosen: Mapping[str, Sequence[int]]) -> dict[str, tuple[int, ...]]:
+        """Shapes for the inputs of the changed model that got a range of sizes: a run needs one of these, which fits
+        the shapes that are chosen."""
+        return sizes_to_run(changed, self.input_shape or {}, chosen)
 
     def notices(self, verify_shape: Mapping[str, Sequence[int]] | None) -> list[str]:
         """Which sizes to verify with are not among those that were asked for."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -168,6 +169,8 @@ def _received(value: Any) -> Any:
     if not isinstance(value, Raw):
         return value
     kind = str(value.elem_type)
-    if kind in _SUB_BYTE:  # compared exactly, so that the packed bytes do
-        return value.data
+    if kind in _SUB_BYTE:  # compared exactly, for which their bits do; the first element has the lowest
+        bits = int(kind[-2])
+        places = value.data[:, None] >> np.arange(0, 8, bits, np.uint8) & (1 << bits) - 1
+        return places.reshape(-1)[: math.prod(value.shape)].reshape(value.shape)
     return value.data.view(onnx.helper.tensor_dtype_to_np_dtype(_RAW_TYPES[kind])).reshape(value.shape)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,14 +10,13 @@ from typing import Any
 import onnx
 
 from fusionc import passes
+from fusionc.bisection.changed_switches import named_by_option
 from fusionc.custom.loading import load_passes
 from fusionc.errors import FusioncError
 from fusionc.model.operators import KERNELS
 from fusionc.options import Options
 from fusionc.report import Report
 from fusionc.rewrite import Pass
-from fusionc.switches import PassNames
-from fusionc.switches.switch_file import read_option
 from fusionc.tuning.configuration import Configuration
 
 _OF_AREAS = "areas"  # the topic of passes that stand for areas, which have names of their own
@@ -31,7 +30,7 @@ def effects(
     `convert` makes the model of a configuration in a file.
     """
     registry = {p.name: p for p in load_passes(asked.custom_passes)}
-    chosen = _chosen_by_the_user(asked, registry)
+    chosen = named_by_option(asked.optimization_switch, list(registry.values()))  # which stay as they are
     effective = _effective(convert(base, folder / "base.onnx"))
     functions = onnx.load(folder / "base.onnx", load_external_data=False).functions
     areas = [function.name for function in functions if function.domain == KERNELS]
@@ -53,13 +52,6 @@ def effects(
 def _effective(report: Report) -> dict[str, None]:
     """The passes that took effect, in order."""
     return dict.fromkeys(count.pass_name for count in report.patterns if count.effected)
-
-
-def _chosen_by_the_user(asked: Options, registry: Mapping[str, Pass]) -> set[str]:
-    """The passes that --optimization_switch names: they stay as they are."""
-    names = PassNames(list(registry.values()))
-    entries = read_option(asked.optimization_switch).entries if asked.optimization_switch else []
-    return {p.name for entry in entries for p in names.find(entry.key)}
 
 
 def _topic(p: Pass) -> str:

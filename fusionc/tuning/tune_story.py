@@ -126,7 +126,7 @@ def _sample(job: Job) -> tuple[str, dict[str, Any]]:
     options, changed = job.options, job.original()
     with job.reference(changed) as reference:
         try:
-            sample = first_sample(reference, changed, job.shapes, options.inputs)
+            sample = first_sample(reference, job.shapes, options.inputs)
         except RunError as error:
             hint = "give values with --inputs, or sizes with --verify_shape"
             what = f"there are no inputs on which the model runs: {error}"

@@ -6,25 +6,23 @@ from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 
-import onnx
-
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Runner
 from fusionc.verify.given_samples import GivenSamples
 from fusionc.verify.inputs.given_values import GivenValues
 from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.inputs.search import InputSearch
+from fusionc.verify.model_file import light_model
 
 
-def first_sample(
-    path: Path, model: onnx.ModelProto, input_shape: Mapping[str, tuple[int, ...]] | None, inputs: Path | None
-) -> Sample:
+def first_sample(path: Path, input_shape: Mapping[str, tuple[int, ...]] | None, inputs: Path | None) -> Sample:
     """A sample for the model in this file. Raises RunError where it runs on none, UsageError where the given ones do
     not fit."""
+    model, folder = light_model(path)
     runner = Runner(path)
     try:
         given = GivenSamples(None if inputs is None else GivenValues(inputs), model, runner)
-        search = InputSearch(runner, model, path.parent, input_shape or {})
+        search = InputSearch(runner, model, folder, input_shape or {})
         sample = next(chain(given.samples(), search.samples((0,), False)), None)
     finally:
         runner.close()

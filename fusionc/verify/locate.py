@@ -113,7 +113,7 @@ def _samples(
     model = file.proto()
     given = None if inputs is None else GivenValues(inputs).reader(model)
     runner = file.runner(is_lean=True)
-    search = InputSearch(runner, model, reference.parent, shapes or {})
+    search = InputSearch(runner, model, file.folder, shapes or {})
     wanted = (sample for sample in search.samples(seeds, nonfinite=False) if sample.style.floats != "zeros")
     drawn = [replace(sample, feeds={}, outputs=[]) for sample in wanted]  # of zeros rounding alone is left
     runner.close()

@@ -48,11 +48,11 @@ class ModelFile:
     path: Path
     kernels: Path | None = None
     _runs_as_file: bool | None = field(default=None, init=False)
-    _folder: Path = field(init=False)  # of external data
+    folder: Path = field(init=False)  # of external data and large weights, once the model is read
 
     def proto(self) -> onnx.ModelProto:
         """The model without its external data and large weights. Raises RunError."""
-        model, self._folder = light_model(self.path)
+        model, self.folder = light_model(self.path)
         mapped = sum(map(byte_size, filter(is_mapped, model.graph.initializer)))
         self._runs_as_file = mapped < _WORTH_MAPPING and not random_nodes(model)
         return model
@@ -66,4 +66,4 @@ class ModelFile:
         model = None if self._runs_as_file else self.proto()
         if model is None or self._runs_as_file:
             return Runner(self.path, kernels=self.kernels, level=level, entries=entries)
-        return seeded_runner(model, self._folder, self.kernels, level=level, entries=entries)
+        return seeded_runner(model, self.folder, self.kernels, level=level, entries=entries)

@@ -40,7 +40,7 @@ class Reference:
         self.model = self.file.proto()
         self.runner = self.file.runner()
         self.given = GivenSamples(None if inputs is None else GivenValues(inputs), self.model, self.runner)
-        self.search = InputSearch(self.runner, self.model, path.parent, input_shape or {})
+        self.search = InputSearch(self.runner, self.model, self.file.folder, input_shape or {})
         self._kept: list[DrawnSample] = []
         self._rest: Iterator[DrawnSample] | None = None  # those that are not kept, once it runs
         self.is_done = False  # whether it has run on all that are drawn, and these are kept

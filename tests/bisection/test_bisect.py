@@ -124,6 +124,16 @@ def test_a_pass_of_ones_own() -> None:
     fusionc.convert("m.onnx", custom_passes=["own.py"], fusion_switch_file=found.switches)
 
 
+def test_what_the_option_has_on_no_switch_file_switches_off() -> None:
+    Path("own.py").write_text(OWN)
+    onnx.save(
+        parse("agraph (float[N] x) => (float[N] y) <float two = {2}> { m = Mul (x, two) y = Relu (m) }"), "m.onnx"
+    )
+    given = {"custom_passes": ["own.py"], "log": "null"}
+    assert bisect("m.onnx", **given).must == ()
+    assert bisect("m.onnx", optimization_switch="Own:on", **given).must == ("Own",)
+
+
 def test_a_rewrite_in_a_function() -> None:
     Path("own.py").write_text(
         "import fusionc\nfrom fusionc import op\n"

@@ -277,6 +277,23 @@ def test_a_ready_form_goes_with_its_model(tmp_path: Path) -> None:
             assert there == [".data", *([".json", ".onnx", ".onnx"] if is_described else [".onnx"])]
 
 
+def test_what_a_conversion_compares_with_keeps_no_older_files(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    for number in (1, 2):
+        with workshop(tmp_path / "out"), ready(tmp_path, number, None) as publish:
+            publish()
+    assert sorted(path.suffix for path in (tmp_path / "out").iterdir()) == [".data", ".onnx"]
+
+
+def test_a_killed_conversion_leaves_no_form_of_the_model(tmp_path: Path) -> None:
+    abandoned = tmp_path / ".fusionc-0123abcd"
+    abandoned.mkdir()
+    for name in (".fusionc-0123abcd.onnx", ".fusionc-0123abcd.onnx.light.onnx"):
+        (tmp_path / name).touch()
+    with workshop(tmp_path) as mine:
+        assert list(tmp_path.iterdir()) == [mine]
+
+
 def test_only_what_fusionc_wrote_for_this_model_goes(tmp_path: Path) -> None:
     folder = tmp_path / "out"
     folder.mkdir()

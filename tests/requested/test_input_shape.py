@@ -186,7 +186,28 @@ def test_weights_and_what_is_no_tensor_have_no_sizes_to_choose() -> None:
 def test_ranges_say_what_to_run(
     shapes: Mapping[str, Sequence[DimensionSize]], expected: dict[str, tuple[int, ...]]
 ) -> None:
-    assert sizes_to_run(fixed(parse(PAIR), shapes), shapes) == expected
+    assert sizes_to_run(fixed(parse(PAIR), shapes), shapes, {}) == expected
+
+
+CACHED = """agraph (int64[B,S] ids, float[B,T] mask, float[B,4,P] past) => (float[B,T] y) { y = Neg (mask) }"""
+
+
+@pytest.mark.parametrize(
+    ("shapes", "chosen", "expected"),
+    [
+        ({"mask": ((1, 8), -1), "past": ((1, 8), 4, -1)}, {}, {"mask": (8, 4), "past": (8, 4, 2)}),
+        ({"ids": ((1, 8), (1, 9)), "mask": ((1, 8), -1)}, {}, {"ids": (8, 9), "mask": (8, 11)}),
+        ({"mask": ((1, 8), (1, 99))}, {"ids": (2, 16)}, {"mask": (2, 18)}),
+        ({"mask": ((1, 8), (1, 99))}, {"ids": (2, 16), "past": (2, 4, 5)}, {"mask": (2, 21)}),
+        ({"ids": ((1, 8), (1, 9)), "mask": ((1, 8), (1, 99))}, {"ids": (2, 16)}, {"ids": (2, 16), "mask": (2, 18)}),
+    ],
+)
+def test_sizes_to_run_fit_each_other(
+    shapes: Mapping[str, Sequence[DimensionSize]], chosen: Mapping[str, Sequence[int]], expected: object
+) -> None:
+    model = fixed(parse(CACHED), {})
+    model.graph.input[1].type.tensor_type.shape.dim[1].dim_param = "P + S"
+    assert sizes_to_run(model, shapes, chosen) == expected
 
 
 # -- conversions -------------------------------------------------------------------------------------------------------

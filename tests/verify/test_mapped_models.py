@@ -16,6 +16,7 @@ from fusionc.disk.onnx_checker import require_as_valid
 from fusionc.errors import VerificationError
 from fusionc.runtime import runner
 from fusionc.verify import model_file, verify
+from fusionc.verify.first_sample import first_sample
 
 WEIGHT = np.random.default_rng(0).standard_normal((200, 200)).astype(np.float32)
 
@@ -58,6 +59,19 @@ def test_a_link_is_followed(tmp_path: Path) -> None:
     link.symlink_to(written(tmp_path / "there" / "blob", WEIGHT))
     assert verify(link, written(tmp_path / "same.onnx", WEIGHT)).status == "equal"
     assert verify(link, written(tmp_path / "other.onnx", -WEIGHT)).status == "different"
+
+
+def test_weights_behind_a_link_may_be_overridden(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    for name, weight in (("blob", WEIGHT), ("same", WEIGHT), ("other", -WEIGHT)):
+        model = onnx.load(written(tmp_path / "there" / name, weight))
+        model.graph.input.append(helper.make_tensor_value_info("w", TensorProto.FLOAT, [200, 200]))
+        onnx.save(model, tmp_path / "there" / name)
+    link = tmp_path / "model.onnx"
+    link.symlink_to(tmp_path / "there" / "blob")
+    assert verify(link, tmp_path / "there" / "same").status == "equal"
+    assert verify(link, tmp_path / "there" / "other").status == "different"
+    assert first_sample(link, None, None).feeds.keys() == {"x"}
 
 
 def test_data_beside_a_link_is_found(tmp_path: Path) -> None:

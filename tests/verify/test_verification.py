@@ -166,3 +166,49 @@ def test_a_file_that_is_no_model_is_not_a_different_model(tmp_path: Path, which:
     with pytest.raises(FusioncError) as caught:
         verify(*((bad, good) if which == "reference" else (good, bad)))
     assert caught.value.exit_code == (1 if fault == "no model" else 2) and caught.value.hint
+
+
+BEYOND = {
+    "below 0": ("int64[8] x", "int64[8] y", "y = Abs (x)", "y = Identity (x)"),
+    "above 1": ("int64[8] x", "float[8] y", "f = Cast <to = 1> (x)  y = Mul (f, f)", "y = Cast <to = 1> (x)"),
+    "a mask by name": (
+        "float[8] masked_image",
+        "float[8] y",
+        "y = Mul (masked_image, masked_image)",
+        "y = Identity (masked_image)",
+    ),
+    "above 0 for one": (
+        "float[8] x",
+        "float[8] y, float[8] z",
+        "z = Sqrt (x)  y = Relu (x)",
+        "z = Sqrt (x)  y = Identity (x)",
+    ),
+}
+
+
+@pytest.mark.parametrize(("inputs", "outputs", "right", "wrong"), BEYOND.values(), ids=BEYOND)
+def test_what_an_input_seems_to_hold_is_not_all_that_is_tried(
+    tmp_path: Path, inputs: str, outputs: str, right: str, wrong: str
+) -> None:
+    models = [parse(f"g ({inputs}) => ({outputs}) {{ {text} }}") for text in (right, wrong)]
+    assert judge(tmp_path, models[0], models[0]).status == "equal"
+    assert judge(tmp_path, *models).status == "different"
+
+
+def test_shapes_of_half_bytes_count(tmp_path: Path) -> None:
+    """Of five elements, the last half of a byte is nobody's."""
+    head = "g (float[a,b] x) => (uint4[c,d] y) <float one = {1}, uint4 zero, int64[2] s = {3, -1}>"
+    texts = ("y = QuantizeLinear (x, one, zero)", "r = Reshape (x, s)  y = QuantizeLinear (r, one, zero)")
+    models = [parse(f"{head} {{ {text} }}", opset=21) for text in texts]
+    for model in models:
+        model.graph.initializer[1].CopyFrom(helper.make_tensor("zero", TensorProto.UINT4, [], [0]))
+    assert judge(tmp_path, models[0], models[0], input_shape={"x": (2, 6)}).status == "equal"
+    assert judge(tmp_path, *models, input_shape={"x": (2, 6)}).status == "different"
+    assert judge(tmp_path, models[0], models[0], input_shape={"x": (1, 5)}).status == "equal"
+
+
+def test_an_empty_input_may_have_its_own_shape(tmp_path: Path) -> None:
+    model = parse("g (float[2,0,4] past, float[2,N,4] new) => (float[2,N,4] y) { y = Concat <axis = 1> (past, new) }")
+    assert judge(tmp_path, model, model, input_shape={"past": (2, 0, 4)}).status == "equal"
+    with pytest.raises(UsageError, match="does not fit"):
+        judge(tmp_path, model, model, input_shape={"past": (2, 0, 4), "new": (2, 0, 4)})

@@ -31,7 +31,8 @@ def fixed_ports(ports: Sequence[Port], shapes: Mapping[str, tuple[int, ...]]) ->
             continue
         fits = len(dims) == len(shape)
         for dim, size in zip(dims, shape, strict=False):
-            fits = fits and size > 0 and (size == dim if isinstance(dim, int) else fixed.setdefault(dim, size) == size)
+            is_equal = size == dim if isinstance(dim, int) else size > 0 and fixed.setdefault(dim, size) == size
+            fits = fits and is_equal
         if not fits:
             declared = ",".join(map(str, dims))
             raise UsageError(

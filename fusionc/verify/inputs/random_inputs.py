@@ -31,11 +31,14 @@ class Style:
     signed zeros, denormals and ties of rounding in between; "nonfinite" is normal with a few NaN and Inf, "nan" with
     a few NaN.
     integers: "wide" are small ones where no use limits them, "binary" 0 and 1, "ends" the ends of the range; "batch"
-    are shapes that begin with the first size of another input.
+    are shapes that begin with the first size of another input. What neither a limit nor another operand decides is
+    guessed from names and uses: 0 and 1, a few numbers from 0 on, or what is above 0; without guesses there are numbers
+    of both signs.
     """
 
     floats: Literal["normal", "positive", "ones", "zeros", "mixed", "nonfinite", "nan"] = "normal"
     integers: Literal["wide", "binary", "ones", "zeros", "ends", "batch"] = "wide"
+    guesses: bool = True
 
     @property
     def is_finite(self) -> bool:
@@ -94,6 +97,18 @@ def _is_switch(port: Port, sizes: Sizes) -> bool:
     return is_truth and bool(np.prod(shape_at(port, sizes)) == 1)
 
 
+def are_guessed(ports: Iterable[Port], ranges: Mapping[str, ValueRange]) -> bool:
+    """Is there an input of which names and uses make guess what it holds?"""
+    return any(_is_guessed(port, ranges[port.name]) for port in ports if port.kind != "map")
+
+
+def _is_guessed(port: Port, allowed: ValueRange) -> bool:
+    if allowed.whole or allowed.limits or allowed.fit is not None or allowed.least or _is_surely_mask(port, allowed):
+        return False
+    dtype = _dtype(port.element_type)
+    return (dtype.kind == "i" and dtype.itemsize > 2) or (dtype.kind in "fV" and (_is_mask(port) or allowed.positive))
+
+
 def has_floats(ports: Iterable[Port]) -> bool:
     """Is there an input on which float edge values make a difference?"""
     return any(_dtype(port.element_type).kind in "fV" for port in ports)
@@ -116,7 +131,7 @@ def _tensor(port: Port, allowed: ValueRange, sizes: Sizes, style: Style, rng: np
         return (_floats(shape, dtype, allowed, style, rng) + 1j * _floats(shape, dtype, allowed, style, rng)).astype(
             dtype
         )
-    if is_float and not allowed.whole and not _is_mask(port):
+    if is_float and not allowed.whole and not (style.guesses and _is_mask(port)):
         return _floats(shape, dtype, allowed, style, rng).astype(dtype)
     return _integers(port, shape, dtype, allowed, sizes, style, rng).astype(dtype)
 
@@ -126,7 +141,7 @@ def _floats(
 ) -> NDArray[np.float64]:
     if allowed.least:  # the scales of a Resize
         return rng.integers(1, 3, shape).astype(np.float64)
-    if allowed.positive or style.floats == "positive":
+    if (allowed.positive and style.guesses) or style.floats == "positive":
         return rng.uniform(0.1, 1.1, shape)
     if style.floats in ("zeros", "ones"):
         return np.full(shape, float(style.floats == "ones"))
@@ -163,6 +178,8 @@ def _integers(
         return rng.integers(1, max(2, min(_LARGEST_COUNT, limit or _LARGEST_COUNT) + 1), shape)
     if limit is not None:
         return rng.choice([0, limit - 1], shape) if style.integers == "ends" else rng.integers(0, limit, shape)
+    if not style.guesses and _is_guessed(port, allowed):
+        return rng.integers(-9, 10, shape)
     if _is_mask(port) or style.integers == "binary" or (allowed.mask and dtype.itemsize > 2):
         return _truth(shape, style, rng).astype(np.int64)
     if allowed.whole:
@@ -194,6 +211,11 @@ def _map(port: Port, style: Style, rng: np.random.Generator) -> dict[Any, Any]:
     numbers = rng.standard_normal(len(keys)) if style.floats != "zeros" else np.zeros(len(keys))
     whole = _dtype(port.element_type).kind in "iu"
     return {key: round(abs(number)) if whole else float(number) for key, number in zip(keys, numbers, strict=True)}
+
+
+def _is_surely_mask(port: Port, allowed: ValueRange) -> bool:
+    """Whether name and use agree: of other numbers than 0 and 1 such models make noise."""
+    return allowed.mask and _is_mask(port)
 
 
 def _is_mask(port: Port) -> bool:

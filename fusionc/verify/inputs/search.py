@@ -17,7 +17,7 @@ from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
 from fusionc.runtime.runner import Runner
 from fusionc.verify.inputs.formulas import Sizes
 from fusionc.verify.inputs.given_shapes import fixed_ports
-from fusionc.verify.inputs.random_inputs import Style, fits_numpy, has_choice, has_floats, make_feeds
+from fusionc.verify.inputs.random_inputs import Style, are_guessed, fits_numpy, has_choice, has_floats, make_feeds
 from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.inputs.size_choices import SizeChoices
 from fusionc.verify.inputs.value_ranges import value_ranges
@@ -105,6 +105,8 @@ class InputSearch:
         floats = has_floats(self._ports)
         yield "zeros", replace(style, floats="zeros", integers=style.integers if floats else "zeros")
         yield "mixed magnitudes" if floats else "ends of ranges", replace(style, floats="mixed", integers="ends")
+        if are_guessed(self._ports, self._ranges):
+            yield "of both signs", replace(style, guesses=False)
         if floats and nonfinite:
             yield "NaN and Inf", replace(style, floats="nonfinite")
             yield "NaN", replace(style, floats="nan")
