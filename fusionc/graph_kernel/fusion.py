@@ -38,7 +38,7 @@ from fusionc.graph_kernel.select.split.stitch import STITCH
 from fusionc.graph_kernel.select.supported_operators import ReasonAgainst, SupportedOperators, any_standard_operator
 from fusionc.graph_kernel.select.time_estimate import Savings
 from fusionc.model.graph import Graph, Model, Node
-from fusionc.model.operators import KERNELS
+from fusionc.model.operators import KERNELS, qualified
 from fusionc.rewrite import Pass
 from fusionc.rewrite.log import PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import is_alive, run
@@ -171,9 +171,14 @@ class GraphKernelFusion:
             return []
         with self.stages.timed(CLUSTER):
             kinds = (ALGORITHMS[name] for name in self._algorithms())
-            found = blocked_locations(graph, reduce(or_, kinds, KernelKind.BLOCKED))
+            found = blocked_locations(graph, reduce(or_, kinds, KernelKind.BLOCKED), self._is_left_out)
         wanted = self._wanted(found, fused)
         return [(at, self._switched_off(at) or (None if self.saves(at.area) > 0 else NOT_FASTER)) for at in wanted]
+
+    def _is_left_out(self, node: Node) -> bool:
+        """Whether flags keep an operator out of all areas."""
+        only, name = self.flags.enable_cluster_ops_only, qualified(node.op, node.domain)
+        return name in self.flags.disable_cluster_ops or (bool(only) and name not in only)
 
     def _algorithms(self) -> list[str]:
         """The passes that are on and say how blocked areas compute."""
@@ -238,6 +243,10 @@ def _summed(counts: Sequence[PatternCount]) -> list[PatternCount]:
 
 def _needs_inference(graph: Graph) -> bool:
     """Whether onnxruntime has to infer shapes through the body of a Scan, which it cannot through kernels."""
-    if graph.owner is None or not graph.owner.is_op("Scan"):
-        return False
-    return not all(output.type.tensor_type.HasField("shape") for output in graph.proto.output)
+    is_open = False
+    while graph.owner is not None:
+        is_open = is_open or not all(output.type.tensor_type.HasField("shape") for output in graph.proto.output)
+        if is_open and graph.owner.is_op("Scan"):
+            return True
+        graph = graph.owner.graph
+    return False

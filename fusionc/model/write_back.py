@@ -64,7 +64,7 @@ def _store(constant: Constant, tensor: onnx.TensorProto) -> None:
 
 
 def _write_nodes(graph: Graph, as_nodes: list[Constant]) -> None:
-    """Order the nodes; `as_nodes` are constants of a function body, which has no initializers."""
+    """Order the nodes; `as_nodes` are constants of a function body, which has no initializers: these are made anew."""
     nodes = topological_order(graph, graph.ordered())
     place: dict[int, int] = {}
     fields = graph.proto.node
@@ -73,7 +73,7 @@ def _write_nodes(graph: Graph, as_nodes: list[Constant]) -> None:
     for constant in as_nodes:
         made = fields.add(op_type="Constant", output=[constant.name])
         existing.append(made)
-        _store(constant, made.attribute.add(name="value", type=onnx.AttributeProto.TENSOR).t)
+        made.attribute.append(onnx.helper.make_attribute("value", tensors.to_proto(constant.values, constant.name)))
         place[id(made)] = len(place)
     for node in nodes:
         _write_edges(node)
@@ -86,9 +86,10 @@ def _write_nodes(graph: Graph, as_nodes: list[Constant]) -> None:
 
 
 def _rebind(node: Node, proto: onnx.NodeProto) -> None:
-    """Let a copy of a node's proto be its proto, and what the copy holds that of its subgraphs."""
+    """Let a copy of a node's proto be its proto, and what the copy holds that of its subgraphs, which it may have given
+    away: then it is no part of the model any more."""
     node.proto = proto
-    for body, copy in zip(node.bodies, bodies_of(proto), strict=True):
+    for body, copy in zip(node.bodies, bodies_of(proto), strict=False):
         existing = list(body.proto.node)
         copies = {id(old): new for old, new in zip(existing, copy.node, strict=True)}
         body.proto = copy

@@ -106,7 +106,7 @@ def apply(pass_: Pass, pattern: Pattern, graph: Graph, log: RewriteLog) -> Patte
     start = perf_counter()
     refused: list[Refused] = []
     labels: tuple[str, ...] = ()
-    bound = 10 * len(graph.nodes) + 100
+    bound = 10 * (len(graph.nodes) + len(graph.values)) + 1000  # constants and functions are rewritten, too
     fresh: list[Node] | None = None  # where to search: at what was made since the last search, None for everywhere
     before = -1
     try:

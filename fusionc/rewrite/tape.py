@@ -146,10 +146,9 @@ class Tape:
             refuse(f"opset {version} has no {op}", opset=next(fitting, 0))
         if domain == MICROSOFT and not model.is_for_onnxruntime:
             refuse(f"target {model.target} has no {op}")
-        if missing := lack(version):
+        is_old = is_new and op in operators.ALIGNED_BEFORE_7 and domain == "" and version < 7
+        if missing := lack(version) or is_old * "opset below 7: operators broadcast in another way":
             refuse(missing)
-        if is_new and op in operators.ALIGNED_BEFORE_7 and domain == "" and version < 7:
-            refuse("opset below 7: operators broadcast in another way")
 
 
 def _finite(array: np.ndarray[Any, Any]) -> Any:

@@ -171,6 +171,6 @@ def _received(value: Any) -> Any:
     kind = str(value.elem_type)
     if kind in _SUB_BYTE:  # compared exactly, for which their bits do; the first element has the lowest
         bits = int(kind[-2])
-        places = value.data[:, None] >> np.arange(0, 8, bits, np.uint8) & (1 << bits) - 1
+        places = value.data[:, None] >> np.array(range(0, 8, bits), np.uint8) & (1 << bits) - 1
         return places.reshape(-1)[: math.prod(value.shape)].reshape(value.shape)
     return value.data.view(onnx.helper.tensor_dtype_to_np_dtype(_RAW_TYPES[kind])).reshape(value.shape)

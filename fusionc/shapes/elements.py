@@ -54,8 +54,10 @@ def _shape(node: Node) -> list[Element] | None:
 
 
 def _same(node: Node) -> list[Element] | None:
-    is_integer = node.op != "Cast" or node.attr("to") in (TensorProto.INT32, TensorProto.INT64)
-    return elements(node.inputs[0]) if is_integer else None
+    to = node.attr("to") if node.op == "Cast" else TensorProto.INT64
+    found = elements(node.inputs[0]) if to in (TensorProto.INT32, TensorProto.INT64) else None
+    is_cut = to == TensorProto.INT32 and any(isinstance(e, int) and abs(e) >= 1 << 31 for e in found or ())
+    return None if is_cut else found
 
 
 def _joined(node: Node) -> list[Element] | None:

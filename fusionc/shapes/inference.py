@@ -174,9 +174,8 @@ def _handed_in(scan: Node, body: Graph) -> Sequence[Edge]:
     """The inputs of the subgraph of a Scan, with the shapes that it was given: of its last inputs, all but one axis."""
     count = scan.attr("num_scan_inputs")
     axes = [None] * (len(scan.inputs) - count) + scan.attr("scan_input_axes", [0] * count)
-    for value, given, axis in zip(body.inputs, scan.inputs, axes, strict=True):
-        shape = None if given is None else given.shape
-        if shape is not None:
+    for value, given, axis in zip(body.inputs, scan.inputs, axes, strict=False):
+        if given is not None and (shape := given.shape) is not None:  # defaults are behind all of these
             dims = (dim for at, dim in enumerate(shape) if axis is None or at != axis % len(shape))
             value.known_type = replace(value.known_type, shape=tuple(dims))
     return body.inputs

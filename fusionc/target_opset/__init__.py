@@ -40,6 +40,8 @@ def raise_opset(model: ModelProto, version: int) -> ModelProto:
             hint=f"give at most {newest_opset()}",
             code="E10001",
         )
+    if model.training_info:
+        raise cannot(current, version, "it has information for training")
     if model.functions:
         model = onnx.inliner.inline_local_functions(model)
     imports = [entry for entry in model.opset_import if canonical_domain(entry.domain)]

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import platform
+import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -87,5 +89,6 @@ def compiled(units: Sequence[Unit]) -> Path:
 def _place(units: Sequence[Unit], command: Sequence[str], suffix: str) -> Path:
     """Where what a compiler makes of texts is kept."""
     said = [word for unit in units for word in (unit.text, *unit.flags(command))]
-    key = "\0".join([*said, *command, *FLAGS, version_of(tuple(command))])
+    here = [sys.platform, platform.machine()]  # of a folder that several machines share
+    key = "\0".join([*said, *command, *FLAGS, version_of(tuple(command)), *here])
     return cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}{suffix}"

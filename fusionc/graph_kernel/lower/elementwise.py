@@ -202,6 +202,9 @@ def _bounded(call: Call, x: Step, low: Step | None, high: Step | None) -> Step:
     return x
 
 
+_NOT_IN_FLOAT = ("f64", "i32", "i64", "u32", "u64")  # exponents that a float32 rounds, and with them a sign
+
+
 def _pow(call: Call, x: Step, power: Step) -> Step:
     simple = {1.0: "{0}", 2.0: "{0} * {0}", 3.0: "{0} * {0} * {0}"}
     if power.constant is not None:
@@ -211,7 +214,7 @@ def _pow(call: Call, x: Step, power: Step) -> Step:
             return call.op(simple[number], x)
         if number == 0.5 and call.ctype.is_float:  # pow makes +0 of -0 and +infinity of -infinity
             return call.op("{0} == -INFINITY ? INFINITY : sqrt@({0} + 0)", x, cost=5)
-    if call.ctype.name == "f32":
+    if call.ctype.name == "f32" and power.ctype.name not in _NOT_IN_FLOAT:
         return call.op("powf({0}, (float){1})", x, power, cost=100)
     value = call.steps.op(ctype_of(TensorProto.DOUBLE), "pow((double){0}, (double){1})", x, power, cost=200)
     if call.ctype.is_float:

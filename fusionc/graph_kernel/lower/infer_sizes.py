@@ -5,6 +5,7 @@ from __future__ import annotations
 from fusionc.graph_kernel.lower.area_info import AreaInfo, KernelShape
 from fusionc.graph_kernel.lower.operator_table import OPERATORS
 from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
+from fusionc.model.operators import MICROSOFT
 
 
 def infer_sizes(info: AreaInfo) -> None:
@@ -22,7 +23,7 @@ def infer_sizes(info: AreaInfo) -> None:
             shape.append(size)
         info.shapes[name] = tuple(shape)
     for node in info.area.nodes:
-        if node.op_type not in OPERATORS:
+        if node.op_type not in OPERATORS or node.domain not in ("", MICROSOFT):
             raise Unsupported(f"no kernel computes {node.op_type}")
         for name, found in zip(node.output, OPERATORS[node.op_type].shapes(info, node), strict=False):
             if name:

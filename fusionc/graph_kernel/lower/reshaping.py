@@ -100,7 +100,7 @@ def _regrouped(old: list[Size], new: list[Size], at: list[Index]) -> list[Index]
     for size, index in zip(reversed(new), reversed(at), strict=True):
         digits, variable = _digits(old, inner, size), index.lone
         if digits is not None and len(digits) > 1:
-            if variable is None:
+            if variable is None or variable.extent != size:  # which walks along a part of the axis
                 break
             raise SplitWanted(variable, digits)
         inner *= size

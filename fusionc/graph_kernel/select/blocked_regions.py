@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from fusionc.graph_kernel.area import Area, KernelKind
 from fusionc.graph_kernel.blocked.fuse_operations import Operations
@@ -22,9 +22,12 @@ _NORMS = ("LayerNormalization", "RMSNormalization")
 _MOST_ROUNDS = 8  # of taking away what does not fit, until regions are given up
 
 
-def blocked_locations(graph: Graph, kind: KernelKind) -> list[AreaLocation]:
-    """The areas of a graph, whether they pay or not. Each has at least one convolution or product."""
-    possible = [node for node in graph.ordered() if _may_be_inside(node)]
+def blocked_locations(
+    graph: Graph, kind: KernelKind, is_left_out: Callable[[Node], bool] = lambda _: False
+) -> list[AreaLocation]:
+    """The areas of a graph, whether they pay or not, without what is left out. Each has at least one convolution or
+    product."""
+    possible = [node for node in graph.ordered() if not is_left_out(node) and _may_be_inside(node)]
     members = set(possible) - set(_useless(possible))  # what no group could use would keep others from theirs
     for _ in range(_MOST_ROUNDS):
         regions = clusters_of(graph, members.__contains__)

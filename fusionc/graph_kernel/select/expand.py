@@ -48,14 +48,15 @@ class Expander:
     """Decides which operators may be expanded, and expands them in the model of a cluster."""
 
     def __init__(self, flags: Flags, is_on: bool, why_unsupported: Callable[[Node], str | None]) -> None:
-        self._names = flags.expands(EXPAND) if is_on else frozenset()
         self._forced = frozenset((*flags.enable_expand_ops, *flags.enable_expand_ops_only))
+        left_out = frozenset(flags.disable_cluster_ops) - self._forced  # no part of an area by their definition either
+        self._names = flags.expands(EXPAND) - left_out if is_on else frozenset()
         self._why_unsupported = why_unsupported
 
     def takes(self, node: Node) -> bool:
         """Whether this operator is expanded."""
         name = qualified(node.op, node.domain)
-        if name not in self._names or node.bodies or not _has_numbers(node):
+        if name not in self._names or node.bodies or not _has_numbers(node) or _is_rounded(node):
             return False
         if name not in self._forced and self._why_unsupported(node) is None:
             return False
@@ -102,6 +103,12 @@ def _has_numbers(node: Node) -> bool:
     return all(
         math.isfinite(number) for attribute in node.proto.attribute for number in (attribute.f, *attribute.floats)
     )
+
+
+def _is_rounded(node: Node) -> bool:
+    """Whether the definition rounds attributes to the type of the elements, where onnxruntime computes in float32."""
+    kind = None if node.inputs[0] is None else node.inputs[0].elem_type
+    return node.op == "Shrink" and kind != onnx.TensorProto.FLOAT and kind != onnx.TensorProto.DOUBLE
 
 
 def _has_definition(node: Node) -> bool:

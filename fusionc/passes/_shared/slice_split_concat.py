@@ -59,7 +59,8 @@ def cuts_of(node: Node) -> list[Cut] | None:
 def new_slice(new: Tape, x: Edge, cuts: Sequence[Cut]) -> Edge:
     """A Slice as the opset writes it."""
     axes, starts = [c.axis for c in cuts], [min(c.start, _LAST) for c in cuts]
-    ends, steps = [min(c.end, _LAST) for c in cuts], [c.step for c in cuts]
+    # Backwards, onnxruntime takes the largest end for the front, and no other one.
+    ends, steps = [c.end if c.step < 0 else min(c.end, _LAST) for c in cuts], [c.step for c in cuts]
     if new.graph.opset < 10:
         return new.Slice(x, axes=axes, starts=starts, ends=ends)
     inputs = [starts, ends, axes] if all(step == 1 for step in steps) else [starts, ends, axes, steps]

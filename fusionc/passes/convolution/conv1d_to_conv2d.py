@@ -37,7 +37,7 @@ def _comes_from_two_axes(value: Edge, through: Collection[str], depth: int = _DE
     node = value.producer
     if node is None:
         return False
-    if node.op in _CONVOLUTIONS:
+    if node.op in _CONVOLUTIONS and len(node.inputs) > 1:
         kernel = shape_of(node.inputs[1])
         return kernel is not None and len(kernel) == 4 and kernel[2] == 1
     if not depth or not (node.op in through or (node.op == "Squeeze" and axes_of(node) == [_AXIS])):
@@ -84,6 +84,8 @@ def _sink(m: Match, new: Tape) -> Result:
 def _sink_both(m: Match, new: Tape) -> Result:
     """The same of an operator that reads another value, too, which gets the axis that the Squeeze takes."""
     require_onnxruntime(m)
+    if m.x.rank != 4:
+        refuse("the image has not four axes")
     if m.opset < BROADCASTING:
         refuse("before opset 8 operators may align their operands in another way")
     other = _with_axis(new, m.other)

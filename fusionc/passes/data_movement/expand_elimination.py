@@ -34,7 +34,7 @@ def _dims(value: Edge | None) -> list[Element]:
 
 def _check_shape(small: list[Element], full: list[Element], others: list[list[Element]]) -> None:
     """Refuses where the other operands are not known to give the result the dimensions that the Expand makes."""
-    if max(len(small), *map(len, others)) < len(full):
+    if max([len(small), *map(len, others)]) < len(full):
         refuse("the Expand raises the rank")
     for axis, size in enumerate(full):
         if size != 1 and not any(size == dims[axis] for dims in (small, *others) if axis < len(dims)):

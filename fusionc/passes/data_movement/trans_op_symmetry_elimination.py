@@ -27,7 +27,7 @@ _RESHAPED = op["Reshape", "Flatten", "Squeeze", "Unsqueeze"](x, rest("options"),
 
 def _axes(m: Match) -> tuple[list[int], list[int]]:
     axes = axes_of(m.first), axes_of(m.second)
-    if axes[0] is None or axes[1] is None:
+    if not axes[0] or not axes[1]:  # none are all or nothing, as the runtime has it
         refuse("the axes are not known before the model runs")
     return axes[0], axes[1]
 
@@ -168,8 +168,8 @@ def _quantizes(node: Node) -> bool:
 
     Below opset 13 it names no axis, and onnxruntime takes several scales along axis 1.
     """
-    shape = shape_of(node.inputs[1]) if node.op in ("QuantizeLinear", "DequantizeLinear") else None
-    is_plain = node.domain == "" and not node.has_references and not node.attr("block_size")
+    shape = shape_of(node.inputs[1]) if node.is_op("QuantizeLinear", "DequantizeLinear") else None
+    is_plain = not node.has_references and not node.attr("block_size")
     is_one = shape in ((), (1,))
     return is_plain and shape is not None and (is_one or (len(shape) == 1 and node.attr("axis") is not None))
 

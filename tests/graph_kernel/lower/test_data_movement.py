@@ -89,3 +89,11 @@ def test_bounds_of_a_slice_are_those_of_numpy() -> None:
                     first, length = _bounds(size, start, end, step)
                     assert (line[start:end:step] == first + step * np.arange(length)).all()
                     assert len(line[start:end:step]) == length
+
+
+def test_a_part_of_an_axis_is_not_divided_as_the_whole_is() -> None:
+    """Its loop would be as long as the whole, and write behind its output."""
+    text = """g (float[2,3] x) => (float[4] z) <int64[1] t = {6}, int64[1] b = {0}, int64[1] e = {4}> {
+        a = Mul (x, x)  r = Reshape (a, t)  s = Slice (r, b, e)  z = Neg (s) }"""
+    assert "do not fit into one another" in (reason_against(area_of(text)) or "")
+    assert reason_against(area_of(text.replace("float[4] z", "float[6] z").replace("e = {4}", "e = {6}"))) is None

@@ -1,0 +1,107 @@
+"""Legal models of forms that no table of a pass has: they are converted, and compute what they did."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+import pytest
+from harness import parse
+from onnx import helper
+
+import fusionc
+from fusionc.errors import FusioncError
+
+CUT_SLICE = """agraph (float[N] x) => (float[M] y) <int32[1] z = {0}, int64[1] big = {9223372036854775807}> {
+    e = Cast <to = 6> (big)  s = Slice (x, z, e)  y = Relu (s) }"""
+CONSTANTS = ", ".join(f"float c{k} = {{{k}}}" for k in range(1200))
+UNUSED = f"agraph (float[3] x) => (float[3] y) <{CONSTANTS}> {{ y = Relu (x) }}"
+DECIDED_LATE = """agraph (float[4] x, bool d) => (float[4] y) <bool f = {0}, bool t = {1}> { k = Not (f)
+    y = If (k) <then_branch = B () => (float[4] p) { p = If (t) <
+            then_branch = D () => (float[4] q) { q = If (d) <
+                then_branch = C1 () => (float[4] a) { a = Exp (x) },
+                else_branch = C2 () => (float[4] b) { b = Neg (x) }> },
+            else_branch = E () => (float[4] r) { r = Abs (x) }> },
+        else_branch = F () => (float[4] s) { s = Relu (x) }> }"""
+SCAN_WITH_DEFAULT = """agraph (float[3] s0, float[N,3] xs) => (float[3] y, float[N,3] ys) {
+    y, ys = Scan <num_scan_inputs = 1,
+        body = b (float[3] st, float[3] row, float[3] k) => (float[3] st2, float[3] o) <float[3] k = {1, 2, 3}> {
+            st2 = Add (st, k)  o = Neg (row) }> (s0, xs) }"""
+ONE_OPERAND = """agraph (float[1,4] x) => (float[3,4] e, float[3,4] y) <int64[2] s = {3, 4}> {
+    e = Expand (x, s)  y = Sum (e) }"""
+RANK_5 = """agraph (float[N,1,1,L] x, float[A,1,1,1,1] a, float[1,Q,L] w) => (float[A,N,Q,L] y)
+    <float[1,1,1,3] W = {1, 2, 3}, int64[1] two = {2}> {
+    c = Conv <pads = [0,1,0,1]> (x, W)  p = Add (c, a)  s = Squeeze (p, two)  y = Add (s, w) }"""
+BACKWARDS = """agraph (float[3,4] x) => (float[A,B] y) <int64[1] m = {-1}, int64[1] far = {9223372036854775807},
+    int64[1] n0 = {0}, int64[1] n1 = {1}, int64[1] n2 = {2}> {
+    a = Slice (x, m, far, n0, m)  y = Slice (a, n0, n2, n1) }"""
+ALL_ONES = """agraph (float[1,1,3] x) => (float[A] y) <int64[1] n0 = {0}, int64[0] none = {}> {
+    a = Squeeze (x, n0)  y = Squeeze (a, none) }"""
+MODELS = {
+    "a Sum of one operand": ONE_OPERAND,
+    "a Squeeze of five axes behind a convolution": RANK_5,
+    "a Slice backwards to the front": BACKWARDS,
+    "a Squeeze of all axes of 1": ALL_ONES,
+    "a number that a Cast cuts": CUT_SLICE,
+    "more constants than nodes": UNUSED,
+    "a choice that is decided after the one inside it": DECIDED_LATE,
+    "a default among the inputs of a Scan's body": SCAN_WITH_DEFAULT,
+}
+
+
+SIZES = {"N": 5, "L": 6, "A": 2, "Q": 3}
+
+
+def outputs(path: str, sizes: dict[str, int]) -> list[np.ndarray]:
+    session = ort.InferenceSession(path, providers=["CPUExecutionProvider"])
+    feeds = {}
+    for number, given in enumerate(session.get_inputs()):
+        shape = [sizes.get(size, size) for size in given.shape]
+        drawn = np.random.default_rng(number).standard_normal(shape)
+        feeds[given.name] = np.asarray(drawn).astype(bool if given.type == "tensor(bool)" else np.float32)
+    return list(session.run(None, feeds))
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_they_are_converted(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    onnx.save(parse(MODELS[name]), "model.onnx")
+    fusionc.convert("model.onnx", output="out.onnx", verify=False, log="null")
+    onnx.checker.check_model("out.onnx")
+    for one, other in zip(outputs("model.onnx", SIZES), outputs("out.onnx", SIZES), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_functions_may_have_the_names_of_operators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = parse("agraph (int8[2,3] x) => (float[3,2] y) { d = my.DequantizeLinear (x)  y = Transpose (d) }")
+    body = "f = Cast <to = 1> (x)  s = Constant <value_float = 0.1> ()  y = Mul (f, s)"
+    text = f'<domain: "my", opset_import: ["" : 18]> DequantizeLinear (x) => (y) {{ {body} }}'
+    model.functions.append(onnx.parser.parse_function(text))
+    model.opset_import.append(helper.make_opsetid("my", 1))
+    onnx.save(model, "model.onnx")
+    assert "equal" in (fusionc.convert("model.onnx", output="out.onnx", log="null").verification or "")
+
+
+def test_a_dump_keeps_what_was_made_in_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = parse("agraph (float[3] x) => (float[3] y) { y = own.F (x) }")
+    body = "c = Constant <value = float {3.0}> ()  y = Sub (x, c)"
+    text = f'<domain: "own", opset_import: ["" : 18]> F (x) => (y) {{ {body} }}'
+    model.functions.append(onnx.parser.parse_function(text))
+    model.opset_import.append(helper.make_opsetid("own", 1))
+    onnx.save(model, "model.onnx")
+    for dump in (None, "dump"):
+        fusionc.convert("model.onnx", output="out.onnx", dump_graph=dump, log="null")
+        np.testing.assert_array_equal(outputs("out.onnx", {})[0], outputs("model.onnx", {})[0])
+
+
+def test_what_a_model_has_for_training_is_not_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = parse("agraph (float[3] x) => (float[3] y) { y = Relu (x) }", opset=11)
+    model.training_info.add().algorithm.name = "algorithm"
+    onnx.save(model, "model.onnx")
+    with pytest.raises(FusioncError, match="it has information for training"):
+        fusionc.convert("model.onnx", output="out.onnx", target_opset=18, log="null")
