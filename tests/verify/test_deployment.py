@@ -162,7 +162,7 @@ def test_the_command_of_the_readme(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     exec(code, {})
     (command,) = re.findall("^fusionc (verify quotient.*)$", readme, re.MULTILINE)
     result = CliRunner().invoke(main, command.split())
-    shown = re.search(r"^    (equal in 5 runs; at level .*) \(…\);\n    (to avoid it.*)$", readme, re.MULTILINE)
+    shown = re.search(r"^    (equal in 6 runs; at level .*) \(…\);\n    (to avoid it.*)$", readme, re.MULTILINE)
     assert result.exit_code == 0 and shown is not None
     assert result.stdout.startswith(shown[1]) and result.stdout.splitlines()[0].endswith(shown[2])
 
