@@ -74,25 +74,27 @@ def test_they_are_converted(name: str, tmp_path: Path, monkeypatch: pytest.Monke
         np.testing.assert_array_equal(one, other)
 
 
-def test_functions_may_have_the_names_of_operators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    model = parse("agraph (int8[2,3] x) => (float[3,2] y) { d = my.DequantizeLinear (x)  y = Transpose (d) }")
-    body = "f = Cast <to = 1> (x)  s = Constant <value_float = 0.1> ()  y = Mul (f, s)"
-    text = f'<domain: "my", opset_import: ["" : 18]> DequantizeLinear (x) => (y) {{ {body} }}'
+def with_function(graph: str, name: str, body: str) -> onnx.ModelProto:
+    """A model with one function of its own, in the domain "my"."""
+    model = parse(graph)
+    text = f'<domain: "my", opset_import: ["" : 18]> {name} (x) => (y) {{ {body} }}'
     model.functions.append(onnx.parser.parse_function(text))
     model.opset_import.append(helper.make_opsetid("my", 1))
-    onnx.save(model, "model.onnx")
+    return model
+
+
+def test_functions_may_have_the_names_of_operators(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    graph = "agraph (int8[2,3] x) => (float[3,2] y) { d = my.DequantizeLinear (x)  y = Transpose (d) }"
+    body = "f = Cast <to = 1> (x)  s = Constant <value_float = 0.1> ()  y = Mul (f, s)"
+    onnx.save(with_function(graph, "DequantizeLinear", body), "model.onnx")
     assert "equal" in (fusionc.convert("model.onnx", output="out.onnx", log="null").verification or "")
 
 
 def test_a_dump_keeps_what_was_made_in_a_function(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    model = parse("agraph (float[3] x) => (float[3] y) { y = own.F (x) }")
     body = "c = Constant <value = float {3.0}> ()  y = Sub (x, c)"
-    text = f'<domain: "own", opset_import: ["" : 18]> F (x) => (y) {{ {body} }}'
-    model.functions.append(onnx.parser.parse_function(text))
-    model.opset_import.append(helper.make_opsetid("own", 1))
-    onnx.save(model, "model.onnx")
+    onnx.save(with_function("agraph (float[3] x) => (float[3] y) { y = my.F (x) }", "F", body), "model.onnx")
     for dump in (None, "dump"):
         fusionc.convert("model.onnx", output="out.onnx", dump_graph=dump, log="null")
         np.testing.assert_array_equal(outputs("out.onnx", {})[0], outputs("model.onnx", {})[0])
