@@ -177,8 +177,8 @@ class GraphKernelFusion:
 
     def _is_left_out(self, node: Node) -> bool:
         """Whether flags keep an operator out of all areas."""
-        only, name = self.flags.enable_cluster_ops_only, qualified(node.op, node.domain)
-        return name in self.flags.disable_cluster_ops or (bool(only) and name not in only)
+        name = qualified(node.op, node.domain)
+        return name not in self.flags.clusters([name])
 
     def _algorithms(self) -> list[str]:
         """The passes that are on and say how blocked areas compute."""

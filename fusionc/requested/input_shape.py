@@ -81,9 +81,10 @@ def sizes_to_run(
     inputs = _resizable(model)
     ranged = {name: shape for name, shape in shapes.items() if any(isinstance(size, tuple) for size in shape)}
     most: dict[str, int] = {}  # by the names of dimensions
-    for name, shape in shapes.items():
+    for name, shape in ranged.items():
         for dim, size in zip(inputs[name].tensor_type.shape.dim, shape, strict=True):
-            if not _is_fixed(dim) and dim.dim_param not in NAMELESS and formula_of(dim.dim_param) is None:
+            is_name = dim.dim_param not in NAMELESS and formula_of(dim.dim_param) is None
+            if is_name and isinstance(size, tuple):
                 most[dim.dim_param] = min(size_to_run(size), most.get(dim.dim_param, _LARGEST))
     for name, sizes in chosen.items():
         for dim, size in zip(inputs[name].tensor_type.shape.dim if name in inputs else (), sizes, strict=False):

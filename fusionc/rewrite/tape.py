@@ -147,7 +147,7 @@ class Tape:
         if domain == MICROSOFT and not model.is_for_onnxruntime:
             refuse(f"target {model.target} has no {op}")
         is_old = is_new and op in operators.ALIGNED_BEFORE_7 and domain == "" and version < 7
-        if missing := lack(version) or is_old * "opset below 7: operators broadcast in another way":
+        if missing := lack(version) or ("opset below 7: operators broadcast in another way" if is_old else ""):
             refuse(missing)
 
 

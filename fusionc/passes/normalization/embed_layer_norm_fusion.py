@@ -99,9 +99,12 @@ def _rows(rows: Edge, shape: Shape, new: Tape) -> Pair:
     """A constant of one row for each position as a table."""
     array = rows.constant()
     length, size = shape[1:]
-    if array is None or not isinstance(length, int) or array.size != length * int(size or 0) or array.shape[-1] != size:
-        refuse("the constant is not one row for each position")
-    if array.ndim > 1 and array.shape[-2] != length:
+    if (
+        array is None
+        or not isinstance(length, int)
+        or array.size != length * int(size or 0)
+        or array.shape[-2:] not in ((length, size), (size,))
+    ):
         refuse("the constant is not one row for each position")
     return new.const(array.reshape(length, -1), like=rows), new.const(np.arange(length, dtype=np.int32)[None])
 
