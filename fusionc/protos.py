@@ -93,6 +93,19 @@ def _initializers(graph: GraphProto) -> Iterator[TensorProto]:
         yield from (sparse.values, sparse.indices)
 
 
+def shapeless(type_: TypeProto) -> TypeProto:
+    """The type without the shape of the tensor that it is, or of those that it holds."""
+    result = TypeProto()
+    result.CopyFrom(type_)
+    inner, kind = result, result.WhichOneof("value")
+    while kind in ("sequence_type", "optional_type"):
+        inner = getattr(inner, kind).elem_type
+        kind = inner.WhichOneof("value")
+    if kind in ("tensor_type", "sparse_tensor_type"):
+        getattr(inner, kind).ClearField("shape")
+    return result
+
+
 def initialized(graph: GraphProto) -> set[str]:
     """The names that have an initializer, dense or sparse."""
     return {tensor.name for tensor in graph.initializer} | {sparse.values.name for sparse in graph.sparse_initializer}

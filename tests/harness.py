@@ -214,6 +214,15 @@ def _fill(graph: onnx.GraphProto) -> None:
         graph.value_info.remove(value)
 
 
+def with_function(graph: str, name: str, body: str, opset: int = 18) -> onnx.ModelProto:
+    """A model with one function of its own, in the domain "my"."""
+    model = parse(graph, opset)
+    text = f'<domain: "my", opset_import: ["" : {opset}]> {name} (x) => (y) {{ {body} }}'
+    model.functions.append(onnx.parser.parse_function(text))
+    model.opset_import.append(helper.make_opsetid("my", 1))
+    return model
+
+
 def seen_by_subgraph(graph: str, value: str, value_type: str) -> str:
     """The same graph with an If, both branches of which use this inner value."""
     head, _, body = graph.partition(") => (")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 
 import onnx
@@ -12,7 +11,7 @@ from fusionc.errors import FusioncError
 from fusionc.graphsurgeon import ReadOnlyTuple
 from fusionc.model.graph import Constant, Edge, Graph, Model, Node, Value
 from fusionc.model.tensors import ValueType
-from fusionc.protos import bodies_of, training_nodes
+from fusionc.protos import bodies_of, shapeless, training_nodes
 
 
 def build(proto: onnx.ModelProto, folder: str, target: str = "onnxruntime-cpu") -> Model:
@@ -96,9 +95,8 @@ def _declare_inputs_and_constants(graph: Graph, proto: onnx.GraphProto) -> None:
     for declared in proto.input:
         if declared.name not in listed_only_by_format:
             value = Value(declared.name, graph)
-            value.known_type = ValueType.of(declared.type)
-            if graph.parent is not None:  # what a Loop carries may change its shape, whatever its subgraph declares
-                value.known_type = replace(value.known_type, shape=None)
+            # What a Loop carries may change its shape, whatever its subgraph declares.
+            value.known_type = ValueType.of(declared.type if graph.parent is None else shapeless(declared.type))
             _declare(graph, value)
     graph.inputs = ReadOnlyTuple(graph.values.values())
     training = graph.model.proto.training_info

@@ -45,7 +45,6 @@ class ModelHeader:
         self.folder = folder  # where external data is looked for
         self.opsets = operators.opsets_of(proto)
         self.target = target
-        self.imports_added: dict[str, int] = {}
         self.serials = count()  # of values
         self.version = 0  # counts commits: a pass that has seen this version has nothing new to see
         # Bytes by which constant folding has made the model larger so far, in earlier conversions, too.

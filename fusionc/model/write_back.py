@@ -10,7 +10,7 @@ from typing import Any
 
 import onnx
 
-from fusionc.model import tensors
+from fusionc.model import operators, tensors
 from fusionc.model.build import topological_order
 from fusionc.model.graph import Constant, Graph, Model, Node
 from fusionc.model.header import GROWTH_KEY
@@ -24,9 +24,9 @@ def write_back(model: Model) -> onnx.ModelProto:
             _write_graph(graph)
     kept = {id(function.proto) for function in model.functions.values()}
     keep(model.proto.functions, lambda function: id(function) in kept)
-    for domain, version in model.imports_added.items():
-        if domain not in {entry.domain for entry in model.proto.opset_import}:
-            model.proto.opset_import.add(domain=domain, version=version)
+    for scope in (model, *model.functions.values()):
+        for domain, version in sorted(scope.opsets.items() - operators.opsets_of(scope.proto).items()):
+            scope.proto.opset_import.add(domain=domain, version=version)
     if model.folding_growth:  # the budget is one for all conversions of a model
         entries = {entry.key: entry for entry in model.proto.metadata_props}
         entry = entries.get(GROWTH_KEY) or model.proto.metadata_props.add(key=GROWTH_KEY)
@@ -78,9 +78,8 @@ def _write_nodes(graph: Graph, as_nodes: list[Constant]) -> None:
     for node in nodes:
         _write_edges(node)
         if id(node.proto) not in known:
-            added = fields.add()
-            added.CopyFrom(node.proto)
-            _rebind(node, added)
+            fields.append(node.proto)
+            _rebind(node, fields[-1])
         place[id(node.proto)] = len(place)
     keep(fields, lambda proto: id(proto) in place, lambda proto: place[id(proto)])
 

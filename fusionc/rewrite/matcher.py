@@ -107,8 +107,7 @@ def _solve_either(formula: pattern.Either, value: Edge, state: _State) -> Iterat
 
 def _solve_kept(formula: pattern.Keep, value: Edge, state: _State) -> Iterator[_State]:
     for found in _solve(formula.inner, value, state):
-        new = dict.fromkeys(found.nodes.keys() - state.nodes.keys(), True)
-        yield found._replace(nodes=found.nodes | new)
+        yield found._replace(nodes=found.nodes | dict.fromkeys(found.nodes.keys() - state.nodes.keys(), True))
 
 
 def _solve_constant(formula: pattern.Const, value: Edge, state: _State) -> tuple[_State, ...]:

@@ -30,7 +30,8 @@ def splice(match: Match, new: Replacement, tape: Tape, pass_name: str) -> None:
         _define(model, function)
     with_one_version = {MICROSOFT, *(function.domain for function in tape.functions)}
     for domain in dict.fromkeys(node.domain for node in new.nodes if node.domain in with_one_version):
-        _import(graph, domain)
+        for opsets in (graph.opsets, model.opsets):
+            opsets.setdefault(domain, 1)
     freed = [value for node in match.nodes for value in node.inputs if value is not None]
     _name(match, tape, new)
     for node in match.nodes:
@@ -205,16 +206,6 @@ def _define(model: Model, function: onnx.FunctionProto) -> None:
     """Give the model a function, and what it needs to hold one."""
     key = (operators.canonical_domain(function.domain), function.name, function.overload)
     if key not in model.functions:
-        proto = model.proto.functions.add()
-        proto.CopyFrom(function)
-        model.functions[key] = build_graph(model, proto, None)
+        model.proto.functions.append(function)
+        model.functions[key] = build_graph(model, model.proto.functions[-1], None)
         model.proto.ir_version = max(model.ir_version, _FUNCTIONS_IR)
-
-
-def _import(graph: Graph, domain: str) -> None:
-    """An operator set that the graph does not import yet, in its only version."""
-    if domain not in graph.opsets:
-        graph.opsets[domain] = 1
-        if isinstance(graph.proto, onnx.FunctionProto):
-            graph.proto.opset_import.add(domain=domain, version=1)
-        graph.model.imports_added[domain] = 1

@@ -14,6 +14,7 @@ from fusionc.model.build import build
 from fusionc.model.graph import Edge, Graph, Model, Node, Shape
 from fusionc.model.header import Types
 from fusionc.model.tensors import UNKNOWN, ValueType
+from fusionc.protos import shapeless
 from fusionc.shapes.elements import SMALL, Element, elements_made, shape_made
 from fusionc.shapes.expressions import INVENTED, certainty, is_invented
 from fusionc.shapes.onnx_inference import LIKE_STANDARD, ask
@@ -136,6 +137,8 @@ def _learn(node: Node, types: Sequence[ValueType]) -> None:
     for output, type_ in zip(node.outputs, types, strict=False):
         if output is None or type_ == UNKNOWN:
             continue
+        if node.is_op("Loop"):  # onnx says that a sequence that it carries still has the elements of the first one
+            type_ = replace(type_, other=shapeless(type_.other))
         shape, known = trusted(node, type_.shape), output.known_type.shape
         made = None if _is_complete(shape) or output is not node.outputs[0] else shape_made(node)
         dims = _most_certain([dims for dims in (shape, made, known) if dims is not None], node.graph.model.types)

@@ -43,7 +43,8 @@ def ask(node: Node, *, is_new: bool) -> Sequence[ValueType]:
     types = {name: value.known_type.proto for name, value in given.items()}
     known = {name: tensors.to_proto(array, name) for name, array in held.items()}
     schema = operators.schema(proto.op_type, proto.domain, graph.opset_of(proto.domain))
-    found = types_made(proto, schema, types, known, {node.domain: 1} | graph.opsets, _functions(node), is_new=is_new)
+    functions = [called.proto for called in graphs_called(node) if isinstance(called.proto, FunctionProto)]
+    found = types_made(proto, schema, types, known, {node.domain: 1} | graph.opsets, functions, is_new=is_new)
     # What onnx calls a dimension of which it knows nothing is a name in this call only: it is not that of another call.
     read = (*given.values(), *(value for body in node.bodies for value in (*body.inputs, *body.outputs)))
     names = {dim for value in read for dim in value.known_type.shape or ()}
@@ -92,14 +93,14 @@ def _held(value: Edge) -> np.ndarray[Any, Any] | None:
     return np.array(known, value.dtype).reshape([len(known)][: value.rank])
 
 
-def _functions(node: Node) -> list[FunctionProto]:
-    """The function that a node calls, with all that are called there."""
-    found: dict[Graph, FunctionProto] = {}
+def graphs_called(node: Node) -> list[Graph]:
+    """The body of the function that a node calls and of all that are called there, with their subgraphs."""
+    found: dict[Graph, None] = {}
     pending = [node]
     while pending:
         function = pending.pop().function
         if function is not None and function not in found:
-            found[function] = function.proto
-            bodies = (body for inner in function.nodes for body in inner.subgraphs(recursive=True))
-            pending += (inner for graph in (function, *bodies) for inner in graph.nodes)
-    return list(found.values())
+            graphs = (function, *(body for inner in function.nodes for body in inner.subgraphs(recursive=True)))
+            found |= dict.fromkeys(graphs)
+            pending += (inner for graph in graphs for inner in graph.nodes)
+    return list(found)

@@ -12,16 +12,30 @@ from typing import Any
 import numpy as np
 
 from fusionc.model.graph import Edge, Node, Shape
+from fusionc.shapes.onnx_inference import graphs_called
 
+_ANY: Shape = ("any",) * 8
 _FAR = 1 << 31  # steps beyond this overflow
 _REDUCED = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
 
 
 def trusted(node: Node, shape: Shape | None) -> Shape | None:
-    """What is true of the shape that inference says an output of a node has."""
+    """What is true of the shape that inference says an output of a node has.
+
+    What a function makes is known where all that onnx infers inside it is true, whatever the shapes are there.
+    """
+    inside = (inner for graph in graphs_called(node) for inner in graph.nodes)
+    return None if any(_by_rule(inner, _ANY) != _ANY for inner in inside) else _by_rule(node, shape)
+
+
+def _by_rule(node: Node, shape: Shape | None) -> Shape | None:
     x: Any = node.inputs[0] if node.inputs else None
-    rule = _RULES.get(node.op) if node.domain == "" and not node.has_references else None
-    return shape if rule is None or shape is None or (x is None and node.op != "Loop") else rule(node, x, shape)
+    rule = _RULES.get(node.op) if node.domain == "" and (x is not None or node.op == "Loop") else None
+    if rule is None or shape is None:
+        return shape
+    # Of a function, onnx knows at a call what it is called with.
+    is_open = node.has_references or any(value is not None and not value.is_constant for value in node.inputs[1:])
+    return None if node.graph.in_function and is_open else rule(node, x, shape)
 
 
 def is_fatal(node: Node) -> bool:
@@ -71,7 +85,7 @@ def _resize(node: Node, x: Edge, shape: Shape) -> Shape | None:
     scales = node.attr("scales") or _numbers(node, at) or []
     axes = node.attr("axes") or range(len(scales))
     sizes = [(x.shape[axis], shape[axis]) for axis in axes] if x.shape is not None else []
-    is_same = all(
+    is_same = not (scales and x.shape is None) and all(
         not isinstance(size, int) or made == int(np.float32(size) * np.float32(scale))
         for (size, made), scale in zip(sizes, scales, strict=False)
     )

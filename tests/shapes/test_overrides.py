@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import pytest
-from harness import make_feeds, parse, session
+from harness import make_feeds, parse, session, with_function
 
 from fusionc.model.graph import Edge
 from fusionc.shapes.expressions import is_invented
@@ -169,6 +169,21 @@ def test_known_dimensions_are_true(case: Case) -> None:
         len(shape) == result.ndim
         and all(d in (None, n) or isinstance(d, str) for d, n in zip(shape, result.shape, strict=True))
     )
+
+
+@pytest.mark.parametrize(
+    "size, body",
+    [
+        (3, "y = MaxPool <kernel_shape = [2], strides = [3], ceil_mode = 1> (x)"),
+        (10, "s = Constant <value_floats = [1.0, 1.0, 0.7]> ()  y = Resize (x, s, s)"),
+        (8, "y = MaxPool <kernel_shape = [3], strides = [2]> (x)"),
+    ],
+)
+def test_what_a_function_makes_is_known_where_it_is_true(size: int, body: str) -> None:
+    graph = f"agraph (float[1,1,{size}] x) => (float[p,q,r] y) {{ y = my.F (x) }}"
+    model = with_function(graph, "F", body, opset=12)
+    (result,) = session(model).run(None, make_feeds(model, {}, 0))
+    assert typed_model(model, "").main.values["y"].shape in ((1, 1, result.shape[2]), ("p", "q", "r"))
 
 
 def _known(value: Edge) -> tuple[int | str | None, ...] | None:
