@@ -30,6 +30,7 @@ def convert(options: Options) -> Report:
             notices += [*idle_passes(report.passes(), job.custom), *opset_advice(report.patterns)]
             notices += tell_of_left_out(job.left_out, plog)
             write_fusion_result(report.patterns, options.export_compile_stat, notices, job.left_out, report.outputs)
+            report.left_out = len(job.left_out)
             report.notices = [*notices, *plog.notices]
     report.log_file, report.seconds = plog.file, perf_counter() - started
     return report

@@ -16,8 +16,9 @@ from fusionc.batch.find_models import RECORDS, FoundModel
 from fusionc.batch.on_dask import converted_on
 from fusionc.batch.on_this_machine import converted_here
 from fusionc.batch.outcome import Outcome
-from fusionc.batch.summary import Summary, write_summary
+from fusionc.batch.summary import Summary, summary_file, write_summary
 from fusionc.disk.places import cannot_be_written, remove_abandoned
+from fusionc.graph_kernel.flags.read_flags import with_absolute_file
 from fusionc.runtime.cores import cores
 
 
@@ -46,6 +47,8 @@ def convert_many(
     """
     started, run, outcomes = perf_counter(), secrets.token_hex(8), list[Outcome]()
     given, output = {name: _absolute(value) for name, value in arguments.items()}, _absolute(output)
+    if given.get("graph_kernel_flags") is not None:
+        given["graph_kernel_flags"] = with_absolute_file(given["graph_kernel_flags"])
     tasks = [ConversionTask(_absolute(model.source), model.name, output, given, run, resume) for model in models]
     at_once = min(jobs or cores(), len(tasks))
     try:
@@ -70,6 +73,7 @@ def convert_many(
 def _make_folder(output: Path) -> None:
     try:
         (output / RECORDS).mkdir(parents=True, exist_ok=True)
+        summary_file(output / RECORDS).unlink(missing_ok=True)  # of an earlier run
     except OSError as error:
         raise cannot_be_written(error, output) from error
 

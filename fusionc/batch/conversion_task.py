@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
-from fusionc import __version__
 from fusionc.batch.find_models import RECORDS
-from fusionc.custom.loading import ENTRY_POINTS
-from fusionc.graph_kernel.flags.read_flags import VARIABLE
 
 
 @dataclass(frozen=True)
@@ -48,13 +43,3 @@ class ConversionTask:
         if own.get("report") is not None:
             own["report"] = (own["report"] / self.name).with_suffix(".html")
         return own
-
-
-def versions() -> dict[str, str]:
-    """What a result depends on besides its model and options: versions, of the packages that bring passes, too, and
-    flags of graph kernel fusion where the environment has them."""
-    plugins = {entry.dist.name for entry in metadata.entry_points(group=ENTRY_POINTS) if entry.dist is not None}
-    names = ("onnx", "onnxruntime", "numpy", *sorted(plugins))
-    found = {"fusionc": __version__, **{name: metadata.version(name) for name in names}}
-    flags = os.environ.get(VARIABLE)
-    return found if flags is None else {**found, VARIABLE: flags}

@@ -23,6 +23,7 @@ from fusionc.batch.conversion_task import ConversionTask
 from fusionc.batch.converting_program import CHECK, CONVERT, GRACE
 from fusionc.batch.outcome import CRASHED, Outcome, outcome_of
 from fusionc.errors import FusioncError, UsageError
+from fusionc.graph_kernel.flags.read_flags import VARIABLE, with_absolute_file
 from fusionc.runtime.printed_file import forget, last_words, printed_file
 
 _START = "import sys; sys.path[:] = sys.argv[1:]; from fusionc.batch.converting_program import main; main()"
@@ -115,6 +116,8 @@ class _ConvertingProcess:
         self._printed = printed_file()
         weakref.finalize(self, os.close, self._printed)
         environment = {name: text for name, text in os.environ.items() if name not in _TOGETHER}
+        if VARIABLE in environment:
+            environment[VARIABLE] = with_absolute_file(environment[VARIABLE])
         paths = map(os.path.abspath, filter(None, sys.path))
         self._child = subprocess.Popen(
             [sys.executable, "-P", "-c", _START, *paths],

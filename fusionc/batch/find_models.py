@@ -36,12 +36,13 @@ def asks_for_many(given: Sequence[Path]) -> bool:
     return len(given) > 1 or any(os.path.isdir(path) or _is_pattern(path) for path in given)
 
 
-def find_models(given: Sequence[Path], output: Path) -> list[FoundModel]:
-    """The models in there, sorted by name.
+def find_models(given: Sequence[Path], written: Sequence[Path]) -> list[FoundModel]:
+    """The models in there, sorted by name, but none of the folders `written`: the output, first, and that of dumps.
 
     Raises UsageError where there are none, where two would have one name, where a result would be written over a model,
     or where the output is no folder; FusioncError where a folder cannot be read.
     """
+    output = written[0]
     if output.exists() and not output.is_dir():
         what = "the results of many models go into a folder, and this is a file"
         raise UsageError(what, where=str(output), hint="give a folder with --output", code="E10001")
@@ -50,7 +51,7 @@ def find_models(given: Sequence[Path], output: Path) -> list[FoundModel]:
         raise UsageError(what, where=str(output), hint="give a folder with --output", code="E10001")
     found: dict[str, Path] = {}
     for path in given:
-        models = list(_models_of(path, output))
+        models = list(_models_of(path, written))
         if not models:
             raise _nothing_in(path)
         for source, name in models:
@@ -61,7 +62,7 @@ def find_models(given: Sequence[Path], output: Path) -> list[FoundModel]:
     return [FoundModel(source, name) for name, source in sorted(found.items())]
 
 
-def _models_of(path: Path, output: Path) -> Iterator[tuple[Path, str]]:
+def _models_of(path: Path, written: Sequence[Path]) -> Iterator[tuple[Path, str]]:
     """The models that one --model names, each with its name in the output."""
     if path.is_dir():
         root, matches = path, [path]
@@ -71,20 +72,20 @@ def _models_of(path: Path, output: Path) -> Iterator[tuple[Path, str]]:
     else:
         yield path, _result_name(path.name)
         return
-    own, base = os.path.realpath(output), os.path.realpath(root)
-    left_out = own if own != base and _is_in(own, base) else None
+    own, base = map(os.path.realpath, written), os.path.realpath(root)
+    left_out = {folder for folder in own if folder != base and _is_in(folder, base)}
     for match in matches:
         for source in _walk(match, left_out):
             yield source, source.relative_to(root).as_posix()
 
 
-def _walk(path: Path, left_out: str | None, above: Collection[str] = ()) -> Iterator[Path]:
+def _walk(path: Path, left_out: Collection[str], above: Collection[str] = ()) -> Iterator[Path]:
     """The models at or in a path, also behind links, unless these lead back to a folder `above`.
 
-    What lies in the folder `left_out`, the output, is a result and no model.
+    What lies in the folders `left_out` was written by a conversion.
     """
     real = os.path.realpath(path)
-    if real in above or (left_out is not None and _is_in(real, left_out)):
+    if real in above or any(_is_in(real, folder) for folder in left_out):
         return
     if not path.is_dir():
         if path.suffix.lower() == ".onnx" and not _READY.search(path.name):

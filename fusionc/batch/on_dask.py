@@ -11,10 +11,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from fusionc.batch.conversion_task import ConversionTask, versions
+from fusionc.batch.conversion_task import ConversionTask
 from fusionc.batch.converting_process import convert, end_processes
 from fusionc.batch.outcome import FAILED, Outcome
 from fusionc.errors import FusioncError, UsageError, said
+from fusionc.made_of import versions
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -13,12 +13,12 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from fusionc.batch.conversion_task import ConversionTask, versions
+from fusionc.batch.conversion_task import ConversionTask
 from fusionc.batch.outcome import Outcome, outcome_of
 from fusionc.disk.content import content_if_any
 from fusionc.disk.ingredients import files_of_model, ingredients
 from fusionc.disk.small_files import replace_text
-from fusionc.graph_kernel.c.compile import NoCompiler, compiler
+from fusionc.made_of import surroundings
 from fusionc.ready.session_file import read_session_file
 
 _FILE = "outcome.json"
@@ -43,17 +43,10 @@ class Record:
 
 
 def ingredients_of(task: ConversionTask) -> str:
-    """A hash of all that a result depends on: the model with its weights, the options with their files, versions, and
-    whether there is a compiler, without which kernels are left out."""
-    options = {**task.arguments, "versions": versions(), "compiler": _compiler()}
-    return ingredients(task.source, options, _WRITTEN)
-
-
-def _compiler() -> list[str]:
-    try:
-        return compiler()
-    except NoCompiler:
-        return []
+    """A hash of all that a result depends on: the model with its weights, the options with their files, and what
+    `made_of` has."""
+    around = surroundings(task.arguments.get("graph_kernel_flags"))
+    return ingredients(task.source, {**task.arguments, **around}, _WRITTEN)
 
 
 def read_record(task: ConversionTask) -> Record | None:

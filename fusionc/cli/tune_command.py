@@ -31,7 +31,7 @@ _FORMS = {"tuned": "the tuned model", "default": "the model at the defaults", "o
 _EPILOG = """\b
 Exit codes:
   0  the model is written: tuned, at the defaults or as it was, whichever was confirmed to be fastest
-  1  the tuning failed; nothing was written but a journal of what was measured, for the same command
+  1  the tuning failed; what was measured is in a journal, from which the same command goes on
   2  an option or the switch file is wrong, or a file to read is not there
   3  the result does not compute what the model computes; nothing was written
   130  interrupted; the journal beside the output stays, and the same command goes on from there"""

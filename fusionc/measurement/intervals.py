@@ -30,7 +30,8 @@ class RatioInterval:
     def as_json(self) -> dict[str, float | int | None]:
         """Plain data; a bound that is not known is null."""
         is_known = self.observations > 1
-        low, high = (self.low, self.high) if is_known else (None, None)
+        low = self.low if is_known else None
+        high = self.high if is_known and math.isfinite(self.high) else None
         return {"ratio": self.ratio, "low": low, "high": high, "observations": self.observations}
 
     def __str__(self) -> str:

@@ -64,13 +64,16 @@ def _together(
         processes = {name: Process() for name in names}
         for process in processes.values():
             stack.callback(process.end)
+        for process in processes.values():
+            process.begins()  # so that none of them imports while another one loads
         loads: dict[str, tuple[float, int, int]] = {
             name: process.ask("measure_load", (*models[name].arguments(), feeds[name]), longest_step())
             for name, process in processes.items()
         }
         slices: dict[str, list[tuple[float, ...]]] = {name: [] for name in names}
         peaks, began, limit = dict[str, int](), perf_counter(), longest_step()
-        patience = None if limit is None else limit + seconds / _SLICES  # the last run of a slice may begin at its end
+        # A run goes first that does not count, and the last one of a slice may begin at its end.
+        patience = None if limit is None else 2 * limit + seconds / _SLICES
         for number in range(_SLICES):
             for name in names if number % 2 else reversed(names):
                 runs, peaks[name] = processes[name].ask("measure_runs", (seconds / _SLICES,), patience)

@@ -150,8 +150,7 @@ def topological_order(graph: Graph, nodes: list[Node]) -> list[Node]:
     except CycleError as error:
         stuck: Node = error.args[1][0]
         raise _invalid("the nodes of a graph form a cycle", graph, f", at node {stuck.label()!r}") from None
-    ready: list[int] = []
-    order: list[Node] = []
+    ready, order = list[int](), list[Node]()
     while sorter:
         for node in sorter.get_ready():
             heapq.heappush(ready, index[node])

@@ -24,7 +24,8 @@ def write_back(model: Model) -> onnx.ModelProto:
             _write_graph(graph)
     kept = {id(function.proto) for function in model.functions.values()}
     keep(model.proto.functions, lambda function: id(function) in kept)
-    for scope in (model, *model.functions.values()):
+    scopes: list[Model | Graph] = [model, *model.functions.values()]
+    for scope in scopes:
         for domain, version in sorted(scope.opsets.items() - operators.opsets_of(scope.proto).items()):
             scope.proto.opset_import.add(domain=domain, version=version)
     if model.folding_growth:  # the budget is one for all conversions of a model

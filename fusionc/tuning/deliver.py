@@ -15,7 +15,7 @@ from fusionc.disk.places import cannot_be_written
 from fusionc.disk.small_files import replace_text
 from fusionc.errors import FusioncError, UsageError
 from fusionc.options import Options
-from fusionc.ready.session_file import session_file_of
+from fusionc.ready.session_file import is_session_file, session_file_of
 from fusionc.ready.tuned_settings import tuned_text
 from fusionc.switches import preset
 from fusionc.tuning.configuration import Configuration
@@ -74,6 +74,8 @@ def written(
         if delivered.settings != Configuration().settings:
             session = session_file_of(output)
             replace_text(session, tuned_text(output, delivered.settings))
+        elif is_session_file(session_file_of(output)):  # of an earlier tuning, for another conversion to the same bytes
+            session_file_of(output).unlink()
     except OSError as error:
         raise cannot_be_written(error, output) from error
     return switches, session, plot

@@ -78,18 +78,31 @@ class MeasuringLaboratory:
 
     def observe(
         self, stage: Stage, base: Configuration, others: Mapping[str, Configuration], number: int
-    ) -> dict[str, float]:
-        """As `search_changes.Laboratory` has it."""
-        forms = {"base": base, **others}
+    ) -> dict[str, float | str]:
+        """As `search_changes.Laboratory` has it: where a round of several fails, each of them has one of its own."""
         self.asked.progress(f"measuring {', '.join(others)} ({self.journal.spent:.0f} of {self.budget:.0f} s)")
-        found = self.round(f"{stage} {number}", forms, number, 1.0 if stage == "test" else _CHOOSING)
-        return {name: log_ratio(found[name], found["base"]) for name in others}
-
-    def round(self, name: str, forms: Mapping[str, Configuration], number: int, part: float = 1.0) -> Slices:
-        """The slices of each form in a round that takes this part of the usual time."""
-        keys = hashlib.sha256(" ".join(form.key() for form in forms.values()).encode()).hexdigest()[:16]
-        found: Slices = self.journal.step(f"round {name} {keys}", lambda: self._round(forms, number, part))
+        part = 1.0 if stage == "test" else _CHOOSING
+        name = _name(f"{stage} {number}", {"base": base, **others})
+        found: dict[str, float | str] = self.journal.step(name, lambda: self._observed(base, others, number, part))
         return found
+
+    def round(self, name: str, forms: Mapping[str, Configuration], number: int) -> Slices:
+        """The slices of each form in a round of the usual time. Raises RunError."""
+        found: Slices = self.journal.step(_name(name, forms), lambda: self._round(forms, number, 1.0))
+        return found
+
+    def _observed(
+        self, base: Configuration, others: Mapping[str, Configuration], number: int, part: float
+    ) -> dict[str, float | str]:
+        try:
+            found = insist(lambda: self._round({"base": base, **others}, number, part))
+        except RunError as error:
+            if len(others) == 1:
+                self._round({"base": base}, number, part)  # which is to blame if this one fails
+                return dict.fromkeys(others, f"it cannot be run: {error}")
+            alone = [self._observed(base, {name: other}, number, part) for name, other in others.items()]
+            return {name: what for one in alone for name, what in one.items()}
+        return {name: log_ratio(found[name], found["base"]) for name in others}
 
     def _round(self, forms: Mapping[str, Configuration], number: int, part: float) -> Slices:
         models = self._models(forms)
@@ -146,6 +159,8 @@ class MeasuringLaboratory:
                 return "no area with a kernel is made"
             is_same = self._what_runs(base).operators == self._what_runs(other).operators
         except (FusioncError, RunError) as error:
+            if isinstance(error, FusioncError) and error.code == "E13004":  # there may be room the next time
+                raise
             return f"it cannot be made: {error.what if isinstance(error, FusioncError) else error}"
         finally:
             self._runs = {key: found for key, found in self._runs.items() if key == base.key()}
@@ -155,3 +170,9 @@ class MeasuringLaboratory:
         with TemporaryDirectory(dir=self.workshop) as folder:
             made = effects(self.asked, base, self._convert, Path(folder))
         return {**made, "optimizers": list(self._what_runs(base).optimizers)}
+
+
+def _name(round_: str, forms: Mapping[str, Configuration]) -> str:
+    """That of a round in the journal."""
+    keys = " ".join(form.key() for form in forms.values())
+    return f"round {round_} {hashlib.sha256(keys.encode()).hexdigest()[:16]}"

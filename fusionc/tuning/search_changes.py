@@ -32,8 +32,9 @@ class Laboratory(Protocol):
 
     def observe(
         self, stage: Stage, base: Configuration, others: Mapping[str, Configuration], number: int
-    ) -> dict[str, float]:
-        """A round in fresh processes: for each of the others the logarithm of its ratio to the base."""
+    ) -> dict[str, float | str]:
+        """A round in fresh processes: for each of the others the logarithm of its ratio to the base, or why it cannot
+        be run."""
 
     def has_time(self, stage: Stage) -> bool:
         """Whether the budget of a stage is not spent."""
@@ -75,8 +76,9 @@ def _choose(
                 else:
                     worth.state, worth.why = "fails", found
             for number in range(CHOOSING_ROUNDS if batch else 0):
-                if not number or laboratory.has_time(stage):
+                if batch and (not number or laboratory.has_time(stage)):
                     _round(stage, batch, base, worths, laboratory, number)
+                    batch = [change for change in batch if worths[change.name].state != "fails"]
 
 
 def _test(chosen: Sequence[Worth], base: Configuration, laboratory: Laboratory, confidence: float) -> None:
@@ -89,6 +91,7 @@ def _test(chosen: Sequence[Worth], base: Configuration, laboratory: Laboratory, 
             for at in range(0, len(same_kind), laboratory.at_a_time):
                 batch = same_kind[at : at + laboratory.at_a_time]
                 _round("test", batch, base, worths, laboratory, number)
+        left = [worth for worth in left if worth.state != "fails"]
         number += 1
         if number in LOOKS:
             left = _still_open(left, confidence, len(chosen))
@@ -112,6 +115,9 @@ def _round(
 ) -> None:
     found = laboratory.observe(stage, base, {change.name: change.applied(base) for change in batch}, number)
     for change in batch:
-        worth = worths[change.name]
-        (worth.tested if stage == "test" else worth.chosen).append(found[change.name])
-        worth.state = "undecided"
+        worth, logarithm = worths[change.name], found[change.name]
+        if isinstance(logarithm, str):
+            worth.state, worth.why = "fails", logarithm
+        elif worth.state != "fails":
+            (worth.tested if stage == "test" else worth.chosen).append(logarithm)
+            worth.state = "undecided"

@@ -7,12 +7,12 @@ import os
 from dataclasses import replace
 from typing import Any
 
-from fusionc import __version__
 from fusionc.disk.ingredients import ingredients
 from fusionc.disk.places import require_place, workshop
 from fusionc.errors import FusioncError, UsageError
 from fusionc.graph_kernel.flags.read_flags import VARIABLE, read_flags
 from fusionc.job import Job, job_of, running
+from fusionc.made_of import surroundings
 from fusionc.options import Options
 from fusionc.ready.machine import this_machine
 from fusionc.ready.session_file import require_session_place
@@ -79,6 +79,8 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
                     tuned = with_all(changes, tuned)
                 noise = noise_of(worths.values())
                 last = _confirmed(options, laboratory, _default(options), tuned, noise, confidence)
+                chosen = {"tuned": tuned, "default": _default(options), "original": Configuration(is_original=True)}
+                delivered = chosen[last.delivered]
             except RunError as error:
                 hint = "fusionc verify says more of a model that cannot be run"
                 what = f"onnxruntime cannot run the model: {error}"
@@ -89,9 +91,10 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
     if last.noise > _BUSY:
         what = f"the machine was busy: from process to process, the same ratio differed by {100 * last.noise:.0f} %"
         notices.append(f"{what}; on an idle one more is decided")
-    chosen = {"tuned": tuned, "default": _default(options), "original": Configuration(is_original=True)}
-    delivered = chosen[last.delivered]
     report = converted(options, delivered)  # where no folder of this run keeps older files from being removed
+    if report.left_out:
+        what = f"{report.left_out} rewrites were left out of the model that was written, which was measured with them"
+        notices.append(f"{what}: its time may be another; switch their passes off, and tune again")
     ordered = in_order(list(worths.values()))
     switches, settings, plot = written(options, delivered, ordered, last, confidence)
     journal.remove()
@@ -137,7 +140,7 @@ def _sample(job: Job) -> tuple[str, dict[str, Any]]:
 def _identity(options: Options, confidence: float) -> str:
     """What a journal is about: the same model, options and machine."""
     asked = {name: value for name, value in vars(options).items() if name not in ("progress", "source")}
-    here = {"version": __version__, "machine": this_machine(), "processors": cores()}
+    here = {**surroundings(options.graph_kernel_flags), "machine": this_machine(), "processors": cores()}
     return ingredients(options.source, {**asked, **here, "confidence": confidence}, _WRITTEN)
 
 

@@ -1,7 +1,8 @@
 """What was found on the way, in a file: a run that was interrupted goes on where it was, with the same decisions.
 
-A line for each step, written when it is complete: its name, what came out, and the seconds that it took. What is
-computed from these is computed again, so that a run that goes on decides as one would have that was not interrupted.
+A line for each step, added when it is complete: whose it is, its name, what came out, and the seconds that it took.
+What is computed from these is computed again, so that a run that goes on decides as one would have that was not
+interrupted. Several tunings may write to one journal, one after the other or at once.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from fusionc.disk.small_files import replace_text
 from fusionc.errors import FusioncError
 
 _Steps = dict[str, tuple[Any, float]]  # by name what came out, and the seconds that it took
@@ -30,11 +30,9 @@ class TuningJournal:
 
     def __init__(self, path: Path, identity: str, clock: Callable[[], float] = monotonic) -> None:
         self._path, self._identity, self._clock = path, identity, clock
-        self._others = _read(path)
-        self._known = self._others.pop(identity, {})
+        self._known = _read(path).pop(identity, {})
         self.is_continued = bool(self._known)
         self.spent = 0.0
-        self._is_last = False  # in the file, where the next step of it goes
 
     def step(self, name: str, compute: Callable[[], Any]) -> Any:
         """What `compute` returns, plain data; where the step was done before, what came out then."""
@@ -46,16 +44,12 @@ class TuningJournal:
         value = json.loads(json.dumps(compute()))
         seconds = self._clock() - begin
         self._known[name] = (value, seconds)
+        entry = {"tune": self._identity, "step": name, "value": value, "seconds": seconds}
         try:
-            if self._is_last:
-                with self._path.open("a", encoding="utf-8") as file:
-                    file.write(f"{_line(name, value, seconds)}\n")
-                    file.flush()
-                    os.fsync(file.fileno())
-            else:
-                runs = {**self._others, self._identity: self._known}
-                replace_text(self._path, "".join(_text(*run) for run in runs.items()))
-                self._is_last = True
+            with self._path.open("a", encoding="utf-8") as file:
+                file.write(f"{_separator(self._path)}{json.dumps(entry, ensure_ascii=False)}\n")
+                file.flush()
+                os.fsync(file.fileno())
         except OSError as error:
             raise _unwritable(self._path, error) from error
         self.spent += seconds
@@ -66,13 +60,10 @@ class TuningJournal:
         self._path.unlink(missing_ok=True)
 
 
-def _text(identity: str, steps: _Steps) -> str:
-    lines = [json.dumps({"tune": identity}), *(_line(name, *step) for name, step in steps.items())]
-    return "\n".join([*lines, ""])
-
-
-def _line(name: str, value: Any, seconds: float) -> str:
-    return json.dumps({"step": name, "value": value, "seconds": seconds}, ensure_ascii=False)
+def _separator(path: Path) -> str:
+    """What ends a line that was being written when a run ended."""
+    content = path.read_bytes()[-1:]
+    return "" if content in (b"", b"\n") else "\n"
 
 
 def _read(path: Path) -> dict[str, _Steps]:
@@ -80,21 +71,17 @@ def _read(path: Path) -> dict[str, _Steps]:
     runs: dict[str, _Steps] = {}
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
-        if not lines:
-            return {}
-        steps = runs[str(json.loads(lines[0])["tune"])] = {}
+        if lines:
+            runs[str(json.loads(lines[0])["tune"])] = {}
     except FileNotFoundError:
         return {}
     except (OSError, ValueError, KeyError, TypeError) as error:
         what = "the journal of the tuning would be written over a file that fusionc did not make"
         raise FusioncError(what, where=str(path), hint="move it away, or give another --output") from error
-    for line in lines[1:]:
+    for line in lines:
         with suppress(ValueError, KeyError, TypeError):
             entry = json.loads(line)
-            if "tune" in entry:
-                steps = runs[str(entry["tune"])] = {}
-            else:
-                steps[entry["step"]] = (entry["value"], float(entry["seconds"]))
+            runs.setdefault(str(entry["tune"]), {})[entry["step"]] = (entry["value"], float(entry["seconds"]))
     return runs
 
 

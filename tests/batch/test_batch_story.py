@@ -22,7 +22,7 @@ OUTPUT = Path("out")
 
 def converted(*models: Path, **given: Any) -> Summary:
     options = {name: given.pop(name) for name in ("jobs", "resume", "notes", "tell") if name in given}
-    return convert_many(find_models(models, OUTPUT), OUTPUT, {"export_compile_stat": 1, **given}, **options)
+    return convert_many(find_models(models, [OUTPUT]), OUTPUT, {"export_compile_stat": 1, **given}, **options)
 
 
 def states(summary: Summary) -> dict[str, str]:
@@ -83,4 +83,23 @@ def test_a_place_that_cannot_be_written(models: Path, monkeypatch: pytest.Monkey
         monkeypatch.setattr(batch_story, name, lambda *_: [])
     Path("file").write_text("")
     with pytest.raises(FusioncError, match="the result cannot be written: Not a directory"):
-        convert_many(find_models([models], Path("file/out")), Path("file/out"), {})
+        convert_many(find_models([models], [Path("file/out")]), Path("file/out"), {})
+
+
+@pytest.mark.parametrize("is_variable", [False, True])
+def test_a_file_of_flags_is_found_from_where_the_command_is(
+    models: Path, is_variable: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(models.parent)
+    flags = Path("flags.json")
+    flags.write_text('{"opt_level": "2", "disable_cluster_ops": "Exp"}')
+    if is_variable:
+        monkeypatch.setenv("MS_DEV_GRAPH_KERNEL_FLAGS", "--path=flags.json")
+    given = {} if is_variable else {"graph_kernel_flags": "--path=flags.json"}
+    first = converted(models, resume=True, **given)
+    assert not any("cannot be read" in notice for o in first.outcomes for notice in o.notices)
+    logs = [Path(o.log).read_text() for o in first.outcomes if o.log is not None]
+    assert logs and not any("cannot be read" in log for log in logs)
+    assert set(states(converted(models, resume=True, **given)).values()) == {"kept"}
+    flags.write_text('{"opt_level": "0"}')
+    assert set(states(converted(models, resume=True, **given)).values()) == {"converted"}

@@ -20,7 +20,7 @@ def make(*names: str) -> None:
 
 
 def found(*given: str, output: str = "out") -> dict[str, str]:
-    models = find_models.find_models(list(map(Path, given)), Path(output))
+    models = find_models.find_models(list(map(Path, given)), [Path(output), Path("dumps")])
     return {model.name: str(model.source) for model in models}
 
 

@@ -16,8 +16,9 @@ import pytest
 from many_models import WAIT, content, is_running, planted, wait_until, write_model
 
 from fusionc.batch import on_dask
-from fusionc.batch.conversion_task import ConversionTask, versions
+from fusionc.batch.conversion_task import ConversionTask
 from fusionc.errors import UsageError
+from fusionc.made_of import versions
 
 
 @pytest.fixture(scope="module")

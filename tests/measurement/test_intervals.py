@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import json
 import math
 import random
 
@@ -63,3 +64,8 @@ def test_percentiles_are_values_that_were_measured() -> None:
     values = [float(number) for number in range(1, 101)]
     assert [percentile(values, part) for part in (0.5, 0.9, 0.99, 1.0)] == [50.0, 90.0, 99.0, 100.0]
     assert percentile([7.0], 0.5) == 7.0
+
+
+def test_a_bound_that_no_number_can_say_is_null() -> None:
+    found = interval_of([-300.0, 300.0], 0.9999).as_json()
+    assert found["high"] is None and json.dumps(found, allow_nan=False)

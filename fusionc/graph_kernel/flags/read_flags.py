@@ -23,6 +23,7 @@ HIGHEST_LEVEL = 3
 _TRUE, _FALSE = ("", "true", "True", "on", "1"), ("false", "False", "off", "0")
 _INT_BITS = 64
 _UINT_BITS = 32
+_FILE = re.compile(r"(?:^|(?<= ))--path=([^= ]+)(?= |$)")
 _LISTS_OF_OPERATORS = ("_ops", "_ops_only")
 
 
@@ -102,6 +103,17 @@ def _pairs_of_file(path: Path, warnings: list[str]) -> dict[str, str]:
         if not isinstance(value, str):
             warnings.append(f'the value of "{key}" in "{path}" is not a string')
     return {key: value for key, value in content.items() if isinstance(value, str)}
+
+
+def file_of_flags(text: str | None) -> str | None:
+    """The file that stands for the whole text, where it names one."""
+    found = _FILE.search(text or "")
+    return found and found[1]
+
+
+def with_absolute_file(text: str) -> str:
+    """The same flags, for a process that works in another folder."""
+    return _FILE.sub(lambda found: f"--path={os.path.abspath(found[1])}", text, count=1)
 
 
 class _Reader:

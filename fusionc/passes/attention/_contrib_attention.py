@@ -138,8 +138,8 @@ def past_of(value: Edge, query: Edge) -> tuple[Edge, Edge] | None:
 def _needs_guard(m: Match) -> bool:
     if m.guard is None:
         return False
-    if m.bias is not None or (m.far is not None and not np.isfinite(m.far.constant()).all()):
-        return True
+    if m.bias is not None or (m.far is not None and (m.mask is not None or not np.isfinite(m.far.constant()).all())):
+        return True  # of two finite numbers far below zero the sum may not be one
     if m.mask is None or shows_all(m.mask):
         return False
     hidden = hidden_by(m.mask)
@@ -189,7 +189,12 @@ def _heads(m: Match) -> int:
     size, query = None if shape is None else shape[3], query_of(m).shape
     if isinstance(heads, int):
         return heads
-    if query is None or merged_heads.shape is None or not same_shape((query[0], query[2]), merged_heads.shape[:2]):
+    if (
+        query is None
+        or merged_heads.shape is None
+        or len(merged_heads.shape) != 3
+        or not same_shape((query[0], query[2]), merged_heads.shape[:2])
+    ):
         return 0  # its rows may be others than those of the queries, each with a part of the heads
     for user in merged_heads.outputs:
         weights = user.inputs[1] if user.is_op("MatMul") and user.graph is m.graph else None

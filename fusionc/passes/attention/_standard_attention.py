@@ -30,7 +30,8 @@ def _without_repeats(m: Match, new: Tape) -> Result:
     assert key is not None and value is not None
     if heads_of(key) != heads_of(value):
         refuse("key and value have different heads")
-    return new.Attention(m.q, key, value, *list(m.attention.inputs)[3:], like=m.attention)
+    more = list(m.attention.inputs)[3:]
+    return new.Attention(m.q, key, value, *more, like=m.attention, q_num_heads=None, kv_num_heads=None)
 
 
 def _has_split_heads(m: Match) -> bool:

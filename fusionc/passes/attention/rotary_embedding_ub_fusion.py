@@ -59,7 +59,8 @@ class RotaryEmbeddingUbFusionPass(UBFusionPass):
     after    com.microsoft.RotaryEmbedding(x, positions, cos, sin): position 0 where one cosine is for all of a batch,
              else all rows of [batch · length, size / 2]
     refuses  what RotaryEmbeddingFusionPass refuses but the opset: from 23 on that pass comes first
-    algebra  the definition of RotaryEmbedding
+    algebra  the definition of RotaryEmbedding; a batch that is empty, of a length above 0, the operator does not take
+             where each of it has angles of its own
     source   onnxruntime's rotary embedding fusion
     """
 

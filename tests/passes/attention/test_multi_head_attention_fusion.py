@@ -91,9 +91,20 @@ PART_OF_HEADS = """agraph (float[b,l,w] q, float[b,l,w] k, float[b,l,w] v, float
     q1 = Reshape (q, t) q2 = Transpose <perm = [0,2,1,3]> (q1) k1 = Reshape (k, t) k2 = Transpose <perm = [0,2,3,1]> (k1)
     v1 = Reshape (v, t) v2 = Transpose <perm = [0,2,1,3]> (v1) s = MatMul (q2, k2) z = Softmax <axis = -1> (s)
     o = MatMul (z, v2) u = Transpose <perm = [0,2,1,3]> (o) h = Reshape (u, g) y = MatMul (h, W) }"""
+MERGED_IN_TWO = graph(
+    split=TORCH.replace("b1, minus", "b1, pair") + SPLIT,
+    merge=MERGE.replace("y =", "g =") + " y = MatMul (g, W)",
+    heads="float c = {0.5}, int64[2] rest = {-1, 4}, int64[2] pair = {2, -1}, float[8,5] W",
+    inputs=", float[B,S] i0",
+    q="float[U,V,16]",
+    k="float[U,V,16]",
+    v="float[U,V,16]",
+    y="float[B,S,2,5]",
+)
 STAYS = [
     Stays("repeated keys for one query", graph(split=REPEATED, constants=REPEATS, q="float[B,1,8]", k="float[B,5,4]", v="float[B,5,4]", y="float[B,1,8]"), "one query and repeated keys, which RepeatedMatMulUbFusionPass does in less time"),
     Stays("a product that takes a part of the heads", PART_OF_HEADS, "the number of heads is unknown"),
+    Stays("the heads are merged into two axes, of which the product takes one", MERGED_IN_TWO, "the number of heads is unknown"),
     Stays("an unknown number of heads", graph(split=TORCH + SPLIT, heads="float c = {0.5}, int64[2] rest = {-1, 4}, int64[1] minus = {-1}", inputs=", float[B,S] i0", q="float[U,V,8]", k="float[U,V,8]", v="float[U,V,8]", y="float[B,S,?]"), "the number of heads is unknown"),
     Stays("double", graph().replace("float", "double"), "the elements are not float32"),
     Stays("float16", graph(scores="z = MatMul (a, b)", heads=HEADS.replace("float c = {0.5}, ", "").replace(", float zero = {0}", "")).replace("float", "float16"), "the elements are not float32"),
@@ -133,6 +144,7 @@ STAYS = [
     Stays("filled in with what does not hide for certain", filled(SHOWN, WHOLE, FAR), "what is filled in does not hide for certain"),
     Stays("filled in with one number for each key", filled(SHOWN, ", bool[B,1,3,5] g", ", float[5] far = {-inf, -inf, -inf, -inf, -inf}", **FIXED), "what is filled in does not hide for certain"),
     Stays("filled in for another batch", filled(SHOWN, ", bool[C,1,S,L] g", LOWEST).replace("float[B,S,8] y", "float[?,S,8] y"), "the mask is not known to fit the scores"),
+    Stays("filled in, a mask of the lowest number, and the guard", filled(SHOWN, f"{WHOLE}, bool[B,1,1,L] g2", LOWEST, GUARD, "m = Where (g2, zero, far) z = Add (f, m)"), None),
     Stays("filled in with −∞, and the guard", filled(SHOWN, WHOLE, INFINITE, GUARD), None),
     Stays("a condition for more than one batch", filled(f"g = Expand (g1, three) {SHOWN}", ", bool[1,1,S,L] g1", f"{LOWEST}, int64[4] three = {{3, 1, 1, 1}}", q="float[1,S,8]", k="float[1,L,8]", v="float[1,L,8]", y="float[?,S,8]"), "the mask is not known to fit the scores"),
     Stays("a bias of an unknown length", filled("f = Add (t, e0)", ", float[1,2,S,M] e0, float[B,1,1,L] m", "", more="z = Add (f, m)"), "the mask is not known to fit the scores"),

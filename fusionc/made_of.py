@@ -1,0 +1,37 @@
+"""What a result depends on besides its model and its options: for those who keep results, and go on where they were."""
+
+from __future__ import annotations
+
+import os
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+from fusionc import __version__
+from fusionc.custom.loading import ENTRY_POINTS
+from fusionc.graph_kernel.c.compile import NoCompiler, compiler
+from fusionc.graph_kernel.flags.read_flags import VARIABLE, file_of_flags
+
+
+def surroundings(flags: str | None) -> dict[str, Any]:
+    """Versions, the compiler, without which kernels are left out, and the files that these flags of graph kernel fusion
+    and those of the environment name; with the options they are what `disk.ingredients` makes a hash of."""
+    files = (file_of_flags(text) for text in (flags, os.environ.get(VARIABLE)))
+    return {"versions": versions(), "compiler": _compiler(), "flags": tuple(Path(file) for file in files if file)}
+
+
+def versions() -> dict[str, str]:
+    """The versions of packages, of those that bring passes, too, and flags of graph kernel fusion where the environment
+    has them."""
+    plugins = {entry.dist.name for entry in metadata.entry_points(group=ENTRY_POINTS) if entry.dist is not None}
+    names = ("onnx", "onnxruntime", "numpy", *sorted(plugins))
+    found = {"fusionc": __version__, **{name: metadata.version(name) for name in names}}
+    flags = os.environ.get(VARIABLE)
+    return found if flags is None else {**found, VARIABLE: flags}
+
+
+def _compiler() -> list[str]:
+    try:
+        return compiler()
+    except NoCompiler:
+        return []
