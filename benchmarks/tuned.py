@@ -98,7 +98,8 @@ def main() -> int:
     if not models:
         parser.error(f"{options.folder} has no model whose name contains {options.only!r}")
     repeated = 1 if options.once else 2
-    alike = {"where": machine(False, PROCESSES), "budget": options.budget, "times": repeated}
+    where = {"where": machine(False, PROCESSES), "folder": str(options.folder.resolve())}
+    alike = {**where, "budget": options.budget, "times": repeated}
     known = {row["model"]: row for row in journal.known(options.results, alike)}
     rows, failed = [], 0
     print(f"{'model':24}{'':9}  {'delivered':9}{'of original':>8} and default, each time", flush=True)

@@ -12,13 +12,18 @@ from tempfile import TemporaryDirectory
 import onnx
 
 from fusionc.measurement.deployed_model import DeployedModel
+from fusionc.model.tensors import to_array
+from fusionc.passes.cleanup.subnormal_to_zero import count_subnormal
 from fusionc.runtime.process import request
+
+_MAY_BE_SUBNORMAL = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE)
 
 
 @dataclass(frozen=True)
 class WhatRuns:
     """Operators, each as a hash of itself, its attributes and all that it is computed from, down to inputs and the
-    shapes of weights; and the optimizers that changed something."""
+    shapes of weights, of which it does not matter what they hold, unless that is slow; and the optimizers that changed
+    something."""
 
     operators: Counter[str]
     optimizers: tuple[str, ...]
@@ -30,12 +35,17 @@ def what_runs(model: DeployedModel) -> WhatRuns:
         target = Path(folder, "run.onnx")
         optimizers = request("optimized_by", *model.arguments(), str(target))
         graph = onnx.load(target, load_external_data=False).graph
-    return WhatRuns(Counter(_operators(graph)), tuple(optimizers))
+        made_of = {weight.name: _weight(weight, folder) for weight in graph.initializer}
+    return WhatRuns(Counter(_operators(graph, made_of)), tuple(optimizers))
 
 
-def _operators(graph: onnx.GraphProto) -> Iterator[str]:
+def _weight(weight: onnx.TensorProto, folder: str) -> str:
+    is_slow = weight.data_type in _MAY_BE_SUBNORMAL and count_subnormal(to_array(weight, folder)) > 0
+    return f"{weight.data_type} {tuple(weight.dims)}{' subnormal' if is_slow else ''}"
+
+
+def _operators(graph: onnx.GraphProto, made_of: dict[str, str]) -> Iterator[str]:
     """In their order, which is one in which they can be computed. Names of values do not count, but those of inputs."""
-    made_of = {weight.name: f"{weight.data_type} {tuple(weight.dims)}" for weight in graph.initializer}
     for node in graph.node:
         inputs = [made_of.get(name, name) for name in node.input]
         parts = [node.domain, node.op_type, inputs, sorted(str(attribute) for attribute in node.attribute)]

@@ -37,3 +37,13 @@ def test_the_same_operators_in_another_order_are_others(tmp_path: Path) -> None:
         onnx.save(parse(f"{head} {text}"), tmp_path / f"{name}.onnx")
     late, early, names = (what_runs(DeployedModel(tmp_path / f"{name}.onnx")).operators for name in texts)
     assert late == names != early and late.total() == early.total() == 2
+
+
+def test_weights_that_are_subnormal_run_otherwise(tmp_path: Path) -> None:
+    found = []
+    for content in (b"\0\0\x80?", b"\0\0\0@", b"\1\0\0\0"):
+        model = parse(MODEL.format("y = Relu (a)"))
+        model.graph.initializer[0].raw_data = content * 48
+        onnx.save(model, tmp_path / "in.onnx")
+        found.append(what_runs(DeployedModel(tmp_path / "in.onnx")).operators)
+    assert found[0] == found[1] != found[2]
