@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,14 @@ from fusionc.graph_kernel.c.compile import NoCompiler, compiler
 from fusionc.graph_kernel.flags.read_flags import VARIABLE, file_of_flags
 
 
-def surroundings(flags: str | None) -> dict[str, Any]:
-    """Versions, the compiler, without which kernels are left out, and the files that these flags of graph kernel fusion
-    and those of the environment name; with the options they are what `disk.ingredients` makes a hash of."""
+def surroundings(flags: str | None, custom_passes: Sequence[Path]) -> dict[str, Any]:
+    """Versions, the compiler, without which kernels are left out, the files that these flags of graph kernel fusion and
+    those of the environment name, and modules beside files of passes, which may import them; with the options they are
+    what `disk.ingredients` makes a hash of."""
+    modules = sorted({module for file in custom_passes for module in file.parent.glob("*.py")})
     files = (file_of_flags(text) for text in (flags, os.environ.get(VARIABLE)))
-    return {"versions": versions(), "compiler": _compiler(), "flags": tuple(Path(file) for file in files if file)}
+    read = {"flags": tuple(Path(file) for file in files if file), "modules": tuple(modules)}
+    return {"versions": versions(), "compiler": _compiler(), **read}
 
 
 def versions() -> dict[str, str]:

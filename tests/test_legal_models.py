@@ -44,6 +44,12 @@ BACKWARDS = """agraph (float[3,4] x) => (float[A,B] y) <int64[1] m = {-1}, int64
     a = Slice (x, m, far, n0, m)  y = Slice (a, n0, n2, n1) }"""
 ALL_ONES = """agraph (float[1,1,3] x) => (float[A] y) <int64[1] n0 = {0}, int64[0] none = {}> {
     a = Squeeze (x, n0)  y = Squeeze (a, none) }"""
+WRAPPED = """agraph (float[N] x) => (float[M] y) <int32[1] z = {{0}}, int32[1] a = {{65536}}, int64[1] one = {{1}},
+    int64[1] most = {{9223372036854775807}}, int64[1] zero = {{0}}> {{ {} y = Relu (s) }}"""
+PIECES = """agraph (float[3,4] x, int64 k) => (float[A,4] y) <int64 one = {1}, int64[2] t = {1, 4}> {
+    s = SplitToSequence <axis = 0, keepdims = 0> (x, one)  a = SequenceAt (s, k)  y = Reshape (a, t) }"""
+TILED = """agraph (float[1,P] a, float[1,Q] b) => (float[R,S] y) <int64[2] r = {1, 0}> {
+    s = Tile (a, r)  t = Tile (b, r)  y = Concat <axis = 0> (s, t) }"""
 MODELS = {
     "a Sum of one operand": ONE_OPERAND,
     "a Squeeze of five axes behind a convolution": RANK_5,
@@ -51,12 +57,16 @@ MODELS = {
     "a Squeeze of all axes of 1": ALL_ONES,
     "a number that a Cast cuts": CUT_SLICE,
     "more constants than nodes": UNUSED,
+    "a product of int32 that wraps": WRAPPED.format("e = Mul (a, a)  s = Slice (x, z, e)"),
+    "a sum of int64 that wraps": WRAPPED.format("e = Add (most, one)  s = Slice (x, zero, e)"),
+    "pieces of a sequence without their axis": PIECES,
+    "nothing, tiled": TILED,
     "a choice that is decided after the one inside it": DECIDED_LATE,
     "a default among the inputs of a Scan's body": SCAN_WITH_DEFAULT,
 }
 
 
-SIZES = {"N": 5, "L": 6, "A": 2, "Q": 3}
+SIZES = {"N": 5, "L": 6, "A": 2, "Q": 3, "P": 2}
 
 
 def outputs(path: str, sizes: dict[str, int]) -> list[np.ndarray]:
@@ -65,7 +75,8 @@ def outputs(path: str, sizes: dict[str, int]) -> list[np.ndarray]:
     for number, given in enumerate(session.get_inputs()):
         shape = [sizes.get(size, size) for size in given.shape]
         drawn = np.random.default_rng(number).standard_normal(shape)
-        feeds[given.name] = np.asarray(drawn).astype(bool if given.type == "tensor(bool)" else np.float32)
+        types = {"tensor(bool)": bool, "tensor(int64)": np.int64}
+        feeds[given.name] = np.asarray(drawn).astype(types.get(given.type, np.float32))
     return list(session.run(None, feeds))
 
 
@@ -85,6 +96,35 @@ def test_functions_may_have_the_names_of_operators(tmp_path: Path, monkeypatch: 
     body = "f = Cast <to = 1> (x)  s = Constant <value_float = 0.1> ()  y = Mul (f, s)"
     onnx.save(with_function(graph, "DequantizeLinear", body), "model.onnx")
     assert "equal" in (fusionc.convert("model.onnx", output="out.onnx", log="null").verification or "")
+
+
+def test_a_branch_inside_a_function_keeps_what_the_function_is_called_with(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = parse("agraph (float[3] x) => (float[3] y) { y = my.F <slope = 0.5> (x) }")
+    text = """<domain: "my", opset_import: ["" : 18]> F <slope, eps> (x) => (y) { c = Constant <value = bool {1}> ()
+        n = Neg (x)
+        y = If (c) <then_branch = t () => (float[m] p) { p = LeakyRelu <alpha: float = @slope> (n) },
+            else_branch = e () => (float[m] q) { q = Neg (x) }> }"""
+    model.functions.append(onnx.parser.parse_function(text))
+    model.opset_import.append(onnx.helper.make_opsetid("my", 1))
+    onnx.save(model, "model.onnx")
+    report = fusionc.convert("model.onnx", output="out.onnx", verify=False, log="null")
+    assert any(count.pass_name == "SwitchDeadBranchElimination" and count.effected for count in report.patterns)
+    np.testing.assert_array_equal(outputs("out.onnx", {})[0], outputs("model.onnx", {})[0])
+
+
+def test_subnormal_weights_before_an_epsilon_that_a_call_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    model = parse("agraph (float[1,1,3] x) => (float[1,1,3] y) { y = my.F <eps = 0.5> (x) }")
+    text = """<domain: "my", opset_import: ["" : 18]> F <eps> (x) => (y) {
+        w = Constant <value = float[1,1,1] {1e-40}> ()  c = Conv (x, w)  s = Constant <value_floats = [1.0]> ()
+        y = InstanceNormalization <epsilon: float = @eps> (c, s, s) }"""
+    model.functions.append(onnx.parser.parse_function(text))
+    model.opset_import.append(onnx.helper.make_opsetid("my", 1))
+    onnx.save(model, "model.onnx")
+    assert fusionc.convert("model.onnx", output="out.onnx", log="null").verification is not None
 
 
 def test_a_sequence_in_a_loop_may_hold_other_shapes_than_before_it(

@@ -45,7 +45,7 @@ class Record:
 def ingredients_of(task: ConversionTask) -> str:
     """A hash of all that a result depends on: the model with its weights, the options with their files, and what
     `made_of` has."""
-    around = surroundings(task.arguments.get("graph_kernel_flags"))
+    around = surroundings(task.arguments.get("graph_kernel_flags"), task.arguments.get("custom_passes", ()))
     return ingredients(task.source, {**task.arguments, **around}, _WRITTEN)
 
 

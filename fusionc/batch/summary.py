@@ -38,8 +38,8 @@ class Summary:
         if not wrong:
             return None
         kind = VerificationError if any(outcome.state == DIFFERENT for outcome in wrong) else FusioncError
-        what = f"{len(wrong)} of {len(self.outcomes)} models have no result"
-        hint = "the table says why; the same command with --resume converts these alone"
+        what = f"{len(wrong)} of {len(self.outcomes)} models were not converted"
+        hint = "the table says why; what there was of them before has stayed; --resume converts these alone"
         return kind(what, where=str(file), hint=hint)
 
 

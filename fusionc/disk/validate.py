@@ -3,7 +3,8 @@ their shapes say, functions can be expanded.
 
 It is less than onnx.checker asks for, because onnxruntime runs more. Of what it runs only this is refused here: names
 that are not UTF-8, which its Python interface cannot give back either, operators of ONNX in no version at all,
-attributes that refer to the call of a function outside of one, and weights that are segments, which onnx cannot read.
+attributes that refer to the call of a function outside of one, flags that are neither 0 nor 1, and weights that are
+segments, which onnx cannot read.
 """
 
 from __future__ import annotations

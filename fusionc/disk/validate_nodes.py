@@ -16,6 +16,13 @@ from fusionc.model.operators import canonical_domain, schema
 _INTERNAL = "__"  # how attributes begin that onnx itself leaves on nodes
 _TERM = r"[A-Za-z]*(\.\.\.[A-Za-z]*)?"
 _EQUATION = re.compile(f"{_TERM}(,{_TERM})*(->{_TERM})?")
+# Which are yes or no. Of other numbers each operator, and each runtime, makes something else.
+_FLAGS = frozenset({
+    "align_corners", "allowzero", "antialias", "broadcast", "ceil_mode", "count_include_pad", "detect_negative",
+    "detect_positive", "exclude_outside", "exclusive", "input_forget", "interleaved", "inverse", "is_causal",
+    "keepdims", "largest", "linear_before_reset", "noop_with_empty_axes", "onesided", "reverse",
+    "select_last_index", "sorted", "storage_order", "training_mode", "transA", "transB",
+})  # fmt: skip
 _Single, _Variadic = OpSchema.FormalParameterOption.Single, OpSchema.FormalParameterOption.Variadic
 
 
@@ -87,7 +94,16 @@ def _fault_of_split(node: NodeProto) -> str | None:
     return f"has {len(node.output)} outputs, not num_outputs, which is {said}" if said < len(node.output) else None
 
 
-_FAULTS = {"Einsum": _fault_of_einsum, "Split": _fault_of_split}
+def _fault_of_group(node: NodeProto) -> str | None:
+    group = next((a.i for a in node.attribute if a.name == "group" and not a.ref_attr_name), 1)
+    return None if group > 0 else f"has {group} groups"
+
+
+_FAULTS = {
+    "Einsum": _fault_of_einsum,
+    "Split": _fault_of_split,
+    **dict.fromkeys(("Conv", "ConvInteger", "ConvTranspose", "QLinearConv"), _fault_of_group),
+}
 
 
 def _said(counts: range) -> str:
@@ -106,6 +122,8 @@ def _fault_of_attributes(attributes: Iterable[AttributeProto], call: _Call) -> s
         elif attribute.type != expected:
             found, wanted = (AttributeProto.AttributeType.Name(number) for number in (attribute.type, expected))
             return f"has an attribute {attribute.name!r} of type {found}, not {wanted}"
+        elif attribute.name in _FLAGS and attribute.i not in (0, 1) and not attribute.ref_attr_name:
+            return f"has an attribute {attribute.name!r} that is {attribute.i}, and neither 0 nor 1"
     missing = sorted(call.required.difference(names))
     if missing:
         return f"has no attribute {missing[0]!r}, which its operator needs"

@@ -8,6 +8,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+import numpy as np
 import onnx
 
 from fusionc.disk.load import load
@@ -16,13 +17,14 @@ from fusionc.measurement.deployed_model import DeployedModel, deployed
 from fusionc.measurement.intervals import RatioInterval, interval_of, log_ratio, percentile
 from fusionc.measurement.larger_batch import batch_of, with_batch
 from fusionc.measurement.rounds import Measured, measure_round
+from fusionc.model.tensors import element_type
 from fusionc.protos import nodes_of
 from fusionc.runtime.process import insist, longest_step, step_limit
 from fusionc.runtime.profile import Profile, profile
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import closes_runners, fault_of_loading
 from fusionc.verify.first_sample import first_sample
-from fusionc.verify.interface import overridable_inputs, required_inputs
+from fusionc.verify.interface import Port, overridable_inputs, required_inputs
 
 Round = Callable[[Mapping[str, DeployedModel], Mapping[str, Mapping[str, Any]], float, int], dict[str, Measured]]
 PERCENTILES = (0.5, 0.9, 0.99)
@@ -143,18 +145,28 @@ def _prepared(asked: BenchRequest) -> tuple[dict[str, DeployedModel], dict[str, 
         raise FusioncError(what, where=str(first), hint=hint) from error
     feeds = {}
     for (name, _), proto, path in zip(opened.items(), protos, asked.models, strict=True):
-        required = [port.name for port in required_inputs(proto) if not port.optional]
-        if missing := [port for port in required if port not in sample.feeds]:
-            what = f"the model takes the input {missing[0]}, which {first.name} does not take"
+        required = [port for port in required_inputs(proto) if not port.optional]
+        if unfit := [port for port in required if not _takes(port, sample.feeds.get(port.name))]:
+            what = f"the model takes the input {unfit[0].name}, which {first.name} does not take, or not so"
             hint = "models that are compared run on the same inputs; measure others one at a time"
             raise UsageError(what, where=str(path), hint=hint, code="E10001")
-        taken = {*required, *(port.name for port in overridable_inputs(proto))}
+        taken = {port.name for port in (*required, *overridable_inputs(proto))}
         feeds[name] = {port: value for port, value in sample.feeds.items() if port in taken and value is not None}
     if asked.batch_sizes:  # before anything is measured, to see whether there is a batch to change
         for (model, _), own in zip(opened.values(), feeds.values(), strict=True):
             with_batch(model.file, own, asked.batch_sizes[0])
     notices = [notice for _, told in opened.values() for notice in told]
     return {name: model for name, (model, _) in opened.items()}, feeds, Bench(sample.label, notices=notices)
+
+
+def _takes(port: Port, value: Any) -> bool:
+    """Whether an input can be fed this, as far as the model says."""
+    if value is None or port.kind != "tensor" or not isinstance(value, np.ndarray):
+        return value is not None
+    dims = value.shape if port.dims is None else port.dims
+    sizes = zip(dims, value.shape, strict=False)
+    is_alike = len(dims) == value.ndim and all(not isinstance(dim, int) or dim == size for dim, size in sizes)
+    return is_alike and port.element_type == element_type(value.dtype)
 
 
 def _names(models: Sequence[Path]) -> list[str]:

@@ -42,10 +42,12 @@ def elements(value: Edge | None) -> list[Element] | None:
     return [int(element) for element in array.reshape(-1)] if is_countable else None
 
 
-def elements_made(node: Node) -> list[Element] | None:
-    """The elements of the first output of a node, as far as they follow from dimensions and from other elements."""
+def elements_made(node: Node, elem_type: int) -> list[Element] | None:
+    """The elements of the first output of a node, which are of this type, as far as they follow from dimensions and
+    from other elements; those that its type does not hold are others when the model runs."""
     rule = None if node.domain != "" or node.has_references else _ELEMENTS.get(node.op)
-    return None if rule is None else rule(node)
+    made, limit = None if rule is None else rule(node), 1 << (31 if elem_type == TensorProto.INT32 else 63)
+    return None if any(isinstance(e, int) and not -limit <= e < limit for e in made or ()) else made
 
 
 def _shape(node: Node) -> list[Element] | None:
@@ -55,9 +57,7 @@ def _shape(node: Node) -> list[Element] | None:
 
 def _same(node: Node) -> list[Element] | None:
     to = node.attr("to") if node.op == "Cast" else TensorProto.INT64
-    found = elements(node.inputs[0]) if to in (TensorProto.INT32, TensorProto.INT64) else None
-    is_cut = to == TensorProto.INT32 and any(isinstance(e, int) and abs(e) >= 1 << 31 for e in found or ())
-    return None if is_cut else found
+    return elements(node.inputs[0]) if to in (TensorProto.INT32, TensorProto.INT64) else None
 
 
 def _joined(node: Node) -> list[Element] | None:

@@ -137,7 +137,8 @@ def _learn(node: Node, types: Sequence[ValueType]) -> None:
     for output, type_ in zip(node.outputs, types, strict=False):
         if output is None or type_ == UNKNOWN:
             continue
-        if node.is_op("Loop"):  # onnx says that a sequence that it carries still has the elements of the first one
+        # onnx says that a sequence that a Loop carries holds what it did first, and that pieces always keep the axis.
+        if node.is_op("Loop") or (node.is_op("SplitToSequence") and len(node.inputs) > 1 and not node.attr("keepdims")):
             type_ = replace(type_, other=shapeless(type_.other))
         shape, known = trusted(node, type_.shape), output.known_type.shape
         made = None if _is_complete(shape) or output is not node.outputs[0] else shape_made(node)
@@ -146,7 +147,7 @@ def _learn(node: Node, types: Sequence[ValueType]) -> None:
         if learned != output.known_type:
             output.known_type = learned
         if output is node.outputs[0] and _makes_shapes(output):
-            output.elements = elements_made(node) or output.elements
+            output.elements = elements_made(node, output.known_type.elem_type) or output.elements
 
 
 def _most_certain(shapes: Sequence[Sequence[Element | None]], types: Types) -> Shape | None:

@@ -87,9 +87,6 @@ def _held(value: Edge) -> np.ndarray[Any, Any] | None:
     known = [number for number in numbers or () if isinstance(number, int)]
     if numbers is None or value.dtype is None or len(known) < len(numbers):
         return value.constant()
-    limits = np.iinfo(value.dtype)
-    if any(not limits.min <= number <= limits.max for number in known):
-        return None
     return np.array(known, value.dtype).reshape([len(known)][: value.rank])
 
 

@@ -74,8 +74,10 @@ def _pool(node: Node, x: Edge, shape: Shape) -> Shape | None:
 
 
 def _conv_transpose(node: Node, x: Edge, shape: Shape) -> Shape | None:
+    """onnx stops at the first axis of an output_shape below the input's."""
     is_same = str(node.attr("auto_pad", "NOTSET")).startswith("SAME")
-    return _without_space(shape) if is_same and any(node.attr("output_padding") or []) else shape
+    known = _without_space(shape) if is_same and any(node.attr("output_padding") or []) else shape
+    return known if x.rank == len(shape) else None
 
 
 def _resize(node: Node, x: Edge, shape: Shape) -> Shape | None:
@@ -138,6 +140,7 @@ _RULES: dict[str, Callable[[Node, Edge, Shape], Shape | None]] = {
     "Attention": lambda node, x, shape: None if len(node.outputs) > 3 else tuple(dim or None for dim in shape),
     # What a Loop collects in no turn at all has sizes of 0, where the body's are not numbers.
     "Loop": lambda node, x, shape: tuple(dim if isinstance(dim, int) else None for dim in shape),
+    "NonZero": lambda node, x, shape: shape if x.rank else (None, *shape[1:]),  # one row for a scalar
     "STFT": lambda node, x, shape: None,  # counted in another way where there is no window
     "Einsum": _einsum,
 }

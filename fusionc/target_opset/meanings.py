@@ -8,11 +8,12 @@ import numpy as np
 import onnx
 from onnx import GraphProto, NodeProto
 
-from fusionc.model.operators import canonical_domain
+from fusionc.model.operators import ALIGNED_BEFORE_7, canonical_domain
 from fusionc.target_opset.limits import cannot
 
 # The opsets since which they mean what they do now.
-_SCAN, _RESIZE, _DROPOUT, _HARDMAX, _GROUPS = 9, 11, 12, 13, 21
+_NUMPY, _SCAN, _RESIZE, _DROPOUT, _HARDMAX, _GROUPS = 7, 9, 11, 12, 13, 21
+_CHANGED_BY_NUMPY = (*ALIGNED_BEFORE_7, "PRelu", "BatchNormalization", "Dropout")
 
 
 class Meanings:
@@ -31,6 +32,8 @@ class Meanings:
         del self._graph.node[:]
         for node in nodes:
             written = [node]
+            if self._changes(node, _NUMPY, *_CHANGED_BY_NUMPY) and (lost := _lost_before_7(node)):
+                raise cannot(self._old, self._new, lost)
             if self._changes(node, _SCAN, "Scan"):
                 raise cannot(self._old, self._new, "Scan of opset 8 takes a batch, newer ones do not")
             if self._changes(node, _DROPOUT, "Dropout") and needed.intersection(node.output[1:]):
@@ -68,6 +71,16 @@ class Meanings:
             why = "Resize of opset 10 takes another nearest element, unless its scales are constants, all up or down"
             raise cannot(self._old, self._new, why)
         return "floor" if scales.min() >= 1 else "ceil"
+
+
+def _lost_before_7(node: NodeProto) -> str | None:
+    """What a node says in an opset below 7 that onnx's converter does not keep."""
+    said = {attribute.name: attribute.i for attribute in node.attribute}
+    if node.op_type == "PRelu":
+        return f"PRelu of opset below {_NUMPY} has slopes for channels, newer ones for the last axis"
+    if node.op_type in ALIGNED_BEFORE_7:
+        return f"{node.op_type} aligns its operands at an axis, newer ones do not" if "axis" in said else None
+    return None if said.get("is_test") else f"{node.op_type} without is_test trains"
 
 
 def _by_one_axis(hardmax: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:

@@ -9,12 +9,15 @@ from fusionc.options import ON_MISMATCH, OO_LEVELS, TARGETS, Options
 from fusionc.requested.dimension_size import DimensionSize
 from fusionc.runtime.optimizers import DEFAULT_LEVELS
 from fusionc.tuning.configuration import Configuration
+from fusionc.tuning.deliver import beside
 
 
 def command_to_convert(options: Options, delivered: Configuration, switches: Path) -> list[str]:
-    """The words of a command that converts to the same model with the switch file of the tuning. Settings of a session
-    are no part of it."""
-    words = ["fusionc", "convert", "--model", str(options.source), "--fusion_switch_file", str(switches)]
+    """The words of a command that converts to the same model with the switch file of the tuning, beside it. Settings of
+    a session are no part of it, and a conversion to the place of the tuned model would remove them."""
+    output = beside(options.destination, "again.onnx")
+    words = ["fusionc", "convert", "--model", str(options.source), "--output", str(output)]
+    words += ["--fusion_switch_file", str(switches)]
     made = delivered.options(options, options.destination)
     flags = made.graph_kernel_flags
     if not delivered.is_original:

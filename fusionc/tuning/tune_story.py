@@ -86,7 +86,7 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
                 what = f"onnxruntime cannot run the model: {error}"
                 raise FusioncError(what, where=str(options.source), hint=hint) from error
     if left := sum(worth.state == "not measured" or is_untested(worth) for worth in worths.values()):
-        what = f"{left} of {len(worths)} changes were not measured, or not tested"
+        what = f"{left} of {len(worths)} changes were not measured, or seemed to pay and were not tested"
         notices.append(f"{what}: {budget:g} s are too few; a larger --budget decides more")
     if last.noise > _BUSY:
         what = f"the machine was busy: from process to process, the same ratio differed by {100 * last.noise:.0f} %"
@@ -140,7 +140,11 @@ def _sample(job: Job) -> tuple[str, dict[str, Any]]:
 def _identity(options: Options, confidence: float) -> str:
     """What a journal is about: the same model, options and machine."""
     asked = {name: value for name, value in vars(options).items() if name not in ("progress", "source")}
-    here = {**surroundings(options.graph_kernel_flags), "machine": this_machine(), "processors": cores()}
+    here = {
+        **surroundings(options.graph_kernel_flags, options.custom_passes),
+        "machine": this_machine(),
+        "processors": cores(),
+    }
     return ingredients(options.source, {**asked, **here, "confidence": confidence}, _WRITTEN)
 
 

@@ -15,6 +15,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from fusionc.disk.small_files import replace_text
 from fusionc.errors import FusioncError
 
 _Steps = dict[str, tuple[Any, float]]  # by name what came out, and the seconds that it took
@@ -56,8 +57,16 @@ class TuningJournal:
         return value
 
     def remove(self) -> None:
-        """The model is tuned, and nobody goes on with this run or another one."""
-        self._path.unlink(missing_ok=True)
+        """The model is tuned, and nobody goes on with this run. The steps of others stay."""
+        lines = self._path.read_text(encoding="utf-8").splitlines() if self._path.is_file() else []
+        others = [line for line in lines if f'"tune": "{self._identity}"' not in line]
+        try:
+            if others:
+                replace_text(self._path, "\n".join([*others, ""]))
+            else:
+                self._path.unlink(missing_ok=True)
+        except OSError as error:
+            raise _unwritable(self._path, error) from error
 
 
 def _separator(path: Path) -> str:

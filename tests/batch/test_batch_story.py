@@ -69,7 +69,7 @@ def test_one_bad_model_is_a_line_and_not_the_end(models: Path, monkeypatch: pyte
     assert noted_down["counts"] == {"converted": 4, "failed": 3, "crashed": 1}
     assert [model["name"] for model in noted_down["models"]] == list(states(summary))
     fault = summary.fault(OUTPUT)
-    assert fault is not None and fault.exit_code == 1 and fault.what == "4 of 8 models have no result"
+    assert fault is not None and fault.exit_code == 1 and fault.what == "4 of 8 models were not converted"
 
 
 def test_wrong_options_are_said_once(models: Path) -> None:
@@ -103,3 +103,15 @@ def test_a_file_of_flags_is_found_from_where_the_command_is(
     assert set(states(converted(models, resume=True, **given)).values()) == {"kept"}
     flags.write_text('{"opt_level": "0"}')
     assert set(states(converted(models, resume=True, **given)).values()) == {"converted"}
+
+
+def test_a_module_that_a_file_of_passes_imports_is_one_of_the_ingredients(models: Path) -> None:
+    custom, module = models.parent / "passes.py", models.parent / "made_by.py"
+    text = "import fusionc\nfrom fusionc import op\nfound, made = lambda x: op.Abs(op.Abs(x)), lambda x: op.Abs(x)\n"
+    module.write_text(text)
+    custom.write_text("import made_by\nmade_by.fusionc.register_replacement(made_by.found, made_by.made, name='Own')\n")
+    for expected in ("converted", "kept"):
+        found = converted(models, custom_passes=(custom,), resume=True)
+        assert set(states(found).values()) == {expected}
+    module.write_text(f"{text}# changed\n")
+    assert set(states(converted(models, custom_passes=(custom,), resume=True)).values()) == {"converted"}

@@ -54,7 +54,7 @@ def test_the_same_as_here_with_a_worker_less(cluster: str, models: Path) -> None
         lost = [*map(int, pids.read_text().split()), int(worker.read_text())]
         os.kill(lost[-1], signal.SIGKILL)
         output, errors = process.communicate()
-    assert process.returncode == 1 and "E19999: 1 of 5 models have no result" in errors
+    assert process.returncode == 1 and "E19999: 1 of 5 models were not converted" in errors
     assert "models   5: 4 converted, 1 failed\n" in output
     wait_until(lambda: not any(map(is_running, lost)))
     subprocess.run([*convert, "--output=here"], capture_output=True, check=False)

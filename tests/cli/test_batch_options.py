@@ -68,7 +68,7 @@ def test_one_exit_code(run: Any, batch: FakeBatch, state: str, exit_code: int) -
     result = convert(run)
     assert result.exit_code == exit_code
     assert " E13005: it is damaged\n" in result.stdout
-    assert f"E19999: 2 of 4 models have no result\n  where: {SUMMARY}\n" in result.stderr
+    assert f"E19999: 2 of 4 models were not converted\n  where: {SUMMARY}\n" in result.stderr
 
 
 def test_an_interruption_says_how_far_it_was(run: Any, batch: FakeBatch) -> None:

@@ -23,7 +23,7 @@ def test_a_table_and_the_operators(run: Run, model: str) -> None:
     result = run("bench", model, *QUICK, "--threads", "1")
     assert result.exit_code == 0, result.output
     assert result.output.startswith("model ") and "operators of m.onnx" in result.output
-    assert "Tanh" in result.output and "samples/s" in result.output and "inputs  seed 0, N=" in result.output
+    assert "Tanh" in result.output and "samples/s" in result.output and "inputs     seed 0, N=" in result.output
 
 
 def test_json(run: Run, model: str) -> None:

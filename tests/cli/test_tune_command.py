@@ -42,7 +42,8 @@ def test_a_table_and_the_files(run: Run, model: str) -> None:
     assert result.output.startswith("change ") and "no spinning" in result.output.splitlines()[1]
     assert "delivered           the tuned model, confirmed: 0.5" in result.output
     assert "out.session.json: no spinning" in result.output
-    assert "fusionc convert --model m.onnx --fusion_switch_file out.switches.json" in result.output
+    again = "fusionc convert --model m.onnx --output out.again.onnx --fusion_switch_file out.switches.json"
+    assert f"{again}  # without the settings" in result.output
     assert {path.name for path in Path().glob("out*")} == {
         "out.onnx", "out.session.json", "out.switches.json", "out.tune.svg"
     }  # fmt: skip
@@ -54,7 +55,8 @@ def test_what_only_the_last_run_has_confirmed_is_said(run: Run, model: str, monk
     lines = result.output.splitlines()
     assert lines[1].startswith("no spinning") and lines[1].endswith("confirmed by the last run")
     assert (
-        "fusionc convert --model m.onnx --fusion_switch_file out.switches.json  # without the settings" in result.output
+        "fusionc convert --model m.onnx --output out.again.onnx --fusion_switch_file out.switches.json  # without the settings"
+        in result.output
     )
 
 

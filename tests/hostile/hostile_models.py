@@ -162,6 +162,12 @@ CASES = [
     Case("a node without outputs", model(_node("Relu", ["x"], [])), ("E13005", "has 0 outputs, not 1")),
     Case("a node with too many outputs", model(_node("Relu", ["x"], ["u", "v"])), ("E13005", "has 2 outputs, not 1")),
     Case(
+        "a flag that is neither 0 nor 1",
+        model(_node("ReduceMean", ["x"], ["u"], keepdims=2)),
+        ("E13005", "has an attribute 'keepdims' that is 2, and neither 0 nor 1"),
+    ),
+    Case("a Conv of no groups", model(_node("Conv", ["x", "x"], ["u"], group=0)), ("E13005", "has 0 groups")),
+    Case(
         "a Split with more outputs than it says",
         model(_node("Split", ["x"], ["u", "v", ""], num_outputs=2)),
         ("E13005", "has 3 outputs, not num_outputs, which is 2"),

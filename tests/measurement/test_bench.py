@@ -86,9 +86,11 @@ def test_throughput_in_batches_on_threads(models: tuple[Path, Path]) -> None:
     assert {feeds["slow.onnx"]["x"].shape[0] for _, feeds in rounds.calls[1:]} == {1, 8}
 
 
-def test_other_inputs_than_the_first_takes(models: tuple[Path, Path], tmp_path: Path) -> None:
-    onnx.save(parse("g (float[2] z) => (float[2] y) { y = Relu (z) }"), tmp_path / "other.onnx")
-    with pytest.raises(UsageError, match=r"takes the input z, which slow\.onnx does not take"):
+@pytest.mark.parametrize("given", ["float[2] z", "int32[2] x", "float[N,2,3,4,5,6] x", "float[977] x"])
+def test_other_inputs_than_the_first_takes(given: str, models: tuple[Path, Path], tmp_path: Path) -> None:
+    kind, name = given.split()
+    onnx.save(parse(f"g ({given}) => ({kind} y) {{ y = Abs ({name}) }}"), tmp_path / "other.onnx")
+    with pytest.raises(UsageError, match=rf"takes the input {name}, which slow\.onnx does not take"):
         bench(BenchRequest([models[0], tmp_path / "other.onnx"]), FakeRounds())
 
 

@@ -124,6 +124,14 @@ CASES = [
         None,
         opset=23,
     ),
+    Case("where a scalar is not 0", "h = NonZero (k)", "1,2", (None, None), "float k = {1}"),
+    Case(
+        "an output_shape below the input's",
+        "h = ConvTranspose <output_shape = [3, 3]> (x, W)",
+        "1,2,5,5",
+        None,
+        "float[2,3,1,1] W",
+    ),
     Case("no axes to squeeze", "h = Squeeze (x, s)", "1,2,1", None, "int64[0] s = {}"),
     Case(
         "backwards to the largest end",

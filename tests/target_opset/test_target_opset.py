@@ -38,6 +38,22 @@ def test_the_same_numbers(text: str, opset: int) -> None:
     assert_same_numbers(model, result, "bitwise", {})
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        (
+            "(float[3,3,2,2] x, float[3] b) => (float[3,3,2,2] y) { y = Add <broadcast = 1, axis = 1> (x, b) }",
+            "an axis",
+        ),
+        ("(float[1,4,4,4] x, float[4] b) => (float[1,4,4,4] y) { y = PRelu (x, b) }", "slopes for channels"),
+        ("(float[3,4] x) => (float[3,4] y) { y = Dropout (x) }", "without is_test trains"),
+    ],
+)
+def test_what_was_broadcast_in_another_way(text: str, why: str) -> None:
+    with pytest.raises(FusioncError, match=why):
+        raised(parse(f"agraph {text}", 6), 13)
+
+
 def test_what_does_not_change_keeps_everything() -> None:
     model = parse(MEAN, 17)
     for node in model.graph.node:

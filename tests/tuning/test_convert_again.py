@@ -66,6 +66,7 @@ def test_the_command_asks_for_the_same_model(options_of, words: list[str], kerne
     again = options_of(command_to_convert(first, Configuration(kernels=kernels), SWITCHES)[1:])
     flags = Configuration(kernels=kernels).flags(first.graph_kernel_flags)
     expected = {"fusion_switch_file": SWITCHES, "graph_kernel_flags": flags}
+    expected["destination"] = Path("in_fusionc.again.onnx")
     assert again == replace(first, **expected, enable_graph_kernel=again.enable_graph_kernel)
     assert bool(again.enable_graph_kernel) == kernels
     assert again.enable_graph_kernel is not None or not again.graph_kernel_flags
@@ -123,4 +124,4 @@ def test_of_the_original_no_pass_is_asked_for(options_of) -> None:
         ["convert", "--model", "in.onnx", "--graph_kernel_flags=--enable_pass=IdentityPass", *words, "x:1"]
     )
     again = command_to_convert(first, Configuration(is_original=True), SWITCHES)
-    assert again[6:] == ["--enable_graph_kernel=false", "--input_shape", "x:1", "--trust_kernels"]
+    assert again[8:] == ["--enable_graph_kernel=false", "--input_shape", "x:1", "--trust_kernels"]

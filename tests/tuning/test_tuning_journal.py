@@ -66,6 +66,11 @@ def test_two_runs_may_write_at_once(tmp_path: Path) -> None:
     assert [again.step(name, refuse) for name in ("step 0", "step 2")] == [0, 2]
     assert [other.step(name, refuse) for name in ("step 1", "step 3")] == [1, 3]
     assert again.step("step 1", lambda: 9) == 9
+    again.remove()
+    assert [journal(path, "b").step(name, refuse) for name in ("step 1", "step 3")] == [1, 3]
+    assert not journal(path).is_continued
+    journal(path, "b").remove()
+    assert not path.exists()
 
 
 def test_there_is_no_file_before_a_step(tmp_path: Path) -> None:

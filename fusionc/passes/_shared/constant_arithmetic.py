@@ -159,9 +159,18 @@ def is_never_negative(value: Edge | None, depth: int = 12) -> bool:
     return all(is_never_negative(operand, depth - 1) for operand in operands)
 
 
+def check_power(m: Match) -> None:
+    """Refuses where m.x ^ m.c is no product of the elements of x: where c may enlarge x, and integers of which
+    onnxruntime computes the power in double, one number or one with several exponents."""
+    check_fits(m.c, m.x)
+    is_several = any(isinstance(dim, int) and dim > 1 for dim in m.x.shape or ())
+    if not (m.x.dtype is not None and m.x.dtype.kind == "f") and not (is_several and m.c.constant().size == 1):
+        refuse("a power that onnxruntime may compute in double")
+
+
 def square(m: Match, new: Tape) -> Result:
     """m.x ^ m.c as a product, for a constant that is 2."""
-    check_fits(m.c, m.x)
+    check_power(m)
     (result,) = m.outputs
     if any(user.op == "ReduceMean" for user in result.outputs):
         refuse("the mean of squares")  # runtimes recognize normalizations by the power

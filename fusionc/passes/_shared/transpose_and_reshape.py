@@ -91,7 +91,7 @@ def _written_out(target: Array, copied: Sequence[int], shape: Shape | None) -> A
     """The target with what it copies of a shape in numbers; −1 for one that is unknown, where no zeros are left."""
     known = dict(enumerate(shape or ()))
     sizes = {at: size if isinstance(size := known.get(at), int) and size > 0 else -1 for at in copied}
-    wanted = target.copy()
+    wanted = target.reshape(-1).copy()
     for at, size in sizes.items():
         wanted[at] = size
     if -1 in sizes.values() and (wanted <= 0).sum() > 1:

@@ -16,6 +16,27 @@ def _limited(value: Formula, name: str) -> Formula:
     )
 
 
+# The operands that are divided by, and operators of which the result has the sign of a zero that goes in.
+_DIVISORS = {"Reciprocal": 0, "Pow": 0, "Div": 1}
+_KEEP_SIGNS = frozenset({
+    "Cast", "Clip", "Concat", "Div", "Expand", "Flatten", "Gather", "Identity", "Max", "Min", "Mul", "Neg", "Pad",
+    "Relu", "Reshape", "Slice", "Split", "Sqrt", "Squeeze", "Transpose", "Unsqueeze", "Where",
+})  # fmt: skip
+_MOST = 50  # values that are followed
+
+
+def _divides(m: Match) -> bool:
+    """Whether something is divided by the result, where the sign of a zero counts: those of Max and Relu differ."""
+    pending = list(m.outputs)
+    for value in pending:
+        for user in value.outputs:
+            place = _DIVISORS.get(user.op)
+            if (place is not None and user.inputs[place] is value) or len(pending) > _MOST:
+                return True
+            pending += [made for made in user.outputs if made is not None] if user.op in _KEEP_SIGNS else []
+    return False
+
+
 class ClipFusionPass(Pass):
     """Limits that follow each other become one Clip or Relu.
 
@@ -23,7 +44,8 @@ class ClipFusionPass(Pass):
     after    Clip(x, low, high), or Relu(x)
     refuses  limits that are not single known numbers, are NaN, or whose lower one is above the upper one; a constant
              that may enlarge the result by broadcasting; types that Clip or Relu of the model's opset do not take;
-             a Clip before opset 6, and before opset 11 beside doubles numbers that a float32 does not hold
+             limits of 0 of what is divided by; a Clip before opset 6, and before opset 11 beside doubles numbers that a
+             float32 does not hold
     algebra  min and max with numbers compose, a NaN stays one; a limit that Clip leaves out is the largest finite
              number
     source   onnxscript's min_max_to_clip and fuse_relus_clips
@@ -42,6 +64,8 @@ class ClipFusionPass(Pass):
                 refuse("the constant may enlarge the result")
             if node is not None:
                 limits = limits.then(interval_of(node, limit))
+        if 0 in (limits.low, limits.high) and _divides(m):
+            refuse("what is divided by a zero depends on its sign")
         if limits == Interval(low=0.0):
             return new.Relu(m.x)
         if m.opset < 6:

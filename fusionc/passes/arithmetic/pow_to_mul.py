@@ -1,6 +1,6 @@
 import math
 
-from fusionc.passes._shared.constant_arithmetic import c_is, check_fits, is_never_negative, square
+from fusionc.passes._shared.constant_arithmetic import c_is, check_fits, check_power, is_never_negative, square
 from fusionc.passes._shared.target import require_floats
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, refuse, var
 
@@ -21,7 +21,7 @@ def _check_root(m: Match) -> None:
 
 
 def _cube(m: Match, new: Tape) -> Result:
-    check_fits(m.c, m.x)
+    check_power(m)
     shape = m.x.shape
     if shape is None or not all(isinstance(d, int) for d in shape) or math.prod(shape) > _FEW:
         refuse("so many elements that two multiplications may take longer")
@@ -49,7 +49,8 @@ class PowToMulPass(Pass):
     before   x ^ 2, x ^ 3, x ^ −1; x ^ 0.5, x ^ −0.5 of what cannot be negative, such as a sum of squares
     after    x · x, x · x · x, Reciprocal(x), Sqrt(x), 1 / Sqrt(x), which onnxruntime
              finds in a normalization and Reciprocal it does not
-    refuses  an exponent that may enlarge x; integers with other exponents than 2 and 3; roots of what may be negative;
+    refuses  an exponent that may enlarge x; integers with other exponents than 2 and 3,
+             or of which onnxruntime computes powers in double; roots of what may be negative;
              x ^ 3 of many elements; a square of which the mean is taken, by which runtimes recognize normalizations
     algebra  (−∞) ^ 0.5 = +∞, where √(−∞) is NaN: therefore only of what cannot be negative
     source   MindSpore's rules 1.5 and 1.6; onnxsim's pow2_to_mul

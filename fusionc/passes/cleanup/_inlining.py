@@ -40,7 +40,8 @@ def inlined(
         if inner.bodies:
             made = new.move(inner, given, _known(inner, values, body))
         else:
-            like, wanted = _resolved(inner, attributes or {}), [value is not None for value in inner.outputs]
+            like = _resolved(inner, attributes or {}) if body.is_function else inner
+            wanted = [value is not None for value in inner.outputs]
             made = new.node(inner.op, given, domain=inner.domain, like=like, outputs=wanted)
         for old, value in zip(inner.outputs, made, strict=True):
             if old is not None:

@@ -59,7 +59,7 @@ def _by_divisor(node: Node, value: Edge) -> float:
 
 
 def _by_deviation(node: Node, value: Edge) -> float:
-    epsilon = float(node.attr("epsilon", 0.0))
+    epsilon = 0.0 if node.has_references else float(node.attr("epsilon", 0.0))
     return _is_data(node, value) * _by_factors(node, value) / math.sqrt(epsilon) if epsilon > 0 else math.inf
 
 

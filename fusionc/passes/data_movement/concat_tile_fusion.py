@@ -13,7 +13,8 @@ class ConcatTileFusionPass(Pass):
 
     before   Concat(Tile(a, [1, 3]), Tile(b, [1, 3])) along an axis that is repeated once
     after    Tile(Concat(a, b), [1, 3])
-    refuses  other repeats, repeats that are not known before the model runs, or that repeat the joined axis
+    refuses  other repeats, or 0 of them, repeats that are not known before the model runs, or that repeat the joined
+             axis
     algebra  repeating along one axis and joining along another do not see each other
     source   CANN's ConcatTileFusionPass
     """
@@ -28,4 +29,6 @@ class ConcatTileFusionPass(Pass):
         axis = axis_of(m.concat, len(first))
         if axis is None or first[axis] != 1:
             refuse("the joined axis is repeated")
+        if 0 in first:
+            refuse("an axis that is repeated no times, along which the values may differ")
         return new.Tile(new.node("Concat", m.xs, like=m.concat), m.repeats_of[0])

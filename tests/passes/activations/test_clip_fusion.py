@@ -50,6 +50,14 @@ STAYS = [
         graph("a = Min (x, v) y = Max (a, low)", constants="float v = {nan}, float low = {-1}"),
         "a limit is NaN",
     ),
+    *(
+        Stays(f"a limit of 0, then {name}", graph(body), "what is divided by a zero depends on its sign")
+        for name, body in {
+            "Div": "a = Max (x, zero) y = Div (high, a)",
+            "Reciprocal": "a = Max (x, zero) y = Reciprocal (a)",
+            "Pow": "a = Max (x, zero) b = Min (a, six) y = Pow (b, low)",
+        }.items()
+    ),
     Stays("opset 5", graph("a = Min (x, high) y = Relu (a)"), "opset below 6", opset=5),
     Stays(
         "limits that are computed",

@@ -15,6 +15,16 @@ NEGATIVE = "x may be negative"
 
 STAYS = [
     Stays(
+        "squares of integers, of several exponents",
+        graph(POW, "int64[4] c = {2, 2, 2, 2}", "int64[N,4] x"),
+        "a power that onnxruntime may compute in double",
+    ),
+    Stays(
+        "the cube of one integer",
+        graph(POW, "int64 c = {3}", "int64[1,1] x"),
+        "a power that onnxruntime may compute in double",
+    ),
+    Stays(
         "the third power of who knows how much",
         graph(POW, "float c = {3}"),
         "so many elements that two multiplications may take longer",

@@ -23,6 +23,11 @@ STAYS = [
         "the repeats differ, or are not known before the model runs",
         valid=False,
     ),
+    Stays(
+        "no repeats at all",
+        graph(repeats="{1, 0}", x="float[1,P] a, float[1,Q] b"),
+        "an axis that is repeated no times, along which the values may differ",
+    ),
     Stays("the joined axis is repeated", graph(axis=1, x="float[2,4] a, float[2,4] b"), "the joined axis is repeated"),
     Stays(
         "repeats that are computed",
