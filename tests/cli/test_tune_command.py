@@ -54,10 +54,8 @@ def test_what_only_the_last_run_has_confirmed_is_said(run: Run, model: str, monk
     result = run("tune", "--model", model, "--output", "out.onnx", "--enable_graph_kernel=false")
     lines = result.output.splitlines()
     assert lines[1].startswith("no spinning") and lines[1].endswith("confirmed by the last run")
-    assert (
-        "fusionc convert --model m.onnx --output out.again.onnx --fusion_switch_file out.switches.json  # without the settings"
-        in result.output
-    )
+    again = "fusionc convert --model m.onnx --output out.again.onnx --fusion_switch_file out.switches.json"
+    assert f"{again}  # without the settings" in result.output
 
 
 def test_json(run: Run, model: str) -> None:
