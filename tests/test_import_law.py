@@ -15,7 +15,7 @@ import pytest
 ROOT = Path(__file__).parent.parent / "fusionc"
 HEIGHT = {
     "__main__": 11, "cli": 10, "api": 9, "conversion": 8, "save_if_right": 7.5, "bisection": 7, "onlookers": 7,
-    "verdict": 6.5, "job": 6, "made_of": 5, "options": 5, "rewrite_check": 5, "comparison": 5, "report_page": 4,
+    "verdict": 6.5, "job": 6, "surroundings": 5, "options": 5, "rewrite_check": 5, "comparison": 5, "report_page": 4,
     "requested": 4, "precheck": 4, "custom": 4, "graph_kernel": 4, "switches": 4, "failures": 4, "report": 3.5,
     "passes": 3, "verify": 3, "target_opset": 3, "rewrite": 2, "shapes": 1, "disk": 1, "runtime": 1, "model": 0,
     "errors": -1, "graphsurgeon": -1, "protos": -1, "node_origin": -1,

@@ -60,6 +60,8 @@ def convert_many(
         answers = converted_here(tasks, at_once) if scheduler is None else converted_on(scheduler, tasks)
         with closing(answers):
             for outcome in answers:
+                if not outcomes:
+                    summary_file(output / RECORDS).unlink(missing_ok=True)  # that of an earlier run
                 outcomes.append(outcome)
                 tell(outcome)
     finally:
@@ -73,7 +75,6 @@ def convert_many(
 def _make_folder(output: Path) -> None:
     try:
         (output / RECORDS).mkdir(parents=True, exist_ok=True)
-        summary_file(output / RECORDS).unlink(missing_ok=True)  # of an earlier run
     except OSError as error:
         raise cannot_be_written(error, output) from error
 

@@ -15,7 +15,7 @@ from fusionc.batch.conversion_task import ConversionTask
 from fusionc.batch.converting_process import convert, end_processes
 from fusionc.batch.outcome import FAILED, Outcome
 from fusionc.errors import FusioncError, UsageError, said
-from fusionc.made_of import versions
+from fusionc.surroundings import versions
 
 if TYPE_CHECKING:
     from distributed import Client

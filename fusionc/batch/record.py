@@ -18,8 +18,8 @@ from fusionc.batch.outcome import Outcome, outcome_of
 from fusionc.disk.content import content_if_any
 from fusionc.disk.ingredients import files_of_model, ingredients
 from fusionc.disk.small_files import replace_text
-from fusionc.made_of import surroundings
 from fusionc.ready.session_file import read_session_file
+from fusionc.surroundings import surroundings
 
 _FILE = "outcome.json"
 _WRITTEN = ("dump_graph", "report")  # the arguments that are paths of what is written, not read
@@ -44,7 +44,7 @@ class Record:
 
 def ingredients_of(task: ConversionTask) -> str:
     """A hash of all that a result depends on: the model with its weights, the options with their files, and what
-    `made_of` has."""
+    `surroundings` has."""
     around = surroundings(task.arguments.get("graph_kernel_flags"), task.arguments.get("custom_passes", ()))
     return ingredients(task.source, {**task.arguments, **around}, _WRITTEN)
 

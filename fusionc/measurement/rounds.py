@@ -17,6 +17,7 @@ from fusionc.measurement.deployed_model import DeployedModel
 from fusionc.report.model_info import bytes_on_disk
 from fusionc.runtime.memory import available
 from fusionc.runtime.process import Process, longest_step
+from fusionc.runtime.run_errors import RunError
 
 _SLICES = 20
 _LEAST_SLICES = 3
@@ -64,8 +65,8 @@ def _together(
         processes = {name: Process() for name in names}
         for process in processes.values():
             stack.callback(process.end)
-        for process in processes.values():
-            process.begins()  # so that none of them imports while another one loads
+        if not all(process.begins() for process in processes.values()):  # none imports while another one loads
+            raise RunError("something kills the processes that measure")
         loads: dict[str, tuple[float, int, int]] = {
             name: process.ask("measure_load", (*models[name].arguments(), feeds[name]), longest_step())
             for name, process in processes.items()

@@ -138,7 +138,7 @@ def _learn(node: Node, types: Sequence[ValueType]) -> None:
         if output is None or type_ == UNKNOWN:
             continue
         # onnx says that a sequence that a Loop carries holds what it did first, and that pieces always keep the axis.
-        if node.is_op("Loop") or (node.is_op("SplitToSequence") and len(node.inputs) > 1 and not node.attr("keepdims")):
+        if node.is_op("Loop", "SplitToSequence") or node.function is not None:
             type_ = replace(type_, other=shapeless(type_.other))
         shape, known = trusted(node, type_.shape), output.known_type.shape
         made = None if _is_complete(shape) or output is not node.outputs[0] else shape_made(node)

@@ -25,7 +25,8 @@ def trusted(node: Node, shape: Shape | None) -> Shape | None:
     What a function makes is known where all that onnx infers inside it is true, whatever the shapes are there.
     """
     inside = (inner for graph in graphs_called(node) for inner in graph.nodes)
-    return None if any(_by_rule(inner, _ANY) != _ANY for inner in inside) else _by_rule(node, shape)
+    is_empty = node.function is not None and any(0 in (v.known_type.shape or ()) for v in node.inputs if v is not None)
+    return None if is_empty or any(_by_rule(inner, _ANY) != _ANY for inner in inside) else _by_rule(node, shape)
 
 
 def _by_rule(node: Node, shape: Shape | None) -> Shape | None:
@@ -141,6 +142,7 @@ _RULES: dict[str, Callable[[Node, Edge, Shape], Shape | None]] = {
     # What a Loop collects in no turn at all has sizes of 0, where the body's are not numbers.
     "Loop": lambda node, x, shape: tuple(dim if isinstance(dim, int) else None for dim in shape),
     "NonZero": lambda node, x, shape: shape if x.rank else (None, *shape[1:]),  # one row for a scalar
+    "SplitToSequence": lambda node, x, shape: None,  # which may drop the axis where onnx says that it stays
     "STFT": lambda node, x, shape: None,  # counted in another way where there is no window
     "Einsum": _einsum,
 }

@@ -31,7 +31,7 @@ class Converter:
         types.update({t.name: onnx.helper.make_tensor_type_proto(t.data_type, t.dims) for t in graph.initializer})
         types.update({v.name: v.type for v in [*graph.value_info, *graph.output, *graph.input]})
         originals = {tuple(node.output): node for node in graph.node}
-        meanings = Meanings(graph, self.old, self.new)
+        meanings = Meanings(graph, types, self.old, self.new)
         used = [name for node in graph.node for name in reads_of(node)]
         meanings.write_out([*used, *(value.name for value in graph.output)], self.fresh)
         converted = self.converted(graph, types)

@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 import numpy as np
 import onnx
-from onnx import GraphProto, NodeProto
+from onnx import GraphProto, NodeProto, TypeProto
 
 from fusionc.model.operators import ALIGNED_BEFORE_7, canonical_domain
 from fusionc.target_opset.limits import cannot
 
 # The opsets since which they mean what they do now.
 _NUMPY, _SCAN, _RESIZE, _DROPOUT, _HARDMAX, _GROUPS = 7, 9, 11, 12, 13, 21
-_CHANGED_BY_NUMPY = (*ALIGNED_BEFORE_7, "PRelu", "BatchNormalization", "Dropout")
 
 
 class Meanings:
     """What the nodes of one graph, without those of its subgraphs, compute before and after the converter."""
 
-    def __init__(self, graph: GraphProto, old: int, new: int) -> None:
-        self._graph, self._old, self._new = graph, old, new
+    def __init__(self, graph: GraphProto, types: Mapping[str, TypeProto], old: int, new: int) -> None:
+        self._graph, self._types, self._old, self._new = graph, types, old, new
         self._nearest: dict[str, str] = {}  # by the output of a Resize that has no nearest_mode yet
 
     def write_out(self, used: Iterable[str], fresh: Callable[[str], str]) -> None:
@@ -32,8 +31,11 @@ class Meanings:
         del self._graph.node[:]
         for node in nodes:
             written = [node]
-            if self._changes(node, _NUMPY, *_CHANGED_BY_NUMPY) and (lost := _lost_before_7(node)):
-                raise cannot(self._old, self._new, lost)
+            if self._changes(node, _NUMPY, *ALIGNED_BEFORE_7, "PRelu") and self._is_aligned_otherwise(node):
+                why = f"{node.op_type} aligns its operands otherwise before opset {_NUMPY}, and here it matters, or may"
+                raise cannot(self._old, self._new, why)
+            if self._changes(node, _NUMPY, "BatchNormalization", "Dropout") and not _attribute(node, "is_test", 0):
+                raise cannot(self._old, self._new, f"{node.op_type} without is_test trains before opset {_NUMPY}")
             if self._changes(node, _SCAN, "Scan"):
                 raise cannot(self._old, self._new, "Scan of opset 8 takes a batch, newer ones do not")
             if self._changes(node, _DROPOUT, "Dropout") and needed.intersection(node.output[1:]):
@@ -56,6 +58,15 @@ class Meanings:
                 }
                 node.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in implied.items())
 
+    def _is_aligned_otherwise(self, node: NodeProto) -> bool:
+        """Of PRelu the slopes are those of channels there, of others the second operand begins at an axis; onnx's
+        converter keeps that of a single slope, and of an axis with which the operand ends where the first one does."""
+        dims = [self._types[name].tensor_type.shape.dim if name in self._types else None for name in node.input]
+        if node.op_type == "PRelu":
+            return dims[1] is None or any(dim.dim_value != 1 for dim in dims[1])
+        axis = _attribute(node, "axis", None)
+        return axis is not None and (None in dims or axis != len(dims[0] or ()) - len(dims[1] or ()))
+
     def _changes(self, node: NodeProto, since: int, *operators: str) -> bool:
         return self._old < since <= self._new and node.op_type in operators and not canonical_domain(node.domain)
 
@@ -73,14 +84,8 @@ class Meanings:
         return "floor" if scales.min() >= 1 else "ceil"
 
 
-def _lost_before_7(node: NodeProto) -> str | None:
-    """What a node says in an opset below 7 that onnx's converter does not keep."""
-    said = {attribute.name: attribute.i for attribute in node.attribute}
-    if node.op_type == "PRelu":
-        return f"PRelu of opset below {_NUMPY} has slopes for channels, newer ones for the last axis"
-    if node.op_type in ALIGNED_BEFORE_7:
-        return f"{node.op_type} aligns its operands at an axis, newer ones do not" if "axis" in said else None
-    return None if said.get("is_test") else f"{node.op_type} without is_test trains"
+def _attribute(node: NodeProto, name: str, default: int | None) -> int | None:
+    return next((attribute.i for attribute in node.attribute if attribute.name == name), default)
 
 
 def _by_one_axis(hardmax: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:

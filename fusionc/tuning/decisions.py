@@ -107,7 +107,7 @@ def most_promising(worths: Iterable[Worth], confidence: float) -> list[TunedChan
 
 def is_untested(worth: Worth) -> bool:
     """Whether a change was to be tested, and there was no time for it."""
-    return worth.is_chosen and not worth.tested
+    return worth.is_chosen and not worth.tested and worth.state != "fails"
 
 
 def in_order(worths: Sequence[Worth]) -> list[Worth]:
@@ -125,7 +125,7 @@ def noise_of(worths: Collection[Worth]) -> float:
 
 
 def _gain(worth: Worth) -> float:
-    return -statistics.median(worth.chosen) if worth.chosen else -math.inf
+    return -statistics.median(worth.chosen) if worth.chosen and worth.state != "fails" else -math.inf
 
 
 def _promise(worth: Worth) -> float:

@@ -12,7 +12,6 @@ from fusionc.disk.places import require_place, workshop
 from fusionc.errors import FusioncError, UsageError
 from fusionc.graph_kernel.flags.read_flags import VARIABLE, read_flags
 from fusionc.job import Job, job_of, running
-from fusionc.made_of import surroundings
 from fusionc.options import Options
 from fusionc.ready.machine import this_machine
 from fusionc.ready.session_file import require_session_place
@@ -20,6 +19,7 @@ from fusionc.runtime.cores import cores
 from fusionc.runtime.process import start
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import closes_runners
+from fusionc.surroundings import surroundings
 from fusionc.tuning.candidates import Group, groups_of
 from fusionc.tuning.configuration import Configuration, TunedChange, with_all
 from fusionc.tuning.confirmation import MOST_ROUNDS, Confirmation, confirmed, least_rounds

@@ -2,7 +2,7 @@
 
 A line for each step, added when it is complete: whose it is, its name, what came out, and the seconds that it took.
 What is computed from these is computed again, so that a run that goes on decides as one would have that was not
-interrupted. Several tunings may write to one journal, one after the other or at once.
+interrupted. Several tunings may write to one journal: one that ends takes only its own steps away.
 """
 
 from __future__ import annotations
@@ -46,11 +46,15 @@ class TuningJournal:
         seconds = self._clock() - begin
         self._known[name] = (value, seconds)
         entry = {"tune": self._identity, "step": name, "value": value, "seconds": seconds}
+        line = f"{json.dumps(entry, ensure_ascii=False)}\n"
         try:
-            with self._path.open("a", encoding="utf-8") as file:
-                file.write(f"{_separator(self._path)}{json.dumps(entry, ensure_ascii=False)}\n")
-                file.flush()
-                os.fsync(file.fileno())
+            if not self._path.exists():
+                replace_text(self._path, line)  # a file that begins with a part of a line would be nobody's
+            else:
+                with self._path.open("a", encoding="utf-8") as file:
+                    file.write(f"{_separator(self._path)}{line}")
+                    file.flush()
+                    os.fsync(file.fileno())
         except OSError as error:
             raise _unwritable(self._path, error) from error
         self.spent += seconds
@@ -58,15 +62,22 @@ class TuningJournal:
 
     def remove(self) -> None:
         """The model is tuned, and nobody goes on with this run. The steps of others stay."""
-        lines = self._path.read_text(encoding="utf-8").splitlines() if self._path.is_file() else []
-        others = [line for line in lines if f'"tune": "{self._identity}"' not in line]
         try:
+            lines = self._path.read_text(encoding="utf-8").splitlines() if self._path.is_file() else []
+            others = [line for line in lines if _owner(line) not in (None, self._identity)]
             if others:
                 replace_text(self._path, "\n".join([*others, ""]))
             else:
                 self._path.unlink(missing_ok=True)
         except OSError as error:
             raise _unwritable(self._path, error) from error
+
+
+def _owner(line: str) -> str | None:
+    """Whose step a line is; None for one that was being written when a run ended."""
+    with suppress(ValueError, KeyError, TypeError):
+        return str(json.loads(line)["tune"])
+    return None
 
 
 def _separator(path: Path) -> str:

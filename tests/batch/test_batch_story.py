@@ -105,6 +105,15 @@ def test_a_file_of_flags_is_found_from_where_the_command_is(
     assert set(states(converted(models, resume=True, **given)).values()) == {"converted"}
 
 
+def test_a_file_of_flags_in_a_folder_with_a_blank_is_an_error(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = models.parent / "two words"
+    folder.mkdir()
+    (folder / "flags.json").write_text("{}")
+    monkeypatch.chdir(folder)
+    with pytest.raises(UsageError, match="flags cannot name this file"):
+        converted(models, graph_kernel_flags="--path=flags.json")
+
+
 def test_a_module_that_a_file_of_passes_imports_is_one_of_the_ingredients(models: Path) -> None:
     custom, module = models.parent / "passes.py", models.parent / "made_by.py"
     text = "import fusionc\nfrom fusionc import op\nfound, made = lambda x: op.Abs(op.Abs(x)), lambda x: op.Abs(x)\n"

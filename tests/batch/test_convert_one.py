@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from many_models import content, write_model, write_with_weights
 
-from fusionc import api, made_of
+from fusionc import api, surroundings
 from fusionc.batch.conversion_task import ConversionTask
 from fusionc.batch.convert_one import convert_one
 from fusionc.errors import UsageError, VerificationError
@@ -100,13 +100,13 @@ def test_what_has_changed_is_made_anew(task: ConversionTask, changed: str, monke
         case "option":
             arguments["external_weight"] = 0
         case "version":
-            monkeypatch.setattr(made_of, "__version__", "9")
+            monkeypatch.setattr(surroundings, "__version__", "9")
         case "flags":
             monkeypatch.setenv("MS_DEV_GRAPH_KERNEL_FLAGS", "--dump_as_text")
         case "compiler":
             monkeypatch.setenv("CC", "no such compiler")
         case "plugin":
-            monkeypatch.setattr(made_of, "metadata", WithPlugin)
+            monkeypatch.setattr(surroundings, "metadata", WithPlugin)
         case "result":
             write_model(task.destination)
         case "weights of the result":

@@ -18,7 +18,7 @@ from many_models import WAIT, content, is_running, planted, wait_until, write_mo
 from fusionc.batch import on_dask
 from fusionc.batch.conversion_task import ConversionTask
 from fusionc.errors import UsageError
-from fusionc.made_of import versions
+from fusionc.surroundings import versions
 
 
 @pytest.fixture(scope="module")

@@ -5,9 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import onnx
 import pytest
-from harness import all_nodes, assert_same_numbers, interface, parse
+from harness import all_nodes, assert_same_numbers, interface, parse, session
 from onnx import ModelProto, helper
 
 import fusionc
@@ -43,15 +44,33 @@ def test_the_same_numbers(text: str, opset: int) -> None:
     [
         (
             "(float[3,3,2,2] x, float[3] b) => (float[3,3,2,2] y) { y = Add <broadcast = 1, axis = 1> (x, b) }",
-            "an axis",
+            "Add aligns its operands otherwise",
         ),
-        ("(float[1,4,4,4] x, float[4] b) => (float[1,4,4,4] y) { y = PRelu (x, b) }", "slopes for channels"),
+        ("(float[1,4,4,4] x, float[4] b) => (float[1,4,4,4] y) { y = PRelu (x, b) }", "PRelu aligns"),
         ("(float[3,4] x) => (float[3,4] y) { y = Dropout (x) }", "without is_test trains"),
     ],
 )
 def test_what_was_broadcast_in_another_way(text: str, why: str) -> None:
     with pytest.raises(FusioncError, match=why):
         raised(parse(f"agraph {text}", 6), 13)
+
+
+OLD = {
+    "Add": "float[3,4] x, float[4] b) => (float[3,4] y) { y = Add <broadcast = 1, axis = 1> (x, b) }",
+    "PRelu": "float[3,4] x, float[1] b) => (float[3,4] y) { y = PRelu (x, b) }",
+    "Dropout": "float[3,4] x, float[1] b) => (float[3,4] y) { y = Dropout <is_test = 1> (x) }",
+}
+
+
+@pytest.mark.parametrize("op", OLD)
+def test_what_means_the_same_before_numpys_broadcasting_is_raised(op: str) -> None:
+    result = raised(parse(f"agraph ({OLD[op]}", 6), 13)
+    onnx.checker.check_model(result, full_check=True)
+    x, b = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4), np.float32([0.5, 1, 2, 3])
+    b = b[: result.graph.input[1].type.tensor_type.shape.dim[0].dim_value]
+    (y,) = session(result).run(None, {"x": x, "b": b})
+    expected = {"Add": x + b, "PRelu": np.where(x < 0, x * b[0], x), "Dropout": x}
+    np.testing.assert_array_equal(y, expected[op])
 
 
 def test_what_does_not_change_keeps_everything() -> None:

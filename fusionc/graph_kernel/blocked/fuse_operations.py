@@ -12,6 +12,7 @@ from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.blocked.convolution_operators import MOST_PLANAR
 from fusionc.graph_kernel.blocked.image_area import ImageArea, ImageCut, ImageJoin, Operation, UnfitOperator
 from fusionc.graph_kernel.blocked.image_operators import is_of_rows, operation_of
+from fusionc.graph_kernel.blocked.joined_line import joined_line
 from fusionc.graph_kernel.blocked.program import (
     CONVOLUTIONS,
     NO_ACTIVATION,
@@ -235,13 +236,10 @@ class Operations:
         before = self._before(found)
         if before is None or before.line is None or found.line is None or before.second or before.bias or found.bias:
             return False
-        numbers = [number for number in (*before.line, *found.line) if not isinstance(number, tuple)]
-        if len(numbers) < 4:
+        line = joined_line(before.line, found.line)
+        if line is None:
             return False
-        a, b, c, d = numbers
-        if b != 0 and c != 1:
-            return False
-        before.line, before.out = (a * c, b * c + d), found.out
+        before.line, before.out = line, found.out
         self._made[found.out] = before
         return True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -25,12 +26,20 @@ def _plain(function: Activation) -> _Reader:
 
 
 def _with_alpha(function: Activation, default: float) -> _Reader:
-    return lambda images, node: Activated(function, float(attribute(node, "alpha", default)))
+    return lambda images, node: _activated(function, float(attribute(node, "alpha", default)))
+
+
+def _activated(function: Activation, *parameters: float) -> Activated:
+    """Raises UnfitOperator where the activation of 0, which channels that there are not have, may be no number."""
+    is_open = function is Activation.CLIP and parameters[0] <= _LARGEST and parameters[1] >= -_LARGEST
+    if not is_open and not all(map(math.isfinite, parameters)):
+        raise UnfitOperator("a parameter of an activation is no finite number")
+    return Activated(function, *parameters)
 
 
 def _hard_sigmoid(images: ImageArea, node: onnx.NodeProto) -> Activated:
     alpha, beta = (attribute(node, n, d) for n, d in zip(("alpha", "beta"), _HARD_SIGMOID, strict=True))
-    return Activated(Activation.HARD_SIGMOID, float(alpha), float(beta))
+    return _activated(Activation.HARD_SIGMOID, float(alpha), float(beta))
 
 
 def _clip(images: ImageArea, node: onnx.NodeProto) -> Activated:
@@ -40,7 +49,7 @@ def _clip(images: ImageArea, node: onnx.NodeProto) -> Activated:
         if given is not None and len(given) != 1:
             raise UnfitOperator("a bound is not one number")
         bounds.append(missing if given is None else given[0])
-    return Activated(Activation.CLIP, *bounds)
+    return _activated(Activation.CLIP, *bounds)
 
 
 def _gelu(images: ImageArea, node: onnx.NodeProto) -> Activated:
@@ -83,4 +92,4 @@ def fused_activation(node: onnx.NodeProto) -> Activated:
     function, count = _FUSED.get(name, (Activation.NONE, -1))
     if len(parameters) != count:
         raise UnfitOperator("no step has this activation")
-    return Activated(function, *parameters)
+    return _activated(function, *parameters)

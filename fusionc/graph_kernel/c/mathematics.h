@@ -246,12 +246,13 @@ GK_INLINE uint8_t gk_rem_u8(uint8_t x, uint8_t y) { return y ? (uint8_t)(x % y) 
 GK_INLINE uint8_t gk_max_u8(uint8_t x, uint8_t y) { return x > y ? x : y; }
 GK_INLINE uint8_t gk_min_u8(uint8_t x, uint8_t y) { return x < y ? x : y; }
 
-/* float16 in memory; the exponent is moved by a multiplication, which makes subnormals right as well. All is computed
- * with 32 bits, up to a last shift that needs them: of what 16 bits are enough for, compilers make vectors of two widths,
- * between which conditions are carried at ten times the cost. */
+/* float16 in memory; subnormals are counted, as a session may read those of float32 as 0. All is computed with 32 bits,
+ * up to a last shift that needs them: of what 16 bits are enough for, compilers make vectors of two widths, between which
+ * conditions are carried at ten times the cost. */
 GK_INLINE float gk_from_half(uint16_t half) {
   uint32_t wide = half, magnitude = (wide & 0x7FFF) << 13;
-  uint32_t scaled = (uint32_t)gk_bits(gk_float((int32_t)magnitude) * 0x1p112f);
+  uint32_t normal = magnitude + (112 << 23), tiny = (uint32_t)gk_bits((float)(int32_t)(wide & 0x3FF) * 0x1p-24f);
+  uint32_t scaled = magnitude < 0x400 << 13 ? tiny : normal;
   uint32_t endless = magnitude >= 0x7C00 << 13 ? 0x7F800000 : 0;
   return gk_float((int32_t)((wide & 0x8000) << 16 | scaled | endless));
 }

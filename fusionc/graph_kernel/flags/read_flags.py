@@ -14,7 +14,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from fusionc.errors import nearest
+from fusionc.errors import UsageError, nearest
 from fusionc.graph_kernel.flags.flag_table import EFFECTIVE, MANAGERS, WITHOUT_EFFECT, Flags, FlagType
 from fusionc.graph_kernel.flags.operator_names import onnx_names
 
@@ -112,8 +112,16 @@ def file_of_flags(text: str | None) -> str | None:
 
 
 def with_absolute_file(text: str) -> str:
-    """The same flags, for a process that works in another folder."""
-    return _FILE.sub(lambda found: f"--path={os.path.abspath(found[1])}", text, count=1)
+    """The same flags, for a process that works in another folder.
+
+    Raises UsageError where the path of that file has a blank or "=", which end a flag.
+    """
+    named = file_of_flags(text)
+    path = os.path.abspath(named or "")
+    if named is not None and re.search("[ =]", path):
+        hint = "give what it says as flags, or move it to a folder without blanks and ="
+        raise UsageError("flags cannot name this file for several processes", where=path, hint=hint, code="E10001")
+    return _FILE.sub(lambda _: f"--path={path}", text, count=1)
 
 
 class _Reader:

@@ -106,15 +106,18 @@ def _parts(info: AreaInfo, node: onnx.NodeProto) -> list[Size]:
     if written is not None:
         info.sizes.equal(size, Size(sum(written)), "the parts of Split are not the whole")
         return [Size(n) for n in written]
+    is_even = info.area.opset < 18  # later, the last part may be smaller
     if size.number is None:
         share = info.sizes.variable(f"({size} + {count - 1}) / {count}")
         rest = info.sizes.variable(f"{size} - {count - 1} * {share}")
+        if is_even:
+            info.sizes.check(f"{rest} == {share}", "Split into parts that are not even")
         info.sizes.check(f"{rest} >= 0", "Split into more parts than there are elements")
         return [share] * (count - 1) + [rest]
     share = Size(-(-size.number // count))
     rest = Size(size.number - (count - 1) * share.factor)
-    if rest.factor < 0:
-        raise Unsupported("Split into more parts than there are elements")
+    if rest.factor < 0 or (is_even and rest.factor != share.factor):
+        raise Unsupported("Split into parts that are not even, or more than there are elements")
     return [share] * (count - 1) + [rest]
 
 

@@ -163,8 +163,10 @@ def check_power(m: Match) -> None:
     """Refuses where m.x ^ m.c is no product of the elements of x: where c may enlarge x, and integers of which
     onnxruntime computes the power in double, one number or one with several exponents."""
     check_fits(m.c, m.x)
+    if m.x.dtype is None:
+        refuse("the element type is unknown")
     is_several = any(isinstance(dim, int) and dim > 1 for dim in m.x.shape or ())
-    if not (m.x.dtype is not None and m.x.dtype.kind == "f") and not (is_several and m.c.constant().size == 1):
+    if m.x.dtype.kind in "iu" and not (is_several and m.c.constant().size == 1):
         refuse("a power that onnxruntime may compute in double")
 
 

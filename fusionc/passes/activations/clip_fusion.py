@@ -1,5 +1,6 @@
 import numpy as np
 
+from fusionc.model.graph import Node
 from fusionc.passes._shared.clipping import Interval, interval_of, largest_of
 from fusionc.passes._shared.constant_arithmetic import require_attribute
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, refuse, rest, var
@@ -19,22 +20,29 @@ def _limited(value: Formula, name: str) -> Formula:
 # The operands that are divided by, and operators of which the result has the sign of a zero that goes in.
 _DIVISORS = {"Reciprocal": 0, "Pow": 0, "Div": 1}
 _KEEP_SIGNS = frozenset({
-    "Cast", "Clip", "Concat", "Div", "Expand", "Flatten", "Gather", "Identity", "Max", "Min", "Mul", "Neg", "Pad",
-    "Relu", "Reshape", "Slice", "Split", "Sqrt", "Squeeze", "Transpose", "Unsqueeze", "Where",
+    "Cast", "Ceil", "Clip", "Concat", "Div", "Expand", "Flatten", "Floor", "Gather", "GatherElements", "GatherND",
+    "Identity", "Max", "MaxPool", "Min", "Mul", "Neg", "Pad", "Relu", "Reshape", "Round", "Slice", "Split", "Sqrt",
+    "Squeeze", "Tanh", "Tile", "Transpose", "Unsqueeze", "Where",
 })  # fmt: skip
 _MOST = 50  # values that are followed
 
 
-def _divides(m: Match) -> bool:
-    """Whether something is divided by the result, where the sign of a zero counts: those of Max and Relu differ."""
+def _check_divisors(m: Match) -> None:
+    """Refuses where something is divided by the result: there the sign of a zero counts, and Max and Relu differ."""
     pending = list(m.outputs)
     for value in pending:
         for user in value.outputs:
-            place = _DIVISORS.get(user.op)
-            if (place is not None and user.inputs[place] is value) or len(pending) > _MOST:
-                return True
+            place = _DIVISORS.get(user.op) if user.domain == "" else None
+            if place is not None and user.inputs[place] is value and not _is_power(user):
+                refuse("what is divided by a zero depends on its sign")
             pending += [made for made in user.outputs if made is not None] if user.op in _KEEP_SIGNS else []
-    return False
+        if len(pending) > _MOST:
+            refuse("so many values come from it that a division by one may be overlooked")
+
+
+def _is_power(node: Node) -> bool:
+    exponent = node.inputs[1].constant() if node.op == "Pow" and node.inputs[1] is not None else None
+    return exponent is not None and bool((exponent >= 0).all())
 
 
 class ClipFusionPass(Pass):
@@ -64,8 +72,8 @@ class ClipFusionPass(Pass):
                 refuse("the constant may enlarge the result")
             if node is not None:
                 limits = limits.then(interval_of(node, limit))
-        if 0 in (limits.low, limits.high) and _divides(m):
-            refuse("what is divided by a zero depends on its sign")
+        if 0 in (limits.low, limits.high) and (m.x.dtype is None or m.x.dtype.kind not in "iu"):
+            _check_divisors(m)
         if limits == Interval(low=0.0):
             return new.Relu(m.x)
         if m.opset < 6:

@@ -10,6 +10,8 @@ class WinogradConvolutionPass(AreaPass):
              images 4×4, where 16 products take the place of 36 and fewer weights are read
     refuses  areas that BlockedConvolutionFusionPass refuses
     never    without --enable_graph_kernel; images of a few pixels, where the weights take longer to read
-    algebra  Winograd's F(4×4, 3×3) and F(2×2, 3×3); its rounding errors are larger than those of sums of products
+    algebra  Winograd's F(4×4, 3×3) and F(2×2, 3×3); rounding errors are larger than those of sums of products, and
+             relative to the largest number of a tile: beside others a 0 need not stay one, and what is very small
+             beside a very large one loses its digits; where that matters, switch this pass off
     source   Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, 2015
     """

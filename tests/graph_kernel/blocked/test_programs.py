@@ -653,3 +653,20 @@ def test_an_operand_that_is_read_has_its_channels_where_the_other_one_has_them()
     x, other = n.conv(n.input(1, 16, 16, 16), 16, 16, 1), n.input(1, 16, 16, 16)
     y = normalized(n, n.op("Add", other, turned(n, x)), 16)
     assert kinds_of(check_alone(n, turned(n, y, is_back=True))) == "CONV LAYER_NORM"
+
+
+def test_digits_that_are_cut_off_stay_cut_off() -> None:
+    n = Network()
+    x = n.op("Sigmoid", n.conv(n.input(1, 16, 5, 5), 16, 24))
+    y = n.op("Tanh", n.op("Sub", n.op("Add", x, n.const(12582912.0)), n.const(12582912.0)))
+    assert kinds_of(program_of_area(only_area(n.model(y)).area)) == "CONV DEPTHWISE DEPTHWISE"
+
+
+@pytest.mark.parametrize(
+    ("attributes", "is_step"),
+    [({"alpha": 0.5}, True), ({"alpha": float("inf")}, False), ({"alpha": 0.2, "beta": float("nan")}, False)],
+)
+def test_activations_of_what_is_no_number_are_no_steps(attributes: dict[str, float], is_step: bool) -> None:
+    n = Network()
+    y = n.op("HardSigmoid", n.conv(n.input(1, 16, 5, 5), 16, 17), **attributes)
+    assert any("HardSigmoid" in area for area in operators_in(n, n.conv(y, 17, 16, 1))) == is_step

@@ -16,9 +16,11 @@ from fusionc.graph_kernel.flags.read_flags import VARIABLE, file_of_flags
 
 def surroundings(flags: str | None, custom_passes: Sequence[Path]) -> dict[str, Any]:
     """Versions, the compiler, without which kernels are left out, the files that these flags of graph kernel fusion and
-    those of the environment name, and modules beside files of passes, which may import them; with the options they are
-    what `disk.ingredients` makes a hash of."""
-    modules = sorted({module for file in custom_passes for module in file.parent.glob("*.py")})
+    those of the environment name, and modules and packages beside files of passes, which may import them; with the
+    options they are what `disk.ingredients` makes a hash of."""
+    folders = {file.resolve().parent for file in custom_passes}
+    packages = {init.parent for folder in folders for init in folder.glob("*/__init__.py")}
+    modules = sorted({*(m for f in folders for m in f.glob("*.py")), *(m for p in packages for m in p.rglob("*.py"))})
     files = (file_of_flags(text) for text in (flags, os.environ.get(VARIABLE)))
     read = {"flags": tuple(Path(file) for file in files if file), "modules": tuple(modules)}
     return {"versions": versions(), "compiler": _compiler(), **read}

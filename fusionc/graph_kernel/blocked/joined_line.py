@@ -1,0 +1,26 @@
+"""Factors and numbers to add, one after the other, as one of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+_LIMITS = np.finfo(np.float32)
+
+
+def joined_line(first: Sequence[object], second: Sequence[object]) -> tuple[float, float] | None:
+    """(a · x + b) · c + d as one factor and one number to add; None where they are not single numbers, or where that
+    computes something else beyond rounding.
+
+    Both have to be normal numbers of float32, and the second addend must not take the first away, which may be there
+    to cut off digits of x.
+    """
+    numbers = [number for number in (*first, *second) if isinstance(number, int | float)]
+    if len(numbers) < 4:
+        return None
+    a, b, c, d = numbers
+    factor, addend = a * c, b * c + d
+    is_normal = all(_LIMITS.tiny <= abs(number) <= _LIMITS.max or number == 0 for number in (factor, addend))
+    is_lost = (factor == 0 and 0 not in (a, c)) or abs(addend) < max(abs(b * c), abs(d)) / 4
+    return (factor, addend) if (b == 0 or c == 1) and is_normal and not is_lost else None
