@@ -61,7 +61,8 @@ class Meanings:
     def _is_aligned_otherwise(self, node: NodeProto) -> bool:
         """Of PRelu the slopes are those of channels there, of others the second operand begins at an axis; onnx's
         converter keeps that of a single slope, and of an axis with which the operand ends where the first one does."""
-        dims = [self._types[name].tensor_type.shape.dim if name in self._types else None for name in node.input]
+        tensors = [self._types[name].tensor_type if name in self._types else TypeProto.Tensor() for name in node.input]
+        dims = [tensor.shape.dim if tensor.HasField("shape") else None for tensor in tensors]
         if node.op_type == "PRelu":
             return dims[1] is None or any(dim.dim_value != 1 for dim in dims[1])
         axis = _attribute(node, "axis", None)

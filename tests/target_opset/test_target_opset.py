@@ -47,6 +47,7 @@ def test_the_same_numbers(text: str, opset: int) -> None:
             "Add aligns its operands otherwise",
         ),
         ("(float[1,4,4,4] x, float[4] b) => (float[1,4,4,4] y) { y = PRelu (x, b) }", "PRelu aligns"),
+        ("(float[1,4,4,4] x, float[4] b) => (float[1,4,4,4] y) { n = Neg (b) y = PRelu (x, n) }", "PRelu aligns"),
         ("(float[3,4] x) => (float[3,4] y) { y = Dropout (x) }", "without is_test trains"),
     ],
 )
