@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-_LIMITS = np.finfo(np.float32)
+_SMALLEST, _LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
 
 
 def joined_line(first: Sequence[object], second: Sequence[object]) -> tuple[float, float] | None:
@@ -21,6 +21,6 @@ def joined_line(first: Sequence[object], second: Sequence[object]) -> tuple[floa
         return None
     a, b, c, d = numbers
     factor, addend = a * c, b * c + d
-    is_normal = all(_LIMITS.tiny <= abs(number) <= _LIMITS.max or number == 0 for number in (factor, addend))
+    is_normal = all(_SMALLEST <= abs(number) <= _LARGEST or number == 0 for number in (factor, addend))
     is_lost = (factor == 0 and 0 not in (a, c)) or abs(addend) < max(abs(b * c), abs(d)) / 4
     return (factor, addend) if (b == 0 or c == 1) and is_normal and not is_lost else None
