@@ -102,13 +102,10 @@ def test_a_branch_inside_a_function_keeps_what_the_function_is_called_with(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    model = parse("agraph (float[3] x) => (float[3] y) { y = my.F <slope = 0.5> (x) }")
-    text = """<domain: "my", opset_import: ["" : 18]> F <slope, eps> (x) => (y) { c = Constant <value = bool {1}> ()
-        n = Neg (x)
+    body = """c = Constant <value = bool {1}> ()  n = Neg (x)
         y = If (c) <then_branch = t () => (float[m] p) { p = LeakyRelu <alpha: float = @slope> (n) },
-            else_branch = e () => (float[m] q) { q = Neg (x) }> }"""
-    model.functions.append(onnx.parser.parse_function(text))
-    model.opset_import.append(onnx.helper.make_opsetid("my", 1))
+            else_branch = e () => (float[m] q) { q = Neg (x) }>"""
+    model = with_function("agraph (float[3] x) => (float[3] y) { y = my.F <slope = 0.5> (x) }", "F <slope>", body)
     onnx.save(model, "model.onnx")
     report = fusionc.convert("model.onnx", output="out.onnx", verify=False, log="null")
     assert any(count.pass_name == "SwitchDeadBranchElimination" and count.effected for count in report.patterns)
@@ -117,12 +114,10 @@ def test_a_branch_inside_a_function_keeps_what_the_function_is_called_with(
 
 def test_subnormal_weights_before_an_epsilon_that_a_call_gives(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    model = parse("agraph (float[1,1,3] x) => (float[1,1,3] y) { y = my.F <eps = 0.5> (x) }")
-    text = """<domain: "my", opset_import: ["" : 18]> F <eps> (x) => (y) {
-        w = Constant <value = float[1,1,1] {1e-40}> ()  c = Conv (x, w)  s = Constant <value_floats = [1.0]> ()
-        y = InstanceNormalization <epsilon: float = @eps> (c, s, s) }"""
-    model.functions.append(onnx.parser.parse_function(text))
-    model.opset_import.append(onnx.helper.make_opsetid("my", 1))
+    graph = "agraph (float[1,1,3] x) => (float[1,1,3] y) { y = my.F <eps = 0.5> (x) }"
+    body = """w = Constant <value = float[1,1,1] {1e-40}> ()  c = Conv (x, w)  s = Constant <value_floats = [1.0]> ()
+        y = InstanceNormalization <epsilon: float = @eps> (c, s, s)"""
+    model = with_function(graph, "F <eps>", body)
     onnx.save(model, "model.onnx")
     assert fusionc.convert("model.onnx", output="out.onnx", log="null").verification is not None
 

@@ -36,13 +36,12 @@ def asks_for_many(given: Sequence[Path]) -> bool:
     return len(given) > 1 or any(os.path.isdir(path) or _is_pattern(path) for path in given)
 
 
-def find_models(given: Sequence[Path], written: Sequence[Path]) -> list[FoundModel]:
-    """The models in there, sorted by name, but none of the folders `written`: the output, first, and that of dumps.
+def find_models(given: Sequence[Path], output: Path, dumps: Path | None = None) -> list[FoundModel]:
+    """The models in there, sorted by name, but none of the folders that conversions write to.
 
     Raises UsageError where there are none, where two would have one name, where a result would be written over a model,
     or where the output is no folder; FusioncError where a folder cannot be read.
     """
-    output = written[0]
     if output.exists() and not output.is_dir():
         what = "the results of many models go into a folder, and this is a file"
         raise UsageError(what, where=str(output), hint="give a folder with --output", code="E10001")
@@ -50,6 +49,7 @@ def find_models(given: Sequence[Path], written: Sequence[Path]) -> list[FoundMod
         what = "the results of many models go into a folder, and this would be a file"
         raise UsageError(what, where=str(output), hint="give a folder with --output", code="E10001")
     found: dict[str, Path] = {}
+    written = [output] if dumps is None else [output, dumps]
     for path in given:
         models = list(_models_of(path, written))
         if not models:

@@ -81,7 +81,7 @@ def convert_batch(
         where = ", ".join(map(str, models))
         what, hint = "a folder, a pattern or several models need a folder for the results", "give one with --output"
         raise UsageError(what, where=where, hint=hint, code="E10001")
-    found = find_models(models, [path for path in (output, arguments.get("dump_graph")) if path is not None])
+    found = find_models(models, output, arguments.get("dump_graph"))
     try:
         with BatchProgress(len(found)) as progress:
             summary = convert_many(

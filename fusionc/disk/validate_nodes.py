@@ -90,13 +90,18 @@ def _fault_of_einsum(node: NodeProto) -> str | None:
 
 def _fault_of_split(node: NodeProto) -> str | None:
     """More outputs than the node says that it has end the process, in onnx and in onnxruntime."""
-    said = next((a.i for a in node.attribute if a.name == "num_outputs" and not a.ref_attr_name), len(node.output))
+    said = _number(node, "num_outputs", len(node.output))
     return f"has {len(node.output)} outputs, not num_outputs, which is {said}" if said < len(node.output) else None
 
 
 def _fault_of_group(node: NodeProto) -> str | None:
-    group = next((a.i for a in node.attribute if a.name == "group" and not a.ref_attr_name), 1)
+    group = _number(node, "group", 1)
     return None if group > 0 else f"has {group} groups"
+
+
+def _number(node: NodeProto, name: str, default: int) -> int:
+    """What an attribute says, where it says it here."""
+    return next((a.i for a in node.attribute if a.name == name and not a.ref_attr_name), default)
 
 
 _FAULTS = {

@@ -163,10 +163,7 @@ def _takes(port: Port, value: Any) -> bool:
     """Whether an input can be fed this, as far as the model says."""
     if value is None or port.kind != "tensor" or not isinstance(value, np.ndarray):
         return value is not None
-    dims = value.shape if port.dims is None else port.dims
-    sizes = zip(dims, value.shape, strict=False)
-    is_alike = len(dims) == value.ndim and all(not isinstance(dim, int) or dim == size for dim, size in sizes)
-    return is_alike and port.element_type == element_type(value.dtype)
+    return port.takes(value.shape) and port.element_type == element_type(value.dtype)
 
 
 def _names(models: Sequence[Path]) -> list[str]:

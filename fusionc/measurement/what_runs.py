@@ -16,8 +16,6 @@ from fusionc.model.tensors import to_array
 from fusionc.passes.cleanup.subnormal_to_zero import count_subnormal
 from fusionc.runtime.process import request
 
-_MAY_BE_SUBNORMAL = (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE)
-
 
 @dataclass(frozen=True)
 class WhatRuns:
@@ -40,7 +38,7 @@ def what_runs(model: DeployedModel) -> WhatRuns:
 
 
 def _weight(weight: onnx.TensorProto, folder: str) -> str:
-    is_slow = weight.data_type in _MAY_BE_SUBNORMAL and count_subnormal(to_array(weight, folder)) > 0
+    is_slow = count_subnormal(to_array(weight, folder)) > 0
     return f"{weight.data_type} {tuple(weight.dims)}{' subnormal' if is_slow else ''}"
 
 

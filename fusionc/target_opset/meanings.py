@@ -91,7 +91,7 @@ def _attribute(node: NodeProto, name: str, default: int | None) -> int | None:
 
 def _by_one_axis(hardmax: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
     """Of all elements from an axis on, which is what it was, by the Hardmax of one axis, which is what it is."""
-    axis = next((attribute.i for attribute in hardmax.attribute if attribute.name == "axis"), 1)
+    axis = _attribute(hardmax, "axis", 1)
     (x,), (y,) = hardmax.input, hardmax.output
     shape, rows, one = (fresh(f"{y}_{what}") for what in ("shape", "rows", "hardmax"))
     return [

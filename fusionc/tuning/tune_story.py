@@ -79,8 +79,6 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
                     tuned = with_all(changes, tuned)
                 noise = noise_of(worths.values())
                 last = _confirmed(options, laboratory, _default(options), tuned, noise, confidence)
-                chosen = {"tuned": tuned, "default": _default(options), "original": Configuration(is_original=True)}
-                delivered = chosen[last.delivered]
             except RunError as error:
                 hint = "fusionc verify says more of a model that cannot be run"
                 what = f"onnxruntime cannot run the model: {error}"
@@ -91,6 +89,8 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
     if last.noise > _BUSY:
         what = f"the machine was busy: from process to process, the same ratio differed by {100 * last.noise:.0f} %"
         notices.append(f"{what}; on an idle one more is decided")
+    chosen = {"tuned": tuned, "default": _default(options), "original": Configuration(is_original=True)}
+    delivered = chosen[last.delivered]
     report = converted(options, delivered)  # where no folder of this run keeps older files from being removed
     if report.left_out:
         what = f"{report.left_out} rewrites were left out of the model that was written, which was measured with them"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -30,6 +30,14 @@ class Port:
     dims: tuple[Dim, ...] | None
     optional: bool = False
     key_type: int = 0
+
+    def takes(self, shape: Sequence[int]) -> bool:
+        """Whether a tensor of this shape is one of those that are declared."""
+        sizes = zip(self.dims or (), shape, strict=False)
+        is_alike = len(self.dims or ()) == len(shape) and all(
+            isinstance(dim, str) or dim == size for dim, size in sizes
+        )
+        return self.dims is None or is_alike
 
 
 def required_inputs(model: onnx.ModelProto) -> list[Port]:

@@ -22,7 +22,7 @@ OUTPUT = Path("out")
 
 def converted(*models: Path, **given: Any) -> Summary:
     options = {name: given.pop(name) for name in ("jobs", "resume", "notes", "tell") if name in given}
-    return convert_many(find_models(models, [OUTPUT]), OUTPUT, {"export_compile_stat": 1, **given}, **options)
+    return convert_many(find_models(models, OUTPUT), OUTPUT, {"export_compile_stat": 1, **given}, **options)
 
 
 def states(summary: Summary) -> dict[str, str]:
@@ -83,7 +83,7 @@ def test_a_place_that_cannot_be_written(models: Path, monkeypatch: pytest.Monkey
         monkeypatch.setattr(batch_story, name, lambda *_: [])
     Path("file").write_text("")
     with pytest.raises(FusioncError, match="the result cannot be written: Not a directory"):
-        convert_many(find_models([models], [Path("file/out")]), Path("file/out"), {})
+        convert_many(find_models([models], Path("file/out")), Path("file/out"), {})
 
 
 @pytest.mark.parametrize("is_variable", [False, True])

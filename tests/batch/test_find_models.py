@@ -20,7 +20,7 @@ def make(*names: str) -> None:
 
 
 def found(*given: str, output: str = "out") -> dict[str, str]:
-    models = find_models.find_models(list(map(Path, given)), [Path(output)])
+    models = find_models.find_models(list(map(Path, given)), Path(output))
     return {model.name: str(model.source) for model in models}
 
 
@@ -41,7 +41,7 @@ def test_a_folder_keeps_its_structure() -> None:
 
 def test_what_conversions_have_written_is_no_model() -> None:
     make("zoo/a.onnx", "zoo/out/a.onnx", "zoo/dumps/a.onnx/0001_pass.onnx")
-    models = find_models.find_models([Path("zoo")], [Path("zoo/out"), Path("zoo/dumps")])
+    models = find_models.find_models([Path("zoo")], Path("zoo/out"), Path("zoo/dumps"))
     assert [model.name for model in models] == ["a.onnx"]
 
 

@@ -6,6 +6,7 @@ import weakref
 
 import numpy as np
 import onnx
+from harness import with_function
 from onnx import TensorProto, helper
 
 from fusionc.model.build import add_value, build
@@ -25,3 +26,17 @@ def test_a_new_constant_is_not_in_memory_twice() -> None:
     (written,) = write_back(model).graph.initializer
     assert held() is None
     assert onnx.numpy_helper.to_array(written).tolist() == [0, 1, 2, 3]
+
+
+def test_an_operator_set_is_imported_where_it_is_used() -> None:
+    """By a function for its subgraphs, too, which have its imports; once, and in a stable order."""
+    body = """c = Constant <value = bool {1}> ()  y = If (c) <then_branch = t () => (float[m] p) { p = Neg (x) },
+        else_branch = e () => (float[m] q) { q = Abs (x) }>"""
+    model = build(with_function("agraph (float[3] x) => (float[3] y) { y = my.F (x) }", "F", body), "")
+    branch = next(graph for graph in model.graphs if graph.parent is not None)
+    for domain in ("com.microsoft", "another"):
+        branch.opsets[domain] = 1
+    for _ in range(2):
+        written = write_back(model)
+        assert [entry.domain for entry in written.functions[0].opset_import] == ["", "another", "com.microsoft"]
+        assert [entry.domain for entry in written.opset_import] == ["", "my"]

@@ -117,8 +117,10 @@ def with_absolute_file(text: str) -> str:
     Raises UsageError where the path of that file has a blank or "=", which end a flag.
     """
     named = file_of_flags(text)
-    path = os.path.abspath(named or "")
-    if named is not None and re.search("[ =]", path):
+    if named is None:
+        return text
+    path = os.path.abspath(named)
+    if re.search("[ =]", path):
         hint = "give what it says as flags, or move it to a folder without blanks and ="
         raise UsageError("flags cannot name this file for several processes", where=path, hint=hint, code="E10001")
     return _FILE.sub(lambda _: f"--path={path}", text, count=1)

@@ -192,9 +192,7 @@ def _fitting_array(value: NDArray[Any], port: Port, file: Path) -> NDArray[Any]:
         named = type_name(port.element_type) if wanted.kind == "O" else wanted.name
         what = f"the input {port.name} is of {named}, the file holds {value.dtype.name}"
         raise _wrong(what, file, f'save it as that: array.astype("{wanted.name}")')
-    sizes = zip(value.shape, port.dims or (), strict=False)
-    fits = len(value.shape) == len(port.dims or ()) and all(isinstance(d, str) or size == d for size, d in sizes)
-    if port.dims is not None and not fits and port.kind == "tensor":
+    if port.kind == "tensor" and not port.takes(value.shape):
         what = f"the input {port.name} has the shape {list(value.shape)}, which does not fit"
         raise _wrong(what, file, f"the model takes {_declared(port)}")
     return value
