@@ -154,7 +154,11 @@ class Job:
         if self.passes:
             model = typed_model(proto, os.fspath(self.options.source.parent), self.options.target)
             files = {p.name: "_".join([p.name, *mindspore_names(p)[:1]]) for p in self.passes}
-            after = None if dump is None else lambda name: dump.write(write_back(model), files[name])
+
+            def after(name: str) -> None:
+                if dump is not None:
+                    dump.write(write_back(model), files[name])
+
             with watchdog(self.custom, self.options.progress if limit is None else lambda _: None) as begin:
                 counts = run(model, self.passes, log, begin, after)
             if self.fusion is not None and self.fusion.flags.is_on and not log.is_closed:

@@ -81,7 +81,7 @@ class Options:
 
     def notices(self) -> list[str]:
         """Which of them have no effect beside the others."""
-        idle = [] if self.verify or self.inputs is None else ["--inputs"]
+        idle = [] if self.verify or self.report or self.inputs is None else ["--inputs"]
         idle += [] if self.verify or self.check_rewrites or self.on_mismatch == "fail" else ["--on_mismatch"]
         return [f"{name} has no effect without verification" for name in idle]
 

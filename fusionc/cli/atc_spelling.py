@@ -65,7 +65,7 @@ def other_options(command: _Decorated) -> _Decorated:
 
 def notices(ctx: click.Context, of_no_use: Sequence[str] = ()) -> list[str]:
     """At most one notice: which options had no effect."""
-    given = [*ctx.meta.get(_GIVEN, ()), *of_no_use]
+    given = dict.fromkeys([*ctx.meta.get(_GIVEN, ()), *of_no_use])
     return [f"accepted, no effect: {', '.join(given)}"] if given else []
 
 

@@ -102,7 +102,7 @@ _OPTIONS = (
     click.option(
         "--output_type",
         metavar='FP16|"conv1:0:FP16"',
-        help="Convert the outputs, or those named, to FP32, FP16, DOUBLE, INT8 to INT64 or UINT8 to UINT64.",
+        help="Convert the outputs, or those named, to FP32, FP16, DOUBLE, INT8 to INT64, UINT8 to UINT64 or BOOL.",
     ),
     click.option(
         "--verify_shape",

@@ -81,7 +81,7 @@ def command(
             located = first_difference(reference, candidate, input_shape=input_shape, inputs=inputs, progress=progress)
             for line in str(located).splitlines():
                 click.echo(printable(line))
-            ctx.exit(_EXIT_CODES["different" if located.name else "equal"])
+            ctx.exit(_EXIT_CODES["different" if located.name else "equal" if located.shared else "impossible"])
         verification = verify(
             reference, candidate, input_shape=input_shape, inputs=inputs, levels=runtime_level, progress=progress
         )

@@ -3,8 +3,8 @@
     op.Add(op.MatMul(x, w), b)      called with what search is called with, it says what to look for;
                                     called with the values of a match, it makes new nodes
 
-The same function can be written for both. Numbers are constants of one element, keywords are attributes; in a
-replacement `outputs=2` asks for several outputs, `domain=` for another operator set.
+The same function can be written for both. Numbers are constants of one element, None is an input that is left out,
+keywords are attributes; in a replacement `outputs=2` asks for several outputs, `domain=` for another operator set.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from fusionc.model import operators
 from fusionc.model.graph import Edge
 from fusionc.model.tensors import type_name
 from fusionc.rewrite import Tape
-from fusionc.rewrite.pattern import Arithmetic, Const, Formula, OpFormula
+from fusionc.rewrite.pattern import Arithmetic, Const, OpFormula, operand
 
 _TAPE: ContextVar[Tape | None] = ContextVar("tape", default=None)
 _SEARCH: ContextVar[CapturedAttributes | None] = ContextVar("search", default=None)
@@ -33,16 +33,17 @@ class CapturedAttributes:
     """What a search function says beside its formula: which attributes stand for which argument."""
 
     def __init__(self) -> None:
-        self.attributes: dict[str, tuple[str, str]] = {}  # argument → label of the node, name of the attribute
+        self.attributes: dict[str, list[tuple[str, str]]] = {}  # argument → label of each node, name of its attribute
+        self._labels = 0
 
     def label_for(self, attributes: dict[str, Any]) -> str:
         """Take the arguments out of the attributes; the label of the node whose attributes they are, or ""."""
         captured = [name for name, value in attributes.items() if isinstance(value, Const)]
         if not captured:
             return ""
-        label = f"node_{len(self.attributes)}"
+        label, self._labels = f"node_{self._labels}", self._labels + 1
         for name in captured:
-            self.attributes[attributes.pop(name).name] = (label, name)
+            self.attributes.setdefault(attributes.pop(name).name, []).append((label, name))
         return label
 
 
@@ -97,8 +98,7 @@ def _call(name: str, operands: tuple[Any, ...], options: dict[str, Any]) -> Any:
     if search is not None:
         options.pop("outputs", None)
         label = search.label_for(options)
-        args = tuple(o if isinstance(o, Formula) else Const(value=o) for o in operands)
-        return OpFormula(((domain, name),), args, options, label)
+        return OpFormula(((domain, name),), tuple(map(operand, operands)), options, label)
     if tape is None:
         raise RuntimeError(f"op.{name} is for the search and replace functions of register_replacement")
     likes = _likes(operands, operators.schema(name, domain, tape.graph.opset_of(domain)))

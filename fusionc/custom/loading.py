@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import inspect
 import sys
 import threading
 import traceback
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from importlib import metadata
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
@@ -25,6 +25,7 @@ from fusionc.rewrite.pattern import makers
 
 ENTRY_POINTS = "fusionc.passes"
 _ENTRIES: dict[str, list[Pass]] = {}  # what the entry points of this process have brought along
+_BESIDE: dict[str, Path] = {}  # modules that files have imported from beside them, and those folders
 _LOCK = threading.RLock()  # what files register, they register for the whole process
 _PACKAGE = str(Path(__file__).parents[1])
 _LIBRARY = (contextlib.__file__, inspect.__file__, metadata.__file__)
@@ -33,19 +34,26 @@ _LIBRARY = (contextlib.__file__, inspect.__file__, metadata.__file__)
 def load_passes(files: Sequence[Path] = ()) -> tuple[Pass, ...]:
     """All passes in the order in which they run: users' GraphFusion passes behind the built-in ones, then UBFusion.
 
-    A file is executed; its passes are those that it registers by register_replacement, and the subclasses of Pass
-    that it defines. Packages register files or modules of theirs as entry points of the group fusionc.passes.
+    A file is executed, with the modules beside it that it imports; its passes are those that are registered by
+    register_replacement meanwhile, and the subclasses of Pass that it defines. Packages register files or modules of
+    theirs as entry points of the group fusionc.passes. What a program has registered itself counts in its process.
 
     Raises UsageError where a file cannot be read or two passes have one name, FusioncError where a file fails; both
     name the file and the line.
     """
     with _LOCK:
-        return _load(files)
+        registered = list(replacement.REGISTERED)
+        executed = {str(file.resolve()) for file in files}  # a program that has imported one of them has its passes
+        replacement.REGISTERED[:] = [p for p in registered if p.place.rpartition(":")[0] not in executed]
+        _forget(_BESIDE)
+        try:
+            return _load(files)
+        finally:
+            replacement.REGISTERED[:] = registered
 
 
 def _load(files: Sequence[Path]) -> tuple[Pass, ...]:
-    replacement.REGISTERED.clear()
-    own: list[Pass] = []
+    own = list(replacement.REGISTERED)
     for entry in metadata.entry_points(group=ENTRY_POINTS):
         if entry.value not in _ENTRIES:  # a module is executed once only
             _ENTRIES[entry.value] = _passes_of(entry.value, entry.load)
@@ -57,7 +65,7 @@ def _load(files: Sequence[Path]) -> tuple[Pass, ...]:
             problem = "is not a file" if file.exists() else "does not exist"
             hint = "give the path of a Python file with --custom_passes"
             raise UsageError(f"the file of custom passes {problem}", where=str(file), hint=hint, code="E10410")
-        found = _passes_of(str(file), functools.partial(_execute, file.resolve(), number))
+        found = _passes_of(str(file), partial(_execute, file.resolve(), number))
         if not found:
             hint = "call register_replacement in it, or define a subclass of Pass there"
             raise UsageError("the file of custom passes has no pass", where=str(file), hint=hint, code="E10001")
@@ -77,6 +85,8 @@ def _execute(file: Path, number: int) -> ModuleType:
     loader = SourceFileLoader(name, str(file))  # whatever the file is called
     module.__file__ = str(file)
     sys.modules[name] = module  # so that inspect and pickle find what it defines
+    _forget([other for other, folder in _BESIDE.items() if folder != file.parent])
+    before = set(sys.modules)
     sys.path.insert(0, str(file.parent))  # so that it can import what lies beside it, as a script can
     try:
         with watchdog({file.name: f"{file}:1"}, lambda _: None, "correct the file") as begin:
@@ -84,7 +94,22 @@ def _execute(file: Path, number: int) -> ModuleType:
             exec(compile(loader.get_data(str(file)), str(file), "exec"), vars(module))
     finally:
         sys.path.remove(str(file.parent))
+        _BESIDE.update(dict.fromkeys(filter(partial(_is_in, file.parent), sys.modules.keys() - before), file.parent))
     return module
+
+
+def _is_in(folder: Path, name: str) -> bool:
+    """Whether a module, or the package that it is a part of, lies in a folder itself."""
+    module = sys.modules.get(name.partition(".")[0])
+    places = [*getattr(module, "__path__", ()), getattr(module, "__file__", None) or ""]
+    return any(Path(place).parent == folder for place in places)
+
+
+def _forget(names: Iterable[str]) -> None:
+    """Import them anew, when a file does: they are registered again then, or lie beside another file."""
+    for name in list(names):
+        sys.modules.pop(name, None)
+        _BESIDE.pop(name)
 
 
 def _passes_of(source: str, load: Callable[[], object]) -> list[Pass]:

@@ -140,17 +140,20 @@ def _place(function: Any) -> str:
 
 def _given(m: Match, argument: str, scalars: Mapping[str, float], search: CapturedAttributes) -> Any:
     """What the replacement gets for an argument: a value, or the number that was found."""
-    if argument in search.attributes:
-        label, attribute = search.attributes[argument]
-        return m.captures[label].attr(attribute)
-    if argument not in m.captures:
-        return None
+    value = m.captures.get(argument)
     if argument not in scalars:
-        return BuiltValue(m.captures[argument])
-    array = m.captures[argument].constant()
-    if array.size != 1:
-        refuse(f"{argument} is not a single number")
-    return array.item()
+        return None if value is None else BuiltValue(value)
+    nodes = ((m.captures[label], attribute) for label, attribute in search.attributes.get(argument, ()))
+    numbers = [node.attr(attribute) for node, attribute in nodes if node is not None]
+    if value is not None:
+        array = value.constant()
+        if array.size != 1:
+            refuse(f"{argument} is not a single number")
+        m.literal_rank = max(m.literal_rank, array.ndim)  # it is a number from here on, whatever rank it gave others
+        numbers.append(array.item())
+    if any(number != numbers[0] for number in numbers):
+        refuse(f"{argument} would have to be several numbers")
+    return numbers[0] if numbers else None
 
 
 def _structure(formula: Formula, seen: dict[int, int]) -> Any:

@@ -44,7 +44,8 @@ def model_in_memory(model: Any, base_dir: str | os.PathLike[str] | None) -> InMe
     if _is_from("torch", model) and type(model).__name__ == "ONNXProgram" and hasattr(model, "model"):
         inner = _of_onnx_ir(model.model, base_dir, "the ONNXProgram")
         return InMemory(inner.label, inner.proto, inner.folder_of, lambda result: _program(model, inner.back(result)))
-    if _is_from("onnx_ir", model) or _is_from("onnxscript", model):
+    is_of_ir = _is_from("onnx_ir", model) or _is_from("onnxscript", model)
+    if is_of_ir and hasattr(model, "graph") and hasattr(model, "functions"):  # and no graph or function of these
         return _of_onnx_ir(model, base_dir, "the model of onnx_ir")
     raise UsageError(
         f"this is not a model: {type(model).__module__}.{type(model).__qualname__}",

@@ -113,10 +113,12 @@ def simplify(
     target_opset_version        to raise the model to; "latest" is the newest that is known
     output_path                 write the result there, too
 
+    mutable_initializer         leave initializers that are inputs as well what they are: by default they are constants,
+                                and no inputs any more (from IR version 4 on)
+
     Without effect, as what they ask for is so anyway: skip_shape_inference (the result has no shapes that the model
-    has not), dynamic_input_shape, include_subgraph (subgraphs are simplified always), mutable_initializer (initializers
-    that are inputs as well stay what they are), import_custom_schemas. Every other argument is a UsageError, which says
-    what to use, unless it has its default; providers may name the CPU.
+    has not), dynamic_input_shape, include_subgraph (subgraphs are simplified always), import_custom_schemas. Every
+    other argument is a UsageError, which says what to use, unless it has its default; providers may name the CPU.
 
     Raises UsageError and FusioncError as `fusionc.optimize` does.
     """
@@ -143,15 +145,38 @@ def simplify(
         "target_opset": onnx_opset_version() if target_opset_version == "latest" else target_opset_version,
         "output": output_path,
     }
+    given_model = (model, None) if mutable_initializer else _with_constants(model, proto)
     del proto
     with sample_file(input_data or {}) as inputs:
         try:
-            result, report = optimize(model, inputs=inputs, target="onnx", on_mismatch="rollback", **options)
+            result, report = optimize(
+                given_model[0],
+                base_dir=given_model[1],
+                inputs=inputs,
+                target="onnx",
+                on_mismatch="rollback",
+                **options,
+            )
         except VerificationError as error:
             warnings.warn(str(error), stacklevel=2)
             return (onnx.load(model) if isinstance(model, str | os.PathLike) else model), False
     is_verified = report.verification is not None and not report.verification.startswith("not verified")
     return result, is_verified or not check_n
+
+
+def _with_constants(
+    model: str | os.PathLike[str] | onnx.ModelProto, proto: onnx.ModelProto
+) -> tuple[str | os.PathLike[str] | onnx.ModelProto, Path | None]:
+    """The model, of which `proto` is all but large weights, without the inputs that initializers give a value to, and
+    the folder of what it has in files; as it is where it has no such inputs, or must have them."""
+    fed = inputs_to_feed(proto.graph)
+    if proto.ir_version < 4 or len(fed) == len(proto.graph.input):
+        return model, None
+    made = onnx.ModelProto()
+    made.CopyFrom(proto)
+    made.graph.ClearField("input")
+    made.graph.input.extend(fed)
+    return made, Path(model).parent if isinstance(model, str | os.PathLike) else None
 
 
 def _shapes(model: onnx.ModelProto, shapes: Shapes | None) -> dict[str, tuple[int, ...]] | None:

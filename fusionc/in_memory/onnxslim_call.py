@@ -31,7 +31,15 @@ _NOT_MEANT = {
     "inspect": "fusionc inspect shows what a model holds, fusionc diff what differs between two",
     "dump_to_disk": "fusionc diff --json and fusionc convert --report write what was done",
 }
-_TYPES = {"fp16": "FP16", "fp32": "FP32", "int32": "INT32"}
+_TYPES = {"fp16": "FP16", "fp32": "FP32", "int32": "INT32", "bool": "BOOL"}
+# What onnxslim calls dead nodes, beside branches that are never taken.
+_DEAD_NODES = (
+    "CastRemovePass",
+    "DropOutPass",
+    "IdentityPass",
+    "NoUseReshapeRemovePass",
+    "UselessBinaryOpRemovePass",
+)
 _EQUAL_VALUES = {
     "subexpression_elimination": "CommonSubexpressionEliminationPass",
     "weight_tying": "RemoveSameConstPass",
@@ -120,8 +128,10 @@ def _switches(skipped: Sequence[str], patterns: Sequence[str]) -> dict[str, Any]
             raise UsageError(f"skip_optimizations: there is no {name}", hint=hint, code="E10001")
     off = [*passes_doing(patterns, ONNXSLIM_PATTERNS, "skip_fusion_patterns")]
     off += [pass_name for name, pass_name in _EQUAL_VALUES.items() if name in skipped]
+    if "dead_node_elimination" in skipped:
+        off += [*_DEAD_NODES, "ArithmeticSimplifyPass"]  # which also finds what is multiplied by 1
     has_fusions = "graph_fusion" not in skipped
-    kept = () if has_fusions else [name for name in _EQUAL_VALUES.values() if name not in off]
+    kept = () if has_fusions else [name for name in (*_EQUAL_VALUES.values(), *_DEAD_NODES) if name not in off]
     return {
         "oo_level": "O3" if has_fusions else "O1",
         "oo_constant_folding": "constant_folding" not in skipped,

@@ -97,15 +97,17 @@ def _copies(copies: _Copies, turned: _Copies) -> Iterator[Finding]:
             "convert: RemoveSameConstPass keeps one of each",
             tuple(constant.name for group in equal for constant, _ in group),
         )
-    both = turned.keys() & copies.keys()
-    pairs = ((one, other, size) for content in both for one, size in turned[content] for other, _ in copies[content])
-    distinct = {frozenset((one.name, other.name)): size for one, other, size in pairs if one is not other}
-    if distinct:
-        size = size_text(sum(distinct.values()))
+    pairs: dict[frozenset[Edge], int] = {}  # with their bytes; of what is stored several times, one stands for all
+    for content in turned.keys() & copies.keys():
+        (one, size), (other, _) = turned[content][0], copies[content][0]
+        if one is not other:  # which would be equal to its own transpose
+            pairs[frozenset((one, other))] = size
+    if pairs:
+        size_of_all = size_text(sum(pairs.values()))
         yield Finding(
             "weights stored transposed",
-            f"{counted(len(distinct), 'weight')} stored once more with the axes exchanged, {size} of copies, as of an "
-            "embedding that is tied to the last layer",
+            f"{counted(len(pairs), 'weight')} stored once more with the axes exchanged, {size_of_all} of copies, as of "
+            "an embedding that is tied to the last layer",
             "export the tied weights once, with a Gemm that has transB = 1",
-            tuple(sorted({name for pair in distinct for name in pair})),
+            tuple(sorted({edge.name for pair in pairs for edge in pair})),
         )

@@ -100,12 +100,12 @@ def decode_attribute(attribute: AttributeProto, bodies: Iterator[Any] = _NO_BODI
 
     Subgraphs come from `bodies`, in the order of the proto.
     """
+    if attribute.ref_attr_name:
+        return SurgeonNode.AttributeRef(attribute.ref_attr_name, attribute.type)
     if attribute.type == AttributeProto.GRAPH:
         return next(bodies)
     if attribute.type == AttributeProto.GRAPHS:
         return [next(bodies) for _ in attribute.graphs]
-    if attribute.ref_attr_name:
-        return SurgeonNode.AttributeRef(attribute.ref_attr_name, attribute.type)
     value = onnx.helper.get_attribute_value(attribute)
     if attribute.type == AttributeProto.STRINGS:
         return [_text(v) for v in value]
@@ -130,7 +130,7 @@ def is_pure(node: Any) -> bool:
         return False
     if node.is_op("BatchNormalization") and node.attr("training_mode"):
         return False
-    graphs = node.bodies if node.function is None else [node.function]
+    graphs = [*node.bodies, *filter(None, [node.function])]
     is_known = node.function is not None or node.domain in _KNOWN_DOMAINS
     return is_known and all(is_pure(inner) for graph in graphs for inner in graph.nodes)
 

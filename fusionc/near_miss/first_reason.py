@@ -11,8 +11,22 @@ from fusionc.model.graph import Edge, Node
 from fusionc.model.operators import has_legacy_axis, is_known
 from fusionc.near_miss.furthest import Furthest, Unfit
 from fusionc.near_miss.partial_formula import INPUTS, inside, operators_in
-from fusionc.rewrite.matcher import is_number
-from fusionc.rewrite.pattern import Among, Const, Each, Either, Formula, Maybe, OpFormula, Out, Rest, Same, Var, makers
+from fusionc.rewrite.matcher import is_attribute, is_number
+from fusionc.rewrite.pattern import (
+    Among,
+    Const,
+    Each,
+    Either,
+    Formula,
+    Maybe,
+    Omitted,
+    OpFormula,
+    Out,
+    Rest,
+    Same,
+    Var,
+    makers,
+)
 
 _NAME = re.compile("‹.*?›")
 _SAME = "the pattern has the same value in both places"
@@ -129,9 +143,7 @@ def _number_of_inputs(owner: OpFormula, node: Node) -> str:
 
 def _attribute(owner: OpFormula, node: Node, name: str) -> str:
     actual, wanted = node.attr(name), owner.attributes[name]
-    if isinstance(actual, Sequence) and not isinstance(actual, str | bytes):
-        actual = list(actual)
-    if actual == (list(wanted) if isinstance(wanted, tuple) else wanted):
+    if is_attribute(actual, wanted):
         return ""
     if actual is None:
         return f"attribute {name} is not there, and would have to be {_literal(wanted)}"
@@ -151,10 +163,12 @@ def _ordinal(at: Any) -> str:
 def _mismatch(formula: Formula | None, value: Any, furthest: Furthest, user: Node) -> str:
     """Why a value is not what the formula stands for, as far as one look shows; empty where it could be."""
     if value is None:
-        return "" if isinstance(formula, Maybe) else "is left out"
+        return "" if isinstance(formula, Maybe | Omitted) else "is left out"
     if formula is None:
         return ""
     match formula:
+        case Omitted():
+            return f"is {_origin(value)}, and would have to be left out"
         case Const():
             return _no_constant(formula, value, furthest)
         case Var(name):

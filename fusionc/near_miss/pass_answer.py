@@ -46,10 +46,12 @@ class PassAnswer:
     notes: tuple[str, ...]
 
 
-def state_of(pass_: Pass, enabled: Collection[str]) -> str:
+def state_of(pass_: Pass, enabled: Collection[str], *, pattern_fusion_pass: bool) -> str:
     """Whether a pass runs, and what switches it on."""
     if pass_.name in enabled:
         return "on"
+    if pass_.is_pattern_fusion and not pattern_fusion_pass:
+        return "off; without --pattern_fusion_pass false it is on, as is assumed below"
     default = " by default" if pass_.default == "off" else ""
     return f'off{default}; --optimization_switch "{pass_.name}:on" switches it on, as is assumed below'
 

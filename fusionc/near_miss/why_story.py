@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,10 +62,11 @@ def why(options: Options, name: str | None, node: str | None, expected: Path | N
         asked = list(registry) if name is None else passes_called(name, registry)
         job = job_of(options, plog)
         enabled = {p.name for p in job.passes}
+        state = partial(state_of, enabled=enabled, pattern_fusion_pass=options.pattern_fusion_pass)
         if expected is None:
             done = converted(job, registry, asked)
             near = _near(done, node)
-            answers = tuple(answer_of(p, done, state_of(p, enabled), near) for p in asked)
+            answers = tuple(answer_of(p, done, state(p), near) for p in asked)
             return Answer(answers, (), _said_of_node(done, node))
         done = converted(job, registry, [p for p in asked if p.name in enabled])
         near = _near(done, node)
@@ -72,7 +74,7 @@ def why(options: Options, name: str | None, node: str | None, expected: Path | N
         operators = expected_operators(done.before, done.after, other)
         if near is not None:
             operators = [one for one in operators if not near.isdisjoint(one.nodes)]
-        answers_of = tuple(_expected_answer(one, asked, done, enabled) for one in operators)
+        answers_of = tuple(_expected_answer(one, asked, done, state) for one in operators)
         return Answer((), answers_of, _said_of_node(done, node))
 
 
@@ -95,11 +97,11 @@ def _nearest(name: str, known: Iterable[str]) -> list[str]:
 
 
 def _expected_answer(
-    expected: ExpectedOperator, asked: Sequence[Pass], done: Converted, enabled: Collection[str]
+    expected: ExpectedOperator, asked: Sequence[Pass], done: Converted, state: Callable[[Pass], str]
 ) -> ExpectedAnswer:
     near = done.made_of(expected.nodes) if expected.nodes else None
     makers = makers_of(expected.operator, asked)
-    answers = [answer_of(p, done, state_of(p, enabled), near) for p in makers]
+    answers = [answer_of(p, done, state(p), near) for p in makers]
     told = tuple(one for one in answers if one.taken or one.reasons or one.fired)
     taken_by = dict.fromkeys(c.pass_name for c in done.commits if not set(expected.nodes).isdisjoint(c.nodes))
     return ExpectedAnswer(expected, tuple(taken_by), told)

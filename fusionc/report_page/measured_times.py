@@ -9,6 +9,7 @@ from time import perf_counter
 
 import onnx
 
+from fusionc.errors import UsageError
 from fusionc.protos import nodes_of
 from fusionc.runtime.process import insist
 from fusionc.runtime.profile import Profile, profile
@@ -52,8 +53,8 @@ def measured_times(
         while len(rounds) < _ROUNDS and (not rounds or perf_counter() - began < _ENOUGH):
             first = insist(lambda: profile(before, sample.feeds, sizes[0]))
             rounds.append((first, insist(lambda: profile(after, sample.feeds, sizes[1], kernels))))
-    except RunError as error:
-        return MeasuredTimes(failure=str(error))
+    except (RunError, UsageError) as error:  # inputs that were given and do not fit, where nothing was verified
+        return MeasuredTimes(failure=error.what if isinstance(error, UsageError) else str(error))
     ours, theirs = (sorted(found, key=lambda one: one.seconds) for found in zip(*rounds, strict=True))
     noise = max(found[-1].seconds / found[0].seconds - 1 for found in (ours, theirs))
     return MeasuredTimes(ours[0], theirs[0], sample.label, noise=noise)

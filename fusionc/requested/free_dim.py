@@ -67,7 +67,7 @@ def free_sizes(model: ModelProto, given: FreeDims) -> Freed:
     for number, graph in enumerate(graphs_in(model.graph)):
         before, after, doubled = (at.graphs[number].values for at in (found.before, found.after, twice.after))
         for info in (*graph.value_info, *graph.output):
-            if info.name in found.reached:
+            if info.name in found.reached and info.name in before and info.type.HasField("tensor_type"):
                 _open(info, before[info.name].shape, after[info.name].shape, doubled[info.name].shape, former)
     _forget_in_functions(model)
     for name, axes in symbols.items():

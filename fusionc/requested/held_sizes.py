@@ -22,7 +22,7 @@ from fusionc.model.graph import Edge, Graph, Model, Node, Shape
 from fusionc.model.operators import is_foreign
 from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
-from fusionc.protos import graphs_in, without_large_weights
+from fusionc.protos import fresh_name, graphs_in, own_names, without_large_weights
 from fusionc.rewrite.log import RewriteLog
 from fusionc.rewrite.pipeline import run
 from fusionc.shapes.inference import typed_model
@@ -60,8 +60,11 @@ class TwoSizes:
         self._changed = ModelProto()
         self._changed.CopyFrom(light)
         graphs = list(graphs_in(self._changed.graph))
+        self._taken = dict.fromkeys((name for graph in graphs for name in own_names(graph)), 1)
         for info in (info for graph in graphs for info in (*graph.value_info, *graph.output)):
-            if info.name in self.reached:  # it holds for the sizes that the model has
+            if info.name in self.reached and info.type.HasField(
+                "tensor_type"
+            ):  # it holds for the sizes that the model has
                 info.type.tensor_type.ClearField("shape")
         for value in self._changed.graph.input:
             for axis, size in sizes.get(value.name, {}).items():
@@ -173,8 +176,8 @@ class TwoSizes:
     def _set(self, shapes: Mapping[_Place, _Array]) -> None:
         """Let Reshapes make these shapes."""
         for number, graph in enumerate(graphs_in(self._changed.graph)):
-            for node in (node for node in graph.node if (number, node.output[0]) in shapes):
-                name = f"{node.output[0]}/shape"
+            for node in (node for node in graph.node if node.output and (number, node.output[0]) in shapes):
+                name = fresh_name(f"{node.output[0]}/shape", self._taken)
                 graph.initializer.append(numpy_helper.from_array(shapes[number, node.output[0]], name))
                 node.input[1] = name
         self.after = typed_model(self._changed, "")

@@ -22,6 +22,7 @@ _TYPES: dict[str, int] = {
     "FP32": TensorProto.FLOAT,
     "FP16": TensorProto.FLOAT16,
     "DOUBLE": TensorProto.DOUBLE,
+    "BOOL": TensorProto.BOOL,
     **{name: TensorProto.DataType.Value(name) for bits in (8, 16, 32, 64) for name in (f"UINT{bits}", f"INT{bits}")},
 }
 _NOT_NUMBERS = (TensorProto.UNDEFINED, TensorProto.STRING, TensorProto.COMPLEX64, TensorProto.COMPLEX128)

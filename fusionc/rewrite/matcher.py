@@ -11,7 +11,6 @@ from itertools import chain
 from typing import Any, NamedTuple
 
 import numpy as np
-import onnx_graphsurgeon as gs
 
 from fusionc.model.graph import Edge, Graph, Node
 from fusionc.model.operators import has_legacy_axis, is_known
@@ -87,10 +86,10 @@ def _candidates(formula: pattern.Formula, state: _State) -> list[Edge]:
 
 def _solve(formula: pattern.Formula, value: Edge | None, state: _State) -> Iterable[_State]:
     """All solutions; of a formula that has one at most a tuple, as most formulas are of that kind."""
-    if isinstance(formula, pattern.Maybe):
-        return (state,) if value is None else _solve(formula.inner, value, state)
+    if value is None:
+        return (state,) if isinstance(formula, pattern.Maybe | pattern.Omitted) else ()
     solver: _Solver = _SOLVERS.get(type(formula), _refuse_place)
-    return () if value is None else solver(formula, value, state)
+    return solver(formula, value, state)
 
 
 def _solve_variable(formula: pattern.Var, value: Edge, state: _State) -> tuple[_State, ...]:
@@ -151,7 +150,7 @@ def _solve_node(
     orders = _orders(formula, node)
     if not orders or node.graph is not state.graph or node.has_references or has_legacy_axis(node):
         return ()
-    if not all(_same_attribute(node.attr(name), wanted) for name, wanted in formula.attributes.items()):
+    if not all(is_attribute(node.attr(name), wanted) for name, wanted in formula.attributes.items()):
         return ()
     captures = {**state.captures, formula.label: node} if formula.label else state.captures
     nodes = {**state.nodes, node: state.nodes.get(node, False)}
@@ -177,10 +176,11 @@ def _may_be(value: Edge | None, makers: pattern.Operators | None) -> bool:
     return value is not None and value.producer is not None and value.producer.operator in makers
 
 
-def _same_attribute(actual: Any, wanted: Any) -> bool:
-    if isinstance(actual, gs.Node.AttributeRef):
-        return False
-    return bool(list(actual) == list(wanted) if isinstance(wanted, list | tuple) and actual else actual == wanted)
+def is_attribute(actual: Any, wanted: Any) -> bool:
+    """Whether an attribute is what a pattern says; models have its numbers as float32."""
+    if isinstance(wanted, list | tuple) and actual:
+        return len(actual) == len(wanted) and all(map(is_attribute, actual, wanted))
+    return bool(actual == (float(np.float32(wanted)) if isinstance(wanted, float) else wanted))
 
 
 def _solve_inputs(
@@ -241,4 +241,6 @@ _SOLVERS: dict[type, _Solver] = {
     pattern.Out: _solve_node,
     pattern.Either: _solve_either,
     pattern.Keep: _solve_kept,
+    pattern.Maybe: lambda formula, value, state: _solve(formula.inner, value, state),
+    pattern.Omitted: lambda formula, value, state: (),
 }

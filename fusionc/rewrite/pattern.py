@@ -7,7 +7,7 @@
 
 - A name used twice means the same value; one sub-formula object used twice means the same node.
 - Operands of commutative operators match in either order.
-- A number matches a constant of one element with that value, whatever its rank.
+- A number matches a constant of one element with that value, whatever its rank; None an input that is left out.
 - A keyword is an attribute that must have that value (its default counts); `_as` names the node for the rewrite.
 - `f[1]` is the second output of a node, `f[...]` any of its outputs; `f` alone is the first.
 - `known("W")` is a constant that need not be stored: ConstantOfShape, or a Cast of weights, will do.
@@ -20,6 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache, cached_property
+from numbers import Real
 from types import EllipsisType
 from typing import Any, Generic, TypeVar
 
@@ -89,8 +90,8 @@ class Var(Formula):
 
 @dataclass(frozen=True, eq=False)
 class Const(Formula):
-    """A constant; with `value`, one that has a single element of that value. `is_stored` False also takes what is
-    computed from constants when the model runs."""
+    """A constant, called `m.<name>`; with `value`, one that has a single element of that value. `is_stored` False also
+    takes what is computed from constants when the model runs."""
 
     name: str = ""
     value: float | None = None
@@ -162,6 +163,11 @@ class Either(Formula):
         return self.alternatives
 
 
+@dataclass(frozen=True, eq=False)
+class Omitted(Formula):
+    """An input that must be left out."""
+
+
 class Maybe(_Around):
     """An input that may be left out; where it is, what it captures is None."""
 
@@ -209,21 +215,14 @@ class _Operators:
     def __getitem__(self, names: str | tuple[str, ...]) -> Callable[..., OpFormula]:
         operators = tuple((self._domain, name) for name in ((names,) if isinstance(names, str) else names))
 
-        def formula(*args: Formula | float, _as: str = "", **attributes: Any) -> OpFormula:
-            operands = (arg if isinstance(arg, Formula) else Const(value=arg) for arg in args)
-            return OpFormula(operators, tuple(operands), attributes, _as)
+        def formula(*args: Formula | float | None, _as: str = "", **attributes: Any) -> OpFormula:
+            return OpFormula(operators, tuple(map(operand, args)), attributes, _as)
 
         return formula
 
 
-op = _Operators("")
-ms = _Operators(MICROSOFT)
-var, rest, maybe, each, among, same, keep = Var, Rest, Maybe, Each, Among, Same, Keep
-
-
-def const(name: str = "", value: float | None = None) -> Const:
-    """A constant, called `m.<name>`; with `value` one element of that value."""
-    return Const(name, value)
+op, ms = _Operators(""), _Operators(MICROSOFT)
+var, const, rest, maybe, each, among, same, keep = Var, Const, Rest, Maybe, Each, Among, Same, Keep
 
 
 def known(name: str) -> Const:
@@ -234,6 +233,13 @@ def known(name: str) -> Const:
 def either(*alternatives: Formula) -> Either:
     """The first of these that matches."""
     return Either(alternatives)
+
+
+def operand(written: Formula | float | None) -> Formula:
+    """What an operand stands for that is written as it is, as a number, or as None. Raises TypeError."""
+    if written is not None and not isinstance(written, Formula | Real):
+        raise TypeError(f"{written!r:.60} is neither a part of a pattern nor a number")
+    return Omitted() if written is None else written if isinstance(written, Formula) else Const(value=written)
 
 
 def walk(formula: Formula) -> Iterator[Formula]:
@@ -269,10 +275,6 @@ def required(formula: Formula) -> tuple[Operators, ...]:
 @cache
 def names(formula: Formula) -> tuple[str, ...]:
     """Everything that the formula captures."""
-    own = ""
-    if isinstance(formula, Var | Const | Rest):
-        own = formula.name
-    elif isinstance(formula, OpFormula):
-        own = formula.label
+    own = formula.label if isinstance(formula, OpFormula) else getattr(formula, "name", "")
     found = [own, *(name for part in formula.parts() for name in names(part))]
     return tuple(dict.fromkeys(filter(None, found)))

@@ -32,8 +32,8 @@ def run(
     model: Model,
     passes: Sequence[Pass],
     log: RewriteLog,
-    progress: Callable[[str], None] | None = None,
-    after: Callable[[str], None] | None = None,
+    progress: Callable[[str], None] = lambda _: None,
+    after: Callable[[str], None] = lambda _: None,
 ) -> list[PatternCount]:
     """Run the passes, each on the main graph and on every subgraph and function, and count what they did.
 
@@ -50,22 +50,18 @@ def run(
         for pass_ in passes:
             if seen.get(pass_.name) == model.version:
                 continue
-            if progress is not None:
-                progress(pass_.name)
+            progress(pass_.name)
             if _run_pass(model, pass_, log, counts):
                 busy.append(pass_.name)
-                if after is not None:
-                    after(pass_.name)
+                after(pass_.name)
             else:
                 seen[pass_.name] = model.version
         if not busy or log.is_closed:
             return sorted(counts.values(), key=lambda c: (order[c.pass_name, c.pattern], c.graph_id))
-    raise FusioncError(
-        f"the passes do not come to rest in {ROUNDS} rounds: {', '.join(busy)} still take effect",
-        where=", ".join(p.place for p in passes if p.place and p.name in busy),
-        hint=f'switch one of them off: --optimization_switch "{busy[-1]}:off"',
-        code="E20007",
-    )
+    what = f"the passes do not come to rest in {ROUNDS} rounds: {', '.join(busy)} still take effect"
+    places = ", ".join(p.place for p in passes if p.place and p.name in busy)
+    hint = f'switch one of them off: --optimization_switch "{busy[-1]}:off"'
+    raise FusioncError(what, where=places, hint=hint, code="E20007")
 
 
 def _run_pass(model: Model, pass_: Pass, log: RewriteLog, counts: dict[tuple[int, str, str], PatternCount]) -> bool:
@@ -186,12 +182,9 @@ def _endless(pass_: Pass, pattern: Pattern, times: int, graph: Graph) -> Fusionc
     hint = f'switch it off: --optimization_switch "{pass_.name}:off"'
     if pass_.place:
         hint = f"what it puts there must not match again (operands may be in either order); correct it, or {hint}"
-    return FusioncError(
-        f"{pass_.name} does not come to an end: pattern {pattern.name} took effect {times} times",
-        where=", ".join(filter(None, (pass_.place, f"graph {graph.id}"))),
-        hint=hint,
-        code="E20007",
-    )
+    what = f"{pass_.name} does not come to an end: pattern {pattern.name} took effect {times} times"
+    where = ", ".join(filter(None, (pass_.place, f"graph {graph.id}")))
+    return FusioncError(what, where=where, hint=hint, code="E20007")
 
 
 def _is_ours(frame: traceback.FrameSummary) -> bool:
@@ -204,9 +197,6 @@ def _failure(pass_: Pass, pattern: Pattern, nodes: Sequence[str], error: BaseExc
     # Of a user's pass the last line of its own.
     place = own[-1] if own else pass_.place or f"{frames[-1].filename}:{frames[-1].lineno}"
     kind, todo = (FusioncError, "correct the pass, or") if pass_.place else (Defect, "please report it, and")
-    return kind(
-        f"{pass_.name} failed: {said(error)}",
-        where=f"{place}, pattern {pattern.name} at {', '.join(nodes) or 'the graph'}",
-        hint=f'{todo} switch it off: --optimization_switch "{pass_.name}:off"',
-        code="E20007",
-    )
+    where = f"{place}, pattern {pattern.name} at {', '.join(nodes) or 'the graph'}"
+    hint = f'{todo} switch it off: --optimization_switch "{pass_.name}:off"'
+    return kind(f"{pass_.name} failed: {said(error)}", where=where, hint=hint, code="E20007")

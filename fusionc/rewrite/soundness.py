@@ -33,6 +33,8 @@ def check_private(match: Match) -> None:
     for value in (value for value in made if value not in outputs):
         if value.is_output:
             refuse("an interior value is a graph output")
+        if value.is_pinned:
+            refuse("an annotation or training information names an interior value")
         if value.use_count > len(inside) or not inside.issuperset(value.outputs):
             refuse("an interior value is used elsewhere")
 
@@ -82,7 +84,8 @@ def _is_bound(old: Edge, new: Edge, tape: Tape) -> bool:
     """Whether a value has another name to keep, or none that it could have, where it is to be a graph output."""
     if not old.is_output or new is old or new in tape.constants:
         return False
-    is_free = isinstance(new, Value) and new.producer is not None and not new.is_output and new.graph is old.graph
+    is_named = new.is_output or new.is_pinned
+    is_free = isinstance(new, Value) and new.producer is not None and not is_named and new.graph is old.graph
     return not is_free or any(user.graph.find(old.name) is not old for user in new.outputs)
 
 
@@ -116,6 +119,8 @@ def _check_names(old: Edge, new: Edge, tape: Tape, *, is_made: bool) -> None:
         return
     if new is old:
         refuse("the result is the value itself")
+    if old.is_pinned:
+        refuse("an annotation or training information names the value")
     if _is_bound(old, new, tape):
         refuse("the result is a graph output and needs a name of its own")
     for user in () if old.is_output else old.outputs:

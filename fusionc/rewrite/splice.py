@@ -37,8 +37,9 @@ def splice(match: Match, new: Replacement, tape: Tape, pass_name: str) -> None:
     for node in match.nodes:
         _release(node)
     users = [old.outputs for old, _ in new.pairs]
-    for old, _ in new.pairs:
+    for old, value in new.pairs:
         _drop_value(old)
+        value.is_pinned |= old.is_pinned  # it has the name from now on
     for old, value in new.pairs:
         if old.is_output and value not in new.made:
             _rename(value, old.name)

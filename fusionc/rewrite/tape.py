@@ -65,6 +65,8 @@ class Tape:
         self._require(op, domain, inputs, is_new=like is None or like.op != op)
         proto = onnx.NodeProto(op_type=op, domain=domain)
         if like is not None:
+            if like.bodies:
+                refuse("the node whose attributes are taken holds subgraphs")
             proto.attribute.extend(a for a in like.proto.attribute if a.name not in attributes)
             proto.overload = like.proto.overload
         written = {name: value for name, value in attributes.items() if value is not None}
@@ -114,8 +116,9 @@ class Tape:
     def const(self, array: Any, *, like: Edge | None = None, dtype: Any = _ITS_OWN) -> Constant:
         """A new constant, in the element type of `like` unless `dtype` says otherwise.
 
-        Computed in a wider type and rounded here once; refuses where a finite number becomes infinite by that, and
-        where the type is to be that of a value of which it is unknown, as in the body of a function.
+        Computed in a wider type and rounded here once; refuses where a finite number becomes infinite by that, or an
+        integer would have to be another number, and where the type is to be that of a value of which it is unknown, as
+        in the body of a function. Integers of another integer type wrap around.
         """
         values = np.asarray(array)
         wanted = None if dtype is _ITS_OWN or dtype is None else np.dtype(dtype)
@@ -128,6 +131,8 @@ class Tape:
             rounded = values.astype(wanted)
             if wanted.kind not in "iubOSU" and not np.array_equal(_finite(rounded), _finite(values)):
                 refuse(f"a constant would overflow in {wanted.name}")
+            if wanted.kind in "iu" and values.dtype.kind == "f" and (rounded != values).any():
+                refuse(f"a constant would be rounded to {wanted.name}")
             values = rounded
         constant = Constant(f"new constant {len(self.constants)}", self.graph, values)
         self.constants[constant] = "" if like is None else like.name

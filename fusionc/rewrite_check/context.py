@@ -12,7 +12,7 @@ from fusionc.rewrite_check.rewrite_models import RewriteModels, RewriteOnItsOwn
 GENERATIONS = (0, 1, 2, 4, 8)
 _MOST_NODES = 200
 _WHOLE = (TensorProto.INT64, TensorProto.INT32, TensorProto.BOOL)
-_DEEPEST = 32  # operators in a row that constants go through
+_MOST_CONSTANT = 200  # nodes between constants and what is computed from them
 _ONLY_AFTER = 3  # generations above a value that the replacement alone reads
 
 
@@ -51,12 +51,19 @@ def _add(rewrite: RewriteOnItsOwn, found: set[Node], wanted: Callable[[Edge], bo
     return True
 
 
-def _is_fixed(value: Edge, depth: int = 0) -> bool:
-    """Whether a value is computed from constants alone."""
-    maker = value.producer
-    if value.is_constant or maker is None or depth == _DEEPEST:
-        return value.is_constant
-    return all(read is None or _is_fixed(read, depth + 1) for read in (*maker.inputs, *maker.captures()))
+def _is_fixed(value: Edge) -> bool:
+    """Whether a value is computed from constants alone, and by few nodes."""
+    pending, seen = [value], set[Node]()
+    while pending:
+        current = pending.pop()
+        maker = current.producer
+        if current.is_constant or maker in seen:
+            continue
+        if maker is None or len(seen) == _MOST_CONSTANT:
+            return False
+        seen.add(maker)
+        pending += [read for read in (*maker.inputs, *maker.captures()) if read is not None]
+    return True
 
 
 def _is_size(value: Edge) -> bool:

@@ -13,6 +13,7 @@ from fusionc.model.tensors import to_proto
 from fusionc.rewrite.match import Match
 from fusionc.rewrite.soundness import Replacement
 from fusionc.rewrite.tape import Tape
+from fusionc.shapes.onnx_inference import graphs_called
 
 _IR_VERSION = 10  # of the small models, where the model has an older one
 
@@ -69,13 +70,14 @@ class RewriteOnItsOwn:
         before = self._model(inputs, ((n, _read(n)) for n in old), {})
         for value in self.outputs:
             if value.producer is None:  # one of two equal constants
-                _constant(before, value)
-        renamed = {new: old.name for old, new in reversed(self._new.pairs) if new.producer in self._new.nodes}
+                _constants(before, [value])
+        nodes = set(self._new.nodes)
+        renamed = {new: old.name for old, new in reversed(self._new.pairs) if new.producer in nodes}
         made = [(n, [v for v in self._tape.reads(n) if v is not None]) for n in self._new.nodes]
         after = self._model(inputs, [*((n, _read(n)) for n in shared), *made], renamed)
         for old_value, value in self._new.pairs:
             if old_value.is_used and renamed.get(value) != old_value.name:
-                _constant(after, value)
+                _constants(after, [value])
                 after.graph.node.add(
                     op_type="Identity", input=[renamed.get(value, value.name)], output=[old_value.name]
                 )
@@ -94,18 +96,16 @@ class RewriteOnItsOwn:
         model = onnx.ModelProto(ir_version=max(graph.model.ir_version, _IR_VERSION), producer_name="fusionc")
         for domain, version in {MICROSOFT: 1, **graph.opsets}.items():
             model.opset_import.add(domain=domain, version=version)
-        model.functions.extend(graph.model.proto.functions)
+        listed = list(nodes)
+        model.functions.extend(_called(node for node, _ in listed))
         model.graph.name = "rewrite"
         for value in inputs:
             _declare(model.graph.input.add(name=value.name), value)
         for value in self.outputs:
             _declare(model.graph.output.add(name=value.name), value)
-        listed = list(nodes)
         inside = {node for node, _ in listed}
-        for node, read in listed:
-            for value in read:
-                if value.producer not in inside:
-                    _constant(model, value)
+        _constants(model, [value for _, read in listed for value in read if value.producer not in inside])
+        for node, _ in listed:
             copy = model.graph.node.add()
             copy.CopyFrom(node.proto)
             copy.input[:] = ["" if v is None else names.get(v, v.name) for v in node.inputs]
@@ -123,13 +123,23 @@ def _declare(info: onnx.ValueInfoProto, value: Edge) -> None:
     info.type.CopyFrom(value.known_type.proto)
 
 
-def _constant(model: onnx.ModelProto, value: Edge) -> None:
-    """Give a model a constant that it reads, unless it has it."""
-    array = value.constant() if value.is_constant else None
-    if array is None or any(tensor.name == value.name for tensor in model.graph.initializer):
-        return
-    data = value.data if isinstance(value, Constant) else None
-    if isinstance(data, onnx.TensorProto) and data.data_location != onnx.TensorProto.EXTERNAL:
-        model.graph.initializer.add().CopyFrom(data)
-    else:
-        model.graph.initializer.append(to_proto(array, value.name))
+def _called(nodes: Iterable[Node]) -> list[onnx.FunctionProto]:
+    """The functions that nodes, and those of their subgraphs, call."""
+    with_inner = [m for node in nodes for m in (node, *(m for b in node.subgraphs(recursive=True) for m in b.nodes))]
+    called = dict.fromkeys(graph for node in with_inner for graph in graphs_called(node))
+    return [graph.proto for graph in called if isinstance(graph.proto, onnx.FunctionProto)]
+
+
+def _constants(model: onnx.ModelProto, values: Iterable[Edge]) -> None:
+    """Give a model the constants of these that it has not."""
+    known = {tensor.name for tensor in model.graph.initializer}
+    for value in values:
+        array = value.constant() if value.is_constant and value.name not in known else None
+        if array is None:
+            continue
+        known.add(value.name)
+        data = value.data if isinstance(value, Constant) else None
+        if isinstance(data, onnx.TensorProto) and data.data_location != onnx.TensorProto.EXTERNAL:
+            model.graph.initializer.add().CopyFrom(data)
+        else:
+            model.graph.initializer.append(to_proto(array, value.name))

@@ -100,12 +100,9 @@ def read_file(path: Path) -> WrittenSwitches:
     try:
         data = path.read_bytes()
     except OSError as error:
-        raise UsageError(
-            f"the switch file {path} cannot be opened: {error.strerror}",
-            where="--fusion_switch_file",
-            hint='check the path; "fusionc switch_file --output FILE" writes a complete switch file',
-            code="E21001",
-        ) from error
+        what = f"the switch file {path} cannot be opened: {error.strerror}"
+        hint = 'check the path; "fusionc switch_file --output FILE" writes a complete switch file'
+        raise UsageError(what, where="--fusion_switch_file", hint=hint, code="E21001") from error
     try:
         file = WrittenSwitches(path, data.decode("utf-8-sig"))
     except UnicodeDecodeError as error:

@@ -62,9 +62,14 @@ class Converter:
         alone.node.extend(graph.node)
         alone.initializer.extend(t for t in graph.initializer if is_small(t))
         held = {tensor.name for tensor in alone.initializer}
-        given = {name for node in graph.node for name in reads_of(node)} - _made(graph.node) - held
+        outputs = {value.name for value in graph.output}
+        given = {name for node in graph.node for name in reads_of(node)} | outputs
+        given -= _made(graph.node) | held
         alone.input.extend(_value(name, types) for name in sorted(given | {v.name for v in graph.input} - held))
         alone.output.extend(graph.output)
+        # What its converter writes anew loses its name otherwise.
+        changing = _made(node for node in graph.node if self.changes(node))
+        alone.output.extend(_value(name, types) for name in sorted(changing - outputs))
         model = ModelProto(ir_version=10, graph=alone)
         model.opset_import.extend([onnx.helper.make_opsetid("", self.old), *self.imports])
         try:

@@ -9,6 +9,7 @@ import onnx
 from onnx import GraphProto, NodeProto, TypeProto
 
 from fusionc.model.operators import ALIGNED_BEFORE_7, canonical_domain
+from fusionc.protos import is_external
 from fusionc.target_opset.limits import cannot
 
 # The opsets since which they mean what they do now.
@@ -78,7 +79,8 @@ class Meanings:
             return "floor"
         made = [n.attribute[0].t for n in nodes if n.op_type == "Constant" and node.input[1] in n.output]
         found = [*made, *(tensor for tensor in self._graph.initializer if tensor.name == node.input[1])]
-        scales = onnx.numpy_helper.to_array(found[0]) if found else np.array([0.5, 2])
+        is_known = bool(found) and not is_external(found[0])
+        scales = onnx.numpy_helper.to_array(found[0]) if is_known else np.array([0.5, 2])
         if scales.min() < 1 < scales.max():
             why = "Resize of opset 10 takes another nearest element, unless its scales are constants, all up or down"
             raise cannot(self._old, self._new, why)

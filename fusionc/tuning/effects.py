@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -38,15 +38,24 @@ def effects(
     free = [name for name in effective if name in registry and name not in chosen and registry[name].default != "must"]
     off = [name for name, p in registry.items() if p.default == "off" and p.numerics != "approximate"]
     off = [name for name in off if name not in effective and name not in chosen]
-    try:
-        awake = _effective(convert(replace(base, on=frozenset(off)), folder / "awake.onnx"))
-    except FusioncError:  # one of them is off for a reason
-        awake = {}
+    awake = _awake(off, lambda on: _effective(convert(replace(base, on=frozenset(on)), folder / "awake.onnx")))
     return {
         "passes": {name: topics[name] for name in free if not (areas and topics[name] == _OF_AREAS)},
         "areas": areas,
-        "idle": [name for name in off if name in awake],
+        "idle": awake,
     }
+
+
+def _awake(off: Sequence[str], effective: Callable[[Sequence[str]], Collection[str]]) -> list[str]:
+    """Those of passes that are off which would take effect; one that fails is off for a reason, and is left out."""
+    try:
+        found = effective(off)
+    except FusioncError as error:
+        if error.code == "E13004":  # there may be room the next time
+            raise
+        half = len(off) // 2
+        return [*_awake(off[:half], effective), *_awake(off[half:], effective)] if half else []
+    return [name for name in off if name in found]
 
 
 def _effective(report: Report) -> dict[str, None]:

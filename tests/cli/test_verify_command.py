@@ -9,6 +9,7 @@ import pytest
 
 from fusionc.errors import UsageError
 from fusionc.runtime import process
+from fusionc.verify.locate import Located
 
 
 @pytest.fixture
@@ -54,6 +55,14 @@ def test_errors(run: Any, answer: SimpleNamespace) -> None:
     result = run("verify", "a.onnx", "b.onnx")
     assert (result.exit_code, result.stderr) == (2, "E10001: the model has no input q\n  to do: inputs: x\n")
     assert "Traceback" in run("verify", "a.onnx", "b.onnx", "--log", "debug").stderr
+
+
+@pytest.mark.parametrize(("shared", "name", "exit_code"), [(2, "", 0), (2, "h", 3), (0, "", 1)])
+def test_locate_says_in_its_exit_code_what_came_of_it(
+    run: Any, stand_in: Callable[..., None], shared: int, name: str, exit_code: int
+) -> None:
+    stand_in("fusionc.verify.locate", locate=lambda *_, **__: Located(shared, shared, name))
+    assert run("verify", "--locate", "a.onnx", "b.onnx").exit_code == exit_code
 
 
 @pytest.mark.parametrize("words", [[], ["a.onnx"], ["a", "b", "c"], ["a", "b", "--input_shape=x"], ["a", "b", "--x"]])

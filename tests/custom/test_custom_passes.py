@@ -15,6 +15,8 @@ from harness import parse
 from onnx import ModelProto
 
 import fusionc
+from fusionc import op
+from fusionc.api import why
 from fusionc.custom import replacement, watchdog
 from fusionc.custom.loading import load_passes
 
@@ -445,3 +447,98 @@ def test_the_dump_of_the_graph() -> None:
 def test_builders_are_for_search_and_replacement() -> None:
     with pytest.raises(RuntimeError, match="register_replacement"):
         fusionc.op.Relu(1.0)
+
+
+def test_numbers_of_attributes_are_those_of_float32() -> None:
+    code = """
+def s(x): return op.LeakyRelu(x, alpha=0.2)
+def r(x): return op.Max(x, op.Mul(x, 0.2))
+fusionc.register_replacement(s, r, name="Own")
+"""
+    model = "g (float[N,4] x) => (float[N,4] y, float[N,4] z) { y = LeakyRelu <alpha = 0.2> (x) z = LeakyRelu <alpha = 0.3> (x) }"
+    assert effects(convert(code, model))["Own"] == 1
+
+
+def test_none_is_an_input_that_is_left_out() -> None:
+    code = """
+def s(x, w): return op.Gemm(x, w, None)
+def r(x, w): return op.MatMul(x, w)
+fusionc.register_replacement(s, r, name="Own")
+"""
+    model = "g (float[N,4] x, float[4,4] w, float[4] c) => (float[N,4] y, float[N,4] z) { y = Gemm (x, w) z = Gemm (x, w, c) }"
+    report = convert(code, model, optimization_switch=OFF)
+    assert effects(report)["Own"] == 1 and report.operators_after == {"MatMul": 1, "Gemm": 1}
+    (answer,) = why("in.onnx", "Own", custom_passes=["own.py"], optimization_switch=OFF).passes
+    (reason,) = answer.reasons
+    assert reason.text == "Gemm ‹Gemm:z›: third input ‹c› is an input of the graph, and would have to be left out"
+
+
+@pytest.mark.parametrize("code", ["op.Reshape(x, [0, -1])", "op.Add(x, 'x')"])
+def test_an_operand_of_a_search_is_a_value_or_a_number(code: str) -> None:
+    with pytest.raises(fusionc.FusioncError, match=r"TypeError: .* is neither a part of a pattern nor a number"):
+        convert(f"fusionc.register_replacement(lambda x: {code}, lambda x: op.Abs(x), name='Own')")
+
+
+@pytest.mark.parametrize(
+    ("search", "nodes", "effected"),
+    [
+        ("op.Add(op.LeakyRelu(x, alpha=a), op.LeakyRelu(y, alpha=a))", (0.5, 0.5), 1),
+        ("op.Add(op.LeakyRelu(x, alpha=a), op.LeakyRelu(y, alpha=a))", (0.5, 0.25), 0),
+        ("op.Add(op.LeakyRelu(x, alpha=a), op.LeakyRelu(y * a, alpha=0.25))", (0.5, 0.25), 1),
+        ("op.Add(op.LeakyRelu(x, alpha=a), op.LeakyRelu(y * a, alpha=0.5))", (0.25, 0.5), 0),
+        ("op.Add(op.LeakyRelu(x, alpha=a), op.Selu(y, alpha=a, gamma=a))", (0.5, 0.5), 0),
+    ],
+)
+def test_a_number_is_the_same_wherever_it_is_named(search: str, nodes: tuple[float, float], effected: int) -> None:
+    code = f"""
+def s(x, y, a): return {search}
+def r(x, y, a): return op.Sub(op.LeakyRelu(x, alpha=a), op.Neg(op.LeakyRelu(y, alpha=a)))
+fusionc.register_replacement(s, r, scalar_workaround={{"a": 0.1}}, name="Own")
+"""
+    scaled = "y" if "y * a" not in search else "m"
+    model = f"""g (float[N,4] x, float[N,4] y) => (float[N,4] z) <float half = {{0.5}}> {{ m = Mul (y, half)
+        a = LeakyRelu <alpha = {nodes[0]}> (x) b = LeakyRelu <alpha = {nodes[1]}> ({scaled}) z = Add (a, b) }}"""
+    (count,) = [c for c in convert(code, model, verify=False).patterns if c.pass_name == "Own"]
+    assert count.effected == effected
+    assert set(count.refused) <= {"a would have to be several numbers"}
+
+
+def test_a_number_that_may_have_raised_the_rank() -> None:
+    code = """
+def s(x, f): return op.Relu(x * f)
+def r(x, f): return op.Relu(x) * f
+fusionc.register_replacement(s, r, scalar_workaround={"f": 2.0}, name="Own")
+"""
+    model = "g (float[N] v, int64[K] s) => (float y) <float[1,1] f = {2}> { x = Reshape (v, s) h = Mul (x, f) y = Relu (h) }"
+    proto = parse(model)
+    proto.graph.output[0].type.tensor_type.ClearField("shape")
+    (count,) = [c for c in convert(code, proto, verify=False).patterns if c.pass_name == "Own"]
+    assert count.refused == {"the rank is unknown, and a constant may have raised it": 1}
+
+
+PART = "import fusionc\nfrom fusionc import op\nfusionc.register_replacement(lambda x: {}, lambda x: {}, name='{}')\n"
+
+
+def test_what_a_module_beside_a_file_registers_is_there_each_time() -> None:
+    for folder, search, replace in (("a", "op.Relu(x)", "op.Max(x, 0.0)"), ("b", "op.Neg(x)", "op.Sub(0.0, x)")):
+        Path(folder).mkdir()
+        Path(folder, "part.py").write_text(PART.format(search, replace, f"Own{folder}"))
+        Path(folder, "own.py").write_text("import part\n")
+    for _ in range(2):
+        names = [p.name for p in load_passes([Path("a/own.py"), Path("b/own.py")])]
+        assert {"Owna", "Ownb"} <= set(names)
+    assert not {"Owna", "Ownb"} & {p.name for p in load_passes()}
+
+
+def test_what_a_program_registers_itself_counts() -> None:
+    model = "g (float[N,4] x) => (float[N,4] y) { a = Neg (x) y = Exp (a) }"
+    fusionc.register_replacement(lambda x: op.Exp(op.Neg(x)), lambda x: op.Reciprocal(op.Exp(x)), name="Mine")
+    for _ in range(2):
+        report = convert(PART.format("op.Relu(x)", "op.Max(x, 0.0)", "Own"), model)
+        assert effects(report)["Mine"] == 1 and report.operators_after == {"Exp": 1, "Reciprocal": 1}
+
+
+def test_a_file_that_the_program_has_imported_is_loaded_once() -> None:
+    Path("imported_own.py").write_text(PART.format("op.Relu(x)", "op.Max(x, 0.0)", "Own"))
+    exec(compile(Path("imported_own.py").read_text(), str(Path("imported_own.py").resolve()), "exec"), {})
+    assert [p.name for p in load_passes([Path("imported_own.py")])].count("Own") == 1

@@ -18,6 +18,7 @@ import pytest
 from onnx import parser
 
 import fusionc
+from fusionc.errors import UsageError
 from fusionc.in_memory import temporary_files
 
 SAMPLES = Path(__file__).parents[2] / "sample_models"
@@ -256,6 +257,9 @@ def test_a_model_of_onnx_ir_and_a_program_of_torch(monkeypatch: pytest.MonkeyPat
     made, _ = fusionc.optimize(program, verify=False)
     assert type(made) is program_class and made.model.proto == expected and program.model is model
     assert made.exported_program == "what torch has" and made._inference_session is None
+    graph = type("Graph", (SimpleNamespace,), {"__module__": "onnx_ir"})()
+    with pytest.raises(UsageError, match=r"this is not a model: onnx_ir.*Graph"):
+        fusionc.optimize(graph)
     assert is_clean(empty)
 
 

@@ -85,10 +85,43 @@ def test_arguments_of_onnxsim(arguments: dict[str, Any], expected: list[str]) ->
         ({"skip_optimizations": ["constant_folding"]}, sorted([*SHORT, "Add", "Reshape"])),
         ({"outputs": ["y"], "model_check": True}, SHORT[:-1]),
         ({"outputs": ["y:fp16"]}, sorted([*SHORT[:-1], "Cast"])),
+        ({"outputs": ["y:bool"]}, sorted([*SHORT[:-1], "Cast"])),
     ],
 )
 def test_arguments_of_onnxslim(arguments: dict[str, Any], expected: list[str]) -> None:
     assert operators(fusionc.slim(model(), **arguments)) == expected
+
+
+@pytest.mark.parametrize(
+    ("skipped", "expected"),
+    [
+        ([], ["Exp", "Not"]),
+        (["dead_node_elimination"], ["Exp", "Identity", "Mul", "Not"]),
+        (["graph_fusion"], ["Exp", "Not"]),
+        (["graph_fusion", "dead_node_elimination"], ["Exp", "Identity", "Mul", "Not"]),
+    ],
+)
+def test_what_onnxslim_calls_dead_nodes(skipped: list[str], expected: list[str]) -> None:
+    made = parser.parse_model(
+        '<ir_version: 9, opset_import: ["" : 17]> g (float[n,4] x, bool[n,4] c) => (bool[n,4] y, float[n,4] z)'
+        " <float one = {1}> { d = Identity (c) y = Not (d)  e = Mul (x, one) z = Exp (e) }"
+    )
+    slimmed = fusionc.slim(made, outputs=["y:bool", "z"], skip_optimizations=skipped)
+    assert operators(slimmed) == expected
+
+
+@pytest.mark.parametrize("is_file", [False, True])
+def test_initializers_that_are_inputs_are_constants_unless_they_may_change(is_file: bool) -> None:
+    given = model()
+    given.graph.input.append(onnx.helper.make_tensor_value_info("s", onnx.TensorProto.FLOAT, [2]))
+    onnx.save(given, "m.onnx", save_as_external_data=True, size_threshold=0)  # which changes what is saved
+    given.CopyFrom(onnx.load("m.onnx"))
+    before = given.SerializeToString()
+    for is_mutable, inputs in ((False, ["x"]), (True, ["x", "s"])):
+        simplified, is_right = fusionc.simplify("m.onnx" if is_file else given, mutable_initializer=is_mutable)
+        assert is_right and [value.name for value in simplified.graph.input] == inputs
+        assert (operators(simplified) == SHORT) is not is_mutable
+    assert is_file or given.SerializeToString() == before
 
 
 def test_sizes_are_fixed() -> None:

@@ -93,6 +93,8 @@ def test_weights_that_are_there_twice(tmp_path: Path) -> None:
     (turned,) = inspected(with_weights(TWO, V=weights, W=weights.T), tmp_path).findings
     assert turned.topic == "weights stored transposed" and "16.0 KiB" in turned.text and turned.places == ("V", "W")
     assert topics(with_weights(TWO, V=weights, W=weights + 1), tmp_path) == []
+    symmetric = weights + weights.T
+    assert topics(with_weights(TWO, V=symmetric, W=symmetric), tmp_path) == ["weights stored twice"]
 
 
 def test_operators_without_a_kernel_of_their_type(tmp_path: Path) -> None:

@@ -75,6 +75,12 @@ def ask(graph: str, name: str, opset: int = 18, **options: object) -> PassAnswer
     return answer
 
 
+def test_what_switches_users_passes_off_together_is_named() -> None:
+    name = "AddRmsNormDynamicQuantFusionPass"
+    assert ask(GELU, name, pattern_fusion_pass=False).state.startswith("off; without --pattern_fusion_pass false it is")
+    assert f'"{name}:on" switches it on' in ask(GELU, name, optimization_switch=f"{name}:off").state
+
+
 def test_a_pass_that_fires_says_so() -> None:
     answer = ask(GELU, "GeluFusionPass", 20)
     assert (answer.state, [commit.nodes[0] for commit in answer.fired]) == ("on", ["y"])

@@ -266,3 +266,29 @@ def test_the_symbol_that_was_asked_for() -> None:
     onnx.save(parse(FREES["equal sizes of two inputs"][0]), "m.onnx")
     fusionc.convert("m.onnx", output="o.onnx", free_dim={"x": {0: "rows"}, "z": {0: "rows"}})
     assert declared(onnx.load("o.onnx"))["y"] == ("rows", 4)
+
+
+def test_a_sequence_keeps_its_declaration() -> None:
+    model = parse("agraph (float[2,4] x) => (seq(float[2,4]) y) { y = SequenceConstruct (x) }")
+    before = model.graph.output[0].SerializeToString()
+    free_sizes(model, {"x": {0: ""}})
+    assert model.graph.output[0].SerializeToString() == before
+
+
+def test_a_declaration_of_a_value_of_another_graph() -> None:
+    model = parse("""agraph (float[2,4] x, bool c) => (float[2,4] y) { y = If (c) <
+        then_branch = t () => (float[2,4] q) { p = Neg (x) q = Abs (p) },
+        else_branch = e () => (float[2,4] r) { r = Abs (x) }> }""")
+    model.graph.value_info.append(onnx.helper.make_tensor_value_info("p", onnx.TensorProto.FLOAT, [2, 4]))
+    free_sizes(model, {"x": {0: ""}})
+    assert declared(model)["y"] == ("batch", 4)
+
+
+def test_a_holder_beside_a_node_without_outputs_and_a_value_with_the_name_of_its_shape() -> None:
+    model = parse("""agraph (float[2,6] x) => (float[12] y, float[2,6] z) <int64[1] s = {12}> {
+        y = Reshape (x, s) z = Relu (x) }""")
+    model.graph.node[1].output[0] = model.graph.output[1].name = "y/shape"
+    model.graph.node.add(op_type="Print", domain="my", input=["x"])
+    model.opset_import.add(domain="my", version=1)
+    with pytest.raises(UsageError, match="the model holds it in one place"):
+        free_sizes(model, {"x": {0: ""}})

@@ -441,6 +441,50 @@ def test_new_constants_round_once_and_never_overflow() -> None:
     assert only(optimize(model, [too_large])[1]) == (0, {"a constant would overflow in float16": 1})
 
 
+@pytest.mark.parametrize(("number", "is_refused"), [(0.5, True), (2.0, False), (-3, False), (float("nan"), True)])
+def test_a_new_constant_of_integers_is_no_other_number(number: float, is_refused: bool) -> None:
+    model = parse("agraph (int64[N] x) => (int64[N] y) { a = Neg (x) y = Abs (a) }")
+    own = make(op.Abs(op.Neg(x)), lambda m, new: new.Add(m.x, new.const(number, like=m.x)))
+    _, refused = only(optimize(model, [own])[1])
+    assert refused == ({"a constant would be rounded to int64": 1} if is_refused else {})
+
+
+def test_a_node_with_subgraphs_lends_nothing() -> None:
+    """What its subgraphs read, nobody would know of the new one."""
+    model = parse("""agraph (bool c, float[N] x) => (float[N] y) { n = Not (c) y = If (n) <
+        then_branch = t () => (float[N] p) { p = Neg (x) }, else_branch = e () => (float[N] q) { q = Abs (x) }> }""")
+    own = make(op.If(op.Not(var("c")), _as="choice"), lambda m, new: new.If(m.c, like=m.choice))
+    result, counts = optimize(model, [own])
+    assert only(counts) == (0, {"the node whose attributes are taken holds subgraphs": 1}) and result == model
+
+
+NAMED = "agraph (float[3] x) => (float[3] y) {{ {} }}"
+
+
+def annotated(body: str, name: str) -> onnx.ModelProto:
+    model = parse(NAMED.format(body))
+    entries = model.graph.quantization_annotation.add(tensor_name="x").quant_parameter_tensor_names
+    entries.add(key="SCALE_TENSOR", value=name)
+    return model
+
+
+@pytest.mark.parametrize("name", ["n", "i"])
+def test_what_an_annotation_names_stays(name: str) -> None:
+    """Inside of a match, and where another value would stand for it."""
+    model = annotated("n = Neg (x) m = Neg (n) i = Identity (m) y = Exp (i)", name)
+    twice = make(op.Neg(op.Neg(x)), lambda m, new: m.x, "TwicePass")
+    copied = make(op.Identity(x), lambda m, new: m.x, "CopyPass")
+    result, _ = optimize(model, [twice, copied])
+    assert name in {out for node in result.graph.node for out in node.output}
+
+
+def test_what_an_annotation_names_stays_when_it_is_a_constant_made_anew() -> None:
+    model = annotated("s = Constant <value = float {1}> () a = Mul (x, s) y = Exp (a)", "s")
+    result, _ = optimize(model, [p for p in PASSES if p.default != "off"])
+    assert [tensor.name for tensor in result.graph.initializer] == ["s"]
+    assert [node.op_type for node in result.graph.node] == ["Exp"]
+
+
 @pytest.mark.parametrize("options", [lambda m: {"like": m.x}, lambda m: {"dtype": m.x.dtype}], ids=["like", "dtype"])
 def test_a_new_constant_of_an_unknown_type_is_refused(options: Callable[[Match], dict[str, Any]]) -> None:
     """In the body of a function nobody knows it: the constant would be of double."""

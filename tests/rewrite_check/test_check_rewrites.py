@@ -107,3 +107,12 @@ def test_an_empty_input_of_huge_dimensions_is_not_drawn() -> None:
     onnx.save(parse(f"agraph ({shape} x) => ({shape} y) {{ i = Identity (x) y = Abs (i) }}"), "a.onnx")
     report = fusionc.convert("a.onnx", check_rewrites=True)
     assert any(notice.startswith("0 of 1 rewrites checked by themselves") for notice in report.notices)
+
+
+def test_constants_that_are_added_to_themselves_again_and_again() -> None:
+    """Whoever follows both operands of each goes a billion ways."""
+    chain = " ".join(f"c{k + 1} = Add (c{k}, c{k})" for k in range(30))
+    text = f"agraph (float[N] x) => (float[N] y) <float c0 = {{1}}> {{ {chain} t = Identity (c30) y = Add (x, t) }}"
+    onnx.save(parse(text), "a.onnx")
+    report = fusionc.convert("a.onnx", check_rewrites=True, optimization_switch="ConstantFoldingPass:off")
+    assert any("rewrites checked by themselves" in notice for notice in report.notices)

@@ -209,3 +209,34 @@ def test_an_opset_that_would_not_help_is_not_named(monkeypatch: pytest.MonkeyPat
     assert hints(mish, 17) == []
     monkeypatch.setattr("fusionc.target_opset.advice.newest_opset", lambda: 17)
     assert hints(mish, 17, "onnx") == []
+
+
+UPSAMPLED = 'u = Upsample <mode = "linear"> (x, k)'
+
+
+@pytest.mark.parametrize(
+    ("rest", "outputs"),
+    [
+        ("y = Relu (u)", "float[1,4,12,12] y"),
+        (
+            "y = If (c) <then_branch = t () => (float[1,4,12,12] p) { p = Neg (u) }, "
+            "else_branch = e () => (float[1,4,12,12] q) { q = Abs (u) }>",
+            "float[1,4,12,12] y",
+        ),
+    ],
+)
+def test_what_is_written_anew_inside_a_graph_keeps_its_meaning_and_its_name(rest: str, outputs: str) -> None:
+    text = f"agraph (float[1,4,6,6] x, bool c) => ({outputs}) <float[4] k = {{1,1,2,2}}> {{ {UPSAMPLED} {rest} }}"
+    model = parse(text, 9)
+    model.graph.node[0].name = "the Upsample"
+    result = raised(model, 13)
+    onnx.checker.check_model(result, full_check=True)
+    resize = next(node for node in result.graph.node if node.op_type == "Resize")
+    assert (resize.name, list(resize.output)) == ("the Upsample", ["u"])
+    assert_same_numbers(model, result, "rounding", {})
+
+
+def test_a_weight_that_is_an_output_itself() -> None:
+    model = parse("agraph (float[N,4] x) => (float[N,1] y, float[64,64] w) { y = ReduceMean <axes = [1]> (x) }", 17)
+    model.graph.initializer.append(onnx.numpy_helper.from_array(np.ones((64, 64), np.float32), "w"))
+    assert_same_numbers(model, raised(model, 18), "bitwise", {})

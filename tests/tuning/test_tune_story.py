@@ -40,6 +40,22 @@ SLOW_PASS = """import fusionc
 from fusionc import op
 fusionc.register_replacement(lambda x: op.Abs(x), lambda x: op.Max(x, op.Neg(x)), name="SlowPass")
 """
+# Off by default: one that helps between two that cannot be applied.
+OFF_PASSES = """import fusionc
+from fusionc.rewrite import op, var
+
+class FailsPass(fusionc.Pass):
+    default = "off"
+    patterns = (fusionc.Pattern("Exp", op.Exp(var("x"))),)
+    def rewrite(self, m, new): raise RuntimeError("no")
+
+class HelpsPass(fusionc.Pass):
+    default = "off"
+    patterns = (fusionc.Pattern("Abs", op.Abs(var("x"))),)
+    def rewrite(self, m, new): return new.Max(m.x, new.Neg(m.x))
+
+class FailsAsWellPass(FailsPass): pass
+"""
 
 
 class FakeClock:
@@ -106,6 +122,13 @@ def test_a_pass_that_costs_is_switched_off(tuned: Callable[..., Any]) -> None:
     assert not Path("out.tune.jsonl").exists() and not list(Path().glob(".fusionc-*"))
     assert Path("out.tune.svg").read_text().startswith("<svg")
     assert json.loads(json.dumps(found.as_json()))["delivered"] == "tuned"
+
+
+def test_what_is_off_and_fails_keeps_nothing_else_from_being_tried(tuned: Callable[..., Any]) -> None:
+    Path("off.py").write_text(OFF_PASSES)
+    found = tuned(FakeClock(Abs=5.0), custom_passes=["off.py"])
+    assert states(found, "pays") == {"HelpsPass on"} and "Max" in operators("out.onnx")
+    assert not any("Fails" in worth.change.name for worth in found.worths)
 
 
 def test_a_change_that_cannot_be_run_is_one_that_fails(tuned: Callable[..., Any]) -> None:

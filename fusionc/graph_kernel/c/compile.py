@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import platform
 import shlex
 import shutil
 import signal
@@ -49,6 +50,10 @@ _LESS = {
     ),
 }  # fmt: skip
 
+# What every processor of the kind has: some distributions build their compiler for newer ones. A kernel chooses among
+# the functions for those itself.
+_OLDEST = ("-march=x86-64",) if platform.machine() in ("x86_64", "AMD64") else ()
+
 
 @dataclass(frozen=True)
 class Unit:
@@ -89,7 +94,7 @@ def compiler() -> list[str]:
     if named:
         raise NoCompiler(f"CC names {given!r}, which is no command that can be found")
     if found := shutil.which("cc"):
-        return [found]
+        return [found, *_OLDEST]
     if importlib.util.find_spec("ziglang"):
         return [sys.executable, "-m", "ziglang", "cc", "-mcpu=baseline"]  # else it compiles for this machine alone
     raise NoCompiler

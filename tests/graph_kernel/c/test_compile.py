@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import platform
+import shutil
 import time
 from pathlib import Path
 
@@ -22,6 +24,15 @@ def test_no_compiler(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(NoCompiler, match="no C compiler") as caught:
         compiler()
     assert "pip install ziglang" in caught.value.hint
+
+
+def test_what_cc_makes_by_itself_runs_on_any_x86_64(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever processor its distribution is made for; who names a compiler has said what it shall do."""
+    monkeypatch.delenv("CC", raising=False)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}")
+    assert compiler() == ["/bin/cc", *(["-march=x86-64"] if platform.machine() == "x86_64" else [])]
+    monkeypatch.setenv("CC", "cc -march=native")
+    assert compiler() == ["cc", "-march=native"]
 
 
 @pytest.mark.parametrize("named", ["no-such-compiler -O1", "'cc"])

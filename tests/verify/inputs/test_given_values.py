@@ -337,6 +337,9 @@ def test_a_conversion_takes_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     for wrong in ("no.npz", "data.npz/x"):
         with pytest.raises(UsageError, match="do not exist"):
             fusionc.convert("model.onnx", inputs=wrong)
+    archive(tmp_path / "others.npz", other=X)
+    fusionc.convert("model.onnx", inputs="others.npz", verify=False, report="r.html")
+    assert "Not measured: the model has no input other." in Path("r.html").read_text()
     report = fusionc.convert("model.onnx", inputs="data.npz", verify=False, on_mismatch="rollback")
     for option in ("--inputs", "--on_mismatch"):
         assert f"{option} has no effect without verification" in report.notices
