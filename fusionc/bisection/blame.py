@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from fusionc.bisection.find_culprits import LEFT_OUT
+from fusionc.bisection.find_culprits import LEFT_OUT, erratic
 from fusionc.bisection.first_bad import first_bad
 from fusionc.bisection.judges import Verifying
 from fusionc.bisection.trials import Trials
@@ -22,12 +22,15 @@ _ENOUGH = 3  # rewrites of one pass that are rolled back; then all of it is off,
 def blame(job: Job, done: Optimized, verdict: Verdict, reference: Path) -> None:
     """Find the rewrite that makes the result wrong, of which the verdict speaks and `done` says how it was made.
 
-    Raises VerificationError that names it. With --on_mismatch rollback, and where the result could not be loaded and
-    no user's pass is at fault, nothing is raised: the job leaves that rewrite out from now on, so convert again.
+    Raises VerificationError that names it, FusioncError where the conversion does something else each time. With
+    --on_mismatch rollback, and where the result could not be loaded and no user's pass is at fault, nothing is raised:
+    the job leaves that rewrite out from now on, so convert again.
     """
     rewrites, source = done.log.count, str(job.options.source)
     what = f"the result does not compute what the model computes: {verdict.summary}"
-    trials = Trials(job, Verifying(reference), lambda run: job.options.progress(f"the rewrite at fault: {run}"))
+    trials = Trials(
+        job, Verifying(reference, done.counts), lambda run: job.options.progress(f"the rewrite at fault: {run}")
+    )
     if job.options.target_opset is not None and trials.run(0).opinion.is_good is False:
         hint = "nothing was written; leave --target_opset out, or give another one"
         where = f"{source}, raised to opset {job.options.target_opset}"
@@ -40,7 +43,8 @@ def blame(job: Job, done: Optimized, verdict: Verdict, reference: Path) -> None:
         raise VerificationError(what, where=source, hint=hint, code="E13028")
     number = first_bad(rewrites, lambda limit: trials.run(limit).opinion.is_good is not False)[0]
     guilty = done.log.last if number == rewrites else trials.run(number).last
-    assert guilty is not None
+    if trials.contradiction or guilty is None:
+        raise erratic(trials)
     if job.options.on_mismatch == "rollback":
         _roll_back(job, guilty, NOT_LOADED if not verdict.is_loadable else LEFT_OUT)
         return

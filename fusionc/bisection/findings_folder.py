@@ -14,6 +14,7 @@ from fusionc.errors import UsageError
 
 _SWITCHES = "switches.json"
 _MODEL = re.compile(r"\d+_\w+\.onnx")
+_MARKS = ("fusionc", "rewrite")  # the producer and the name of the graph of what a search writes
 
 
 class FindingsFolder:
@@ -28,7 +29,7 @@ class FindingsFolder:
         if folder.exists() and not folder.is_dir():
             raise UsageError("this is not a folder", where=f"--output_dir {folder}", hint=hint, code="E10001")
         files = sorted(folder.iterdir()) if folder.exists() else []
-        self._former = [file for file in files if _MODEL.fullmatch(file.name)]
+        self._former = [file for file in files if _MODEL.fullmatch(file.name) and _is_ours(file)]
         others = [file for file in files if file not in self._former and file.name != _SWITCHES]
         own = {os.path.realpath(path) for path in used}
         others += [file for file in self._former if os.path.realpath(file) in own]
@@ -60,3 +61,11 @@ class FindingsFolder:
             for file in self._former:
                 file.unlink(missing_ok=True)
         self._is_begun = True
+
+
+def _is_ours(file: Path) -> bool:
+    try:
+        model = onnx.load(file, load_external_data=False)
+    except Exception:  # protobuf's own, which have no common base
+        return False
+    return (model.producer_name, model.graph.name) == _MARKS

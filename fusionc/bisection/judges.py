@@ -8,6 +8,7 @@ import shlex
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from fusionc.disk.places import workshop
 from fusionc.disk.save import save
 from fusionc.errors import FusioncError, UsageError
 from fusionc.job import Job, Optimized
+from fusionc.rewrite.log import PatternCount
 from fusionc.verdict import verdict_on
 
 MODEL = "{model}"  # what stands in a command for the path of the model
@@ -27,14 +29,19 @@ _NOT_A_COMMAND = (126, 127)  # what a shell says where it cannot run a command
 
 
 class Verifying:
-    """Compares a result with the reference, as a conversion does."""
+    """Compares a result with the reference, as a conversion does.
 
-    def __init__(self, reference: Path) -> None:
-        self._reference = reference
+    `counts` are those of all rewrites, which say what is accepted; by default those of the first result. Of some of the
+    rewrites no more is asked: the first that is at fault would be one that rounds.
+    """
+
+    def __init__(self, reference: Path, counts: Sequence[PatternCount] | None = None) -> None:
+        self._reference, self._counts = reference, counts
 
     def __call__(self, job: Job, done: Optimized) -> Opinion:
+        self._counts = done.counts if self._counts is None else self._counts
         with save(done.proto, job.options.source.parent, job.options.destination) as saved:
-            verdict = verdict_on(saved.model, self._reference, job, done.counts)
+            verdict = verdict_on(saved.model, self._reference, job, self._counts)
         errors = [output.max_abs for output in verdict.outputs]
         off = f"; off by at most {max(errors):.3g}" if errors and (verdict.is_right or any(errors)) else ""
         return Opinion(verdict.is_right if verdict.is_verified else None, f"{verdict.summary}{off}")

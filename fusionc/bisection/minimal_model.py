@@ -54,8 +54,9 @@ def minimal_model(job: Job, rewrite: Rewrite) -> MinimalModel | None:
             found = _converted(converting, models.before)
             if found is not None:
                 return _cut_down(converting, found)
+    own = [PatternCount(0, rewrite.pass_.kind, rewrite.pass_.name, rewrite.commit.pattern, effected=1)]
     for models in rewrite.models:
-        if shown := _difference(alone, models.before, models.after):
+        if shown := _difference(alone, models.before, models.after, own):
             return MinimalModel(models.before, models.after, shown, is_converted=False)
     return next((MinimalModel(m.before, m.after, "", is_converted=False) for m in rewrite.models), None)
 
@@ -73,7 +74,7 @@ def _converted(job: Job, model: onnx.ModelProto) -> MinimalModel | None:
 
 
 def _difference(
-    job: Job, reference: onnx.ModelProto, candidate: onnx.ModelProto, counts: Sequence[PatternCount] = ()
+    job: Job, reference: onnx.ModelProto, candidate: onnx.ModelProto, counts: Sequence[PatternCount]
 ) -> str:
     """How two models differ; empty where they do not, or do not run."""
     folder, destination = job.options.source.parent, job.options.destination

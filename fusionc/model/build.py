@@ -39,6 +39,7 @@ def build_graph(model: Model, proto: onnx.GraphProto | onnx.FunctionProto, paren
             _declare(graph, Value(name, graph))
         graph.inputs = ReadOnlyTuple(graph.values.values())
     nodes = [_declare_node(graph, node) for node in proto.node]
+    model.names |= {info.name: 1 for info in proto.value_info}  # they would be declarations of what gets such a name
     _pin(graph)
     for node in nodes:
         # A subgraph may use any value of this scope, so it is built when all of them are declared.
@@ -110,11 +111,12 @@ def _declare_inputs_and_constants(graph: Graph, proto: onnx.GraphProto) -> None:
 
 def _pin(graph: Graph) -> None:
     """Mark what annotations and training information name."""
-    annotations = getattr(graph.proto, "quantization_annotation", ())
-    named = {entry.value for annotation in annotations for entry in annotation.quant_parameter_tensor_names}
+    pins = {
+        e.value for a in getattr(graph.proto, "quantization_annotation", ()) for e in a.quant_parameter_tensor_names
+    }
     if graph.id == 0:
-        named |= {name for node in training_nodes(graph.model.proto) for name in node.input}
-    for name in named & graph.values.keys():
+        pins |= {name for node in training_nodes(graph.model.proto) for name in node.input}
+    for name in pins & graph.values.keys():
         graph.values[name].is_pinned = True
 
 

@@ -3,7 +3,8 @@
 Reading follows the onnx-graphsurgeon API (`node.op`, `node.inputs`, `node.attrs`, `tensor.inputs`, `node.o()`,
 `isinstance(t, gs.Constant)`): `fusionc/graphsurgeon.py` has the table of what works, and what is said of the rest.
 It differs on purpose: equality is identity, inputs and outputs are read-only tuples (an omitted input is None), and a
-node keeps its NodeProto, to be written back untouched. Only `model/build.py` and `rewrite/splice.py` change it.
+node keeps its NodeProto, to be written back untouched. `model/build.py` makes it, `rewrite/splice.py` alone changes
+what it computes; inference notes types, and `model/write_back.py` renews the protos.
 """
 
 from __future__ import annotations

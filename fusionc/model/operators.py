@@ -1,4 +1,4 @@
-"""Questions about operators: schemas, defaults, which ones are random, commutative, or have a kernel here."""
+"""Questions about operators: schemas, defaults, which ones are random, commutative, or made of others."""
 
 from __future__ import annotations
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 _COUNT = struct.Struct("<I")
 _PIPE = 1 << 20  # bytes, the most that Linux gives a user
 _LARGE = 16 * 1024  # bytes; smaller buffers are copied into the pickle
+_LONGEST = 2**31 - 1  # milliseconds that a system waits
 
 
 class Raw(NamedTuple):
@@ -89,5 +90,5 @@ def _wait(descriptor: int, event: int, deadline: float | None) -> None:
         raise TimeoutError
     ready = select.poll()
     ready.register(descriptor, event)
-    if not ready.poll(left):
+    if not ready.poll(left if left is None else min(left, _LONGEST)):
         raise TimeoutError

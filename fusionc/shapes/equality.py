@@ -13,7 +13,8 @@ def same_shape(a: Sequence[int | str | None] | None, b: Sequence[int | str | Non
 
 
 def same_after_reshape(a: Sequence[int | str | None] | None, b: Sequence[int | str | None] | None) -> bool:
-    """Whether two shapes with equally many elements are known to be equal: one dimension follows from the others.
+    """Whether two shapes with equally many elements are known to be equal, as long as there are elements: one dimension
+    follows from the others.
 
     Only one of which nothing is known: two that are, 7 and "length" say, may differ where another one is 0.
     """

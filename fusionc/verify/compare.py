@@ -106,6 +106,14 @@ def largest_magnitude(value: Any) -> float:
     return scale_of(as_float64(array), name)
 
 
+def tells_something(value: Any) -> bool:
+    """Whether a value has anything to compare: of floats one that is finite, or none at all."""
+    array = value if isinstance(value, np.ndarray) else None
+    if array is None or array.dtype.name not in TOLERANCES or not array.size:
+        return True
+    return bool(np.isfinite(as_float64(array)).any())
+
+
 def largest_difference(reference: Any, other: Any) -> float:
     """The largest |a - b| over all floats of two values of one structure; elements that are not finite are left out."""
     if isinstance(reference, Mapping):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -11,11 +12,12 @@ import numpy as np
 import onnx
 from numpy.typing import NDArray
 
-from fusionc.model.tensors import byte_size
+from fusionc.model.tensors import byte_size, to_array
 from fusionc.protos import tensors_of
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Feeds, Runner
 from fusionc.verify.compare import unequal
+from fusionc.verify.model_file import light_model
 from fusionc.verify.order_dependence import Reach
 from fusionc.verify.seeding import seeded_runner
 
@@ -75,7 +77,7 @@ class Conditioning:
         if way not in self._moved:
             try:
                 self._moved[way] = self._with_moved_weights(way)
-            except RunError:
+            except (RunError, OSError, ValueError):  # of data in files that there is no more, say
                 self._moved[way] = None
         return self._moved[way]
 
@@ -88,19 +90,17 @@ class Conditioning:
                     del self._moved[other]
 
     def _with_moved_weights(self, seed: int) -> Runner | None:
-        model = onnx.load(self._path, load_external_data=False)
+        model, folder = light_model(self._path)
         size = sum(map(byte_size, tensors_of(model)))
         self._is_small = size <= _SMALL_MODEL
         if size > _LARGEST_MODEL:
             return None
-        onnx.external_data_helper.load_external_data_for_model(model, str(self._path.parent))
         rng = np.random.default_rng(seed)
         for tensor in tensors_of(model):
             if tensor.data_type in (onnx.TensorProto.FLOAT, onnx.TensorProto.FLOAT16, onnx.TensorProto.DOUBLE):
-                tensor.CopyFrom(
-                    onnx.numpy_helper.from_array(_moved(onnx.numpy_helper.to_array(tensor), rng), tensor.name)
-                )
-        return seeded_runner(model)
+                array = to_array(tensor, os.fspath(folder))
+                tensor.CopyFrom(onnx.numpy_helper.from_array(_moved(array, rng), tensor.name))
+        return seeded_runner(model, folder)
 
 
 def moved_feeds(feeds: Feeds, draw: int, places: int = 1) -> dict[str, Any]:

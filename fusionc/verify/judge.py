@@ -10,7 +10,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fusionc.runtime.runner import Runner
-from fusionc.verify.compare import Mismatch, Numerics, compare, largest_magnitude, usual_difference
+from fusionc.verify.compare import (
+    Mismatch,
+    Numerics,
+    compare,
+    largest_magnitude,
+    tells_something,
+    usual_difference,
+)
 from fusionc.verify.conditioning import Conditioning, steps
 from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.noise import ABOUT, IN_PROPORTION, Noise, elements_off, is_within
@@ -34,6 +41,7 @@ class Judge:
         self.runs = self._widened = self.left_out = self._in_part = 0
         self.moves = 0.0  # how far the reference moved of itself, as a share of the largest value
         self.is_undecided = True  # until an ordinary sample has shown the same
+        self.never_finite = set(self.names)  # the outputs of which nothing but NaN and infinities has been compared
 
     def another(self) -> Judge:
         """One that has counted nothing, for what onnxruntime's optimizers make of the candidate: they round."""
@@ -41,7 +49,7 @@ class Judge:
         other._numerics = "approximate" if self._numerics == "approximate" else "rounding"
         other._scales = {}
         other.runs = other._widened = other.left_out = other._in_part = 0
-        other.moves, other.is_undecided = 0.0, True
+        other.moves, other.is_undecided, other.never_finite = 0.0, True, set(self.names)
         return other
 
     def outcome(self, sample: Sample, found: Sequence[Any]) -> tuple[Outcome, list[Difference]]:
@@ -79,6 +87,8 @@ class Judge:
         self._widened += bool(mismatches)
         self._in_part += was_different and not mismatches
         self.is_undecided &= sample.edge
+        pairs = zip(self.names, sample.outputs, strict=True)
+        self.never_finite -= {name for name, value in pairs if tells_something(value)}
         self.runs += 1
         return "same", []
 
@@ -132,6 +142,9 @@ class Judge:
             parts.append(f"{self.left_out} left out where the reference is unstable")
         if self.moves and (self._widened or self.left_out):
             parts.append(self.movement)
+        if self.never_finite:
+            which = ", ".join(name for name in self.names if name in self.never_finite)
+            parts.append(f"of {which} no finite number was seen, so that little is known of it: give inputs")
         parts += [
             f"{number} left out, on which the reference fails: {why}" for why, number in Counter(left_out).items()
         ]

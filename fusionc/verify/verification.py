@@ -90,6 +90,9 @@ def verify(
         return Verification("impossible", 0, why)
     if judge.runs == 0:
         return _impossible(reference, search)
+    if len(judge.never_finite) == len(judge.names):
+        why = f"on every input that was tried {reference} computes nothing but NaN and infinities; give inputs"
+        return Verification("impossible", 0, why)
     other.close()  # one session at a time
     ours.runner.close()
     return _deployed(runs, ours.file, theirs, levels)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from time import sleep
 
@@ -18,6 +19,7 @@ from planted_faults import FAULTS, SAMPLES, Fault, Plant, model_of, planted
 import fusionc
 from fusionc.api import bisect, convert_up_to
 from fusionc.bisection.bisection_story import Bisection
+from fusionc.bisection.trials import Opinion, Trial, Trials
 from fusionc.cli import main
 from fusionc.errors import FusioncError, UsageError
 
@@ -43,6 +45,33 @@ def wrong(x):
     return op.Relu(x) * 3.0
 
 fusionc.register_replacement(scaled, wrong, name="Own")
+"""
+ERRATIC = """
+import fusionc
+from fusionc import op
+asked = []
+def odd(match):
+    asked.append(match)
+    return len(asked) % 3 == 1
+fusionc.register_replacement(lambda x: op.Relu(x), lambda x: op.Clip(x, 0.0, 2.0), extra_check=odd, name="Erratic")
+"""
+ROUNDS_FIRST = """
+import fusionc
+from fusionc.rewrite import op, var
+
+class ClaimsToBeBitwisePass(fusionc.Pass):
+    patterns = (fusionc.Pattern("Neg", op.Neg(var("x"))),)
+    def rewrite(self, m, new): return new.Mul(m.x, new.const(-1.00005, like=m.x))
+
+class RoundsPass(fusionc.Pass):
+    numerics = "rounding"
+    patterns = (fusionc.Pattern("Abs", op.Abs(var("x"))),)
+    def rewrite(self, m, new): return new.Max(m.x, new.Sub(new.const(0.0, like=m.x), m.x))
+
+class WrongPass(fusionc.Pass):
+    numerics = "rounding"
+    patterns = (fusionc.Pattern("Exp", op.Exp(var("x"))),)
+    def rewrite(self, m, new): return new.Pow(new.const(3.0, like=m.x), m.x)
 """
 NO_FUSED_GEMM = "! grep -aq FusedGemm {model}"
 
@@ -197,6 +226,39 @@ def test_where_the_command_cannot_tell_several_are_suspected() -> None:
     assert [rewrite.commit.nodes[0] for rewrite in one.culprit.rewrites] == ["relu_3", "relu_7"]
 
 
+def test_what_was_found_is_told_where_the_rest_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    onnx.save(onnx.load(SAMPLES / "matmul_bias.onnx"), "model.onnx")
+    run = Trials.run
+
+    def forgetful(self: Trials, limit: int | None = None) -> Trial:
+        found = run(self, limit)
+        return replace(found, opinion=Opinion(None, "no idea")) if self.job.left_out else found
+
+    monkeypatch.setattr(Trials, "run", forgetful)
+    found = bisect("model.onnx", check=NO_FUSED_GEMM)
+    assert len(found.found) == 1 and not found.is_all and found.summary == "no idea"
+    assert found.switches is not None and found.switches.is_file()
+
+
+def test_of_some_of_the_rewrites_no_more_is_asked_than_of_all() -> None:
+    """The first rewrite rounds, beyond what is bitwise, and one that claims to round comes later: the wrong one is the
+    third."""
+    Path("own.py").write_text(ROUNDS_FIRST)
+    onnx.save(parse("agraph (float[N,8] x) => (float[N,8] y) { a = Neg (x) b = Abs (a) y = Exp (b) }"), "m.onnx")
+    with pytest.raises(fusionc.VerificationError) as caught:
+        fusionc.convert("m.onnx", custom_passes=["own.py"], enable_graph_kernel=False)
+    assert "WrongPass" in caught.value.where
+
+
+def test_a_wrong_pass_that_does_something_else_each_time_blames_nobody() -> None:
+    Path("own.py").write_text(ERRATIC.replace("0.0, 2.0", "0.0, 0.5"))
+    names = ["x", *(f"v{k}" for k in range(6)), "y"]
+    chain = " ".join(f"{b} = {op} ({a})" for a, b, op in zip(names, names[1:], ["Relu", "Exp"] * 4, strict=False))
+    onnx.save(parse(f"agraph (float[N] x) => (float[N] y) {{ {chain} }}"), "m.onnx")
+    with pytest.raises(FusioncError, match="does something else each time"):
+        fusionc.convert("m.onnx", custom_passes=["own.py"])
+
+
 @pytest.mark.parametrize(
     ("command", "error", "text"),
     [
@@ -213,16 +275,7 @@ def test_a_command_that_is_no_check(command: str, error: type[Exception], text: 
 
 
 def test_a_pass_that_does_something_else_each_time_accuses_nobody() -> None:
-    erratic = """
-import fusionc
-from fusionc import op
-asked = []
-def odd(match):
-    asked.append(match)
-    return len(asked) % 3 == 1
-fusionc.register_replacement(lambda x: op.Relu(x), lambda x: op.Clip(x, 0.0, 2.0), extra_check=odd, name="Erratic")
-"""
-    Path("own.py").write_text(erratic)
+    Path("own.py").write_text(ERRATIC)
     names = ["x", *(f"v{k}" for k in range(6)), "y"]
     chain = " ".join(f"{b} = {op} ({a})" for a, b, op in zip(names, names[1:], ["Relu", "Exp"] * 4, strict=False))
     onnx.save(parse(f"agraph (float[N] x) => (float[N] y) {{ {chain} }}"), "m.onnx")
@@ -241,7 +294,7 @@ def test_the_users_own_inputs_decide_too() -> None:
     assert [one.culprit.rewrites[0].commit.pass_name for one in found.found] == ["Own"]
 
 
-OTHERS = ["notes.txt", "1_model.txt", "model.onnx"]
+OTHERS = ["notes.txt", "1_model.txt", "model.onnx", "1_encoder.onnx"]
 
 
 @pytest.mark.parametrize("other", OTHERS)
@@ -257,7 +310,9 @@ def test_a_folder_of_others_stays_as_it_is(other: str) -> None:
 def test_a_search_takes_the_place_of_a_former_one() -> None:
     onnx.save(model_of(FEW[0]), "model.onnx")
     Path("found").mkdir()
-    Path("found/2_Former.onnx").touch()
+    former = parse("rewrite (float[N] x) => (float[N] y) { y = Neg (x) }")
+    former.producer_name = "fusionc"
+    onnx.save(former, "found/2_Former.onnx")
     Path("found/switches.json").write_text('{"Switch": {"GraphFusion": {"DropOutPass": "off"}}}')
     with planted(FEW[0]):
         bisect("model.onnx", output_dir="found", fusion_switch_file="found/switches.json")

@@ -6,7 +6,7 @@ import weakref
 
 import numpy as np
 import onnx
-from harness import with_function
+from harness import optimize, parse, pass_of, with_function
 from onnx import TensorProto, helper
 
 from fusionc.model.build import add_value, build
@@ -40,3 +40,11 @@ def test_an_operator_set_is_imported_where_it_is_used() -> None:
         written = write_back(model)
         assert [entry.domain for entry in written.functions[0].opset_import] == ["", "another", "com.microsoft"]
         assert [entry.domain for entry in written.opset_import] == ["", "my"]
+
+
+def test_a_declaration_of_nothing_is_none_of_a_new_value() -> None:
+    model = parse("agraph (float[2] x) => (float[2] y) <float[2] c = {1,2}> { a = Mul (x, c) y = Mul (a, c) }")
+    model.graph.value_info.append(helper.make_tensor_value_info("c_fused", TensorProto.INT64, [5]))
+    result, _ = optimize(model, [pass_of("ConstantReassociationPass")])
+    (constant,) = result.graph.initializer
+    assert constant.name not in {info.name for info in result.graph.value_info}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ import pytest
 from dangerous import ENDLESS, HUNGRY, OVERFLOW, PLAIN, SPLIT, model, saved
 
 from fusionc.errors import FusioncError
-from fusionc.runtime import process
+from fusionc.runtime import process, wire
 from fusionc.runtime.process import current, insist, lent, request, start, step_limit
 from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
 from fusionc.runtime.runner import Runner, closes_runners, fault_of_loading
@@ -429,3 +431,13 @@ def test_numpy_starts_no_threads_in_the_command() -> None:
     script = f"{told}; from fusionc.__main__ import run; run()"
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
     assert done.stdout == "1\n"
+
+
+def test_a_limit_of_months_is_one() -> None:
+    """A system waits for 24 days at most."""
+    reader, writer = os.pipe()
+    try:
+        wire._wait(writer, select.POLLOUT, monotonic() + 1e9)
+    finally:
+        os.close(reader)
+        os.close(writer)

@@ -211,11 +211,11 @@ def test_a_way_that_cannot_be_run_is_none(tmp_path: Path, monkeypatch: pytest.Mo
     made = conditioning.seeded_runner
     calls = []
 
-    def fails_later(model: onnx.ModelProto) -> Any:
+    def fails_later(model: onnx.ModelProto, folder: Path) -> Any:
         calls.append(model)
         if len(calls) > 2:
             raise OutOfMemory("no more")
-        return made(model)
+        return made(model, folder)
 
     monkeypatch.setattr(conditioning, "seeded_runner", fails_later)
     measured = Conditioning(path, ModelFile(path).runner())

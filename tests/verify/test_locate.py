@@ -233,3 +233,12 @@ def test_the_command_of_the_readme() -> None:
     onnx.save(parse(CHAIN.format("Cos ")), "fused.onnx")
     (command,) = re.findall("^fusionc (verify .*--locate.*)$", (ROOT / "README.md").read_text(), re.MULTILINE)
     assert CliRunner().invoke(main, command.split()).stdout.startswith("the first value that differs is c")
+
+
+def test_what_only_other_values_of_initializers_show() -> None:
+    text = """agraph (float[N,3] x, float[3] w) => (float[N,3] y)
+        <float[3] w = {{1,2,3}}, float[3] fixed = {{1,2,3}}> {{
+        m = Mul (x, {}) y = Neg (m) }}"""
+    assert located(text.format("w"), text.format("w")).name == ""
+    found = located(text.format("w"), text.format("fixed"))
+    assert found.name == "m" and found.sample.startswith("initializers overridden")

@@ -212,3 +212,44 @@ def test_an_empty_input_may_have_its_own_shape(tmp_path: Path) -> None:
     assert judge(tmp_path, model, model, input_shape={"past": (2, 0, 4)}).status == "equal"
     with pytest.raises(UsageError, match="does not fit"):
         judge(tmp_path, model, model, input_shape={"past": (2, 0, 4), "new": (2, 0, 4)})
+
+
+ROOTS = "agraph (float[N,4] x) => (float[N,3] y{}) <float five = {{5}}, float[4,3] W, float[3] c> {{ {} }}"
+NEVER = "s = Sub (x, five) r = Sqrt (s) p = MatMul (r, W) y = Add (p, c)"
+
+
+def test_where_nothing_but_nan_comes_nothing_is_known(tmp_path: Path) -> None:
+    reference = parse(ROOTS.format("", NEVER))
+    other = parse(ROOTS.format("", NEVER.replace("Add (p, c)", "Sub (p, c)")))
+    found = judge(tmp_path, reference, other)
+    assert found.status == "impossible" and "nothing but NaN and infinities" in found.summary
+    np.savez(tmp_path / "x.npz", x=np.full((2, 4), 9, np.float32))
+    assert judge(tmp_path, reference, other, inputs=tmp_path / "x.npz").status == "different"
+
+
+def test_an_output_of_which_nothing_is_known_is_named(tmp_path: Path) -> None:
+    model = parse(ROOTS.format(", float[N,4] z", f"{NEVER} z = Exp (x)"))
+    found = judge(tmp_path, model, model)
+    assert found.status == "equal" and "of y no finite number was seen" in found.summary
+
+
+@pytest.mark.parametrize("factor", [2.0, 1.0])
+def test_a_huge_bias_hides_nothing(tmp_path: Path, factor: float) -> None:
+    """As those that keep a token from being chosen."""
+    made = []
+    for by in (1.0, factor):
+        model = parse("agraph (float[N,4] x) => (float[N,3] y) { y = Gemm (x, W, C) }")
+        weights = np.linspace(-1, 1, 12, dtype=np.float32).reshape(4, 3) * np.float32(by)
+        bias = np.float32([-3e38, 0, 0])
+        model.graph.initializer.extend(numpy_helper.from_array(a, n) for a, n in ((weights, "W"), (bias, "C")))
+        made.append(model)
+    assert judge(tmp_path, *made).status == ("equal" if factor == 1 else "different")
+
+
+def test_the_first_step_of_a_decoder_has_no_past(tmp_path: Path) -> None:
+    """An axis of 0 elements is one that a Reshape to 0 and −1 cannot find."""
+    text = """agraph (float[N,2,past_len,4] past) => (float[N,2,past_len,4] y) <int64[4] s = {{{}}}> {{
+        n = Neg (past) y = Reshape (n, s) }}"""
+    whole, left_over = parse(text.format("0,2,0,4")), parse(text.format("0,2,0,-1"))
+    found = judge(tmp_path, whole, left_over)
+    assert found.status == "different" and "nothing past" in found.differences[0].run

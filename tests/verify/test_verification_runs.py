@@ -68,13 +68,15 @@ def test_a_merge_of_random_nodes_is_seen_and_other_rewrites_are_not(tmp_path: Pa
     assert found.status == "different" and found.differences[0].run == "seed 0, N=2"  # not taken for instability
 
 
-def test_an_overridable_initializer_must_still_be_used(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kind", ["float", "float16", "double"])
+def test_an_overridable_initializer_must_still_be_used(tmp_path: Path, kind: str) -> None:
     def model(operand: str) -> onnx.ModelProto:
         made = parse(
-            f"agraph (float[N,3] x, float[3] w) => (float[N,3] y) <float[3] fixed> {{ y = Mul (x, {operand}) }}"
+            f"agraph ({kind}[N,3] x, {kind}[3] w) => ({kind}[N,3] y) <{kind}[3] fixed> {{ y = Mul (x, {operand}) }}"
         )
-        made.graph.initializer[0].CopyFrom(numpy_helper.from_array(np.float32([1, 2, 3]), "fixed"))
-        made.graph.initializer.append(numpy_helper.from_array(np.float32([1, 2, 3]), "w"))
+        numbers = np.array([1, 2, 3], {"float": np.float32, "float16": np.float16, "double": np.float64}[kind])
+        made.graph.initializer[0].CopyFrom(numpy_helper.from_array(numbers, "fixed"))
+        made.graph.initializer.append(numpy_helper.from_array(numbers, "w"))
         return made
 
     assert judge(tmp_path, model("w"), model("w")).status == "equal"

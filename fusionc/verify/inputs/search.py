@@ -29,6 +29,7 @@ _MOST_REFUSED = 1 << 29  # elements of inputs on which the reference failed; som
 _REDRAWS = 8
 _PATIENCE = 6  # what a reference may cost that fails in these ways; then no more inputs are tried
 _COSTS: dict[type[RunError], int] = {OutOfMemory: 1, Crashed: 3, Overdue: _PATIENCE}
+_FLOATS = (onnx.TensorProto.FLOAT16, onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE)
 _NARROWER: tuple[Style, ...] = (
     Style(),
     Style(integers="binary"),
@@ -46,6 +47,7 @@ class DrawnSample(Sample):
     sizes: Sizes
     style: Style
     seed: int
+    is_overriding: bool = False  # initializers that a caller may override
 
 
 class InputSearch:
@@ -92,10 +94,11 @@ class InputSearch:
             yield from self._one([*other, sizes], [style, *_NARROWER], seed)
         base = seeds[0]
         if self._defaults:
-            feeds = {name: _overridden(value, base) for name, value in self._defaults.items()}
-            yield from self._edge("initializers overridden", sizes, style, base, feeds)
+            yield from self._edge("initializers overridden", sizes, style, base, is_overriding=True)
         if not self._ports:
             return
+        for empty in self._choices.without_past(sizes):
+            yield from self._edge("nothing past", empty, style, base)
         for seed in (base, base + 1) if has_choice(self._ports, sizes) else (base,):
             for label, edge in self._edges(style, nonfinite):
                 yield from self._edge(label, sizes, edge, seed)
@@ -114,12 +117,12 @@ class InputSearch:
     def again(self, samples: Iterable[DrawnSample]) -> Iterator[DrawnSample]:
         """The same samples, of which only how they were drawn is needed."""
         for sample in samples:
-            if same := self._attempt(sample.sizes, sample.style, sample.seed):
+            if same := self._attempt(sample.sizes, sample.style, sample.seed, is_overriding=sample.is_overriding):
                 yield replace(same, label=sample.label)
 
     def feeds(self, sample: DrawnSample) -> dict[str, Any]:
         """The inputs of a sample, of which only how it was drawn is needed."""
-        return make_feeds(self._ports, self._ranges, sample.sizes, sample.style, sample.seed)
+        return self._feeds(sample.sizes, sample.style, sample.seed, sample.is_overriding)
 
     def redraws(self, sample: Sample) -> Iterator[DrawnSample]:
         """Samples like this one with other values; nothing of one that was not drawn."""
@@ -157,17 +160,19 @@ class InputSearch:
                     return
 
     def _edge(
-        self, label: str, sizes: Sizes, style: Style, seed: int, constants: Mapping[str, Any] | None = None
+        self, label: str, sizes: Sizes, style: Style, seed: int, *, is_overriding: bool = False
     ) -> Iterator[DrawnSample]:
-        if sample := self._attempt(sizes, style, seed, constants):
+        if sample := self._attempt(sizes, style, seed, is_overriding=is_overriding):
             yield replace(sample, edge=True, label=f"{label}, {sample.label}")
 
-    def _attempt(
-        self, sizes: Sizes, style: Style, seed: int, constants: Mapping[str, Any] | None = None
-    ) -> DrawnSample | None:
+    def _feeds(self, sizes: Sizes, style: Style, seed: int, is_overriding: bool) -> dict[str, Any]:
+        constants = {name: _overridden(value, seed) for name, value in self._defaults.items() if is_overriding}
+        return {**make_feeds(self._ports, self._ranges, sizes, style, seed), **constants}
+
+    def _attempt(self, sizes: Sizes, style: Style, seed: int, *, is_overriding: bool = False) -> DrawnSample | None:
         if self.is_over:
             return None
-        feeds = {**make_feeds(self._ports, self._ranges, sizes, style, seed), **(constants or {})}
+        feeds = self._feeds(sizes, style, seed, is_overriding)
         try:
             outputs = self._reference.run(feeds)
         except RunError as error:
@@ -180,7 +185,15 @@ class InputSearch:
             self._refused += sum(value.size for value in feeds.values() if isinstance(value, np.ndarray))
             return None
         label = ", ".join((f"seed {seed}", " ".join(f"{symbol}={size}" for symbol, size in sizes.items())))
-        return DrawnSample(label=label.rstrip(", "), feeds=feeds, outputs=outputs, sizes=sizes, style=style, seed=seed)
+        return DrawnSample(
+            label=label.rstrip(", "),
+            feeds=feeds,
+            outputs=outputs,
+            sizes=sizes,
+            style=style,
+            seed=seed,
+            is_overriding=is_overriding,
+        )
 
 
 def _why_not_drawn(port: Port) -> str:
@@ -195,12 +208,12 @@ def _why_not_drawn(port: Port) -> str:
 
 
 def _defaults(model: onnx.ModelProto, folder: Path) -> dict[str, Any]:
-    """The values of the float initializers that a caller may override."""
+    """The values of the float initializers that a caller may override; others are axes and sizes, mostly."""
     names = set(overridable(model))
     return {
         tensor.name: to_array(tensor, str(folder))
         for tensor in model.graph.initializer
-        if tensor.name in names and tensor.data_type in (onnx.TensorProto.FLOAT, onnx.TensorProto.DOUBLE)
+        if tensor.name in names and tensor.data_type in _FLOATS
     }
 
 
@@ -220,9 +233,7 @@ def _is_informative(outputs: Iterable[Any]) -> bool:
 
 
 def _overridden(value: Any, seed: int) -> Any:
-    """A float initializer with other values of the same signs; anything else is an axis or a size and stays."""
+    """A float initializer with other values of the same signs."""
     array = np.asarray(value)
-    if array.dtype.kind != "f":
-        return array
     rng = np.random.default_rng(seed)
     return np.asarray(array * rng.uniform(0.5, 1.5, array.shape) + (array == 0) * 0.1, array.dtype)

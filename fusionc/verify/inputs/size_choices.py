@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
-from itertools import combinations
+from itertools import combinations, islice
 
 from fusionc.verify.inputs.formulas import Sizes, evaluate, formula_of, symbols_of
 from fusionc.verify.interface import Port
@@ -12,6 +12,7 @@ from fusionc.verify.interface import Port
 # Sizes that models with constraints between their dimensions tend to accept.
 _LADDER = (1, 2, 3, 4, 8, 16, 32, 64, 128, 224, 256, 512, 768, 1024, 5, 6, 7, 12, 24, 48, 96, 384)
 _RANKS = (2, 3, 4, 1, 0)
+_PAST = re.compile("past|cache|prev", re.IGNORECASE)
 _MOST_LIKELY = 12
 _MOST_ELEMENTS = 1 << 24  # of one input
 
@@ -96,6 +97,13 @@ class SizeChoices:
         if batches:
             yield from self._varied(first, batches)
 
+    def without_past(self, first: Sizes) -> Iterator[Sizes]:
+        """The likeliest proposal with nothing in the cache of a decoder, as it is in the first step, given sizes that
+        work; none for a model that has no cache."""
+        past = {symbol: 0 for symbol in self.symbols if not self._is_rank(symbol) and _PAST.search(symbol)}
+        if past:
+            yield from islice(self._varied(first, past), 1)
+
     def _varied(self, first: Sizes, changes: Sizes) -> Iterator[Sizes]:
         base = {symbol: first[symbol] for symbol in self.symbols}
         changed = {**base, **changes}
@@ -119,7 +127,7 @@ class SizeChoices:
         totals = [symbol for symbol in plain if re.search("total|mask|kv|full", symbol, re.IGNORECASE)]
         for total in totals or plain:
             others = [symbol for symbol in plain if symbol != total]
-            pasts = [symbol for symbol in others if re.search("past|cache|prev", symbol, re.IGNORECASE)]
+            pasts = [symbol for symbol in others if _PAST.search(symbol)]
             for past in pasts:
                 for new in [symbol for symbol in others if symbol != past]:
                     yield from self._complete({**base, total: base[past] + base[new]})
@@ -151,7 +159,7 @@ class SizeChoices:
             return (2, 3) if axis % 2 == 0 else (3, 2)
         if self._is_batch(symbol):
             return 2, 3
-        if re.search("past|cache|prev", name):
+        if _PAST.search(symbol):
             return 6, 4
         if "height" in name or name == "h":
             return 64, 96
