@@ -111,12 +111,11 @@ def _declare_inputs_and_constants(graph: Graph, proto: onnx.GraphProto) -> None:
 
 def _pin(graph: Graph) -> None:
     """Mark what annotations and training information name."""
-    pins = {
-        e.value for a in getattr(graph.proto, "quantization_annotation", ()) for e in a.quant_parameter_tensor_names
-    }
+    annotations = getattr(graph.proto, "quantization_annotation", ())
+    named = {entry.value for annotation in annotations for entry in annotation.quant_parameter_tensor_names}
     if graph.id == 0:
-        pins |= {name for node in training_nodes(graph.model.proto) for name in node.input}
-    for name in pins & graph.values.keys():
+        named |= {name for node in training_nodes(graph.model.proto) for name in node.input}
+    for name in named & graph.values.keys():
         graph.values[name].is_pinned = True
 
 

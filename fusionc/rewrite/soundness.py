@@ -84,9 +84,8 @@ def _is_bound(old: Edge, new: Edge, tape: Tape) -> bool:
     """Whether a value has another name to keep, or none that it could have, where it is to be a graph output."""
     if not old.is_output or new is old or new in tape.constants:
         return False
-    is_named = new.is_output or new.is_pinned
-    is_free = isinstance(new, Value) and new.producer is not None and not is_named and new.graph is old.graph
-    return not is_free or any(user.graph.find(old.name) is not old for user in new.outputs)
+    is_free = isinstance(new, Value) and new.producer is not None and new.graph is old.graph
+    return not is_free or new.is_output or new.is_pinned or any(u.graph.find(old.name) is not old for u in new.outputs)
 
 
 def _reachable(results: Iterable[Edge], tape: Tape) -> list[Node]:

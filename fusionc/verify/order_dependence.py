@@ -198,8 +198,9 @@ def settled(reference: Any, candidate: Any, reach: Reach | None) -> tuple[Any, A
     """Both values, the elements that are no farther from each other than other orders reach made the same."""
     if reach is None:
         return reference, candidate
-    if np.isinf(reach).all() and _is_alike(reference, candidate):
-        return reference, reference  # how many elements there are may be decided by what moves, too
+    is_alike = (reference.dtype, reference.ndim) == (getattr(candidate, "dtype", None), np.ndim(candidate))
+    if is_alike and np.isinf(reach).all():  # how many elements there are may be decided by what moves, too
+        return reference, reference
     ours, theirs = np.array(reference), np.array(candidate)
     if ours.shape == theirs.shape and ours.dtype == theirs.dtype:
         same = np.isinf(reach)
@@ -208,10 +209,6 @@ def settled(reference: Any, candidate: Any, reach: Reach | None) -> tuple[Any, A
                 same |= np.abs(theirs.astype(np.float64) - ours) <= _LARGER * reach
         ours[same] = theirs[same] = np.zeros((), ours.dtype)
     return ours, theirs
-
-
-def _is_alike(reference: Any, candidate: Any) -> bool:
-    return (reference.dtype, reference.ndim) == (getattr(candidate, "dtype", None), np.ndim(candidate))
 
 
 def is_open(reference: Any, reach: Reach | None) -> bool:
@@ -250,9 +247,8 @@ def _is_reduction(node: onnx.NodeProto) -> bool:
 
 
 def _is_cast_to_integers(node: onnx.NodeProto) -> bool:
-    if canonical_domain(node.domain) or node.op_type != "Cast":
-        return False
-    return any(attribute.name == "to" and attribute.i in _INTEGERS for attribute in node.attribute)
+    is_cast = node.op_type == "Cast" and not canonical_domain(node.domain)
+    return is_cast and any(attribute.name == "to" and attribute.i in _INTEGERS for attribute in node.attribute)
 
 
 def _products(graph: onnx.GraphProto) -> dict[str, list[str]]:
@@ -270,12 +266,9 @@ def _products(graph: onnx.GraphProto) -> dict[str, list[str]]:
 
 
 def _overflowing(model: onnx.ModelProto, folder: str) -> Callable[[onnx.NodeProto], bool]:
-    """Whether a node of a model sums products with weights of which a few overflow."""
+    """Whether a node of a model sums products with weights of which a few overflow; a huge bias alone does nothing."""
     huge = {tensor.name for tensor in model.graph.initializer if _is_huge(tensor, folder)}
-    # A huge bias alone makes nothing overflow that would not by itself.
-    return lambda node: (
-        node.op_type in _SUMS and not huge.isdisjoint(node.input if node.op_type == "Einsum" else node.input[:2])
-    )
+    return lambda n: n.op_type in _SUMS and not huge.isdisjoint(n.input if n.op_type == "Einsum" else n.input[:2])
 
 
 def _is_huge(tensor: onnx.TensorProto, folder: str) -> bool:

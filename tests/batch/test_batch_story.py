@@ -10,11 +10,13 @@ import pytest
 from many_models import content, planted, write_model, write_with_weights
 
 import fusionc
+from fusionc import op
 from fusionc.batch import batch_story
 from fusionc.batch.batch_story import convert_many
 from fusionc.batch.find_models import find_models
 from fusionc.batch.outcome import Outcome
 from fusionc.batch.summary import Summary
+from fusionc.custom import replacement
 from fusionc.errors import FusioncError, UsageError
 
 OUTPUT = Path("out")
@@ -124,3 +126,11 @@ def test_a_module_that_a_file_of_passes_imports_is_one_of_the_ingredients(models
         assert set(states(converted(models, **given)).values()) == {expected}
     module.write_text(f"{text}# changed\n")
     assert set(states(converted(models, **given)).values()) == {"converted"}
+
+
+def test_what_the_program_has_registered_took_no_part(models: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(replacement, "REGISTERED", [])
+    monkeypatch.setattr(batch_story, "REGISTERED", replacement.REGISTERED)
+    fusionc.register_replacement(lambda x: op.Exp(op.Neg(x)), lambda x: op.Reciprocal(op.Exp(x)), name="Mine")
+    summary = converted(models / "relu.onnx", verify=False, jobs=1)
+    assert any(notice.startswith("Mine, which this program has registered, took no part") for notice in summary.notices)
