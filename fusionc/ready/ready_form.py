@@ -14,6 +14,7 @@ from fusionc.disk.content import content_of
 from fusionc.disk.external_data import external_entries
 from fusionc.disk.places import cannot_be_written
 from fusionc.disk.publish import Saved, is_copy
+from fusionc.errors import UsageError
 from fusionc.ready.bit_for_bit import bit_for_bit
 from fusionc.ready.machine import this_machine
 from fusionc.ready.ready_files import write_ready_files
@@ -49,6 +50,8 @@ def make_ready(
         runs, different = bit_for_bit(saved.model, files.model, kernels, shapes, inputs) if is_compared else (0, "")
     except RunError as error:
         return MadeReady(f"no ready form was made, as onnxruntime cannot load the model: {error}")
+    except UsageError as error:  # as inputs do not fit a model that runs without onnxruntime's optimizers alone
+        return MadeReady(f"no ready form was made: {error.what}")
     except OSError as error:
         raise cannot_be_written(error, saved.output) from error
     if different:

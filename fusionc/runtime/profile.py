@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from fusionc.runtime.custom_operators import libraries_in_use
@@ -50,8 +51,9 @@ def profile(
     """
     runs = max(2, min(_MOST_RUNS, _MOST_EVENTS // max(nodes, 1)))
     libraries = [*libraries_in_use(), *([] if kernels is None else [str(kernels.resolve())])]
-    arguments = (os.path.abspath(model), libraries, settings.as_json(), is_optimized, feeds, runs, seconds)
-    return Profile(*request("profile", *arguments, most=most))
+    with TemporaryDirectory() as folder:  # of this process, which outlives the one that measures
+        arguments = (os.path.abspath(model), libraries, settings.as_json(), is_optimized, feeds, runs, seconds, folder)
+        return Profile(*request("profile", *arguments, most=most))
 
 
 def seconds_of_run(model: Path, feeds: Mapping[str, Any], kernels: Path | None = None) -> float:

@@ -8,7 +8,6 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Any
 
@@ -163,21 +162,22 @@ class Sessions:
         feeds: Mapping[str, Any],
         most_runs: int,
         seconds: float,
+        folder: str,
     ) -> Summary:
-        """The times of a model as a user has it, in some runs behind a first one that does not count."""
+        """The times of a model as a user has it, in some runs behind a first one that does not count; its profile is
+        written into a folder."""
         limit_growth()
         options = deployed_options(libraries, settings, is_optimized)
         options.enable_profiling = True
-        with TemporaryDirectory() as folder:
-            options.profile_file_prefix = os.path.join(folder, "profile")
-            session = ort.InferenceSession(model, options, providers=_PROVIDERS)
+        options.profile_file_prefix = os.path.join(folder, "profile")
+        session = ort.InferenceSession(model, options, providers=_PROVIDERS)
+        session.run(None, dict(feeds))
+        began = perf_counter()
+        for _ in range(most_runs):
             session.run(None, dict(feeds))
-            began = perf_counter()
-            for _ in range(most_runs):
-                session.run(None, dict(feeds))
-                if perf_counter() - began > seconds:
-                    break
-            return summary_of(Path(session.end_profiling()))
+            if perf_counter() - began > seconds:
+                break
+        return summary_of(Path(session.end_profiling()))
 
     def seconds_of_run(self, model: str, libraries: Sequence[str], feeds: Mapping[str, Any], seconds: float) -> float:
         """The shortest of as many runs on one thread as this time allows."""

@@ -12,6 +12,7 @@ import pytest
 from harness import parse
 
 import fusionc
+from fusionc.errors import UsageError
 from fusionc.ready import ready_form
 from fusionc.ready.ready_files import ReadyFiles
 
@@ -109,3 +110,16 @@ def test_in_memory_there_is_no_place_for_it(tmp_path: Path) -> None:
         fusionc.optimize(parse(SMALL), ready=True)
     fusionc.optimize(parse(SMALL), ready=True, output=tmp_path / "out.onnx")
     assert ".ready." in fusionc.session(tmp_path / "out.onnx")._model_path
+
+
+def test_given_inputs_on_which_only_the_optimized_model_does_not_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def does_not_run(*_: object) -> tuple[int, str]:
+        raise UsageError("the model does not run on the inputs", hint="give others", code="E10001")
+
+    onnx.save(parse(SMALL), tmp_path / "in.onnx")
+    monkeypatch.setattr(ready_form, "bit_for_bit", does_not_run)
+    report = convert(tmp_path, ready=True)
+    assert report.ready is None and written(tmp_path) == ["out.onnx"]
+    assert "no ready form was made: the model does not run on the inputs" in report.notices

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import tempfile
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from fusionc.runtime import profile as profiling
+from fusionc.runtime.process import current
 from fusionc.runtime.profile import profile
 from fusionc.runtime.profile_events import summary_of
-from fusionc.runtime.run_errors import RunError
+from fusionc.runtime.run_errors import Overdue, RunError
 
 SAMPLES = Path(__file__).parents[2] / "sample_models"
 
@@ -63,3 +66,16 @@ def test_operators_and_what_is_between_them_sum_to_the_run(sample: str) -> None:
 def test_a_model_that_does_not_run_is_an_error() -> None:
     with pytest.raises(RunError):
         profile(SAMPLES / "conv_bn.onnx", {}, 20)
+
+
+def test_one_that_takes_too_long_leaves_no_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    for most in ("_MOST_RUNS", "_MOST_EVENTS"):
+        monkeypatch.setattr(profiling, most, 10**9)
+    if (process := current()) is not None:
+        process.end()  # so that the next one has this folder for its files
+    feeds = {"image": np.ones((1, 3, 16, 16), np.float32)}
+    with pytest.raises(Overdue):
+        profile(SAMPLES / "conv_bn.onnx", feeds, 1, seconds=60.0, most=3.0)
+    assert not list(tmp_path.rglob("*profile*"))
