@@ -17,8 +17,8 @@ class Tolerance:
     """`|a - b| <= absolute * scale + relative * |b|`, where b is the reference and scale the largest finite |b|.
 
     `widest` is the limit up to which `absolute` may grow where the reference itself is shown to amplify rounding that
-    much. absolute + relative, and widest + relative, stay below 0.01 for the types that can tell 1 % apart, so that
-    an output scaled by 1.01 is never accepted.
+    much, and of small slices beside large ones up to which it is accepted. absolute + relative, and widest + relative,
+    stay below 0.01 for the types that can tell 1 % apart, so that an output scaled by 1.01 is never accepted.
     """
 
     absolute: float
@@ -41,6 +41,9 @@ _PARTS_OF_COMPLEX = {"complex64": "float32", "complex128": "float64"}
 # Magnitudes near the end of a type's range stand for infinity (masks filled with the lowest number); as a scale they
 # would hide every other element.
 _LARGEST_SCALE = {"float64": 1e300, "float32": 1e30, "bfloat16": 1e30, "float16": 3e4}
+_PLACE = {"float32": 2.0**-23, "float64": 2.0**-52}  # the last one of 1; of other types none is finer than 2⁻¹⁰
+_SLICE = 16  # elements of a slice from which on its own largest value counts
+_PART, _PLACES = 50, 16  # of what is accepted of an output, and last places of its largest value, that each slice has
 _NOT_FINITE = (("NaN", np.isnan), ("+Inf", np.isposinf), ("-Inf", np.isneginf))
 
 
@@ -128,16 +131,6 @@ def largest_difference(reference: Any, other: Any) -> float:
     return float(np.abs(x[finite] - y[finite]).max(initial=0.0))
 
 
-def usual_difference(reference: Any, other: Any) -> float:
-    """What |a - b| is at most for nine of ten floats of two arrays; 0 where these are none, or of different shapes."""
-    if not isinstance(reference, np.ndarray) or not isinstance(other, np.ndarray) or reference.shape != other.shape:
-        return 0.0
-    if reference.dtype.name not in TOLERANCES or not reference.size:
-        return 0.0
-    off = np.abs(as_float64(reference) - as_float64(other))
-    return float(np.quantile(np.where(np.isfinite(off), off, 0.0), 0.9))
-
-
 def unequal(
     reference: NDArray[Any], candidate: NDArray[Any], least_scale: float = 0.0, numerics: Numerics = "rounding"
 ) -> NDArray[np.bool_]:
@@ -149,7 +142,7 @@ def unequal(
     a, b = as_float64(candidate), as_float64(reference)
     tolerance = tolerance_of(name, numerics)
     error, slack = _error_and_slack(a, b, tolerance)
-    wrong = error > tolerance.absolute * max(scale_of(b, name), least_scale) + slack
+    wrong = _is_wrong(error - slack, b, name, max(scale_of(b, name), least_scale), tolerance)
     for _, is_such in _NOT_FINITE:
         wrong |= is_such(a) != is_such(b)
     return np.asarray(wrong.any(axis=-1) if reference.dtype.kind == "c" else wrong)
@@ -165,9 +158,13 @@ def as_float64(array: NDArray[Any]) -> NDArray[np.float64]:
 
 def scale_of(values: NDArray[np.float64], name: str) -> float:
     """The largest magnitude that is not near the end of the range of a type, of the values of an array of that type."""
+    return float(_usable_magnitudes(values, name).max(initial=0.0))
+
+
+def _usable_magnitudes(values: NDArray[np.float64], name: str) -> NDArray[np.float64]:
     magnitudes = np.abs(values)
     usable = magnitudes <= _LARGEST_SCALE.get(name, np.inf)  # false for NaN, too
-    return float(magnitudes.max(initial=0.0, where=usable & np.isfinite(magnitudes)))
+    return np.where(usable & np.isfinite(magnitudes), magnitudes, 0.0)
 
 
 def _compare_maps(
@@ -249,7 +246,7 @@ def _compare_floats(
     tolerance = tolerance_of(name, numerics)
     scale = max(scale_of(b, name), least_scale)
     error, slack = _error_and_slack(a, b, tolerance)
-    wrong = error > tolerance.absolute * scale + slack
+    wrong = _is_wrong(error - slack, b, name, scale, tolerance)
     if not wrong.any():
         return None
     excess = np.where(wrong, error - slack, -1.0)
@@ -268,6 +265,25 @@ def _error_and_slack(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance) -> 
     finite = np.isfinite(b)
     error = np.abs(np.subtract(a, b, where=finite, out=np.zeros_like(b)))
     return error, tolerance.relative * np.abs(np.where(finite, b, 0.0))
+
+
+def _is_wrong(
+    excess: NDArray[np.float64], b: NDArray[np.float64], name: str, scale: float, tolerance: Tolerance
+) -> NDArray[np.bool_]:
+    """Which elements are off by more than is accepted, `excess` being what the relative tolerance does not allow.
+
+    The largest values of an output, corners of boxes, say, would hide slices of small ones, the scores beside them: in
+    slices of many elements no more is accepted than the widest share of their own largest value, or a part of the rest.
+    """
+    usual = tolerance.absolute * scale
+    least = min(usual, max(usual / _PART, _PLACES * _PLACE.get(name, 2.0**-10) * scale))
+    if tolerance.absolute >= tolerance.widest or not (excess > least).any():
+        return np.asarray(excess > usual)
+    limit, magnitudes = np.full(b.shape, usual), _usable_magnitudes(b, name)
+    for axis in (axis for axis, count in enumerate(b.shape) if 1 < count <= b.size // _SLICE):
+        others = tuple(other for other in range(b.ndim) if other != axis)
+        limit = np.minimum(limit, tolerance.widest * magnitudes.max(others, keepdims=True))
+    return np.asarray(excess > np.maximum(limit, least))
 
 
 def _first(mask: NDArray[np.bool_]) -> tuple[int, ...]:

@@ -16,11 +16,10 @@ from fusionc.verify.compare import (
     compare,
     largest_magnitude,
     tells_something,
-    usual_difference,
 )
 from fusionc.verify.conditioning import Conditioning, steps
 from fusionc.verify.inputs.sample import Sample
-from fusionc.verify.noise import ABOUT, IN_PROPORTION, Noise, elements_off, is_within
+from fusionc.verify.noise import ABOUT, IN_PROPORTION, Noise, elements_off, is_within, usual_difference
 from fusionc.verify.optimizer_dependence import OptimizerDependence
 from fusionc.verify.order_dependence import OrderDependence, Reach, farther, is_finite, is_open, settled
 from fusionc.verify.result import Difference

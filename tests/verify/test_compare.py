@@ -10,7 +10,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from fusionc.verify.compare import Mismatch, compare, largest_difference, largest_magnitude, unequal, usual_difference
+from fusionc.verify.compare import Mismatch, compare, largest_difference, largest_magnitude, unequal
+from fusionc.verify.noise import usual_difference
 
 # By type: the share of the largest element by which one of 0 may be off, that by which the largest element itself may
 # be off (both together), and the share of the largest up to which the tolerance may grow.
@@ -264,3 +265,25 @@ def test_a_few_elements_are_not_the_usual_difference() -> None:
     assert usual_difference(value, other) == 2
     assert usual_difference(value, other[:50]) == usual_difference([value], [other]) == usual_difference(1, 2) == 0
     assert usual_difference(np.arange(9), np.arange(9)[::-1]) == 0, "integers do not round"
+
+
+@pytest.mark.parametrize("axis", [1, 2])
+@pytest.mark.parametrize(("factor", "is_same"), [(0.0, False), (1.02, False), (1.0001, True)])
+def test_large_values_hide_no_slice_of_small_ones(axis: int, factor: float, is_same: bool) -> None:
+    """Corners of boxes up to 640, and scores near 0."""
+    rng = np.random.default_rng(0)
+    boxes, scores = rng.uniform(0, 640, (1, 4, 50)), rng.uniform(0, 0.5, (1, 3, 50))
+    made = [np.concatenate([boxes, scores * by], 1).astype(np.float32) for by in (1, factor)]
+    made = [array if axis == 1 else array.transpose(0, 2, 1) for array in made]
+    assert (compare(*made) is None) is is_same
+    assert compare(*made, numerics="approximate") is None
+
+
+def test_what_a_zero_slice_rounds_to_is_accepted() -> None:
+    values = np.random.default_rng(0).uniform(-9, 9, (2, 4, 50)).astype(np.float32)
+    values[:, 0] = 0
+    other = values.copy()
+    other[:, 0] = 1e-6
+    assert compare(values, other) is None
+    other[:, 0] = 1e-4
+    assert compare(values, other) is not None
