@@ -56,7 +56,8 @@ def convert_many(
         if scheduler is None:
             start_processes(at_once)
         notices = [*check(given, run), *notes]
-        if own := [p.name for p in REGISTERED]:
+        read = {os.path.realpath(file) for file in given.get("custom_passes") or ()}
+        if own := [p.name for p in REGISTERED if os.path.realpath(p.place.rpartition(":")[0]) not in read]:
             what = f"{', '.join(own)}, which this program has registered, took no part"
             notices.append(f"{what}: many models are converted in other processes; name the file with custom_passes")
         _make_folder(output)

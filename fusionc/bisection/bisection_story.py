@@ -40,7 +40,7 @@ class Bisection:
 
     `switches` is a file that switches the passes at fault off, but for those in `must`, which only
     --optimization_switch does: it has them on, or nothing else may. `is_all` says whether the result is right without
-    them.
+    them, None where nobody can tell.
     """
 
     found: list[Found] = field(default_factory=list)
@@ -48,7 +48,7 @@ class Bisection:
     summary: str = ""
     switches: Path | None = None
     must: tuple[str, ...] = ()
-    is_all: bool = True
+    is_all: bool | None = True
     notices: list[str] = field(default_factory=list)
 
 
@@ -90,7 +90,7 @@ def bisect(options: Options, check: str | None, folder: Path) -> Bisection:
                 for rewrite in culprit.rewrites:
                     plog.warning("Bisect", f"{described(rewrite.commit)}: {culprit.after}")
             last = trials.run().opinion
-            result.runs, result.summary, result.is_all = trials.runs, last.summary, bool(last.is_good)
+            result.runs, result.summary, result.is_all = trials.runs, last.summary, last.is_good
         if result.found:
             passes = _distinct([rewrite.pass_ for one in result.found for rewrite in one.culprit.rewrites])
             registry = load_passes(options.custom_passes)

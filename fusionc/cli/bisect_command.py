@@ -101,6 +101,8 @@ def _show(result: Bisection) -> None:
     lines = [fact for number, found in enumerate(result.found, 1) for fact in _facts(number, found)]
     if not result.found:
         lines.append(("result", f"right: {result.summary}"))
+    elif result.is_all is None:
+        lines.append(("and more", f"nobody can tell whether the result is right without these: {result.summary}"))
     elif not result.is_all:
         lines.append(("and more", f"without all these the result is still wrong: {result.summary}"))
     if result.switches is not None:

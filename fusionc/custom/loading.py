@@ -25,6 +25,7 @@ from fusionc.rewrite.pattern import makers
 
 ENTRY_POINTS = "fusionc.passes"
 _ENTRIES: dict[str, list[Pass]] = {}  # what the entry points of this process have brought along
+_OF_MODULES: dict[Path, list[Pass]] = {}  # what the modules that a file has imported have brought along
 _BESIDE: dict[str, Path] = {}  # modules that files have imported from beside them, and those folders
 _LOCK = threading.RLock()  # what files register, they register for the whole process
 _PACKAGE = str(Path(__file__).parents[1])
@@ -34,9 +35,9 @@ _LIBRARY = (contextlib.__file__, inspect.__file__, metadata.__file__)
 def load_passes(files: Sequence[Path] = ()) -> tuple[Pass, ...]:
     """All passes in the order in which they run: users' GraphFusion passes behind the built-in ones, then UBFusion.
 
-    A file is executed, with the modules beside it that it imports; its passes are those that are registered by
-    register_replacement meanwhile, and the subclasses of Pass that it defines. Packages register files or modules of
-    theirs as entry points of the group fusionc.passes. What a program has registered itself counts in its process.
+    A file is executed; its passes are those that it and the modules that it imports register by register_replacement,
+    and the subclasses of Pass that it defines. Packages register files or modules of theirs as entry points of the
+    group fusionc.passes. What a program has registered itself counts in its process.
 
     Raises UsageError where a file cannot be read or two passes have one name, FusioncError where a file fails; both
     name the file and the line.
@@ -45,7 +46,6 @@ def load_passes(files: Sequence[Path] = ()) -> tuple[Pass, ...]:
         registered = list(replacement.REGISTERED)
         executed = {str(file.resolve()) for file in files}  # a program that has imported one of them has its passes
         replacement.REGISTERED[:] = [p for p in registered if p.place.rpartition(":")[0] not in executed]
-        _forget(_BESIDE)
         try:
             return _load(files)
         finally:
@@ -66,7 +66,8 @@ def _load(files: Sequence[Path]) -> tuple[Pass, ...]:
             hint = "give the path of a Python file with --custom_passes"
             raise UsageError(f"the file of custom passes {problem}", where=str(file), hint=hint, code="E10410")
         found = _passes_of(str(file), partial(_execute, file.resolve(), number))
-        if not found:
+        found = _with_those_of_modules(file.resolve(), found)
+        if not found and not own:
             hint = "call register_replacement in it, or define a subclass of Pass there"
             raise UsageError("the file of custom passes has no pass", where=str(file), hint=hint, code="E10001")
         own += found
@@ -79,13 +80,24 @@ def _load(files: Sequence[Path]) -> tuple[Pass, ...]:
     return (*built_in, *ordinary, *(p for p in (*PASSES, *own) if p.kind == "UBFusion"))
 
 
+def _with_those_of_modules(file: Path, found: list[Pass]) -> list[Pass]:
+    """The passes of a file, with those of modules that it imported when it was first executed: they are there still."""
+    names = {p.name for p in found}
+    known = [p for p in _OF_MODULES.get(file, ()) if p.name not in names]
+    made_now = [p for p in found if p.place.rpartition(":")[0] != str(file)]
+    _OF_MODULES[file] = [*known, *made_now]
+    return [*known, *found]
+
+
 def _execute(file: Path, number: int) -> ModuleType:
     name = f"fusionc_custom_{number}"
     module = ModuleType(name)
     loader = SourceFileLoader(name, str(file))  # whatever the file is called
     module.__file__ = str(file)
     sys.modules[name] = module  # so that inspect and pickle find what it defines
-    _forget([other for other, folder in _BESIDE.items() if folder != file.parent])
+    for other in [other for other, folder in _BESIDE.items() if folder != file.parent and _is_beside(file, other)]:
+        sys.modules.pop(other, None)  # the file means its own
+        del _BESIDE[other]
     before = set(sys.modules)
     sys.path.insert(0, str(file.parent))  # so that it can import what lies beside it, as a script can
     try:
@@ -94,22 +106,16 @@ def _execute(file: Path, number: int) -> ModuleType:
             exec(compile(loader.get_data(str(file)), str(file), "exec"), vars(module))
     finally:
         sys.path.remove(str(file.parent))
-        _BESIDE.update(dict.fromkeys(filter(partial(_is_in, file.parent), sys.modules.keys() - before), file.parent))
+        for other in sys.modules.keys() - before:
+            if _is_beside(file, other):
+                _BESIDE[other] = file.parent
     return module
 
 
-def _is_in(folder: Path, name: str) -> bool:
-    """Whether a module, or the package that it is a part of, lies in a folder itself."""
-    module = sys.modules.get(name.partition(".")[0])
-    places = [*getattr(module, "__path__", ()), getattr(module, "__file__", None) or ""]
-    return any(Path(place).parent == folder for place in places)
-
-
-def _forget(names: Iterable[str]) -> None:
-    """Import them anew, when a file does: they are registered again then, or lie beside another file."""
-    for name in list(names):
-        sys.modules.pop(name, None)
-        _BESIDE.pop(name)
+def _is_beside(file: Path, module: str) -> bool:
+    """Whether a module of this name, or the package that it is a part of, lies beside a file."""
+    place = file.parent / module.partition(".")[0]
+    return place.is_dir() or place.with_name(f"{place.name}.py").is_file()
 
 
 def _passes_of(source: str, load: Callable[[], object]) -> list[Pass]:

@@ -151,7 +151,7 @@ def _given(m: Match, argument: str, scalars: Mapping[str, float], search: Captur
             refuse(f"{argument} is not a single number")
         m.literal_rank = max(m.literal_rank, array.ndim)  # it is a number from here on, whatever rank it gave others
         numbers.append(array.item())
-    if any(number != numbers[0] for number in numbers):
+    if any(number != numbers[0] for number in numbers[1:]):
         refuse(f"{argument} would have to be several numbers")
     return numbers[0] if numbers else None
 

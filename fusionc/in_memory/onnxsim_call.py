@@ -145,18 +145,11 @@ def simplify(
         "target_opset": onnx_opset_version() if target_opset_version == "latest" else target_opset_version,
         "output": output_path,
     }
-    given_model = (model, None) if mutable_initializer else _with_constants(model, proto)
+    to_optimize = model if mutable_initializer else _with_constants(model, proto)
     del proto
     with sample_file(input_data or {}) as inputs:
         try:
-            result, report = optimize(
-                given_model[0],
-                base_dir=given_model[1],
-                inputs=inputs,
-                target="onnx",
-                on_mismatch="rollback",
-                **options,
-            )
+            result, report = optimize(to_optimize, inputs=inputs, target="onnx", on_mismatch="rollback", **options)
         except VerificationError as error:
             warnings.warn(str(error), stacklevel=2)
             return (onnx.load(model) if isinstance(model, str | os.PathLike) else model), False
@@ -166,17 +159,17 @@ def simplify(
 
 def _with_constants(
     model: str | os.PathLike[str] | onnx.ModelProto, proto: onnx.ModelProto
-) -> tuple[str | os.PathLike[str] | onnx.ModelProto, Path | None]:
-    """The model, of which `proto` is all but large weights, without the inputs that initializers give a value to, and
-    the folder of what it has in files; as it is where it has no such inputs, or must have them."""
+) -> str | os.PathLike[str] | onnx.ModelProto:
+    """The model, which `proto` is without external data, with no inputs that initializers give a value to; as it is
+    where it has none, or must have them."""
     fed = inputs_to_feed(proto.graph)
     if proto.ir_version < 4 or len(fed) == len(proto.graph.input):
-        return model, None
+        return model
     made = onnx.ModelProto()
-    made.CopyFrom(proto)
+    made.CopyFrom(onnx.load(model) if isinstance(model, str | os.PathLike) else model)
     made.graph.ClearField("input")
     made.graph.input.extend(fed)
-    return made, Path(model).parent if isinstance(model, str | os.PathLike) else None
+    return made
 
 
 def _shapes(model: onnx.ModelProto, shapes: Shapes | None) -> dict[str, tuple[int, ...]] | None:

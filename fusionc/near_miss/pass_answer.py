@@ -51,7 +51,7 @@ def state_of(pass_: Pass, enabled: Collection[str], *, pattern_fusion_pass: bool
     if pass_.name in enabled:
         return "on"
     if pass_.is_pattern_fusion and not pattern_fusion_pass:
-        return "off; without --pattern_fusion_pass false it is on, as is assumed below"
+        return "off by --pattern_fusion_pass false, which no other switch undoes; below, it is as if it were on"
     default = " by default" if pass_.default == "off" else ""
     return f'off{default}; --optimization_switch "{pass_.name}:on" switches it on, as is assumed below'
 

@@ -13,7 +13,7 @@ from onnx import GraphProto, ModelProto, TensorShapeProto, ValueInfoProto
 
 from fusionc.errors import UsageError, advice
 from fusionc.model.graph import Shape
-from fusionc.protos import fresh_name, graphs_in, initialized, inputs_to_feed
+from fusionc.protos import fresh_name, graphs_in, initialized, inputs_to_feed, shapeless
 from fusionc.requested.held_sizes import TwoSizes, shapes_only
 from fusionc.runtime.run_errors import RunError
 
@@ -67,7 +67,7 @@ def free_sizes(model: ModelProto, given: FreeDims) -> Freed:
     for number, graph in enumerate(graphs_in(model.graph)):
         before, after, doubled = (at.graphs[number].values for at in (found.before, found.after, twice.after))
         for info in (*graph.value_info, *graph.output):
-            if info.name in found.reached and info.name in before and info.type.HasField("tensor_type"):
+            if info.name in found.reached and info.name in before:
                 _open(info, before[info.name].shape, after[info.name].shape, doubled[info.name].shape, former)
     _forget_in_functions(model)
     for name, axes in symbols.items():
@@ -174,6 +174,9 @@ def _open(
 
     Where inference has lost a symbol, it is the one whose size the dimension had, if it has the new size with it, too.
     """
+    if not info.type.HasField("tensor_type"):  # a sequence, say, of which no sizes are known
+        info.type.CopyFrom(shapeless(info.type))
+        return
     type_ = info.type.tensor_type
     rank = len(type_.shape.dim)
     if before is None or after is None or not rank == len(before) == len(after):

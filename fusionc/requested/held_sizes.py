@@ -22,7 +22,7 @@ from fusionc.model.graph import Edge, Graph, Model, Node, Shape
 from fusionc.model.operators import is_foreign
 from fusionc.model.write_back import write_back
 from fusionc.passes import PASSES
-from fusionc.protos import fresh_name, graphs_in, own_names, without_large_weights
+from fusionc.protos import fresh_name, graphs_in, own_names, shapeless, without_large_weights
 from fusionc.rewrite.log import RewriteLog
 from fusionc.rewrite.pipeline import run
 from fusionc.shapes.inference import typed_model
@@ -62,10 +62,8 @@ class TwoSizes:
         graphs = list(graphs_in(self._changed.graph))
         self._taken = dict.fromkeys((name for graph in graphs for name in own_names(graph)), 1)
         for info in (info for graph in graphs for info in (*graph.value_info, *graph.output)):
-            if info.name in self.reached and info.type.HasField(
-                "tensor_type"
-            ):  # it holds for the sizes that the model has
-                info.type.tensor_type.ClearField("shape")
+            if info.name in self.reached:  # it holds for the sizes that the model has
+                info.type.CopyFrom(shapeless(info.type))
         for value in self._changed.graph.input:
             for axis, size in sizes.get(value.name, {}).items():
                 dim = value.type.tensor_type.shape.dim[axis]

@@ -60,7 +60,8 @@ class Tape:
 
         `like` lends the attributes (and keeps unknown ones); `attributes` change them, None removes one. Trailing
         inputs that are None are left out. `outputs` is their number, or says of each whether it is wanted: None stands
-        for those that are not. Types and shapes of the outputs are inferred at once.
+        for those that are not. Types and shapes of the outputs are inferred at once. Refuses where `like` holds
+        subgraphs: `move` takes these along.
         """
         self._require(op, domain, inputs, is_new=like is None or like.op != op)
         proto = onnx.NodeProto(op_type=op, domain=domain)

@@ -47,7 +47,7 @@ def effects(
 
 
 def _awake(off: Sequence[str], effective: Callable[[Sequence[str]], Collection[str]]) -> list[str]:
-    """Those of passes that are off which would take effect; one that fails is off for a reason, and is left out."""
+    """Which of the passes that are off would take effect; one that fails is off for a reason, and is left out."""
     try:
         found = effective(off)
     except FusioncError as error:

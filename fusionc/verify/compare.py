@@ -14,11 +14,12 @@ Numerics = Literal["bitwise", "rounding", "approximate"]
 
 @dataclass(frozen=True)
 class Tolerance:
-    """`|a - b| <= absolute * scale + relative * |b|`, where b is the reference and scale the largest finite |b|.
+    """`|a - b| <= absolute * scale + relative * |b|`, where b is the reference and scale the largest finite |b|; of a
+    slice with small values less, as `_limit` has it.
 
     `widest` is the limit up to which `absolute` may grow where the reference itself is shown to amplify rounding that
-    much, and of small slices beside large ones up to which it is accepted. absolute + relative, and widest + relative,
-    stay below 0.01 for the types that can tell 1 % apart, so that an output scaled by 1.01 is never accepted.
+    much, and the share of a slice's own largest value that is accepted of it. absolute + relative, and widest +
+    relative, stay below 0.01 for the types that can tell 1 % apart, so that an output scaled by 1.01 is never accepted.
     """
 
     absolute: float
@@ -42,7 +43,7 @@ _PARTS_OF_COMPLEX = {"complex64": "float32", "complex128": "float64"}
 # would hide every other element.
 _LARGEST_SCALE = {"float64": 1e300, "float32": 1e30, "bfloat16": 1e30, "float16": 3e4}
 _PLACE = {"float32": 2.0**-23, "float64": 2.0**-52}  # the last one of 1; of other types none is finer than 2⁻¹⁰
-_SLICE = 16  # elements of a slice from which on its own largest value counts
+SLICE = 16  # elements of a slice from which on it is judged by itself
 _PART, _PLACES = 50, 16  # of what is accepted of an output, and last places of its largest value, that each slice has
 _NOT_FINITE = (("NaN", np.isnan), ("+Inf", np.isposinf), ("-Inf", np.isneginf))
 
@@ -142,7 +143,7 @@ def unequal(
     a, b = as_float64(candidate), as_float64(reference)
     tolerance = tolerance_of(name, numerics)
     error, slack = _error_and_slack(a, b, tolerance)
-    wrong = _is_wrong(error - slack, b, name, max(scale_of(b, name), least_scale), tolerance)
+    wrong = error - slack > _limit(error - slack, b, name, max(scale_of(b, name), least_scale), tolerance)
     for _, is_such in _NOT_FINITE:
         wrong |= is_such(a) != is_such(b)
     return np.asarray(wrong.any(axis=-1) if reference.dtype.kind == "c" else wrong)
@@ -246,7 +247,8 @@ def _compare_floats(
     tolerance = tolerance_of(name, numerics)
     scale = max(scale_of(b, name), least_scale)
     error, slack = _error_and_slack(a, b, tolerance)
-    wrong = _is_wrong(error - slack, b, name, scale, tolerance)
+    limit = _limit(error - slack, b, name, scale, tolerance)
+    wrong = error - slack > limit
     if not wrong.any():
         return None
     excess = np.where(wrong, error - slack, -1.0)
@@ -254,8 +256,8 @@ def _compare_floats(
     return Mismatch(
         f"{int(wrong.sum())} of {wrong.size} elements differ by more than the tolerance of {name}, "
         f"worst at {list(place)}: {a[place]:.6g} for {b[place]:.6g} "
-        f"(off by {error[place]:.2g}, largest value {scale:.3g})",
-        float(error.max()),
+        f"(off by {error[place]:.2g}, {limit[place] + slack[place]:.2g} accepted, largest value {scale:.3g})",
+        float(error[wrong].max()),
         not bool((error > tolerance.widest * scale + slack).any()),
     )
 
@@ -267,10 +269,10 @@ def _error_and_slack(a: NDArray[Any], b: NDArray[Any], tolerance: Tolerance) -> 
     return error, tolerance.relative * np.abs(np.where(finite, b, 0.0))
 
 
-def _is_wrong(
+def _limit(
     excess: NDArray[np.float64], b: NDArray[np.float64], name: str, scale: float, tolerance: Tolerance
-) -> NDArray[np.bool_]:
-    """Which elements are off by more than is accepted, `excess` being what the relative tolerance does not allow.
+) -> NDArray[np.float64]:
+    """By how much each element may be off besides what the relative tolerance allows; `excess` is by how much it is.
 
     The largest values of an output, corners of boxes, say, would hide slices of small ones, the scores beside them: in
     slices of many elements no more is accepted than the widest share of their own largest value, or a part of the rest.
@@ -278,12 +280,12 @@ def _is_wrong(
     usual = tolerance.absolute * scale
     least = min(usual, max(usual / _PART, _PLACES * _PLACE.get(name, 2.0**-10) * scale))
     if tolerance.absolute >= tolerance.widest or not (excess > least).any():
-        return np.asarray(excess > usual)
+        return np.full(b.shape, usual)
     limit, magnitudes = np.full(b.shape, usual), _usable_magnitudes(b, name)
-    for axis in (axis for axis, count in enumerate(b.shape) if 1 < count <= b.size // _SLICE):
+    for axis in (axis for axis, count in enumerate(b.shape) if 1 < count <= b.size // SLICE):
         others = tuple(other for other in range(b.ndim) if other != axis)
         limit = np.minimum(limit, tolerance.widest * magnitudes.max(others, keepdims=True))
-    return np.asarray(excess > np.maximum(limit, least))
+    return np.asarray(np.maximum(limit, least))
 
 
 def _first(mask: NDArray[np.bool_]) -> tuple[int, ...]:

@@ -70,7 +70,8 @@ class Deployment:
     def _explained(
         self, difference: Difference, sample: Sample, outputs: _Outputs, known: OptimizerFault | None
     ) -> OptimizerFault | None:
-        """The fault with one more difference, `outputs` being what showed it; None where it is no fault."""
+        """The fault with one more difference, `outputs` being what showed it; what is known where that is none. Of the
+        reference it is where that, at the level, is off in the same outputs about as far."""
         errors = self._errors(sample, outputs)
         if known is None and self._is_unsteady(sample, outputs):
             self.notes.append(
@@ -79,11 +80,14 @@ class Deployment:
             return None
         if known is None or known.is_in_reference:
             reference = self._outputs(self.reference, known.optimizers if known else (), sample)
-            is_in_reference = self._is_in_reference(sample, errors, reference)
-            if not is_in_reference and self._is_rounding(sample, outputs, reference):
-                return known
-            if known is None or not is_in_reference:
-                known = OptimizerFault(self.level, difference, (), is_in_reference)
+            theirs = self._errors(sample, reference)  # of one that does not run, all is as wrong
+            left = {name: e for name, e in errors.items() if "" not in theirs and e > ABOUT * theirs.get(name, 0.0)}
+            if left and self._is_rounding(sample, left, reference):
+                if not theirs:
+                    return known
+                left = {}
+            if known is None or left:
+                known = OptimizerFault(self.level, difference, (), is_in_reference=not left)
 
         def is_right(disabled: Sequence[str]) -> bool:
             self.progress(f"at level {self.level}: looking for the optimizer at fault, {len(disabled)} are off")
@@ -91,12 +95,6 @@ class Deployment:
             return all(error * _CLEARLY < errors.get(name, 0.0) for name, error in left.items())
 
         return replace(known, optimizers=optimizers_at_fault(is_right, known.optimizers))
-
-    def _is_in_reference(self, sample: Sample, errors: Mapping[str, float], reference: _Outputs) -> bool:
-        """Whether the reference, which gives this at the level, does not run there, or is off in each output in which
-        the candidate is, about as far."""
-        own = self._errors(sample, reference)
-        return "" in own or (own.keys() >= errors.keys() and is_within(errors, own, ABOUT))
 
     def _is_unsteady(self, sample: Sample, outputs: _Outputs) -> bool:
         """Whether the candidate gives something else in another session: of a sum of nothing, say, onnxruntime's
@@ -110,12 +108,12 @@ class Deployment:
                 return True
         return False
 
-    def _is_rounding(self, sample: Sample, outputs: _Outputs, reference: _Outputs) -> bool:
+    def _is_rounding(self, sample: Sample, errors: Mapping[str, float], reference: _Outputs) -> bool:
         """Whether the reference moves about as far when it is optimized, though not farther than is accepted."""
-        if isinstance(outputs, str) or isinstance(reference, str):
+        if "" in errors or isinstance(reference, str):
             return False
         moved = map(largest_difference, sample.outputs, reference)
-        return is_within(self._errors(sample, outputs), dict(zip(self.judge.names, moved, strict=True)), ABOUT)
+        return is_within(errors, dict(zip(self.judge.names, moved, strict=True)), ABOUT)
 
     def _outputs(self, model: ModelFile, disabled: Sequence[str], sample: Sample) -> _Outputs:
         """What a model gives at this level; why it does not run, where that is the optimizers' fault."""

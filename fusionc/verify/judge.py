@@ -143,7 +143,7 @@ class Judge:
             parts.append(self.movement)
         if self.never_finite:
             which = ", ".join(name for name in self.names if name in self.never_finite)
-            parts.append(f"of {which} no finite number was seen, so that little is known of it: give inputs")
+            parts.append(f"of {which} nothing but NaN and infinities was compared: other inputs tell more")
         parts += [
             f"{number} left out, on which the reference fails: {why}" for why, number in Counter(left_out).items()
         ]

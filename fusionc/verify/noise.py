@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from fusionc.model.tensors import float_info
 from fusionc.verify.compare import (
+    SLICE,
     TOLERANCES,
     Numerics,
     as_float64,
@@ -26,7 +27,7 @@ IN_PROPORTION = 16
 # outputs may be off. Those of half precision never are: they may be off by as much as rounding is amplified in one.
 _AMPLIFIED = 250
 _FEW = 4  # times the noise of a part, of which draws show less than of all
-_SLICE, _MOST_OF_IT = 16, 0.5  # elements of a slice from which on it is judged, and the share of it that is off then
+_MOST_OF_IT = 0.5  # the share of a slice that is off where it is judged by itself
 
 
 class Noise:
@@ -64,7 +65,7 @@ class Noise:
             return False
         for axis in range(off.ndim):
             others = tuple(other for other in range(off.ndim) if other != axis)
-            is_told = (off > 0).mean(others) > _MOST_OF_IT if off.size >= _SLICE * off.shape[axis] else np.False_
+            is_told = (off > 0).mean(others) > _MOST_OF_IT if off.size >= SLICE * off.shape[axis] else np.False_
             if (is_told & (off.max(others) > limit * self._moves.max(others))).any():
                 return False
         return True

@@ -91,7 +91,7 @@ def verify(
     if judge.runs == 0:
         return _impossible(reference, search)
     if len(judge.never_finite) == len(judge.names):
-        why = f"on every input that was tried {reference} computes nothing but NaN and infinities; give inputs"
+        why = f"on all inputs that were compared {reference} computes nothing but NaN and infinities; give others"
         return Verification("impossible", 0, why)
     other.close()  # one session at a time
     ours.runner.close()

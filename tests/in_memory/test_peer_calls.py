@@ -121,6 +121,7 @@ def test_initializers_that_are_inputs_are_constants_unless_they_may_change(is_fi
         simplified, is_right = fusionc.simplify("m.onnx" if is_file else given, mutable_initializer=is_mutable)
         assert is_right and [value.name for value in simplified.graph.input] == inputs
         assert (operators(simplified) == SHORT) is not is_mutable
+        assert not any(tensor.external_data for tensor in simplified.graph.initializer)
     assert is_file or given.SerializeToString() == before
 
 

@@ -12,7 +12,7 @@ from harness import parse
 from numpy.typing import NDArray
 from onnx import numpy_helper
 
-from fusionc.verify.noise import ABOUT, IN_PROPORTION, Noise, elements_off, is_within
+from fusionc.verify.noise import ABOUT, IN_PROPORTION, Noise, elements_off, is_within, usual_difference
 from fusionc.verify.verification import verify
 
 
@@ -148,3 +148,14 @@ def test_steps_that_rounding_takes_elsewhere_are_no_difference(tmp_path: Path) -
 def test_within_some_times_the_noise() -> None:
     assert is_within({"y": IN_PROPORTION}, {"y": 1.0, "z": 0.0}, IN_PROPORTION)
     assert not is_within({"y": 1.0, "z": 1e-3}, {"y": 1.0, "z": 0.0}, IN_PROPORTION)
+
+
+def test_a_few_elements_are_not_the_usual_difference() -> None:
+    value, other = np.ones(100, np.float32), np.ones(100, np.float32)
+    other[:9] = 7
+    assert usual_difference(value, other) == 0
+    other[:30] = np.nan
+    other[30:60] = 3
+    assert usual_difference(value, other) == 2
+    assert usual_difference(value, other[:50]) == usual_difference([value], [other]) == usual_difference(1, 2) == 0
+    assert usual_difference(np.arange(9), np.arange(9)[::-1]) == 0, "integers do not round"

@@ -100,7 +100,8 @@ class SizeChoices:
     def without_past(self, first: Sizes) -> Iterator[Sizes]:
         """The likeliest proposal with nothing in the cache of a decoder, as it is in the first step, given sizes that
         work; none for a model that has no cache."""
-        past = {symbol: 0 for symbol in self.symbols if not self._is_rank(symbol) and _PAST.search(symbol)}
+        past = {symbol: 0 for symbol, (_, axis) in self._axes.items() if axis > 0 and _is_past(symbol)}
+        past = {symbol: size for symbol, size in past.items() if symbol in self.symbols}
         if past:
             yield from islice(self._varied(first, past), 1)
 
@@ -192,6 +193,11 @@ class SizeChoices:
         if re.search("batch|^bs?z?$|^n$", name):
             return True
         return self._axes[symbol][1] == 0 and not re.search("seq|len|time|tok|past|total|height|width|^[a-z]$", name)
+
+
+def _is_past(symbol: str) -> bool:
+    """Whether a symbol says that it counts what is past: that of a dimension without a name says whose it is."""
+    return bool(_PAST.search(symbol)) and not symbol.endswith("]")
 
 
 def _declared_elements(port: Port) -> int:
