@@ -53,7 +53,8 @@ def load_passes(files: Sequence[Path] = ()) -> tuple[Pass, ...]:
 
 
 def _load(files: Sequence[Path]) -> tuple[Pass, ...]:
-    own = list(replacement.REGISTERED)
+    program = list(replacement.REGISTERED)  # perhaps by modules that the files import
+    own = list(program)
     for entry in metadata.entry_points(group=ENTRY_POINTS):
         if entry.value not in _ENTRIES:  # a module is executed once only
             _ENTRIES[entry.value] = _passes_of(entry.value, entry.load)
@@ -67,7 +68,7 @@ def _load(files: Sequence[Path]) -> tuple[Pass, ...]:
             raise UsageError(f"the file of custom passes {problem}", where=str(file), hint=hint, code="E10410")
         found = _passes_of(str(file), partial(_execute, file.resolve(), number))
         found = _with_those_of_modules(file.resolve(), found)
-        if not found and not own:
+        if not found and not program:
             hint = "call register_replacement in it, or define a subclass of Pass there"
             raise UsageError("the file of custom passes has no pass", where=str(file), hint=hint, code="E10001")
         own += found

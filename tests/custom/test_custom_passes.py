@@ -542,3 +542,10 @@ def test_a_file_that_the_program_has_imported_is_loaded_once() -> None:
     Path("imported_own.py").write_text(PART.format("op.Relu(x)", "op.Max(x, 0.0)", "Own"))
     exec(compile(Path("imported_own.py").read_text(), str(Path("imported_own.py").resolve()), "exec"), {})
     assert [p.name for p in load_passes([Path("imported_own.py")])].count("Own") == 1
+
+
+def test_a_second_file_without_a_pass_is_an_error_as_well() -> None:
+    Path("first.py").write_text(PART.format("op.Relu(x)", "op.Max(x, 0.0)", "Own"))
+    Path("second.py").write_text("import fusionc\n")
+    with pytest.raises(fusionc.UsageError, match="has no pass"):
+        load_passes([Path("first.py"), Path("second.py")])
