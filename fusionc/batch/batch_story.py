@@ -17,7 +17,7 @@ from fusionc.batch.on_dask import converted_on
 from fusionc.batch.on_this_machine import converted_here
 from fusionc.batch.outcome import Outcome
 from fusionc.batch.summary import Summary, summary_file, write_summary
-from fusionc.custom.replacement import REGISTERED
+from fusionc.custom.loading import registered_besides
 from fusionc.disk.places import cannot_be_written, remove_abandoned
 from fusionc.graph_kernel.flags.read_flags import with_absolute_file
 from fusionc.runtime.cores import cores
@@ -56,9 +56,8 @@ def convert_many(
         if scheduler is None:
             start_processes(at_once)
         notices = [*check(given, run), *notes]
-        read = {os.path.realpath(file) for file in given.get("custom_passes") or ()}
-        if own := [p.name for p in REGISTERED if os.path.realpath(p.place.rpartition(":")[0]) not in read]:
-            what = f"{', '.join(own)}, which this program has registered, took no part"
+        if own := registered_besides(given.get("custom_passes") or ()):
+            what = f"{', '.join(p.name for p in own)}, which this program has registered, took no part"
             notices.append(f"{what}: many models are converted in other processes; name the file with custom_passes")
         _make_folder(output)
         _clean(tasks)

@@ -34,14 +34,13 @@ class CapturedAttributes:
 
     def __init__(self) -> None:
         self.attributes: dict[str, list[tuple[str, str]]] = {}  # argument → label of each node, name of its attribute
-        self._labels = 0
 
     def label_for(self, attributes: dict[str, Any]) -> str:
         """Take the arguments out of the attributes; the label of the node whose attributes they are, or ""."""
         captured = [name for name, value in attributes.items() if isinstance(value, Const)]
         if not captured:
             return ""
-        label, self._labels = f"node_{self._labels}", self._labels + 1
+        label = f"node_{sum(map(len, self.attributes.values()))}"
         for name in captured:
             self.attributes.setdefault(attributes.pop(name).name, []).append((label, name))
         return label

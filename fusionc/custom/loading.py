@@ -44,12 +44,21 @@ def load_passes(files: Sequence[Path] = ()) -> tuple[Pass, ...]:
     """
     with _LOCK:
         registered = list(replacement.REGISTERED)
-        executed = {str(file.resolve()) for file in files}  # a program that has imported one of them has its passes
-        replacement.REGISTERED[:] = [p for p in registered if p.place.rpartition(":")[0] not in executed]
+        replacement.REGISTERED[:] = registered_besides(files)
         try:
             return _load(files)
         finally:
             replacement.REGISTERED[:] = registered
+
+
+def registered_besides(files: Sequence[Path]) -> list[Pass]:
+    """What the program has registered itself, without what it has of these files: it may have imported one of them."""
+    executed = {file.resolve() for file in files}
+    return [p for p in replacement.REGISTERED if _file_of(p).resolve() not in executed]
+
+
+def _file_of(p: Pass) -> Path:
+    return Path(p.place.rpartition(":")[0])
 
 
 def _load(files: Sequence[Path]) -> tuple[Pass, ...]:
@@ -85,7 +94,7 @@ def _with_those_of_modules(file: Path, found: list[Pass]) -> list[Pass]:
     """The passes of a file, with those of modules that it imported when it was first executed: they are there still."""
     names = {p.name for p in found}
     known = [p for p in _OF_MODULES.get(file, ()) if p.name not in names]
-    made_now = [p for p in found if p.place.rpartition(":")[0] != str(file)]
+    made_now = [p for p in found if _file_of(p) != file]
     _OF_MODULES[file] = [*known, *made_now]
     return [*known, *found]
 

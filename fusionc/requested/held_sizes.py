@@ -60,7 +60,6 @@ class TwoSizes:
         self._changed = ModelProto()
         self._changed.CopyFrom(light)
         graphs = list(graphs_in(self._changed.graph))
-        self._taken = dict.fromkeys((name for graph in graphs for name in own_names(graph)), 1)
         for info in (info for graph in graphs for info in (*graph.value_info, *graph.output)):
             if info.name in self.reached:  # it holds for the sizes that the model has
                 info.type.CopyFrom(shapeless(info.type))
@@ -173,9 +172,11 @@ class TwoSizes:
 
     def _set(self, shapes: Mapping[_Place, _Array]) -> None:
         """Let Reshapes make these shapes."""
-        for number, graph in enumerate(graphs_in(self._changed.graph)):
+        graphs = list(graphs_in(self._changed.graph))
+        taken = dict.fromkeys((name for graph in graphs for name in own_names(graph)), 1)
+        for number, graph in enumerate(graphs):
             for node in (node for node in graph.node if node.output and (number, node.output[0]) in shapes):
-                name = fresh_name(f"{node.output[0]}/shape", self._taken)
+                name = fresh_name(f"{node.output[0]}/shape", taken)
                 graph.initializer.append(numpy_helper.from_array(shapes[number, node.output[0]], name))
                 node.input[1] = name
         self.after = typed_model(self._changed, "")

@@ -143,7 +143,8 @@ def unequal(
     a, b = as_float64(candidate), as_float64(reference)
     tolerance = tolerance_of(name, numerics)
     error, slack = _error_and_slack(a, b, tolerance)
-    wrong = error - slack > _limit(error - slack, b, name, max(scale_of(b, name), least_scale), tolerance)
+    excess = error - slack
+    wrong = excess > _limit(excess, b, name, max(scale_of(b, name), least_scale), tolerance)
     for _, is_such in _NOT_FINITE:
         wrong |= is_such(a) != is_such(b)
     return np.asarray(wrong.any(axis=-1) if reference.dtype.kind == "c" else wrong)
@@ -247,12 +248,12 @@ def _compare_floats(
     tolerance = tolerance_of(name, numerics)
     scale = max(scale_of(b, name), least_scale)
     error, slack = _error_and_slack(a, b, tolerance)
-    limit = _limit(error - slack, b, name, scale, tolerance)
-    wrong = error - slack > limit
+    excess = error - slack
+    limit = _limit(excess, b, name, scale, tolerance)
+    wrong = excess > limit
     if not wrong.any():
         return None
-    excess = np.where(wrong, error - slack, -1.0)
-    place = tuple(int(i) for i in np.unravel_index(int(excess.argmax()), excess.shape))
+    place = tuple(int(i) for i in np.unravel_index(int(np.where(wrong, excess, -1.0).argmax()), excess.shape))
     return Mismatch(
         f"{int(wrong.sum())} of {wrong.size} elements differ by more than the tolerance of {name}, "
         f"worst at {list(place)}: {a[place]:.6g} for {b[place]:.6g} "
@@ -280,8 +281,8 @@ def _limit(
     usual = tolerance.absolute * scale
     least = min(usual, max(usual / _PART, _PLACES * _PLACE.get(name, 2.0**-10) * scale))
     if tolerance.absolute >= tolerance.widest or not (excess > least).any():
-        return np.full(b.shape, usual)
-    limit, magnitudes = np.full(b.shape, usual), _usable_magnitudes(b, name)
+        return np.broadcast_to(usual, b.shape)
+    limit, magnitudes = np.broadcast_to(usual, b.shape), _usable_magnitudes(b, name)
     for axis in (axis for axis, count in enumerate(b.shape) if 1 < count <= b.size // SLICE):
         others = tuple(other for other in range(b.ndim) if other != axis)
         limit = np.minimum(limit, tolerance.widest * magnitudes.max(others, keepdims=True))

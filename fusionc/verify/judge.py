@@ -10,13 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from fusionc.runtime.runner import Runner
-from fusionc.verify.compare import (
-    Mismatch,
-    Numerics,
-    compare,
-    largest_magnitude,
-    tells_something,
-)
+from fusionc.verify.compare import Mismatch, Numerics, compare, largest_magnitude, tells_something
 from fusionc.verify.conditioning import Conditioning, steps
 from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.noise import ABOUT, IN_PROPORTION, Noise, elements_off, is_within, usual_difference
@@ -86,8 +80,8 @@ class Judge:
         self._widened += bool(mismatches)
         self._in_part += was_different and not mismatches
         self.is_undecided &= sample.edge
-        pairs = zip(self.names, sample.outputs, strict=True)
-        self.never_finite -= {name for name, value in pairs if tells_something(value)}
+        unknown = [pair for pair in zip(self.names, sample.outputs, strict=True) if pair[0] in self.never_finite]
+        self.never_finite -= {name for name, value in unknown if tells_something(value)}
         self.runs += 1
         return "same", []
 

@@ -90,7 +90,7 @@ def verify(
         return Verification("impossible", 0, why)
     if judge.runs == 0:
         return _impossible(reference, search)
-    if len(judge.never_finite) == len(judge.names):
+    if judge.never_finite == set(judge.names):
         why = f"on all inputs that were compared {reference} computes nothing but NaN and infinities; give others"
         return Verification("impossible", 0, why)
     other.close()  # one session at a time

@@ -15,6 +15,7 @@ import onnx
 from fusionc.model.tensors import numpy_type, to_array
 from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
 from fusionc.runtime.runner import Runner
+from fusionc.verify.compare import tells_something
 from fusionc.verify.inputs.formulas import Sizes
 from fusionc.verify.inputs.given_shapes import fixed_ports
 from fusionc.verify.inputs.random_inputs import Style, are_guessed, fits_numpy, has_choice, has_floats, make_feeds
@@ -140,9 +141,9 @@ class InputSearch:
                 sample = self._attempt(sizes, style, seed)
                 if sample is None:
                     continue
-                if not _is_informative(sample.outputs):
+                if not all(map(tells_something, sample.outputs)):
                     positive = self._attempt(sizes, replace(style, floats="positive"), seed)
-                    if positive and _is_informative(positive.outputs):
+                    if positive and all(map(tells_something, positive.outputs)):
                         return positive
                 return sample
         return None
@@ -224,12 +225,6 @@ def _distinct(proposals: Iterable[Sizes]) -> Iterator[Sizes]:
         if key not in seen:
             seen.add(key)
             yield sizes
-
-
-def _is_informative(outputs: Iterable[Any]) -> bool:
-    """Does every float tensor hold a finite value?"""
-    floats = [value for value in outputs if isinstance(value, np.ndarray) and value.dtype.kind == "f" and value.size]
-    return all(bool(np.isfinite(value).any()) for value in floats)
 
 
 def _overridden(value: Any, seed: int) -> Any:

@@ -100,8 +100,7 @@ class SizeChoices:
     def without_past(self, first: Sizes) -> Iterator[Sizes]:
         """The likeliest proposal with nothing in the cache of a decoder, as it is in the first step, given sizes that
         work; none for a model that has no cache."""
-        past = {symbol: 0 for symbol, (_, axis) in self._axes.items() if axis > 0 and _is_past(symbol)}
-        past = {symbol: size for symbol, size in past.items() if symbol in self.symbols}
+        past = {symbol: 0 for symbol in self.symbols if self._axes[symbol][1] > 0 and _is_past(symbol)}
         if past:
             yield from islice(self._varied(first, past), 1)
 
