@@ -23,7 +23,7 @@ def surroundings(flags: str | None, custom_passes: Sequence[Path]) -> dict[str, 
     modules = sorted({*(m for f in folders for m in f.glob("*.py")), *(m for p in packages for m in p.rglob("*.py"))})
     files = (file_of_flags(text) for text in (flags, os.environ.get(VARIABLE)))
     read = {"flags": tuple(Path(file) for file in files if file), "modules": tuple(modules)}
-    return {"versions": versions(), "compiler": _compiler(), **read}
+    return {"versions": versions(), "compiler": compiler_here(), **read}
 
 
 def versions() -> dict[str, str]:
@@ -36,7 +36,8 @@ def versions() -> dict[str, str]:
     return found if flags is None else {**found, VARIABLE: flags}
 
 
-def _compiler() -> list[str]:
+def compiler_here() -> list[str]:
+    """The command of the C compiler; empty where there is none."""
     try:
         return compiler()
     except NoCompiler:

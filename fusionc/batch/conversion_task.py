@@ -41,5 +41,6 @@ class ConversionTask:
         if own.get("dump_graph") is not None:
             own["dump_graph"] = own["dump_graph"] / self.name
         if own.get("report") is not None:
-            own["report"] = (own["report"] / self.name).with_suffix(".html")
+            page = f"{self.name.removesuffix('.onnx')}.html"  # of a.ONNX another than of a.onnx
+            own["report"] = own["report"] / page
         return own

@@ -102,7 +102,9 @@ def _asked(name: str, argument: Any, run: str) -> dict[str, Any]:
     with _lock:
         if run in _over:
             raise _EndedError("the run is over")
-        process = _idle.pop() if _idle else _ConvertingProcess()
+        living = [process for process in _idle if process.is_alive()]  # the system may have ended one in between
+        process = living.pop() if living else _ConvertingProcess()
+        _idle[:] = living
         _busy[process] = run
     answer = process.ask(name, argument)
     with _lock:
@@ -141,6 +143,9 @@ class _ConvertingProcess:
         self.begin_to_end()
         self.wait_for_end(monotonic() + GRACE + 1)
         raise _EndedError(self._how_it_ended())
+
+    def is_alive(self) -> bool:
+        return self._child.poll() is None
 
     def begin_to_end(self) -> None:
         """Tell it that nobody asks any more."""

@@ -120,15 +120,19 @@ def _result_name(name: str) -> str:
 
 def _require_places(found: Mapping[str, Path], output: Path) -> None:
     """Raise UsageError where a result would lie in the place of a model, of a folder of others, or of the records."""
-    sources = {os.path.realpath(source): source for source in found.values()}
+    sources, results = {os.path.realpath(source): source for source in found.values()}, dict[str, Path]()
     for name, source in found.items():
+        place = os.path.realpath(output / name)
+        other = results.setdefault(place, source)
+        if other != source:
+            raise _two(f"two models would be written to {place}", [other, source])
         for folder in PurePath(name).parents:
             if folder.as_posix() in found:
                 raise _two(f"{folder} would be a model and a folder of others", [found[folder.as_posix()], source])
         if PurePath(name).parts[0] == RECORDS:
             what, hint = f"the folder {RECORDS} of the output is for what is noted down", "give the folder another name"
             raise UsageError(what, where=str(source), hint=hint, code="E10001")
-        model = sources.get(os.path.realpath(output / name))
+        model = sources.get(place)
         if model is not None:
             what = "a result would be written over a model, which is read and never written over"
             raise UsageError(what, where=str(model), hint="give another folder with --output", code="E10001")

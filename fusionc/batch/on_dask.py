@@ -15,7 +15,7 @@ from fusionc.batch.conversion_task import ConversionTask
 from fusionc.batch.converting_process import convert, end_processes
 from fusionc.batch.outcome import FAILED, Outcome
 from fusionc.errors import FusioncError, UsageError, said
-from fusionc.surroundings import versions
+from fusionc.surroundings import compiler_here, versions
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -62,19 +62,25 @@ def _require_workers(client: Client, scheduler: str, tasks: Sequence[ConversionT
     except ImportError as error:
         hint = "install the same version of fusionc there as here"
         raise UsageError(f"a worker cannot import fusionc: {error}", where=scheduler, hint=hint) from error
-    for worker, (there, missing) in seen.items():
+    same = "install the same there as here; results depend on it"
+    for worker, (there, compiler, missing) in seen.items():
         if there != versions():
             here = _text(versions())
             what = f"the worker {worker} has other versions, or flags: {_text(there)}, and here it is {here}"
-            raise UsageError(what, where=scheduler, hint="install the same there as here; results depend on it")
+            raise UsageError(what, where=scheduler, hint=same)
+        if compiler != compiler_here() and tasks[0].arguments.get("enable_graph_kernel"):
+            pair = [" ".join(command) or "none" for command in (compiler, compiler_here())]
+            what = f"the worker {worker} has another C compiler: {pair[0]}, and here it is {pair[1]}"
+            raise UsageError(what, where=scheduler, hint=same)
         if missing:
             hint = "keep models and results on a file system that all machines have at the same place"
             raise UsageError(f"the worker {worker} does not see the same files", where=missing, hint=hint)
 
 
-def _seen(source: Path, output: Path) -> tuple[dict[str, str], str | None]:
-    """On a worker: its versions, and which of the two folders it does not see."""
-    return versions(), next((str(folder) for folder in (source.parent, output) if not folder.is_dir()), None)
+def _seen(source: Path, output: Path) -> tuple[dict[str, str], list[str], str | None]:
+    """On a worker: its versions, its C compiler, and which of the two folders it does not see."""
+    missing = next((str(folder) for folder in (source.parent, output) if not folder.is_dir()), None)
+    return versions(), compiler_here(), missing
 
 
 def _lost(error: BaseException | None, task: ConversionTask) -> Outcome:

@@ -85,6 +85,10 @@ def _transposable_product(node: Node) -> int:
     return 2 * _elements(node.outputs[0]) * _shape(node.inputs[0])[axis]
 
 
+def _packed_product(node: Node) -> int:
+    return 2 * _elements(node.inputs[0]) * int(node.attr("N", 0))
+
+
 def _convolution(node: Node) -> int:
     return 2 * _elements(node.outputs[0]) * prod(_shape(node.inputs[1])[1:])
 
@@ -138,9 +142,11 @@ def _any_attention(node: Node) -> int:
     return _attention(node) if node.domain == "" else _attention_with_projection(node)
 
 
+_PRODUCTS = ("DynamicQuantizeMatMul", "MatMul", "MatMulInteger", "MatMulIntegerToFloat", "QLinearMatMul")
 _SPECIAL: dict[str, Callable[[Node], int]] = {
-    **dict.fromkeys(("MatMul", "MatMulInteger", "QLinearMatMul"), _product),
-    **dict.fromkeys(("FusedGemm", "FusedMatMul", "Gemm"), _transposable_product),
+    **dict.fromkeys(_PRODUCTS, _product),
+    **dict.fromkeys(("FusedGemm", "FusedMatMul", "Gemm", "QGemm"), _transposable_product),
+    **dict.fromkeys(("MatMulBnb4", "MatMulNBits"), _packed_product),
     **dict.fromkeys(("Conv", "ConvInteger", "FusedConv"), _convolution),
     **dict.fromkeys(("AveragePool", "LpPool", "MaxPool"), _pool),
     **dict.fromkeys(("GRU", "LSTM", "RNN"), _recurrence),
@@ -148,5 +154,6 @@ _SPECIAL: dict[str, Callable[[Node], int]] = {
     "Attention": _any_attention,
     "ConvTranspose": _transposed_convolution,
     "Einsum": _einsum,
+    "QAttention": _attention_with_projection,
     "QLinearConv": _quantized_convolution,
 }

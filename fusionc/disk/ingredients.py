@@ -24,7 +24,7 @@ def ingredients(source: Path, options: Mapping[str, Any], written: Collection[st
     for name, value in sorted(options.items()):
         for path in _paths(value) if name not in written else ():
             for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
-                hashed.update(f"{file.name} {content_if_any(file)}".encode())
+                hashed.update(os.fsencode(f"{file.name} {content_if_any(file)}"))
     for file in files_of_model(source):
         hashed.update(content_if_any(file).encode())
     return hashed.hexdigest()

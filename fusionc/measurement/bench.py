@@ -218,7 +218,8 @@ def _throughput(
         if batch:
             sized = {name: with_batch(model.file, feeds[name], batch) for name, model in models.items()}
         else:
-            count = batch_of(next(iter(feeds.values())))
+            name, model = next(iter(models.items()))
+            count = batch_of(model.file, feeds[name])
         for threads in asked.threads or (0,):
             set_up = {name: model.with_threads(threads) for name, model in models.items()}
             said = f"batch {count}, {threads or 'default'} threads, "

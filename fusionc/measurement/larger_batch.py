@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +10,7 @@ import numpy as np
 import onnx
 
 from fusionc.errors import UsageError
-from fusionc.verify.interface import required_inputs
+from fusionc.verify.interface import Port, required_inputs
 
 
 def with_batch(model: Path, feeds: Mapping[str, Any], batch: int) -> dict[str, Any]:
@@ -19,21 +19,38 @@ def with_batch(model: Path, feeds: Mapping[str, Any], batch: int) -> dict[str, A
     The batch is the open dimension, of whatever name, with which the first such input begins; inputs that begin with
     another one stay as they are. Raises UsageError where no input leaves its first dimension open.
     """
-    ports = [port for port in required_inputs(onnx.load(model, load_external_data=False)) if port.name in feeds]
-    open_ = [port.dims[0] for port in ports if port.dims and not isinstance(port.dims[0], int)]
-    if not open_:
+    ports = _ports(model, feeds)
+    opened = _open_dimension(ports)
+    if opened is None:
         what = "no input of the model leaves its first dimension open, so that there is one batch size"
         first = next((f' "{port.name}:0"' for port in ports if port.dims), "")
         hint = f"leave --batch_sizes out, or make the dimension symbolic first: fusionc convert --free_dim{first}"
         raise UsageError(what, where=str(model), hint=hint, code="E10001")
     sized = dict(feeds)
     for port in ports:
-        if port.dims and port.dims[0] == open_[0]:
+        if port.dims and port.dims[0] == opened:
             value = np.asarray(feeds[port.name])
-            sized[port.name] = np.take(value, np.arange(batch) % max(1, len(value)), axis=0)
+            if not len(value):
+                what, hint = f"the input {port.name} has no sample to repeat", "give some with --inputs"
+                raise UsageError(what, where=str(model), hint=hint, code="E10001")
+            sized[port.name] = np.take(value, np.arange(batch) % len(value), axis=0)
     return sized
 
 
-def batch_of(feeds: Mapping[str, Any]) -> int:
-    """How many samples the feeds have: the first dimension of the first of them that has one."""
-    return next((int(np.shape(value)[0]) for value in feeds.values() if np.ndim(value)), 1)
+def batch_of(model: Path, feeds: Mapping[str, Any]) -> int:
+    """How many samples the feeds have: the dimension that `with_batch` changes; else that with which the first input
+    begins that has one."""
+    ports = _ports(model, feeds)
+    opened = _open_dimension(ports)
+    first = (port.name for port in ports if port.dims and opened in (None, port.dims[0]))
+    return next((int(np.shape(feeds[name])[0]) for name in first if np.ndim(feeds[name])), 1)
+
+
+def _ports(model: Path, feeds: Mapping[str, Any]) -> list[Port]:
+    proto = onnx.load(model, load_external_data=False)
+    return [port for port in required_inputs(proto) if port.name in feeds]
+
+
+def _open_dimension(ports: Sequence[Port]) -> str | None:
+    """The open dimension with which the first input begins that begins with one."""
+    return next((port.dims[0] for port in ports if port.dims and not isinstance(port.dims[0], int)), None)

@@ -177,7 +177,9 @@ class Sessions:
             session.run(None, dict(feeds))
             if perf_counter() - began > seconds:
                 break
-        return summary_of(Path(session.end_profiling()))
+        with unlimited_files():  # a node in a loop is noted each time
+            file = session.end_profiling()
+        return summary_of(Path(file))
 
     def seconds_of_run(self, model: str, libraries: Sequence[str], feeds: Mapping[str, Any], seconds: float) -> float:
         """The shortest of as many runs on one thread as this time allows."""

@@ -13,7 +13,7 @@ from fusionc.tuning.decisions import Worth
 
 _WIDTH, _LABELS, _RIGHT, _ROW, _TOP = 900, 380, 30, 20, 64  # pixels
 _MOST_ROWS = 60
-_WIDEST = 0.5  # of a ratio from 1, beyond which a line leaves the picture
+_WIDEST = 1.0  # of a ratio from 1, beyond which a line leaves the picture, which a mark at its end says
 _COLOURS = {"pays": "#1a7f37", "costs": "#cf222e", "undecided": "#8c959f"}
 _STYLE = "text{font:12px sans-serif;fill:#1f2328}.t{font-size:14px;font-weight:bold}.n{fill:#656d76}"
 
@@ -33,7 +33,7 @@ def worth_plot(model: str, worths: Sequence[Worth], last: Confirmation, confiden
         if interval is not None and len(rows) < _MOST_ROWS:
             rows.append(_Row(worth.change.name, interval, _COLOURS.get(worth.state, _COLOURS["undecided"])))
     sure = f"at {100 * confidence:g} %: the last run's all together, each of the others by itself"
-    return _drawn(f"{model}: ratios of run times. Their bounds hold {sure}", rows)
+    return _drawn(f"{model}: ratios of run times", f"The bounds hold {sure}", rows)
 
 
 def _of_last_run(last: Confirmation) -> list[tuple[str, RatioInterval]]:
@@ -51,7 +51,7 @@ def _colour(interval: RatioInterval) -> str:
     return _COLOURS["pays" if interval.is_faster else "costs" if interval.is_slower else "undecided"]
 
 
-def _drawn(title: str, rows: Sequence[_Row]) -> str:
+def _drawn(title: str, note: str, rows: Sequence[_Row]) -> str:
     bounds = [edge for row in rows for edge in (row.interval.low, row.interval.high, row.interval.ratio)]
     reach = max((abs(edge - 1) for edge in bounds if isfinite(edge) and edge), default=0.0)
     reach = min(_WIDEST, max(0.02, 1.1 * reach))
@@ -61,7 +61,10 @@ def _drawn(title: str, rows: Sequence[_Row]) -> str:
         return _LABELS + part * (_WIDTH - _LABELS - _RIGHT)
 
     height = _TOP + _ROW * len(rows) + 16
-    parts = [f'<text class="t" x="12" y="22">{html_text(title)}</text>']
+    parts = [
+        f'<text class="t" x="12" y="20">{html_text(title)}</text>',
+        f'<text class="n" x="12" y="36">{html_text(note)}</text>',
+    ]
     for step in range(-2, 3):
         ratio = 1 + step * reach / 2
         x, colour = place(ratio), "#1f2328" if not step else "#d0d7de"
@@ -75,6 +78,8 @@ def _drawn(title: str, rows: Sequence[_Row]) -> str:
             f'stroke-width="2"/><circle cx="{place(one.ratio):.1f}" cy="{y}" r="4" fill="{row.colour}">'
             f"<title>{html_text(row.label)}: {one}</title></circle>"
         )
+        if one.high > 1 + reach:
+            parts.append(f'<text x="{_WIDTH - _RIGHT + 4}" y="{y + 4}">›</text>')
     size = f'viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}"'
     body = "\n".join(parts)
     return (

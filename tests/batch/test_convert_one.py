@@ -126,6 +126,12 @@ def test_what_has_failed_is_tried_again(task: ConversionTask) -> None:
     assert state(task) == "converted"
 
 
+def test_pages_of_names_that_differ_in_their_ends_alone(task: ConversionTask) -> None:
+    names = ("a.onnx", "a.ONNX", "a.onnx.onnx")
+    tasks = [replace(task, name=name, arguments={"report": Path("pages")}) for name in names]
+    assert len({one.own_arguments()["report"] for one in tasks}) == len(names)
+
+
 def test_what_else_is_written_has_a_place_for_each(task: ConversionTask) -> None:
     written = {"dump_graph": Path("dumps").absolute(), "report": Path("pages").absolute()}
     (task.records / "debug/plog").mkdir(parents=True)

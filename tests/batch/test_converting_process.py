@@ -21,6 +21,14 @@ def test_one_that_is_killed(tmp_path: Path) -> None:
         check({"custom_passes": (file,)}, "run")
 
 
+def test_one_that_was_killed_while_nobody_asked_it() -> None:
+    first = check({}, "idle")
+    for process in converting_process._idle:
+        process._child.kill()
+        process._child.wait()
+    assert check({}, "idle") == first
+
+
 def test_no_run_begins_anew_once_it_is_over() -> None:
     end_processes("over")
     with pytest.raises(FusioncError, match="the run is over"):

@@ -68,6 +68,13 @@ def test_links_are_followed_but_not_in_a_circle() -> None:
     assert set(found("models")) == {"gone.onnx", "link/a.onnx", "sub/b.onnx"}
 
 
+def test_results_that_links_bring_to_one_place() -> None:
+    make("models/a/m.onnx", "models/b/m.onnx", "out/a/other")
+    Path("out/b").symlink_to("a")
+    with pytest.raises(UsageError, match=r"two models would be written to .*/out/a/m\.onnx"):
+        found("models")
+
+
 @pytest.mark.parametrize("given", ["models", "models/**"])
 def test_results_in_the_folder_of_the_models_are_no_models(given: str) -> None:
     make("models/a.onnx", "models/sub/out/a.onnx", "models/sub/out/sub/b.onnx", "models/sub/b.onnx")

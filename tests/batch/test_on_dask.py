@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from importlib import import_module
 from pathlib import Path
+from typing import Any
 
 import pytest
 from many_models import WAIT, content, is_running, planted, wait_until, write_model
@@ -72,8 +73,8 @@ def test_the_processes_of_a_run_end_with_it(cluster: str, models: Path) -> None:
     assert left and not any(left.values())
 
 
-def attempt(scheduler: str, folder: Path) -> str:
-    task = ConversionTask(folder / "a.onnx", "a.onnx", folder, {}, "run", False)
+def attempt(scheduler: str, folder: Path, **arguments: Any) -> str:
+    task = ConversionTask(folder / "a.onnx", "a.onnx", folder, arguments, "run", False)
     with pytest.raises(UsageError) as caught:
         list(on_dask.converted_on(scheduler, [task]))
     return f"{caught.value}"
@@ -82,6 +83,9 @@ def attempt(scheduler: str, folder: Path) -> str:
 def test_a_cluster_that_is_not_fit(cluster: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     told = attempt(cluster, tmp_path / "elsewhere")
     assert "does not see the same files" in told and f"where: {tmp_path}/elsewhere" in told
+    monkeypatch.setattr(on_dask, "compiler_here", lambda: ["cc", "-m32"])
+    told = attempt(cluster, tmp_path, enable_graph_kernel=True)
+    assert "has another C compiler: " in told and "and here it is cc -m32" in told
     monkeypatch.setattr(on_dask, "versions", lambda: {**versions(), "onnx": "1.0"})
     assert f"has other versions, or flags: fusionc {versions()['fusionc']}, onnx {versions()['onnx']}" in attempt(
         cluster, tmp_path

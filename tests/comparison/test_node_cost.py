@@ -19,6 +19,11 @@ def the_node(text: str, opset: int = 23) -> Node:
     [
         ("float[2,3,4] x, float[4,5] w", "MatMul (x, w)", 2 * 2 * 3 * 5 * 4),
         ("float[4,3] x, float[4,5] w", "Gemm <transA = 1> (x, w)", 2 * 3 * 5 * 4),
+        (
+            "float[2,3,32] x, uint8[5,1,16] w, float[5] s",
+            "com.microsoft.MatMulNBits <K = 32, N = 5, bits = 4, block_size = 32> (x, w, s)",
+            2 * 2 * 3 * 5 * 32,
+        ),
         ("float[1,4,8,8] x, float[6,2,3,3] w", "Conv <group = 2> (x, w)", 2 * (6 * 6 * 6) * (2 * 3 * 3)),
         ("float[1,4,8,8] x, float[4,6,3,3] w", "ConvTranspose (x, w)", 2 * (4 * 8 * 8) * (6 * 3 * 3)),
         ("float[1,4,8,8] x", "MaxPool <kernel_shape = [2, 2]> (x)", 4 * 7 * 7 * 4),

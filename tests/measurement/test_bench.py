@@ -122,6 +122,22 @@ def test_one_batch_size_where_none_is_open(tmp_path: Path) -> None:
     assert not rounds.calls and (caught.value.hint or "").endswith('--free_dim "x:0"')
 
 
+def test_the_batch_is_the_open_dimension(tmp_path: Path) -> None:
+    text = "g (float[7,N,3] h, float[N,3] x) => (float[7,N,3] y) { y = Add (h, x) }"
+    onnx.save(parse(text), tmp_path / "m.onnx")
+    rounds = FakeRounds(m=1.0)
+    (one,) = bench(BenchRequest([tmp_path / "m.onnx"], processes=1, threads=(2,)), rounds).throughput
+    assert one.batch == rounds.calls[-1][1]["m.onnx"]["x"].shape[0] != 7
+
+
+def test_no_sample_to_make_a_batch_of(tmp_path: Path) -> None:
+    onnx.save(parse("g (float[N,3] x) => (float[N,3] y) { y = Relu (x) }"), tmp_path / "m.onnx")
+    np.savez(tmp_path / "none.npz", x=np.zeros((0, 3), np.float32))
+    asked = BenchRequest([tmp_path / "m.onnx"], processes=1, batch_sizes=(2,), inputs=tmp_path / "none.npz")
+    with pytest.raises(UsageError, match="the input x has no sample to repeat"):
+        bench(asked, FakeRounds(m=1.0))
+
+
 def test_a_round_in_processes_of_their_own(models: tuple[Path, Path]) -> None:
     feeds = {"x": np.ones((2, 8), np.float32)}
     forms = {path.stem: DeployedModel(path).with_threads(1) for path in models}

@@ -13,7 +13,7 @@ typedef struct {
 
 GK_INLINE ptrdiff_t GB(blocks_of)(ptrdiff_t count) { return (count + GB_V - 1) / GB_V; }
 
-static ptrdiff_t GB(attention_floats)(ptrdiff_t keys, ptrdiff_t channels, ptrdiff_t queries) {
+ptrdiff_t GB(attention_floats)(ptrdiff_t keys, ptrdiff_t channels, ptrdiff_t queries) {
   return GB(blocks_of)(keys) * GB_V * (channels + queries + 1) + channels * queries;
 }
 
@@ -59,7 +59,7 @@ static void GB(multiply)(const float *x, ptrdiff_t x_block, ptrdiff_t first, ptr
         .y_pixel = GB_V,
         .y_block = y_block,
     };
-    GB(pixels)(&t, count, GB(tiles)[GB(near) + is_two], 1 + is_two);
+    GB(pixels)(&t, count, GB(near_tiles)[is_two], 1 + is_two);
   }
 }
 
@@ -117,7 +117,7 @@ static void GB(attend_some)(const gb_call *c, const GB(head) *h, ptrdiff_t batch
 }
 
 /* Units are parts of the queries of a head, c->rows of each. */
-static void GB(attend)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+void GB(attend)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const ptrdiff_t heads = c->step->group, taken = c->in.channels / heads, made = c->out.channels / heads;
   const ptrdiff_t times = c->in.channels / c->in2.channels; /* heads of queries for each of keys */
   GB(head) h = {.blocks = GB(blocks_of)(c->keys), .keys = scratch};

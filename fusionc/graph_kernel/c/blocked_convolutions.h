@@ -1,61 +1,4 @@
-/* Convolutions of all kinds but Winograd's and transposed ones: each task does some rows of some blocks of channels. */
-
-/* What a unit of work makes: pixels of a row, or of all rows where they lie without a gap; of a block or a pair of
- * blocks; of an image. `top` is the first part of the strip that is worked on. */
-typedef struct {
-  ptrdiff_t first, count, row, block, image, part, top;
-} GB(place);
-
-GK_INLINE void GB(find_pixels)(const gb_call *c, GB(place) * at) {
-  const ptrdiff_t left = c->is_flat ? c->out.height * c->out.width - at->part * c->part : c->part;
-  at->row = c->is_flat ? 0 : at->part;
-  at->first = c->is_flat ? at->part * c->part : 0;
-  at->count = left < c->part ? left : c->part;
-}
-
-GK_INLINE GB(place) GB(place_of)(const gb_call *c, ptrdiff_t unit, ptrdiff_t blocks) {
-  GB(place) at = {.image = unit / (c->rows * blocks)};
-  unit -= at.image * c->rows * blocks;
-  at.top = unit / (c->strip * blocks) * c->strip;
-  unit -= at.top * blocks;
-  const ptrdiff_t height = c->rows - at.top < c->strip ? c->rows - at.top : c->strip;
-  at.block = unit / height;
-  at.part = at.top + unit % height;
-  GB(find_pixels)(c, &at);
-  return at;
-}
-
-/* Goes on to the next unit. */
-GK_INLINE void GB(advance)(const gb_call *c, GB(place) * at, ptrdiff_t blocks) {
-  if (++at->part == at->top + c->strip || at->part == c->rows) {
-    at->part = at->top;
-    if (++at->block == blocks) {
-      at->block = 0;
-      at->part = at->top += c->strip;
-      if (at->top >= c->rows) {
-        at->part = at->top = 0;
-        ++at->image;
-      }
-    }
-  }
-  GB(find_pixels)(c, at);
-}
-
-/* Which channels there are of a block; NULL where there are all. */
-GK_INLINE const int32_t *GB(lanes_of)(const gb_call *c, ptrdiff_t block) {
-  return (block + 1) * GB_V > c->out.channels ? c->lanes : NULL;
-}
-
-GK_INLINE float *GB(at)(const gb_image *image, const GB(place) * p) {
-  return image->data + p->image * image->image + p->block * image->plane + p->row * image->row + p->first * image->pixel;
-}
-
-/* The store whose tensor a block of channels is in. */
-GK_INLINE const gb_call *GB(store_of)(const gb_call *c, ptrdiff_t block) {
-  const gb_call *store = c + 1;
-  while (store->maker != c || block < store->first || block >= store->first + store->in.blocks) ++store;
-  return store;
-}
+/* Convolutions and products, but by Winograd's or Strassen's way, by lane or transposed: each task does some rows of some blocks of channels. */
 
 /* Pixels of a part with up to two blocks, side by side, go where they belong in rows with gaps, or come from there. */
 GK_INLINE void GB(scatter)(const gb_call *c, const GB(place) * part, float *made, int blocks, const int is_back) {
@@ -89,7 +32,6 @@ GK_INLINE void GB(convolve_part)(const gb_call *c, const GB(place) * at, ptrdiff
                                  const float *multiplied) {
   const gb_step *s = c->step;
   const int is_first = s->op == GB_FIRST, is_near = s->stride[1] == 1 && c->in.pixel == GB_V;
-  const int kind = is_first ? GB(first) : is_near ? GB(near) : GB(far);
   const int is_one = s->group == 1; /* most are: dividing takes as long as some pixels */
   const ptrdiff_t in_blocks = is_one ? c->in.blocks : c->in.blocks / s->group;
   const ptrdiff_t out_blocks = is_one ? c->out.blocks : c->out.blocks / s->group, pairs = (out_blocks + 1) / 2;
@@ -139,21 +81,13 @@ GK_INLINE void GB(convolve_part)(const gb_call *c, const GB(place) * at, ptrdiff
     t.residual_pixel = c->in2.pixel;
     t.residual_block = c->in2.plane;
   }
-  GB(pixels)(&t, at->count, GB(tiles)[kind + is_two], 1 + is_two);
+  GB(pixels)(&t, at->count, (is_first ? GB(first_tiles) : is_near ? GB(near_tiles) : GB(far_tiles))[is_two], 1 + is_two);
   if (c->is_scattered) GB(scatter)(c, &to, made, 1 + is_two, 0);
 }
 
-/* Blocks of channels in whose weights stay in the nearest cache while all pixels of a strip are worked on. Four times as
- * many of larger kernels, which find them in the second one: with few channels at once, sums were written and read again
- * too often. */
-GK_INLINE ptrdiff_t GB(blocks_at_once)(const gb_step *s, ptrdiff_t blocks) {
-  const ptrdiff_t taps = s->kernel[0] * s->kernel[1], size = 2 * taps * GB_V * GB_V * (ptrdiff_t)sizeof(float);
-  const ptrdiff_t near = taps > 1 ? (ptrdiff_t)GB_NEAR * 4 : GB_NEAR;
-  const ptrdiff_t most = near > size ? near / size : 1, times = (blocks + most - 1) / most;
-  return s->op == GB_FIRST ? blocks : (blocks + times - 1) / times;
-}
+void GB(convolve_directly)(const gb_call *c, const GB(place) * at) { GB(convolve_part)(c, at, 0, c->in.blocks, NULL); }
 
-static void GB(convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+void GB(convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_step *s = c->step;
   const ptrdiff_t in_blocks = c->in.blocks / s->group, blocks = (c->out.blocks / s->group + 1) / 2 * s->group;
   const ptrdiff_t at_once = GB(blocks_at_once)(s, in_blocks);
@@ -174,59 +108,9 @@ static void GB(convolve)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float 
   }
 }
 
-/* Each channel by itself, groups of fewer channels than a vector has, or of as many as whole vectors in one with shorter
- * ones. */
-static void GB(by_lane)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
-  const gb_step *s = c->step;
-  const ptrdiff_t in = c->in.channels / s->group, out = c->out.channels / s->group, taps = s->kernel[0] * s->kernel[1];
-  if (!gb_is_by_lane(s, c->in.channels, c->out.channels, GB_V)) {
-    GB(convolve)(c, unit, end, scratch);
-    return;
-  }
-  GB(tile_function) *const *tiles = GB(tiles_by_lane)(s);
-  for (GB(place) at = GB(place_of)(c, unit, c->out.blocks); unit < end;) {
-    const ptrdiff_t image = at.image, block = at.block;
-    const float *x = c->in.data + image * c->in.image + block * GB_V / out * in / GB_V * c->in.plane -
-                     s->pads[0] * c->in.row - s->pads[1] * GB_V;
-    int32_t sources[GB_V];
-    if (s->op == GB_GROUPED)
-      for (int v = 0; v < GB_V; ++v) sources[v] = (int32_t)((block * GB_V + v) / out * in % GB_V);
-    GB(tile) t = {
-        .x_pixel = s->stride[1] * GB_V,
-        .x_row = s->dilation[0] * c->in.row,
-        .x_column = s->dilation[1] * GB_V,
-        .w = c->weights + block * taps * in * GB_V,
-        .ahead = c->weights,
-        .last = in,
-        .sources = sources,
-        .rows = s->kernel[0],
-        .columns = s->kernel[1],
-        .start = c->bias ? c->bias + block * GB_V : NULL,
-        .y_pixel = GB_V,
-        .residual_pixel = GB_V,
-        .step = s,
-        .lanes = GB(lanes_of)(c, block),
-    };
-    for (; unit < end && at.block == block && at.image == image; ++unit, GB(advance)(c, &at, c->out.blocks)) {
-      float *y = t.y = GB(at)(&c->out, &at);
-      const float *residual = t.residual = c->in2.data ? GB(at)(&c->in2, &at) : NULL;
-      t.x = x + at.row * s->stride[0] * c->in.row + at.first * t.x_pixel;
-      GB(tiles_side_by_side)(&t, at.count, tiles, GB_LONGEST);
-      if (!GB(is_finished)(s)) GB(finish_pixels)(&t, at.count, y, residual);
-    }
-  }
-}
-
-/* Where weights lie of one element of a kernel and one channel in, of `all` of these, for a block of channels out. Those of
- * two blocks lie side by side, as tiles read them. */
-GK_INLINE float *GB(packed)(float *to, ptrdiff_t block, ptrdiff_t blocks, ptrdiff_t all, ptrdiff_t number) {
-  const ptrdiff_t pair = block / 2 * 2, side_by_side = pair + 1 < blocks ? 2 : 1;
-  return to + (pair * all + number * side_by_side + block - pair) * GB_V;
-}
-
 /* Weights [out, in / group, rows, columns] as convolve reads them: C channels in for each element of a kernel, those that
  * there are not being zero; or C = 1, and the whole kernel for each channel in, as winograd does. */
-static void GB(pack)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out, ptrdiff_t C) {
+void GB(pack)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out, ptrdiff_t C) {
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1], own = in / s->group, groups_out = out / s->group;
   const ptrdiff_t full = s->op == GB_FIRST ? 1 : GB_V, blocks = (groups_out + GB_V - 1) / GB_V;
   const ptrdiff_t all = (own + full - 1) / full * full * taps;
@@ -240,7 +124,7 @@ static void GB(pack)(const float *w, float *to, const gb_step *s, ptrdiff_t in, 
 
 /* Weights [out, in / group, rows, columns] as by_lane reads them: for each element and channel of a group those
  * of all lanes. */
-static void GB(pack_by_lane)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
+void GB(pack_by_lane)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1], own = in / s->group;
   for (ptrdiff_t b = 0; b < out; b += GB_V)
     for (ptrdiff_t k = 0; k < taps; ++k)

@@ -1,6 +1,6 @@
 /* What is not a convolution: pools, sums and products, activations, the way into the layout and out of it. Units are
  * rows of blocks, or any pixels of them. */
-static void GB(load_rows)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+void GB(load_rows)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_image *to = &c->out;
   const ptrdiff_t own = to->is_planar ? 1 : GB_V, plane = to->height * to->width;
   (void)scratch;
@@ -26,7 +26,7 @@ static void GB(load_rows)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float
   }
 }
 
-static void GB(store_rows)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+void GB(store_rows)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_image *in = &c->in;
   const ptrdiff_t plane = in->height * in->width;
   (void)scratch;
@@ -48,7 +48,7 @@ static void GB(store_rows)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, floa
   }
 }
 
-static void GB(elementwise)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+void GB(elementwise)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_step *s = c->step;
   (void)scratch;
   for (GB(place) p = GB(place_of)(c, unit, c->out.blocks); unit < end; ++unit, GB(advance)(c, &p, c->out.blocks)) {
@@ -70,7 +70,7 @@ static void GB(elementwise)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, flo
 }
 
 /* Each pixel is that of the smaller image where it comes from. */
-static void GB(resize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+void GB(resize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   (void)scratch;
   for (GB(place) p = GB(place_of)(c, unit, c->out.blocks); unit < end; ++unit, GB(advance)(c, &p, c->out.blocks)) {
     GB(place) source = p;
@@ -89,7 +89,7 @@ GK_INLINE float GB(total)(GB(vec) x) {
   return sum;
 }
 
-static void GB(pool)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+void GB(pool)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_step *s = c->step;
   const int is_largest = s->op == GB_MAX_POOL;
   const int is_picked = is_largest && s->kernel[0] * s->kernel[1] == 1 && !(s->pads[0] | s->pads[1] | s->pads[2] | s->pads[3]);
@@ -159,7 +159,7 @@ GK_INLINE void GB(normalize_pixels)(const gb_call *c, const float *x, float *y, 
   }
 }
 
-static void GB(normalize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+void GB(normalize)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   (void)scratch;
   for (GB(place) p = GB(place_of)(c, unit, 1); unit < end; ++unit, GB(advance)(c, &p, 1)) {
     const float *x = GB(at)(&c->in, &p);
@@ -200,7 +200,7 @@ static void GB(find_picked)(const gb_call *c, ptrdiff_t block, GB(picked) * from
 
 /* Each channel is one of the image's, those of each group in turn. Channels in front of them stay what they are; lanes behind
  * the last one are zero, or what an activation makes of it. */
-static void GB(pick)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+void GB(pick)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   (void)scratch;
   GB(picked) from;
   ptrdiff_t former = -1;
@@ -225,7 +225,7 @@ static void GB(pick)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scr
 }
 
 /* Units are blocks. */
-static void GB(global_average)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+void GB(global_average)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   (void)scratch;
   for (; unit < end; ++unit) {
     GB(place) p = {0, c->in.width, 0, unit % c->in.blocks, unit / c->in.blocks, 0, 0};
@@ -246,23 +246,3 @@ static void GB(global_average)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, 
     GB(activate)(y, GB_V, c->step);
   }
 }
-
-const gb_width GB(width_of) = {
-    .vector = GB_V,
-    .tile = GB_TILE,
-    .tasks = {GB(load_rows), GB(store_rows), GB(convolve), GB(winograd), GB(by_lane), GB(convolve), GB(transposed),
-              GB(pool), GB(pool), GB(global_average), GB(elementwise), GB(elementwise), GB(elementwise), GB(elementwise),
-              GB(resize), GB(elementwise), GB(convolve), GB(by_lane), GB(normalize),
-              GB(attend), GB(clear), GB(pick), GB(normalize), GB(rotate)},
-    .strassen = GB(strassen),
-    .pack = GB(pack),
-    .pack_by_lane = GB(pack_by_lane),
-    .pack_transposed = GB(pack_transposed),
-    .transform_weights = GB(transform_weights),
-    .winograd_floats = GB(winograd_floats),
-    .tiles_at_once = GB(tiles_at_once),
-    .pairs_at_once = GB(pairs_at_once),
-    .strassen_floats = GB(strassen_floats),
-    .attention_floats = GB(attention_floats),
-    .add_quarters = GB(add_quarters),
-};

@@ -154,8 +154,4 @@ static inline __attribute__((always_inline, unused)) void gb_transpose(const flo
   *(gb_four *)(to + 3 * to_step) = GB_CHOSEN(ef, gh, 2, 3, 6, 7);
 }
 
-#if defined(__x86_64__)
-extern const gb_width GB_width_of_8, GB_width_of_16;
-#endif
-extern const gb_width GB_width_of_4;
 #endif

@@ -1,7 +1,7 @@
 /* Steps of rows that depend on where in its batch a row is. */
 
 /* Zero where `tensor` says so of a row. */
-static void GB(clear)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+void GB(clear)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const char *is_cleared = (const char *)c->tensor;
   (void)scratch;
   for (GB(place) p = GB(place_of)(c, unit, c->out.blocks); unit < end; ++unit, GB(advance)(c, &p, c->out.blocks)) {
@@ -16,7 +16,7 @@ static void GB(clear)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *sc
 }
 
 /* Pairs of channels of a head, half of it apart, turned by the angle of the row: in2 has cosines, in3 sines. */
-static void GB(rotate)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+void GB(rotate)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const ptrdiff_t half = c->out.blocks / c->step->group / 2; /* blocks */
   (void)scratch;
   for (GB(place) p = GB(place_of)(c, unit, c->out.blocks); unit < end; ++unit, GB(advance)(c, &p, c->out.blocks)) {

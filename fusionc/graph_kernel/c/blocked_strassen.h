@@ -27,7 +27,7 @@ typedef struct {
   ptrdiff_t apart, each;      /* each: floats of the factors of a product */
 } GB(strassen_work);
 
-static ptrdiff_t GB(pairs_at_once)(ptrdiff_t channels) {
+ptrdiff_t GB(pairs_at_once)(ptrdiff_t channels) {
   const ptrdiff_t fit = (4 << 20) / (GB_SEVEN * 2 * channels);
   return fit < GB_TILE ? GB_TILE : fit > GB_MOST_PAIRS ? GB_MOST_PAIRS : fit;
 }
@@ -47,7 +47,7 @@ static GB(strassen_work) GB(work_in)(float *scratch, ptrdiff_t channels) {
 }
 
 /* How many floats that are. */
-static ptrdiff_t GB(strassen_floats)(ptrdiff_t channels) {
+ptrdiff_t GB(strassen_floats)(ptrdiff_t channels) {
   const ptrdiff_t most = GB(pairs_at_once)(channels) | 1, blocks = GB_SEVEN * channels / (2 * GB_V) + 2 + 2 * GB_GROUP;
   return GB_CHUNK + blocks * most * GB_V + 2 * most * (ptrdiff_t)(2 * sizeof(ptrdiff_t) / sizeof(float) + 2);
 }
@@ -75,7 +75,7 @@ static int GB(is_even)(const float *w, ptrdiff_t in) {
 }
 
 /* The sums of quarters of a group of packed weights, one after the other. Whether the columns are even. */
-static int GB(add_quarters)(const float *w, float *to, ptrdiff_t in) {
+int GB(add_quarters)(const float *w, float *to, ptrdiff_t in) {
   const ptrdiff_t below = in * GB_V, beside = 2 * below;
   for (ptrdiff_t i = 0; i < below; i += GB_V, to += GB_V) {
     const GB(vec) q0 = GB(load)(w + i), q1 = GB(load)(w + beside + i);
@@ -185,7 +185,7 @@ static void GB(multiply_quarters)(const gb_call *c, const GB(strassen_work) *k, 
           .y_pixel = GB_V,
           .y_block = k->apart,
       };
-      GB(pixels)(&t, pairs, GB(tiles)[GB(near) + 1], 2);
+      GB(pixels)(&t, pairs, GB(near_tiles)[1], 2);
     }
     if (also_to < 0) continue;
     GB(add_made)(k->made, k->sums + 2 * to * k->apart, k->apart, pairs, 1, is_begun[to]);
@@ -238,14 +238,14 @@ static void GB(convolve_group)(const gb_call *c, ptrdiff_t image, ptrdiff_t firs
     at.count = width - at.first < n ? width - at.first : n;
     if (at.count > GB_MOST_PAIRS) at.count = GB_MOST_PAIRS;
     for (at.block = GB_GROUP / 2 * group; at.block < GB_GROUP / 2 * (group + 1) && 2 * at.block < c->out.blocks; ++at.block)
-      GB(convolve_part)(c, &at, 0, c->in.blocks, NULL);
+      GB(convolve_directly)(c, &at);
     at.first += at.count;
     if (at.first == width) at.first = 0, ++at.row;
   }
 }
 
 /* Units are chunks of pixels, c->rows of an image, by some of the groups of channels out, c->strip parts of these. */
-static void GB(strassen)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+void GB(strassen)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const ptrdiff_t whole = c->out.channels / (GB_GROUP * GB_V), groups = (c->out.blocks + GB_GROUP - 1) / GB_GROUP;
   const ptrdiff_t in = c->in.channels, size = GB_GROUP * GB_V * in, pixels = c->out.height * c->out.width;
   const GB(strassen_work) k = GB(work_in)(scratch, in);

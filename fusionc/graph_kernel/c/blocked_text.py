@@ -2,25 +2,56 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
+from enum import Enum
 from functools import cache
 
+from fusionc.graph_kernel.blocked.program import BY_MATRIX, Program, ProgramStep, StepKind
 from fusionc.graph_kernel.c.assembled_sums import assembled_sums
 from fusionc.graph_kernel.c.headers import header
 
-_SHARED = "blocked_tiles.h"
-_FOR_EACH_WIDTH = (
-    ("blocked_sums.h",),
+_OF_ALL_PROGRAMS = (
+    ("blocked_near_sums.h",),
+    ("blocked_far_sums.h",),
     (
-        *("blocked_convolutions.h", "blocked_strassen.h", "blocked_transposed.h"),
-        *("blocked_winograd.h", "blocked_attention.h", "blocked_row_steps.h", "blocked_images.h"),
+        *("blocked_activations.h", "blocked_convolutions.h", "blocked_transposed.h"),
+        *("blocked_row_steps.h", "blocked_images.h"),
     ),
 )
-_IN_FRONT = ("compiler.h", "mathematics.h", "blocked_program.h")
+_IN_FRONT = ("compiler.h", "mathematics.h", "blocked_program.h", "vector_instructions.h")
+_SHARED = ("blocked_functions.h", "blocked_tiles.h")
+_BEHIND_ASSEMBLED = ("blocked_sums.h", "blocked_places.h")
 _BEHIND = (
     *("blocked_run.h", "blocked_attention_plan.h", "blocked_strassen_plan.h"),
     *("blocked_winograd_plan.h", "blocked_rows_in_place.h", "blocked_plan.h", "blocked_steps.h"),
 )
+
+
+class StepFamily(Enum):
+    """Steps that take the compiler long, and that only some programs have. The value names their C text."""
+
+    LANES = "lanes"
+    WINOGRAD = "winograd"
+    STRASSEN = "strassen"
+    ATTENTION = "attention"
+
+
+_BY_KIND = {
+    StepKind.DEPTHWISE: StepFamily.LANES,
+    StepKind.GROUPED: StepFamily.LANES,
+    StepKind.WINOGRAD: StepFamily.WINOGRAD,
+    StepKind.ATTENTION: StepFamily.ATTENTION,
+}
+
+
+def families_of(program: Program) -> frozenset[StepFamily]:
+    """What the steps of a program need."""
+    return frozenset(family for step in program.steps if (family := _family_of(step)))
+
+
+def _family_of(step: ProgramStep) -> StepFamily | None:
+    return StepFamily.STRASSEN if step.kind in BY_MATRIX and step.flag else _BY_KIND.get(step.kind)
 
 
 @dataclass(frozen=True)
@@ -60,8 +91,8 @@ _X86 = (
         _OF_FIRST_CACHE,
         False,
         "((a) * (b) + (c))",
-        "((GB(vec))_mm_max_ps((__m128)(a), (__m128)(b)))",
-        "((GB(vec))_mm_min_ps((__m128)(a), (__m128)(b)))",
+        "((GB(vec))gb_max_4(a, b))",
+        "((GB(vec))gb_min_4(a, b))",
         "gb_permuted_4(x, k)",
     ),
     _Width(
@@ -73,10 +104,10 @@ _X86 = (
         8,
         _OF_FIRST_CACHE,
         True,
-        "((GB(vec))_mm256_fmadd_ps((__m256)(a), (__m256)(b), (__m256)(c)))",
-        "((GB(vec))_mm256_max_ps((__m256)(a), (__m256)(b)))",
-        "((GB(vec))_mm256_min_ps((__m256)(a), (__m256)(b)))",
-        "((GB(vec))_mm256_permutevar8x32_ps((__m256)(x), (__m256i)(k)))",
+        "((GB(vec))gb_madd_8(a, b, c))",
+        "((GB(vec))gb_max_8(a, b))",
+        "((GB(vec))gb_min_8(a, b))",
+        "((GB(vec))gb_permute_8(x, k))",
         assembled=True,
     ),
     _Width(
@@ -88,10 +119,10 @@ _X86 = (
         4,
         _OF_LARGER_FIRST_CACHE,
         True,
-        "((GB(vec))_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))",
-        "((GB(vec))_mm512_max_ps((__m512)(a), (__m512)(b)))",
-        "((GB(vec))_mm512_min_ps((__m512)(a), (__m512)(b)))",
-        "((GB(vec))_mm512_permutexvar_ps((__m512i)(k), (__m512)(x)))",
+        "((GB(vec))gb_madd_16(a, b, c))",
+        "((GB(vec))gb_max_16(a, b))",
+        "((GB(vec))gb_min_16(a, b))",
+        "((GB(vec))gb_permute_16(x, k))",
     ),
 )
 _OTHER = _Width(
@@ -132,25 +163,31 @@ GK_INLINE gb_vec_4 gb_permuted_4(gb_vec_4 x, gb_bits_4 from) {
 """
 
 
-@cache
-def width_texts() -> list[str]:
-    """The functions of steps for each width of vectors, which are the same in all libraries: two texts each, about as
-    long to compile, those that take longest first."""
-    head = "".join(header(name) for name in _IN_FRONT)
-    bodies = ["".join(map(header, names)) for names in _FOR_EACH_WIDTH]
-    x86 = [
-        f"#if defined(__x86_64__)\n#include <immintrin.h>\n{_OF_FOUR}{_compiled_for(w, body)}#endif\n"
-        for w in reversed(_X86)
-        for body in bodies
+def width_texts(families: Collection[StepFamily]) -> list[str]:
+    """The functions of steps for each width of vectors, which are the same in all libraries: several texts each, those
+    that take longest to compile first."""
+    bodies = [*_OF_ALL_PROGRAMS, *((f"blocked_{family.value}.h",) for family in StepFamily if family in families)]
+    return [_width_text(width, names) for width in reversed(_X86) for names in bodies] + [
+        _width_text(_OTHER, names) for names in bodies
     ]
-    others = [f"#if !defined(__x86_64__)\n{_OF_FOUR}{_compiled_for(_OTHER, body)}#endif\n" for body in bodies]
-    return [f"{head}\n{text}" for text in (*x86, *others)]
 
 
 @cache
-def running_text() -> str:
+def _width_text(width: _Width, names: tuple[str, ...]) -> str:
+    head = "".join(header(name) for name in _IN_FRONT)
+    return f"{head}\n{_on_its_processors(width, ''.join(map(header, names)))}"
+
+
+def running_text(families: Collection[StepFamily]) -> str:
     """What runs programs with these functions, behind runtime.h."""
-    return "#include <unistd.h>\n" + "".join(header(name) for name in _BEHIND)
+    has = [f"#define GB_HAS_{family.name} {int(family in families)}\n" for family in StepFamily]
+    widths = [_on_its_processors(width, header("blocked_width.h")) for width in (*_X86, _OTHER)]
+    return "".join(["#include <unistd.h>\n", *has, header("vector_instructions.h"), *widths, *map(header, _BEHIND)])
+
+
+def _on_its_processors(width: _Width, body: str) -> str:
+    here = "!defined" if width is _OTHER else "defined"
+    return f"#if {here}(__x86_64__)\n{_OF_FOUR}{_compiled_for(width, body)}#endif\n"
 
 
 def _compiled_for(width: _Width, body: str) -> str:
@@ -176,7 +213,8 @@ def _compiled_for(width: _Width, body: str) -> str:
     defined = [f"#define {name} {text}" for name, text in macros.items()]
     undefined = [f"#undef {name.split('(')[0]}" for name in macros]
     known = f"GB_KNOWN_{width.floats}"  # in one text of all that is there only once
-    shared = [header(_SHARED), *([assembled_sums(width.tile)] if width.assembled else [])]
+    assembled = [assembled_sums(width.tile)] if width.assembled else []
+    shared = [*map(header, _SHARED), *assembled, *map(header, _BEHIND_ASSEMBLED)]
     shared = [f"#ifndef {known}", f"#define {known}", *shared, "#endif"]
     lines = [*_target(width.target), *defined, *shared, body, *undefined, *_end_of_target(width.target)]
     return "\n".join(lines) + "\n"

@@ -38,61 +38,6 @@ GK_INLINE GB(vec) GB(all)(float x) { return x - (GB(vec)){0}; } /* x + 0 were an
 /* x within bounds, and NaN for NaN */
 GK_INLINE GB(vec) GB(within)(GB(vec) x, float least, float most) { return GB_MIN(GB(all)(most), GB_MAX(GB(all)(least), x)); }
 
-#if GB_V > 4 /* others have no instruction that looks up a table */
-/* x / (1 + exp(-a x)), where exp(-a x) is 2^(n / GB_V) exp(r): the last bits of n choose a power of two from a table, the
- * others are its exponent, and r is so small that three products suffice. What is 2^128 or more is infinite. */
-static void GB(swish)(float *p, ptrdiff_t n, float a) {
-  static const float powers[] = {
-#if GB_V == 8
-      1.0f, 1.09050775f, 1.18920708f, 1.29683959f, 1.41421354f, 1.54221082f, 1.68179286f, 1.8340081f,
-#else
-      1.0f, 1.04427373f, 1.09050775f, 1.13878858f, 1.18920708f, 1.24185777f, 1.29683959f, 1.35425556f,
-      1.41421354f, 1.47682619f, 1.54221082f, 1.61049032f, 1.68179286f, 1.75625217f, 1.8340081f, 1.91520655f,
-#endif
-  };
-  enum { BITS = GB_V == 8 ? 3 : 4 };
-  const GB(vec) one = GB(all)(1.0f), shift = GB(all)(GK_TO_INTEGER / GB_V), table = GB(load_loose)(powers);
-  for (ptrdiff_t i = 0; i < n; i += GB_V) {
-    const GB(vec) x = GB(load_loose)(p + i), c = GB(within)(x * -a, -87.0f, 88.7228394f);
-    const GB(vec) shifted = GB_MADD(c, GB(all)(1.44269504f), shift), r = GB_MADD(shifted - shift, GB(all)(-0.693147181f), c);
-    const GB(vec) rest = GB_MADD(GB_MADD(GB_MADD(GB(all)(0.166681156f), r, GB(all)(0.500064790f)), r, one), r, one);
-    const GB(bits) number = (GB(bits))shifted, power = (GB(bits))GB_PERMUTE(table, number) + (number >> BITS << 23);
-    *(GB(loose) *)(p + i) = (GB(loose))(x / GB_MADD(rest, (GB(vec))power, one));
-  }
-}
-#endif
-
-#define GB_ACTIVATION(kind, formula)                          \
-  case kind:                                                  \
-    _Pragma("omp simd") for (ptrdiff_t i = 0; i < n; ++i) {   \
-      float x = p[i];                                         \
-      p[i] = (formula);                                       \
-    }                                                         \
-    break;
-
-/* Applies the activation of a step to n floats. */
-static void GB(activate)(float *p, ptrdiff_t n, const gb_step *s) {
-  const gk_machine m = gk_machine_with(GB_FUSED);
-  const float a = s->alpha, b = s->beta;
-  switch (s->activation) {
-    GB_ACTIVATION(GB_RELU, x < 0.0f ? 0.0f : x)
-    GB_ACTIVATION(GB_CLIP, gk_at_most(gk_at_least(x, a), b))
-    GB_ACTIVATION(GB_LEAKY, x < 0.0f ? a * x : x)
-    GB_ACTIVATION(GB_SIGMOID, x < -18.0f ? 0.0f : gk_sigmoid_f32(x, m)) /* as onnxruntime has it: below 2e-8 nothing is left */
-    GB_ACTIVATION(GB_HARD_SIGMOID, gk_at_most(gk_at_least(a * x + b, 0.0f), 1.0f))
-    GB_ACTIVATION(GB_HARD_SWISH, x * gk_at_most(gk_at_least(x * (1.0f / 6.0f) + 0.5f, 0.0f), 1.0f))
-#if GB_V > 4
-    case GB_SWISH: GB(swish)(p, n, a); break;
-#else
-    GB_ACTIVATION(GB_SWISH, x * gk_sigmoid_f32(a * x, m))
-#endif
-    GB_ACTIVATION(GB_GELU, 0.5f * x * (1.0f + gk_erf_f32(x * 0.70710678f, m)))
-    GB_ACTIVATION(GB_TANH, gk_tanh_f32(x, m))
-    GB_ACTIVATION(GB_TANH_GELU, 0.5f * x * (1.0f + gk_tanh_f32(0.79788456f * (x + 0.044715f * x * x * x), m)))
-    GB_ACTIVATION(GB_CLIP_SWISH, x * gk_at_most(gk_at_least(a * x + b, 0.0f), 1.0f))
-  }
-}
-
 /* For each pixel of a tile, one after the other: in a loop their sums would be in memory. */
 #define GB_FOR_PIXELS(r) _Pragma("GCC unroll 16") for (int r = 0; r < R; ++r)
 
@@ -119,33 +64,27 @@ GK_INLINE void GB(finish)(const GB(tile) *t, GB(vec) *sums, float *y, const floa
   GB_FOR_PIXELS(r) *(GB(loose) *)(y + r * t->y_pixel) = (GB(loose))sums[r];
 }
 
-/* What is left to do: activations of many instructions, of n pixels side by side that are in the nearest cache, and sums
- * behind activations. */
-static void GB(finish_pixels)(const GB(tile) *t, ptrdiff_t n, float *y, const float *residual) {
-  if (t->y_pixel == GB_V) GB(activate)(y, n * GB_V, t->step);
-  else
-    for (ptrdiff_t k = 0; k < n; ++k) GB(activate)(y + k * t->y_pixel, GB_V, t->step);
-  if (residual && t->step->after)
-    for (ptrdiff_t k = 0; k < n; ++k) *(GB(loose) *)(y + k * t->y_pixel) += *(const GB(loose) *)(residual + k * t->residual_pixel);
-}
-
 /* Channels of the last block that sums have to be made of; those behind are zero. */
 GK_INLINE ptrdiff_t GB(last_of)(ptrdiff_t channels) { return (channels - 1) % GB_V / GB_STEP * GB_STEP + GB_STEP; }
 
 typedef void GB(tile_function)(GB(tile) *, ptrdiff_t count); /* tiles side by side; leaves the pointers behind them */
 
-/* The functions by pixels, for one block of channels out and for two: of pixels side by side, of others, of planar images;
- * then of each channel by itself: any kernel, 3, 5 and 7 columns, 3 and 5 with a stride of 2; then of groups. NULL for
- * pixels of which there is none. */
-extern GB(tile_function) *const GB(tiles)[][GB_LONGEST + 1];
-enum { GB(near) = 0, GB(far) = 2, GB(first) = 4, GB(each) = 6, GB(each_of_3), GB(each_second_of_3) = 10, GB(grouped_tiles) = 12 };
+/* A function of tiles of r pixels. */
+#define GB_FUNCTION(name, sums, r)                                                        \
+  static void GB(name)(GB(tile) * t, ptrdiff_t count) {                                   \
+    for (; count > 0; --count) {                                                          \
+      sums;                                                                               \
+      t->ahead += t->asked;                                                               \
+      t->x += r * t->x_pixel;                                                             \
+      t->y += r * t->y_pixel;                                                             \
+      if (t->residual) t->residual += r * t->residual_pixel;                              \
+    }                                                                                     \
+  }
 
-GK_INLINE GB(tile_function) *const *GB(tiles_by_lane)(const gb_step *s) {
-  const int columns = s->kernel[1], stride = s->stride[1], size = columns / 2;
-  if (s->op == GB_GROUPED) return GB(tiles)[GB(grouped_tiles)];
-  const int is_known = s->dilation[1] == 1 && columns % 2 && size >= 1 && size <= (stride == 1 ? 3 : stride == 2 ? 2 : 0);
-  return GB(tiles)[!is_known ? GB(each) : (stride == 1 ? GB(each_of_3) : GB(each_second_of_3)) + size - 1];
-}
+/* The functions by pixels, for one block of channels out and for two: of pixels side by side, of others, of planar images.
+ * NULL for pixels of which there is none. */
+extern GB(tile_function) *const GB(near_tiles)[][GB_TILE + 1], *const GB(far_tiles)[][GB_TILE + 1];
+extern GB(tile_function) *const GB(first_tiles)[][GB_TILE + 1];
 
 /* Sums of n pixels that lie one after the other, in tiles that are about equal, of `longest` pixels at most. */
 GK_INLINE void GB(tiles_side_by_side)(GB(tile) *t, ptrdiff_t n, GB(tile_function) *const *tiles, const uint32_t longest) {
@@ -162,20 +101,10 @@ GK_INLINE void GB(tiles_side_by_side)(GB(tile) *t, ptrdiff_t n, GB(tile_function
   }
 }
 
-/* The same for some blocks of channels, with all that is to be done to what they make. `t` is not that of these pixels any
- * more: a copy of it would take as long as a tile. */
-static void GB(pixels)(GB(tile) *t, ptrdiff_t n, GB(tile_function) *const *tiles, int blocks) {
-  float *y = t->y;
-  const float *residual = t->residual;
-  if (GB_STEP == GB_V && t->blocks > 1 && t->rows * t->columns == 1) { /* one loop over blocks instead of three */
-    t->columns = t->blocks;
-    t->x_column = t->x_block;
-    t->blocks = 1;
-  }
-  if (!t->ahead) t->ahead = t->w; /* or else each step would ask for memory that there is not, which takes a while */
-  t->asked = t->ahead_step * t->blocks * t->rows * t->columns * (GB_V / GB_STEP);
-  GB(tiles_side_by_side)(t, n, tiles, GB_TILE);
-  if (GB(is_finished)(t->step)) return;
-  for (int b = 0; b < blocks; ++b)
-    GB(finish_pixels)(t, n, y + b * t->y_block, residual ? residual + b * t->residual_block : NULL);
-}
+/* Applies the activation of a step to n floats. */
+void GB(activate)(float *p, ptrdiff_t n, const gb_step *s);
+/* What `finish` leaves to do to n pixels side by side, which are in the nearest cache. */
+void GB(finish_pixels)(const GB(tile) *t, ptrdiff_t n, float *y, const float *residual);
+/* Sums of n pixels that lie one after the other, for some blocks of channels, with all that is to be done to them. `t` is not
+ * that of these pixels any more: a copy of it would take as long as a tile. */
+void GB(pixels)(GB(tile) *t, ptrdiff_t n, GB(tile_function) *const *tiles, int blocks);

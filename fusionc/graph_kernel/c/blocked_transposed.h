@@ -7,7 +7,7 @@ GK_INLINE int GB(elements_of)(int kernel, int stride, int phase) {
 
 /* A transposed convolution: each element of the kernel makes every stride[0]th row and every stride[1]th column. Those are a
  * phase, a convolution with the elements that make it; the later ones read the rows and columns before. */
-static void GB(transposed)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+void GB(transposed)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   const gb_step *s = c->step;
   const int down = s->stride[0], across = s->stride[1];
   const ptrdiff_t in_blocks = c->in.blocks / s->group, out_blocks = c->out.blocks / s->group, pairs = (out_blocks + 1) / 2;
@@ -48,13 +48,13 @@ static void GB(transposed)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, floa
         t.residual_pixel = t.y_pixel;
         t.residual_block = c->in2.plane;
       }
-      GB(pixels)(&t, to.count, GB(tiles)[GB(near) + is_two], 1 + is_two);
+      GB(pixels)(&t, to.count, GB(near_tiles)[is_two], 1 + is_two);
     }
   }
 }
 
 /* Weights [in, out / group, rows, columns], one phase after the other. */
-static void GB(pack_transposed)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
+void GB(pack_transposed)(const float *w, float *to, const gb_step *s, ptrdiff_t in, ptrdiff_t out) {
   const ptrdiff_t taps = s->kernel[0] * s->kernel[1], own = in / s->group, made = out / s->group;
   const ptrdiff_t in_blocks = (own + GB_V - 1) / GB_V, blocks = (made + GB_V - 1) / GB_V;
   for (int down = 0; down < s->stride[0]; ++down)

@@ -72,7 +72,7 @@ GK_INLINE void GB(weights_to_points)(const int M, const float *w, float *to, ptr
 }
 
 /* All packed weights at the points of a tile, as they are kept where many tasks need them. */
-static void GB(transform_weights)(const float *w, float *to, ptrdiff_t in_blocks, ptrdiff_t out_blocks, int M) {
+void GB(transform_weights)(const float *w, float *to, ptrdiff_t in_blocks, ptrdiff_t out_blocks, int M) {
   const ptrdiff_t all = in_blocks * GB_V * GB_V, points = (M + 2) * (M + 2);
   for (ptrdiff_t pair = 0; pair < out_blocks; pair += 2) {
     const int is_two = pair + 1 < out_blocks;
@@ -173,7 +173,7 @@ static void GB(finish_tiles)(const int M, const gb_call *c, ptrdiff_t first, ptr
 }
 
 /* How many tiles a task transforms at once. */
-static ptrdiff_t GB(tiles_at_once)(ptrdiff_t channels, int M) {
+ptrdiff_t GB(tiles_at_once)(ptrdiff_t channels, int M) {
   const ptrdiff_t fit = GB_OF_POINTS / ((M + 2) * (M + 2) * 4 * (channels + 2 * GB_V)), most = GB_MOST_TILES * 16 / (M * M);
   return fit > most ? most : fit < GB_TILE / 2 ? GB_TILE / 2 : fit;
 }
@@ -189,7 +189,7 @@ GK_INLINE ptrdiff_t GB(transformed_at_once)(ptrdiff_t blocks, int M) {
 GK_INLINE ptrdiff_t GB(point_step)(ptrdiff_t blocks) { return (2 * GB_V * blocks + 1) * GB_V; }
 
 /* How many floats of scratch memory a task needs. */
-static ptrdiff_t GB(winograd_floats)(ptrdiff_t channels, int M) {
+ptrdiff_t GB(winograd_floats)(ptrdiff_t channels, int M) {
   const ptrdiff_t of_weights = GB(point_step)(GB(transformed_at_once)(channels / GB_V, M));
   return (M + 2) * (M + 2) * (GB(tiles_at_once)(channels, M) * (channels + 2 * GB_V) + of_weights);
 }
@@ -240,7 +240,7 @@ GK_INLINE void GB(winograd_of)(const int M, const gb_call *c, ptrdiff_t unit, pt
               .y_pixel = GB_V,
               .y_block = most * GB_V,
           };
-          GB(pixels)(&t, count, GB(tiles)[GB(near) + is_two], 1 + is_two);
+          GB(pixels)(&t, count, GB(near_tiles)[is_two], 1 + is_two);
         }
       }
       for (int o = 0; o <= is_two; ++o) {
@@ -254,7 +254,7 @@ GK_INLINE void GB(winograd_of)(const int M, const gb_call *c, ptrdiff_t unit, pt
   }
 }
 
-static void GB(winograd)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+void GB(winograd)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
   if (c->step->flag == 2) GB(winograd_of)(2, c, unit, end, scratch);
   else GB(winograd_of)(4, c, unit, end, scratch);
 }

@@ -11,7 +11,7 @@ from importlib import resources
 from fusionc.graph_kernel.area import Area, KernelKind
 from fusionc.graph_kernel.blocked.make_program import program_of
 from fusionc.graph_kernel.blocked.program_text import program_text
-from fusionc.graph_kernel.c.blocked_text import running_text, width_texts
+from fusionc.graph_kernel.c.blocked_text import StepFamily, families_of, running_text, width_texts
 from fusionc.graph_kernel.c.compile import Contents, Unit
 from fusionc.graph_kernel.c.headers import header
 from fusionc.graph_kernel.c.loop_text import LoopNestText
@@ -33,7 +33,8 @@ class Kernel:
     """The C code of an area, which does not depend on the names of its values.
 
     `name` is the operator's, `bodies` are the functions of its loops by their names, `text` has what is its own, with
-    names that begin with `function`. The rest are the numbers that arrays must be large enough for.
+    names that begin with `function`. A program needs the steps of some `families`; of loops they are None. The rest are
+    the numbers that arrays must be large enough for.
     """
 
     name: str
@@ -46,7 +47,11 @@ class Kernel:
     numbers: int
     tensors: int
     rank: int
-    is_program: bool = False
+    families: frozenset[StepFamily] | None = None
+
+    @property
+    def is_program(self) -> bool:
+        return self.families is not None
 
 
 def kernel_of(area: Area) -> Kernel:
@@ -58,9 +63,11 @@ def kernel_of(area: Area) -> Kernel:
 
 
 def _programmed(area: Area) -> Kernel:
-    text = program_text(_NAME, program_of(area).program) + _ports(area)
+    program = program_of(area).program
+    text = program_text(_NAME, program) + _ports(area)
     function = "gb_" + hashlib.sha256(text.encode()).hexdigest()[:12]
-    return Kernel(area.name, function, {}, text.replace(_NAME, function), 1, 1, 1, 1, 1, 4, is_program=True)
+    text = text.replace(_NAME, function)
+    return Kernel(area.name, function, {}, text, 1, 1, 1, 1, 1, 4, families_of(program))
 
 
 def _lowered(area: Area) -> Kernel:
@@ -171,10 +178,11 @@ def _units(areas: Sequence[Area], most: int | None) -> list[Unit]:
     head = _head(known_kernels, bodies)
     loops = _packed(items, most)
     programs = [kernel for kernel in known_kernels if kernel.is_program]
-    widths = width_texts() if programs else []
+    families = frozenset[StepFamily]().union(*(kernel.families or () for kernel in programs))
+    widths = width_texts(families) if programs else []
     ends = [header("onnxruntime_api.h"), header("runtime.h"), header("loop_operators.h")]
     if programs:
-        ends += [running_text(), header("blocked_operators.h"), _list("GK_PROGRAMS", programs)]
+        ends += [running_text(families), header("blocked_operators.h"), _list("GK_PROGRAMS", programs)]
     if most is None:
         ends, widths = [*loops.pop(), *ends, *widths], []
     ends.append(_list("GK_KERNELS", [kernel for kernel in known_kernels if not kernel.is_program]))

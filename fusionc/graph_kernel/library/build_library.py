@@ -90,5 +90,7 @@ def _place(units: Sequence[Unit], command: Sequence[str], suffix: str) -> Path:
     """Where what a compiler makes of texts is kept."""
     said = [word for unit in units for word in (unit.text, *unit.flags(command))]
     here = [sys.platform, platform.machine()]  # of a folder that several machines share
+    if any("native" in word for word in command):  # what is for this processor is not for all of the kind
+        here.append(platform.node())
     key = "\0".join([*said, *command, *FLAGS, version_of(tuple(command)), *here])
     return cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}{suffix}"

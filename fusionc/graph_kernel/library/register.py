@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from struct import Struct
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -11,6 +12,8 @@ from fusionc.disk.paths import path_of
 from fusionc.errors import FusioncError, UsageError
 from fusionc.graph_kernel.library.location import SUFFIX, library_for
 
+_ELF_64 = b"\x7fELF\x02\x01"  # of 64 bits, the first of which are the lowest
+_ELF = Struct("<40xQ10xHH2x")  # where its headers of sections are, which are last, how large each is, and how many
 _REGISTERED: WeakKeyDictionary[Any, Path] = WeakKeyDictionary()  # session options → the library that they have
 
 
@@ -35,6 +38,12 @@ def register_kernels(session_options: Any, model: str | os.PathLike[str]) -> Non
             hint="make onnxruntime.SessionOptions for each model; one process may have many",
             code="E10001",
         )
+    if is_cut_off(place):
+        raise FusioncError(
+            "the kernels cannot be loaded: the file is cut off",
+            where=str(library),
+            hint="copy it again, or convert the model again",
+        )
     register = session_options.register_custom_ops_library
     try:
         register(str(place))
@@ -45,6 +54,17 @@ def register_kernels(session_options: Any, model: str | os.PathLike[str]) -> Non
             hint=f"convert the model again on this one. onnxruntime says: {str(error).splitlines()[0]}",
         ) from error
     _REGISTERED[session_options] = place
+
+
+def is_cut_off(library: Path) -> bool:
+    """Whether an ELF file ends before its last part, of which the system finds out when it reads what is not there, and
+    ends the process."""
+    with open(library, "rb") as file:
+        start = file.read(_ELF.size)
+    if len(start) < _ELF.size or not start.startswith(_ELF_64):
+        return False
+    offset, size, count = _ELF.unpack(start)
+    return int(offset + size * count) > library.stat().st_size
 
 
 def require_session_options(given: Any) -> None:

@@ -218,7 +218,7 @@ def _pow(call: Call, x: Step, power: Step) -> Step:
         return call.op("powf({0}, (float){1})", x, power, cost=100)
     value = call.steps.op(ctype_of(TensorProto.DOUBLE), "pow((double){0}, (double){1})", x, power, cost=200)
     if call.ctype.is_float:
-        return value
+        return value if call.ctype.name == "f64" else call.op("(float){0}", value)
     if call.ctype.name not in ("i32", "i64"):
         raise Unsupported("no kernel computes Pow of such elements")
     return call.op(f"gk_int{call.ctype.name[1:]}_f64({{0}})", value)

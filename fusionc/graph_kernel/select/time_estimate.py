@@ -12,7 +12,6 @@ from dataclasses import replace
 from functools import cache
 from itertools import islice
 from math import prod
-from pathlib import Path
 
 import numpy as np
 import onnx
@@ -177,9 +176,10 @@ def _seconds_per_byte() -> float:
         return float(json.loads(kept.read_text()))
     except (OSError, ValueError, TypeError):
         measured = _measured()
-    with tempfile.NamedTemporaryFile("w", dir=kept.parent, delete=False) as file:
+    with suppress(OSError), tempfile.NamedTemporaryFile("w", dir=kept.parent, delete=False) as file:
         json.dump(measured, file)
-    os.replace(Path(file.name), kept)
+        file.flush()
+        os.replace(file.name, kept)
     return measured
 
 

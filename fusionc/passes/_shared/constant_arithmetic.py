@@ -67,8 +67,10 @@ def single_number(constant: Edge | None, x: Edge, default: float = 1.0) -> float
 
 
 def require_attribute(number: float | None, x: Edge) -> None:
-    """Refuse a number that becomes an attribute, which is a float32, and would change: beside doubles that is much."""
-    if number is not None and x.elem_type == TensorProto.DOUBLE and float(np.float32(number)) != number:
+    """Refuse a number that becomes an attribute, which is a float32, and would change: beside doubles that is much. In
+    the body of a function the type is unknown."""
+    may_be_double = x.elem_type in (TensorProto.DOUBLE, TensorProto.UNDEFINED)
+    if number is not None and may_be_double and float(np.float32(number)) != number:
         refuse("a number of more digits than an attribute has")
 
 
@@ -92,9 +94,11 @@ def product(a: Array, b: Array) -> Array:
 
 
 def inverse(a: Array) -> Array:
-    """One over each element. Refuses integers."""
+    """One over each element. Refuses integers, and infinities: x/∞ is NaN where x is infinite as well."""
     if is_integer(a):
         refuse("the elements are not floating-point numbers")
+    if np.isinf(a).any():
+        refuse("a constant is infinite")
     return np.asarray(1 / a)
 
 

@@ -53,6 +53,8 @@ def cuts_of(node: Node) -> list[Cut] | None:
         return None
     axes = list(range(len(starts))) if axes is None else axes
     steps = [1] * len(starts) if steps is None else steps
+    if not len(axes) == len(starts) == len(ends) == len(steps):  # no runtime takes it; it may lie where none gets to
+        return None
     return [Cut(*numbers) for numbers in zip(axes, starts, ends, steps, strict=True)]
 
 

@@ -103,11 +103,11 @@ def channel_vector(value: Edge, channels: int, rank: int) -> np.ndarray[Any, Any
 def scale_or_ones(m: Match, new: Tape, axis: int) -> Edge:
     """The captured scale of everything from `axis` on, or ones where the formula has none."""
     normalized, factor = m.x.shape[axis:], m.scale
-    if 0 in normalized:  # the operators want something to normalize, the formula does not
-        refuse("there is nothing to normalize")
+    if not all(isinstance(d, int) and d > 0 for d in normalized):  # the formula does not want anything to normalize
+        refuse("there may be nothing to normalize")
     if factor is None:
-        if not all(isinstance(d, int) for d in normalized) or math.prod(normalized) > _MAX_ONES:
-            refuse("the size of what is normalized is unknown")
+        if math.prod(normalized) > _MAX_ONES:
+            refuse("scales would take too much memory")
         return new.const(np.ones(normalized), dtype=m.x.dtype)
     if not same_shape(factor.shape, normalized):
         refuse("scale or offset has another shape than what is normalized")

@@ -1,4 +1,4 @@
-from fusionc.passes._shared.constant_arithmetic import single_number
+from fusionc.passes._shared.constant_arithmetic import require_attribute, single_number
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, op, var
 
 x = var("x")
@@ -19,7 +19,7 @@ class SwishFusionPass(Pass):
     before   1 / (1 + Exp(−x)), Reciprocal(1 + Exp(−x)); x / (1 + Exp(−x)); x · Sigmoid(x), x · Sigmoid(alpha · x)
     after    Sigmoid(x); x · Sigmoid(x); Swish(x)
     refuses  Swish: opset below 24; a target that has no kernel (onnxruntime takes the operator apart again); an alpha
-             that may enlarge x
+             that may enlarge x; beside doubles, one that a float32 does not hold
     algebra  the definitions of Sigmoid and Swish; where Exp overflows, both sides are 0
     source   CANN's SwishFusionPass
     """
@@ -33,4 +33,6 @@ class SwishFusionPass(Pass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        return new.Swish(m.x, alpha=single_number(m.alpha, m.x))
+        alpha = single_number(m.alpha, m.x)
+        require_attribute(alpha, m.x)
+        return new.Swish(m.x, alpha=alpha)

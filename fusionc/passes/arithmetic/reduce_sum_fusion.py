@@ -49,11 +49,11 @@ class AReduceSumFusionPass(Pass):
     """Reduce operators that reduce nothing go; what only drops or keeps dimensions becomes their attribute.
 
     before   ReduceSum, Mean, Max, Min, Prod over axes of size 1; Unsqueeze of any Reduce, ArgMax or ArgMin along the
-             axes that it dropped, Squeeze of those that it kept; ReduceMax(ReduceMax(x)), ReduceMin likewise, ReduceSum
-             and ReduceProd of integers likewise
+             axes that it dropped, Squeeze of those that it kept; ReduceMax(ReduceMax(x)) of integers, ReduceMin,
+             ReduceSum and ReduceProd likewise
     after    x or Squeeze(x); the Reduce with the other keepdims; one Reduce over all axes
-    refuses  axes that are not known; other axes; two Reduces of which only one keeps its dimensions; sums of
-             floating-point numbers over two times, as these would be rounded in another order
+    refuses  axes that are not known; other axes; two Reduces of which only one keeps its dimensions; two
+             Reduces of floating-point numbers: sums would be rounded in another order, and runtimes lose a NaN in some
     algebra  of one number, the sum, the mean, the product and the largest are that number; the largest of the largest
              is the largest of all
     source   CANN's AReduceSumFusionPass; the passes of onnx-optimizer and OnnxSlim for Reduce and Unsqueeze

@@ -69,6 +69,8 @@ def patterns(name: str, rewrite: Rewrite, where: Callable[[Match], bool]) -> tup
         return _zeroed(m, new)
 
     def is_single(m: Match) -> bool:
+        if ungrouped(m.q) is not None:  # a Transpose would exchange the heads of a group and the groups
+            return m.turn is None and where(m)
         return (m.turn is not None or _length_of_queries(m) == 1) and where(m)
 
     def fits(m: Match) -> bool:

@@ -169,8 +169,10 @@ def merged(formula: Formula) -> Formula:
 def reshaped(m: Match, made: Edge, new: Tape) -> Edge:
     """[batch, length, heads · size] in the shape that the heads had before. Refuses where a 0 might mean another
     dimension."""
-    target = elements(m.shape)
-    if target is None or (not m.merge.attr("allowzero") and any(e == 0 or not isinstance(e, int) for e in target[2:])):
+    target, same = elements(m.shape), 1 if m.turn is None else 2  # dimensions in front that a 0 means before and after
+    if target is None or (
+        not m.merge.attr("allowzero") and any(e == 0 or not isinstance(e, int) for e in target[same:])
+    ):
         refuse("the heads are merged in an unknown way")
     return new.Reshape(made, m.shape, like=m.merge)
 
@@ -211,6 +213,6 @@ def batch_of(value: Edge) -> Edge:
 
 def _keeps_batch(above: Edge, value: Edge) -> bool:
     """Whether a Reshape only rearranges what follows the first axis."""
-    rests = [None if v.shape is None else v.shape[1:] for v in (above, value)]
+    rests = [v.shape[1:] if v.shape else None for v in (above, value)]
     counts = [0 if r is None else int(np.prod([d if isinstance(d, int) else 0 for d in r])) for r in rests]
     return counts[0] == counts[1] > 0

@@ -61,7 +61,7 @@ def _require_gain(m: Match, kernel: Sequence[int]) -> None:
     group = int(m.conv.attr("group", 1))
     if group > 1 and columns > 1:
         return
-    stride = int(m.conv.attr("strides", [1])[0])
+    stride = int((m.conv.attr("strides") or [1])[0])
     moved = 0 if _comes_from_two_axes(m.x, _IN_LAYOUT) else taken * group * stride
     moved += 0 if m.Z is None or _comes_from_two_axes(m.Z, _IN_LAYOUT) else made
     moved += 0 if _is_convolved(m.conv.outputs[0]) else made
@@ -138,9 +138,9 @@ class Conv1dToConv2dPass(UBFusionPass):
             refuse("the elements are not float32")
         require_own(m, m.W)
         _require_gain(m, weights.shape)
-        wider = {name: [*first, *m.conv.attr(name)] for name, first in _ATTRIBUTES.items() if name in m.conv.attrs}
-        if "pads" in m.conv.attrs:
-            begin, end = m.conv.attr("pads")
+        wider = {name: [*first, *given] for name, first in _ATTRIBUTES.items() if (given := m.conv.attr(name))}
+        if pads := m.conv.attr("pads"):
+            begin, end = pads
             wider["pads"] = [0, begin, 0, end]
         wider["kernel_shape"] = [1, weights.shape[2]]
         weight = new.const(weights[:, :, None], like=m.W)

@@ -45,6 +45,8 @@ def _column(addend: Edge, new: Tape) -> Edge:
 def _product(m: Match, new: Tape) -> Result:
     if m.a.rank is None or m.b.rank is None:
         refuse("the rank is unknown")
+    if m.opset < 11:
+        refuse("before opset 11 Gemm wants an addend", opset=11)
     require_floats(m.a)
     first, second = m.first, m.second
     return new.Gemm(
@@ -98,7 +100,8 @@ class BatchMatMulFusionPass(Pass):
              Transpose where one follows that undoes it
     refuses  other ranks than 2 for a Gemm; integers, for which runtimes have no Gemm; a Transpose that moves other axes
              than the last two; Gemm(a, b, c)ᵀ with a c that is no constant, or a large one used elsewhere,
-             or with a constant b, which would take up to 6 times as long, or below opset 7
+             or with a constant b, which would take up to 6 times as long, or below opset 7;
+             a Gemm of a MatMul below opset 11
     algebra  aᵀ·bᵀ = (b·a)ᵀ; onnxruntime sums in another order where an operand is transposed
     source   CANN's BatchMatMulFusionPass and TransposedUpdateFusionPass
     """

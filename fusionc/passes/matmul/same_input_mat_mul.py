@@ -16,8 +16,10 @@ _SPLIT = "InferenceMatmulSplitFusionPass"  # off by default: who switches it on 
 def _added(product: Node) -> Node | None:
     """The Add of a constant vector that alone uses a MatMul."""
     value = product.outputs[0]
-    user = value.outputs[0] if value is not None and value.use_count == 1 and value.outputs else None
-    if user is None or not user.is_op("Add") or user.graph is not product.graph or has_legacy_axis(user):
+    if value is None or value.use_count != 1 or not value.outputs or value.is_output:
+        return None
+    user = value.outputs[0]
+    if not user.is_op("Add") or user.graph is not product.graph or has_legacy_axis(user):
         return None
     return user if _is_row(_constant(user), product) else None
 

@@ -102,6 +102,7 @@ def _rows(rows: Edge, shape: Shape, new: Tape) -> Pair:
     if (
         array is None
         or not isinstance(length, int)
+        or not array.size
         or array.size != length * int(size or 0)
         or array.shape[-2:] not in ((length, size), (size,))
     ):

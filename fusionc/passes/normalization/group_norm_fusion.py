@@ -34,7 +34,7 @@ class GroupNormFusionPass(Pass):
         if shape is None or inner is None or len(shape) < 2 or len(inner) != 3 or not isinstance(shape[1], int):
             refuse("the shapes are not known")
         groups = m.ones.constant().size
-        rest_is_one_group = inner[0] == shape[0] is not None and shape[1] % groups == 0
+        rest_is_one_group = inner[0] == shape[0] is not None and groups > 0 and shape[1] % groups == 0
         if not rest_is_one_group or not same_after_reshape(m.back.outputs[0].shape, shape):
             refuse("these are not groups of channels")
         constants = (m.scale, m.offset)

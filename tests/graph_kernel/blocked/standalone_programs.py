@@ -32,10 +32,10 @@ _MADE_OF_16 = "({ GB(vec) p = (%s), q = (%s), made; for (int i = 0; i < 16; ++i)
 _EMULATED = {
     "avx512f,avx512dq,avx512vl,avx2,fma,prefer-vector-width=512": "sse2",
     "avx512f,avx512dq,avx512vl,avx2,fma": "sse2",
-    "((GB(vec))_mm512_fmadd_ps((__m512)(a), (__m512)(b), (__m512)(c)))": "((a) * (b) + (c))",
-    "((GB(vec))_mm512_max_ps((__m512)(a), (__m512)(b)))": _MADE_OF_16 % ("a", "b", "p[i] > q[i] ? p[i] : q[i]"),
-    "((GB(vec))_mm512_min_ps((__m512)(a), (__m512)(b)))": _MADE_OF_16 % ("a", "b", "p[i] < q[i] ? p[i] : q[i]"),
-    "((GB(vec))_mm512_permutexvar_ps((__m512i)(k), (__m512)(x)))": _MADE_OF_16 % ("x", "x", "p[(k)[i] & 15]"),
+    "((GB(vec))gb_madd_16(a, b, c))": "((a) * (b) + (c))",
+    "((GB(vec))gb_max_16(a, b))": _MADE_OF_16 % ("a", "b", "p[i] > q[i] ? p[i] : q[i]"),
+    "((GB(vec))gb_min_16(a, b))": _MADE_OF_16 % ("a", "b", "p[i] < q[i] ? p[i] : q[i]"),
+    "((GB(vec))gb_permute_16(x, k))": _MADE_OF_16 % ("x", "x", "p[(k)[i] & 15]"),
 }
 
 

@@ -47,6 +47,19 @@ def test_a_library_may_be_registered_while_it_runs(tmp_path: Path) -> None:
     assert not subprocess.run([str(part) for part in call], check=False).returncode
 
 
+@pytest.mark.parametrize("share", [0.01, 0.5, 0.999])
+def test_a_library_that_is_cut_off(share: float, tmp_path: Path) -> None:
+    """The system would end the process that reads what is not there."""
+    area = area_of(CHAIN)
+    onnx.save(kernel_model(area), tmp_path / "out.onnx")
+    whole = build([area]).library.read_bytes()
+    (tmp_path / "out.kernels.so").write_bytes(whole[: int(share * len(whole))])
+    with pytest.raises(fusionc.FusioncError, match="the kernels cannot be loaded: the file is cut off"):
+        fusionc.register_kernels(ort.SessionOptions(), tmp_path / "out.onnx")
+    with pytest.warns(UserWarning, match="Its areas run without kernels"):
+        fusionc.session(tmp_path / "out.onnx")
+
+
 def test_register_kernels(tmp_path: Path) -> None:
     area = area_of(CHAIN)
     model = tmp_path / "out.onnx"

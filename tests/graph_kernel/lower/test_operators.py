@@ -202,3 +202,13 @@ def feeds_of(area: Area, seed: int, n: int, m: int, name: str) -> dict[str, np.n
     if name.startswith(("Cast", "Pow(x, y), int", "Pow(x, y), uint")) and "uint8" in name:
         feeds = {key: np.abs(array) for key, array in feeds.items()}
     return feeds
+
+
+@pytest.mark.parametrize("power", ["int64 n = {4}", "double n = {4}", "int32 n = {4}"])
+def test_a_power_has_the_range_of_its_type(power: str) -> None:
+    """Whatever it is computed in."""
+    text = f"g (float[N] x) => (float[N] z) <{power}, float s = {{1e-30}}> {{ p = Pow(x, n) z = Mul(p, s) }}"
+    area, feeds = area_of(text), {"x": np.array([1e10, 1e5, 2], np.float32)}
+    (made,) = session(kernel_model(area), build([area]).library).run(None, feeds)
+    (wanted,) = session(plain_model(area)).run(None, feeds)
+    assert np.isinf(made[0]) and not differences([wanted], [made], 1e-6)

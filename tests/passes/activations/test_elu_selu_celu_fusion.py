@@ -32,6 +32,10 @@ STAYS = [
         graph(f"{BELOW} n = Min (b, zero) p = Relu (x) y = Add (p, n)", CONSTANTS.replace("{1.5}", "{nan}")),
         "alpha is not positive",
     ),
+    *(
+        Stays(f"Selu, alpha {alpha}", graph(f"e = Elu <alpha = {alpha}> (x) y = Mul (c, e)"), "alpha is not positive")
+        for alpha in ("-1.5", "0.0")
+    ),
     Stays("another divisor", graph(CELU.replace("(x, a)", "(x, c)")), "not one positive number in both places"),
     Stays(
         "a constant for each column",

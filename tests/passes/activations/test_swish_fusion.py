@@ -26,6 +26,13 @@ STAYS = [
         opset=24,
         target="onnx",
     ),
+    Stays(
+        "an alpha that no float32 is",
+        graph("w = Mul (x, alpha) s = Sigmoid (w) y = Mul (x, s)", "double alpha = {1.7}").replace("float[", "double["),
+        "a number of more digits than an attribute has",
+        opset=24,
+        target="onnx",
+    ),
     Stays("the exponential of x", graph("e = Exp (x) a = Add (e, one) y = Div (one, a)"), None),
     Stays("another addend", graph(f"{POWER} y = Reciprocal (a)", "float one = {1.01}"), None),
 ]

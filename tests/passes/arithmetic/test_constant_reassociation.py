@@ -32,6 +32,11 @@ STAYS = [
         "agraph (float[N] x, float d) => (float[N] y) <float c = {3}> { a = Mul (x, c) y = Mul (a, d) }",
         None,
     ),
+    Stays(
+        "an infinite divisor",
+        graph("a = Mul (x, c) y = Div (a, d)", "float c = {1e30}, float d = {inf}"),
+        "a constant is infinite",
+    ),
     Stays("a factor and an addend", graph("a = Mul (x, c) y = Add (a, d)", SCALARS), None),
     Stays("an addend and a factor", graph("a = Add (x, c) y = Mul (a, d)", SCALARS), None),
     Stays(

@@ -11,6 +11,7 @@ STAYS = [
     Stays("a constant divided", graph(" c = {2}", body="y = Div (c, x)"), None),
     Stays("a divisor from outside", "agraph (float[N] x, float c) => (float[N] y) { y = Div (x, c) }", None),
     Stays("zero", graph(" c = {0}"), "a constant would not be finite"),
+    Stays("infinity", graph(" c = {inf}"), "a constant is infinite"),
     Stays("one zero of many", graph("[4] c = {1, 2, 0, 4}"), "a constant would not be finite"),
     Stays("a reciprocal below the normal numbers", graph(" c = {3e38}"), SMALL),
     Stays("a power of two with such a reciprocal", graph(" c = {1.7014118346046923e38}"), SMALL),

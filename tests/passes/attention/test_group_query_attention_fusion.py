@@ -59,6 +59,7 @@ STAYS = [
     Stays("heads of size 4", SMALL, "the size of heads is not known to be one multiple of 8"),
     Stays("more keys than queries", graph(k="float[B,L,16]"), "there are not known to be as many keys as queries"),
     Stays("a mask for the queries of one key", single(GROUPED, "m = Neg (g)", f"{CACHE}, float[B,1,2,T] g", ", int64[4] apart = {0, 2, 2, 8}"), "the mask is not known to fit the scores"),
+    Stays("the heads of a key and the keys exchanged", single(GROUPED, inputs=CACHE, constants=", int64[4] apart = {0, 2, 2, 8}").replace("y = Reshape (o, whole)", "h = Transpose <perm = [0, 2, 1, 3]> (o) y = Reshape (h, whole)"), None),
     Stays("a past of another batch", single(SINGLE, inputs=CACHE.replace("[B", "[C")).replace("float[B,1,32] y", "float[?,1,32] y"), "the batches are not known to be the same"),
     Stays("keys of the past", graph(PAST, inputs=", float[B,2,P,8] e, float[B,2,P,8] f"), "there are not known to be as many keys as queries"),
     Stays("as many keys of another batch", graph(k="float[C,S,16]", y="float[?,S,32]"), "the batches are not known to be the same"),

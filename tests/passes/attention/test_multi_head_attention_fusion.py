@@ -151,6 +151,7 @@ STAYS = [
     Stays("a bias of an unknown shape", filled("r1 = Reshape (n0, like) f = Add (t, r1)", ", float[?] n0, int64[?] like, float[B,1,1,L] m", "", more="z = Add (f, m)").replace("float[B,S,8] y", "float[?,?,?] y"), "the mask is not known to fit the scores"),
     Stays("a bias, a mask, and the guard", filled("f = Add (t, e0)", ", float[1,2,S,L] e0, float[B,1,1,L] m", "", GUARD, more="z = Add (f, m)"), None),
     Stays("a lower bound that scores may reach", masked(WHERE, WHOLE, f"{LOWEST}, float bound = {{-10000}}").replace("z = Add (t, m)", "f = Add (t, m) z = Max (f, bound)"), "the scores have a lower bound that others than hidden ones may reach"),
+    Stays("filled in with one number of five axes", graph(split=SINGLE, scores="s = MatMul (a, b) t = Mul (s, c) z = Where (g, t, far)", softmax="p = Softmax <axis = 3> (z)", merge="y = Reshape (o, merged)", inputs=", bool[B,1,1,L] g", constants=", float[1,1,1,1,1] far = {-inf}", q="float[1,1,8]", k="float[1,L,8]", v="float[1,L,8]", y="float[1,1,8]", heads=ONCE), "what is filled in does not hide for certain"),
     Stays("two queries become one for each head", graph(split=SINGLE, merge="y = Reshape (o, merged)", heads=ONCE, q="float[B,2,4]", y="float[B,1,8]"), "the heads are not split by a Reshape"),
     Stays("a mask of rank 1", masked(WHERE, ", bool[L] g", FAR), "the rank of the mask is unknown, or not 2 to 4"),
 ]  # fmt: skip

@@ -45,6 +45,11 @@ STAYS = [
     Stays(
         "of different values", graph(QKV.replace("(x, W)", "(w, W)"), x="float[N,M,3] x, float[N,M,3] w", y=THREE), None
     ),
+    Stays(
+        "two biased, of which one is handed out without its bias",
+        graph("p = MatMul (x, V) a = Add (p, B) b = MatMul (x, W)", y="float[N,M,4] a, float[N,M,4] p, float[N,M,2] b"),
+        None,
+    ),
     Stays("integers", graph(QKV, y=THREE).replace("float", "int32"), "the elements are not floating-point numbers"),
     Stays("a vector", graph(QKV, x="float[3] x", y="float[4] a, float[2] b, float[4] c"), "the rank is 1"),
     Stays(
@@ -73,6 +78,14 @@ STAYS = [
 
 EMPTY_NAMES = GEMMS.replace("V, B)", "V, )").replace("W, C)", "W, )").replace("U, D)", "U, )")
 FIRES = [
+    Fires(
+        "three biased, of which one is handed out without its bias",
+        graph(
+            "p = MatMul (x, V) a = Add (p, B) q = MatMul (x, W) b = Add (q, C) r = MatMul (x, U) c = Add (r, D)",
+            y=f"{THREE}, float[N,M,4] p",
+        ),
+        ["MatMul", "Split", "Add", "Add", "Add"],
+    ),
     Fires("addends that are left out by empty names", graph(EMPTY_NAMES, **ROWS), ["Gemm", "Split"]),
     Fires(
         "large weights that are used twice in the same way",

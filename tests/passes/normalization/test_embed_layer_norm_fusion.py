@@ -31,6 +31,7 @@ NUMBERS = ", int64[1,9] all = {0, 1, 2, 3, 4, 5, 6, 7, 8}, int64[1] zero = {0}, 
 STAYS = [
     Stays("double", graph().replace("float", "double"), "the elements are not float32"),
     Stays("rank 2", graph(inputs="int64[N] i, int64[N] s, int64[N] p", y="float[a,b] y"), "what is added is not known to be [batch, length, size]"),
+    Stays("no positions", graph(look="a = Gather (W, i)", add="h = Add (a, r)", inputs="int64[B,0] i", constants=TABLES + ", float[0,8] r"), "the constant is not one row for each position"),
     Stays("two axes", graph(norm="y = LayerNormalization <axis = 1> (h, g)", inputs="int64[B,2] i, int64[B,2] s, int64[1,2] p", constants=TABLES.replace("float[8] g", "float[2,8] g")), "more than the last axis is normalized, or not in float32"),
     Stays("one scale for all", graph(norm="y = LayerNormalization (h, g)", constants=TABLES.replace("float[8] g", "float g")), VECTOR),
     Stays("other batches", graph(inputs="int64[B,S] i, int64[C,S] s, int64[1,S] p"), FIT),

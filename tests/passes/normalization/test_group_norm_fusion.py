@@ -23,6 +23,18 @@ STAYS = [
         opset=21,
         target="onnx",
     ),
+    Stays(
+        "no channels",
+        graph("{0, 0, 15}", ones="", g="float[0,1,1]")
+        .replace("float[N,4,", "float[N,0,")
+        .replace("float[2] ", "float[0] ")
+        .replace("ones = ", "ones")
+        .replace("zeros = {0, 0}", "zeros")
+        .replace("-1, 4, ", "-1, 0, "),
+        "these are not groups of channels",
+        opset=21,
+        target="onnx",
+    ),
     Stays("groups of the batch", graph("{-1, 2, 15}"), "these are not groups of channels", opset=21, target="onnx"),
     Stays("no kernel", graph(), "no CPU kernel for GroupNormalization of float", opset=21),
     Stays("opset 20", graph(), "opset below 21: its GroupNormalization scales groups", opset=20, target="onnx"),

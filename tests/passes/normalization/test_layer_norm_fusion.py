@@ -36,7 +36,14 @@ STAYS = [
     Stays(
         "nothing to normalize",
         graph(x="float[N,S,0] x", g="float[0] g", b="float[0] b"),
-        "there is nothing to normalize",
+        "there may be nothing to normalize",
+    ),
+    Stays(
+        "perhaps nothing to normalize",
+        graph(x="float[N,S,D] x", g="float unused", b="float other").replace(
+            "S,D] x)", "S,D] x, float[D] g, float[D] b)"
+        ),
+        "there may be nothing to normalize",
     ),
     Stays(
         "the mean of one axis, the variance of two",
@@ -59,12 +66,12 @@ STAYS = [
     Stays(
         "no scale, and an unknown size",
         graph(tail="y = Identity (n)", x="float[N,S,H] x"),
-        "the size of what is normalized is unknown",
+        "there may be nothing to normalize",
     ),
     Stays(
         "no scale, and so large that ones would cost",
         graph(tail="y = Identity (n)", x="float[N,S,65537] x"),
-        "the size of what is normalized is unknown",
+        "scales would take too much memory",
     ),
     Stays("another axis", graph(ax="int64[1] ax = {1}"), "not the last axes are reduced"),
     Stays("a cube", graph().replace("two = {2}", "two = {3}"), None),

@@ -1,0 +1,92 @@
+"""A library has the functions of the steps that its programs have, and no others."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection
+from functools import partial
+from itertools import combinations
+
+import numpy as np
+import pytest
+from kernels_run import run_kernel
+from networks import MICROSOFT, Found, Network, difference, only_area, wanted
+
+from fusionc.graph_kernel.blocked.make_program import program_of
+from fusionc.graph_kernel.c.blocked_text import StepFamily, families_of, width_texts
+from fusionc.graph_kernel.c.compile import Contents
+from fusionc.graph_kernel.c.headers import header
+from fusionc.graph_kernel.c.source import units
+from fusionc.graph_kernel.library.build_library import build
+
+_SETS = [set(some) for count in range(len(StepFamily) + 1) for some in combinations(StepFamily, count)]
+
+
+def _convolution(channels: int = 16, group: int = 1) -> Found:
+    n = Network()
+    x = n.input(1, channels, 7, 7)
+    return only_area(n.model(n.op("Relu", n.conv(x, channels, channels, 3 if group > 1 else 1, group=group))))
+
+
+def _winograd() -> Found:
+    n = Network()
+    return only_area(n.model(n.op("Relu", n.conv(n.input(1, 64, 24, 24), 64, 64))))
+
+
+def _attention() -> Found:
+    n = Network()
+    rows = n.input(2, 5, 32)
+    parts = [n.product(rows, 32, 32) for _ in range(3)]
+    made = n.op("MultiHeadAttention", *parts, domain=MICROSOFT, num_heads=2)
+    return only_area(n.model(n.product(made, 32, 32)))
+
+
+def _product(channels: int = 32) -> Found:
+    n = Network()
+    return only_area(n.model(n.op("Relu", n.product(n.input(1, 400, channels), channels, channels))))
+
+
+@pytest.mark.parametrize(
+    ("make", "families"),
+    [
+        (_convolution, set()),
+        (partial(_convolution, group=16), {StepFamily.LANES}),
+        (partial(_convolution, channels=32, group=4), {StepFamily.LANES}),
+        (_winograd, {StepFamily.WINOGRAD}),
+        (_attention, {StepFamily.ATTENTION}),
+        (_product, set()),
+        (partial(_product, 1024), {StepFamily.STRASSEN}),
+    ],
+)
+def test_the_families_of_a_program(make: Callable[[], Found], families: set[StepFamily]) -> None:
+    found = make()
+    assert families_of(program_of(found.area).program) == families
+    texts = {unit.text for unit in units([found.area]) if unit.contents is Contents.STEPS}
+    assert texts == set(width_texts(families))
+    assert len(texts) == len(width_texts(())) // 3 * (3 + len(families))  # of all programs there are three
+
+
+@pytest.mark.parametrize("families", _SETS, ids=lambda some: "+".join(sorted(f.value for f in some)) or "none")
+def test_what_is_named_is_defined(families: Collection[StepFamily]) -> None:
+    """Else the library would not load: each text is compiled without the others."""
+    has = {f"GB_HAS_{family.name}": family in families for family in StepFamily}
+    named, is_taken = set[str](), True
+    for line in header("blocked_width.h").splitlines():
+        if line.startswith("#"):
+            is_taken = has[line.split()[1]] if line.startswith("#if ") else True
+        elif is_taken:
+            named.update(re.findall(r"= GB\((\w+)\)", line))
+    defined = set(
+        re.findall(r"^(?!static|GK_INLINE)\w.*? \*?GB\((\w+)\)\(.*\{", "\n".join(width_texts(families)), re.M)
+    )
+    assert named <= defined
+    assert len(named) > 12
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_a_library_without_any_of_them() -> None:
+    found = _product()
+    tensors = [np.random.default_rng(0).standard_normal((1, 400, 32)).astype(np.float32), *found.constants.values()]
+    library = build([found.area]).library
+    (made,), (plain,) = run_kernel(found, tensors, library), wanted(found.area, tensors)
+    assert library and not difference(plain, made)
