@@ -119,7 +119,8 @@ def _result_name(name: str) -> str:
 
 
 def _require_places(found: Mapping[str, Path], output: Path) -> None:
-    """Raise UsageError where a result would lie in the place of a model, of a folder of others, or of the records."""
+    """Raise UsageError where a result would lie in the place of a model, of another result, of a folder of others, or
+    of the records."""
     sources, results = {os.path.realpath(source): source for source in found.values()}, dict[str, Path]()
     for name, source in found.items():
         place = os.path.realpath(output / name)

@@ -62,14 +62,13 @@ def _require_workers(client: Client, scheduler: str, tasks: Sequence[ConversionT
     except ImportError as error:
         hint = "install the same version of fusionc there as here"
         raise UsageError(f"a worker cannot import fusionc: {error}", where=scheduler, hint=hint) from error
-    same = "install the same there as here; results depend on it"
+    same, here, own = "install the same there as here; results depend on it", versions(), compiler_here()
     for worker, (there, compiler, missing) in seen.items():
-        if there != versions():
-            here = _text(versions())
-            what = f"the worker {worker} has other versions, or flags: {_text(there)}, and here it is {here}"
+        if there != here:
+            what = f"the worker {worker} has other versions, or flags: {_text(there)}, and here it is {_text(here)}"
             raise UsageError(what, where=scheduler, hint=same)
-        if compiler != compiler_here() and tasks[0].arguments.get("enable_graph_kernel"):
-            pair = [" ".join(command) or "none" for command in (compiler, compiler_here())]
+        if compiler != own and tasks[0].arguments.get("enable_graph_kernel"):
+            pair = [" ".join(command) or "none" for command in (compiler, own)]
             what = f"the worker {worker} has another C compiler: {pair[0]}, and here it is {pair[1]}"
             raise UsageError(what, where=scheduler, hint=same)
         if missing:

@@ -53,8 +53,7 @@ def session(
         raise UsageError(f"the model {problem}", where=str(path), hint="give the path of an .onnx file", code="E10410")
     options = onnxruntime.SessionOptions() if options is None else options
     require_session_options(options)
-    is_known = session_file_of(path).exists() and _is_readable(session_file_of(path))
-    if is_known:
+    if session_file_of(path).exists():
         try:
             tuned_settings(path).apply(options)
         except NotTuned as error:
@@ -69,7 +68,7 @@ def session(
             warnings.warn(f"{path}: {error.what} {error.hint}. Its areas run without kernels", stacklevel=2)
     every = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     is_for_cpu = list(providers) == _PROVIDERS
-    if is_for_cpu and is_known and options.graph_optimization_level == every:
+    if is_for_cpu and session_file_of(path).exists() and options.graph_optimization_level == every:
         try:
             if (ready := ready_model(path, library)) is not None:
                 options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL  # that is done
@@ -81,16 +80,6 @@ def session(
             said = str(error) if isinstance(error, NotReady) else f"cannot be loaded: {error}"
             warnings.warn(f"{path}: its ready form {said}; {_AGAIN}", stacklevel=2)
     return onnxruntime.InferenceSession(os.fspath(path), options, providers=providers)
-
-
-def _is_readable(file: Path) -> bool:
-    try:
-        read_session_file(file)
-    except (OSError, ValueError) as error:
-        lost = "without a ready form, and with onnxruntime's own settings; convert it, or tune it, again"
-        warnings.warn(f"{file} cannot be read: {error}; its model runs {lost}", stacklevel=3)
-        return False
-    return True
 
 
 class NotReady(Exception):
@@ -105,7 +94,8 @@ def ready_model(model: Path, library: Path) -> Path | None:
     try:
         known = read_session_file(session_file_of(model))
     except (OSError, ValueError) as error:
-        raise NotReady(f"is not known: {session_file_of(model).name} cannot be read: {error}") from error
+        lost = "is not known, nor are settings that `fusionc tune` has found"
+        raise NotReady(f"{lost}: {session_file_of(model).name} cannot be read: {error}") from error
     if known.ready is None:
         return None
     if reason := _reason_against(known, known.ready, model, library):

@@ -38,7 +38,7 @@ def register_kernels(session_options: Any, model: str | os.PathLike[str]) -> Non
             hint="make onnxruntime.SessionOptions for each model; one process may have many",
             code="E10001",
         )
-    if is_cut_off(place):
+    if _is_cut_off(place):
         raise FusioncError(
             "the kernels cannot be loaded: the file is cut off",
             where=str(library),
@@ -56,7 +56,7 @@ def register_kernels(session_options: Any, model: str | os.PathLike[str]) -> Non
     _REGISTERED[session_options] = place
 
 
-def is_cut_off(library: Path) -> bool:
+def _is_cut_off(library: Path) -> bool:
     """Whether an ELF file ends before its last part, of which the system finds out when it reads what is not there, and
     ends the process."""
     with open(library, "rb") as file:

@@ -169,10 +169,9 @@ def merged(formula: Formula) -> Formula:
 def reshaped(m: Match, made: Edge, new: Tape) -> Edge:
     """[batch, length, heads · size] in the shape that the heads had before. Refuses where a 0 might mean another
     dimension."""
-    target, same = elements(m.shape), 1 if m.turn is None else 2  # dimensions in front that a 0 means before and after
-    if target is None or (
-        not m.merge.attr("allowzero") and any(e == 0 or not isinstance(e, int) for e in target[same:])
-    ):
+    target, same = elements(m.shape), 1 if m.turn is None else 2  # how many dimensions a 0 in front means as before
+    is_literal = bool(m.merge.attr("allowzero"))
+    if target is None or any(not is_literal and (e == 0 or not isinstance(e, int)) for e in target[same:]):
         refuse("the heads are merged in an unknown way")
     return new.Reshape(made, m.shape, like=m.merge)
 

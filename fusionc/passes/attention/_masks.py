@@ -103,7 +103,7 @@ def _whole(m: Match, query: Edge, key: Edge, new: Tape) -> tuple[Edge | None, Sh
     if m.bias is not None and given is not None:
         given, shape = new.Add(m.bias, given), _broadcast(m.bias.shape, shape)
     if m.floor is not None and given is not None:
-        if not _is_one_number(m.floor) or m.floor.constant().item() != LOWEST:
+        if not is_one_number(m.floor) or m.floor.constant().item() != LOWEST:
             refuse("the scores have a lower bound that others than hidden ones may reach")
         given = new.Max(given, new.const(np.array(LOWEST, np.float32)))
     return given, shape
@@ -112,7 +112,7 @@ def _whole(m: Match, query: Edge, key: Edge, new: Tape) -> tuple[Edge | None, Sh
 def _filled(m: Match, condition: Edge, query: Edge, key: Edge, new: Tape) -> tuple[Edge, Shape]:
     """The numbers that Where fills in, and zeros where it shows the scores."""
     number = m.far.constant()
-    if not _is_one_number(m.far) or not number.item() <= _FAR_BELOW:
+    if not is_one_number(m.far) or not number.item() <= _FAR_BELOW:
         refuse("what is filled in does not hide for certain")
     _require_fitting(condition.shape, query, key)
     expand = made_by(condition, "Expand")
@@ -127,7 +127,7 @@ def _filled(m: Match, condition: Edge, query: Edge, key: Edge, new: Tape) -> tup
     return new.Where(condition, *map(new.const, pair)), shape
 
 
-def _is_one_number(constant: Edge) -> bool:
+def is_one_number(constant: Edge) -> bool:
     """Whether it is one, which leaves scores as large as they are, and of four axes."""
     array = constant.constant()
     return array is not None and array.size == 1 and array.ndim <= 4

@@ -8,7 +8,7 @@ from onnx import TensorProto
 from fusionc.model.graph import Edge, Shape
 from fusionc.passes._shared.transpose_and_reshape import new_unsqueeze, transposed
 from fusionc.passes.attention._heads import batch_of, heads_of, made_by
-from fusionc.passes.attention._masks import ADDING, parts_of
+from fusionc.passes.attention._masks import ADDING, is_one_number, parts_of
 from fusionc.rewrite import Match, Tape, const, either, keep, op, refuse, var
 from fusionc.rewrite.pattern import Formula
 from fusionc.shapes.elements import dimension
@@ -79,10 +79,9 @@ def _scale(m: Match) -> float:
         for factor, sign in ((getattr(m, name), 1), (getattr(m, f"{name}_divisor"), -1)):
             if factor is None:
                 continue
-            array = factor.constant()
-            if array.size != 1 or array.ndim > 4 or not float(array.item()) > 0:
+            if not is_one_number(factor) or not float(factor.constant().item()) > 0:
                 refuse("the scale is not one positive number")
-            scale *= float(array.item()) ** sign
+            scale *= float(factor.constant().item()) ** sign
     if not 1 / _LARGEST_SCALE <= scale <= _LARGEST_SCALE:
         refuse("a very small or large scale")
     return scale
