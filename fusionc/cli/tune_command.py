@@ -134,9 +134,12 @@ def _show(found: Tuned) -> None:
 
 def _row(worth: Worth, found: Tuned) -> list[str]:
     one = worth.interval(found.confidence)
+    said = {"same": "onnxruntime runs the same", "fails": "left out"}.get(worth.state, worth.state)
+    said = f"{said}: {worth.why}" if worth.why else said
     if one is None:
-        said = {"same": "onnxruntime runs the same", "fails": "left out"}.get(worth.state, worth.state)
-        return [worth.change.name, "", "", "", "", f"{said}: {worth.why}" if worth.why else said]
+        return [worth.change.name, "", "", "", "", said]
+    if worth.state == "undecided":
+        said = "confirmed by the last run" if found.is_delivered(worth) else _undecided(worth, one)
     saved = one.ratio - 1
     bounds = f"{one.low:.3f} to {one.high:.3f}" if math.isfinite(one.high) else "unknown"
     return [
@@ -145,15 +148,15 @@ def _row(worth: Worth, found: Tuned) -> list[str]:
         bounds,
         f"{1e3 * found.saved(worth):+.3f}",
         f"{100 * saved:+.1f}",
-        "confirmed by the last run" if worth.state == "undecided" and found.is_delivered(worth) else _said(worth, one),
+        said,
     ]
 
 
-def _said(worth: Worth, one: RatioInterval) -> str:
-    """What a change is called. Of several that are tested together, each has to be surer than its own bounds are."""
-    if worth.state == "undecided" and worth.tested and (one.is_faster or one.is_slower):
-        return "undecided, as one of several"
-    return "undecided, not tested" if worth.state == "undecided" and not worth.tested else worth.state
+def _undecided(worth: Worth, one: RatioInterval) -> str:
+    """Why a change is undecided. Of several that are tested together, each has to be surer than its own bounds are."""
+    if not worth.tested:
+        return "undecided, not tested"
+    return "undecided, as one of several" if one.is_faster or one.is_slower else "undecided"
 
 
 def _delivered(found: Tuned) -> str:

@@ -26,6 +26,7 @@ from fusionc.report.model_info import bytes_on_disk
 from fusionc.runtime.process import insist
 from fusionc.runtime.run_errors import RunError
 from fusionc.tuning.candidates import Facts
+from fusionc.tuning.changed_answers import changed_answers
 from fusionc.tuning.configuration import Configuration
 from fusionc.tuning.convert_to import converted
 from fusionc.tuning.effects import effects
@@ -90,6 +91,14 @@ class MeasuringLaboratory:
         """The slices of each form in a round of the usual time. Raises RunError."""
         found: Slices = self.journal.step(_name(name, forms), lambda: self._round(forms, number, 1.0))
         return found
+
+    def changed_answers(self, form: Configuration, shapes: Mapping[str, tuple[int, ...]] | None) -> str:
+        """What `changed_answers` says of the model of a configuration, with sizes of inputs as a verification has."""
+
+        def compute() -> str:
+            return changed_answers(self._model(form), shapes, self.asked.inputs, self.asked.progress)
+
+        return str(self.journal.step(f"answers of {form.key()}", compute))
 
     def _observed(
         self, base: Configuration, others: Mapping[str, Configuration], number: int, part: float

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -77,6 +78,10 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
                 if tuned == _default(options):  # the last run decides by itself, whatever it is asked
                     changes = most_promising(worths.values(), confidence)
                     tuned = with_all(changes, tuned)
+                is_in_doubt = options.verify and bool(tuned.settings.disabled_optimizers)
+                if is_in_doubt and (why := laboratory.changed_answers(tuned, job.shapes)):
+                    changes = _without_optimizers(changes, worths, why)
+                    tuned = with_all(changes, _default(options))
                 noise = noise_of(worths.values())
                 last = _confirmed(options, laboratory, _default(options), tuned, noise, confidence)
             except RunError as error:
@@ -165,6 +170,14 @@ def _searched(
     options.progress("measuring")
     found = search(base, groups, laboratory, 1 - (1 - confidence) * (1 - _FOR_KERNELS))
     return {**worths, **found}, with_all(that_pay(found.values()), base)
+
+
+def _without_optimizers(changes: Sequence[TunedChange], worths: Mapping[str, Worth], why: str) -> list[TunedChange]:
+    """The changes but for those that switch optimizers off, which are left out as the answers are others."""
+    for change in changes:
+        if change.optimizers_off:
+            worths[change.name].state, worths[change.name].why = "fails", f"the answers are others: {why}"
+    return [change for change in changes if not change.optimizers_off]
 
 
 def _threads() -> list[int]:

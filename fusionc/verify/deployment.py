@@ -28,8 +28,8 @@ _Outputs = list[Any] | str
 class Deployment:
     """Runs the candidate at one level, beside what the reference gives with all optimizers off.
 
-    `judge` is one for candidates of the reference. `notes` say what was left out and why; `table` has the errors of the
-    outputs.
+    `judge` is one for candidates of the reference; the optimizers `off` are off all the time. `notes` say what was left
+    out and why; `table` has the errors of the outputs.
     """
 
     level: str
@@ -37,6 +37,7 @@ class Deployment:
     candidate: ModelFile
     judge: Judge
     progress: Callable[[str], None]
+    off: Sequence[str] = ()
     notes: list[str] = field(init=False, default_factory=list)
     table: ErrorTable = field(init=False)
     _open: tuple[tuple[object, ...], Runner] | None = field(default=None, init=False)
@@ -139,10 +140,11 @@ class Deployment:
 
     def _runner(self, model: ModelFile, disabled: Sequence[str]) -> Runner:
         """There is one at a time, and the last one is kept."""
-        wanted = (model.path, *disabled)
+        names = tuple(dict.fromkeys([*self.off, *disabled]))
+        wanted = (model.path, *names)
         if self._open is None or self._open[0] != wanted:
             self._close()
-            self._open = wanted, model.runner(self.level, disabled)
+            self._open = wanted, model.runner(self.level, names)
         return self._open[1]
 
     def _close(self) -> None:

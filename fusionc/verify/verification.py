@@ -37,6 +37,7 @@ def verify(
     nonfinite: bool = True,
     numerics: Numerics = "rounding",
     levels: Collection[str] = DEFAULT_LEVELS,
+    optimizers_off: Sequence[str] = (),
     progress: Callable[[str], None] = lambda _: None,
     ahead: ReferenceAhead | None = None,
 ) -> Verification:
@@ -49,8 +50,9 @@ def verify(
     what its rewrites claim, as in tolerance_of. `nonfinite` False leaves NaN and Inf out. `progress` gets a line for
     each run. `ahead` is the reference, running by itself already with the same shapes, inputs and seeds.
 
-    Where all of that is the same, the candidate runs at the other `levels` of onnxruntime's optimizers, too. What
-    differs there is their fault; it makes the models different unless the reference suffers from it as well.
+    Where all of that is the same, the candidate runs at the other `levels` of onnxruntime's optimizers, too, without
+    those of `optimizers_off`. What differs there is their fault; it makes the models different unless the reference
+    suffers from it as well.
 
     Raises FusioncError where one of the files is no ONNX model, UsageError where `input_shape` or `inputs` do not fit
     the inputs of the reference.
@@ -95,7 +97,7 @@ def verify(
         return Verification("impossible", 0, why)
     other.close()  # one session at a time
     ours.runner.close()
-    return _deployed(runs, ours.file, theirs, levels)
+    return _deployed(runs, ours.file, theirs, levels, optimizers_off)
 
 
 def _opened(candidate: ModelFile, reference: onnx.ModelProto) -> tuple[Runner, tuple[Difference, ...]]:
@@ -107,11 +109,13 @@ def _opened(candidate: ModelFile, reference: onnx.ModelProto) -> tuple[Runner, t
     return runner, tuple(interface_differences(reference, model))
 
 
-def _deployed(runs: SampleRuns, ours: ModelFile, theirs: ModelFile, levels: Collection[str]) -> Verification:
+def _deployed(
+    runs: SampleRuns, ours: ModelFile, theirs: ModelFile, levels: Collection[str], off: Sequence[str]
+) -> Verification:
     """What there is to say of models that are the same with the optimizers off: what they are at these levels."""
     rows, faults, notes = list(runs.table.rows()), list[OptimizerFault](), runs.notes()
     for level in (level for level in LEVELS if level in levels and level != "disabled"):
-        deployment = Deployment(level, ours, theirs, runs.judge, runs.progress)
+        deployment = Deployment(level, ours, theirs, runs.judge, runs.progress, off)
         fault = deployment.fault(runs.again())
         rows += deployment.table.rows()
         if fault is not None:

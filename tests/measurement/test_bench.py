@@ -19,6 +19,10 @@ from fusionc.runtime.process import step_limit
 
 MLP = "g (float[N,8] x) => (float[N,4] y) <float[8,4] w> { a = MatMul (x, w)  y = Relu (a) }"
 
+WITH_AREA = """<ir_version: 8, opset_import: ["" : 18, "fusionc.gk" : 1]>
+g (float[N,8] x) => (float[N,8] y) { y = fusionc.gk.Area (x) }
+<domain: "fusionc.gk", opset_import: ["" : 18]> Area (a) => (b) { b = Abs (a) }"""
+
 
 class FakeRounds:
     """Times by the name of the model, and all of a process slower than others of the same."""
@@ -92,6 +96,13 @@ def test_other_inputs_than_the_first_takes(given: str, models: tuple[Path, Path]
     onnx.save(parse(f"g ({given}) => ({kind} y) {{ y = Abs ({name}) }}"), tmp_path / "other.onnx")
     with pytest.raises(UsageError, match=rf"takes the input {name}, which slow\.onnx does not take"):
         bench(BenchRequest([models[0], tmp_path / "other.onnx"]), FakeRounds())
+
+
+def test_areas_whose_kernels_are_not_there(models: tuple[Path, Path], tmp_path: Path) -> None:
+    onnx.save(onnx.parser.parse_model(WITH_AREA), tmp_path / "area.onnx")
+    found = bench(BenchRequest([tmp_path / "area.onnx", models[0]], processes=1), FakeRounds(slow=1.0, area=1.0))
+    told = [notice for notice in found.notices if "kernels" in notice]
+    assert told == ["area.kernels.so is not beside area.onnx, so its areas run without kernels"]
 
 
 def test_a_model_that_does_not_run(tmp_path: Path) -> None:

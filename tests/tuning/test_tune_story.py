@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -15,18 +15,26 @@ import numpy as np
 import onnx
 import onnxruntime as ort
 import pytest
+from click.testing import CliRunner
 from harness import parse
 
 import fusionc
 from fusionc.api import tune
+from fusionc.cli import main
 from fusionc.errors import FusioncError, UsageError
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.c import source
 from fusionc.measurement.deployed_model import DeployedModel
 from fusionc.measurement.rounds import Measured
+from fusionc.runtime.optimizers import DISABLED
 from fusionc.runtime.run_errors import RunError
+from fusionc.runtime.runner import Runner
+from fusionc.runtime.session_settings import SessionSettings
 from fusionc.tuning import measuring_laboratory, tune_story
+from fusionc.tuning.changed_answers import changed_answers
 from fusionc.tuning.measuring_laboratory import MeasuringLaboratory
+from fusionc.verify import verify
+from fusionc.verify.model_file import ModelFile
 
 MODEL = """g (float[N,8] x) => (float[N,8] y, float[N,8] z) <float[8,8] w, float[8] b> {
     m = MatMul (x, w)  a = Add (m, b)  s = Sigmoid (a)  q = Mul (a, s)
@@ -35,6 +43,12 @@ MODEL = """g (float[N,8] x) => (float[N,8] y, float[N,8] z) <float[8,8] w, float
 TWO_AREAS = """g (float[1000,1000] x, float[1000,9] w, float[1000,9] v) => (float[1000,9] y) {
     a = Sigmoid (x)  b = Mul (a, x)  c = Abs (b)  d = Sqrt (c)  m = MatMul (d, w)
     e = Exp (m)  f = Add (e, v)  g = Abs (f)  h = Sqrt (g)  y = Sigmoid (h) }"""
+# Of which onnxruntime's optimizers make something else.
+CONV = """g (float[1,16,9,9] x) => (float[1,16,9,9] y) <float[16,16,3,3] w> {
+    c = Conv <pads=[1,1,1,1]> (x, w)  y = Abs (c) }"""
+# onnxruntime makes z / x of (1 / x) * z, which integers do not do.
+QUOTIENT_OF_INTEGERS = """g (int64[4] x, int64[4] z) => (int64[4] y) <int64 one = {1}> {
+    c = Max (x, one) a = Div (one, c) y = Mul (a, z) }"""
 # What onnxruntime does not turn back.
 SLOW_PASS = """import fusionc
 from fusionc import op
@@ -59,7 +73,8 @@ class FailsAsWellPass(FailsPass): pass
 
 
 class FakeClock:
-    """Stands in for rounds in fresh processes: `costs` are milliseconds of nodes, by operator; others take one."""
+    """Stands in for rounds in fresh processes: `costs` are milliseconds of nodes, by operator; others take one. Those
+    of "one_thread" and "optimizers_off" are factors."""
 
     def __init__(self, noise: float = 0.005, interrupt_at: int = 10_000, **costs: float) -> None:
         self.random, self.noise, self.costs, self.interrupt_at = random.Random(0), noise, costs, interrupt_at
@@ -78,6 +93,7 @@ class FakeClock:
                 raise RunError("it crashes")
             time = sum(self.costs.get(node.op_type, 1.0) for node in nodes) * math.exp(self.random.gauss(0, self.noise))
             time *= self.costs.get("one_thread", 1.0) if model.settings.threads == 1 else 1.0
+            time *= self.costs.get("optimizers_off", 1.0) if model.settings.disabled_optimizers else 1.0
             found[name] = Measured(((time / 1e3,),) * 3, 0.01, 1, 2, 3)
         return found
 
@@ -185,6 +201,52 @@ def test_settings_that_pay_reach_a_session(tuned: Callable[..., Any]) -> None:
     found = tuned(FakeClock(one_thread=0.5))
     assert found.confirmation.delivered == "tuned" and states(found, "pays") == {"1 thread"}
     assert fusionc.session("out.onnx").get_session_options().intra_op_num_threads == 1
+
+
+def test_optimizers_that_cost_are_off_in_a_session(model: Path, tuned: Callable[..., Any]) -> None:
+    onnx.save(parse(CONV), model)
+    found = tuned(FakeClock(optimizers_off=0.5))
+    off = found.configuration.settings.disabled_optimizers
+    assert found.confirmation.delivered == "tuned" and off
+    assert fusionc.session("out.onnx").get_session_options().get_session_config_entry(DISABLED) == ";".join(off)
+
+
+def test_optimizers_without_which_the_answers_are_others_stay_on(
+    model: Path, tuned: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    onnx.save(parse(CONV), model)
+    found = tuned(FakeClock(optimizers_off=0.5, one_thread=0.8))
+    paying = {f"onnxruntime without {name}" for name in found.configuration.settings.disabled_optimizers}
+    plant_answers_that_depend_on_optimizers(monkeypatch)
+    found = tuned(FakeClock(optimizers_off=0.5, one_thread=0.8))
+    assert paying and states(found, "fails") == paying and states(found, "pays") == {"1 thread"}
+    assert all(w.why.startswith("the answers are others: y, ") for w in found.worths if w.state == "fails")
+    assert found.confirmation.delivered == "tuned" and found.configuration.settings == SessionSettings(threads=1)
+    result = CliRunner().invoke(main, ["tune", "--model", "in.onnx", "--output", "out.onnx", "--log", "null"])
+    assert result.exit_code == 0 and "left out: the answers are others: " in result.output
+    found = tuned(FakeClock(optimizers_off=0.5), verify=False)
+    assert found.configuration.settings.disabled_optimizers
+
+
+def test_answers_that_are_others_with_all_optimizers_are_no_reason_against_fewer(tmp_path: Path) -> None:
+    file = tmp_path / "in.onnx"
+    onnx.save(parse(QUOTIENT_OF_INTEGERS), file)
+    model = DeployedModel(file, settings=SessionSettings(disabled_optimizers=("ConstantFolding",)))
+    assert verify(file, file).optimizer_faults and not changed_answers(model, None, None, lambda _: None)
+
+
+def plant_answers_that_depend_on_optimizers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever is off, the outputs are larger than they should be."""
+    real = ModelFile.runner
+
+    def runner(self: ModelFile, level: str = "disabled", disabled: Sequence[str] = (), is_lean: bool = False) -> Runner:
+        made = real(self, level, disabled, is_lean)
+        if disabled:
+            run = made.run
+            monkeypatch.setattr(made, "run", lambda feeds: [value + 1 for value in run(feeds)])
+        return made
+
+    monkeypatch.setattr(ModelFile, "runner", runner)
 
 
 def test_where_nothing_pays_it_is_the_default_or_the_original(tuned: Callable[..., Any]) -> None:

@@ -75,6 +75,15 @@ def test_the_setting_that_is_told_avoids_it(tmp_path: Path, name: str) -> None:
         np.testing.assert_array_equal(ours, theirs)
 
 
+@pytest.mark.parametrize("name", FAULTS)
+def test_without_the_optimizers_that_are_off_all_the_time(tmp_path: Path, name: str) -> None:
+    text, optimizers = FAULTS[name]
+    found = judged(tmp_path, text, text, optimizers_off=sorted(optimizers))
+    assert found.status == "equal" and not found.optimizer_faults
+    (fault,) = judged(tmp_path, text, text, optimizers_off=["GeluFusionL1"]).optimizer_faults
+    assert set(fault.optimizers) == optimizers
+
+
 def test_a_fault_that_only_the_result_suffers_from_is_a_difference(tmp_path: Path) -> None:
     found = judged(tmp_path, SAME_WITHOUT_THE_PATTERN, QUOTIENT)
     assert found.status == "different" and len(found.differences) == 1

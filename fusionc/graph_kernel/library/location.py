@@ -67,6 +67,19 @@ def library_for(model: Path) -> Path:
     return max((place, *waiting), key=lambda library: _count(names, library))
 
 
+def lacks_kernels(model: Path, library: Path) -> bool:
+    """Whether a model has areas whose library is not there: it runs all the same, and slower."""
+    if library.is_file():
+        return False
+    from fusionc.disk.mapped_weights import read_mapped
+    from fusionc.model.operators import KERNELS
+
+    try:
+        return any(function.domain == KERNELS for function in read_mapped(model).functions)
+    except Exception:  # of protobuf, of onnx, of the system; onnxruntime says what is wrong with the file
+        return False
+
+
 def is_own(library: Path) -> bool:
     """Whether fusionc made a library. It is read, not loaded."""
     try:
