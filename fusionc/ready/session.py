@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fusionc.disk.content import content_of
 from fusionc.disk.paths import path_of, require_path
 from fusionc.errors import FusioncError, UsageError
-from fusionc.graph_kernel.library.location import lacks_kernels, library_for
+from fusionc.graph_kernel.library.location import library_for
 from fusionc.graph_kernel.library.register import register_kernels, require_session_options
 from fusionc.ready.machine import this_machine
 from fusionc.ready.session_file import ReadyForm, SessionFile, read_session_file, session_file_of
@@ -39,11 +39,10 @@ def session(
 
     A ready form (`--ready`) fits the onnxruntime and the processor that it was made for, as long as its files and the
     model are those that were written together. Where it does not, the model runs as it is, with a UserWarning that
-    says why; the same where kernels cannot be loaded, or are not there. A ready form is what onnxruntime's optimizers
-    make of the model at their default level: with options of another level, the model runs as it is. Settings that
-    `fusionc tune` has found to pay on a machine like this one hold where `options` say nothing else. Kernels are
-    machine code: call this for models that you trust. Raises UsageError where there is no model, else what onnxruntime
-    raises.
+    says why; the same where kernels cannot be loaded. A ready form is what onnxruntime's optimizers make of the model
+    at their default level: with options of another level, the model runs as it is. Settings that `fusionc tune` has
+    found to pay on a machine like this one hold where `options` say nothing else. Kernels are machine code: call this
+    for models that you trust. Raises UsageError where there is no model, else what onnxruntime raises.
     """
     import onnxruntime
 
@@ -67,8 +66,6 @@ def session(
             raise
         except FusioncError as error:
             warnings.warn(f"{path}: {error.what} {error.hint}. Its areas run without kernels", stacklevel=2)
-    elif lacks_kernels(path, library):
-        warnings.warn(f"{path}: {library.name} is not beside it, so its areas run without kernels", stacklevel=2)
     every = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     is_for_cpu = list(providers) == _PROVIDERS
     if is_for_cpu and session_file_of(path).exists() and options.graph_optimization_level == every:

@@ -1,4 +1,4 @@
-"""Settings of a session that change how fast a model runs and never what it computes."""
+"""Settings of a session that change how fast a model runs, and not what it computes."""
 
 from __future__ import annotations
 

@@ -93,12 +93,14 @@ class MeasuringLaboratory:
         return found
 
     def changed_answers(self, form: Configuration, shapes: Mapping[str, tuple[int, ...]] | None) -> str:
-        """What `changed_answers` says of the model of a configuration, with sizes of inputs as a verification has."""
+        """What `changed_answers` says of the model of a configuration, with sizes of inputs as a verification has. That
+        is no measuring, and on top of the budget."""
+        self.asked.progress(f"checking the answers: {form.settings}")
 
         def compute() -> str:
             return changed_answers(self._model(form), shapes, self.asked.inputs, self.asked.progress)
 
-        return str(self.journal.step(f"answers of {form.key()}", compute))
+        return str(self.journal.step(f"answers of {form.key()}", compute, is_measuring=False))
 
     def _observed(
         self, base: Configuration, others: Mapping[str, Configuration], number: int, part: float

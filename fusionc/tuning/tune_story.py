@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -74,14 +74,7 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
             laboratory = MeasuringLaboratory(options, feeds, journal, folder, budget)
             try:
                 worths, tuned = _searched(options, laboratory, confidence)
-                changes = that_pay(worths.values())
-                if tuned == _default(options):  # the last run decides by itself, whatever it is asked
-                    changes = most_promising(worths.values(), confidence)
-                    tuned = with_all(changes, tuned)
-                is_in_doubt = options.verify and bool(tuned.settings.disabled_optimizers)
-                if is_in_doubt and (why := laboratory.changed_answers(tuned, job.shapes)):
-                    changes = _without_optimizers(changes, worths, why)
-                    tuned = with_all(changes, _default(options))
+                changes, tuned = _for_the_last_run(worths, tuned, laboratory, job, confidence)
                 noise = noise_of(worths.values())
                 last = _confirmed(options, laboratory, _default(options), tuned, noise, confidence)
             except RunError as error:
@@ -172,12 +165,41 @@ def _searched(
     return {**worths, **found}, with_all(that_pay(found.values()), base)
 
 
-def _without_optimizers(changes: Sequence[TunedChange], worths: Mapping[str, Worth], why: str) -> list[TunedChange]:
-    """The changes but for those that switch optimizers off, which are left out as the answers are others."""
-    for change in changes:
-        if change.optimizers_off:
-            worths[change.name].state, worths[change.name].why = "fails", f"the answers are others: {why}"
-    return [change for change in changes if not change.optimizers_off]
+def _for_the_last_run(
+    worths: dict[str, Worth], tuned: Configuration, laboratory: MeasuringLaboratory, job: Job, confidence: float
+) -> tuple[list[TunedChange], Configuration]:
+    """The changes to be confirmed, and the defaults with these. Those that change answers fail."""
+    default, changes = _default(job.options), that_pay(worths.values())
+    while True:
+        if tuned == default:  # the last run decides by itself, whatever it is asked
+            changes = most_promising(worths.values(), confidence)
+            tuned = with_all(changes, default)
+        wrong = _that_change_answers(changes, tuned, laboratory, job)
+        if not wrong:
+            return changes, tuned
+        for change, why in wrong:
+            worths[change.name].state, worths[change.name].why = "fails", why
+        changes = [change for change in changes if worths[change.name].state != "fails"]
+        tuned = _with_optimizers_off(tuned, changes)
+
+
+def _that_change_answers(
+    changes: Sequence[TunedChange], tuned: Configuration, laboratory: MeasuringLaboratory, job: Job
+) -> list[tuple[TunedChange, str]]:
+    """Which of the changes, that switch optimizers off, change answers by that, and how; all of these where none does
+    alone, and they do together."""
+    off = [change for change in changes if change.optimizers_off]
+    why = laboratory.changed_answers(tuned, job.shapes) if off and job.options.verify else ""
+    if not why:
+        return []
+    alone = [(one, laboratory.changed_answers(_with_optimizers_off(tuned, [one]), job.shapes)) for one in off]
+    return [(one, found) for one, found in alone if found] or [(one, f"with the others off {why}") for one in off]
+
+
+def _with_optimizers_off(tuned: Configuration, changes: Sequence[TunedChange]) -> Configuration:
+    """The same, but of optimizers only those off that these changes switch off."""
+    names = tuple(dict.fromkeys(name for change in changes for name in change.optimizers_off))
+    return replace(tuned, settings=replace(tuned.settings, disabled_optimizers=names))
 
 
 def _threads() -> list[int]:

@@ -24,8 +24,8 @@ _Steps = dict[str, tuple[Any, float]]  # by name what came out, and the seconds 
 class TuningJournal:
     """The journal at `path` of a run that `identity` stands for, beside those of others that were interrupted there.
 
-    `spent` are the seconds of all steps, those of the interrupted run as well; `is_continued` says whether there were
-    such. There is no file until a step is complete. Raises FusioncError where the file is none of these, or cannot be
+    `spent` are the seconds of all measuring, that of the interrupted run as well; `is_continued` says whether there was
+    one. There is no file until a step is complete. Raises FusioncError where the file is none of these, or cannot be
     written.
     """
 
@@ -35,15 +35,16 @@ class TuningJournal:
         self.is_continued = bool(self._known)
         self.spent = 0.0
 
-    def step(self, name: str, compute: Callable[[], Any]) -> Any:
-        """What `compute` returns, plain data; where the step was done before, what came out then."""
+    def step(self, name: str, compute: Callable[[], Any], is_measuring: bool = True) -> Any:
+        """What `compute` returns, plain data; where the step was done before, what came out then. A step that is no
+        measuring spends nothing."""
         if name in self._known:
             value, seconds = self._known[name]
             self.spent += seconds
             return value
         begin = self._clock()
         value = json.loads(json.dumps(compute()))
-        seconds = self._clock() - begin
+        seconds = self._clock() - begin if is_measuring else 0.0
         self._known[name] = (value, seconds)
         entry = {"tune": self._identity, "step": name, "value": value, "seconds": seconds}
         line = f"{json.dumps(entry, ensure_ascii=False)}\n"

@@ -28,8 +28,8 @@ _Outputs = list[Any] | str
 class Deployment:
     """Runs the candidate at one level, beside what the reference gives with all optimizers off.
 
-    `judge` is one for candidates of the reference; the optimizers `off` are off all the time. `notes` say what was left
-    out and why; `table` has the errors of the outputs.
+    `judge` is one for candidates of the reference. The optimizers `off` never run on the candidate. `notes` say what
+    was left out and why; `table` has the errors of the outputs.
     """
 
     level: str
@@ -140,8 +140,9 @@ class Deployment:
 
     def _runner(self, model: ModelFile, disabled: Sequence[str]) -> Runner:
         """There is one at a time, and the last one is kept."""
-        names = tuple(dict.fromkeys([*self.off, *disabled]))
-        wanted = (model.path, *names)
+        is_candidate = model is self.candidate
+        names = tuple(dict.fromkeys([*(self.off if is_candidate else ()), *disabled]))
+        wanted = (is_candidate, *names)
         if self._open is None or self._open[0] != wanted:
             self._close()
             self._open = wanted, model.runner(self.level, names)

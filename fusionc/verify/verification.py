@@ -51,8 +51,8 @@ def verify(
     each run. `ahead` is the reference, running by itself already with the same shapes, inputs and seeds.
 
     Where all of that is the same, the candidate runs at the other `levels` of onnxruntime's optimizers, too, without
-    those of `optimizers_off`. What differs there is their fault; it makes the models different unless the reference
-    suffers from it as well.
+    those of `optimizers_off`. What differs there is their fault; it makes the models different unless the reference,
+    with all of them, suffers from it as well.
 
     Raises FusioncError where one of the files is no ONNX model, UsageError where `input_shape` or `inputs` do not fit
     the inputs of the reference.

@@ -102,7 +102,7 @@ def test_areas_whose_kernels_are_not_there(models: tuple[Path, Path], tmp_path: 
     onnx.save(onnx.parser.parse_model(WITH_AREA), tmp_path / "area.onnx")
     found = bench(BenchRequest([tmp_path / "area.onnx", models[0]], processes=1), FakeRounds(slow=1.0, area=1.0))
     told = [notice for notice in found.notices if "kernels" in notice]
-    assert told == ["area.kernels.so is not beside area.onnx, so its areas run without kernels"]
+    assert told == ["there is no area.kernels.so beside area.onnx: its areas run without kernels"]
 
 
 def test_a_model_that_does_not_run(tmp_path: Path) -> None:

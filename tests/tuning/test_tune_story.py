@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
@@ -27,9 +27,10 @@ from fusionc.graph_kernel.c import source
 from fusionc.measurement.deployed_model import DeployedModel
 from fusionc.measurement.rounds import Measured
 from fusionc.runtime.optimizers import DISABLED
-from fusionc.runtime.run_errors import RunError
+from fusionc.runtime.run_errors import OutOfMemory, Overdue, RunError
 from fusionc.runtime.runner import Runner
 from fusionc.runtime.session_settings import SessionSettings
+from fusionc.tuning import changed_answers as changed_answers_module
 from fusionc.tuning import measuring_laboratory, tune_story
 from fusionc.tuning.changed_answers import changed_answers
 from fusionc.tuning.measuring_laboratory import MeasuringLaboratory
@@ -44,8 +45,8 @@ TWO_AREAS = """g (float[1000,1000] x, float[1000,9] w, float[1000,9] v) => (floa
     a = Sigmoid (x)  b = Mul (a, x)  c = Abs (b)  d = Sqrt (c)  m = MatMul (d, w)
     e = Exp (m)  f = Add (e, v)  g = Abs (f)  h = Sqrt (g)  y = Sigmoid (h) }"""
 # Of which onnxruntime's optimizers make something else.
-CONV = """g (float[1,16,9,9] x) => (float[1,16,9,9] y) <float[16,16,3,3] w> {
-    c = Conv <pads=[1,1,1,1]> (x, w)  y = Abs (c) }"""
+CONV = """g (float[N,16,9,9] x) => (float[N,16,9,9] y) <float[16,16,3,3] w> {
+    c = Conv <pads=[1,1,1,1]> (x, w)  s = Softmax (c)  t = Transpose <perm=[0,1,3,2]> (s)  y = MatMul (t, c) }"""
 # onnxruntime makes z / x of (1 / x) * z, which integers do not do.
 QUOTIENT_OF_INTEGERS = """g (int64[4] x, int64[4] z) => (int64[4] y) <int64 one = {1}> {
     c = Max (x, one) a = Div (one, c) y = Mul (a, z) }"""
@@ -211,39 +212,106 @@ def test_optimizers_that_cost_are_off_in_a_session(model: Path, tuned: Callable[
     assert fusionc.session("out.onnx").get_session_options().get_session_config_entry(DISABLED) == ";".join(off)
 
 
-def test_optimizers_without_which_the_answers_are_others_stay_on(
+Guilt = Callable[[Collection[str]], bool]
+
+
+@pytest.mark.parametrize(
+    "is_wrong, said, left",
+    [
+        (lambda off: bool(off), "the answers change (y, ", set()),
+        (lambda off: "NchwcTransformer" in off, "the answers change (y, ", {"MatmulTransposeFusion"}),
+        (lambda off: len(off) > 1, "with the others off the answers change (y, ", set()),
+    ],
+)
+def test_optimizers_without_which_answers_change_stay_on(
+    model: Path, tuned: Callable[..., Any], monkeypatch: pytest.MonkeyPatch, is_wrong: Guilt, said: str, left: set[str]
+) -> None:
+    onnx.save(parse(CONV), model)
+    paying = set(tuned(FakeClock(optimizers_off=0.5)).configuration.settings.disabled_optimizers)
+    assert len(paying) > 1
+    plant_wrong_answers(monkeypatch, is_wrong)
+    found = tuned(FakeClock(optimizers_off=0.5, one_thread=0.8))
+    assert states(found, "fails") == {f"onnxruntime without {name}" for name in paying - left}
+    assert all(worth.why.startswith(said) for worth in found.worths if worth.state == "fails")
+    assert found.confirmation.delivered == "tuned" and found.configuration.settings.threads == 1
+    assert set(found.configuration.settings.disabled_optimizers) == left
+
+
+def test_where_only_such_optimizers_pay_the_default_is_delivered(
     model: Path, tuned: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     onnx.save(parse(CONV), model)
-    found = tuned(FakeClock(optimizers_off=0.5, one_thread=0.8))
-    paying = {f"onnxruntime without {name}" for name in found.configuration.settings.disabled_optimizers}
-    plant_answers_that_depend_on_optimizers(monkeypatch)
-    found = tuned(FakeClock(optimizers_off=0.5, one_thread=0.8))
-    assert paying and states(found, "fails") == paying and states(found, "pays") == {"1 thread"}
-    assert all(w.why.startswith("the answers are others: y, ") for w in found.worths if w.state == "fails")
-    assert found.confirmation.delivered == "tuned" and found.configuration.settings == SessionSettings(threads=1)
-    result = CliRunner().invoke(main, ["tune", "--model", "in.onnx", "--output", "out.onnx", "--log", "null"])
-    assert result.exit_code == 0 and "left out: the answers are others: " in result.output
-    found = tuned(FakeClock(optimizers_off=0.5), verify=False)
-    assert found.configuration.settings.disabled_optimizers
+    plant_wrong_answers(monkeypatch, bool)
+    found = tuned(FakeClock(optimizers_off=0.5))
+    assert found.confirmation.delivered != "tuned" and not states(found, "pays")
+    words = ["--log", "null", "--enable_graph_kernel=false"]
+    result = CliRunner().invoke(main, ["tune", "--model", "in.onnx", "--output", "out.onnx", *words])
+    assert result.exit_code == 0 and "left out: the answers change (y, " in result.output
+    assert tuned(FakeClock(optimizers_off=0.5), verify=False).configuration.settings.disabled_optimizers
 
 
-def test_answers_that_are_others_with_all_optimizers_are_no_reason_against_fewer(tmp_path: Path) -> None:
+def test_answers_are_checked_on_what_was_asked_for_and_once(
+    model: Path, tuned: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    onnx.save(parse(CONV), model)
+    np.savez("x.npz", x=np.zeros((3, 16, 9, 9), np.float32))
+    asked = list[dict[str, Any]]()
+
+    def recorded(*paths: Path, **given: Any) -> Any:
+        asked.append(given)
+        return verify(*paths, **given)
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(changed_answers_module, "verify", recorded)
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(tune_story, "_confirmed", interrupted)
+        tuned(FakeClock(optimizers_off=0.5), inputs="x.npz")
+    found = tuned(FakeClock(optimizers_off=0.5), inputs="x.npz")
+    (given,) = asked
+    assert given["inputs"] == Path("x.npz") and given["kernels"] is None
+    assert given["optimizers_off"] == found.configuration.settings.disabled_optimizers
+    tuned(FakeClock(optimizers_off=0.5), verify_shape={"x": (2, 16, 9, 9)})
+    assert asked[1]["input_shape"] == {"x": (2, 16, 9, 9)} and len(asked) == 2
+
+
+def test_answers_that_are_as_wrong_with_all_optimizers_are_no_reason_against_fewer(tmp_path: Path) -> None:
     file = tmp_path / "in.onnx"
     onnx.save(parse(QUOTIENT_OF_INTEGERS), file)
     model = DeployedModel(file, settings=SessionSettings(disabled_optimizers=("ConstantFolding",)))
     assert verify(file, file).optimizer_faults and not changed_answers(model, None, None, lambda _: None)
 
 
-def plant_answers_that_depend_on_optimizers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever is off, the outputs are larger than they should be."""
+@pytest.mark.parametrize("error", [OutOfMemory("it is full"), Overdue("it takes too long")])
+def test_answers_that_cannot_be_checked_are_not_taken_to_be_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: RunError
+) -> None:
+    file = tmp_path / "in.onnx"
+    onnx.save(parse(CONV), file)
+    model = DeployedModel(file, settings=SessionSettings(disabled_optimizers=("NchwcTransformer",)))
+
+    def fails(_: object) -> None:
+        raise error
+
+    assert not changed_answers(model, None, None, lambda _: None)
+    plant_runs(monkeypatch, bool, fails)
+    assert changed_answers(model, None, None, lambda _: None).startswith("the answers cannot be checked (")
+
+
+def plant_wrong_answers(monkeypatch: pytest.MonkeyPatch, is_wrong: Guilt) -> None:
+    """With such optimizers off, the outputs are larger than they should be."""
+    plant_runs(monkeypatch, is_wrong, lambda outputs: [value + 1 for value in outputs])
+
+
+def plant_runs(monkeypatch: pytest.MonkeyPatch, where: Guilt, changed: Callable[[Any], Any]) -> None:
     real = ModelFile.runner
 
     def runner(self: ModelFile, level: str = "disabled", disabled: Sequence[str] = (), is_lean: bool = False) -> Runner:
         made = real(self, level, disabled, is_lean)
-        if disabled:
+        if where(disabled):
             run = made.run
-            monkeypatch.setattr(made, "run", lambda feeds: [value + 1 for value in run(feeds)])
+            monkeypatch.setattr(made, "run", lambda feeds: changed(run(feeds)))
         return made
 
     monkeypatch.setattr(ModelFile, "runner", runner)

@@ -33,6 +33,13 @@ def test_a_run_goes_on_where_it_was(tmp_path: Path) -> None:
     assert not path.exists()
 
 
+def test_what_is_no_measuring_spends_nothing(tmp_path: Path) -> None:
+    first = journal(tmp_path / "out.tune.jsonl")
+    assert first.step("one", lambda: 1, is_measuring=False) == 1 and first.spent == 0.0
+    again = journal(tmp_path / "out.tune.jsonl")
+    assert again.step("one", refuse, is_measuring=False) == 1 and again.spent == 0.0
+
+
 def test_a_line_that_was_being_written_does_not_count(tmp_path: Path) -> None:
     path = tmp_path / "out.tune.jsonl"
     journal(path).step("one", lambda: 1)

@@ -81,7 +81,25 @@ def test_without_the_optimizers_that_are_off_all_the_time(tmp_path: Path, name: 
     found = judged(tmp_path, text, text, optimizers_off=sorted(optimizers))
     assert found.status == "equal" and not found.optimizer_faults
     (fault,) = judged(tmp_path, text, text, optimizers_off=["GeluFusionL1"]).optimizer_faults
-    assert set(fault.optimizers) == optimizers
+    assert set(fault.optimizers) == optimizers and fault.is_in_reference
+
+
+def test_optimizers_that_are_off_are_off_for_the_candidate_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is wrong by that is a difference, though the reference has the same file."""
+    real = ModelFile.runner
+
+    def runner(self: ModelFile, level: str = "disabled", disabled: Sequence[str] = (), is_lean: bool = False) -> Runner:
+        made = real(self, level, disabled, is_lean)
+        if "ReshapeFusion" in disabled:
+            run = made.run
+            monkeypatch.setattr(made, "run", lambda feeds: [value + 1 for value in run(feeds)])
+        return made
+
+    monkeypatch.setattr(ModelFile, "runner", runner)
+    found = judged(tmp_path, PLAIN, PLAIN, optimizers_off=["ReshapeFusion"])
+    assert found.status == "different" and not found.optimizer_faults[0].is_in_reference
 
 
 def test_a_fault_that_only_the_result_suffers_from_is_a_difference(tmp_path: Path) -> None:

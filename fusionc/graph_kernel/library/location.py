@@ -58,24 +58,14 @@ def library_for(model: Path) -> Path:
     waiting = _waiting(place)
     if not waiting or not model.is_file():
         return place
-    import onnx
-
-    from fusionc.model.operators import KERNELS
-
-    functions = onnx.load(os.fspath(model), load_external_data=False).functions
-    names = [function.name.encode() + b"\0" for function in functions if function.domain == KERNELS]
+    names = [name.encode() + b"\0" for name in _areas(model)]
     return max((place, *waiting), key=lambda library: _count(names, library))
 
 
 def lacks_kernels(model: Path, library: Path) -> bool:
-    """Whether a model has areas whose library is not there: it runs all the same, and slower."""
-    if library.is_file():
-        return False
-    from fusionc.disk.mapped_weights import read_mapped
-    from fusionc.model.operators import KERNELS
-
+    """Whether a model has areas, and there is no library: it runs all the same, and slower."""
     try:
-        return any(function.domain == KERNELS for function in read_mapped(model).functions)
+        return not library.is_file() and bool(_areas(model))
     except Exception:  # of protobuf, of onnx, of the system; onnxruntime says what is wrong with the file
         return False
 
@@ -86,6 +76,14 @@ def is_own(library: Path) -> bool:
         return stat.S_ISREG(library.lstat().st_mode) and contains(library, _MARK)
     except OSError:
         return False
+
+
+def _areas(model: Path) -> list[str]:
+    """The names of the areas of a model."""
+    from fusionc.disk.mapped_weights import read_mapped  # a session seldom needs it
+    from fusionc.model.operators import KERNELS
+
+    return [function.name for function in read_mapped(model).functions if function.domain == KERNELS]
 
 
 def _waiting(place: Path) -> list[Path]:
