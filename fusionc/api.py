@@ -163,7 +163,7 @@ def why(
 def tune(model: str | os.PathLike[str], *, budget: float = 300.0, confidence: float = 0.95, **options: Any) -> Tuned:
     """Find by measurement what makes a model fast on this machine, and write it with what was confirmed to pay.
 
-    budget        the seconds to measure, more than 0; the conversion in the end comes on top
+    budget        the seconds to measure, more than 0; what is verified, and the conversion in the end, come on top
     confidence    how sure it is that no change is made that does not pay
     options       those of `convert`
 

@@ -55,8 +55,8 @@ def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> floa
 )
 @click.option(
     "--budget", metavar="TIME", default="5m", show_default=True, callback=_duration,
-    help="How long to measure: 90s, 5m, 1h. What the last run needs on a busy machine comes on top, and the conversion "
-    "and its verification in the end.",
+    help="How long to measure: 90s, 5m, 1h. On top come what the last run needs on a busy machine, the check of the "
+    "answers without optimizers that cost, and the conversion with its verification in the end.",
 )  # fmt: skip
 @confidence_option("How sure it is that no change is made that does not pay.")
 @click.option("--json", "as_json", is_flag=True, help="What was found as JSON on stdout.")

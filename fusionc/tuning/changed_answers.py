@@ -18,7 +18,7 @@ def changed_answers(
     progress: Callable[[str], None],
 ) -> str:
     """What becomes of the answers of a model without the optimizers that its settings switch off, in words; nothing
-    where they are right, or wrong in the same way with all optimizers.
+    where they are right, or as wrong with all optimizers.
 
     `shapes` and `inputs` are those of a verification. Raises FusioncError where there is not enough memory.
     """
@@ -27,14 +27,15 @@ def changed_answers(
         model.file,
         input_shape=shapes,
         inputs=inputs,
-        seeds=(0,),
         kernels=model.kernels,
+        nonfinite=False,
         levels=(_LEVEL,),
         optimizers_off=model.settings.disabled_optimizers,
         progress=progress,
     )
-    if found.status == "different":
-        return f"the answers change ({found.differences[0]})"
-    if not any(row.level == _LEVEL for row in found.outputs):
-        return f"the answers cannot be checked ({found.summary})"
+    changed = next((fault.difference for fault in found.optimizer_faults if not fault.is_in_reference), None)
+    if changed is not None:
+        return f"the answers change ({changed})"
+    if found.status != "equal" or _LEVEL in found.unchecked_levels:
+        return f"the answers cannot be checked ({found.summary.replace(str(model.file), 'the model')})"
     return ""

@@ -186,14 +186,14 @@ def _for_the_last_run(
 def _that_change_answers(
     changes: Sequence[TunedChange], tuned: Configuration, laboratory: MeasuringLaboratory, job: Job
 ) -> list[tuple[TunedChange, str]]:
-    """Which of the changes, that switch optimizers off, change answers by that, and how; all of these where none does
-    alone, and they do together."""
+    """Which of the changes, that switch optimizers off, change answers by that, and how; the one that pays least where
+    none does alone, and they do together."""
     off = [change for change in changes if change.optimizers_off]
     why = laboratory.changed_answers(tuned, job.shapes) if off and job.options.verify else ""
     if not why:
         return []
     alone = [(one, laboratory.changed_answers(_with_optimizers_off(tuned, [one]), job.shapes)) for one in off]
-    return [(one, found) for one, found in alone if found] or [(one, f"with the others off {why}") for one in off]
+    return [(one, found) for one, found in alone if found] or [(off[-1], f"with the others off {why}")]
 
 
 def _with_optimizers_off(tuned: Configuration, changes: Sequence[TunedChange]) -> Configuration:

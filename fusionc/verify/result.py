@@ -74,7 +74,8 @@ class Verification:
     the reference itself, so that nothing could be compared; `summary` says why. `is_loadable` tells whether onnxruntime
     loads the candidate, `is_refused` whether it cannot run the reference for other reasons than memory and time.
     `optimizer_faults` are what differs only where onnxruntime's own optimizers are on; `outputs` say how far each
-    output was off, at each level, on all samples but those at the edges that were equal.
+    output was off, at each level, on all samples but those at the edges that were equal. At `unchecked_levels` a sample
+    was left out, or could not be run.
     """
 
     status: Literal["equal", "different", "impossible"]
@@ -85,3 +86,4 @@ class Verification:
     outputs: tuple[OutputErrors, ...] = ()
     is_loadable: bool = True
     is_refused: bool = False
+    unchecked_levels: tuple[str, ...] = ()

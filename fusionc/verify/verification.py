@@ -113,7 +113,7 @@ def _deployed(
     runs: SampleRuns, ours: ModelFile, theirs: ModelFile, levels: Collection[str], off: Sequence[str]
 ) -> Verification:
     """What there is to say of models that are the same with the optimizers off: what they are at these levels."""
-    rows, faults, notes = list(runs.table.rows()), list[OptimizerFault](), runs.notes()
+    rows, faults, notes, unchecked = list(runs.table.rows()), list[OptimizerFault](), runs.notes(), list[str]()
     for level in (level for level in LEVELS if level in levels and level != "disabled"):
         deployment = Deployment(level, ours, theirs, runs.judge, runs.progress, off)
         fault = deployment.fault(runs.again())
@@ -128,8 +128,16 @@ def _deployed(
                     found, summary=what, optimizer_faults=(fault,), outputs=tuple(rows), is_loadable=does_run
                 )
         notes += deployment.notes
+        unchecked += [level] if deployment.notes else []
     notes += map(str, faults)
-    return Verification("equal", runs.judge.runs, "; ".join(notes), optimizer_faults=tuple(faults), outputs=tuple(rows))
+    return Verification(
+        "equal",
+        runs.judge.runs,
+        "; ".join(notes),
+        optimizer_faults=tuple(faults),
+        outputs=tuple(rows),
+        unchecked_levels=tuple(unchecked),
+    )
 
 
 def _impossible(reference: Path, search: InputSearch) -> Verification:
