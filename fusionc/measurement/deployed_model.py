@@ -8,7 +8,7 @@ from pathlib import Path
 
 from fusionc.errors import UsageError
 from fusionc.graph_kernel.library.cache import known
-from fusionc.graph_kernel.library.location import is_own, lacks_kernels, library_for
+from fusionc.graph_kernel.library.location import has_areas, is_own, library_for
 from fusionc.ready.session import NotReady, ready_model
 from fusionc.ready.session_file import session_file_of
 from fusionc.ready.tuned_settings import NotTuned, tuned_settings
@@ -46,7 +46,7 @@ def deployed(model: Path, trust_kernels: bool) -> tuple[DeployedModel, list[str]
         raise UsageError(f"the model {problem}", where=str(model), hint="give the path of an .onnx file", code="E10410")
     notices, library = list[str](), library_for(model)
     kernels = library if library.is_file() else None
-    if lacks_kernels(model, library) and not any(is_own(Path(file)) for file in libraries_in_use()):
+    if kernels is None and has_areas(model) and not any(is_own(Path(file)) for file in libraries_in_use()):
         notices.append(f"there is no {library.name} beside {model.name}: its areas run without kernels")
     if kernels is not None and not trust_kernels:
         kernels = known(library)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 import random
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -18,6 +18,7 @@ import onnxruntime as ort
 import pytest
 from click.testing import CliRunner
 from harness import parse
+from planted_runs import plant_runs
 
 import fusionc
 from fusionc.api import tune
@@ -29,14 +30,12 @@ from fusionc.measurement.deployed_model import DeployedModel
 from fusionc.measurement.rounds import Measured
 from fusionc.runtime.optimizers import DISABLED
 from fusionc.runtime.run_errors import OutOfMemory, Overdue, RunError
-from fusionc.runtime.runner import Runner
 from fusionc.runtime.session_settings import SessionSettings
 from fusionc.tuning import changed_answers as changed_answers_module
 from fusionc.tuning import measuring_laboratory, tune_story
 from fusionc.tuning.changed_answers import changed_answers
 from fusionc.tuning.measuring_laboratory import MeasuringLaboratory
 from fusionc.verify import verify
-from fusionc.verify.model_file import ModelFile
 
 MODEL = """g (float[N,8] x) => (float[N,8] y, float[N,8] z) <float[8,8] w, float[8] b> {
     m = MatMul (x, w)  a = Add (m, b)  s = Sigmoid (a)  q = Mul (a, s)
@@ -296,7 +295,7 @@ def test_answers_that_cannot_be_checked_are_not_taken_to_be_the_same(
     onnx.save(parse(FOR_OPTIMIZERS), file)
     model = DeployedModel(file, settings=SessionSettings(disabled_optimizers=("TransposeOptimizer",)))
 
-    def fails(level: str, disabled: Collection[str], outputs: list[Any]) -> list[Any]:
+    def fails(_: Path, level: str, disabled: Collection[str], outputs: list[Any]) -> list[Any]:
         if level == "all" and bool(disabled) != is_seen:
             raise error
         return [value + 1 for value in outputs] if disabled else outputs
@@ -312,28 +311,13 @@ def test_a_model_that_gives_something_else_each_time(tmp_path: Path, monkeypatch
     onnx.save(parse("g (float[N,3] x) => (float[N,3] y) { y = Neg (x) }"), file)
     model = DeployedModel(file, settings=SessionSettings(disabled_optimizers=("TransposeOptimizer",)))
     runs = count()
-    plant_runs(monkeypatch, lambda _, __, outputs: [value + next(runs) for value in outputs])
+    plant_runs(monkeypatch, lambda _, __, ___, outputs: [value + next(runs) for value in outputs])
     assert changed_answers(model, None, None, lambda _: None).startswith("the answers cannot be checked (")
 
 
 def plant_wrong_answers(monkeypatch: pytest.MonkeyPatch, is_wrong: Guilt) -> None:
     """With such optimizers off, the outputs are larger than they should be."""
-    plant_runs(monkeypatch, lambda _, off, outputs: [value + 1 for value in outputs] if is_wrong(off) else outputs)
-
-
-def plant_runs(
-    monkeypatch: pytest.MonkeyPatch, changed: Callable[[str, Collection[str], list[Any]], list[Any]]
-) -> None:
-    """Let models give something else: of a level, the optimizers that are off, and what they would give."""
-    real = ModelFile.runner
-
-    def runner(self: ModelFile, level: str = "disabled", disabled: Sequence[str] = (), is_lean: bool = False) -> Runner:
-        made = real(self, level, disabled, is_lean)
-        run = made.run
-        monkeypatch.setattr(made, "run", lambda feeds: changed(level, disabled, run(feeds)))
-        return made
-
-    monkeypatch.setattr(ModelFile, "runner", runner)
+    plant_runs(monkeypatch, lambda _, __, off, outputs: [value + is_wrong(off) for value in outputs])
 
 
 def test_where_nothing_pays_it_is_the_default_or_the_original(tuned: Callable[..., Any]) -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from itertools import count
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -12,6 +14,7 @@ import onnxruntime
 import pytest
 from click.testing import CliRunner
 from harness import parse
+from planted_runs import plant_runs
 
 import fusionc
 from fusionc.cli import main
@@ -88,16 +91,7 @@ def test_optimizers_that_are_off_are_off_for_the_candidate_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What is wrong by that is a difference, though the reference has the same file."""
-    real = ModelFile.runner
-
-    def runner(self: ModelFile, level: str = "disabled", disabled: Sequence[str] = (), is_lean: bool = False) -> Runner:
-        made = real(self, level, disabled, is_lean)
-        if "ReshapeFusion" in disabled:
-            run = made.run
-            monkeypatch.setattr(made, "run", lambda feeds: [value + 1 for value in run(feeds)])
-        return made
-
-    monkeypatch.setattr(ModelFile, "runner", runner)
+    plant_runs(monkeypatch, lambda _, __, off, outputs: [y + ("ReshapeFusion" in off) for y in outputs])
     found = judged(tmp_path, PLAIN, PLAIN, optimizers_off=["ReshapeFusion"])
     assert found.status == "different" and not found.optimizer_faults[0].is_in_reference
 
@@ -211,24 +205,16 @@ def test_what_the_reference_moves_as_far_is_rounding(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, times: int, status: str
 ) -> None:
     """A model that amplifies rounding moves when it is optimized; the reference is still within the tolerance."""
-    original = ModelFile.runner
 
-    class Moved:
-        def __init__(self, runner: Runner, share: float) -> None:
-            self.runner, self.share, self.close = runner, share, runner.close
-
-        def run(self, feeds: object) -> list[object]:
-            return [y + self.share * np.abs(y).max() for y in self.runner.run(feeds)]
-
-    def runner(self: ModelFile, level: str = "disabled", disabled: Sequence[str] = ()) -> Runner | Moved:
-        made = original(self, level, disabled)
+    def moved(model: Path, level: str, disabled: Collection[str], outputs: list[Any]) -> list[Any]:
         if level == "disabled":
-            return made
-        is_guilty_on = self.path.name == "b.onnx" and "NchwcTransformer" not in disabled
+            return outputs
+        is_guilty_on = model.name == "b.onnx" and "NchwcTransformer" not in disabled
         less = 0.6 if "ConstantFolding" in disabled else 1  # which is not enough to be at fault
-        return Moved(made, 5e-5 * (times * less if is_guilty_on else 1))
+        share = 5e-5 * (times * less if is_guilty_on else 1)
+        return [y + share * np.abs(y).max() for y in outputs]
 
-    monkeypatch.setattr(ModelFile, "runner", runner)
+    plant_runs(monkeypatch, moved)
     text = "agraph (float[N,64] x) => (float[N,64] y) { y = Identity (x) }"
     found = judged(tmp_path, text, text)
     assert found.status == status
@@ -237,21 +223,13 @@ def test_what_the_reference_moves_as_far_is_rounding(
 
 def test_another_answer_each_time_is_no_fault_of_the_result(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """onnxruntime's FusedMatMul hands out what lay in memory where there is nothing to sum."""
-    original, opened = ModelFile.runner, list[str]()
+    runs = count(1)
 
-    class Garbage:
-        def __init__(self, runner: Runner) -> None:
-            self.runner, self.close = runner, runner.close
+    def garbage(model: Path, level: str, _: Collection[str], outputs: list[Any]) -> list[Any]:
+        number = next(runs) if level != "disabled" and model.name == "b.onnx" else 0
+        return [y + number for y in outputs]
 
-        def run(self, feeds: object) -> list[object]:
-            opened.append("")
-            return [y + len(opened) for y in self.runner.run(feeds)]
-
-    def runner(self: ModelFile, level: str = "disabled", disabled: Sequence[str] = ()) -> Runner | Garbage:
-        made = original(self, level, disabled)
-        return Garbage(made) if level != "disabled" and self.path.name == "b.onnx" else made
-
-    monkeypatch.setattr(ModelFile, "runner", runner)
+    plant_runs(monkeypatch, garbage)
     found = judged(tmp_path, PLAIN, PLAIN)
     assert (found.status, found.optimizer_faults) == ("equal", ())
     assert "left out at level all, where onnxruntime's answer is another each time" in found.summary

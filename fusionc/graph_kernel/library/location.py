@@ -62,10 +62,10 @@ def library_for(model: Path) -> Path:
     return max((place, *waiting), key=lambda library: _count(names, library))
 
 
-def lacks_kernels(model: Path, library: Path) -> bool:
-    """Whether a model has areas, and there is no library: it runs all the same, and slower."""
+def has_areas(model: Path) -> bool:
+    """Whether a model has areas, which want a library."""
     try:
-        return not library.is_file() and bool(_areas(model))
+        return bool(_areas(model))
     except Exception:  # of protobuf, of onnx, of the system; onnxruntime says what is wrong with the file
         return False
 
