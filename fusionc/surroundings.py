@@ -11,7 +11,7 @@ from typing import Any
 from fusionc import __version__
 from fusionc.custom.loading import ENTRY_POINTS
 from fusionc.graph_kernel.c.compile import NoCompiler, compiler
-from fusionc.graph_kernel.flags.read_flags import VARIABLE, file_of_flags
+from fusionc.graph_kernel.flags.file_of_flags import VARIABLE, file_of_flags
 
 
 def surroundings(flags: str | None, custom_passes: Sequence[Path]) -> dict[str, Any]:

@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+import sys
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from time import perf_counter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from fusionc.batch.conversion_task import ConversionTask
 from fusionc.batch.converting_process import check, end_processes, start_processes
 from fusionc.batch.find_models import RECORDS, FoundModel
-from fusionc.batch.on_dask import converted_on
 from fusionc.batch.on_this_machine import converted_here
 from fusionc.batch.outcome import Outcome
 from fusionc.batch.summary import Summary, summary_file, write_summary
-from fusionc.custom.loading import registered_besides
 from fusionc.disk.places import cannot_be_written, remove_abandoned
-from fusionc.graph_kernel.flags.read_flags import with_absolute_file
+from fusionc.graph_kernel.flags.file_of_flags import with_absolute_file
 from fusionc.runtime.cores import cores
+
+if TYPE_CHECKING:
+    from fusionc.rewrite import Pass
 
 
 def convert_many(
@@ -56,12 +58,12 @@ def convert_many(
         if scheduler is None:
             start_processes(at_once)
         notices = [*check(given, run), *notes]
-        if own := registered_besides(given.get("custom_passes") or ()):
+        if own := _registered_besides(given.get("custom_passes") or ()):
             what = f"{', '.join(p.name for p in own)}, which this program has registered, took no part"
             notices.append(f"{what}: many models are converted in other processes; name the file with custom_passes")
         _make_folder(output)
         _clean(tasks)
-        answers = converted_here(tasks, at_once) if scheduler is None else converted_on(scheduler, tasks)
+        answers = converted_here(tasks, at_once) if scheduler is None else _converted_on(scheduler, tasks)
         with closing(answers):
             for outcome in answers:
                 if not outcomes:
@@ -74,6 +76,22 @@ def convert_many(
     summary = Summary(sorted(outcomes, key=lambda o: o.name), notices, perf_counter() - started)
     write_summary(summary, output / RECORDS)
     return summary
+
+
+def _converted_on(scheduler: str, tasks: Sequence[ConversionTask]) -> Generator[Outcome]:
+    from fusionc.batch.on_dask import converted_on
+
+    return converted_on(scheduler, tasks)
+
+
+def _registered_besides(files: Sequence[Path]) -> list[Pass]:
+    """The passes that this program has registered itself. One that has none, as the command, need not import how: that
+    takes 0.2 s, for which the processes would have to wait."""
+    if "fusionc.custom" not in sys.modules:
+        return []
+    from fusionc.custom.loading import registered_besides
+
+    return registered_besides(files)
 
 
 def _make_folder(output: Path) -> None:

@@ -14,16 +14,17 @@ import subprocess
 import sys
 import threading
 import weakref
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from contextlib import suppress
 from time import monotonic
 from typing import Any
 
 from fusionc.batch.conversion_task import ConversionTask
 from fusionc.batch.converting_program import CHECK, CONVERT, GRACE
+from fusionc.batch.core_shares import all_cores, core_shares, tie
 from fusionc.batch.outcome import CRASHED, Outcome, outcome_of
 from fusionc.errors import FusioncError, UsageError
-from fusionc.graph_kernel.flags.read_flags import VARIABLE, with_absolute_file
+from fusionc.graph_kernel.flags.file_of_flags import VARIABLE, with_absolute_file
 from fusionc.runtime.printed_file import forget, last_words, printed_file
 
 _START = "import sys; sys.path[:] = sys.argv[1:]; from fusionc.batch.converting_program import main; main()"
@@ -35,6 +36,7 @@ _TOGETHER = {  # variables that would bring the logs and results of all models t
 _lock = threading.Lock()
 _busy: dict[_ConvertingProcess, str] = {}  # and for which run
 _idle: list[_ConvertingProcess] = []
+_shares: list[Set[int]] = []  # the cores of each process, as long as all have work
 _over: set[str] = set()  # the runs of which no model is begun any more
 
 
@@ -64,7 +66,18 @@ def check(arguments: Mapping[str, Any], run: str) -> list[str]:
 def start_processes(count: int) -> None:
     """Have so many ready: they import what they need all at once, while somebody asks the first of them."""
     with _lock:
-        _idle.extend(_ConvertingProcess() for _ in range(count))
+        _shares[:] = core_shares(count)
+        for _ in range(count):
+            _idle.append(_new_process())
+
+
+def share_cores_no_more() -> None:
+    """There is not work for all any more: those that have some may use all cores."""
+    with _lock:
+        tied = [process for process in (*_busy, *_idle) if process.cores is not None]
+        _shares.clear()
+        for process in tied:
+            process.tie(all_cores())
 
 
 def end_processes(run: str) -> None:
@@ -103,8 +116,8 @@ def _asked(name: str, argument: Any, run: str) -> dict[str, Any]:
         if run in _over:
             raise _EndedError("the run is over")
         living = [process for process in _idle if process.is_alive()]  # the system may have ended one in between
-        process = living.pop() if living else _ConvertingProcess()
         _idle[:] = living
+        process = _idle.pop() if _idle else _new_process()
         _busy[process] = run
     answer = process.ask(name, argument)
     with _lock:
@@ -113,7 +126,18 @@ def _asked(name: str, argument: Any, run: str) -> dict[str, Any]:
     return answer
 
 
+def _new_process() -> _ConvertingProcess:
+    """With the cores of one that has ended, if each has its own."""
+    process = _ConvertingProcess()
+    if _shares:
+        taken = [other.cores for other in (*_busy, *_idle)]
+        process.tie(min(_shares, key=taken.count))
+    return process
+
+
 class _ConvertingProcess:
+    cores: Set[int] | None = None  # to which it is tied
+
     def __init__(self) -> None:
         self._printed = printed_file()
         weakref.finalize(self, os.close, self._printed)
@@ -143,6 +167,11 @@ class _ConvertingProcess:
         self.begin_to_end()
         self.wait_for_end(monotonic() + GRACE + 1)
         raise _EndedError(self._how_it_ended())
+
+    def tie(self, cores: Set[int]) -> None:
+        """Have it use these cores only."""
+        self.cores = cores
+        tie(self._child.pid, cores)
 
     def is_alive(self) -> bool:
         return self._child.poll() is None

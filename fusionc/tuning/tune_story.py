@@ -11,7 +11,8 @@ from typing import Any
 from fusionc.disk.ingredients import ingredients
 from fusionc.disk.places import require_place, workshop
 from fusionc.errors import FusioncError, UsageError
-from fusionc.graph_kernel.flags.read_flags import VARIABLE, read_flags
+from fusionc.graph_kernel.flags.file_of_flags import VARIABLE
+from fusionc.graph_kernel.flags.read_flags import read_flags
 from fusionc.job import Job, job_of, running
 from fusionc.options import Options
 from fusionc.ready.machine import this_machine

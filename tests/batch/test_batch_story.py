@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -133,3 +135,10 @@ def test_what_the_program_has_registered_took_no_part(models: Path, monkeypatch:
     fusionc.register_replacement(lambda x: op.Exp(op.Neg(x)), lambda x: op.Reciprocal(op.Exp(x)), name="Mine")
     summary = converted(models / "relu.onnx", verify=False, jobs=1)
     assert any(notice.startswith("Mine, which this program has registered, took no part") for notice in summary.notices)
+
+
+def test_nothing_large_is_imported_before_the_processes_are_started() -> None:
+    """They would wait for it; they import it themselves."""
+    code = "import sys, fusionc.batch.batch_story; print({'onnx', 'numpy', 'onnxruntime', 'rich'} & sys.modules.keys())"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ended.stdout == "set()\n"

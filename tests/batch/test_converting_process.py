@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from pathlib import Path
 
@@ -9,7 +10,8 @@ import pytest
 from many_models import wait_until
 
 from fusionc.batch import converting_process
-from fusionc.batch.converting_process import check, end_processes
+from fusionc.batch.converting_process import check, end_processes, share_cores_no_more, start_processes
+from fusionc.batch.core_shares import all_cores
 from fusionc.errors import FusioncError
 
 
@@ -94,3 +96,23 @@ def test_one_that_answers_while_it_is_ended_is_not_kept(tmp_path: Path, monkeypa
     monkeypatch.setattr(converting_process._ConvertingProcess, "begin_to_end", answered_first)
     end_processes("answers")
     assert "has no pass" in str(came[0]) and not converting_process._idle
+
+
+@pytest.mark.skipif(len(all_cores()) < 2, reason="needs two cores, and a system that ties processes to them")
+def test_processes_keep_to_cores_of_their_own_as_long_as_all_have_work(tmp_path: Path) -> None:
+    end_processes("none")  # none is idle
+    start_processes(2)
+    first, second = converting_process._idle
+    tied = [os.sched_getaffinity(process._child.pid) for process in (first, second)]
+    assert tied == [first.cores, second.cores] and not tied[0] & tied[1]
+    first._child.kill()
+    first._child.wait()
+    thread, came, go = asked_in_the_meantime(tmp_path, "shares")  # the other one
+    assert check({}, "shares") == [] and converting_process._idle[0].cores == first.cores
+    share_cores_no_more()
+    for process in (second, *converting_process._idle):
+        assert os.sched_getaffinity(process._child.pid) == all_cores()
+    go.touch()
+    thread.join()
+    end_processes("shares")
+    assert "has no pass" in str(came[0])

@@ -16,7 +16,7 @@ from harness import parse
 from models_with_areas import CHAIN, GATE
 
 import fusionc
-from fusionc.graph_kernel.flags.read_flags import VARIABLE
+from fusionc.graph_kernel.flags.file_of_flags import VARIABLE
 from fusionc.graph_kernel.flags.stages import CSE, StagePass
 from fusionc.graph_kernel.select.simplify import Simplifier
 from fusionc.graph_kernel.select.time_estimate import Savings

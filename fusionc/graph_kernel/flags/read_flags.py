@@ -14,16 +14,15 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
-from fusionc.errors import UsageError, nearest
+from fusionc.errors import nearest
+from fusionc.graph_kernel.flags.file_of_flags import VARIABLE
 from fusionc.graph_kernel.flags.flag_table import EFFECTIVE, MANAGERS, WITHOUT_EFFECT, Flags, FlagType
 from fusionc.graph_kernel.flags.operator_names import onnx_names
 
-VARIABLE = "MS_DEV_GRAPH_KERNEL_FLAGS"
 HIGHEST_LEVEL = 3
 _TRUE, _FALSE = ("", "true", "True", "on", "1"), ("false", "False", "off", "0")
 _INT_BITS = 64
 _UINT_BITS = 32
-_FILE = re.compile(r"(?:^|(?<= ))--path=([^= ]+)(?= |$)")
 _LISTS_OF_OPERATORS = ("_ops", "_ops_only")
 
 
@@ -103,27 +102,6 @@ def _pairs_of_file(path: Path, warnings: list[str]) -> dict[str, str]:
         if not isinstance(value, str):
             warnings.append(f'the value of "{key}" in "{path}" is not a string')
     return {key: value for key, value in content.items() if isinstance(value, str)}
-
-
-def file_of_flags(text: str | None) -> str | None:
-    """The file that stands for the whole text, where it names one."""
-    found = _FILE.search(text or "")
-    return found and found[1]
-
-
-def with_absolute_file(text: str) -> str:
-    """The same flags, for a process that works in another folder.
-
-    Raises UsageError where the path of that file has a blank or "=", which end a flag.
-    """
-    named = file_of_flags(text)
-    if named is None:
-        return text
-    path = os.path.abspath(named)
-    if re.search("[ =]", path):
-        hint = "give what it says as flags, or move it to a folder without blanks and ="
-        raise UsageError("flags cannot name this file for several processes", where=path, hint=hint, code="E10001")
-    return _FILE.sub(lambda _: f"--path={path}", text, count=1)
 
 
 class _Reader:

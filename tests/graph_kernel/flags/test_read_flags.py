@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from fusionc.graph_kernel.flag_warnings import needless_lists, unknown_operators, unknown_patterns, unknown_rules
+from fusionc.graph_kernel.flags.file_of_flags import VARIABLE
 from fusionc.graph_kernel.flags.flag_table import EFFECTIVE, WITHOUT_EFFECT, Flags
-from fusionc.graph_kernel.flags.read_flags import VARIABLE, ReadFlags, read_flags
+from fusionc.graph_kernel.flags.read_flags import ReadFlags, read_flags
 from fusionc.graph_kernel.flags.stages import STAGE_PASSES
 from fusionc.graph_kernel.select.split.split_patterns import PATTERNS
 from fusionc.graph_kernel.select.split.stitch import STITCH
