@@ -56,9 +56,9 @@ def convert_many(
     at_once = min(jobs or cores(), len(tasks))
     try:
         if scheduler is None:
-            start_processes(at_once)
+            start_processes(at_once, are_tied=given.get("report") is None)  # pages have times of runs on all cores
         notices = [*check(given, run), *notes]
-        if own := _registered_besides(given.get("custom_passes") or ()):
+        if own := _registered(given.get("custom_passes") or ()):
             what = f"{', '.join(p.name for p in own)}, which this program has registered, took no part"
             notices.append(f"{what}: many models are converted in other processes; name the file with custom_passes")
         _make_folder(output)
@@ -79,15 +79,15 @@ def convert_many(
 
 
 def _converted_on(scheduler: str, tasks: Sequence[ConversionTask]) -> Generator[Outcome]:
-    from fusionc.batch.on_dask import converted_on
+    from fusionc.batch.on_dask import converted_on  # and with it onnx, which takes a while
 
     return converted_on(scheduler, tasks)
 
 
-def _registered_besides(files: Sequence[Path]) -> list[Pass]:
-    """The passes that this program has registered itself. One that has none, as the command, need not import how: that
-    takes 0.2 s, for which the processes would have to wait."""
-    if "fusionc.custom" not in sys.modules:
+def _registered(files: Sequence[Path]) -> list[Pass]:
+    """The passes that this program has registered besides those of files. One that has never imported how, as the
+    command, has none, and need not do so now: it would keep a core busy for 0.2 s."""
+    if "fusionc.custom.replacement" not in sys.modules:
         return []
     from fusionc.custom.loading import registered_besides
 

@@ -21,10 +21,11 @@ from typing import Any
 
 from fusionc.batch.conversion_task import ConversionTask
 from fusionc.batch.converting_program import CHECK, CONVERT, GRACE
-from fusionc.batch.core_shares import all_cores, core_shares, tie
 from fusionc.batch.outcome import CRASHED, Outcome, outcome_of
+from fusionc.batch.tied_processes import cores_of_jobs, tie
 from fusionc.errors import FusioncError, UsageError
 from fusionc.graph_kernel.flags.file_of_flags import VARIABLE, with_absolute_file
+from fusionc.runtime.cores import core_numbers
 from fusionc.runtime.printed_file import forget, last_words, printed_file
 
 _START = "import sys; sys.path[:] = sys.argv[1:]; from fusionc.batch.converting_program import main; main()"
@@ -36,7 +37,7 @@ _TOGETHER = {  # variables that would bring the logs and results of all models t
 _lock = threading.Lock()
 _busy: dict[_ConvertingProcess, str] = {}  # and for which run
 _idle: list[_ConvertingProcess] = []
-_shares: list[Set[int]] = []  # the cores of each process, as long as all have work
+_cores: list[Set[int]] = []  # of each process, as long as all have work; none where they are not tied
 _over: set[str] = set()  # the runs of which no model is begun any more
 
 
@@ -63,21 +64,22 @@ def check(arguments: Mapping[str, Any], run: str) -> list[str]:
     return list(answer["notices"])
 
 
-def start_processes(count: int) -> None:
-    """Have so many ready: they import what they need all at once, while somebody asks the first of them."""
+def start_processes(count: int, *, are_tied: bool) -> None:
+    """Have so many ready: they import what they need all at once, while somebody asks the first of them. Those that
+    `are_tied` keep to a core each, where there are as many, until `untie_processes`."""
     with _lock:
-        _shares[:] = core_shares(count)
+        _cores[:] = cores_of_jobs(count) if are_tied else []
         for _ in range(count):
             _idle.append(_new_process())
 
 
-def share_cores_no_more() -> None:
-    """There is not work for all any more: those that have some may use all cores."""
+def untie_processes() -> None:
+    """Let all use any core, since there is not work for all any more."""
     with _lock:
-        tied = [process for process in (*_busy, *_idle) if process.cores is not None]
-        _shares.clear()
-        for process in tied:
-            process.tie(all_cores())
+        _cores.clear()
+        for process in (*_busy, *_idle):
+            if process.cores is not None:
+                process.tie(core_numbers())
 
 
 def end_processes(run: str) -> None:
@@ -85,6 +87,7 @@ def end_processes(run: str) -> None:
     no model any more; what others convert here goes on."""
     with _lock:
         _over.add(run)
+        _cores.clear()
         ending = [*_idle, *(process for process, of in _busy.items() if of == run)]
         _idle.clear()
         for process in ending:
@@ -127,11 +130,11 @@ def _asked(name: str, argument: Any, run: str) -> dict[str, Any]:
 
 
 def _new_process() -> _ConvertingProcess:
-    """With the cores of one that has ended, if each has its own."""
+    """Tied to a core that no other one has, if they are tied."""
     process = _ConvertingProcess()
-    if _shares:
+    if _cores:
         taken = [other.cores for other in (*_busy, *_idle)]
-        process.tie(min(_shares, key=taken.count))
+        process.tie(min(_cores, key=taken.count))
     return process
 
 
@@ -169,7 +172,7 @@ class _ConvertingProcess:
         raise _EndedError(self._how_it_ended())
 
     def tie(self, cores: Set[int]) -> None:
-        """Have it use these cores only."""
+        """Have it use these cores only, and what it starts."""
         self.cores = cores
         tie(self._child.pid, cores)
 

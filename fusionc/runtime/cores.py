@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Set
 
 
 def cores() -> int:
     """How many processors this process may use."""
-    if hasattr(os, "sched_getaffinity"):  # not on every system
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return len(core_numbers()) or os.cpu_count() or 1
+
+
+def core_numbers() -> Set[int]:
+    """Which these are; empty on systems that do not say."""
+    return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else frozenset()

@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 from many_models import wait_until
 
-from fusionc.batch import converting_process
-from fusionc.batch.converting_process import check, end_processes, share_cores_no_more, start_processes
-from fusionc.batch.core_shares import all_cores
+from fusionc.batch import converting_process, tied_processes
+from fusionc.batch.converting_process import check, end_processes, start_processes, untie_processes
+from fusionc.batch.tied_processes import can_tie
 from fusionc.errors import FusioncError
+from fusionc.runtime.cores import core_numbers, cores
 
 
 def test_one_that_is_killed(tmp_path: Path) -> None:
@@ -98,21 +99,42 @@ def test_one_that_answers_while_it_is_ended_is_not_kept(tmp_path: Path, monkeypa
     assert "has no pass" in str(came[0]) and not converting_process._idle
 
 
-@pytest.mark.skipif(len(all_cores()) < 2, reason="needs two cores, and a system that ties processes to them")
-def test_processes_keep_to_cores_of_their_own_as_long_as_all_have_work(tmp_path: Path) -> None:
+@pytest.mark.skipif(cores() < 2 or not can_tie(), reason="needs two cores, and a system that ties processes to them")
+def test_each_keeps_to_a_core_of_its_own_until_they_are_untied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     end_processes("none")  # none is idle
-    start_processes(2)
+    first_two = set(sorted(core_numbers())[:2])
+    monkeypatch.setattr(tied_processes, "core_numbers", lambda: first_two)
+    start_processes(2, are_tied=True)
     first, second = converting_process._idle
     tied = [os.sched_getaffinity(process._child.pid) for process in (first, second)]
-    assert tied == [first.cores, second.cores] and not tied[0] & tied[1]
     first._child.kill()
     first._child.wait()
-    thread, came, go = asked_in_the_meantime(tmp_path, "shares")  # the other one
-    assert check({}, "shares") == [] and converting_process._idle[0].cores == first.cores
-    share_cores_no_more()
-    for process in (second, *converting_process._idle):
-        assert os.sched_getaffinity(process._child.pid) == all_cores()
+    thread, came, go = asked_in_the_meantime(tmp_path, "tied")  # the other one
+    said, (in_its_place,) = check({}, "tied"), converting_process._idle
+    untie_processes()
+    children = Path(f"/proc/{second._child.pid}/task/{second._child.pid}/children").read_text().split()
+    untied = [os.sched_getaffinity(int(n)) for n in (second._child.pid, in_its_place._child.pid, *children)]
     go.touch()
     thread.join()
-    end_processes("shares")
-    assert "has no pass" in str(came[0])
+    end_processes("tied")
+    assert said == [] and "has no pass" in str(came[0]) and len(children) == 1
+    assert len(tied[0]) == len(tied[1]) == 1 and tied[0] | tied[1] == first_two
+    assert untied == [core_numbers()] * 3
+    start_processes(2, are_tied=False)
+    assert [process.cores for process in converting_process._idle] == [None, None]
+    end_processes("untied")
+
+
+@pytest.mark.skipif(cores() < 2 or not can_tie(), reason="needs two cores, and a system that ties processes to them")
+def test_one_that_takes_the_place_of_another_has_its_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    end_processes("none")  # none is idle
+    monkeypatch.setattr(tied_processes, "core_numbers", lambda: set(sorted(core_numbers())[:2]))
+    start_processes(2, are_tied=True)
+    killed = converting_process._idle.pop(0)
+    killed._child.kill()
+    killed._child.wait()
+    other = converting_process._new_process()
+    converting_process._idle.append(other)
+    end_processes("in its place")
+    assert killed.cores is not None and other.cores == killed.cores
+    assert not converting_process._cores, "the next run may be of a cluster"
