@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 
@@ -51,11 +50,6 @@ class Step:
     access: Access | None = None
     reduction: Reduction | None = None
     size: Size | None = None
-
-    @cached_property
-    def is_reduced(self) -> bool:
-        """Whether it is made of a reduction."""
-        return self.reduction is not None or any(argument.is_reduced for argument in self.arguments)
 
     @property
     def constant(self) -> str | None:

@@ -103,7 +103,8 @@ def _is_weights(node: Node, place: int, value: Edge) -> bool:
     """Whether an operand is weights or a bias, which have to be constants."""
     if _convolves(node) or node.op in _NORMS:
         return place in (1, 2)
-    return node.op in _BY_CHANNEL and value.rank == 1 and value.shape != (1,)
+    is_number = value.is_constant and value.shape == (1,)
+    return node.op in _BY_CHANNEL and value.rank == 1 and not is_number
 
 
 def _is_table(node: Node, place: int) -> bool:

@@ -212,6 +212,13 @@ def test_what_no_step_computes_stays_outside(what: str) -> None:
     assert operators_in(n, y) == [["MatMul"]]
 
 
+@pytest.mark.parametrize("op", ["Add", "Mul", "Sum"])
+def test_a_computed_number_for_one_channel_stays_outside(op: str) -> None:
+    n = Network()
+    x = n.product(n.input("M", 33), 33, 1, bias=False)
+    assert operators_in(n, n.op(op, x, n.input(1))) == [["MatMul"]]
+
+
 def test_an_area_is_of_images_or_of_rows() -> None:
     n = Network()
     x = n.op("Relu", n.conv(n.input(1, 16, 6, 16), 16, 16))

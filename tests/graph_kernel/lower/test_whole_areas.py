@@ -67,6 +67,18 @@ def test_a_row_may_be_divided_by_what_has_no_inverse(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", ["float", "float16", "double"])
+def test_the_largest_of_a_row_divided_by_itself_is_one(kind: str) -> None:
+    """As it is not where rows are multiplied by an inverse: 41 times 1/41 is less in float32."""
+    area = area_of(
+        f"g ({kind}[N,M] x) => ({kind}[N,M] z) <int64[1] a = {{-1}}> {{ m = ReduceMax(x, a) q = Div(x, m) z = Floor(q) }}"
+    )
+    dtype = np.dtype({"float": "f4", "double": "f8"}.get(kind, "f2"))
+    x = (np.arange(1, 1001)[:, None] * np.array([1, 0.5])).astype(dtype)
+    (found,) = session(kernel_model(area), build([area]).library).run(None, {"x": x})
+    assert (found == [1, 0]).all()
+
+
+@pytest.mark.parametrize("kind", ["float", "float16", "double"])
 def test_the_logarithm_of_a_softmax_is_finite_as_far_as_floats_go(kind: str) -> None:
     area = area_of(f"g ({kind}[N,M] x) => ({kind}[N,M] z) {{ s = Softmax(x) z = Log(s) }}")
     """On some processors onnxruntime's Softmax makes 0 of what is subnormal, so that it is no measure here."""
