@@ -56,7 +56,8 @@ def convert_many(
     at_once = min(jobs or cores(), len(tasks))
     try:
         if scheduler is None:
-            start_processes(at_once, are_tied=given.get("report") is None)  # pages have times of runs on all cores
+            # Pages have times of runs on all cores.
+            start_processes(at_once, are_pinned=len(tasks) > at_once and given.get("report") is None)
         notices = [*check(given, run), *notes]
         if own := _registered(given.get("custom_passes") or ()):
             what = f"{', '.join(p.name for p in own)}, which this program has registered, took no part"
@@ -85,8 +86,8 @@ def _converted_on(scheduler: str, tasks: Sequence[ConversionTask]) -> Generator[
 
 
 def _registered(files: Sequence[Path]) -> list[Pass]:
-    """The passes that this program has registered besides those of files. One that has never imported how, as the
-    command, has none, and need not do so now: it would keep a core busy for 0.2 s."""
+    """The passes that this program has registered besides those of files. A program that has not imported
+    `custom.replacement`, as the command has not, has registered none; the import would keep a core busy for 0.2 s."""
     if "fusionc.custom.replacement" not in sys.modules:
         return []
     from fusionc.custom.loading import registered_besides

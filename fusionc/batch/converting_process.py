@@ -22,7 +22,7 @@ from typing import Any
 from fusionc.batch.conversion_task import ConversionTask
 from fusionc.batch.converting_program import CHECK, CONVERT, GRACE
 from fusionc.batch.outcome import CRASHED, Outcome, outcome_of
-from fusionc.batch.tied_processes import cores_of_jobs, tie
+from fusionc.batch.pinned_processes import cores_of_jobs, pin
 from fusionc.errors import FusioncError, UsageError
 from fusionc.graph_kernel.flags.file_of_flags import VARIABLE, with_absolute_file
 from fusionc.runtime.cores import core_numbers
@@ -37,7 +37,7 @@ _TOGETHER = {  # variables that would bring the logs and results of all models t
 _lock = threading.Lock()
 _busy: dict[_ConvertingProcess, str] = {}  # and for which run
 _idle: list[_ConvertingProcess] = []
-_cores: list[Set[int]] = []  # of each process, as long as all have work; none where they are not tied
+_cores: list[Set[int]] = []  # of each process, as long as all have work; none where they are not pinned
 _over: set[str] = set()  # the runs of which no model is begun any more
 
 
@@ -64,22 +64,22 @@ def check(arguments: Mapping[str, Any], run: str) -> list[str]:
     return list(answer["notices"])
 
 
-def start_processes(count: int, *, are_tied: bool) -> None:
-    """Have so many ready: they import what they need all at once, while somebody asks the first of them. Those that
-    `are_tied` keep to a core each, where there are as many, until `untie_processes`."""
+def start_processes(count: int, *, are_pinned: bool) -> None:
+    """Have so many ready: they import what they need all at once, while somebody asks the first of them. If they
+    `are_pinned`, each has a core of its own until `unpin_processes`, where there are as many cores."""
     with _lock:
-        _cores[:] = cores_of_jobs(count) if are_tied else []
+        _cores[:] = cores_of_jobs(count) if are_pinned else []
         for _ in range(count):
             _idle.append(_new_process())
 
 
-def untie_processes() -> None:
-    """Let all use any core, since there is not work for all any more."""
+def unpin_processes() -> None:
+    """Let all use any core again."""
     with _lock:
         _cores.clear()
         for process in (*_busy, *_idle):
             if process.cores is not None:
-                process.tie(core_numbers())
+                process.pin(core_numbers())
 
 
 def end_processes(run: str) -> None:
@@ -130,16 +130,16 @@ def _asked(name: str, argument: Any, run: str) -> dict[str, Any]:
 
 
 def _new_process() -> _ConvertingProcess:
-    """Tied to a core that no other one has, if they are tied."""
+    """Pinned to a core that no other one has, if they are pinned."""
     process = _ConvertingProcess()
     if _cores:
         taken = [other.cores for other in (*_busy, *_idle)]
-        process.tie(min(_cores, key=taken.count))
+        process.pin(min(_cores, key=taken.count))
     return process
 
 
 class _ConvertingProcess:
-    cores: Set[int] | None = None  # to which it is tied
+    cores: Set[int] | None = None  # to which it is pinned
 
     def __init__(self) -> None:
         self._printed = printed_file()
@@ -171,10 +171,10 @@ class _ConvertingProcess:
         self.wait_for_end(monotonic() + GRACE + 1)
         raise _EndedError(self._how_it_ended())
 
-    def tie(self, cores: Set[int]) -> None:
+    def pin(self, cores: Set[int]) -> None:
         """Have it use these cores only, and what it starts."""
         self.cores = cores
-        tie(self._child.pid, cores)
+        pin(self._child.pid, cores)
 
     def is_alive(self) -> bool:
         return self._child.poll() is None

@@ -6,7 +6,7 @@ from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 
 from fusionc.batch.conversion_task import ConversionTask
-from fusionc.batch.converting_process import convert, end_processes, untie_processes
+from fusionc.batch.converting_process import convert, end_processes, unpin_processes
 from fusionc.batch.outcome import Outcome
 
 
@@ -16,7 +16,7 @@ def converted_here(tasks: Sequence[ConversionTask], jobs: int) -> Generator[Outc
     try:
         for done, future in enumerate(as_completed([pool.submit(convert, task) for task in tasks]), 1):
             if done == len(tasks) - jobs + 1:  # all others are begun
-                untie_processes()
+                unpin_processes()
             yield future.result()
     finally:
         pool.shutdown(wait=False, cancel_futures=True)

@@ -12,5 +12,5 @@ def cores() -> int:
 
 
 def core_numbers() -> Set[int]:
-    """Which these are; empty on systems that do not say."""
+    """The numbers of the processors that this process may use; empty on systems that do not say."""
     return os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else frozenset()

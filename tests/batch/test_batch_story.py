@@ -137,6 +137,26 @@ def test_what_the_program_has_registered_took_no_part(models: Path, monkeypatch:
     assert any(notice.startswith("Mine, which this program has registered, took no part") for notice in summary.notices)
 
 
+@pytest.mark.parametrize(
+    "count, given, expected", [(3, {}, True), (2, {}, False), (3, {"report": Path("pages")}, False)], ids=str
+)
+def test_processes_are_pinned_where_models_wait_and_nothing_is_timed(
+    models: Path, count: int, given: dict[str, Any], expected: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = list[bool]()
+
+    def start(_count: int, *, are_pinned: bool) -> None:
+        asked.append(are_pinned)
+
+    monkeypatch.setattr(batch_story, "start_processes", start)
+    monkeypatch.setattr(batch_story, "check", lambda *_: [])
+    monkeypatch.setattr(batch_story, "converted_here", lambda *_: (outcome for outcome in ()))
+    for number in range(count):
+        write_model(models.parent / f"some/{number}.onnx")
+    converted(models.parent / "some", jobs=2, **given)
+    assert asked == [expected]
+
+
 def test_nothing_large_is_imported_before_the_processes_are_started() -> None:
     """They would wait for it; they import it themselves."""
     code = "import sys, fusionc.batch.batch_story; print({'onnx', 'numpy', 'onnxruntime'} & sys.modules.keys())"

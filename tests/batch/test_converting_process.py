@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from many_models import wait_until
 
-from fusionc.batch import converting_process, tied_processes
-from fusionc.batch.converting_process import check, end_processes, start_processes, untie_processes
-from fusionc.batch.tied_processes import can_tie
+from fusionc.batch import converting_process, pinned_processes
+from fusionc.batch.converting_process import check, end_processes, start_processes, unpin_processes
+from fusionc.batch.pinned_processes import can_pin
 from fusionc.errors import FusioncError
 from fusionc.runtime.cores import core_numbers, cores
 
@@ -99,42 +99,38 @@ def test_one_that_answers_while_it_is_ended_is_not_kept(tmp_path: Path, monkeypa
     assert "has no pass" in str(came[0]) and not converting_process._idle
 
 
-@pytest.mark.skipif(cores() < 2 or not can_tie(), reason="needs two cores, and a system that ties processes to them")
-def test_each_keeps_to_a_core_of_its_own_until_they_are_untied(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.skipif(cores() < 2 or not can_pin(), reason="needs two cores, and a system that pins processes to them")
+def test_each_has_a_core_of_its_own_until_they_are_unpinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     end_processes("none")  # none is idle
     first_two = set(sorted(core_numbers())[:2])
-    monkeypatch.setattr(tied_processes, "core_numbers", lambda: first_two)
-    start_processes(2, are_tied=True)
+    monkeypatch.setattr(pinned_processes, "core_numbers", lambda: first_two)
+    start_processes(2, are_pinned=True)
     first, second = converting_process._idle
-    tied = [os.sched_getaffinity(process._child.pid) for process in (first, second)]
-    first._child.kill()
-    first._child.wait()
-    thread, came, go = asked_in_the_meantime(tmp_path, "tied")  # the other one
-    said, (in_its_place,) = check({}, "tied"), converting_process._idle
-    untie_processes()
-    children = Path(f"/proc/{second._child.pid}/task/{second._child.pid}/children").read_text().split()
-    untied = [os.sched_getaffinity(int(n)) for n in (second._child.pid, in_its_place._child.pid, *children)]
+    pinned = [os.sched_getaffinity(process._child.pid) for process in (first, second)]
+    second._child.kill()
+    second._child.wait()
+    thread, came, go = asked_in_the_meantime(tmp_path, "pinned")  # the other one
+    said, (in_its_place,) = check({}, "pinned"), converting_process._idle
+    pinned.append(os.sched_getaffinity(in_its_place._child.pid))
+    unpin_processes()
+    children = Path(f"/proc/{first._child.pid}/task/{first._child.pid}/children").read_text().split()
+    unpinned = [os.sched_getaffinity(int(n)) for n in (first._child.pid, in_its_place._child.pid, *children)]
     go.touch()
     thread.join()
-    end_processes("tied")
+    end_processes("pinned")
     assert said == [] and "has no pass" in str(came[0]) and len(children) == 1
-    assert len(tied[0]) == len(tied[1]) == 1 and tied[0] | tied[1] == first_two
-    assert untied == [core_numbers()] * 3
-    start_processes(2, are_tied=False)
+    assert len(pinned[0]) == len(pinned[1]) == 1 and pinned[0] | pinned[1] == first_two
+    assert pinned[2] == pinned[1], "it has the core of the one in whose place it is"
+    assert unpinned == [core_numbers()] * 3
+    start_processes(2, are_pinned=False)
     assert [process.cores for process in converting_process._idle] == [None, None]
-    end_processes("untied")
+    end_processes("unpinned")
 
 
-@pytest.mark.skipif(cores() < 2 or not can_tie(), reason="needs two cores, and a system that ties processes to them")
-def test_one_that_takes_the_place_of_another_has_its_core(monkeypatch: pytest.MonkeyPatch) -> None:
-    end_processes("none")  # none is idle
-    monkeypatch.setattr(tied_processes, "core_numbers", lambda: set(sorted(core_numbers())[:2]))
-    start_processes(2, are_tied=True)
-    killed = converting_process._idle.pop(0)
-    killed._child.kill()
-    killed._child.wait()
-    other = converting_process._new_process()
-    converting_process._idle.append(other)
-    end_processes("in its place")
-    assert killed.cores is not None and other.cores == killed.cores
-    assert not converting_process._cores, "the next run may be of a cluster"
+@pytest.mark.skipif(cores() < 2 or not can_pin(), reason="needs two cores, and a system that pins processes to them")
+def test_the_next_run_is_pinned_only_if_it_asks_for_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pinned_processes, "core_numbers", lambda: set(sorted(core_numbers())[:2]))
+    start_processes(2, are_pinned=True)
+    end_processes("pinned before")
+    assert check({}, "of a cluster") == [] and converting_process._idle[0].cores is None
+    end_processes("of a cluster")

@@ -14,7 +14,7 @@ from fusionc.batch.outcome import CONVERTED, Outcome
 
 
 @pytest.mark.parametrize("count, jobs, expected", [(5, 2, 3), (2, 2, 0), (3, 1, 2)])
-def test_processes_are_tied_as_long_as_models_wait(
+def test_processes_are_pinned_as_long_as_models_wait(
     count: int, jobs: int, expected: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     may_end: SimpleQueue[None] = SimpleQueue()
@@ -26,7 +26,7 @@ def test_processes_are_tied_as_long_as_models_wait(
         return Outcome(task.name, str(task.source), CONVERTED)
 
     monkeypatch.setattr(on_this_machine, "convert", convert)
-    monkeypatch.setattr(on_this_machine, "untie_processes", lambda: asked.append(len(came)))
+    monkeypatch.setattr(on_this_machine, "unpin_processes", lambda: asked.append(len(came)))
     tasks = [ConversionTask(Path(f"{k}.onnx"), f"{k}.onnx", Path("out"), {}, "cores", False) for k in range(count)]
     outcomes = converted_here(tasks, jobs)
     for _ in tasks:

@@ -117,7 +117,7 @@ def compile_units(
     kept: Mapping[Unit, Path] | None = None,
 ) -> None:
     """Make one shared library of C texts, which is there at once and whole. They are compiled side by side, as many as
-    there are processors. `kept` says where the objects of some texts lie: they are used, or put there. Raises
+    this process has processors. `kept` says where the objects of some texts lie: they are used, or put there. Raises
     DoesNotCompile, or OSError where it cannot be written."""
     places, start = kept or {}, [*command, *flags]
     with tempfile.TemporaryDirectory(dir=library.parent, prefix="build-") as folder:
@@ -144,7 +144,7 @@ def compile_units(
 
 
 def _run(commands: Sequence[Sequence[str]]) -> None:
-    """Run the compiler several times, as many at once as there are processors. Raises DoesNotCompile: if several
+    """Run the compiler several times, as many at once as this process has processors. Raises DoesNotCompile: if several
     complain, with what the first of them says. None goes on running then, or when this is interrupted."""
     compilers = [_Compiler(command) for command in commands]
     with ThreadPoolExecutor(cores()) as pool:

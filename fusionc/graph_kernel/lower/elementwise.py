@@ -149,7 +149,7 @@ def _rules() -> dict[str, Rule]:
 
 
 def _div(call: Call, x: Step, y: Step) -> Step:
-    """Times the inverse of what was made of a row is faster, but x/x would not always be 1."""
+    """Not the product with an inverse, which would be faster for rows: x/x would not always be 1."""
     if not x.ctype.is_float:
         return call.op("gk_div_$({0}, {1})", x, y, cost=30, types=_INTEGERS)
     return call.op("{0} / {1}", x, y, cost=4)

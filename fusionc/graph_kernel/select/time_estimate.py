@@ -188,7 +188,7 @@ def _measured() -> float:
     target = np.empty_like(source)
     times = []
     for _ in range(7):
-        begin = time.perf_counter()
+        begin = time.thread_time()  # what other processes take of the processor does not count
         np.copyto(target, source)
-        times.append(time.perf_counter() - begin)
+        times.append(time.thread_time() - begin)
     return min(times) / (source.nbytes + target.nbytes)

@@ -68,7 +68,7 @@ def test_a_row_may_be_divided_by_what_has_no_inverse(kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["float", "float16", "double"])
 def test_the_largest_of_a_row_divided_by_itself_is_one(kind: str) -> None:
-    """As it is not where rows are multiplied by an inverse: 41 times 1/41 is less in float32."""
+    """As it is not where rows are multiplied by an inverse: 41 times 1/41 is less than 1 in float32."""
     area = area_of(
         f"g ({kind}[N,M] x) => ({kind}[N,M] z) <int64[1] a = {{-1}}> {{ m = ReduceMax(x, a) q = Div(x, m) z = Floor(q) }}"
     )

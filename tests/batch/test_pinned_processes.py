@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from fusionc.batch import tied_processes
-from fusionc.batch.tied_processes import can_tie, tie
+from fusionc.batch import pinned_processes
+from fusionc.batch.pinned_processes import can_pin, pin
 from fusionc.runtime.cores import core_numbers, cores
 
 WAITS = """
@@ -35,15 +35,15 @@ sys.stdin.read()
     ids=["one each", "their numbers", "fewer jobs", "one job", "more jobs", "not known"],
 )
 def test_cores_of_jobs(numbers: set[int], jobs: int, expected: list[set[int]], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tied_processes, "core_numbers", lambda: numbers)
-    monkeypatch.setattr(tied_processes, "can_tie", lambda: True)
-    assert tied_processes.cores_of_jobs(jobs) == expected
-    monkeypatch.setattr(tied_processes, "can_tie", lambda: False)
-    assert tied_processes.cores_of_jobs(jobs) == []
+    monkeypatch.setattr(pinned_processes, "core_numbers", lambda: numbers)
+    monkeypatch.setattr(pinned_processes, "can_pin", lambda: True)
+    assert pinned_processes.cores_of_jobs(jobs) == expected
+    monkeypatch.setattr(pinned_processes, "can_pin", lambda: False)
+    assert pinned_processes.cores_of_jobs(jobs) == []
 
 
-@pytest.mark.skipif(cores() < 2 or not can_tie(), reason="needs two cores, and a system that ties processes to them")
-def test_threads_and_children_are_tied_too() -> None:
+@pytest.mark.skipif(cores() < 2 or not can_pin(), reason="needs two cores, and a system that pins processes to them")
+def test_threads_and_children_are_pinned_too() -> None:
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", WAITS], **pipes, text=True) as process:
         assert process.stdin is not None and process.stdout is not None
@@ -51,7 +51,7 @@ def test_threads_and_children_are_tied_too() -> None:
         threads = [int(thread.name) for thread in Path(f"/proc/{process.pid}/task").iterdir()]
         one = {max(core_numbers())}
         for some in (one, core_numbers()):
-            tie(process.pid, some)
+            pin(process.pid, some)
             assert len(threads) == 2 and all(os.sched_getaffinity(n) == some for n in (*threads, child))
         process.stdin.close()
-    tie(process.pid, one)  # it has ended, which is no error
+    pin(process.pid, one)  # it has ended, which is no error
