@@ -1,4 +1,4 @@
-"""A folder of small models, and a pass that does to one of them what it says."""
+"""A folder of small models, a pass that does to one of them what it says, and a mark of tests that need two cores."""
 
 from __future__ import annotations
 
@@ -8,8 +8,12 @@ from time import monotonic, sleep
 
 import numpy as np
 import onnx
+import pytest
 from onnx import TensorProto
 from onnx.external_data_helper import convert_model_to_external_data
+
+from fusionc.batch.pinned_processes import can_pin
+from fusionc.runtime.cores import cores
 
 SAMPLES = Path(__file__).parents[1] / "sample_models"
 _PLANTED = """
@@ -30,6 +34,10 @@ fusionc.register_replacement(lambda x: op.Softsign(x), quotient, extra_check=pla
 """
 WAIT = (
     "Path('{pids}').write_text(f'{{os.getpid()}} {{start().id}}'); time.sleep(0 if Path('{pids}.go').exists() else 60)"
+)
+
+needs_two_cores = pytest.mark.skipif(
+    cores() < 2 or not can_pin(), reason="needs two cores, and a system that pins processes to them"
 )
 
 

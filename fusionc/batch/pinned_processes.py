@@ -23,7 +23,7 @@ def cores_of_jobs(jobs: int) -> list[Set[int]]:
 
 def can_pin() -> bool:
     """Whether this system pins processes to cores, and says which processes one has started."""
-    return hasattr(os, "sched_setaffinity") and (_threads(os.getpid()) / str(os.getpid()) / "children").is_file()
+    return hasattr(os, "sched_setaffinity") and Path("/proc/thread-self/children").is_file()
 
 
 def pin(process: int, cores: Set[int]) -> None:

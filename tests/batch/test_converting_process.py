@@ -7,13 +7,12 @@ import threading
 from pathlib import Path
 
 import pytest
-from many_models import wait_until
+from many_models import needs_two_cores, wait_until
 
 from fusionc.batch import converting_process, pinned_processes
 from fusionc.batch.converting_process import check, end_processes, start_processes, unpin_processes
-from fusionc.batch.pinned_processes import can_pin
 from fusionc.errors import FusioncError
-from fusionc.runtime.cores import core_numbers, cores
+from fusionc.runtime.cores import core_numbers
 
 
 def test_one_that_is_killed(tmp_path: Path) -> None:
@@ -99,7 +98,7 @@ def test_one_that_answers_while_it_is_ended_is_not_kept(tmp_path: Path, monkeypa
     assert "has no pass" in str(came[0]) and not converting_process._idle
 
 
-@pytest.mark.skipif(cores() < 2 or not can_pin(), reason="needs two cores, and a system that pins processes to them")
+@needs_two_cores
 def test_each_has_a_core_of_its_own_until_they_are_unpinned(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     end_processes("none")  # none is idle
     first_two = set(sorted(core_numbers())[:2])
@@ -127,10 +126,11 @@ def test_each_has_a_core_of_its_own_until_they_are_unpinned(tmp_path: Path, monk
     end_processes("unpinned")
 
 
-@pytest.mark.skipif(cores() < 2 or not can_pin(), reason="needs two cores, and a system that pins processes to them")
 def test_the_next_run_is_pinned_only_if_it_asks_for_that(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pinned_processes, "core_numbers", lambda: set(sorted(core_numbers())[:2]))
+    end_processes("none")  # none is idle
+    monkeypatch.setattr(converting_process, "cores_of_jobs", lambda _: [{0}, {1}])  # which there need not be
     start_processes(2, are_pinned=True)
+    assert [process.cores for process in converting_process._idle] == [{0}, {1}]
     end_processes("pinned before")
     assert check({}, "of a cluster") == [] and converting_process._idle[0].cores is None
     end_processes("of a cluster")

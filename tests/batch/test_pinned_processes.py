@@ -8,10 +8,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from many_models import needs_two_cores
 
 from fusionc.batch import pinned_processes
-from fusionc.batch.pinned_processes import can_pin, pin
-from fusionc.runtime.cores import core_numbers, cores
+from fusionc.batch.pinned_processes import pin
+from fusionc.runtime.cores import core_numbers
 
 WAITS = """
 import subprocess, sys, threading
@@ -42,7 +43,7 @@ def test_cores_of_jobs(numbers: set[int], jobs: int, expected: list[set[int]], m
     assert pinned_processes.cores_of_jobs(jobs) == []
 
 
-@pytest.mark.skipif(cores() < 2 or not can_pin(), reason="needs two cores, and a system that pins processes to them")
+@needs_two_cores
 def test_threads_and_children_are_pinned_too() -> None:
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     with subprocess.Popen([sys.executable, "-c", WAITS], **pipes, text=True) as process:
