@@ -6,13 +6,26 @@ Measured with AVX-512; with shorter vectors all of them take longer, and which o
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 _PRODUCTS = 56e9  # in a second
 _STREAMED = 24e9  # bytes of weights that come from memory in a second: no cache holds those of all convolutions
 _TRANSFORMED = 2e9  # elements of images that are transformed in a second
-_SIDES = (4, 2)  # pixels that tiles may have in each direction
-_LOSS = 1.2  # of products between transforms, which are of few pixels
 _BEGIN = 2e-6  # seconds that transforms, or copies, take beside that, of however few tiles
 COPIED = 25e9  # bytes in a second that are read and written into a layout of blocks, or out of it
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """What Winograd's way transforms at once. `loss` is of products between transforms, which are of few pixels."""
+
+    points: int  # in each direction
+    made: int  # pixels that it gives in each direction
+    of_kernel: int  # points that weights have in each direction
+    loss: float
+
+
+_TILES = {1: (_Tile(6, 4, 6, 1.2), _Tile(4, 2, 4, 1.2)), 2: (_Tile(5, 2, 4, 1.05),)}  # for each stride
 
 
 def direct_seconds(pixels: int, taps: int, channels: int, made: int) -> float:
@@ -25,14 +38,14 @@ def image_copy_seconds(pixels: int, channels: int) -> float:
     return _BEGIN + 8 * pixels * channels / COPIED
 
 
-def winograd_seconds(height: int, width: int, channels: int, made: int) -> tuple[float, int]:
-    """An image of these sizes by a kernel of 3×3, with Winograd's F(m×m, 3×3), and the m for which it takes least."""
-    return min((_by_tiles(height, width, channels, made, side), side) for side in _SIDES)
+def winograd_seconds(height: int, width: int, channels: int, made: int, stride: int) -> tuple[float, int]:
+    """For an image of these sizes to be made by a kernel of 3×3 with tiles of Winograd's way, and how many points those
+    have in each direction with which it takes least."""
+    return min((_by_tiles(height, width, channels, made, stride, tile), tile.points) for tile in _TILES[stride])
 
 
-def _by_tiles(height: int, width: int, channels: int, made: int, side: int) -> float:
-    tiles = -(-height // side) * -(-width // side)
-    weights = (side + 2) ** 2 * channels * made
-    transformed = height * width * (channels + made)
-    products = max(_LOSS * tiles * weights / _PRODUCTS, 4 * weights / _STREAMED)
-    return _BEGIN + products + transformed / _TRANSFORMED
+def _by_tiles(height: int, width: int, channels: int, made: int, stride: int, tile: _Tile) -> float:
+    tiles = -(-height // tile.made) * -(-width // tile.made)
+    products, weights = (n**2 * channels * made for n in (tile.points, tile.of_kernel))
+    transformed = height * width * (stride**2 * channels + made)
+    return _BEGIN + max(tile.loss * tiles * products / _PRODUCTS, 4 * weights / _STREAMED) + transformed / _TRANSFORMED

@@ -83,7 +83,7 @@ class _Maker:
         self._storages: dict[Value, int] = {}
 
     def made(self) -> MadeProgram:
-        steps_of_chains = chains(self._places.steps, lambda step: not self._winograd_side(step))
+        steps_of_chains = chains(self._places.steps, lambda step: not self._winograd_points(step))
         lives = lifetimes(self._places, steps_of_chains)
         self._storages = {value: number for number, value in enumerate(lives)}
         halos = dict.fromkeys(lives, 0)
@@ -119,10 +119,10 @@ class _Maker:
         if operation.kind is StepKind.LOAD:
             image = self._area.inputs.index(operation.image)
         is_store = operation.kind is StepKind.STORE
-        side = self._winograd_side(operation)
+        points = self._winograd_points(operation)
         out = self._area.outputs.index(operation.out) if is_store else self._buffer(self._places.made(operation))
         return ProgramStep(
-            StepKind.WINOGRAD if side else operation.kind,
+            StepKind.WINOGRAD if points else operation.kind,
             out,
             image,
             second,
@@ -135,25 +135,26 @@ class _Maker:
             activated=operation.activated,
             is_after=operation.is_after,
             window=operation.window,
-            flag=side or self._strassen_from(operation) or int(operation.flag) or operation.first,
+            flag=points or self._strassen_from(operation) or int(operation.flag) or operation.first,
             epsilon=operation.epsilon,
             scale=operation.scale,
         )
 
-    def _winograd_side(self, operation: Operation) -> int:
-        """Pixels that a tile of Winograd's way has in each direction, 0 where the direct way is taken."""
+    def _winograd_points(self, operation: Operation) -> int:
+        """Points that a tile of Winograd's way has in each direction, 0 where the direct way is taken."""
         window = operation.window
         if KernelKind.WINOGRAD not in self._area.kind or operation.kind is not StepKind.CONV:
             return 0
-        if (window.kernel, window.stride, window.dilation, window.group) != ((3, 3), (1, 1), (1, 1), 1):
+        stride, other = window.stride
+        if (window.kernel, window.dilation, window.group) != ((3, 3), (1, 1), 1) or stride != other or stride > 2:
             return 0
         image, out = self._images.images[operation.image], self._images.images[operation.out]
         if min(image.channels, out.channels) < BLOCK:
             return 0
         height, width = out.height.about(self._unknown), out.width.about(self._unknown)
         direct = direct_seconds(height * width, 9, image.channels, out.channels)
-        seconds, side = winograd_seconds(height, width, image.channels, out.channels)
-        return side if seconds < _WORTH * direct else 0
+        seconds, points = winograd_seconds(height, width, image.channels, out.channels, stride)
+        return points if seconds < _WORTH * direct else 0
 
     def _strassen_from(self, operation: Operation) -> int:
         """Of how many pixels on a product is made of halves of its operands; 0 where it never is."""

@@ -128,7 +128,7 @@ class ProgramStep:
     `is_after` says that the second operand is added behind the activation; `chained` how many of the steps behind it
     may be done block by block of channels together with it; `flag` of AVERAGE_POOL that zeros around
     count, of LOAD and STORE that the tensor is rows: its last axis are the channels; of WINOGRAD the number
-    of pixels that a tile has in each direction; of CONV and PRODUCT the number of pixels from which on Strassen's
+    of points that a tile has in each direction; of CONV and PRODUCT the number of pixels from which on Strassen's
     algorithm is taken, 0 for never. A CONV of single pixels multiplies its weights by the pixel in `third`. `epsilon`
     is what a norm adds to variances. ATTENTION has its queries, keys and values in `image`, `second` and `third`,
     and adds `tensor` to scores that it has multiplied by `scale`; keys and values may have fewer heads, each

@@ -63,7 +63,8 @@ def _here_and_there(step: ProgramStep, operation: Operation, made: MadeProgram) 
     if step.kind in CONVOLUTIONS:
         there = _of_direct(step, operation, made)
         if step.kind is StepKind.WINOGRAD:
-            return winograd_seconds(*made.sides(operation.out), *_channels(operation, made))[0], there
+            sizes = *made.sides(operation.out), *_channels(operation, made), step.window.stride[0]
+            return winograd_seconds(*sizes)[0], there
         return there * _ratio(step) * _share(step, operation, made), there
     if step.kind in NORMS and made.is_rows(operation.out):
         return norm_seconds(made.pixels(operation.out), made.images[operation.out].channels)

@@ -41,7 +41,7 @@ typedef struct {
   short chained;           /* how many of the steps behind it may be done block by block together with it */
   int group, kernel[2], stride[2], dilation[2], pads[4];
   int flag;                /* of an average: zeros around count as well; of a load or store: the last axis is that of channels;
-                              of Winograd's way: pixels of a tile in each direction, 4 or 2; of products and convolutions
+                              of Winograd's way: points of a tile in each direction, 4 to 6; of products and convolutions
                               of single pixels: of how many on Strassen's way is taken, 0: never; of a pick:
                               from which channel on they are those of the image, or if less than 0, which one of the image
                               is the first */
@@ -54,6 +54,12 @@ enum { GB_SEVEN = 7, GB_SUMS = 5, GB_QUARTERS = 4, GB_GROUP = 4 };
 /* Of Winograd's way: bytes that a task takes of the second cache of a core, which has 1 MiB or more: for the points of pixels
  * and of products, and for those of weights. */
 enum { GB_OF_POINTS = 720 << 10, GB_OF_TRANSFORMED = 200 << 10 };
+/* … and of tiles of P points in each direction: how many pixels they give, a convolution of which stride, and how many points
+ * its weights have in all. */
+#define GB_MADE_BY(P) ((P) == 6 ? 4 : 2)
+#define GB_STRIDE_OF(P) ((P) == 5 ? 2 : 1)
+#define GB_KERNEL_OF(P) ((P) == 5 ? 4 : (P)) /* in each direction: two of five are the same */
+#define GB_KERNEL_POINTS(P) (GB_KERNEL_OF(P) * GB_KERNEL_OF(P))
 
 typedef struct gb_program {
   const gb_storage *storages;
@@ -101,12 +107,15 @@ typedef struct gb_call {
   int32_t lanes[16];                        /* all bits for each channel that there is of the last block */
 } gb_call;
 
-/* Of which chunk of pixels a thread keeps factors from one task to the next one, in front of its scratch memory. */
+/* Of which chunk of pixels a thread keeps what it made of them, factors or points of tiles, from one task to the next one of a
+ * step, in front of its scratch memory. */
 typedef struct {
   ptrdiff_t chunk; /* -1: of none */
-  int is_finite;
+  int is_finite;   /* factors are */
 } gb_chunk;
 enum { GB_CHUNK = 16 }; /* floats that it takes */
+
+static int gb_keeps_chunks(const gb_call *c) { return c->is_strassen || c->step->op == GB_WINOGRAD; }
 
 typedef void gb_task(const gb_call *call, ptrdiff_t unit, ptrdiff_t end, float *scratch);
 
@@ -117,9 +126,9 @@ typedef struct {
   void (*pack)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out, ptrdiff_t block);
   void (*pack_by_lane)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
   void (*pack_transposed)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
-  void (*transform_weights)(const float *packed, float *to, ptrdiff_t in_blocks, ptrdiff_t out_blocks, int side);
-  ptrdiff_t (*tiles_at_once)(ptrdiff_t channels, int side);
-  ptrdiff_t (*winograd_floats)(ptrdiff_t channels, int side);
+  void (*transform_weights)(const float *packed, float *to, ptrdiff_t in_blocks, ptrdiff_t out_blocks, int points);
+  ptrdiff_t (*tiles_at_once)(ptrdiff_t channels, int points);
+  ptrdiff_t (*winograd_floats)(ptrdiff_t channels, int points);
   ptrdiff_t (*pairs_at_once)(ptrdiff_t channels);
   ptrdiff_t (*strassen_floats)(ptrdiff_t channels);
   ptrdiff_t (*attention_floats)(ptrdiff_t keys, ptrdiff_t channels, ptrdiff_t queries);

@@ -96,7 +96,7 @@ static void gb_go(void *work, size_t thread) {
   const gb_work *w = work;
   float *scratch = (float *)(void *)(w->plan->scratch + thread * w->plan->scratch_size);
   for (int k = 0; k < w->state->kernel->program->steps_count; ++k) {
-    if (w->plan->calls[k].is_strassen) ((gb_chunk *)(void *)scratch)->chunk = -1;
+    if (gb_keeps_chunks(&w->plan->calls[k])) ((gb_chunk *)(void *)scratch)->chunk = -1;
     gb_go_through(w, k, (ptrdiff_t)thread, scratch);
   }
 }

@@ -18,6 +18,11 @@ GK_INLINE void GB(sum)(const GB(tile) *t, const ptrdiff_t pixel, const int R, co
     s0[r] = t->is_begun ? GB(load_loose)(t->y + r * t->y_pixel) : b0;
     s1[r] = O > 1 && t->is_begun ? GB(load_loose)(t->y + t->y_block + r * t->y_pixel) : b1;
   }
+  if (C == 1) /* they are written to slower memory, behind few products */
+    GB_FOR_PIXELS(r) {
+      __builtin_prefetch(t->y + r * t->y_pixel, 1);
+      if (O > 1) __builtin_prefetch(t->y + t->y_block + r * t->y_pixel, 1);
+    }
   const float *w = t->w, *block = t->x, *ahead = t->ahead;
 #if GB_IS_ASSEMBLED
   const GB(distances) far = {4 * pixel, 4 * t->x_column, 4 * t->ahead_step, t->columns};

@@ -1,6 +1,7 @@
 /* Convolutions of 3×3 by Winograd's F(4×4, 3×3), where tiles of 6×6 give 4×4 pixels with 36 products instead of 144, or
- * by F(2×2, 3×3), where tiles of 4×4 give 2×2 with 16 instead of 36: with fewer weights, for small images. M is how many
- * pixels a tile has in each direction.
+ * by F(2×2, 3×3), where tiles of 4×4 give 2×2 with 16 instead of 36: with fewer weights, for small images. With a stride of
+ * 2, tiles of 5×5 give 2×2 with 25 instead of 36: in each direction the outer elements of a kernel meet every second pixel,
+ * which is F(2, 2), and the middle one meets the others. P is how many points a tile has in each direction.
  *
  * A. Lavin, S. Gray, Fast Algorithms for Convolutional Neural Networks, 2015. Input and weights are transformed, the
  * products of all channels are summed up, and the sums are transformed back. Numbers grow by up to 100 on the way, so
@@ -8,9 +9,17 @@
  * something is not finite, it would reach all pixels of a tile, so these are computed again the direct way. */
 #define GB_MOST_TILES 28 /* of 4×4 pixels */
 
-GK_INLINE void GB(to_points)(const int M, const GB(vec) * d, ptrdiff_t step, GB(vec) * to, ptrdiff_t to_step) {
+GK_INLINE void GB(to_points)(const int P, const GB(vec) * d, ptrdiff_t step, GB(vec) * to, ptrdiff_t to_step) {
   const GB(vec) d0 = d[0], d1 = d[step], d2 = d[2 * step], d3 = d[3 * step];
-  if (M == 2) {
+  if (P == 5) {
+    to[0] = d0 - d2;
+    to[to_step] = d2;
+    to[2 * to_step] = d[4 * step] - d2;
+    to[3 * to_step] = d1;
+    to[4 * to_step] = d3;
+    return;
+  }
+  if (P == 4) {
     to[0] = d0 - d2;
     to[to_step] = d1 + d2;
     to[2 * to_step] = d2 - d1;
@@ -27,9 +36,14 @@ GK_INLINE void GB(to_points)(const int M, const GB(vec) * d, ptrdiff_t step, GB(
   to[5 * to_step] = GB_MADD(d3, GB(all)(-5.0f), GB_MADD(d1, GB(all)(4.0f), d5));
 }
 
-GK_INLINE void GB(from_points)(const int M, const GB(vec) * m, ptrdiff_t step, GB(vec) * to, ptrdiff_t to_step) {
+GK_INLINE void GB(from_points)(const int P, const GB(vec) * m, ptrdiff_t step, GB(vec) * to, ptrdiff_t to_step) {
+  if (P == 5) {
+    to[0] = m[0] + m[step] + m[3 * step];
+    to[to_step] = m[step] + m[2 * step] + m[4 * step];
+    return;
+  }
   const GB(vec) a = m[step] + m[2 * step], b = m[step] - m[2 * step];
-  if (M == 2) {
+  if (P == 4) {
     to[0] = m[0] + a;
     to[to_step] = b - m[3 * step];
     return;
@@ -42,81 +56,96 @@ GK_INLINE void GB(from_points)(const int M, const GB(vec) * m, ptrdiff_t step, G
 }
 
 /* Three elements of a kernel, in one direction, at the points of a tile. */
-GK_INLINE void GB(kernel_to_points)(const int M, GB(vec) a, GB(vec) b, GB(vec) c, GB(vec) * to, ptrdiff_t step) {
-  const GB(vec) part = GB(all)(M == 2 ? 0.5f : -1.0f / 6.0f), even = (a + c) * part, odd = b * part;
-  to[0] = M == 2 ? a : a * 0.25f;
+GK_INLINE void GB(kernel_to_points)(const int P, GB(vec) a, GB(vec) b, GB(vec) c, GB(vec) * to, ptrdiff_t step) {
+  if (P == 5) {
+    to[0] = a;
+    to[step] = a + c;
+    to[2 * step] = c;
+    to[3 * step] = b;
+    return;
+  }
+  const GB(vec) part = GB(all)(P == 4 ? 0.5f : -1.0f / 6.0f), even = (a + c) * part, odd = b * part;
+  to[0] = P == 4 ? a : a * 0.25f;
   to[step] = even + odd;
   to[2 * step] = even - odd;
-  if (M == 4) {
+  if (P == 6) {
     const GB(vec) sum = GB_MADD(a, GB(all)(1.0f / 24.0f), c * (1.0f / 6.0f)), other = b * (1.0f / 12.0f);
     to[3 * step] = sum + other;
     to[4 * step] = sum - other;
   }
-  to[(M + 1) * step] = c;
+  to[(P - 1) * step] = c;
+}
+
+/* Which of the points of weights a point of a tile needs, or behind the last one those behind the last. */
+GK_INLINE ptrdiff_t GB(kernel_point)(const int P, ptrdiff_t point) {
+  static const int8_t of_five[] = {0, 1, 2, 3, 3, 4};
+  return P == 5 ? 4 * of_five[point / 5] + of_five[point % 5] : point;
 }
 
 /* Weights of some blocks in and one or two blocks out at the points of a tile, `step` apart. */
-GK_INLINE void GB(weights_to_points)(const int M, const float *w, float *to, ptrdiff_t step, ptrdiff_t blocks, int is_two) {
-  const int sides = M + 2;
+GK_INLINE void GB(weights_to_points)(const int P, const float *w, float *to, ptrdiff_t step, ptrdiff_t blocks, int is_two) {
+  const int sides = GB_KERNEL_OF(P);
   const ptrdiff_t row = (1 + is_two) * GB_V;
   for (ptrdiff_t i = 0; i < blocks * GB_V; ++i, w += 9 * row)
     for (ptrdiff_t o = 0; o < row; o += GB_V, to += GB_V) {
       GB(vec) kernel[9], rows[18], points[6];
       for (int n = 0; n < 9; ++n) kernel[n] = GB(load)(w + n * row + o);
-      for (int n = 0; n < 3; ++n) GB(kernel_to_points)(M, kernel[n], kernel[3 + n], kernel[6 + n], rows + n, 3);
+      for (int n = 0; n < 3; ++n) GB(kernel_to_points)(P, kernel[n], kernel[3 + n], kernel[6 + n], rows + n, 3);
       for (int r = 0; r < sides; ++r) {
-        GB(kernel_to_points)(M, rows[3 * r], rows[3 * r + 1], rows[3 * r + 2], points, 1);
+        GB(kernel_to_points)(P, rows[3 * r], rows[3 * r + 1], rows[3 * r + 2], points, 1);
         for (int n = 0; n < sides; ++n) *(GB(vec) *)(to + (r * sides + n) * step) = points[n];
       }
     }
 }
 
 /* All packed weights at the points of a tile, as they are kept where many tasks need them. */
-void GB(transform_weights)(const float *w, float *to, ptrdiff_t in_blocks, ptrdiff_t out_blocks, int M) {
-  const ptrdiff_t all = in_blocks * GB_V * GB_V, points = (M + 2) * (M + 2);
+void GB(transform_weights)(const float *w, float *to, ptrdiff_t in_blocks, ptrdiff_t out_blocks, int P) {
+  const ptrdiff_t all = in_blocks * GB_V * GB_V, points = GB_KERNEL_POINTS(P);
   for (ptrdiff_t pair = 0; pair < out_blocks; pair += 2) {
     const int is_two = pair + 1 < out_blocks;
     const float *from = w + 9 * pair * all;
-    if (M == 2) GB(weights_to_points)(2, from, to + points * pair * all, (1 + is_two) * all, in_blocks, is_two);
-    else GB(weights_to_points)(4, from, to + points * pair * all, (1 + is_two) * all, in_blocks, is_two);
+    float *at = to + points * pair * all;
+    const ptrdiff_t step = (1 + is_two) * all;
+    if (P == 4) GB(weights_to_points)(4, from, at, step, in_blocks, is_two);
+    else if (P == 5) GB(weights_to_points)(5, from, at, step, in_blocks, is_two);
+    else GB(weights_to_points)(6, from, at, step, in_blocks, is_two);
   }
 }
 
 /* One tile of one block to its points, `step` apart. Pixels beyond the zeros around the image are zero, too. */
-GK_INLINE void GB(tile_to_points)(const int M, const gb_call *c, const float *image, ptrdiff_t y, ptrdiff_t x, float *to,
+GK_INLINE void GB(tile_to_points)(const int P, const gb_call *c, const float *image, ptrdiff_t y, ptrdiff_t x, float *to,
                                   ptrdiff_t step) {
-  const int sides = M + 2;
-  const ptrdiff_t top = y - c->step->pads[0], left = x - c->step->pads[1];
+  const ptrdiff_t top = y * GB_STRIDE_OF(P) - c->step->pads[0], left = x * GB_STRIDE_OF(P) - c->step->pads[1];
   GB(vec) kept[36], rows[36], points[6];
   const float *from = image + top * c->in.row + left * GB_V;
   ptrdiff_t row = c->in.row;
-  if (top < 0 || left < 0 || top + sides > c->in.height || left + sides > c->in.width) {
-    for (int i = 0; i < sides; ++i)
-      for (int j = 0; j < sides; ++j) {
+  if (top < 0 || left < 0 || top + P > c->in.height || left + P > c->in.width) {
+    for (int i = 0; i < P; ++i)
+      for (int j = 0; j < P; ++j) {
         const int is_inside = top + i >= 0 && left + j >= 0 && top + i < c->in.height && left + j < c->in.width;
-        kept[i * sides + j] = is_inside ? GB(load)(from + i * row + j * GB_V) : (GB(vec)){0};
+        kept[i * P + j] = is_inside ? GB(load)(from + i * row + j * GB_V) : (GB(vec)){0};
       }
     from = (const float *)kept;
-    row = sides * GB_V;
+    row = P * GB_V;
   }
-  for (int i = 0; i < sides; ++i) GB(to_points)(M, (const GB(vec) *)(from + i * row), 1, rows + sides * i, 1);
-  for (int j = 0; j < sides; ++j) {
-    GB(to_points)(M, rows + j, sides, points, 1);
-    for (int i = 0; i < sides; ++i) *(GB(vec) *)(to + (i * sides + j) * step) = points[i];
+  for (int i = 0; i < P; ++i) GB(to_points)(P, (const GB(vec) *)(from + i * row), 1, rows + P * i, 1);
+  for (int j = 0; j < P; ++j) {
+    GB(to_points)(P, rows + j, P, points, 1);
+    for (int i = 0; i < P; ++i) *(GB(vec) *)(to + (i * P + j) * step) = points[i];
   }
 }
 
 /* The pixels of a tile the direct way, from weights that are not transformed. */
-static __attribute__((noinline)) void GB(again)(const int M, const gb_call *c, ptrdiff_t n, ptrdiff_t block, ptrdiff_t y, ptrdiff_t x, GB(vec) * sums) {
+static __attribute__((noinline)) void GB(again)(const int P, const gb_call *c, ptrdiff_t n, ptrdiff_t block, ptrdiff_t y, ptrdiff_t x, GB(vec) * sums) {
   const gb_step *s = c->step;
-  const ptrdiff_t in = c->in.channels;
+  const ptrdiff_t in = c->in.channels, M = GB_MADE_BY(P), S = GB_STRIDE_OF(P);
   for (ptrdiff_t v = 0; v < GB_V && block * GB_V + v < c->out.channels; ++v)
     for (ptrdiff_t p = 0; p < M * M; ++p) {
       const ptrdiff_t out = block * GB_V + v;
       float sum = c->bias ? c->bias[out] : 0.0f;
       for (ptrdiff_t i = 0; i < in; ++i)
         for (ptrdiff_t k = 0; k < 9; ++k) {
-          const ptrdiff_t row = y + p / M + k / 3 - s->pads[0], column = x + p % M + k % 3 - s->pads[1];
+          const ptrdiff_t row = (y + p / M) * S + k / 3 - s->pads[0], column = (x + p % M) * S + k % 3 - s->pads[1];
           if (row < 0 || column < 0 || row >= c->in.height || column >= c->in.width) continue;
           const float *image = c->in.data + n * c->in.image + i / GB_V * c->in.plane;
           sum += c->tensor[(out * in + i) * 9 + k] * image[row * c->in.row + column * GB_V + i % GB_V];
@@ -126,22 +155,22 @@ static __attribute__((noinline)) void GB(again)(const int M, const gb_call *c, p
 }
 
 /* Sums at the points of a tile to pixels of the image. */
-GK_INLINE void GB(tile_from_points)(const int M, const gb_call *c, const float *m, ptrdiff_t step, ptrdiff_t n,
+GK_INLINE void GB(tile_from_points)(const int P, const gb_call *c, const float *m, ptrdiff_t step, ptrdiff_t n,
                                     ptrdiff_t block, ptrdiff_t y, ptrdiff_t x) {
-  const int sides = M + 2;
+  const int M = GB_MADE_BY(P);
   const GB(vec) *points = (const GB(vec) *)m;
   const GB(vec) start = c->bias ? GB(load)(c->bias + block * GB_V) : (GB(vec)){0};
   GB(vec) columns[24], sums[16], sum = {0};
   step /= GB_V;
-  for (int j = 0; j < sides; ++j) GB(from_points)(M, points + j * step, sides * step, columns + j, sides);
-  for (int i = 0; i < M; ++i) GB(from_points)(M, columns + sides * i, 1, sums + M * i, 1);
+  for (int j = 0; j < P; ++j) GB(from_points)(P, points + j * step, P * step, columns + j, P);
+  for (int i = 0; i < M; ++i) GB(from_points)(P, columns + P * i, 1, sums + M * i, 1);
   for (int p = 0; p < M * M; ++p) {
     sums[p] += start;
     sum += sums[p] * 0.0f;
   }
   float bad = 0.0f;
   for (int v = 0; v < GB_V; ++v) bad += ((const float *)&sum)[v];
-  if (bad != 0.0f) GB(again)(M, c, n, block, y, x, sums);
+  if (bad != 0.0f) GB(again)(P, c, n, block, y, x, sums);
   const ptrdiff_t height = c->out.height - y < M ? c->out.height - y : M;
   const ptrdiff_t width = c->out.width - x < M ? c->out.width - x : M;
   const int32_t *lanes = GB(lanes_of)(c, block);
@@ -173,14 +202,15 @@ static void GB(finish_tiles)(const int M, const gb_call *c, ptrdiff_t first, ptr
 }
 
 /* How many tiles a task transforms at once. */
-ptrdiff_t GB(tiles_at_once)(ptrdiff_t channels, int M) {
-  const ptrdiff_t fit = GB_OF_POINTS / ((M + 2) * (M + 2) * 4 * (channels + 2 * GB_V)), most = GB_MOST_TILES * 16 / (M * M);
+ptrdiff_t GB(tiles_at_once)(ptrdiff_t channels, int P) {
+  const ptrdiff_t fit = GB_OF_POINTS / (P * P * 4 * (channels + 2 * GB_V)), made = GB_MADE_BY(P) * GB_MADE_BY(P);
+  const ptrdiff_t most = GB_MOST_TILES * 16 / made;
   return fit > most ? most : fit < GB_TILE / 2 ? GB_TILE / 2 : fit;
 }
 
 /* A task transforms the weights of so many blocks in at once. */
-GK_INLINE ptrdiff_t GB(transformed_at_once)(ptrdiff_t blocks, int M) {
-  const ptrdiff_t size = (M + 2) * (M + 2) * 2 * GB_V * GB_V * (ptrdiff_t)sizeof(float), most = GB_OF_TRANSFORMED / size;
+GK_INLINE ptrdiff_t GB(transformed_at_once)(ptrdiff_t blocks, int P) {
+  const ptrdiff_t size = GB_KERNEL_POINTS(P) * 2 * GB_V * GB_V * (ptrdiff_t)sizeof(float), most = GB_OF_TRANSFORMED / size;
   const ptrdiff_t times = (blocks + most - 1) / most;
   return (blocks + times - 1) / times;
 }
@@ -189,29 +219,30 @@ GK_INLINE ptrdiff_t GB(transformed_at_once)(ptrdiff_t blocks, int M) {
 GK_INLINE ptrdiff_t GB(point_step)(ptrdiff_t blocks) { return (2 * GB_V * blocks + 1) * GB_V; }
 
 /* How many floats of scratch memory a task needs. */
-ptrdiff_t GB(winograd_floats)(ptrdiff_t channels, int M) {
-  const ptrdiff_t of_weights = GB(point_step)(GB(transformed_at_once)(channels / GB_V, M));
-  return (M + 2) * (M + 2) * (GB(tiles_at_once)(channels, M) * (channels + 2 * GB_V) + of_weights);
+ptrdiff_t GB(winograd_floats)(ptrdiff_t channels, int P) {
+  const ptrdiff_t of_weights = GB_KERNEL_POINTS(P) * GB(point_step)(GB(transformed_at_once)(channels / GB_V, P));
+  return GB_CHUNK + P * P * GB(tiles_at_once)(channels, P) * (channels + 2 * GB_V) + of_weights;
 }
 
 /* Units are some tiles by some of the blocks of channels out; c->part tiles a unit, c->strip parts of the blocks. */
-GK_INLINE void GB(winograd_of)(const int M, const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
-  const ptrdiff_t all_points = (M + 2) * (M + 2), blocks = c->in.blocks;
+GK_INLINE void GB(winograd_of)(const int P, const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+  const ptrdiff_t all_points = P * P, kernel_points = GB_KERNEL_POINTS(P), blocks = c->in.blocks, M = GB_MADE_BY(P);
   const ptrdiff_t across = (c->out.width + M - 1) / M, down = (c->out.height + M - 1) / M, most = c->part;
   const ptrdiff_t all = c->out.batch * across * down, pairs = (c->out.blocks + 1) / 2;
   const ptrdiff_t in_step = blocks * most * GB_V, out_step = 2 * most * GB_V;
-  const ptrdiff_t at_once = c->derived ? blocks : GB(transformed_at_once)(blocks, M);
-  float *points = scratch, *sums = points + all_points * in_step, *transformed = sums + all_points * out_step;
-  for (ptrdiff_t former = -1; unit < end; ++unit) {
+  const ptrdiff_t at_once = c->derived ? blocks : GB(transformed_at_once)(blocks, P);
+  gb_chunk *kept = (gb_chunk *)(void *)scratch;
+  float *points = scratch + GB_CHUNK, *sums = points + all_points * in_step, *transformed = sums + all_points * out_step;
+  for (; unit < end; ++unit) {
     const ptrdiff_t chunk = unit / c->strip, part = unit % c->strip, first = all * chunk / c->rows;
     const ptrdiff_t count = all * (chunk + 1) / c->rows - first, tiles = (count + GB_TILE - 1) / GB_TILE;
-    for (ptrdiff_t b = 0; b < blocks && chunk != former; ++b)
+    for (ptrdiff_t b = 0; b < blocks && chunk != kept->chunk; ++b)
       for (ptrdiff_t k = 0; k < count; ++k) {
         const ptrdiff_t tile = first + k, n = tile / (across * down), y = tile / across % down, x = tile % across;
         const float *image = c->in.data + n * c->in.image + b * c->in.plane;
-        GB(tile_to_points)(M, c, image, M * y, M * x, points + (b * most + k) * GB_V, in_step);
+        GB(tile_to_points)(P, c, image, M * y, M * x, points + (b * most + k) * GB_V, in_step);
       }
-    former = chunk;
+    kept->chunk = chunk;
     for (ptrdiff_t pair = pairs * part / c->strip; pair < pairs * (part + 1) / c->strip; ++pair) {
       const int is_two = 2 * pair + 1 < c->out.blocks;
       const ptrdiff_t row = (1 + is_two) * GB_V, block = GB_V * row; /* floats for a channel in, and for a block of these */
@@ -221,15 +252,15 @@ GK_INLINE void GB(winograd_of)(const int M, const gb_call *c, ptrdiff_t unit, pt
         const ptrdiff_t read = c->derived ? n * block : 9 * n * block / all_points; /* floats that a point asks for */
         const ptrdiff_t lines = (read / GB_LINE + steps - 1) / steps, asked = (lines > GB_ASKED ? GB_ASKED : lines) * GB_LINE;
         const float *raw = c->weights + 2 * pair * blocks * 9 * GB_V * GB_V + 9 * b * block;
-        const float *w = c->derived ? c->derived + 2 * pair * blocks * all_points * GB_V * GB_V : transformed;
-        if (!c->derived) GB(weights_to_points)(M, raw, transformed, step, n, is_two);
+        const float *w = c->derived ? c->derived + 2 * pair * blocks * kernel_points * GB_V * GB_V : transformed;
+        if (!c->derived) GB(weights_to_points)(P, raw, transformed, step, n, is_two);
         for (ptrdiff_t p = 0; p < all_points; ++p) {
           GB(tile) t = {
               .x = points + p * in_step + b * most * GB_V,
               .x_pixel = GB_V,
               .x_block = most * GB_V,
-              .w = w + p * step,
-              .ahead = c->derived ? w + (p + 1) * step : raw + 9 * n * block + p * steps * asked, /* from memory in each run */
+              .w = w + GB(kernel_point)(P, p) * step,
+              .ahead = c->derived ? w + GB(kernel_point)(P, p + 1) * step : raw + 9 * n * block + p * steps * asked, /* from memory in each run */
               .ahead_step = asked,
               .blocks = n,
               .last = b + n == blocks ? GB(last_of)(c->in.channels) : GB_V,
@@ -246,15 +277,16 @@ GK_INLINE void GB(winograd_of)(const int M, const gb_call *c, ptrdiff_t unit, pt
       for (int o = 0; o <= is_two; ++o) {
         for (ptrdiff_t k = 0; k < count; ++k) {
           const ptrdiff_t tile = first + k, n = tile / (across * down), y = tile / across % down, x = tile % across;
-          GB(tile_from_points)(M, c, sums + (o * most + k) * GB_V, out_step, n, 2 * pair + o, M * y, M * x);
+          GB(tile_from_points)(P, c, sums + (o * most + k) * GB_V, out_step, n, 2 * pair + o, M * y, M * x);
         }
-        if (!GB(is_finished)(c->step)) GB(finish_tiles)(M, c, first, count, 2 * pair + o);
+        if (!GB(is_finished)(c->step)) GB(finish_tiles)((int)M, c, first, count, 2 * pair + o);
       }
     }
   }
 }
 
 void GB(winograd)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
-  if (c->step->flag == 2) GB(winograd_of)(2, c, unit, end, scratch);
-  else GB(winograd_of)(4, c, unit, end, scratch);
+  if (c->step->flag == 4) GB(winograd_of)(4, c, unit, end, scratch);
+  else if (c->step->flag == 5) GB(winograd_of)(5, c, unit, end, scratch);
+  else GB(winograd_of)(6, c, unit, end, scratch);
 }

@@ -1,13 +1,15 @@
 /* How convolutions are made by Winograd's way, and what they need for it. */
 
-/* Some tiles are transformed at once; where these are fewer than threads, each does some of the blocks. */
+/* Some tiles are transformed at once, a chunk. Where chunks are few, each is several units of some of the blocks, so that a
+ * thread whose core has other work, too, leaves some to the others: these transform its tiles once more. */
 static void gb_divide_winograd(const gb_width *width, gb_call *c) {
-  const ptrdiff_t side = c->step->flag, across = (c->out.width + side - 1) / side, down = (c->out.height + side - 1) / side;
+  enum { GB_FOR_EACH = 8 }; /* units for each thread */
+  const ptrdiff_t side = GB_MADE_BY(c->step->flag), across = (c->out.width + side - 1) / side, down = (c->out.height + side - 1) / side;
   const ptrdiff_t most = width->tiles_at_once(c->in.blocks * width->vector, c->step->flag), pairs = (c->out.blocks + 1) / 2;
   const ptrdiff_t tiles = c->out.batch * down * across;
   c->part = most;
   c->rows = (tiles + most - 1) / most;
-  c->strip = c->rows && c->rows < gb_threads() ? (gb_threads() + c->rows - 1) / c->rows : 1;
+  c->strip = c->rows ? (GB_FOR_EACH * gb_threads() + c->rows - 1) / c->rows : 1;
   if (c->strip > pairs) c->strip = pairs;
   c->units = c->rows * c->strip;
 }
@@ -15,7 +17,7 @@ static void gb_divide_winograd(const gb_width *width, gb_call *c) {
 /* Gives step k its weights at the points of tiles, up to 4 times as many. What a run needs once is
  * made in that run, which takes less time than to read so many; so it is where there is no memory for them. */
 static void gb_give_transformed(gb_state *state, int k, gb_call *c) {
-  const ptrdiff_t points = (c->step->flag + 2) * (c->step->flag + 2), v = state->width->vector;
+  const ptrdiff_t points = GB_KERNEL_POINTS(c->step->flag), v = state->width->vector;
   float *made = state->derived[k];
   if (c->rows <= 1) return;
   if (!made) {

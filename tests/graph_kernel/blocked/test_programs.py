@@ -145,11 +145,21 @@ def test_winograd_takes_3x3_of_many_channels_where_it_is_on() -> None:
         assert kinds_of(check_alone(n, n.op("Relu", n.conv(n.input(1, 32, 29, 30), 32, 33)), kind=kind)) == name
 
 
-@pytest.mark.parametrize(("size", "side"), [(7, 2), (14, 4), (30, 4)])
-def test_small_images_have_small_tiles(size: int, side: int) -> None:
+@pytest.mark.parametrize(("size", "points"), [(7, 4), (14, 6), (30, 6)])
+def test_small_images_have_small_tiles(size: int, points: int) -> None:
     n = Network()
     program = check_alone(n, n.op("Relu", n.conv(n.input(1, 96, size, size), 96, 96)))
-    assert [step.flag for step in program.steps if step.op == WINOGRAD] == [side]
+    assert [step.flag for step in program.steps if step.op == WINOGRAD] == [points]
+
+
+@pytest.mark.parametrize(
+    ("size", "pads"), [(28, [1, 1, 1, 1]), (27, [1, 1, 1, 1]), (28, [0, 0, 1, 1]), (28, [0, 1, 2, 0])]
+)
+def test_winograd_with_a_stride_of_two(size: int, pads: list[int]) -> None:
+    n = Network()
+    y = n.conv(n.input(2, 144, size, size), 144, 130, strides=[2, 2], pads=pads)
+    program = check_alone(n, n.op("Relu", y))
+    assert [step.flag for step in program.steps if step.op == WINOGRAD] == [5]
 
 
 @pytest.mark.parametrize(
@@ -159,6 +169,8 @@ def test_small_images_have_small_tiles(size: int, side: int) -> None:
         (32, 15, 30, {}),
         (32, 32, 8, {}),
         (32, 32, 30, {"strides": [2, 2]}),
+        (144, 130, 28, {"strides": [2, 1]}),
+        (144, 130, 28, {"strides": [3, 3]}),
         (32, 32, 30, {"dilations": [2, 2], "pads": [2] * 4}),
         (32, 32, 30, {"group": 2}),
     ],

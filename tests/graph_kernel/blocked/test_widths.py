@@ -17,14 +17,15 @@ from fusionc.graph_kernel.blocked.make_program import program_of
 from fusionc.graph_kernel.blocked.program import StepKind
 
 _NETWORKS = 15
-# By Winograd, with so many channels, rows and columns: a task transforms the weights of some blocks of channels after
-# the other where there are few tiles, and reads kept ones where there are more.
-_DEEP = ((416, 5, 6), (416, 12, 12), (416, 20, 20), (720, 6, 6))
+# By Winograd, with so many channels, rows and columns, and a stride: a task transforms the weights of some blocks of
+# channels after the other where there are few tiles, and reads kept ones where there are more.
+_DEEP = ((416, 5, 6, 1), (416, 12, 12, 1), (416, 20, 20, 1), (720, 6, 6, 1), (416, 11, 12, 2), (416, 36, 35, 2))
 
 
-def deep(channels: int, rows: int, columns: int) -> Network:
+def deep(channels: int, rows: int, columns: int, stride: int) -> Network:
     n = Network(seed=channels)
-    n.outputs = [n.op("Relu", n.conv(n.input(1, channels, rows, columns), channels, 40))]
+    y = n.conv(n.input(1, channels, rows, columns), channels, 136, strides=[stride] * 2)
+    n.outputs = [n.op("Relu", y)]
     return n
 
 
@@ -40,12 +41,12 @@ def test_widths(tmp_path: Path) -> None:
     for network, sizes in (*product((squeezed(), inverted()), ((1, 7, 5), (3, 4, 6))), (shuffled(), (2, 7, 5))):
         found = only_area(network.model(), KernelKind.BLOCKED)
         calls.append((found.area, found.tensors(network.feeds(dict(zip("NHW", sizes, strict=True))))))
-    sides = set()
+    points = set()
     for size in _DEEP:
         found = only_area(deep(*size).model(), KernelKind.WINOGRAD)
         calls.append((found.area, found.tensors(deep(*size).feeds({}))))
-        sides.update(step.flag for step in program_of(found.area).program.steps if step.kind is StepKind.WINOGRAD)
-    assert sides == {2, 4}
+        points.update(step.flag for step in program_of(found.area).program.steps if step.kind is StepKind.WINOGRAD)
+    assert points == {4, 5, 6}
     programs = Standalone([area for area, _ in calls], tmp_path, ["-O0"])
     for area, tensors in calls:
         plain = wanted(area, tensors)
