@@ -16,16 +16,20 @@ COPIED = 25e9  # bytes in a second that are read and written into a layout of bl
 
 
 @dataclass(frozen=True)
-class _Tile:
-    """What Winograd's way transforms at once. `loss` is of products between transforms, which are of few pixels."""
+class WinogradTile:
+    """What Winograd's way transforms at once: numbers in each direction, and by how much more its products take than
+    direct ones, as they are sums of few tiles. The macros GB_…_OF of c/blocked_program.h know the same."""
 
-    points: int  # in each direction
-    made: int  # pixels that it gives in each direction
-    of_kernel: int  # points that weights have in each direction
+    points: int
+    pixels: int  # that it gives
+    of_kernel: int  # points of its weights
     loss: float
 
 
-_TILES = {1: (_Tile(6, 4, 6, 1.2), _Tile(4, 2, 4, 1.2)), 2: (_Tile(5, 2, 4, 1.05),)}  # for each stride
+WINOGRAD_TILES = {
+    1: (WinogradTile(6, 4, 6, 1.2), WinogradTile(4, 2, 4, 1.2)),
+    2: (WinogradTile(5, 2, 4, 1.05),),
+}  # for each stride
 
 
 def direct_seconds(pixels: int, taps: int, channels: int, made: int) -> float:
@@ -39,13 +43,14 @@ def image_copy_seconds(pixels: int, channels: int) -> float:
 
 
 def winograd_seconds(height: int, width: int, channels: int, made: int, stride: int) -> tuple[float, int]:
-    """For an image of these sizes to be made by a kernel of 3×3 with tiles of Winograd's way, and how many points those
-    have in each direction with which it takes least."""
-    return min((_by_tiles(height, width, channels, made, stride, tile), tile.points) for tile in _TILES[stride])
+    """Seconds in which Winograd's way makes an image of these sizes with a kernel of 3×3, and how many points its
+    fastest tiles have in each direction."""
+    tiles = WINOGRAD_TILES[stride]
+    return min((_by_tiles(height, width, channels, made, stride, tile), tile.points) for tile in tiles)
 
 
-def _by_tiles(height: int, width: int, channels: int, made: int, stride: int, tile: _Tile) -> float:
-    tiles = -(-height // tile.made) * -(-width // tile.made)
+def _by_tiles(height: int, width: int, channels: int, made: int, stride: int, tile: WinogradTile) -> float:
+    tiles = -(-height // tile.pixels) * -(-width // tile.pixels)
     products, weights = (n**2 * channels * made for n in (tile.points, tile.of_kernel))
     transformed = height * width * (stride**2 * channels + made)
     return _BEGIN + max(tile.loss * tiles * products / _PRODUCTS, 4 * weights / _STREAMED) + transformed / _TRANSFORMED

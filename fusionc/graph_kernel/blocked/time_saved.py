@@ -40,7 +40,9 @@ _OPERATOR = 1e-6  # seconds that onnxruntime takes for an operator beside what i
 _COPIES = (StepKind.LOAD, StepKind.STORE, StepKind.PICK)
 _OF_PASS = 0.25  # of a copy: what it takes to pick channels of one more block of the image
 _LEAST = 0.04  # of onnxruntime's time: below that estimates are no better than guesses …
-_LEAST_OF_ROWS = 0.015  # … of products, which take no more time here by themselves, less is enough
+_LEAST_OF_ROWS = 0.015  # … of products, which take no more time here by themselves, less is enough …
+_LEAST_OF_COPIES = 0.3  # … and of the time of copies more: they depend on which cache an image happens to be in …
+_LEAST_SECONDS = 3e-6  # … and below that, beside what it takes to begin an operator of a library
 
 
 def saved_by_program(area: Area) -> float:
@@ -48,12 +50,14 @@ def saved_by_program(area: Area) -> float:
     sure."""
     made = program_of(area)
     steps = list(zip(made.program.steps, made.operations, strict=True))
-    times = [_copies(made), *(_here_and_there(*step, made) for step in steps)]
+    copies = _copies(made)
+    times = [copies, *(_here_and_there(*step, made) for step in steps)]
     ours, theirs = (sum(column) for column in zip(*times, strict=True))
     computed = [of.out for step, of in steps if step.kind not in (*_COPIES, StepKind.COPY)]
     theirs += _OPERATOR * sum(not made.is_rows(name) for name in computed)
-    least = _LEAST_OF_ROWS if all(made.is_rows(name) for name in computed) else _LEAST
-    return theirs - ours if theirs - ours > least * theirs else 0.0
+    share = _LEAST_OF_ROWS if all(made.is_rows(name) for name in computed) else _LEAST
+    least = max(share * theirs + _LEAST_OF_COPIES * copies[0], _LEAST_SECONDS)
+    return theirs - ours if theirs - ours > least else 0.0
 
 
 def _here_and_there(step: ProgramStep, operation: Operation, made: MadeProgram) -> tuple[float, float]:

@@ -4,9 +4,9 @@ gb_task GB(normalize), GB(clear), GB(pick), GB(rotate), GB(by_lane), GB(winograd
 void GB(pack)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out, ptrdiff_t block);
 void GB(pack_by_lane)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
 void GB(pack_transposed)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
-void GB(transform_weights)(const float *packed, float *to, ptrdiff_t in_blocks, ptrdiff_t out_blocks, int points);
-ptrdiff_t GB(tiles_at_once)(ptrdiff_t channels, int points);
-ptrdiff_t GB(winograd_floats)(ptrdiff_t channels, int points);
+void GB(transform_weights)(const float *packed, float *to, ptrdiff_t in_blocks, ptrdiff_t out_blocks, int tile_points);
+ptrdiff_t GB(tiles_at_once)(ptrdiff_t channels, int tile_points);
+ptrdiff_t GB(winograd_floats)(ptrdiff_t channels, int tile_points);
 ptrdiff_t GB(pairs_at_once)(ptrdiff_t channels);
 ptrdiff_t GB(strassen_floats)(ptrdiff_t channels);
 ptrdiff_t GB(attention_floats)(ptrdiff_t keys, ptrdiff_t channels, ptrdiff_t queries);

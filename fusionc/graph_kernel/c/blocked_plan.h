@@ -103,14 +103,14 @@ static double gb_nanoseconds(const gb_width *width, const gb_call *c) {
   const double taps = (double)s->kernel[0] * s->kernel[1], speed = 4.0 * width->vector; /* products in a nanosecond */
   const double in = (double)c->in.channels / s->group;
   switch (s->op) {
-    case GB_WINOGRAD: return made * 4.0 * in / speed;
+    case GB_WINOGRAD: return made * (double)(s->flag * s->flag) / (GB_PIXELS_OF(s->flag) * GB_PIXELS_OF(s->flag)) * in / speed;
     case GB_CONV: case GB_FIRST: case GB_PRODUCT:
       return made * taps * in / speed + taps * in * (double)c->out.channels / GB_READ;
     case GB_GROUPED: return made * taps * in / (speed / 2);
     case GB_ATTENTION: return made * (double)c->keys * (1.0 + in / ((double)c->out.channels / s->group)) / speed;
     case GB_TRANSPOSED: return made * taps / (s->stride[0] * s->stride[1]) * in / speed;
     case GB_DEPTHWISE: return made * taps / (speed / 2) + made / GB_WRITTEN;
-    case GB_MAX_POOL: case GB_AVERAGE_POOL: return made * (0.6 + taps / 8.0); /* of one tap: pixels are picked, from far away */
+    case GB_MAX_POOL: case GB_AVERAGE_POOL: return made * (0.6 + taps / 8.0); /* pixels come from far away, however few taps */
     case GB_GLOBAL_AVERAGE: return (double)c->in.image * (double)c->in.batch / 8.0;
     default: return (double)c->out.image * (double)c->out.batch / 4.0;
   }

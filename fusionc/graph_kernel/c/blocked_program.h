@@ -54,9 +54,9 @@ enum { GB_SEVEN = 7, GB_SUMS = 5, GB_QUARTERS = 4, GB_GROUP = 4 };
 /* Of Winograd's way: bytes that a task takes of the second cache of a core, which has 1 MiB or more: for the points of pixels
  * and of products, and for those of weights. */
 enum { GB_OF_POINTS = 720 << 10, GB_OF_TRANSFORMED = 200 << 10 };
-/* … and of tiles of P points in each direction: how many pixels they give, a convolution of which stride, and how many points
- * its weights have in all. */
-#define GB_MADE_BY(P) ((P) == 6 ? 4 : 2)
+/* … and of tiles of P points in each direction: how many pixels they give in each, a convolution of which stride, and how many
+ * points its weights have in all. WINOGRAD_TILES of blocked/convolution_time.py knows the same. */
+#define GB_PIXELS_OF(P) ((P) == 6 ? 4 : 2)
 #define GB_STRIDE_OF(P) ((P) == 5 ? 2 : 1)
 #define GB_KERNEL_OF(P) ((P) == 5 ? 4 : (P)) /* in each direction: two of five are the same */
 #define GB_KERNEL_POINTS(P) (GB_KERNEL_OF(P) * GB_KERNEL_OF(P))
@@ -115,8 +115,6 @@ typedef struct {
 } gb_chunk;
 enum { GB_CHUNK = 16 }; /* floats that it takes */
 
-static int gb_keeps_chunks(const gb_call *c) { return c->is_strassen || c->step->op == GB_WINOGRAD; }
-
 typedef void gb_task(const gb_call *call, ptrdiff_t unit, ptrdiff_t end, float *scratch);
 
 /* What is compiled once for each width of vectors. */
@@ -126,9 +124,9 @@ typedef struct {
   void (*pack)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out, ptrdiff_t block);
   void (*pack_by_lane)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
   void (*pack_transposed)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
-  void (*transform_weights)(const float *packed, float *to, ptrdiff_t in_blocks, ptrdiff_t out_blocks, int points);
-  ptrdiff_t (*tiles_at_once)(ptrdiff_t channels, int points);
-  ptrdiff_t (*winograd_floats)(ptrdiff_t channels, int points);
+  void (*transform_weights)(const float *packed, float *to, ptrdiff_t in_blocks, ptrdiff_t out_blocks, int tile_points);
+  ptrdiff_t (*tiles_at_once)(ptrdiff_t channels, int tile_points);
+  ptrdiff_t (*winograd_floats)(ptrdiff_t channels, int tile_points);
   ptrdiff_t (*pairs_at_once)(ptrdiff_t channels);
   ptrdiff_t (*strassen_floats)(ptrdiff_t channels);
   ptrdiff_t (*attention_floats)(ptrdiff_t keys, ptrdiff_t channels, ptrdiff_t queries);

@@ -91,6 +91,9 @@ static void gb_go_through(const gb_work *w, int k, ptrdiff_t thread, float *scra
   }
 }
 
+/* Whether tasks of a step find in scratch memory what the thread has made of a chunk of pixels for the task before. */
+static int gb_keeps_chunks(const gb_call *c) { return c->is_strassen || c->step->op == GB_WINOGRAD; }
+
 /* What one thread does of a run. */
 static void gb_go(void *work, size_t thread) {
   const gb_work *w = work;

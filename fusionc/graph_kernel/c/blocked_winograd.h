@@ -84,27 +84,27 @@ GK_INLINE ptrdiff_t GB(kernel_point)(const int P, ptrdiff_t point) {
 
 /* Weights of some blocks in and one or two blocks out at the points of a tile, `step` apart. */
 GK_INLINE void GB(weights_to_points)(const int P, const float *w, float *to, ptrdiff_t step, ptrdiff_t blocks, int is_two) {
-  const int sides = GB_KERNEL_OF(P);
+  const int own = GB_KERNEL_OF(P);
   const ptrdiff_t row = (1 + is_two) * GB_V;
   for (ptrdiff_t i = 0; i < blocks * GB_V; ++i, w += 9 * row)
     for (ptrdiff_t o = 0; o < row; o += GB_V, to += GB_V) {
       GB(vec) kernel[9], rows[18], points[6];
       for (int n = 0; n < 9; ++n) kernel[n] = GB(load)(w + n * row + o);
       for (int n = 0; n < 3; ++n) GB(kernel_to_points)(P, kernel[n], kernel[3 + n], kernel[6 + n], rows + n, 3);
-      for (int r = 0; r < sides; ++r) {
+      for (int r = 0; r < own; ++r) {
         GB(kernel_to_points)(P, rows[3 * r], rows[3 * r + 1], rows[3 * r + 2], points, 1);
-        for (int n = 0; n < sides; ++n) *(GB(vec) *)(to + (r * sides + n) * step) = points[n];
+        for (int n = 0; n < own; ++n) *(GB(vec) *)(to + (r * own + n) * step) = points[n];
       }
     }
 }
 
 /* All packed weights at the points of a tile, as they are kept where many tasks need them. */
 void GB(transform_weights)(const float *w, float *to, ptrdiff_t in_blocks, ptrdiff_t out_blocks, int P) {
-  const ptrdiff_t all = in_blocks * GB_V * GB_V, points = GB_KERNEL_POINTS(P);
+  const ptrdiff_t all = in_blocks * GB_V * GB_V, kernel_points = GB_KERNEL_POINTS(P);
   for (ptrdiff_t pair = 0; pair < out_blocks; pair += 2) {
     const int is_two = pair + 1 < out_blocks;
     const float *from = w + 9 * pair * all;
-    float *at = to + points * pair * all;
+    float *at = to + kernel_points * pair * all;
     const ptrdiff_t step = (1 + is_two) * all;
     if (P == 4) GB(weights_to_points)(4, from, at, step, in_blocks, is_two);
     else if (P == 5) GB(weights_to_points)(5, from, at, step, in_blocks, is_two);
@@ -138,7 +138,7 @@ GK_INLINE void GB(tile_to_points)(const int P, const gb_call *c, const float *im
 /* The pixels of a tile the direct way, from weights that are not transformed. */
 static __attribute__((noinline)) void GB(again)(const int P, const gb_call *c, ptrdiff_t n, ptrdiff_t block, ptrdiff_t y, ptrdiff_t x, GB(vec) * sums) {
   const gb_step *s = c->step;
-  const ptrdiff_t in = c->in.channels, M = GB_MADE_BY(P), S = GB_STRIDE_OF(P);
+  const ptrdiff_t in = c->in.channels, M = GB_PIXELS_OF(P), S = GB_STRIDE_OF(P);
   for (ptrdiff_t v = 0; v < GB_V && block * GB_V + v < c->out.channels; ++v)
     for (ptrdiff_t p = 0; p < M * M; ++p) {
       const ptrdiff_t out = block * GB_V + v;
@@ -157,7 +157,7 @@ static __attribute__((noinline)) void GB(again)(const int P, const gb_call *c, p
 /* Sums at the points of a tile to pixels of the image. */
 GK_INLINE void GB(tile_from_points)(const int P, const gb_call *c, const float *m, ptrdiff_t step, ptrdiff_t n,
                                     ptrdiff_t block, ptrdiff_t y, ptrdiff_t x) {
-  const int M = GB_MADE_BY(P);
+  const int M = GB_PIXELS_OF(P);
   const GB(vec) *points = (const GB(vec) *)m;
   const GB(vec) start = c->bias ? GB(load)(c->bias + block * GB_V) : (GB(vec)){0};
   GB(vec) columns[24], sums[16], sum = {0};
@@ -203,8 +203,8 @@ static void GB(finish_tiles)(const int M, const gb_call *c, ptrdiff_t first, ptr
 
 /* How many tiles a task transforms at once. */
 ptrdiff_t GB(tiles_at_once)(ptrdiff_t channels, int P) {
-  const ptrdiff_t fit = GB_OF_POINTS / (P * P * 4 * (channels + 2 * GB_V)), made = GB_MADE_BY(P) * GB_MADE_BY(P);
-  const ptrdiff_t most = GB_MOST_TILES * 16 / made;
+  const ptrdiff_t fit = GB_OF_POINTS / (P * P * 4 * (channels + 2 * GB_V));
+  const ptrdiff_t most = GB_MOST_TILES * 16 / (GB_PIXELS_OF(P) * GB_PIXELS_OF(P));
   return fit > most ? most : fit < GB_TILE / 2 ? GB_TILE / 2 : fit;
 }
 
@@ -224,9 +224,9 @@ ptrdiff_t GB(winograd_floats)(ptrdiff_t channels, int P) {
   return GB_CHUNK + P * P * GB(tiles_at_once)(channels, P) * (channels + 2 * GB_V) + of_weights;
 }
 
-/* Units are some tiles by some of the blocks of channels out; c->part tiles a unit, c->strip parts of the blocks. */
+/* Units are some tiles by some of the blocks of channels out; at most c->part tiles a unit, c->strip parts of the blocks. */
 GK_INLINE void GB(winograd_of)(const int P, const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
-  const ptrdiff_t all_points = P * P, kernel_points = GB_KERNEL_POINTS(P), blocks = c->in.blocks, M = GB_MADE_BY(P);
+  const ptrdiff_t all_points = P * P, kernel_points = GB_KERNEL_POINTS(P), blocks = c->in.blocks, M = GB_PIXELS_OF(P);
   const ptrdiff_t across = (c->out.width + M - 1) / M, down = (c->out.height + M - 1) / M, most = c->part;
   const ptrdiff_t all = c->out.batch * across * down, pairs = (c->out.blocks + 1) / 2;
   const ptrdiff_t in_step = blocks * most * GB_V, out_step = 2 * most * GB_V;

@@ -4,7 +4,8 @@
  * thread whose core has other work, too, leaves some to the others: these transform its tiles once more. */
 static void gb_divide_winograd(const gb_width *width, gb_call *c) {
   enum { GB_FOR_EACH = 8 }; /* units for each thread */
-  const ptrdiff_t side = GB_MADE_BY(c->step->flag), across = (c->out.width + side - 1) / side, down = (c->out.height + side - 1) / side;
+  const ptrdiff_t pixels = GB_PIXELS_OF(c->step->flag), across = (c->out.width + pixels - 1) / pixels;
+  const ptrdiff_t down = (c->out.height + pixels - 1) / pixels;
   const ptrdiff_t most = width->tiles_at_once(c->in.blocks * width->vector, c->step->flag), pairs = (c->out.blocks + 1) / 2;
   const ptrdiff_t tiles = c->out.batch * down * across;
   c->part = most;
@@ -17,11 +18,11 @@ static void gb_divide_winograd(const gb_width *width, gb_call *c) {
 /* Gives step k its weights at the points of tiles, up to 4 times as many. What a run needs once is
  * made in that run, which takes less time than to read so many; so it is where there is no memory for them. */
 static void gb_give_transformed(gb_state *state, int k, gb_call *c) {
-  const ptrdiff_t points = GB_KERNEL_POINTS(c->step->flag), v = state->width->vector;
+  const ptrdiff_t kernel_points = GB_KERNEL_POINTS(c->step->flag), v = state->width->vector;
   float *made = state->derived[k];
   if (c->rows <= 1) return;
   if (!made) {
-    if (!(made = gb_allocate(points * c->in.blocks * c->out.blocks * v * v * (ptrdiff_t)sizeof *made))) return;
+    if (!(made = gb_allocate(kernel_points * c->in.blocks * c->out.blocks * v * v * (ptrdiff_t)sizeof *made))) return;
     state->width->transform_weights(state->weights[k], made, c->in.blocks, c->out.blocks, c->step->flag);
     made = gb_keep_derived(state, k, made);
   }

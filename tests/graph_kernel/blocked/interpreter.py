@@ -278,7 +278,7 @@ class Interpreter:
         apart = out[0] != storage or out[2] >= first + channels or first >= out[2] + out[3]
         assert apart, "it writes over what it reads"
         if step.op == WINOGRAD:
-            stride = 2 if step.flag == 5 else 1
+            stride = {4: 1, 5: 2, 6: 1}[step.flag]
             assert [*step.kernel, *step.stride, *step.dilation, step.group] == [3, 3, stride, stride, 1, 1, 1]
         taken, made = channels // step.group, out[3] // step.group
         if step.op == DEPTHWISE:

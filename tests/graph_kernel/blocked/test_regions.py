@@ -247,6 +247,14 @@ def deep(channels: int = 64, **attributes: object) -> onnx.ModelProto:
     return n.model(x)
 
 
+def separable(kernel: int) -> onnx.ModelProto:
+    n = Network()
+    x = n.input(1, 192, 40, 40)
+    for _ in range(4):
+        x = n.op("Relu", n.conv(n.conv(x, 192, 192, 1), 192, 192, kernel, group=192))
+    return n.model(x)
+
+
 BLOCKED, WINOGRAD = "BlockedConvolutionFusionPass", "WinogradConvolutionPass"
 PRODUCTS, STRASSEN = "BlockedMatMulFusionPass", "StrassenMatMulPass"
 
@@ -273,9 +281,15 @@ def test_without_its_pass_products_are_computed_directly() -> None:
 
 
 def test_what_onnxruntime_computes_as_fast_is_refused() -> None:
-    assert fused(deep(strides=[2, 2]), WINOGRAD) == {BLOCKED: (1, 1)}
-    assert fused(deep(group=64)) == {BLOCKED: (1, 1)}
-    assert fused(deep(group=64, kernel=9)) == {BLOCKED: (1, 0)}
+    assert fused(deep(192, strides=[2, 2]), WINOGRAD) == {BLOCKED: (1, 1)}
+    assert fused(separable(3)) == {BLOCKED: (1, 1)}
+    assert fused(separable(9)) == {BLOCKED: (1, 0)}
+
+
+def test_what_copies_may_take_is_refused() -> None:
+    """An image in and one out, between them as little to do as convolutions by channel have."""
+    assert fused(deep(group=64)) == {BLOCKED: (1, 0)}
+    assert fused(deep(64, strides=[2, 2]), WINOGRAD) == {BLOCKED: (1, 0)}
 
 
 def test_without_the_pass_there_are_no_such_areas() -> None:
