@@ -17,6 +17,7 @@ from fusionc.verdict import Verdict
 NOT_LOADED = "the result could not be loaded with it"
 _MOST_LEFT_OUT = 8  # rewrites; more are a defect that is to be seen
 _ENOUGH = 3  # rewrites of one pass that are rolled back; then all of it is off, as each costs a search
+_ALGORITHMS = ("WinogradConvolutionPass", "StrassenMatMulPass")  # of areas in blocks: their rounding errors are larger
 
 
 def blame(job: Job, done: Optimized, verdict: Verdict, reference: Path) -> None:
@@ -52,7 +53,7 @@ def blame(job: Job, done: Optimized, verdict: Verdict, reference: Path) -> None:
         job.left_out[guilty] = NOT_LOADED
         return
     where = where_of(guilty, job.custom.get(guilty.pass_name), rewrites)
-    raise VerificationError(what, where=where, hint=f"nothing was written; {_advice(job, guilty)}", code="E13028")
+    raise VerificationError(what, where=where, hint=f"nothing was written; {_advice(job, done, guilty)}", code="E13028")
 
 
 def _roll_back(job: Job, guilty: Commit, reason: str) -> None:
@@ -62,10 +63,14 @@ def _roll_back(job: Job, guilty: Commit, reason: str) -> None:
         job.leave_out(guilty.pass_name)
 
 
-def _advice(job: Job, guilty: Commit) -> str:
+def _advice(job: Job, done: Optimized, guilty: Commit) -> str:
     off = f'--optimization_switch "{guilty.pass_name}:off"'
     if guilty.pass_name in job.custom:
         return f"correct the pass, or switch it off: {off}"
+    taken = {count.pass_name for count in done.counts if count.effected}.intersection(_ALGORITHMS)
+    if taken and guilty.pass_name.startswith("Blocked"):
+        first = ";".join(f"{name}:off" for name in sorted(taken))
+        return f'convert with --optimization_switch "{first}", which rounds as the model does, or else with {off}'
     if any(p.name == guilty.pass_name and p.numerics == "approximate" for p in job.passes):
         return f"the pass is approximate, too much so for this model; convert with {off}"
     return f"convert with {off}, and please report it: fusionc bisect makes a small model for that"
