@@ -136,7 +136,8 @@ GK_INLINE void GB(tile_to_points)(const int P, const gb_call *c, const float *im
 }
 
 /* The pixels of a tile the direct way, from weights that are not transformed. */
-static __attribute__((noinline)) void GB(again)(const int P, const gb_call *c, ptrdiff_t n, ptrdiff_t block, ptrdiff_t y, ptrdiff_t x, GB(vec) * sums) {
+static __attribute__((noinline)) void GB(again)(const int P, const gb_call *c, ptrdiff_t n, ptrdiff_t block, ptrdiff_t y,
+                                                ptrdiff_t x, GB(vec) * sums) {
   const gb_step *s = c->step;
   const ptrdiff_t in = c->in.channels, M = GB_PIXELS_OF(P), S = GB_STRIDE_OF(P);
   for (ptrdiff_t v = 0; v < GB_V && block * GB_V + v < c->out.channels; ++v)
@@ -260,7 +261,8 @@ GK_INLINE void GB(winograd_of)(const int P, const gb_call *c, ptrdiff_t unit, pt
               .x_pixel = GB_V,
               .x_block = most * GB_V,
               .w = w + GB(kernel_point)(P, p) * step,
-              .ahead = c->derived ? w + GB(kernel_point)(P, p + 1) * step : raw + 9 * n * block + p * steps * asked, /* from memory in each run */
+              .ahead = c->derived ? w + GB(kernel_point)(P, p + 1) * step
+                                  : raw + 9 * n * block + p * steps * asked, /* from memory in each run */
               .ahead_step = asked,
               .blocks = n,
               .last = b + n == blocks ? GB(last_of)(c->in.channels) : GB_V,

@@ -15,8 +15,8 @@ static void gb_divide_winograd(const gb_width *width, gb_call *c) {
   c->units = c->rows * c->strip;
 }
 
-/* Gives step k its weights at the points of tiles, up to 4 times as many. What a run needs once is
- * made in that run, which takes less time than to read so many; so it is where there is no memory for them. */
+/* Gives step k its weights at the points of tiles, up to 4 times as many. What a run needs once is made in that run, which
+ * takes less time than to read so many; so it is where there is no memory for them. */
 static void gb_give_transformed(gb_state *state, int k, gb_call *c) {
   const ptrdiff_t kernel_points = GB_KERNEL_POINTS(c->step->flag), v = state->width->vector;
   float *made = state->derived[k];
