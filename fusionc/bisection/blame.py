@@ -9,6 +9,7 @@ from fusionc.bisection.first_bad import first_bad
 from fusionc.bisection.judges import Verifying
 from fusionc.bisection.trials import Trials
 from fusionc.errors import UsageError, VerificationError
+from fusionc.graph_kernel.select.replace_by_call import ALGORITHMS, BLOCKED, PRODUCTS
 from fusionc.job import Job, Optimized
 from fusionc.report.rewrite_text import where_of
 from fusionc.rewrite.log import Commit
@@ -17,7 +18,6 @@ from fusionc.verdict import Verdict
 NOT_LOADED = "the result could not be loaded with it"
 _MOST_LEFT_OUT = 8  # rewrites; more are a defect that is to be seen
 _ENOUGH = 3  # rewrites of one pass that are rolled back; then all of it is off, as each costs a search
-_ALGORITHMS = ("WinogradConvolutionPass", "StrassenMatMulPass")  # of areas in blocks: their rounding errors are larger
 
 
 def blame(job: Job, done: Optimized, verdict: Verdict, reference: Path) -> None:
@@ -67,8 +67,8 @@ def _advice(job: Job, done: Optimized, guilty: Commit) -> str:
     off = f'--optimization_switch "{guilty.pass_name}:off"'
     if guilty.pass_name in job.custom:
         return f"correct the pass, or switch it off: {off}"
-    taken = {count.pass_name for count in done.counts if count.effected}.intersection(_ALGORITHMS)
-    if taken and guilty.pass_name.startswith("Blocked"):
+    taken = ALGORITHMS.keys() & {count.pass_name for count in done.counts if count.effected}
+    if taken and guilty.pass_name in (BLOCKED, PRODUCTS):  # rounding errors of these algorithms are larger
         first = ";".join(f"{name}:off" for name in sorted(taken))
         return f'convert with --optimization_switch "{first}", which rounds as the model does, or else with {off}'
     if any(p.name == guilty.pass_name and p.numerics == "approximate" for p in job.passes):
