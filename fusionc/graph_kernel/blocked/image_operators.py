@@ -27,7 +27,7 @@ from fusionc.graph_kernel.blocked.root_mean_square import (
     with_epsilon,
 )
 from fusionc.graph_kernel.blocked.row_operators import biased_activation, cleared, product, with_bias, with_factor
-from fusionc.graph_kernel.blocked.windows import pooled, window_of
+from fusionc.graph_kernel.blocked.windows import pooled, reaching_ends, window_of
 from fusionc.graph_kernel.lower.area_info import attribute
 from fusionc.model.operators import MICROSOFT
 
@@ -41,9 +41,13 @@ def _pool(images: ImageArea, node: onnx.NodeProto) -> Operation:
     image = images.image(node.input[0])
     kernel = attribute(node, "kernel_shape")
     window = window_of(node, (int(kernel[0]), int(kernel[1])), image)
-    top, left, bottom, right = window.pads
-    if attribute(node, "ceil_mode", 0) or window.dilation != (1, 1) or len(node.output) > 1:
+    if attribute(node, "ceil_mode", 0):
+        if node.op_type != "MaxPool" or attribute(node, "auto_pad", "NOTSET") not in ("NOTSET", ""):
+            raise UnfitOperator("how windows beyond the end count is not the same everywhere")
+        window = reaching_ends(window, image)
+    if window.dilation != (1, 1) or len(node.output) > 1:
         raise UnfitOperator("no step pools like that")
+    top, left, bottom, right = window.pads
     if max(top, bottom) >= kernel[0] or max(left, right) >= kernel[1]:
         raise UnfitOperator("a window lies beside the image")
     images.note(node.output[0], pooled(image, window, image.channels))

@@ -42,6 +42,20 @@ def pooled(image: Image, window: KernelWindow, channels: int) -> Image:
     return Image(channels, image.batch, height, width)
 
 
+def reaching_ends(window: KernelWindow, image: Image) -> KernelWindow:
+    """The window with a border so wide that the last one reaches beyond the end, as ceil_mode has it. Raises
+    UnfitOperator where that depends on sizes that are not known."""
+    pads = list(window.pads)
+    for axis, size in enumerate((image.height, image.width)):
+        stride, reach = window.stride[axis], window.dilation[axis] * (window.kernel[axis] - 1) + 1
+        if stride == 1:
+            continue
+        if size.known is None:
+            raise UnfitOperator("how far its windows reach is not known before the model runs")
+        pads[axis + 2] += (reach - size.known - pads[axis] - pads[axis + 2]) % stride
+    return replace(window, pads=(pads[0], pads[1], pads[2], pads[3]))
+
+
 def _pair(node: onnx.NodeProto, name: str) -> tuple[int, int]:
     rows, columns = attribute(node, name) or (1, 1)
     return int(rows), int(columns)

@@ -148,7 +148,11 @@ class RandomNetwork:
         op = rng.choice(("MaxPool", "AveragePool"))
         if op == "AveragePool":
             given["count_include_pad"] = rng.choice((0, 1))
-        return self._made(self.network.op(op, x.name, **given), x.channels, height // stride + 1, width // stride + 1)
+        elif min(height, width) >= stride and max(pads) < kernel - 1:  # no window begins beside the image
+            given["ceil_mode"] = rng.choice((0, 1))
+        beyond = (stride - 1) * given.get("ceil_mode", 0)
+        sizes = ((size + beyond) // stride + 1 for size in (height, width))
+        return self._made(self.network.op(op, x.name, **given), x.channels, *sizes)
 
     def _join(self, x: _Image) -> bool:
         same = [i for i in self.images if (i.height, i.width) == (x.height, x.width)]

@@ -204,6 +204,10 @@ POOLS: dict[str, tuple[Form, str]] = {
     "max": (plain("MaxPool", kernel_shape=[3, 3], strides=[2, 2], pads=[1, 1, 1, 1]), "MAX_POOL"),
     "max_same": (plain("MaxPool", kernel_shape=[2, 2], strides=[1, 1], auto_pad="SAME_UPPER"), "MAX_POOL"),
     "max_wide": (plain("MaxPool", kernel_shape=[5, 5], pads=[2, 2, 2, 2]), "MAX_POOL"),
+    "max_beyond": (plain("MaxPool", kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1), "MAX_POOL"),
+    "max_beyond_zeros": (
+        plain("MaxPool", kernel_shape=[3, 3], strides=[4, 3], pads=[1, 0, 0, 0], ceil_mode=1), "MAX_POOL",
+    ),
     "average": (plain("AveragePool", kernel_shape=[3, 2], strides=[2, 1], pads=[1, 0, 1, 1]), "AVERAGE_POOL"),
     "average_zeros": (
         plain("AveragePool", kernel_shape=[3, 3], pads=[1, 1, 1, 1], count_include_pad=1), "AVERAGE_POOL",

@@ -42,7 +42,13 @@ STRANGE: dict[str, Form] = {
     "an output shape": lambda n, x: n.op(
         "ConvTranspose", x, n.random(32, 8, 2, 2), strides=[2, 2], output_shape=[12, 12]
     ),
-    "a pool that rounds up": lambda n, x: n.op("MaxPool", x, kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
+    "means that round up": lambda n, x: n.op("AveragePool", x, kernel_shape=[3, 3], strides=[2, 2], ceil_mode=1),
+    "a rule for borders that rounds up": lambda n, x: n.op(
+        "MaxPool", x, kernel_shape=[2, 2], strides=[2, 2], ceil_mode=1, auto_pad="VALID"
+    ),
+    "a window that would begin beside the image": lambda n, x: n.op(
+        "MaxPool", x, kernel_shape=[2, 2], strides=[3, 3], ceil_mode=1
+    ),
     "a window that is larger than the image": lambda n, x: n.op(
         "MaxPool", n.op("GlobalMaxPool", x), kernel_shape=[2, 2], strides=[2, 2]
     ),

@@ -47,3 +47,12 @@ def test_windows_that_begin_inside_the_image(kernel: int, stride: int, is_taken:
     pool = n.op("MaxPool", n.conv(n.input(1, 16, 24, 24), 16, 32), **how)
     areas = operators_in(n, n.conv(pool, 32, 32))
     assert any("MaxPool" in operators for operators in areas) == is_taken
+
+
+@pytest.mark.parametrize(("stride", "size", "is_taken"), [(1, "H", True), (2, "H", False), (2, 24, True)])
+def test_windows_beyond_the_end_need_sizes_that_are_known(stride: int, size: int | str, is_taken: bool) -> None:
+    n = Network()
+    how = {"kernel_shape": [3, 3], "strides": [stride] * 2, "pads": [1] * 4, "ceil_mode": 1}
+    pool = n.op("MaxPool", n.conv(n.input(1, 16, size, size), 16, 32), **how)
+    areas = operators_in(n, n.conv(pool, 32, 32))
+    assert any("MaxPool" in operators for operators in areas) == is_taken
