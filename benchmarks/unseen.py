@@ -108,13 +108,13 @@ def measured(path: Path, options: argparse.Namespace) -> Row:
                 row.failures[form] = one_line(problem)
         if not row.not_run:
             row.is_same = "default" in forms and operators_run(path) == operators_run(forms["default"])
-            time(row, forms, inputs, options, options.processes)
+            take_times(row, forms, inputs, options, options.processes)
             if any(ratio > SLOWER for ratio in row.unlike().values()):
-                time(row, forms, inputs, options, _MORE * options.processes)
+                take_times(row, forms, inputs, options, _MORE * options.processes)
     return row
 
 
-def time(row: Row, forms: dict[str, Path], inputs: Path, options: argparse.Namespace, processes: int) -> None:
+def take_times(row: Row, forms: dict[str, Path], inputs: Path, options: argparse.Namespace, processes: int) -> None:
     runs = in_fresh_processes(forms, inputs, options.seconds, processes, options.one_thread)
     row.milliseconds = statistics.median(run["original"] for run in runs) * 1e3
     row.ratio = {form: statistics.median(run[form] / run["original"] for run in runs) for form in forms}
