@@ -9,17 +9,21 @@ from typing import Any
 from fusionc.runtime.optimizers import DISABLED
 
 SPINNING = "session.intra_op.allow_spinning"  # an entry of the session's configuration: "0" or "1"
+_SWITCHES = ("spinning", "arena", "planned_memory")
 
 
 @dataclass(frozen=True)
 class SessionSettings:
     """Those that differ from onnxruntime's defaults: `threads` within an operator, 0 as many as it likes; whether they
-    spin while they wait, whether freed memory is kept in an arena, and which optimizers do not run."""
+    spin while they wait, whether freed memory is kept in an arena, which optimizers do not run, and whether it is
+    planned ahead which value takes the memory of which other one: without that plan each takes what was freed last,
+    which is more often in a cache."""
 
     threads: int = 0
     spinning: bool = True
     arena: bool = True
     disabled_optimizers: tuple[str, ...] = ()
+    planned_memory: bool = True
 
     def apply(self, options: Any) -> None:
         """Put them into an onnxruntime.SessionOptions, but for what somebody has set there already."""
@@ -29,6 +33,8 @@ class SessionSettings:
             options.add_session_config_entry(SPINNING, "0")
         if not self.arena:
             options.enable_cpu_mem_arena = False
+        if not self.planned_memory:
+            options.enable_mem_reuse = False
         if self.disabled_optimizers:
             names = [*filter(None, _entry(options, DISABLED).split(";")), *self.disabled_optimizers]
             options.add_session_config_entry(DISABLED, ";".join(dict.fromkeys(names)))
@@ -41,6 +47,7 @@ class SessionSettings:
         parts = [f"{self.threads} thread{'s' * (self.threads > 1)}"] if self.threads else []
         parts += [] if self.spinning else ["no spinning"]
         parts += [] if self.arena else ["no arena"]
+        parts += [] if self.planned_memory else ["no planned memory"]
         parts += [f"without {', '.join(self.disabled_optimizers)}"] if self.disabled_optimizers else []
         return "; ".join(parts) or "onnxruntime's defaults"
 
@@ -48,14 +55,15 @@ class SessionSettings:
 def settings_of(content: Mapping[str, Any]) -> SessionSettings:
     """The settings that plain data holds. Raises ValueError where it holds something else."""
     threads, names = content.get("threads"), content.get("disabled_optimizers")
-    switches = [content.get(name) for name in ("spinning", "arena")]
+    switches = [content.get(name, True) for name in _SWITCHES]
     if not isinstance(threads, int) or not 0 <= threads < 1 << 16:
         raise ValueError(f"threads is {threads!r}")
     if not all(isinstance(switch, bool) for switch in switches):
-        raise ValueError("spinning and arena are not both true or false")
+        raise ValueError(f"{', '.join(_SWITCHES)} are not each true or false")
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
         raise ValueError("disabled_optimizers is not a list of names")
-    return SessionSettings(threads, bool(switches[0]), bool(switches[1]), tuple(names))
+    spinning, arena, planned_memory = map(bool, switches)
+    return SessionSettings(threads, spinning, arena, tuple(names), planned_memory)
 
 
 def _entry(options: Any, key: str) -> str:

@@ -71,5 +71,6 @@ def _settings(threads: Sequence[int]) -> list[Group]:
     changes += [
         TunedChange("no spinning", "settings", no_spinning=True),
         TunedChange("no arena", "settings", no_arena=True),
+        TunedChange("no planned memory", "settings", no_planned_memory=True),
     ]
     return [Group(change) for change in changes]

@@ -73,6 +73,7 @@ class TunedChange:
     threads: int = 0
     no_spinning: bool = False
     no_arena: bool = False
+    no_planned_memory: bool = False
 
     @property
     def is_of_threads(self) -> bool:
@@ -94,6 +95,7 @@ class TunedChange:
                 known.spinning and not self.no_spinning,
                 known.arena and not self.no_arena,
                 tuple(disabled),
+                known.planned_memory and not self.no_planned_memory,
             ),
         )
 

@@ -19,7 +19,7 @@ from fusionc.ready.session_file import read_session_file, session_file_of
 from fusionc.ready.tuned_settings import NotTuned, tuned_settings, tuned_text
 from fusionc.runtime.session_settings import SPINNING, SessionSettings
 
-TUNED = SessionSettings(1, False, False, ("GeluFusionL2",))
+TUNED = SessionSettings(1, False, False, ("GeluFusionL2",), False)
 
 
 @pytest.fixture
@@ -34,7 +34,7 @@ def test_a_session_has_them(model: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         options = fusionc.session(model).get_session_options()
-    assert options.intra_op_num_threads == 1 and not options.enable_cpu_mem_arena
+    assert options.intra_op_num_threads == 1 and not options.enable_cpu_mem_arena and not options.enable_mem_reuse
     assert options.get_session_config_entry(SPINNING) == "0"
 
 
