@@ -137,3 +137,13 @@ def test_groups() -> None:
     assert GROUPS[0] == Group(GROUPS[0].whole, GROUPS[0].members) and len(GROUPS[0].members) == 3
     applied = GROUPS[6].members[0].applied(BASE)
     assert applied.areas_off == {"area0"} and applied.settings == SessionSettings()
+
+
+def test_settings() -> None:
+    settings = [group.whole.applied(BASE).settings for group in GROUPS[-4:]]
+    assert settings == [
+        SessionSettings(threads=1),
+        SessionSettings(spinning=False),
+        SessionSettings(arena=False),
+        SessionSettings(planned_memory=False),
+    ]
