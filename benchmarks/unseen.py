@@ -13,8 +13,8 @@ original's; shown is the median over the processes. A/A is the original to itsel
 kernels is that of the default switches. "same" stands where onnxruntime runs the same operators of the default form as
 of the original, so that the ratio is noise and no remark; it is not among those that are at most so slow. What seems
 slower is measured once more, in three times as many processes, and that counts: among a hundred models that are equally
-fast, some seem slower by chance. "fails" is a model that fusionc does not convert, or converts
-to another answer; "not run" one that onnxruntime does not run as it is.
+fast, some seem slower by chance. "fails" is a model that fusionc does not convert, or converts to another answer; "not
+run" one that onnxruntime does not run as it is.
 
 Models of the half that is held out are not named, unless they fail: what is reported is their means, how many are
 slower, and the slowest. What is measured is kept in RESULTS.jsonl, the means are written into RESULTS.md. Exit code 1
