@@ -29,7 +29,8 @@ _BEHIND = (
 
 
 class StepFamily(Enum):
-    """Steps that take the compiler long, and that only some programs have. The value names their C text."""
+    """Steps that take the compiler long, and that only some programs have. The value names their C text, the last one
+    where these are several."""
 
     LANES = "lanes"
     WINOGRAD = "winograd"
@@ -37,6 +38,7 @@ class StepFamily(Enum):
     ATTENTION = "attention"
 
 
+_TEXTS_IN_FRONT = {StepFamily.WINOGRAD: ("blocked_winograd_points.h",)}
 _BY_KIND = {
     StepKind.DEPTHWISE: StepFamily.LANES,
     StepKind.GROUPED: StepFamily.LANES,
@@ -166,10 +168,14 @@ GK_INLINE gb_vec_4 gb_permuted_4(gb_vec_4 x, gb_bits_4 from) {
 def width_texts(families: Collection[StepFamily]) -> list[str]:
     """The functions of steps for each width of vectors, which are the same in all libraries: several texts each, those
     that take longest to compile first."""
-    bodies = [*_OF_ALL_PROGRAMS, *((f"blocked_{family.value}.h",) for family in StepFamily if family in families)]
+    bodies = [*_OF_ALL_PROGRAMS, *(_texts_of(family) for family in StepFamily if family in families)]
     return [_width_text(width, names) for width in reversed(_X86) for names in bodies] + [
         _width_text(_OTHER, names) for names in bodies
     ]
+
+
+def _texts_of(family: StepFamily) -> tuple[str, ...]:
+    return (*_TEXTS_IN_FRONT.get(family, ()), f"blocked_{family.value}.h")
 
 
 @cache

@@ -9,132 +9,6 @@
  * something is not finite, it would reach all pixels of a tile, so these are computed again the direct way. */
 #define GB_MOST_TILES 28 /* of 4×4 pixels */
 
-GK_INLINE void GB(to_points)(const int P, const GB(vec) * d, ptrdiff_t step, GB(vec) * to, ptrdiff_t to_step) {
-  const GB(vec) d0 = d[0], d1 = d[step], d2 = d[2 * step], d3 = d[3 * step];
-  if (P == 5) {
-    to[0] = d0 - d2;
-    to[to_step] = d2;
-    to[2 * to_step] = d[4 * step] - d2;
-    to[3 * to_step] = d1;
-    to[4 * to_step] = d3;
-    return;
-  }
-  if (P == 4) {
-    to[0] = d0 - d2;
-    to[to_step] = d1 + d2;
-    to[2 * to_step] = d2 - d1;
-    to[3 * to_step] = d1 - d3;
-    return;
-  }
-  const GB(vec) d4 = d[4 * step], d5 = d[5 * step];
-  const GB(vec) a = GB_MADD(d2, GB(all)(-4.0f), d4), b = GB_MADD(d1, GB(all)(-4.0f), d3), e = d4 - d2, f = 2.0f * (d3 - d1);
-  to[0] = GB_MADD(d2, GB(all)(-5.0f), GB_MADD(d0, GB(all)(4.0f), d4));
-  to[to_step] = a + b;
-  to[2 * to_step] = a - b;
-  to[3 * to_step] = e + f;
-  to[4 * to_step] = e - f;
-  to[5 * to_step] = GB_MADD(d3, GB(all)(-5.0f), GB_MADD(d1, GB(all)(4.0f), d5));
-}
-
-GK_INLINE void GB(from_points)(const int P, const GB(vec) * m, ptrdiff_t step, GB(vec) * to, ptrdiff_t to_step) {
-  if (P == 5) {
-    to[0] = m[0] + m[step] + m[3 * step];
-    to[to_step] = m[step] + m[2 * step] + m[4 * step];
-    return;
-  }
-  const GB(vec) a = m[step] + m[2 * step], b = m[step] - m[2 * step];
-  if (P == 4) {
-    to[0] = m[0] + a;
-    to[to_step] = b - m[3 * step];
-    return;
-  }
-  const GB(vec) e = m[3 * step] + m[4 * step], f = m[3 * step] - m[4 * step];
-  to[0] = m[0] + a + e;
-  to[to_step] = GB_MADD(f, GB(all)(2.0f), b);
-  to[2 * to_step] = GB_MADD(e, GB(all)(4.0f), a);
-  to[3 * to_step] = GB_MADD(f, GB(all)(8.0f), b) + m[5 * step];
-}
-
-/* Three elements of a kernel, in one direction, at the points of a tile. */
-GK_INLINE void GB(kernel_to_points)(const int P, GB(vec) a, GB(vec) b, GB(vec) c, GB(vec) * to, ptrdiff_t step) {
-  if (P == 5) {
-    to[0] = a;
-    to[step] = a + c;
-    to[2 * step] = c;
-    to[3 * step] = b;
-    return;
-  }
-  const GB(vec) part = GB(all)(P == 4 ? 0.5f : -1.0f / 6.0f), even = (a + c) * part, odd = b * part;
-  to[0] = P == 4 ? a : a * 0.25f;
-  to[step] = even + odd;
-  to[2 * step] = even - odd;
-  if (P == 6) {
-    const GB(vec) sum = GB_MADD(a, GB(all)(1.0f / 24.0f), c * (1.0f / 6.0f)), other = b * (1.0f / 12.0f);
-    to[3 * step] = sum + other;
-    to[4 * step] = sum - other;
-  }
-  to[(P - 1) * step] = c;
-}
-
-/* Which of the points of weights a point of a tile needs, or behind the last one those behind the last. */
-GK_INLINE ptrdiff_t GB(kernel_point)(const int P, ptrdiff_t point) {
-  static const int8_t of_five[] = {0, 1, 2, 3, 3, 4};
-  return P == 5 ? 4 * of_five[point / 5] + of_five[point % 5] : point;
-}
-
-/* Weights of some blocks in and one or two blocks out at the points of a tile, `step` apart. */
-GK_INLINE void GB(weights_to_points)(const int P, const float *w, float *to, ptrdiff_t step, ptrdiff_t blocks, int is_two) {
-  const int own = GB_KERNEL_OF(P);
-  const ptrdiff_t row = (1 + is_two) * GB_V;
-  for (ptrdiff_t i = 0; i < blocks * GB_V; ++i, w += 9 * row)
-    for (ptrdiff_t o = 0; o < row; o += GB_V, to += GB_V) {
-      GB(vec) kernel[9], rows[18], points[6];
-      for (int n = 0; n < 9; ++n) kernel[n] = GB(load)(w + n * row + o);
-      for (int n = 0; n < 3; ++n) GB(kernel_to_points)(P, kernel[n], kernel[3 + n], kernel[6 + n], rows + n, 3);
-      for (int r = 0; r < own; ++r) {
-        GB(kernel_to_points)(P, rows[3 * r], rows[3 * r + 1], rows[3 * r + 2], points, 1);
-        for (int n = 0; n < own; ++n) *(GB(vec) *)(to + (r * own + n) * step) = points[n];
-      }
-    }
-}
-
-/* All packed weights at the points of a tile, as they are kept where many tasks need them. */
-void GB(transform_weights)(const float *w, float *to, ptrdiff_t in_blocks, ptrdiff_t out_blocks, int P) {
-  const ptrdiff_t all = in_blocks * GB_V * GB_V, kernel_points = GB_KERNEL_POINTS(P);
-  for (ptrdiff_t pair = 0; pair < out_blocks; pair += 2) {
-    const int is_two = pair + 1 < out_blocks;
-    const float *from = w + 9 * pair * all;
-    float *at = to + kernel_points * pair * all;
-    const ptrdiff_t step = (1 + is_two) * all;
-    if (P == 4) GB(weights_to_points)(4, from, at, step, in_blocks, is_two);
-    else if (P == 5) GB(weights_to_points)(5, from, at, step, in_blocks, is_two);
-    else GB(weights_to_points)(6, from, at, step, in_blocks, is_two);
-  }
-}
-
-/* One tile of one block to its points, `step` apart. Pixels beyond the zeros around the image are zero, too. */
-GK_INLINE void GB(tile_to_points)(const int P, const gb_call *c, const float *image, ptrdiff_t y, ptrdiff_t x, float *to,
-                                  ptrdiff_t step) {
-  const ptrdiff_t top = y * GB_STRIDE_OF(P) - c->step->pads[0], left = x * GB_STRIDE_OF(P) - c->step->pads[1];
-  GB(vec) kept[36], rows[36], points[6];
-  const float *from = image + top * c->in.row + left * GB_V;
-  ptrdiff_t row = c->in.row;
-  if (top < 0 || left < 0 || top + P > c->in.height || left + P > c->in.width) {
-    for (int i = 0; i < P; ++i)
-      for (int j = 0; j < P; ++j) {
-        const int is_inside = top + i >= 0 && left + j >= 0 && top + i < c->in.height && left + j < c->in.width;
-        kept[i * P + j] = is_inside ? GB(load)(from + i * row + j * GB_V) : (GB(vec)){0};
-      }
-    from = (const float *)kept;
-    row = P * GB_V;
-  }
-  for (int i = 0; i < P; ++i) GB(to_points)(P, (const GB(vec) *)(from + i * row), 1, rows + P * i, 1);
-  for (int j = 0; j < P; ++j) {
-    GB(to_points)(P, rows + j, P, points, 1);
-    for (int i = 0; i < P; ++i) *(GB(vec) *)(to + (i * P + j) * step) = points[i];
-  }
-}
-
 /* The pixels of a tile the direct way, from weights that are not transformed. */
 static __attribute__((noinline)) void GB(again)(const int P, const gb_call *c, ptrdiff_t n, ptrdiff_t block, ptrdiff_t y,
                                                 ptrdiff_t x, GB(vec) * sums) {
@@ -211,7 +85,8 @@ ptrdiff_t GB(tiles_at_once)(ptrdiff_t channels, int P) {
 
 /* A task transforms the weights of so many blocks in at once. */
 GK_INLINE ptrdiff_t GB(transformed_at_once)(ptrdiff_t blocks, int P) {
-  const ptrdiff_t size = GB_KERNEL_POINTS(P) * 2 * GB_V * GB_V * (ptrdiff_t)sizeof(float), most = GB_OF_TRANSFORMED / size;
+  const ptrdiff_t points = GB_ROWS_OF(P) * GB_KERNEL_OF(P) + 9, size = points * 2 * GB_V * GB_V * (ptrdiff_t)sizeof(float);
+  const ptrdiff_t most = GB_OF_TRANSFORMED / size;
   const ptrdiff_t times = (blocks + most - 1) / most;
   return (blocks + times - 1) / times;
 }
@@ -221,7 +96,7 @@ GK_INLINE ptrdiff_t GB(point_step)(ptrdiff_t blocks) { return (2 * GB_V * blocks
 
 /* How many floats of scratch memory a task needs. */
 ptrdiff_t GB(winograd_floats)(ptrdiff_t channels, int P) {
-  const ptrdiff_t of_weights = GB_KERNEL_POINTS(P) * GB(point_step)(GB(transformed_at_once)(channels / GB_V, P));
+  const ptrdiff_t of_weights = GB_ROWS_OF(P) * GB_KERNEL_OF(P) * GB(point_step)(GB(transformed_at_once)(channels / GB_V, P));
   return GB_CHUNK + P * P * GB(tiles_at_once)(channels, P) * (channels + 2 * GB_V) + of_weights;
 }
 
@@ -254,13 +129,14 @@ GK_INLINE void GB(winograd_of)(const int P, const gb_call *c, ptrdiff_t unit, pt
         const ptrdiff_t lines = (read / GB_LINE + steps - 1) / steps, asked = (lines > GB_ASKED ? GB_ASKED : lines) * GB_LINE;
         const float *raw = c->weights + 2 * pair * blocks * 9 * GB_V * GB_V + 9 * b * block;
         const float *w = c->derived ? c->derived + 2 * pair * blocks * kernel_points * GB_V * GB_V : transformed;
-        if (!c->derived) GB(weights_to_points)(P, raw, transformed, step, n, is_two);
         for (ptrdiff_t p = 0; p < all_points; ++p) {
+          const ptrdiff_t before = c->derived || P < 6 ? 0 : p / (P * GB_ROWS_OF(P)) * (P * GB_ROWS_OF(P));
+          if (!c->derived && p == before) GB(weights_to_points)(P, p / P, raw, transformed, step, n, is_two);
           GB(tile) t = {
               .x = points + p * in_step + b * most * GB_V,
               .x_pixel = GB_V,
               .x_block = most * GB_V,
-              .w = w + GB(kernel_point)(P, p) * step,
+              .w = w + (GB(kernel_point)(P, p) - before) * step,
               .ahead = c->derived ? w + GB(kernel_point)(P, p + 1) * step
                                   : raw + 9 * n * block + p * steps * asked, /* from memory in each run */
               .ahead_step = asked,
