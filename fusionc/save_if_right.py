@@ -11,7 +11,7 @@ from fusionc.disk.publish import Companion, Saved
 from fusionc.disk.save import save
 from fusionc.graph_kernel.library.location import published
 from fusionc.job import Job, Optimized
-from fusionc.ready.session_file import is_session_file, require_session_place, session_file_of
+from fusionc.ready.session_file import is_session_file, of_lost_settings, require_session_place, session_file_of
 from fusionc.report import Report
 from fusionc.report.model_info import bytes_on_disk, operator_counts
 from fusionc.report.stage_times import timed
@@ -49,8 +49,10 @@ def save_if_right(job: Job, done: Optimized, reference: Path | None, report: Rep
             place = session_file_of(options.destination)
             description = None if made is None else made.session_file
             companion = Companion(description, place) if description or is_session_file(place) else None
+            notices = of_lost_settings(place)
             replace(saved, data=(*saved.data, *(() if made is None else made.data))).publish(library, companion)
             report.ready = place if description is not None else None
+            job.notices += notices
     return True
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -127,6 +128,16 @@ def is_session_file(path: Path) -> bool:
         return path.is_file() and not path.is_symlink() and _content(path).get("made_by") == _MAKER
     except (OSError, ValueError):
         return False
+
+
+def of_lost_settings(place: Path) -> list[str]:
+    """What is said of a session file that is about to go, with the settings that a tuning has found for the result that
+    goes, too."""
+    with suppress(OSError, ValueError):
+        if is_session_file(place) and read_session_file(place).tuned is not None:
+            gone = "is gone with the result that was there: its settings were measured with that one"
+            return [f"{place.name} {gone}. `fusionc tune` finds those of the new one"]
+    return []
 
 
 def require_session_place(model: Path) -> None:

@@ -16,7 +16,7 @@ from fusionc.graph_kernel.flags.read_flags import read_flags
 from fusionc.job import Job, job_of, running
 from fusionc.options import Options
 from fusionc.ready.machine import this_machine
-from fusionc.ready.session_file import require_session_place
+from fusionc.ready.session_file import of_lost_settings, require_session_place, session_file_of
 from fusionc.runtime.cores import cores
 from fusionc.runtime.process import start
 from fusionc.runtime.run_errors import RunError
@@ -90,6 +90,7 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
         notices.append(f"{what}; on an idle one more is decided")
     chosen = {"tuned": tuned, "default": _default(options), "original": Configuration(is_original=True)}
     delivered = chosen[last.delivered]
+    replaced = of_lost_settings(session_file_of(output))
     report = converted(options, delivered)  # where no folder of this run keeps older files from being removed
     if report.left_out:
         what = f"{report.left_out} rewrites were left out of the model that was written, which was measured with them"
@@ -97,7 +98,8 @@ def tune(options: Options, budget: float, confidence: float) -> Tuned:
     ordered = in_order(list(worths.values()))
     switches, settings, plot = written(options, delivered, ordered, last, confidence)
     journal.remove()
-    notices += [] if delivered.is_original else report.notices  # which are about switches of all passes
+    said = [] if delivered.is_original else report.notices  # which are about switches of all passes
+    notices += [notice for notice in said if notice not in replaced]  # there are new ones, if any pay
     again = command_to_convert(options, delivered, switches)
     names = [change.name for change in changes] if last.delivered == "tuned" else []
     return Tuned(

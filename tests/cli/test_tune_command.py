@@ -58,6 +58,15 @@ def test_what_only_the_last_run_has_confirmed_is_said(run: Run, model: str, monk
     assert f"{again}  # without the settings" in result.output
 
 
+def test_a_second_tuning_does_not_say_that_the_settings_of_the_first_are_gone(run: Run, model: str) -> None:
+    words = ("tune", "--model", model, "--output", "out.onnx", "--enable_graph_kernel=false")
+    run(*words)
+    assert Path("out.session.json").is_file()
+    result = run(*words)
+    assert result.exit_code == 0 and "out.session.json: no spinning" in result.output
+    assert "is gone" not in result.output
+
+
 def test_json(run: Run, model: str) -> None:
     result = run("tune", "--model", model, "--output", "out.onnx", "--enable_graph_kernel=false", "--json")
     found = json.loads(result.stdout)

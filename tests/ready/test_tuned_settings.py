@@ -47,6 +47,18 @@ def test_what_does_not_load_is_not_said_of_a_form_that_there_is_not(model: Path)
     assert not any("ready form" in str(one.message) for one in told)
 
 
+def test_a_conversion_over_the_model_says_that_they_are_gone(model: Path) -> None:
+    source = model.with_name("in.onnx")
+    onnx.save(parse("g (float[2] x) => (float[2] y) { z = Relu (x)  y = Relu (z) }"), source)
+    told = [notice for notice in fusionc.convert(source, output=model).notices if "fusionc tune" in notice]
+    assert not session_file_of(model).exists()
+    assert told == [
+        "out.session.json is gone with the result that was there: its settings were measured with that one. "
+        "`fusionc tune` finds those of the new one"
+    ]
+    assert not any("fusionc tune" in notice for notice in fusionc.convert(source, output=model).notices)
+
+
 def test_bench_opens_the_model_with_them(model: Path) -> None:
     assert deployed(model, False) == (DeployedModel(model, settings=TUNED), [])
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 _SMALLEST, _LARGEST = float(np.finfo(np.float32).tiny), float(np.finfo(np.float32).max)
+_FAR = 1e6  # how much larger, or smaller, a · x may be than both x and the result
 
 
 def joined_line(first: Sequence[object], second: Sequence[object]) -> tuple[float, float] | None:
@@ -14,7 +15,8 @@ def joined_line(first: Sequence[object], second: Sequence[object]) -> tuple[floa
     computes something else beyond rounding.
 
     Both have to be normal numbers of float32, and the second addend must not take the first away, which may be there
-    to cut off digits of x.
+    to cut off digits of x. Nor may the first factor lead far away and the second one back: a · x might overflow, or
+    lose digits below the smallest number, where the one factor does not.
     """
     numbers = [number for number in (*first, *second) if isinstance(number, int | float)]
     if len(numbers) < 4:
@@ -23,4 +25,5 @@ def joined_line(first: Sequence[object], second: Sequence[object]) -> tuple[floa
     factor, addend = a * c, b * c + d
     is_normal = all(_SMALLEST <= abs(number) <= _LARGEST or number == 0 for number in (factor, addend))
     is_lost = (factor == 0 and 0 not in (a, c)) or abs(addend) < max(abs(b * c), abs(d)) / 4
-    return (factor, addend) if (b == 0 or c == 1) and is_normal and not is_lost else None
+    is_far = a != 0 and not min(1, abs(factor)) / _FAR <= abs(a) <= max(1, abs(factor)) * _FAR
+    return (factor, addend) if (b == 0 or c == 1) and is_normal and not is_lost and not is_far else None
