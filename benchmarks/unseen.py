@@ -8,13 +8,13 @@
     python benchmarks/unseen.py unseen --results rows        an hour's run, to be interrupted and gone on with
 
 Each model is converted with the default switches, and with kernels, and verified; then it runs on its own inputs, at
-onnxruntime's default level, with all forms of it in turn in several fresh processes. A ratio is of medians, to the
-original's; shown is the median over the processes. A/A is the original to itself. Without kernels to make, the ratio of
-kernels is that of the default switches. "same" stands where onnxruntime runs the same operators of the default form as
-of the original, so that the ratio is noise and no remark; it is not among those that are at most so slow. What seems
-slower is measured once more, in three times as many processes, and that counts: among a hundred models that are equally
-fast, some seem slower by chance. "fails" is a model that fusionc does not convert, or converts to another answer; "not
-run" one that onnxruntime does not run as it is.
+onnxruntime's default level, with all forms of it in turn in several fresh processes. A ratio is of usual times (see
+interleaved.py), to the original's; shown is the median over the processes. A/A is the original to itself. Without
+kernels to make, the ratio of kernels is that of the default switches. "same" stands where onnxruntime runs the same
+operators of the default form as of the original, so that the ratio is noise and no remark; it is not among those that
+are at most so slow. What seems slower is measured once more, in three times as many processes, and that counts: among a
+hundred models that are equally fast, some seem slower by chance. "fails" is a model that fusionc does not convert, or
+converts to another answer; "not run" one that onnxruntime does not run as it is.
 
 Models of the half that is held out are not named, unless they fail: what is reported is their means, how many are
 slower, and the slowest. What is measured is kept in RESULTS.jsonl, the means are written into RESULTS.md. Exit code 1
