@@ -16,7 +16,8 @@ from fusionc.graph_kernel.blocked.image_area import ImageArea, ImageCut, ImageJo
 from fusionc.graph_kernel.blocked.image_resize import resize
 from fusionc.graph_kernel.blocked.image_size import ImageSize
 from fusionc.graph_kernel.blocked.layer_normalization import layer_normalization
-from fusionc.graph_kernel.blocked.moved_axes import reshaped, transposed
+from fusionc.graph_kernel.blocked.moved_axes import reshaped, transposed, unsqueezed
+from fusionc.graph_kernel.blocked.pixel_rows import is_between_pixel_and_row, pixel_or_row
 from fusionc.graph_kernel.blocked.program import BLOCK, KernelWindow, StepKind, are_blocks
 from fusionc.graph_kernel.blocked.root_mean_square import (
     is_mean_of_squares,
@@ -60,8 +61,10 @@ def _global_average(images: ImageArea, node: onnx.NodeProto) -> Operation:
     image = images.image(node.input[0])
     if node.op_type == "ReduceMean":
         axes = images.numbers(node, 1, "axes")
-        if axes is None or sorted(int(axis) % 4 for axis in axes) != [2, 3] or not attribute(node, "keepdims", 1):
+        if axes is None or sorted(int(axis) % 4 for axis in axes) != [2, 3]:
             raise UnfitOperator("it is no mean over rows and columns")
+        if not attribute(node, "keepdims", 1) and image.batch != _ONE:  # else it makes a row of the pixel
+            raise UnfitOperator("it makes rows of more than one image")
     images.note(node.output[0], replace(image, height=_ONE, width=_ONE))
     return Operation(StepKind.GLOBAL_AVERAGE, node.output[0], node.input[0])
 
@@ -225,7 +228,9 @@ OPERATORS: Mapping[tuple[str, str], _Reader] = {
     ("", "Where"): cleared,
     ("", "Transpose"): transposed,
     ("", "Reshape"): reshaped,
-    ("", "Unsqueeze"): heads.with_axis_to_repeat,
+    ("", "Unsqueeze"): unsqueezed,
+    ("", "Squeeze"): pixel_or_row,
+    ("", "Flatten"): pixel_or_row,
     ("", "Expand"): heads.repeated,
     (MICROSOFT, "RotaryEmbedding"): heads.rotary_embedding,
     ("", "Resize"): resize,
@@ -251,7 +256,8 @@ _OF_ROWS = (
     over_root,
     cleared,
 )
-_OF_HEADS = (reshaped, transposed, heads.with_axis_to_repeat, heads.repeated, heads.rotary_embedding)
+_OF_HEADS = (reshaped, transposed, unsqueezed, heads.repeated, heads.rotary_embedding)
+_OF_PIXELS = (reshaped, unsqueezed, pixel_or_row)
 _OF_THE_LAST_AXIS = (product, layer_normalization)
 
 
@@ -273,7 +279,8 @@ def operation_of(images: ImageArea, node: onnx.NodeProto) -> _Found:
         raise UnfitOperator("no step computes it")
     has_rows = [images.is_rows(name) for name in (*node.input[:1], *node.output) if name in images.area.values]
     of_rows = (*_OF_ROWS, *_OF_HEADS) if images.has_rows else _OF_ROWS  # among images the same words mean other axes
-    if any(has_rows) and reader not in of_rows:
+    is_between = reader in _OF_PIXELS and is_between_pixel_and_row(images, node)
+    if any(has_rows) and not is_between and reader not in of_rows:
         raise UnfitOperator("it is of images, and these are rows")
     if reader in _OF_THE_LAST_AXIS and not images.is_rows(node.input[0]):
         images.put_channels_last(node.input[0])

@@ -1,4 +1,4 @@
-"""Reshape and Transpose, which mean one thing to rows, and another one to images."""
+"""Reshape, Transpose and the like, which mean one thing to rows, and another one to images."""
 
 from __future__ import annotations
 
@@ -7,14 +7,23 @@ import onnx
 from fusionc.graph_kernel.blocked import heads
 from fusionc.graph_kernel.blocked.channel_shuffle import has_five_axes, interleaved, of_groups
 from fusionc.graph_kernel.blocked.image_area import ImageArea, ImageCut, Operation
+from fusionc.graph_kernel.blocked.pixel_rows import is_between_pixel_and_row, pixel_or_row
 from fusionc.graph_kernel.blocked.turned_images import turned
 
 
 def reshaped(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut | None:
-    """Channels get an axis of heads or of groups, or lose it."""
+    """Channels get an axis of heads or of groups, or lose it; or a pixel becomes a row, or a row a pixel."""
     if not images.has_rows:
-        return of_groups(images, node)
+        return pixel_or_row(images, node) if is_between_pixel_and_row(images, node) else of_groups(images, node)
     heads.split_or_merged(images, node)
+    return None
+
+
+def unsqueezed(images: ImageArea, node: onnx.NodeProto) -> ImageCut | None:
+    """Heads get an axis to repeat them, or a row becomes a pixel."""
+    if not images.has_rows:
+        return pixel_or_row(images, node)
+    heads.with_axis_to_repeat(images, node)
     return None
 
 

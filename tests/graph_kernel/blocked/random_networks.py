@@ -32,6 +32,7 @@ class RandomNetwork:
         self.rng = random.Random(seed)
         self.network = Network(seed=self.rng.randrange(2**31))
         self.images: list[_Image] = []
+        self.rows: list[str] = []  # what products have made that may be the end
         self.batch = self.rng.choice((1, 1, 2, 3))
         self.sizes = {"N": self.batch}
         self.is_dynamic = self.rng.random() < 0.3
@@ -52,7 +53,7 @@ class RandomNetwork:
 
     def _finish(self) -> None:
         read = {name for node in self.network.nodes for name in node.input}
-        made = [image.name for image in self.images if image.name not in self.network.inputs]
+        made = [image.name for image in self.images if image.name not in self.network.inputs] + self.rows
         ends = [name for name in made if name not in read or self.rng.random() < 0.1]
         self.network.outputs = ends
 
@@ -61,7 +62,7 @@ class RandomNetwork:
             (self._convolve, 9), (self._activate, 5), (self._add, 4), (self._multiply, 1), (self._pool, 2),
             (self._join, 3), (self._split, 1), (self._squeeze, 2), (self._enlarge, 1), (self._transpose, 1),
             (self._number, 1), (self._average, 1), (self._turn, 1), (self._normalize, 1),
-            (self._shuffle, 2),
+            (self._shuffle, 2), (self._classify, 2),
         )  # fmt: skip
         way = self.rng.choices([w for w, _ in ways], [times for _, times in ways])[0]
         return way(self._any())
@@ -201,6 +202,28 @@ class RandomNetwork:
         names = [x.name, s]
         self.rng.shuffle(names)
         return self._made(n.op("Mul", *names), x.channels, x.height, x.width)
+
+    def _classify(self, x: _Image) -> bool:
+        n, rng, channels = self.network, self.rng, x.channels
+        if rng.random() < 0.3:
+            y = n.op("ReduceMean", x.name, axes=[2, 3], keepdims=0)
+        else:
+            y = n.op("GlobalAveragePool", x.name)
+            how = rng.choice(("Flatten", "Reshape", "Squeeze"))
+            shape = {"Reshape": [0, -1], "Squeeze": [2, 3]}.get(how)
+            y = n.op(how, y, *([] if shape is None else [n.const(shape, "int64")]))
+        for _ in range(rng.randint(1, 2)):
+            before, channels = channels, rng.choice((x.channels, *_CHANNELS))
+            if rng.random() < 0.5:
+                y = n.product(y, before, channels, bias=rng.random() < 0.7)
+            else:
+                y = n.op("Gemm", y, n.random(channels, before), n.random(channels), transB=1)
+            y = n.op(rng.choice(("Relu", "Sigmoid", "HardSigmoid")), y) if rng.random() < 0.6 else y
+        self.rows.append(y)
+        how, shape = rng.choice((("Unsqueeze", [2, 3]), ("Reshape", [-1, channels, 1, 1])))
+        y = n.op(how, y, n.const(shape, "int64"))
+        self._made(y, channels, 1, 1)
+        return channels != x.channels or self._made(n.op("Mul", x.name, y), x.channels, x.height, x.width)
 
     def _average(self, x: _Image) -> bool:
         return self._made(self.network.op("ReduceMean", x.name, axes=[2, 3]), x.channels, 1, 1)

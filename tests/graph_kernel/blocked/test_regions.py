@@ -56,7 +56,7 @@ STRANGE: dict[str, Form] = {
     "the places of what is largest": lambda n, x: n.op("MaxPool", x, kernel_shape=[2, 2], outputs=2)[0],
     "a mean over channels": lambda n, x: n.op("ReduceMean", x, axes=[1]),
     "a mean over rows": lambda n, x: n.op("ReduceMean", x, axes=[2]),
-    "a mean without its axes": lambda n, x: n.op("ReduceMean", x, axes=[2, 3], keepdims=0),
+    "a mean without its axis": lambda n, x: n.op("ReduceMean", x, axes=[2], keepdims=0),
     "a mean over all": lambda n, x: n.op("ReduceMean", x),
     "bounds that are computed": lambda n, x: n.op("Clip", x, n.op("ReduceMin", x, keepdims=0)),
     "one number for each channel": lambda n, x: n.op("Add", x, n.random(32, 1, 1)),
