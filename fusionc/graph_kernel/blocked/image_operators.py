@@ -17,7 +17,7 @@ from fusionc.graph_kernel.blocked.image_resize import resize
 from fusionc.graph_kernel.blocked.image_size import ImageSize
 from fusionc.graph_kernel.blocked.layer_normalization import layer_normalization
 from fusionc.graph_kernel.blocked.moved_axes import reshaped, transposed, unsqueezed
-from fusionc.graph_kernel.blocked.pixel_rows import is_between_pixel_and_row, pixel_or_row
+from fusionc.graph_kernel.blocked.pixel_rows import is_between_pixel_and_row, pixel_or_row, row_of
 from fusionc.graph_kernel.blocked.program import BLOCK, KernelWindow, StepKind, are_blocks
 from fusionc.graph_kernel.blocked.root_mean_square import (
     is_mean_of_squares,
@@ -63,9 +63,8 @@ def _global_average(images: ImageArea, node: onnx.NodeProto) -> Operation:
         axes = images.numbers(node, 1, "axes")
         if axes is None or sorted(int(axis) % 4 for axis in axes) != [2, 3]:
             raise UnfitOperator("it is no mean over rows and columns")
-        if not attribute(node, "keepdims", 1) and image.batch != _ONE:  # else it makes a row of the pixel
-            raise UnfitOperator("it makes rows of more than one image")
-    images.note(node.output[0], replace(image, height=_ONE, width=_ONE))
+    pixel = replace(image, height=_ONE, width=_ONE)
+    images.note(node.output[0], pixel if attribute(node, "keepdims", 1) else row_of(pixel))
     return Operation(StepKind.GLOBAL_AVERAGE, node.output[0], node.input[0])
 
 

@@ -19,7 +19,7 @@ def reshaped(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut | 
     return None
 
 
-def unsqueezed(images: ImageArea, node: onnx.NodeProto) -> ImageCut | None:
+def unsqueezed(images: ImageArea, node: onnx.NodeProto) -> Operation | ImageCut | None:
     """Heads get an axis to repeat them, or a row becomes a pixel."""
     if not images.has_rows:
         return pixel_or_row(images, node)

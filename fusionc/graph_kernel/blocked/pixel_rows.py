@@ -1,13 +1,16 @@
-"""One pixel as a row, and a row as a pixel, as Flatten, Reshape, Squeeze and Unsqueeze write it: where there is one
-image, both lie alike in blocks of channels, and nothing moves."""
+"""Pixels as rows, and rows as pixels, as Flatten, Reshape, Squeeze and Unsqueeze write it: where there is one image,
+both lie alike in blocks of channels, and nothing moves."""
 
 from __future__ import annotations
 
 import onnx
 
-from fusionc.graph_kernel.blocked.image_area import ImageArea, ImageCut, UnfitOperator
+from fusionc.graph_kernel.blocked.image_area import Image, ImageArea, ImageCut, Operation, UnfitOperator
+from fusionc.graph_kernel.blocked.image_size import ImageSize
+from fusionc.graph_kernel.blocked.program import StepKind
 
 _ROW_AXES, _IMAGE_AXES = 2, 4
+_ONE = ImageSize(1)
 
 
 def is_between_pixel_and_row(images: ImageArea, node: onnx.NodeProto) -> bool:
@@ -16,16 +19,24 @@ def is_between_pixel_and_row(images: ImageArea, node: onnx.NodeProto) -> bool:
     return sorted(axes) == [_ROW_AXES, _IMAGE_AXES]
 
 
-def pixel_or_row(images: ImageArea, node: onnx.NodeProto) -> ImageCut:
-    """The pixel, or the row, that an operator makes of the other one."""
+def pixel_or_row(images: ImageArea, node: onnx.NodeProto) -> ImageCut | Operation:
+    """Rows of images that have one pixel each, or such images of rows."""
     name, out = node.input[0], node.output[0]
     if not is_between_pixel_and_row(images, node):
-        raise UnfitOperator("it makes neither a row of a pixel nor a pixel of a row")
+        raise UnfitOperator("it makes neither rows of pixels nor pixels of rows")
     if len(node.input) > 1:
         images.require_known_shape(node)
-    image = images.image(name)
-    row, pixel = (1, image.channels), (1, image.channels, 1, 1)
-    if {images.shape(name), images.shape(out)} != {row, pixel} or name in images.channels_last:
-        raise UnfitOperator("it moves more than the pixel of one image")
-    images.note(out, image)
-    return ImageCut(name, ((out, 0),))
+    image, batch = images.image(name), images.shape(name)[0]
+    rows, pixels = (batch, image.channels), (batch, image.channels, 1, 1)
+    if {images.shape(name), images.shape(out)} != {rows, pixels} or name in images.channels_last:
+        raise UnfitOperator("it moves more than the only pixel of an image")
+    if batch == 1:
+        images.note(out, image)
+        return ImageCut(name, ((out, 0),))
+    images.note(out, row_of(image) if images.shape(name) == pixels else Image(image.channels, image.width, _ONE, _ONE))
+    return Operation(StepKind.FLATTEN, out, name)
+
+
+def row_of(image: Image) -> Image:
+    """The rows that the pixels of several images make."""
+    return Image(image.channels, _ONE, _ONE, image.batch)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
 from fusionc.graph_kernel.blocked.fuse_operations import Operations
-from fusionc.graph_kernel.blocked.image_area import ImageCut, ImageJoin, Operation
+from fusionc.graph_kernel.blocked.image_area import Image, ImageCut, ImageJoin, Operation
 from fusionc.graph_kernel.blocked.program import BLOCK, CONVOLUTIONS, NORMS, KernelWindow, StepKind, are_blocks
 
 _IN_PLACE = frozenset((StepKind.ADD, StepKind.MUL, StepKind.SCALE, StepKind.ACT, *NORMS, StepKind.CLEAR))
@@ -33,7 +33,7 @@ class Places:
         self.steps: list[Operation] = []
         for item in operations.items:
             if isinstance(item, Operation):
-                self.steps += self._sampled(item)
+                self.steps += self._apart(item)
             elif isinstance(item, ImageJoin):
                 self._join(item)
             else:
@@ -64,6 +64,20 @@ class Places:
     def read(self, step: Operation) -> list[Value]:
         """The values that a step reads, its image first."""
         return [value for value in self.operands(step) if value is not None]
+
+    def _apart(self, step: Operation) -> list[Operation]:
+        """An operation as the steps that do it."""
+        return self._flattened(step) if step.kind is StepKind.GLOBAL_AVERAGE else self._sampled(step)
+
+    def _flattened(self, step: Operation) -> list[Operation]:
+        """A mean whose pixels become rows."""
+        image, made = self.images.image(step.image), self.images.image(step.out)
+        if not self.images.is_rows(step.out) or image.batch == made.batch:
+            return [step]
+        pixels = f"{step.out}/pixels"
+        self.images.images[pixels] = Image(image.channels, image.batch, made.height, made.height)
+        mean = Operation(StepKind.GLOBAL_AVERAGE, pixels, step.image)
+        return [mean, replace(step, kind=StepKind.FLATTEN, image=pixels)]
 
     def _sampled(self, step: Operation) -> list[Operation]:
         """A convolution of single pixels that lie apart as one of pixels side by side, which a pool has picked: these

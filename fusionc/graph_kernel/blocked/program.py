@@ -38,6 +38,7 @@ class StepKind(IntEnum):
     PICK = 21
     RMS_NORM = 22
     ROTARY = 23
+    FLATTEN = 24
 
 
 CONVOLUTIONS = frozenset(
@@ -135,7 +136,8 @@ class ProgramStep:
     shared by several of the queries. ROTARY turns pairs of channels of each head, half of it apart, by the cosines and
     sines in `second` and `third`, which have a row for each row of a batch; of CLEAR `tensor` says which rows are. The
     channels of a PICK from `flag` on are those of the image, of each group in turn, and those in front stay what they
-    are; where it is negative, they begin with channel -flag of the image.
+    are; where it is negative, they begin with channel -flag of the image. FLATTEN makes rows of images of one pixel, or
+    such images of rows.
     """
 
     kind: StepKind

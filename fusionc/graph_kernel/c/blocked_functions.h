@@ -1,6 +1,6 @@
 /* The functions of steps for one width of vectors, which several texts define. */
 gb_task GB(load_rows), GB(store_rows), GB(convolve), GB(transposed), GB(pool), GB(global_average), GB(elementwise), GB(resize);
-gb_task GB(normalize), GB(clear), GB(pick), GB(rotate), GB(by_lane), GB(winograd), GB(strassen), GB(attend);
+gb_task GB(normalize), GB(clear), GB(pick), GB(rotate), GB(flatten), GB(by_lane), GB(winograd), GB(strassen), GB(attend);
 void GB(pack)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out, ptrdiff_t block);
 void GB(pack_by_lane)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);
 void GB(pack_transposed)(const float *w, float *to, const gb_step *, ptrdiff_t in, ptrdiff_t out);

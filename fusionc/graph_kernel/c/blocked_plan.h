@@ -81,6 +81,10 @@ static void gb_divide(const gb_width *width, gb_call *c) {
     gb_divide_attention(width, c);
     return;
   }
+  if (s->op == GB_FLATTEN) {
+    c->units = c->out.blocks;
+    return;
+  }
   c->is_flat = gb_is_by_pixel(width, c);
   c->is_scattered = c->is_flat && !gb_is_flat(&c->out);
   if (gb_is_strassen(width, c)) {

@@ -33,3 +33,18 @@ void GB(rotate)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch)
     GB(activate)(y, p.count * GB_V, c->step);
   }
 }
+
+/* Pixels of images that have one each become rows, or rows such pixels: units are blocks. */
+void GB(flatten)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
+  const ptrdiff_t count = c->in.batch * c->in.width; /* one of them is 1 */
+  const ptrdiff_t x_step = c->in.batch > 1 ? c->in.image : c->in.pixel, y_step = c->out.batch > 1 ? c->out.image : c->out.pixel;
+  (void)scratch;
+  for (; unit < end; ++unit) {
+    const float *x = c->in.data + unit * c->in.plane;
+    float *y = c->out.data + unit * c->out.plane;
+    for (ptrdiff_t k = 0; k < count; ++k, x += x_step, y += y_step) {
+      *(GB(vec) *)y = GB(load)(x);
+      GB(activate)(y, GB_V, c->step);
+    }
+  }
+}

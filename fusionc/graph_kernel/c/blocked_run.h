@@ -201,6 +201,7 @@ static const char *gb_sizes(const gk_kernel *kernel, const int64_t *const *input
       out = in;
       if (s->op == GB_GLOBAL_AVERAGE) out.height = out.width = 1;
       else if (s->op == GB_TRANSPOSED) out.height = gb_enlarged(s, 0, in.height), out.width = gb_enlarged(s, 1, in.width);
+      else if (s->op == GB_FLATTEN) out = p->storages[p->buffers[s->out].storage].rows ? (gb_size){1, 1, in.batch} : (gb_size){in.width, 1, 1};
       else if (s->op == GB_RESIZE) out.height *= s->stride[0], out.width *= s->stride[1];
       else if (s->weights >= 0 || s->op == GB_MAX_POOL || s->op == GB_AVERAGE_POOL)
         out.height = gb_sized(s, 0, in.height), out.width = gb_sized(s, 1, in.width);

@@ -24,6 +24,7 @@ static const gb_width GB(width_of) = {
             [GB_CLEAR] = GB(clear),
             [GB_PICK] = GB(pick),
             [GB_ROTARY] = GB(rotate),
+            [GB_FLATTEN] = GB(flatten),
 #if GB_HAS_LANES
             [GB_DEPTHWISE] = GB(by_lane),
             [GB_GROUPED] = GB(by_lane),

@@ -17,10 +17,10 @@ import numpy as np
 Array = np.ndarray[Any, Any]
 KINDS = ("LOAD", "STORE", "CONV", "WINOGRAD", "DEPTHWISE", "FIRST", "TRANSPOSED", "MAX_POOL", "AVERAGE_POOL",
          "GLOBAL_AVERAGE", "ADD", "MUL", "SCALE", "ACT", "RESIZE", "COPY", "PRODUCT", "GROUPED",
-         "LAYER_NORM", "ATTENTION", "CLEAR", "PICK", "RMS_NORM", "ROTARY")  # fmt: skip
+         "LAYER_NORM", "ATTENTION", "CLEAR", "PICK", "RMS_NORM", "ROTARY", "FLATTEN")  # fmt: skip
 LOAD, STORE, CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, MAX_POOL, AVERAGE_POOL = range(9)
 GLOBAL_AVERAGE, ADD, MUL, SCALE, ACT, RESIZE, COPY, PRODUCT, GROUPED, LAYER_NORM, ATTENTION, CLEAR, PICK = range(9, 22)
-RMS_NORM, ROTARY = 22, 23
+RMS_NORM, ROTARY, FLATTEN = 22, 23, 24
 CONVOLUTIONS = (CONV, WINOGRAD, DEPTHWISE, FIRST, TRANSPOSED, PRODUCT, GROUPED)
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 Activation = Callable[[Array, float, float], Array]
@@ -251,6 +251,11 @@ class Interpreter:
             assert not (kept.size and step.activation)
             picked = turns % step.group * (x.shape[1] // step.group) + turns // step.group
             return np.concatenate([kept, x[:, picked]], axis=1)
+        if step.op == FLATTEN:  # [batch, channel, 1, 1] from or to [1, channel, 1, row]
+            assert x.shape[2] == 1 and 1 in (x.shape[0], x.shape[3])
+            is_rows = self.program.storages[self.program.buffers[step.out][0]][2]
+            assert not is_rows or x.shape[3] == 1
+            return x.transpose(3, 1, 2, 0)
         if step.op in (ACT, COPY):
             return x.copy()
         assert other is not None

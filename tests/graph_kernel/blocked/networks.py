@@ -101,7 +101,6 @@ class Network:
 
     def model(self, *outputs: str) -> onnx.ModelProto:
         infos = [helper.make_tensor_value_info(n, 1, shape) for n, shape in self.inputs.items()]
-        rank = len(next(iter(self.inputs.values())))
         ends = [helper.make_tensor_value_info(n, 1, None) for n in outputs or self.outputs]
         tensors = [numpy_helper.from_array(a, n) for n, a in self.weights.items()]
         graph = helper.make_graph(self.nodes, "network", infos, ends, tensors)

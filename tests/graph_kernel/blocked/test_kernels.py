@@ -148,6 +148,18 @@ def bottlenecks() -> Network:
     return n
 
 
+def classified() -> Network:
+    """A gate and a result that products make of means: rows of pixels, pixels of rows, with a border as well."""
+    n = Network(seed=10)
+    x = n.conv(n.input("N", 8, "H", "W"), 8, 40, 1)
+    s = n.op("Relu", n.product(n.op("Flatten", n.op("GlobalAveragePool", x)), 40, 24))
+    s = n.op("Unsqueeze", n.op("Sigmoid", n.product(s, 24, 40)), n.const([2, 3], np.int64))
+    x = n.op("Mul", x, n.op("Sigmoid", n.conv(s, 40, 40)))
+    y = n.op("Tanh", n.op("ReduceMean", x, axes=[2, 3], keepdims=0))
+    n.outputs = [x, n.op("Gemm", y, n.random(10, 40), n.random(10), transB=1)]
+    return n
+
+
 def pooled() -> Network:
     """The largest of windows."""
     n = Network(seed=6)
@@ -185,6 +197,7 @@ def _networks() -> dict[str, Callable[[], Network]]:
         "squeezed": squeezed,
         "inverted": inverted,
         "gated": gated,
+        "classified": classified,
         "pooled": pooled,
         "transposed": transposed,
     }
@@ -290,6 +303,13 @@ def test_no_batch_of_what_is_made_block_by_block(library: Library) -> None:
     tensors = found.tensors(inverted().feeds({"N": 0, "H": 8, "W": 8}))
     made = [array.shape for array in run_kernel(found, tensors, library.file)]
     assert made == [(0, 24, 4, 4), (0, 256, 3, 3), (0, 24, 4, 4)]
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_no_rows_of_no_images(library: Library) -> None:
+    (found,) = library.areas[f"classified_{KernelKind.BLOCKED}"]
+    tensors = found.tensors(classified().feeds({"N": 0, "H": 8, "W": 8}))
+    assert [array.shape for array in run_kernel(found, tensors, library.file)] == [(0, 40, 8, 8), (0, 10)]
 
 
 @pytest.mark.usefixtures("needs_a_compiler")

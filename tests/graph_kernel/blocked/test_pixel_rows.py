@@ -30,6 +30,7 @@ STAYS: dict[str, Form] = {
     "not the channels": lambda n, x: n.op("Flatten", x, axis=2),
     "all in front": with_shape("Reshape", 32, 1),
     "a batch alone": with_shape("Squeeze", 0),
+    "rows of another number": lambda n, x: n.op("Reshape", x, n.const([-1, 8], np.int64)),
     "three axes": with_shape("Squeeze", 3),
     "parts of channels": with_shape("Reshape", 2, 16),
     "a shape that is computed": lambda n, x: n.op("Reshape", x, n.op("Neg", n.const([-1, -32], np.int64))),
@@ -85,16 +86,28 @@ def test_what_moves_more_stays_outside(name: str) -> None:
     assert operators_in(n, x, y) == [["Conv", "Relu", "GlobalAveragePool"]]
 
 
-@pytest.mark.parametrize("batch", [2, "N"])
+@pytest.mark.parametrize("batch", ["N", 3])
+@pytest.mark.parametrize("count", [1, 2, 5])
 @pytest.mark.parametrize("mean", [False, True])
-def test_several_images_or_an_unknown_number_of_them(batch: int | str, mean: bool) -> None:
+def test_the_rows_of_several_images(batch: int | str, count: int, mean: bool) -> None:
     n = Network()
     x = pixel(n, batch, mean=mean)
     y = n.op("Flatten", x) if mean else n.op("ReduceMean", x, axes=[2, 3], keepdims=0)
-    n.outputs = [x, n.product(y, 32, 10)]
-    inside = operators_in(n)
-    assert ["Conv", "Relu", "GlobalAveragePool"][: 2 + mean] in inside and ["MatMul", "Add"] in inside
-    check_all(n, {"N": 2})
+    y = n.op("Relu", n.op("Gemm", n.op("Sigmoid", y), n.random(40, 32), n.random(40), transB=1))
+    program = check_alone(n, x, y, n.product(y, 40, 10), sizes={"N": count})
+    assert kinds_of(program) == "CONV GLOBAL_AVERAGE FLATTEN CONV PRODUCT"
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+@pytest.mark.parametrize("border", [0, 1])
+def test_gates_of_several_images(count: int, border: int) -> None:
+    n = Network()
+    x = n.conv(n.input("N", 16, 6, 7), 16, 32)
+    s = n.op("Relu", n.product(n.op("Flatten", n.op("GlobalAveragePool", x)), 32, 8))
+    s = n.op("Unsqueeze", n.product(s, 8, 32), n.const([2, 3], np.int64))
+    s = n.op("Sigmoid", n.conv(s, 32, 32, 1 + 2 * border, pads=[border] * 4))
+    program = check_alone(n, n.op("Mul", x, s), sizes={"N": count})
+    assert kinds_of(program) == "CONV GLOBAL_AVERAGE FLATTEN PRODUCT PRODUCT FLATTEN CONV SCALE"
 
 
 def test_more_than_one_pixel() -> None:
