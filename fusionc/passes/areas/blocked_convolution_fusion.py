@@ -7,8 +7,9 @@ class BlockedConvolutionFusionPass(AreaPass):
     before   Conv, ConvTranspose, pools, activations, sums, products with one factor for each channel,
              BatchNormalization, Concat, Split, Slice, shuffles of channels (Reshape, Transpose, Reshape) and nearest
              Resize, connected, with at least one convolution;
-             LayerNormalization over channels and products with matrices between Transposes of the channels; float32,
-             constant weights
+             LayerNormalization over channels and products with matrices between Transposes of the channels; products
+             of what a mean over rows and columns makes of each image (Flatten, Reshape, Squeeze, ReduceMean), as the
+             classifier or as a gate (Unsqueeze, Reshape); float32, constant weights
     after    one operator of the domain fusionc.gk: a model-local function, and a kernel beside the model
     refuses  what onnxruntime is estimated to compute as fast in its own blocked layout
     never    without --enable_graph_kernel; weights that are computed; numbers of channels that are not known;
