@@ -61,6 +61,7 @@ def command(
     """Run the models REFERENCE and CANDIDATE in onnxruntime and compare every output.
 
     Where CANDIDATE has a ready form beside it that fits this machine, that is compared as well.
+    Areas of generated kernels run as functions: the verification of a conversion runs the kernels.
     """
     from fusionc.runtime.process import start, step_limit
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from fusionc.disk.content import content_of
 from fusionc.disk.paths import path_of, require_path
 from fusionc.errors import FusioncError, UsageError
-from fusionc.graph_kernel.library.location import library_for
+from fusionc.graph_kernel.library.location import has_areas, library_for
 from fusionc.graph_kernel.library.register import register_kernels, require_session_options
 from fusionc.ready.machine import this_machine
 from fusionc.ready.session_file import ReadyForm, SessionFile, read_session_file, session_file_of
@@ -38,11 +38,11 @@ def session(
     providers     those of onnxruntime; with others than the CPU's the model runs as it is, without its ready form
 
     A ready form (`--ready`) fits the onnxruntime and the processor that it was made for, as long as its files and the
-    model are those that were written together. Where it does not, the model runs as it is, with a UserWarning that
-    says why; the same where kernels cannot be loaded. A ready form is what onnxruntime's optimizers make of the model
-    at their default level: with options of another level, the model runs as it is. Settings that `fusionc tune` has
-    found to pay on a machine like this one hold where `options` say nothing else. Kernels are machine code: call this
-    for models that you trust. Raises UsageError where there is no model, else what onnxruntime raises.
+    model are those that were written together. Where it does not, the model runs as it is, with a UserWarning that says
+    why; the same where kernels are missing or cannot be loaded. A ready form is what onnxruntime's optimizers make of
+    the model at their default level: with options of another level, the model runs as it is. Settings that `fusionc
+    tune` has found to pay on a machine like this one hold where `options` say nothing else. Kernels are machine code:
+    call this for models that you trust. Raises UsageError where there is no model, else what onnxruntime raises.
     """
     import onnxruntime
 
@@ -66,6 +66,8 @@ def session(
             raise
         except FusioncError as error:
             warnings.warn(f"{path}: {error.what} {error.hint}. Its areas run without kernels", stacklevel=2)
+    elif has_areas(path):
+        warnings.warn(f"{path}: there is no {library.name} beside it. Its areas run without kernels", stacklevel=2)
     every = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_ALL
     is_for_cpu = list(providers) == _PROVIDERS
     if is_for_cpu and session_file_of(path).exists() and options.graph_optimization_level == every:

@@ -17,6 +17,8 @@ import pytest
 from harness import parse
 
 import fusionc
+from fusionc.graph_kernel.library.location import _DOMAIN
+from fusionc.model.operators import KERNELS
 from fusionc.ready import session as module
 from fusionc.ready.machine import Machine, this_machine
 
@@ -49,6 +51,20 @@ def test_it_is_used_and_gives_the_same_to_the_bit(folder: Path) -> None:
     assert is_ready(session)
     wanted = ort.InferenceSession(folder / "out.onnx").run(None, FEEDS)
     assert [output.tobytes() for output in session.run(None, FEEDS)] == [output.tobytes() for output in wanted]
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+def test_kernels_that_are_missing_are_said_to_be(tmp_path: Path) -> None:
+    onnx.save(parse(AREA), tmp_path / "in.onnx")
+    report = fusionc.convert(tmp_path / "in.onnx", output=tmp_path / "out.onnx", enable_graph_kernel=True, log="null")
+    assert report.kernels is not None and _DOMAIN.decode() == KERNELS
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fusionc.session(tmp_path / "in.onnx")
+        fusionc.session(tmp_path / "out.onnx")
+    report.kernels.unlink()
+    with pytest.warns(UserWarning, match=r"there is no out.kernels.so beside it. Its areas run without kernels"):
+        fusionc.session(tmp_path / "out.onnx")
 
 
 def test_a_copy_is_read_once_and_used(folder: Path) -> None:
@@ -157,6 +173,7 @@ def test_a_model_without_a_ready_form(converted: Path) -> None:
 
 
 @pytest.mark.usefixtures("needs_a_compiler")
+@pytest.mark.filterwarnings("ignore:.*areas run without kernels")
 def test_with_kernels(tmp_path: Path) -> None:
     onnx.save(parse(AREA), tmp_path / "in.onnx")
     model = tmp_path / "out.onnx"

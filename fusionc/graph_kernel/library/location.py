@@ -13,6 +13,8 @@ from fusionc.disk.publish import Library, contains, digest, in_the_way, is_copy
 from fusionc.errors import FusioncError, UsageError
 
 SUFFIX = ".kernels.so"
+_DOMAIN = b"fusionc.gk"  # KERNELS of model/operators.py
+_TAIL = 1 << 20  # bytes
 _MARK = b"kernels of areas, made by fusionc"  # which operators.h puts into each library
 
 
@@ -65,7 +67,7 @@ def library_for(model: Path) -> Path:
 def has_areas(model: Path) -> bool:
     """Whether a model has areas, which want a library."""
     try:
-        return bool(_areas(model))
+        return _may_have_areas(model) and bool(_areas(model))
     except Exception:  # of protobuf, of onnx, of the system; onnxruntime says what is wrong with the file
         return False
 
@@ -76,6 +78,14 @@ def is_own(library: Path) -> bool:
         return stat.S_ISREG(library.lstat().st_mode) and contains(library, _MARK)
     except OSError:
         return False
+
+
+def _may_have_areas(model: Path) -> bool:
+    """Functions are the last part of a file, and each ends with its domain: where that of areas is not there, a session
+    need not import what reads models."""
+    with model.open("rb") as file:
+        file.seek(max(0, model.stat().st_size - _TAIL))
+        return _DOMAIN in file.read()
 
 
 def _areas(model: Path) -> list[str]:
