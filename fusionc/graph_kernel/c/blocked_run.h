@@ -180,6 +180,11 @@ static const char *gb_attention_fault(const gb_program *p, const gb_step *s, con
   return is_of_all && is_of_each ? NULL : "what is added to scores does not fit them";
 }
 
+/* Rows, one for each image, or such images, one for each row. */
+static gb_size gb_flattened(const gb_program *p, const gb_step *s, gb_size in) {
+  return p->storages[p->buffers[s->out].storage].rows ? (gb_size){1, 1, in.batch} : (gb_size){in.width, 1, 1};
+}
+
 /* The sizes of the images in all storages; `input_sizes` has those of the inputs: [batch, channels, height, width] of images,
  * [batch, height, width, channels] of rows, or without batch and height; [batch, head, query, key] of what attention adds to
  * scores, [batch, row, 1] of which rows are cleared. What is wrong with them, or NULL. */
@@ -201,7 +206,7 @@ static const char *gb_sizes(const gk_kernel *kernel, const int64_t *const *input
       out = in;
       if (s->op == GB_GLOBAL_AVERAGE) out.height = out.width = 1;
       else if (s->op == GB_TRANSPOSED) out.height = gb_enlarged(s, 0, in.height), out.width = gb_enlarged(s, 1, in.width);
-      else if (s->op == GB_FLATTEN) out = p->storages[p->buffers[s->out].storage].rows ? (gb_size){1, 1, in.batch} : (gb_size){in.width, 1, 1};
+      else if (s->op == GB_FLATTEN) out = gb_flattened(p, s, in);
       else if (s->op == GB_RESIZE) out.height *= s->stride[0], out.width *= s->stride[1];
       else if (s->weights >= 0 || s->op == GB_MAX_POOL || s->op == GB_AVERAGE_POOL)
         out.height = gb_sized(s, 0, in.height), out.width = gb_sized(s, 1, in.width);

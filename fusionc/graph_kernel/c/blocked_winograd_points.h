@@ -115,7 +115,7 @@ void GB(transform_weights)(const float *w, float *to, ptrdiff_t in_blocks, ptrdi
     if (P == 4) GB(weights_to_points)(4, 0, from, at, step, in_blocks, is_two);
     else if (P == 5) GB(weights_to_points)(5, 0, from, at, step, in_blocks, is_two);
     else
-      for (ptrdiff_t first = 0; first < 6; first += 2)
+      for (ptrdiff_t first = 0; first < 6; first += GB_ROWS_OF(6))
         GB(weights_to_points)(6, first, from, at + 6 * first * step, step, in_blocks, is_two);
   }
 }
