@@ -1,6 +1,7 @@
+from fusionc.model.graph import Edge
 from fusionc.model.operators import MICROSOFT
 from fusionc.passes._shared.written_gelu import any_gelu, bias_of, written_gelu, written_tanh_gelu
-from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, either, op, var
+from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, either, op, refuse, var
 
 x = var("x")
 _SUM = x + var("b")
@@ -25,7 +26,8 @@ class BiasGeluFusionPass(UBFusionPass):
     after    com.microsoft.BiasGelu(x, b); FastGelu(x, b); com.microsoft.Gelu(x), as below opset 20 there is no other;
              FastGelu(x)
     refuses  addends of which none is known to be one number for each column; elements other than float32 (there is
-             no kernel)
+             no kernel); in front of Erf, the product by a matrix of which all sizes are known: onnxruntime adds the
+             bias in a Gemm then, and Gemm and Gelu take 0.85 to 1.03 of the time of MatMul and BiasGelu
     algebra  the definitions: FastGelu computes the formula with Tanh
     source   CANN's MatMulGelu passes; onnxruntime's BiasGeluFusion; with Erf it takes 0.44 to 0.71 of the time, with
              Tanh 0.30 to 0.45
@@ -41,4 +43,17 @@ class BiasGeluFusionPass(UBFusionPass):
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
-        return new.node("BiasGelu", bias_of(m), domain=MICROSOFT)
+        x, bias = bias_of(m)
+        if _becomes_gemm(x):
+            refuse("onnxruntime makes a Gemm of the product and the bias, which is faster")
+        return new.node("BiasGelu", [x, bias], domain=MICROSOFT)
+
+
+def _becomes_gemm(x: Edge) -> bool:
+    """Whether onnxruntime, when it loads the model, makes a Gemm of what gives x and of the bias that is added."""
+    product = x.producer
+    if product is None or not product.is_op("MatMul") or x.use_count > 1 or x.is_output:
+        return False
+    rows, matrix = product.inputs
+    is_known = rows.shape is not None and all(isinstance(size, int) for size in rows.shape)
+    return matrix.rank == 2 and (is_known or rows.rank == 2)

@@ -21,6 +21,11 @@ def plain(body: str) -> str:
     return f"agraph (float[N,3,4] x) => (float[N,3,4] y) <{CONSTANTS}> {{ {body} }}"
 
 
+def product(u: str = "float[2,3,4] u", y: str = "float[2,3,4] y", v: str = "float[4,4] V", body: str = GELU) -> str:
+    return graph(body, "w = MatMul (u, V) x = Add (w, b)", u, y, f"float[4] b, {v}")
+
+
+A_GEMM = "onnxruntime makes a Gemm of the product and the bias, which is faster"
 NO_ROW = "no addend is known to be one number for each column"
 STAYS = [
     Stays("a bias of one element", graph(GELU, b="float[1] b"), NO_ROW, opset=20),
@@ -36,6 +41,10 @@ STAYS = [
         "no CPU kernel for BiasGelu of double",
         opset=20,
     ),
+    Stays("a product of known sizes", product(), A_GEMM, opset=20),
+    Stays("a product of four dimensions", product("float[2,1,3,4] u", "float[2,1,3,4] y"), A_GEMM, opset=20),
+    Stays("a product of two dimensions", product("float[N,4] u", "float[N,4] y"), A_GEMM, opset=20),
+    Stays("a vector times a matrix", product("float[4] u", "float[4] y"), A_GEMM, opset=20),
     Stays("Gelu without bias", plain(GELU), None, opset=20),
     Stays("Gelu with tanh, without bias", plain(GELU_TANH), None, opset=20),
     Stays("another half", graph().replace("half = {0.5}", "half = {0.505}"), None),
@@ -56,6 +65,21 @@ FIRES = [
         graph(add="w = MatMul (u, V) x = Add (w, b)", b="float[4] b, float[4,4] V"),
         ["MatMul", "BiasGelu"],
     ),
+    Fires("behind a product of matrices", product(v="float[2,4,4] V"), ["MatMul", "BiasGelu"], opset=20),
+    Fires(
+        "behind a product that is a result",
+        product(y="float[2,3,4] y, float[2,3,4] w"),
+        ["MatMul", "BiasGelu"],
+        opset=20,
+    ),
+    Fires(
+        "behind a product with another user",
+        product(y="float[2,3,4] y, float[2,3,4] z", body=f"{GELU} z = Relu (w)"),
+        ["MatMul", "BiasGelu", "Relu"],
+        opset=20,
+    ),
+    Fires("behind a product of known sizes, with tanh", product(body=GELU_TANH), ["MatMul", "FastGelu"], opset=20),
+    Fires("behind a product of known sizes, written out", product(body=f"{ERF} {HALF}"), ["MatMul", "Add", "Gelu"]),
     Fires("two vectors", graph(u="float[4] u", y="float[4] y"), ["BiasGelu"]),
     Fires(
         "a bias from outside",
