@@ -12,9 +12,10 @@ onnxruntime's default level, with all forms of it in turn in several fresh proce
 interleaved.py), to the original's; shown is the median over the processes. A/A is the original to itself. Without
 kernels to make, the ratio of kernels is that of the default switches. "same" stands where onnxruntime runs the same
 operators of the default form as of the original, so that the ratio is noise and no remark; it is not among those that
-are at most so slow. What seems slower is measured once more, in three times as many processes, and that counts: among a
-hundred models that are equally fast, some seem slower by chance. "fails" is a model that fusionc does not convert, or
-converts to another answer; "not run" one that onnxruntime does not run as it is.
+are at most so slow. What seems slower is measured once more when all models have been, in three times as many
+processes, and that counts: among a hundred models that are equally fast some seem slower by chance, and of one model
+all processes of a minute may be, as memory lies then. "fails" is a model that fusionc does not convert, or converts to
+another answer; "not run" one that onnxruntime does not run as it is.
 
 Models of the half that is held out are not named, unless they fail: what is reported is their means, how many are
 slower, and the slowest. What is measured is kept in RESULTS.jsonl, the means are written into RESULTS.md. Exit code 1
@@ -41,7 +42,7 @@ from rich.console import Console
 import fusionc
 
 HALVES, KINDS = ("tune", "held_out"), ("cnn", "transformer", "recurrent", "float16")
-_MORE = 3  # times as many processes for what seems slower
+_MORE = 3  # times as many processes for what seemed slower
 HEAD = f"{'model':46}{'kind':12}{'ms':>9}{'A/A':>8}{'default':>9}{'kernels':>9}"
 
 
@@ -52,6 +53,7 @@ class Row:
     half: str
     kind: str
     name: str
+    processes: int
     milliseconds: float = 0.0
     ratio: dict[str, float] = field(default_factory=dict)
     not_run: str = ""
@@ -63,6 +65,9 @@ class Row:
         """The ratios of forms of which onnxruntime does not run the same operators."""
         same = self.ratio.get("default") if self.is_same else None
         return {form: ratio for form, ratio in self.ratio.items() if form in ("default", "kernels") and ratio != same}
+
+    def seems_slower(self) -> bool:
+        return any(ratio > SLOWER for ratio in self.unlike().values())
 
     def slower(self) -> list[str]:
         noise = SLOWER + abs(self.ratio.get("again", 1.0) - 1)
@@ -92,8 +97,8 @@ def not_run(path: Path) -> str:
     return ""
 
 
-def measured(path: Path, options: argparse.Namespace) -> Row:
-    row = Row(path.parent.parent.name, path.parent.name, path.stem, not_run=not_run(path))
+def measured(path: Path, options: argparse.Namespace, processes: int) -> Row:
+    row = Row(path.parent.parent.name, path.parent.name, path.stem, processes, not_run=not_run(path))
     inputs = path.with_suffix(".npz")
     forms = {"original": path, "again": path}
     with tempfile.TemporaryDirectory() as folder:
@@ -108,14 +113,12 @@ def measured(path: Path, options: argparse.Namespace) -> Row:
                 row.failures[form] = one_line(problem)
         if not row.not_run:
             row.is_same = "default" in forms and operators_run(path) == operators_run(forms["default"])
-            take_times(row, forms, inputs, options, options.processes)
-            if any(ratio > SLOWER for ratio in row.unlike().values()):
-                take_times(row, forms, inputs, options, _MORE * options.processes)
+            take_times(row, forms, inputs, options)
     return row
 
 
-def take_times(row: Row, forms: dict[str, Path], inputs: Path, options: argparse.Namespace, processes: int) -> None:
-    runs = in_fresh_processes(forms, inputs, options.seconds, processes, options.one_thread)
+def take_times(row: Row, forms: dict[str, Path], inputs: Path, options: argparse.Namespace) -> None:
+    runs = in_fresh_processes(forms, inputs, options.seconds, row.processes, options.one_thread)
     row.milliseconds = statistics.median(run["original"] for run in runs) * 1e3
     row.ratio = {form: statistics.median(run[form] / run["original"] for run in runs) for form in forms}
     if "default" in forms and "kernels" not in row.failures:
@@ -175,14 +178,24 @@ def main() -> int:
     where = machine(options.one_thread, options.processes)
     alike = {"where": where, "folder": str(options.folder.resolve()), "seconds": options.seconds}
     known = {(row["half"], row["name"]): Row(**row) for row in journal.known(kept, alike)}
+
+    def measured_now(path: Path, processes: int) -> Row:
+        row = measured(path, options, processes)
+        if not row.failures:
+            journal.keep(kept, alike, asdict(row))
+        return row
+
     rows = []
     for path in found:
-        row = known.get((path.parent.parent.name, path.stem)) or measured(path, options)
+        row = known.get((path.parent.parent.name, path.stem)) or measured_now(path, options.processes)
         rows.append(row)
-        if (row.half, row.name) not in known and not row.failures:
-            journal.keep(kept, alike, asdict(row))
         if row.half == "tune" or row.failures:
             show(str(row))
+    for place, (path, row) in enumerate(zip(found, rows, strict=True)):
+        if row.seems_slower() and row.processes == options.processes:
+            rows[place] = row = measured_now(path, _MORE * options.processes)
+            if row.half == "tune":
+                show(str(row))
     table = list(means(rows))
     show("\n" + "\n".join(table))
     if options.results:

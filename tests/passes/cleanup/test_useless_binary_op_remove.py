@@ -17,6 +17,11 @@ def norm(form: str) -> str:
     return f"agraph (float[N,4] x) => (float[N,4] b) <{constants}> {{ {NORM.format(form)} }}"
 
 
+LAYER_NORM = (
+    norm("n = Div (d, r)")
+    .replace("s = Pow (x, two)", "u = ReduceMean <axes = [-1]> (x) d = Sub (x, u) s = Pow (d, two)")
+    .replace("b = Mul (n, c)", "t = Mul (n, c) b = Abs (t)")
+)
 RECOGNIZED = "runtimes recognize normalizations by their scale"
 ENLARGES = "the constant may enlarge the result"
 STAYS = [
@@ -35,6 +40,7 @@ STAYS = [
             "times the reciprocal": "q = Reciprocal (r) n = Mul (q, x)",
         }.items()
     ],
+    Stays("the scale of a layer normalization that the opset lacks", LAYER_NORM, RECOGNIZED, opset=16),
     Stays("0 − x", graph("Sub (c, a)", "float c = {0}"), None),
     Stays("1 / x", graph("Div (c, a)", "float c = {1}"), None),
     Stays("1 ^ x", graph("Pow (c, a)", "float c = {1}"), None),
@@ -64,9 +70,7 @@ FIRES = [
     Fires("x · 1", graph("Mul (a, c)", "float[4] c = {1, 1, 1, 1}"), LEFT),
     Fires(
         "the scale of a layer normalization",
-        norm("n = Div (d, r)")
-        .replace("s = Pow (x, two)", "u = ReduceMean <axes = [-1]> (x) d = Sub (x, u) s = Pow (d, two)")
-        .replace("b = Mul (n, c)", "t = Mul (n, c) b = Abs (t)"),
+        LAYER_NORM,
         ["ReduceMean", "Sub", "Pow", "ReduceMean", "Add", "Sqrt", "Div", "Abs"],
         opset=17,
     ),
