@@ -55,5 +55,6 @@ def _becomes_gemm(x: Edge) -> bool:
     if product is None or not product.is_op("MatMul") or x.use_count > 1 or x.is_output:
         return False
     rows, matrix = product.inputs
-    is_known = rows.shape is not None and all(isinstance(size, int) for size in rows.shape)
-    return matrix.rank == 2 and (is_known or rows.rank == 2)
+    if rows is None or matrix is None or matrix.rank != 2:
+        return False
+    return rows.rank == 2 or (rows.shape is not None and all(isinstance(size, int) for size in rows.shape))

@@ -16,6 +16,8 @@ THREE = "float[N,M,4] a, float[N,M,2] b, float[N,M,4] c"
 ROWS = {"x": "float[M,3] x", "y": "float[M,4] a, float[M,2] b, float[M,4] c"}
 GEMMS = "a = Gemm (x, V, B) b = Gemm (x, W, C) c = Gemm (x, U, D)"
 
+TALL = "float[N,64,4] a, float[N,64,2] b, float[N,64,4] c"
+MANY = "to split so many rows takes as long as the products save"
 LARGE = "float[600,500] V, float[600,500] W, float[600,500] U"
 TWICE = "a = MatMul (x, V) b = MatMul (x, W) c = MatMul (x, U) d = MatMul (z, V) e = MatMul (z, W) f = MatMul (z, U)"
 STAYS = [
@@ -51,6 +53,18 @@ STAYS = [
         None,
     ),
     Stays("integers", graph(QKV, y=THREE).replace("float", "int32"), "the elements are not floating-point numbers"),
+    Stays("many rows", graph(QKV, "float[128,3] x", "float[128,4] a, float[128,2] b, float[128,4] c"), MANY),
+    Stays("many rows in two dimensions", graph(QKV, "float[2,64,3] x", TALL.replace("N", "2")), MANY),
+    Stays("many rows of an unknown batch", graph(QKV, "float[N,128,3] x", TALL.replace("64", "128")), MANY),
+    Stays(
+        "many rows, transposed",
+        graph(
+            GEMMS.replace("Gemm (", "Gemm <transA = 1> ("),
+            "float[3,128] x",
+            "float[128,4] a, float[128,2] b, float[128,4] c",
+        ),
+        MANY,
+    ),
     Stays("a vector", graph(QKV, x="float[3] x", y="float[4] a, float[2] b, float[4] c"), "the rank is 1"),
     Stays(
         "weights from outside", graph(QKV.replace("(x, W)", "(x, T)"), x="float[N,M,3] x, float[3,2] T", y=THREE), None
@@ -78,6 +92,17 @@ STAYS = [
 
 EMPTY_NAMES = GEMMS.replace("V, B)", "V, )").replace("W, C)", "W, )").replace("U, D)", "U, )")
 FIRES = [
+    Fires("fewer rows", graph(QKV, "float[N,64,3] x", TALL), ["MatMul", "Split"]),
+    Fires(
+        "few rows, transposed, of many numbers",
+        graph(
+            GEMMS.replace("Gemm (", "Gemm <transA = 1> ("),
+            "float[128,3] x",
+            "float[3,4] a, float[3,2] b, float[3,4] c",
+            "float[128,4] V, float[128,2] W, float[128,4] U, float[4] B, float[2] C, float[4] D",
+        ),
+        ["Gemm", "Split"],
+    ),
     Fires(
         "three biased, of which one is handed out without its bias",
         graph(
