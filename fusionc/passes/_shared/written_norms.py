@@ -14,6 +14,7 @@ from fusionc.rewrite import Match, Tape, const, either, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula, OpFormula
 from fusionc.shapes.equality import same_shape
 
+LAYER_NORMALIZATION = 17  # the opset from which on it is an operator
 scale = var("scale")
 _x, _epsilon = var("x"), const("epsilon")
 
@@ -33,7 +34,6 @@ def _inverse_root(value: Formula, numerator: Formula) -> Formula:
 _square = _centred("mean_of_square")
 _variance = op.ReduceMean(either(_square**2.0, _square * _square), rest("variance_axes"), _as="variance")
 NORMALIZED = _inverse_root(_variance + _epsilon, _centred("mean"))  # (x − mean(x)) / √(variance(x) + epsilon)
-_LAYER_NORMALIZATION = 17  # the opset from which on it is an operator
 _MAX_ONES = 1 << 16  # elements of a scale that has to be made
 
 
@@ -64,7 +64,7 @@ def keep_scale(x: Edge, scale: Edge) -> None:
     terms = [term for root in divisors for total in _inputs_of(root, "Sqrt") for term in _inputs_of(total, "Add")]
     squares = [square for term in terms for square in _inputs_of(term, "ReduceMean")[:1]]
     roots = [root for square in squares for name in ("Pow", "Mul") for root in _inputs_of(square, name)]
-    has_own_operator = any(_inputs_of(root, "Sub") for root in roots) and x.graph.opset >= _LAYER_NORMALIZATION
+    has_own_operator = any(_inputs_of(root, "Sub") for root in roots) and x.graph.opset >= LAYER_NORMALIZATION
     if scale.rank == 1 and squares and not has_own_operator:
         refuse("runtimes recognize normalizations by their scale")
 

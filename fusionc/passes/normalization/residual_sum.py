@@ -2,6 +2,7 @@ from onnx import TensorProto
 
 from fusionc.model.graph import Edge
 from fusionc.passes._shared.target import require_onnxruntime
+from fusionc.passes._shared.written_norms import LAYER_NORMALIZATION
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, op, refuse, var
 from fusionc.shapes.equality import same_shape
 
@@ -13,7 +14,7 @@ def _is_normalized(m: Match) -> bool:
     if value.is_output or any(user.graph is not m.graph or user.inputs[0] is not value for user in users):
         return False
     names = [user.op if user.domain == "" else "" for user in users]
-    if m.opset >= 17:
+    if m.opset >= LAYER_NORMALIZATION:
         return names == ["LayerNormalization"]
     return set(names) == {"ReduceMean", "Sub"}
 
