@@ -13,9 +13,9 @@ interleaved.py), to the original's; shown is the median over the processes. A/A 
 kernels to make, the ratio of kernels is that of the default switches. "same" stands where onnxruntime runs the same
 operators of the default form as of the original, so that the ratio is noise and no remark; it is not among those that
 are at most so slow. What seems slower is measured once more when all models have been, in three times as many
-processes, and that counts: among a hundred models that are equally fast some seem slower by chance, and of one model
-all processes of a minute may be, as memory lies then. "fails" is a model that fusionc does not convert, or converts to
-another answer; "not run" one that onnxruntime does not run as it is.
+processes, and that counts: among a hundred models that are equally fast some seem slower by chance, and one model may
+be slower for a minute in all processes, because of where its memory happens to lie. "fails" is a model that fusionc
+does not convert, or converts to another answer; "not run" one that onnxruntime does not run as it is.
 
 Models of the half that is held out are not named, unless they fail: what is reported is their means, how many are
 slower, and the slowest. What is measured is kept in RESULTS.jsonl, the means are written into RESULTS.md. Exit code 1
@@ -29,7 +29,7 @@ import statistics
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 
 import journal
@@ -176,7 +176,12 @@ def main() -> int:
     show(HEAD)
     kept = options.results and Path(f"{options.results}.jsonl")
     where = machine(options.one_thread, options.processes)
-    alike = {"where": where, "folder": str(options.folder.resolve()), "seconds": options.seconds}
+    alike = {
+        "where": where,
+        "folder": str(options.folder.resolve()),
+        "seconds": options.seconds,
+        "row": [f.name for f in fields(Row)],
+    }
     known = {(row["half"], row["name"]): Row(**row) for row in journal.known(kept, alike)}
 
     def measured_now(path: Path, processes: int) -> Row:
@@ -194,12 +199,13 @@ def main() -> int:
     for place, (path, row) in enumerate(zip(found, rows, strict=True)):
         if row.seems_slower() and row.processes == options.processes:
             rows[place] = row = measured_now(path, _MORE * options.processes)
-            if row.half == "tune":
+            if row.half == "tune" or row.failures:
                 show(str(row))
     table = list(means(rows))
     show("\n" + "\n".join(table))
     if options.results:
-        text = [f"{where}; models of benchmarks/make_unseen.py.", "", *table, ""]
+        more = f"{_MORE * options.processes} for what seemed slower in these"
+        text = [f"{where} ({more}); models of benchmarks/make_unseen.py.", "", *table, ""]
         Path(f"{options.results}.md").write_text("\n".join(text))
     failed, slower = sum(bool(row.failures) for row in rows), sum(bool(row.slower()) for row in rows)
     left_out = sum(bool(row.not_run) for row in rows)

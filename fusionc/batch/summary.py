@@ -71,7 +71,7 @@ def show_summary(summary: Summary, records: Path, stream: TextIO) -> None:
     facts = [
         ("models", f"{len(summary.outcomes)}: {counts}"),
         *(("notice", notice) for notice in summary.notices),
-        *([("notices", f"there are some of {told} models, which the summary has")] if told else []),
+        *([("notices", f"on {told} of the models, in the summary")] if told else []),
         ("summary", str(summary_file(records))),
         ("time", f"{summary.seconds:.2f} s"),
     ]

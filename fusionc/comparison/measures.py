@@ -19,6 +19,7 @@ from fusionc.protos import inputs_to_feed, tensors_of, without_large_weights
 from fusionc.report.model_info import bytes_on_disk, operator_counts
 from fusionc.requested.dimension_size import OPEN
 from fusionc.requested.input_shape import fix_sizes
+from fusionc.shapes.expressions import is_static
 from fusionc.shapes.inference import typed_model
 from fusionc.verify.inputs.formulas import formula_of
 
@@ -89,8 +90,7 @@ def _forget_what_follows(graph: onnx.GraphProto) -> None:
 
 def _is_sized(value: Edge | None) -> bool:
     """Whether all dimensions of a value are known."""
-    shape = None if value is None else value.shape
-    return shape is not None and all(isinstance(dim, int) for dim in shape)
+    return value is not None and is_static(value.shape)
 
 
 def measures_of(proto: onnx.ModelProto, path: Path, sized: Sized) -> Measures:

@@ -2,8 +2,9 @@
 
 flags     what the user has asked for
 select    a graph → areas, and where they are in it
-lower     an area → nests of loops
-c         nests of loops → C text → machine code
+lower     an area of elements → nests of loops
+blocked   an area of convolutions or products → a program of steps
+c         loops, and programs with what runs them → C text → machine code
 library   the machine code as a file: who made it, where it lies, who uses it
 fusion    all of it on one page; messages, stage_check and dump_as_text say what happened
 """

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import onnx.defs
 
 from fusionc.errors import nearest, quote
+from fusionc.graph_kernel.blocked.image_operators import OPERATORS
 from fusionc.graph_kernel.flags.flag_table import Flags
 from fusionc.graph_kernel.flags.operator_names import why_not_in_onnx
 from fusionc.graph_kernel.flags.stages import STAGE_PASSES, names_of
@@ -79,8 +80,13 @@ def _has_definition(name: str) -> bool:
 def needless_lists(flags: Flags, has_kernels: bool) -> list[str]:
     """A notice for each list that adds operators which are there already, or cannot be there, and why."""
     added = [name for name in flags.enable_cluster_ops if not flags.enable_cluster_ops_only]
-    impossible = [name for name in (*added, *flags.enable_cluster_ops_only) if has_kernels and name not in COMPUTED]
-    there = [name for name in added if name in CLUSTER]
+    in_programs = {op for _, op in OPERATORS}
+    impossible = [
+        name
+        for name in (*added, *flags.enable_cluster_ops_only)
+        if has_kernels and name not in COMPUTED and name not in in_programs
+    ]
+    there = [name for name in added if name in CLUSTER or (has_kernels and name in in_programs)]
     found = []
     if impossible:
         what = f"no kernel computes {', '.join(dict.fromkeys(impossible))}, so that no area has it"

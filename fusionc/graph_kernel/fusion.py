@@ -14,7 +14,7 @@ from fusionc.graph_kernel.flags.flag_table import Flags
 from fusionc.graph_kernel.flags.stages import BUILD, CLUSTER, EXPANDER, OP_COMBINER, PACKET, SPLITTER, Stages
 from fusionc.graph_kernel.library.kernel_library import KernelLibrary
 from fusionc.graph_kernel.select.area_location import AreaLocation
-from fusionc.graph_kernel.select.blocked_regions import NOT_FASTER, blocked_locations
+from fusionc.graph_kernel.select.blocked_clusters import NOT_FASTER, blocked_locations
 from fusionc.graph_kernel.select.cluster import clusters_of
 from fusionc.graph_kernel.select.cost import Cost
 from fusionc.graph_kernel.select.expand import Expander

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import onnx
-from onnx import helper
+from onnx import helper, numpy_helper
 
-from fusionc.graph_kernel.area import Area
+from fusionc.graph_kernel.area import Area, KernelKind
+from fusionc.graph_kernel.blocked.make_program import MadeProgram, program_of
+from fusionc.graph_kernel.blocked.time_saved import saved_by_program
 from fusionc.graph_kernel.lower.symbolic_sizes import Unsupported
 from fusionc.graph_kernel.select.make_area import function_of
 from fusionc.graph_kernel.select.time_estimate import seconds_saved, with_sizes
-from fusionc.model.operators import KERNELS
+from fusionc.model.operators import KERNELS, MICROSOFT
 from fusionc.runtime.profile import seconds_of_run
 from fusionc.runtime.run_errors import RunError
 
@@ -25,17 +28,21 @@ def told_savings(areas: Sequence[Area], library: Path) -> list[str]:
 
 
 def _saved(area: Area, library: Path) -> str:
+    weights = dict[str, np.ndarray]()
     try:
-        sized = with_sizes(area, {})
-        estimated = seconds_saved(area, {})
+        if area.kind is KernelKind.LOOPS:
+            sized, estimated = with_sizes(area, {}), seconds_saved(area, {})
+        else:
+            made = program_of(area)
+            sized, estimated = _of_usual_sizes(area, made), saved_by_program(area)
+            weights = _weights(area, made)
     except Unsupported:
         return "was not measured: no sizes are known that it can have"
-    call = helper.make_node(area.name, list(area.inputs), list(area.outputs), domain=KERNELS)
-    feeds = {name: _elements(sized, name) for name in area.inputs}
+    feeds = {name: np.ones(_shape(sized, name), _type(area, name)) for name in area.inputs if name not in weights}
     try:
         with tempfile.TemporaryDirectory(prefix="fusionc-") as folder:
             model = Path(folder, "area.onnx")
-            onnx.save(_model(sized, call), model)
+            onnx.save(_model(sized, weights), model)
             one_by_one, kernel = (seconds_of_run(model, feeds, kernels) for kernels in (None, library))
     except RunError as error:
         return f"was not measured: {error}"
@@ -43,18 +50,46 @@ def _saved(area: Area, library: Path) -> str:
     return f"is estimated to save {estimated * 1e6:.1f} µs of a run on one thread, and saves {saved:.1f} µs"
 
 
-def _elements(area: Area, name: str) -> np.ndarray:
-    value = area.values[name]
-    sizes = [dim for dim in value.shape if isinstance(dim, int)]
-    return np.ones(sizes, helper.tensor_dtype_to_np_dtype(value.dtype))
+def _of_usual_sizes(area: Area, made: MadeProgram) -> Area:
+    """The area with numbers for the sizes of its inputs."""
+    images = [name for name in area.inputs if name in made.images]
+    sizes = {dim: made.about(name, dim) for name in reversed(images) for dim in area.values[name].shape}
+    given = (area.values[name] for name in area.inputs)
+    sized = {v.name: replace(v, shape=tuple(sizes.get(dim, dim) for dim in v.shape)) for v in given}
+    return replace(area, values={**area.values, **sized})
 
 
-def _model(area: Area, call: onnx.NodeProto) -> onnx.ModelProto:
+def _weights(area: Area, made: MadeProgram) -> dict[str, np.ndarray]:
+    """Random numbers for what a session has to know when it makes the kernel."""
+    rng = np.random.default_rng(0)
+    steps = made.program.steps
+    places = sorted({place for s in steps for place in (s.weights, s.bias) if 0 <= place < len(area.inputs)})
+    found = {name: _shape(area, name) for name in (area.inputs[place] for place in places)}
+    return {name: (rng.standard_normal(shape) / 16).astype(_type(area, name)) for name, shape in found.items()}
+
+
+def _shape(area: Area, name: str) -> tuple[int, ...]:
+    return tuple(dim for dim in area.values[name].shape if isinstance(dim, int))
+
+
+def _type(area: Area, name: str) -> np.dtype:
+    return helper.tensor_dtype_to_np_dtype(area.values[name].dtype)
+
+
+def _model(area: Area, weights: Mapping[str, np.ndarray]) -> onnx.ModelProto:
     """The call of an area alone: without its kernel, onnxruntime puts the operators in its place."""
     inputs, outputs = (
-        [helper.make_tensor_value_info(name, area.values[name].dtype, area.values[name].shape) for name in names]
+        [
+            helper.make_tensor_value_info(
+                name, area.values[name].dtype, [d if isinstance(d, int) else None for d in area.values[name].shape]
+            )
+            for name in names
+            if name not in weights
+        ]
         for names in (area.inputs, area.outputs)
     )
-    imports = [helper.make_opsetid("", area.opset), helper.make_opsetid(KERNELS, 1)]
-    graph = helper.make_graph([call], "area", inputs, outputs)
+    call = helper.make_node(area.name, list(area.inputs), list(area.outputs), domain=KERNELS)
+    tensors = [numpy_helper.from_array(array, name) for name, array in weights.items()]
+    graph = helper.make_graph([call], "area", inputs, outputs, tensors)
+    imports = [helper.make_opsetid(*pair) for pair in (("", area.opset), (MICROSOFT, 1), (KERNELS, 1))]
     return helper.make_model(graph, opset_imports=imports, functions=[function_of(area)], ir_version=10)

@@ -9,6 +9,7 @@ from onnx import TensorProto, TypeProto
 from fusionc.inspection.finding import Finding, counted
 from fusionc.model.graph import Model, Node, Shape
 from fusionc.report.model_info import dimension_text
+from fusionc.shapes.expressions import is_static
 
 _INTEGERS = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)
 _RANK_OF_IMAGES = 4  # [N, C, H, W]
@@ -17,7 +18,7 @@ _ANY_RANK = "…"
 
 def findings(model: Model) -> Iterator[Finding]:
     """What is to say of the open dimensions of the inputs, and of the nodes that compute shapes from them."""
-    shapes = {value.name: value.shape for value in model.main.inputs if value.elem_type and not _is_fixed(value.shape)}
+    shapes = {value.name: value.shape for value in model.main.inputs if value.elem_type and not is_static(value.shape)}
     if not shapes:
         return
     count = sum(len(_of_shapes(graph.ordered())) for graph in model.graphs)
@@ -35,10 +36,6 @@ def findings(model: Model) -> Iterator[Finding]:
         cost, to_do = "no shape is computed from them", f"nothing needs to be done; to fix them, {fixed}"
     text = ", ".join(f"{name}[{','.join(dims)}]" for name, dims in names.items())
     yield Finding("open sizes", f"{text}: {cost}", to_do, tuple(shapes))
-
-
-def _is_fixed(shape: Shape | None) -> bool:
-    return shape is not None and all(isinstance(d, int) for d in shape)
 
 
 def _names(shape: Shape | None, declared: TypeProto) -> list[str]:

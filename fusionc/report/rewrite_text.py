@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from fusionc.rewrite.log import Commit
 
 
-_MOST = 24  # nodes: all of a written-out attention; an area may have hundreds
+_MOST = 24  # nodes in a list: all of a written-out attention; an area may have hundreds
+_MOST_IN_ERROR = 12  # nodes, which stand in one line with what is wrong
 
 
 def described(commit: Commit) -> str:
@@ -22,7 +23,7 @@ def described(commit: Commit) -> str:
 def where_of(commit: Commit, place: str | None, total: int | None = None) -> str:
     """A rewrite as an error says where it is: one of `total`, if so many are known, of a pass with this place."""
     number = f"(rewrite {commit.number}{'' if total is None else f' of {total}'})"
-    words = (commit.pass_name, place, f"pattern {commit.pattern}", f"at {_nodes(commit)} {number}")
+    words = (commit.pass_name, place, f"pattern {commit.pattern}", f"at {_nodes(commit, _MOST_IN_ERROR)} {number}")
     return ", ".join(filter(None, words))
 
 
@@ -38,6 +39,6 @@ def tell_of_left_out(left_out: Mapping[Commit, str], plog: Plog) -> list[str]:
     return notices
 
 
-def _nodes(commit: Commit) -> str:
-    more = f" and {len(commit.nodes) - _MOST} more" if len(commit.nodes) > _MOST else ""
-    return f"{', '.join(commit.nodes[:_MOST])}{more}" if commit.nodes else "the whole graph"
+def _nodes(commit: Commit, most: int = _MOST) -> str:
+    more = f" and {len(commit.nodes) - most} more" if len(commit.nodes) > most else ""
+    return f"{', '.join(commit.nodes[:most])}{more}" if commit.nodes else "the whole graph"

@@ -26,9 +26,7 @@ def same_after_reshape(a: Sequence[int | str | None] | None, b: Sequence[int | s
 
 def broadcasts_into(small: Sequence[int | str | None] | None, large: Sequence[int | str | None] | None) -> bool:
     """Whether a tensor of shape `small` is known to leave the shape `large` as it is when both are broadcast."""
-    if small is not None and len(small) == 0:
-        return True
     if small is None or large is None or len(small) > len(large):
-        return False
+        return small is not None and len(small) == 0
     pairs = zip(reversed(small), reversed(large), strict=False)
     return all(a == 1 or (a is not None and a == b) for a, b in pairs)

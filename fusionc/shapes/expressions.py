@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeGuard
 
 Element = int | str | tuple[int, int]  # a number, a symbol, or (serial of a value, axis) for a dimension without one
 INVENTED = "unk__"  # how the symbols begin that onnx invents for dimensions it does not know
@@ -96,6 +96,11 @@ def limited(a: Element) -> tuple[int, Element] | None:
         case [((("min", limit, inner),), 1)]:
             return limit, inner
     return None
+
+
+def is_static(shape: tuple[int | str | None, ...] | None) -> TypeGuard[tuple[int, ...]]:
+    """Whether every size of a shape is a number, whatever the model runs with."""
+    return shape is not None and all(isinstance(dim, int) for dim in shape)
 
 
 def is_dimension(a: Element) -> bool:

@@ -24,6 +24,8 @@ from fusionc.verify.reference_ahead import ReferenceAhead
 from fusionc.verify.result import Difference, OptimizerFault, Verification
 from fusionc.verify.sample_runs import SampleRuns, too_large
 
+_NOT_REGISTERED = "is not a registered function/op"  # what onnxruntime says of an operator that nobody has
+
 
 @closes_runners
 def verify(
@@ -65,6 +67,8 @@ def verify(
         ours = ours or Reference(reference, input_shape, inputs, seeds)
     except RunError as error:
         why = f"onnxruntime cannot load {reference}: {error}"
+        if _NOT_REGISTERED in why:
+            why = f"{why}; if the operator is your own, --custom_op_library takes the library that has it"
         return Verification("impossible", 0, why, is_refused=type(error) is RunError)
     search = ours.search
     if search.not_drawn and not ours.given:

@@ -239,10 +239,10 @@ def test_a_stage_that_is_off_is_why_there_is_no_area(stage: str) -> None:
     assert notice.startswith(f"graph kernel fusion has made no area, the stage pass {name} is off:")
 
 
-def test_a_product_that_no_kernel_computes_is_said() -> None:
-    flags = "--enable_cluster_ops=MatMul,Add"
+def test_an_operator_that_no_kernel_computes_is_said() -> None:
+    flags = "--enable_cluster_ops=Det,Add"
     said = fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags=flags, verify=False).notices
-    assert any(notice.startswith("no kernel computes MatMul") and "--target onnx" in notice for notice in said)
+    assert any(notice.startswith("no kernel computes Det") and "--target onnx" in notice for notice in said)
     said = fusionc.convert("in.onnx", output="out.onnx", graph_kernel_flags=flags, verify=False, target="onnx").notices
     assert not any("no kernel computes" in notice for notice in said)
 
@@ -334,6 +334,22 @@ def test_debug_mode_says_what_kernels_save() -> None:
     assert re.search(r"estimated to save -?[\d.]+ µs of a run on one thread, and saves -?[\d.]+ µs$", said)
     report = fusionc.convert("in.onnx", graph_kernel_flags=STITCHED, verify=False)
     assert not any("save" in notice for notice in report.notices)
+
+
+@pytest.mark.usefixtures("needs_a_compiler")
+@pytest.mark.parametrize("sizes", ["1,128,28,28", "N,128,H,W"])
+def test_debug_mode_says_what_convolutions_save(sizes: str) -> None:
+    model = parse(f"agraph (float[{sizes}] x) => (float[{sizes}] y) {{ a = Conv (x, w)  b = Relu (a)  y = Conv (b, w) }}")
+    w = np.random.default_rng(0).standard_normal((128, 128, 3, 3)).astype(np.float32) / 32
+    model.graph.initializer.append(onnx.numpy_helper.from_array(w, "w"))
+    for node in model.graph.node[::2]:
+        node.attribute.append(onnx.helper.make_attribute("pads", [1, 1, 1, 1]))
+    onnx.save(model, "in.onnx")
+    report = fusionc.convert("in.onnx", graph_kernel_flags="--enable_debug_mode", verify=False)
+    (said,) = (notice for notice in report.notices if notice.startswith("the kernel of "))
+    assert "_blocked_" in said
+    estimated, saved = map(float, re.findall(r"(-?[\d.]+) µs", said))
+    assert estimated > 0 and saved != 0
 
 
 def test_debug_mode_names_the_stage_that_differs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,7 +9,7 @@ import onnx
 from fusionc.graph_kernel.blocked.image_activations import fused_activation
 from fusionc.graph_kernel.blocked.image_area import Image, ImageArea, Operation, UnfitOperator
 from fusionc.graph_kernel.blocked.program import BLOCK, KernelWindow, StepKind
-from fusionc.graph_kernel.blocked.windows import WIDEST_BORDER, pooled, window_of
+from fusionc.graph_kernel.blocked.windows import WIDEST_HALO, pooled, window_of
 from fusionc.graph_kernel.lower.area_info import attribute
 
 MOST_PLANAR = 4  # channels of an image that a convolution reads as it lies in its tensor
@@ -95,7 +95,7 @@ def transposed_convolution(images: ImageArea, node: onnx.NodeProto) -> Operation
     if taken != image.channels or (bias and images.weights(bias) != (out,)):
         raise UnfitOperator("its weights do not fit its image")
     found = Operation(StepKind.TRANSPOSED, node.output[0], x, weights=w, bias=bias, window=window)
-    if found.border > WIDEST_BORDER:
+    if found.halo > WIDEST_HALO:
         raise UnfitOperator("its border is too wide")
     height, width = (
         size.times(stride).plus(kernel - stride - begin - end)

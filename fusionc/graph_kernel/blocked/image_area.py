@@ -62,7 +62,7 @@ class Operation:
     scale: float = 0.0
 
     @property
-    def border(self) -> int:
+    def halo(self) -> int:
         """How many rows and columns of zeros it reads around its image."""
         window = self.window
         if self.kind is not StepKind.TRANSPOSED:

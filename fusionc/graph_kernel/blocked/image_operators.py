@@ -17,7 +17,7 @@ from fusionc.graph_kernel.blocked.image_resize import resize
 from fusionc.graph_kernel.blocked.image_size import ImageSize
 from fusionc.graph_kernel.blocked.layer_normalization import layer_normalization
 from fusionc.graph_kernel.blocked.moved_axes import reshaped, transposed, unsqueezed
-from fusionc.graph_kernel.blocked.pixel_rows import is_between_pixel_and_row, pixel_or_row, row_of
+from fusionc.graph_kernel.blocked.pixel_rows import as_rows, is_between_pixel_and_row, pixel_or_row
 from fusionc.graph_kernel.blocked.program import BLOCK, KernelWindow, StepKind, are_blocks
 from fusionc.graph_kernel.blocked.root_mean_square import (
     is_mean_of_squares,
@@ -64,7 +64,7 @@ def _global_average(images: ImageArea, node: onnx.NodeProto) -> Operation:
         if axes is None or sorted(int(axis) % 4 for axis in axes) != [2, 3]:
             raise UnfitOperator("it is no mean over rows and columns")
     pixel = replace(image, height=_ONE, width=_ONE)
-    images.note(node.output[0], pixel if attribute(node, "keepdims", 1) else row_of(pixel))
+    images.note(node.output[0], pixel if attribute(node, "keepdims", 1) else as_rows(pixel))
     return Operation(StepKind.GLOBAL_AVERAGE, node.output[0], node.input[0])
 
 

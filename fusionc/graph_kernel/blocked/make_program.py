@@ -11,6 +11,7 @@ from fusionc.graph_kernel.area import Area, KernelKind
 from fusionc.graph_kernel.blocked.convolution_time import direct_seconds, winograd_seconds
 from fusionc.graph_kernel.blocked.fuse_operations import Operations
 from fusionc.graph_kernel.blocked.image_area import Image, Operation
+from fusionc.graph_kernel.blocked.image_size import size_of
 from fusionc.graph_kernel.blocked.place_images import Places, Value, chains, lifetimes, slots_of
 from fusionc.graph_kernel.blocked.product_time import strassen_from
 from fusionc.graph_kernel.blocked.program import (
@@ -57,6 +58,14 @@ class MadeProgram:
         image = self.images[name]
         return height * max(1, image.width.about(_ABOUT_ROWS)) * max(1, image.batch.about(1))
 
+    def about(self, name: str, dim: int | str) -> int:
+        """About how large a dimension of an image, or of rows, is: a batch of one, where nothing is known."""
+        if isinstance(dim, int):
+            return dim
+        if self.images[name].batch == size_of(dim):
+            return 1
+        return _ABOUT_ROWS if self.is_rows(name) else self.unknown
+
 
 def algorithm_of(step: ProgramStep) -> KernelKind:
     """By which algorithm a step is computed, or may be if there are as many pixels as it needs; BLOCKED: directly."""
@@ -91,7 +100,7 @@ class _Maker:
         for (head, end), operation in zip(steps_of_chains, self._places.steps, strict=True):
             if operation.kind in CONVOLUTIONS:
                 read = self._places.of(self._places.read(operation)[0]).storage
-                halos[read] = max(halos[read], operation.border)
+                halos[read] = max(halos[read], operation.halo)
             steps.append(replace(self._step(operation), chained=end - head if head == len(steps) else 0))
         slots = slots_of(list(lives.values()), [self._floats(value, halos[value]) for value in lives])
         storages = tuple(

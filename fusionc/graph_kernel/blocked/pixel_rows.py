@@ -31,10 +31,10 @@ def pixel_or_row(images: ImageArea, node: onnx.NodeProto) -> ImageCut | Operatio
     if batch == 1:
         images.note(out, image)
         return ImageCut(name, ((out, 0),))
-    images.note(out, row_of(image) if images.shape(name) == pixels else Image(image.channels, image.width, _ONE, _ONE))
+    images.note(out, as_rows(image) if images.shape(name) == pixels else Image(image.channels, image.width, _ONE, _ONE))
     return Operation(StepKind.FLATTEN, out, name)
 
 
-def row_of(image: Image) -> Image:
+def as_rows(image: Image) -> Image:
     """The rows that the pixels of several images make."""
     return Image(image.channels, _ONE, _ONE, image.batch)

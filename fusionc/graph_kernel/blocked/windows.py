@@ -11,7 +11,7 @@ from fusionc.graph_kernel.blocked.image_size import ImageSize, windows_in
 from fusionc.graph_kernel.blocked.program import KernelWindow
 from fusionc.graph_kernel.lower.area_info import attribute
 
-WIDEST_BORDER = 16  # rows or columns of zeros
+WIDEST_HALO = 16  # rows or columns of zeros
 
 
 def window_of(node: onnx.NodeProto, kernel: tuple[int, int], image: Image) -> KernelWindow:
@@ -27,7 +27,7 @@ def window_of(node: onnx.NodeProto, kernel: tuple[int, int], image: Image) -> Ke
         int(attribute(node, "group", 1)),
     )
     window = replace(window, pads=_pads(node, window, image))
-    if min(window.pads) < 0 or max(window.pads) > WIDEST_BORDER:
+    if min(window.pads) < 0 or max(window.pads) > WIDEST_HALO:
         raise UnfitOperator("its border is too wide")
     return window
 

@@ -51,8 +51,9 @@ typedef struct {
 
 /* Of Strassen's way: products instead of 8, sums of quarters of a matrix, blocks of channels out that are made together. */
 enum { GB_SEVEN = 7, GB_SUMS = 5, GB_QUARTERS = 4, GB_GROUP = 4 };
-/* Of Winograd's way: bytes that a task takes of the second cache of a core, which has 1 MiB or more: for the points of pixels
- * and of products, and for weights that are read again until all their points are made, and these. */
+/* Of Winograd's way: bytes that a task takes of the second cache of a core, of which the processors that this was measured on
+ * have 1 MiB or more: for the points of pixels and of products, and for weights that are read again until all their points are
+ * made, and these. */
 enum { GB_OF_POINTS = 720 << 10, GB_OF_TRANSFORMED = 250 << 10 };
 /* … and of tiles of P points in each direction: how many pixels they give in each, a convolution of which stride, and how many
  * points its weights have in all. WINOGRAD_TILES of blocked/convolution_time.py knows the same. */

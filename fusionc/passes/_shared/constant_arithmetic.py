@@ -14,8 +14,10 @@ from onnx import TensorProto
 from fusionc.model.graph import Constant, Edge
 from fusionc.model.tensors import Array, float_info, to_proto
 from fusionc.passes._shared.constants import array_of, would_double
+from fusionc.passes._shared.written_norms import keep_scale
 from fusionc.rewrite import Match, Result, Tape, refuse
 from fusionc.shapes.equality import broadcasts_into
+from fusionc.shapes.expressions import is_static
 
 _TOO_SMALL = "a constant would be too small for its type"
 _NEVER_NEGATIVE = frozenset({"Abs", "Exp", "Sigmoid", "Softmax", "ReduceL1", "ReduceL2", "ReduceSumSquare"})
@@ -54,6 +56,13 @@ def check_fits(constant: Edge, x: Edge) -> None:
     """Refuse a constant that may give the result a larger shape than x has."""
     if not broadcasts_into(array_of(constant).shape, x.shape):
         refuse("the constant may enlarge the result")
+
+
+def without_one(m: Match, new: Tape) -> Result:
+    """x of x · c, where c is one everywhere. Refuses where c may enlarge the result, or is the scale of a norm."""
+    check_fits(m.c, m.x)
+    keep_scale(m.x, m.c)
+    return m.x
 
 
 def single_number(constant: Edge | None, x: Edge, default: float = 1.0) -> float:
@@ -136,8 +145,7 @@ def zeros(new: Tape, x: Edge) -> Edge:
     if x.dtype is None:
         refuse("the element type is unknown")
     shape = x.shape
-    is_known = shape is not None and all(isinstance(d, int) for d in shape)
-    size = new.const(np.array(shape, np.int64)) if is_known else new.Shape(x)
+    size = new.const(np.array(shape, np.int64)) if is_static(shape) else new.Shape(x)
     zero = to_proto(np.zeros(1, x.dtype), "value")
     return new.ConstantOfShape(size, value=zero)
 

@@ -6,6 +6,7 @@ from fusionc.model.graph import Edge, Shape
 from fusionc.passes._shared.reduce_axes import new_reduce
 from fusionc.passes._shared.target import require_onnxruntime
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, op, refuse, var
+from fusionc.shapes.expressions import is_static
 
 _FEWEST = 100  # elements; of fewer the two Reshapes take longer than what is gained
 
@@ -66,7 +67,7 @@ class SoftmaxReshapePass(UBFusionPass):
         behind = shape[axis + 1 :]
         if 0 in behind or set(behind) == {1}:
             refuse("nothing is transposed")
-        if all(isinstance(dim, int) for dim in shape) and math.prod(shape) < _FEWEST:
+        if is_static(shape) and math.prod(shape) < _FEWEST:
             refuse("there are few elements")
         joined, parted = _numbers(shape, axis)
         if parted is None and m.opset < 15:

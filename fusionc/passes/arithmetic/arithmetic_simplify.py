@@ -9,12 +9,12 @@ from fusionc.passes._shared.constant_arithmetic import (
     is_zero,
     negated,
     square,
+    without_one,
     zeros,
 )
 from fusionc.passes._shared.reduce_axes import join_reduces, reduce_once, reduce_twice, reduces_nothing, without_reduce
 from fusionc.passes._shared.slice_split_concat import slices_nothing_off
 from fusionc.passes._shared.transpose_and_reshape import reshape_reshape, transpose_transpose
-from fusionc.passes._shared.written_norms import keep_scale
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, rest, var
 from fusionc.rewrite.pattern import Formula
 from fusionc.shapes.equality import broadcasts_into
@@ -46,11 +46,6 @@ def _without_zero(rule: str, formula: Formula, sign: float) -> Pattern:
 def _x_if_it_fits(m: Match, new: Tape) -> Result:
     check_fits(m.c, m.x)
     return m.x
-
-
-def _without_one(m: Match, new: Tape) -> Result:
-    keep_scale(m.x, m.c)
-    return _x_if_it_fits(m, new)
 
 
 def _of_integers(m: Match) -> bool:
@@ -109,7 +104,7 @@ class ArithmeticSimplifyPass(Pass):
         Pattern("1.5", x**c, square, where=c_is(2)),
         Pattern("1.7", op.Where(var("c"), x, x), _select),
         Pattern("1.8", op.Neg(op.Neg(x)), lambda m, new: m.x),
-        Pattern("1.9", x * c, _without_one, where=c_is(1)),
+        Pattern("1.9", x * c, without_one, where=c_is(1)),
         Pattern("1.10", op.Mul(op.Neg(x), c), lambda m, new: new.Mul(m.x, negated(new, m.c))),
         _neutral("1.12", x / c, 1),
         Pattern("1.13", reduce_twice("ReduceSum"), join_reduces, where=_of_integers),

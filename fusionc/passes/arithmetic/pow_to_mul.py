@@ -3,6 +3,7 @@ import math
 from fusionc.passes._shared.constant_arithmetic import c_is, check_fits, check_power, is_never_negative, square
 from fusionc.passes._shared.target import require_floats
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, refuse, var
+from fusionc.shapes.expressions import is_static
 
 _POWER = var("x") ** const("c")
 _FEW = 2**18  # elements; two million took 1.1 to 1.4 times as long as the power, a quarter of a million 0.8
@@ -23,7 +24,7 @@ def _check_root(m: Match) -> None:
 def _cube(m: Match, new: Tape) -> Result:
     check_power(m)
     shape = m.x.shape
-    if shape is None or not all(isinstance(d, int) for d in shape) or math.prod(shape) > _FEW:
+    if not is_static(shape) or math.prod(shape) > _FEW:
         refuse("so many elements that two multiplications may take longer")
     return new.Mul(new.Mul(m.x, m.x), m.x)
 

@@ -10,6 +10,7 @@ import numpy as np
 from fusionc.model.graph import Constant, Edge, Graph, Model, Node, Value
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 from fusionc.runtime.evaluate import can_evaluate, evaluate, needed_inputs
+from fusionc.shapes.expressions import is_static
 
 _MOST_BYTES = 512 << 20  # that something may take on the way to a result
 _MOST_WORK = 4_000_000_000  # multiplications, a few seconds
@@ -199,9 +200,9 @@ def _known_shape(value: Edge | None) -> tuple[int, ...] | None:
 def _known_bytes(value: Edge | None) -> int:
     """Bytes of a value as far as its shape is known before anything is computed; else 0."""
     shape, dtype = (None, None) if value is None else (value.shape, value.dtype)
-    if shape is None or dtype is None or not all(isinstance(d, int) for d in shape):
+    if dtype is None or not is_static(shape):
         return 0
-    return math.prod(d for d in shape if isinstance(d, int)) * dtype.itemsize
+    return math.prod(shape) * dtype.itemsize
 
 
 def _freed_bytes(nodes: Iterable[Node]) -> int:

@@ -2,6 +2,7 @@ import numpy as np
 
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, keep, op, rest, var
 from fusionc.shapes.elements import Element, elements
+from fusionc.shapes.expressions import is_static
 
 x = var("x")
 _SHAPE = keep(op.Shape(x, _as="shape"))
@@ -25,7 +26,7 @@ def _is_known(m: Match) -> bool:
 
 def _size_is_known(m: Match) -> bool:
     """Whether all dimensions are known."""
-    return m.x.shape is not None and all(isinstance(d, int) for d in m.x.shape)
+    return is_static(m.x.shape)
 
 
 def _size(m: Match, new: Tape) -> Result:

@@ -1,5 +1,4 @@
-from fusionc.passes._shared.constant_arithmetic import c_is, check_fits, is_zero
-from fusionc.passes._shared.written_norms import keep_scale
+from fusionc.passes._shared.constant_arithmetic import c_is, check_fits, is_zero, without_one
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, var
 from fusionc.shapes.equality import broadcasts_into
 
@@ -28,12 +27,6 @@ def _is_decided(m: Match) -> bool:
     return c_is(1)(m) or c_is(0)(m)
 
 
-def _without_one(m: Match, new: Tape) -> Result:
-    check_fits(m.c, m.x)
-    keep_scale(m.x, m.c)
-    return m.x
-
-
 class UselessBinaryOpRemovePass(Pass):
     """An operation with its neutral element goes.
 
@@ -52,7 +45,7 @@ class UselessBinaryOpRemovePass(Pass):
     patterns = (
         Pattern("AddZero", x + c, where=_is_negative_zero),
         Pattern("SubZero", x - c, where=_is_positive_zero),
-        Pattern("MulOne", x * c, _without_one, where=c_is(1)),
+        Pattern("MulOne", x * c, without_one, where=c_is(1)),
         Pattern("DivOne", x / c, where=c_is(1)),
         Pattern("PowOne", x**c, where=c_is(1)),
         Pattern("AndTrue", op.And(x, c), where=c_is(1)),

@@ -7,6 +7,7 @@ from collections.abc import Collection, Sequence
 from fusionc.model.graph import Edge, Node
 from fusionc.model.operators import MICROSOFT
 from fusionc.passes._shared.constants import shape_of
+from fusionc.shapes.expressions import is_static
 
 _BLOCK = 8  # channels, at least
 _WIDE_BLOCK = 16  # of the processors with the widest registers
@@ -96,9 +97,7 @@ def _weights_of(node: Node) -> tuple[int, ...] | None:
     """The shape of the weights of a Conv over two axes that adds nothing else; None where it is not known."""
     is_conv = node.is_op("Conv") or (node.domain == MICROSOFT and node.op == "FusedConv" and len(node.inputs) < 4)
     shape = shape_of(node.inputs[1]) if is_conv and not node.has_references else None
-    if shape is None or len(shape) != 4 or not all(isinstance(size, int) for size in shape):
-        return None
-    return tuple(size for size in shape if isinstance(size, int))
+    return shape if is_static(shape) and len(shape) == 4 else None
 
 
 def _takes_blocks(conv: Node, shape: Sequence[int]) -> bool:

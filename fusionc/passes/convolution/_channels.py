@@ -14,6 +14,7 @@ from fusionc.passes._shared.batchnorm import affine
 from fusionc.passes._shared.constants import array_of, require_range, scaled
 from fusionc.passes.convolution._windows import window_of
 from fusionc.rewrite import Match, Result, Tape, const, maybe, op, refuse, var
+from fusionc.shapes.expressions import is_static
 
 CONVOLUTION = op["Conv", "ConvTranspose"](var("x"), var("W"), maybe(const("B")), _as="conv")
 
@@ -21,11 +22,11 @@ CONVOLUTION = op["Conv", "ConvTranspose"](var("x"), var("W"), maybe(const("B")),
 def weight_shape(weight: Edge) -> tuple[int, ...]:
     """The shape of the weights. Refuses where it is not known."""
     shape = weight.shape
-    if shape is None or not all(isinstance(d, int) for d in shape):
+    if not is_static(shape):
         refuse("the shape of the weights is unknown")
     if len(shape) < 3:
         refuse("the weights have no axis of an image")
-    return tuple(d for d in shape if isinstance(d, int))
+    return shape
 
 
 def out_channels(conv: Node, shape: tuple[int, ...]) -> int:

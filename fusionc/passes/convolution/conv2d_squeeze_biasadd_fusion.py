@@ -3,6 +3,7 @@ import math
 from fusionc.passes._shared.transpose_and_reshape import axes_of
 from fusionc.passes.convolution._channels import CONVOLUTION, bias_or_zero, out_channels, per_channel, weight_shape
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, rest
+from fusionc.shapes.expressions import is_static
 
 _MOVED = op["Squeeze", "Reshape", "Flatten"](CONVOLUTION, rest("options"), _as="move")
 
@@ -10,7 +11,7 @@ _MOVED = op["Squeeze", "Reshape", "Flatten"](CONVOLUTION, rest("options"), _as="
 def _squeezed(m: Match, rank: int) -> int:
     axes, shape = axes_of(m.move), m.conv.outputs[0].shape
     if axes is None:
-        if any(m.options) or shape is None or not all(isinstance(d, int) for d in shape):
+        if any(m.options) or not is_static(shape):
             refuse("the axes are not known before the model runs")
         axes = [axis for axis, size in enumerate(shape) if size == 1]
     axes = [axis % rank for axis in axes]

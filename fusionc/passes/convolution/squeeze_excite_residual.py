@@ -4,6 +4,7 @@ from fusionc.passes._shared.elementwise_operators import BROADCASTING
 from fusionc.passes._shared.target import require_floats
 from fusionc.passes.convolution._squeeze_excite import is_for_each_channel, is_scaled_in_blocks
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, var
+from fusionc.shapes.expressions import is_static
 
 x = var("x")
 
@@ -33,7 +34,7 @@ class SqueezeExciteResidualPass(Pass):
         require_floats(m.x)
         if m.opset < BROADCASTING:
             refuse("before opset 8 operators may align their operands in another way")
-        is_known = all(isinstance(size, int) for size in m.x.shape)
+        is_known = is_static(m.x.shape)
         if m.graph.model.is_for_onnxruntime and is_known and is_scaled_in_blocks(m.x, m.s, m.product.outputs[0]):
             refuse("onnxruntime computes the product in its blocked layout")
         return new.Mul(m.x, new.Add(m.s, new.const(np.ones(()), dtype=m.x.dtype)))

@@ -3,6 +3,7 @@ import numpy as np
 from fusionc.model.graph import Edge
 from fusionc.passes.convolution._squeeze_excite import is_scaled_in_blocks
 from fusionc.rewrite import Match, Pattern, Result, Tape, UBFusionPass, op, refuse, var
+from fusionc.shapes.expressions import is_static
 
 
 def _image_and_scale(m: Match) -> tuple[Edge, Edge]:
@@ -36,9 +37,9 @@ class SqueezeExciteScalePass(UBFusionPass):
         if m.opset < 13:
             refuse("before opset 13 Resize needs a region", opset=13)
         x, s = _image_and_scale(m)
-        if not all(isinstance(size, int) for size in x.shape or ()):
+        if not is_static(x.shape):
             refuse("the shape is not known before the model runs")
-        scales = new.const(np.array([1, 1, *(x.shape or ())[2:]], np.float32))
+        scales = new.const(np.array([1, 1, *x.shape[2:]], np.float32))
         large = new.Resize(
             s, None, scales, mode="nearest", coordinate_transformation_mode="asymmetric", nearest_mode="floor"
         )

@@ -11,7 +11,7 @@ from fusionc.passes._shared.slice_split_concat import new_split
 from fusionc.passes._shared.target import require_floats
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, refuse
 
-_MANY_ROWS = 128  # of which a product takes long, and Split as long as what one product saves
+_MANY_ROWS = 128  # from so many on Split takes onnxruntime as long as one product saves
 _SPLIT = "InferenceMatmulSplitFusionPass"  # off by default: who switches it on wants its products apart
 
 
@@ -94,8 +94,9 @@ class SameInputMatMulPass(Pass):
 
     before   x·W₁ [+ B₁], x·W₂ [+ B₂], … (query, key and value of an attention), by MatMul, Add or by Gemm
     after    Split(x·[W₁ W₂ …] [+ [B₁ B₂ …]])
-    refuses  integers; a rank that is unknown; 128 rows or more, as far as their number is known (1.00 to 1.06 of the
-             time: Split copies them); large weights that are used elsewhere, unless it is in the same way
+    refuses  integers; a rank that is unknown; for onnxruntime 128 rows or more, as far as their number is known (1.00
+             to 1.06 of the time: its Split copies them); large weights that are used elsewhere, unless it is in the
+             same way
     never    what would not make the graph smaller: two products without a bias; products of the same weights, which
              CommonSubexpressionEliminationPass makes one; what InferenceMatmulSplitFusionPass has split, where it is on
     algebra  the columns of a product are computed one by one
@@ -114,7 +115,8 @@ class SameInputMatMulPass(Pass):
             refuse("the rank is unknown" if rank is None else "the rank is 1")
         first = m.products[0]
         rows = m.x.shape[1:] if first.attr("transA") else m.x.shape[:-1]
-        if math.prod(size for size in rows if isinstance(size, int)) >= _MANY_ROWS:
+        known_rows = math.prod(size for size in rows if isinstance(size, int))
+        if m.graph.model.is_for_onnxruntime and known_rows >= _MANY_ROWS:
             refuse("to split so many rows takes as long as the products save")
         along = 0 if first.attr("transB") else 1
         weight, sizes = _joined([node.inputs[1] for node in m.products], along, new)

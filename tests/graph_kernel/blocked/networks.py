@@ -15,7 +15,7 @@ from onnx import helper, numpy_helper
 
 from fusionc.graph_kernel.area import Area, KernelKind
 from fusionc.graph_kernel.c.source import source
-from fusionc.graph_kernel.select.blocked_regions import blocked_locations
+from fusionc.graph_kernel.select.blocked_clusters import blocked_locations
 from fusionc.shapes.inference import typed_model
 
 Array = np.ndarray[Any, Any]

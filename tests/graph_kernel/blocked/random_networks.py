@@ -39,6 +39,8 @@ class RandomNetwork:
         size = self.rng.choice(_SIZES), self.rng.choice(_SIZES)
         for _ in range(self.rng.choice((1, 1, 2))):
             self._input(*size)
+        if self.rng.random() < 0.15:
+            self._pixel()
         for _ in range(self.rng.randint(2, 14)):
             for _ in range(20):
                 if self._grow():
@@ -50,6 +52,12 @@ class RandomNetwork:
         shape = ("N", channels, "H", "W") if self.is_dynamic else (self.batch, channels, height, width)
         self.sizes |= {"H": height, "W": width}
         self.images.append(_Image(self.network.input(*shape), channels, height, width))
+
+    def _pixel(self) -> None:
+        """Rows from outside that are the only pixels of images."""
+        channels = self.rng.choice(_CHANNELS)
+        rows = self.network.input("N" if self.is_dynamic else self.batch, channels)
+        self._made(self.network.op("Unsqueeze", rows, self.network.const([2, 3], np.int64)), channels, 1, 1)
 
     def _finish(self) -> None:
         read = {name for node in self.network.nodes for name in node.input}

@@ -19,13 +19,14 @@ from fusionc.graph_kernel.c import compile
 from fusionc.graph_kernel.c.source import source
 
 SANITIZERS = ("-O1", "-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=all")
+PAYS_HERE, PAYS_EVERYWHERE = "|| !gb_pays_strassen()", "|| (0 && !gb_pays_strassen())"
 _REPLACED = {
     "gb_widths[gk_best_body()]": "gb_widths[chosen_width]",
     "sysconf(_SC_NPROCESSORS_ONLN)": "4",
     "GB_TASK_NS = 4000": "GB_TASK_NS = 1",  # so that small images have many tasks, too
     "GB_PAIRS = 2": "GB_PAIRS = 0",  # and chains
-    "GB_LEAST_GROUPS = 4": "GB_LEAST_GROUPS = 0",  # and are computed by Strassen's algorithm …
-    "|| !gb_pays_strassen()": "|| (0 && !gb_pays_strassen())",  # … on every processor
+    "GB_LEAST_GROUPS = 4": "GB_LEAST_GROUPS = 0",  # and are computed by Strassen's algorithm, on every processor
+    PAYS_HERE: PAYS_EVERYWHERE,
 }
 # Vectors of 16 as the compiler makes them of shorter ones, where the processor has no others: the steps are the same.
 _MADE_OF_16 = "({ GB(vec) p = (%s), q = (%s), made; for (int i = 0; i < 16; ++i) made[i] = %s; (void)q; made; })"

@@ -160,6 +160,15 @@ def classified() -> Network:
     return n
 
 
+def from_outside() -> Network:
+    """Rows from outside of the area that are the only pixels of images: of windows with a border, and of none."""
+    n = Network(seed=11)
+    x, y, z = (n.op("Unsqueeze", n.input(1, 64), n.const([2, 3], np.int64)) for _ in range(3))
+    wide = n.conv(n.conv(y, 64, 40, 1, pads=[1] * 4), 40, 24, pads=[0] * 4)
+    n.outputs = [n.op("Tanh", n.op("Add", n.op("Add", n.conv(x, 64, 24), wide), n.conv(z, 64, 24, 1)))]
+    return n
+
+
 def pooled() -> Network:
     """The largest of windows."""
     n = Network(seed=6)
@@ -198,6 +207,7 @@ def _networks() -> dict[str, Callable[[], Network]]:
         "inverted": inverted,
         "gated": gated,
         "classified": classified,
+        "from_outside": from_outside,
         "pooled": pooled,
         "transposed": transposed,
     }

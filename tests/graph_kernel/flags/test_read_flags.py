@@ -215,16 +215,18 @@ def test_an_operator_that_there_is_not_is_a_warning(which: str) -> None:
 
 
 def test_what_is_added_to_no_use_says_why() -> None:
-    flags = read("--enable_cluster_ops=MatMul,Add --enable_expand_ops=Square,Exp,Selu").flags
+    flags = read("--enable_cluster_ops=Det,MatMul,Add --enable_expand_ops=Square,Exp,Selu").flags
     kernels, anyway, basic = (
-        "no kernel computes MatMul, so",
-        "--enable_cluster_ops: Add may be",
+        "no kernel computes Det, so",
+        "--enable_cluster_ops: MatMul, Add may be",
         "no definition of Exp by",
     )
     found = needless_lists(flags, has_kernels=True)
     assert [part in text for part, text in zip((kernels, basic, anyway), found, strict=True)] == [True] * 3
     assert "--target onnx" in found[0]
-    assert not any(kernels in text for text in needless_lists(flags, has_kernels=False))
+    without = needless_lists(flags, has_kernels=False)  # no blocked areas, which have products
+    assert not any(kernels in text for text in without) and "--enable_cluster_ops: Add may be" in without[1]
+    assert not needless_lists(read("--enable_cluster_ops_only=Conv,Relu").flags, has_kernels=True)
     assert not needless_lists(
         Flags(disable_cluster_ops=("Add", "MatMul"), disable_expand_ops=("Exp",)), has_kernels=True
     )

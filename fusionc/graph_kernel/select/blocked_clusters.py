@@ -1,4 +1,4 @@
-"""Which parts of a graph become areas in a blocked layout: convolutions, products, and what stands between them."""
+"""Which clusters of a graph become areas in a blocked layout: convolutions, products, and what stands between them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _ORIGIN = "blocked"
 _IMAGE_RANK = 4
 _BY_CHANNEL = ("Add", "Sum", "Mul", "BiasGelu", "FastGelu")  # may have a number for each channel of rows
 _NORMS = ("LayerNormalization", "RMSNormalization")
-_MOST_ROUNDS = 8  # of taking away what does not fit, until regions are given up
+_MOST_ROUNDS = 8  # of taking away what does not fit, until clusters are given up
 
 
 def blocked_locations(
@@ -30,9 +30,9 @@ def blocked_locations(
     possible = [node for node in graph.ordered() if not is_left_out(node) and _may_be_inside(node)]
     members = set(possible) - set(_useless(possible))  # what no group could use would keep others from theirs
     for _ in range(_MOST_ROUNDS):
-        regions = clusters_of(graph, members.__contains__)
-        locations = [location for nodes in regions if (location := _location(nodes, kind)) is not None]
-        unfit = {node for nodes in regions for node in _useless(nodes)}
+        clusters = clusters_of(graph, members.__contains__)
+        locations = [location for nodes in clusters if (location := _location(nodes, kind)) is not None]
+        unfit = {node for nodes in clusters for node in _useless(nodes)}
         unfit.update(node for location in locations for node in _unfit(location))
         if not unfit:
             return locations
@@ -41,7 +41,7 @@ def blocked_locations(
 
 
 def _may_be_inside(node: Node) -> bool:
-    """Whether an operator alone could be in a region, whatever is in front of it."""
+    """Whether an operator alone could be in a cluster, whatever is in front of it."""
     if node.operator not in OPERATORS or node.bodies or None in node.outputs:
         return False
     weights = [v for place, v in enumerate(node.inputs) if v is not None and _is_weights(node, place, v)]
