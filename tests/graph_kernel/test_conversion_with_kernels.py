@@ -339,7 +339,8 @@ def test_debug_mode_says_what_kernels_save() -> None:
 @pytest.mark.usefixtures("needs_a_compiler")
 @pytest.mark.parametrize("sizes", ["1,128,28,28", "N,128,H,W"])
 def test_debug_mode_says_what_convolutions_save(sizes: str) -> None:
-    model = parse(f"agraph (float[{sizes}] x) => (float[{sizes}] y) {{ a = Conv (x, w)  b = Relu (a)  y = Conv (b, w) }}")
+    body = "{ a = Conv (x, w)  b = Relu (a)  y = Conv (b, w) }"
+    model = parse(f"agraph (float[{sizes}] x) => (float[{sizes}] y) {body}")
     w = np.random.default_rng(0).standard_normal((128, 128, 3, 3)).astype(np.float32) / 32
     model.graph.initializer.append(onnx.numpy_helper.from_array(w, "w"))
     for node in model.graph.node[::2]:
