@@ -121,6 +121,8 @@ _ORDER = (
     "attention.repeated_mat_mul_ub_fusion",  # of the attentions that are left as they are
     # data_movement: of the attentions that are left as they are
     "data_movement.unpack_transpose",
+    # data_movement: of what no attention has taken
+    "data_movement.image_transpose",
     # quantization: of normalizations
     "quantization.add_rms_norm_dynamic_quant_fusion",
     "quantization.add_rms_norm_quant_fusion",  # those of a longer chain first
