@@ -204,8 +204,8 @@ def main() -> int:
     table = list(means(rows))
     show("\n" + "\n".join(table))
     if options.results:
-        more = f"{_MORE * options.processes} for what seemed slower in these"
-        text = [f"{where} ({more}); models of benchmarks/make_unseen.py.", "", *table, ""]
+        more = f"{_MORE * options.processes} processes for what seemed slower"
+        text = [f"{where}; {more}; models of benchmarks/make_unseen.py.", "", *table, ""]
         Path(f"{options.results}.md").write_text("\n".join(text))
     failed, slower = sum(bool(row.failures) for row in rows), sum(bool(row.slower()) for row in rows)
     left_out = sum(bool(row.not_run) for row in rows)

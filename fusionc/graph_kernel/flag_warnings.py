@@ -14,7 +14,7 @@ from fusionc.graph_kernel.flags.stages import STAGE_PASSES, names_of
 from fusionc.graph_kernel.select.operator_kinds import CLUSTER, COMPUTED, SQUARE
 from fusionc.graph_kernel.select.simplify import EXACT_RULES, INEXACT_RULES
 from fusionc.graph_kernel.select.split.splitter import SPLIT_PATTERNS
-from fusionc.model.operators import is_composite
+from fusionc.model.operators import is_composite, qualified
 from fusionc.rewrite import Pass
 
 
@@ -80,7 +80,7 @@ def _has_definition(name: str) -> bool:
 def needless_lists(flags: Flags, has_kernels: bool) -> list[str]:
     """A notice for each list that adds operators which are there already, or cannot be there, and why."""
     added = [name for name in flags.enable_cluster_ops if not flags.enable_cluster_ops_only]
-    in_programs = {op for _, op in OPERATORS}
+    in_programs = {qualified(op, domain) for domain, op in OPERATORS}
     impossible = [
         name
         for name in (*added, *flags.enable_cluster_ops_only)

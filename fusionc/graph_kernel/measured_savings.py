@@ -51,9 +51,11 @@ def _saved(area: Area, library: Path) -> str:
 
 
 def _of_usual_sizes(area: Area, made: MadeProgram) -> Area:
-    """The area with numbers for the sizes of its inputs."""
-    images = [name for name in area.inputs if name in made.images]
-    sizes = {dim: made.about(name, dim) for name in reversed(images) for dim in area.values[name].shape}
+    """The area with numbers for the sizes of its inputs. Raises Unsupported where an input has others of its own."""
+    images = sorted((name for name in area.inputs if name in made.images), key=made.is_rows, reverse=True)
+    sizes = {dim: made.about(name, dim) for name in images for dim in area.values[name].shape}
+    if any(isinstance(dim, str) and dim not in sizes for name in area.inputs for dim in area.values[name].shape):
+        raise Unsupported("a size is not that of an image")
     given = (area.values[name] for name in area.inputs)
     sized = {v.name: replace(v, shape=tuple(sizes.get(dim, dim) for dim in v.shape)) for v in given}
     return replace(area, values={**area.values, **sized})

@@ -1,8 +1,9 @@
 /* Rows that products read from a tensor or write into one, where they lie, instead of copies of them. */
 static int gb_is_product(const gb_step *s) { return s->op == GB_PRODUCT || s->op == GB_CONV; }
 
-/* A row that is taken for a pixel may have a window around it, of which zeros are cleared in a buffer, not in a tensor. */
-static int gb_is_of_points(const gb_step *s) {
+/* Whether a step multiplies each pixel alone: a window around it would reach zeros, which are cleared in a buffer, not in a
+ * tensor. */
+static int gb_is_plain_product(const gb_step *s) {
   const int *kernel = s->kernel, *pads = s->pads;
   return gb_is_product(s) && kernel[0] * kernel[1] == 1 && !(pads[0] | pads[1] | pads[2] | pads[3]);
 }
@@ -53,7 +54,7 @@ static void gb_point_to_tensor(gb_image *image, int vector) {
   image->plane = vector;
 }
 
-/* Rows that are read by products alone, or as cosines and sines, of which there may be many more than rows to turn, are read
+/* Rows that are read by products without a window alone, or as cosines and sines, of which there may be many more than rows to turn, are read
  * from their tensor: those whose channels are whole vectors. Where rows are whole pages apart, those of a tile would take
  * the same few places of the nearest cache, so that these are only added, or read once by Strassen's way. */
 static void gb_read_directly(const gb_state *state, gb_plan *plan, int k) {
@@ -69,7 +70,7 @@ static void gb_read_directly(const gb_state *state, gb_plan *plan, int k) {
     const int is_in3 = s->in3 >= 0 && p->buffers[s->in3].storage == storage;
     const int is_whole = (!is_in || gb_whole_rows(p, s->in) >= 0) && (!is_in2 || gb_whole_rows(p, s->in2) >= 0) &&
                          (!is_in3 || gb_whole_rows(p, s->in3) >= 0);
-    const int is_of_product = gb_is_of_points(s) && !is_in3 && !(is_apart && is_in && !plan->calls[last].is_strassen);
+    const int is_of_product = gb_is_plain_product(s) && !is_in3 && !(is_apart && is_in && !plan->calls[last].is_strassen);
     const int is_of_angles = s->op == GB_ROTARY && !is_in;
     if (gb_reads(p, s, storage) && !(is_whole && (is_of_product || is_of_angles))) return;
     if (gb_writes(p, s, storage)) break;

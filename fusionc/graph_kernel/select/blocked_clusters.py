@@ -28,7 +28,7 @@ def blocked_locations(
     """The areas of a graph, whether they pay or not, without what is left out. Each has at least one convolution or
     product."""
     possible = [node for node in graph.ordered() if not is_left_out(node) and _may_be_inside(node)]
-    members = set(possible) - set(_useless(possible))  # what no group could use would keep others from theirs
+    members = set(possible) - set(_useless(possible))  # what no cluster could use would keep others from theirs
     for _ in range(_MOST_ROUNDS):
         clusters = clusters_of(graph, members.__contains__)
         locations = [location for nodes in clusters if (location := _location(nodes, kind)) is not None]
@@ -117,7 +117,7 @@ def _is_tensor(constant: Edge) -> bool:
 
 
 def _useless(nodes: Sequence[Node]) -> list[Node]:
-    """Those of a group that are neither behind nor in front of a convolution or product of the group. In front of
+    """Those of a cluster that are neither behind nor in front of a convolution or product of it. In front of
     products nothing is taken: nothing would be saved, and onnxruntime may know it as part of a norm."""
     inside = set(nodes)
     behind, ahead = set[Node](), set[Node]()

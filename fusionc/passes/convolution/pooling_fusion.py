@@ -9,6 +9,7 @@ from fusionc.passes._shared.target import require_floats, require_kernel
 from fusionc.passes.convolution._blocked_layout import is_blocked
 from fusionc.passes.convolution._windows import covers_all, window_of, with_padding
 from fusionc.rewrite import Match, Pass, Pattern, Refused, Result, Tape, op, refuse, rest, var
+from fusionc.shapes.expressions import is_static
 
 x = var("x")
 _PADDED = op.Pad(x, rest("options"), _as="pad")
@@ -86,7 +87,7 @@ def _global_mean(m: Match, new: Tape) -> Result:
     if _is_normalization(m):
         refuse("runtimes recognize normalizations by their mean")
     space = m.x.shape[2:]
-    if not all(isinstance(d, int) for d in space) or math.prod(space) > _MOST_SUMMED:
+    if not is_static(space) or math.prod(space) > _MOST_SUMMED:
         refuse("the mean is one of many numbers, of which the global pool rounds the sum more")
     return _global(m, new, "GlobalAveragePool")
 

@@ -1,5 +1,3 @@
-import math
-
 import numpy as np
 
 from fusionc.model.graph import Shape
@@ -11,6 +9,7 @@ from fusionc.shapes.expressions import is_static
 
 x, shape = var("x"), var("shape")
 _SWAPPED = [0, 2, 1]
+_NO_SIZES = "rows and columns are computed when the model runs, or there are none"
 
 
 def _is_behind_conv(m: Match) -> bool:
@@ -26,14 +25,16 @@ def _is_before_conv(m: Match) -> bool:
 
 def _pixels_of_image(m: Match, new: Tape) -> Result:
     require_onnxruntime(m)
-    channels = _channels(m.x.shape, m.reshape.outputs[0].shape, (0, 1))
-    space, target = m.x.shape[2:], m.shape.constant()
-    if is_static(space) and 0 not in space:
-        count = math.prod(space)
-    elif target is not None and target[-1] == -1:
+    pixels, target = m.reshape.outputs[0].shape, m.shape.constant()
+    channels = _channels(m.x.shape, pixels, (0, 1))
+    count = pixels[2]
+    if not isinstance(count, int) and target is not None and target[-1] == -1:
         count = -1
-    else:
-        refuse("rows and columns are unknown, or there are none")
+    if not isinstance(count, int) or count == 0:
+        refuse(_NO_SIZES)
+    made = m.turn.outputs[0]
+    if not made.is_output and all(user.is_op("MatMul") for user in made.outputs):
+        refuse("products read it with its axes exchanged")
     turned = new.Transpose(m.x, perm=[0, 2, 3, 1])
     return new.Reshape(turned, new.const(np.array([0, count, channels], np.int64)))
 
@@ -46,7 +47,7 @@ def _image_of_pixels(m: Match, new: Tape) -> Result:
     if not is_static(sizes) or 0 in sizes:
         sizes = () if target is None else tuple(target[2:].tolist())
         if -1 not in sizes or max(sizes) < 1:
-            refuse("neither rows nor columns are known, or there are none")
+            refuse(_NO_SIZES)
     apart = new.Reshape(m.x, new.const(np.array([0, *sizes, channels], np.int64)))
     return new.Transpose(apart, perm=[0, 3, 1, 2])
 
@@ -71,13 +72,14 @@ class ImageTransposePass(UBFusionPass):
              Conv(Reshape(Transpose(x, [0, 2, 1]), [N, C, H, W]), …)
     after    Reshape(Transpose(Conv(…), [0, 2, 3, 1]), [N, H·W, C]);
              Conv(Transpose(Reshape(x, [N, H, W, C]), [0, 3, 1, 2]), …)
-    refuses  a Reshape that is not known to leave batch and channels as they are; unknown channels; rows and columns of
-             which neither is known; other targets
+    refuses  a Reshape that is not known to leave batch and channels as they are; unknown channels; rows and columns
+             that are computed when the model runs, or of which there are none; pixels that products alone read, which
+             exchange axes themselves; other targets
     algebra  the same elements in the same order, and as many are moved
     source   measured: onnxruntime 1.32 reads and writes images of convolutions with the channels last without a
-             Transpose, if it is beside them, and looks no further; through a written-out normalization it moves a
-             Transpose to the next one, and does not find the normalization then. Hierarchical vision transformers (PVT,
-             SegFormer) run in 0.93 to 0.99 of the time
+             Transpose, if it is beside them, and looks no further; and it pushes a Transpose through a written-out
+             normalization towards the next Transpose, and no longer finds the normalization then. Hierarchical vision
+             transformers (PVT, SegFormer) run in 0.93 to 0.99 of the time
     """
 
     patterns = (

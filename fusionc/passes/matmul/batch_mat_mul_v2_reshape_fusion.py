@@ -4,7 +4,6 @@ from fusionc.model.graph import Edge
 from fusionc.passes._shared.constants import dims_of, require_own, scaled
 from fusionc.passes._shared.target import require_floats
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, either, maybe, op, refuse, var
-from fusionc.shapes.expressions import is_static
 
 x, W, B = var("x"), const("W"), const("B")
 _FLAT = op.Reshape(x, var("flat_shape"), _as="flatten")
@@ -24,7 +23,7 @@ def _keeps_leading(before: Edge, after: Edge) -> bool:
     if not different:
         return True
     others_are_numbers = all(isinstance(a, int) and a > 0 for a, b in pairs if (a, b) not in different)
-    return len(different) == 1 and others_are_numbers and not is_static(different[0])
+    return len(different) == 1 and others_are_numbers and not all(isinstance(d, int) for d in different[0])
 
 
 class BatchMatMulV2ReshapeFusionPass(Pass):

@@ -1,4 +1,4 @@
-"""Products of rows with matrices, and what stands around them: steps, regions, kernels."""
+"""Products of rows with matrices, and what stands around them: steps, clusters, kernels."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def test_an_area_is_of_images_or_of_rows() -> None:
     assert areas == [["Conv", "Relu", "Sigmoid", "Add"]]
 
 
-def test_activations_alone_are_no_region() -> None:
+def test_activations_alone_are_no_cluster() -> None:
     n = Network()
     assert areas_of(n.model(n.op("Relu", n.op("Sigmoid", n.input(1, 2, 16))))) == []
 

@@ -233,12 +233,10 @@ def test_sizes_may_change_from_run_to_run() -> None:
     """In onnxruntime, with as many channels as two processors need: sums are made once and found again."""
     n = Network(seed=14)
     one = only_area(n.model(n.product(n.input("M", 64), 64, 64 * 8 * min(os.cpu_count() or 1, 4))))
-    texts = [unit.text for unit in units([one.area])]
-    assert sum(text.count(PAYS_HERE) for text in texts) == 1
-    of_all = session(
-        call_of(one),
-        compiled([replace(unit, text=unit.text.replace(PAYS_HERE, PAYS_EVERYWHERE)) for unit in units([one.area])]),
-    )
+    made = units([one.area])
+    assert sum(unit.text.count(PAYS_HERE) for unit in made) == 1
+    everywhere = [replace(unit, text=unit.text.replace(PAYS_HERE, PAYS_EVERYWHERE)) for unit in made]
+    of_all = session(call_of(one), compiled(everywhere))
     (name,) = one.images
 
     def difference_of(rows: int) -> str:

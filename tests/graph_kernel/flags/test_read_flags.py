@@ -215,9 +215,9 @@ def test_an_operator_that_there_is_not_is_a_warning(which: str) -> None:
 
 
 def test_what_is_added_to_no_use_says_why() -> None:
-    flags = read("--enable_cluster_ops=Det,MatMul,Add --enable_expand_ops=Square,Exp,Selu").flags
+    flags = read("--enable_cluster_ops=Det,MatMul,RotaryEmbedding,Add --enable_expand_ops=Square,Exp,Selu").flags
     kernels, anyway, basic = (
-        "no kernel computes Det, so",
+        "no kernel computes Det, RotaryEmbedding, so",
         "--enable_cluster_ops: MatMul, Add may be",
         "no definition of Exp by",
     )
@@ -226,7 +226,7 @@ def test_what_is_added_to_no_use_says_why() -> None:
     assert "--target onnx" in found[0]
     without = needless_lists(flags, has_kernels=False)  # no blocked areas, which have products
     assert not any(kernels in text for text in without) and "--enable_cluster_ops: Add may be" in without[1]
-    assert not needless_lists(read("--enable_cluster_ops_only=Conv,Relu").flags, has_kernels=True)
+    assert not needless_lists(read("--enable_cluster_ops_only=Conv,FastGeLU,Relu").flags, has_kernels=True)
     assert not needless_lists(
         Flags(disable_cluster_ops=("Add", "MatMul"), disable_expand_ops=("Exp",)), has_kernels=True
     )

@@ -3,8 +3,7 @@ from harness import Fires, Stays, tables
 TO_PIXELS = "i = Conv (x, w) r = Reshape (i, shape) y = Transpose <perm = [0, 2, 1]> (r)"
 TO_IMAGE = "t = Transpose <perm = [0, 2, 1]> (x) r = Reshape (t, shape) y = Conv (r, w)"
 UNKNOWN_BATCH = "the Reshape is not known to leave batch and channels as they are"
-NO_SIZES = "rows and columns are unknown, or there are none"
-NEITHER = "neither rows nor columns are known, or there are none"
+NO_SIZES = "rows and columns are computed when the model runs, or there are none"
 
 
 def pixels(
@@ -65,14 +64,19 @@ STAYS = [
         "the number of channels is unknown, or 0",
     ),
     Stays(
-        "sizes that are computed",
+        "a shape of pixels from outside",
         pixels(x="float[N,3,H,W] x, int64[3] shape", shape="", y="float[N,P,4] y"),
         UNKNOWN_BATCH,
     ),
     Stays("rows that are known, of an unknown image", pixels(x="float[N,3,H,W] x", shape="{-1, 4, 35}", y="float[N,35,4] y"), UNKNOWN_BATCH),
     Stays("no pixels", pixels(x="float[N,3,2,9] x", shape="{0, 4, 0}", y="float[N,0,4] y"), NO_SIZES),
-    Stays("neither rows nor columns", image(x="float[N,P,4] x, int64[4] shape", shape="", y="float[N,3,H,W] y"), UNKNOWN_BATCH),
-    Stays("rows that are copied", image(x="float[N,P,4] x", shape="{0, 4, 0, -1}", y="float[N,3,P,1] y", weights="float[3,4,1,1] w"), NEITHER),
+    Stays("a shape of an image from outside", image(x="float[N,P,4] x, int64[4] shape", shape="", y="float[N,3,H,W] y"), UNKNOWN_BATCH),
+    Stays(
+        "pixels that a product reads",
+        pixels(TO_PIXELS.replace("y =", "p =") + " y = MatMul (p, v)", y="float[N,35,2] y", weights="float[4,3,3,3] w, float[4,2] v"),
+        "products read it with its axes exchanged",
+    ),
+    Stays("rows that are copied", image(x="float[N,P,4] x", shape="{0, 4, 0, -1}", y="float[N,3,P,1] y", weights="float[3,4,1,1] w"), NO_SIZES),
     Stays(
         "the pixels are used otherwise",
         pixels(f"{TO_PIXELS} z = Neg (r)", y="float[N,35,4] y, float[N,4,35] z"),
@@ -91,6 +95,11 @@ FIRES = [
     Fires("pixels of an image, all numbers", pixels(x="float[2,3,7,9] x", shape="{2, 4, -1}", y="float[2,35,4] y"), LAST),
     Fires("an unknown batch in its place", pixels(shape="{-1, 4, 35}"), LAST),
     Fires("unknown rows and columns", pixels(x="float[N,3,H,W] x", shape="{0, 0, -1}", y="float[N,P,4] y", weights="float[4,3,1,1] w"), LAST),
+    Fires(
+        "pixels that are not only read by a product",
+        pixels(TO_PIXELS.replace("y =", "p =") + " y = MatMul (p, v) z = Neg (p)", y="float[N,35,2] y, float[N,35,4] z", weights="float[4,3,3,3] w, float[4,2] v"),
+        [*LAST, "MatMul", "Neg"],
+    ),
     Fires("an image that others use, too", pixels(f"{TO_PIXELS} z = Neg (i)", y="float[N,35,4] y, float[N,4,5,7] z"), [*LAST, "Neg"]),
     Fires("an image of pixels", image(), SECOND),
     Fires("an unknown batch of pixels in its place", image(shape="{-1, 4, 5, 6}"), SECOND),

@@ -92,6 +92,12 @@ STAYS = [
 
 EMPTY_NAMES = GEMMS.replace("V, B)", "V, )").replace("W, C)", "W, )").replace("U, D)", "U, )")
 FIRES = [
+    Fires(
+        "many rows, any runtime",
+        graph(QKV, "float[128,3] x", "float[128,4] a, float[128,2] b, float[128,4] c"),
+        ["MatMul", "Split"],
+        target="onnx",
+    ),
     Fires("fewer rows", graph(QKV, "float[N,64,3] x", TALL), ["MatMul", "Split"]),
     Fires(
         "few rows, transposed, of many numbers",

@@ -1,4 +1,4 @@
-"""What is in a region, and what stays outside; each thing that keeps an operator out is here alone."""
+"""What is in a cluster, and what stays outside; each thing that keeps an operator out is here alone."""
 
 from __future__ import annotations
 
@@ -158,12 +158,12 @@ def test_weights_that_the_caller_can_override_stay_outside() -> None:
     assert areas_of(model) == []
 
 
-def test_a_region_needs_a_convolution() -> None:
+def test_a_cluster_needs_a_convolution() -> None:
     n = Network()
     assert operators_in(n, n.op("Sigmoid", n.op("MaxPool", n.input(1, 16, 6, 6), kernel_shape=[2, 2]))) == []
 
 
-def test_a_convolution_alone_is_no_region() -> None:
+def test_a_convolution_alone_is_no_cluster() -> None:
     n = Network()
     assert operators_in(n, n.conv(n.input(1, 16, 6, 6), 16, 32)) == []
 
@@ -183,7 +183,7 @@ def test_what_leads_to_a_convolution_or_comes_from_one_is_inside() -> None:
     assert operators_in(n, y) == [["Sigmoid", "Conv", "MaxPool"]]
 
 
-def test_no_way_leads_out_of_a_region_and_back() -> None:
+def test_no_way_leads_out_of_a_cluster_and_back() -> None:
     n = Network()
     x = n.op("Relu", n.conv(n.input(1, 16, 6, 6), 16, 16))
     outside = n.op("Softplus", x)
@@ -191,13 +191,13 @@ def test_no_way_leads_out_of_a_region_and_back() -> None:
     assert operators_in(n, y) == [["Conv", "Relu"], ["Add", "Conv", "Relu"]]
 
 
-def test_a_sum_of_sizes_that_may_broadcast_divides_a_region() -> None:
+def test_a_sum_of_sizes_that_may_broadcast_divides_a_cluster() -> None:
     n = Network()
     x = n.conv(n.input("N", 16, "H", "W"), 16, 16)
     half = n.op("Relu", n.conv(n.op("Relu", x), 16, 16, strides=[2, 2]))
     y = n.op("Add", x, resized(n, half, [1, 1, 2, 2], **REPEATED))  # 1 pixel and 2 would be added
-    regions = operators_in(n, n.op("Relu", n.conv(y, 16, 16)))
-    assert [region.count("Add") for region in regions] == [0, 0]
+    clusters = operators_in(n, n.op("Relu", n.conv(y, 16, 16)))
+    assert [cluster.count("Add") for cluster in clusters] == [0, 0]
     n = Network()
     x = n.conv(n.input("N", 16, 6, 8), 16, 16)
     half = n.op("Relu", n.conv(n.op("Relu", x), 16, 16, strides=[2, 2]))
