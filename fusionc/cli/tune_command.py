@@ -141,7 +141,7 @@ def _row(worth: Worth, found: Tuned) -> list[str]:
     if worth.state == "undecided":
         said = "confirmed by the last run" if found.is_delivered(worth) else _undecided(worth, one)
     saved = one.ratio - 1
-    bounds = f"{one.low:.3f} to {one.high:.3f}" if math.isfinite(one.high) else "unknown"
+    bounds = f"{one.low:.3f} to {one.high:.3f}" if math.isfinite(one.high) else "too few rounds"
     return [
         worth.change.name,
         f"{one.ratio:.3f}",

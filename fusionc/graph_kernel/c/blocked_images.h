@@ -110,7 +110,7 @@ void GB(pool)(const gb_call *c, ptrdiff_t unit, ptrdiff_t end, float *scratch) {
       for (ptrdiff_t i = first; i < last; ++i)
         for (ptrdiff_t j = from; j < to; ++j) {
           const GB(vec) x = GB(load)(image + i * c->in.row + j * GB_V);
-          found = is_largest ? GB_MAX(found, x) : found + x; /* of NaN as onnxruntime: the last one decides */
+          found = is_largest ? GB_MAX(found, x) : found + x; /* of NaN mostly as onnxruntime: the last one decides */
         }
       if (!is_largest) {
         ptrdiff_t high = last - first, wide = to - from;
