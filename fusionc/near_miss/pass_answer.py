@@ -117,7 +117,7 @@ def _notes(pass_: Pass, done: Converted, reasons: Sequence[Reason], *, has_other
     if pass_.never_matches:
         yield f"it never matches: {pass_.never_matches}"
     if isinstance(pass_, AreaPass):
-        yield "it takes effect in conversions with --enable_graph_kernel; their reports count its areas, and why others were refused"
+        yield "it takes effect in conversions with --enable_graph_kernel: their reports count areas, and say why not"
         return
     there = Counter(one.op for graph in done.after.graphs for one in graph.nodes)
     searching = [pattern for pattern in pass_.patterns if pattern.find is not None]
