@@ -115,7 +115,7 @@ FIRES = [
         [*LAST, "Relu", *SECOND],
         effected=2,
     ),
-    Fires("opset 9", pixels(), LAST, opset=9),
+    *[Fires(f"opset {opset}", pixels(), LAST, opset=opset) for opset in (9, 21)],
 ]  # fmt: skip
 
 test_stays, test_fires = tables("ImageTransposePass", STAYS, FIRES)
