@@ -14,8 +14,8 @@ class AddLayerNormFusionPass(UBFusionPass):
              an offset or a bias that is not one number for each element of the last axis; elements other than float32
              and float16; mean or deviation used
     never    by default: the operator takes 2.4 to 6.7 times as long as its parts
-    algebra  the definition of SkipLayerNormalization; with a bias it adds in another order, and a normalization amplifies
-             what that rounds where the mean is far larger than the deviation (0.2 % of an element were seen)
+    algebra  the definition of SkipLayerNormalization; with a bias it adds in another order, and a normalization
+             amplifies what that rounds where the mean is far larger than the deviation (0.2 % of an element were seen)
     source   MindSpore's add_layer_norm_fusion and its two variants; onnxruntime's SkipLayerNormFusion, which wants a
              sum without other users
     """
