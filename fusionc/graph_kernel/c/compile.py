@@ -50,6 +50,9 @@ _LESS = {
     ),
 }  # fmt: skip
 
+_LONGEST = 900.0  # seconds for one text; the longest seen took 30
+_LONGEST_ANSWER = 60.0  # seconds for the compiler's version
+
 # What every processor of the kind has: some distributions build their compiler for newer ones. A kernel chooses among
 # the functions for those itself.
 _OLDEST = ("-march=x86-64",) if platform.machine() in ("x86_64", "AMD64") else ()
@@ -82,6 +85,17 @@ class DoesNotCompile(Exception):
     """The compiler refuses a text; what it says."""
 
 
+class CompilerHangs(FusioncError):
+    """The compiler did not come to its end within the limit of one text."""
+
+    def __init__(self, name: str, seconds: float) -> None:
+        super().__init__(
+            f"the C compiler {name} did not finish within {seconds:g} s, the limit for one text",
+            hint="nothing was written; name another compiler in the environment variable CC, or leave "
+            "out --enable_graph_kernel",
+        )
+
+
 def compiler() -> list[str]:
     """The command of the C compiler: $CC, else cc, else that of ziglang. Raises NoCompiler."""
     given = os.environ.get("CC", "")
@@ -103,10 +117,13 @@ def compiler() -> list[str]:
 @cache
 def version_of(command: tuple[str, ...]) -> str:
     """What a compiler says of itself; empty where it says nothing."""
+    question = _Compiler([*command, "--version"], _LONGEST_ANSWER)
     try:
-        return subprocess.run([*command, "--version"], capture_output=True, text=True, check=False).stdout
-    except OSError:  # it is no program, which compiling will tell
+        return question.run()
+    except DoesNotCompile:  # compiling will tell what is wrong
         return ""
+    finally:
+        question.end()
 
 
 def compile_units(
@@ -118,7 +135,7 @@ def compile_units(
 ) -> None:
     """Make one shared library of C texts, which is there at once and whole. They are compiled side by side, as many as
     this process has processors. `kept` says where the objects of some texts lie: they are used, or put there. Raises
-    DoesNotCompile, or OSError where it cannot be written."""
+    DoesNotCompile, CompilerHangs, or OSError if it cannot be written."""
     places, start = kept or {}, [*command, *flags]
     with tempfile.TemporaryDirectory(dir=library.parent, prefix="build-") as folder:
         # An object has the name of its source in it: that of one that is kept is the same whatever it is linked with.
@@ -144,9 +161,12 @@ def compile_units(
 
 
 def _run(commands: Sequence[Sequence[str]]) -> None:
-    """Run the compiler several times, as many at once as this process has processors. Raises DoesNotCompile: if several
-    complain, with what the first of them says. None goes on running then, or when this is interrupted."""
-    compilers = [_Compiler(command) for command in commands]
+    """Run the compiler several times, as many at once as this process has processors.
+
+    Raises CompilerHangs, or DoesNotCompile: if several complain, with what the first of them says.
+    None goes on running then, or when this is interrupted.
+    """
+    compilers = [_Compiler(command, _LONGEST) for command in commands]
     with ThreadPoolExecutor(cores()) as pool:
         try:
             for run in [pool.submit(compiler.run) for compiler in compilers]:
@@ -159,31 +179,37 @@ def _run(commands: Sequence[Sequence[str]]) -> None:
 class _Compiler:
     """A process of the compiler, started by one thread and perhaps ended by another one."""
 
-    def __init__(self, command: Sequence[str]) -> None:
+    def __init__(self, command: Sequence[str], seconds: float) -> None:
         self._command = command
+        self._seconds = seconds
         self._lock = Lock()
         self._process: subprocess.Popen[str] | None = None
         self._is_ended = False
 
-    def run(self) -> None:
-        """Start it, and wait for it. Raises DoesNotCompile."""
+    def run(self) -> str:
+        """Start it, wait for it, and return what it prints. Raises DoesNotCompile, CompilerHangs."""
         name = self._command[0]
         with self._lock:
             if self._is_ended:
-                return
+                return ""
             try:
                 self._process = subprocess.Popen(
                     self._command,
                     stdout=subprocess.PIPE,
                     stderr=subprocess.PIPE,
                     text=True,
+                    errors="replace",
                     start_new_session=True,  # a driver starts other programs, which are ended with it
                 )
             except OSError as error:
                 raise DoesNotCompile(f"the C compiler {name} cannot be run: {error.strerror}") from error
-        said, complaint = self._process.communicate()
+        try:
+            said, complaint = self._process.communicate(timeout=self._seconds)
+        except subprocess.TimeoutExpired as error:
+            raise CompilerHangs(name, self._seconds) from error
         if self._process.returncode:
             raise DoesNotCompile(complaint.strip() or said.strip() or _without_a_word(name))
+        return said
 
     def end(self) -> None:
         """Stop it, if it has not come to its end, or keep it from being started."""

@@ -8,12 +8,13 @@ import sys
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from fusionc.errors import FusioncError
 from fusionc.graph_kernel.area import Area
 from fusionc.graph_kernel.c.compile import FLAGS, Contents, DoesNotCompile, Unit, compile_units, compiler, version_of
 from fusionc.graph_kernel.c.source import reason_against, units
-from fusionc.graph_kernel.library.cache import cache_folder, forget_oldest, is_usable, keep
+from fusionc.graph_kernel.library.cache import cache_folder, forget_oldest, intact, put
 
 
 @dataclass(frozen=True)
@@ -58,39 +59,47 @@ def _complaint(area: Area) -> str | None:
 
 
 def compiled(units: Sequence[Unit]) -> Path:
-    """The library of C texts, from the cache if they were compiled before by the same compiler with the same flags.
+    """The library of C texts, from the cache if the same compiler has compiled them before with the
+    same flags.
 
-    Safe when several processes do it at once. Raises NoCompiler, DoesNotCompile, or FusioncError where the
-    cache cannot be written.
+    Safe when several processes do it at once. Raises NoCompiler, DoesNotCompile, CompilerHangs, or
+    FusioncError if the cache cannot be written.
     """
     command = compiler()
-    library = _place(units, command, ".so")
-    if is_usable(library):
-        keep(library)
+    key = _key(units, command)
+    if library := intact([key], ".so").get(key):
         return library
-    parts = {unit: _place([unit], command, ".o") for unit in units if unit.contents is Contents.STEPS}
-    for part in parts.values():
-        if is_usable(part):
-            keep(part)
-        else:
-            part.unlink(missing_ok=True)
     try:
-        compile_units(command, FLAGS, units, library, parts)
+        with TemporaryDirectory(dir=cache_folder(), prefix="build-") as folder:
+            library = _made(units, command, key, Path(folder))
     except OSError as error:
         raise FusioncError(
             f"the cache of kernels cannot be written: {error.strerror}",
-            where=str(library.parent),
+            where=str(cache_folder()),
             hint="make room there, or name another folder in the environment variable XDG_CACHE_HOME",
         ) from error
     forget_oldest(library.parent)
     return library
 
 
-def _place(units: Sequence[Unit], command: Sequence[str], suffix: str) -> Path:
-    """Where what a compiler makes of texts is kept."""
+def _made(units: Sequence[Unit], command: Sequence[str], key: str, folder: Path) -> Path:
+    """Compile what the cache lacks, in a folder, and put it into the cache; return the library."""
+    keys = {unit: _key([unit], command) for unit in units if unit.contents is Contents.STEPS}
+    cached = intact(keys.values(), ".o")
+    parts = {unit: cached.get(part, folder / f"{part}.o") for unit, part in keys.items()}
+    library = folder / f"{key}.so"
+    compile_units(command, FLAGS, units, library, parts)
+    for part in parts.values():
+        if part.parent == folder and part.is_file():  # a library of one text is made without objects
+            put(part, part.stem)
+    return put(library, key)
+
+
+def _key(units: Sequence[Unit], command: Sequence[str]) -> str:
+    """What tells apart what a compiler makes of texts."""
     said = [word for unit in units for word in (unit.text, *unit.flags(command))]
     here = [sys.platform, platform.machine()]  # of a folder that several machines share
-    if any("native" in word for word in command):  # what is for this processor is not for all of the kind
+    if any("native" in word for word in command):  # for this processor, not for all of the kind
         here.append(platform.node())
     key = "\0".join([*said, *command, *FLAGS, version_of(tuple(command)), *here])
-    return cache_folder() / f"{hashlib.sha256(key.encode()).hexdigest()[:32]}{suffix}"
+    return hashlib.sha256(key.encode()).hexdigest()[:32]

@@ -1,6 +1,8 @@
 """The libraries that this user's fusionc has compiled, and the only ones that it loads unasked.
 
-The folder belongs to the user and is open to nobody else, and so does every library in it: else it is not used.
+The folder belongs to the user and is open to nobody else, and so does every library in it: else it
+is not used. A file is named KEY.DIGEST.so (or .o): the key tells what it was made of, the digest what it
+holds. A file that a full disk or a crash has damaged no longer fits its name, and is made again.
 """
 
 from __future__ import annotations
@@ -9,11 +11,12 @@ import os
 import shutil
 import stat
 import tempfile
+from collections.abc import Collection
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
-from fusionc.disk.publish import is_copy
+from fusionc.disk.publish import digest
 
 _MOST = 1000  # libraries in the cache, of some 100 KB each
 
@@ -49,14 +52,41 @@ def is_usable(library: Path) -> bool:
     return stat.S_ISREG(status.st_mode) and _is_own(status) and not status.st_mode & 0o022
 
 
+def intact(keys: Collection[str], suffix: str) -> dict[str, Path]:
+    """The files of the cache with these keys that hold what was put there; damaged ones are removed."""
+    found = dict[str, Path]()
+    for file in cache_folder().glob(f"*{suffix}"):
+        key = file.name.partition(".")[0]
+        if key in keys and _is_intact(file):
+            keep(file)
+            found[key] = file
+    return found
+
+
+def put(made: Path, key: str) -> Path:
+    """Move a file into the cache, where it is whole at once. Safe when several processes do it."""
+    made.chmod(0o700)  # whatever the mask of the user allows: what others could write is not used
+    return made.replace(cache_folder() / f"{key}.{digest(made)}{made.suffix}")
+
+
 def known(library: Path) -> Path | None:
-    """The file in the cache with the content of `library`; None if this user's fusionc has not compiled it."""
-    for kept in cache_folder().glob("*.so"):
-        with suppress(OSError):
-            if is_usable(kept) and is_copy(kept, library):
+    """The file in the cache with the content of `library`; None if this user's fusionc has not
+    compiled it."""
+    with suppress(OSError):
+        for kept in cache_folder().glob(f"*.{digest(library)}.so"):
+            if _is_intact(kept):
                 keep(kept)
                 return kept
     return None
+
+
+def _is_intact(file: Path) -> bool:
+    """Whether a file of the cache is usable and holds what its name says; if not, it is removed."""
+    with suppress(OSError):
+        if is_usable(file) and file.name.split(".")[1] == digest(file):
+            return True
+        file.unlink(missing_ok=True)
+    return False
 
 
 def snapshot(library: Path) -> Path:

@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 
 from fusionc.disk.paths import path_of
 from fusionc.errors import FusioncError, UsageError
-from fusionc.graph_kernel.library.location import SUFFIX, library_for
+from fusionc.graph_kernel.library.location import SUFFIX, has_areas, library_for
 
 _ELF_64 = b"\x7fELF\x02\x01"  # of 64 bits, the first of which are the lowest
 _ELF = Struct("<40xQ10xHH2x")  # where its headers of sections are, which are last, how large each is, and how many
@@ -23,11 +23,14 @@ def register_kernels(session_options: Any, model: str | os.PathLike[str]) -> Non
     `session_options` is the onnxruntime.SessionOptions that the session will be made with, `model` the path of the
     model file; its kernels lie beside it. They are machine code, which this call loads whoever made it: call it for
     models that you trust. Options take the kernels of one model: give each model its own, of which a process may have
-    many. Without this call the model computes the same, with onnxruntime's operators. Raises UsageError if there is no
-    library or the options have another one, FusioncError if it is none for this machine.
+    many. Without this call the model computes the same, with onnxruntime's operators. A model
+    without areas needs no kernels: nothing is registered. Raises UsageError if the library of a model
+    with areas is missing or the options have another one, FusioncError if this machine cannot load it.
     """
     require_session_options(session_options)
-    library = _library_there(path_of(model, "model", "give the path of the model, beside which its kernels lie"))
+    library = _library_of(path_of(model, "model", "give the path of the model, beside which its kernels lie"))
+    if library is None:
+        return
     place, former = library.resolve(), _REGISTERED.get(session_options)
     if former == place:
         return
@@ -74,19 +77,27 @@ def require_session_options(given: Any) -> None:
         raise UsageError(what, hint="make them with onnxruntime.SessionOptions()", code="E10001")
 
 
-def _library_there(model: Path) -> Path:
-    """The library beside a model. Raises UsageError where there is none."""
+def _library_of(model: Path) -> Path | None:
+    """The library beside a model; None for a model without areas. Raises UsageError if it is missing."""
     if model.name.endswith(SUFFIX):
-        problem, where = "this is a library of kernels, not a model", model
+        problem = "this is a library of kernels, not a model"
+        where = model
         hint = "give the path of the model, with .onnx at its end: its kernels are found beside it"
     elif not model.name or model.is_dir():
-        problem, where, hint = "the model is a folder", model, "give the path of the model file"
+        problem = "the model is a folder"
+        where = model
+        hint = "give the path of the model file"
     elif (library := library_for(model)).is_file():
         return library
     elif not model.exists():
-        problem, where, hint = "the model does not exist", model, "check the path: its kernels are looked for beside it"
+        problem = "the model does not exist"
+        where = model
+        hint = "check the path: its kernels are looked for beside it"
+    elif not has_areas(model):
+        return None
     else:
-        problem, where = f"{model.name} has no kernels beside it", library
+        problem = f"{model.name} has areas, and no kernels beside it"
+        where = library
         hint = (
             "keep both files that a conversion with --enable_graph_kernel has written in one folder. If it has written "
             "no library (its report says why), leave this call out: the model runs as it is"

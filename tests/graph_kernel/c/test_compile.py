@@ -11,7 +11,15 @@ from pathlib import Path
 import pytest
 
 from fusionc.graph_kernel.c import compile
-from fusionc.graph_kernel.c.compile import Contents, DoesNotCompile, NoCompiler, Unit, compile_units, compiler
+from fusionc.graph_kernel.c.compile import (
+    CompilerHangs,
+    Contents,
+    DoesNotCompile,
+    NoCompiler,
+    Unit,
+    compile_units,
+    compiler,
+)
 from fusionc.graph_kernel.library.build_library import compiled
 
 pytestmark = pytest.mark.usefixtures("needs_a_compiler")
@@ -56,6 +64,32 @@ def test_a_compiler_that_is_none(script: str, reason: str, tmp_path: Path, monke
     monkeypatch.setenv("CC", str(program))
     with pytest.raises(DoesNotCompile, match=reason):
         compiled([Unit("int one(void) { return 1; }\n")])
+
+
+@pytest.fixture
+def hanging(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A compiler that never comes to its end, as one behind a licence server that does not answer."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    program = tmp_path / "program"
+    program.write_text("#!/bin/sh\nsleep 300 &\necho $! > pid\nwait\n")
+    program.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CC", str(program))
+    monkeypatch.setattr(compile, "_LONGEST", 0.3)
+    monkeypatch.setattr(compile, "_LONGEST_ANSWER", 0.3)
+    return program
+
+
+def test_a_compiler_that_hangs_is_ended_and_named(hanging: Path) -> None:
+    with pytest.raises(CompilerHangs, match=r"the C compiler .*program did not finish within 0\.3 s") as caught:
+        compiled([Unit("int hangs(void) { return 1; }\n")])
+    assert "CC" in caught.value.hint and "--enable_graph_kernel" in caught.value.hint
+    sleeper = int(Path("pid").read_text())
+    while Path(f"/proc/{sleeper}/stat").exists():  # the whole group is ended
+        if Path(f"/proc/{sleeper}/stat").read_text().split(") ")[1][0] == "Z":
+            break
+        time.sleep(0.01)
+    assert not list((hanging.parent / "cache").rglob("*.so"))
 
 
 def test_what_is_wrong_with_one_text_ends_the_others(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,6 +14,7 @@ import onnx
 import onnxruntime as ort
 import pytest
 from areas import CHAIN, area_of, kernel_model
+from harness import parse
 
 import fusionc
 from fusionc.graph_kernel.library.build_library import build
@@ -67,7 +68,7 @@ def test_register_kernels(tmp_path: Path) -> None:
     in_memory: Any = onnx.load(model)
     with pytest.raises(fusionc.UsageError, match="model is a ModelProto, not a path"):
         fusionc.register_kernels(ort.SessionOptions(), in_memory)
-    with pytest.raises(fusionc.UsageError, match="no kernels beside it") as missing:
+    with pytest.raises(fusionc.UsageError, match="has areas, and no kernels beside it") as missing:
         fusionc.register_kernels(ort.SessionOptions(), model)
     assert missing.value.code == "E10410" and "out.kernels.so" in missing.value.where
     (tmp_path / "out.kernels.so").write_bytes(b"\x7fELF of another machine")
@@ -87,6 +88,18 @@ def test_register_kernels(tmp_path: Path) -> None:
         fusionc.register_kernels(options, tmp_path / "other.onnx")
     assert "SessionOptions for each model" in other.value.hint
     fusionc.register_kernels(ort.SessionOptions(), tmp_path / "other.onnx")
+
+
+def test_a_model_without_areas_needs_no_kernels(tmp_path: Path) -> None:
+    """So that one script deploys every result of a conversion, whether it made areas or not."""
+    model = parse("agraph (float[N] x) => (float[N] y) { y = Relu (x) }")
+    onnx.save(model, tmp_path / "in.onnx")
+    report = fusionc.convert(tmp_path / "in.onnx", output=tmp_path / "out.onnx", enable_graph_kernel=True)
+    assert report.kernels is None
+    options = ort.SessionOptions()
+    fusionc.register_kernels(options, tmp_path / "out.onnx")
+    (y,) = ort.InferenceSession(tmp_path / "out.onnx", options).run(None, {"x": np.array([-1, 2], np.float32)})
+    assert y.tolist() == [0, 2]
 
 
 @pytest.mark.parametrize(
