@@ -25,17 +25,17 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import math
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import onnx
 import onnxruntime
+from content import INSTALLED, Source, features, number, picture, sound, text, zeros
 from interleaved import in_fresh_processes
 from optimizers import PORTABLE
 from peers import count
@@ -44,53 +44,9 @@ from rich.console import Console
 
 import fusionc
 
-Source = Callable[[tuple[int, ...]], Array]
 WRONG = 1e-3  # a difference that leaves a peer out
 
 
-def picture(name: str, mean: float = 127.5, deviation: float = 127.5, channels_last: bool = False) -> Source:
-    """A picture of scikit-image's, cut to size and normalized, as [N, C, H, W] or [N, H, W, C]."""
-
-    def read(shape: tuple[int, ...]) -> Array:
-        try:
-            from PIL import Image
-        except ModuleNotFoundError:
-            sys.exit("pillow is not installed, which reads the pictures: pip install '.[bench]'")
-        channels, height, width = (shape[3], *shape[1:3]) if channels_last else shape[1:]
-        image = Image.open(TRAINED / "skimage/data" / name).convert("RGB" if channels == 3 else "L")
-        pixels = np.asarray(image.resize((width, height)), np.float32).reshape(height, width, channels)
-        scaled = np.broadcast_to((pixels - mean) / deviation, (shape[0], height, width, channels))
-        return np.ascontiguousarray(scaled if channels_last else scaled.transpose(0, 3, 1, 2))
-
-    return read
-
-
-def sound(shape: tuple[int, ...]) -> Array:
-    """A voice-like sound at 16 kHz: harmonics of a gliding tone, with pauses, some noise."""
-    time = np.arange(math.prod(shape)) / 16000
-    tone = np.sin(np.outer(np.arange(1, 12), 2 * np.pi * (120 + 30 * np.sin(5 * time)) * time)).sum(0)
-    noise = np.random.default_rng(0).standard_normal(len(time))
-    return (0.05 * tone * (np.sin(9 * time) > 0) + 0.005 * noise).reshape(shape).astype(np.float32)
-
-
-def zeros(shape: tuple[int, ...]) -> Array:
-    return np.zeros(shape, np.float32)
-
-
-def features(shape: tuple[int, ...]) -> Array:
-    return np.random.default_rng(0).standard_normal(shape).astype(np.float32)
-
-
-def number(value: int) -> Source:
-    return lambda shape: np.full(shape, value, np.int64)
-
-
-def text(shape: tuple[int, ...]) -> Array:
-    page = (__doc__ or "").encode()
-    return np.resize(np.frombuffer(page, np.uint8), shape).astype(np.int32)
-
-
-TRAINED = Path()  # the folder with the installed wheels, from the command line
 PAGE, FACE = picture("page.png"), picture("astronaut.png", 0, 255)
 _VAD = {"input": (sound, (1, 576)), "state": (zeros, (2, 1, 128)), "sr": (number(16000), ())}
 _WAVES = {"waveforms": (sound, (1, 80000)), "waveforms_lens": (number(80000), (1,))}
@@ -159,7 +115,7 @@ INPUTS: dict[str, dict[str, tuple[Source, tuple[int, ...]]]] = {
 def models(only: str) -> Iterator[tuple[str, Path]]:
     """Each model in the folder once, with how its path ends in INPUTS; those of which nothing is known are named."""
     seen: set[str] = set()
-    for path in sorted(TRAINED.rglob("*.onnx")):
+    for path in sorted(INSTALLED[0].rglob("*.onnx")):
         digest = hashlib.sha256(path.read_bytes()).hexdigest()
         if digest not in seen and only in path.as_posix():
             seen.add(digest)
@@ -251,7 +207,6 @@ def measured(known: str, path: Path, options: argparse.Namespace) -> Row:
 
 
 def main() -> int:
-    global TRAINED
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("trained", type=Path)
     parser.add_argument("--only", default="", help="models whose path contains this word")
@@ -260,7 +215,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=1.0, help="of measuring, for each form and process")
     parser.add_argument("--processes", type=int, default=3)
     options = parser.parse_args()
-    TRAINED = options.trained
+    INSTALLED[0] = options.trained
     console = Console(width=150)
     console.print(HEAD, highlight=False)
     rows, wrong = [], 0
@@ -272,7 +227,9 @@ def main() -> int:
             wrong += 1
             console.print(f"{Path(known).stem:36}{problem}", highlight=False)
     if not rows and not wrong:
-        parser.error(f"no model under {TRAINED} has {options.only!r} in its path, or none whose inputs are known here")
+        parser.error(
+            f"no model under {INSTALLED[0]} has {options.only!r} in its path, or none whose inputs are known here"
+        )
     for title, kind in (("A/A", "again"), ("default", "default"), ("kernels, where there are any", "kernels")):
         ratios = [row.ratio[kind] for row in rows if kind in row.ratio]
         console.print(f"geometric mean of {title}: {mean_of(ratios)} of {len(ratios)} models")
