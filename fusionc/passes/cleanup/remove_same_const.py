@@ -5,6 +5,7 @@ from onnx import TensorProto
 
 from fusionc.model.graph import Constant, Edge, Graph
 from fusionc.model.tensors import element_digest
+from fusionc.operators.signed_constants import CHANGED_TO_UNSIGNED
 from fusionc.passes._shared.constants import bits_of
 from fusionc.protos import is_external
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape
@@ -45,8 +46,17 @@ def _groups(constants: Iterable[Constant], key: Callable[[Constant], object]) ->
     return (group for group in found.values() if len(group) > 1)
 
 
+def _is_changed_at_load(constant: Constant) -> bool:
+    """Whether onnxruntime may make another tensor of a constant, once for each operator that reads it."""
+    if constant.elem_type != TensorProto.INT8:
+        return False
+    read = ((user, CHANGED_TO_UNSIGNED.get(user.operator, ())) for user in constant.outputs)
+    return any(constant in (user.inputs[at] for at in places if at < len(user.inputs)) for user, places in read)
+
+
 def _find(graph: Graph) -> Iterator[Match]:
-    for alike in _groups((c for c in graph.constants() if c.is_used), lambda c: (c.elem_type, c.shape)):
+    candidates = (c for c in graph.constants() if c.is_used and not _is_changed_at_load(c))
+    for alike in _groups(candidates, lambda c: (c.elem_type, c.shape)):
         for similar in _groups(alike, _sample):
             for kept, *others in _groups(similar, _hash):
                 for constant in others:
@@ -60,7 +70,9 @@ class RemoveSameConstPass(Pass):
     before   two initializers of equal type, dimensions and elements
     after    one of them, used in both places
     refuses  a constant that is a graph output
-    never    initializers that the caller may override, or that an annotation or training information names
+    never    initializers that the caller may override, or that an annotation or training information names; int8
+             weights and zero points of quantized operators: onnxruntime, which makes them uint8 in some models, makes
+             what two operators share twice, and then cannot load the model
     algebra  equal bits are equal
     source   CANN's RemoveSameConstPass and ConstantFuseSamePass
     """

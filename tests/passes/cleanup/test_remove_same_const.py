@@ -81,3 +81,22 @@ def test_constants_in_a_file_are_one_wherever_they_begin(tmp_path: Path, kind: i
     (tmp_path / "data").write_bytes(content)
     _, counts = optimize(model, [pass_of("RemoveSameConstPass")])
     assert effected(counts) == 1
+
+
+QUANTIZED = """agraph (float[4,2] x) => (float[4,2] y)
+    <float s = {{0.5}}, float t = {{0.25}}, {0} a = {{1}}, {0} b = {{1}}> {{
+        p = QuantizeLinear (x, s, a) q = DequantizeLinear (p, s, a) r = Relu (q)
+        u = QuantizeLinear (r, t, b) y = DequantizeLinear (u, t, b)
+    }}"""
+WEIGHTS = """agraph (uint8[4,2] x) => (int32[4,2] y, int32[4,2] z)
+    <{0}[2,2] a = {{1,2,3,4}}, {0}[2,2] b = {{1,2,3,4}}> {{
+        y = MatMulInteger (x, a) z = MatMulInteger (x, b)
+    }}"""
+
+
+@pytest.mark.parametrize("graph", [QUANTIZED, WEIGHTS])
+def test_what_onnxruntime_makes_unsigned_stays_apart(graph: str) -> None:
+    """It makes a tensor of the same name once for each operator that reads it, and cannot load the model then."""
+    for elements, times in (("int8", 0), ("uint8", 1)):
+        _, counts = optimize(parse(graph.format(elements)), [pass_of("RemoveSameConstPass")])
+        assert effected(counts) == times

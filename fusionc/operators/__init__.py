@@ -1,0 +1,1 @@
+"""Facts on operators, in tables: no graphs, nothing that is computed."""
