@@ -11,6 +11,7 @@ from fusionc.disk.publish import Companion, Saved
 from fusionc.disk.save import save
 from fusionc.graph_kernel.library.location import published
 from fusionc.job import Job, Optimized
+from fusionc.loadable import DEPLOYED, fault_of_result
 from fusionc.ready.session_file import is_session_file, of_lost_settings, require_session_place, session_file_of
 from fusionc.report import Report
 from fusionc.report.model_info import bytes_on_disk, operator_counts
@@ -18,10 +19,11 @@ from fusionc.report.stage_times import timed
 
 if TYPE_CHECKING:
     from fusionc.ready.ready_form import MadeReady
+    from fusionc.verdict import Verdict
 
 
 def save_if_right(job: Job, done: Optimized, reference: Path | None, report: Report) -> bool:
-    """Whether the result was written: it computes what the reference does, or nobody asks.
+    """Whether the result was written: it computes what the reference does, or nobody asks, and onnxruntime loads it.
 
     Raises VerificationError where it is wrong, unless the job leaves out from now on what makes it so.
     """
@@ -36,7 +38,13 @@ def save_if_right(job: Job, done: Optimized, reference: Path | None, report: Rep
             saved = files.enter_context(
                 save(done.proto, options.source.parent, options.destination, options.external_weight)
             )
-        if options.verify and reference is not None and not _is_right(job, done, saved, reference, report):
+        verdict = None
+        if options.verify and reference is not None:
+            verdict = _verdict(job, done, saved, reference, report)
+            if not verdict.is_right:
+                return False
+        was_deployed = verdict is not None and verdict.is_verified and DEPLOYED in options.runtime_level
+        if not was_deployed and not _is_loadable(job, done, saved, report):
             return False
         with timed(report, "save"):
             job.finish(saved, done, reference)
@@ -56,6 +64,18 @@ def save_if_right(job: Job, done: Optimized, reference: Path | None, report: Rep
     return True
 
 
+def _is_loadable(job: Job, done: Optimized, saved: Saved, report: Report) -> bool:
+    """Whether onnxruntime loads the saved result if it loads the original; else the rewrite at fault is left out."""
+    job.options.progress("loading the result")
+    with timed(report, "load the result"):
+        fault = fault_of_result(job, saved.model)
+        if fault is not None:
+            from fusionc.bisection.blame_loading import blame_loading  # few conversions need the search
+
+            blame_loading(job, done, fault)
+    return fault is None
+
+
 def _ready_form(job: Job, saved: Saved, report: Report) -> MadeReady:
     from fusionc.ready.ready_form import make_ready  # few conversions need it
 
@@ -68,7 +88,7 @@ def _ready_form(job: Job, saved: Saved, report: Report) -> MadeReady:
     return made
 
 
-def _is_right(job: Job, done: Optimized, saved: Saved, reference: Path, report: Report) -> bool:
+def _verdict(job: Job, done: Optimized, saved: Saved, reference: Path, report: Report) -> Verdict:
     """Whether the saved result is right; what to blame where it is not is raised, or left out from now on."""
     from fusionc.verdict import of_the_model, verdict_on  # without verification nobody waits for what they import
 
@@ -82,4 +102,4 @@ def _is_right(job: Job, done: Optimized, saved: Saved, reference: Path, report: 
             from fusionc.bisection.blame import blame  # few conversions need the search
 
             blame(job, done, verdict, reference)
-    return verdict.is_right
+    return verdict

@@ -67,10 +67,10 @@ def closes_runners(function: Callable[_Parameters, _Result]) -> Callable[_Parame
     return closing
 
 
-def fault_of_loading(path: Path) -> str | None:
+def fault_of_loading(path: Path, level: str = "disabled", kernels: Path | None = None) -> str | None:
     """Why onnxruntime cannot load a model; None where it can, or has not had the time to say."""
     try:
-        Runner(path).close()
+        Runner(path, level=level, kernels=kernels).close()
     except RunError as error:
         return None if isinstance(error, Overdue) else str(error)
     return None
