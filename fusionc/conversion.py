@@ -48,7 +48,7 @@ def _convert(job: Job, report: Report, plog: Plog, onlookers: Onlookers) -> list
             job.changed(proto)
             reference = (
                 stack.enter_context(job.reference(proto))
-                if options.verify or options.report or options.free_dim
+                if options.verify or options.report or job.freed is not None
                 else None
             )
             if options.verify and reference is not None:

@@ -29,7 +29,7 @@ from fusionc.options import Options
 from fusionc.passes import PASSES
 from fusionc.report import Plog
 from fusionc.report.graph_dump import GraphDump
-from fusionc.requested.free_dim import Freed, require_runs
+from fusionc.requested.free_dim import Freed
 from fusionc.requested.output_type import cast_outputs
 from fusionc.requested.requests import Requests
 from fusionc.rewrite import Pass
@@ -120,7 +120,7 @@ class Job:
             if fault is not None and fault_of(source) is None:
                 raise self.requests.unfit(fault)
             if self.freed is not None:
-                require_runs(saved.model, self.freed.sizes)
+                self.requests.require_runs(saved.model, source, self.freed)
             yield saved.model
 
     def dump(self) -> GraphDump | None:

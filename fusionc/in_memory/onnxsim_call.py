@@ -103,7 +103,7 @@ def simplify(
     run the model, so that nothing is verified, the result comes back with True, or with False if check_n asks for a
     check.
 
-    overwrite_input_shapes      sizes to fix; one that the model fixes already cannot be another one
+    overwrite_input_shapes      sizes to fix; the model may have others there
     test_input_shapes           sizes to verify with; input_data, values to verify with as well
     perform_optimization        False leaves on only what static sizes need
     skip_fuse_bn, skipped_optimizers, skip_constant_folding

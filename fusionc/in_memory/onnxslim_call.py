@@ -78,7 +78,7 @@ def slim(
     The result is verified always, and rewrites that make it wrong are left out.
 
     output_model             write the result there, show what was done, and return None
-    input_shapes             sizes to fix, as ["x:1,3,224,224"]; one that the model fixes already cannot be another one
+    input_shapes             sizes to fix, as ["x:1,3,224,224"]; the model may have others there
     outputs                  what becomes the outputs, ["logits", "mask:fp16"]; the inputs stay
     skip_optimizations       of "constant_folding", "graph_fusion", "dead_node_elimination",
                              "subexpression_elimination" and "weight_tying"

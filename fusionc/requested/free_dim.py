@@ -1,33 +1,39 @@
 """--free_dim "x:0;mask:0": sizes of inputs that are fixed become symbolic, where nothing in the model depends on them.
 
-What follows from them becomes symbolic, too, in the outputs and in what the model declares of other values. Where
-something holds a size, the model stays as it is, and the error says what that is.
+What follows from them becomes symbolic, too, in the outputs and in what the model declares of other values. A Reshape
+to a constant shape follows its input from then on where the sizes leave one reading of that shape. Where something else
+holds a size, the model stays as it is, and the error says what that is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 from onnx import GraphProto, ModelProto, TensorShapeProto, ValueInfoProto
 
 from fusionc.errors import UsageError, advice
 from fusionc.model.graph import Shape
 from fusionc.protos import fresh_name, graphs_in, initialized, inputs_to_feed, shapeless
-from fusionc.requested.held_sizes import TwoSizes, shapes_only
+from fusionc.requested.dimension_size import DimensionSize
+from fusionc.requested.held_sizes import Shapes, TwoSizes, give_shapes, shapes_only
 from fusionc.runtime.run_errors import RunError
 
 _OPTION = "--free_dim"
 _OPEN = 2  # the size with which other open dimensions run
 
 FreeDims = Mapping[str, Mapping[int, str]]  # by input name and axis the symbol, "" for one that is found
+OtherSizes = Mapping[str, Mapping[int, DimensionSize]]  # by input name and axis
 
 
 class Freed:
-    """What became symbolic in a model: the `sizes` that it had, by input name and axis, and what it declares now."""
+    """What became symbolic in a model: the `sizes` that it had, by input name and axis, what it declares now, and the
+    constant shapes that Reshapes have now."""
 
-    def __init__(self, model: ModelProto, sizes: Mapping[str, Mapping[int, int]]) -> None:
+    def __init__(self, model: ModelProto, sizes: Mapping[str, Mapping[int, int]], shapes: Shapes) -> None:
         self.sizes = sizes
+        self._shapes = shapes
         self._declared = [
             GraphProto(input=graph.input, output=graph.output, value_info=graph.value_info)
             for graph in graphs_in(model.graph)
@@ -39,29 +45,40 @@ class Freed:
             for name in ("input", "output", "value_info"):
                 graph.ClearField(name)
                 getattr(graph, name).extend(getattr(declared, name))
+        give_shapes(model, self._shapes)
         _forget_in_functions(model)
 
 
-def free_sizes(model: ModelProto, given: FreeDims) -> Freed:
-    """Make these dimensions symbolic, and return what they were.
+def free_sizes(model: ModelProto, free_dim: FreeDims, others: OtherSizes = MappingProxyType({})) -> Freed:
+    """Make these dimensions symbolic, and those that are to have `others` as sizes; return what they were.
 
     Raises UsageError where an input or axis is not there or not fixed, where a symbol is not a name, or is given for
     several sizes, and where something holds a size: it says what.
     """
+    option = "--input_shape" if others else _OPTION
+    given = {
+        name: {**dict.fromkeys(others.get(name, ()), ""), **free_dim.get(name, {})} for name in {**free_dim, **others}
+    }
     dims = {name: _dims_of(model, name, axes) for name, axes in given.items()}
     sizes = {name: {axis: dim.dim_value for axis, dim in found.items()} for name, found in dims.items()}
     _require_names(given)
     _require_one_size_each(given, sizes)
     light, weights = shapes_only(model), initialized(model.graph)
     twice = TwoSizes(light, weights, _doubled(sizes))
-    held = twice.holders()
+    holders = twice.holders()
+    held = holders.fixed
+    if holders.correctable and not held:
+        give_shapes(light, holders.shapes)
+        twice = TwoSizes(light, weights, _doubled(sizes))
+        again = twice.holders()
+        held = [*again.fixed, *again.correctable]
     if held:
         count = "one place" if len(held) == 1 else f"{len(held)} places"
         places = ", ".join(f"{name}[{axis}] = {size}" for name, axes in sizes.items() for axis, size in axes.items())
         what = f"{places} cannot become another size: the model holds it in {count}"
         hint = "export the model with this dimension dynamic, or correct these places; there may be others behind them"
-        raise UsageError(what, where=_OPTION, hint=hint, code="E10001", details=held)
-    symbols = _symbols(model, given, sizes)
+        raise UsageError(what, where=option, hint=hint, code="E10001", details=held)
+    symbols = _symbols(model, given, sizes, others)
     found = TwoSizes(light, weights, symbols)
     former = {symbol: sizes[name][axis] for name, axes in symbols.items() for axis, symbol in axes.items()}
     for number, graph in enumerate(graphs_in(model.graph)):
@@ -73,7 +90,8 @@ def free_sizes(model: ModelProto, given: FreeDims) -> Freed:
     for name, axes in symbols.items():
         for axis, symbol in axes.items():
             dims[name][axis].dim_param = symbol
-    return Freed(model, sizes)
+    give_shapes(model, holders.shapes)
+    return Freed(model, sizes, holders.shapes)
 
 
 def _forget_in_functions(model: ModelProto) -> None:
@@ -83,15 +101,16 @@ def _forget_in_functions(model: ModelProto) -> None:
 
 def require_runs(file: Path, sizes: Mapping[str, Mapping[int, int]]) -> None:
     """Raise UsageError where the changed model runs with the sizes that it had, and not with twice these."""
-    failed = _failure(file, _doubled(sizes))
-    if failed and not _failure(file, sizes):
+    failed = failure(file, _doubled(sizes))
+    if failed and not failure(file, sizes):
         what = f"the model does not run with another size: {failed}"
         hint = "export the model with this dimension dynamic; the message names the node"
         raise UsageError(what, where=_OPTION, hint=hint, code="E10001")
 
 
-def _failure(file: Path, sizes: Mapping[str, Mapping[int, int]]) -> str:
-    """Why a model does not run with these sizes; empty where it does, and where there are no values to run it with."""
+def failure(file: Path, sizes: Mapping[str, Mapping[int, int]]) -> str:
+    """Why a model does not run with these sizes of open dimensions, by input name and axis; empty where it does, and
+    where there are no values to run it with."""
     from fusionc.verify.inputs.search import InputSearch  # few conversions need them
     from fusionc.verify.model_file import ModelFile
 
@@ -102,6 +121,7 @@ def _failure(file: Path, sizes: Mapping[str, Mapping[int, int]]) -> str:
         return str(error)
     dims = {value.name: value.type.tensor_type.shape.dim for value in model.graph.input if value.name in sizes}
     symbols = {dims[name][axis].dim_param: size for name, axes in sizes.items() for axis, size in axes.items()}
+    symbols.pop("", None)  # of a dimension that another one of that symbol has fixed
     shapes = {
         name: tuple(dim.dim_value if dim.HasField("dim_value") else symbols.get(dim.dim_param, _OPEN) for dim in found)
         for name, found in dims.items()
@@ -154,15 +174,21 @@ def _require_one_size_each(given: FreeDims, sizes: Mapping[str, Mapping[int, int
                 raise UsageError(what, where=_OPTION, hint=hint, code="E10001")
 
 
-def _symbols(model: ModelProto, given: FreeDims, sizes: Mapping[str, Mapping[int, int]]) -> dict[str, dict[int, str]]:
-    """The symbols of all freed dimensions: equal sizes at the same axis of several inputs have one."""
+def _symbols(
+    model: ModelProto, given: FreeDims, sizes: Mapping[str, Mapping[int, int]], others: OtherSizes
+) -> dict[str, dict[int, str]]:
+    """The symbols of all freed dimensions: equal sizes at the same axis of several inputs have one, if they become
+    equal ones."""
+
+    def kind(name: str, axis: int) -> tuple[int, int, str]:
+        return axis, sizes[name][axis], str(others.get(name, {}).get(axis, ""))
+
     taken = dict.fromkeys((dim.dim_param for info in model.graph.input for dim in info.type.tensor_type.shape.dim), 1)
     taken |= dict.fromkeys((symbol for axes in given.values() for symbol in axes.values()), 1)
-    chosen: dict[tuple[int, int], str] = {}
-    for axis, size in sorted({(axis, sizes[name][axis]) for name, axes in given.items() for axis in axes}):
-        chosen[axis, size] = fresh_name("batch" if axis == 0 else f"dim_{axis}", taken)
+    kinds = sorted({kind(name, axis) for name, axes in given.items() for axis in axes})
+    chosen = {one: fresh_name("batch" if one[0] == 0 else f"dim_{one[0]}", taken) for one in kinds}
     return {
-        name: {axis: symbol or chosen[axis, sizes[name][axis]] for axis, symbol in axes.items()}
+        name: {axis: symbol or chosen[kind(name, axis)] for axis, symbol in axes.items()}
         for name, axes in given.items()
     }
 

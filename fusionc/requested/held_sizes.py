@@ -3,7 +3,8 @@ is added, weights of a product.
 
 Shapes are inferred for the sizes that the model has and for twice these. A Reshape should keep the axis where it was;
 every other operator says itself whether it takes its inputs. Behind a Reshape that holds a size the search goes on with
-the shape that it should have made, so that all are found.
+the shape that it should have made, so that all are found. Where the sizes of a Reshape leave one reading of which
+dimension holds the size, its constant shape can have -1 or 0 there instead.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import accumulate, zip_longest
 from operator import mul
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
-from onnx import ModelProto, numpy_helper
+from onnx import ModelProto, helper, numpy_helper
 from onnx.checker import ValidationError
 from onnx.shape_inference import InferenceError
 
@@ -34,6 +35,18 @@ _CHANNELS = ("BatchNormalization", "Conv", "ConvTranspose", "InstanceNormalizati
 _TAKING = ("Gather", "Resize", "Slice", "TopK")
 _Array = np.ndarray[Any, Any]
 _Place = tuple[int, str]  # of a node: the number of its graph, and a name there
+Shapes = Mapping[_Place, _Array]  # of Reshapes
+
+
+class Holders(NamedTuple):
+    """The nodes that hold a size, in order, and what each has of a constant size.
+
+    `correctable` are Reshapes that would not hold it any more with the shape that `shapes` has for them.
+    """
+
+    fixed: list[str]
+    correctable: list[str]
+    shapes: Shapes
 
 
 def shapes_only(model: ModelProto) -> ModelProto:
@@ -63,33 +76,39 @@ class TwoSizes:
         for info in (info for graph in graphs for info in (*graph.value_info, *graph.output)):
             if info.name in self.reached:  # it holds for the sizes that the model has
                 info.type.CopyFrom(shapeless(info.type))
+        self._is_one = False  # whether a size of 1 becomes another one
         for value in self._changed.graph.input:
             for axis, size in sizes.get(value.name, {}).items():
                 dim = value.type.tensor_type.shape.dim[axis]
+                self._is_one |= dim.dim_value == 1
                 if isinstance(size, int):
                     dim.dim_value = size
                 else:
                     dim.dim_param = size
         self.after = typed_model(self._changed, "")
 
-    def holders(self) -> list[str]:
-        """The nodes that hold a size, in order, each with what there is of a constant size."""
+    def holders(self) -> Holders:
+        """The nodes that hold a size."""
         found: dict[_Place, str] = {}
+        readings: dict[_Place, _Array] = {}
         for _ in range(_MOST_ROUNDS):
             right: dict[_Place, _Array] = {}  # shapes that Reshapes should have
             behind = set[Edge]()  # what a size that is held has made another, or nothing, for now
             for node in _with_those_inside(self.after.main):
                 handed = (value for body in node.subgraphs() for value in body.outputs)
                 is_behind = not behind.isdisjoint((*filter(None, node.inputs), *node.captures(), *handed))
-                holder = "" if is_behind else self._holder(node, right)
+                holder = "" if is_behind else self._holder(node, right, readings)
                 if holder:
-                    found[node.graph.id, node.label()] = holder
+                    found[_place_of(node)] = holder
                 if holder or is_behind:
                     behind.update(filter(None, node.outputs))
             if not right:
                 break
-            self._set(right)
-        return list(found.values())
+            give_shapes(self._changed, right)
+            self.after = typed_model(self._changed, "")
+        fixed = [text for place, text in found.items() if place not in readings]
+        correctable = [text for place, text in found.items() if place in readings]
+        return Holders(fixed, correctable, readings)
 
     def _is_other(self, value: Edge) -> bool:
         return value.name in self.reached and value.shape != self._shapes_of(value)[0]
@@ -101,8 +120,11 @@ class TwoSizes:
         former = self.before.graphs[value.graph.id].values.get(value.name)
         return None if former is None else former.shape, value.shape
 
-    def _holder(self, node: Node, right: dict[_Place, _Array]) -> str:
-        """What to say of a node that holds a size; empty where it does not."""
+    def _holder(self, node: Node, right: dict[_Place, _Array], readings: dict[_Place, _Array]) -> str:
+        """What to say of a node that holds a size; empty where it does not.
+
+        `right` gets the shape that a Reshape should have, `readings` the one that does not hold the size.
+        """
         inputs = [value for value in node.inputs if value is not None]
         fails = any(former is not None and now is None for former, now in map(self._shapes_of, node.outputs))
         if is_foreign(node) or not (fails or any(map(self._is_other, inputs))):
@@ -114,6 +136,9 @@ class TwoSizes:
             if shape is None:
                 return ""
             right[_place_of(node)] = shape
+            reading = self._only_reading(node, given)
+            if reading is not None:
+                readings[_place_of(node)] = reading
             return f"{called}: its shape is the constant {given.tolist()}"
         if node.is_op(*_TAKING) and given is not None and self._took_all(node, given):
             return f"{called}: it takes all of the size, and no more"
@@ -133,18 +158,59 @@ class TwoSizes:
     def _kind(self, value: Edge) -> str:
         return "the constant " if value.is_constant or value.name in self._weights else ""
 
-    def _shape_it_should_have(self, node: Node, target: _Array) -> _Array | None:
-        """None where the Reshape has it, or where the dimensions are not known."""
+    def _moved_axes(self, node: Node) -> list[_MovedAxis]:
+        """The axes of the input of a Reshape that change; none where the dimensions are not known."""
         (former, now), (made, _) = self._shapes_of(node.inputs[0]), self._shapes_of(node.outputs[0])
         given, changed, result = _numbers(former), _numbers(now), _numbers(made)
         if given is None or changed is None or result is None:
+            return []
+        places = [_places(given, axis, result) for axis in range(len(given))]
+        ones = {place for place, size in enumerate(result) if size == 1}
+        ones -= {found[0] for found, size in zip(places, given, strict=True) if size == 1 == len(found)}
+        return [
+            _MovedAxis(axis, size, other, places[axis], result, bool(ones))
+            for axis, (size, other) in enumerate(zip(given, changed, strict=True))
+            if size != other
+        ]
+
+    def _shape_it_should_have(self, node: Node, target: _Array) -> _Array | None:
+        """None where the Reshape has it, or where the dimensions are not known."""
+        shape = target.copy()
+        for axis in self._moved_axes(node):
+            if axis.places and not axis.follows(node, target):
+                last = axis.places[-1]
+                shape[last] = axis.made[last] * axis.other // axis.size
+        return None if np.array_equal(shape, target) else shape
+
+    def _only_reading(self, node: Node, target: _Array) -> _Array | None:
+        """A constant shape that follows the input wherever this one holds a size; None where several would.
+
+        -1 stands where one dimension has to follow. 0 copies those that stay at their axis, if there are several.
+        """
+        moved = self._moved_axes(node)
+        held = [axis for axis in moved if not axis.follows(node, target)]
+        places = {place for axis in held for place in axis.places}
+        if (
+            0 in (axis.size for axis in moved)
+            or 0 in held[0].made
+            or any(axis.is_ambiguous(self._is_one) for axis in held)
+        ):
+            return None
+        copied = set[int]()
+        if len(places) > 1 or -1 in target:
+            copied = {axis.axis for axis in held if axis.is_copied and not node.attr("allowzero", 0)}
+        left = places - copied
+        if len(left) > 1 or any(not copied.isdisjoint(axis.places) for axis in moved if axis.axis not in copied):
             return None
         shape = target.copy()
-        for axis, (size, other) in enumerate(zip(given, changed, strict=True)):
-            places = [] if size == other else _places(given, axis, result)
-            if places and not any(_follows(node, target, place, axis) for place in places):
-                shape[places[-1]] = result[places[-1]] * other // size
-        return None if np.array_equal(shape, target) else shape
+        shape[list(copied)] = 0
+        for place in left:
+            for other in np.flatnonzero(target == -1):
+                if any(other in axis.places for axis in moved):
+                    return None
+                shape[other] = held[0].made[other]
+            shape[place] = -1
+        return shape
 
     def _is_at_odds(self, node: Node) -> bool:
         """Whether a size has changed that another input, which has not, has to have, too; of these operators onnx's
@@ -170,16 +236,52 @@ class TwoSizes:
             return _grows(former[axis], now[axis]) and former[axis] == given.size
         return any(a == b == c and _grows(a, d) for a, b, c, d in zip(former, made, makes, now, strict=True))
 
-    def _set(self, shapes: Mapping[_Place, _Array]) -> None:
-        """Let Reshapes make these shapes."""
-        graphs = list(graphs_in(self._changed.graph))
-        taken = dict.fromkeys((name for graph in graphs for name in own_names(graph)), 1)
-        for number, graph in enumerate(graphs):
-            for node in (node for node in graph.node if node.output and (number, node.output[0]) in shapes):
-                name = fresh_name(f"{node.output[0]}/shape", taken)
-                graph.initializer.append(numpy_helper.from_array(shapes[number, node.output[0]], name))
-                node.input[1] = name
-        self.after = typed_model(self._changed, "")
+
+class _MovedAxis(NamedTuple):
+    """An axis of the input of a Reshape that has another size than before, and the `places` in what is `made` where it
+    lies. `has_new_ones` says that there is a size of 1 that no axis of the input has there."""
+
+    axis: int
+    size: int
+    other: int
+    places: list[int]
+    made: list[int]
+    has_new_ones: bool
+
+    def follows(self, node: Node, target: _Array) -> bool:
+        """Whether a constant shape takes the size from the input."""
+        return any(_follows(node, target, place, self.axis) for place in self.places)
+
+    @property
+    def is_copied(self) -> bool:
+        """Whether it lies at its own axis, alone."""
+        return self.places == [self.axis] and self.made[self.axis] == self.size
+
+    def is_ambiguous(self, may_hold_one: bool) -> bool:
+        """Whether the size that changes may lie in several places.
+
+        `may_hold_one` says that it may be 1. An axis of size 1 that is joined to another one may as well be moved to
+        any place of size 1: a Transpose that moves only such axes is often written as a Reshape. And from an axis
+        that it was joined to, it may part again, to a place of size 1.
+        """
+        is_joined = self.size == 1 and any(self.made[place] != 1 for place in self.places)
+        may_part = may_hold_one and self.size > 1
+        return len(self.places) != 1 or ((is_joined or may_part) and self.has_new_ones)
+
+
+def give_shapes(model: ModelProto, shapes: Shapes) -> None:
+    """Let Reshapes make these shapes."""
+    graphs = list(graphs_in(model.graph))
+    taken = dict.fromkeys((name for graph in graphs for name in own_names(graph)), 1)
+    for number, graph in enumerate(graphs):
+        at = {node.output[0]: index for index, node in enumerate(graph.node) if node.output}
+        found = [(at[output], shape) for (place, output), shape in shapes.items() if place == number]
+        for index, shape in sorted(found, key=lambda one: one[0], reverse=True):
+            node = graph.node[index]
+            name = fresh_name(f"{node.output[0]}/shape", taken)
+            node.input[1] = name
+            constant = helper.make_node("Constant", [], [name], value=numpy_helper.from_array(shape))
+            graph.node.insert(index, constant)
 
 
 def _with_those_inside(graph: Graph) -> Iterator[Node]:

@@ -1,8 +1,9 @@
 """--input_shape "x:1,3,224,224;ids:-1,1~16": the sizes of inputs become those, and what follows from them.
 
-A number fixes a dimension; -1 and a range of sizes leave it as it is. A dimension that has a name is fixed wherever the
-model declares it, in formulas over it, too: equal names are equal sizes. Where the model left a size of another value
-open, that is inferred anew, so that what it declares is true of the fixed sizes.
+A number fixes a dimension; -1 leaves it as it is, and so does a range of sizes. Where the model fixes it to
+another size, it becomes symbolic first. A dimension that has a name is fixed wherever the model declares it,
+in formulas over it, too: equal names are equal sizes. Where the model left a size of another value open, that
+is inferred anew, so that what it declares is true of the fixed sizes.
 """
 
 from __future__ import annotations
@@ -60,6 +61,20 @@ def fix_sizes(model: ModelProto, shapes: Mapping[str, Sequence[DimensionSize]], 
             dims[axis].dim_value = inferred
 
 
+def other_sizes(
+    model: ModelProto, shapes: Mapping[str, Sequence[DimensionSize]]
+) -> dict[str, dict[int, DimensionSize]]:
+    """The sizes that dimensions are to have which the model fixes to others, by input name and axis."""
+    found: dict[str, dict[int, DimensionSize]] = {}
+    for name, type_ in _resizable(model).items():
+        shape = shapes.get(name, ())
+        for axis, (dim, size) in enumerate(zip(type_.tensor_type.shape.dim, shape, strict=False)):
+            lower, upper = _limits(size)
+            if size != OPEN and _is_fixed(dim) and dim.dim_value and not lower <= dim.dim_value <= upper:
+                found.setdefault(name, {})[axis] = size
+    return found
+
+
 def _require_defaults(graph: GraphProto) -> None:
     """Raises UsageError where the default of an input has other sizes than the input has got."""
     declared = {value.name: value.type.tensor_type.shape.dim for value in graph.input}
@@ -108,15 +123,20 @@ def _size_to_run(symbol: str, size: DimensionSize, known: Mapping[str, int]) -> 
     return value if value is not None and value > 0 else size_to_run(size)
 
 
-def sizes_left(model: ModelProto, shapes: Mapping[str, Sequence[DimensionSize]]) -> list[str]:
-    """The dimensions that are to be open, and are not: the model fixes them, which neither -1 nor a range changes."""
+def sizes_left(
+    model: ModelProto, shapes: Mapping[str, Sequence[DimensionSize]], freed: Mapping[str, Mapping[int, object]]
+) -> list[str]:
+    """The dimensions that are to be open, and are not: the model fixes them, which -1 does not change, nor a range in
+    which they are. Those that are `freed` become open all the same."""
     inputs = _resizable(model)
+    others = other_sizes(model, shapes)
     return [
         f'{name}[{axis}] stays {dim.dim_value}, as the model has it; --free_dim "{name}:{axis}" makes it symbolic'
         for name, shape in shapes.items()
         if name in inputs
         for axis, (dim, size) in enumerate(zip(inputs[name].tensor_type.shape.dim, shape, strict=False))
         if _is_fixed(dim) and (size == OPEN or isinstance(size, tuple))
+        if axis not in {**freed.get(name, {}), **others.get(name, {})}
     ]
 
 
@@ -143,16 +163,13 @@ class _Given:
         if size == OPEN:
             return
         lower, upper = _limits(size)
-        if not 1 <= lower <= _LARGEST or upper < lower:
-            hint = "a size is 1 or more, and fits 64 bits; -1 leaves it open, 1~8 is a range"
+        if not 0 <= lower <= _LARGEST or upper < lower:
+            hint = "a size is 0 or more, and fits 64 bits; -1 leaves it open, 1~8 is a range"
             raise UsageError(f"{place} cannot be {_text(size)}", where=_OPTION, hint=hint, code="E10001")
         if _is_fixed(dim):
             if not lower <= dim.dim_value <= upper:
                 what = f"{place} is {dim.dim_value} in the model, and cannot become {_text(size)}"
-                name, _, axis = place.removesuffix("]").rpartition("[")
-                hint = (
-                    f'give {dim.dim_value} or -1; --free_dim "{name}:{axis}" makes it symbolic where that is possible'
-                )
+                hint = f"give {dim.dim_value} or -1, or export the model with this dimension dynamic"
                 raise UsageError(what, where=_OPTION, hint=hint, code="E10001")
         elif isinstance(size, tuple):
             self.ranges.append((dim.dim_param, size, place))

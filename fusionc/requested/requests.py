@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from onnx import ModelProto
 
 from fusionc.errors import UsageError
-from fusionc.requested.dimension_size import DimensionSize
-from fusionc.requested.free_dim import Freed, FreeDims, free_sizes
-from fusionc.requested.input_shape import fix_sizes, sizes_left, sizes_outside, sizes_to_run
+from fusionc.requested.dimension_size import OPEN, DimensionSize
+from fusionc.requested.free_dim import Freed, FreeDims, failure, free_sizes, require_runs
+from fusionc.requested.input_shape import fix_sizes, other_sizes, sizes_left, sizes_outside, sizes_to_run
 from fusionc.requested.out_nodes import set_outputs
 from fusionc.requested.output_type import types_of_outputs
 
@@ -29,17 +30,17 @@ class Requests:
         return any(given is not None for given in (self.input_shape, self.free_dim, self.out_nodes))
 
     def apply(self, model: ModelProto, folder: str, freed: Freed | None = None) -> Freed | None:
-        """Change the model, whose external data lies in `folder`; return what --free_dim has made symbolic in it.
+        """Change the model, whose external data lies in `folder`; return what became symbolic in it first.
 
         `freed` is what an earlier call returned for the same model. Raises UsageError for what does not fit the model.
         """
+        others = other_sizes(model, self.input_shape or {})
+        if freed is not None:
+            freed.again(model)
+        elif self.free_dim is not None or others:
+            freed = free_sizes(model, self.free_dim or {}, others)
         if self.input_shape is not None:
             fix_sizes(model, self.input_shape, folder)
-        if self.free_dim is not None:
-            if freed is None:
-                freed = free_sizes(model, self.free_dim)
-            else:
-                freed.again(model)
         if self.out_nodes is not None:
             set_outputs(model, self.out_nodes, folder)
         return freed
@@ -63,8 +64,24 @@ class Requests:
 
     def left_alone(self, model: ModelProto) -> list[str]:
         """What of the model, as it is in its file, stays although other sizes were allowed."""
-        left = sizes_left(model, self.input_shape or {})
+        left = sizes_left(model, self.input_shape or {}, self.free_dim or {})
         return [f"--input_shape opens no dimension: {'; '.join(left)}"] if left else []
+
+    def require_runs(self, file: Path, source: Path, freed: Freed) -> None:
+        """Raise UsageError where the changed model, in this file, does not run with another size than it had, and the
+        one that it was made of, `source`, runs."""
+        freed_only = {
+            name: {axis: size for axis, size in axes.items() if self._is_open(name, axis)}
+            for name, axes in freed.sizes.items()
+        }
+        if any(freed_only.values()):
+            require_runs(file, freed_only)
+        elif (failed := failure(file, {})) and not failure(source, {}):
+            raise self.unfit(failed)
+
+    def _is_open(self, name: str, axis: int) -> bool:
+        shape = (self.input_shape or {}).get(name, ())
+        return axis >= len(shape) or not isinstance(shape[axis], int) or shape[axis] == OPEN
 
     def unfit(self, reason: str, unknown: Sequence[str] = ()) -> UsageError:
         """What to say where the model is right, and the one that was asked for is not, unless the values of these
