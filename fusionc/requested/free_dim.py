@@ -7,7 +7,7 @@ holds a size, the model stays as it is, and the error says what that is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -16,6 +16,7 @@ from onnx import GraphProto, ModelProto, TensorShapeProto, ValueInfoProto
 from fusionc.errors import UsageError, advice
 from fusionc.model.graph import Shape
 from fusionc.protos import fresh_name, graphs_in, initialized, inputs_to_feed, shapeless
+from fusionc.requested.dimension_names import DimensionNames
 from fusionc.requested.dimension_size import DimensionSize
 from fusionc.requested.held_sizes import Shapes, TwoSizes, give_shapes, shapes_only
 from fusionc.runtime.run_errors import RunError
@@ -81,11 +82,14 @@ def free_sizes(model: ModelProto, free_dim: FreeDims, others: OtherSizes = Mappi
     symbols = _symbols(model, given, sizes, others)
     found = TwoSizes(light, weights, symbols)
     former = {symbol: sizes[name][axis] for name, axes in symbols.items() for axis, symbol in axes.items()}
+    names = DimensionNames(model, light, weights, sizes, found)
     for number, graph in enumerate(graphs_in(model.graph)):
         before, after, doubled = (at.graphs[number].values for at in (found.before, found.after, twice.after))
         for info in (*graph.value_info, *graph.output):
             if info.name in found.reached and info.name in before:
-                _open(info, before[info.name].shape, after[info.name].shape, doubled[info.name].shape, former)
+                kept = names.still_true(number, info)
+                shapes = (before[info.name].shape, after[info.name].shape, doubled[info.name].shape)
+                _open(info, *shapes, former, kept)
     _forget_in_functions(model)
     for name, axes in symbols.items():
         for axis, symbol in axes.items():
@@ -194,11 +198,17 @@ def _symbols(
 
 
 def _open(
-    info: ValueInfoProto, before: Shape | None, after: Shape | None, doubled: Shape | None, former: Mapping[str, int]
+    info: ValueInfoProto,
+    before: Shape | None,
+    after: Shape | None,
+    doubled: Shape | None,
+    former: Mapping[str, int],
+    kept: Collection[int],
 ) -> None:
     """Take out of a declaration what held for the former sizes only: a symbol stands there, or nothing.
 
     Where inference has lost a symbol, it is the one whose size the dimension had, if it has the new size with it, too.
+    `kept` are the axes whose names hold for any size.
     """
     if not info.type.HasField("tensor_type"):  # a sequence, say, of which no sizes are known
         info.type.CopyFrom(shapeless(info.type))
@@ -209,9 +219,10 @@ def _open(
         type_.ClearField("shape")
         return
     twice = doubled if doubled is not None and len(doubled) == rank else (None,) * rank
-    for dim, was, is_now, becomes in zip(type_.shape.dim, before, after, twice, strict=True):
+    dims = zip(type_.shape.dim, before, after, twice, strict=True)
+    for axis, (dim, was, is_now, becomes) in enumerate(dims):
         alike = [symbol for symbol, size in former.items() if was == size and becomes == 2 * size]
         if is_now in former or len(alike) == 1:
             dim.dim_param = str(is_now) if is_now in former else alike[0]
-        elif is_now != dim.dim_param and (is_now != was or not isinstance(was, int)):
+        elif axis not in kept and is_now != dim.dim_param and (is_now != was or not isinstance(was, int)):
             dim.Clear()

@@ -136,6 +136,33 @@ FREES = {
         {"x": {0: ""}},
         {"x": ("batch", 6), "c": (), "y": ("batch", 6)},
     ),
+    "names of what another dimension makes": (
+        "agraph (float[1,1,h,w] x) => (float[1,1,rows,columns] y) <float[1,1,3,3] k = {1,2,3,4,5,6,7,8,9}>"
+        "{ y = Conv <strides = [2,2]> (x, k) }",
+        {"x": {0: ""}},
+        {"x": ("batch", 1, "h", "w"), "y": ("batch", 1, "rows", "columns")},
+    ),
+    "another name of a dimension": (
+        "agraph (float[1,length] x) => (float[1,tokens] y) { y = Relu (x) }",
+        {"x": {0: ""}},
+        {"x": ("batch", "length"), "y": ("batch", "tokens")},
+    ),
+    "a name of what values decide": (
+        "agraph (float[1,length] x) => (int64[2,found] y, int64[2,found] z) { y = NonZero (x) z = Neg (y) }",
+        {"x": {0: ""}},
+        {"x": ("batch", "length"), "y": (2, "found"), "z": (2, "found")},
+    ),
+    "a name that means the size of an input": (
+        "agraph (float[1,length,8] x) => (float[length,8] y) <int64[2] s = {-1,8}> { y = Reshape (x, s) }",
+        {"x": {0: ""}},
+        {"x": ("batch", "length", 8), "y": ("?", 8)},
+    ),
+    "a name of two values that differ by the size": (
+        "agraph (float[1,length] x, float[length] z) => (float[n] y, float[n] u) <int64[1] s = {-1}>"
+        "{ y = Reshape (x, s) u = Relu (z) }",
+        {"x": {0: ""}},
+        {"x": ("batch", "length"), "z": ("length",), "y": ("?",), "u": ("n",)},
+    ),
     "shape arithmetic": (
         "agraph (float[2,3,4] x) => (float[2,12] y) <int64[1] i = {0}, int64[1] r = {-1}>"
         "{ s = Shape (x) n = Gather (s, i) t = Concat <axis = 0> (n, r) y = Reshape (x, t) }",

@@ -1,0 +1,94 @@
+"""Which names of dimensions still hold when sizes of inputs become symbolic."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping
+from functools import cached_property
+
+from onnx import ModelProto, ValueInfoProto
+
+from fusionc.model.graph import Model
+from fusionc.protos import NAMELESS, graphs_in
+from fusionc.requested.held_sizes import TwoSizes
+
+_TRIALS = (64, 96)  # sizes for all dimensions that are open already
+
+
+class DimensionNames:
+    """The names that a `model` gives to dimensions, of which `found` has the shapes when `sizes` are symbolic.
+
+    `light` is what `shapes_only` makes of the model, whose initializers are the `weights`.
+    """
+
+    def __init__(
+        self,
+        model: ModelProto,
+        light: ModelProto,
+        weights: Collection[str],
+        sizes: Mapping[str, Mapping[int, int]],
+        found: TwoSizes,
+    ) -> None:
+        self._model = model
+        self._light = light
+        self._weights = weights
+        self._sizes = sizes
+        self._found = found
+
+    def still_true(self, graph: int, info: ValueInfoProto) -> set[int]:
+        """The axes of a value whose names say of any size what they have said of the one that the model has."""
+        found = {axis: _use(self._found.after, graph, info.name, axis) for axis in _names(info)}
+        unclear = {axis: name for axis, name in _names(info).items() if found[axis] != name}
+        return {
+            axis
+            for axis, name in unclear.items()
+            if self._uses[name] == {found[axis]} or self._is_untouched(graph, info.name, axis)
+        }
+
+    def _is_untouched(self, graph: int, name: str, axis: int) -> bool:
+        """Whether a dimension has one size, whatever those are that become symbolic."""
+        pairs = [[_use(model, graph, name, axis) for model in pair] for pair in self._trials]
+        return all(isinstance(former, int) and former == other for former, other in pairs)
+
+    @cached_property
+    def _trials(self) -> list[tuple[Model, Model]]:
+        """The model at the sizes that it has, and at twice these, for some sizes of all that is open already."""
+        return [(self._with(1, size), self._with(2, size)) for size in _TRIALS]
+
+    def _with(self, times: int, size: int) -> Model:
+        sizes = {
+            value.name: {
+                axis: self._sizes.get(value.name, {}).get(axis, 0) * times or size
+                for axis, dim in enumerate(value.type.tensor_type.shape.dim)
+                if not dim.HasField("dim_value") or axis in self._sizes.get(value.name, {})
+            }
+            for value in self._light.graph.input
+        }
+        return TwoSizes(self._light, self._weights, sizes).after
+
+    @cached_property
+    def _uses(self) -> dict[str, set[object]]:
+        """By name what inference says of the dimensions that have it, one by one where it says nothing. A name in a
+        formula is used there, too."""
+        uses: dict[str, set[object]] = {}
+        for number, graph in enumerate(graphs_in(self._model.graph)):
+            for info in (*graph.input, *graph.value_info, *graph.output):
+                for axis, name in _names(info).items():
+                    uses.setdefault(name, set()).add(_use(self._found.after, number, info.name, axis))
+                    for part in re.findall(r"\w+", name):
+                        if part != name or info.name not in self._found.reached:
+                            uses.setdefault(part, set()).add(None)
+        return uses
+
+
+def _names(info: ValueInfoProto) -> dict[int, str]:
+    dims = enumerate(info.type.tensor_type.shape.dim)
+    return {axis: dim.dim_param for axis, dim in dims if dim.dim_param not in NAMELESS}
+
+
+def _use(model: Model, graph: int, name: str, axis: int) -> object:
+    """What inference says of a dimension; its place, where that is nothing."""
+    value = model.graphs[graph].values.get(name)
+    dims = () if value is None or value.shape is None else value.shape
+    known = dims[axis] if axis < len(dims) else None
+    return (graph, name, axis) if known is None else known
