@@ -1,9 +1,14 @@
-"""ATC's mode 3: would a model run on the target? Operator by operator, without running or changing it."""
+"""ATC's mode 3: would a model run on the target? Operator by operator, without running or changing it.
+
+For onnxruntime the answer is onnxruntime's: a model that it loads would run, and one that it does not load fails,
+whatever is known of the single operators.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,22 +18,29 @@ from fusionc.model import operators
 from fusionc.model.graph import Node
 from fusionc.model.tensors import type_name
 from fusionc.runtime.cpu_kernels import has_cpu_kernel, has_operator, way_to_run
+from fusionc.runtime.runner import fault_of_loading
 from fusionc.shapes.inference import typed_model
 
 _UNSUPPORTED, _INVALID = 1, 2  # ATC's codes for an operator that there is not, and for one that cannot take its inputs
+_Cause = tuple[int, str]  # a code, and what to say
 
 
 def precheck(path: Path, target: str) -> dict[str, Any]:
     """The content of ATC's check_result.json: how many operators there are, pass and fail, and each with its causes.
 
-    `cause` beside these is what onnx.checker has against the model as a whole. Raises FusioncError where the file is no
-    model.
+    `cause` beside these is what onnxruntime has against the model as a whole; where the target is any runtime,
+    onnx.checker. Raises FusioncError where the file is no model.
     """
     model = typed_model(load(path), os.fspath(path.parent), target)
     nodes = [node for graph in model.graphs for node in graph.ordered()]
-    entries = [_entry(node) for node in nodes]
+    if model.is_for_onnxruntime:
+        fault = _in_short(fault_of_loading(path, level="all"))
+        causes = [] if fault is None else _causes_of_loading(nodes, fault)
+    else:
+        fault = fault_of(path)
+        causes = [list(_causes(node)) for node in nodes]
+    entries = list(map(_entry, nodes, causes or [[]] * len(nodes)))
     failed = sum(entry["result"] == "failed" for entry in entries)
-    fault = fault_of(path)
     result: dict[str, Any] = {
         "name": model.main.proto.name or path.stem,
         "result": "failed" if failed or fault is not None else "success",
@@ -42,14 +54,33 @@ def precheck(path: Path, target: str) -> dict[str, Any]:
     return result
 
 
-def _entry(node: Node) -> dict[str, Any]:
-    causes = [{"code": code, "message": message} for code, message in _causes(node)]
-    name, result = operators.qualified(node.op, node.domain), "failed" if causes else "success"
+def _in_short(fault: str | None) -> str | None:
+    """What onnxruntime has against a model, without what precedes it."""
+    return (
+        None
+        if fault is None
+        else re.sub(r"^\[ONNXRuntimeError\] : \d+ : \w+ : (Load model from .*? failed:)?", "", fault)
+    )
+
+
+def _causes_of_loading(nodes: Sequence[Node], fault: str) -> list[list[_Cause]]:
+    """Why each node keeps onnxruntime from loading the model; where none of them is known to, those that it names."""
+    causes = [list(_causes(node)) for node in nodes]
+    if any(causes):
+        return causes
+    named = set(re.findall(r"""[("'](.+?)[)"']""", fault))
+    return [[(_INVALID, fault)] if node.name in named else [] for node in nodes]
+
+
+def _entry(node: Node, given: Sequence[_Cause]) -> dict[str, Any]:
+    causes = [{"code": code, "message": message} for code, message in given]
+    name = operators.qualified(node.op, node.domain)
+    result = "failed" if causes else "success"
     entry: dict[str, Any] = {"name": node.label(), "type": name, "result": result}
     return entry | ({"cause": causes} if causes else {})
 
 
-def _causes(node: Node) -> Iterator[tuple[int, str]]:
+def _causes(node: Node) -> Iterator[_Cause]:
     model, version = node.graph.model, node.graph.opset_of(node.domain)
     if model.is_for_onnxruntime and node.domain == operators.MICROSOFT:
         version = version or 1  # the one that there is, whether the model says so or not

@@ -96,11 +96,16 @@ def test_what_fails(
         "agraph (float[2] x) => (float[2] y) { c = Constant <value_float = 2.0> () y = Mul (x, c) }",
         "agraph (float[2] x) => (float[2] y) { y = HardSwish (x) }",
         "agraph (seq(float[2]) x, int64 n) => (float[2] y) { y = SequenceAt (x, n) }",
+        # what onnx has no operator of, or something against, and onnxruntime loads
+        "agraph (float[N,4] x) => (float[N,4] y) <float[4] s = {1,2,3,4}> { y = SimplifiedLayerNormalization (x, s) }",
+        "agraph (float[2] x) => (float[3] y) { y = Relu (x) }",
     ],
 )
 def test_what_passes(text: str, tmp_path: Path) -> None:
     model = parse(text)
     assert not any(causes(model, tmp_path).values())
+    result = precheck(tmp_path / "in.onnx", "onnxruntime-cpu")
+    assert result["result"] == "success" and "cause" not in result
     onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
 
 
@@ -110,3 +115,31 @@ def test_what_the_checker_has_against_the_whole(tmp_path: Path) -> None:
     result = precheck(tmp_path / "in.onnx", "onnx")
     assert (result["result"], result["fail"], len(result["cause"])) == ("failed", 0, 1)
     assert "(2) vs (3)" in result["cause"][0]["message"]
+
+
+SHADOWING = """agraph (float[2] x, bool c) => (float[2] y) {
+    [same] a = Relu (x)
+    b = If (c) <then_branch = t () => (float[2] p) { [other] p = Neg (x) },
+                else_branch = e () => (float[2] q) { [same] q = Neg (x) }>
+    [same] d = Abs (b)
+    [last] y = Add (a, d) }"""
+
+
+@pytest.mark.parametrize(
+    ("text", "failed", "message"),
+    [
+        (SHADOWING, {"same"}, "two nodes with same node name (same)"),
+        (
+            "agraph (float[2,3] x) => (float[2,2] y) { [first] a = Relu (x) [second] y = MatMul (a, x) }",
+            {"second"},
+            "Incompatible dimensions for matrix multiplication",
+        ),
+        ("agraph (float[2,3] x) => (float[2,2] y) { a = Relu (x) y = MatMul (a, x) }", set(), "Incompatible dim"),
+    ],
+)
+def test_what_onnxruntime_cannot_load_fails(text: str, failed: set[str], message: str, tmp_path: Path) -> None:
+    onnx.save(parse(text), tmp_path / "in.onnx")
+    result = precheck(tmp_path / "in.onnx", "onnxruntime-cpu")
+    assert {entry["name"] for entry in result["op"] if entry["result"] == "failed"} == failed
+    assert result["result"] == "failed" and message in result["cause"][0]["message"]
+    assert "ONNXRuntimeError" not in result["cause"][0]["message"]

@@ -120,7 +120,10 @@ def check(model: Path, check_report: Path | None, target: str, found: Sequence[s
     ]
     if failed:
         show_table(["node", "operator", "because"], failed, sys.stdout)
-    facts = [("operators", f"{result['total']}: {result['pass']} pass, {result['fail']} fail"), ("output", str(file))]
+    count = f"{result['total']}: {result['pass']} pass, {result['fail']} fail"
+    if causes and not failed:
+        count += ", and the model as a whole fails"
+    facts = [("operators", count), ("output", str(file))]
     show_facts([*facts, *(("notice", notice) for notice in found)], sys.stdout)
     if result["result"] != "success":
         what = "; ".join(
