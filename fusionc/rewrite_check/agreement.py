@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import islice
+from math import ceil
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import onnx
 
+from fusionc.model.tensors import byte_size
 from fusionc.rewrite.definition import Numerics
+from fusionc.rewrite_check.mutants import mutants, other_elements
 from fusionc.rewrite_check.rewrite_models import RewriteModels
 from fusionc.rewrite_check.sample_values import (
     MIXED,
@@ -22,8 +26,10 @@ from fusionc.rewrite_check.sample_values import (
     DimensionSizes,
     ValueStyle,
     draw_feeds,
+    draw_several,
     likely_sizes,
 )
+from fusionc.rewrite_check.side_by_side import elements, fewest_elements, stacked
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Runner
 from fusionc.verify.compare import compare
@@ -34,6 +40,16 @@ _LARGEST = 1 << 30  # bytes of a model that is handed over in one piece
 _NOT_RUN = "onnxruntime cannot run what it replaces"
 _APPROXIMATE = 0.01
 _HALF = ("float16", "bfloat16")  # onnxruntime computes them in float32, and rounds between nodes as it likes
+_ENOUGH = 4096  # elements of an output that are compared, where that is cheap
+_MOST_MORE = 512  # inputs that are drawn for that
+_A_FEW = 8  # of them, which show whether outputs depend on what inputs hold
+_MOST_DRAWN = 1 << 22  # elements that these have, with the outputs
+_MOST_READ = 1 << 31  # bytes of constants that they are computed with
+_FIRST_MORE = 1000  # the seed of the first of them
+_MOST_MUTANTS = 12  # of which one has to be seen
+_FAILS = "what it replaces runs, the replacement does not"
+_NOTHING_DECIDES = "what it replaces is unstable on all inputs that were drawn"
+_UNDECIDED = "undecided: no fault would be seen on the inputs that were drawn"
 
 
 @dataclass(frozen=True)
@@ -58,12 +74,23 @@ def agreement(models: RewriteModels, numerics: Numerics, is_for_finite: bool, ke
         pair.close()
 
 
+_Ran = tuple[list[Any] | None, str]
+_Any = TypeVar("_Any", bound=Sample)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Drawn(Sample):
+    style: ValueStyle
+    sizes: DimensionSizes
+
+
 class _Pair:
     def __init__(self, models: RewriteModels, numerics: Numerics, kernels: Path | None) -> None:
         self._kernels = kernels
         self._models, self._is_exact, self._is_approximate = models, numerics == "bitwise", numerics == "approximate"
         self._runners: list[Runner] = []
         self._error = "the types of its inputs are not known"
+        self._undecided = set[str]()  # labels of samples on which what is replaced decides nothing
         # A division of whole numbers by zero ends the process.
         self._divides = any(node.op_type in ("Div", "Mod") for node in models.before.graph.node)
 
@@ -75,30 +102,85 @@ class _Pair:
         try:
             before = self._runner(self._models.before)
             samples = self._samples(before, is_for_finite)
+            more = self._more(before, samples)
         except RunError:
             return Agreement(None, _NOT_RUN)
         if not samples:
             return Agreement(None, self._error)
         try:
             after = self._runner(self._models.after, self._kernels)
-            ran = after.run_each([sample.feeds for sample in samples])
+            ran = after.run_each([sample.feeds for sample in (*samples, *more)])
         except RunError as error:
-            return Agreement(False, f"what it replaces runs, the replacement does not: {error}")
-        for at, (sample, (found, why)) in enumerate(zip(samples, ran, strict=True)):
-            if found is None and not sample.edge:  # at an edge: a negative index, say, which some operators refuse
-                return Agreement(False, f"{sample.label}: what it replaces runs, the replacement does not: {why}")
+            return Agreement(False, f"{_FAILS}: {error}")
+        reason = self._fault(before, samples, ran)
+        reason = reason or self._fault_of_more(before, samples, more, ran[len(samples) :])
+        if reason:
+            return Agreement(False, reason)
+        decisive = [s for s in (*samples, *more) if s.label not in self._undecided]
+        if all(sample.edge for sample in decisive):
+            return Agreement(None, _NOTHING_DECIDES)
+        return Agreement(True) if self._sees_a_fault(decisive) else Agreement(None, _UNDECIDED)
+
+    def _fault(self, before: Runner, samples: Sequence[_Drawn], ran: Sequence[_Ran]) -> str:
+        """What the first sample shows that the replacement computes otherwise; else empty."""
+        for at, (sample, (found, why)) in enumerate(zip(samples, ran, strict=False)):
+            if found is None and not sample.edge:  # an edge may be a negative index, say
+                return f"{sample.label}: {_FAILS}: {why}"
             if found is not None and self._differ(sample.outputs, found):
                 reason = self._judged(before, samples[: at + 1], found)
                 if reason:
-                    return Agreement(False, reason)
-        return Agreement(True)
+                    return reason
+        return ""
+
+    def _fault_of_more(
+        self,
+        before: Runner,
+        samples: Sequence[_Drawn],
+        more: Sequence[_Drawn],
+        ran: Sequence[_Ran],
+    ) -> str:
+        """The same of many samples that are drawn alike and compared together, with one scale."""
+        for sample, (found, why) in zip(more, ran, strict=True):
+            if found is None:
+                return f"{sample.label}: {_FAILS}: {why}"
+        several = _that_ran(more, ran)
+        if not self._differ_anywhere(several):
+            return ""
+        scales = [sample for sample in (*samples, *more) if not sample.edge]
+        for sample, found in several:
+            if self._differ(sample.outputs, found):
+                reason = self._judged(before, [*scales, replace(sample, edge=True)], found)
+                if reason:
+                    return reason
+        return ""
+
+    def _differ_anywhere(self, several: Sequence[tuple[Sample, list[Any]]]) -> bool:
+        pairs = stacked((sample.outputs, found) for sample, found in several)
+        return any(self._differ(ours, theirs) for ours, theirs in pairs)
+
+    def _sees_a_fault(self, samples: Sequence[Sample]) -> bool:
+        """Whether a wrong replacement would differ on these samples: one with a small change, or,
+        where onnxruntime runs none of these, outputs of other elements."""
+        have_run = False
+        for mutant in islice(mutants(self._models.after), _MOST_MUTANTS):
+            try:
+                ran = self._runner(mutant, self._kernels).run_each([s.feeds for s in samples])
+                self._runners.pop().close()
+            except RunError:
+                continue
+            several = _that_ran(samples, ran)
+            have_run |= bool(several)
+            if self._differ_anywhere(several):
+                return True
+        spoiled = [(sample, list(map(_spoiled, sample.outputs))) for sample in samples]
+        return not have_run and self._differ_anywhere(spoiled)
 
     def _runner(self, model: onnx.ModelProto, kernels: Path | None = None) -> Runner:
         runner = Runner(model.SerializeToString(), kernels=kernels)
         self._runners.append(runner)
         return runner
 
-    def _samples(self, before: Runner, is_for_finite: bool) -> list[Sample]:
+    def _samples(self, before: Runner, is_for_finite: bool) -> list[_Drawn]:
         """Ordinary ones with several sizes, as far as the model runs with them, then the edges."""
         sizes = list(likely_sizes(self._models.inputs))
         edges = [] if self._is_approximate or not self._models.inputs else [MIXED, ZEROS]
@@ -109,24 +191,59 @@ class _Pair:
             found += self._ran(before, [(style, sizes) for style in edges if found])
         return found
 
-    def _ran(self, before: Runner, wanted: Sequence[tuple[ValueStyle, Sequence[DimensionSizes]]]) -> list[Sample]:
+    def _more(self, before: Runner, samples: Sequence[_Drawn]) -> list[_Drawn]:
+        """Samples like the ordinary ones, until enough elements of each output are compared; a few
+        where all outputs stay the same, whatever the inputs hold."""
+        ordinary = [sample for sample in samples if not sample.edge]
+        if not ordinary or not self._models.inputs:
+            return []
+        most = max(ordinary, key=lambda sample: fewest_elements(sample.outputs))
+        fewest = fewest_elements(most.outputs)
+        missing = _ENOUGH - sum(fewest_elements(sample.outputs) for sample in ordinary)
+        if missing <= 0 or not fewest:
+            return []
+        drawn = sum(map(elements, (*most.feeds.values(), *most.outputs)))
+        read = sum(map(byte_size, self._models.before.graph.initializer))
+        affordable = min(_MOST_MORE, _MOST_DRAWN // drawn, _MOST_READ // max(read, 1))
+        number = min(ceil(missing / fewest), affordable)
+        first = self._like(before, most, min(number, _A_FEW), _FIRST_MORE)
+        pairs = [pair for s in first for pair in zip(most.outputs, s.outputs, strict=True)]
+        if all(_same(*pair) for pair in pairs):
+            return first
+        return [*first, *self._like(before, most, number - len(first), _FIRST_MORE + 1)]
+
+    def _like(self, before: Runner, sample: _Drawn, number: int, seed: int) -> list[_Drawn]:
+        """So many samples of the same style and sizes."""
+        several = draw_several(
+            self._models.inputs,
+            sample.sizes,
+            sample.style,
+            seed,
+            self._divides,
+            number,
+        )
+        label = f"{sample.label}, seed {seed}"
+        empty = replace(sample, outputs=[])
+        numbered = enumerate(several)
+        return _run(before, [replace(empty, label=f"{label}/{at}", feeds=f) for at, f in numbered])
+
+    def _ran(
+        self,
+        before: Runner,
+        wanted: Sequence[tuple[ValueStyle, Sequence[DimensionSizes]]],
+    ) -> list[_Drawn]:
         """The samples in these styles and sizes on which the model runs."""
-        labels, edges = list[str](), list[bool]()
-        several: list[dict[str, Any]] = []
-        for style, choices in wanted:
-            for sizes in choices:
-                feeds = draw_feeds(self._models.inputs, sizes, style, len(several), self._divides)
-                if feeds is not None:
-                    labels.append(" ".join([f"{style.floats},", *(f"{s}={n}" for s, n in sizes.items())]).rstrip(","))
-                    several.append(feeds)
-                    edges.append(style not in (ORDINARY, *NARROWER))
-        ran = before.run_each(several) if several else []
-        self._error = _NOT_RUN if several else self._error
-        return [
-            Sample(label=label, feeds=feeds, outputs=outputs, edge=edge)
-            for label, feeds, edge, (outputs, _) in zip(labels, several, edges, ran, strict=True)
-            if outputs is not None
-        ]
+        tried = list[_Drawn]()
+        for style, sizes in ((style, sizes) for style, choices in wanted for sizes in choices):
+            feeds = draw_feeds(self._models.inputs, sizes, style, len(tried), self._divides)
+            if feeds is not None:
+                named = " ".join(f"{symbol}={size}" for symbol, size in sizes.items())
+                label = f"{style.floats}, {named}" if named else style.floats
+                edge = style not in (ORDINARY, *NARROWER)
+                drawn = _Drawn(label=label, feeds=feeds, outputs=[], style=style, sizes=sizes)
+                tried.append(replace(drawn, edge=edge))
+        self._error = _NOT_RUN if tried else self._error
+        return _run(before, tried)
 
     def _differ(self, ours: Sequence[Any], theirs: Sequence[Any]) -> bool:
         pairs = zip(ours, theirs, strict=True)
@@ -147,6 +264,8 @@ class _Pair:
             outcome, differences = judge.outcome(seen[-1], found)
         if outcome == "different":
             return str(differences[0])
+        if outcome != "same":
+            self._undecided.add(seen[-1].label)
         return "" if not self._is_exact or outcome != "same" else f"{seen[-1].label}: not equal bit by bit"
 
 
@@ -169,3 +288,20 @@ def _near(a: Any, b: Any) -> bool:
     finite = np.isfinite(a)
     scale = np.abs(a[finite]).max(initial=0.0)
     return bool((np.abs(a[finite] - b[finite]) <= _APPROXIMATE * scale).all())
+
+
+def _run(model: Runner, tried: Sequence[_Drawn]) -> list[_Drawn]:
+    """The samples on which a model runs, with what it gives."""
+    ran = model.run_each([sample.feeds for sample in tried]) if tried else []
+    return [replace(sample, outputs=found) for sample, found in _that_ran(tried, ran)]
+
+
+def _that_ran(samples: Sequence[_Any], ran: Sequence[_Ran]) -> list[tuple[_Any, list[Any]]]:
+    """The samples on which a model runs, each with what it gives."""
+    pairs = zip(samples, ran, strict=True)
+    return [(sample, found) for sample, (found, _) in pairs if found is not None]
+
+
+def _spoiled(value: Any) -> Any:
+    """A value that is wrong; what holds no elements of its own stays."""
+    return other_elements(value) if isinstance(value, np.ndarray) else value

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 import onnx
+from onnx import TensorProto
 
 from fusionc.model.graph import Constant, Edge, Node
 from fusionc.model.operators import MICROSOFT, is_pure
@@ -15,6 +16,7 @@ from fusionc.rewrite.soundness import Replacement
 from fusionc.rewrite.tape import Tape
 from fusionc.shapes.onnx_inference import graphs_called
 
+_SUB_BYTE = (TensorProto.INT2, TensorProto.UINT2, TensorProto.INT4, TensorProto.UINT4)
 _IR_VERSION = 10  # of the small models, where the model has an older one
 
 
@@ -78,9 +80,7 @@ class RewriteOnItsOwn:
         for old_value, value in self._new.pairs:
             if old_value.is_used and renamed.get(value) != old_value.name:
                 _constants(after, [value])
-                after.graph.node.add(
-                    op_type="Identity", input=[renamed.get(value, value.name)], output=[old_value.name]
-                )
+                after.graph.node.append(_passed_on(renamed.get(value, value.name), old_value))
         known = {(function.domain, function.name, function.overload) for function in after.functions}
         made_now = (f for f in self._tape.functions if (f.domain, f.name, f.overload) not in known)
         after.functions.extend(made_now)  # two areas that are alike have one
@@ -116,6 +116,14 @@ class RewriteOnItsOwn:
 def _read(node: Node) -> list[Edge]:
     """What a node reads, its subgraphs included."""
     return [v for v in (*node.inputs, *node.captures()) if v is not None]
+
+
+def _passed_on(name: str, value: Edge) -> onnx.NodeProto:
+    """What gives a value another name. onnxruntime has no Identity of 2 and 4 bits, but a Cast."""
+    kind = value.known_type.elem_type
+    if kind in _SUB_BYTE:
+        return onnx.helper.make_node("Cast", [name], [value.name], to=kind)
+    return onnx.helper.make_node("Identity", [name], [value.name])
 
 
 def _declare(info: onnx.ValueInfoProto, value: Edge) -> None:

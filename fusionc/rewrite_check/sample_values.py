@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
@@ -55,14 +55,43 @@ def draw_feeds(
 
     `is_positive`: whole numbers are from 1 on.
     """
+    return next(draw_several(inputs, sizes, style, seed, is_positive, None), None)
+
+
+def draw_several(
+    inputs: Sequence[Edge],
+    sizes: DimensionSizes,
+    style: ValueStyle,
+    seed: int,
+    is_positive: bool,
+    number: int | None,
+) -> Iterator[dict[str, Any]]:
+    """So many times values for all inputs, drawn at once; None is once. Nothing where draw_feeds
+    has none."""
     if is_positive:
         style = ValueStyle(style.floats, 1, max(style.high, 3))
-    shapes = {value: [_size(value, at, sizes) for at in range(len(_dimensions(value)))] for value in inputs}
-    known = all(value.known_type.elem_type and value.known_type.shape is not None for value in inputs)
-    if not known or sum(map(prod, shapes.values())) > _MOST_ELEMENTS or not all(map(fits_numpy, shapes.values())):
-        return None
+    several = () if number is None else (number,)
+    shapes = {value: (*several, *_shape(value, sizes)) for value in inputs}
+    if not all(map(_is_typed, inputs)) or not _can_be_drawn(shapes.values()):
+        return
     rng = np.random.default_rng(seed)
-    return {value.name: _tensor(value.known_type.elem_type, shape, style, rng) for value, shape in shapes.items()}
+    drawn = {v.name: _tensor(v.known_type.elem_type, shapes[v], style, rng) for v in shapes}
+    if number is None:
+        yield drawn
+    for at in range(number or 0):
+        yield {name: np.asarray(values[at]) for name, values in drawn.items()}
+
+
+def _shape(value: Edge, sizes: DimensionSizes) -> Sequence[int]:
+    return [_size(value, axis, sizes) for axis in range(len(_dimensions(value)))]
+
+
+def _is_typed(value: Edge) -> bool:
+    return bool(value.known_type.elem_type) and value.known_type.shape is not None
+
+
+def _can_be_drawn(shapes: Collection[Sequence[int]]) -> bool:
+    return sum(map(prod, shapes)) <= _MOST_ELEMENTS and all(map(fits_numpy, shapes))
 
 
 def _dimensions(value: Edge) -> Sequence[Any]:
