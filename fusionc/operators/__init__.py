@@ -1,1 +1,1 @@
-"""Facts on operators, in tables: no graphs, nothing that is computed."""
+"""Facts on operators: what they compute, check and make in onnxruntime, as data and rules that need no graph."""

@@ -1,0 +1,151 @@
+"""Where onnx's shape inference says something else than what onnxruntime computes, operator by operator.
+
+The versions of their rules differ, one counts in float32 and the other does not, or onnx infers a size from one input
+where onnxruntime takes another one without a check. `benchmarks/enforced_sizes.py` calls all operators with
+contradicting sizes and finds such places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+
+Shape = tuple["int | str | None", ...]
+_REDUCED = ("L1", "L2", "LogSum", "LogSumExp", "Max", "Mean", "Min", "Prod", "Sum", "SumSquare")
+
+
+class ValueLike(Protocol):
+    """What a call reads."""
+
+    @property
+    def shape(self) -> Shape | None: ...
+
+    @property
+    def rank(self) -> int | None: ...
+
+    def constant(self) -> Any: ...
+
+
+class NodeLike(Protocol):
+    """A node, of which the rules need no more than this."""
+
+    @property
+    def op(self) -> str: ...
+
+    @property
+    def inputs(self) -> Sequence[ValueLike | None]: ...
+
+    @property
+    def outputs(self) -> Sequence[Any]: ...
+
+    @property
+    def graph(self) -> Any: ...
+
+    def attr(self, name: str, default: Any = None) -> Any: ...
+
+
+def numbers(call: NodeLike, at: int) -> list[Any] | None:
+    """The elements of an input, where it is a constant."""
+    value = call.inputs[at] if at < len(call.inputs) else None
+    array = None if value is None else value.constant()
+    return None if array is None else list(array.reshape(-1).tolist())
+
+
+def _without_space(shape: Shape) -> Shape:
+    """Batch and channels are certain."""
+    return (*shape[:2], *[None] * len(shape[2:]))
+
+
+def _pool(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
+    pads = str(call.attr("auto_pad", "NOTSET"))
+    dilations = call.attr("dilations") or [1]
+    if pads.startswith("SAME") and any(d != 1 for d in dilations):
+        return _without_space(shape)
+    if not call.attr("ceil_mode"):
+        return shape
+    # A last window that begins in the padding behind the input counts in one of the two only.
+    rank = len(shape) - 2
+    strides = call.attr("strides") or [1] * rank
+    before = call.attr("pads") or [0] * rank
+    sizes = (None,) * rank if x.shape is None else x.shape[2:]
+    is_inside = all(
+        isinstance(size, int) and isinstance(made, int) and (made - 1) * stride < size + pad
+        for size, made, stride, pad in zip(sizes, shape[2:], strides, before, strict=False)
+    )
+    return shape if pads == "NOTSET" and is_inside else _without_space(shape)
+
+
+def _conv_transpose(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
+    """onnx stops at the first axis of an output_shape below the input's."""
+    is_same = str(call.attr("auto_pad", "NOTSET")).startswith("SAME")
+    known = _without_space(shape) if is_same and any(call.attr("output_padding") or []) else shape
+    return known if x.rank == len(shape) else None
+
+
+def _resize(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
+    """onnxruntime multiplies in float32."""
+    is_stretched = call.attr("keep_aspect_ratio_policy", "stretch") == "stretch"
+    at = 2 if call.op == "Resize" and call.graph.opset >= 11 else 1
+    scales = call.attr("scales") or numbers(call, at) or []
+    axes = call.attr("axes") or range(len(scales))
+    sizes = [(x.shape[axis], shape[axis]) for axis in axes] if x.shape is not None else []
+    is_same = not (scales and x.shape is None) and all(
+        not isinstance(size, int) or made == int(np.float32(size) * np.float32(scale))
+        for (size, made), scale in zip(sizes, scales, strict=False)
+    )
+    return shape if is_stretched and is_same else (None,) * len(shape)
+
+
+def _squeeze(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
+    """No axes at all, written as an empty list: all that are 1, or none. Before opset 11, axes that count from the end:
+    onnx overlooks them, and onnxruntime does not."""
+    written = call.attr("axes")
+    axes = numbers(call, 1) if written is None else written
+    is_overlooked = call.graph.opset < 11 and any(axis < 0 for axis in axes or [])
+    return None if axes == [] or is_overlooked else shape
+
+
+def _slice(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
+    """In opset 10, dimensions that onnx does not know stay as they are. Backwards, the largest end is the front."""
+    if call.graph.opset == 10:
+        return tuple(dim if isinstance(dim, int) else None for dim in shape)
+    pairs = zip(numbers(call, 2) or (), numbers(call, 4) or (), strict=False)
+    return None if any(step < 0 and end in (2**31 - 1, 2**63 - 1) for end, step in pairs) else shape
+
+
+def _einsum(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
+    """onnxruntime broadcasts sizes of 1, onnx takes the first that it sees."""
+    terms = str(call.attr("equation")).replace(" ", "").split("->")[0].split(",")
+    found: dict[str, int | str | None] = {}
+    for term, value in zip(terms, call.inputs, strict=False):
+        dims = None if value is None else value.shape
+        if dims is None or len(term) != len(dims) or "." in term:
+            return None
+        if any(dim is None or found.setdefault(label, dim) != dim for label, dim in zip(term, dims, strict=True)):
+            return (None,) * len(shape)
+    return shape
+
+
+def _reduce(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
+    """Of a tensor without elements, onnxruntime keeps the dimensions that should become 1."""
+    return (None,) * len(shape) if 0 in (x.shape or ()) else shape
+
+
+RULES: dict[str, Callable[[NodeLike, ValueLike, Shape], Shape | None]] = {
+    **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool),
+    "ConvTranspose": _conv_transpose,
+    **dict.fromkeys(("Resize", "Upsample"), _resize),
+    **dict.fromkeys(("Squeeze", "Unsqueeze"), _squeeze),
+    "Slice": _slice,
+    **dict.fromkeys((f"Reduce{how}" for how in _REDUCED), _reduce),
+    # What onnx does not know of heads side by side, and of the scores, the fourth output, is 0 to it.
+    "Attention": lambda call, x, shape: None if len(call.outputs) > 3 else tuple(dim or None for dim in shape),
+    # What a Loop collects in no turn at all has sizes of 0, where the body's are not numbers.
+    "Loop": lambda call, x, shape: tuple(dim if isinstance(dim, int) else None for dim in shape),
+    "NonZero": lambda call, x, shape: shape if x.rank else (None, *shape[1:]),  # one row for a scalar
+    "SplitToSequence": lambda call, x, shape: None,  # which may drop the axis where onnx says that it stays
+    "STFT": lambda call, x, shape: None,  # counted in another way where there is no window
+    "Einsum": _einsum,
+}
