@@ -30,7 +30,7 @@ from harness import Stays, all_nodes, make_feeds, parse, session, wrap_in_if  # 
 from test_variations import load_fires  # noqa: E402
 from variants import constants_as_nodes, copy_of, inside_function  # noqa: E402
 
-from fusionc.model.operators import RANDOM_OR_STATEFUL  # noqa: E402
+from fusionc.operators.randomness import RANDOM_OR_STATEFUL  # noqa: E402
 from fusionc.passes import PASSES  # noqa: E402
 from fusionc.rewrite import Pass  # noqa: E402
 

@@ -19,7 +19,7 @@ from onnx import ModelProto, TensorProto, helper, numpy_helper
 from onnx.reference import ReferenceEvaluator
 
 from fusionc.errors import FusioncError
-from fusionc.model.operators import RANDOM_OR_STATEFUL
+from fusionc.operators.randomness import RANDOM_OR_STATEFUL
 from fusionc.protos import inputs_to_feed, nodes_of, reads_of, tensors_of
 from fusionc.runtime.runner import Runner, closes_runners
 from fusionc.verify import verify

@@ -27,9 +27,9 @@ from in_functions import times_inside
 from onnx import ModelProto, helper, numpy_helper
 from variants import can_have_constant_nodes, inside_function, wrap_in_if
 
-from fusionc.model.operators import RANDOM_OR_STATEFUL
 from fusionc.model.write_back import write_back
 from fusionc.node_origin import FROM_KEY, PASS_KEY
+from fusionc.operators.randomness import RANDOM_OR_STATEFUL
 from fusionc.passes import PASSES
 from fusionc.rewrite import Pass
 from fusionc.rewrite.log import PatternCount, RewriteLog

@@ -18,7 +18,7 @@ HEIGHT = {
     "verdict": 6.5, "job": 6, "surroundings": 5, "options": 5, "rewrite_check": 5, "comparison": 5, "report_page": 4,
     "requested": 4, "precheck": 4, "custom": 4, "graph_kernel": 4, "switches": 4, "failures": 4, "report": 3.5,
     "passes": 3, "verify": 3, "target_opset": 3, "rewrite": 2, "shapes": 1, "disk": 1, "runtime": 1, "model": 0,
-    "errors": -1, "graphsurgeon": -1, "operators": -1, "protos": -1, "node_origin": -1,
+    "exactness": 1.5, "errors": -1, "graphsurgeon": -1, "operators": -1, "protos": -1, "node_origin": -1,
     "in_memory": 9.5, "batch": 9.5, "ready": 5, "inspection": 5, "near_miss": 7, "measurement": 6,
     "tuning": 8.5, "loadable": 6.5,
 }  # fmt: skip
@@ -77,6 +77,7 @@ def test_no_file_name_and_no_public_class_name_is_there_twice() -> None:
 
 def test_the_check_uses_nothing_of_what_it_checks() -> None:
     allowed = ("verify", "runtime", "disk", "errors", "model.operators", "model.tensors", "protos", "node_origin")
+    allowed += ("operators",)
     for path in (ROOT / "verify").rglob("*.py"):
         own = {module.removeprefix("fusionc.") for module in imported_modules(path)}
         assert {module for module in own if not module.startswith(allowed)} == set(), path

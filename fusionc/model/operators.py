@@ -11,18 +11,11 @@ import onnx.defs
 from onnx import AttributeProto
 from onnx_graphsurgeon import Node as SurgeonNode
 
+from fusionc.operators.randomness import RANDOM_OR_STATEFUL
+
 MICROSOFT = "com.microsoft"
 KERNELS = "fusionc.gk"  # the domain of areas: functions with a generated kernel
 
-# Operators whose second run may give another answer, or that change something outside the graph. Nothing of these
-# is ever folded, merged or removed. Dropout and BatchNormalization depend on an attribute or input: see `is_pure`.
-RANDOM = frozenset(
-    {"Bernoulli", "Multinomial", "RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike"}
-)
-RANDOM_OR_STATEFUL = RANDOM | {
-    "BeamSearch", "BiasDropout", "BitmaskBiasDropout", "BitmaskDropout", "GreedySearch", "PythonOp", "SampleOp",
-    "Sampling", "WhisperBeamSearch",
-}  # fmt: skip
 # How a model is quantized is written in these: their constants stay as they are.
 QUANTIZATION = frozenset({"QuantizeLinear", "DequantizeLinear", "DynamicQuantizeLinear"})
 _NO_BODIES: Iterator[Any] = iter(())

@@ -11,7 +11,8 @@ from types import MappingProxyType
 import onnx
 
 from fusionc.disk.mapped_weights import as_external
-from fusionc.model.operators import RANDOM, canonical_domain
+from fusionc.model.operators import canonical_domain
+from fusionc.operators.randomness import RANDOM
 from fusionc.protos import nodes_of
 from fusionc.runtime.runner import Runner
 

@@ -11,7 +11,7 @@ from onnx import ModelProto
 from onnx.defs import OpSchema, get_all_schemas
 from variants import wrap_in_if
 
-from fusionc.model.operators import RANDOM_OR_STATEFUL
+from fusionc.operators.randomness import RANDOM_OR_STATEFUL
 from fusionc.passes import PASSES as REGISTRY
 
 PASSES = [p for p in REGISTRY if p.name != "FunctionInlinePass"]  # what it inlines is not there any more

@@ -29,7 +29,7 @@ from harness import (
 from onnx import ModelProto, TensorProto, helper, numpy_helper
 from variants import can_have_constant_nodes, constants_as_nodes, copy_of
 
-from fusionc.model.operators import RANDOM_OR_STATEFUL
+from fusionc.operators.randomness import RANDOM_OR_STATEFUL
 from fusionc.passes import PASSES
 from fusionc.rewrite import Pass
 from fusionc.rewrite.log import PatternCount

@@ -9,7 +9,8 @@ import onnx
 from onnx import NodeProto
 
 from fusionc.model.graph import Edge, Graph, Node, Value
-from fusionc.model.operators import RANDOM, schema
+from fusionc.model.operators import schema
+from fusionc.operators.randomness import RANDOM
 from fusionc.rewrite import Tape, refuse
 
 
