@@ -28,7 +28,8 @@ class Pattern:
     local, or has any number of outputs, gives `find` instead: it walks the graph and yields matches itself. Each is
     committed before the next is asked for; one of which a part has gone by then is dropped, and `find` asked again.
     `operators` then names those that it looks for; none are any. `rewrite` builds the replacement on a tape or refuses;
-    left out, the pass's own is used.
+    left out, the pass's own is used. `is_exact` says that its results are bit for bit those that were there, or differ
+    in the signs of zeros, whatever the numerics of the pass.
     """
 
     name: str
@@ -37,6 +38,7 @@ class Pattern:
     find: Callable[[Graph], Iterable[Match]] | None = None
     where: Callable[[Match], bool] | None = None
     operators: tuple[str, ...] = ()
+    is_exact: bool = False
 
     @property
     def formulas(self) -> tuple[Formula, ...]:

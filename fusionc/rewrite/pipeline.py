@@ -12,6 +12,7 @@ from time import perf_counter
 import numpy as np
 
 from fusionc.errors import Defect, FusioncError, Terminated, said
+from fusionc.exactness import decisions_ahead, rounding_rewrites
 from fusionc.model.graph import Graph, Model, Node
 from fusionc.model.operators import KERNELS
 from fusionc.rewrite import matcher
@@ -67,6 +68,7 @@ def run(
 def _run_pass(model: Model, pass_: Pass, log: RewriteLog, counts: dict[tuple[int, str, str], PatternCount]) -> bool:
     effected = False
     model.types.begin_pass()
+    decisions_ahead.forget(model)
     for graph in model.graphs:
         if not is_alive(graph) or getattr(graph.proto, "domain", "") == KERNELS:
             continue  # the definition of a kernel stays as it was when the kernel was made of it
@@ -148,6 +150,9 @@ def _rewrite(pass_: Pass, pattern: Pattern, match: Match, log: RewriteLog, wante
     returned = (pattern.rewrite or pass_.rewrite)(match, tape)
     results = () if returned is None else returned if isinstance(returned, tuple | list) else (returned,)
     new = check(match, results, tape)
+    may_round = pass_.numerics != "bitwise" and not pattern.is_exact
+    if may_round and (reason := rounding_rewrites.reason_to_be_exact(match.nodes, match.outputs)):
+        refuse(reason)
     if log.examine is not None:
         log.examine(wanted, pass_, match, new, tape)
     splice(match, new, tape, pass_.name)

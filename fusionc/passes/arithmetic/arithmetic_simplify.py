@@ -1,11 +1,11 @@
 from collections.abc import Callable
 
+from fusionc.exactness.signs import is_never_negative
 from fusionc.passes._shared.cast_types import casts_nothing
 from fusionc.passes._shared.constant_arithmetic import (
     c_is,
     check_fits,
     is_everywhere,
-    is_never_negative,
     is_zero,
     negated,
     square,

@@ -1,6 +1,7 @@
 import math
 
-from fusionc.passes._shared.constant_arithmetic import c_is, check_fits, check_power, is_never_negative, square
+from fusionc.exactness.signs import is_never_negative
+from fusionc.passes._shared.constant_arithmetic import c_is, check_fits, check_power, square
 from fusionc.passes._shared.target import require_floats
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, refuse, var
 from fusionc.shapes.expressions import is_static

@@ -39,7 +39,7 @@ class RealDiv2MulsFusionPass(Pass):
 
     numerics = "rounding"
     patterns = (
-        Pattern("PowerOfTwo", op.Div(x, c), where=_is_exact),
+        Pattern("PowerOfTwo", op.Div(x, c), where=_is_exact, is_exact=True),
         Pattern("OtherConstant", op.Div(x, c), where=_is_rounded),
     )
 

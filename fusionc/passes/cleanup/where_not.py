@@ -1,5 +1,6 @@
+from fusionc.exactness.decisions_ahead import ZERO, decider_of
 from fusionc.model.graph import Edge
-from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, keep, op, var
+from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, keep, op, refuse, var
 
 
 def _only_chooses(m: Match) -> bool:
@@ -14,7 +15,7 @@ class WhereNotPass(Pass):
 
     before   Where(Not(c), a, b)
     after    Where(c, b, a)
-    refuses  nothing of its own
+    refuses  a result that is divided by
     never    where something else needs the negated condition, which then stays
     algebra  each element comes from the same operand; but onnxruntime's Where makes 0 of a −0 that comes from the first
     source   onnxruntime's NotWhereFusion
@@ -26,8 +27,11 @@ class WhereNotPass(Pass):
             "WhereNot",
             op.Where(keep(op.Not(var("c"), _as="negation")), var("a"), var("b")),
             where=_only_chooses,
+            is_exact=True,
         ),
     )
 
     def rewrite(self, m: Match, new: Tape) -> Result:
+        if decider_of(m.outputs[0], ZERO) in ("Div", "Reciprocal", "Pow"):
+            refuse("what is divided by a zero depends on its sign")
         return new.Where(m.c, m.b, m.a)

@@ -22,10 +22,16 @@ STAYS = [
         None,
     ),
     Stays("only chosen", graph("d = Equal (a, b) y = Where (d, n, d)", y="bool[N,3] y"), None),
+    Stays(
+        "something is divided by the result",
+        graph("d = Where (n, a, b) e = Relu (d) y = Reciprocal (e)"),
+        "what is divided by a zero depends on its sign",
+    ),
     Stays("a subgraph needs the negation", seen_by_subgraph(graph(), "n", "bool[N,3]"), None),
 ]
 FIRES = [
     Fires("one", graph(), ["Where"]),
+    Fires("a grid behind it", graph("d = Where (n, a, b) y = Round (d)"), ["Where", "Round"]),
     Fires("several of one negation", graph("d = Where (n, a, b) y = Where (n, d, a)"), ["Where", "Where"], 2),
     Fires("broadcast", graph(condition="bool[1,3] c", a="float[N,1] a", b="float b"), ["Where"]),
     Fires(

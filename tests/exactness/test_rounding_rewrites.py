@@ -1,0 +1,107 @@
+"""No pass rounds in another way what goes straight into an operator that decides by the last bit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import onnx
+import pytest
+from harness import optimize, parse, session
+
+from fusionc.passes import PASSES
+
+ON = [pass_ for pass_ in PASSES if pass_.default != "off"]
+HALF_STEPS = np.arange(-400, 400, dtype=np.float32) + np.float32(0.5)
+BYTES = np.arange(256, dtype=np.uint8)
+# Chains in front of a grid, and numbers that lie on its limits.
+CHAINS: dict[str, tuple[str, Any]] = {
+    "quotient at half steps": (
+        "agraph (float[N] x) => (float[N] y) <float s = {0.05}> { a = Div (x, s) y = Round (a) }",
+        HALF_STEPS * np.float32(0.05),
+    ),
+    "quotient, quantized": (
+        """agraph (float[N] x) => (uint8[N] y) <float s = {0.3}, float q = {0.02}, uint8 z = {128}>
+        { a = Div (x, s) y = QuantizeLinear (a, q, z) }""",
+        HALF_STEPS * np.float32(0.006),
+    ),
+    "an image, normalized and quantized": (
+        """agraph (uint8[N] x) => (int8[N] y) <float c = {255}, float d = {0.007843138}>
+        { f = Cast <to = 1> (x) a = Div (f, c) b = Div (a, d) r = Round (b) y = Cast <to = 3> (r) }""",
+        BYTES,
+    ),
+    "addends": (
+        """agraph (uint8[N] x) => (float[N] y) <float c = {0.1}, float d = {0.3}, float e = {0.2}>
+        { f = Cast <to = 1> (x) m = Mul (f, e) a = Add (m, c) b = Add (a, d) y = Floor (b) }""",
+        BYTES,
+    ),
+    "a mean between": (
+        """agraph (int8[N] x) => (uint8[N] y)
+        <float s = {0.023529412}, int8 z = {-18}, float c = {0.2}, uint8 q = {174}, int64[1] axis = {1}>
+        { f = DequantizeLinear (x, s, z) a = Div (f, c) b = Unsqueeze (a, axis) t = Concat <axis = 1> (b, b)
+          p = ReduceMean <keepdims = 0> (t, axis) y = QuantizeLinear (p, s, q) }""",
+        BYTES.view(np.int8),
+    ),
+    "compared": (
+        "agraph (uint8[N] x) => (bool[N] y) <float s = {49}, float t = {3}>"
+        " { f = Cast <to = 1> (x) a = Div (f, s) y = GreaterOrEqual (a, t) }",
+        BYTES,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_integers_stay_bit_for_bit(name: str) -> None:
+    text, x = CHAINS[name]
+    model = parse(text, 21)
+    result, counts = optimize(model, ON)
+    before, after = (session(m).run(None, {"x": x})[0] for m in (model, result))
+    np.testing.assert_array_equal(after, before)
+    assert any("decides by the last bit" in reason for count in counts for reason in count.refused)
+
+
+def refused(model: onnx.ModelProto) -> set[str]:
+    _, counts = optimize(model, ON)
+    return {c.pass_name for c in counts for reason in c.refused if "decides by the last bit" in reason}
+
+
+REFUSED = {
+    "RealDiv2MulsFusionPass": "a = Div (x, c)",
+    "ConstantReassociationPass": "b = Mul (x, c) a = Mul (b, d)",
+    "QuotientSimplifyPass": "o = Reciprocal (x) b = Abs (x) a = Mul (o, b)",
+    "PowToMulPass": "e = Constant <value_float = 3.0> () a = Pow (x, e)",
+    "HardSigmoidFusionPass": """t = Constant <value_float = 3.0> () l = Constant <value_float = 0.0> ()
+        s = Constant <value_float = 6.0> () b = Add (x, t) k = Clip (b, l, s) a = Div (k, s)""",
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+@pytest.mark.parametrize("decides", ["y = Round (a)", "r = Reshape (a, n) y = Ceil (r)"])
+def test_what_rounds_is_refused(name: str, decides: str) -> None:
+    text = "agraph (float[8] x) => (float y) <float c = {0.7}, float d = {0.3}, int64[2] n = {4, 2}>"
+    assert name in refused(parse(f"{text} {{ {REFUSED[name]} {decides} }}", 21))
+
+
+def test_what_is_exact_takes_effect() -> None:
+    """A power of two; a product of matrices and a bias, of which nothing lies on a limit but by chance."""
+    power = "agraph (float[8] x) => (float[8] y) <float c = {4}> { a = Div (x, c) y = Round (a) }"
+    product = """agraph (float[2,3] x) => (uint8[2,3] y) <float[3,3] w, float[3] b, float s = {0.1}>
+        { p = MatMul (x, w) a = Add (p, b) y = QuantizeLinear (a, s) }"""
+    for text, operators in ((power, ["Mul", "Round"]), (product, ["Gemm", "QuantizeLinear"])):
+        result, _ = optimize(parse(text, 21), ON)
+        assert [node.op_type for node in result.graph.node] == operators
+
+
+def test_a_normalization_is_folded_in_a_quantized_model() -> None:
+    text = """agraph (float[1,2,4,4] x) => (uint8[1,3,4,4] y)
+        <float[3,2,1,1] w, float[3] g, float[3] b, float[3] m, float[3] v, float s = {0.1}> {
+        c = Conv (x, w) n = BatchNormalization (c, g, b, m, v) r = Relu (n) y = QuantizeLinear (r, s) }"""
+    result, _ = optimize(parse(text, 21), ON)
+    assert "BatchNormalization" not in [node.op_type for node in result.graph.node]
+
+
+def test_a_sum_that_cancels_stays_in_front_of_a_division() -> None:
+    """(x + 0.3) − 0.1 is 0 at another x than x + 0.2: of 1/0 and a quotient of rounding nothing is alike."""
+    text = """agraph (float[8] x) => (float[8] y) <float c = {0.3}, float d = {0.1}>
+        { a = Add (x, c) b = Sub (a, d) y = Reciprocal (b) }"""
+    assert refused(parse(text, 21)) == {"ConstantReassociationPass"}
