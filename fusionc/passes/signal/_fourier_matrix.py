@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from fusionc.exactness.decisions_ahead import JUMP, TURN, decider_of
+from fusionc.model.graph import Edge
 from fusionc.model.tensors import Array
 from fusionc.rewrite import refuse
 
@@ -35,3 +37,9 @@ def parts_of(size: object) -> int:
     if size not in (1, 2):
         refuse("whether the signal is real or complex is unknown")
     return 1 if size == 1 else 2
+
+
+def require_continuous(spectrum: Edge) -> None:
+    """Refuse a spectrum of which signs decide. The matrix makes imaginary parts of 0 where the transform has noise."""
+    if decider := decider_of(spectrum, JUMP) or decider_of(spectrum, TURN):
+        refuse(f"{decider} follows, which decides by the last bit of parts that are nearly 0")

@@ -19,6 +19,13 @@ def fires(name: str, graph: str, opset: int = 17) -> Fires:
 
 STAYS = [
     Stays(
+        "a phase behind it",
+        "agraph (float[B,8,1] x) => (float[B,K,1] y) <int64[2] k = {1, 1}>"
+        " { d = DFT (x) r, i = Split <axis = 2> (d, k) q = Div (i, r) y = Atan (q) }",
+        "Atan follows, which decides by the last bit of parts that are nearly 0",
+        17,
+    ),
+    Stays(
         "two lengths",
         dft("y = DFT (x, two)").replace("> {", ", int64[2] two = {8, 8}> {"),
         "the length or the axis is not one number",

@@ -4,7 +4,9 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
-from harness import Fires, Stays, effected, optimize, parse, pass_of, tables
+from harness import Fires, Stays, effected, optimize, parse, pass_of, session, tables
+
+from fusionc.passes import PASSES
 
 STFT = "agraph (float[B,{},{}] x) => (float[B,F,K,2] y) <int64 s = {{{}}}, float[8] w, int64 n = {{{}}}> {{ {} }}"
 ALL = "y = STFT (x, s, w, n)"
@@ -24,6 +26,11 @@ def fires(name: str, graph: str, opset: int = 17, first: str = "Transpose", **mo
     )
 
 
+SIGN = "follows, which decides by the last bit of parts that are nearly 0"
+# What exporters write of a complex spectrum: its parts, taken apart along the last axis.
+PHASE = """agraph (float[B,200,1] x) => (float[B,37,11] y)
+    <int64 step = {{5}}, int64 n = {{20}}, int64 one = {{1}}, int64 none = {{0}}, float zero = {{0}}> {{
+    x_ = STFT (x, step, , n) re = Gather <axis = 3> (x_, none) im = Gather <axis = 3> (x_, one) {} }}"""
 COMPLEX = "the signal is not real"
 
 STAYS = [
@@ -74,6 +81,14 @@ STAYS = [
         "agraph (float[B,2000,1] x) => (float[B,F,K,2] y) <int64 s = {99}, float[1200] w> { y = STFT (x, s, w) }",
         "the transform is faster than a product with so large a matrix",
     ),
+    *[
+        Stays(f"{decider} behind it", PHASE.format(body), f"{decider} {SIGN}", 17)
+        for decider, body in {
+            "Atan": "q = Div (im, re) p = Atan (q) y = Squeeze (p)",
+            "Sign": "s = Sign (im) y = Squeeze (s)",
+            "Greater": "g = Greater (im, zero) a = Where (g, re, im) y = Squeeze (a)",
+        }.items()
+    ],
     Stays("another target", stft(), "for target onnx nothing is known to be gained", target="onnx"),
     Stays("elements without a kernel", stft().replace("float", "double"), "no CPU kernel for Conv of double"),
 ]
@@ -91,6 +106,18 @@ FIRES = [
     fires("a newer opset", stft(), 20),
     fires("a signal without its last axis", NO_LAST_AXIS, first="Unsqueeze"),
 ]
+
+FIRES.append(
+    Fires(
+        "magnitudes behind it",
+        PHASE.format("r2 = Mul (re, re) i2 = Mul (im, im) s = Add (r2, i2) q = Sqrt (s) y = Squeeze (q)"),
+        ["Transpose", "Conv", "Transpose", "Reshape", "Gather", "Gather", "Mul", "Mul", "Add", "Sqrt", "Squeeze"],
+        opset=17,
+        sizes={"B": 2},
+        edge_values=False,
+        zero_sizes=False,
+    )
+)
 
 test_stays, test_fires = tables("StftToConvPass", STAYS, FIRES)
 
@@ -111,3 +138,14 @@ def test_the_sum_is_nearer_to_the_truth_than_the_transform(length: int, largest:
         for m in (model, result)
     ]
     assert errors[1] <= 2 * errors[0] and errors[1] <= largest * np.abs(exact).max()
+
+
+def test_a_phase_stays_as_it_is() -> None:
+    """At the first and the last frequency the sum has imaginary parts of 0: there the angle would turn by 2π."""
+    body = """g = Greater (im, zero) q = Div (im, re) a = Atan (q) u = Add (a, pi) d = Sub (a, pi) o = Where (g, u, d)
+        l = Less (re, zero) p = Where (l, o, a) y = Identity (p)"""
+    model = parse(PHASE.format(body).replace("zero = {0}", "zero = {0}, float pi = {3.1415927}"), 17)
+    result, _ = optimize(model, [p for p in PASSES if p.default != "off"])
+    x = np.random.default_rng(0).normal(size=(2, 200, 1)).astype(np.float32)
+    before, after = (session(m).run(None, {"x": x})[0] for m in (model, result))
+    np.testing.assert_allclose(after, before, rtol=0, atol=1e-4)
