@@ -36,6 +36,7 @@ from typing import Any
 
 import numpy as np
 import onnx
+import onnxruntime
 from onnx import ModelProto, numpy_helper
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -205,19 +206,24 @@ class Plan:
 
     def difference(self, model: ModelProto, result: ModelProto) -> str | None:
         try:
-            sessions = session(model), session(result)
+            runner = session(result)
         except Exception as error:
             return self.cannot_load(error)
+        return self.sessions_differ(model, runner)
+
+    def sessions_differ(self, model: ModelProto, runner: onnxruntime.InferenceSession) -> str | None:
+        """What the model gives, compared with what its result does, loaded by `runner`."""
+        original = session(model)
         names = [value.name for value in model.graph.output]
         for feeds in self.feeds(model):
-            known = {value.name for value in sessions[0].get_inputs()}
+            known = {value.name for value in original.get_inputs()}
             feeds = {name: value for name, value in feeds.items() if name in known}
             try:
-                expected = sessions[0].run(None, feeds)
+                expected = original.run(None, feeds)
             except Exception:  # this size is not for it
                 continue
             try:
-                actual = sessions[1].run(None, feeds)
+                actual = runner.run(None, feeds)
             except Exception as error:
                 return f"does not run: {error}"
             found = {n: w for n, a, b in zip(names, expected, actual, strict=True) if (w := self.unequal(a, b))}
@@ -507,15 +513,14 @@ def run_original(plan: Plan) -> None:
                 runner.run(None, {name: value for name, value in feeds.items() if name in known})
 
 
-def outcomes(
-    seed: int, numbers: Sequence[int], stock: dict[str, list[Snippet]], folder: Path
-) -> Iterator[Counter[str]]:
+def outcomes(plan: Callable[[int], Plan], numbers: Sequence[int], folder: Path) -> Iterator[Counter[str]]:
     """The runs in processes of their own, as onnxruntime may die of one."""
-    context, left = multiprocessing.get_context("fork"), list(numbers)
+    context = multiprocessing.get_context("fork")
+    left = list(numbers)
 
     def work(end: Any, part: Sequence[int]) -> None:
         for number in part:
-            end.send(outcome(Plan(seed, number, stock), folder))
+            end.send(outcome(plan(number), folder))
 
     while left:
         ours, theirs = context.Pipe()
@@ -528,7 +533,7 @@ def outcomes(
                 yield ours.recv()
                 part.pop(0)
             except EOFError:
-                original = context.Process(target=run_original, args=(Plan(seed, part[0], stock),))
+                original = context.Process(target=run_original, args=(plan(part[0]),))
                 original.start()
                 original.join()
                 if is_ours := original.exitcode == 0:
@@ -555,7 +560,7 @@ def main() -> int:
     if options.here:
         results = (outcome(Plan(options.seed, number, stock), options.folder) for number in numbers)
     else:
-        results = outcomes(options.seed, numbers, stock, options.folder)
+        results = outcomes(lambda number: Plan(options.seed, number, stock), numbers, options.folder)
     for done, counts in enumerate(results, 1):
         total += counts
         if done % 100 == 0:

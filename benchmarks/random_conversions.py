@@ -1,0 +1,143 @@
+"""Convert random models as a user does, and compare them by a judge that shares nothing with the verification.
+
+    python benchmarks/random_conversions.py --way default --runs 5000
+    python benchmarks/random_conversions.py --way kernels --runs 2000
+    python benchmarks/random_conversions.py --way no_verify --runs 2000
+    python benchmarks/random_conversions.py --way default --only 123        run 123 of these alone
+
+The models are those of fuzz.py. Each goes through fusionc.convert with its default passes: verified, with kernels, or
+unverified. Then both models run in onnxruntime with its optimizers off: at sizes 2, 3, 1 and 0, and at sizes that
+contradict what the model declares, where two dimensions of one name differ. What the original refuses is no test.
+
+A conversion that ends in an error counts as a finding: its verification refused a right rewrite, or a pass was wrong.
+Findings are written to build/random_conversions/. Exit code 1 if there are any.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import onnx
+import onnxruntime
+from onnx import ModelProto
+
+sys.path.insert(0, str(Path(__file__).parent))
+from fuzz import Feeds, Plan, outcomes
+from fuzz_models import generated, make_feeds, snippets
+
+import fusionc
+from fusionc.passes import PASSES
+
+WAYS: dict[str, dict[str, Any]] = {
+    "default": {},
+    "kernels": {"enable_graph_kernel": True},
+    "no_verify": {"verify": False},
+}
+_CONTRADICTIONS = 4  # draws of sizes that contradict the declaration
+_SIZES = (0, 1, 2, 3)
+
+
+@dataclass
+class Conversion(Plan):
+    """One model, converted in one way: all of it follows from the seed and the number."""
+
+    way: str = "default"
+
+    def __post_init__(self) -> None:
+        rng = random.Random(f"{self.seed}/{self.number}/conversion")
+        self.passes = [p for p in PASSES if p.default != "off"]
+        self.numerics = "rounding"
+        self.target = "onnxruntime-cpu"
+        self.target_opset = None
+        self.glued = generated(rng, self.stock, sharp_anywhere=False)
+        self.model = self.glued.finish() if self.glued.parts else self.glued.model
+        self.through_files = True
+
+    def feeds(self, model: ModelProto) -> Iterator[Feeds]:
+        sizes = self.glued.sizes
+        for seed, size in enumerate((2, 3, 1, 0)):
+            yield make_feeds(model, {**sizes, "": size}, seed)
+        rng = random.Random(f"{self.seed}/{self.number}/sizes")
+        for seed in range(_CONTRADICTIONS):
+            yield make_feeds(contradicted(model, rng), {"": 2}, seed)
+
+    def examine_files(self) -> str | None:
+        with tempfile.TemporaryDirectory() as name:
+            folder = Path(name)
+            os.environ["FUSIONC_PROCESS_LOG_PATH"] = str(folder / "log")
+            onnx.save(self.model, folder / "model.onnx")
+            try:
+                report = fusionc.convert(folder / "model.onnx", output=folder / "out.onnx", **WAYS[self.way])
+            except fusionc.FusioncError as error:
+                return f"{type(error).__name__}: {error}"
+            for count in report.patterns:
+                self.counts[count.pass_name] += count.effected
+            result = onnx.load(folder / "out.onnx")
+            if not (folder / "out.kernels.so").exists():
+                return self.difference(self.model, result)
+            self.counts["with kernels"] += 1
+            return self.kernels_differ(folder / "out.onnx")
+
+    def kernels_differ(self, path: Path) -> str | None:
+        options = onnxruntime.SessionOptions()
+        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
+        options.log_severity_level = 4
+        options.intra_op_num_threads = 1
+        options.register_custom_ops_library(str(path.with_name("out.kernels.so")))
+        return self.sessions_differ(self.model, onnxruntime.InferenceSession(str(path), options))
+
+
+def contradicted(model: ModelProto, rng: random.Random) -> ModelProto:
+    """The model with a size of its own for each open dimension of each input, named alike or not."""
+    copy = ModelProto()
+    copy.CopyFrom(model)
+    for value in copy.graph.input:
+        for dim in value.type.tensor_type.shape.dim:
+            if not dim.HasField("dim_value"):
+                dim.dim_value = rng.choice(_SIZES)
+    return copy
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--way", choices=sorted(WAYS), default="default")
+    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--first", type=int, default=0, help="the number of the first run")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--only", type=int, help="one run alone")
+    parser.add_argument("--folder", type=Path, default=Path("build/random_conversions"))
+    options = parser.parse_args()
+    stock = snippets()
+    total = Counter[str]()
+    started = time.perf_counter()
+    numbers = range(options.first, options.first + options.runs) if options.only is None else [options.only]
+
+    def plan(number: int) -> Plan:
+        return Conversion(options.seed, number, stock, way=options.way)
+
+    for done, counts in enumerate(outcomes(plan, numbers, options.folder / options.way), 1):
+        total += counts
+        if done % 100 == 0:
+            print(f"{done} runs, {total['findings']} findings, {time.perf_counter() - started:.0f} s", flush=True)
+    rewrites = sum(total[p.name] for p in PASSES)
+    print(
+        f"{options.way}: {total['models']} models of {total['nodes'] / max(total['models'], 1):.0f} nodes, "
+        f"{rewrites} rewrites, {total['with kernels']} models with kernels: {total['findings']} findings, "
+        f"{total['excused']} with differences that the original amplifies, too, {total['died']} of which onnxruntime "
+        f"dies by itself, {time.perf_counter() - started:.0f} s"
+    )
+    return int(total["findings"] > 0)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
