@@ -29,14 +29,10 @@ _FORMULAS = """
 Add             number          1 {0} + {1}
 Sub             number          1 {0} - {1}
 Mul             number          1 {0} * {1}
-Max             number          2 gk_max_$({0}, {1})
-Min             number          2 gk_min_$({0}, {1})
 Sum             number          1 {0} + {1}
 Neg             number          1 -{0}
 Abs             float           1 fabs@({0})
 Abs             integer         1 {0} < 0 ? -{0} : {0}
-Sign            float           2 gk_sign_$({0})
-Sign            integer         2 ({0} > 0) - ({0} < 0)
 Floor           float           2 floor@({0})
 Ceil            float           2 ceil@({0})
 Round           float           2 rint@({0})
@@ -60,7 +56,6 @@ ThresholdedRelu float          16 {0} > {alpha} ? {0} : 0
 Elu             float          16 {0} < 0 ? {alpha} * gk_any_expm1_$({0}, machine) : {0}
 Selu            float          16 {gamma} * ({0} > 0 ? {0} : {alpha} * gk_any_expm1_$({0}, machine))
 Celu            float          16 ({0} > 0 ? {0} : 0) + ({0} > 0 ? 0 : {alpha} * gk_any_expm1_$({0} / {alpha}, machine))
-Where           bool            1 {0} ? {1} : {2}
 Not             bool            1 !{0}
 And             bool            1 {0} & {1}
 Or              bool            1 {0} | {1}
@@ -79,7 +74,6 @@ _ATTRIBUTES: dict[str, dict[str, float]] = {
     "Celu": {"alpha": 1.0},
     "Selu": {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875},
 }
-_VARIADIC = ("Max", "Min", "Sum")  # of two inputs after another, from the left
 _LARGEST: dict[int, float] = {
     TensorProto.FLOAT: float(np.finfo(np.float32).max),
     TensorProto.FLOAT16: float(np.finfo(np.float16).max),
@@ -127,6 +121,12 @@ def _by_formula(op: str, formulas: Mapping[str, tuple[int, str]]) -> Rule:
         cost, text = formulas.get(arguments[0].ctype.name, (0, ""))
         return call.op(text, *arguments, *numbers, cost=cost, types=formulas)
 
+    return rule
+
+
+def _folded(rule: Rule) -> Rule:
+    """That of two inputs, after another, from the left."""
+
     def folded(call: Call, *arguments: Step) -> Step:
         first, *rest = arguments
         result = first if rest else call.op("{0}", first)
@@ -134,7 +134,7 @@ def _by_formula(op: str, formulas: Mapping[str, tuple[int, str]]) -> Rule:
             result = rule(call, result, argument)
         return result
 
-    return folded if op in _VARIADIC else rule
+    return folded
 
 
 def _rules() -> dict[str, Rule]:
@@ -146,6 +146,35 @@ def _rules() -> dict[str, Rule]:
         for name in types.split(","):
             formulas.setdefault(op, {}).update(dict.fromkeys(_TYPES.get(name, (name,)), (int(cost), text)))
     return {op: _by_formula(op, own) for op, own in formulas.items()}
+
+
+def _extreme(name: str) -> Rule:
+    """Of two zeros it is the one that onnxruntime has: the constant one or the second, of float16 the other one."""
+
+    def rule(call: Call, x: Step, y: Step) -> Step:
+        other, of_zeros = (y, x) if x.constant is not None and y.constant is None else (x, y)
+        if _is_half(call.ctype):
+            other, of_zeros = of_zeros, other
+        return call.op(f"gk_{name}_$({{0}}, {{1}})", other, of_zeros, cost=2, types=_NUMBERS)
+
+    return rule
+
+
+def _is_half(ctype: CType) -> bool:
+    return ctype.stored == "uint16_t"
+
+
+def _sign(call: Call, x: Step) -> Step:
+    """As onnxruntime has it: of NaN it is NaN, of float16 it is 0."""
+    if x.ctype.is_float and not _is_half(call.ctype):
+        return call.op("gk_sign_$({0})", x, cost=2)
+    return call.op("({0} > 0) - ({0} < 0)", x, cost=2, types=_NUMBERS)
+
+
+def _where(call: Call, condition: Step, x: Step, y: Step) -> Step:
+    """onnxruntime makes 0 of -0 where the condition holds."""
+    chosen = "{1} + 0" if call.ctype.is_float else "{1}"
+    return call.op(f"{{0}} ? {chosen} : {{2}}", condition, x, y, types=_TYPES["bool"])
 
 
 def _div(call: Call, x: Step, y: Step) -> Step:
@@ -229,7 +258,7 @@ def _mod(call: Call, x: Step, y: Step) -> Step:
 def _is_infinite(call: Call, x: Step) -> Step:
     positive, negative = attribute(call.node, "detect_positive", 1), attribute(call.node, "detect_negative", 1)
     tests = ["{0} == INFINITY"] * bool(positive) + ["{0} == -INFINITY"] * bool(negative)
-    if x.ctype.stored == "uint16_t":  # what is finite in float may have no float16
+    if _is_half(x.ctype):  # what is finite in float may have no float16
         x = _as_half(call, x)
     return call.op(" || ".join(tests) or "0 * ({0} == 0)", x)
 
@@ -260,7 +289,13 @@ def _swish(call: Call, x: Step) -> Step:
     return call.op("{0} * {1}", x, call.op("gk_sigmoid_$({0}, machine)", scaled, cost=6, types=_FLOATS))
 
 
-_RULES = _rules() | {
+_BY_FORMULA = _rules()
+_RULES = _BY_FORMULA | {
+    "Sum": _folded(_BY_FORMULA["Sum"]),
+    "Max": _folded(_extreme("max")),
+    "Min": _folded(_extreme("min")),
+    "Sign": _sign,
+    "Where": _where,
     "Div": _div,
     "Mean": _mean,
     "Pow": _pow,
