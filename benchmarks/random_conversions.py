@@ -85,7 +85,6 @@ class Conversion(Plan):
                 return f"{type(error).__name__}: {error}"
             for count in report.patterns:
                 self.counts[count.pass_name] += count.effected
-            result = onnx.load(folder / "out.onnx")
             runner = session_of(folder / "out.onnx")
             self.counts["with kernels"] += (folder / "out.kernels.so").exists()
             return self.sessions_differ(self.model, runner) or self.differs_where_contradicted(runner)
