@@ -33,7 +33,7 @@ def blame(job: Job, done: Optimized, verdict: Verdict, reference: Path) -> None:
         job, Verifying(reference, done.counts), lambda run: job.options.progress(f"the rewrite at fault: {run}")
     )
     if job.options.target_opset is not None and trials.run(0).opinion.is_good is False:
-        hint = "nothing was written; leave --target_opset out, or give another one"
+        hint = "nothing was written; raising is at fault, no pass is: please report it. Another --target_opset may do"
         where = f"{source}, raised to opset {job.options.target_opset}"
         if not verdict.is_loadable:  # onnxruntime may have an operator for other types in the newer opset
             raise UsageError(f"the model cannot be raised: {verdict.summary}", where=where, hint=hint, code="E10001")

@@ -8,10 +8,10 @@ from math import prod
 from pathlib import Path
 
 import onnx
-import onnx.inliner
 
 from fusionc.comparison.model_nodes import nodes_of_graphs
 from fusionc.comparison.node_cost import UnknownSize, bytes_moved_by, operations_of
+from fusionc.functions import inlined
 from fusionc.model.graph import Edge, Model, Node
 from fusionc.model.operators import KERNELS
 from fusionc.model.tensors import byte_size
@@ -56,7 +56,7 @@ class Sized:
 
     def __init__(self, proto: onnx.ModelProto, folder: str, input_shape: Mapping[str, Sequence[int]]) -> None:
         self.folder, self.areas = folder, [(KERNELS, f.name) for f in proto.functions if f.domain == KERNELS]
-        self.proto = _expanded(without_large_weights(proto, keeps_external=True), self.areas)
+        self.proto = inlined(without_large_weights(proto, keeps_external=True), self.areas)
         _forget_what_follows(self.proto.graph)
         wanted = _all_sizes(proto, input_shape)
         fix_sizes(self.proto, wanted, folder)
@@ -99,7 +99,9 @@ def measures_of(proto: onnx.ModelProto, path: Path, sized: Sized) -> Measures:
     moved, unknown = _total(sized.model, bytes_moved_by)
     computed = sized.model
     if sized.areas:
-        computed = typed_model(onnx.inliner.inline_local_functions(sized.proto), sized.folder)
+        whole = onnx.ModelProto()
+        whole.CopyFrom(sized.proto)
+        computed = typed_model(inlined(whole), sized.folder)
     operations, uncounted = _total(computed, operations_of)
     return Measures(
         ir_version=proto.ir_version,
@@ -132,14 +134,6 @@ def _all_sizes(proto: onnx.ModelProto, given: Mapping[str, Sequence[int]]) -> di
     types = {value.name: value.type.tensor_type for value in inputs_to_feed(proto.graph)}
     found = {name: tuple(map(size_of, type_.shape.dim)) for name, type_ in types.items() if type_.HasField("shape")}
     return {**found, **{name: tuple(sizes) for name, sizes in given.items()}}
-
-
-def _expanded(proto: onnx.ModelProto, areas: list[tuple[str, str]]) -> onnx.ModelProto:
-    """The model without functions, as far as onnx can do without: not where their operator sets are others."""
-    try:
-        return onnx.inliner.inline_selected_functions(proto, areas, exclude=True)
-    except RuntimeError:
-        return proto
 
 
 def _sizes(value: onnx.ValueInfoProto) -> tuple[int, ...]:

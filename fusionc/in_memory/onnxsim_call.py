@@ -32,7 +32,7 @@ _NOT_MEANT = {
     "tensor_size_threshold": "what folding may add is limited to 1 MiB in all; skip_constant_folding leaves it out",
     "initializers_as_constants": "skip_constant_folding leaves folding out, optimization_switch of fusionc.optimize "
     "single passes",
-    "inline_functions": "give it onnx.inliner.inline_local_functions(model), or switch on FunctionInlinePass",
+    "inline_functions": "switch on FunctionInlinePass",
     "extra_optimizers": "fusionc.optimize has optimization_switch for what is off by default",
     "custom_rewriter": "fusionc.optimize takes custom_passes",
     "function_rewrite_rules": "fusionc.optimize takes custom_passes",

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import onnx
-import onnx.inliner
 from onnx import ModelProto
 
 from fusionc.disk.onnx_checker import fault_of
 from fusionc.errors import UsageError
+from fusionc.functions import inlined
 from fusionc.model.operators import canonical_domain, opsets_of
 from fusionc.protos import inputs_to_feed, without_large_weights
 from fusionc.target_opset.advice import opset_advice
@@ -42,8 +42,7 @@ def raise_opset(model: ModelProto, version: int) -> ModelProto:
         )
     if model.training_info:
         raise cannot(current, version, "it has information for training")
-    if model.functions:
-        model = onnx.inliner.inline_local_functions(model)
+    model = inlined(model)
     imports = [entry for entry in model.opset_import if canonical_domain(entry.domain)]
     check_kernels(model, current, version)
     before = without_large_weights(model)

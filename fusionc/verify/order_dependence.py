@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 import onnx
-import onnx.inliner
 from numpy.typing import NDArray
 from onnx import TensorProto
 
+from fusionc.functions import inlined
 from fusionc.model.operators import canonical_domain, opsets_of
 from fusionc.model.tensors import to_array
 from fusionc.protos import graphs_of, is_external, reads_of
@@ -100,8 +100,7 @@ class OrderDependence:
         model, folder = light_model(self._path)
         if model.ByteSize() > _LARGEST_MODEL:
             return nothing
-        if model.functions:
-            model = onnx.inliner.inline_local_functions(model)
+        model = inlined(model)
         if opsets_of(model).get("", 0) < _LEAST_OPSET:
             return nothing
         behind = _behind(model, _overflowing(model, os.fspath(folder)))

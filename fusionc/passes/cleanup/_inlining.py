@@ -8,6 +8,7 @@ from typing import Any
 import onnx
 from onnx import NodeProto
 
+from fusionc.functions import resolve
 from fusionc.model.graph import Edge, Graph, Node, Value
 from fusionc.model.operators import schema
 from fusionc.operators.randomness import RANDOM
@@ -83,12 +84,5 @@ def _resolved(node: Node, attributes: Mapping[str, Any]) -> Node:
         return node
     proto = NodeProto()
     proto.CopyFrom(node.proto)
-    del proto.attribute[:]
-    for attribute in node.proto.attribute:
-        if not attribute.ref_attr_name:
-            proto.attribute.append(attribute)
-        elif attribute.ref_attr_name in attributes:
-            given = proto.attribute.add()
-            given.CopyFrom(attributes[attribute.ref_attr_name])
-            given.name = attribute.name
+    resolve(proto, attributes)
     return Node(proto, node.graph)

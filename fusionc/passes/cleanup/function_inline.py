@@ -1,5 +1,6 @@
 from collections.abc import Iterator
 
+from fusionc.functions import parameters
 from fusionc.model.graph import Graph
 from fusionc.model.operators import is_foreign
 from fusionc.passes.cleanup._inlining import inlined
@@ -38,6 +39,5 @@ class FunctionInlinePass(Pass):
         node = m.node
         if not is_foreign(node) or has_operator(node.op, node.domain, node.graph.opset_of(node.domain)):
             refuse("the runtime has an operator of this name, which it may take for the function")
-        proto = m.function.proto
-        attributes = {attribute.name: attribute for attribute in [*proto.attribute_proto, *m.node.proto.attribute]}
+        attributes = parameters(m.function.proto, m.node.proto)
         return inlined(new, m.node, m.function, m.node.inputs, attributes)
