@@ -13,6 +13,7 @@ from fusionc.protos import inputs_to_feed, without_large_weights
 from fusionc.target_opset.advice import opset_advice
 from fusionc.target_opset.converter import Converter
 from fusionc.target_opset.limits import OPTION, cannot, check_kernels, newest_opset
+from fusionc.target_opset.unknown import require_same_operators, with_hidden_nodes
 
 __all__ = ["newest_opset", "opset_advice", "raise_opset"]
 
@@ -44,8 +45,9 @@ def raise_opset(model: ModelProto, version: int) -> ModelProto:
         raise cannot(current, version, "it has information for training")
     model = inlined(model)
     imports = [entry for entry in model.opset_import if canonical_domain(entry.domain)]
+    require_same_operators(model, current, version)
     check_kernels(model, current, version)
-    before = without_large_weights(model)
+    before = with_hidden_nodes(without_large_weights(model), current)
     Converter(model, imports, current, version).graph(model.graph, {})
     if model.ir_version < 4:  # there, initializers had to be inputs; from then on it means that callers may give them
         callers = inputs_to_feed(model.graph)
@@ -57,7 +59,7 @@ def raise_opset(model: ModelProto, version: int) -> ModelProto:
     model.ir_version = max(
         model.ir_version, onnx.helper.find_min_ir_version_for([onnx.helper.make_opsetid("", version)])
     )
-    fault = fault_of(without_large_weights(model))
+    fault = fault_of(with_hidden_nodes(without_large_weights(model), version))
     if fault is not None and fault_of(before) is None:
         raise cannot(current, version, fault)
     return model

@@ -16,6 +16,7 @@ from fusionc.model.operators import canonical_domain, schema
 from fusionc.protos import fresh_name, graphs_of, is_small, nodes_of, reads_of
 from fusionc.target_opset.limits import cannot
 from fusionc.target_opset.meanings import Meanings
+from fusionc.target_opset.unknown import hidden_domain, hide, is_unknown
 
 
 class Converter:
@@ -34,6 +35,7 @@ class Converter:
         meanings = Meanings(graph, types, self.old, self.new)
         used = [name for node in graph.node for name in reads_of(node)]
         meanings.write_out([*used, *(value.name for value in graph.output)], self.fresh)
+        originals = {tuple(node.output): node for node in graph.node} | originals
         converted = self.converted(graph, types)
         meanings.complete(converted.node)
         nodes = [_restored(node, originals.get(tuple(node.output))) for node in converted.node]
@@ -70,18 +72,20 @@ class Converter:
         # What its converter writes anew loses its name otherwise.
         changing = _made(node for node in graph.node if self.changes(node))
         alone.output.extend(_value(name, types) for name in sorted(changing - outputs))
+        hide(alone.node, self.old)
         model = ModelProto(ir_version=10, graph=alone)
-        model.opset_import.extend([onnx.helper.make_opsetid("", self.old), *self.imports])
+        model.opset_import.extend([onnx.helper.make_opsetid("", self.old), *self.imports, hidden_domain()])
         try:
             return onnx.version_converter.convert_version(model, self.new).graph
         except Exception as error:  # onnx raises many types, RuntimeError among them
             raise cannot(self.old, self.new, error) from error
 
     def changes(self, node: NodeProto) -> bool:
-        """Whether the operator of a node is another one at the new opset, or onnx does not know it."""
-        before, after = (schema(node.op_type, node.domain, version) for version in (self.old, self.new))
-        is_same = before is not None and after is not None and before.since_version == after.since_version
-        return not canonical_domain(node.domain) and not is_same
+        """Whether the operator of a node is another one at the new opset. What onnx does not know is none of it."""
+        if canonical_domain(node.domain) or is_unknown(node, self.old):
+            return False
+        before, after = (schema(node.op_type, "", version) for version in (self.old, self.new))
+        return before is None or after is None or before.since_version != after.since_version
 
     def rename(self, nodes: Sequence[NodeProto], originals: Iterable[NodeProto]) -> None:
         """Give each node that the converter made a name of its own: it gives several the name of one."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import numpy as np
 import onnx
@@ -11,6 +11,7 @@ from onnx import GraphProto, NodeProto, TypeProto
 from fusionc.model.operators import ALIGNED_BEFORE_7, canonical_domain
 from fusionc.protos import is_external
 from fusionc.target_opset.limits import cannot
+from fusionc.target_opset.unknown import EARLY
 
 # The opsets since which they mean what they do now.
 _NUMPY, _SCAN, _RESIZE, _DROPOUT, _HARDMAX, _GROUPS = 7, 9, 11, 12, 13, 21
@@ -45,6 +46,8 @@ class Meanings:
                 self._nearest[node.output[0]] = self._nearest_mode(node, nodes)
             if self._changes(node, _HARDMAX, "Hardmax"):
                 written = _by_one_axis(node, fresh)
+            if self._changes(node, EARLY["LayerNormalization"], "LayerNormalization"):
+                written = _of_one_type(node, [self._element_type(name) for name in node.input[:2]], fresh)
             if self._changes(node, _GROUPS, "GroupNormalization"):
                 written = _by_channel(node, fresh)
             self._graph.node.extend(written)
@@ -68,6 +71,10 @@ class Meanings:
             return dims[1] is None or any(dim.dim_value != 1 for dim in dims[1])
         axis = _attribute(node, "axis", None)
         return axis is not None and (None in dims or axis != len(dims[0] or ()) - len(dims[1] or ()))
+
+    def _element_type(self, name: str) -> int:
+        """The element type of a value; 0 where it is unknown."""
+        return self._types[name].tensor_type.elem_type if name in self._types else 0
 
     def _changes(self, node: NodeProto, since: int, *operators: str) -> bool:
         return self._old < since <= self._new and node.op_type in operators and not canonical_domain(node.domain)
@@ -102,6 +109,24 @@ def _by_one_axis(hardmax: NodeProto, fresh: Callable[[str], str]) -> list[NodePr
         onnx.helper.make_node("Hardmax", [rows], [one], hardmax.name, axis=1),
         onnx.helper.make_node("Reshape", [one, shape], [y], hardmax.name),
     ]
+
+
+def _of_one_type(norm: NodeProto, types: Sequence[int], fresh: Callable[[str], str]) -> list[NodeProto]:
+    """A LayerNormalization whose weights have another type than its input, which is that of the result there."""
+    if 0 in types or types[0] == types[1]:
+        return [norm]
+    widest = max(types, key=lambda type_: onnx.helper.tensor_dtype_to_np_dtype(type_).itemsize)
+    casts = [(k, name) for k, name in enumerate(norm.input) if name and types[min(k, 1)] != widest]
+    nodes = []
+    for k, name in casts:
+        norm.input[k] = fresh(f"{name}_cast")
+        nodes.append(onnx.helper.make_node("Cast", [name], [norm.input[k]], to=widest))
+    nodes.append(norm)
+    if types[1] != widest:
+        result = norm.output[0]
+        norm.output[0] = fresh(f"{result}_wide")
+        nodes.append(onnx.helper.make_node("Cast", [norm.output[0]], [result], to=types[1]))
+    return nodes
 
 
 def _by_channel(norm: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:

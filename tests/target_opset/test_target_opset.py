@@ -147,13 +147,6 @@ def test_a_model_is_not_lowered_nor_raised_beyond_the_runtime() -> None:
         raised(parse(MEAN, 17), newest_opset() + 1)
 
 
-def test_an_operator_that_cannot_be_converted_is_an_error() -> None:
-    model = parse("agraph (float[N,4] x) => (float[N,4] y) { y = Dropout (x) }", 18)
-    model.graph.node[0].op_type = "NoSuchOperator"
-    with pytest.raises(FusioncError, match="onnx cannot raise the model from opset 18 to 23"):
-        raised(model)
-
-
 def test_types_for_which_onnxruntime_has_an_operator_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """It runs Relu of integers by the operator's definition, and only where the model has the opset of that."""
     monkeypatch.chdir(tmp_path)
