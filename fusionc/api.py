@@ -33,8 +33,8 @@ def convert(
     external_weight: int | None = None,
     input_shape: Mapping[str, Sequence[DimensionSize]] | None = None,
     free_dim: Mapping[str, Sequence[int] | Mapping[int, str]] | None = None,
-    out_nodes: str | None = None,
-    output_type: str | None = None,
+    out_nodes: str | Sequence[str] | None = None,
+    output_type: str | Mapping[str, str] | None = None,
     verify: bool = True,
     on_mismatch: str = "fail",
     check_rewrites: bool = False,
@@ -69,8 +69,9 @@ def convert(
     input_shape               sizes of inputs to fix, {"x": (1, 3, -1, (64, 256))}; -1 and ranges stay open
     free_dim                  sizes of inputs to make symbolic, {"x": (0, 2)} or {"x": {0: "batch"}}; an error says what
                               in the model holds one
-    out_nodes                 what becomes the outputs: "conv1:0;relu2:1", or names of values
-    output_type               what the outputs are converted to in the end: "FP16", or "conv1:0:FP16;y:INT32"
+    out_nodes                 what becomes the outputs: "conv1:0;relu2:1", or a list of these or of names of values
+    output_type               what the outputs are converted to in the end: "FP16", "conv1:0:FP16;y:INT32" or
+                              {"y": "INT32"}
     on_mismatch               what becomes of a result that is wrong: "fail" writes nothing, "rollback" leaves out the
                               rewrites that make it wrong
     check_rewrites            run what each rewrite replaces beside what takes the place, before it does; one that is

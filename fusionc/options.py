@@ -29,8 +29,6 @@ _FILES = {
 }
 _TEXTS = {
     "optimization_switch": 'give "P:on;Q:off"',
-    "out_nodes": 'give "conv1:0;logits"',
-    "output_type": 'give "FP16", or "conv1:0:FP16;logits:FP32"',
     "graph_kernel_flags": 'give "--opt_level=2"',
     "log": f"give one of {', '.join(LOG_LEVELS)}",
 }
@@ -55,8 +53,8 @@ class Options:
     external_weight: int | None
     input_shape: Mapping[str, Sequence[DimensionSize]] | None
     free_dim: Mapping[str, Mapping[int, str]] | None
-    out_nodes: str | None
-    output_type: str | None
+    out_nodes: str | Sequence[str] | None
+    output_type: str | Mapping[str, str] | None
     verify: bool
     on_mismatch: str
     check_rewrites: bool
@@ -154,6 +152,7 @@ def _check(given: Mapping[str, Any]) -> None:
             isinstance(shapes, Mapping) and all(_is_shape(s, ranges) for s in shapes.values())
         ):
             raise _wrong(name, given, 'give {"x": (1, 3, 224, 224)}', ", not shapes by input name")
+    _check_outputs(given)
     free = given["free_dim"]
     if free is not None and not (isinstance(free, Mapping) and all(map(_is_axes, free.values()))):
         raise _wrong("free_dim", given, 'give {"x": (0, 2)} or {"x": {0: "batch"}}', ", not axes by input name")
@@ -173,6 +172,17 @@ def _check(given: Mapping[str, Any]) -> None:
     for name, choices in (("target", TARGETS), ("oo_level", OO_LEVELS), ("on_mismatch", ON_MISMATCH)):
         if given[name] not in choices:
             raise _wrong(name, given, f"give one of {', '.join(choices)}")
+
+
+def _check_outputs(given: Mapping[str, Any]) -> None:
+    """Raise UsageError where these are neither a text nor names, and types by name."""
+    nodes = given["out_nodes"]
+    if not isinstance(nodes, str | Sequence | None) or not all(isinstance(name, str) for name in nodes or ()):
+        raise _wrong("out_nodes", given, 'give "conv1:0;logits", or a list of names')
+    types = given["output_type"]
+    texts = [*types, *types.values()] if isinstance(types, Mapping) else [] if types is None else [types]
+    if not all(isinstance(text, str) for text in texts):
+        raise _wrong("output_type", given, 'give "FP16", "conv1:0:FP16;logits:FP32" or {"logits": "FP32"}')
 
 
 def _wrong(name: str, given: Mapping[str, Any], hint: str, wanted: str = "") -> UsageError:

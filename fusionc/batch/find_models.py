@@ -62,6 +62,11 @@ def find_models(given: Sequence[Path], output: Path, dumps: Path | None = None) 
     return [FoundModel(source, name) for name, source in sorted(found.items())]
 
 
+def models_in(path: Path) -> Iterator[Path]:
+    """The models that one --model names."""
+    return (source for source, _ in _models_of(path, ()))
+
+
 def _models_of(path: Path, written: Sequence[Path]) -> Iterator[tuple[Path, str]]:
     """The models that one --model names, each with its name in the output."""
     if path.is_dir():

@@ -42,7 +42,7 @@ def _numbers(ctx: click.Context, parameter: click.Parameter, text: str | None) -
 
 
 @click.command(cls=AtcCommand, epilog=_EPILOG, short_help="Measure what models cost where they run.")
-@click.argument("models", type=FilePath(), nargs=-1, required=True, metavar="MODEL...")
+@click.argument("models", type=FilePath(), nargs=-1, required=True, is_eager=True, metavar="MODEL...")
 @click.option(
     "--input_shape", metavar='"x:1,3,224,224"', callback=parse_run_shape, help="Sizes to run the models with."
 )

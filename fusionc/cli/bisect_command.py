@@ -30,7 +30,14 @@ Exit codes:
 
 
 @click.command(cls=AtcCommand, epilog=_EPILOG, short_help="Find the rewrites that make a result wrong.")
-@click.option("--model", type=_FILE, metavar="FILE", required=True, help="The ONNX model whose conversion is wrong.")
+@click.option(
+    "--model",
+    type=_FILE,
+    metavar="FILE",
+    required=True,
+    is_eager=True,
+    help="The ONNX model whose conversion is wrong.",
+)
 @click.option(
     "--check",
     metavar='"CMD {model}"',

@@ -39,6 +39,7 @@ def _only_onnx(_ctx: click.Context, _parameter: click.Parameter, value: str) -> 
     "models",
     type=_FILE,
     multiple=True,
+    is_eager=True,
     metavar="FILE",
     help="The ONNX model to read. A folder, a pattern such as 'models/**/*.onnx', or --model several times: many "
     "models, in parallel processes.  [required]",

@@ -31,8 +31,8 @@ Exit codes:
 
 
 @click.command(cls=AtcCommand, epilog=_EPILOG, short_help="Show what differs between two models.")
-@click.argument("before", type=FilePath())
-@click.argument("after", type=FilePath())
+@click.argument("before", type=FilePath(), is_eager=True)
+@click.argument("after", type=FilePath(), is_eager=True)
 @click.option(
     "--nodes", is_flag=True, help="A line for each change with the names of its nodes, not one for all alike."
 )

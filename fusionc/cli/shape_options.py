@@ -1,8 +1,11 @@
-"""Shapes on the command line: "x:1,3,224,224;ids:-1,1~16"."""
+"""Shapes on the command line: "x:1,3,224,224;ids:-1,1~16". The names of inputs may have these signs, too."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 
 import click
 
@@ -10,7 +13,7 @@ from fusionc.requested.dimension_size import DimensionSize, size_to_run
 
 
 def parse_sizes(
-    _ctx: click.Context, _parameter: click.Parameter, value: str | None
+    ctx: click.Context, _parameter: click.Parameter, value: str | None
 ) -> dict[str, tuple[DimensionSize, ...]]:
     """A click callback: by input name a size, -1 or a range (smallest, largest) for each dimension.
 
@@ -18,7 +21,7 @@ def parse_sizes(
     around the dimensions, as in ATC's --input_shape_range, mean nothing.
     """
     shapes: dict[str, tuple[DimensionSize, ...]] = {}
-    for part in filter(None, (part.strip() for part in (value or "").split(";"))):
+    for part in _parts(ctx, value or ""):
         name, _, dims = (piece.strip() for piece in part.rpartition(":"))
         if dims.startswith("[") and dims.endswith("]"):
             dims = dims[1:-1].strip()
@@ -41,10 +44,10 @@ def parse_run_shape(
     return {name: tuple(map(size_to_run, shape)) for name, shape in shapes.items()} or None
 
 
-def parse_axes(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> dict[str, dict[int, str]] | None:
+def parse_axes(ctx: click.Context, _parameter: click.Parameter, value: str | None) -> dict[str, dict[int, str]] | None:
     """A click callback: "x:0,2;ids:1=length" as symbols by input name and axis, empty where none is given."""
     axes: dict[str, dict[int, str]] = {}
-    for part in filter(None, (part.strip() for part in (value or "").split(";"))):
+    for part in _parts(ctx, value or ""):
         name, _, given = (piece.strip() for piece in part.rpartition(":"))
         found = [re.fullmatch(r"([0-9]{1,3})\s*(=\s*\S+)?", axis.strip()) for axis in given.split(",")]
         if not name or None in found:
@@ -54,6 +57,36 @@ def parse_axes(_ctx: click.Context, _parameter: click.Parameter, value: str | No
     if value is not None and not axes:
         raise click.BadParameter(f'"{value}" names no input.')
     return axes or None
+
+
+def _parts(ctx: click.Context, text: str) -> Iterator[str]:
+    """What stands between semicolons, unless an input of a model is called so."""
+    if ";" not in text.strip("; "):
+        yield from filter(None, (text.strip("; "),))
+        return
+    from fusionc.requested.exact_names import name_in_front, parted  # and with it onnx, which takes a while
+
+    yield from parted(text, {name for path in _models(ctx) for name in _inputs_of(path)}, name_in_front)
+
+
+def _models(ctx: click.Context) -> Iterator[Path]:
+    """The models that the command is about: their parameters come before all others, as they are eager."""
+    from fusionc.batch.find_models import models_in
+
+    for name in ("models", "model", "reference", "candidate", "before", "after"):
+        given = ctx.params.get(name) or ()
+        for path in (given,) if isinstance(given, Path) else given:
+            yield from models_in(path)
+
+
+def _inputs_of(path: Path) -> Iterator[str]:
+    """The names of the inputs of a model. Of what is no model there are none: who loads it says why."""
+    from fusionc.runtime.run_errors import RunError
+    from fusionc.verify.model_file import light_model
+
+    with suppress(RunError):
+        model, _ = light_model(path)
+        yield from (value.name for value in model.graph.input)
 
 
 def _size(text: str) -> DimensionSize:

@@ -46,7 +46,7 @@ def _duration(ctx: click.Context, parameter: click.Parameter, text: str) -> floa
 
 
 @click.command(cls=AtcCommand, epilog=_EPILOG, short_help="Find by measurement what makes a model fast here.")
-@click.option("--model", type=FilePath(), metavar="FILE", required=True, help="The ONNX model to tune.")
+@click.option("--model", type=FilePath(), metavar="FILE", required=True, is_eager=True, help="The ONNX model to tune.")
 @click.option(
     "--output",
     type=FilePath(),

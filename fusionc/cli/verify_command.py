@@ -30,8 +30,8 @@ Exit codes:
 
 
 @click.command(cls=AtcCommand, epilog=_EPILOG, short_help="Compare what two models compute.")
-@click.argument("reference", type=FilePath())
-@click.argument("candidate", type=FilePath())
+@click.argument("reference", type=FilePath(), is_eager=True)
+@click.argument("candidate", type=FilePath(), is_eager=True)
 @click.option(
     "--input_shape", metavar='"x:1,3,224,224"', callback=parse_run_shape, help="Sizes to run the models with."
 )

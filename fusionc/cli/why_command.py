@@ -33,7 +33,7 @@ Exit codes:
 
 @click.command(cls=AtcCommand, epilog=_EPILOG, short_help="Say why a pass does not fire.")
 @click.argument("pass_name", metavar="[PASS]", required=False)
-@click.option("--model", type=FilePath(), metavar="FILE", required=True, help="The ONNX model.")
+@click.option("--model", type=FilePath(), metavar="FILE", required=True, is_eager=True, help="The ONNX model.")
 @click.option("--node", metavar="NAME", help="Only the places of which this node of the model is a part.")
 @click.option(
     "--expected",

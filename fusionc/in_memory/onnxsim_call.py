@@ -183,9 +183,9 @@ def _shapes(model: onnx.ModelProto, shapes: Shapes | None) -> dict[str, tuple[in
     return {inputs[0] if name is None else name: tuple(shape) for name, shape in shapes.items()}
 
 
-def _other_outputs(model: onnx.ModelProto, unused: Sequence[str]) -> str:
+def _other_outputs(model: onnx.ModelProto, unused: Sequence[str]) -> list[str]:
     names = [value.name for value in model.graph.output]
     if missing := [name for name in unused if name not in names]:
         hint = f"its outputs are: {', '.join(names)}"
         raise UsageError(f"the model has no output {missing[0]}", hint=hint, code="E10016")
-    return ";".join(name for name in names if name not in unused)
+    return [name for name in names if name not in unused]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import onnx
 
+from fusionc.disk.load import load
 from fusionc.errors import UsageError, advice, said
 from fusionc.in_memory.optimize import optimize
 from fusionc.in_memory.peer_names import (
@@ -22,6 +24,7 @@ from fusionc.in_memory.peer_names import (
 )
 from fusionc.in_memory.sample_file import sample_file
 from fusionc.report.table import show_report
+from fusionc.requested.exact_names import names_of_values
 
 _NOT_MEANT = {
     "inputs": "onnx.utils.Extractor cuts a model at values inside",
@@ -97,17 +100,19 @@ def slim(
     require_model("slim", model)
     for name, example in _LISTS.items():
         require_list(name, given[name], example)
-    names = [part.rpartition(":")[::2] if ":" in part else (part, "") for part in outputs or ()]
+    proto = load(Path(model)) if isinstance(model, str | os.PathLike) else model
+    names = list(_outputs(proto, outputs or ()))
     if unknown := [type_ for _, type_ in names if type_ and type_ not in _TYPES]:
         raise UsageError(f"outputs: {unknown[0]} is none of {', '.join(_TYPES)}", hint="choose one", code="E10001")
-    typed = [f"{name}:{_TYPES[type_]}" for name, type_ in names if type_]
-    shapes, arrays = _values(model_check_inputs or () if model_check else ())
+    typed = {name: _TYPES[type_] for name, type_ in names if type_}
+    shapes, arrays = _values(proto, model_check_inputs or () if model_check else ())
+    del proto
     options: dict[str, Any] = {
         **_switches(skip_optimizations or (), skip_fusion_patterns or ()),
         "input_shape": _shapes(input_shapes),
         "verify_shape": shapes or None,
-        "out_nodes": ";".join(name for name, _ in names) or None,
-        "output_type": ";".join(typed) or None,
+        "out_nodes": [name for name, _ in names] or None,
+        "output_type": typed or None,
         "external_weight": 1 if save_as_external_data and output_model is not None else None,
         "output": output_model,
         "progress": print if verbose else None,
@@ -140,6 +145,14 @@ def _switches(skipped: Sequence[str], patterns: Sequence[str]) -> dict[str, Any]
     }
 
 
+def _outputs(model: onnx.ModelProto, given: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """The outputs to have, each with the type that stands behind its name, if one does."""
+    known = names_of_values(model) if any(":" in part for part in given) else ()
+    for part in given:
+        name, colon, type_ = part.rpartition(":")
+        yield (name, type_) if colon and part not in known else (part, "")
+
+
 def _shapes(given: Sequence[str] | Mapping[str, Sequence[int]] | None) -> dict[str, tuple[int, ...]] | None:
     if given is None:
         return None
@@ -156,11 +169,18 @@ def _shape(text: str) -> tuple[str, tuple[int, ...]]:
         raise UsageError(f"{text} is not a shape", hint="give name:1,3,224,224", code="E10001") from None
 
 
-def _values(given: Sequence[str]) -> tuple[dict[str, tuple[int, ...]], dict[str, Any]]:
+def _values(model: onnx.ModelProto, given: Sequence[str]) -> tuple[dict[str, tuple[int, ...]], dict[str, Any]]:
     """Shapes, and arrays of files, by input name."""
-    files = [text.rpartition(":")[::2] for text in given if text.endswith(".npy")]
+    files = [_file(model, text) for text in given if text.endswith(".npy")]
     shapes = dict(_shape(text) for text in given if not text.endswith(".npy"))
     return shapes, {name: _array(path) for name, path in files}
+
+
+def _file(model: onnx.ModelProto, text: str) -> tuple[str, str]:
+    """The name of an input, the longest that there is, and the path behind it."""
+    names = [value.name for value in model.graph.input if text.startswith(f"{value.name}:")]
+    name = max(names, key=len, default=text.rpartition(":")[0])
+    return name, text[len(name) + 1 :]
 
 
 def _array(path: str) -> Any:

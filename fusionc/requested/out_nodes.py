@@ -5,18 +5,23 @@ The inputs stay, those that nothing needs any more, too: whoever feeds the model
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from onnx import ModelProto, NodeProto
 
 from fusionc.errors import UsageError
 from fusionc.model.write_back import keep
 from fusionc.protos import initialized, reads_of
+from fusionc.requested.exact_names import names_of_values, parted
 from fusionc.requested.value_names import declarations_of, value_named
 
 _OPTION = "--out_nodes"
 
 
-def set_outputs(model: ModelProto, out_nodes: str, folder: str) -> None:
+def set_outputs(model: ModelProto, out_nodes: str | Sequence[str], folder: str) -> None:
     """Make these values of the main graph its outputs. The external data of the model lies in `folder`.
+
+    A text may name several, a sequence has one name each.
 
     Raises UsageError where one is not there or is named twice, FusioncError where nothing is known of its type.
     """
@@ -24,7 +29,8 @@ def set_outputs(model: ModelProto, out_nodes: str, folder: str) -> None:
     if model.training_info:
         what = "the model has information for training, which needs its outputs"
         raise UsageError(what, where=_OPTION, hint="leave the option out, or export without it", code="E10001")
-    names = [value_named(model, part, _OPTION) for part in filter(None, map(str.strip, out_nodes.split(";")))]
+    parts = parted(out_nodes, names_of_values(model), str) if isinstance(out_nodes, str) else out_nodes
+    names = [value_named(model, part, _OPTION) for part in parts]
     if not names or len(set(names)) < len(names):
         twice = next((name for name in names if names.count(name) > 1), None)
         what = f"{twice} is named twice" if twice else "no output is named"

@@ -7,7 +7,7 @@ be infinite as a float16, and neither says anything about the passes.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from onnx import GraphProto, ModelProto, NodeProto, TensorProto, ValueInfoProto, helper
 
@@ -15,6 +15,7 @@ from fusionc.errors import UsageError
 from fusionc.model.operators import opsets_of
 from fusionc.model.tensors import type_name
 from fusionc.protos import fresh_name, graphs_of, nodes_of, own_names, tensors_of
+from fusionc.requested.exact_names import name_in_front, names_of_values, parted
 from fusionc.requested.value_names import value_named
 
 _OPTION = "--output_type"
@@ -28,8 +29,10 @@ _TYPES: dict[str, int] = {
 _NOT_NUMBERS = (TensorProto.UNDEFINED, TensorProto.STRING, TensorProto.COMPLEX64, TensorProto.COMPLEX128)
 
 
-def types_of_outputs(model: ModelProto, output_type: str) -> dict[str, int]:
+def types_of_outputs(model: ModelProto, output_type: str | Mapping[str, str]) -> dict[str, int]:
     """The outputs that get another type of elements, and which (a TensorProto.DataType).
+
+    A text may name several, a mapping has types by name.
 
     Raises UsageError for a type that there is not, and for an output that is not there or cannot be converted.
     """
@@ -64,17 +67,13 @@ def cast_outputs(model: ModelProto, types: Mapping[str, int]) -> None:
             output.type.tensor_type.elem_type = types[output.name]
 
 
-def _wanted(model: ModelProto, output_type: str) -> dict[str, int]:
+def _wanted(model: ModelProto, output_type: str | Mapping[str, str]) -> dict[str, int]:
     """The type of each output that shall have one."""
-    parts = [part for part in map(str.strip, output_type.split(";")) if part]
-    if len(parts) == 1 and ":" not in parts[0]:
-        return dict.fromkeys((value.name for value in model.graph.output), _type_called(parts[0]))
+    if isinstance(output_type, str) and (only := output_type.strip("; ")) and not set(only) & {":", ";"}:
+        return dict.fromkeys((value.name for value in model.graph.output), _type_called(only))
     wanted: dict[str, int] = {}
-    for part in parts:
-        place, _, type_ = (piece.strip() for piece in part.rpartition(":"))
-        if not place:
-            hint = 'give one type for all, or write "conv1:0:FP16;logits:FP32"'
-            raise UsageError(f"{part} names no output", where=_OPTION, hint=hint, code="E10001")
+    given = _types_in(model, output_type) if isinstance(output_type, str) else output_type.items()
+    for place, type_ in given:
         name = value_named(model, place, _OPTION)
         if name not in {value.name for value in model.graph.output}:
             hint = "name it in --out_nodes, too"
@@ -84,6 +83,16 @@ def _wanted(model: ModelProto, output_type: str) -> dict[str, int]:
     if not wanted:
         raise UsageError("no type is given", where=_OPTION, hint=f"give one of {', '.join(_TYPES)}", code="E10001")
     return wanted
+
+
+def _types_in(model: ModelProto, text: str) -> Iterator[tuple[str, str]]:
+    """What "conv1:0:FP16;logits:FP32" names, and the type of each."""
+    for part in parted(text, names_of_values(model), name_in_front):
+        place = name_in_front(part)
+        if not place:
+            hint = 'give one type for all, or write "conv1:0:FP16;logits:FP32"'
+            raise UsageError(f"{part} names no output", where=_OPTION, hint=hint, code="E10001")
+        yield place, part.rpartition(":")[2].strip()
 
 
 def _type_called(name: str) -> int:

@@ -21,8 +21,8 @@ class Requests:
     """ATC's --input_shape, --out_nodes and --output_type, and --free_dim; None is a model as it is."""
 
     input_shape: Mapping[str, Sequence[DimensionSize]] | None = None
-    out_nodes: str | None = None
-    output_type: str | None = None
+    out_nodes: str | Sequence[str] | None = None
+    output_type: str | Mapping[str, str] | None = None
     free_dim: FreeDims | None = None
 
     def __bool__(self) -> bool:

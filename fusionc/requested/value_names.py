@@ -1,4 +1,4 @@
-"""The values that ATC's options name: "conv1:0" is output 0 of the node conv1, any other name is that of a value."""
+"""The values that ATC's options name: by their own names, or "conv1:0" for output 0 of the node conv1."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from fusionc.shapes.inference import typed_model
 
 
 def value_named(model: ModelProto, name: str, option: str) -> str:
-    """The name of the value of the main graph that `name` means.
+    """The name of the value of the main graph that `name` means: its own, or what a node of a model and a number mean.
 
     Raises UsageError where it means none, or two.
     """
-    node_name, colon, index = name.rpartition(":")
-    nodes = [node for node in model.graph.node if colon and index.isdecimal() and node.name == node_name]
-    found: set[str] = {node.output[int(index)] for node in nodes if int(index) < len(node.output)} - {""}
     made = {output for node in model.graph.node for output in node.output if output}
     outputs = {value.name for value in model.graph.output}
     if name in made | outputs:
-        found.add(name)
+        return name
+    node_name, colon, index = name.rpartition(":")
+    nodes = [node for node in model.graph.node if colon and index.isdecimal() and node.name == node_name]
+    found: set[str] = {node.output[int(index)] for node in nodes if int(index) < len(node.output)} - {""}
     if len(found) == 1:
         return found.pop()
     if found:

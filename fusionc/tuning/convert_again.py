@@ -50,9 +50,11 @@ def _of_model(options: Options) -> Iterator[str]:
             for name, given in options.free_dim.items()
         }
         yield from ("--free_dim", ";".join(f"{name}:{given}" for name, given in axes.items()))
-    for name in ("out_nodes", "output_type"):
-        if given := getattr(options, name):
-            yield from (f"--{name}", given)
+    if nodes := options.out_nodes:
+        yield from ("--out_nodes", nodes if isinstance(nodes, str) else ";".join(nodes))
+    if types := options.output_type:
+        named = types.items() if isinstance(types, Mapping) else ()
+        yield from ("--output_type", types if isinstance(types, str) else ";".join(map(":".join, named)))
     for name in ("target_opset", "external_weight"):
         if (number := getattr(options, name)) is not None:
             yield from (f"--{name}", str(number))

@@ -132,10 +132,14 @@ def test_what_is_not_there(given: str, what: str, hint: str) -> None:
 
 def test_a_name_with_two_meanings() -> None:
     model = chain()
-    model.graph.node[1].output[0] = model.graph.node[2].input[0] = model.graph.node[3].input[0] = "mul:0"
-    with pytest.raises(UsageError, match="mul:0 means several values: a, mul:0"):
+    model.graph.node[1].name = "mul"
+    with pytest.raises(UsageError, match="mul:0 means several values: a, b"):
         after_cut(model, "mul:0")
-    model.graph.node[0].name = "other"
+
+
+def test_the_name_of_a_value_wins_over_that_of_a_node_with_a_number() -> None:
+    model = chain()
+    model.graph.node[1].output[0] = model.graph.node[2].input[0] = model.graph.node[3].input[0] = "mul:0"
     assert outputs(after_cut(model, "mul:0")) == [("mul:0", ["N", 4])]
 
 
