@@ -32,6 +32,7 @@ from fusionc.report.graph_dump import GraphDump
 from fusionc.requested.free_dim import Freed
 from fusionc.requested.output_type import cast_outputs
 from fusionc.requested.requests import Requests
+from fusionc.requested.types_of_a_run import TypesOfARun
 from fusionc.rewrite import Pass
 from fusionc.rewrite.log import Commit, PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import run
@@ -227,7 +228,13 @@ def job_of(options: Options, plog: Plog) -> Job:
         from fusionc.verify.inputs.given_values import GivenValues
 
         GivenValues(options.inputs)  # raises where there are none
-    requests = Requests(options.input_shape, options.out_nodes, options.output_type, options.free_dim)
+    requests = Requests(
+        options.input_shape,
+        options.out_nodes,
+        options.output_type,
+        options.free_dim,
+        TypesOfARun(options.inputs, options.verify_shape),
+    )
     return Job(
         options,
         passes=[p for p in registry if p.name in wanted],

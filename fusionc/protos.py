@@ -3,7 +3,7 @@ And the shapes that onnx infers for it, without a copy of its weights."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from math import prod
 
@@ -142,6 +142,19 @@ def reads_of(node: NodeProto) -> set[str]:
         read = {name for inner in body.node for name in reads_of(inner)} | {value.name for value in body.output}
         names |= read - own_names(body)
     return names - {""}
+
+
+def needed_for(nodes: Collection[NodeProto], names: Iterable[str]) -> set[int]:
+    """The identities of those of the nodes that these values are made of."""
+    makers = {name: node for node in nodes for name in node.output if name}
+    needed: set[int] = set()
+    waiting = [makers[name] for name in names if name in makers]
+    while waiting:
+        node = waiting.pop()
+        if id(node) not in needed:
+            needed.add(id(node))
+            waiting += [makers[name] for name in reads_of(node) if name in makers]
+    return needed
 
 
 def is_mapped(tensor: TensorProto) -> bool:

@@ -7,21 +7,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onnx import ModelProto, NodeProto
+from onnx import ModelProto
 
 from fusionc.errors import UsageError
 from fusionc.model.write_back import keep
-from fusionc.protos import initialized, reads_of
+from fusionc.protos import initialized, needed_for, reads_of
 from fusionc.requested.exact_names import names_of_values, parted
+from fusionc.requested.types_of_a_run import TypesOfARun
 from fusionc.requested.value_names import declarations_of, value_named
 
 _OPTION = "--out_nodes"
 
 
-def set_outputs(model: ModelProto, out_nodes: str | Sequence[str], folder: str) -> None:
+def set_outputs(model: ModelProto, out_nodes: str | Sequence[str], folder: str, ran: TypesOfARun | None = None) -> None:
     """Make these values of the main graph its outputs. The external data of the model lies in `folder`.
 
-    A text may name several, a sequence has one name each.
+    A text may name several, a sequence has one name each. Where inference finds no type, that of a run is taken.
 
     Raises UsageError where one is not there or is named twice, FusioncError where nothing is known of its type.
     """
@@ -35,13 +36,13 @@ def set_outputs(model: ModelProto, out_nodes: str | Sequence[str], folder: str) 
         twice = next((name for name in names if names.count(name) > 1), None)
         what = f"{twice} is named twice" if twice else "no output is named"
         raise UsageError(what, where=_OPTION, hint='write it as "conv1:0;relu2:1"', code="E10001")
-    outputs = declarations_of(model, names, folder)
+    outputs = declarations_of(model, names, folder, ran or TypesOfARun())
     graph.value_info.extend(value for value in graph.output if value.name not in names)  # an inner value, from now on
     del graph.output[:]
     graph.output.extend(outputs)
 
     nodes = list(graph.node)  # holds the entries, so that their identities stay valid
-    kept = _needed(nodes, names)
+    kept = needed_for(nodes, names)
     unused = {name for node in nodes if id(node) not in kept for name in [*node.output, *reads_of(node)]}
     unused -= {name for node in nodes if id(node) in kept for name in [*node.output, *reads_of(node)]} | set(names)
     if model.ir_version >= 4:
@@ -52,16 +53,3 @@ def set_outputs(model: ModelProto, out_nodes: str | Sequence[str], folder: str) 
     keep(graph.input, lambda value: value.name not in unused or value.name not in stored)
     keep(graph.value_info, lambda value: value.name not in unused and value.name not in names)
     keep(graph.quantization_annotation, lambda annotation: annotation.tensor_name not in unused)
-
-
-def _needed(nodes: list[NodeProto], names: list[str]) -> set[int]:
-    """The identities of the nodes that these values are made of."""
-    makers = {name: node for node in nodes for name in node.output if name}
-    needed: set[int] = set()
-    waiting = [makers[name] for name in names if name in makers]
-    while waiting:
-        node = waiting.pop()
-        if id(node) not in needed:
-            needed.add(id(node))
-            waiting += [makers[name] for name in reads_of(node) if name in makers]
-    return needed

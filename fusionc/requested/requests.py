@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from onnx import ModelProto
@@ -14,6 +14,7 @@ from fusionc.requested.free_dim import Freed, FreeDims, failure, free_sizes, req
 from fusionc.requested.input_shape import fix_sizes, other_sizes, sizes_left, sizes_outside, sizes_to_run
 from fusionc.requested.out_nodes import set_outputs
 from fusionc.requested.output_type import types_of_outputs
+from fusionc.requested.types_of_a_run import TypesOfARun
 
 
 @dataclass(frozen=True)
@@ -24,6 +25,7 @@ class Requests:
     out_nodes: str | Sequence[str] | None = None
     output_type: str | Mapping[str, str] | None = None
     free_dim: FreeDims | None = None
+    ran: TypesOfARun = field(default_factory=TypesOfARun)  # of values that become outputs
 
     def __bool__(self) -> bool:
         """Whether the model changes before the passes see it."""
@@ -42,7 +44,7 @@ class Requests:
         if self.input_shape is not None:
             fix_sizes(model, self.input_shape, folder)
         if self.out_nodes is not None:
-            set_outputs(model, self.out_nodes, folder)
+            set_outputs(model, self.out_nodes, folder, self.ran)
         return freed
 
     def types(self, changed: ModelProto) -> dict[str, int]:

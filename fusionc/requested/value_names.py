@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from onnx import ModelProto, TypeProto, ValueInfoProto
+from onnx import ModelProto, ValueInfoProto
 
 from fusionc.errors import FusioncError, UsageError, advice
+from fusionc.requested.types_of_a_run import TypesOfARun
 from fusionc.shapes.inference import typed_model
 
 
@@ -37,32 +38,43 @@ def value_named(model: ModelProto, name: str, option: str) -> str:
     raise UsageError(what, where=option, hint=f"{hint} Give node:index or the name of a value", code="E10016")
 
 
-def declarations_of(model: ModelProto, names: Sequence[str], folder: str) -> list[ValueInfoProto]:
-    """Declarations of values of the main graph: what the model declares, or what is inferred.
+def declarations_of(model: ModelProto, names: Sequence[str], folder: str, ran: TypesOfARun) -> list[ValueInfoProto]:
+    """Declarations of values of the main graph: what the model declares, or what is inferred, or what runs.
 
-    Raises FusioncError where the type of the elements of one is not known.
+    Raises FusioncError where the type of one, or the number of its dimensions, is not known.
     """
     declared = {v.name: v for v in (*model.graph.value_info, *model.graph.output) if v.HasField("type")}
-    missing = [name for name in names if name not in declared]
-    if missing:
-        built = typed_model(model, folder)
-        types = {name: built.types.of(built.main.values[name]).proto for name in missing}
-        declared |= {name: _inferred(model, name, type_) for name, type_ in types.items()}
+    declared |= _inferred(model, [name for name in names if not _is_whole(declared.get(name))], folder)
+    in_part = [name for name in names if not _is_whole(declared.get(name))]
+    types = ran.of(model, in_part, folder) if in_part else {}
+    declared |= {name: ValueInfoProto(name=name, type=type_) for name, type_ in types.items()}
     result = []
     for name in names:
+        if not _is_whole(declared.get(name)):
+            what = f"the type of {name} is not known"
+            hint = "declare it in the value_info of the model, give --inputs on which it runs, or another output"
+            raise FusioncError(what, where=f"the value {name}", hint=hint, code="E10001")
         result.append(ValueInfoProto())
         result[-1].CopyFrom(declared[name])
     return result
 
 
-def _inferred(model: ModelProto, name: str, type_: TypeProto) -> ValueInfoProto:
-    if type_.WhichOneof("value") in (None, "tensor_type") and not type_.tensor_type.elem_type:
-        what = f"the type of {name} is not known"
-        hint = "declare it in the value_info of the model, or give another output"
-        raise FusioncError(what, where=f"the value {name}", hint=hint, code="E10001")
-    result = ValueInfoProto(name=name, type=type_)
+def _is_whole(value: ValueInfoProto | None) -> bool:
+    """Whether a declaration says all that one of an output must say."""
+    if value is None or value.type.WhichOneof("value") is None:
+        return False
+    tensor = value.type.tensor_type
+    return not value.type.HasField("tensor_type") or (tensor.elem_type != 0 and tensor.HasField("shape"))
+
+
+def _inferred(model: ModelProto, names: Sequence[str], folder: str) -> dict[str, ValueInfoProto]:
+    if not names:
+        return {}
+    built = typed_model(model, folder)
     own = {dim.dim_param for value in model.graph.input for dim in value.type.tensor_type.shape.dim}
-    for dim in result.type.tensor_type.shape.dim:
-        if dim.dim_param not in own:  # inference has names of its own, which mean nothing to a reader
-            dim.ClearField("dim_param")
+    result = {name: ValueInfoProto(name=name, type=built.types.of(built.main.values[name]).proto) for name in names}
+    for value in result.values():
+        for dim in value.type.tensor_type.shape.dim:
+            if dim.dim_param not in own:  # inference has names of its own, which mean nothing to a reader
+                dim.ClearField("dim_param")
     return result

@@ -109,7 +109,7 @@ class Runner:
         )
         self._home: Process | None = None  # the process that has the session
         self.outputs: list[str] = []
-        self._types: dict[str, str] = {}
+        self.types: dict[str, str] = {}
         insist(self._open)
 
     def run(self, feeds: Feeds) -> list[Any]:
@@ -138,7 +138,7 @@ class Runner:
         return insist(run)
 
     def _raw(self) -> set[str]:
-        return {kind for kind in self._types.values() if kind in _RAW_TYPES}
+        return {kind for kind in self.types.values() if kind in _RAW_TYPES}
 
     def close(self) -> None:
         """Free the session; the next run would make another one. Nobody but its owner holds the model any more."""
@@ -154,11 +154,11 @@ class Runner:
         if self._home is not process:
             if _state.opened is not None and self not in _state.opened:
                 _state.opened.append(self)
-            self.outputs, self._types = request("open", self._number, *self._source, only=process)
+            self.outputs, self.types = request("open", self._number, *self._source, only=process)
             self._home = process
 
     def _handed_over(self, name: str, value: Any) -> Any:
-        kind = self._types.get(name)
+        kind = self.types.get(name)
         if kind not in _RAW_TYPES or not isinstance(value, np.ndarray):
             return value
         data = np.frombuffer(onnx.numpy_helper.from_array(value).raw_data, np.uint8)

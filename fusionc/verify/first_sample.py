@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from itertools import chain
 from pathlib import Path
 
+import onnx
+
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Runner
 from fusionc.verify.given_samples import GivenSamples
@@ -19,7 +21,17 @@ def first_sample(path: Path, input_shape: Mapping[str, tuple[int, ...]] | None, 
     """A sample for the model in this file. Raises RunError where it runs on none, UsageError where the given ones do
     not fit."""
     model, folder = light_model(path)
-    runner = Runner(path)
+    return first_sample_of(Runner(path), model, folder, input_shape, inputs)
+
+
+def first_sample_of(
+    runner: Runner,
+    model: onnx.ModelProto,
+    folder: Path,
+    input_shape: Mapping[str, tuple[int, ...]] | None,
+    inputs: Path | None,
+) -> Sample:
+    """The same for a model in memory, whose weights lie in `folder`, and what runs it, which is closed then."""
     try:
         given = GivenSamples(None if inputs is None else GivenValues(inputs), model, runner)
         search = InputSearch(runner, model, folder, input_shape or {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import onnx
 import pytest
 from harness import assert_same_numbers, parse
@@ -168,3 +169,63 @@ def test_a_conversion(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert report.verification is not None and report.verification.startswith("equal in ")
     set_outputs(model, inner.output[0], "")
     assert_same_numbers(model, result, "rounding", {"N": 2})
+
+
+TREES = """<ir_version: 8, opset_import: ["" : 17, "ai.onnx.ml" : 1]>
+agraph (float[N,2] x, float[N,2] scale) => (string[N] label, seq(map(string, float)) all) {
+    scaled = Mul (x, scale)
+    label, scores = ai.onnx.ml.TreeEnsembleClassifier <
+        class_ids = [0, 1], class_nodeids = [1, 2], class_treeids = [0, 0], class_weights = [1.0, 1.0],
+        classlabels_strings = ["no", "yes"], nodes_falsenodeids = [2, 0, 0], nodes_featureids = [1, 0, 0],
+        nodes_modes = ["BRANCH_LEQ", "LEAF", "LEAF"], nodes_nodeids = [0, 1, 2], nodes_treeids = [0, 0, 0],
+        nodes_truenodeids = [1, 0, 0], nodes_values = [0.2, 0.0, 0.0]> (scaled)
+    all = ai.onnx.ml.ZipMap <classlabels_strings = ["no", "yes"]> (scores)
+}"""
+
+
+def trees() -> ModelProto:
+    model = onnx.parser.parse_model(TREES)
+    del model.graph.output[0]  # so that nothing is declared of the label either
+    return model
+
+
+def test_where_inference_says_nothing_a_run_says_type_and_rank() -> None:
+    result = after_cut(trees(), "label;scores;scaled")
+    onnx.checker.check_model(result)
+    assert outputs(result) == [("label", [""]), ("scores", ["", ""]), ("scaled", ["N", 2])]
+    types = [value.type.tensor_type.elem_type for value in result.graph.output]
+    assert types == [TensorProto.STRING, TensorProto.FLOAT, TensorProto.FLOAT]
+
+
+def test_what_lies_behind_does_not_run() -> None:
+    model = trees()
+    model.graph.node.append(helper.make_node("op", ["scores"], ["never"], domain="own"))
+    model.opset_import.add(domain="own", version=1)
+    model.graph.output.append(helper.make_tensor_value_info("never", TensorProto.FLOAT, ["N"]))
+    assert outputs(after_cut(model, "scores")) == [("scores", ["", ""])]
+
+
+@pytest.mark.parametrize("is_external", [False, True])
+def test_the_run_has_the_weights_where_they_lie_and_the_given_inputs(
+    in_a_folder_of_its_own: None, is_external: bool
+) -> None:
+    """Of the index every other value than 0 is out of bounds, so that a run needs to be told."""
+    text = TREES.replace("float[N,2] scale", "int64[1] index").replace(
+        "Mul (x, scale)", "Gather <axis = 0> (far, index)"
+    )
+    model = onnx.parser.parse_model(text)
+    far = onnx.numpy_helper.from_array(np.ones((3000, 2), np.float32), "far")
+    model.graph.initializer.append(far)
+    onnx.save(model, "in.onnx", save_as_external_data=is_external, location="in.data", size_threshold=0)
+    np.savez("inputs.npz", x=np.ones((2, 2), np.float32), index=np.array([2999]))
+    fusionc.convert("in.onnx", output="out.onnx", out_nodes="scores", inputs="inputs.npz")
+    assert outputs(onnx.load("out.onnx")) == [("scores", ["", ""])]
+
+
+def test_a_part_that_does_not_run_has_no_type() -> None:
+    model = trees()
+    model.graph.node[0].CopyFrom(helper.make_node("op", ["x"], ["scaled"], domain="own"))
+    model.opset_import.add(domain="own", version=1)
+    with pytest.raises(FusioncError, match="the type of scores is not known") as caught:
+        after_cut(model, "scores")
+    assert "value_info" in caught.value.hint

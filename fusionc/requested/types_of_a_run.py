@@ -1,0 +1,55 @@
+"""Types of values of which inference says nothing, as onnxruntime knows them: of the elements when it has loaded the
+model, and how many dimensions there are once it has run."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+from onnx import ModelProto, TensorProto, TypeProto, ValueInfoProto, helper
+
+from fusionc.model.write_back import keep
+from fusionc.protos import needed_for
+from fusionc.runtime.run_errors import RunError
+from fusionc.verify.first_sample import first_sample_of
+from fusionc.verify.seeding import seeded_runner
+
+
+@dataclass
+class TypesOfARun:
+    """Runs a model on the first of these `inputs`, or of these shapes, if they are given; once for each value."""
+
+    inputs: Path | None = None
+    shapes: Mapping[str, tuple[int, ...]] | None = None
+    _known: dict[str, TypeProto] = field(default_factory=dict)
+
+    def of(self, model: ModelProto, names: Sequence[str], folder: str) -> dict[str, TypeProto]:
+        """The types of these values of the main graph, as far as onnxruntime computes them, and they are tensors.
+
+        The sizes of their dimensions stay open: those of a run say nothing of others.
+        """
+        missing = [name for name in names if name not in self._known]
+        if missing:
+            with suppress(RunError):
+                self._run(model, missing, Path(folder))
+        return {name: self._known[name] for name in names if name in self._known}
+
+    def _run(self, model: ModelProto, names: Sequence[str], folder: Path) -> None:
+        part = ModelProto()
+        part.CopyFrom(model)
+        nodes = list(part.graph.node)  # holds the entries, so that their identities stay valid
+        kept = needed_for(nodes, names)
+        keep(part.graph.node, lambda node: id(node) in kept)
+        del part.graph.output[:]
+        part.graph.output.extend(ValueInfoProto(name=name) for name in names)
+        runner = seeded_runner(part, folder)
+        sample = first_sample_of(runner, part, folder, self.shapes, self.inputs)
+        for name, value in zip(names, sample.outputs, strict=True):
+            kind = re.fullmatch(r"tensor\((\w+)\)", runner.types[name])
+            if kind is not None and isinstance(value, np.ndarray):
+                element_type = TensorProto.DataType.Value(kind[1].upper())
+                self._known[name] = helper.make_tensor_type_proto(element_type, [None] * value.ndim)
