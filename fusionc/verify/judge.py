@@ -5,20 +5,32 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from copy import copy
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
 
+from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Runner
 from fusionc.verify.compare import Mismatch, Numerics, compare, largest_magnitude, tells_something
 from fusionc.verify.conditioning import Conditioning, steps
+from fusionc.verify.excuses import (
+    Excused,
+    Excuses,
+    excused_elements,
+    moves_as_a_whole,
+    reach_moves_whole,
+    size_of,
+    sorted_outputs,
+)
 from fusionc.verify.inputs.sample import Sample
+from fusionc.verify.model_file import light_model
 from fusionc.verify.noise import ABOUT, IN_PROPORTION, Noise, elements_off, is_within, usual_difference
 from fusionc.verify.optimizer_dependence import OptimizerDependence
 from fusionc.verify.order_dependence import OrderDependence, Reach, farther, is_finite, is_open, settled
 from fusionc.verify.result import Difference
 
 Outcome = Literal["same", "different", "unstable", "undecided"]
+_LOOKS = 3  # draws that show whether an output moves as a whole
 
 
 class Judge:
@@ -31,7 +43,10 @@ class Judge:
         self._conditioning = Conditioning(reference, runner)
         self._order, self._optimizers = OrderDependence(reference), OptimizerDependence(reference)
         self._scales: dict[str, float] = {}
-        self.runs = self._widened = self.left_out = self._in_part = 0
+        self._nowhere: list[Reach | None] = [None] * len(self.names)
+        self._sorted = _sorted(reference)
+        self.excuses, self._widened = Excuses(), Excuses()
+        self.runs = self.left_out = 0
         self.moves = 0.0  # how far the reference moved of itself, as a share of the largest value
         self.is_undecided = True  # until an ordinary sample has shown the same
         self.never_finite = set(self.names)  # the outputs of which nothing but NaN and infinities has been compared
@@ -41,7 +56,8 @@ class Judge:
         other = copy(self)
         other._numerics = "approximate" if self._numerics == "approximate" else "rounding"
         other._scales = {}
-        other.runs = other._widened = other.left_out = other._in_part = 0
+        other.excuses, other._widened = Excuses(), Excuses()
+        other.runs = other.left_out = 0
         other.moves, other.is_undecided, other.never_finite = 0.0, True, set(self.names)
         return other
 
@@ -56,34 +72,82 @@ class Judge:
         if not sample.edge:
             for name, value in zip(self.names, sample.outputs, strict=True):
                 self._scales[name] = max(self._scales.get(name, 0.0), largest_magnitude(value))
-        was_different, reaches = bool(mismatches), list[Reach | None]()
-        is_rounding = bool(mismatches) and not sample.edge and self._is_rounding(sample, found, mismatches)
-        if mismatches and not is_rounding:
-            reaches = self._order.reaches(sample.feeds, sample.outputs)
-            mismatches = self._unsettled(sample, found, reaches)
-            if mismatches and not all(map(is_finite, sample.feeds.values())):
-                reaches = self._optimizers.reaches(sample.feeds, sample.outputs, reaches)
-                mismatches = self._unsettled(sample, found, reaches)
-        differences = [Difference(name, sample.label, mismatch.reason) for name, mismatch in mismatches.items()]
-        if mismatches and not is_rounding:
-            meaning, mismatches, reaches = self._amplified(sample, found, reaches)
-            if meaning == "unstable":
-                self.left_out += 1
-            if meaning != "same":
-                return meaning, differences
-        if was_different and not mismatches and any(map(is_open, sample.outputs, reaches)):
+        if not mismatches:
+            return self._same(sample, {}, {})
+        if not sample.edge and self._is_rounding(sample, found, mismatches):
+            return self._same(sample, mismatches, self._excused(sample, found, self._nowhere, self._nowhere))
+        return self._examined(sample, found)
+
+    def _examined(self, sample: Sample, found: Sequence[Any]) -> tuple[Outcome, list[Difference]]:
+        order = reaches = self._order.reaches(sample.feeds, sample.outputs)
+        left = self._unsettled(sample, found, reaches)
+        if left and not all(map(is_finite, sample.feeds.values())):
+            order = reaches = self._optimizers.reaches(sample.feeds, sample.outputs, reaches)
+            left = self._unsettled(sample, found, reaches)
+        meaning: Outcome = "same"
+        differences = _differences(sample, left)
+        if left:
+            meaning, left, reaches = self._amplified(sample, found, reaches)
+        if meaning == "different":
+            return meaning, differences
+        if not left and any(map(is_open, sample.outputs, reaches)):
             self.left_out += 1
             return "undecided", []
-        if mismatches and (sample.edge or not all(mismatch.within_widest for mismatch in mismatches.values())):
+        excused = self._excused(sample, found, order, reaches)
+        if regions := self._regions(sample, reaches, excused):
+            return "different", regions
+        is_within = not sample.edge and all(mismatch.within_widest for mismatch in left.values())
+        if meaning == "unstable" or (left and not is_within) or (sample.edge and self._are_regions(excused)):
             self.left_out += 1
             return "unstable", differences
-        self._widened += bool(mismatches)
-        self._in_part += was_different and not mismatches
+        return self._same(sample, left, excused)
+
+    def _same(
+        self, sample: Sample, left: Mapping[str, Mismatch], excused: Mapping[str, Excused]
+    ) -> tuple[Outcome, list[Difference]]:
+        """Count a sample on which the models are the same, up to these mismatches, which are rounding, or to what is
+        excused."""
+        for name, value in () if sample.edge else zip(self.names, sample.outputs, strict=True):
+            self.excuses.take(name, excused.get(name) or Excused(0, size_of(value), 0, 0.0))
+        self._widened.add(excused if left else {})
+        self.excuses.add({} if left else excused)
         self.is_undecided &= sample.edge
         unknown = [pair for pair in zip(self.names, sample.outputs, strict=True) if pair[0] in self.never_finite]
         self.never_finite -= {name for name, value in unknown if tells_something(value)}
         self.runs += 1
         return "same", []
+
+    def _excused(
+        self, sample: Sample, found: Sequence[Any], order: Sequence[Reach | None], reaches: Sequence[Reach | None]
+    ) -> dict[str, Excused]:
+        """What would be excused of each output; `order` are the reaches without those of steps."""
+        each = zip(self.names, sample.outputs, found, zip(order, reaches, strict=True), strict=True)
+        return {
+            name: excused_elements(ours, theirs, *both, self._least_scale(sample, name), self._numerics)
+            for name, ours, theirs, both in each
+        }
+
+    def _are_regions(self, excused: Mapping[str, Excused]) -> bool:
+        return not all(Excuses().has_room(name, one) for name, one in excused.items())
+
+    def _regions(
+        self, sample: Sample, reaches: Sequence[Reach | None], excused: Mapping[str, Excused]
+    ) -> list[Difference]:
+        """Of which outputs more is far off than is excused, though most of such an output stays where it is."""
+        if sample.edge:
+            return []
+        regions = []
+        for at, (name, one) in enumerate(excused.items()):
+            value, least = sample.outputs[at], self._least_scale(sample, name)
+            if self.excuses.has_room(name, one) or name in self._sorted:
+                continue
+            if reach_moves_whole(value, reaches[at], least, self._numerics):
+                continue
+            draws = islice(self._conditioning.draws(sample.feeds), _LOOKS)
+            if any(moves_as_a_whole(value, moved[at], least, self._numerics) for moved in draws):
+                continue
+            regions.append(Difference(name, sample.label, one.reason))
+        return regions
 
     def _unsettled(self, sample: Sample, found: Sequence[Any], reaches: Sequence[Reach | None]) -> dict[str, Mismatch]:
         pairs = [settled(*values) for values in zip(sample.outputs, found, reaches, strict=True)]
@@ -125,15 +189,15 @@ class Judge:
     def summary(self, left_out: Sequence[str]) -> str:
         """A sentence on runs that were all the same; `left_out` says why the reference did not run on other inputs."""
         parts = [f"equal in {self.runs} runs"]
-        if self._widened:
-            parts.append(f"in {self._widened} of them within the rounding that the reference itself amplifies")
-        if self._in_part:
-            parts.append(
-                f"in {self._in_part} of them but for elements that the order of a reduction or rounding decides"
-            )
+        if self._widened.samples:
+            within = "within the rounding that the reference itself amplifies"
+            parts.append(f"in {self._widened.samples} of them {within} ({self._widened})")
+        if self.excuses.samples:
+            decided = "the order of a reduction or rounding decides them"
+            parts.append(f"in {self.excuses.samples} of them but for {self.excuses}: {decided}")
         if self.left_out:
             parts.append(f"{self.left_out} left out where the reference is unstable")
-        if self.moves and (self._widened or self.left_out):
+        if self.moves and (self._widened.samples or self.left_out):
             parts.append(self.movement)
         if self.never_finite:
             which = ", ".join(name for name in self.names if name in self.never_finite)
@@ -169,9 +233,8 @@ class Judge:
         noises = list(map(Noise, sample.outputs))
         for noise, value, other in zip(noises, sample.outputs, moved, strict=True):
             noise.add(value, other)
-        nowhere = [None] * len(noises)
         if not is_within(errors, usual, ABOUT) or not self._is_explained(
-            sample, found, nowhere, mismatches, noises, ABOUT
+            sample, found, self._nowhere, mismatches, noises, ABOUT
         ):
             return False
         self._note_movement(sample, noises)
@@ -218,6 +281,17 @@ class Judge:
             self._note_movement(sample, noises)
             return "unstable", left, reaches
         return "different", left, reaches
+
+
+def _differences(sample: Sample, mismatches: Mapping[str, Mismatch]) -> list[Difference]:
+    return [Difference(name, sample.label, mismatch.reason) for name, mismatch in mismatches.items()]
+
+
+def _sorted(reference: Path) -> frozenset[str]:
+    try:
+        return sorted_outputs(light_model(reference)[0])
+    except RunError:
+        return frozenset()
 
 
 def _errors(mismatches: Mapping[str, Mismatch]) -> dict[str, float] | None:

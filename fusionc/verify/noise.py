@@ -27,6 +27,7 @@ IN_PROPORTION = 16
 # outputs may be off. Those of half precision never are: they may be off by as much as rounding is amplified in one.
 _AMPLIFIED = 250
 _FEW = 4  # times the noise of a part, of which draws show less than of all
+ONE_IN = 50  # elements may be off by more than rounding explains in their place, and one more
 _MOST_OF_IT = 0.5  # the share of a slice that is off where it is judged by itself
 
 
@@ -56,12 +57,15 @@ class Noise:
         """Of an output that is off by no more than so many times its noise: are no more elements off by much than have
         much noise, here and there? That some amplify, all of one channel, say, is no excuse for others.
 
-        Single elements tell nothing: what rounds to another step, or comes out of a Relu, does so in few draws.
+        Single elements tell nothing: what rounds to another step, or comes out of a Relu, does so in few draws. More
+        than a few of them that are off where nothing moves are a region.
         """
         if self._moves is None:
             return True
         limit = times * _FEW
         if (np.sort(off, None) > limit * np.sort(self._moves, None)).any():
+            return False
+        if (off > limit * self._moves).sum() > 1 + off.size // ONE_IN:
             return False
         for axis in range(off.ndim):
             others = tuple(other for other in range(off.ndim) if other != axis)

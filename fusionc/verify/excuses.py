@@ -1,0 +1,152 @@
+"""What rounding excuses: elements, never a region.
+
+Of all elements of an output on ordinary samples one in fifty, and one more, may differ by more than the widest
+tolerance where the reference, moved by rounding, gives the other value, too. Beyond that share the models are
+different, unless most of the output moves: then the reference decides nothing there.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+
+from fusionc.protos import reads_of
+from fusionc.verify.compare import Numerics, as_float64, unequal
+from fusionc.verify.noise import ONE_IN
+from fusionc.verify.order_dependence import Reach
+
+_MOST = 0.5  # the share of an output that moves by itself where the model amplifies rounding as a whole
+# Where two elements are about as large, these put them in another order, with all that follows.
+_SORTING = ("TopK", "NonMaxSuppression", "NonZero", "Unique")
+
+
+@dataclass(frozen=True)
+class Excused:
+    """Of one output on one sample: how many elements are excused, of how many, and how far they moved at most;
+    `far` of them by more than the widest tolerance."""
+
+    elements: int
+    size: int
+    far: int
+    farthest: float
+
+    @property
+    def reason(self) -> str:
+        """Why that is too much."""
+        return (
+            f"{self.far:,} of {self.size:,} elements differ by more than rounding explains, by up to "
+            f"{self.farthest:.2g}; it may decide single elements, one in {ONE_IN}, and no region"
+        )
+
+
+@dataclass
+class Excuses:
+    """What was excused: in total on the samples where there was any, and of each output on those that are ordinary."""
+
+    samples: int = 0
+    elements: int = 0
+    compared: int = 0
+    farthest: float = 0.0
+    _far: Counter[str] = field(default_factory=Counter)
+    _sizes: Counter[str] = field(default_factory=Counter)
+
+    def add(self, excused: Mapping[str, Excused]) -> None:
+        """Note what is excused of the outputs on one sample."""
+        if not any(one.elements for one in excused.values()):
+            return
+        self.samples += 1
+        for one in excused.values():
+            self.elements += one.elements
+            self.compared += one.size
+            self.farthest = max(self.farthest, one.farthest)
+
+    def take(self, name: str, excused: Excused) -> None:
+        """Count what was compared of an output on an ordinary sample."""
+        self._far[name] += excused.far
+        self._sizes[name] += excused.size
+
+    def has_room(self, name: str, excused: Excused) -> bool:
+        """Whether so many elements are excused, with those of the samples before."""
+        most = 1 + (self._sizes[name] + excused.size) // ONE_IN
+        return not excused.far or self._far[name] + excused.far <= most
+
+    def __str__(self) -> str:
+        moved = f", which move by up to {self.farthest:.2g}" if self.farthest else ""
+        return f"{self.elements:,} of {self.compared:,} elements{moved}"
+
+
+def size_of(value: Any) -> int:
+    """How many elements are compared of a value."""
+    return value.size if isinstance(value, np.ndarray) else 1
+
+
+def excused_elements(
+    ours: Any, theirs: Any, order: Reach | None, reach: Reach | None, least: float, numerics: Numerics
+) -> Excused:
+    """What is excused of an output on one sample: where it moves within a reach, or, of one that has none there, all
+    that differs. The reach of `order` is infinite where the model leaves open what comes: nothing is far off there.
+    `least` and `numerics` are those of the judge."""
+    size = size_of(ours)
+    if not isinstance(ours, np.ndarray) or not isinstance(theirs, np.ndarray):
+        return Excused(0, size, 0, 0.0)
+    if ours.shape != theirs.shape or ours.dtype != theirs.dtype:
+        return Excused(size, size, 0 if order is not None and np.isinf(order).all() else size, 0.0)
+    wrong = unequal(ours, theirs, least, numerics)
+    far = wrong & unequal(ours, theirs, least, "approximate")
+    if order is not None:
+        far &= ~np.isinf(order)
+    return Excused(int(wrong.sum()), size, int(far.sum()), _farthest(ours, theirs, wrong))
+
+
+def moves_as_a_whole(ours: Any, moved: Any, least: float, numerics: Numerics) -> bool:
+    """Whether most of an output is something else where the model reads inputs and weights that are moved."""
+    return (
+        isinstance(ours, np.ndarray)
+        and isinstance(moved, np.ndarray)
+        and (ours.shape != moved.shape or bool(unequal(ours, moved, least, numerics).mean() > _MOST))
+    )
+
+
+def reach_moves_whole(ours: Any, reach: Reach | None, least: float, numerics: Numerics) -> bool:
+    """The same of where the order of reductions, and what is on a step, may move it."""
+    if not isinstance(ours, np.ndarray) or reach is None:
+        return False
+    return bool((~_is_held(ours, reach, least, numerics)).mean() > _MOST)
+
+
+def _is_held(ours: NDArray[Any], reach: Reach, least: float, numerics: Numerics) -> NDArray[np.bool_]:
+    if ours.dtype.kind != "f":
+        return np.asarray(reach == 0)
+    with np.errstate(all="ignore"):
+        moved = (ours + reach).astype(ours.dtype)
+    return ~unequal(ours, moved, least, numerics)
+
+
+def sorted_outputs(model: onnx.ModelProto) -> frozenset[str]:
+    """The outputs that come of operators which put elements in order."""
+    behind = set[str]()
+    sorts = {(function.domain, function.name) for function in model.functions if _sorts(function.node)}
+    for node in model.graph.node:
+        is_such = node.op_type in _SORTING or (node.domain, node.op_type) in sorts
+        bodies = (attribute.g.node for attribute in node.attribute if attribute.HasField("g"))
+        if is_such or any(map(_sorts, bodies)) or not behind.isdisjoint(reads_of(node)):
+            behind.update(node.output)
+    return frozenset(value.name for value in model.graph.output if value.name in behind)
+
+
+def _sorts(nodes: Sequence[onnx.NodeProto]) -> bool:
+    return any(node.op_type in _SORTING for node in nodes)
+
+
+def _farthest(ours: NDArray[Any], theirs: NDArray[Any], where: NDArray[np.bool_]) -> float:
+    if ours.dtype.kind in "OUSb" or not where.any():
+        return 0.0
+    with np.errstate(all="ignore"):
+        off = np.abs(as_float64(ours[where]) - as_float64(theirs[where]))
+    return float(off[np.isfinite(off)].max(initial=0.0))
