@@ -37,6 +37,7 @@ from fusionc.graph_kernel.select.split.splitter import SPLIT_PATTERNS
 from fusionc.graph_kernel.select.split.stitch import STITCH
 from fusionc.graph_kernel.select.supported_operators import ReasonAgainst, SupportedOperators, any_standard_operator
 from fusionc.graph_kernel.select.time_estimate import Savings
+from fusionc.integer_groups.kept_groups import in_groups
 from fusionc.model.graph import Graph, Model, Node
 from fusionc.model.operators import KERNELS, qualified
 from fusionc.rewrite import Pass
@@ -141,7 +142,7 @@ class GraphKernelFusion:
             self.observer,
         )
 
-        left = computed_at_load(graph)
+        left = computed_at_load(graph) | in_groups(graph)
         if not self.flags.enable_stitch_fusion:  # else a kernel has all of a normalization in it
             left |= normalizations(graph, self.registry)
 
@@ -171,7 +172,8 @@ class GraphKernelFusion:
             return []
         with self.stages.timed(CLUSTER):
             kinds = (ALGORITHMS[name] for name in self._algorithms())
-            found = blocked_locations(graph, reduce(or_, kinds, KernelKind.BLOCKED), self._is_left_out)
+            kind, in_integers = reduce(or_, kinds, KernelKind.BLOCKED), in_groups(graph)
+            found = blocked_locations(graph, kind, lambda node: node in in_integers or self._is_left_out(node))
         wanted = self._wanted(found, fused)
         return [(at, self._switched_off(at) or (None if self.saves(at.area) > 0 else NOT_FASTER)) for at in wanted]
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from fusionc.errors import Defect, FusioncError, Terminated, said
 from fusionc.exactness import decisions_ahead, rounding_rewrites
+from fusionc.integer_groups import kept_groups
 from fusionc.model.graph import Graph, Model, Node
 from fusionc.model.operators import KERNELS
 from fusionc.rewrite import matcher
@@ -152,6 +153,8 @@ def _rewrite(pass_: Pass, pattern: Pattern, match: Match, log: RewriteLog, wante
     new = check(match, results, tape)
     may_round = pass_.numerics != "bitwise" and not pattern.is_exact
     if may_round and (reason := rounding_rewrites.reason_to_be_exact(match.nodes, match.outputs)):
+        refuse(reason)
+    if reason := kept_groups.reason_to_keep_group(match.nodes, new.nodes, new.pairs):
         refuse(reason)
     if log.examine is not None:
         log.examine(wanted, pass_, match, new, tape)

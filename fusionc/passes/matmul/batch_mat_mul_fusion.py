@@ -15,7 +15,17 @@ def _exchanges(node: Node) -> bool:
     return bool(node.attr("perm") != [0, 1])
 
 
+def _check_weights(m: Match) -> None:
+    """Refuses a transposed operand that is dequantized from constants."""
+    for value, node in ((m.a, m.first), (m.b, m.second)):
+        maker = value.producer
+        is_dequantized = maker is not None and maker.is_op("DequantizeLinear")
+        if node is not None and is_dequantized and maker.inputs[0].is_constant:
+            refuse("onnxruntime transposes dequantized weights when it loads the model, a product in each run")
+
+
 def _into_gemm(m: Match, new: Tape) -> Result:
+    _check_weights(m)
     flags, operands = {}, [m.a, m.b]
     for flag, name in (("transA", "first"), ("transB", "second")):
         node = getattr(m, name)
@@ -48,6 +58,7 @@ def _product(m: Match, new: Tape) -> Result:
     if m.opset < 11:
         refuse("before opset 11 Gemm wants an addend", opset=11)
     require_floats(m.a)
+    _check_weights(m)
     first, second = m.first, m.second
     return new.Gemm(
         m.a,
@@ -62,6 +73,7 @@ def _exchanged(m: Match, new: Tape) -> Result:
     ranks = (m.a.rank, m.b.rank)
     if None in ranks or ranks[0] != ranks[1]:
         refuse("the ranks are unknown or differ")
+    _check_weights(m)
     if any(value.producer is not None and value.producer.is_op("Transpose") for value in (m.a, m.b)):
         refuse("a Transpose of a Transpose becomes one or none first")
     made = new.MatMul(m.b, m.a)
@@ -101,7 +113,8 @@ class BatchMatMulFusionPass(Pass):
     refuses  other ranks than 2 for a Gemm; integers, for which runtimes have no Gemm; a Transpose that moves other axes
              than the last two; Gemm(a, b, c)ᵀ with a c that is no constant, or a large one used elsewhere,
              or with a constant b, which would take up to 6 times as long, or below opset 7;
-             a Gemm of a MatMul below opset 11
+             a Gemm of a MatMul below opset 11; a Transpose of weights that are dequantized, which onnxruntime
+             applies to the integers when it loads the model (1.6 of the time)
     algebra  aᵀ·bᵀ = (b·a)ᵀ; onnxruntime sums in another order where an operand is transposed
     source   CANN's BatchMatMulFusionPass and TransposedUpdateFusionPass
     """

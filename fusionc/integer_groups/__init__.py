@@ -1,0 +1,1 @@
+"""Groups that onnxruntime computes in integers: DequantizeLinear, an operator, QuantizeLinear."""

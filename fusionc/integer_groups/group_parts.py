@@ -1,0 +1,139 @@
+"""Whether onnxruntime computes an operator in integers: what it reads is dequantized, what it makes is quantized."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from fusionc.integer_groups.wiring import Wiring
+from fusionc.model.graph import Edge, Node
+from fusionc.operators.integer_operators import (
+    BETWEEN,
+    BYTES,
+    DEQUANTIZE,
+    FLOAT_RESULT,
+    INTEGERS,
+    MADE,
+    PASSED,
+    PRODUCTS,
+    QUANTIZE,
+    WEIGHTED,
+)
+
+FAR = 8  # operators that are passed on the way to a quantization
+_EPSILON = float(np.finfo(np.float32).eps)
+
+
+def is_core(node: Node) -> bool:
+    """Whether an operator may be what a group computes."""
+    return node.operator in MADE or (node.domain == "" and node.op in BETWEEN)
+
+
+def grade(node: Node, wiring: Wiring) -> int:
+    """`INTEGERS` or `FLOAT_RESULT` where onnxruntime computes an operator in integers, 0 where it does not."""
+    if node.operator in MADE or not is_core(node):
+        return MADE.get(node.operator, 0)
+    places = BETWEEN[node.op]
+    read = [value for at, value in enumerate(node.inputs) if places is None or at in places]
+    types = [_type_in_front(value, wiring) for value in read]
+    if not types or None in types or not _are_alike(types[:1] if node.op in WEIGHTED else types):
+        return 0
+    bias = node.inputs[2] if node.op in WEIGHTED and len(node.inputs) > 2 else None
+    is_exact = bias is None or _type_in_front(bias, wiring) is not None
+    is_scaled = node.op == "Gemm" and bias is not None and node.attr("beta") != 1
+    if is_scaled or not (is_exact or (bias is not None and bias.is_constant)):
+        return 0
+    way = way_to_quantizer(node, wiring)
+    if way and _are_alike([types[0], _type_behind(way[-1])]):
+        return INTEGERS
+    return FLOAT_RESULT if node.op in PRODUCTS and is_exact else 0
+
+
+def _are_alike(types: Sequence[int | None]) -> bool:
+    """Whether these are, as far as they are known, one type of 8 bits."""
+    return BYTES.issuperset(filter(None, types)) and len({*filter(None, types)}) < 2
+
+
+def _type_in_front(value: Edge | None, wiring: Wiring) -> int | None:
+    """The type of the integers that a value is dequantized from, 0 if unknown; None where it is not."""
+    for _ in range(FAR):
+        maker = None if value is None else wiring.maker(value)
+        if maker is None or not maker.inputs or maker.inputs[0] is None:
+            return None
+        value = maker.inputs[0]
+        if maker.operator in DEQUANTIZE:
+            return value.elem_type
+        if maker.domain != "" or maker.op not in PASSED:
+            return None
+    return None
+
+
+def _type_behind(quantize: Node) -> int:
+    made = quantize.outputs[0]
+    return 0 if made is None else made.elem_type
+
+
+def way_to_quantizer(core: Node, wiring: Wiring) -> list[Node]:
+    """The operators from behind one up to the QuantizeLinear that takes its result; nothing where there is none."""
+    way: list[Node] = []
+    node = core
+    while len(way) < FAR:
+        users = _users_of_result(node, wiring)
+        if users and all(user.operator in QUANTIZE and _are_equal(user, users[0]) for user in users):
+            return [*way, users[0]] if all(_is_void(n, users[0]) for n in way if n.op in ("Relu", "Clip")) else []
+        if len(users) != 1 or users[0].domain != "" or not _may_lie_between(users[0], node, core, wiring):
+            return []
+        node = users[0]
+        way.append(node)
+    return []
+
+
+def _users_of_result(node: Node, wiring: Wiring) -> list[Node]:
+    value = node.outputs[0] if node.outputs else None
+    return [] if value is None or wiring.is_output(value) else wiring.users(value)
+
+
+def _are_equal(one: Node, other: Node) -> bool:
+    """Whether two quantizations of a value become one."""
+    return one is other or one.inputs[1:] == other.inputs[1:]
+
+
+def _may_lie_between(node: Node, before: Node, core: Node, wiring: Wiring) -> bool:
+    """Whether an operator behind another one goes into the group, or to the other side of the quantization."""
+    if node.op == "Add":  # onnxruntime makes a Gemm of a MatMul and its bias
+        added = [v for v in node.inputs if v is not None and wiring.maker(v) is not before]
+        is_bias = len(added) == 1 and (added[0].is_constant or _type_in_front(added[0], wiring) is not None)
+        return before is core and core.op == "MatMul" and is_bias
+    if node.op in ("Relu", "Clip"):
+        return core.op != "MatMul" or before is core or (core.outputs[0] is not None and core.outputs[0].rank == 2)
+    return node.op in PASSED
+
+
+def _is_void(activation: Node, quantize: Node) -> bool:
+    """Whether a Relu or Clip does nothing because a quantization saturates there, or before."""
+    numbers = [None if v is None else v.constant() for v in (*quantize.inputs, None)[1:3]]
+    scale, zero = numbers
+    if scale is None or scale.size != 1 or zero is None or zero.size != 1 or zero.dtype.kind not in "iu":
+        return False
+    limits = np.iinfo(zero.dtype)
+    if activation.op == "Relu":
+        return bool(zero.item() == limits.min)
+    bounds = [
+        float(np.float32(scale.item()) * np.float32(limit - int(zero.item()))) for limit in (limits.min, limits.max)
+    ]
+    least, most = _bounds_of(activation)
+    return least is not None and most is not None and least - _EPSILON <= bounds[0] and bounds[1] <= most + _EPSILON
+
+
+def _bounds_of(clip: Node) -> list[float | None]:
+    """The bounds of a Clip, None where they are not known."""
+    if clip.graph.opset < 11:
+        return [float(clip.attr("min", -np.inf)), float(clip.attr("max", np.inf))]
+    found: list[float | None] = []
+    for at, missing in ((1, -np.inf), (2, np.inf)):
+        given = clip.inputs[at] if at < len(clip.inputs) else None
+        array = None if given is None else given.constant()
+        is_number = array is not None and array.size == 1
+        found.append(missing if given is None else float(array.item()) if array is not None and is_number else None)
+    return found
