@@ -1,0 +1,354 @@
+"""Which sizes does onnxruntime enforce that shape inference believes? Operator by operator, by contradicting them.
+
+    python benchmarks/enforced_sizes.py                  all operators, in all their versions
+    python benchmarks/enforced_sizes.py --only PRelu     operators whose name begins with a word
+    python benchmarks/enforced_sizes.py --table out.md   what each input of each operator may be, too
+
+The nodes are those of onnx's own tests. Each size of each input becomes 0, 1, less, more and twice
+as much, alone and several at once, and each input loses or gains an axis. Where onnxruntime
+computes something all the same, fusionc must not know another shape for it: neither from the
+sizes as they are, nor from symbols in their places, whatever their values. `operators.disputed_shapes`
+has the rules that follow. Exit code 1 where an operator is left that contradicts what is known.
+"""
+
+from __future__ import annotations
+
+import argparse
+import multiprocessing
+import sys
+import warnings
+import zlib
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+import onnxruntime as ort
+from numpy.typing import NDArray
+from onnx import helper, numpy_helper
+from onnx.backend.test.case.node import collect_testcases
+
+from fusionc.shapes.inference import typed_model
+
+Array = NDArray[Any]
+Shape = tuple["int | str", ...]
+OWN = "com.microsoft"
+LARGEST = 20_000  # elements; the sizes of larger tensors say nothing else
+SMALL = 32  # elements of what may be axes, shapes or pads
+RANDOM = 24  # contradictions of several sizes at once
+OLDEST = 7  # opset
+NEWEST = 23  # of the standard operators, beside one of another domain
+DOMAINS = {"ai.onnx.ml": 3, OWN: 1}
+SLOW = 30  # seconds for one node
+MOST = 60  # nodes of one operator
+ANSWERS = ("computed", "refused", "not run", "crashed or hung")
+LEFT_OUT = ("Random", "Multinomial", "Bernoulli", "Optional", "Sequence", "If", "Loop", "Scan")
+MORE = [  # what onnx's tests lack
+    ("PRelu", {}, [(3, 4), (3, 4)], 16),
+    ("Concat", {"axis": 1}, [(2, 3, 4), (2, 1, 4), (2, 2, 4)], 13),
+    ("Sum", {}, [(2, 3), (2, 3), (2, 3)], 13),
+    ("Max", {}, [(2, 3), (1, 3), (3,)], 13),
+    ("Conv", {"group": 2}, [(1, 4, 5), (6, 2, 3), (6,)], 11),
+    ("ConvTranspose", {"group": 2}, [(1, 4, 5), (4, 3, 3), (6,)], 11),
+    ("Gemm", {"transA": 1, "transB": 1}, [(3, 2), (5, 3), (1, 5)], 13),
+    ("MatMul", {}, [(2, 3, 4), (2, 4, 5)], 13),
+    ("LayerNormalization", {}, [(2, 3, 4), (4,), (4,)], 17),
+    ("InstanceNormalization", {}, [(2, 3, 4), (3,), (3,)], 6),
+    ("BatchNormalization", {}, [(2, 3, 4), (3,), (3,), (3,), (3,)], 15),
+    ("GroupNormalization", {"num_groups": 2}, [(2, 4, 3), (4,), (4,)], 21),
+    ("Softmax", {"axis": 1}, [(2, 3, 4)], 11),
+]
+
+
+@dataclass
+class Call:
+    """One node with inputs that it takes."""
+
+    node: onnx.NodeProto
+    inputs: list[Array | None]
+    opset: int
+
+    @property
+    def label(self) -> str:
+        attributes = {a.name: helper.get_attribute_value(a) for a in self.node.attribute}
+        shapes = [None if x is None else x.shape for x in self.inputs]
+        return f"{self.node.op_type} {self.opset} {attributes} {shapes}"
+
+
+@dataclass
+class Found:
+    """What came of contradicting an operator."""
+
+    answers: Counter[str] = field(default_factory=Counter)
+    wrong: dict[str, str] = field(default_factory=dict)  # kind → example
+
+    def add(self, other: Found) -> None:
+        self.answers += other.answers
+        self.wrong = other.wrong | self.wrong
+
+
+def calls() -> Iterator[Call]:
+    """The nodes of onnx's tests, once each, in all versions of their operators that take them."""
+    seen = set()
+    for call in (*_of_tests(), *_of_shapes()):
+        for opset in _versions(call):
+            moved = _as_in(call, opset)
+            if moved is not None and moved.label not in seen:
+                seen.add(moved.label)
+                yield moved
+
+
+def _of_tests() -> Iterator[Call]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        cases = collect_testcases(None)
+    for case in cases:
+        graph = case.model.graph
+        if len(graph.node) != 1 or graph.node[0].op_type.startswith(LEFT_OUT):
+            continue
+        given = case.data_sets[0][0]
+        arrays = dict(zip((value.name for value in graph.input), given, strict=False))
+        inputs = [arrays.get(name) for name in graph.node[0].input]
+        if all(x is None or _is_plain(x) for x in inputs):
+            opset = next((o.version for o in case.model.opset_import if not o.domain), NEWEST)
+            yield Call(graph.node[0], inputs, opset)
+
+
+def _of_shapes() -> Iterator[Call]:
+    for op, attributes, shapes, opset in MORE:
+        inputs = [np.full(shape, 0.5, np.float32) for shape in shapes]
+        node = helper.make_node(op, [f"x{k}" for k in range(len(shapes))], ["y"], **attributes)
+        yield Call(node, [*inputs], opset)
+
+
+def _is_plain(x: Any) -> bool:
+    return isinstance(x, np.ndarray) and x.dtype.kind in "fiub" and x.size <= LARGEST
+
+
+def _versions(call: Call) -> list[int]:
+    """The opset of the test, and each older one with another version of the operator."""
+    if call.node.domain not in ("", "ai.onnx"):
+        return [call.opset]
+    schemas = onnx.defs.get_all_schemas_with_history()
+    since = {s.since_version for s in schemas if s.name == call.node.op_type and s.domain == ""}
+    newest = max((v for v in since if v <= call.opset), default=call.opset)
+    return [call.opset, *(max(v, OLDEST) for v in sorted(since) if v < newest)]
+
+
+def _as_in(call: Call, opset: int) -> Call | None:
+    """The same call in an older opset: constants that were attributes there become such."""
+    if opset == call.opset:
+        return call
+    try:
+        now = onnx.defs.get_schema(call.node.op_type, call.opset, "")
+        then = onnx.defs.get_schema(call.node.op_type, opset, "")
+    except onnx.defs.SchemaError:
+        return None
+    node = onnx.NodeProto.FromString(call.node.SerializeToString())
+    kept = len(call.inputs) if then.max_input > len(now.inputs) else then.max_input
+    for at, x in list(enumerate(call.inputs))[kept:]:
+        name = now.inputs[at].name
+        if x is None:
+            continue
+        if name not in then.attributes:
+            return None
+        kind = then.attributes[name].type
+        is_list = kind in (onnx.AttributeProto.INTS, onnx.AttributeProto.FLOATS)
+        held = x.reshape(-1).tolist() if is_list else x.item()
+        node.attribute.append(helper.make_attribute(name, held, attr_type=int(kind.value)))
+    if any(attribute.name not in then.attributes for attribute in node.attribute):
+        return None
+    del node.input[kept:]
+    return Call(node, call.inputs[:kept], opset)
+
+
+def contradictions(call: Call) -> Iterator[tuple[str, list[Array | None]]]:
+    """Other inputs, each with what is other about it."""
+    yield "as it is", call.inputs
+    axes = [(i, a) for i, x in enumerate(call.inputs) if x is not None for a in range(x.ndim)]
+    for i, axis in axes:
+        for size in _sizes(call.inputs[i].shape[axis]):
+            yield f"input {i} axis {axis} = {size}", _resized(call.inputs, {(i, axis): size})
+    rng = np.random.default_rng(zlib.crc32(call.label.encode()))
+    for _ in range(RANDOM if len(axes) > 1 else 0):
+        some = rng.choice(len(axes), min(len(axes), int(rng.integers(2, 5))), replace=False)
+        chosen = {axes[k]: int(rng.choice(_sizes(call.inputs[axes[k][0]].shape[axes[k][1]]))) for k in some}
+        yield f"sizes {chosen}", _resized(call.inputs, chosen)
+    for i, x in enumerate(call.inputs):
+        if x is not None:
+            for other in (x[None], np.concatenate([x[None]] * 2), x[0] if x.ndim and len(x) else None):
+                if other is not None:
+                    yield f"input {i} of rank {other.ndim}", [*call.inputs[:i], other, *call.inputs[i + 1 :]]
+
+
+def _sizes(size: int) -> list[int]:
+    return [s for s in dict.fromkeys((0, 1, size - 1, size + 1, 2 * size)) if s >= 0 and s != size]
+
+
+def _resized(inputs: Sequence[Array | None], sizes: Mapping[tuple[int, int], int]) -> list[Array | None]:
+    made = list(inputs)
+    for (i, axis), size in sizes.items():
+        x = made[i]
+        if x is None:
+            continue
+        if x.shape[axis]:
+            made[i] = np.take(x, np.arange(size) % x.shape[axis], axis)
+        else:
+            shape = [*x.shape[:axis], size, *x.shape[axis + 1 :]]
+            made[i] = np.ones(shape, x.dtype)
+    return made
+
+
+def declarations(call: Call, inputs: Sequence[Array | None]) -> Iterator[tuple[list[Shape | None], bool]]:
+    """What the sizes may be declared as, and whether integers are constants: as they are, each in
+    turn a symbol, those of one input, and all."""
+    static: list[Any] = [None if x is None else x.shape for x in inputs]
+    axes = [(i, a) for i, shape in enumerate(static) for a in range(len(shape or ()))]
+    sets = [[], *([axis] for axis in axes), *([a for a in axes if a[0] == i] for i in range(len(static))), axes]
+    for chosen in {tuple(some): None for some in sets}:
+        shapes = [
+            None if s is None else tuple(f"s{i}_{a}" if (i, a) in chosen else dim for a, dim in enumerate(s))
+            for i, s in enumerate(static)
+        ]
+        yield shapes, True
+        if not chosen or len(chosen) == len(axes):
+            yield shapes, False
+
+
+def model_of(call: Call, inputs: Sequence[Array | None], shapes: Sequence[Any], constants: bool) -> onnx.ModelProto:
+    node = onnx.NodeProto.FromString(call.node.SerializeToString())
+    del node.input[:], node.output[:]
+    node.input.extend("" if x is None else f"i{at}" for at, x in enumerate(inputs))
+    node.output.extend(name and f"o{at}" for at, name in enumerate(call.node.output))
+    graph = onnx.GraphProto(name="g", node=[node])
+    for at, x in enumerate(inputs):
+        if x is None:
+            continue
+        elem_type = helper.np_dtype_to_tensor_dtype(x.dtype)
+        if constants and _is_parameter(x):
+            graph.initializer.append(numpy_helper.from_array(np.ascontiguousarray(x).reshape(x.shape), f"i{at}"))
+        else:
+            graph.input.append(helper.make_tensor_value_info(f"i{at}", elem_type, shapes[at]))
+    graph.output.extend(onnx.ValueInfoProto(name=name) for name in node.output if name)
+    opsets = [helper.make_opsetid("", call.opset)]
+    if call.node.domain in DOMAINS:
+        opsets.append(helper.make_opsetid(call.node.domain, DOMAINS[call.node.domain]))
+    return helper.make_model(graph, opset_imports=opsets, ir_version=10)
+
+
+def _is_parameter(x: Array) -> bool:
+    return x.dtype.kind in "iu" and x.ndim <= 1 and x.size <= SMALL
+
+
+def examine(call: Call) -> Found:
+    found = Found()
+    if _run(call, call.inputs) is None:
+        found.answers["not run"] += 1
+        return found
+    for what, inputs in contradictions(call):
+        results = _run(call, inputs)
+        found.answers["refused" if results is None else "computed"] += 1
+        for kind in () if results is None else _wrong(call, inputs, results):
+            found.wrong.setdefault(f"{call.opset} {kind}", f"{call.label}: {what}")
+    return found
+
+
+def _run(call: Call, inputs: Sequence[Array | None]) -> list[Any] | None:
+    options = ort.SessionOptions()
+    options.graph_optimization_level = ort.GraphOptimizationLevel.ORT_DISABLE_ALL
+    options.log_severity_level = 4
+    options.intra_op_num_threads = 1
+    open_ = [None if x is None else [None] * x.ndim for x in inputs]
+    model = model_of(call, inputs, open_, True)
+    try:
+        session = ort.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        wanted = {value.name for value in session.get_inputs()}
+        feeds = {f"i{at}": x for at, x in enumerate(inputs) if x is not None and f"i{at}" in wanted}
+        return list(session.run(None, feeds))
+    except Exception:
+        return None
+
+
+def _wrong(call: Call, inputs: Sequence[Array | None], results: Sequence[Any]) -> Iterator[str]:
+    """Each kind of fault: which output and which axis is known to be what it is not."""
+    for shapes, constants in declarations(call, inputs):
+        try:
+            model = typed_model(model_of(call, inputs, shapes, constants), "")
+        except Exception:
+            continue
+        sizes = {
+            dim: size
+            for x, shape in zip(inputs, shapes, strict=True)
+            if x is not None
+            for dim, size in zip(shape, x.shape, strict=True)
+            if isinstance(dim, str)
+        }
+        outputs = list(model.main.outputs)
+        for at, (value, result) in enumerate(zip(outputs, results, strict=False)):
+            known = value.shape
+            if known is None or not isinstance(result, np.ndarray):
+                continue
+            if len(known) != result.ndim:
+                yield f"rank of output {at}"
+                continue
+            bound = [sizes.get(dim, dim) if isinstance(dim, str) else dim for dim in known]
+            for axis, (dim, size) in enumerate(zip(bound, result.shape, strict=True)):
+                if isinstance(dim, int) and dim != size:
+                    yield f"output {at} axis {axis - len(bound)}"
+
+
+def examined(op: str, some: Sequence[Call]) -> Found:
+    """All calls of one operator, in processes of their own: some sizes end or stop onnxruntime."""
+    found, left = Found(), list(some)
+    while left:
+        mine, theirs = multiprocessing.Pipe(duplex=False)
+        child = multiprocessing.Process(target=_child, args=(left, theirs))
+        child.start()
+        theirs.close()
+        try:
+            while left and mine.poll(SLOW):
+                found.add(mine.recv())
+                left.pop(0)
+        except EOFError:
+            pass
+        child.kill()
+        child.join()
+        if left:
+            found.answers["crashed or hung"] += 1
+            print(f"{op}: crashed or hung: {left.pop(0).label}", flush=True)
+    return found
+
+
+def _child(some: Sequence[Call], pipe: Any) -> None:
+    for call in some:
+        pipe.send(examine(call))
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--only", default="", help="operators whose name begins so")
+    parser.add_argument("--table", type=Path, help="write what was found of each operator there")
+    options = parser.parse_args()
+    by_op: dict[str, list[Call]] = defaultdict(list)
+    for call in calls():
+        if call.node.op_type.startswith(options.only):
+            by_op[call.node.op_type].append(call)
+    rows = [f"| operator | {' | '.join(ANSWERS)} | known wrongly |", "|---" * (len(ANSWERS) + 2) + "|"]
+    is_wrong = False
+    for op, some in sorted(by_op.items()):
+        found = examined(op, some[:: -(-len(some) // MOST)])
+        counts = [str(found.answers[answer]) for answer in ANSWERS]
+        rows.append(f"| {op} | {' | '.join(counts)} | {', '.join(found.wrong)} |")
+        for kind, example in found.wrong.items():
+            print(f"{op}: {kind}: {example}", flush=True)
+            is_wrong = True
+    if options.table:
+        options.table.write_text("\n".join(rows) + "\n")
+    return int(is_wrong)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
