@@ -44,6 +44,7 @@ def convert(
     export_compile_stat: int = 0,
     log: str | None = None,
     runtime_level: Sequence[str] = DEFAULT_LEVELS,
+    verify_budget: float | None = None,
     target: str = "onnxruntime-cpu",
     target_opset: int | None = None,
     custom_passes: Sequence[str | os.PathLike[str]] = (),
@@ -81,6 +82,9 @@ def convert(
     custom_op_library         libraries with operators of the model that onnxruntime does not have, to verify with
     runtime_level             at which levels of onnxruntime's own optimizers the result runs: "disabled", at which
                               it is judged, "basic", "extended", "all"
+    verify_budget             how many billions of elements the verification may compute in all; what there is no room
+                              for is left out, and the report says so; 0 is no limit, the default is 30, or 2 for each
+                              thousand nodes
     target                    "onnxruntime-cpu", or "onnx" for any runtime
     target_opset              the version of the standard operators to raise the model to first; by default its own
     custom_passes             Python files with users' passes

@@ -29,7 +29,9 @@ def convert(options: Options) -> Report:
             notices = [*job.notices, *told, *onlookers.notices()]
             notices += [*idle_passes(report.passes(), job.custom), *opset_advice(report.patterns)]
             notices += tell_of_left_out(job.left_out, plog)
-            write_fusion_result(report.patterns, options.export_compile_stat, notices, job.left_out, report.outputs)
+            write_fusion_result(
+                report.patterns, options.export_compile_stat, notices, job.left_out, report.outputs, report.budget
+            )
             report.left_out = len(job.left_out)
             report.notices = [*notices, *plog.notices]
     report.log_file, report.seconds = plog.file, perf_counter() - started
@@ -52,9 +54,11 @@ def _convert(job: Job, report: Report, plog: Plog, onlookers: Onlookers) -> list
                 else None
             )
             if options.verify and reference is not None:
-                from fusionc.verify.reference_ahead import reference_ahead  # others do not wait for what it imports
+                from fusionc.verify.budget import elements_of  # others do not wait for what they import
+                from fusionc.verify.reference_ahead import reference_ahead
 
-                job.ahead = stack.enter_context(reference_ahead(reference, job.shapes, options.inputs))
+                elements = elements_of(options.verify_budget)
+                job.ahead = stack.enter_context(reference_ahead(reference, job.shapes, options.inputs, elements))
         try:
             while done is None:
                 with timed(report, "fuse"):

@@ -62,6 +62,7 @@ class Options:
     inputs: Path | None
     custom_op_library: tuple[Path, ...]
     runtime_level: tuple[str, ...]
+    verify_budget: float | None
     export_compile_stat: int
     log: str | None
     target: str
@@ -156,9 +157,10 @@ def _check(given: Mapping[str, Any]) -> None:
     free = given["free_dim"]
     if free is not None and not (isinstance(free, Mapping) and all(map(_is_axes, free.values()))):
         raise _wrong("free_dim", given, 'give {"x": (0, 2)} or {"x": {0: "batch"}}', ", not axes by input name")
-    timeout = given["timeout"]
-    if timeout is not None and not (isinstance(timeout, int | float) and 0 <= timeout <= 1e9):
-        raise _wrong("timeout", given, "give seconds, 0 for no limit, or None")
+    for name, unit in (("timeout", "seconds"), ("verify_budget", "billions of elements")):
+        number = given[name]
+        if number is not None and not (isinstance(number, int | float) and 0 <= number <= 1e9):
+            raise _wrong(name, given, f"give {unit}, 0 for no limit, or None")
     opset = given["target_opset"]
     if opset is not None and not (isinstance(opset, int) and opset > 0):
         raise _wrong("target_opset", given, "give a number, or None for the opset of the model")

@@ -97,6 +97,7 @@ def _verdict(job: Job, done: Optimized, saved: Saved, reference: Path, report: R
     with timed(report, "verify"):
         verdict = verdict_on(saved.model, reference, job, done.counts)
         report.verification, report.outputs = of_the_model(verdict.summary, reference, job), verdict.outputs
+        report.budget = verdict.budget
         job.notices += verdict.notices
         if not verdict.is_right:
             from fusionc.bisection.blame import blame  # few conversions need the search

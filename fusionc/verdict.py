@@ -14,15 +14,17 @@ from fusionc.job import Job
 from fusionc.protos import inputs_to_feed
 from fusionc.rewrite.log import PatternCount
 from fusionc.verify import verify
+from fusionc.verify.budget import Budget, elements_of
 from fusionc.verify.compare import Numerics
 from fusionc.verify.output_errors import OutputErrors
+from fusionc.verify.result import IN_PART
 
 
 @dataclass(frozen=True)
 class Verdict:
     """On a converted model, with a sentence on it; `is_loadable`: valid, and loaded by onnxruntime; `is_verified`: the
     reference runs, so that there was something to compare; `outputs`: how far each of them is off; `notices`
-    are for the user."""
+    are for the user; `budget`: what the verification has cost, and what it has left out for that."""
 
     is_right: bool
     summary: str
@@ -30,6 +32,7 @@ class Verdict:
     is_verified: bool = True
     outputs: Sequence[OutputErrors] = ()
     notices: Sequence[str] = ()
+    budget: Budget | None = None
 
 
 def verdict_on(candidate: Path, reference: Path, job: Job, counts: Sequence[PatternCount]) -> Verdict:
@@ -55,6 +58,7 @@ def verdict_on(candidate: Path, reference: Path, job: Job, counts: Sequence[Patt
         progress=options.progress,
         nonfinite=not finite,
         ahead=job.ahead,
+        elements=elements_of(options.verify_budget),
     )
     found = check()
     has_sizes = job.requests.input_shape is not None
@@ -62,14 +66,17 @@ def verdict_on(candidate: Path, reference: Path, job: Job, counts: Sequence[Patt
         raise _unfit(job, of_the_model(found.summary, reference, job))
     if found.status == "equal" and kernels is not None:
         found = check(kernels=kernels)
-        summary = f"with generated kernels and without: {found.summary}"
+        summary = f"with generated kernels and without: {found.summary.removeprefix(IN_PART)}"
+        summary = f"{IN_PART if found.is_in_part else ''}{summary}"
     else:
         summary = f"not verified: {found.summary}" if found.status == "impossible" else found.summary
     if finite and found.status == "equal":
         summary = f"{summary}; NaN and Inf left out, for which {', '.join(finite)} may give other results"
     is_known = found.status != "impossible"
     notices = [fault.notice for fault in found.optimizer_faults if not fault.runs]
-    return Verdict(found.status != "different", summary, found.is_loadable, is_known, found.outputs, notices)
+    return Verdict(
+        found.status != "different", summary, found.is_loadable, is_known, found.outputs, notices, found.budget
+    )
 
 
 def _unfit(job: Job, summary: str) -> UsageError:

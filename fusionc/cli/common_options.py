@@ -74,6 +74,15 @@ runtime_level_option = click.option(
     "which both models always run, judges the result; what differs at another level alone is the fault of optimizers, "
     "and the report names which, and how to switch them off.",
 )
+verify_budget_option = click.option(
+    "--verify_budget",
+    type=click.FloatRange(min=0),
+    metavar="BILLIONS",
+    help="How many billions of elements a verification may compute in all its runs; 32 multiplications of a product "
+    "count as one element. Sizes that fusionc finds are chosen accordingly. What there is no room for is left out: the "
+    "result is then verified in part. 0: no limit. Default: 30, or 2 for each thousand nodes, and 512 MiB of values at "
+    "once besides the size of the weights.",
+)
 timeout_option = click.option(
     "--timeout",
     callback=_seconds,

@@ -14,6 +14,7 @@ from fusionc.cli.common_options import (
     inputs_option,
     runtime_level_option,
     timeout_option,
+    verify_budget_option,
 )
 from fusionc.cli.files import FilePath
 from fusionc.cli.shape_options import parse_axes, parse_run_shape, parse_sizes
@@ -113,6 +114,7 @@ _OPTIONS = (
     inputs_option,
     custom_op_library_option,
     runtime_level_option,
+    verify_budget_option,
     timeout_option,
     click.option(
         "--enable_graph_kernel",

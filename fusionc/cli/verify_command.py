@@ -14,6 +14,7 @@ from fusionc.cli.common_options import (
     log_debug_option,
     runtime_level_option,
     timeout_option,
+    verify_budget_option,
 )
 from fusionc.cli.files import FilePath
 from fusionc.cli.shape_options import parse_run_shape
@@ -23,7 +24,7 @@ from fusionc.errors import printable
 _EXIT_CODES = {"equal": 0, "different": 3, "impossible": 1}
 _EPILOG = """\b
 Exit codes:
-  0  equal
+  0  equal, or equal in part: what there is no room for in the budget was left out
   1  the comparison is impossible or failed
   2  an option is wrong, or a model is not there
   3  different"""
@@ -44,6 +45,7 @@ Exit codes:
     help="Instead of judging the outputs, compare the values inside that both models have, by name and in order, and "
     "show the first that differs, with the nodes that make it.",
 )
+@verify_budget_option
 @timeout_option
 @log_debug_option
 @click.pass_context
@@ -56,6 +58,7 @@ def command(
     custom_op_library: tuple[Path, ...],
     runtime_level: tuple[str, ...],
     locate: bool,
+    verify_budget: float | None,
     timeout: float | None,
 ) -> None:
     """Run the models REFERENCE and CANDIDATE in onnxruntime and compare every output.
@@ -73,6 +76,7 @@ def command(
     with held_back():
         from fusionc.ready.session_file import session_file_of
         from fusionc.verify import verify
+        from fusionc.verify.budget import elements_of
 
     with Progress() as progress, step_limit(timeout), custom_operators(custom_op_library):
         require_loadable(custom_op_library)
@@ -84,7 +88,13 @@ def command(
                 click.echo(printable(line))
             ctx.exit(_EXIT_CODES["different" if located.name else "equal" if located.shared else "impossible"])
         verification = verify(
-            reference, candidate, input_shape=input_shape, inputs=inputs, levels=runtime_level, progress=progress
+            reference,
+            candidate,
+            input_shape=input_shape,
+            inputs=inputs,
+            levels=runtime_level,
+            progress=progress,
+            elements=elements_of(verify_budget),
         )
         ready = None
         if verification.status == "equal" and session_file_of(candidate).is_file():

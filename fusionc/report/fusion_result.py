@@ -1,7 +1,8 @@
 """fusion_result.json in the exact form of CANN: counters are strings, keys are sorted, unmatched passes are absent.
 
 Passes of which rewrites were left out, because the result was wrong with them, have a counter more: left_out_times;
-beside the graphs, `verification` has the errors of each output, by the level of onnxruntime's optimizers.
+beside the graphs, `verification` has the errors of each output, by the level of onnxruntime's optimizers, and
+`verification_budget` what verifying has cost: "verified in part" says that inputs were left out for that.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fusionc.disk.small_files import replace_text
 from fusionc.report.environment import variable
@@ -19,6 +20,7 @@ from fusionc.report.report import totals
 
 if TYPE_CHECKING:
     from fusionc.rewrite.log import Commit, PatternCount
+    from fusionc.verify.budget import Budget
     from fusionc.verify.output_errors import OutputErrors
 
 _FILE_NAME = "fusion_result.json"
@@ -30,10 +32,12 @@ def write_fusion_result(
     notices: list[str],
     left_out: Iterable[Commit] = (),
     outputs: Sequence[OutputErrors] = (),
+    budget: Budget | None = None,
 ) -> Path | None:
     """Write what matched, and return the file; None if nothing matched or nothing is wanted (`export_compile_stat` 0).
 
-    `left_out` are the rewrites that were left out; `outputs` say how far each output was off.
+    `left_out` are the rewrites that were left out; `outputs` say how far each output was off; `budget` has what the
+    verification has cost.
 
     The file is ./fusion_result.json, or FE/<process id>/fusion_result.json in $FUSIONC_WORK_PATH or $ASCEND_WORK_PATH.
     An older file is removed. Statistics are not worth failing for: what goes wrong is added to `notices`.
@@ -43,9 +47,11 @@ def write_fusion_result(
     work_path = variable("WORK_PATH")
     folder = Path(work_path, "FE", str(os.getpid())) if work_path else Path()
     file = folder / _FILE_NAME
-    content = _content(counts, Counter((commit.graph_id, commit.pass_name) for commit in left_out))
+    content: dict[str, Any] = {**_content(counts, Counter((c.graph_id, c.pass_name) for c in left_out))}
     if content and outputs:
         content["verification"] = _verification(outputs)
+    if content and budget:
+        content["verification_budget"] = _budget(budget)
     try:
         if not content:
             file.unlink(missing_ok=True)
@@ -78,6 +84,17 @@ def _content(
             else:
                 graph.setdefault("graph_fusion", {})[total.name] = counters
     return content
+
+
+def _budget(budget: Budget) -> dict[str, str]:
+    return {
+        "verified": "verified in part" if budget.left_out else "verified",
+        "elements": str(budget.spent),
+        "most_elements": str(budget.elements),
+        "bytes": str(budget.most_bytes),
+        "most_bytes": str(budget.bytes),
+        "left_out": "; ".join(budget.left_out),
+    }
 
 
 def _verification(outputs: Sequence[OutputErrors]) -> dict[str, dict[str, dict[str, str]]]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from fusionc.rewrite.log import PatternCount
+    from fusionc.verify.budget import Budget
     from fusionc.verify.output_errors import OutputErrors
 
 
@@ -32,13 +33,13 @@ class PassTotal:
 class Report:
     """What a conversion did.
 
-    `model` and `output` are None where they are in memory. `patterns` are in execution order. `operators_*` count nodes
-    by operator type, `bytes_*` are the sizes of model and weights on disk. `verification` is one sentence, None where
-    it was skipped; `outputs` say how far each output was off. `left_out` counts the rewrites that were taken back, so
-    that the result is right; the notices name them. `pattern_lines` are the log lines of the patterns that
-    matched, as far as they are not on stdout already. `stages` are the seconds of each stage. `kernels` is the library
-    of the result, if there is one, `page` the page for people, if one was asked for, `ready` the session file, which
-    says what the form of the result is that loads fast, if there is one.
+    `model` and `output` are None where they are in memory. `patterns` are in execution order. `operators_*` count
+    nodes by operator type, `bytes_*` are the sizes of model and weights on disk. `verification` is one sentence, None
+    where it was skipped; `outputs` say how far each output was off, and `budget` what it cost. `left_out` counts the
+    rewrites that were taken back, so that the result is right; the notices name them. `pattern_lines` are the log
+    lines of the patterns that matched, as far as they are not on stdout already. `stages` are the seconds of each
+    stage. `kernels` is the library of the result, if there is one, `page` the page for people, if one was asked for,
+    `ready` the session file, which says what the form of the result is that loads fast, if there is one.
     """
 
     model: Path | None = None
@@ -53,6 +54,7 @@ class Report:
     bytes_after: int = 0
     verification: str | None = None
     outputs: Sequence[OutputErrors] = ()
+    budget: Budget | None = None
     notices: list[str] = field(default_factory=list)
     left_out: int = 0
     log_file: Path | None = None

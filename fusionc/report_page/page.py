@@ -118,7 +118,7 @@ def _verdict(verification: str | None, failure: str) -> str:
         return f'<pre class="verdict bad">{"<br>".join(map(html_text, failure.splitlines()))}</pre>'
     if verification is None:
         return '<p class="verdict odd">Not verified: it was switched off.</p>'
-    kind = "odd" if verification.startswith("not verified") else "good"
+    kind = "odd" if verification.startswith(("not verified", "verified in part")) else "good"
     return f'<p class="verdict {kind}">{"Verified: " if kind == "good" else ""}{html_text(verification)}</p>'
 
 

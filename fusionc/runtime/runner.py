@@ -46,6 +46,7 @@ _Result = TypeVar("_Result")
 
 class _State(threading.local):
     opened: list[Runner] | None = None
+    runs = 0
 
 
 _state = _State()
@@ -65,6 +66,11 @@ def closes_runners(function: Callable[_Parameters, _Result]) -> Callable[_Parame
             _state.opened = before
 
     return closing
+
+
+def runs_so_far() -> int:
+    """How many runs this thread has asked for, of whatever model."""
+    return _state.runs
 
 
 def fault_of_loading(path: Path, level: str = "disabled", kernels: Path | None = None) -> str | None:
@@ -114,6 +120,7 @@ class Runner:
 
     def run(self, feeds: Feeds) -> list[Any]:
         """The value of every output, in the order of `outputs`. Raises RunError."""
+        _state.runs += 1
         values = {name: self._handed_over(name, value) for name, value in feeds.items()}
 
         def run() -> list[Any]:
@@ -128,6 +135,7 @@ class Runner:
 
         Raises RunError where the process ends or does not come to an end.
         """
+        _state.runs += len(several)
         values = [{name: self._handed_over(name, value) for name, value in feeds.items()} for feeds in several]
 
         def run() -> list[tuple[list[Any] | None, str]]:

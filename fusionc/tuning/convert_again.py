@@ -76,6 +76,8 @@ def _of_verification(options: Options) -> Iterator[str]:
         yield "--check_rewrites"
     if options.timeout is not None:
         yield from ("--timeout", f"{options.timeout:g}")
+    if options.verify_budget is not None:
+        yield from ("--verify_budget", f"{options.verify_budget:g}")
     if options.inputs is not None:
         yield from ("--inputs", str(options.inputs))
     if options.verify_shape:

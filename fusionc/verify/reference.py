@@ -9,6 +9,7 @@ from time import monotonic
 
 import numpy as np
 
+from fusionc.verify.budget import budget_for
 from fusionc.verify.given_samples import GivenSamples
 from fusionc.verify.inputs.given_values import GivenValues
 from fusionc.verify.inputs.sample import Sample
@@ -24,7 +25,8 @@ class Reference:
     """Opens the model. Where what its samples hold is small, and comes soon, all of them are run at once, and the
     session is closed until it is needed again: one session at a time is in memory.
 
-    `input_shape` fixes the shapes of the inputs it names, `inputs` is a file or folder of the caller's values.
+    `input_shape` fixes the shapes of the inputs it names, `inputs` is a file or folder of the caller's values, and
+    `elements` what a verification may compute, as budget_for has it.
     Raises RunError where onnxruntime does not load it, UsageError where these do not fit its inputs.
     """
 
@@ -34,13 +36,15 @@ class Reference:
         input_shape: Mapping[str, tuple[int, ...]] | None = None,
         inputs: Path | None = None,
         seeds: Sequence[int] = SEEDS,
+        elements: int | None = None,
     ) -> None:
         self.path, self._seeds = path, seeds
         self.file = ModelFile(path)
         self.model = self.file.proto()
         self.runner = self.file.runner()
         self.given = GivenSamples(None if inputs is None else GivenValues(inputs), self.model, self.runner)
-        self.search = InputSearch(self.runner, self.model, self.file.folder, input_shape or {})
+        budget = budget_for(self.model, elements)
+        self.search = InputSearch(self.runner, self.model, self.file.folder, input_shape or {}, budget)
         self._kept: list[DrawnSample] = []
         self._rest: Iterator[DrawnSample] | None = None  # those that are not kept, once it runs
         self.is_done = False  # whether it has run on all that are drawn, and these are kept

@@ -17,8 +17,14 @@ class ReferenceAhead:
     """A Reference that another thread opens and runs. Where that fails, there is none: who needs it opens it once more,
     and sees why. Only where it took too long it is not tried again: that would take as long."""
 
-    def __init__(self, path: Path, input_shape: Mapping[str, tuple[int, ...]] | None, inputs: Path | None) -> None:
-        self._path, self._input_shape, self._inputs = path, input_shape, inputs
+    def __init__(
+        self,
+        path: Path,
+        input_shape: Mapping[str, tuple[int, ...]] | None,
+        inputs: Path | None,
+        elements: int | None = None,
+    ) -> None:
+        self._path, self._input_shape, self._inputs, self._elements = path, input_shape, inputs, elements
         self._process, self._limit, self._libraries = start(), longest_step() or 0.0, libraries_in_use()
         self._reference: Reference | None = None
         self._overdue: Overdue | None = None
@@ -58,7 +64,7 @@ class ReferenceAhead:
 
     def _opened(self) -> Reference | None:
         """The reference, once it has run; None where the process has crashed, maybe of what ran beside it."""
-        reference = Reference(self._path, self._input_shape, self._inputs)
+        reference = Reference(self._path, self._input_shape, self._inputs, elements=self._elements)
         try:
             reference.run()
         except BaseException:
@@ -69,10 +75,13 @@ class ReferenceAhead:
 
 @contextmanager
 def reference_ahead(
-    path: Path, input_shape: Mapping[str, tuple[int, ...]] | None, inputs: Path | None
+    path: Path,
+    input_shape: Mapping[str, tuple[int, ...]] | None,
+    inputs: Path | None,
+    elements: int | None = None,
 ) -> Iterator[ReferenceAhead]:
     """A model runs, as verification runs it with these inputs, while the caller does something else."""
-    ahead = ReferenceAhead(path, input_shape, inputs)
+    ahead = ReferenceAhead(path, input_shape, inputs, elements)
     try:
         yield ahead
     finally:

@@ -6,7 +6,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from fusionc.runtime.optimizers import DISABLED
+from fusionc.verify.budget import Budget
 from fusionc.verify.output_errors import OutputErrors
+
+IN_PART = "verified in part: "
 
 
 @dataclass(frozen=True)
@@ -75,7 +78,8 @@ class Verification:
     loads the candidate, `is_refused` whether it cannot run the reference for other reasons than memory and time.
     `optimizer_faults` are what differs only where onnxruntime's own optimizers are on; `outputs` say how far each
     output was off, at each level, on all samples but those at the edges that were equal. At `unchecked_levels` a sample
-    was left out, or could not be run.
+    was left out, or could not be run. `budget` has what runs and their judgement have cost, None where there were none;
+    what was left out for that says that the models are verified in part.
     """
 
     status: Literal["equal", "different", "impossible"]
@@ -87,3 +91,9 @@ class Verification:
     is_loadable: bool = True
     is_refused: bool = False
     unchecked_levels: tuple[str, ...] = ()
+    budget: Budget | None = None
+
+    @property
+    def is_in_part(self) -> bool:
+        """Whether the models are equal as far as they were compared, which is less than what is usual."""
+        return self.status == "equal" and self.budget is not None and bool(self.budget.left_out)

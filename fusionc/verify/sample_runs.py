@@ -11,7 +11,8 @@ from time import monotonic
 
 from fusionc.errors import FusioncError
 from fusionc.runtime.run_errors import OutOfMemory, RunError
-from fusionc.runtime.runner import Runner
+from fusionc.runtime.runner import Runner, runs_so_far
+from fusionc.verify.budget import Budget
 from fusionc.verify.given_samples import GivenSamples
 from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.inputs.search import DrawnSample, InputSearch
@@ -20,7 +21,7 @@ from fusionc.verify.output_errors import ErrorTable
 from fusionc.verify.reference import MOST_KEPT, bytes_of
 from fusionc.verify.result import Difference
 
-_PATIENCE = 60  # seconds; then one run of inputs that verification makes itself is enough
+_PATIENCE = 300.0  # seconds of loops and the like, whose work no size says; then one run is enough
 _DECIDES_NOTHING = ("unstable", "undecided")
 
 
@@ -43,13 +44,17 @@ class SampleRuns:
     _same: list[Sample] = field(init=False, default_factory=list)  # those on which the models are
     _room: int = field(init=False, default=MOST_KEPT)  # for their values; others are computed again
     _deadline: float = field(init=False, default=inf)
-    _cut_short: str = field(init=False, default="")
+    _budget: Budget = field(init=False)
+    _cut_short: list[str] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._budget = self.search.budget.anew()  # samples may all have been drawn already
 
     def differences(self, drawn: Iterable[DrawnSample]) -> Sequence[Difference]:
         """In what the models differ on the first of the given and drawn samples that shows it; nothing if none does."""
         self._deadline = monotonic() + _PATIENCE
         for sample in chain(self.given.samples(), drawn):
-            if isinstance(sample, DrawnSample) and self._is_late():
+            if isinstance(sample, DrawnSample) and self._is_late(sample.label):
                 break
             outcome, differences = self._on(sample)
             if outcome == "different":
@@ -70,8 +75,13 @@ class SampleRuns:
 
     def notes(self) -> list[str]:
         """What to say of runs that were all the same."""
-        notes = [self.judge.summary(self.search.left_out), *self.given.notes()]
-        return [*notes, self._cut_short] if self._cut_short else notes
+        return [self.judge.summary(self.search.left_out), *self.given.notes()]
+
+    @property
+    def budget(self) -> Budget:
+        """What the runs have taken of the budget, and what was left out for it."""
+        left_out = [*self._cut_short, *self.search.budget.left_out]
+        return replace(self._budget, left_out=left_out)
 
     def _on(self, wanted: Sample) -> tuple[Outcome, Sequence[Difference]]:
         """What a sample shows, or where it decides nothing one that is drawn like it."""
@@ -87,16 +97,19 @@ class SampleRuns:
         sample = wanted
         for sample in self.search.redraws(wanted) if outcome in _DECIDES_NOTHING else ():
             outcome, differences = self._compared(sample)
-            if outcome not in _DECIDES_NOTHING or self._is_late():
+            if outcome not in _DECIDES_NOTHING or self._is_late(f"other inputs like {wanted.label}"):
                 break
         if outcome == "same":
             self._keep(sample)
         return outcome, differences
 
-    def _is_late(self) -> bool:
-        if not (self.judge.runs or self.judge.left_out) or monotonic() <= self._deadline:
+    def _is_late(self, what: str) -> bool:
+        """Whether there is no room, or no time, for this and what comes behind it."""
+        has_run = bool(self.judge.runs or self.judge.left_out)
+        if not has_run or not (self._budget.is_spent or monotonic() > self._deadline):
             return False
-        self._cut_short = f"no more were made, as these took more than {_PATIENCE} s"
+        why = "" if self._budget.is_spent else f", as these took more than {_PATIENCE:g} s"
+        self._cut_short.append(f"{what} and what follows{why}")
         return True
 
     def _keep(self, sample: Sample) -> None:
@@ -112,7 +125,10 @@ class SampleRuns:
             raise too_large(self.path, error) from error
         except RunError as error:
             return "different", [Difference("", sample.label, f"the reference runs, the candidate does not: {error}")]
+        runs = runs_so_far()
         outcome, differences = self.judge.outcome(sample, outputs)
+        if isinstance(sample, DrawnSample):
+            self._budget.spend(sample.work, runs_so_far() - runs)
         if not sample.edge or outcome == "different":
             self.table.add(self.judge.names, sample.label, sample.outputs, outputs)
         return outcome, differences

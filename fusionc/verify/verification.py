@@ -21,7 +21,7 @@ from fusionc.verify.judge import Judge
 from fusionc.verify.model_file import ModelFile
 from fusionc.verify.reference import SEEDS, Reference
 from fusionc.verify.reference_ahead import ReferenceAhead
-from fusionc.verify.result import Difference, OptimizerFault, Verification
+from fusionc.verify.result import IN_PART, Difference, OptimizerFault, Verification
 from fusionc.verify.sample_runs import SampleRuns, too_large
 
 _NOT_REGISTERED = "is not a registered function/op"  # what onnxruntime says of an operator that nobody has
@@ -42,15 +42,18 @@ def verify(
     optimizers_off: Sequence[str] = (),
     progress: Callable[[str], None] = lambda _: None,
     ahead: ReferenceAhead | None = None,
+    elements: int | None = None,
 ) -> Verification:
     """Does the model file `candidate` compute what `reference` computes?
 
     Both run in onnxruntime with its optimizers off: on every sample of `inputs` (a file or folder, as GivenValues takes
     it), then once per seed, on zeros, on mixed magnitudes, and on NaN and Inf. The first seed has one size for every
     dynamic dimension, the second another, the third a batch of one; `input_shape` fixes the shapes of the inputs it
-    names. Where these take minutes, fewer will do. `kernels` is a library for operators of the candidate, `numerics`
-    what its rewrites claim, as in tolerance_of. `nonfinite` False leaves NaN and Inf out. `progress` gets a line for
-    each run. `ahead` is the reference, running by itself already with the same shapes, inputs and seeds.
+    names. No more is computed than the budget of a verification allows, or `elements` (0: no limit): smaller sizes
+    are chosen, and fewer inputs drawn; what the caller gives is not left out. `kernels` is a library for operators
+    of the candidate, `numerics` what its rewrites claim, as in tolerance_of. `nonfinite` False leaves NaN and Inf
+    out. `progress` gets a line for each run. `ahead` is the reference, running by itself already with the same
+    shapes, inputs and seeds.
 
     Where all of that is the same, the candidate runs at the other `levels` of onnxruntime's optimizers, too, without
     those of `optimizers_off`. What differs there is their fault; it makes the models different unless the reference,
@@ -64,7 +67,7 @@ def verify(
     theirs = ModelFile(candidate, kernels)
     try:
         ours = ahead.take(reference) if ahead is not None else None
-        ours = ours or Reference(reference, input_shape, inputs, seeds)
+        ours = ours or Reference(reference, input_shape, inputs, seeds, elements)
     except RunError as error:
         why = f"onnxruntime cannot load {reference}: {error}"
         if _NOT_REGISTERED in why:
@@ -134,13 +137,16 @@ def _deployed(
         notes += deployment.notes
         unchecked += [level] if deployment.notes else []
     notes += map(str, faults)
+    budget = runs.budget
+    notes += filter(None, (budget.shortened,))
     return Verification(
         "equal",
         runs.judge.runs,
-        "; ".join(notes),
+        (IN_PART if budget.left_out else "") + "; ".join(notes),
         optimizer_faults=tuple(faults),
         outputs=tuple(rows),
         unchecked_levels=tuple(unchecked),
+        budget=budget,
     )
 
 

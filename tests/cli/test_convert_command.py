@@ -30,7 +30,7 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
         "--custom_passes=a.py", "--custom_passes=b.py", "--pattern_fusion_pass=false", "--dump_graph=d",
         "--enable_graph_kernel", "--graph_kernel_flags", "--opt_level=3 --disable_pass=P", "--timeout=1.5",
         "--trust_kernels", "--free_dim=x:0,2; a:0:1=n", "--report=r.html", "--on_mismatch=rollback", "--check_rewrites",
-        "--ready",
+        "--ready", "--verify_budget=0.5",
     )  # fmt: skip
     assert result.exit_code == 0, result.output
     (call,) = fake_convert.calls
@@ -67,6 +67,7 @@ def test_every_option_reaches_the_conversion(run: Any, fake_convert: Any) -> Non
         "graph_kernel_flags": "--opt_level=3 --disable_pass=P",
         "trust_kernels": True,
         "ready": True,
+        "verify_budget": 0.5,
         "timeout": 1.5,
     }
 
@@ -107,6 +108,7 @@ def test_defaults(run: Any, fake_convert: Any) -> None:
         "graph_kernel_flags": None,
         "trust_kernels": False,
         "ready": False,
+        "verify_budget": None,
         "timeout": None,
     }
 

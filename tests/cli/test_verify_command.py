@@ -38,9 +38,12 @@ def test_equal(run: Any, answer: SimpleNamespace) -> None:
 
 
 def test_shapes(run: Any, answer: SimpleNamespace) -> None:
-    assert run("verify", "-input-shape", "x:1,2", "a.onnx", "b.onnx", "--inputs=d.npz").exit_code == 0
+    assert (
+        run("verify", "-input-shape", "x:1,2", "a.onnx", "b.onnx", "--inputs=d.npz", "--verify_budget=2").exit_code == 0
+    )
     options = answer.calls[0][2]
     assert (options["input_shape"], options["inputs"]) == ({"x": (1, 2)}, Path("d.npz"))
+    assert options["elements"] == 2 * 10**9
 
 
 @pytest.mark.parametrize(("status", "exit_code"), [("different", 3), ("impossible", 1)])

@@ -28,7 +28,16 @@ ASKED = {
     "own passes": ["--custom_passes", "mine.py", "--custom_passes", "yours.py", "--pattern_fusion_pass", "false"],
     "libraries": ["--custom_op_library", "one.so", "--custom_op_library", "two.so", "--trust_kernels"],
     "verification": ["--inputs", "samples", "--runtime_level", "basic", "--runtime_level", "disabled"],
-    "wrong results": ["--no-verify", "--on_mismatch", "rollback", "--check_rewrites", "--timeout", "0.5"],
+    "wrong results": [
+        "--no-verify",
+        "--on_mismatch",
+        "rollback",
+        "--check_rewrites",
+        "--timeout",
+        "0.5",
+        "--verify_budget",
+        "4",
+    ],
     "switches": ["--optimization_switch", "IdentityPass:on;EinsumPass:off"],
     "flags": ["--graph_kernel_flags=--opt_level=2 --disable_pass=IdentityPass"],
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain, islice
 from math import prod
 from pathlib import Path
 from typing import Any
@@ -15,16 +16,19 @@ import onnx
 from fusionc.model.tensors import numpy_type, to_array
 from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
 from fusionc.runtime.runner import Runner
+from fusionc.verify.budget import Budget, Work, budget_for
 from fusionc.verify.compare import tells_something
 from fusionc.verify.inputs.formulas import Sizes
 from fusionc.verify.inputs.given_shapes import fixed_ports
 from fusionc.verify.inputs.random_inputs import Style, are_guessed, fits_numpy, has_choice, has_floats, make_feeds
 from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.inputs.size_choices import SizeChoices
+from fusionc.verify.inputs.sized_model import SizedModel
 from fusionc.verify.inputs.value_ranges import value_ranges
 from fusionc.verify.interface import Port, overridable, required_inputs
 
 _MOST_PROPOSALS = 200
+_MOST_LOWERED = 16  # proposals that cost too much
 _MOST_ELEMENTS = 1 << 28  # of an input; more of them take minutes
 _MOST_REFUSED = 1 << 29  # elements of inputs on which the reference failed; some seconds to draw them
 _REDRAWS = 8
@@ -48,25 +52,35 @@ class DrawnSample(Sample):
     sizes: Sizes
     style: Style
     seed: int
+    work: Work  # of a run
     is_overriding: bool = False  # initializers that a caller may override
 
 
 class InputSearch:
     """Draws inputs for the reference, whose model has its external data in `folder`; the caller gives some shapes.
 
+    Sizes are such that all samples fit into the `budget`, where there are any; of others there are fewer samples.
     `not_drawn` says for which input there are no values, at any size, and why; "" where there is none.
     """
 
     def __init__(
-        self, reference: Runner, model: onnx.ModelProto, folder: Path, shapes: Mapping[str, tuple[int, ...]]
+        self,
+        reference: Runner,
+        model: onnx.ModelProto,
+        folder: Path,
+        shapes: Mapping[str, tuple[int, ...]],
+        budget: Budget | None = None,
     ) -> None:
         self._reference = reference
+        self.budget = budget or budget_for(model)
         self._ports, fixed = fixed_ports(required_inputs(model), shapes)
         self.not_drawn = next(filter(None, map(_why_not_drawn, self._ports)), "")
         self._ranges = value_ranges(model, self._ports)
         dims = (dim for tensor in model.graph.initializer for dim in tensor.dims)  # of one of no use, maybe below 0
         frequent = Counter(dim for dim in dims if dim >= 0).most_common()
         self._choices = SizeChoices(self._ports, fixed, (size for size, _ in frequent))
+        self._sized = SizedModel(model, self._ports)
+        self._growth = 1, 1  # what the first sample has cost, for what its sizes say
         self._defaults = _defaults(model, folder)
         self.first_error = ""
         self.is_refused = False  # whether that error is one of the model's, not of memory or time
@@ -86,6 +100,8 @@ class InputSearch:
         if first is None:
             return
         sizes, style = first.sizes, first.style
+        self._growth = first.work.elements, self._sized.work(sizes).elements
+        self.budget.spend(first.work)
         yield first
         del first  # outputs can be large
         if not self._ports and not self._defaults:
@@ -134,36 +150,66 @@ class InputSearch:
                 yield other
 
     def _first(self, seed: int) -> DrawnSample | None:
-        for number, sizes in enumerate(_distinct(self._choices.first())):
-            if number == _MOST_PROPOSALS or self._refused >= _MOST_REFUSED:
-                break
-            for style in _NARROWER:
-                sample = self._attempt(sizes, style, seed)
-                if sample is None:
-                    continue
-                if not all(map(tells_something, sample.outputs)):
-                    positive = self._attempt(sizes, replace(style, floats="positive"), seed)
-                    if positive and all(map(tells_something, positive.outputs)):
-                        return positive
+        costly = list[Sizes]()
+        for sizes in islice(_distinct(self._choices.first()), _MOST_PROPOSALS):
+            if self._refused >= _MOST_REFUSED:
+                return None
+            if not self.budget.is_modest(self._work(sizes)):
+                costly.append(sizes)
+            elif sample := self._first_at(sizes, seed):
+                return sample
+        lower = chain.from_iterable(map(self._choices.lowered, costly[:_MOST_LOWERED]))
+        for sizes in sorted(_distinct((*lower, *costly)), key=self._work):
+            if self._refused >= _MOST_REFUSED:
+                return None
+            if sample := self._first_at(sizes, seed):
                 return sample
         return None
+
+    def _first_at(self, sizes: Sizes, seed: int) -> DrawnSample | None:
+        for style in _NARROWER:
+            sample = self._attempt(sizes, style, seed)
+            if sample is None:
+                continue
+            if not all(map(tells_something, sample.outputs)):
+                positive = self._attempt(sizes, replace(style, floats="positive"), seed)
+                if positive and all(map(tells_something, positive.outputs)):
+                    return positive
+            return sample
+        return None
+
+    def _work(self, sizes: Sizes) -> Work:
+        return self._sized.work(sizes).scaled(*self._growth)
+
+    def _has_room(self, what: str, sizes: Sizes) -> bool:
+        """Whether there is room for one more sample in the budget; what there is none for is noted."""
+        has_room = self.budget.has_room(self._work(sizes))
+        self.budget.left_out += [] if has_room else [what]
+        return has_room
 
     def _other_sizes(self, kind: int, sizes: Sizes) -> list[Sizes]:
         if kind == 0:
             return []
         return list(_distinct(self._choices.second(sizes) if kind == 1 else self._choices.single(sizes)))
 
-    def _one(self, sizes: Iterable[Sizes], styles: Sequence[Style], seed: int) -> Iterator[DrawnSample]:
-        for proposal in sizes:
+    def _one(self, sizes: Sequence[Sizes], styles: Sequence[Style], seed: int) -> Iterator[DrawnSample]:
+        *others, usual = sizes
+        if not self._has_room(f"seed {seed}", usual):
+            return
+        for proposal in (*(other for other in others if self.budget.has_room(self._work(other))), usual):
             for style in styles:
                 if sample := self._attempt(proposal, style, seed):
+                    self.budget.spend(sample.work)
                     yield sample
                     return
 
     def _edge(
         self, label: str, sizes: Sizes, style: Style, seed: int, *, is_overriding: bool = False
     ) -> Iterator[DrawnSample]:
+        if not self._has_room(label, sizes):
+            return
         if sample := self._attempt(sizes, style, seed, is_overriding=is_overriding):
+            self.budget.spend(sample.work)
             yield replace(sample, edge=True, label=f"{label}, {sample.label}")
 
     def _feeds(self, sizes: Sizes, style: Style, seed: int, is_overriding: bool) -> dict[str, Any]:
@@ -185,6 +231,7 @@ class InputSearch:
                 self.left_out.append(str(error))
             self._refused += sum(value.size for value in feeds.values() if isinstance(value, np.ndarray))
             return None
+        work = self._done(sizes, outputs)
         label = ", ".join((f"seed {seed}", " ".join(f"{symbol}={size}" for symbol, size in sizes.items())))
         return DrawnSample(
             label=label.rstrip(", "),
@@ -193,8 +240,14 @@ class InputSearch:
             sizes=sizes,
             style=style,
             seed=seed,
+            work=work,
             is_overriding=is_overriding,
         )
+
+    def _done(self, sizes: Sizes, outputs: Sequence[Any]) -> Work:
+        """What a run that gives these has cost: where they are larger than their shapes say, all is thought to be."""
+        made = sum(value.size for value in outputs if isinstance(value, np.ndarray))
+        return self._sized.work(sizes).with_outputs(made)
 
 
 def _why_not_drawn(port: Port) -> str:

@@ -78,6 +78,14 @@ class SizeChoices:
             for size in _RANKS if self._is_rank(symbol) else _LADDER:
                 yield from self._complete({**preferred, symbol: size})
 
+    def lowered(self, sizes: Sizes) -> Iterator[Sizes]:
+        """Proposals with the usual size in place of a larger one, where a model may need others to be as large."""
+        base = {symbol: sizes[symbol] for symbol in self.symbols}
+        for symbol in (symbol for symbol in self.symbols if not self._is_rank(symbol)):
+            usual = self._preferred(symbol)[0]
+            if base[symbol] > usual:
+                yield from self._complete({**base, symbol: usual})
+
     def second(self, first: Sizes) -> Iterator[Sizes]:
         """Proposals with another size for as many symbols as possible, given sizes that work."""
         other = {symbol: self._preferred(symbol)[1] for symbol in self.symbols if not self._is_rank(symbol)}

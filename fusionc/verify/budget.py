@@ -1,0 +1,103 @@
+"""What a verification may cost: elements that are computed and bytes that are needed, the same on every machine.
+
+Twenty to thirty seconds, or three conversions of a model of many nodes; four times the weights, and a gigabyte.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import onnx
+
+from fusionc.model.tensors import byte_size
+from fusionc.protos import tensors_of
+
+BILLION = 1_000_000_000
+ELEMENTS = 30 * BILLION  # that all runs of all models compute together, as node_work counts them
+_A_NODE = 2_000_000  # of a model with so many that a conversion takes long
+BYTES = 512 << 20  # of the values of one run, beside as many as the weights have: other copies of these have the rest
+_MODELS = 3  # that run on each sample: the reference, the candidate, and that once more as it is deployed
+_NAMED = 3
+_HELD_OUTPUT = 48  # bytes of an element where outputs are compared
+_RUNS = 30  # so many times the work of a sample should fit: there are others, and some are judged by more runs
+
+
+class Work(NamedTuple):
+    """What a run costs: elements that are computed, as node_work counts them, and bytes that are needed at once;
+    `outputs` counts elements of the outputs, `guessed` what is computed of values whose sizes depend on others."""
+
+    elements: int
+    bytes: int
+    outputs: int = 0
+    guessed: int = 0
+
+    def scaled(self, more: int, less: int) -> Work:
+        """The same of a run that is so many times as large."""
+        return Work(*(number * more // max(less, 1) for number in self))
+
+    def with_outputs(self, made: int) -> Work:
+        """The same of a run whose outputs have as many elements: with more of them, what is guessed grows, too."""
+        more = made - self.outputs
+        if more <= 0:
+            return self
+        grown = self.guessed * more // max(self.outputs, 1)
+        return Work(self.elements + grown, self.bytes + more * _HELD_OUTPUT, made, self.guessed + grown)
+
+
+@dataclass
+class Budget:
+    """How much a verification may compute and hold, and what its samples have taken of that."""
+
+    elements: int
+    bytes: int
+    spent: int = 0
+    most_bytes: int = 0  # that a sample has needed
+    left_out: list[str] = field(default_factory=list)  # what there was no room for
+
+    def is_modest(self, work: Work) -> bool:
+        """Is it so little that it leaves room for all that a verification does?"""
+        return _RUNS * work.elements <= self.elements and 2 * work.bytes <= self.bytes
+
+    def has_room(self, work: Work) -> bool:
+        """Is there room for one more sample?"""
+        return self.spent + _MODELS * work.elements <= self.elements and work.bytes <= self.bytes
+
+    def spend(self, work: Work, more_runs: int = 0) -> None:
+        """Note a sample, and runs besides those that each takes."""
+        self.spent += (_MODELS + more_runs) * work.elements
+        self.most_bytes = max(self.most_bytes, work.bytes)
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether there is nothing left of it."""
+        return self.spent >= self.elements
+
+    def anew(self) -> Budget:
+        """The same of which nothing is spent."""
+        return Budget(self.elements, self.bytes)
+
+    @property
+    def shortened(self) -> str:
+        """What was left out, and what it would have taken; "" where nothing was."""
+        if not self.left_out:
+            return ""
+        others = f" and {len(self.left_out) - _NAMED} others" if len(self.left_out) > _NAMED else ""
+        return f"left out for want of budget: {', '.join(self.left_out[:_NAMED])}{others} ({self}; --verify_budget)"
+
+    def __str__(self) -> str:
+        used = f"{self.spent / BILLION:.3g} of {self.elements / BILLION:.3g} billion elements"
+        return f"{used}, {self.most_bytes / (1 << 20):.0f} of {self.bytes / (1 << 20):.0f} MiB at once"
+
+
+def elements_of(billions: float | None) -> int | None:
+    """The elements that somebody allows with --verify_budget: at least one, or 0 where there is no limit."""
+    return None if billions is None else 0 if billions == 0 else max(1, round(billions * BILLION))
+
+
+def budget_for(model: onnx.ModelProto, elements: int | None = None) -> Budget:
+    """The budget to verify a model, or as many elements as somebody wants; 0 is no limit of either."""
+    if elements == 0:
+        return Budget(1 << 62, 1 << 62)
+    weights = sum(map(byte_size, tensors_of(model)))
+    return Budget(elements or max(ELEMENTS, _A_NODE * len(model.graph.node)), BYTES + weights)

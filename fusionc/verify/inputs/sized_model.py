@@ -1,0 +1,187 @@
+"""The reference at given sizes, before it runs: what onnx says of its shapes, and what a run costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any
+
+import onnx
+from onnx import TensorProto, helper, shape_inference
+
+from fusionc.operators.node_work import Dims, node_work
+from fusionc.protos import bodies_of, reads_of, with_shapes, without_large_weights
+from fusionc.verify.budget import Work
+from fusionc.verify.inputs.formulas import Sizes
+from fusionc.verify.inputs.size_choices import shape_at
+from fusionc.verify.interface import Port
+
+_ITEM = 4  # bytes of an element of a type that is not known
+_WIDE = {TensorProto.INT64: 8, TensorProto.DOUBLE: 8, TensorProto.UINT64: 8, TensorProto.STRING: 32}
+_HELD = 12  # times an input or output is in memory when it is compared, in part as float64
+_MANY_NODES = 20_000  # inference that follows what vectors hold takes seconds for as many
+_MOST_INFERRED = 100_000  # nodes, at all sizes together; at the sizes that follow, work grows as their inputs do
+_MOST_TRIPS = 1 << 20
+_A_CALL = 2_000  # elements that could be computed in the time that it takes to begin with a node
+
+
+@dataclass(frozen=True)
+class _Inferred:
+    weights: frozenset[str]
+    shapes: dict[str, Dims] = field(default_factory=dict)
+    item: dict[str, int] = field(default_factory=dict)  # bytes of an element
+    guessed: set[str] = field(default_factory=set)  # those whose shapes are
+
+
+class SizedModel:
+    """Answers what the reference costs at sizes of the symbols of its inputs. Nothing is computed before it is asked.
+
+    Shapes that depend on what values hold are not known: such a value is taken to be as large as the largest that its
+    maker reads.
+    """
+
+    def __init__(self, model: onnx.ModelProto, ports: Sequence[Port]) -> None:
+        self._given, self._ports = model, ports
+        self._light: onnx.ModelProto | None = None
+        self._known: dict[tuple[tuple[str, int], ...], Work] = {}
+        self._left = _MOST_INFERRED
+
+    def work(self, sizes: Sizes) -> Work:
+        """What one run costs at these sizes."""
+        key = tuple(sorted(sizes.items()))
+        if key not in self._known:
+            nodes = len(self._given.graph.node)
+            self._known[key] = self._scaled(sizes) if self._known and self._left < nodes else self._inferred(sizes)
+            self._left -= nodes
+        return self._known[key]
+
+    def _scaled(self, sizes: Sizes) -> Work:
+        old, known = next(iter(self._known.items()))
+        return known.scaled(self._fed(sizes), self._fed(dict(old)))
+
+    def _fed(self, sizes: Sizes) -> int:
+        return sum(prod(shape_at(port, sizes)) for port in self._ports if port.kind == "tensor")
+
+    def _inferred(self, sizes: Sizes) -> Work:
+        light = self._sized(sizes)
+        try:
+            found = shape_inference.infer_shapes(light) if len(light.graph.node) > _MANY_NODES else with_shapes(light)
+        except Exception:  # a model that onnx cannot infer costs what its inputs and outputs say
+            found = light
+        known = _Inferred(frozenset(tensor.name for tensor in self._given.graph.initializer))
+        _note(found.graph, known)
+        functions = {(f.domain, f.name, f.overload): len(f.node) for f in light.functions}
+        elements, guessed = _elements(found.graph, known, functions)
+        made = sum(prod(known.shapes.get(value.name, (1,))) for value in found.graph.output)
+        return Work(elements, _peak(found.graph, known) + self._held(found.graph, known), made, guessed)
+
+    def _held(self, graph: onnx.GraphProto, known: _Inferred) -> int:
+        names = [*(port.name for port in self._ports), *(value.name for value in graph.output)]
+        return _HELD * sum(_bytes(name, known) for name in names)
+
+    def _sized(self, sizes: Sizes) -> onnx.ModelProto:
+        if self._light is None:
+            self._light = without_large_weights(self._given)
+            del self._light.graph.value_info[:]
+            for value in self._light.graph.output:
+                value.type.tensor_type.ClearField("shape")
+        fed = {port.name: port for port in self._ports if port.kind == "tensor" and not port.optional}
+        for value in self._light.graph.input:
+            if value.name in fed:
+                dims = value.type.tensor_type.shape.dim
+                del dims[:]
+                dims.extend(onnx.TensorShapeProto.Dimension(dim_value=d) for d in shape_at(fed[value.name], sizes))
+        return self._light
+
+
+def _note(graph: onnx.GraphProto, known: _Inferred) -> None:
+    """All shapes that are known in a graph and in those inside; a name that is there twice has the larger one."""
+    for tensor in graph.initializer:
+        known.shapes[tensor.name] = tuple(tensor.dims)
+    for value in (*graph.input, *graph.value_info, *graph.output):
+        kind = value.type.tensor_type
+        known.item[value.name] = _WIDE.get(kind.elem_type, _ITEM)
+        if not kind.HasField("shape") or not all(dim.HasField("dim_value") for dim in kind.shape.dim):
+            continue
+        dims = tuple(dim.dim_value for dim in kind.shape.dim)
+        if prod(dims) >= prod(known.shapes.get(value.name, (0,))):
+            known.shapes[value.name] = dims
+    for node in graph.node:
+        for body in bodies_of(node):
+            _note(body, known)
+
+
+def _elements(
+    graph: onnx.GraphProto, known: _Inferred, functions: Mapping[tuple[str, str, str], int], trips: int = 1
+) -> tuple[int, int]:
+    """The work of all nodes of a graph, and that of those whose sizes are guessed; a body counts as often as it runs,
+    where that is known."""
+    total = guessed = 0
+    for node in graph.node:
+        _guess(node, known)
+        made = sum(prod(known.shapes.get(name, (1,))) for name in node.output if name)
+        attributes = {a.name: helper.get_attribute_value(a) for a in node.attribute if a.type not in _GRAPHS}
+        inputs = [known.shapes.get(name) for name in node.input]
+        calls = functions.get((node.domain, node.op_type, node.overload), 1)
+        work = trips * calls * node_work(node.op_type, attributes, inputs, made)
+        total += work + trips * calls * _A_CALL
+        guessed += 0 if known.guessed.isdisjoint(node.output) else work
+        for body in bodies_of(node):
+            inner = _elements(body, known, functions, min(trips * _trips(node, attributes, known), _MOST_TRIPS))
+            total += inner[0]
+            guessed += inner[1]
+    return total, guessed
+
+
+_GRAPHS = (onnx.AttributeProto.GRAPH, onnx.AttributeProto.GRAPHS)
+
+
+def _guess(node: onnx.NodeProto, known: _Inferred) -> None:
+    """Give outputs of unknown shape that of the largest input which is no weight; rows of a table the table's width."""
+    shapes = known.shapes
+    missing = [name for name in node.output if name and name not in shapes]
+    if not missing:
+        return
+    read = [shapes[other] for other in node.input if other in shapes and other not in known.weights]
+    guessed = max(read, key=prod, default=())
+    if node.op_type == "Gather" and node.input[0] in known.weights:
+        guessed = (*guessed, *shapes[node.input[0]][1:])
+    shapes.update(dict.fromkeys(missing, guessed))
+    known.guessed.update(missing)
+
+
+def _trips(node: onnx.NodeProto, attributes: Mapping[str, Any], known: _Inferred) -> int:
+    """How often a body runs: of a Scan that is a size, of a Loop it may be anything."""
+    if node.op_type != "Scan":
+        return 1
+    scanned = known.shapes.get(node.input[-1]) if node.input else None
+    axis = next(iter(attributes.get("scan_input_axes") or (0,)))
+    return scanned[axis] if scanned and -len(scanned) <= axis < len(scanned) else 1
+
+
+def _bytes(name: str, known: _Inferred) -> int:
+    return prod(known.shapes.get(name, (1,))) * known.item.get(name, _ITEM)
+
+
+def _peak(graph: onnx.GraphProto, known: _Inferred) -> int:
+    """The most bytes of values that are needed at once, weights left out, where nodes run in order."""
+    last = {name: at for at, node in enumerate(graph.node) for name in reads_of(node)}
+    last |= {value.name: len(graph.node) for value in graph.output}
+    freed: dict[int, list[str]] = {}
+    for name, at in last.items():
+        freed.setdefault(at, []).append(name)
+    held = {value.name: _bytes(value.name, known) for value in graph.input if value.name not in known.weights}
+    live = peak = sum(held.values())
+    for at, node in enumerate(graph.node):
+        for name in _made(node):
+            held[name] = _bytes(name, known)
+            live += held[name]
+        peak = max(peak, live)
+        live -= sum(held.pop(name, 0) for name in freed.get(at, ()))
+        live -= sum(held.pop(name, 0) for name in node.output if name and name not in last)
+    return peak
+
+
+def _made(node: onnx.NodeProto) -> Iterator[str]:
+    return (name for name in node.output if name)
