@@ -9,6 +9,7 @@ import onnx
 from onnx import GraphProto, NodeProto, TypeProto
 
 from fusionc.model.operators import ALIGNED_BEFORE_7, canonical_domain
+from fusionc.operators.changed_defaults import CHANGED_DEFAULTS
 from fusionc.protos import is_external
 from fusionc.target_opset.limits import cannot
 from fusionc.target_opset.unknown import EARLY
@@ -22,7 +23,7 @@ class Meanings:
 
     def __init__(self, graph: GraphProto, types: Mapping[str, TypeProto], old: int, new: int) -> None:
         self._graph, self._types, self._old, self._new = graph, types, old, new
-        self._nearest: dict[str, str] = {}  # by the output of a Resize that has no nearest_mode yet
+        self._implied: dict[str, dict[str, int | float | str]] = {}  # attributes to come, by a node's first output
 
     def write_out(self, used: Iterable[str], fresh: Callable[[str], str]) -> None:
         """Write by other operators what would lose its meaning; FusioncError where that cannot be.
@@ -33,6 +34,7 @@ class Meanings:
         del self._graph.node[:]
         for node in nodes:
             written = [node]
+            self._keep_defaults(node)
             if self._changes(node, _NUMPY, *ALIGNED_BEFORE_7, "PRelu") and self._is_aligned_otherwise(node):
                 why = f"{node.op_type} aligns its operands otherwise before opset {_NUMPY}, and here it matters, or may"
                 raise cannot(self._old, self._new, why)
@@ -43,7 +45,7 @@ class Meanings:
             if self._changes(node, _DROPOUT, "Dropout") and needed.intersection(node.output[1:]):
                 raise cannot(self._old, self._new, f"the mask of Dropout is false before opset {_DROPOUT}, then true")
             if self._changes(node, _RESIZE, "Resize", "Upsample"):
-                self._nearest[node.output[0]] = self._nearest_mode(node, nodes)
+                self._implied[node.output[0]]["nearest_mode"] = self._nearest_mode(node, nodes)
             if self._changes(node, _HARDMAX, "Hardmax"):
                 written = _by_one_axis(node, fresh)
             if self._changes(node, EARLY["LayerNormalization"], "LayerNormalization"):
@@ -55,12 +57,19 @@ class Meanings:
     def complete(self, nodes: Iterable[NodeProto]) -> None:
         """Give what the converter has made the attributes that say what was implied before."""
         for node in nodes:
-            if node.op_type == "Resize" and node.output[0] in self._nearest:
-                implied = {
-                    "coordinate_transformation_mode": "asymmetric",
-                    "nearest_mode": self._nearest[node.output[0]],
-                }
-                node.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in implied.items())
+            implied = self._implied.get(node.output[0], {}) if node.output else {}
+            written = {attribute.name for attribute in node.attribute}
+            left = {name: value for name, value in implied.items() if name not in written}
+            node.attribute.extend(onnx.helper.make_attribute(name, value) for name, value in left.items())
+
+    def _keep_defaults(self, node: NodeProto) -> None:
+        """Note what attributes mean that a node leaves out, where that is something else in its newer version."""
+        written = {attribute.name for attribute in node.attribute}
+        types = {self._element_type(name) for name in node.input[:2]}
+        for row in CHANGED_DEFAULTS:
+            is_meant = row.attribute not in written and (not row.of or not types.isdisjoint(row.of))
+            if self._changes(node, row.since, row.op) and is_meant:
+                self._implied.setdefault(node.output[0], {})[row.attribute] = row.before
 
     def _is_aligned_otherwise(self, node: NodeProto) -> bool:
         """Of PRelu the slopes are those of channels there, of others the second operand begins at an axis; onnx's
