@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fusionc.disk.paths import path_of, require_path, require_unread
+from fusionc.disk.paths import path_of, require_file_place, require_path, require_unread
 from fusionc.errors import UsageError, shown
 from fusionc.report.plog import LEVELS as LOG_LEVELS
 from fusionc.requested.dimension_size import DimensionSize
@@ -121,9 +121,11 @@ def output_path(model: Path, output: Path | None) -> Path:
         hint = "give --output a name that ends in .onnx, or has no ending"
         what = f"the output is an ONNX model, and its name ends in {path.suffix}"
         raise UsageError(what, where=str(path), hint=hint, code="E10001")
+    require_file_place(path, "--output")
     if path.suffix.lower() != ".onnx" and path.name:
         path = path.with_name(f"{path.name}.onnx")
     require_path(path, "output")
+    require_file_place(path, "--output")
     if path.is_dir() or (output is not None and output.is_dir()):
         hint = "give --output another file name"
         raise UsageError("the output is a folder", where=str(output or path), hint=hint, code="E10001")

@@ -9,7 +9,8 @@ from typing import Any
 
 import click
 
-from fusionc.disk.small_files import replace_text
+from fusionc.disk.paths import stream_at
+from fusionc.disk.small_files import write_where_told
 from fusionc.errors import FusioncError, UsageError
 
 
@@ -35,11 +36,7 @@ def write_text(path: Path, text: str) -> None:
         hint = "give a name that ends in .json"
         raise UsageError("text would be written where a model belongs", where=str(path), hint=hint, code="E10001")
     try:
-        place = Path(os.path.realpath(path))
-        if place.exists() and not place.is_file():  # a terminal, say
-            place.write_text(text, encoding="utf-8", newline="\n")
-            return
-        replace_text(place, text)
+        write_where_told(path if stream_at(path) else Path(os.path.realpath(path)), text)
     except OSError as error:
         what = f"the file cannot be written: {error.strerror}"
         if not path.parent.exists():

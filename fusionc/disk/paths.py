@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -13,6 +14,9 @@ _NO_PATH = {
     errno.ELOOP: "is a symbolic link that leads back to itself",
     errno.ENAMETOOLONG: "has a name that is too long",
 }
+
+PIPE, DEVICE = "pipe", "device"  # what one can write into
+_STREAMS = {stat.S_IFIFO: PIPE, stat.S_IFCHR: DEVICE, stat.S_IFBLK: "block device", stat.S_IFSOCK: "socket"}
 
 
 def path_of(given: object, name: str, hint: str) -> Path:
@@ -38,6 +42,31 @@ def is_same(path: Path, other: Path) -> bool:
     return os.path.realpath(path) == os.path.realpath(other) or (
         path.exists() and other.exists() and path.samefile(other)
     )
+
+
+def stream_at(path: Path) -> str:
+    """What a path leads to, where that is neither a file nor a folder, but a pipe, a device or a socket; else ""."""
+    try:
+        kind = stat.S_IFMT(path.stat().st_mode)
+    except (OSError, ValueError):
+        return ""
+    return _STREAMS.get(kind, "")
+
+
+def require_no_stream(path: Path) -> None:
+    """Raise FileExistsError where what a path leads to is neither a file nor a folder."""
+    if what := stream_at(path):
+        raise FileExistsError(errno.EEXIST, f"there is a {what}", str(path))
+
+
+def require_file_place(path: Path, option: str) -> None:
+    """Raise UsageError E10001 where what `option` names is no place for a file that is renamed to there: a pipe, a
+    device, or a file by the name that the system gives to open ones, /dev/stdout."""
+    system = Path(os.path.abspath(path)).parts[1:]
+    is_open = system[:1] == ("proc",) or (system[:1] == ("dev",) and (len(system) == 2 or system[1] == "fd"))
+    if what := stream_at(path) or ("file that a program has opened" if is_open and path.is_file() else ""):
+        hint = f"give the name of a file with {option}; another program can send it on from there"
+        raise UsageError(f"{option} names a {what}", where=str(path), hint=hint, code="E10001")
 
 
 def require_unread(written: Path, option: str, read: Mapping[Path, str]) -> None:

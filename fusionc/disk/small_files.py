@@ -6,14 +6,26 @@ import secrets
 from contextlib import suppress
 from pathlib import Path
 
+from fusionc.disk.paths import DEVICE, PIPE, require_no_stream, stream_at
+
 
 def replace_text(file: Path, text: str) -> None:
     """Write a file as UTF-8 beside its place first, then rename it. Raises OSError, and leaves nothing behind."""
     replace_bytes(file, text.encode())
 
 
+def write_where_told(file: Path, text: str) -> None:
+    """Write to a place that the user names, which may be a pipe or a device, such as a terminal: those are written
+    into, a file is written as replace_text does. Raises OSError."""
+    if stream_at(file) in (PIPE, DEVICE):
+        file.write_text(text, encoding="utf-8", newline="\n")
+    else:
+        replace_text(file, text)
+
+
 def replace_bytes(file: Path, content: bytes) -> None:
-    """Write a file as replace_text does."""
+    """Write a file as replace_text does, but nothing in the place of a pipe or a device."""
+    require_no_stream(file)
     temporary = file.with_name(f"{file.name}.{secrets.token_hex(4)}")
     try:
         temporary.write_bytes(content)

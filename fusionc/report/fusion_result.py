@@ -14,6 +14,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from fusionc.disk.paths import require_no_stream
 from fusionc.disk.small_files import replace_text
 from fusionc.report.environment import variable
 from fusionc.report.report import totals
@@ -53,6 +54,7 @@ def write_fusion_result(
     if content and budget:
         content["verification_budget"] = _budget(budget)
     try:
+        require_no_stream(file)
         if not content:
             file.unlink(missing_ok=True)
             return None

@@ -12,6 +12,7 @@ from pathlib import Path
 import onnx
 import onnx.printer
 
+from fusionc.disk.paths import require_no_stream
 from fusionc.errors import FusioncError, UsageError
 from fusionc.report.model_info import drop_large_data
 
@@ -46,6 +47,8 @@ class GraphDump:
         light.CopyFrom(proto)
         drop_large_data(light)
         with self._guarded():
+            for ending in (".onnx", ".txt"):
+                require_no_stream(path.with_suffix(ending))
             path.with_suffix(".onnx").write_bytes(proto.SerializeToString())
             path.with_suffix(".txt").write_text(str(onnx.printer.to_text(light)), encoding="utf-8")
 

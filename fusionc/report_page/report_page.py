@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from fusionc.disk.small_files import replace_text
+from fusionc.disk.paths import DEVICE, PIPE, stream_at
+from fusionc.disk.small_files import write_where_told
 from fusionc.errors import UsageError
 from fusionc.report.report import Report
 from fusionc.report_page.drawing import require_layout
@@ -28,7 +29,8 @@ class ReportPage:
         if file.is_dir() or not file.parent.is_dir():
             what = "the page of the report is a folder" if file.is_dir() else "the folder of the page does not exist"
             raise UsageError(what, where=f"--report {file}", hint="give the name of a file", code="E10410")
-        if file.exists() and not _is_page(file):
+        stream = stream_at(file)
+        if file.exists() and stream not in (PIPE, DEVICE) and (stream or not _is_page(file)):
             what, hint = "a file is in the way that is not a page of fusionc", "remove it, or give another name"
             raise UsageError(what, where=f"--report {file}", hint=hint, code="E10001")
         self.file = file
@@ -58,7 +60,7 @@ class ReportPage:
         """
         text = page_text(report, passes, self.notes.groups, self.times, failure)
         try:
-            replace_text(self.file, text)
+            write_where_told(self.file, text)
         except OSError as error:
             report.notices.append(f"{self.file} is not written: {error.strerror}")
         else:

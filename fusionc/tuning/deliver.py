@@ -11,6 +11,7 @@ from pathlib import Path
 from fusionc.bisection.changed_switches import changed_switches
 from fusionc.custom.loading import load_passes
 from fusionc.disk.content import content_if_any, content_of
+from fusionc.disk.paths import stream_at
 from fusionc.disk.places import cannot_be_written
 from fusionc.disk.small_files import replace_text
 from fusionc.errors import FusioncError, UsageError
@@ -48,6 +49,8 @@ def require_places(options: Options) -> None:
 def _is_own(place: Path, output: Path) -> bool:
     """Whether a tuning has written the file: the plot says so of itself, and of the switch file beside it."""
     with suppress(OSError, ValueError):
+        if stream_at(place) or stream_at(beside(output, "tune.svg")):
+            return False
         _, mark, contents = beside(output, "tune.svg").read_text(encoding="utf-8").partition(_MARK)
         return bool(mark) and (place.suffix == ".svg" or content_of(place) in contents)
     return False

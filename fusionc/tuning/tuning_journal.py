@@ -15,6 +15,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
+from fusionc.disk.paths import require_no_stream
 from fusionc.disk.small_files import replace_text
 from fusionc.errors import FusioncError
 
@@ -91,6 +92,7 @@ def _read(path: Path) -> dict[str, _Steps]:
     """The steps of each run in a journal. A line that was being written when a run ended does not count."""
     runs: dict[str, _Steps] = {}
     try:
+        require_no_stream(path)
         lines = path.read_text(encoding="utf-8").splitlines()
         if lines:
             runs[str(json.loads(lines[0])["tune"])] = {}

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import re
 import shlex
 import shutil
+import socket
+import stat
 import subprocess
+import threading
 from contextlib import nullcontext
 from html.parser import HTMLParser
 from pathlib import Path
@@ -235,3 +239,21 @@ def in_browser(folder: Path, address: str, *options: str) -> tuple[str, str]:
         [CHROMIUM, *quiet, *options, address], capture_output=True, text=True, timeout=120, check=True
     )
     return done.stdout, done.stderr
+
+
+def test_a_page_that_goes_into_a_pipe(in_a_folder_of_its_own: None) -> None:
+    os.mkfifo("report.html")
+    read = list[str]()
+    reader = threading.Thread(target=lambda: read.append(Path("report.html").read_text("utf-8")), daemon=True)
+    reader.start()
+    report = fusionc.convert(SAMPLES / "matmul_bias.onnx", output="out.onnx", verify=False, report="report.html")
+    reader.join(10)
+    assert report.page == Path("report.html") and Elements(read[0]).seen
+    assert stat.S_ISFIFO(os.lstat("report.html").st_mode)
+
+
+def test_a_page_is_no_socket(in_a_folder_of_its_own: None) -> None:
+    with socket.socket(socket.AF_UNIX) as listening:
+        listening.bind("report.html")
+        with pytest.raises(UsageError, match="a file is in the way"):
+            fusionc.convert(SAMPLES / "matmul_bias.onnx", output="out.onnx", report="report.html")

@@ -209,7 +209,7 @@ def test_what_lies_behind_does_not_run() -> None:
 def test_the_run_has_the_weights_where_they_lie_and_the_given_inputs(
     in_a_folder_of_its_own: None, is_external: bool
 ) -> None:
-    """Of the index every other value than 0 is out of bounds, so that a run needs to be told."""
+    """Which index fits, the weight says alone: the run takes the given one."""
     text = TREES.replace("float[N,2] scale", "int64[1] index").replace(
         "Mul (x, scale)", "Gather <axis = 0> (far, index)"
     )
