@@ -11,7 +11,7 @@ _UNKNOWN = TensorProto.UNDEFINED
 
 @dataclass(frozen=True)
 class ChangedDefault:
-    """Before the opset `since` a node of this operator without the attribute means `before`, from then on another value.
+    """Before the opset `since` a node of this operator without the attribute means `before`, from then on another one.
 
     Where it matters for some element types of its first two inputs only, these are `of`.
     """
@@ -23,7 +23,7 @@ class ChangedDefault:
     of: tuple[int, ...] = ()
 
 
-# What Softmax, LogSoftmax and Hardmax take for an axis changes as well, and with it what they do: they are written anew.
+# The axis of Softmax, LogSoftmax and Hardmax changes as well, and with it what they do: they are written anew.
 CHANGED_DEFAULTS = (
     # From opset 21 on it computes in float; the definition of opset 18 does so for the smaller types only.
     ChangedDefault("GroupNormalization", 21, "stash_type", TensorProto.DOUBLE, (TensorProto.DOUBLE,)),

@@ -1,9 +1,10 @@
-"""Attributes whose absence means something else since a newer opset: the table is complete, and raised models show it."""
+"""Attributes whose absence means something else in a newer opset: the table is complete, raised models keep theirs."""
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -47,7 +48,7 @@ def changed() -> Iterator[tuple[str, str]]:
             }
     for op, by_version in versions.items():
         defaults = [by_version[version] for version in sorted(by_version)]
-        for before, after in zip(defaults, defaults[1:], strict=False):
+        for before, after in pairwise(defaults):
             yield from ((op, name) for name, value in after.items() if before.get(name) != value)
 
 
