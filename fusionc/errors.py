@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable, Sequence
 
 _LONGEST_QUOTE = 120  # characters
-_SHOWN = 100  # details; who has more mistakes in a file has given another one than was meant
+SHOWN = 20  # details; who has more mistakes in a file has given another one than was meant
 
 
 def printable(text: str) -> str:
@@ -34,7 +34,7 @@ def advice(name: str, candidates: Iterable[str], otherwise: str) -> str:
 def nearest(name: str, candidates: Iterable[str]) -> str | None:
     """The candidate most like `name`, upper and lower case being the same; of two such the later one."""
     folded = {candidate.casefold(): candidate for candidate in candidates}
-    found = difflib.get_close_matches(name.casefold(), sorted(folded), n=1)
+    found = difflib.get_close_matches(name.casefold(), sorted(folded), n=1) if folded else []
     return folded[found[0]] if found else None
 
 
@@ -70,9 +70,9 @@ class FusioncError(Exception):
         self.log_file: object = None  # where there is more about it
 
     def __str__(self) -> str:
-        lines = [f"{self.code}: {self.what}", *(f"  {detail}" for detail in self.details[:_SHOWN])]
-        if len(self.details) > _SHOWN:
-            lines.append(f"  … and {len(self.details) - _SHOWN} more")
+        lines = [f"{self.code}: {self.what}", *(f"  {detail}" for detail in self.details[:SHOWN])]
+        if len(self.details) > SHOWN:
+            lines.append(f"  … and {len(self.details) - SHOWN} more")
         if self.where:
             lines.append(f"  where: {self.where}")
         if self.hint:

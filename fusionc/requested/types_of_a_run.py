@@ -15,8 +15,6 @@ from onnx import ModelProto, TensorProto, TypeProto, ValueInfoProto, helper
 from fusionc.model.write_back import keep
 from fusionc.protos import needed_for
 from fusionc.runtime.run_errors import RunError
-from fusionc.verify.first_sample import first_sample_of
-from fusionc.verify.seeding import seeded_runner
 
 
 @dataclass
@@ -39,6 +37,9 @@ class TypesOfARun:
         return {name: self._known[name] for name in names if name in self._known}
 
     def _run(self, model: ModelProto, names: Sequence[str], folder: Path) -> None:
+        from fusionc.verify.first_sample import first_sample_of  # few conversions need them
+        from fusionc.verify.seeding import seeded_runner
+
         part = ModelProto()
         part.CopyFrom(model)
         nodes = list(part.graph.node)  # holds the entries, so that their identities stay valid

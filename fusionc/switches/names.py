@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from fusionc.errors import advice, quote
+from fusionc.errors import SHOWN, advice, quote
 
 if TYPE_CHECKING:
     from fusionc.rewrite.definition import Pass
@@ -24,7 +24,7 @@ class PassNames:
             for name in (p.name, *p.aliases):
                 found.setdefault(name, []).append(p)
         self._passes = {name: tuple(named) for name, named in found.items()}
-        self._searches = iter(range(100))  # for the nearest name, which takes long: nobody reads more
+        self._searches = iter(range(SHOWN))  # for the nearest name, which takes long: nobody reads more
 
     def find(self, name: str) -> tuple[Pass, ...]:
         """The passes of that name or alias; none where the registry has none."""

@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from bisect import bisect_left
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from fusionc.errors import UsageError, advice, quote
+from fusionc.errors import SHOWN, UsageError, advice, quote
 
 _decode = json.JSONDecoder().raw_decode
 _blanks = re.compile(r"[ \t\r\n]*")
@@ -59,7 +61,15 @@ class WrittenSwitches:
 
     def line(self, at: int) -> int:
         """The number of the line at an offset; the first is 1."""
-        return self.text.count("\n", 0, at) + 1
+        return bisect_left(self._ends, at) + 1
+
+    @cached_property
+    def _ends(self) -> list[int]:
+        return [found.start() for found in re.finditer("\n", self.text)]
+
+    def advice(self, name: str, candidates: Sequence[str], otherwise: str) -> str:
+        """The candidate most like a name, or `otherwise`; the search takes long, and few mistakes are shown."""
+        return advice(name, candidates if len(self.mistakes) < SHOWN else (), otherwise)
 
     def refuse_mistakes(self) -> None:
         """Raises UsageError, with one line for each mistake in the order of the text, if there is one: E21002 for a
@@ -78,7 +88,8 @@ class WrittenSwitches:
     def _place(self, at: int) -> str:
         if self.path is None:
             return OPTION
-        return f"{self.path}:{self.line(at)}:{at - self.text.rfind(chr(10), 0, at)}"
+        line = self.line(at)
+        return f"{self.path}:{line}:{at - (self._ends[line - 2] if line > 1 else -1)}"
 
 
 def read_option(text: str) -> WrittenSwitches:
@@ -158,7 +169,7 @@ def _read_json(file: WrittenSwitches) -> None:
         elif member.key in SECTIONS:
             file.mistakes.append((member.key_at, f'{quote(member.key)} belongs inside "Switch"'))
         else:
-            hint = advice(member.key, (*_WITHOUT_EFFECT, "Switch"), 'switches belong inside "Switch"')
+            hint = file.advice(member.key, (*_WITHOUT_EFFECT, "Switch"), 'switches belong inside "Switch"')
             file.mistakes.append((member.key_at, f"{quote(member.key)} is not a key of a switch file; {hint}"))
 
 
@@ -168,7 +179,7 @@ def _read_sections(file: WrittenSwitches, switch: _Member) -> None:
         return
     for section in _members(file, switch.value_at):
         if section.key not in SECTIONS:
-            hint = advice(section.key, SECTIONS, 'allowed are "GraphFusion" and "UBFusion"')
+            hint = file.advice(section.key, SECTIONS, 'allowed are "GraphFusion" and "UBFusion"')
             file.mistakes.append((section.key_at, f'{quote(section.key)} is not a section of "Switch"; {hint}'))
         elif not isinstance(section.value, dict):
             file.mistakes.append((section.value_at, f'{quote(section.key)} must be an object: {{"ALL": "on"}}'))

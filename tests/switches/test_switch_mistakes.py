@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -174,3 +174,36 @@ def test_all_mistakes_in_the_option_at_once(registry: Sequence[Pass]) -> None:
         '--optimization_switch: "ALL" is not allowed here, only in a switch file',
         '--optimization_switch: "Foo" is not a pass; "fusionc passes" lists the names',
     ]
+
+
+MANY = 100_000
+
+
+def on_one_line(mistake: Callable[[int], str]) -> str:
+    return f'{{"Switch": {{"GraphFusion": {{{", ".join(map(mistake, range(MANY)))}}}}}}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "first"),
+    [
+        (on_one_line(lambda k: f'"Pas{k}": "on"'), '1:29: "Pas0" is not a pass; '),
+        (on_one_line(lambda k: f'"PrunePass{k}": 1'), '1:43: "PrunePass0" is 1; '),
+        (on_one_line(lambda k: '"P": "on"' if k else '"P": "on", "P": "on"'), '1:29: "P" is not a pass; '),
+        ("{" + ", ".join(f'"Swich{k}": 1' for k in range(MANY)) + "}", '1:2: "Swich0" is not a key of a switch file; '),
+        ('{"Switch": {' + ", ".join(f'"UB{k}": 1' for k in range(MANY)) + "}}", '1:13: "UB0" is not a section'),
+        ("\n".join("P:on" for _ in range(MANY + 1)), '1:1: "P" is not a pass; '),
+    ],
+    ids=["names", "values", "twice", "keys", "sections", "lines"],
+)
+def test_many_mistakes_take_linear_time_and_twenty_lines(
+    registry: Sequence[Pass], tmp_path: Path, text: str, first: str
+) -> None:
+    """To look for the place of each from the beginning of the text would take minutes."""
+    file = tmp_path / "cfg.json"
+    file.write_text(text)
+    with pytest.raises(UsageError, match="mistakes in the switch file") as caught:
+        decide(registry, switch_file=file)
+    shown = str(caught.value).splitlines()
+    assert caught.value.details[0].startswith(f"{file}:{first}")
+    assert sum(line.startswith(f"  {file}:") for line in shown) == 20
+    assert f"  … and {len(caught.value.details) - 20} more" in shown and len(caught.value.details) >= MANY
