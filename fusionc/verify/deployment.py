@@ -43,7 +43,7 @@ class Deployment:
     _open: tuple[tuple[object, ...], Runner] | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
-        self.judge, self.table = self.judge.another(), ErrorTable(self.level)
+        self.judge, self.table = self.judge.another(self.level), ErrorTable(self.level)
 
     def fault(self, samples: Iterable[Sample]) -> OptimizerFault | None:
         """What differs at this level, and which optimizers do that.
@@ -128,7 +128,7 @@ class Deployment:
     def _difference(self, sample: Sample, outputs: _Outputs) -> Difference | None:
         if isinstance(outputs, str):
             return Difference("", sample.label, outputs)
-        outcome, differences = self.judge.another().outcome(sample, outputs)
+        outcome, differences = self.judge.another(self.level).outcome(sample, outputs)
         return differences[0] if outcome == "different" else None
 
     def _errors(self, sample: Sample, outputs: _Outputs) -> dict[str, float]:

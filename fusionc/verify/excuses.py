@@ -21,6 +21,7 @@ from fusionc.verify.compare import Numerics, as_float64, unequal
 from fusionc.verify.noise import ONE_IN
 from fusionc.verify.order_dependence import Reach
 
+STEPS_ONE_IN = 500  # elements of a grid may be on the next step: of 8 bits rounding takes one in some thousand there
 _MOST = 0.5  # the share of an output that moves by itself where the model amplifies rounding as a whole
 # Where two elements are about as large, these put them in another order, with all that follows.
 _SORTING = ("TopK", "NonMaxSuppression", "NonZero", "Unique")
@@ -49,6 +50,7 @@ class Excused:
 class Excuses:
     """What was excused: in total on the samples where there was any, and of each output on those that are ordinary."""
 
+    one_in: int = ONE_IN
     samples: int = 0
     elements: int = 0
     compared: int = 0
@@ -73,7 +75,7 @@ class Excuses:
 
     def has_room(self, name: str, excused: Excused) -> bool:
         """Whether so many elements are excused, with those of the samples before."""
-        most = 1 + (self._sizes[name] + excused.size) // ONE_IN
+        most = 1 + (self._sizes[name] + excused.size) // self.one_in
         return not excused.far or self._far[name] + excused.far <= most
 
     def __str__(self) -> str:

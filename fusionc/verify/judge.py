@@ -14,6 +14,7 @@ from fusionc.runtime.runner import Runner
 from fusionc.verify.compare import Mismatch, Numerics, compare, largest_magnitude, tells_something
 from fusionc.verify.conditioning import Conditioning, steps
 from fusionc.verify.excuses import (
+    STEPS_ONE_IN,
     Excused,
     Excuses,
     excused_elements,
@@ -22,6 +23,7 @@ from fusionc.verify.excuses import (
     size_of,
     sorted_outputs,
 )
+from fusionc.verify.grid_steps import GridSteps
 from fusionc.verify.inputs.sample import Sample
 from fusionc.verify.model_file import light_model
 from fusionc.verify.noise import ABOUT, IN_PROPORTION, Noise, elements_off, is_within, usual_difference
@@ -37,26 +39,29 @@ class Judge:
     """Judges one sample after the other. `runs` counts those that were compared and found the same, `left_out` those
     on which the reference decides nothing."""
 
-    def __init__(self, reference: Path, runner: Runner, numerics: Numerics = "rounding") -> None:
-        self._numerics = numerics
+    def __init__(
+        self, reference: Path, runner: Runner, numerics: Numerics = "rounding", grids: GridSteps | None = None
+    ) -> None:
+        self._numerics, self._grids = numerics, grids
         self.names = runner.outputs
         self._conditioning = Conditioning(reference, runner)
         self._order, self._optimizers = OrderDependence(reference), OptimizerDependence(reference)
         self._scales: dict[str, float] = {}
         self._nowhere: list[Reach | None] = [None] * len(self.names)
         self._sorted = _sorted(reference)
-        self.excuses, self._widened = Excuses(), Excuses()
+        self.excuses, self._widened, self._steps = Excuses(), Excuses(), Excuses(STEPS_ONE_IN)
         self.runs = self.left_out = 0
         self.moves = 0.0  # how far the reference moved of itself, as a share of the largest value
         self.is_undecided = True  # until an ordinary sample has shown the same
         self.never_finite = set(self.names)  # the outputs of which nothing but NaN and infinities has been compared
 
-    def another(self) -> Judge:
+    def another(self, level: str) -> Judge:
         """One that has counted nothing, for what onnxruntime's optimizers make of the candidate: they round."""
         other = copy(self)
+        other._grids = self._grids and self._grids.at(level)
         other._numerics = "approximate" if self._numerics == "approximate" else "rounding"
         other._scales = {}
-        other.excuses, other._widened = Excuses(), Excuses()
+        other.excuses, other._widened, other._steps = Excuses(), Excuses(), Excuses(STEPS_ONE_IN)
         other.runs = other.left_out = 0
         other.moves, other.is_undecided, other.never_finite = 0.0, True, set(self.names)
         return other
@@ -88,19 +93,45 @@ class Judge:
         differences = _differences(sample, left)
         if left:
             meaning, left, reaches = self._amplified(sample, found, reaches)
-        if meaning == "different":
-            return meaning, differences
-        if not left and any(map(is_open, sample.outputs, reaches)):
-            self.left_out += 1
-            return "undecided", []
-        excused = self._excused(sample, found, order, reaches)
+        if meaning != "different":
+            if not left and any(map(is_open, sample.outputs, reaches)):
+                self.left_out += 1
+                return "undecided", []
+            excused = self._excused(sample, found, order, reaches)
+            meaning, differences = self._weighed(sample, reaches, excused, left, meaning, differences)
+        if meaning != "same" and self._are_steps(sample, found):
+            return self._same(sample, {}, {})
+        self.left_out += meaning == "unstable"
+        return self._same(sample, left, excused) if meaning == "same" else (meaning, differences)
+
+    def _weighed(
+        self,
+        sample: Sample,
+        reaches: Sequence[Reach | None],
+        excused: Mapping[str, Excused],
+        left: Mapping[str, Mismatch],
+        meaning: Outcome,
+        differences: list[Difference],
+    ) -> tuple[Outcome, list[Difference]]:
+        """What a sample means in which rounding, or the order of reductions, explains all that differs."""
         if regions := self._regions(sample, reaches, excused):
             return "different", regions
         is_within = not sample.edge and all(mismatch.within_widest for mismatch in left.values())
-        if meaning == "unstable" or (left and not is_within) or (sample.edge and self._are_regions(excused)):
-            self.left_out += 1
+        if (left and not is_within) or (sample.edge and self._are_regions(excused)):
             return "unstable", differences
-        return self._same(sample, left, excused)
+        return meaning, differences
+
+    def _are_steps(self, sample: Sample, found: Sequence[Any]) -> bool:
+        """Whether nothing differs but a few steps of grids, to the next number, and what comes of these."""
+        stepped = self._grids and self._grids.stepped(sample.feeds, found)
+        if not stepped or not all(self._steps.has_room(*one) for one in stepped.steps.items()):
+            return False
+        if self.mismatches(sample, stepped.outputs, found):
+            return False
+        self._steps.add(stepped.steps)
+        for name, one in stepped.steps.items():
+            self._steps.take(name, one)
+        return True
 
     def _same(
         self, sample: Sample, left: Mapping[str, Mismatch], excused: Mapping[str, Excused]
@@ -195,6 +226,9 @@ class Judge:
         if self.excuses.samples:
             decided = "the order of a reduction or rounding decides them"
             parts.append(f"in {self.excuses.samples} of them but for {self.excuses}: {decided}")
+        if self._steps.samples:
+            counts = f"{self._steps.elements:,} of {self._steps.compared:,} quantized or rounded elements"
+            parts.append(f"in {self._steps.samples} of them but for {counts}, which are on the next step")
         if self.left_out:
             parts.append(f"{self.left_out} left out where the reference is unstable")
         if self.moves and (self._widened.samples or self.left_out):

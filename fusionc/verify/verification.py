@@ -15,6 +15,7 @@ from fusionc.runtime.run_errors import OutOfMemory, RunError
 from fusionc.runtime.runner import Runner, closes_runners
 from fusionc.verify.compare import Numerics
 from fusionc.verify.deployment import Deployment
+from fusionc.verify.grid_steps import GridSteps
 from fusionc.verify.inputs.search import InputSearch
 from fusionc.verify.interface import interface_differences
 from fusionc.verify.judge import Judge
@@ -89,7 +90,7 @@ def verify(
     if not ours.runner.outputs:
         return Verification("impossible", 0, f"{reference} has no outputs to compare")
 
-    judge = Judge(reference, ours.runner, numerics)
+    judge = Judge(reference, ours.runner, numerics, GridSteps(reference, theirs))
     runs = SampleRuns(candidate, other, ours.runner, ours.given, search, judge, progress)
     if differences := runs.differences(drawn):
         does_run = bool(differences[0].subject)  # if it does, an output differs

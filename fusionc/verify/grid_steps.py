@@ -1,0 +1,155 @@
+"""Steps of a grid that rounding takes to the other side: of Quantize, DynamicQuantizeLinear, Round, Floor, Ceil, Cast.
+
+A number on the limit between two steps becomes one or the other by its last bit, and what is computed of it differs by
+more than any tolerance. So the reference computes on with the candidate's steps: in front of each grid both models must
+agree, but for a few steps to the next number, and behind it up to the usual tolerance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import TensorProto, helper
+
+from fusionc.model.operators import canonical_domain
+from fusionc.model.tensors import byte_size
+from fusionc.protos import tensors_of
+from fusionc.runtime.run_errors import RunError
+from fusionc.runtime.runner import Feeds, closes_runners
+from fusionc.verify.compare import compare
+from fusionc.verify.excuses import Excused
+from fusionc.verify.model_file import ModelFile, light_model
+from fusionc.verify.seeding import seeded_runner
+
+_GRIDS = ("QuantizeLinear", "DynamicQuantizeLinear", "Round", "Floor", "Ceil")
+_DOMAINS = ("", "com.microsoft")
+_INTEGERS = (TensorProto.INT8, TensorProto.UINT8, TensorProto.INT16, TensorProto.UINT16, TensorProto.INT32)
+_FED = ("int8", "uint8", "int16", "uint16", "int32", "float16", "float32", "float64")
+_LARGEST_MODEL = 1_500_000_000  # bytes; what has as many inputs besides may be too large for memory
+_MOST = 4096  # grids of a model that is looked at
+
+
+@dataclass(frozen=True)
+class Stepped:
+    """What the reference gives with the candidate's steps; an output that is a grid is the candidate's. And of each
+    grid, what is on another step."""
+
+    outputs: list[Any]
+    steps: Mapping[str, Excused]
+
+
+@dataclass(frozen=True)
+class GridSteps:
+    """The reference and a candidate, which runs at this level of onnxruntime's optimizers."""
+
+    reference: Path
+    candidate: ModelFile
+    level: str = "disabled"
+
+    def at(self, level: str) -> GridSteps:
+        """The same at another level."""
+        return replace(self, level=level)
+
+    @closes_runners
+    def stepped(self, feeds: Feeds, found: Sequence[Any]) -> Stepped | None:
+        """The reference with the steps that the candidate takes, whose outputs are `found`; None where there are no
+        grids of which both have the values, or one of them is off by more than a step."""
+        try:
+            model, folder = light_model(self.reference)
+            grids = [list(filter(None, grid.output)) for grid in _grids(model)]
+            if not 0 < len(grids) <= _MOST or sum(map(byte_size, tensors_of(model))) > _LARGEST_MODEL:
+                return None
+            theirs = self._values(list(chain.from_iterable(grids)), feeds, found)
+            held = {name: value for name, value in theirs.items() if _can_be_fed(value)}
+            outputs = [value.name for value in model.graph.output]
+            kept = _cut(model, held)
+            results = seeded_runner(model, folder).run({**feeds, **held})
+        except (RunError, OSError, ValueError):
+            return None
+        computed = dict(zip(kept, results[len(outputs) :], strict=True))
+        made = dict[str, Excused]()
+        for grid in grids:
+            if not set(grid) <= held.keys():
+                continue
+            excused = _steps_of(*([values[name] for name in grid] for values in (computed, held)))
+            if excused is None:
+                return None
+            made[grid[0]] = excused
+        shown = [held.get(name, value) for name, value in zip(outputs, results, strict=False)]
+        return Stepped(shown, made) if any(excused.elements for excused in made.values()) else None
+
+    def _values(self, names: Sequence[str], feeds: Feeds, found: Sequence[Any]) -> dict[str, Any]:
+        """What the candidate has under these names, as far as it has them. Raises RunError."""
+        model, folder = light_model(self.candidate.path)
+        made = {name for node in model.graph.node for name in node.output}
+        outputs = [value.name for value in model.graph.output]
+        shown = [name for name in names if name in made]
+        model.graph.output.extend(onnx.ValueInfoProto(name=name) for name in shown if name not in outputs)
+        listed = [value.name for value in model.graph.output]
+        runner = seeded_runner(model, folder, self.candidate.kernels, level=self.level)
+        values = dict(zip(listed, runner.run(feeds), strict=True))
+        is_same = all(compare(value, values[name]) is None for name, value in zip(outputs, found, strict=True))
+        return {name: values[name] for name in shown} if is_same else {}
+
+
+def _grids(model: onnx.ModelProto) -> Iterator[onnx.NodeProto]:
+    for node in model.graph.node:
+        is_cast = node.op_type == "Cast" and any(a.name == "to" and a.i in _INTEGERS for a in node.attribute)
+        if canonical_domain(node.domain) in _DOMAINS and (node.op_type in _GRIDS or is_cast):
+            yield node
+
+
+def _can_be_fed(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.name in _FED
+
+
+def _cut(model: onnx.ModelProto, held: Mapping[str, NDArray[Any]]) -> list[str]:
+    """Make inputs of these values, and outputs of what the model computes for them; their order."""
+    kept = list[str]()
+    for node in model.graph.node:
+        for at, name in enumerate(node.output):
+            if name in held:
+                node.output[at] = f"{name}.computed"
+                kind = helper.np_dtype_to_tensor_dtype(held[name].dtype)
+                model.graph.input.append(helper.make_tensor_value_info(name, kind, None))
+                kept.append(name)
+    for value in model.graph.output:
+        if value.name in held:
+            value.name = f"{value.name}.computed"
+    have = {value.name for value in model.graph.output}
+    for name in kept:
+        seen = f"{name}.seen" if f"{name}.computed" in have else f"{name}.computed"
+        if seen.endswith(".seen"):
+            model.graph.node.append(helper.make_node("Identity", [f"{name}.computed"], [seen]))
+        model.graph.output.append(onnx.ValueInfoProto(name=seen))
+    return kept
+
+
+def _steps_of(ours: Sequence[NDArray[Any]], theirs: Sequence[NDArray[Any]]) -> Excused | None:
+    """How many elements of a grid are on the next step; None where one is farther away, or the scale is another.
+
+    Of DynamicQuantizeLinear these are its quantized elements, its scale and its zero point, from which steps count.
+    """
+    if any(a.shape != b.shape or a.dtype != b.dtype for a, b in zip(ours, theirs, strict=True)):
+        return None
+    a, b = (_from_zero(values) for values in (ours, theirs))
+    if len(ours) > 1 and compare(ours[1], theirs[1], numerics="bitwise") is not None:
+        return None
+    is_same = (a == b) | (np.isnan(a) & np.isnan(b))
+    with np.errstate(invalid="ignore"):
+        if (np.abs(a - b) > 1)[~is_same].any() or not np.isfinite(a - b)[~is_same].all():
+            return None
+    count = int((~is_same).sum())
+    return Excused(count, a.size, count, 1.0)
+
+
+def _from_zero(values: Sequence[NDArray[Any]]) -> NDArray[np.float64]:
+    zero = values[2].astype(np.float64) if len(values) > 2 else 0.0
+    return np.asarray(values[0].astype(np.float64) - zero)
