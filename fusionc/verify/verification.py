@@ -15,6 +15,7 @@ from fusionc.runtime.run_errors import OutOfMemory, RunError
 from fusionc.runtime.runner import Runner, closes_runners
 from fusionc.verify.compare import Numerics
 from fusionc.verify.deployment import Deployment
+from fusionc.verify.equal_so_far import equal_so_far
 from fusionc.verify.grid_steps import GridSteps
 from fusionc.verify.inputs.search import InputSearch
 from fusionc.verify.interface import interface_differences
@@ -96,8 +97,10 @@ def verify(
         does_run = bool(differences[0].subject)  # if it does, an output differs
         return replace(_different(judge.runs, *differences), outputs=runs.table.rows() if does_run else ())
     if judge.is_undecided and judge.left_out:
-        why = f"on every input that was tried the model decides nothing: {judge.movement}"
-        return Verification("impossible", 0, why)
+        other.close()
+        ours.runner.close()
+        same = equal_so_far(reference, candidate, input_shape, inputs, progress)
+        return _undecided(runs, same)
     if judge.runs == 0:
         return _impossible(reference, search)
     if judge.never_finite == set(judge.names):
@@ -149,6 +152,16 @@ def _deployed(
         unchecked_levels=tuple(unchecked),
         budget=budget,
     )
+
+
+def _undecided(runs: SampleRuns, same: str) -> Verification:
+    """What there is to say where no output can be compared, and this of the values inside is the same."""
+    why = f"on every input that was tried the model decides nothing: {runs.judge.movement}"
+    if not same:
+        return Verification("impossible", 0, why)
+    budget = runs.budget
+    budget.left_out.append("the outputs, which decide nothing")
+    return Verification("equal", 0, f"{IN_PART}{same}; {why}", budget=budget)
 
 
 def _impossible(reference: Path, search: InputSearch) -> Verification:
