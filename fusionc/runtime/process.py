@@ -29,6 +29,8 @@ from fusionc.runtime.run_errors import Crashed, OutOfMemory, Overdue, RunError
 
 STEP_SECONDS = 300.0  # for making a session, or running a model once
 _START_SECONDS = 120.0
+_KILLED = "something has killed it, as systems do that have no memory left"
+_HUNGER = ("MemoryError", "bad_alloc", "Cannot allocate memory")
 _Result = TypeVar("_Result")
 
 
@@ -151,7 +153,7 @@ class Process:
         """What `request` does."""
         try:
             if not self.begins():
-                raise _unstartable("something kills it")
+                raise _unstartable(_KILLED)
             deadline = None if seconds is None else monotonic() + seconds
             forget(self._printed)
             wire.send(self._out, (name, arguments), deadline)
@@ -220,6 +222,8 @@ class Process:
         self.end()
         if "bad_alloc" in said:
             return OutOfMemory(said)
+        if -code == signal.SIGKILL:
+            return OutOfMemory(_KILLED)
         if -code == OUT_OF_TIME:
             return Overdue("it takes more processor time than it may")
         try:
@@ -238,10 +242,13 @@ def _end(child: subprocess.Popen[bytes], pipes: Sequence[IO[bytes]], printed: in
 
 
 def _unstartable(said: str) -> FusioncError:
+    hint = "check that this Python can import onnxruntime; install it again: pip install onnxruntime"
+    if said == _KILLED or any(word in said for word in _HUNGER):
+        hint = "free some memory, or take a machine with more"
     return FusioncError(
         f"the process that runs onnxruntime cannot be started: {said}",
         where=sys.executable,
-        hint="check that this Python can import onnxruntime; install it again: pip install onnxruntime",
+        hint=hint,
     )
 
 

@@ -141,9 +141,9 @@ def test_killed_once_in_the_middle_it_begins_again() -> None:
         endless.run(FEEDS)
 
 
-def test_killed_twice_in_the_middle_it_is_a_crash() -> None:
+def test_killed_twice_in_the_middle_it_is_hunger() -> None:
     endless = runner(ENDLESS)
-    with killing(2), step_limit(60), pytest.raises(Crashed, match="SIGKILL"):
+    with killing(2), step_limit(60), pytest.raises(OutOfMemory, match="something has killed it"):
         endless.run(FEEDS)
 
 
@@ -170,8 +170,9 @@ def test_killed_while_it_starts_it_is_started_again(monkeypatch: pytest.MonkeyPa
 
 def test_killed_each_time_it_cannot_be_started(monkeypatch: pytest.MonkeyPatch) -> None:
     killed = kill_at_once(monkeypatch, 5)
-    with pytest.raises(FusioncError, match="cannot be started: something kills it"):
+    with pytest.raises(FusioncError, match="cannot be started: something has killed it") as caught:
         runner(PLAIN)
+    assert caught.value.hint.startswith("free some memory")
     assert len(killed) == 2
 
 
