@@ -328,6 +328,7 @@ def _child(some: Sequence[Call], pipe: Any) -> None:
 
 
 def main() -> int:
+    ort.set_default_logger_severity(4)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--only", default="", help="operators whose name begins so")
     parser.add_argument("--table", type=Path, help="write what was found of each operator there")

@@ -65,13 +65,14 @@ def _pool(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
         return _without_space(shape)
     if not call.attr("ceil_mode"):
         return shape
-    # A last window that begins in the padding behind the input counts in one of the two only.
+    # A last window that begins in the padding behind the input counts in one of the two only. And of an input that is
+    # smaller than the window onnxruntime makes one element, onnx none.
     rank = len(shape) - 2
     strides = call.attr("strides") or [1] * rank
     before = call.attr("pads") or [0] * rank
     sizes = (None,) * rank if x.shape is None else x.shape[2:]
     is_inside = all(
-        isinstance(size, int) and isinstance(made, int) and (made - 1) * stride < size + pad
+        isinstance(size, int) and isinstance(made, int) and 0 <= (made - 1) * stride < size + pad
         for size, made, stride, pad in zip(sizes, shape[2:], strides, before, strict=False)
     )
     return shape if pads == "NOTSET" and is_inside else _without_space(shape)
@@ -133,6 +134,49 @@ def _reduce(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
     return (None,) * len(shape) if 0 in (x.shape or ()) else shape
 
 
+def joins_all(shapes: Sequence[Sequence[Any]], axis: int) -> bool:
+    """Whether each tensor counts along the axis of a Concat, the shapes being of one rank.
+
+    onnxruntime overlooks those without elements, whatever their other sizes are: these are known to be equal to those
+    of the others, or not to be 0.
+    """
+    others = [(*shape[:axis], *shape[axis + 1 :]) for shape in shapes]
+    is_alike = None not in others[0] and all(other == others[0] for other in others)
+    return is_alike or all(isinstance(dim, int) and dim > 0 for other in others for dim in other)
+
+
+def _concat(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
+    axis = call.attr("axis", 1)
+    shapes = [value.shape for value in call.inputs if value is not None and value.shape is not None]
+    if len(shapes) < len(call.inputs) or any(len(other) != len(shape) for other in shapes):
+        return (None,) * len(shape)
+    # One that has elements has the other sizes of the result.
+    full = next((s for s in shapes if all(isinstance(dim, int) and dim > 0 for dim in s)), None)
+    dims = (
+        [a if all(a == b for b in rest) else None for a, *rest in zip(*shapes, strict=True)] if full is None else full
+    )
+    joined = shape[axis] if joins_all(shapes, axis % len(shape)) else None
+    return tuple(joined if at == axis % len(shape) else dim for at, dim in enumerate(dims))
+
+
+def _prelu(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
+    """onnxruntime broadcasts both ways."""
+    slope = call.inputs[1].shape if len(call.inputs) > 1 and call.inputs[1] is not None else None
+    if slope is None or len(slope) > len(shape):
+        return None
+    behind = (*[1] * (len(shape) - len(slope)), *slope)
+    is_open = (dim == 1 or not isinstance(dim, int) for dim in shape)
+    pairs = zip(shape, behind, is_open, strict=True)
+    return tuple(None if open_ and factor not in (1, dim) else dim for dim, factor, open_ in pairs)
+
+
+def _attention(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
+    """What onnx does not know of heads side by side, and of the scores, the fourth output, is 0 to it. From opset 25 on
+    onnxruntime computes by the operator's function, in which everything is broadcast, and an empty past is overlooked.
+    """
+    return None if len(call.outputs) > 3 or call.graph.opset >= 25 else tuple(dim or None for dim in shape)
+
+
 RULES: dict[str, Callable[[NodeLike, ValueLike, Shape], Shape | None]] = {
     **dict.fromkeys(("MaxPool", "AveragePool", "LpPool"), _pool),
     "ConvTranspose": _conv_transpose,
@@ -140,8 +184,10 @@ RULES: dict[str, Callable[[NodeLike, ValueLike, Shape], Shape | None]] = {
     **dict.fromkeys(("Squeeze", "Unsqueeze"), _squeeze),
     "Slice": _slice,
     **dict.fromkeys((f"Reduce{how}" for how in _REDUCED), _reduce),
-    # What onnx does not know of heads side by side, and of the scores, the fourth output, is 0 to it.
-    "Attention": lambda call, x, shape: None if len(call.outputs) > 3 else tuple(dim or None for dim in shape),
+    "Attention": _attention,
+    "Concat": _concat,
+    "PRelu": _prelu,
+    "NegativeLogLikelihoodLoss": lambda call, x, shape: (None,) * len(shape),  # computed by its function
     # What a Loop collects in no turn at all has sizes of 0, where the body's are not numbers.
     "Loop": lambda call, x, shape: tuple(dim if isinstance(dim, int) else None for dim in shape),
     "NonZero": lambda call, x, shape: shape if x.rank else (None, *shape[1:]),  # one row for a scalar

@@ -12,6 +12,7 @@ from onnx import TensorProto
 
 from fusionc.model.graph import Edge, Node
 from fusionc.model.operators import COMMUTATIVE, MICROSOFT, has_legacy_axis
+from fusionc.operators.disputed_shapes import joins_all
 from fusionc.protos import SMALL
 from fusionc.shapes.expressions import Element, added, divided, is_dimension, least, limited, multiplied
 
@@ -211,7 +212,8 @@ def _concat(node: Node) -> Dims | None:
     if len(shapes) < len(node.inputs) or len(ranks) != 1 or not -max(ranks) <= axis < max(ranks):
         return None
     made = [dims[0] if all(dim == dims[0] for dim in dims) else None for dims in zip(*shapes, strict=True)]
-    made[axis] = _combined(added, [dims[axis] for dims in shapes])
+    is_sum = joins_all(shapes, axis % len(made))
+    made[axis] = _combined(added, [dims[axis] for dims in shapes]) if is_sum else None
     return made
 
 
@@ -251,7 +253,9 @@ def _attention(node: Node) -> Dims | None:
     return [*dims[:2], own if len(value) == 3 else multiplied(value[3], node.attr("num_heads"))]
 
 
-_BROADCASTING = COMMUTATIVE | {"Sub", "Div", "Pow", "Mod", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Where"}
+_BROADCASTING = COMMUTATIVE | {
+    *("Sub", "Div", "Pow", "Mod", "Less", "Greater", "LessOrEqual", "GreaterOrEqual", "Where", "PRelu"),
+}
 _SHAPES: dict[tuple[str, str], Callable[[Node], Dims | None]] = {
     **dict.fromkeys((("", op) for op in _BROADCASTING), _broadcasting),
     ("", "Range"): _range,

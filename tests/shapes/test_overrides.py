@@ -8,7 +8,7 @@ import pytest
 from harness import make_feeds, parse, session, with_function
 
 from fusionc.model.graph import Edge
-from fusionc.shapes.expressions import is_invented
+from fusionc.shapes.expressions import Element, added, is_invented
 from fusionc.shapes.inference import typed_model
 
 
@@ -17,7 +17,7 @@ class Case:
     name: str
     body: str
     x: str
-    known: tuple[int | str | None, ...] | None  # of the value h that the body makes
+    known: tuple[Element | None, ...] | None  # of the value h that the body makes
     constants: str = "float k"
     opset: int = 18
 
@@ -153,6 +153,38 @@ CASES = [
         "5",
         None,
         "int64[1] a = {0}, int64[1] b = {5}, int64[1] c = {0}, int64[1] s = {9223372036854775807}",
+    ),
+    Case("something behind nothing", "h = Concat <axis = 1> (W, x)", "N,3,4", (None, None, 4), "float[1,0,4] W"),
+    Case("two that may be empty", "h = Concat <axis = 1> (W, x)", "N,3", (2, None), "float[2,3] W", opset=8),
+    Case("alike, whatever their size", "h = Concat <axis = -1> (x, x)", "N,3", ("N", 6)),
+    Case("with elements, all of them", "h = Concat <axis = 1> (W, x)", "2,M", (2, added("M", 3)), "float[2,3] W"),
+    Case("a length and three", "h = Concat <axis = 0> (W, x)", "4,3", (6, 3), "float[2,3] W"),
+    Case("numbers that nothing contradicts", "h = Concat <axis = 0> (W, x)", "0,4", None, "float[2,3] W"),
+    Case("a slope that may be larger", "h = PRelu (x, W)", "N,5", (2, 5), "float[2,1] W"),
+    Case("a slope that is larger", "h = PRelu (x, W)", "1,5", (2, 5), "float[2,5] W"),
+    Case("a slope for each channel", "h = PRelu (x, W)", "N,5,M", ("N", 5, "M"), "float[5,1] W"),
+    Case("a slope of more axes", "h = PRelu (x, W)", "2,5", (3, 2, 5), "float[3,1,1] W"),
+    Case("a slope beside ones", "h = PRelu (x, W)", "1,1", (1, 5), "float[5] W", opset=7),
+    Case(
+        "a window larger than its input",
+        "h = MaxPool <kernel_shape = [3], strides = [2], ceil_mode = 1> (x)",
+        "1,1,1",
+        (1, 1, None),
+    ),
+    Case(
+        "a past without elements",
+        "a, h, b = Attention (x, x, x, , W, W)",
+        "2,3,4,8",
+        None,
+        "float[2,3,0,5] W",
+        opset=25,
+    ),
+    Case(
+        "losses one by one",
+        'h = NegativeLogLikelihoodLoss <reduction = "none"> (x, W)',
+        "3,5",
+        (None,),
+        "int64[3] W = {0, 1, 2}",
     ),
 ]
 
