@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from fusionc.model.graph import Edge, Node, Value
+from fusionc.operators.disputed_shapes import joins_all
 from fusionc.rewrite import Match, Tape
 from fusionc.shapes.elements import FAR
 from fusionc.shapes.equality import same_shape
@@ -99,6 +100,14 @@ def axis_of(node: Node, rank: int | None) -> int | None:
     if rank is None:
         return axis if axis >= 0 else None
     return axis % rank if -rank <= axis < rank else None
+
+
+def joins_all_inputs(concat: Node) -> bool:
+    """Whether each input of a Concat counts along its axis: onnxruntime overlooks those without elements."""
+    shapes = [value.shape for value in concat.inputs if value is not None and value.shape is not None]
+    axis = axis_of(concat, len(shapes[0])) if shapes else None
+    is_known = len(shapes) == len(concat.inputs) and len(set(map(len, shapes))) == 1
+    return is_known and axis is not None and joins_all(shapes, axis)
 
 
 def sizes_of(split: Node) -> list[int] | None:

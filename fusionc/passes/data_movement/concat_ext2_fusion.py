@@ -1,16 +1,28 @@
+from collections.abc import Sequence
+
 import numpy as np
 
 from fusionc.model.graph import Edge
 from fusionc.passes._shared.constants import COPIED
 from fusionc.passes._shared.slice_split_concat import Cut, axis_of, new_slice, piece_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, rest
+from fusionc.shapes.equality import same_shape
 
 _LARGEST = 1 << 20  # bytes of a constant that is copied into a joined one
 
 
-def _is_empty(value: Edge, axis: int | None) -> bool:
+def _is_empty(value: Edge, axis: int) -> bool:
     shape = value.shape
-    return axis is not None and shape is not None and len(shape) > axis and shape[axis] == 0
+    return shape is not None and len(shape) > axis and shape[axis] == 0
+
+
+def _gives_sizes(empty: Edge, inputs: Sequence[Edge], axis: int) -> bool:
+    """Whether the result may have other sizes without an empty input: where all are empty when the model runs, the
+    first one has those of the result."""
+    if empty is not inputs[0]:
+        return False
+    following = next((value for value in inputs if not _is_empty(value, axis)), None)
+    return following is not None and not _have_one_frame(empty, following, axis)
 
 
 def _groups(m: Match) -> list[list[Edge]]:
@@ -19,7 +31,7 @@ def _groups(m: Match) -> list[list[Edge]]:
     axis = axis_of(m.concat, None if first is None else first.rank)
     groups: list[list[Edge]] = []
     for value in m.inputs:
-        if _is_empty(value, axis):
+        if axis is not None and _is_empty(value, axis) and not _gives_sizes(value, m.inputs, axis):
             continue
         if axis is not None and groups and _belong_together(groups[-1][-1], value, axis):
             groups[-1].append(value)
@@ -29,7 +41,17 @@ def _groups(m: Match) -> list[list[Edge]]:
 
 
 def _belong_together(a: Edge, b: Edge, axis: int) -> bool:
-    return (_may_be_joined(a) and _may_be_joined(b)) or _are_adjacent(a, b, axis)
+    if _may_be_joined(a) and _may_be_joined(b):
+        return _have_one_frame(a, b, axis)  # an empty one may have another
+    return _are_adjacent(a, b, axis)
+
+
+def _have_one_frame(a: Edge, b: Edge, axis: int) -> bool:
+    """Whether two values are known to have the same sizes but along the axis."""
+    if a.shape is None or b.shape is None:
+        return False
+    own, other = ((*shape[:axis], *shape[axis + 1 :]) for shape in (a.shape, b.shape))
+    return same_shape(own, other)
 
 
 def _may_be_joined(value: Edge) -> bool:
@@ -62,7 +84,8 @@ class ZConcatExt2FusionPass(Pass):
     before   Concat(x, c, d) with constants; Concat(x, empty); Concat(Slice(x, 0, 2), Slice(x, 2, 5))
     after    Concat(x, cd); x; Slice(x, 0, 5), or x where that is all of it
     refuses  nothing of its own
-    never    constants of more than 1 MiB, or large ones that are used elsewhere or twice; slices with a step; sizes
+    never    an empty one in front of what may be empty, too, and has other sizes: they are those of the result then;
+             constants of more than 1 MiB, or large ones that are used elsewhere or twice; slices with a step; sizes
              that are not known before the model runs
     algebra  concatenation is associative and the empty tensor is its neutral element; cutting and joining undo each
              other

@@ -1,7 +1,7 @@
 import numpy as np
 
 from fusionc.passes._shared.constants import array_of
-from fusionc.passes._shared.slice_split_concat import axis_of, cuts_of
+from fusionc.passes._shared.slice_split_concat import axis_of, cuts_of, joins_all_inputs
 from fusionc.passes._shared.transpose_and_reshape import axes_of
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, const, op, refuse, rest, var
 
@@ -50,6 +50,8 @@ def _gather_concat(m: Match, new: Tape) -> Result:
         refuse("the axes differ")
     if at.size != 1 or at.reshape(()) < 0:
         refuse("not one element, counted from the front")
+    if not joins_all_inputs(m.concat):
+        refuse("one of the joined values may be empty, which onnxruntime overlooks")
     place = int(at.reshape(()))
     for value in m.inputs:
         size = None if value.shape is None else value.shape[axis]
@@ -67,7 +69,8 @@ class GatherFusionPass(Pass):
     before   Unsqueeze(Gather(x, 3)) of the same axis; Squeeze(Slice(x, 3, 4)); Gather(Gather(x, c), d);
              Gather(Concat(a, b), 3); GatherND(x, indices of one coordinate)
     after    Gather(x, [3]); Gather(x, 3); Gather(x, c[d]); Gather(b, 1); Gather(x, indices)
-    refuses  other axes; elements of which it is not known that they exist, or where they lie
+    refuses  other axes; elements of which it is not known that they exist, or where they lie; a Concat of which
+             an input may be empty where other sizes differ, too
     never    a Slice for a Gather of one known index: it would be a Squeeze more; GatherElements, whose indices are as
              large as what it gives
     algebra  an index of an index is an index; a vector of one index keeps the axis, a scalar drops it

@@ -1,5 +1,5 @@
 from fusionc.model.graph import Node
-from fusionc.passes._shared.slice_split_concat import Cut, axis_of, cuts_of, new_slice
+from fusionc.passes._shared.slice_split_concat import Cut, axis_of, cuts_of, joins_all_inputs, new_slice
 from fusionc.rewrite import Match, Pass, Pattern, Result, Tape, op, refuse, rest, var
 
 x = var("x")
@@ -21,6 +21,8 @@ def _of_concat(m: Match, new: Tape) -> Result:
     axis, cuts = axis_of(m.concat, rank), _cuts(m.slice, rank)
     if axis is None or list(cuts) != [axis] or not cuts[axis].is_forward:
         refuse("not a piece of the joined axis, counted from the front")
+    if not joins_all_inputs(m.concat):
+        refuse("one of the joined values may be empty, which onnxruntime overlooks")
     before = 0
     for value in m.inputs:
         size = value.shape[axis] if value.shape is not None and axis < len(value.shape) else None
@@ -41,7 +43,8 @@ class StridedSliceMergePass(Pass):
     before   Slice(Slice(x, axis 1), axis 2); Slice(Slice(x, 2, 9), 1, 3) of the same axis; Slice(Concat(a, b), …)
     after    Slice(x, axes [1, 2]); Slice(x, 3, 5); Slice(b, …) or b
     refuses  bounds that are not known before the model runs; axes that only an unknown rank could tell apart; of the
-             same axis: steps, and bounds that count from the end; of a Concat: more than one input
+             same axis: steps, and bounds that count from the end; of a Concat: more than one input, one that may
+             be empty where other sizes differ, too
     algebra  axes are cut independently of each other; places within a piece are places of the whole, moved
     source   CANN's StridedSliceMergePass (ConstSlice merging); onnx-optimizer's fuse_consecutive_slices
     """

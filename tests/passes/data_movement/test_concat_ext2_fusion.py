@@ -2,6 +2,17 @@ from harness import Fires, Stays, tables
 
 STAYS = [
     Stays(
+        "an empty one in front that may have the sizes of the result",
+        "agraph (float[N,3,S] x) => (float[A,B,C] y) <float[1,3,0] past> { y = Concat <axis = 2> (past, x) }",
+        None,
+    ),
+    Stays(
+        "constants of which onnxruntime overlooks one",
+        "agraph (float[N,3] x) => (float[A,B] y) <float[0,2] c, float[1,3] d> { y = Concat <axis = 1> (x, c, d) }",
+        None,
+        valid=False,
+    ),
+    Stays(
         "large constants that are used elsewhere",
         "agraph (float[N,600] x) => (float[M,600] y, float[K,600] z) <float[2,600] c, float[2,600] d> "
         "{ y = Concat <axis = 0> (x, c, d) z = Concat <axis = 0> (d, x, c) }",

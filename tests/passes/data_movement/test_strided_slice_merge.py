@@ -10,6 +10,13 @@ def graph(body: str, x: str = "float[N,6,5] x", y: str = "float[A,B,C] y", const
 CONCAT = "float[N,2] a, float[N,4] b"
 STAYS = [
     Stays(
+        "a joined value that may be empty",
+        graph(
+            "c = Concat <axis = 1> (a, b) y = Slice (c, n0, n2, n1)", x="float[N,2] a, float[M,4] b", y="float[A,B] y"
+        ),
+        "one of the joined values may be empty, which onnxruntime overlooks",
+    ),
+    Stays(
         "from the end of one axis",
         graph("a = Slice (x, n1, n5, n1) y = Slice (a, last, n9, n1)"),
         "bounds of one axis that count from the end, or steps",
