@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
 from time import perf_counter
 
@@ -27,7 +28,7 @@ def convert(options: Options) -> Report:
         with onlookers_of(job, report) as onlookers:
             told = _convert(job, report, plog, onlookers)
             notices = [*job.notices, *told, *onlookers.notices()]
-            notices += [*idle_passes(report.passes(), job.custom), *opset_advice(report.patterns)]
+            notices += idle_passes(report.passes(), job.custom)
             notices += tell_of_left_out(job.left_out, plog)
             write_fusion_result(
                 report.patterns, options.export_compile_stat, notices, job.left_out, report.outputs, report.budget
@@ -75,4 +76,5 @@ def _convert(job: Job, report: Report, plog: Plog, onlookers: Onlookers) -> list
                     from fusionc.graph_kernel.messages import tell_of_areas
 
                     told = tell_of_areas(done.fused, job.fusion, job.kernels, done.counts, plog)
+                told += opset_advice(report.patterns, done.proto, os.fspath(options.source.parent))
     return told

@@ -40,7 +40,7 @@ from fusionc.runtime.custom_operators import custom_operators, require_loadable
 from fusionc.runtime.process import step_limit
 from fusionc.shapes.inference import typed_model
 from fusionc.switches import Levels, decide
-from fusionc.target_opset import raise_opset
+from fusionc.target_opset import LostKernel, raise_opset
 
 if TYPE_CHECKING:
     from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
@@ -63,7 +63,8 @@ class Job:
 
     `custom` has the places of users' passes, by name; `shapes` are those to verify with; `left_out` are rewrites
     that are refused, and why; `freed` is what --free_dim made symbolic in the model; `types` are those that outputs
-    get in the end; `ahead` is what the result is compared with, which runs meanwhile; `notices` are for the user.
+    get in the end; `ahead` is what the result is compared with, which runs meanwhile; `lost` are the kernels that it
+    costs to raise the opset; `notices` are for the user.
     """
 
     options: Options
@@ -78,6 +79,7 @@ class Job:
     freed: Freed | None = None
     types: Mapping[str, int] = field(default_factory=dict)
     ahead: ReferenceAhead | None = None
+    lost: Sequence[LostKernel] = ()
 
     def opened(self) -> onnx.ModelProto:
         """The model as it is in its file, for the first time: the result has a place, kernels of the model stay."""
@@ -147,7 +149,7 @@ class Job:
 
         log = RewriteLog(limit, self.left_out, examine_all if examine else None)
         if self.options.target_opset is not None:
-            proto = raise_opset(proto, self.options.target_opset)
+            proto = self._raised(proto, self.options.target_opset)
         if dump is not None:
             dump.write(proto, "input")
         counts: list[PatternCount] = []
@@ -169,6 +171,15 @@ class Job:
         if dump is not None:
             dump.write(proto, "output")
         return Optimized(proto, [*counts, *(fused.counts if fused is not None else ())], log, fused)
+
+    def _raised(self, proto: onnx.ModelProto, version: int) -> onnx.ModelProto:
+        """The model at that opset, and once a notice for each kernel of onnxruntime that this loses."""
+        lost = list[LostKernel]()
+        raised = raise_opset(proto, version, os.fspath(self.options.source.parent), lost.append)
+        if not self.lost:
+            self.lost = lost
+            self.notices += map(str, lost)
+        return raised
 
     def leave_out(self, pass_name: str) -> None:
         """Convert without a pass from now on."""

@@ -47,6 +47,7 @@ def verdict_on(candidate: Path, reference: Path, job: Job, counts: Sequence[Patt
     options, kernels = job.options, job.kernels.file
     effective = {count.pass_name for count in counts if count.effected}
     finite = sorted(p.name for p in job.passes if p.is_for_finite and p.name in effective)
+    finite += [f"{lost.op} of opset {lost.since}" for lost in job.lost]  # onnxruntime runs other operators for it
     check = partial(
         verify,
         reference,
@@ -72,6 +73,7 @@ def verdict_on(candidate: Path, reference: Path, job: Job, counts: Sequence[Patt
         summary = f"not verified: {found.summary}" if found.status == "impossible" else found.summary
     if finite and found.status == "equal":
         summary = f"{summary}; NaN and Inf left out, for which {', '.join(finite)} may give other results"
+    summary = summary.replace(f"cannot load {candidate}", "cannot load the result")  # its folder is a temporary one
     is_known = found.status != "impossible"
     notices = [fault.notice for fault in found.optimizer_faults if not fault.runs]
     return Verdict(

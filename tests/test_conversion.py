@@ -88,7 +88,7 @@ def test_a_result_that_exists_is_not_harmed_by_a_failure(monkeypatch: pytest.Mon
 
 
 def test_a_wrong_converter_is_to_blame(monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrong(proto: onnx.ModelProto, version: int) -> onnx.ModelProto:
+    def wrong(proto: onnx.ModelProto, version: int, *_: object) -> onnx.ModelProto:
         next(node for node in proto.graph.node if node.op_type == "Relu").op_type = "Neg"
         return proto
 
@@ -96,6 +96,7 @@ def test_a_wrong_converter_is_to_blame(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(fusionc.VerificationError) as caught:
         fusionc.convert(SAMPLES / "conv_bn.onnx", output="out.onnx", target_opset=23)
     assert "raised to opset 23" in caught.value.where and not Path("out.onnx").exists()
+    assert "raising is at fault, no pass is" in str(caught.value.hint)
 
 
 def fusionc_command(*words: str | Path, **environment: str) -> subprocess.CompletedProcess[str]:

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 import onnx
-from onnx.defs import onnx_opset_version
 
 from fusionc.disk.load import load
 from fusionc.errors import UsageError, VerificationError
@@ -26,6 +25,7 @@ from fusionc.in_memory.peer_names import (
 )
 from fusionc.in_memory.sample_file import sample_file
 from fusionc.protos import inputs_to_feed
+from fusionc.target_opset import latest_opset, newest_opset
 
 _OWN_CHECK = "results are verified with tolerances and values that follow from the model; input_data gives more values"
 _NOT_MEANT = {
@@ -110,7 +110,7 @@ def simplify(
                                 switch off the passes that do what onnxsim calls so
     unused_output               outputs to leave out
     custom_lib                  a library with operators of the model's own, to verify with
-    target_opset_version        to raise the model to; "latest" is the newest that is known
+    target_opset_version        to raise the model to; "latest" is the newest that costs no kernel
     output_path                 write the result there, too
 
     mutable_initializer         leave initializers that are inputs as well what they are: by default they are constants,
@@ -142,7 +142,7 @@ def simplify(
         "optimization_switch": switches(off=[*off, *(BATCH_NORMALIZATION if skip_fuse_bn else ())]),
         "custom_op_library": [] if custom_lib is None else [custom_lib],
         "out_nodes": _other_outputs(proto, unused_output) if unused_output else None,
-        "target_opset": onnx_opset_version() if target_opset_version == "latest" else target_opset_version,
+        "target_opset": _opset(proto, target_opset_version),
         "output": output_path,
     }
     to_optimize = model if mutable_initializer else _with_constants(model, proto)
@@ -155,6 +155,11 @@ def simplify(
             return (onnx.load(model) if isinstance(model, str | os.PathLike) else model), False
     is_verified = report.verification is not None and not report.verification.startswith("not verified")
     return result, is_verified or not check_n
+
+
+def _opset(proto: onnx.ModelProto, wanted: int | str | None) -> int | str | None:
+    """The newest opset for "latest" that costs no kernel of onnxruntime; anything else is what it is."""
+    return latest_opset(proto, newest_opset()) if wanted == "latest" else wanted
 
 
 def _with_constants(

@@ -61,7 +61,7 @@ def converted(job: Job, registry: Sequence[Pass], asked: Sequence[Pass]) -> Conv
     done = job.optimized(job.original(), examine=[note])
     original = job.original()
     if job.options.target_opset is not None:
-        original = raise_opset(original, job.options.target_opset)
+        original = raise_opset(original, job.options.target_opset, os.fspath(job.options.source.parent))
     before, after = (_typed(proto, job.options) for proto in (original, done.proto))
     return Converted(before, after, commits, watched)
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache, partial
-from typing import Literal
+from typing import Any, Literal
 
-from onnx import TensorProto
+from onnx import FunctionProto, TensorProto
 
-from fusionc.model.operators import MICROSOFT, canonical_domain, is_composite
+from fusionc.functions import fits
+from fusionc.model.operators import MICROSOFT, canonical_domain, is_composite, schema
 from fusionc.model.tensors import type_name
 from fusionc.runtime.process import insist, request
 
@@ -68,9 +69,22 @@ def way_to_run(
     wider = [TensorProto.FLOAT if type_ == TensorProto.FLOAT16 else type_ for type_ in elem_types]
     if has_cpu_kernel(op, domain, version, *elem_types):
         return "kernel"
-    if is_composite(op, domain, version):
+    if _runs_as_parts(op, domain, version):
         return "parts"
     return "float32" if has_cpu_kernel(op, domain, version, *wider) else "none"
+
+
+@cache
+def _runs_as_parts(op: str, domain: str, version: int) -> bool:
+    """Whether onnxruntime can take an operator apart: the parts of a definition must be the same at that opset."""
+    found: Any = schema(op, domain, version)
+    if not is_composite(op, domain, version) or found.has_context_dependent_function:
+        return is_composite(op, domain, version)
+    versions = [known for known in found.function_opset_versions if known <= version]
+    if not versions:
+        return False
+    body = FunctionProto.FromString(found.get_function_with_opset_version(max(versions)))
+    return fits(body, {"": version})
 
 
 def lack_of_kernel(op: str, domain: str, version: int, elem_types: Sequence[int | None], is_new: bool) -> str:

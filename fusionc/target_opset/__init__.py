@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import onnx
 from onnx import ModelProto
 
@@ -12,17 +14,21 @@ from fusionc.model.operators import canonical_domain, opsets_of
 from fusionc.protos import inputs_to_feed, without_large_weights
 from fusionc.target_opset.advice import opset_advice
 from fusionc.target_opset.converter import Converter
-from fusionc.target_opset.limits import OPTION, cannot, check_kernels, newest_opset
+from fusionc.target_opset.limits import OPTION, cannot, newest_opset
+from fusionc.target_opset.lost_kernels import LostKernel, latest_opset, loses_kernels, lost_kernels
 from fusionc.target_opset.unknown import require_same_operators, with_hidden_nodes
 
-__all__ = ["newest_opset", "opset_advice", "raise_opset"]
+__all__ = ["LostKernel", "latest_opset", "loses_kernels", "newest_opset", "opset_advice", "raise_opset"]
 
 
-def raise_opset(model: ModelProto, version: int) -> ModelProto:
+def raise_opset(
+    model: ModelProto, version: int, folder: str = "", tell: Callable[[LostKernel], None] = lambda _: None
+) -> ModelProto:
     """The model at this version of the standard operator set; the model itself where it has that already.
 
-    Calls of model-local functions are inlined. Raises UsageError where the version is older than the model's or newer
-    than what onnxruntime accepts, FusioncError where onnx cannot convert one of the operators.
+    Its external data lies in `folder`. Calls of model-local functions are inlined. `tell` gets what onnxruntime has no
+    kernel for any more. Raises UsageError where the version is older than the model's or newer than what onnxruntime
+    accepts, or where that would not run one of the operators at all, FusioncError where onnx cannot convert one.
     """
     current = opsets_of(model).get("", 0)
     if version == current or not current:
@@ -46,7 +52,8 @@ def raise_opset(model: ModelProto, version: int) -> ModelProto:
     model = inlined(model)
     imports = [entry for entry in model.opset_import if canonical_domain(entry.domain)]
     require_same_operators(model, current, version)
-    check_kernels(model, current, version)
+    for lost in lost_kernels(model, version, folder):
+        tell(lost)
     before = with_hidden_nodes(without_large_weights(model), current)
     Converter(model, imports, current, version).graph(model.graph, {})
     if model.ir_version < 4:  # there, initializers had to be inputs; from then on it means that callers may give them

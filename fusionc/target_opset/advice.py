@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from onnx import ModelProto
+
 from fusionc.rewrite.log import PatternCount
 from fusionc.target_opset.limits import newest_opset
+from fusionc.target_opset.lost_kernels import loses_kernels
 
 
-def opset_advice(counts: Iterable[PatternCount]) -> list[str]:
-    """What was refused for the opset of the model alone, and the one that would allow it, if onnxruntime runs that."""
+def opset_advice(counts: Iterable[PatternCount], model: ModelProto, folder: str) -> list[str]:
+    """What was refused for the opset of the model alone, and the one that would allow it.
+
+    That is one that onnxruntime runs, with a kernel for each operator of the model that it has one for.
+    """
     waiting: dict[str, Counter[int]] = {}
     for count in counts:
         if count.waiting:
             waiting.setdefault(count.pass_name, Counter()).update(count.waiting)
     newest = newest_opset() if waiting else 0
+    known = sorted({version for times in waiting.values() for version in times if version <= newest}, reverse=True)
+    newest = next((version for version in known if not loses_kernels(model, version, folder)), 0)
     allowed = {name: {v: n for v, n in times.items() if v <= newest} for name, times in waiting.items()}
     wanted = max((max(times, default=0) for times in allowed.values()), default=0)
     told = []

@@ -5,13 +5,9 @@ from __future__ import annotations
 from functools import cache
 
 import onnx
-from onnx import ModelProto, TensorProto
+from onnx import TensorProto
 
-from fusionc.errors import FusioncError, UsageError
-from fusionc.model import operators
-from fusionc.model.operators import canonical_domain
-from fusionc.protos import nodes_of
-from fusionc.runtime.cpu_kernels import has_cpu_kernel
+from fusionc.errors import FusioncError
 from fusionc.runtime.run_errors import RunError
 from fusionc.runtime.runner import Runner
 
@@ -32,21 +28,6 @@ def newest_opset() -> int:
             continue
         return version
     raise FusioncError("onnxruntime runs no model at all", hint="install it again: pip install onnxruntime")
-
-
-def check_kernels(model: ModelProto, old: int, new: int) -> None:
-    """Raise UsageError where onnxruntime runs an operator of the model as it is, and not in its newer version."""
-    for op in sorted({node.op_type for node in nodes_of(model) if not canonical_domain(node.domain)}):
-        schema = operators.schema(op, "", new)
-        if schema is None or operators.is_composite(op, "", new):
-            continue
-        if has_cpu_kernel(op, "", old) and not has_cpu_kernel(op, "", new):
-            raise UsageError(
-                f"onnxruntime has no kernel for {op} of opset {schema.since_version}",
-                where=OPTION,
-                hint=f"give at most {schema.since_version - 1}",
-                code="E10001",
-            )
 
 
 def cannot(old: int, new: int, why: object) -> FusioncError:

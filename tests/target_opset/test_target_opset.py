@@ -152,7 +152,7 @@ def test_types_for_which_onnxruntime_has_an_operator_no_more(tmp_path: Path, mon
     monkeypatch.chdir(tmp_path)
     onnx.save(parse("agraph (int64[N,3] x) => (int64[N,3] y) { a = Relu (x) y = Neg (a) }", 18), "in.onnx")
     fusionc.convert("in.onnx", output="same.onnx")
-    with pytest.raises(UsageError, match=r"the model cannot be raised: .*Relu"):
+    with pytest.raises(UsageError, match="no kernel for Relu of opset 14 that takes int64"):
         fusionc.convert("in.onnx", output="out.onnx", target_opset=21)
     assert not Path("out.onnx").exists()
 
