@@ -24,6 +24,7 @@ from fusionc.graph_kernel.flags.read_flags import read_flags
 from fusionc.graph_kernel.flags.stages import is_echoed, mindspore_names, switched
 from fusionc.graph_kernel.library.kernel_library import KernelLibrary
 from fusionc.graph_kernel.library.location import library_for
+from fusionc.model.operators import opsets_of
 from fusionc.model.write_back import write_back
 from fusionc.options import Options
 from fusionc.passes import PASSES
@@ -38,6 +39,7 @@ from fusionc.rewrite.log import Commit, PatternCount, RewriteLog
 from fusionc.rewrite.pipeline import run
 from fusionc.runtime.custom_operators import custom_operators, require_loadable
 from fusionc.runtime.process import step_limit
+from fusionc.runtime.runner import fault_of_loading
 from fusionc.shapes.inference import typed_model
 from fusionc.switches import Levels, decide
 from fusionc.target_opset import LostKernel, raise_opset
@@ -45,6 +47,9 @@ from fusionc.target_opset import LostKernel, raise_opset
 if TYPE_CHECKING:
     from fusionc.graph_kernel.fusion import Fused, GraphKernelFusion
     from fusionc.verify.reference_ahead import ReferenceAhead
+
+
+OLDEST = 7  # opset of which onnxruntime promises to have all kernels
 
 
 @dataclass
@@ -107,16 +112,22 @@ class Job:
     def reference(self, changed: onnx.ModelProto) -> Iterator[Path]:
         """What the result is compared with, as a file: the model, or one with what was asked to change of it.
 
-        `changed` is that model, which stays as it is. Raises UsageError where it is not valid.
+        `changed` is that model, which stays as it is. Where onnxruntime does not run opsets as old as the model's, what
+        runs first is the raised one. Raises UsageError where the changed model is not valid.
         """
-        source = self.options.source
-        if not self.requests:
+        source, version = self.options.source, self.options.target_opset
+        is_too_old = version is not None and self._is_too_old(changed)
+        if not self.requests and not is_too_old:
             yield source
             return
         chosen = self.shapes or {}
         self.shapes = {**self.requests.sizes_to_run(changed, chosen), **chosen}
         copy = onnx.ModelProto()
         copy.CopyFrom(changed)
+        if version is not None and is_too_old:
+            copy = self._raised(copy, version)
+            said = f"onnxruntime does not run this model of opset {opsets_of(changed)['']}"
+            self.notices.append(f"{said}: the result is compared with the model as raised to opset {version}")
         with save(copy, source.parent, self.options.destination) as saved:
             del copy
             fault = fault_of(saved.model)
@@ -180,6 +191,9 @@ class Job:
             self.lost = lost
             self.notices += map(str, lost)
         return raised
+
+    def _is_too_old(self, proto: onnx.ModelProto) -> bool:
+        return opsets_of(proto).get("", 0) < OLDEST and fault_of_loading(self.options.source) is not None
 
     def leave_out(self, pass_name: str) -> None:
         """Convert without a pass from now on."""

@@ -13,12 +13,14 @@ from fusionc.functions import inlined
 from fusionc.model.operators import canonical_domain, opsets_of
 from fusionc.protos import inputs_to_feed, without_large_weights
 from fusionc.target_opset.advice import opset_advice
-from fusionc.target_opset.converter import Converter
+from fusionc.target_opset.converter import Converter, types_of
 from fusionc.target_opset.limits import OPTION, cannot, newest_opset
 from fusionc.target_opset.lost_kernels import LostKernel, latest_opset, loses_kernels, lost_kernels
 from fusionc.target_opset.unknown import require_same_operators, with_hidden_nodes
 
 __all__ = ["LostKernel", "latest_opset", "loses_kernels", "newest_opset", "opset_advice", "raise_opset"]
+
+_NUMPY = 7  # before, how operands are aligned depends on their ranks
 
 
 def raise_opset(
@@ -55,7 +57,8 @@ def raise_opset(
     for lost in lost_kernels(model, version, folder):
         tell(lost)
     before = with_hidden_nodes(without_large_weights(model), current)
-    Converter(model, imports, current, version).graph(model.graph, {})
+    types = types_of(before) if current < _NUMPY else {}
+    Converter(model, imports, current, version).graph(model.graph, types)
     if model.ir_version < 4:  # there, initializers had to be inputs; from then on it means that callers may give them
         callers = inputs_to_feed(model.graph)
         del model.graph.input[:]

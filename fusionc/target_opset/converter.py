@@ -7,16 +7,25 @@ without large weights; what it leaves as it was stays the original node, what it
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 
 import onnx
 import onnx.version_converter
 from onnx import GraphProto, ModelProto, NodeProto, TypeProto, ValueInfoProto
 
 from fusionc.model.operators import canonical_domain, schema
-from fusionc.protos import fresh_name, graphs_of, is_small, nodes_of, reads_of
+from fusionc.protos import fresh_name, graphs_of, is_small, nodes_of, reads_of, with_shapes
 from fusionc.target_opset.limits import cannot
 from fusionc.target_opset.meanings import Meanings
 from fusionc.target_opset.unknown import hidden_domain, hide, is_unknown
+
+
+def types_of(model: ModelProto) -> dict[str, TypeProto]:
+    """What onnx infers of the values of the graph; nothing where it gives up on the model."""
+    with suppress(onnx.shape_inference.InferenceError, onnx.checker.ValidationError, RuntimeError):
+        graph = with_shapes(model).graph
+        return {value.name: value.type for value in (*graph.value_info, *graph.output, *graph.input)}
+    return {}
 
 
 class Converter:

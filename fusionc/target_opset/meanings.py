@@ -35,9 +35,8 @@ class Meanings:
         for node in nodes:
             written = [node]
             self._keep_defaults(node)
-            if self._changes(node, _NUMPY, *ALIGNED_BEFORE_7, "PRelu") and self._is_aligned_otherwise(node):
-                why = f"{node.op_type} aligns its operands otherwise before opset {_NUMPY}, and here it matters, or may"
-                raise cannot(self._old, self._new, why)
+            if self._changes(node, _NUMPY, *ALIGNED_BEFORE_7, "PRelu"):
+                written = self._aligned(node, fresh)
             if self._changes(node, _NUMPY, "BatchNormalization", "Dropout") and not _attribute(node, "is_test", 0):
                 raise cannot(self._old, self._new, f"{node.op_type} without is_test trains before opset {_NUMPY}")
             if self._changes(node, _SCAN, "Scan"):
@@ -71,15 +70,38 @@ class Meanings:
             if self._changes(node, row.since, row.op) and is_meant:
                 self._implied.setdefault(node.output[0], {})[row.attribute] = row.before
 
-    def _is_aligned_otherwise(self, node: NodeProto) -> bool:
-        """Of PRelu the slopes are those of channels there, of others the second operand begins at an axis; onnx's
-        converter keeps that of a single slope, and of an axis with which the operand ends where the first one does."""
-        tensors = [self._types[name].tensor_type if name in self._types else TypeProto.Tensor() for name in node.input]
-        dims = [tensor.shape.dim if tensor.HasField("shape") else None for tensor in tensors]
-        if node.op_type == "PRelu":
-            return dims[1] is None or any(dim.dim_value != 1 for dim in dims[1])
-        axis = _attribute(node, "axis", None)
-        return axis is not None and (None in dims or axis != len(dims[0] or ()) - len(dims[1] or ()))
+    def _aligned(self, node: NodeProto, fresh: Callable[[str], str]) -> list[NodeProto]:
+        """The node with a second operand that has its axes where numpy looks for them: dimensions of 1 behind it.
+
+        Of PRelu the slopes were those of channels, of others the second operand began at the axis.
+        """
+        ranks = [self._rank(name) for name in node.input]
+        axis = 1 if node.op_type == "PRelu" else _attribute(node, "axis", None)
+        if axis is None or (node.op_type == "PRelu" and self._is_one(node.input[1])):
+            return [node]
+        if None in ranks:
+            why = f"{node.op_type} aligns its operands otherwise before opset {_NUMPY}, and here it matters, or may"
+            raise cannot(self._old, self._new, f"{why}: the rank of an operand is unknown")
+        first, second = (rank or 0 for rank in ranks[:2])
+        axis += first if axis < 0 else 0
+        kept = [attribute for attribute in node.attribute if attribute.name != "axis"]  # onnx knows none below 0
+        del node.attribute[:]
+        node.attribute.extend(kept)
+        if axis + second >= first:
+            return [node]
+        operand = node.input[1]
+        node.input[1] = fresh(f"{operand}_aligned")
+        axes = list(range(second, first - axis))
+        return [onnx.helper.make_node("Unsqueeze", [operand], [node.input[1]], axes=axes), node]
+
+    def _rank(self, name: str) -> int | None:
+        tensor = self._types[name].tensor_type if name in self._types else TypeProto.Tensor()
+        return len(tensor.shape.dim) if tensor.HasField("shape") else None
+
+    def _is_one(self, name: str) -> bool:
+        """Whether a value has one element."""
+        dims = self._types[name].tensor_type.shape.dim if self._rank(name) is not None else ()
+        return self._rank(name) is not None and all(dim.dim_value == 1 for dim in dims)
 
     def _element_type(self, name: str) -> int:
         """The element type of a value; 0 where it is unknown."""

@@ -39,39 +39,65 @@ def test_the_same_numbers(text: str, opset: int) -> None:
     assert_same_numbers(model, result, "bitwise", {})
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        (
-            "(float[3,3,2,2] x, float[3] b) => (float[3,3,2,2] y) { y = Add <broadcast = 1, axis = 1> (x, b) }",
-            "Add aligns its operands otherwise",
-        ),
-        ("(float[1,4,4,4] x, float[4] b) => (float[1,4,4,4] y) { y = PRelu (x, b) }", "PRelu aligns"),
-        ("(float[1,4,4,4] x, float[4] b) => (float[1,4,4,4] y) { n = Neg (b) y = PRelu (x, n) }", "PRelu aligns"),
-        ("(float[3,4] x) => (float[3,4] y) { y = Dropout (x) }", "without is_test trains"),
-    ],
-)
-def test_what_was_broadcast_in_another_way(text: str, why: str) -> None:
+REFUSED_OLD = [
+    ("(float[3,4] x) => (float[3,4] y) { y = Dropout (x) }", "without is_test trains"),
+    (
+        "(float x, float[3] b, bool c) => (float z) { y = If (c) <then_branch = t () => (p) { p = my.f (x) }, "
+        "else_branch = e () => (q) { q = my.g (x) }> s = Add <broadcast = 1, axis = 1> (y, b) z = ReduceSum (s) }",
+        "Add aligns its operands otherwise .* the rank of an operand is unknown",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "why"), REFUSED_OLD)
+def test_what_cannot_be_written_in_another_way(text: str, why: str) -> None:
     with pytest.raises(FusioncError, match=why):
         raised(parse(f"agraph {text}", 6), 13)
 
 
+X = np.linspace(-1, 1, 72, dtype=np.float32).reshape(2, 3, 4, 3)
+OF = "float[2,3,4,3] x, float"
+TO = "=> (float[2,3,4,3] y)"
 OLD = {
-    "Add": "float[3,4] x, float[4] b) => (float[3,4] y) { y = Add <broadcast = 1, axis = 1> (x, b) }",
-    "PRelu": "float[3,4] x, float[1] b) => (float[3,4] y) { y = PRelu (x, b) }",
-    "Dropout": "float[3,4] x, float[1] b) => (float[3,4] y) { y = Dropout <is_test = 1> (x) }",
+    "the last axes": (f"({OF}[4,3] b) {TO} {{ y = Add <broadcast = 1, axis = 2> (x, b) }}", lambda x, b: x + b),
+    "an axis": (f"({OF}[3] b) {TO} {{ y = Mul <broadcast = 1, axis = 1> (x, b) }}", lambda x, b: x * b[:, None, None]),
+    "two axes": (f"({OF}[3,4] b) {TO} {{ y = Sub <broadcast = 1, axis = 1> (x, b) }}", lambda x, b: x - b[..., None]),
+    "from behind": (
+        f"({OF}[3,4] b) {TO} {{ y = Div <broadcast = 1, axis = -3> (x, b) }}",
+        lambda x, b: x / b[..., None],
+    ),
+    "the first axis": (
+        f"({OF}[2] b) {TO} {{ y = Add <broadcast = 1, axis = 0> (x, b) }}",
+        lambda x, b: x + b[:, None, None, None],
+    ),
+    "one element": (f"({OF}[1] b) {TO} {{ y = Add <broadcast = 1, axis = 1> (x, b) }}", lambda x, b: x + b),
+    "behind others": (
+        f"({OF}[3] b) {TO} {{ a = Neg (x) y = Mul <broadcast = 1, axis = 1> (a, b) }}",
+        lambda x, b: -x * b[:, None, None],
+    ),
+    "a slope": (f"({OF}[1] b) {TO} {{ y = PRelu (x, b) }}", lambda x, b: np.where(x < 0, x * b, x)),
+    "slopes": (f"({OF}[3] b) {TO} {{ y = PRelu (x, b) }}", lambda x, b: np.where(x < 0, x * b[:, None, None], x)),
+    "nothing": (f"({OF}[1] b) {TO} {{ y = Dropout <is_test = 1> (x) }}", lambda x, b: x),
 }
 
 
-@pytest.mark.parametrize("op", OLD)
-def test_what_means_the_same_before_numpys_broadcasting_is_raised(op: str) -> None:
-    result = raised(parse(f"agraph ({OLD[op]}", 6), 13)
+@pytest.mark.parametrize("case", OLD)
+def test_what_was_broadcast_in_another_way(case: str) -> None:
+    text, expected = OLD[case]
+    result = raised(parse(f"agraph {text}", 6), 13)
     onnx.checker.check_model(result, full_check=True)
-    x, b = np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4), np.float32([0.5, 1, 2, 3])
-    b = b[: result.graph.input[1].type.tensor_type.shape.dim[0].dim_value]
-    (y,) = session(result).run(None, {"x": x, "b": b})
-    expected = {"Add": x + b, "PRelu": np.where(x < 0, x * b[0], x), "Dropout": x}
-    np.testing.assert_array_equal(y, expected[op])
+    shape = [dim.dim_value for dim in result.graph.input[1].type.tensor_type.shape.dim]
+    b = np.linspace(0.5, 2, int(np.prod(shape)), dtype=np.float32).reshape(shape)
+    np.testing.assert_array_equal(session(result).run(None, {"x": X, "b": b})[0], expected(X, b))
+
+
+def test_a_model_that_is_too_old_to_run_is_compared_as_raised(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    onnx.save(parse(f"agraph {OLD['an axis'][0]}", 6), "in.onnx")
+    report = fusionc.convert("in.onnx", output="out.onnx", target_opset=13)
+    assert report.verification is not None and report.verification.startswith("equal")
+    said = "does not run this model of opset 6: the result is compared with the model as raised to opset 13"
+    assert [said in notice for notice in report.notices] == [True]
 
 
 def test_what_does_not_change_keeps_everything() -> None:
