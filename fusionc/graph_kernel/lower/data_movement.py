@@ -137,10 +137,9 @@ def _split(info: AreaInfo, node: onnx.NodeProto, k: int, at: Sequence[Index]) ->
 def _joined(info: AreaInfo, node: onnx.NodeProto) -> list[KernelShape]:
     shapes = [info.shapes[name] for name in node.input]
     axis = _axis(node, len(shapes[0]))
-    for shape in shapes[1:]:
-        for a, (one, other) in enumerate(zip(shapes[0], shape, strict=True)):
-            if a != axis:
-                info.sizes.equal(one, other, "Concat of tensors that differ beside its axis")
+    frames = {(*shape[:axis], *shape[axis + 1 :]) for shape in shapes}
+    if len(frames) > 1:  # onnxruntime overlooks those without elements
+        raise Unsupported("Concat of tensors that may differ beside its axis")
     total = info.sizes.sum(shape[axis] for shape in shapes)
     return [(*shapes[0][:axis], total, *shapes[0][axis + 1 :])]
 

@@ -97,3 +97,10 @@ def test_a_part_of_an_axis_is_not_divided_as_the_whole_is() -> None:
         a = Mul (x, x)  r = Reshape (a, t)  s = Slice (r, b, e)  z = Neg (s) }"""
     assert "do not fit into one another" in (reason_against(area_of(text)) or "")
     assert reason_against(area_of(text.replace("float[4] z", "float[6] z").replace("e = {4}", "e = {6}"))) is None
+
+
+def test_a_concat_of_what_onnxruntime_may_overlook_is_no_area() -> None:
+    """Tensors without elements, whatever their other sizes are."""
+    joined = "g (float[N,3] x, float[{},4] w) => (float[K,7] z) {{ c = Concat<axis=1>(x, w) z = Exp(c) }}"
+    assert "Concat" in (reason_against(area_of(joined.format("M"))) or "")
+    assert reason_against(area_of(joined.format("N"))) is None
