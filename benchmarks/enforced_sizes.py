@@ -15,12 +15,14 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
+import os
 import sys
 import warnings
 import zlib
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -42,7 +44,7 @@ RANDOM = 24  # contradictions of several sizes at once
 OLDEST = 7  # opset
 NEWEST = 23  # of the standard operators, beside one of another domain
 DOMAINS = {"ai.onnx.ml": 3, OWN: 1}
-SLOW = 30  # seconds for one node
+SLOW = 10  # seconds for one run
 MOST = 60  # nodes of one operator
 ANSWERS = ("computed", "refused", "not run", "crashed or hung")
 LEFT_OUT = ("Random", "Multinomial", "Bernoulli", "Optional", "Sequence", "If", "Loop", "Scan")
@@ -243,17 +245,17 @@ def _is_parameter(x: Array) -> bool:
     return x.dtype.kind in "iu" and x.ndim <= 1 and x.size <= SMALL
 
 
-def examine(call: Call) -> Found:
-    found = Found()
-    if _run(call, call.inputs) is None:
-        found.answers["not run"] += 1
-        return found
-    for what, inputs in contradictions(call):
+def examine(call: Call, begin: int) -> Iterator[Found]:
+    """What comes of each contradiction, from one on."""
+    is_run = begin > 0 or _run(call, call.inputs) is not None
+    if not is_run:
+        yield Found(Counter({"not run": 1}))
+    for what, inputs in islice(contradictions(call), begin, None) if is_run else ():
         results = _run(call, inputs)
-        found.answers["refused" if results is None else "computed"] += 1
+        found = Found(Counter({"refused" if results is None else "computed": 1}))
         for kind in () if results is None else _wrong(call, inputs, results):
             found.wrong.setdefault(f"{call.opset} {kind}", f"{call.label}: {what}")
-    return found
+        yield found
 
 
 def _run(call: Call, inputs: Sequence[Array | None]) -> list[Any] | None:
@@ -300,31 +302,39 @@ def _wrong(call: Call, inputs: Sequence[Array | None], results: Sequence[Any]) -
                     yield f"output {at} axis {axis - len(bound)}"
 
 
-def examined(op: str, some: Sequence[Call]) -> Found:
+def examined(some: Sequence[Call]) -> Found:
     """All calls of one operator, in processes of their own: some sizes end or stop onnxruntime."""
-    found, left = Found(), list(some)
-    while left:
+    total, at, begin = Found(), 0, 0
+    while at < len(some):
         mine, theirs = multiprocessing.Pipe(duplex=False)
-        child = multiprocessing.Process(target=_child, args=(left, theirs))
+        child = multiprocessing.Process(target=_child, args=(some[at:], begin, theirs))
         child.start()
         theirs.close()
         try:
-            while left and mine.poll(SLOW):
-                found.add(mine.recv())
-                left.pop(0)
+            while at < len(some) and mine.poll(SLOW):
+                found = mine.recv()
+                total.add(found or Found())
+                begin += 1
+                if found is None:
+                    at += 1
+                    begin = 0
         except EOFError:
             pass
         child.kill()
         child.join()
-        if left:
-            found.answers["crashed or hung"] += 1
-            print(f"{op}: crashed or hung: {left.pop(0).label}", flush=True)
-    return found
+        if at < len(some):
+            total.answers["crashed or hung"] += 1
+            begin += 1
+    return total
 
 
-def _child(some: Sequence[Call], pipe: Any) -> None:
-    for call in some:
-        pipe.send(examine(call))
+def _child(some: Sequence[Call], begin: int, pipe: Any) -> None:
+    """Each finding, and None behind those of a call."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 2)  # what a crash prints
+    for at, call in enumerate(some):
+        for found in examine(call, 0 if at else begin):
+            pipe.send(found)
+        pipe.send(None)
 
 
 def main() -> int:
@@ -340,7 +350,7 @@ def main() -> int:
     rows = [f"| operator | {' | '.join(ANSWERS)} | known wrongly |", "|---" * (len(ANSWERS) + 2) + "|"]
     is_wrong = False
     for op, some in sorted(by_op.items()):
-        found = examined(op, some[:: -(-len(some) // MOST)])
+        found = examined(some[:: -(-len(some) // MOST)])
         counts = [str(found.answers[answer]) for answer in ANSWERS]
         rows.append(f"| {op} | {' | '.join(counts)} | {', '.join(found.wrong)} |")
         for kind, example in found.wrong.items():

@@ -145,6 +145,23 @@ def joins_all(shapes: Sequence[Sequence[Any]], axis: int) -> bool:
     return is_alike or all(isinstance(dim, int) and dim > 0 for other in others for dim in other)
 
 
+def _channels_of(reader: NodeLike) -> int | None:
+    """How many channels an operator takes, which onnxruntime enforces."""
+    weight = reader.inputs[1] if len(reader.inputs) > 1 else None
+    shape = None if weight is None or weight.constant() is None else weight.shape
+    if reader.op in ("Conv", "FusedConv"):
+        size = shape[1] if shape else None
+        return size * int(reader.attr("group", 1)) if isinstance(size, int) else None
+    size = shape[0] if reader.op in ("ConvTranspose", "BatchNormalization") and shape else None
+    return size if isinstance(size, int) else None
+
+
+def _is_taken(call: NodeLike, axis: int, size: int | str | None) -> bool:
+    """Whether a run that is not refused has this size there, since an operator that reads the value takes no other."""
+    readers = [user for user in call.outputs[0].outputs if user.graph is call.graph and axis == 1]
+    return any(user.inputs[0] is call.outputs[0] and _channels_of(user) == size for user in readers)
+
+
 def _concat(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
     axis = call.attr("axis", 1)
     shapes = [value.shape for value in call.inputs if value is not None and value.shape is not None]
@@ -155,8 +172,10 @@ def _concat(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
     dims = (
         [a if all(a == b for b in rest) else None for a, *rest in zip(*shapes, strict=True)] if full is None else full
     )
-    joined = shape[axis] if joins_all(shapes, axis % len(shape)) else None
-    return tuple(joined if at == axis % len(shape) else dim for at, dim in enumerate(dims))
+    axis %= len(shape)
+    is_certain = joins_all(shapes, axis) or _is_taken(call, axis, shape[axis])
+    joined = shape[axis] if is_certain else None
+    return tuple(joined if at == axis else dim for at, dim in enumerate(dims))
 
 
 def _prelu(call: NodeLike, x: ValueLike, shape: Shape) -> Shape | None:
