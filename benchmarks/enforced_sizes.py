@@ -63,6 +63,39 @@ MORE = [  # what onnx's tests lack
     ("GroupNormalization", {"num_groups": 2}, [(2, 4, 3), (4,), (4,)], 21),
     ("Softmax", {"axis": 1}, [(2, 3, 4)], 11),
 ]
+OF_RUNTIME = [  # its own operators: attributes, and of each input the type and the sizes
+    ("Gelu", {}, ["f4 2,3"]),
+    ("QuickGelu", {}, ["f4 2,3"]),
+    ("FastGelu", {}, ["f4 2,3,4", "f4 4"]),
+    ("BiasGelu", {}, ["f4 2,3,4", "f4 4"]),
+    ("Inverse", {}, ["f4 2,3,3"]),
+    ("Trilu", {}, ["f4 2,3,4"]),
+    ("CDist", {"metric": "euclidean"}, ["f4 3,4", "f4 5,4"]),
+    ("SkipLayerNormalization", {}, ["f4 2,3,4", "f4 2,3,4", "f4 4", "f4 4", "f4 4"]),
+    ("SkipLayerNormalization", {}, ["f4 2,3,4", "f4 3,4", "f4 4", "f4 4"]),
+    ("SkipSimplifiedLayerNormalization", {}, ["f4 2,3,4", "f4 2,3,4", "f4 4"]),
+    ("FusedMatMul", {"transA": 1}, ["f4 2,4,3", "f4 2,4,5"]),
+    ("FusedMatMul", {"transB": 1}, ["f4 2,3,4", "f4 5,4"]),
+    ("TransposeMatMul", {"transB": 1}, ["f4 2,3,4", "f4 5,4"]),
+    ("MatMulNBits", {"K": 16, "N": 8, "bits": 4, "block_size": 16}, ["f4 2,3,16", "u1 8,1,8", "f4 8"]),
+    ("MatMulIntegerToFloat", {}, ["u1 2,3,4", "u1 4,5", "f4 1", "f4 1"]),
+    ("DynamicQuantizeMatMul", {}, ["f4 2,3,4", "u1 4,5", "f4 1"]),
+    ("GatherBlockQuantized", {"block_size": 16, "quantize_axis": 1}, ["u1 4,8", "i8 2,3", "f4 4,1"]),
+    ("EmbedLayerNormalization", {}, ["i4 2,3", "-", "f4 5,8", "f4 5,8", "-", "f4 8", "f4 8"]),
+    ("Attention", {"num_heads": 2}, ["f4 2,3,8", "f4 8,24", "f4 24"]),
+    ("MultiHeadAttention", {"num_heads": 2}, ["f4 2,3,8", "f4 2,5,8", "f4 2,5,8"]),
+    ("RotaryEmbedding", {}, ["f4 2,2,3,8", "i8 2,3", "f4 6,4", "f4 6,4"]),
+    ("QLinearAdd", {}, ["u1 2,3,4", "f4", "u1", "u1 3,4", "f4", "u1", "f4", "u1"]),
+    ("QLinearMul", {}, ["u1 2,3,4", "f4", "u1", "u1 1,4", "f4", "u1", "f4", "u1"]),
+    ("QLinearSigmoid", {}, ["u1 2,3", "f4", "u1", "f4", "u1"]),
+    ("QLinearLeakyRelu", {}, ["u1 2,3", "f4", "u1", "f4", "u1"]),
+    ("QLinearSoftmax", {"opset": 13}, ["u1 2,3", "f4", "u1", "f4", "u1"]),
+    ("QLinearWhere", {}, ["b1 2,1", "u1 2,3", "f4", "u1", "u1 3", "f4", "u1", "f4", "u1"]),
+    ("QuantizeLinear", {}, ["f4 2,3", "f4", "u1"]),
+    ("DequantizeLinear", {}, ["u1 2,3", "f4", "u1"]),
+    ("FusedConv", {"activation": "Relu"}, ["f4 1,2,4,4", "f4 3,2,3,3", "f4 3"]),
+    ("FusedGemm", {"activation": "Relu"}, ["f4 2,3", "f4 3,4", "f4 1,4"]),
+]
 
 
 @dataclass
@@ -95,7 +128,7 @@ class Found:
 def calls() -> Iterator[Call]:
     """The nodes of onnx's tests, once each, in all versions of their operators that take them."""
     seen = set()
-    for call in (*_of_tests(), *_of_shapes()):
+    for call in (*_of_tests(), *_of_shapes(), *_of_runtime()):
         for opset in _versions(call):
             moved = _as_in(call, opset)
             if moved is not None and moved.label not in seen:
@@ -124,6 +157,21 @@ def _of_shapes() -> Iterator[Call]:
         inputs = [np.full(shape, 0.5, np.float32) for shape in shapes]
         node = helper.make_node(op, [f"x{k}" for k in range(len(shapes))], ["y"], **attributes)
         yield Call(node, [*inputs], opset)
+
+
+def _of_runtime() -> Iterator[Call]:
+    for op, attributes, written in OF_RUNTIME:
+        inputs = [None if text == "-" else _filled(*text.split()) for text in written]
+        names = ["" if x is None else f"x{k}" for k, x in enumerate(inputs)]
+        outputs = ["y", "mask_index"] if op == "EmbedLayerNormalization" else ["y"]
+        yield Call(helper.make_node(op, names, outputs, domain=OWN, **attributes), inputs, NEWEST)
+
+
+def _filled(kind: str, sizes: str = "") -> Array:
+    shape = [int(size) for size in sizes.split(",") if size]
+    if kind == "f4":
+        return np.random.default_rng(len(sizes)).uniform(0.5, 1.5, shape).astype(kind)
+    return np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(kind)
 
 
 def _is_plain(x: Any) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import count
+from itertools import count, zip_longest
 
 import onnx
 from onnx import TensorProto
@@ -14,6 +14,7 @@ from fusionc.model.build import build
 from fusionc.model.graph import Edge, Graph, Model, Node, Shape
 from fusionc.model.header import Types
 from fusionc.model.tensors import UNKNOWN, ValueType
+from fusionc.operators.runtime_operators import runtime_types
 from fusionc.protos import shapeless
 from fusionc.shapes.elements import SMALL, Element, elements_made, shape_made
 from fusionc.shapes.expressions import INVENTED, certainty, is_invented
@@ -22,12 +23,6 @@ from fusionc.shapes.overrides import is_fatal, trusted
 
 _OF_SHAPES = (TensorProto.INT32, TensorProto.INT64, TensorProto.BOOL)  # what shape arithmetic computes with
 _SCAN_OPSET = 9  # since which Scan hands its inputs to its subgraph one by one; before, in batches of some length
-# Operators of which the first output, and the fourth of those that hand out a sum, have the type of the first input.
-_SAME_TYPE = {
-    *((operators.MICROSOFT, op) for op in ("SkipLayerNormalization", "SkipSimplifiedLayerNormalization", "BiasGelu")),
-    *((operators.MICROSOFT, op) for op in ("FastGelu", "QuickGelu", "Gelu", "RotaryEmbedding")),
-    *(("", op) for op in ("GroupNormalization", "LayerNormalization", "MeanVarianceNormalization")),
-}
 
 
 def typed_model(proto: onnx.ModelProto, folder: str, target: str = "onnxruntime-cpu") -> Model:
@@ -161,16 +156,14 @@ def _most_certain(shapes: Sequence[Sequence[Element | None]], types: Types) -> S
 
 def _types_made(node: Node, *, is_new: bool) -> Sequence[ValueType]:
     """What follows for the outputs of a node from its inputs; for a foreign one, what they are declared as."""
-    x = node.inputs[0].known_type if node.inputs and node.inputs[0] is not None else UNKNOWN
-    if node.operator in _SAME_TYPE and (operators.is_foreign(node) or len(node.outputs) == 1):
-        return [x, UNKNOWN, UNKNOWN, x]
+    is_foreign = operators.is_foreign(node)
+    made = runtime_types(node) if is_foreign or len(node.outputs) == 1 else None
     if is_fatal(node):
         return []
-    if operators.is_foreign(node) and node.function is None and (node.op, node.domain) not in LIKE_STANDARD:
+    if made or (is_foreign and node.function is None and (node.op, node.domain) not in LIKE_STANDARD):
         known = [UNKNOWN if output is None else output.known_type for output in node.outputs]
-        if known[0] == UNKNOWN and shape_made(node) is not None:
-            known[0] = ValueType(x.elem_type)
-        return known
+        ruled = [ValueType(elem_type, shape) for elem_type, shape in made or ()]
+        return [new if new.elem_type else old for new, old in zip_longest(ruled, known, fillvalue=UNKNOWN)]
     return ask(node, is_new=is_new)
 
 

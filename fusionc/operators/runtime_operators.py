@@ -1,0 +1,201 @@
+"""What onnxruntime's own operators make, and the few of onnx's for which onnx infers nothing: types and shapes.
+
+The element types are those of onnxruntime's definitions: each output has that of an input, or always the same one.
+A shape is said only where onnxruntime refuses all inputs for which it would be another one, or where it follows from an
+attribute; `benchmarks/enforced_sizes.py` contradicts these, too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from onnx import TensorProto
+
+Shape = tuple["int | str | None", ...]
+Made = list[tuple[int, Shape | None]]  # element type, 0 for an unknown one, and shape of each output
+_OWN = "com.microsoft"
+_ML = "ai.onnx.ml"
+
+
+class TypedLike(Protocol):
+    """What a call reads."""
+
+    @property
+    def elem_type(self) -> int: ...
+
+    @property
+    def shape(self) -> Shape | None: ...
+
+
+class CallLike(Protocol):
+    """A call, of which the rules need no more than this."""
+
+    @property
+    def op(self) -> str: ...
+
+    @property
+    def operator(self) -> tuple[str, str]: ...
+
+    @property
+    def inputs(self) -> Sequence[Any]: ...
+
+    def attr(self, name: str, default: Any = None) -> Any: ...
+
+
+# Of which input each output has the element type, or which type it always has; "-" for what is not that simple.
+_FIRST = """
+    BiasAdd BiasGelu BiasSoftmax BiasSplitGelu CDist ComplexMul ComplexMulConj ConvTransposeWithDynamicPads
+    CropAndResize DynamicQuantizeMatMul ExpandDims FastGelu FusedMatMul FusedMatMulActivation
+    GatedAdd GatedRMSNorm GatedRelativePositionBias GatherND Gelu GemmFastGelu GroupNorm Inverse Irfft
+    LongformerAttention MatMulBnb4 MatMulFpQ4 MatMulNBits MaxpoolWithMask MoE NhwcConv NhwcFusedConv NhwcMaxPool
+    PackedAttention PackedMultiHeadAttention Pad QLinearAdd QLinearAveragePool QLinearGlobalAveragePool
+    QLinearLeakyRelu QLinearMul QLinearReduceMean QLinearSigmoid QLinearSoftmax QMoE QuickGelu Range
+    RelativePositionBias RestorePadding Rfft RotaryEmbedding ScaledSiLU SwiGLU TorchEmbedding TransposeMatMul Trilu
+    UnfoldTensor
+"""
+_OTHERS = """
+    Attention 0 0 / AttnLSTM 0 0 0 / BiasDropout 0 bool / BitmaskBiasDropout 0 uint32 / BitmaskDropout 0 uint32
+    CausalConvWithState 0 0 / DecoderAttention 0 0 0 / DecoderMaskedMultiHeadAttention 0 0 0
+    DecoderMaskedSelfAttention 0 0 / DequantizeLinear 1 / DynamicQuantizeLSTM 0 0 0 / DynamicTimeWarping int32
+    EmbedLayerNormalization 2 0 2 / GatherBlockQuantized 2 / GemmaRotaryEmbedding 1 1 / GroupQueryAttention 0 3 3 0
+    IsAllFinite bool / LinearAttention 0 3 / MatMulIntegerToFloat 2 / MulInteger int32 / MultiHeadAttention 0 0 0
+    NGramRepeatBlock 1 / PagedAttention 0 3 3 / QAttention 2 2 / QEmbedLayerNormalization 8 0 / QLinearConcat 1
+    QLinearConv 7 / QLinearWhere 1 / QuantizeLinear 2 / SkipGroupNorm 0 0 / SkipLayerNormalization 0 float float 0
+    SkipSimplifiedLayerNormalization 0 float float 0 / SparseAttention 0 0 0 / SparseToDenseMatMul 1
+    Unique 0 int64 int64 / WordConvEmbedding 1
+"""
+_STANDARD = (
+    "SimplifiedLayerNormalization 1 - / GroupNormalization 0 / LayerNormalization 0 / MeanVarianceNormalization 0"
+)
+_TRADITIONAL = "Normalizer float / Scaler float / LinearRegressor float / SVMRegressor float / Imputer 0"
+
+
+def _read(rows: str, domain: str) -> dict[tuple[str, str], tuple[str, ...]]:
+    words = [row.split() for line in rows.splitlines() for row in line.split("/") if row.strip()]
+    return {(domain, op): tuple(types) for op, *types in words}
+
+
+ELEMENT_TYPES: dict[tuple[str, str], tuple[str, ...]] = {
+    **{(_OWN, op): ("0",) for op in _FIRST.split()},
+    **_read(_OTHERS, _OWN),
+    **_read(_STANDARD, ""),
+    **_read(_TRADITIONAL, _ML),
+}
+
+
+def runtime_types(call: CallLike) -> Made | None:
+    """What is known of the outputs of a call of such an operator; None for another one."""
+    types = ELEMENT_TYPES.get(call.operator)
+    if types is None:
+        return None
+    rule = _SHAPES.get(call.operator)
+    try:
+        shapes = list(rule(call)) if rule is not None else []
+    except (IndexError, TypeError, AttributeError):  # an input is left out, of another rank or unknown
+        shapes = []
+    shapes += [None] * len(types)
+    return [(_element_type(call, source), shape) for source, shape in zip(types, shapes, strict=False)]
+
+
+def _element_type(call: CallLike, source: str) -> int:
+    if source.isdigit():
+        value = call.inputs[int(source)] if int(source) < len(call.inputs) else None
+        return 0 if value is None else int(value.elem_type)
+    return 0 if source == "-" else int(TensorProto.DataType.Value(source.upper()))
+
+
+def _shape(call: CallLike, at: int) -> Shape:
+    """Raises TypeError where it is unknown."""
+    return tuple(call.inputs[at].shape)
+
+
+def _as_first(call: CallLike) -> list[Shape | None]:
+    return [_shape(call, 0)]
+
+
+def _skipping(call: CallLike) -> list[Shape | None]:
+    x = _shape(call, 0)
+    return [x, None, None, x]
+
+
+def broadcast(*shapes: Shape) -> Shape:
+    """The shape that these become together, as far as it is certain."""
+    rank = max(map(len, shapes))
+    padded = [(*[1] * (rank - len(shape)), *shape) for shape in shapes]
+    return tuple(_widest(dims) for dims in zip(*padded, strict=True))
+
+
+def _widest(dims: Sequence[int | str | None]) -> int | str | None:
+    number = next((dim for dim in dims if isinstance(dim, int) and dim != 1), None)
+    others = {dim for dim in dims if dim != 1}
+    return number if number is not None else 1 if not others else others.pop() if len(others) == 1 else None
+
+
+def _matrices(call: CallLike, a: int = 0, b: int = 1) -> list[Shape | None]:
+    left, right = _shape(call, a), _shape(call, b)
+    if min(len(left), len(right)) < 2 or call.attr("transBatchA") or call.attr("transBatchB"):
+        return [None]
+    rows = left[-1 if call.attr("transA") else -2]
+    columns = right[-2 if call.attr("transB") else -1]
+    return [(*broadcast(left[:-2], right[:-2]), rows, columns)]
+
+
+def _columns(call: CallLike) -> list[Shape | None]:
+    """Weights that are packed: how many columns there are says an attribute."""
+    return [(*_shape(call, 0)[:-1], call.attr("N"))]
+
+
+def _gathered(call: CallLike) -> list[Shape | None]:
+    data, indices, axis = _shape(call, 0), _shape(call, 1), call.attr("gather_axis", 0)
+    axis %= len(data)
+    last = data[-1]
+    if call.inputs[0].elem_type == TensorProto.UINT8 and call.attr("bits", 4) == 4:  # two in each byte
+        last = 2 * last if isinstance(last, int) else None
+    data = (*data[:-1], last)
+    return [(*data[:axis], *indices, *data[axis + 1 :])]
+
+
+def _embedded(call: CallLike) -> list[Shape | None]:
+    ids, words = _shape(call, 0), _shape(call, 2)
+    return [(*ids, words[1]), (ids[0],), (*ids, words[1])]
+
+
+def _attention(call: CallLike) -> list[Shape | None]:
+    x, weights = _shape(call, 0), _shape(call, 1)
+    sizes = call.attr("qkv_hidden_sizes")
+    width = weights[1] // 3 if isinstance(weights[1], int) else None
+    return [(*x[:2], sizes[2] if sizes else width)] if len(x) == 3 else [None]
+
+
+def _like_first(*ops: str) -> dict[tuple[str, str], Callable[[CallLike], list[Shape | None]]]:
+    return {(_OWN, op): _as_first for op in ops}
+
+
+_SHAPES: dict[tuple[str, str], Callable[[CallLike], list[Shape | None]]] = {
+    **_like_first("BiasGelu", "FastGelu", "Gelu", "Inverse", "QMoE", "QuickGelu", "RotaryEmbedding", "Trilu"),
+    **_like_first("QLinearLeakyRelu", "QLinearSigmoid", "QLinearSoftmax", "QuantizeLinear", "DequantizeLinear"),
+    **dict.fromkeys(((_OWN, f"Skip{op}LayerNormalization") for op in ("", "Simplified")), _skipping),
+    **dict.fromkeys(
+        (
+            (_OWN, op)
+            for op in ("DynamicQuantizeMatMul", "FusedMatMul", "FusedMatMulActivation", "MatMulIntegerToFloat")
+        ),
+        _matrices,
+    ),
+    (_OWN, "TransposeMatMul"): _matrices,
+    (_OWN, "MatMulNBits"): _columns,
+    (_OWN, "GatherBlockQuantized"): _gathered,
+    (_OWN, "EmbedLayerNormalization"): _embedded,
+    (_OWN, "Attention"): _attention,
+    (_OWN, "QAttention"): _attention,
+    (_OWN, "CDist"): lambda call: [(_shape(call, 0)[0], _shape(call, 1)[0])],
+    **dict.fromkeys(
+        ((_OWN, op) for op in ("QLinearAdd", "QLinearMul")),
+        lambda call: [broadcast(_shape(call, 0), _shape(call, 3))],
+    ),
+    (_OWN, "QLinearWhere"): lambda call: [broadcast(_shape(call, 0), _shape(call, 1), _shape(call, 4))],
+    **{(_ML, op): _as_first for op in ("Normalizer", "Scaler", "Imputer")},
+    **{("", op): _as_first for op in ("GroupNormalization", "LayerNormalization", "MeanVarianceNormalization")},
+    ("", "SimplifiedLayerNormalization"): _as_first,
+}
