@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import onnx
 
@@ -12,18 +12,31 @@ from fusionc.model.operators import canonical_domain
 from fusionc.protos import graphs_of
 
 MOST_NODES = 100_000  # that expanding may add to those that are written; inference takes seconds for so many
+MOST_NESTED = 200  # calls inside of one another; onnxruntime takes half of that
 _Key = tuple[str, str, str]
 
 
 def require_expandable(model: onnx.ModelProto, where: str) -> None:
-    """Raise FusioncError where functions call themselves, or one another so often that nothing can expand them.
+    """Raise FusioncError where functions call themselves, or one another so often, or so deep, that nothing can expand
+    them.
 
     Nothing is expanded for that: it takes time linear in what is written.
     """
     bodies = {_key(f.domain, f.name, f.overload): _counted(f.node) for f in model.functions}
     if not bodies:
         return
-    sizes = _sizes(bodies, where)
+    sizes = dict[_Key, int]()
+    depth = 0
+    for key, nodes, nested in _expanded(bodies, where):
+        sizes[key] = nodes
+        depth = max(depth, nested)
+    if depth > MOST_NESTED:
+        raise FusioncError(
+            f"the functions of the model call one another {depth:,} deep",
+            where=where,
+            hint="onnxruntime takes at most 100 calls inside of one another; export it with fewer",
+            code="E13005",
+        )
     called = _counted(model.graph.node)
     expanded = sum(count * sizes.get(key, 1) for key, count in called.items())
     written = called.total() + sum(nodes.total() for nodes in bodies.values())
@@ -36,9 +49,11 @@ def require_expandable(model: onnx.ModelProto, where: str) -> None:
         )
 
 
-def _sizes(bodies: dict[_Key, Counter[_Key]], where: str) -> dict[_Key, int]:
-    """The nodes of each function when everything that it calls is expanded; callees first, without recursion."""
+def _expanded(bodies: dict[_Key, Counter[_Key]], where: str) -> Iterator[tuple[_Key, int, int]]:
+    """The nodes of each function when everything that it calls is expanded, and how deep calls are in it; callees
+    first, without recursion."""
     sizes: dict[_Key, int] = {}
+    depths: dict[_Key, int] = {}
     callees = {key: iter([called for called in counts if called in bodies]) for key, counts in bodies.items()}
     for start in bodies:
         path, open_ = [start] if start not in sizes else [], {start}
@@ -47,6 +62,8 @@ def _sizes(bodies: dict[_Key, Counter[_Key]], where: str) -> dict[_Key, int]:
             missing = next((called for called in callees[key] if called not in sizes), None)
             if missing is None:
                 sizes[key] = sum(count * sizes.get(called, 1) for called, count in bodies[key].items())
+                depths[key] = 1 + max((depths[called] for called in bodies[key] if called in depths), default=0)
+                yield key, sizes[key], depths[key]
                 open_.discard(path.pop())
             elif missing in open_:
                 what = f"the model is not valid: the function {missing[1]!r} calls itself"
@@ -55,7 +72,6 @@ def _sizes(bodies: dict[_Key, Counter[_Key]], where: str) -> dict[_Key, int]:
             else:
                 path.append(missing)
                 open_.add(missing)
-    return sizes
 
 
 def _counted(nodes: Iterable[onnx.NodeProto]) -> Counter[_Key]:

@@ -24,7 +24,7 @@ def external_range(tensor: TensorProto, folder: str) -> tuple[str, int, int]:
     """
     entries = external_entries(tensor)
     location = entries.get("location", "")
-    root, hint = os.path.realpath(folder or "."), "export the model again, with its weights"
+    root = os.path.realpath(folder or ".")
     path = os.path.realpath(os.path.join(root, location.replace("\0", "")))
     where = f"external data of tensor {tensor.name!r}: {location!r}"
     leaves = not location or os.path.isabs(location) or os.path.commonpath([root, path]) != root
@@ -40,10 +40,9 @@ def external_range(tensor: TensorProto, folder: str) -> tuple[str, int, int]:
         offset, length = int(entries.get("offset", 0)), int(entries.get("length", size))
     except ValueError:
         what = "offset and length of external data must be whole numbers"
+        hint = "export the model again, with its weights"
         raise FusioncError(what, where=where, hint=hint, code="E13005") from None
-    if "\0" in location or not os.path.isfile(path):
-        hint = f"copy the file of weights to {root}, or {hint}"
-        raise UsageError("the file of external data does not exist", where=where, hint=hint, code="E10410")
+    _require_readable(root, location, path, where)
     if offset < 0 or length < size or offset + length > os.path.getsize(path):
         raise FusioncError(
             "the file of external data is shorter than the tensor",
@@ -52,3 +51,16 @@ def external_range(tensor: TensorProto, folder: str) -> tuple[str, int, int]:
             code="E13003",
         )
     return path, offset, length
+
+
+def _require_readable(root: str, location: str, path: str, where: str) -> None:
+    """Raise FusioncError where `location` cannot be opened as it is written, link by link, though `path`, its short
+    form, may be."""
+    if "\0" in location or not os.path.isfile(os.path.join(root, location)):
+        hint = f"copy the file of weights to {root}, or export the model again, with its weights"
+        if "\0" not in location and os.path.isfile(path):
+            hint = f"write {os.path.relpath(path, root)!r} in its place: what the path leads through is not there"
+        raise UsageError("the file of external data does not exist", where=where, hint=hint, code="E10410")
+    if not os.access(path, os.R_OK):
+        hint = "give yourself the permission to read it"
+        raise FusioncError("the file of external data cannot be read", where=where, hint=hint, code="E13003")

@@ -14,7 +14,7 @@ from onnx import FunctionProto, ModelProto, TensorProto, helper
 from fusionc.api import convert
 from fusionc.cli import main
 from fusionc.disk import expansion
-from fusionc.disk.expansion import MOST_NODES, require_expandable
+from fusionc.disk.expansion import MOST_NESTED, MOST_NODES, require_expandable
 from fusionc.errors import FusioncError
 from fusionc.verify import verify
 
@@ -98,7 +98,8 @@ def test_calls_in_subgraphs_count() -> None:
 def test_a_chain_of_many_functions_takes_linear_time() -> None:
     chain = [function("f0", "Neg"), *(function(f"f{i}", f"f{i - 1}") for i in range(1, 20_000))]
     begin = time.process_time()
-    require_expandable(model(chain[::-1], "f19999"), "m")
+    with pytest.raises(FusioncError, match="20,000 deep"):
+        require_expandable(model(chain[::-1], "f19999"), "m")
     assert time.process_time() - begin < 5
 
 
@@ -107,3 +108,21 @@ def test_nodes_that_are_written_in_functions_are_not_added_by_calls(monkeypatch:
     require_expandable(model([function("f", *["Neg"] * 20)], "f"), "m")
     with pytest.raises(FusioncError, match="it has 40 nodes"):
         require_expandable(model([function("f", *["Neg"] * 20), function("g", "f", "f")], "g"), "m")
+
+
+@pytest.mark.parametrize("target", ["onnxruntime-cpu", "onnx"])
+def test_calls_that_are_nested_too_deep_are_refused_in_one_way(target: str, in_a_folder_of_its_own: None) -> None:
+    chain = [function("f0", "Neg"), *(function(f"f{i}", f"f{i - 1}") for i in range(1, 2000))]
+    onnx.save(model(chain, "f1999"), "m.onnx")
+    with pytest.raises(FusioncError, match="call one another 2,000 deep") as caught:
+        convert("m.onnx", output="out.onnx", target=target)
+    assert not caught.value.details and caught.value.code == "E13005" and caught.value.where == "m.onnx"
+
+
+def test_calls_that_are_nested_as_deep_as_may_be_are_converted(in_a_folder_of_its_own: None) -> None:
+    chain = [function("f0", "Neg"), *(function(f"f{i}", f"f{i - 1}") for i in range(1, MOST_NESTED))]
+    onnx.save(model(chain, f"f{MOST_NESTED - 1}"), "m.onnx")
+    convert("m.onnx", output="out.onnx", verify=False)
+    wide = [*chain, function("f", *[f"f{MOST_NESTED - 2}"] * 2), function("g", "f", "f")]
+    with pytest.raises(FusioncError, match=f"call one another {MOST_NESTED + 1:,} deep"):
+        require_expandable(model(wide, "g"), "m")

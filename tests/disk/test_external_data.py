@@ -5,11 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
 import pytest
 from onnx import TensorProto
 
+import fusionc
 from fusionc.disk.external_data import external_range
-from fusionc.errors import FusioncError
+from fusionc.errors import FusioncError, UsageError
 from fusionc.model.tensors import to_array
 
 NUMBERS = np.arange(5, dtype=np.float32)  # 20 bytes
@@ -94,3 +96,43 @@ def test_a_file_that_is_not_there(tmp_path: Path, location: str) -> None:
 def test_a_tensor_without_elements_in_a_file_without_bytes(tmp_path: Path) -> None:
     (tmp_path / "w.bin").touch()
     assert to_array(external(0), str(tmp_path)).shape == (0,)
+
+
+@pytest.mark.parametrize("location", ["sub/../w.bin", "w.bin/../w.bin", "w.bin/", "w.bin/."])
+def test_a_path_that_leads_through_what_is_not_there_is_not_followed(tmp_path: Path, location: str) -> None:
+    """Nobody opens it, whatever is left of it when it is written shorter."""
+    NUMBERS.tofile(tmp_path / "w.bin")
+    tensor = external(5, location=location)
+    with pytest.raises(UsageError, match="does not exist") as caught:
+        external_range(tensor, str(tmp_path))
+    assert location in caught.value.where and "write 'w.bin' in its place" in caught.value.hint
+    with pytest.raises(OSError):
+        to_array(tensor, str(tmp_path))
+
+
+def test_a_path_that_leads_through_a_folder_is_followed(tmp_path: Path) -> None:
+    NUMBERS.tofile(tmp_path / "w.bin")
+    (tmp_path / "sub").mkdir()
+    tensor = external(5, location="sub/../w.bin")
+    assert external_range(tensor, str(tmp_path))[0] == str(tmp_path / "w.bin")
+    assert to_array(tensor, str(tmp_path)).tolist() == NUMBERS.tolist()
+
+
+def test_no_pass_is_blamed_for_weights_that_cannot_be_opened(in_a_folder_of_its_own: None) -> None:
+    NUMBERS.tofile("w.bin")
+    model = onnx.parser.parse_model(
+        '<ir_version: 10, opset_import: ["": 18]> g (float[5] x) => (float[5] y) { y = Add (x, w) }'
+    )
+    model.graph.initializer.append(external(5, location="sub/../w.bin"))
+    onnx.save(model, "m.onnx")
+    with pytest.raises(UsageError, match="the file of external data does not exist"):
+        fusionc.convert("m.onnx", output="out.onnx")
+    Path("sub").mkdir()
+    fusionc.convert("m.onnx", output="out.onnx")
+
+
+def test_a_file_that_may_not_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    NUMBERS.tofile(tmp_path / "w.bin")
+    monkeypatch.setattr("os.access", lambda *_: False)  # root may read all files
+    with pytest.raises(FusioncError, match="cannot be read"):
+        external_range(external(5), str(tmp_path))
